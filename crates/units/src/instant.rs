@@ -1,0 +1,139 @@
+//! Points in time.
+
+use core::fmt;
+use core::ops::{Add, AddAssign, Sub};
+use core::time::Duration;
+
+use crate::duration;
+
+/// A point in time: nanoseconds since an epoch that whoever drives the clock chooses.
+///
+/// Instants of different clocks cannot be compared. The range is 584 years; arithmetic with the
+/// operators saturates at its ends, so that no timer computation can panic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Instant(u64);
+
+impl Instant {
+    /// The epoch.
+    pub const ZERO: Self = Self(0);
+
+    /// The last instant that can be told; a deadline here is never reached.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// `nanos` nanoseconds after the epoch.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// `micros` microseconds after the epoch (saturating).
+    pub const fn from_micros(micros: u64) -> Self {
+        Self(micros.saturating_mul(1_000))
+    }
+
+    /// `millis` milliseconds after the epoch (saturating).
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis.saturating_mul(1_000_000))
+    }
+
+    /// `secs` seconds after the epoch (saturating).
+    pub const fn from_secs(secs: u64) -> Self {
+        Self(secs.saturating_mul(1_000_000_000))
+    }
+
+    /// Nanoseconds since the epoch.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// The instant `duration` later, or `None` if it is out of range.
+    pub fn checked_add(self, duration: Duration) -> Option<Self> {
+        let nanos = u64::try_from(duration.as_nanos()).ok()?;
+        self.0.checked_add(nanos).map(Self)
+    }
+
+    /// The instant `duration` later, at most [`Instant::MAX`].
+    pub fn saturating_add(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(duration::saturating_nanos(duration)))
+    }
+
+    /// The instant `duration` earlier, at least [`Instant::ZERO`].
+    pub fn saturating_sub(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(duration::saturating_nanos(duration)))
+    }
+
+    /// The time from `earlier` to this instant; zero if `earlier` is in fact later.
+    pub const fn saturating_duration_since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Self;
+
+    fn add(self, duration: Duration) -> Self {
+        self.saturating_add(duration)
+    }
+}
+
+impl AddAssign<Duration> for Instant {
+    fn add_assign(&mut self, duration: Duration) {
+        *self = self.saturating_add(duration);
+    }
+}
+
+impl Sub<Duration> for Instant {
+    type Output = Self;
+
+    fn sub(self, duration: Duration) -> Self {
+        self.saturating_sub(duration)
+    }
+}
+
+impl Sub<Instant> for Instant {
+    type Output = Duration;
+
+    fn sub(self, earlier: Instant) -> Duration {
+        self.saturating_duration_since(earlier)
+    }
+}
+
+/// Prints the time since the epoch, as in `1.25s`.
+impl fmt::Display for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&duration::display(Duration::from_nanos(self.0)), f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_constructors_agree_on_the_unit() {
+        assert_eq!(Instant::from_secs(2), Instant::from_millis(2_000));
+        assert_eq!(Instant::from_millis(3), Instant::from_micros(3_000));
+        assert_eq!(Instant::from_micros(4), Instant::from_nanos(4_000));
+        assert_eq!(Instant::default(), Instant::ZERO);
+    }
+
+    #[test]
+    fn arithmetic_saturates_at_both_ends() {
+        let late = Instant::from_nanos(u64::MAX - 1);
+        assert_eq!(late + Duration::from_secs(1), Instant::MAX);
+        assert_eq!(late + Duration::MAX, Instant::MAX);
+        assert_eq!(Instant::from_secs(1) - Duration::from_secs(2), Instant::ZERO);
+        assert_eq!(Instant::from_secs(1) - Instant::from_secs(2), Duration::ZERO);
+        assert_eq!(late.checked_add(Duration::from_nanos(1)), Some(Instant::MAX));
+        assert_eq!(late.checked_add(Duration::from_nanos(2)), None);
+        assert_eq!(Instant::ZERO.checked_add(Duration::MAX), None);
+    }
+
+    #[test]
+    fn adding_then_subtracting_gives_the_duration_back() {
+        let start = Instant::from_millis(17);
+        let mut end = start;
+        end += Duration::from_micros(250);
+        assert_eq!(end - start, Duration::from_micros(250));
+        assert_eq!(end.to_string(), "17.25ms");
+    }
+}

@@ -1,0 +1,93 @@
+//! Reading and printing a decimal number with a unit, in integers only.
+
+use std::fmt;
+
+/// A unit's name and how many base units one of it holds.
+pub(crate) type Unit = (&'static str, u128);
+
+/// Reads `text`, a decimal number followed by the name of one of `units`, as a count of base units.
+/// Blanks around the number are allowed. `None` if the text has another form, if the number is not a
+/// whole count of base units, or if it does not fit.
+pub(crate) fn parse(text: &str, units: &[Unit]) -> Option<u128> {
+    let text = text.trim();
+    let number_len = text.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
+    let (number, unit) = text.split_at_checked(number_len)?;
+    let unit = unit.trim_start();
+    let &(_, factor) = units.iter().find(|(name, _)| *name == unit)?;
+    scaled(number, factor)
+}
+
+/// `number` times `factor` if that is a whole number.
+fn scaled(number: &str, factor: u128) -> Option<u128> {
+    let (whole, fraction) = match number.split_once('.') {
+        Some((whole, fraction)) if !fraction.is_empty() => (whole, fraction),
+        Some(_) => return None,
+        None => (number, ""),
+    };
+    if whole.is_empty() {
+        return None;
+    }
+    let whole = whole.parse::<u128>().ok()?.checked_mul(factor)?;
+    let fraction = fraction.trim_end_matches('0');
+    if fraction.is_empty() {
+        return Some(whole);
+    }
+    let denominator = 10u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+    let numerator = fraction.parse::<u128>().ok()?.checked_mul(factor)?;
+    if !numerator.is_multiple_of(denominator) {
+        return None;
+    }
+    whole.checked_add(numerator / denominator)
+}
+
+/// Writes `value` base units as a decimal number of `unit`, whose factor is a power of ten, exactly.
+pub(crate) fn write_decimal(f: &mut fmt::Formatter<'_>, value: u128, (name, factor): Unit) -> fmt::Result {
+    let fraction = value % factor;
+    if fraction == 0 {
+        return f.pad(&format!("{}{name}", value / factor));
+    }
+    let width = factor.ilog10() as usize;
+    let digits = format!("{fraction:0width$}");
+    let digits = digits.trim_end_matches('0');
+    f.pad(&format!("{}.{digits}{name}", value / factor))
+}
+
+/// The last of `units`, which rise, that is not larger than `value`; the first if all are larger.
+pub(crate) fn largest_not_above(value: u128, units: &[Unit], smallest: Unit) -> Unit {
+    units.iter().rev().find(|(_, factor)| *factor <= value).copied().unwrap_or(smallest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNITS: &[Unit] = &[("g", 1), ("kg", 1000)];
+
+    #[test]
+    fn a_fraction_is_exact_or_refused() {
+        assert_eq!(parse("1.25kg", UNITS), Some(1250));
+        assert_eq!(parse("1.2500000kg", UNITS), Some(1250));
+        assert_eq!(parse("0.0001kg", UNITS), None);
+        assert_eq!(parse("1.0g", UNITS), Some(1));
+    }
+
+    #[test]
+    fn blanks_around_the_number_are_allowed() {
+        assert_eq!(parse("  3 kg ", UNITS), Some(3000));
+    }
+
+    #[test]
+    fn malformed_numbers_are_refused() {
+        for text in ["", "kg", ".5kg", "5.kg", "1.2.3kg", "-1kg", "+1kg", "1e3g", "5", "5 lb", "5kg5", "½kg"] {
+            assert_eq!(parse(text, UNITS), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_do_not_fit_are_refused() {
+        let digits = "9".repeat(60);
+        assert_eq!(parse(&format!("{digits}kg"), UNITS), None);
+        assert_eq!(parse(&format!("0.{digits}kg"), UNITS), None);
+        assert_eq!(parse(&format!("{}kg", u128::MAX), UNITS), None);
+    }
+}
