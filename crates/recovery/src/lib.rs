@@ -1,0 +1,61 @@
+//! Loss-recovery mechanisms for thin streams, as small pure decisions.
+//!
+//! A thin stream sends too few packets for fast retransmit to work, so that its losses wait for a
+//! timeout. The mechanisms here shorten that wait. They know no protocol: times, counts and plain
+//! sequence numbers come in, decisions come out, and the caller acts on them. There is no clock, no
+//! random number and no allocation but the detector's bounded list.
+//!
+//! | room | the question that it answers |
+//! |---|---|
+//! | [`rtt`] | how long does a round trip take, and what is the RTO? |
+//! | [`backoff`] | how long to wait after a timeout that was not answered? |
+//! | [`thin`] | is the stream thin? |
+//! | [`fast_retransmit`] | do these miss indications prove a loss? |
+//! | [`rto_restart`] | what does a SACK do to the running timer? |
+//! | [`tail_loss_probe`] | when to probe instead of waiting for the timeout? |
+//! | [`loss_timer`] | what happens next if nothing comes, and when? |
+//! | [`spurious`] | was that retransmission needed? |
+//! | [`profile`] | which mechanisms go together under a name? |
+//!
+//! Sources: RFC 9260, RFC 7765, RFC 8985; P06 is Pedersen et al. 2006, P10 is Petlund et al. 2010,
+//! R15 is Rajiullah 2015.
+//!
+//! ```
+//! use festina_recovery::{
+//!     backoff::ExpirySeries,
+//!     loss_timer::{self, TimerDecision},
+//!     profile::Profile,
+//!     rtt::RttEstimator,
+//!     thin::ThinDetector,
+//! };
+//! use festina_units::{Duration, Instant};
+//!
+//! let mechanisms = Profile::Festina.mechanisms();
+//! let (mut rtt, mut detector) = (RttEstimator::new(Duration::from_secs(1)), ThinDetector::new());
+//! for _ in 0..30 {
+//!     rtt.sample(Duration::from_millis(100));
+//! }
+//!
+//! // One packet leaves. If nothing is heard of it, a probe follows just after one round trip.
+//! let now = Instant::from_secs(7);
+//! detector.packet_sent(now, 1, true);
+//! let rules = mechanisms.rules(detector.is_thin(mechanisms.thin_detection, rtt.srtt()));
+//! let series = ExpirySeries::default();
+//! let rto_max = Duration::from_secs(60);
+//! let timeout_at = now + loss_timer::timeout_interval(rules, &rtt, &series, rto_max);
+//! let next = loss_timer::decide(rules, &rtt, &series, now, timeout_at);
+//! assert_eq!(next, TimerDecision::Probe { at: now + Duration::from_millis(105) });
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod backoff;
+pub mod fast_retransmit;
+pub mod loss_timer;
+pub mod profile;
+pub mod rto_restart;
+pub mod rtt;
+pub mod spurious;
+pub mod tail_loss_probe;
+pub mod thin;
+
+pub use profile::{Mechanisms, Profile};

@@ -1,0 +1,292 @@
+//! Loss-recovery profiles: names for sets of mechanisms.
+
+use core::{fmt, str::FromStr};
+
+use festina_units::Duration;
+
+use crate::{
+    backoff::Backoff, fast_retransmit::FastRetransmit, rto_restart::TimerRestart,
+    tail_loss_probe::Probe, thin::ThinDetection,
+};
+
+/// The switches of loss recovery: one rule set for thin streams, one for all others, and the rule
+/// that tells which is which.
+///
+/// Every field may be changed at any time, while an association lives (P10 §7.3 wants this per
+/// socket).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Mechanisms {
+    /// When a stream is thin.
+    pub thin_detection: ThinDetection,
+    /// The rules while the stream is not thin.
+    pub normal: Rules,
+    /// The rules while the stream is thin.
+    pub thin: Rules,
+}
+
+impl Mechanisms {
+    /// The rules for a stream that is thin, or is not.
+    #[must_use]
+    pub fn rules(&self, thin: bool) -> &Rules {
+        if thin { &self.thin } else { &self.normal }
+    }
+}
+
+/// One set of recovery rules; each field is a switch of its own.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// Lower bound of the RTO: RTO.Min of RFC 9260 §6.3.1 C6, 1 s; 200 ms for thin streams in P10
+    /// §5.2.
+    pub rto_min: Duration,
+    /// What unanswered timeouts do to the timer (RFC 9260 §6.3.3 E2, P10 §5.3).
+    pub backoff: Backoff,
+    /// What a SACK does to the running timer (RFC 9260 §6.3.2 R3, P10 §5.2, RFC 7765).
+    pub timer_restart: TimerRestart,
+    /// When miss indications prove a loss (RFC 9260 §7.2.4, P10 §5.4).
+    pub fast_retransmit: FastRetransmit,
+    /// Which packets carry outstanding chunks along, uncalled for (P06 §3.3, §4.4).
+    pub bundling: Bundling,
+    /// Set the I bit (RFC 7053) on every DATA chunk, so that the receiver does not delay its SACK.
+    pub immediate_sack: bool,
+    /// The probe that takes the place of the retransmission timer.
+    pub probe: Probe,
+}
+
+impl Rules {
+    /// RFC 9260 with its suggested parameters (§16).
+    pub const RFC9260: Self = Self {
+        rto_min: Duration::from_secs(1),
+        backoff: Backoff::Exponential,
+        timer_restart: TimerRestart::EarliestAcked,
+        fast_retransmit: FastRetransmit::RFC9260,
+        bundling: Bundling::RFC9260,
+        immediate_sack: false,
+        probe: Probe::Off,
+    };
+}
+
+/// Which packets are filled up with chunks that are outstanding (sent, not acknowledged, not
+/// reported lost) as far as they have room.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Bundling {
+    /// Timeout retransmissions take along all outstanding chunks that fit, lowest TSN first (RFC
+    /// 9260 §6.3.3 E3, P06 §3.3). Off: only those that were last sent at least one RTO ago.
+    pub into_timeout: bool,
+    /// Fast retransmissions do the same (P06 §4.4). Off: only chunks marked for fast retransmission
+    /// (RFC 9260 §7.2.4).
+    pub into_fast_retransmit: bool,
+    /// Packets with new data take along outstanding chunks (P06 §4.4). Off: they do not.
+    pub with_new_data: bool,
+}
+
+impl Bundling {
+    /// RFC 9260 §6.3.3 E3, and no other.
+    pub const RFC9260: Self = Self {
+        into_timeout: true,
+        into_fast_retransmit: false,
+        with_new_data: false,
+    };
+}
+
+/// A named set of [`Mechanisms`].
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Profile {
+    /// The standard, nothing more.
+    Rfc9260,
+    /// Linux 2.6.15 as P06 §3 and §4.2.1 describe it: four miss indications, each further four
+    /// again; any SACK that acknowledges something restarts the full timer. (P10's 2.6.16 needs
+    /// three.) Its flaws in sampling the RTT (P06 §3.2) are not among the switches.
+    Lksctp2006,
+    /// P10: Linux 2.6.16 with all thin-stream modifications: dynamic detection (§5.1), RTO.Min 200
+    /// ms and the timer-restart fix (§5.2), linear timeouts without a cap (§5.3), fast retransmit
+    /// on the first indication (§5.4).
+    Petlund2010,
+    /// Festina's own, the default: on thin streams the I bit, one probe per round trip for the
+    /// first three seconds of silence, fast retransmit on the first indication; the standard
+    /// otherwise.
+    #[default]
+    Festina,
+}
+
+impl Profile {
+    /// All profiles, the standard first.
+    #[must_use]
+    pub fn all() -> &'static [Self] {
+        &[
+            Self::Rfc9260,
+            Self::Lksctp2006,
+            Self::Petlund2010,
+            Self::Festina,
+        ]
+    }
+
+    /// The name as it is written on a command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rfc9260 => "rfc9260",
+            Self::Lksctp2006 => "lksctp-2006",
+            Self::Petlund2010 => "petlund-2010",
+            Self::Festina => "festina",
+        }
+    }
+
+    /// The mechanisms of this profile.
+    #[must_use]
+    pub fn mechanisms(self) -> Mechanisms {
+        match self {
+            Self::Rfc9260 => Mechanisms {
+                thin_detection: ThinDetection::Never,
+                normal: Rules::RFC9260,
+                thin: Rules::RFC9260,
+            },
+            Self::Lksctp2006 => Mechanisms {
+                thin_detection: ThinDetection::Never,
+                normal: lksctp_2_6_15(),
+                thin: lksctp_2_6_15(),
+            },
+            Self::Petlund2010 => petlund_2010(),
+            Self::Festina => festina(),
+        }
+    }
+}
+
+fn lksctp_2_6_15() -> Rules {
+    Rules {
+        timer_restart: TimerRestart::AnyAcked,
+        fast_retransmit: FastRetransmit {
+            threshold: 4,
+            repeats: true,
+        },
+        ..Rules::RFC9260
+    }
+}
+
+fn petlund_2010() -> Mechanisms {
+    let normal = Rules {
+        timer_restart: TimerRestart::AnyAcked,
+        ..Rules::RFC9260
+    };
+    Mechanisms {
+        thin_detection: ThinDetection::Dynamic { pttfr: 3 },
+        normal,
+        thin: Rules {
+            rto_min: Duration::from_millis(200),
+            backoff: Backoff::Linear {
+                linear_for: Duration::MAX,
+            },
+            timer_restart: TimerRestart::SinceTimerStart,
+            fast_retransmit: FastRetransmit {
+                threshold: 1,
+                repeats: false,
+            },
+            ..normal
+        },
+    }
+}
+
+fn festina() -> Mechanisms {
+    Mechanisms {
+        thin_detection: ThinDetection::DynamicRate { pttfr: 3 },
+        normal: Rules::RFC9260,
+        thin: Rules {
+            rto_min: Duration::from_millis(200),
+            backoff: Backoff::Linear {
+                linear_for: Duration::from_secs(3),
+            },
+            timer_restart: TimerRestart::SinceEarliestSent,
+            fast_retransmit: FastRetransmit {
+                threshold: 1,
+                repeats: false,
+            },
+            bundling: Bundling::RFC9260,
+            immediate_sack: true,
+            probe: Probe::FESTINA,
+        },
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Profile {
+    type Err = UnknownProfile;
+
+    fn from_str(text: &str) -> Result<Self, UnknownProfile> {
+        let found = Self::all().iter().find(|profile| profile.name() == text);
+        found.copied().ok_or_else(|| UnknownProfile {
+            text: text.to_owned(),
+        })
+    }
+}
+
+/// A text that names no [`Profile`]. Whoever wrote it is at fault; the message lists the names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownProfile {
+    text: String,
+}
+
+impl fmt::Display for UnknownProfile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "unknown recovery profile {:?}, expected one of:",
+            self.text
+        )?;
+        for (index, profile) in Profile::all().iter().enumerate() {
+            write!(f, "{} {profile}", if index == 0 { "" } else { "," })?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for UnknownProfile {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_profile_is_found_by_its_name() {
+        for &profile in Profile::all() {
+            assert_eq!(profile.name().parse(), Ok(profile));
+            assert_eq!(profile.to_string(), profile.name());
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_known_ones() {
+        let error = "reno".parse::<Profile>().expect_err("no such profile");
+        assert_eq!(
+            error.to_string(),
+            "unknown recovery profile \"reno\", expected one of: \
+             rfc9260, lksctp-2006, petlund-2010, festina"
+        );
+    }
+
+    #[test]
+    fn streams_that_are_not_thin_get_the_standard_from_festina() {
+        assert_eq!(*Profile::Festina.mechanisms().rules(false), Rules::RFC9260);
+        assert_eq!(Profile::default(), Profile::Festina);
+    }
+
+    #[test]
+    fn rfc9260_and_lksctp_know_no_thin_streams() {
+        for profile in [Profile::Rfc9260, Profile::Lksctp2006] {
+            let mechanisms = profile.mechanisms();
+            assert_eq!(mechanisms.thin_detection, ThinDetection::Never);
+            assert_eq!(mechanisms.rules(true), mechanisms.rules(false));
+        }
+    }
+
+    #[test]
+    fn a_single_mechanism_can_be_switched_on_its_own() {
+        let mut ablated = Profile::Petlund2010.mechanisms();
+        ablated.thin.backoff = Backoff::Exponential;
+        assert_ne!(ablated, Profile::Petlund2010.mechanisms());
+        assert_eq!(ablated.thin.rto_min, Duration::from_millis(200));
+    }
+}

@@ -1,0 +1,256 @@
+//! Round-trip time estimation (RFC 9260 §6.3.1) and the deviation that the probe timer uses.
+
+use festina_units::Duration;
+
+/// Clock granularity G of RFC 9260 §6.3.1 rule G1: what the timers of the drivers can tell apart.
+pub const CLOCK_GRANULARITY: Duration = Duration::from_millis(1);
+
+/// SRTT, RTTVAR and their relatives, fed with unambiguous round-trip samples.
+///
+/// The caller applies Karn's rule: only a transmission whose acknowledgement cannot belong to
+/// another transmission may be sampled (RFC 9260 §6.3.1 C5; [`crate::spurious::judge`] tells when
+/// an early acknowledgement gives a sample after all). All arithmetic is in whole nanoseconds, with
+/// RTO.Alpha = 1/8 and RTO.Beta = 1/4 (RFC 9260 §16).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct RttEstimator {
+    rto_initial_ns: u64,
+    srtt_ns: u64,
+    rttvar_ns: u64,
+    deviation_ns: u64,
+    rtt_ns_min: u64,
+    rtt_ns_latest: u64,
+    /// Samples taken, counted up to [`DEVIATION_SAMPLES`] + 1.
+    samples: u64,
+}
+
+/// Samples over which the probe deviation averages.
+const DEVIATION_SAMPLES: u64 = 16;
+
+impl RttEstimator {
+    /// An estimator without a sample; `rto_initial` is RTO.Initial (RFC 9260 §6.3.1 C1).
+    #[must_use]
+    pub fn new(rto_initial: Duration) -> Self {
+        Self {
+            rto_initial_ns: saturating_nanos(rto_initial),
+            srtt_ns: 0,
+            rttvar_ns: 0,
+            deviation_ns: 0,
+            rtt_ns_min: u64::MAX,
+            rtt_ns_latest: 0,
+            samples: 0,
+        }
+    }
+
+    /// Takes one unambiguous round-trip time (RFC 9260 §6.3.1 C2, C3, G1).
+    pub fn sample(&mut self, rtt: Duration) {
+        let rtt_ns = saturating_nanos(rtt);
+        self.rtt_ns_latest = rtt_ns;
+        self.rtt_ns_min = self.rtt_ns_min.min(rtt_ns);
+        // C3: RTTVAR and the deviation are measured against SRTT as it was before this sample.
+        let error_ns = self.srtt_ns.abs_diff(rtt_ns);
+        match self.samples {
+            0 => {
+                self.srtt_ns = rtt_ns;
+                self.rttvar_ns = rtt_ns / 2;
+                self.deviation_ns = rtt_ns / 2;
+            }
+            earlier => {
+                self.rttvar_ns = weigh(self.rttvar_ns, error_ns, 4);
+                self.srtt_ns = weigh(self.srtt_ns, rtt_ns, 8);
+                self.deviation_ns = match earlier {
+                    1 => error_ns.max(rtt_ns / 8),
+                    _ => weigh(self.deviation_ns, error_ns, earlier.min(DEVIATION_SAMPLES)),
+                };
+            }
+        }
+        self.samples = (self.samples + 1).min(DEVIATION_SAMPLES + 1);
+        // G1: a clock that ticks every G reads any smaller variance as zero, and zero becomes G.
+        self.rttvar_ns = self.rttvar_ns.max(saturating_nanos(CLOCK_GRANULARITY));
+    }
+
+    /// The smoothed round-trip time, once there is a sample.
+    #[must_use]
+    pub fn srtt(&self) -> Option<Duration> {
+        self.known(self.srtt_ns)
+    }
+
+    /// RTTVAR, once there is a sample.
+    #[must_use]
+    pub fn rttvar(&self) -> Option<Duration> {
+        self.known(self.rttvar_ns)
+    }
+
+    /// Mean deviation for the probe timer, once there is a sample. The rule is Festina's own.
+    ///
+    /// RTTVAR looks back over few samples and remembers its first guess (half of the first
+    /// sample) for about twelve: right for a timeout that collapses cwnd, needlessly slow and
+    /// unsteady for a probe that costs one small packet. Here the guess gives way to the second
+    /// sample, which counts for at least an eighth of the RTT; then it is the mean of what was
+    /// seen, with weight 1/16 for a new sample once there are that many. No granularity floor.
+    #[must_use]
+    pub fn deviation(&self) -> Option<Duration> {
+        self.known(self.deviation_ns)
+    }
+
+    /// The smallest sample ever.
+    #[must_use]
+    pub fn rtt_min(&self) -> Option<Duration> {
+        self.known(self.rtt_ns_min)
+    }
+
+    /// The latest sample.
+    #[must_use]
+    pub fn rtt_latest(&self) -> Option<Duration> {
+        self.known(self.rtt_ns_latest)
+    }
+
+    /// RTO = SRTT + 4·RTTVAR (RFC 9260 §6.3.1 C3), or RTO.Initial without a sample (C1), between
+    /// `min` (C6) and `max` (C7).
+    ///
+    /// Backing off is [`crate::backoff::Backoff::interval`]'s business. If `min` exceeds `max`,
+    /// `max` wins.
+    #[must_use]
+    pub fn rto(&self, min: Duration, max: Duration) -> Duration {
+        let rto_ns = match self.samples {
+            0 => self.rto_initial_ns,
+            _ => self
+                .srtt_ns
+                .saturating_add(self.rttvar_ns.saturating_mul(4)),
+        };
+        Duration::from_nanos(rto_ns).max(min).min(max)
+    }
+
+    fn known(&self, nanos: u64) -> Option<Duration> {
+        (self.samples > 0).then(|| Duration::from_nanos(nanos))
+    }
+}
+
+/// `old` and `new` mixed with weight 1/`parts` for `new`, rounded down, without overflow.
+fn weigh(old: u64, new: u64, parts: u64) -> u64 {
+    if new >= old {
+        old + (new - old) / parts
+    } else {
+        old - (old - new).div_ceil(parts)
+    }
+}
+
+fn saturating_nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn estimator(samples: &[Duration]) -> RttEstimator {
+        let mut estimator = RttEstimator::new(SECOND);
+        for &rtt in samples {
+            estimator.sample(rtt);
+        }
+        estimator
+    }
+
+    #[test]
+    fn rfc_9260_6_3_1_c1_without_a_sample_the_rto_is_the_initial_one() {
+        let estimator = estimator(&[]);
+        assert_eq!(estimator.rto(ms(200), MINUTE), SECOND);
+        assert_eq!(estimator.srtt(), None);
+        assert_eq!(estimator.rtt_min(), None);
+    }
+
+    #[test]
+    fn rfc_9260_6_3_1_c2_the_first_sample_sets_srtt_and_half_of_it_as_rttvar() {
+        let estimator = estimator(&[ms(100)]);
+        assert_eq!(estimator.srtt(), Some(ms(100)));
+        assert_eq!(estimator.rttvar(), Some(ms(50)));
+        assert_eq!(estimator.rto(Duration::ZERO, MINUTE), ms(300));
+    }
+
+    #[test]
+    fn rfc_9260_6_3_1_c3_rttvar_is_updated_with_the_old_srtt() {
+        let estimator = estimator(&[ms(100), ms(180)]);
+        // RTTVAR = 3/4 * 50 + 1/4 * |100 - 180| = 57.5; SRTT = 7/8 * 100 + 1/8 * 180 = 110
+        assert_eq!(estimator.rttvar(), Some(Duration::from_micros(57_500)));
+        assert_eq!(estimator.srtt(), Some(ms(110)));
+        assert_eq!(estimator.rto(Duration::ZERO, MINUTE), ms(340));
+    }
+
+    #[test]
+    fn rfc_9260_6_3_1_c6_and_c7_the_rto_stays_between_its_bounds() {
+        let estimator = estimator(&[ms(100); 50]);
+        assert_eq!(estimator.rto(SECOND, MINUTE), SECOND);
+        assert_eq!(estimator.rto(Duration::ZERO, ms(50)), ms(50));
+    }
+
+    #[test]
+    fn rfc_9260_6_3_1_g1_a_vanishing_rttvar_becomes_the_clock_granularity() {
+        let estimator = estimator(&[ms(100); 100]);
+        assert_eq!(estimator.rttvar(), Some(CLOCK_GRANULARITY));
+        assert_eq!(estimator.rto(Duration::ZERO, MINUTE), ms(104));
+    }
+
+    #[test]
+    fn the_deviation_forgets_the_first_guess_at_the_second_sample() {
+        assert_eq!(estimator(&[ms(100)]).deviation(), Some(ms(50)));
+        let steady = estimator(&[ms(100), ms(100)]);
+        assert_eq!(steady.deviation(), Some(Duration::from_micros(12_500)));
+        assert_eq!(estimator(&[ms(100), ms(140)]).deviation(), Some(ms(40)));
+    }
+
+    #[test]
+    fn the_deviation_is_the_mean_at_first_and_a_slow_average_later() {
+        assert_eq!(
+            estimator(&[ms(100), ms(180), ms(110)]).deviation(),
+            Some(ms(40))
+        );
+        let mut settled = estimator(&[ms(100); 100]);
+        let before = settled.deviation().expect("there is a sample");
+        settled.sample(ms(260));
+        let grown = settled.deviation().expect("there is a sample") - before;
+        assert!(
+            grown > Duration::from_micros(9_800) && grown <= ms(10),
+            "{grown:?}"
+        );
+    }
+
+    #[test]
+    fn the_smallest_and_the_latest_sample_are_kept() {
+        let estimator = estimator(&[ms(120), ms(90), ms(300)]);
+        assert_eq!(estimator.rtt_min(), Some(ms(90)));
+        assert_eq!(estimator.rtt_latest(), Some(ms(300)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_samples_keep_srtt_between_their_extremes(
+            nanos in prop::collection::vec(any::<u64>(), 1..40),
+        ) {
+            let samples: Vec<_> = nanos.iter().map(|&n| Duration::from_nanos(n)).collect();
+            let estimator = estimator(&samples);
+            let srtt = estimator.srtt().expect("there is a sample");
+            // Rounding down costs less than a nanosecond per sample.
+            let smallest = *samples.iter().min().expect("one sample");
+            prop_assert!(srtt + Duration::from_nanos(40) >= smallest);
+            prop_assert!(srtt <= *samples.iter().max().expect("one sample"));
+            prop_assert!(estimator.rto(Duration::ZERO, Duration::MAX) >= srtt);
+        }
+
+        #[test]
+        fn the_longest_durations_do_not_overflow(
+            seconds in any::<u64>(),
+            nanos in 0..1_000_000_000_u32,
+        ) {
+            let longest = Duration::new(seconds, nanos);
+            let estimator = estimator(&[longest, Duration::ZERO, longest, Duration::MAX]);
+            prop_assert!(estimator.rto(Duration::ZERO, MINUTE) <= MINUTE);
+        }
+    }
+}

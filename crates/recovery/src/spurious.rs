@@ -1,0 +1,157 @@
+//! Was a retransmission needed? Duplicate reports and timing tell (in the spirit of RFC 3708 and of
+//! Eifel detection, RFC 3522).
+
+use festina_units::{Duration, Instant};
+
+/// What is known about a retransmitted chunk when its acknowledgement has come.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Evidence {
+    /// Transmissions of the chunk, the first included.
+    pub transmissions: u32,
+    /// When it was last sent.
+    pub last_sent: Instant,
+    /// When it was acknowledged, cumulatively or in a gap ack block.
+    pub acked: Instant,
+    /// The smallest round-trip time measured, if any.
+    pub rtt_min: Option<Duration>,
+    /// A SACK up to and including the acknowledging one reported the TSN as a duplicate (RFC 9260
+    /// §3.3.4).
+    pub duplicate_reported: bool,
+}
+
+/// Verdict on the last retransmission of a chunk.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The chunk was sent once: there is nothing to judge. A duplicate report then means that the
+    /// network duplicated it.
+    NotRetransmitted,
+    /// Nothing speaks against the retransmission.
+    Needed,
+    /// The acknowledgement came sooner after the retransmission than any round trip: it answers an
+    /// earlier transmission, and waiting a little longer would have avoided the retransmission. A
+    /// chunk sent twice gives an unambiguous RTT sample then, from its first transmission, Karn's
+    /// rule notwithstanding.
+    TooEarly,
+    /// The receiver had the chunk already and said so only after the retransmission: its earlier
+    /// SACK was lost, or came so late that nobody could tell. A sender cannot avoid this.
+    AckLost,
+}
+
+impl Verdict {
+    /// Whether the receiver got nothing new from the retransmission.
+    #[must_use]
+    pub fn is_spurious(self) -> bool {
+        matches!(self, Self::TooEarly | Self::AckLost)
+    }
+}
+
+/// Judges the last retransmission of an acknowledged chunk.
+#[must_use]
+pub fn judge(evidence: &Evidence) -> Verdict {
+    let since_last_sent = evidence.acked.saturating_duration_since(evidence.last_sent);
+    if evidence.transmissions < 2 {
+        Verdict::NotRetransmitted
+    } else if evidence
+        .rtt_min
+        .is_some_and(|rtt_min| since_last_sent < rtt_min)
+    {
+        Verdict::TooEarly
+    } else if evidence.duplicate_reported {
+        Verdict::AckLost
+    } else {
+        Verdict::Needed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Sent at 0, probed at 105 ms, acknowledged one round trip of 100 ms later.
+    const REPAIRED: Evidence = Evidence {
+        transmissions: 2,
+        last_sent: Instant::from_millis(105),
+        acked: Instant::from_millis(205),
+        rtt_min: Some(Duration::from_millis(100)),
+        duplicate_reported: false,
+    };
+
+    #[test]
+    fn an_acknowledgement_one_round_trip_after_the_retransmission_means_it_was_needed() {
+        assert_eq!(judge(&REPAIRED), Verdict::Needed);
+        assert!(!judge(&REPAIRED).is_spurious());
+    }
+
+    #[test]
+    fn a_duplicate_report_one_round_trip_later_means_that_the_first_sack_was_lost() {
+        assert_eq!(
+            judge(&Evidence {
+                duplicate_reported: true,
+                ..REPAIRED
+            }),
+            Verdict::AckLost
+        );
+    }
+
+    #[test]
+    fn an_acknowledgement_within_the_smallest_round_trip_time_answers_the_original() {
+        let late_sack = Evidence {
+            acked: Instant::from_millis(130),
+            ..REPAIRED
+        };
+        assert_eq!(judge(&late_sack), Verdict::TooEarly);
+        assert_eq!(
+            judge(&Evidence {
+                duplicate_reported: true,
+                ..late_sack
+            }),
+            Verdict::TooEarly
+        );
+    }
+
+    #[test]
+    fn a_chunk_sent_once_was_not_retransmitted_even_if_the_network_duplicated_it() {
+        let once = Evidence {
+            transmissions: 1,
+            duplicate_reported: true,
+            ..REPAIRED
+        };
+        assert_eq!(judge(&once), Verdict::NotRetransmitted);
+    }
+
+    #[test]
+    fn without_a_round_trip_time_only_the_duplicate_report_counts() {
+        let unmeasured = Evidence {
+            rtt_min: None,
+            acked: Instant::from_millis(106),
+            ..REPAIRED
+        };
+        assert_eq!(judge(&unmeasured), Verdict::Needed);
+        assert_eq!(
+            judge(&Evidence {
+                duplicate_reported: true,
+                ..unmeasured
+            }),
+            Verdict::AckLost
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_times_give_a_verdict(
+            sent in any::<u64>(),
+            acked in any::<u64>(),
+            rtt in any::<u64>(),
+            transmissions in 2..=u32::MAX,
+        ) {
+            let verdict = judge(&Evidence {
+                transmissions,
+                last_sent: Instant::from_nanos(sent),
+                acked: Instant::from_nanos(acked),
+                rtt_min: Some(Duration::from_nanos(rtt)), duplicate_reported: true,
+            });
+            prop_assert!(verdict.is_spurious());
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Probe timers: Festina's probe once per round trip, and the two published tail loss probe
+//! formulas.
+
+use festina_units::{Duration, Instant};
+
+use crate::rtt::RttEstimator;
+
+/// The probe timer of a rule set.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// No probe; only the retransmission timer.
+    Off,
+    /// A probe SRTT + max(`deviations` · deviation, `allowance_min`) after a chunk was last sent,
+    /// in place of the retransmission timer and as often as [`crate::backoff::Backoff`] lets timers
+    /// run without growing. Festina's own.
+    ///
+    /// A probe retransmits. It leaves cwnd and ssthresh alone, counts no path error, and needs no
+    /// open window.
+    RoundTrip {
+        /// How many mean deviations ([`RttEstimator::deviation`]) an acknowledgement may be late.
+        deviations: u8,
+        /// The least lateness that is allowed for, for paths whose measured deviation vanishes.
+        allowance_min: Duration,
+    },
+}
+
+impl Probe {
+    /// The constants of the `festina` profile. `tests/probe_constants.rs` shows what other choices
+    /// cost.
+    pub const FESTINA: Self = Self::RoundTrip {
+        deviations: 3,
+        allowance_min: Duration::from_millis(5),
+    };
+
+    /// Time from the last transmission of a chunk to its probe; `None` without a probe timer or an
+    /// RTT sample.
+    #[must_use]
+    pub fn timeout(self, rtt: &RttEstimator) -> Option<Duration> {
+        match self {
+            Self::Off => None,
+            Self::RoundTrip {
+                deviations,
+                allowance_min,
+            } => {
+                let allowance = rtt
+                    .deviation()?
+                    .saturating_mul(u32::from(deviations))
+                    .max(allowance_min);
+                Some(rtt.srtt()?.saturating_add(allowance))
+            }
+        }
+    }
+}
+
+/// Whether a chunk that was last sent at `last_sent` belongs into the probe packet that leaves at
+/// `now`.
+///
+/// A chunk whose acknowledgement is not yet due stays out, since the odds are that it arrived. But
+/// if the path is `silent` (nothing at all was acknowledged since the previous probe), every chunk
+/// joins, so that one packet per round trip probes for all of them instead of one packet for each.
+#[must_use]
+pub fn joins_probe(
+    last_sent: Instant,
+    now: Instant,
+    probe_timeout: Duration,
+    silent: bool,
+) -> bool {
+    silent || now.saturating_duration_since(last_sent) >= probe_timeout
+}
+
+/// The probe timeout of the tail loss probe draft as R15 §3.4.2 Eq. 1 gives it, for `outstanding`
+/// segments and the worst-case delayed-acknowledgement timer (200 ms recommended).
+#[must_use]
+pub fn draft_timeout(srtt: Duration, outstanding: u32, delayed_ack_max: Duration) -> Duration {
+    let two_srtt = srtt.saturating_mul(2);
+    if outstanding > 1 {
+        two_srtt.max(Duration::from_millis(10))
+    } else {
+        two_srtt.max(
+            srtt.saturating_add(srtt / 2)
+                .saturating_add(delayed_ack_max),
+        )
+    }
+}
+
+/// The probe timeout of RFC 8985 §7.2, for `outstanding` segments; `until_rto` is what is left on
+/// the retransmission timer.
+#[must_use]
+pub fn rfc8985_timeout(
+    srtt: Option<Duration>,
+    outstanding: u32,
+    ack_delay_max: Duration,
+    until_rto: Duration,
+) -> Duration {
+    let timeout = match srtt {
+        Some(srtt) if outstanding == 1 => srtt.saturating_mul(2).saturating_add(ack_delay_max),
+        Some(srtt) => srtt.saturating_mul(2),
+        None => Duration::from_secs(1),
+    };
+    timeout.min(until_rto)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn rtt(samples: &[u64]) -> RttEstimator {
+        let mut rtt = RttEstimator::new(ms(1000));
+        samples.iter().for_each(|&millis| rtt.sample(ms(millis)));
+        rtt
+    }
+
+    #[test]
+    fn without_a_probe_timer_or_a_sample_there_is_no_probe() {
+        assert_eq!(Probe::Off.timeout(&rtt(&[100])), None);
+        assert_eq!(Probe::FESTINA.timeout(&rtt(&[])), None);
+    }
+
+    #[test]
+    fn a_steady_path_is_probed_five_milliseconds_after_the_round_trip() {
+        assert_eq!(Probe::FESTINA.timeout(&rtt(&[100; 30])), Some(ms(105)));
+    }
+
+    #[test]
+    fn the_first_probes_wait_longer() {
+        assert_eq!(Probe::FESTINA.timeout(&rtt(&[100])), Some(ms(250)));
+        assert_eq!(
+            Probe::FESTINA.timeout(&rtt(&[100, 100])),
+            Some(Duration::from_micros(137_500))
+        );
+    }
+
+    #[test]
+    fn a_jittery_path_is_given_three_deviations() {
+        assert_eq!(
+            Probe::FESTINA.timeout(&rtt(&[100, 120])),
+            Some(Duration::from_micros(102_500 + 60_000))
+        );
+    }
+
+    #[test]
+    fn a_probe_carries_what_is_due_and_in_silence_everything() {
+        let now = Instant::from_millis(500);
+        assert!(joins_probe(Instant::from_millis(395), now, ms(105), false));
+        assert!(!joins_probe(Instant::from_millis(396), now, ms(105), false));
+        assert!(joins_probe(now, now, ms(105), true));
+    }
+
+    #[test]
+    fn r15_equation_1_with_several_segments_outstanding() {
+        assert_eq!(draft_timeout(ms(100), 2, ms(200)), ms(200));
+        assert_eq!(draft_timeout(ms(3), 2, ms(200)), ms(10));
+    }
+
+    #[test]
+    fn r15_equation_1_with_one_segment_outstanding_allows_for_a_delayed_ack() {
+        assert_eq!(draft_timeout(ms(100), 1, ms(200)), ms(350));
+        assert_eq!(draft_timeout(ms(1000), 1, ms(200)), ms(2000));
+    }
+
+    #[test]
+    fn rfc_8985_7_2_two_srtt_plus_the_ack_delay_for_one_segment_but_never_after_the_rto() {
+        assert_eq!(
+            rfc8985_timeout(Some(ms(100)), 3, ms(200), ms(1000)),
+            ms(200)
+        );
+        assert_eq!(
+            rfc8985_timeout(Some(ms(100)), 1, ms(200), ms(1000)),
+            ms(400)
+        );
+        assert_eq!(rfc8985_timeout(None, 1, ms(200), ms(3000)), ms(1000));
+        assert_eq!(rfc8985_timeout(Some(ms(100)), 1, ms(200), ms(300)), ms(300));
+    }
+
+    proptest! {
+        #[test]
+        fn no_formula_overflows(
+            srtt in any::<u64>(),
+            delay in any::<u64>(),
+            outstanding in any::<u32>(),
+            deviations in any::<u8>(),
+        ) {
+            let (srtt, delay) = (Duration::from_nanos(srtt), Duration::new(delay, 0));
+            prop_assert!(draft_timeout(srtt, outstanding, delay) >= srtt);
+            prop_assert!(rfc8985_timeout(Some(srtt), outstanding, delay, delay) <= delay);
+            let mut rtt = RttEstimator::new(srtt);
+            rtt.sample(srtt);
+            let probe = Probe::RoundTrip { deviations, allowance_min: delay };
+            prop_assert!(probe.timeout(&rtt).expect("there is a sample") >= srtt);
+        }
+    }
+}

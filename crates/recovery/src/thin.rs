@@ -1,0 +1,288 @@
+//! Is the stream thin? The detector of P10 §5.1, its packets-in-flight list and its loss-rate
+//! estimator.
+
+use std::collections::VecDeque;
+
+use festina_units::{Duration, Instant};
+
+/// Packets that the in-flight list remembers. More than [`THIN_PACKETS_MAX`] in flight is thick by
+/// any rule.
+const IN_FLIGHT_MAX: usize = 64;
+
+/// Upper bound of the dynamic limit, so that a loss rate near one does not call every stream thin.
+const THIN_PACKETS_MAX: u64 = 8;
+
+/// Sending times that are kept: one more than [`THIN_PACKETS_MAX`], to see that limit exceeded.
+const RECENT_MAX: usize = 9;
+
+/// Gap reports after which a packet counts as lost (P10 §5.1).
+const MISSING_REPORTS_OF_A_LOSS: u8 = 3;
+
+/// Outcomes after which the loss-rate counters are halved.
+const LOSS_WINDOW_PACKETS: u32 = 256;
+
+/// Deliveries that the loss-rate estimator pretends to have seen at the start, so that a first loss
+/// is not "100 %".
+const LOSS_PRIOR_PACKETS: u32 = 16;
+
+/// The rule by which a stream is called thin.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum ThinDetection {
+    /// No stream is thin.
+    Never,
+    /// Thin iff fewer than `in_flight_below` packets are in flight (P06 §4.1: the reports that fast
+    /// retransmit needs; Linux TCP: 4).
+    Static {
+        /// The number of packets in flight that makes a stream thick.
+        in_flight_below: u8,
+    },
+    /// Thin iff `in_flight <= (pttfr + 1) / (1 - lossrate)` (P10 Fig. 3).
+    Dynamic {
+        /// Packets required to trigger a fast retransmission: 3 in P10.
+        pttfr: u8,
+    },
+    /// As `Dynamic`, but counts the packets with new data sent during the SRTT up to the latest
+    /// such packet instead of those in flight.
+    ///
+    /// Without loss the two are the same number. In an outage the packets in flight pile up and
+    /// would call a thin stream thick just when it needs help; what the application sends per round
+    /// trip does not change. Nor does a thick stream become thin because a loss has stopped it: it
+    /// is judged by what it sent before. Without an RTT sample the packets in flight are counted.
+    /// The rule is Festina's own.
+    DynamicRate {
+        /// Packets required to trigger a fast retransmission.
+        pttfr: u8,
+    },
+}
+
+/// Counts the packets in flight and judges whether the stream is thin.
+///
+/// Packets are known by their highest TSN ("unwrapped" to `u64`; any increasing sequence number
+/// will do). One detector serves an association, whatever its paths (P06 §4.1). It records under
+/// every [`ThinDetection`], so that the rule can change while the association lives. Memory is
+/// bounded by 64 packets; older ones are forgotten first.
+#[derive(Clone, Debug, Default)]
+pub struct ThinDetector {
+    in_flight: VecDeque<Packet>,
+    /// The list may be out of TSN order: a packet was sent whose highest TSN is not above that of
+    /// the one before it.
+    has_retransmissions: bool,
+    loss: LossRate,
+    recent: RecentSends,
+}
+
+#[derive(Copy, Clone, Debug)]
+struct Packet {
+    tsn_highest: u64,
+    missing_reports: u8,
+}
+
+impl ThinDetector {
+    /// A detector that has seen nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A packet with data left at `now`; `tsn_highest` is its highest TSN, `has_new_data` is false
+    /// for a pure retransmission.
+    pub fn packet_sent(&mut self, now: Instant, tsn_highest: u64, has_new_data: bool) {
+        if self.in_flight.len() == IN_FLIGHT_MAX {
+            self.in_flight.pop_front();
+        }
+        self.has_retransmissions |= self
+            .in_flight
+            .back()
+            .is_some_and(|before| tsn_highest <= before.tsn_highest);
+        self.in_flight.push_back(Packet {
+            tsn_highest,
+            missing_reports: 0,
+        });
+        if has_new_data {
+            self.recent.push(now);
+        }
+    }
+
+    /// A SACK came: `cumulative_tsn` and the gap ack blocks as inclusive TSN ranges, ascending and
+    /// above it.
+    ///
+    /// A packet leaves when its highest TSN is acknowledged; a packet whose highest TSN lies in a
+    /// gap of three SACKs is counted as lost but stays, since it may still arrive (P06 §4.1, P10
+    /// §5.1).
+    pub fn sack(&mut self, cumulative_tsn: u64, gap_acked: &[(u64, u64)]) {
+        while let Some(packet) = self.in_flight.front()
+            && packet.tsn_highest <= cumulative_tsn
+        {
+            self.loss.left(packet.missing_reports);
+            self.in_flight.pop_front();
+        }
+        self.has_retransmissions &= !self.in_flight.is_empty();
+        let Some(&(_, gap_acked_tsn_highest)) = gap_acked.last() else {
+            // Only retransmissions can stand behind a packet with a higher TSN: a thick stream in
+            // good order is done here.
+            if self.has_retransmissions {
+                self.drop_acked(|tsn| tsn <= cumulative_tsn);
+            }
+            return;
+        };
+        self.drop_acked(|tsn| tsn <= cumulative_tsn || is_covered(gap_acked, tsn));
+        for packet in self
+            .in_flight
+            .iter_mut()
+            .filter(|packet| packet.tsn_highest < gap_acked_tsn_highest)
+        {
+            packet.missing_reports = packet.missing_reports.saturating_add(1);
+            if packet.missing_reports == MISSING_REPORTS_OF_A_LOSS {
+                self.loss.count(true);
+            }
+        }
+    }
+
+    /// The retransmission timer expired: what was outstanding is taken for having left the network
+    /// (RFC 9260 §6.3.3 marks it for retransmission). It is not counted as lost, as a timeout does
+    /// not prove a loss.
+    pub fn timed_out(&mut self) {
+        self.in_flight.clear();
+        self.has_retransmissions = false;
+    }
+
+    /// Packets in flight, at most 64.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// The estimated loss rate as (lost, all) packets; `all` is never zero.
+    #[must_use]
+    pub fn loss_rate(&self) -> (u32, u32) {
+        (self.loss.lost, self.loss.all)
+    }
+
+    /// Whether the stream is thin by the rule `detection`. The answer changes only with
+    /// [`Self::packet_sent`], [`Self::sack`], [`Self::timed_out`] and the SRTT.
+    #[must_use]
+    pub fn is_thin(&self, detection: ThinDetection, srtt: Option<Duration>) -> bool {
+        let in_flight = self.in_flight.len() as u64;
+        match detection {
+            ThinDetection::Never => false,
+            ThinDetection::Static { in_flight_below } => in_flight < u64::from(in_flight_below),
+            ThinDetection::Dynamic { pttfr } => in_flight <= self.limit(pttfr),
+            ThinDetection::DynamicRate { pttfr } => match srtt {
+                Some(srtt) => self.recent.at_most(self.limit(pttfr), srtt),
+                None => in_flight <= self.limit(pttfr),
+            },
+        }
+    }
+
+    /// Gives back memory that an idle stream does not need.
+    pub fn shrink(&mut self) {
+        self.in_flight.shrink_to_fit();
+    }
+
+    fn limit(&self, pttfr: u8) -> u64 {
+        limit(pttfr, self.loss.lost, self.loss.all)
+    }
+
+    fn drop_acked(&mut self, is_acked: impl Fn(u64) -> bool) {
+        let loss = &mut self.loss;
+        self.in_flight.retain(|packet| {
+            let acked = is_acked(packet.tsn_highest);
+            if acked {
+                loss.left(packet.missing_reports);
+            }
+            !acked
+        });
+    }
+}
+
+/// Whole packets up to which a stream is thin: (pttfr + 1) / (1 - lost / all), rounded down and
+/// bounded.
+fn limit(pttfr: u8, lost: u32, all: u32) -> u64 {
+    let (packets, all) = (u64::from(pttfr) + 1, u64::from(all));
+    match all.saturating_sub(u64::from(lost)) {
+        0 => THIN_PACKETS_MAX,
+        delivered => (packets * all / delivered).min(THIN_PACKETS_MAX),
+    }
+}
+
+fn is_covered(ranges: &[(u64, u64)], tsn: u64) -> bool {
+    let after = ranges.partition_point(|&(first, _)| first <= tsn);
+    after
+        .checked_sub(1)
+        .and_then(|index| ranges.get(index))
+        .is_some_and(|&(_, last)| tsn <= last)
+}
+
+/// Fraction of packets that were lost (P10 §5.1 defines "lost", not the window).
+///
+/// The window is ours: both counters are halved every 256 packets, so the estimate covers the last
+/// 128 to 256 outcomes, and older ones with falling weight.
+#[derive(Copy, Clone, Debug)]
+struct LossRate {
+    lost: u32,
+    all: u32,
+}
+
+impl Default for LossRate {
+    fn default() -> Self {
+        Self {
+            lost: 0,
+            all: LOSS_PRIOR_PACKETS,
+        }
+    }
+}
+
+impl LossRate {
+    /// A packet left the list by an acknowledgement; if it was counted as lost before, it stays so,
+    /// for what was acknowledged is its retransmission.
+    fn left(&mut self, missing_reports: u8) {
+        if missing_reports < MISSING_REPORTS_OF_A_LOSS {
+            self.count(false);
+        }
+    }
+
+    fn count(&mut self, lost: bool) {
+        self.lost += u32::from(lost);
+        self.all += 1;
+        if self.all >= LOSS_WINDOW_PACKETS {
+            self.lost /= 2;
+            self.all /= 2;
+        }
+    }
+}
+
+/// Sending times of the last packets with new data.
+#[derive(Copy, Clone, Debug, Default)]
+struct RecentSends {
+    times: [Instant; RECENT_MAX],
+    sent: u64,
+}
+
+impl RecentSends {
+    fn push(&mut self, now: Instant) {
+        if let Some(slot) = self.times.get_mut(slot(self.sent)) {
+            *slot = now;
+            self.sent = self.sent.wrapping_add(1);
+        }
+    }
+
+    /// Whether at most `limit` packets left during the `window` up to the latest of them.
+    fn at_most(&self, limit: u64, window: Duration) -> bool {
+        let at = |index: Option<u64>| index.and_then(|index| self.times.get(slot(index)));
+        // The window holds too many iff the packet `limit` places before the latest is inside.
+        let latest = at(self.sent.checked_sub(1));
+        let limit_before = at(self.sent.checked_sub(limit + 1));
+        latest
+            .zip(limit_before)
+            .is_none_or(|(latest, &limit_before)| {
+                latest.saturating_duration_since(limit_before) >= window
+            })
+    }
+}
+
+fn slot(index: u64) -> usize {
+    usize::try_from(index % RECENT_MAX as u64).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests;
