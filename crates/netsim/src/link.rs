@@ -1,0 +1,327 @@
+//! One direction of a network path.
+//!
+//! ```text
+//!            fate drawn      one at a time, at the rate     delay, jitter, holding back
+//!  send ──> loss & co. ──> queue ──> transmitter ──────────> wire ──> poll_delivery
+//!                            └─> dropped if full └─> lost packets vanish here
+//! ```
+//!
+//! A lost packet still takes its place in the queue and its time on the transmitter, as it would on a
+//! real wire. What befalls a packet is drawn when it is offered, one sample per cause from a stream of
+//! its own, whether or not the queue then has room. Changing one impairment therefore never changes
+//! what another does to the n-th packet.
+
+mod config;
+mod wire;
+
+pub use config::{Jitter, JitterShape, LinkConfig, Reordering};
+
+use festina_units::{ByteCount, Duration, Instant};
+
+use crate::loss::LossProcess;
+use crate::queue::DropTail;
+use crate::random::RandomStream;
+use wire::Wire;
+
+/// The most packets that propagate along one link at the same time. It bounds the memory of a link
+/// without a rate, whose queue never fills; what exceeds it counts as dropped by the queue.
+pub const PROPAGATING_PACKETS_MAX: usize = 1 << 18;
+
+/// A link from one node to another, without a clock of its own.
+///
+/// First [`send`](Self::send) what is offered at this moment, then take every packet that
+/// [`poll_delivery`](Self::poll_delivery) gives, then sleep until [`poll_deadline`](Self::poll_deadline)
+/// unless there is something to send before. `now` must not go backwards; if it does, the link keeps to
+/// the latest instant it has seen. Being called late changes nothing about the times that the link
+/// computes.
+#[derive(Debug)]
+pub struct Link<P> {
+    config: LinkConfig,
+    loss: LossProcess,
+    random: ImpairmentStreams,
+    now: Instant,
+    offered_count: u64,
+    queue: DropTail<Accepted<P>>,
+    transmission: Option<Transmission<P>>,
+    wire: Wire<P>,
+    counters: LinkCounters,
+}
+
+/// What a link needs to know about what it carries. `Clone` is for duplication.
+pub trait LinkPacket: Clone {
+    /// The size on the wire, which queue and rate count.
+    fn size(&self) -> ByteCount;
+
+    /// Damages the packet, for example by flipping the bit that `entropy` chooses.
+    fn corrupt(&mut self, entropy: u64);
+}
+
+/// What became of a packet that was offered to a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Admission {
+    /// It will be delivered.
+    Accepted,
+    /// It was taken, and the wire will lose it.
+    Lost,
+    /// The queue was full; it was dropped at once.
+    QueueDropped,
+}
+
+/// What a link has done so far, in packets unless the name says otherwise.
+///
+/// At all times `offered + duplicated = delivered + lost + queue_dropped +` [`Link::packets_inside`]
+/// (where a packet that the wire will lose counts as lost from the start).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LinkCounters {
+    /// Offered by the sender.
+    pub offered: u64,
+    /// Bytes offered by the sender.
+    pub offered_bytes: ByteCount,
+    /// Handed to the receiver, copies included.
+    pub delivered: u64,
+    /// Bytes handed to the receiver, copies included.
+    pub delivered_bytes: ByteCount,
+    /// Lost on the wire.
+    pub lost: u64,
+    /// Dropped because the queue was full.
+    pub queue_dropped: u64,
+    /// Delivered after a packet that had been offered later (RFC 4737, type-P-reordered).
+    pub reordered: u64,
+    /// Copies made.
+    pub duplicated: u64,
+    /// Damaged.
+    pub corrupted: u64,
+}
+
+impl<P: LinkPacket> Link<P> {
+    /// An idle link that draws from the random streams of `seed` whose names begin with `name`.
+    ///
+    /// Links that share a seed need different names, else they lose the same packets.
+    pub fn new(config: LinkConfig, seed: u64, name: &str) -> Self {
+        Self {
+            loss: LossProcess::new(&config.loss, seed, &format!("{name}/loss")),
+            random: ImpairmentStreams::new(seed, name),
+            now: Instant::ZERO,
+            offered_count: 0,
+            queue: DropTail::new(config.queue),
+            transmission: None,
+            wire: Wire::new(),
+            counters: LinkCounters::default(),
+            config,
+        }
+    }
+
+    /// The configuration that the link was made with.
+    pub fn config(&self) -> &LinkConfig {
+        &self.config
+    }
+
+    /// What the link has done so far.
+    pub fn counters(&self) -> LinkCounters {
+        self.counters
+    }
+
+    /// Packets that wait for the transmitter, as of the latest instant that the link has seen.
+    pub fn queue_packets(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Bytes that wait for the transmitter, as of the latest instant that the link has seen.
+    pub fn queue_bytes(&self) -> ByteCount {
+        self.queue.bytes()
+    }
+
+    /// Packets that were taken and are still to be delivered, copies included.
+    pub fn packets_inside(&self) -> u64 {
+        let counters = &self.counters;
+        (counters.offered + counters.duplicated) - (counters.delivered + counters.lost + counters.queue_dropped)
+    }
+
+    /// Offers a packet to the link at `now` and says what becomes of it.
+    pub fn send(&mut self, now: Instant, mut packet: P) -> Admission {
+        self.advance(now);
+        let size = packet.size();
+        let order = self.offered_count;
+        self.offered_count += 1;
+        self.counters.offered += 1;
+        self.counters.offered_bytes += size;
+
+        let is_lost = self.loss.is_next_lost(self.now);
+        let drawn = self.random.draw(&self.config);
+        let must_wait = self.transmission.is_some();
+        if must_wait && !self.queue.has_room_for(size) || self.wire.len() >= PROPAGATING_PACKETS_MAX {
+            self.counters.queue_dropped += 1;
+            return Admission::QueueDropped;
+        }
+        let mut copy = None;
+        if is_lost {
+            self.counters.lost += 1;
+        } else {
+            if drawn.is_duplicated {
+                self.counters.duplicated += 1;
+                copy = Some(packet.clone());
+            }
+            if let Some(entropy) = drawn.corruption {
+                self.counters.corrupted += 1;
+                packet.corrupt(entropy);
+            }
+        }
+        let accepted =
+            Accepted { packet, copy, order, is_lost, jitter_ns: drawn.jitter_ns, held_back: drawn.held_back };
+        if must_wait {
+            self.queue.push(size, accepted);
+        } else {
+            self.transmit(self.now, size, accepted);
+            self.advance(now);
+        }
+        if is_lost { Admission::Lost } else { Admission::Accepted }
+    }
+
+    /// When the link next wants to be polled: a packet arrives or the transmitter becomes free. `None`
+    /// if the link is empty.
+    pub fn poll_deadline(&self) -> Option<Instant> {
+        let transmitted = self.transmission.as_ref().map(|current| current.ends_at);
+        let arrival = self.wire.next_arrival();
+        match (transmitted, arrival) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// The next packet that has arrived by `now`.
+    pub fn poll_delivery(&mut self, now: Instant) -> Option<P> {
+        self.poll_timed_delivery(now).map(|(_, packet)| packet)
+    }
+
+    /// The next packet that has arrived by `now`, and when it did, which is before `now` if the caller
+    /// is late.
+    pub fn poll_timed_delivery(&mut self, now: Instant) -> Option<(Instant, P)> {
+        self.advance(now);
+        let arrival = self.wire.pop_arrived(self.now)?;
+        self.counters.delivered += 1;
+        self.counters.delivered_bytes += arrival.packet.size();
+        self.counters.reordered += u64::from(arrival.is_reordered);
+        Some((arrival.at, arrival.packet))
+    }
+
+    /// Does all that the transmitter does until `now`.
+    fn advance(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        while let Some(done) = self.transmission.take_if(|current| current.ends_at <= self.now) {
+            let free_at = done.ends_at;
+            self.propagate(free_at, done.accepted);
+            if let Some((size, next)) = self.queue.pop() {
+                self.transmit(free_at, size, next);
+            }
+        }
+    }
+
+    fn transmit(&mut self, starts_at: Instant, size: ByteCount, accepted: Accepted<P>) {
+        let time = self.config.rate.map_or(Duration::ZERO, |rate| rate.transmission_time(size));
+        self.transmission = Some(Transmission { ends_at: starts_at + time, accepted });
+    }
+
+    /// Puts a packet on the wire whose last bit left the transmitter at `sent_at`.
+    fn propagate(&mut self, sent_at: Instant, accepted: Accepted<P>) {
+        if accepted.is_lost {
+            return;
+        }
+        let on_time = sent_at + self.config.delay;
+        let jitter = Duration::from_nanos(accepted.jitter_ns.unsigned_abs());
+        let arrival = if accepted.jitter_ns < 0 { (on_time - jitter).max(sent_at) } else { on_time + jitter };
+        let arrival = if self.config.jitter.keeps_order { self.wire.not_before_previous(arrival) } else { arrival };
+        let arrival = arrival + accepted.held_back;
+        self.wire.push(arrival, accepted.order, accepted.packet);
+        if let Some(copy) = accepted.copy {
+            self.wire.push(arrival, accepted.order, copy);
+        }
+    }
+}
+
+/// A packet that the link took, and what will befall it.
+#[derive(Debug)]
+struct Accepted<P> {
+    packet: P,
+    copy: Option<P>,
+    /// Its place among all packets offered.
+    order: u64,
+    is_lost: bool,
+    jitter_ns: i64,
+    held_back: Duration,
+}
+
+#[derive(Debug)]
+struct Transmission<P> {
+    ends_at: Instant,
+    accepted: Accepted<P>,
+}
+
+/// One stream per cause, each drawn from once per packet while the cause is switched on.
+#[derive(Debug)]
+struct ImpairmentStreams {
+    jitter: RandomStream,
+    reordering: RandomStream,
+    duplication: RandomStream,
+    corruption: RandomStream,
+}
+
+/// What the streams say about one packet.
+struct Drawn {
+    jitter_ns: i64,
+    held_back: Duration,
+    is_duplicated: bool,
+    /// The entropy to damage it with, if it is to be damaged.
+    corruption: Option<u64>,
+}
+
+impl ImpairmentStreams {
+    fn new(seed: u64, name: &str) -> Self {
+        let stream = |cause| RandomStream::new(seed, &format!("{name}/{cause}"));
+        Self {
+            jitter: stream("jitter"),
+            reordering: stream("reordering"),
+            duplication: stream("duplication"),
+            corruption: stream("corruption"),
+        }
+    }
+
+    fn draw(&mut self, config: &LinkConfig) -> Drawn {
+        let jitter_ns = match config.jitter.shape {
+            JitterShape::None => 0,
+            JitterShape::Uniform { range } => self.jitter.symmetric_nanos(range),
+            JitterShape::Normal { std_dev } => self.jitter.normal_nanos(std_dev),
+        };
+        let held_back = if self.reordering.chance(config.reordering.probability) {
+            config.reordering.hold_back
+        } else {
+            Duration::ZERO
+        };
+        let entropy = self.corruption.bits();
+        Drawn {
+            jitter_ns,
+            held_back,
+            is_duplicated: self.duplication.chance(config.duplication),
+            corruption: self.corruption.chance(config.corruption).then_some(entropy),
+        }
+    }
+}
+
+/// A packet that is nothing but its bytes.
+impl LinkPacket for Vec<u8> {
+    fn size(&self) -> ByteCount {
+        ByteCount::from_len(self.len())
+    }
+
+    /// Flips one bit; an empty packet has none.
+    fn corrupt(&mut self, entropy: u64) {
+        let byte_index = (entropy >> 3).checked_rem(self.len() as u64);
+        if let Some(byte) =
+            byte_index.and_then(|index| usize::try_from(index).ok()).and_then(|index| self.get_mut(index))
+        {
+            *byte ^= 1 << (entropy & 7);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

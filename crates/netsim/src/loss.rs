@@ -1,0 +1,239 @@
+//! Which packets a link loses.
+
+use festina_units::{Duration, Instant, Probability, duration};
+
+use crate::random::RandomStream;
+
+/// A rule for losing packets on the wire.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum LossModel {
+    /// Nothing is lost.
+    #[default]
+    None,
+    /// Each packet is lost with the same probability, independently of all others.
+    Independent(Probability),
+    /// Losses come in bursts.
+    GilbertElliott(GilbertElliott),
+    /// Exactly these packets are lost, counted from zero in the order in which they are offered to
+    /// the link. Order and repetition of the list do not matter.
+    Exact(Vec<u64>),
+}
+
+/// A channel that alternates between a good and a bad state, each for an exponentially distributed
+/// time. As the states last for a time and not for a number of packets, a thin stream and a thick one
+/// see the same channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GilbertElliott {
+    /// How long the good state lasts on average.
+    pub mean_good: Duration,
+    /// How long the bad state lasts on average.
+    pub mean_bad: Duration,
+    /// The probability that a packet is lost in the good state.
+    pub loss_in_good: Probability,
+    /// The probability that a packet is lost in the bad state.
+    pub loss_in_bad: Probability,
+}
+
+impl GilbertElliott {
+    /// The long-run share of packets lost, for packets evenly spread over time.
+    pub fn mean_loss(&self) -> Probability {
+        let good = u128::from(duration::saturating_nanos(self.mean_good));
+        let bad = u128::from(duration::saturating_nanos(self.mean_bad));
+        let weighted = good * u128::from(self.loss_in_good.ppb()) + bad * u128::from(self.loss_in_bad.ppb());
+        let ppb = weighted.checked_div(good + bad).unwrap_or(0);
+        Probability::from_ppb(u32::try_from(ppb).unwrap_or(u32::MAX))
+    }
+}
+
+/// A [`LossModel`] at work: it decides packet by packet.
+#[derive(Debug)]
+pub(crate) struct LossProcess {
+    state: State,
+    /// One sample per packet, whatever the model.
+    drops: RandomStream,
+}
+
+#[derive(Debug)]
+enum State {
+    None,
+    Independent(Probability),
+    GilbertElliott(Channel),
+    Exact {
+        /// The indices still to come, in falling order.
+        remaining: Vec<u64>,
+        next_index: u64,
+    },
+}
+
+impl LossProcess {
+    /// The process of `model` that draws from the streams of `seed` whose names begin with `name`.
+    pub(crate) fn new(model: &LossModel, seed: u64, name: &str) -> Self {
+        let state = match model {
+            LossModel::None => State::None,
+            LossModel::Independent(probability) => State::Independent(*probability),
+            LossModel::GilbertElliott(parameters) => {
+                let random = RandomStream::new(seed, &format!("{name}/channel"));
+                State::GilbertElliott(Channel::new(*parameters, random))
+            }
+            LossModel::Exact(indices) => {
+                let mut remaining = indices.clone();
+                remaining.sort_unstable_by(|a, b| b.cmp(a));
+                remaining.dedup();
+                State::Exact { remaining, next_index: 0 }
+            }
+        };
+        Self { state, drops: RandomStream::new(seed, name) }
+    }
+
+    /// Whether the packet that is offered at `now` is lost. To be asked once per packet, in order.
+    pub(crate) fn is_next_lost(&mut self, now: Instant) -> bool {
+        match &mut self.state {
+            State::None => false,
+            State::Independent(probability) => self.drops.chance(*probability),
+            State::GilbertElliott(channel) => self.drops.chance(channel.loss_at(now)),
+            State::Exact { remaining, next_index } => {
+                let index = *next_index;
+                *next_index += 1;
+                remaining.pop_if(|lost| *lost == index).is_some()
+            }
+        }
+    }
+}
+
+/// The state of a Gilbert-Elliott channel.
+///
+/// A two-state Markov process with sojourn means G and B is the same process as one whose state is
+/// drawn afresh, bad with probability B/(G+B), at the points of a Poisson process with mean spacing
+/// GB/(G+B). As spacings have no memory, all points since the last packet act as one: the cost per
+/// packet is constant however long the pause was.
+#[derive(Debug)]
+struct Channel {
+    parameters: GilbertElliott,
+    is_bad: bool,
+    redrawn_at: Instant,
+    random: RandomStream,
+}
+
+impl Channel {
+    fn new(parameters: GilbertElliott, random: RandomStream) -> Self {
+        let mut channel = Self { parameters, is_bad: false, redrawn_at: Instant::ZERO, random };
+        channel.redraw(Instant::ZERO);
+        channel
+    }
+
+    fn loss_at(&mut self, now: Instant) -> Probability {
+        if now >= self.redrawn_at {
+            self.redraw(now);
+        }
+        if self.is_bad { self.parameters.loss_in_bad } else { self.parameters.loss_in_good }
+    }
+
+    fn redraw(&mut self, now: Instant) {
+        let good = duration::saturating_nanos(self.parameters.mean_good);
+        let bad = duration::saturating_nanos(self.parameters.mean_bad);
+        self.is_bad = self.random.below(good.saturating_add(bad)) < bad;
+        let spacing = (u128::from(good) * u128::from(bad)).checked_div(u128::from(good) + u128::from(bad)).unwrap_or(0);
+        let spacing = Duration::from_nanos(u64::try_from(spacing).unwrap_or(u64::MAX));
+        self.redrawn_at = now + self.random.exponential(spacing);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn losses(model: &LossModel, packets: u64, spacing: Duration) -> Vec<bool> {
+        let mut process = LossProcess::new(model, 7, "loss");
+        let mut now = Instant::ZERO;
+        (0..packets)
+            .map(|_| {
+                now += spacing;
+                process.is_next_lost(now)
+            })
+            .collect()
+    }
+
+    fn count(losses: &[bool]) -> usize {
+        losses.iter().filter(|lost| **lost).count()
+    }
+
+    #[test]
+    fn no_model_loses_nothing() {
+        assert_eq!(count(&losses(&LossModel::None, 1_000, Duration::ZERO)), 0);
+    }
+
+    #[test]
+    fn independent_losses_have_their_share_and_do_not_cluster() {
+        let model = LossModel::Independent(Probability::from_percent(5));
+        let lost = losses(&model, 100_000, Duration::ZERO);
+        assert!((4_800..5_200).contains(&count(&lost)), "{}", count(&lost));
+        let pairs = lost.windows(2).filter(|pair| pair[0] && pair[1]).count();
+        assert!((200..300).contains(&pairs), "5 % of 5 %, got {pairs}");
+    }
+
+    #[test]
+    fn an_exact_list_loses_exactly_its_packets() {
+        let lost = losses(&LossModel::Exact(vec![4, 0, 4, 2]), 6, Duration::ZERO);
+        assert_eq!(lost, [true, false, true, false, true, false]);
+    }
+
+    #[test]
+    fn a_gilbert_elliott_channel_is_bad_for_its_share_of_the_time() {
+        let model = LossModel::GilbertElliott(GilbertElliott {
+            mean_good: Duration::from_millis(900),
+            mean_bad: Duration::from_millis(100),
+            loss_in_good: Probability::ZERO,
+            loss_in_bad: Probability::ONE,
+        });
+        for spacing_us in [500, 10_000, 3_000_000] {
+            let lost = losses(&model, 400_000, Duration::from_micros(spacing_us));
+            let share_per_mille = count(&lost) * 1_000 / lost.len();
+            assert!((80..=120).contains(&share_per_mille), "{spacing_us} us: {share_per_mille}");
+        }
+    }
+
+    #[test]
+    fn a_gilbert_elliott_channel_stays_bad_for_its_mean_time() {
+        let model = LossModel::GilbertElliott(GilbertElliott {
+            mean_good: Duration::from_millis(900),
+            mean_bad: Duration::from_millis(100),
+            loss_in_good: Probability::ZERO,
+            loss_in_bad: Probability::ONE,
+        });
+        let lost = losses(&model, 1_000_000, Duration::from_millis(1));
+        let bursts = lost.windows(2).filter(|pair| !pair[0] && pair[1]).count();
+        let mean_burst_ms = count(&lost) / bursts;
+        assert!((90..=110).contains(&mean_burst_ms), "{mean_burst_ms}");
+    }
+
+    #[test]
+    fn each_state_of_the_channel_has_its_own_loss() {
+        let parameters = GilbertElliott {
+            mean_good: Duration::from_millis(300),
+            mean_bad: Duration::from_millis(100),
+            loss_in_good: Probability::from_percent(2),
+            loss_in_bad: Probability::from_percent(50),
+        };
+        assert_eq!(parameters.mean_loss(), Probability::from_percent(14));
+        let lost = losses(&LossModel::GilbertElliott(parameters), 200_000, Duration::from_millis(10));
+        let share_per_mille = count(&lost) * 1_000 / lost.len();
+        assert!((132..=148).contains(&share_per_mille), "{share_per_mille}");
+    }
+
+    #[test]
+    fn states_without_duration_do_not_occur() {
+        let channel = |mean_good, mean_bad| {
+            LossModel::GilbertElliott(GilbertElliott {
+                mean_good,
+                mean_bad,
+                loss_in_good: Probability::ZERO,
+                loss_in_bad: Probability::ONE,
+            })
+        };
+        let second = Duration::from_secs(1);
+        let zero = Duration::ZERO;
+        assert_eq!(count(&losses(&channel(second, zero), 100, second)), 0);
+        assert_eq!(count(&losses(&channel(zero, second), 100, second)), 100);
+        assert_eq!(count(&losses(&channel(zero, zero), 100, second)), 0);
+    }
+}
