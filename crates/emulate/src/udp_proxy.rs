@@ -1,0 +1,166 @@
+//! A UDP proxy whose two directions are links of the simulator.
+
+mod clients;
+mod counters;
+mod datagram;
+mod event_loop;
+mod tap;
+
+pub use clients::CLIENTS_MAX;
+pub use counters::ProxyCounters;
+pub use tap::{Direction, Tap, TapEvent, TapRecord};
+
+use std::io::{self, PipeWriter};
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use festina_netsim::{Link, LinkConfig};
+
+use crate::clock::Clock;
+use clients::Clients;
+use event_loop::EventLoop;
+
+/// A UDP proxy that is bound but not yet at work: [`spawn`](Self::spawn) sets it to work.
+///
+/// All clients share one link per direction, as they would share a bottleneck. Each has an upstream
+/// socket of its own, so that the server tells them apart. Datagrams count with their IP and UDP
+/// headers towards rates and queues in bytes. ECN marks are not carried over.
+pub struct UdpProxy {
+    event_loop: EventLoop,
+    local_addr: SocketAddr,
+    counters: SharedCounters,
+    stop: PipeWriter,
+}
+
+impl UdpProxy {
+    /// Listens on `listen` for datagrams that are to go to `target` through the `forward` link, while
+    /// the answers come back through the `backward` link. `seed` decides what the links do.
+    ///
+    /// # Errors
+    /// If a socket cannot be made or bound.
+    pub fn bind(
+        listen: SocketAddr,
+        target: SocketAddr,
+        forward: LinkConfig,
+        backward: LinkConfig,
+        seed: u64,
+    ) -> io::Result<Self> {
+        let socket = UdpSocket::bind(listen)?;
+        prepare(&socket)?;
+        let local_addr = socket.local_addr()?;
+        let (stop_requested, stop) = io::pipe()?;
+        let counters = SharedCounters::default();
+        let event_loop = EventLoop::new(
+            socket,
+            Clients::new(target, CLIENTS_MAX),
+            Link::new(forward, seed, "forward"),
+            Link::new(backward, seed, "backward"),
+            counters.clone(),
+            stop_requested,
+        );
+        Ok(Self { event_loop, local_addr, counters, stop })
+    }
+
+    /// Shows every datagram to `tap`, which runs on the proxy's thread and must therefore be quick.
+    #[must_use]
+    pub fn with_tap(mut self, tap: Tap) -> Self {
+        self.event_loop.set_tap(tap);
+        self
+    }
+
+    /// The address that clients send to; its port is the real one if port 0 was asked for.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    /// Starts the proxy on a thread of its own.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub fn spawn(self) -> io::Result<RunningProxy> {
+        let mut event_loop = self.event_loop;
+        let thread =
+            thread::Builder::new().name("udp-proxy".to_owned()).spawn(move || event_loop.run(Clock::start()))?;
+        Ok(RunningProxy {
+            local_addr: self.local_addr,
+            counters: self.counters,
+            stop: Some(self.stop),
+            thread: Some(thread),
+        })
+    }
+}
+
+/// A proxy at work. Dropping it stops the proxy and waits for its thread, which takes well below a
+/// millisecond.
+#[derive(Debug)]
+pub struct RunningProxy {
+    local_addr: SocketAddr,
+    counters: SharedCounters,
+    /// Its closing wakes the thread and tells it to end.
+    stop: Option<PipeWriter>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl RunningProxy {
+    /// The address that clients send to.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    /// What the proxy has done so far.
+    pub fn counters(&self) -> ProxyCounters {
+        *self.counters.lock()
+    }
+
+    /// Whether the proxy has ended by itself, which only an error can cause; [`stop`](Self::stop)
+    /// tells which.
+    pub fn has_failed(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Stops the proxy and says what it did in all. Datagrams that are still under way are discarded.
+    ///
+    /// # Errors
+    /// If the proxy had already ended because of an error of a socket or of the wait.
+    pub fn stop(mut self) -> io::Result<ProxyCounters> {
+        self.end()?;
+        Ok(self.counters())
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.stop = None;
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(outcome)) => outcome,
+            Some(Err(_)) => Err(io::Error::other("the proxy's thread panicked")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for RunningProxy {
+    fn drop(&mut self) {
+        // Whoever wants to know about an error calls `stop`.
+        let _ = self.end();
+    }
+}
+
+/// Counters that the thread writes and anyone reads.
+#[derive(Debug, Clone, Default)]
+struct SharedCounters(Arc<Mutex<ProxyCounters>>);
+
+impl SharedCounters {
+    fn lock(&self) -> MutexGuard<'_, ProxyCounters> {
+        // A reader cannot leave the counters half written, so a poisoned lock means nothing here.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes a socket fit for the event loop.
+fn prepare(socket: &UdpSocket) -> io::Result<()> {
+    const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
+    socket.set_nonblocking(true)?;
+    // The system may grant less; then bursts are lost earlier, which is no reason not to start.
+    let _ = rustix::net::sockopt::set_socket_recv_buffer_size(socket, RECEIVE_BUFFER_BYTES);
+    Ok(())
+}

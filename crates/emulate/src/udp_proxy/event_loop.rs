@@ -1,0 +1,254 @@
+//! The thread that moves datagrams between sockets and links on time.
+
+use std::io::{self, ErrorKind, PipeReader};
+use std::net::{SocketAddr, UdpSocket};
+use std::num::NonZeroU64;
+
+use festina_netsim::{Admission, Link};
+use festina_units::Instant;
+use rustix::event::{PollFd, PollFlags, Timespec};
+
+use super::SharedCounters;
+use super::clients::{ClientId, Clients};
+use super::counters::ProxyCounters;
+use super::datagram::Datagram;
+use super::tap::{Direction, Tap, TapEvent, TapRecord};
+use crate::clock::Clock;
+
+/// How many datagrams one socket may hand in before deliveries that are due get their turn.
+const RECEIVE_BATCH_MAX: usize = 64;
+
+/// No UDP datagram is longer.
+const DATAGRAM_BYTES_MAX: usize = 65_535;
+
+/// The proxy's thread: waits for datagrams and for deadlines, and passes on what is due.
+pub(super) struct EventLoop {
+    listen: UdpSocket,
+    clients: Clients,
+    forward: Link<Datagram>,
+    backward: Link<Datagram>,
+    tap: Option<Tap>,
+    /// What the links themselves do not count.
+    counters: ProxyCounters,
+    published: SharedCounters,
+    /// Becomes readable, with nothing to read, when the proxy is to stop.
+    stop_requested: PipeReader,
+    buffer: Vec<u8>,
+}
+
+/// What the wait ended with.
+#[derive(Default)]
+struct Ready {
+    stop: bool,
+    listen: bool,
+    upstreams: Vec<ClientId>,
+}
+
+impl EventLoop {
+    pub(super) fn new(
+        listen: UdpSocket,
+        clients: Clients,
+        forward: Link<Datagram>,
+        backward: Link<Datagram>,
+        published: SharedCounters,
+        stop_requested: PipeReader,
+    ) -> Self {
+        Self {
+            listen,
+            clients,
+            forward,
+            backward,
+            tap: None,
+            counters: ProxyCounters::default(),
+            published,
+            stop_requested,
+            buffer: vec![0; DATAGRAM_BYTES_MAX],
+        }
+    }
+
+    pub(super) fn set_tap(&mut self, tap: Tap) {
+        self.tap = Some(tap);
+    }
+
+    /// Works until it is told to stop.
+    ///
+    /// # Errors
+    /// If waiting or receiving fails for a reason that will not pass by itself.
+    pub(super) fn run(&mut self, clock: Clock) -> io::Result<()> {
+        sharpen_timers();
+        let outcome = self.work(clock);
+        self.publish();
+        outcome
+    }
+
+    fn work(&mut self, clock: Clock) -> io::Result<()> {
+        loop {
+            self.deliver_due(clock);
+            self.publish();
+            let ready = self.wait(clock)?;
+            if ready.stop {
+                return Ok(());
+            }
+            // What the wait was for comes before what has just come in.
+            self.deliver_due(clock);
+            if ready.listen {
+                self.receive_from_clients(clock)?;
+            }
+            for client in ready.upstreams {
+                self.receive_from_target(client, clock)?;
+            }
+        }
+    }
+
+    /// Sleeps until a datagram comes in, a link wants to be polled, or the proxy is to stop.
+    fn wait(&self, clock: Clock) -> io::Result<Ready> {
+        let mut fds = vec![PollFd::new(&self.stop_requested, PollFlags::IN), PollFd::new(&self.listen, PollFlags::IN)];
+        fds.extend(self.clients.iter().map(|(_, client)| PollFd::new(&client.upstream, PollFlags::IN)));
+        let deadlines = [self.forward.poll_deadline(), self.backward.poll_deadline()];
+        let timeout = deadlines.into_iter().flatten().min().map(|deadline| timeout_until(deadline, clock.now()));
+        match rustix::event::poll(&mut fds, timeout.as_ref()) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(Ready::default()),
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut is_ready = fds.iter().map(|fd| !fd.revents().is_empty());
+        Ok(Ready {
+            stop: is_ready.next().unwrap_or(false),
+            listen: is_ready.next().unwrap_or(false),
+            upstreams: self.clients.iter().zip(is_ready).filter_map(|((id, _), ready)| ready.then_some(id)).collect(),
+        })
+    }
+
+    fn receive_from_clients(&mut self, clock: Clock) -> io::Result<()> {
+        for _ in 0..RECEIVE_BATCH_MAX {
+            let (len, addr) = match self.listen.recv_from(&mut self.buffer) {
+                Ok(received) => received,
+                Err(error) if is_transient(&error) => continue,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            let now = clock.now();
+            match self.clients.heard_from(addr, now) {
+                Ok(client) => self.offer(Direction::Forward, now, client, addr, len),
+                Err(_) => self.counters.refused += 1,
+            }
+        }
+        Ok(())
+    }
+
+    fn receive_from_target(&mut self, id: ClientId, clock: Clock) -> io::Result<()> {
+        for _ in 0..RECEIVE_BATCH_MAX {
+            // The client may have given way to a new one since the wait.
+            let Some(client) = self.clients.get(id) else {
+                return Ok(());
+            };
+            let addr = client.addr;
+            match client.upstream.recv(&mut self.buffer) {
+                Ok(len) => self.offer(Direction::Backward, clock.now(), id, addr, len),
+                Err(error) if is_transient(&error) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the first `len` bytes of the buffer into a link.
+    fn offer(&mut self, direction: Direction, now: Instant, client: ClientId, client_addr: SocketAddr, len: usize) {
+        let payload = self.buffer.get(..len).unwrap_or_default();
+        let datagram = Datagram { client, client_addr, payload: payload.to_vec() };
+        let link = match direction {
+            Direction::Forward => &mut self.forward,
+            Direction::Backward => &mut self.backward,
+        };
+        let admission: Admission = link.send(now, datagram);
+        if let Some(tap) = &mut self.tap {
+            tap(TapRecord {
+                at: now,
+                direction,
+                client: client_addr,
+                target: self.clients.target(),
+                payload,
+                event: TapEvent::Offered(admission),
+            });
+        }
+    }
+
+    /// Sends on whatever has arrived at the far end of either link.
+    fn deliver_due(&mut self, clock: Clock) {
+        let now = clock.now();
+        while let Some((due_at, datagram)) = self.forward.poll_timed_delivery(now) {
+            let sent = match self.clients.get(datagram.client) {
+                Some(client) => send_on(|| client.upstream.send(&datagram.payload)),
+                None => false,
+            };
+            self.note_delivery(Direction::Forward, clock, due_at, &datagram, sent);
+        }
+        while let Some((due_at, datagram)) = self.backward.poll_timed_delivery(now) {
+            let sent = send_on(|| self.listen.send_to(&datagram.payload, datagram.client_addr));
+            self.note_delivery(Direction::Backward, clock, due_at, &datagram, sent);
+        }
+    }
+
+    fn note_delivery(&mut self, direction: Direction, clock: Clock, due_at: Instant, datagram: &Datagram, sent: bool) {
+        let at = clock.now();
+        self.counters.note_lateness(at - due_at);
+        if !sent {
+            self.counters.send_failed += 1;
+            return;
+        }
+        if let Some(tap) = &mut self.tap {
+            tap(TapRecord {
+                at,
+                direction,
+                client: datagram.client_addr,
+                target: self.clients.target(),
+                payload: &datagram.payload,
+                event: TapEvent::Delivered,
+            });
+        }
+    }
+
+    fn publish(&mut self) {
+        self.counters.forward = self.forward.counters();
+        self.counters.backward = self.backward.counters();
+        self.counters.clients = self.clients.accepted_count();
+        *self.published.lock() = self.counters;
+    }
+}
+
+/// Whether a datagram was sent. A second attempt is made if the first only reported the fate of an
+/// earlier datagram.
+fn send_on(send: impl Fn() -> io::Result<usize>) -> bool {
+    match send() {
+        Ok(_) => true,
+        Err(error) => is_transient(&error) && send().is_ok(),
+    }
+}
+
+/// Whether the same call may succeed when it is tried again. A connected UDP socket uses the next call
+/// to report that an earlier datagram found nobody at its destination.
+fn is_transient(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Interrupted
+            | ErrorKind::ConnectionRefused
+            | ErrorKind::ConnectionReset
+            | ErrorKind::HostUnreachable
+            | ErrorKind::NetworkUnreachable
+    )
+}
+
+fn timeout_until(deadline: Instant, now: Instant) -> Timespec {
+    Timespec::try_from(deadline - now).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 })
+}
+
+/// Asks the kernel to wake this thread on time instead of saving wake-ups (by default, Linux may be
+/// 50 microseconds late on purpose).
+fn sharpen_timers() {
+    #[cfg(target_os = "linux")]
+    {
+        // Only accuracy suffers if the kernel refuses.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+    }
+}

@@ -1,0 +1,27 @@
+//! Packet captures that Wireshark and tshark open.
+//!
+//! - [`pcapng`]: writes a capture file, with nanosecond timestamps, interface names and comments
+//! - [`ip`]: puts an SCTP packet or a UDP payload into the IP packet that a capture holds
+//!
+//! ```
+//! use festina_trace::{PcapngWriter, ip};
+//! use festina_units::Instant;
+//!
+//! let mut file = Vec::new();
+//! let mut capture = PcapngWriter::new(&mut file)?;
+//! let interface = capture.add_interface("forward")?;
+//!
+//! let sctp_packet = [0; 12];
+//! let packet = ip::encapsulate_sctp([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), &sctp_packet)?;
+//! let at = Instant::from_secs(1_700_000_000);
+//! capture.write_packet(interface, at, &packet, Some("lost on the wire"))?;
+//! capture.finish()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod ip;
+pub mod pcapng;
+
+pub use ip::EncapsulationError;
+pub use pcapng::{InterfaceId, PcapngWriter};
