@@ -1,0 +1,348 @@
+//! The association: the facade of the core. Glue only; the rooms beneath do the work.
+
+mod context;
+mod control;
+mod cookie;
+mod handshake;
+mod input;
+mod listener;
+mod negotiation;
+mod output;
+mod path;
+mod shutdown;
+mod siphash;
+mod state;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use festina_recovery::Mechanisms;
+use festina_units::{Duration, Instant};
+
+pub use context::{Context, Ports};
+pub use listener::{Incoming, Listener};
+pub use negotiation::Extensions;
+pub use state::AssociationState;
+
+use crate::error::{ClosedReason, PacketDropped, SendError};
+use crate::event::{Event, Events};
+use crate::message::{Message, MessageId, ReceivedMessage};
+use crate::receive::Receiver;
+use crate::send::{Sender, TimerExpiry};
+use crate::stats::Stats;
+use crate::wire::{Cause, Tsn};
+use context::Purpose;
+use control::{Control, Due};
+use cookie::{Cookie, Tags};
+use handshake::Streams;
+use path::{Path, PathVerdict, heartbeat_pause};
+use state::State;
+
+/// At most so many bytes of an error cause are kept for the application.
+const CAUSE_INFO_BYTES_MAX: usize = 64;
+
+/// One end of an SCTP association (RFC 9260), without a clock or a socket.
+///
+/// Its methods are of four kinds, used in this order: one mutation (`handle_packet`, `handle_timeout`, `send`, `shutdown`,
+/// `abort`, `set_mechanisms`); then draining (`poll_transmit` until `None`, `poll_event` until `None`, and `poll_message` as
+/// the application reads, after which `poll_transmit` again, since a window update may be due); then `poll_deadline` to
+/// know when to call `handle_timeout`. Getters may be called at any time.
+#[derive(Debug)]
+pub struct Association {
+    context: Arc<Context>,
+    state: State,
+    ports: Ports,
+    tags: Tags,
+    first_tsn: Tsn,
+    streams: Streams,
+    peer_extensions: Extensions,
+    shutdown_requested: bool,
+    readable_told: bool,
+    path: Path,
+    sender: Sender,
+    receiver: Option<Receiver>,
+    control: Control,
+    events: Events,
+    counters: Counters,
+}
+
+/// One packet that was appended to the caller's buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// Where to send it.
+    pub destination: SocketAddr,
+    /// Its length in bytes.
+    pub len: usize,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    packets_sent: u64,
+    bytes_sent: u64,
+    packets_received: u64,
+    bytes_received: u64,
+    packets_dropped: u64,
+    messages_taken: u64,
+}
+
+impl Association {
+    /// Begins an association with a peer: an INIT waits in `poll_transmit`. `nonce` must differ between the associations of
+    /// one context; the tag and the first TSN come of it.
+    pub fn connect(now: Instant, context: &Arc<Context>, remote: SocketAddr, ports: Ports, nonce: u64) -> Self {
+        let (tag, first_tsn) = handshake::fresh_identity(context, &[nonce]);
+        let mut association = Self::new(now, context, remote, ports, Tags { local: tag, peer: 0 }, first_tsn);
+        association.begin_handshake(now);
+        association
+    }
+
+    /// An association out of a cookie that was found valid. It waits for that cookie once more, to be confirmed by it.
+    fn accept(now: Instant, context: &Arc<Context>, remote: SocketAddr, cookie: &Cookie) -> Self {
+        let mut association = Self::new(now, context, remote, cookie.ports, cookie.tags, cookie.local_first_tsn);
+        association.begin_handshake(now);
+        let round_trip = handshake::cookie_round_trip(now, cookie, context.config());
+        association.adopt_peer(now, cookie.tags.peer, &cookie.peer, round_trip);
+        association
+    }
+
+    fn new(
+        now: Instant,
+        context: &Arc<Context>,
+        remote: SocketAddr,
+        ports: Ports,
+        tags: Tags,
+        first_tsn: Tsn,
+    ) -> Self {
+        let config = context.config();
+        Self {
+            context: Arc::clone(context),
+            state: State::Closed,
+            ports,
+            tags,
+            first_tsn,
+            streams: Streams::default(),
+            peer_extensions: Extensions::default(),
+            shutdown_requested: false,
+            readable_told: false,
+            path: Path::new(now, remote),
+            sender: Sender::new(now, config, first_tsn, 0, config.limits.outbound_streams),
+            receiver: None,
+            control: Control::default(),
+            events: Events::new(config.message_events),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Takes in one packet. Its payloads are kept by reference, so `packet` should own little more than the packet.
+    ///
+    /// # Errors
+    /// Says why the packet, or the rest of it, was dropped. None of these is fatal, and each is already counted.
+    pub fn handle_packet(&mut self, now: Instant, from: SocketAddr, packet: &Bytes) -> Result<(), PacketDropped> {
+        let result = self.receive(now, from, packet);
+        match result {
+            Ok(()) => {
+                self.counters.packets_received += 1;
+                self.counters.bytes_received += packet.len() as u64;
+            }
+            Err(_) => self.counters.packets_dropped += 1,
+        }
+        result
+    }
+
+    /// Does what is due by `now`. Calling it too early does nothing.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.handle_state_timeout(now);
+        if matches!(self.state, State::Closed) {
+            return;
+        }
+        if let Some(receiver) = &mut self.receiver {
+            receiver.handle_timeout(now);
+        }
+        if let Some(TimerExpiry::Timeout { counts: true }) = self.sender.handle_timeout(now, &mut self.events) {
+            self.path_failed(now);
+        }
+        if self.path.deadline().is_some_and(|deadline| now >= deadline) {
+            let pause = self.heartbeat_pause(now);
+            if let Some(receiver) = &mut self.receiver {
+                receiver.give_back_memory();
+            }
+            if self.path.handle_timeout(now, pause.unwrap_or(Duration::MAX)) {
+                self.path_failed(now);
+            }
+        }
+    }
+
+    /// Queues a message. It may be called before the association is established.
+    ///
+    /// # Errors
+    /// The message comes back with the reason.
+    pub fn send(&mut self, now: Instant, message: Message) -> Result<MessageId, SendError> {
+        if !self.state.takes_messages() || self.shutdown_requested {
+            return Err(SendError::Closed(message));
+        }
+        let id = MessageId(self.counters.messages_taken);
+        self.sender.send(now, message, id)?;
+        self.counters.messages_taken += 1;
+        Ok(id)
+    }
+
+    /// Ends in good order: what was sent is delivered first; no more messages are taken (RFC 9260 §9.2).
+    pub fn shutdown(&mut self, now: Instant) {
+        self.request_shutdown(now);
+    }
+
+    /// Ends at once. Up to 64 bytes of `reason` are told to the peer (RFC 9260 §9.1).
+    pub fn abort(&mut self, reason: &[u8]) {
+        let reason = reason.get(..CAUSE_INFO_BYTES_MAX).unwrap_or(reason);
+        self.abort_with(Cause::UserInitiatedAbort(reason), ClosedReason::AbortedLocally);
+    }
+
+    /// Changes how losses are recovered, from now on.
+    pub fn set_mechanisms(&mut self, now: Instant, mechanisms: Mechanisms) {
+        self.sender.set_mechanisms(now, &mechanisms);
+    }
+
+    /// Appends the next packet to `buffer`, if one may leave now.
+    pub fn poll_transmit(&mut self, now: Instant, buffer: &mut Vec<u8>) -> Option<Transmit> {
+        self.write_packet(now, buffer)
+    }
+
+    /// The next thing that happened.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop()
+    }
+
+    /// The next whole message, in the order of its stream. Messages that had come before the end can be read after it.
+    pub fn poll_message(&mut self) -> Option<ReceivedMessage> {
+        let message = self.receiver.as_mut().and_then(Receiver::poll_message);
+        if message.is_none() {
+            self.readable_told = false;
+        }
+        message
+    }
+
+    /// When `handle_timeout` wants to be called next.
+    pub fn poll_deadline(&self) -> Option<Instant> {
+        if matches!(self.state, State::Closed) {
+            return None;
+        }
+        let receiver = self.receiver.as_ref().and_then(Receiver::deadline);
+        [self.state.deadline(), self.sender.deadline(), receiver, self.path.deadline()].into_iter().flatten().min()
+    }
+
+    /// Whether the association is over.
+    pub fn is_closed(&self) -> bool {
+        matches!(self.state, State::Closed)
+    }
+
+    /// Where the association is in its life.
+    pub fn state(&self) -> AssociationState {
+        self.state.name()
+    }
+
+    /// The verification tag that packets for this side carry. It changes when the peer restarts.
+    pub fn local_tag(&self) -> u32 {
+        self.tags.local
+    }
+
+    /// Where packets go.
+    pub fn remote(&self) -> SocketAddr {
+        self.path.remote
+    }
+
+    /// The SCTP ports.
+    pub fn ports(&self) -> Ports {
+        self.ports
+    }
+
+    /// Extensions that the peer said it supports; none before the handshake.
+    pub fn peer_extensions(&self) -> Extensions {
+        self.peer_extensions
+    }
+
+    /// How losses are recovered now.
+    pub fn mechanisms(&self) -> &Mechanisms {
+        self.sender.mechanisms()
+    }
+
+    /// Counters and gauges.
+    pub fn stats(&self) -> Stats {
+        let mut stats = Stats::default();
+        self.sender.fill_stats(&mut stats);
+        if let Some(receiver) = &self.receiver {
+            receiver.fill_stats(&mut stats.received);
+        }
+        stats.sent.packets = self.counters.packets_sent;
+        stats.sent.bytes = self.counters.bytes_sent;
+        stats.sent.messages = self.counters.messages_taken;
+        stats.received.packets = self.counters.packets_received;
+        stats.received.bytes = self.counters.bytes_received;
+        stats.received.packets_dropped = self.counters.packets_dropped;
+        stats
+    }
+
+    fn handle_state_timeout(&mut self, now: Instant) {
+        let config = self.context.config();
+        let (rto_max, init_max, shutdown_max) =
+            (config.timers.rto_max, config.retries.init_max, config.retries.association_max);
+        let (timer, retries_max, due, given_up) = match &mut self.state {
+            State::CookieWait { t1 } => (t1, init_max, Due::INIT, ClosedReason::HandshakeTimeout),
+            State::CookieEchoed { t1, .. } => (t1, init_max, Due::COOKIE_ECHO, ClosedReason::HandshakeTimeout),
+            State::ShutdownSent { guard_at, .. } | State::ShutdownAckSent { guard_at, .. } if now >= *guard_at => {
+                let cause = Cause::ProtocolViolation(b"shutdown did not finish in time");
+                return self.abort_with(cause, ClosedReason::ShutdownTimeout);
+            }
+            State::ShutdownSent { t2, .. } => (t2, shutdown_max, Due::SHUTDOWN, ClosedReason::PeerUnreachable),
+            State::ShutdownAckSent { t2, .. } => (t2, shutdown_max, Due::SHUTDOWN_ACK, ClosedReason::PeerUnreachable),
+            State::Closed | State::Established | State::ShutdownPending | State::ShutdownReceived => return,
+        };
+        if !timer.is_due(now) {
+            return;
+        }
+        if timer.retransmissions >= retries_max {
+            return self.close(given_up);
+        }
+        timer.back_off(now, rto_max);
+        self.control.set(due);
+    }
+
+    fn path_failed(&mut self, now: Instant) {
+        match self.path.failed(now, &self.context.config().retries) {
+            PathVerdict::Hope => {}
+            PathVerdict::Inactive => self.events.push(Event::PathReachable(false)),
+            PathVerdict::Dead => self.close(ClosedReason::PeerUnreachable),
+        }
+    }
+
+    fn handle_heartbeat_ack(&mut self, now: Instant, info: &[u8]) {
+        let Some(pause) = self.heartbeat_pause(now) else { return };
+        if let Some(round_trip) = self.path.heartbeat_acked(now, info, pause) {
+            self.sender.handle_round_trip(round_trip);
+            if self.path.answered(now) {
+                self.events.push(Event::PathReachable(true));
+            }
+        }
+    }
+
+    fn arm_heartbeat(&mut self, now: Instant) {
+        let pause = self.heartbeat_pause(now);
+        self.path.set_heartbeat(now, pause);
+    }
+
+    fn heartbeat_pause(&self, now: Instant) -> Option<Duration> {
+        let interval = self.context.config().timers.heartbeat_interval?;
+        Some(heartbeat_pause(&self.context, self.tags.local, now, self.sender.rto(), interval))
+    }
+}
+
+/// The bytes of an error cause that the application may want to see.
+fn cause_info(cause: &Cause<'_>) -> Bytes {
+    let bytes = match cause {
+        Cause::UserInitiatedAbort(bytes) | Cause::ProtocolViolation(bytes) | Cause::Unknown { value: bytes, .. } => bytes,
+        _ => return Bytes::new(),
+    };
+    Bytes::copy_from_slice(bytes.get(..CAUSE_INFO_BYTES_MAX).unwrap_or(bytes))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! What all associations of an endpoint share: the settings and one secret.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use super::siphash::Key;
+use crate::config::{Config, ConfigError};
+
+/// The two SCTP port numbers of an association, as this side sees them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ports {
+    /// This side's SCTP port.
+    pub local: u16,
+    /// The peer's SCTP port.
+    pub peer: u16,
+}
+
+/// What all associations of an endpoint share. Tags, initial TSNs, heartbeat nonces and cookies all come from its secret, so
+/// the core needs no source of random numbers: the same secret and the same calls give the same bytes.
+#[derive(Debug)]
+pub struct Context {
+    config: Config,
+    key: Key,
+}
+
+/// Keeps values derived for different purposes apart.
+#[derive(Clone, Copy)]
+pub(crate) enum Purpose {
+    LocalTag = 1,
+    InitialTsn = 2,
+    TieTags = 3,
+    HeartbeatNonce = 4,
+    HeartbeatJitter = 5,
+    CookieKey = 6,
+}
+
+impl Context {
+    /// Checks the settings and keeps them with the endpoint's secret, 128 bits that nobody else may know.
+    ///
+    /// # Errors
+    /// A setting is out of range.
+    pub fn new(config: Config, secret: [u8; 16]) -> Result<Arc<Self>, ConfigError> {
+        config.validate()?;
+        Ok(Arc::new(Self { config, key: Key::new(secret) }))
+    }
+
+    /// The settings of the endpoint's associations.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// A value that only this context can compute, for one purpose and one input.
+    pub(crate) fn derive(&self, purpose: Purpose, input: &[u64]) -> u128 {
+        let mut message = [0; 64];
+        message[0] = purpose as u8;
+        let slots = message[8..].as_chunks_mut::<8>().0;
+        debug_assert!(input.len() <= slots.len(), "every word must enter the hash");
+        for (slot, word) in slots.iter_mut().zip(input) {
+            *slot = word.to_le_bytes();
+        }
+        self.key.hash(&message)
+    }
+
+    /// 32 bits of [`Context::derive`].
+    #[expect(clippy::cast_possible_truncation, reason = "the low bits of a hash are as good as all")]
+    pub(crate) fn derive_u32(&self, purpose: Purpose, input: &[u64]) -> u32 {
+        self.derive(purpose, input) as u32
+    }
+
+    /// The key that signs cookies made in one period; it changes with the period (RFC 9260 §5.1.3).
+    pub(crate) fn cookie_key(&self, period: u64) -> Key {
+        Key::from_u128(self.derive(Purpose::CookieKey, &[period]))
+    }
+}
+
+/// An address as words to derive from.
+pub(crate) fn address_words(address: SocketAddr) -> [u64; 3] {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) => u128::from(ip.to_ipv6_mapped().to_bits()),
+        IpAddr::V6(ip) => ip.to_bits(),
+    };
+    #[expect(clippy::cast_possible_truncation, reason = "both halves are taken")]
+    let halves = (ip as u64, (ip >> 64) as u64);
+    [halves.0, halves.1, u64::from(address.port())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn derived_values_depend_on_secret_purpose_and_every_input_word() {
+        let one = Context::new(Config::default(), [1; 16]).unwrap();
+        let two = Context::new(Config::default(), [2; 16]).unwrap();
+        let base = one.derive(Purpose::LocalTag, &[1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(base, one.derive(Purpose::LocalTag, &[1, 2, 3, 4, 5, 6, 7]));
+        assert_ne!(base, two.derive(Purpose::LocalTag, &[1, 2, 3, 4, 5, 6, 7]));
+        assert_ne!(base, one.derive(Purpose::InitialTsn, &[1, 2, 3, 4, 5, 6, 7]));
+        for changed in 0..7 {
+            let mut input = [1, 2, 3, 4, 5, 6, 7];
+            input[changed] += 1;
+            assert_ne!(base, one.derive(Purpose::LocalTag, &input), "word {changed}");
+        }
+    }
+
+    #[test]
+    fn a_context_refuses_settings_out_of_range_and_names_them() {
+        let mut config = Config::default();
+        config.limits.packet_bytes_max = 10;
+        let error = Context::new(config, [0; 16]).unwrap_err();
+        assert!(error.to_string().contains("packet_bytes_max is 10"), "{error}");
+    }
+}

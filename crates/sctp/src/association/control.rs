@@ -1,0 +1,126 @@
+//! Control chunks that wait to leave.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+use crate::wire::{Cause, ChunkOut, PacketBuilder, StreamId, Tsn};
+
+/// Answers that may wait at once; more are dropped, which a peer sees as loss.
+const REPLIES_MAX: usize = 16;
+/// At most so many bytes of a HEARTBEAT's information are echoed and of an unknown chunk reported.
+pub(crate) const ECHO_BYTES_MAX: usize = 1_024;
+
+/// Chunks that leave once each, told by name; the state knows their content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Due(u8);
+
+impl Due {
+    pub(crate) const INIT: Self = Self(1);
+    pub(crate) const COOKIE_ECHO: Self = Self(2);
+    pub(crate) const COOKIE_ACK: Self = Self(4);
+    pub(crate) const SHUTDOWN: Self = Self(8);
+    pub(crate) const SHUTDOWN_ACK: Self = Self(16);
+}
+
+/// A chunk that answers something the peer sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reply {
+    HeartbeatAck(Bytes),
+    InvalidStream(StreamId),
+    UnrecognizedChunk(Bytes),
+    UnrecognizedParameters(Bytes),
+    CookieWhileShuttingDown,
+}
+
+/// Everything that waits, beside DATA and SACK.
+#[derive(Debug, Default)]
+pub(crate) struct Control {
+    due: u8,
+    replies: VecDeque<Reply>,
+    /// Packets that are complete: they carry another tag, or must stand alone.
+    packets: VecDeque<Vec<u8>>,
+}
+
+impl Control {
+    pub(crate) fn set(&mut self, due: Due) {
+        self.due |= due.0;
+    }
+
+    pub(crate) fn is_set(&self, due: Due) -> bool {
+        self.due & due.0 != 0
+    }
+
+    pub(crate) fn unset(&mut self, due: Due) {
+        self.due &= !due.0;
+    }
+
+    /// Forgets all but complete packets: the association ends, or begins anew.
+    pub(crate) fn clear(&mut self) {
+        self.due = 0;
+        self.replies = VecDeque::new();
+    }
+
+    /// Queues an answer, unless too many wait.
+    pub(crate) fn reply(&mut self, reply: Reply) {
+        if self.replies.len() < REPLIES_MAX {
+            self.replies.push_back(reply);
+        }
+    }
+
+    /// Queues a complete packet, unless too many wait.
+    pub(crate) fn packet(&mut self, packet: Vec<u8>) {
+        if self.packets.len() < REPLIES_MAX {
+            self.packets.push_back(packet);
+        }
+    }
+
+    pub(crate) fn pop_packet(&mut self) -> Option<Vec<u8>> {
+        let packet = self.packets.pop_front();
+        if self.packets.is_empty() && self.packets.capacity() > 0 {
+            self.packets = VecDeque::new();
+        }
+        packet
+    }
+
+    /// Something waits that is reason enough for a packet.
+    #[inline]
+    pub(crate) fn wants_packet(&self) -> bool {
+        self.due != 0 || !self.replies.is_empty()
+    }
+
+    pub(crate) fn has_replies(&self) -> bool {
+        !self.replies.is_empty()
+    }
+
+    /// Writes as many answers as fit. An answer that does not even fit into an empty packet is dropped.
+    pub(crate) fn write_replies(&mut self, packet: &mut PacketBuilder<'_>) {
+        while let Some(reply) = self.replies.front() {
+            if !reply.write(packet) && !packet.is_empty() {
+                return;
+            }
+            self.replies.pop_front();
+        }
+        if self.replies.capacity() > 0 {
+            self.replies = VecDeque::new();
+        }
+    }
+}
+
+impl Reply {
+    fn write(&self, packet: &mut PacketBuilder<'_>) -> bool {
+        let cause = match self {
+            Self::HeartbeatAck(info) => return packet.chunk(&ChunkOut::HeartbeatAck { info }),
+            Self::InvalidStream(stream) => Cause::InvalidStreamIdentifier(*stream),
+            Self::UnrecognizedChunk(chunk) => Cause::UnrecognizedChunkType(chunk),
+            Self::UnrecognizedParameters(parameters) => Cause::UnrecognizedParameters(parameters),
+            Self::CookieWhileShuttingDown => Cause::CookieReceivedWhileShuttingDown,
+        };
+        packet.chunk(&ChunkOut::Error { causes: &[cause] })
+    }
+}
+
+/// SHUTDOWN with what has been received so far.
+pub(crate) fn write_shutdown(packet: &mut PacketBuilder<'_>, cumulative_tsn: Tsn) -> bool {
+    packet.chunk(&ChunkOut::Shutdown { cumulative_tsn })
+}

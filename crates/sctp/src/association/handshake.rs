@@ -1,0 +1,354 @@
+//! Making an association: INIT, INIT ACK, COOKIE ECHO, COOKIE ACK, and what happens when they cross or come late
+//! (RFC 9260 §5).
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use festina_units::{Duration, Instant};
+
+use super::control::{Due, Reply};
+use super::cookie::{Cookie, CookieVerdict, PeerParameters, Tags};
+use super::negotiation::{InitKind, InitRefusal, PeerInit};
+use super::state::{RetryTimer, State};
+use super::{Association, Context, Ports, Purpose};
+use crate::config::{Config, Limits};
+use crate::error::{ClosedReason, PacketDropped};
+use crate::event::Event;
+use crate::receive::Receiver;
+use crate::wire::{Cause, ChunkOut, CommonHeader, Init, InitOut, PacketBuilder, Parameter, Tsn};
+
+/// A cookie is prolonged by at most this at the peer's wish (RFC 9260 §3.3.2.1.3).
+const COOKIE_PROLONGED_MAX: Duration = Duration::from_secs(60);
+
+/// What COOKIE ECHO means for an association that exists (RFC 9260 §5.2.4, Table 12).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CookieAction {
+    /// A: the peer restarted.
+    Restart,
+    /// B: both sides began at once; the peer's tag is new.
+    UpdatePeer,
+    /// D: the expected cookie, or a repetition.
+    Confirm,
+    /// C, and all that the table does not list.
+    Discard,
+}
+
+impl Association {
+    /// Sends INIT: the peer is asked for the association.
+    pub(super) fn begin_handshake(&mut self, now: Instant) {
+        self.state = State::CookieWait { t1: RetryTimer::start(now, self.context.config().timers.rto_initial) };
+        self.control.set(Due::INIT);
+    }
+
+    /// INIT for an association that exists (RFC 9260 §5.2.1, §5.2.2).
+    pub(super) fn handle_init(&mut self, now: Instant, from: SocketAddr, init: &Init<'_>) {
+        if let State::ShutdownAckSent { .. } = self.state {
+            self.control.set(Due::SHUTDOWN_ACK);
+            return;
+        }
+        let peer = match PeerInit::read(init, InitKind::Init) {
+            Ok(peer) => peer,
+            Err(refusal) => return self.refuse_init(&refusal),
+        };
+        let opening = matches!(self.state, State::CookieWait { .. } | State::CookieEchoed { .. });
+        let (local, first_tsn) = if opening {
+            (self.tags.local, self.first_tsn)
+        } else {
+            fresh_identity(&self.context, &[u64::from(self.tags.local), now.as_nanos(), u64::from(peer.tag)])
+        };
+        let tie_tags = (!matches!(self.state, State::CookieWait { .. })).then(|| self.tie_tags());
+        let identity = Identity { ports: self.ports, local_tag: local, first_tsn, tie_tags };
+        self.control.packet(init_ack(&self.context, now, from, &identity, &peer));
+    }
+
+    /// INIT ACK: echo its cookie (RFC 9260 §5.1 C).
+    pub(super) fn handle_init_ack(&mut self, now: Instant, init: &Init<'_>) -> Result<(), PacketDropped> {
+        let State::CookieWait { t1 } = self.state else { return Err(PacketDropped::Unexpected("INIT ACK")) };
+        let peer = match PeerInit::read(init, InitKind::InitAck) {
+            Ok(peer) => peer,
+            Err(refusal) => {
+                self.refuse_init(&refusal);
+                if !refusal.leaves_state() {
+                    self.close(ClosedReason::ProtocolViolation("unusable INIT ACK"));
+                }
+                return Ok(());
+            }
+        };
+        let Some(cookie) = peer.cookie else { return Err(PacketDropped::Unexpected("INIT ACK without a cookie")) };
+        let round_trip = t1.round_trip(now);
+        self.adopt_peer(now, peer.tag, &peer.parameters, round_trip);
+        if !peer.unrecognized.is_empty() {
+            self.control.reply(Reply::UnrecognizedParameters(peer.unrecognized.concat().into()));
+        }
+        let rto = round_trip.map_or(self.context.config().timers.rto_initial, |_| self.sender.rto());
+        self.state = State::CookieEchoed { t1: t1.next_chunk(now, rto), cookie };
+        self.control.set(Due::COOKIE_ECHO);
+        Ok(())
+    }
+
+    /// COOKIE ECHO for an association that exists, also for one that [`Listener`](super::Listener) has just made of it.
+    pub(super) fn handle_cookie_echo(
+        &mut self,
+        now: Instant,
+        header: &CommonHeader,
+        echoed: &[u8],
+    ) -> Result<(), PacketDropped> {
+        let cookie = match Cookie::open(&self.context, now, echoed) {
+            CookieVerdict::Forged => return Err(PacketDropped::Unexpected("forged cookie")),
+            CookieVerdict::Stale(cookie, staleness) if cookie.tags != self.tags => {
+                let header = header_to(self.ports, cookie.tags.peer);
+                self.control.packet(stale_cookie(header, staleness));
+                return Err(PacketDropped::Unexpected("stale cookie"));
+            }
+            CookieVerdict::Stale(cookie, _) | CookieVerdict::Valid(cookie) => cookie,
+        };
+        if cookie.ports != self.ports || cookie.tags.local != header.verification_tag {
+            return Err(PacketDropped::Unexpected("cookie of another association"));
+        }
+        match self.cookie_action(&cookie) {
+            CookieAction::Discard => Err(PacketDropped::Unexpected("late cookie")),
+            CookieAction::Restart => {
+                self.restart(now, &cookie);
+                Ok(())
+            }
+            CookieAction::UpdatePeer => {
+                if matches!(self.state, State::CookieWait { .. } | State::CookieEchoed { .. }) {
+                    self.adopt_peer(now, cookie.tags.peer, &cookie.peer, None);
+                } else {
+                    self.tags.peer = cookie.tags.peer;
+                }
+                self.confirm(now, None);
+                Ok(())
+            }
+            CookieAction::Confirm => {
+                self.confirm(now, None);
+                Ok(())
+            }
+        }
+    }
+
+    fn cookie_action(&self, cookie: &Cookie) -> CookieAction {
+        let local_matches = cookie.tags.local == self.tags.local;
+        let peer_matches = cookie.tags.peer == self.tags.peer;
+        let tie_matches = cookie.tie_tags == Some(self.tie_tags());
+        match (local_matches, peer_matches) {
+            (false, false) if tie_matches => CookieAction::Restart,
+            (true, false) => CookieAction::UpdatePeer,
+            (true, true) => CookieAction::Confirm,
+            (false, _) => CookieAction::Discard,
+        }
+    }
+
+    /// Enters ESTABLISHED if the handshake was on, and answers with COOKIE ACK.
+    fn confirm(&mut self, now: Instant, round_trip: Option<Duration>) {
+        self.control.set(Due::COOKIE_ACK);
+        if matches!(self.state, State::CookieWait { .. } | State::CookieEchoed { .. }) {
+            self.enter_established(now, round_trip);
+        }
+    }
+
+    /// COOKIE ACK: the association stands (RFC 9260 §5.1 E).
+    pub(super) fn handle_cookie_ack(&mut self, now: Instant) -> Result<(), PacketDropped> {
+        let State::CookieEchoed { t1, .. } = self.state else { return Err(PacketDropped::Unexpected("COOKIE ACK")) };
+        self.enter_established(now, t1.round_trip(now));
+        Ok(())
+    }
+
+    /// The peer found its own cookie too old: ask for a new one (RFC 9260 §5.2.6, alternative 1).
+    pub(super) fn handle_stale_cookie(&mut self, now: Instant) {
+        if let State::CookieEchoed { mut t1, .. } = self.state {
+            let retries = &self.context.config().retries;
+            if t1.retransmissions >= retries.init_max {
+                return self.close(ClosedReason::HandshakeTimeout);
+            }
+            t1.back_off(now, self.context.config().timers.rto_max);
+            self.tags.peer = 0;
+            self.state = State::CookieWait { t1 };
+            self.control.unset(Due::COOKIE_ECHO);
+            self.control.set(Due::INIT);
+        }
+    }
+
+    /// Takes in what the peer said of itself.
+    pub(super) fn adopt_peer(
+        &mut self,
+        now: Instant,
+        peer_tag: u32,
+        parameters: &PeerParameters,
+        round_trip: Option<Duration>,
+    ) {
+        let (outbound, inbound) = negotiated_streams(&self.context.config().limits, parameters);
+        self.tags.peer = peer_tag;
+        self.peer_extensions = parameters.extensions;
+        self.streams = Streams { outbound, inbound };
+        self.sender.establish(now, parameters.a_rwnd, outbound, round_trip, &mut self.events);
+        let config = self.context.config();
+        match &mut self.receiver {
+            // What was received whole before can still be read.
+            Some(receiver) => receiver.reset_for_restart(config, parameters.first_tsn, inbound),
+            None => self.receiver = Some(Receiver::new(config, parameters.first_tsn, inbound)),
+        }
+    }
+
+    /// The handshake is complete.
+    pub(super) fn enter_established(&mut self, now: Instant, round_trip: Option<Duration>) {
+        self.state = State::Established;
+        self.control.unset(Due::INIT);
+        self.control.unset(Due::COOKIE_ECHO);
+        if let Some(round_trip) = round_trip {
+            self.sender.handle_round_trip(round_trip);
+        }
+        self.path.answered(now);
+        self.arm_heartbeat(now);
+        let Streams { outbound, inbound } = self.streams;
+        self.events.push(Event::Established { outbound_streams: outbound, inbound_streams: inbound });
+        if self.shutdown_requested {
+            self.state = State::ShutdownPending;
+            self.advance_shutdown(now);
+        }
+    }
+
+    /// Action A: the peer lost its state and came back (RFC 9260 §5.2.4).
+    fn restart(&mut self, now: Instant, cookie: &Cookie) {
+        if let State::ShutdownAckSent { .. } = self.state {
+            self.control.set(Due::SHUTDOWN_ACK);
+            self.control.reply(Reply::CookieWhileShuttingDown);
+            return;
+        }
+        self.control.clear();
+        self.tags = cookie.tags;
+        self.first_tsn = cookie.local_first_tsn;
+        self.sender.reset_for_restart(now, self.context.config(), cookie.local_first_tsn, &mut self.events);
+        self.adopt_peer(now, cookie.tags.peer, &cookie.peer, None);
+        self.events.push(Event::PeerRestarted);
+        self.control.set(Due::COOKIE_ACK);
+        self.state = State::CookieWait { t1: RetryTimer::start(now, self.context.config().timers.rto_initial) };
+        self.enter_established(now, None);
+    }
+
+    /// Tie-tags stand for this association in cookies, without giving its tags away (RFC 9260 §5.2.2).
+    fn tie_tags(&self) -> Tags {
+        let hash = self.context.derive(Purpose::TieTags, &[self.tags.local.into(), self.tags.peer.into()]);
+        #[expect(clippy::cast_possible_truncation, reason = "two parts of a hash make the tags")]
+        let (local, peer) = (hash as u32 | 1, (hash >> 32) as u32);
+        Tags { local, peer }
+    }
+
+    fn refuse_init(&mut self, refusal: &InitRefusal<'_>) {
+        if let Some((tag, cause)) = refusal.answer() {
+            self.control.packet(abort_packet(header_to(self.ports, tag), false, &[cause]));
+        }
+    }
+
+    /// Writes INIT.
+    pub(super) fn write_init(&self, packet: &mut PacketBuilder<'_>) -> bool {
+        packet.chunk(&ChunkOut::Init(own_init(self.context.config(), self.tags.local, self.first_tsn, &[])))
+    }
+}
+
+/// Streams that the two sides may send on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Streams {
+    pub(super) outbound: u16,
+    pub(super) inbound: u16,
+}
+
+/// What this side calls itself in an INIT ACK.
+pub(super) struct Identity {
+    pub(super) ports: Ports,
+    pub(super) local_tag: u32,
+    pub(super) first_tsn: Tsn,
+    pub(super) tie_tags: Option<Tags>,
+}
+
+/// A tag other than 0 and a first TSN, both beyond guessing (RFC 9260 §5.3.1).
+pub(super) fn fresh_identity(context: &Context, input: &[u64]) -> (u32, Tsn) {
+    let tag = context.derive_u32(Purpose::LocalTag, input);
+    (tag.max(1), Tsn(context.derive_u32(Purpose::InitialTsn, input)))
+}
+
+/// Streams in both directions: the smaller of what one wants and the other allows (RFC 9260 §5.1.1).
+fn negotiated_streams(limits: &Limits, peer: &PeerParameters) -> (u16, u16) {
+    (limits.outbound_streams.min(peer.inbound_streams), limits.inbound_streams.min(peer.outbound_streams))
+}
+
+/// The header of a packet to the peer.
+pub(super) fn header_to(ports: Ports, verification_tag: u32) -> CommonHeader {
+    CommonHeader { source_port: ports.local, destination_port: ports.peer, verification_tag }
+}
+
+fn own_init<'a>(config: &Config, tag: u32, first_tsn: Tsn, parameters: &'a [Parameter<'a>]) -> InitOut<'a> {
+    InitOut {
+        initiate_tag: tag,
+        a_rwnd: u32::try_from(config.limits.receive_buffer_bytes).unwrap_or(u32::MAX),
+        outbound_streams: config.limits.outbound_streams,
+        inbound_streams: config.limits.inbound_streams,
+        initial_tsn: first_tsn,
+        parameters,
+    }
+}
+
+/// A packet with INIT ACK and its cookie. Nothing is remembered of it here.
+pub(super) fn init_ack(
+    context: &Arc<Context>,
+    now: Instant,
+    from: SocketAddr,
+    identity: &Identity,
+    peer: &PeerInit,
+) -> Vec<u8> {
+    let config = context.config();
+    let cookie = Cookie {
+        created_at: now,
+        lifetime: config.timers.cookie_lifetime + peer.cookie_preservative.min(COOKIE_PROLONGED_MAX),
+        tags: Tags { local: identity.local_tag, peer: peer.tag },
+        tie_tags: identity.tie_tags,
+        local_first_tsn: identity.first_tsn,
+        peer: peer.parameters,
+        ports: identity.ports,
+        remote: from,
+    };
+    let sealed = cookie.seal(context);
+    let mut parameters = vec![Parameter::StateCookie(&sealed)];
+    parameters.extend(peer.unrecognized.iter().map(|bytes| Parameter::UnrecognizedParameter(bytes)));
+    let init = InitOut {
+        // Never more streams than the peer takes (RFC 9260 §3.3.3).
+        outbound_streams: config.limits.outbound_streams.min(peer.parameters.inbound_streams),
+        ..own_init(config, identity.local_tag, identity.first_tsn, &parameters)
+    };
+    lone_packet(header_to(identity.ports, peer.tag), &ChunkOut::InitAck(init))
+}
+
+/// A packet with ABORT.
+pub(super) fn abort_packet(header: CommonHeader, tag_reflected: bool, causes: &[Cause<'_>]) -> Vec<u8> {
+    lone_packet(header, &ChunkOut::Abort { tag_reflected, causes })
+}
+
+/// A packet that says that a cookie came too late, and by how much (RFC 9260 §3.3.10.3).
+pub(super) fn stale_cookie(header: CommonHeader, staleness: Duration) -> Vec<u8> {
+    let staleness_us = u32::try_from(staleness.as_micros()).unwrap_or(u32::MAX);
+    lone_packet(header, &ChunkOut::Error { causes: &[Cause::StaleCookie { staleness_us }] })
+}
+
+/// A packet with one chunk. What it carries is bounded by this side, never by the peer, so it always fits.
+pub(super) fn lone_packet(header: CommonHeader, chunk: &ChunkOut<'_>) -> Vec<u8> {
+    const PACKET_BYTES_MAX: usize = 2_048;
+    let mut bytes = Vec::new();
+    let mut packet = PacketBuilder::new(&mut bytes, header, PACKET_BYTES_MAX);
+    let fits = packet.chunk(chunk);
+    debug_assert!(fits, "{chunk:?} is larger than any chunk of this kind may be");
+    packet.finish();
+    bytes
+}
+
+/// The round trip from INIT ACK to COOKIE ECHO, as a listener can tell it from the cookie alone. A long one is not believed:
+/// it may hold a retransmission (Karn's rule).
+pub(super) fn cookie_round_trip(now: Instant, cookie: &Cookie, config: &Config) -> Option<Duration> {
+    let round_trip = now.saturating_duration_since(cookie.created_at);
+    (round_trip < config.timers.rto_initial / 2).then_some(round_trip)
+}
+
+/// An echoed chunk's bytes, kept with the packet that holds them.
+pub(super) fn shared(packet: &Bytes, part: &[u8]) -> Bytes {
+    packet.slice_ref(part)
+}

@@ -1,0 +1,237 @@
+//! Takes packets in: checks them, and hands each chunk to the room that knows what to do (RFC 9260 §6, §8.5).
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use festina_units::Instant;
+
+use super::Association;
+use super::control::{ECHO_BYTES_MAX, Reply};
+use super::handshake::{header_to, lone_packet, shared};
+use super::cause_info;
+use super::state::State;
+use crate::error::{ClosedReason, PacketDropped, ProtocolViolation};
+use crate::event::Event;
+use crate::receive::{DataVerdict, ReceiveError};
+use crate::send::SackOutcome;
+use crate::wire::{Abort, Cause, Chunk, ChunkOut, CommonHeader, Data, Errors, Packet, Tsn, UnknownChunk};
+
+/// A packet on its way through the chunk handlers.
+struct Arrival<'p> {
+    now: Instant,
+    from: SocketAddr,
+    bytes: &'p Bytes,
+    had_data: bool,
+}
+
+/// Whether the rest of the packet is looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    Continue,
+    Skip,
+}
+
+impl Association {
+    /// One packet from the network.
+    pub(super) fn receive(&mut self, now: Instant, from: SocketAddr, bytes: &Bytes) -> Result<(), PacketDropped> {
+        if matches!(self.state, State::Closed) {
+            return Err(PacketDropped::Closed);
+        }
+        let packet = Packet::parse(bytes)?;
+        let header = packet.header;
+        if header.source_port != self.ports.peer || header.destination_port != self.ports.local {
+            return Err(PacketDropped::WrongPorts);
+        }
+        let mut chunks = packet.chunks();
+        let Some(Ok(first)) = chunks.next() else {
+            return Err(PacketDropped::Unexpected("packet without a whole chunk"));
+        };
+        self.check_tag(&header, &first)?;
+        let mut arrival = Arrival { now, from, bytes, had_data: false };
+        let rest = match first {
+            Chunk::Init(init) => {
+                if chunks.next().is_some() {
+                    return Err(PacketDropped::Unexpected("INIT with company"));
+                }
+                self.handle_init(now, from, &init);
+                return Ok(());
+            }
+            Chunk::InitAck(init) => {
+                if chunks.next().is_some() {
+                    return Err(PacketDropped::Unexpected("INIT ACK with company"));
+                }
+                return self.handle_init_ack(now, &init);
+            }
+            Chunk::CookieEcho(cookie) => {
+                self.handle_cookie_echo(now, &header, cookie)?;
+                Rest::Continue
+            }
+            first => self.handle_chunk(&mut arrival, &first)?,
+        };
+        if rest == Rest::Continue {
+            for chunk in chunks {
+                // A chunk that is cut short or malformed is dropped with all behind it (RFC 9260 §6.10).
+                let Ok(chunk) = chunk else { break };
+                if self.handle_chunk(&mut arrival, &chunk)? == Rest::Skip {
+                    break;
+                }
+            }
+        }
+        self.conclude(&arrival);
+        Ok(())
+    }
+
+    /// The rules of RFC 9260 §8.5 and §8.5.1, which depend on the first chunk.
+    fn check_tag(&mut self, header: &CommonHeader, first: &Chunk<'_>) -> Result<(), PacketDropped> {
+        let tag = header.verification_tag;
+        let accepted = match first {
+            Chunk::Init(_) => tag == 0,
+            // The cookie itself says for which tag it was made.
+            Chunk::CookieEcho(_) => true,
+            Chunk::Abort(Abort { tag_reflected: true, .. }) | Chunk::ShutdownComplete { tag_reflected: true } => {
+                tag == self.tags.peer && tag != 0
+            }
+            Chunk::ShutdownAck if matches!(self.state, State::CookieWait { .. } | State::CookieEchoed { .. }) => {
+                // Of an association that is no more: answered as out of the blue (RFC 9260 §8.5.1 E, §9.2).
+                let complete = ChunkOut::ShutdownComplete { tag_reflected: true };
+                self.control.packet(lone_packet(header_to(self.ports, tag), &complete));
+                return Err(PacketDropped::Unexpected("SHUTDOWN ACK"));
+            }
+            _ => tag == self.tags.local,
+        };
+        if accepted { Ok(()) } else { Err(PacketDropped::WrongTag) }
+    }
+
+    fn handle_chunk(&mut self, arrival: &mut Arrival<'_>, chunk: &Chunk<'_>) -> Result<Rest, PacketDropped> {
+        let now = arrival.now;
+        match chunk {
+            Chunk::Data(data) => return Ok(self.handle_data(arrival, data)),
+            Chunk::Sack(sack) => {
+                if self.state.takes_sack() {
+                    let outcome = self.sender.handle_sack(now, sack, &mut self.events);
+                    self.acknowledged(now, outcome);
+                }
+            }
+            Chunk::Heartbeat(heartbeat) => {
+                if self.state.answers_heartbeats() && heartbeat.info.len() <= ECHO_BYTES_MAX {
+                    self.control.reply(Reply::HeartbeatAck(shared(arrival.bytes, heartbeat.info)));
+                }
+            }
+            Chunk::HeartbeatAck(heartbeat) => self.handle_heartbeat_ack(now, heartbeat.info),
+            Chunk::Abort(abort) => {
+                self.handle_abort(abort);
+                return Ok(Rest::Skip);
+            }
+            Chunk::Shutdown(shutdown) => self.handle_shutdown(now, shutdown.cumulative_tsn)?,
+            Chunk::ShutdownAck => self.handle_shutdown_ack()?,
+            Chunk::ShutdownComplete { .. } => self.handle_shutdown_complete()?,
+            Chunk::Error(errors) => self.handle_errors(now, errors),
+            Chunk::CookieAck => {
+                // A late or repeated one means nothing (RFC 9260 §5.2.5), but what follows it does.
+                let _late = self.handle_cookie_ack(now);
+            }
+            Chunk::Init(_) | Chunk::InitAck(_) | Chunk::CookieEcho(_) => {
+                return Err(PacketDropped::Unexpected("handshake chunk behind another chunk"));
+            }
+            Chunk::Unknown(unknown) => return Ok(self.handle_unknown(arrival, unknown)),
+        }
+        Ok(if matches!(self.state, State::Closed) { Rest::Skip } else { Rest::Continue })
+    }
+
+    #[inline]
+    fn handle_data(&mut self, arrival: &mut Arrival<'_>, data: &Data<'_>) -> Rest {
+        let Some(receiver) = self.receiver.as_mut().filter(|_| self.state.takes_data()) else {
+            return Rest::Continue;
+        };
+        match receiver.handle_data(data, arrival.bytes) {
+            Ok(verdict) => {
+                arrival.had_data = true;
+                if let DataVerdict::InvalidStream(stream) = verdict {
+                    self.control.reply(Reply::InvalidStream(stream));
+                }
+                Rest::Continue
+            }
+            Err(ReceiveError::NoUserData { tsn }) => {
+                self.abort_with(Cause::NoUserData(tsn), ClosedReason::ProtocolViolation("DATA without user data"));
+                Rest::Skip
+            }
+            Err(ReceiveError::ProtocolViolation(text)) => {
+                self.violated(ProtocolViolation(text));
+                Rest::Skip
+            }
+        }
+    }
+
+    /// The cumulative TSN of a SHUTDOWN. pion, rtc-sctp and sctp-proto put a TSN of their own there, so one that was never sent
+    /// is passed over and does not end the association; SACKs tell what has arrived.
+    pub(super) fn handle_cumulative_ack(&mut self, now: Instant, cumulative_tsn: Tsn) {
+        let outcome = self.sender.handle_cumulative_ack(now, cumulative_tsn, &mut self.events).unwrap_or_default();
+        self.acknowledged(now, Ok(outcome));
+    }
+
+    fn acknowledged(&mut self, now: Instant, outcome: Result<SackOutcome, ProtocolViolation>) {
+        match outcome {
+            Ok(outcome) => {
+                if outcome.peer_alive && self.path.answered(now) {
+                    self.events.push(Event::PathReachable(true));
+                }
+                self.advance_shutdown(now);
+            }
+            Err(violation) => self.violated(violation),
+        }
+    }
+
+    fn violated(&mut self, ProtocolViolation(text): ProtocolViolation) {
+        self.abort_with(Cause::ProtocolViolation(text.as_bytes()), ClosedReason::ProtocolViolation(text));
+    }
+
+    fn handle_abort(&mut self, abort: &Abort<'_>) {
+        if abort.tag_reflected && matches!(self.state, State::ShutdownAckSent { .. }) {
+            // All was delivered both ways, and the peer has already forgotten: SHUTDOWN COMPLETE was lost or overtaken.
+            return self.close(ClosedReason::Shutdown);
+        }
+        let cause = abort.causes().next().and_then(Result::ok);
+        let code = cause.as_ref().map_or(0, Cause::code);
+        let info = cause.as_ref().map_or_else(Bytes::new, cause_info);
+        self.close(ClosedReason::AbortedByPeer { code, info });
+    }
+
+    fn handle_errors(&mut self, now: Instant, errors: &Errors<'_>) {
+        for cause in errors.causes() {
+            match cause {
+                Ok(Cause::StaleCookie { .. }) => self.handle_stale_cookie(now),
+                Ok(cause) => {
+                    self.events.push(Event::PeerError { code: cause.code(), info: cause_info(&cause) });
+                }
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn handle_unknown(&mut self, arrival: &Arrival<'_>, unknown: &UnknownChunk<'_>) -> Rest {
+        let action = unknown.action();
+        if action.reports() {
+            let bytes = unknown.bytes();
+            let reported = bytes.get(..ECHO_BYTES_MAX).unwrap_or(bytes);
+            self.control.reply(Reply::UnrecognizedChunk(shared(arrival.bytes, reported)));
+        }
+        if action.continues() { Rest::Continue } else { Rest::Skip }
+    }
+
+    /// What is decided once per packet.
+    fn conclude(&mut self, arrival: &Arrival<'_>) {
+        if arrival.had_data
+            && let Some(receiver) = &mut self.receiver
+        {
+            receiver.packet_done(arrival.now);
+            if receiver.has_message() && !core::mem::replace(&mut self.readable_told, true) {
+                self.events.push(Event::Readable);
+            }
+        }
+        self.hear_while_shutting_down(arrival.now, arrival.had_data);
+        // A peer behind a NAT may change its UDP port, never its address (RFC 6951 §5.4).
+        if arrival.from.ip() == self.path.remote.ip() {
+            self.path.remote.set_port(arrival.from.port());
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Answers packets that belong to no association: handshakes, without keeping anything (RFC 9260 §5.1), and those out of
+//! the blue (§8.4).
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use festina_units::Instant;
+
+use super::context::{Context, Ports, address_words};
+use super::cookie::{Cookie, CookieVerdict};
+use super::handshake::{Identity, abort_packet, fresh_identity, init_ack, lone_packet, stale_cookie};
+use super::negotiation::{InitKind, PeerInit};
+use super::Association;
+use crate::error::PacketDropped;
+use crate::wire::{Cause, Chunk, ChunkOut, CommonHeader, Init, Packet};
+
+/// The part of an endpoint that has no memory: it builds associations out of cookies, and nothing else.
+#[derive(Debug)]
+pub struct Listener {
+    context: Arc<Context>,
+    ports: Vec<u16>,
+}
+
+/// What a packet that matched no association led to.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Incoming {
+    /// Nothing is to be done.
+    Ignored(PacketDropped),
+    /// One packet was appended to the reply buffer: send it to where the packet came from.
+    Reply,
+    /// A new association stands; drain it like any other.
+    Accepted(Box<Association>),
+}
+
+/// What kind of packet came out of the blue, in the order in which RFC 9260 §8.4 asks.
+enum Kind<'p> {
+    Silent(&'static str),
+    Init(Init<'p>),
+    CookieEcho(&'p [u8]),
+    ShutdownAck,
+    Other,
+}
+
+impl Listener {
+    /// A listener on no port yet: every INIT is refused.
+    pub fn new(context: &Arc<Context>) -> Self {
+        Self { context: Arc::clone(context), ports: Vec::new() }
+    }
+
+    /// Accepts associations on an SCTP port from now on.
+    pub fn listen(&mut self, port: u16) {
+        if !self.ports.contains(&port) {
+            self.ports.push(port);
+        }
+    }
+
+    /// Refuses associations on an SCTP port from now on; those that stand are not touched.
+    pub fn stop(&mut self, port: u16) {
+        self.ports.retain(|&open| open != port);
+    }
+
+    /// Handles a packet that matches no association. `tag_in_use` tells which local tags live associations have.
+    pub fn handle_packet(
+        &self,
+        now: Instant,
+        from: SocketAddr,
+        packet: &Bytes,
+        tag_in_use: &dyn Fn(u32) -> bool,
+        reply: &mut Vec<u8>,
+    ) -> Incoming {
+        let parsed = match Packet::parse(packet) {
+            Ok(parsed) => parsed,
+            Err(error) => return Incoming::Ignored(PacketDropped::Damaged(error)),
+        };
+        if !is_unicast(from.ip()) {
+            return Incoming::Ignored(PacketDropped::Unexpected("packet from a non-unicast address"));
+        }
+        let header = parsed.header;
+        let answer = match classify(&parsed) {
+            Kind::Silent(what) => return Incoming::Ignored(PacketDropped::Unexpected(what)),
+            Kind::Init(init) => self.answer_init(now, from, &header, &init, tag_in_use),
+            Kind::CookieEcho(echoed) => return self.answer_cookie(now, from, &header, echoed, packet, tag_in_use, reply),
+            Kind::ShutdownAck => {
+                Ok(lone_packet(reversed(&header), &ChunkOut::ShutdownComplete { tag_reflected: true }))
+            }
+            Kind::Other => Ok(abort_packet(reversed(&header), true, &[])),
+        };
+        match answer {
+            Ok(bytes) => {
+                reply.extend_from_slice(&bytes);
+                Incoming::Reply
+            }
+            Err(dropped) => Incoming::Ignored(dropped),
+        }
+    }
+
+    fn answer_init(
+        &self,
+        now: Instant,
+        from: SocketAddr,
+        header: &CommonHeader,
+        init: &Init<'_>,
+        tag_in_use: &dyn Fn(u32) -> bool,
+    ) -> Result<Vec<u8>, PacketDropped> {
+        let to_tag = |tag| CommonHeader { verification_tag: tag, ..reversed(header) };
+        let peer = match PeerInit::read(init, InitKind::Init) {
+            Ok(peer) => peer,
+            Err(refusal) => {
+                return match refusal.answer() {
+                    Some((tag, cause)) => Ok(abort_packet(to_tag(tag), false, &[cause])),
+                    None => Err(PacketDropped::Unexpected("INIT with tag 0")),
+                };
+            }
+        };
+        if !self.ports.contains(&header.destination_port) {
+            return Ok(abort_packet(to_tag(peer.tag), false, &[]));
+        }
+        let ports = Ports { local: header.destination_port, peer: header.source_port };
+        let (local_tag, first_tsn) = self.unused_identity(now, from, ports, peer.tag, tag_in_use);
+        let identity = Identity { ports, local_tag, first_tsn, tie_tags: None };
+        Ok(init_ack(&self.context, now, from, &identity, &peer))
+    }
+
+    /// A tag that no live association has, found without a random source or state.
+    fn unused_identity(
+        &self,
+        now: Instant,
+        from: SocketAddr,
+        ports: Ports,
+        peer_tag: u32,
+        tag_in_use: &dyn Fn(u32) -> bool,
+    ) -> (u32, crate::wire::Tsn) {
+        const ATTEMPTS: u64 = 8;
+        let [ip_low, ip_high, udp_port] = address_words(from);
+        let ports = u64::from(ports.local) << 32 | u64::from(ports.peer);
+        let identity = |attempt| {
+            let tag_and_attempt = u64::from(peer_tag) << 32 | attempt;
+            fresh_identity(&self.context, &[ip_low, ip_high, udp_port, ports, tag_and_attempt, now.as_nanos()])
+        };
+        // That all attempts hit live tags is out of the question; if they did, COOKIE ECHO would be refused.
+        (0..ATTEMPTS).map(identity).find(|(tag, _)| !tag_in_use(*tag)).unwrap_or_else(|| identity(ATTEMPTS))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one packet and all that is known about it")]
+    fn answer_cookie(
+        &self,
+        now: Instant,
+        from: SocketAddr,
+        header: &CommonHeader,
+        echoed: &[u8],
+        packet: &Bytes,
+        tag_in_use: &dyn Fn(u32) -> bool,
+        reply: &mut Vec<u8>,
+    ) -> Incoming {
+        let cookie = match Cookie::open(&self.context, now, echoed) {
+            CookieVerdict::Forged => return Incoming::Ignored(PacketDropped::Unexpected("forged cookie")),
+            CookieVerdict::Stale(cookie, staleness) => {
+                let header = CommonHeader { verification_tag: cookie.tags.peer, ..reversed(header) };
+                reply.extend_from_slice(&stale_cookie(header, staleness));
+                return Incoming::Reply;
+            }
+            CookieVerdict::Valid(cookie) => cookie,
+        };
+        let ports = Ports { local: header.destination_port, peer: header.source_port };
+        if cookie.ports != ports || cookie.tags.local != header.verification_tag || cookie.remote.ip() != from.ip() {
+            return Incoming::Ignored(PacketDropped::Unexpected("cookie of another association"));
+        }
+        if !self.ports.contains(&ports.local) || tag_in_use(cookie.tags.local) {
+            let header = CommonHeader { verification_tag: cookie.tags.peer, ..reversed(header) };
+            reply.extend_from_slice(&abort_packet(header, false, &[Cause::OutOfResource]));
+            return Incoming::Reply;
+        }
+        let mut association = Box::new(Association::accept(now, &self.context, from, &cookie));
+        // The cookie confirms the association that was made of it, and what follows it in the packet is DATA.
+        match association.handle_packet(now, from, packet) {
+            Ok(()) => Incoming::Accepted(association),
+            Err(dropped) => Incoming::Ignored(dropped),
+        }
+    }
+}
+
+fn classify<'p>(packet: &Packet<'p>) -> Kind<'p> {
+    let mut first = None;
+    let mut count = 0_usize;
+    let mut shutdown_ack = false;
+    for chunk in packet.chunks() {
+        let Ok(chunk) = chunk else { break };
+        count += 1;
+        match chunk {
+            Chunk::Abort(_) => return Kind::Silent("ABORT out of the blue"),
+            Chunk::ShutdownComplete { .. } => return Kind::Silent("SHUTDOWN COMPLETE out of the blue"),
+            Chunk::CookieAck => return Kind::Silent("COOKIE ACK out of the blue"),
+            Chunk::Error(errors) if errors.causes().any(|cause| matches!(cause, Ok(Cause::StaleCookie { .. }))) => {
+                return Kind::Silent("stale cookie error out of the blue");
+            }
+            Chunk::ShutdownAck => shutdown_ack = true,
+            _ => {}
+        }
+        first.get_or_insert(chunk);
+    }
+    match first {
+        None => Kind::Silent("packet without a whole chunk"),
+        Some(Chunk::Init(init)) if packet.header.verification_tag == 0 && count == 1 => Kind::Init(init),
+        _ if packet.header.verification_tag == 0 => Kind::Silent("verification tag 0"),
+        Some(Chunk::CookieEcho(cookie)) => Kind::CookieEcho(cookie),
+        _ if shutdown_ack => Kind::ShutdownAck,
+        _ => Kind::Other,
+    }
+}
+
+/// The header of an answer that reflects the verification tag.
+fn reversed(header: &CommonHeader) -> CommonHeader {
+    CommonHeader {
+        source_port: header.destination_port,
+        destination_port: header.source_port,
+        verification_tag: header.verification_tag,
+    }
+}
+
+fn is_unicast(ip: IpAddr) -> bool {
+    let broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
+    !ip.is_multicast() && !ip.is_unspecified() && !broadcast
+}

@@ -1,0 +1,95 @@
+//! Puts packets together: control chunks first, then SACK, then DATA (RFC 9260 §6.10).
+
+use festina_units::Instant;
+
+use super::control::{Due, write_shutdown};
+use super::handshake::header_to;
+use super::state::State;
+use super::{Association, Transmit};
+use crate::wire::{ChunkOut, PacketBuilder};
+
+impl Association {
+    /// Appends the next packet to `buffer`; 0 if there is none to send now.
+    pub(super) fn write_packet(&mut self, now: Instant, buffer: &mut Vec<u8>) -> Option<Transmit> {
+        let len = if let Some(packet) = self.control.pop_packet() {
+            buffer.extend_from_slice(&packet);
+            packet.len()
+        } else {
+            let packet_bytes_max = self.context.config().limits.packet_bytes_max;
+            match self.state {
+                State::Closed => 0,
+                State::CookieWait { .. } if self.control.is_set(Due::INIT) => {
+                    // Nobody's tag is known yet (RFC 9260 §8.5.1 A).
+                    let mut packet = PacketBuilder::new(buffer, header_to(self.ports, 0), packet_bytes_max);
+                    self.control.unset(Due::INIT);
+                    self.write_init(&mut packet);
+                    packet.finish()
+                }
+                State::CookieWait { .. } => 0,
+                // Until COOKIE ACK comes, nothing leaves but COOKIE ECHO and what fits beside it (RFC 9260 §5.1 C).
+                State::CookieEchoed { .. } if !self.control.is_set(Due::COOKIE_ECHO) => 0,
+                _ if !self.has_something_to_say(now) => 0,
+                _ => {
+                    let header = header_to(self.ports, self.tags.peer);
+                    let mut packet = PacketBuilder::new(buffer, header, packet_bytes_max);
+                    self.write_chunks(now, &mut packet);
+                    packet.finish()
+                }
+            }
+        };
+        (len > 0).then(|| {
+            self.counters.packets_sent += 1;
+            self.counters.bytes_sent += len as u64;
+            Transmit { destination: self.path.remote, len }
+        })
+    }
+
+    #[inline]
+    fn has_something_to_say(&self, now: Instant) -> bool {
+        self.control.wants_packet()
+            || self.path.heartbeat_ready()
+            || self.receiver.as_ref().is_some_and(|receiver| receiver.sack_wanted())
+            || (self.state.sends_data() && self.sender.can_send(now))
+    }
+
+    fn write_chunks(&mut self, now: Instant, packet: &mut PacketBuilder<'_>) {
+        let mut data_may_follow = self.state.sends_data();
+        if let State::CookieEchoed { cookie, .. } = &self.state {
+            packet.chunk(&ChunkOut::CookieEcho(cookie));
+            self.control.unset(Due::COOKIE_ECHO);
+            data_may_follow = true;
+        }
+        if self.control.is_set(Due::COOKIE_ACK) && packet.chunk(&ChunkOut::CookieAck) {
+            self.control.unset(Due::COOKIE_ACK);
+        }
+        if self.control.has_replies() {
+            self.control.write_replies(packet);
+        }
+        if self.path.heartbeat_ready() {
+            let rto = self.sender.rto();
+            let nonce = self.path.heartbeat_sent(now, rto, &self.context, self.tags.local);
+            packet.chunk(&ChunkOut::Heartbeat { info: &nonce.to_be_bytes() });
+        }
+        if let Some(receiver) = &mut self.receiver
+            && (receiver.sack_wanted() || (receiver.sack_useful() && data_may_follow && self.sender.can_send(now)))
+        {
+            receiver.write_sack(packet);
+        }
+        if data_may_follow && self.sender.fill(now, packet, &mut self.events) > 0 {
+            self.path.used(now);
+        }
+        self.write_shutdown_chunks(packet);
+    }
+
+    fn write_shutdown_chunks(&mut self, packet: &mut PacketBuilder<'_>) {
+        if self.control.is_set(Due::SHUTDOWN)
+            && let Some(receiver) = &self.receiver
+            && write_shutdown(packet, receiver.cumulative_tsn())
+        {
+            self.control.unset(Due::SHUTDOWN);
+        }
+        if self.control.is_set(Due::SHUTDOWN_ACK) && packet.chunk(&ChunkOut::ShutdownAck) {
+            self.control.unset(Due::SHUTDOWN_ACK);
+        }
+    }
+}

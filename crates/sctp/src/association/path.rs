@@ -1,0 +1,219 @@
+//! The way to the peer: where it is, whether it answers, and the heartbeats that find out (RFC 9260 §5.4, §8).
+//!
+//! There is one path today. All that is said of a path is here, so that several can stand side by side later.
+
+use std::net::SocketAddr;
+
+use festina_units::{Duration, Instant};
+
+use super::context::{Context, Purpose};
+use crate::config::Retries;
+
+/// One destination.
+#[derive(Debug)]
+pub(crate) struct Path {
+    /// Where packets go.
+    pub(crate) remote: SocketAddr,
+    /// Consecutive timeouts and missed heartbeats.
+    errors: u32,
+    /// When the peer last acknowledged anything.
+    answered_at: Instant,
+    /// When a chunk last left that measures the round trip.
+    used_at: Instant,
+    /// Whether the path counts as active.
+    reachable: bool,
+    heartbeat: Heartbeat,
+}
+
+/// What a timeout or a missed heartbeat leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PathVerdict {
+    /// Nothing yet.
+    Hope,
+    /// The path has just become inactive.
+    Inactive,
+    /// The peer is unreachable.
+    Dead,
+}
+
+#[derive(Debug)]
+enum Heartbeat {
+    /// Not sent in this state, or by the application's wish.
+    Off,
+    /// Leaves at this time if the path stays idle.
+    Idle { due_at: Instant },
+    /// Must leave with the next packet.
+    Ready,
+    /// Waits for its answer.
+    Sent { nonce: u64, sent_at: Instant, missed_at: Instant },
+}
+
+impl Path {
+    pub(crate) fn new(now: Instant, remote: SocketAddr) -> Self {
+        Self { remote, errors: 0, answered_at: now, used_at: now, reachable: true, heartbeat: Heartbeat::Off }
+    }
+
+    /// DATA left: the path is not idle.
+    #[inline]
+    pub(crate) fn used(&mut self, now: Instant) {
+        self.used_at = now;
+    }
+
+    /// The peer acknowledged something; `true` if the path had counted as inactive (RFC 9260 §8.2).
+    pub(crate) fn answered(&mut self, now: Instant) -> bool {
+        self.errors = 0;
+        self.answered_at = now;
+        !core::mem::replace(&mut self.reachable, true)
+    }
+
+    /// A timeout or a missed heartbeat (RFC 9260 §8.1, §8.2). The peer is given up only when both the number of errors and
+    /// the time without an answer exceed their limits, so that quick timers do not make it die sooner.
+    pub(crate) fn failed(&mut self, now: Instant, retries: &Retries) -> PathVerdict {
+        self.errors = self.errors.saturating_add(1);
+        let silence = now.saturating_duration_since(self.answered_at);
+        if self.errors > retries.association_max && silence >= retries.unreachable_after_min {
+            return PathVerdict::Dead;
+        }
+        if self.errors > retries.path_max && core::mem::replace(&mut self.reachable, false) {
+            return PathVerdict::Inactive;
+        }
+        PathVerdict::Hope
+    }
+
+    /// Begins or stops the heartbeats.
+    pub(crate) fn set_heartbeat(&mut self, now: Instant, pause: Option<Duration>) {
+        self.heartbeat = pause.map_or(Heartbeat::Off, |pause| Heartbeat::Idle { due_at: now + pause });
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        match self.heartbeat {
+            Heartbeat::Off | Heartbeat::Ready => None,
+            Heartbeat::Idle { due_at } => Some(due_at),
+            Heartbeat::Sent { missed_at, .. } => Some(missed_at),
+        }
+    }
+
+    /// Looks at the heartbeat's timer. `pause` is how long the path must have been idle, `true` means that a heartbeat was
+    /// missed.
+    pub(crate) fn handle_timeout(&mut self, now: Instant, pause: Duration) -> bool {
+        match self.heartbeat {
+            Heartbeat::Idle { due_at } if now >= due_at => {
+                let idle_until = self.used_at + pause;
+                self.heartbeat =
+                    if now >= idle_until { Heartbeat::Ready } else { Heartbeat::Idle { due_at: idle_until } };
+                false
+            }
+            Heartbeat::Sent { missed_at, .. } if now >= missed_at => {
+                self.heartbeat = Heartbeat::Idle { due_at: now + pause };
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub(crate) fn heartbeat_ready(&self) -> bool {
+        matches!(self.heartbeat, Heartbeat::Ready)
+    }
+
+    /// The heartbeat leaves now: its nonce.
+    pub(crate) fn heartbeat_sent(&mut self, now: Instant, rto: Duration, context: &Context, tag: u32) -> u64 {
+        #[expect(clippy::cast_possible_truncation, reason = "64 bits of a hash make the nonce")]
+        let nonce = context.derive(Purpose::HeartbeatNonce, &[tag.into(), now.as_nanos()]) as u64;
+        self.heartbeat = Heartbeat::Sent { nonce, sent_at: now, missed_at: now + rto };
+        nonce
+    }
+
+    /// A HEARTBEAT ACK came: the round trip, if it answers the heartbeat that is on its way (RFC 9260 §8.3).
+    pub(crate) fn heartbeat_acked(&mut self, now: Instant, info: &[u8], pause: Duration) -> Option<Duration> {
+        match self.heartbeat {
+            Heartbeat::Sent { nonce, sent_at, .. } if info == nonce.to_be_bytes() => {
+                self.heartbeat = Heartbeat::Idle { due_at: now + pause };
+                Some(now.saturating_duration_since(sent_at))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The pause before a heartbeat: the interval plus an RTO, which is spread by half either way (RFC 9260 §8.3).
+pub(crate) fn heartbeat_pause(context: &Context, tag: u32, now: Instant, rto: Duration, interval: Duration) -> Duration {
+    let rto_ns = u64::try_from(rto.as_nanos()).unwrap_or(u64::MAX);
+    let spread = u64::from(context.derive_u32(Purpose::HeartbeatJitter, &[tag.into(), now.as_nanos()])) % rto_ns.max(1);
+    interval + rto / 2 + Duration::from_nanos(spread)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    const PAUSE: Duration = Duration::from_secs(30);
+    const RTO: Duration = Duration::from_secs(1);
+
+    fn path() -> Path {
+        Path::new(Instant::ZERO, "192.0.2.1:9".parse().unwrap())
+    }
+
+    fn context() -> std::sync::Arc<Context> {
+        Context::new(Config::default(), [0; 16]).unwrap()
+    }
+
+    #[test]
+    fn rfc9260_8_3_a_heartbeat_waits_until_the_path_has_been_idle() {
+        let mut path = path();
+        path.set_heartbeat(Instant::ZERO, Some(PAUSE));
+        path.used(Instant::from_secs(20));
+        assert!(!path.handle_timeout(Instant::from_secs(30), PAUSE));
+        assert!(!path.heartbeat_ready());
+        assert_eq!(path.deadline(), Some(Instant::from_secs(50)));
+        path.handle_timeout(Instant::from_secs(50), PAUSE);
+        assert!(path.heartbeat_ready());
+    }
+
+    #[test]
+    fn rfc9260_8_3_only_the_right_nonce_acknowledges_a_heartbeat_and_gives_the_round_trip() {
+        let mut path = path();
+        let nonce = path.heartbeat_sent(Instant::from_secs(1), RTO, &context(), 5);
+        assert_eq!(path.heartbeat_acked(Instant::from_secs(2), b"wrong", PAUSE), None);
+        let later = Instant::from_millis(1_300);
+        assert_eq!(path.heartbeat_acked(later, &nonce.to_be_bytes(), PAUSE), Some(Duration::from_millis(300)));
+        assert_eq!(path.heartbeat_acked(later, &nonce.to_be_bytes(), PAUSE), None, "a replay means nothing");
+    }
+
+    #[test]
+    fn rfc9260_8_3_a_heartbeat_without_answer_within_one_rto_is_missed() {
+        let mut path = path();
+        path.heartbeat_sent(Instant::from_secs(1), RTO, &context(), 5);
+        assert!(!path.handle_timeout(Instant::from_millis(1_999), PAUSE));
+        assert!(path.handle_timeout(Instant::from_secs(2), PAUSE));
+        assert_eq!(path.deadline(), Some(Instant::from_secs(32)));
+    }
+
+    #[test]
+    fn rfc9260_8_2_a_path_is_inactive_once_after_more_errors_than_allowed_and_active_again_when_it_answers() {
+        let (mut path, retries) = (path(), Retries::default());
+        let verdicts: Vec<_> = (1..=7).map(|second| path.failed(Instant::from_secs(second), &retries)).collect();
+        let hope = PathVerdict::Hope;
+        assert_eq!(verdicts, [hope, hope, hope, hope, hope, PathVerdict::Inactive, hope]);
+        assert!(path.answered(Instant::from_secs(8)), "tells that it answers again");
+        assert!(!path.answered(Instant::from_secs(9)));
+    }
+
+    #[test]
+    fn rfc9260_8_1_the_peer_is_dead_after_too_many_errors_but_never_before_the_minimum_silence() {
+        let (mut path, retries) = (path(), Retries::default());
+        for tenth in 1..=200 {
+            let verdict = path.failed(Instant::from_millis(tenth * 100), &retries);
+            assert_ne!(verdict, PathVerdict::Dead, "20 s of silence are too few");
+        }
+        assert_eq!(path.failed(Instant::from_secs(30), &retries), PathVerdict::Dead);
+    }
+
+    #[test]
+    fn rfc9260_8_3_the_pause_is_the_interval_plus_an_rto_give_or_take_half() {
+        for now in 0..200 {
+            let pause = heartbeat_pause(&context(), 1, Instant::from_millis(now), RTO, PAUSE);
+            assert!((PAUSE + RTO / 2..PAUSE + RTO * 3 / 2).contains(&pause), "{pause:?}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Ending an association in good order or at once (RFC 9260 §9).
+
+use festina_units::{Duration, Instant};
+
+use super::Association;
+use super::control::Due;
+use super::handshake::{abort_packet, header_to, lone_packet};
+use super::state::{RetryTimer, State};
+use crate::error::{ClosedReason, PacketDropped};
+use crate::event::Event;
+use crate::wire::{Cause, ChunkOut, Tsn};
+
+impl Association {
+    /// The application wants an orderly end (RFC 9260 §9.2).
+    pub(super) fn request_shutdown(&mut self, now: Instant) {
+        match self.state {
+            State::CookieWait { .. } if self.sender.is_drained() => self.close(ClosedReason::Shutdown),
+            State::CookieWait { .. } | State::CookieEchoed { .. } => self.shutdown_requested = true,
+            State::Established => {
+                self.state = State::ShutdownPending;
+                self.sender.closing();
+                self.advance_shutdown(now);
+            }
+            _ => {}
+        }
+    }
+
+    /// Moves on once nothing is outstanding any more.
+    pub(super) fn advance_shutdown(&mut self, now: Instant) {
+        if !self.sender.is_drained() {
+            return;
+        }
+        match self.state {
+            State::ShutdownPending => {
+                self.state = State::ShutdownSent { t2: self.new_t2(now), guard_at: now + self.guard() };
+                self.control.set(Due::SHUTDOWN);
+            }
+            State::ShutdownReceived => {
+                self.state = State::ShutdownAckSent { t2: self.new_t2(now), guard_at: now + self.guard() };
+                self.control.set(Due::SHUTDOWN_ACK);
+            }
+            _ => return,
+        }
+        self.path.set_heartbeat(now, None);
+    }
+
+    /// SHUTDOWN: the peer takes no more messages from its application.
+    pub(super) fn handle_shutdown(&mut self, now: Instant, cumulative_tsn: Tsn) -> Result<(), PacketDropped> {
+        match self.state {
+            State::Closed | State::CookieWait { .. } | State::CookieEchoed { .. } => {
+                return Err(PacketDropped::Unexpected("SHUTDOWN"));
+            }
+            State::Established | State::ShutdownPending => {
+                self.state = State::ShutdownReceived;
+                self.sender.closing();
+                self.events.push(Event::PeerShutdown);
+            }
+            State::ShutdownReceived => {}
+            State::ShutdownSent { guard_at, .. } => {
+                self.state = State::ShutdownAckSent { t2: self.new_t2(now), guard_at };
+                self.control.unset(Due::SHUTDOWN);
+                self.control.set(Due::SHUTDOWN_ACK);
+                return Ok(());
+            }
+            State::ShutdownAckSent { .. } => {
+                self.control.set(Due::SHUTDOWN_ACK);
+                return Ok(());
+            }
+        }
+        self.handle_cumulative_ack(now, cumulative_tsn);
+        Ok(())
+    }
+
+    /// SHUTDOWN ACK: the peer has nothing more either.
+    pub(super) fn handle_shutdown_ack(&mut self) -> Result<(), PacketDropped> {
+        if !matches!(self.state, State::ShutdownSent { .. } | State::ShutdownAckSent { .. }) {
+            return Err(PacketDropped::Unexpected("SHUTDOWN ACK"));
+        }
+        let complete = ChunkOut::ShutdownComplete { tag_reflected: false };
+        self.control.packet(lone_packet(header_to(self.ports, self.tags.peer), &complete));
+        self.close(ClosedReason::Shutdown);
+        Ok(())
+    }
+
+    /// SHUTDOWN COMPLETE: the peer has forgotten the association.
+    pub(super) fn handle_shutdown_complete(&mut self) -> Result<(), PacketDropped> {
+        if !matches!(self.state, State::ShutdownAckSent { .. }) {
+            return Err(PacketDropped::Unexpected("SHUTDOWN COMPLETE"));
+        }
+        self.close(ClosedReason::Shutdown);
+        Ok(())
+    }
+
+    /// The peer is alive while SHUTDOWN is on its way: T2 begins anew (RFC 9260 §9.2). DATA is answered with SHUTDOWN
+    /// and SACK, which tells of gaps and duplicates.
+    pub(super) fn hear_while_shutting_down(&mut self, now: Instant, had_data: bool) {
+        let rto = self.sender.rto();
+        if let State::ShutdownSent { t2, .. } = &mut self.state {
+            *t2 = RetryTimer::start(now, rto);
+            if had_data {
+                self.control.set(Due::SHUTDOWN);
+                if let Some(receiver) = &mut self.receiver {
+                    receiver.request_sack();
+                }
+            }
+        }
+    }
+
+    /// Ends the association with an ABORT that tells why.
+    pub(super) fn abort_with(&mut self, cause: Cause<'_>, reason: ClosedReason) {
+        self.control.clear();
+        // Before INIT ACK the peer's tag is unknown, and nobody there knows of the association.
+        if self.tags.peer != 0 {
+            self.control.packet(abort_packet(header_to(self.ports, self.tags.peer), false, &[cause]));
+        }
+        self.close(reason);
+    }
+
+    /// The association is over; complete packets may still leave.
+    pub(super) fn close(&mut self, reason: ClosedReason) {
+        if matches!(self.state, State::Closed) {
+            return;
+        }
+        self.state = State::Closed;
+        self.control.clear();
+        self.sender.fail_all(&mut self.events);
+        self.events.push(Event::Closed(reason));
+    }
+
+    fn new_t2(&self, now: Instant) -> RetryTimer {
+        RetryTimer::start(now, self.sender.rto())
+    }
+
+    fn guard(&self) -> Duration {
+        let timers = &self.context.config().timers;
+        timers.shutdown_guard.unwrap_or(timers.rto_max * 5)
+    }
+}

@@ -1,0 +1,167 @@
+//! The states of an association (RFC 9260 §4); each carries the timers that only it needs.
+
+use bytes::Bytes;
+use festina_units::{Duration, Instant};
+
+/// Where an association is in its life (RFC 9260 §4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AssociationState {
+    /// Over, or never begun.
+    Closed,
+    /// INIT sent.
+    CookieWait,
+    /// COOKIE ECHO sent.
+    CookieEchoed,
+    /// Both sides send.
+    Established,
+    /// This side wants to end, but data is outstanding.
+    ShutdownPending,
+    /// SHUTDOWN sent.
+    ShutdownSent,
+    /// The peer wants to end, but data is outstanding here.
+    ShutdownReceived,
+    /// SHUTDOWN ACK sent.
+    ShutdownAckSent,
+}
+
+/// The state with what it needs.
+#[derive(Debug)]
+pub(crate) enum State {
+    Closed,
+    /// INIT is on its way; T1-init runs.
+    CookieWait { t1: RetryTimer },
+    /// COOKIE ECHO is on its way; T1-cookie runs.
+    CookieEchoed { t1: RetryTimer, cookie: Bytes },
+    Established,
+    ShutdownPending,
+    /// SHUTDOWN is on its way; T2 runs, and so does T5.
+    ShutdownSent { t2: RetryTimer, guard_at: Instant },
+    ShutdownReceived,
+    /// SHUTDOWN ACK is on its way; T2 runs, and so does T5.
+    ShutdownAckSent { t2: RetryTimer, guard_at: Instant },
+}
+
+impl State {
+    /// The state's public name.
+    pub(crate) fn name(&self) -> AssociationState {
+        match self {
+            Self::Closed => AssociationState::Closed,
+            Self::CookieWait { .. } => AssociationState::CookieWait,
+            Self::CookieEchoed { .. } => AssociationState::CookieEchoed,
+            Self::Established => AssociationState::Established,
+            Self::ShutdownPending => AssociationState::ShutdownPending,
+            Self::ShutdownSent { .. } => AssociationState::ShutdownSent,
+            Self::ShutdownReceived => AssociationState::ShutdownReceived,
+            Self::ShutdownAckSent { .. } => AssociationState::ShutdownAckSent,
+        }
+    }
+
+    /// DATA may leave in packets of its own (RFC 9260 §6).
+    #[inline]
+    pub(crate) fn sends_data(&self) -> bool {
+        matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownReceived)
+    }
+
+    /// DATA that comes is taken (RFC 9260 §6).
+    #[inline]
+    pub(crate) fn takes_data(&self) -> bool {
+        matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownSent { .. })
+    }
+
+    /// SACK that comes is processed (RFC 9260 §6).
+    #[inline]
+    pub(crate) fn takes_sack(&self) -> bool {
+        self.sends_data() || matches!(self, Self::CookieEchoed { .. })
+    }
+
+    /// The application may hand in messages.
+    #[inline]
+    pub(crate) fn takes_messages(&self) -> bool {
+        matches!(self, Self::CookieWait { .. } | Self::CookieEchoed { .. } | Self::Established)
+    }
+
+    /// HEARTBEAT is answered (RFC 9260 §8.3), and sent unless the end has begun.
+    pub(crate) fn answers_heartbeats(&self) -> bool {
+        self.sends_data() || matches!(self, Self::CookieEchoed { .. })
+    }
+
+    /// When the state's own timer runs out.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        match self {
+            Self::CookieWait { t1 } | Self::CookieEchoed { t1, .. } => Some(t1.expires_at),
+            Self::ShutdownSent { t2, guard_at } | Self::ShutdownAckSent { t2, guard_at } => {
+                Some(t2.expires_at.min(*guard_at))
+            }
+            Self::Closed | Self::Established | Self::ShutdownPending | Self::ShutdownReceived => None,
+        }
+    }
+}
+
+/// T1 and T2: retransmits one control chunk with doubling pauses (RFC 9260 §6.3.3, E2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RetryTimer {
+    expires_at: Instant,
+    started_at: Instant,
+    pause: Duration,
+    /// How often the chunk was sent again.
+    pub(crate) retransmissions: u32,
+}
+
+impl RetryTimer {
+    /// The chunk leaves now for the first time.
+    pub(crate) fn start(now: Instant, rto: Duration) -> Self {
+        Self { expires_at: now + rto, started_at: now, pause: rto, retransmissions: 0 }
+    }
+
+    /// The next chunk of the same handshake leaves now for the first time. Retransmissions of both are limited together, so
+    /// that stale cookies cannot keep a handshake going.
+    pub(crate) fn next_chunk(self, now: Instant, rto: Duration) -> Self {
+        Self { retransmissions: self.retransmissions, ..Self::start(now, rto) }
+    }
+
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        now >= self.expires_at
+    }
+
+    /// The chunk leaves again now.
+    pub(crate) fn back_off(&mut self, now: Instant, rto_max: Duration) {
+        self.pause = (self.pause * 2).min(rto_max);
+        self.expires_at = now + self.pause;
+        self.retransmissions += 1;
+    }
+
+    /// The round trip that an answer now completes, unless it is ambiguous which copy was answered (Karn's rule).
+    pub(crate) fn round_trip(&self, now: Instant) -> Option<Duration> {
+        (self.retransmissions == 0).then(|| now.saturating_duration_since(self.started_at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_retry_timer_doubles_its_pause_up_to_the_maximum() {
+        let rto_max = Duration::from_secs(3);
+        let mut timer = RetryTimer::start(Instant::ZERO, Duration::from_secs(1));
+        let mut now = Instant::ZERO;
+        let mut pauses = Vec::new();
+        for _ in 0..4 {
+            pauses.push(timer.expires_at.saturating_duration_since(now).as_secs());
+            assert!(!timer.is_due(now) && timer.is_due(timer.expires_at));
+            now = timer.expires_at;
+            timer.back_off(now, rto_max);
+        }
+        assert_eq!(pauses, [1, 2, 3, 3]);
+        assert_eq!(timer.retransmissions, 4);
+    }
+
+    #[test]
+    fn rfc9260_6_3_1_a_retransmitted_chunk_gives_no_round_trip_sample() {
+        let mut timer = RetryTimer::start(Instant::from_secs(1), Duration::from_secs(1));
+        assert_eq!(timer.round_trip(Instant::from_secs(3)), Some(Duration::from_secs(2)));
+        timer.back_off(Instant::from_secs(3), Duration::from_secs(60));
+        assert_eq!(timer.round_trip(Instant::from_secs(4)), None);
+    }
+}

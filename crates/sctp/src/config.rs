@@ -1,0 +1,202 @@
+//! What an association is told when it is made; shared by many associations behind one `Arc`.
+
+use festina_recovery::{Mechanisms, Profile};
+use festina_units::Duration;
+use thiserror::Error;
+
+/// Settings of an association or a listener. The defaults follow RFC 9260 §16 but for the loss-recovery profile, which is
+/// Festina's own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Loss recovery: which mechanisms the sender uses.
+    pub mechanisms: Mechanisms,
+    /// Timers.
+    pub timers: Timers,
+    /// When to give up.
+    pub retries: Retries,
+    /// Sizes and bounds.
+    pub limits: Limits,
+    /// Delayed acknowledgement by this side's receiver.
+    pub sack: SackPolicy,
+    /// In which order streams get to send.
+    pub scheduler: StreamScheduler,
+    /// Tell the application of every message's way: [`Event::MessageSent`](crate::Event::MessageSent) and its like.
+    pub message_events: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::with_profile(Profile::Festina)
+    }
+}
+
+impl Config {
+    /// The default settings with another loss-recovery profile.
+    pub fn with_profile(profile: Profile) -> Self {
+        Self {
+            mechanisms: profile.mechanisms(),
+            timers: Timers::default(),
+            retries: Retries::default(),
+            limits: Limits::default(),
+            sack: SackPolicy::default(),
+            scheduler: StreamScheduler::default(),
+            message_events: false,
+        }
+    }
+
+    /// Checks every setting against what the protocol and this implementation can do.
+    ///
+    /// # Errors
+    /// Names the first setting that is out of range and the range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let limits = &self.limits;
+        check("limits.packet_bytes_max", limits.packet_bytes_max, 128, 65_480)?;
+        check("limits.outbound_streams", limits.outbound_streams.into(), 1, 65_535)?;
+        check("limits.inbound_streams", limits.inbound_streams.into(), 1, 65_535)?;
+        check("limits.receive_buffer_bytes", limits.receive_buffer_bytes, 1_500, 1 << 30)?;
+        check("limits.send_buffer_bytes", limits.send_buffer_bytes, 1_500, 1 << 30)?;
+        check("limits.message_bytes_max", limits.message_bytes_max, 1, 1 << 30)?;
+        check(
+            "limits.send_low_water_bytes",
+            limits.send_low_water_bytes,
+            0,
+            limits.send_buffer_bytes,
+        )?;
+        check("sack.every_packets", self.sack.every_packets.into(), 1, 255)?;
+        let delay_ms = usize::try_from(self.sack.delay.as_millis()).unwrap_or(usize::MAX);
+        check("sack.delay (ms)", delay_ms, 0, 500)
+    }
+}
+
+fn check(name: &'static str, value: usize, low: usize, high: usize) -> Result<(), ConfigError> {
+    if (low..=high).contains(&value) {
+        Ok(())
+    } else {
+        Err(ConfigError { name, value, low, high })
+    }
+}
+
+/// A setting out of range: the caller's fault.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{name} is {value}, but must lie between {low} and {high}")]
+pub struct ConfigError {
+    name: &'static str,
+    value: usize,
+    low: usize,
+    high: usize,
+}
+
+/// Timers (RFC 9260 §16). The minimum RTO belongs to the loss-recovery mechanisms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timers {
+    /// RTO before the first round-trip sample.
+    pub rto_initial: Duration,
+    /// Upper bound of the RTO.
+    pub rto_max: Duration,
+    /// Pause between heartbeats on an idle path; `None` sends none.
+    pub heartbeat_interval: Option<Duration>,
+    /// How long a state cookie is honoured.
+    pub cookie_lifetime: Duration,
+    /// Overall limit for an orderly shutdown; `None` means 5 times `rto_max` (RFC 9260 §9.2, T5).
+    pub shutdown_guard: Option<Duration>,
+}
+
+impl Default for Timers {
+    fn default() -> Self {
+        Self {
+            rto_initial: Duration::from_secs(1),
+            rto_max: Duration::from_secs(60),
+            heartbeat_interval: Some(Duration::from_secs(30)),
+            cookie_lifetime: Duration::from_secs(60),
+            shutdown_guard: None,
+        }
+    }
+}
+
+/// Limits on retransmissions (RFC 9260 §16).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Retries {
+    /// Max.Init.Retransmits: INIT or COOKIE ECHO.
+    pub init_max: u32,
+    /// Association.Max.Retrans: consecutive timeouts until the peer counts as unreachable.
+    pub association_max: u32,
+    /// Path.Max.Retrans: consecutive timeouts until a path counts as inactive.
+    pub path_max: u32,
+    /// No peer is declared unreachable before this much time without any acknowledgement, however many timeouts there were,
+    /// so that profiles that retransmit quickly never kill an association that the standard would keep.
+    pub unreachable_after_min: Duration,
+}
+
+impl Default for Retries {
+    fn default() -> Self {
+        Self {
+            init_max: 8,
+            association_max: 10,
+            path_max: 5,
+            unreachable_after_min: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Sizes and bounds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Largest SCTP packet sent, common header included, IP and UDP headers not. The default fits into IPv6's minimum MTU
+    /// (1,280 bytes) with UDP encapsulation.
+    pub packet_bytes_max: usize,
+    /// Outbound streams asked for.
+    pub outbound_streams: u16,
+    /// Inbound streams accepted.
+    pub inbound_streams: u16,
+    /// Receive buffer: the advertised receiver window when empty.
+    pub receive_buffer_bytes: usize,
+    /// Send buffer: payload bytes queued or not yet acknowledged.
+    pub send_buffer_bytes: usize,
+    /// After the send buffer was full, the application is told that it can write again when it has drained to this.
+    pub send_low_water_bytes: usize,
+    /// Largest message sent or received.
+    pub message_bytes_max: usize,
+    /// Packets that one acknowledgement may release (Max.Burst, RFC 9260 §6.1).
+    pub burst_packets_max: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            packet_bytes_max: 1_232,
+            outbound_streams: 65_535,
+            inbound_streams: 65_535,
+            receive_buffer_bytes: 1 << 20,
+            send_buffer_bytes: 4 << 20,
+            send_low_water_bytes: 1 << 20,
+            message_bytes_max: 16 << 20,
+            burst_packets_max: 4,
+        }
+    }
+}
+
+/// Delayed acknowledgement (RFC 9260 §6.2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SackPolicy {
+    /// Longest wait before a SACK; at most 500 ms. Zero acknowledges every packet at once.
+    pub delay: Duration,
+    /// Acknowledge at least every so many packets with DATA.
+    pub every_packets: u8,
+}
+
+impl Default for SackPolicy {
+    fn default() -> Self {
+        Self { delay: Duration::from_millis(200), every_packets: 2 }
+    }
+}
+
+/// In which order queued messages are sent (the names of RFC 8260 §3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StreamScheduler {
+    /// In the order of the `send` calls, whatever their streams (SCTP_SS_FCFS).
+    #[default]
+    FirstComeFirstServed,
+    /// Streams with something to send take turns, one message each (SCTP_SS_RR).
+    RoundRobin,
+}

@@ -1,0 +1,230 @@
+//! Slow start, congestion avoidance and what ends them, as RFC 9260 §7.2 has them for one path.
+
+use super::{Acked, Controller};
+
+/// Upper bound of the initial window between two and four packets (RFC 9260 §7.2.1): the IPv6 value, which is the smaller one
+/// and so holds for both families.
+const INITIAL_WINDOW_BYTES: usize = 4_344;
+
+/// Congestion control of one path.
+#[derive(Debug)]
+pub(crate) struct Rfc9260 {
+    cwnd: usize,
+    ssthresh: usize,
+    partial_bytes_acked: usize,
+    pmdcs: usize,
+    /// Set by a timeout: one packet may be on the way until something is acknowledged (RFC 9260 §7.2.3).
+    one_packet: bool,
+}
+
+impl Rfc9260 {
+    /// A path whose packets hold at most `pmdcs` bytes of DATA chunks (PMDCS, RFC 9260 §2.3).
+    pub(crate) fn new(pmdcs: usize) -> Self {
+        Self {
+            cwnd: (4 * pmdcs).min(INITIAL_WINDOW_BYTES.max(2 * pmdcs)),
+            ssthresh: usize::MAX,
+            partial_bytes_acked: 0,
+            pmdcs,
+            one_packet: false,
+        }
+    }
+
+    fn slow_start(&mut self, acked: Acked) {
+        let fully_used = acked.in_flight_before >= self.cwnd;
+        if fully_used && !acked.in_fast_recovery {
+            self.cwnd += acked.bytes.min(self.pmdcs);
+        }
+    }
+
+    /// Chunks reported as duplicates are not credited (RFC 9260 §7.2.2 would allow it): the peer could invent them.
+    fn congestion_avoidance(&mut self, acked: Acked) {
+        self.partial_bytes_acked += acked.bytes;
+        if self.partial_bytes_acked >= self.cwnd {
+            if acked.in_flight_before < self.cwnd {
+                self.partial_bytes_acked = self.cwnd;
+            } else {
+                self.partial_bytes_acked -= self.cwnd;
+                self.cwnd += self.pmdcs;
+            }
+        }
+    }
+
+    fn halve_ssthresh(&mut self) {
+        self.ssthresh = (self.cwnd / 2).max(4 * self.pmdcs);
+        self.partial_bytes_acked = 0;
+    }
+}
+
+impl Controller for Rfc9260 {
+    fn cwnd(&self) -> usize {
+        self.cwnd
+    }
+
+    fn ssthresh(&self) -> usize {
+        self.ssthresh
+    }
+
+    fn allows(&self, in_flight: usize) -> bool {
+        if self.one_packet { in_flight == 0 } else { in_flight < self.cwnd }
+    }
+
+    fn on_acked(&mut self, acked: Acked) {
+        if acked.bytes > 0 {
+            self.one_packet = false;
+            if self.cwnd <= self.ssthresh {
+                self.slow_start(acked);
+            } else {
+                self.congestion_avoidance(acked);
+            }
+        }
+        if acked.all_acked {
+            self.partial_bytes_acked = 0;
+        }
+    }
+
+    fn on_loss(&mut self) {
+        self.halve_ssthresh();
+        self.cwnd = self.ssthresh;
+    }
+
+    fn on_timeout(&mut self) {
+        self.halve_ssthresh();
+        self.cwnd = self.pmdcs;
+        self.one_packet = true;
+    }
+
+    /// RFC 9260 §7.2.1: max(cwnd / 2, 4 * PMDCS) once per RTO, and ssthresh remembers the window before the first step. A window
+    /// that is below the floor is raised to it; its ssthresh stays, since a threshold that low would end slow start at once.
+    fn on_idle(&mut self, rto_count: u64) {
+        if rto_count == 0 {
+            return;
+        }
+        let floor = 4 * self.pmdcs;
+        if self.cwnd > floor {
+            self.ssthresh = self.cwnd;
+        }
+        let halvings = u32::try_from(rto_count).unwrap_or(u32::MAX);
+        self.cwnd = self.cwnd.checked_shr(halvings).unwrap_or(0).max(floor);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PMDCS: usize = 1_000;
+
+    fn acked(bytes: usize, in_flight_before: usize) -> Acked {
+        Acked { bytes, in_flight_before, in_fast_recovery: false, all_acked: false }
+    }
+
+    fn in_congestion_avoidance() -> Rfc9260 {
+        Rfc9260 { cwnd: 5_000, ssthresh: 4_000, ..Rfc9260::new(PMDCS) }
+    }
+
+    #[test]
+    fn the_initial_window_is_between_two_and_four_packets_section_7_2_1() {
+        assert_eq!(Rfc9260::new(500).cwnd(), 2_000);
+        assert_eq!(Rfc9260::new(1_220).cwnd(), 4_344);
+        assert_eq!(Rfc9260::new(1_440).cwnd(), 4_344);
+        assert_eq!(Rfc9260::new(9_000).cwnd(), 18_000);
+    }
+
+    #[test]
+    fn slow_start_grows_by_what_was_acked_but_at_most_one_packet_section_7_2_1() {
+        let mut path = Rfc9260::new(PMDCS);
+        path.on_acked(acked(300, 4_000));
+        assert_eq!(path.cwnd(), 4_300);
+        path.on_acked(acked(3_000, 4_300));
+        assert_eq!(path.cwnd(), 5_300);
+    }
+
+    #[test]
+    fn slow_start_does_not_grow_a_window_that_is_not_fully_used_section_7_2_1() {
+        let mut path = Rfc9260::new(PMDCS);
+        path.on_acked(acked(1_000, 3_999));
+        assert_eq!(path.cwnd(), 4_000);
+    }
+
+    #[test]
+    fn slow_start_does_not_grow_during_fast_recovery_section_7_2_1() {
+        let mut path = Rfc9260::new(PMDCS);
+        path.on_acked(Acked { in_fast_recovery: true, ..acked(1_000, 4_000) });
+        assert_eq!(path.cwnd(), 4_000);
+    }
+
+    #[test]
+    fn congestion_avoidance_adds_one_packet_per_acked_window_section_7_2_2() {
+        let mut path = in_congestion_avoidance();
+        for _ in 0..4 {
+            path.on_acked(acked(1_000, 5_000));
+            assert_eq!(path.cwnd(), 5_000);
+        }
+        path.on_acked(acked(1_000, 5_000));
+        assert_eq!(path.cwnd(), 6_000);
+        assert_eq!(path.partial_bytes_acked, 0);
+    }
+
+    #[test]
+    fn congestion_avoidance_does_not_hoard_credit_while_the_window_is_not_used_section_7_2_2() {
+        let mut path = in_congestion_avoidance();
+        for _ in 0..20 {
+            path.on_acked(acked(1_000, 2_000));
+        }
+        assert_eq!((path.cwnd(), path.partial_bytes_acked), (5_000, 5_000));
+    }
+
+    #[test]
+    fn partial_bytes_acked_starts_again_when_all_is_acked_section_7_2_2() {
+        let mut path = in_congestion_avoidance();
+        path.on_acked(Acked { all_acked: true, ..acked(1_000, 1_000) });
+        assert_eq!(path.partial_bytes_acked, 0);
+    }
+
+    #[test]
+    fn a_loss_halves_the_window_but_not_below_four_packets_section_7_2_3() {
+        let mut path = Rfc9260 { cwnd: 20_000, ..Rfc9260::new(PMDCS) };
+        path.on_loss();
+        assert_eq!((path.cwnd(), path.ssthresh()), (10_000, 10_000));
+        path.on_loss();
+        path.on_loss();
+        assert_eq!((path.cwnd(), path.ssthresh()), (4_000, 4_000));
+    }
+
+    #[test]
+    fn a_timeout_leaves_one_packet_and_no_second_one_until_an_ack_section_7_2_3() {
+        let mut path = Rfc9260 { cwnd: 20_000, ..Rfc9260::new(PMDCS) };
+        path.on_timeout();
+        assert_eq!((path.cwnd(), path.ssthresh()), (1_000, 10_000));
+        assert!(path.allows(0));
+        assert!(!path.allows(100), "a small packet is on the way");
+        path.on_acked(acked(100, 100));
+        assert!(path.allows(100));
+    }
+
+    #[test]
+    fn a_packet_may_start_below_the_window_and_not_at_it_section_6_1_rule_b() {
+        let path = Rfc9260::new(PMDCS);
+        assert!(path.allows(3_999));
+        assert!(!path.allows(4_000));
+    }
+
+    #[test]
+    fn an_idle_path_decays_to_four_packets_and_remembers_where_it_was_section_7_2_1() {
+        let mut path = Rfc9260 { cwnd: 40_000, ..Rfc9260::new(PMDCS) };
+        path.on_idle(0);
+        assert_eq!(path.cwnd(), 40_000);
+        path.on_idle(2);
+        assert_eq!((path.cwnd(), path.ssthresh()), (10_000, 40_000));
+        path.on_idle(u64::MAX);
+        assert_eq!(path.cwnd(), 4_000);
+    }
+
+    #[test]
+    fn an_idle_path_below_four_packets_restarts_at_four_in_slow_start_section_7_2_1() {
+        let mut path = Rfc9260::new(PMDCS);
+        path.on_timeout();
+        path.on_idle(1);
+        assert_eq!((path.cwnd(), path.ssthresh()), (4_000, 4_000));
+    }
+}

@@ -1,0 +1,105 @@
+//! Errors, one enum per operation; each says whose fault it is.
+
+use bytes::Bytes;
+use thiserror::Error;
+
+use crate::message::Message;
+
+/// Why a message was not taken. Every variant hands the message back.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// Not now: the send buffer is full. Wait for [`Event::Writable`](crate::Event::Writable).
+    #[error("the send buffer is full")]
+    BufferFull(Message),
+    /// Caller: an empty message cannot be sent over SCTP (RFC 9260 §3.3.1).
+    #[error("an empty message cannot be sent")]
+    Empty(Message),
+    /// Caller: longer than `Limits::message_bytes_max`.
+    #[error("the message has {} bytes, but at most {bytes_max} are allowed", .message.payload.len())]
+    TooLong {
+        /// The message.
+        message: Message,
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// Caller: the stream was not negotiated.
+    #[error("stream {} does not exist: {streams} were negotiated", .message.stream.0)]
+    NoSuchStream {
+        /// The message.
+        message: Message,
+        /// Outbound streams of the association.
+        streams: u16,
+    },
+    /// The association is shutting down or over.
+    #[error("the association takes no more messages")]
+    Closed(Message),
+}
+
+impl SendError {
+    /// The message that was not taken.
+    pub fn into_message(self) -> Message {
+        match self {
+            Self::BufferFull(message) | Self::Empty(message) | Self::Closed(message) => message,
+            Self::TooLong { message, .. } | Self::NoSuchStream { message, .. } => message,
+        }
+    }
+}
+
+/// Why an association ended.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ClosedReason {
+    /// Both sides finished in good order (RFC 9260 §9.2).
+    #[error("shut down in good order")]
+    Shutdown,
+    /// This side called `abort`.
+    #[error("aborted by this side")]
+    AbortedLocally,
+    /// Peer: it sent ABORT.
+    #[error("aborted by the peer (cause {code})")]
+    AbortedByPeer {
+        /// The first error cause code, 0 if it named none (RFC 9260 §3.3.10).
+        code: u16,
+        /// That cause's bytes, at most 64 of them.
+        info: Bytes,
+    },
+    /// Peer: it broke the protocol, and was sent an ABORT that says so.
+    #[error("the peer violated the protocol: {0}")]
+    ProtocolViolation(&'static str),
+    /// Network: nobody answered the handshake.
+    #[error("the peer did not answer the handshake")]
+    HandshakeTimeout,
+    /// Network: the peer stopped answering (RFC 9260 §8.1).
+    #[error("the peer stopped answering")]
+    PeerUnreachable,
+    /// Network or peer: an orderly shutdown did not finish in time (T5, RFC 9260 §9.2).
+    #[error("the shutdown did not finish in time")]
+    ShutdownTimeout,
+}
+
+/// Why a packet was dropped without effect.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum PacketDropped {
+    /// Network: too short or its checksum is wrong.
+    #[error(transparent)]
+    Damaged(#[from] crate::wire::PacketError),
+    /// Peer or stranger: the ports are not this association's.
+    #[error("the packet's ports are not this association's")]
+    WrongPorts,
+    /// Peer or stranger: the verification tag is wrong (RFC 9260 §8.5).
+    #[error("the verification tag is wrong")]
+    WrongTag,
+    /// The association is over.
+    #[error("the association is over")]
+    Closed,
+    /// Peer or stranger: the chunk does not fit the state, and is ignored as the RFC asks.
+    #[error("unexpected {0}")]
+    Unexpected(&'static str),
+}
+
+/// The peer broke the protocol in a way that ends the association; the text goes into the ABORT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub(crate) struct ProtocolViolation(pub(crate) &'static str);

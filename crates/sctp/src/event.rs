@@ -1,0 +1,138 @@
+//! What happened inside an association, told to its owner through [`Association::poll_event`](crate::Association::poll_event).
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use festina_units::Instant;
+
+use crate::error::ClosedReason;
+use crate::message::MessageId;
+
+/// Something that happened. Received messages do not come this way but through
+/// [`Association::poll_message`](crate::Association::poll_message), so that a slow reader closes the window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// The handshake is complete (COMMUNICATION UP, RFC 9260 §11.2.4).
+    Established {
+        /// Streams that may be sent on: the smaller of what both sides allow.
+        outbound_streams: u16,
+        /// Streams that the peer may send on.
+        inbound_streams: u16,
+    },
+    /// The peer lost its state and made the association anew; messages not yet acknowledged have failed (RFC 9260 §11.2.7).
+    PeerRestarted,
+    /// At least one message waits for `poll_message`. Told once until they have all been taken.
+    Readable,
+    /// The send buffer, once full, has drained to the low-water mark.
+    Writable,
+    /// Everything sent so far has been acknowledged (SENDER DRY, RFC 6458 §6.1.11).
+    Drained,
+    /// The peer asked for an orderly end: it takes no more messages.
+    PeerShutdown,
+    /// The association is over. Nothing follows.
+    Closed(ClosedReason),
+    /// The path stopped answering (`true`: it answers again) (NETWORK STATUS CHANGE, RFC 9260 §11.2.3).
+    PathReachable(bool),
+    /// The peer reported an error that does not end the association.
+    PeerError {
+        /// The cause code of RFC 9260 §3.3.10.
+        code: u16,
+        /// The cause's own bytes, at most 64 of them.
+        info: Bytes,
+    },
+    /// The first chunk of a message left for the first time. Only with `message_events`.
+    MessageSent {
+        /// Which message.
+        id: MessageId,
+        /// When.
+        at: Instant,
+    },
+    /// Every chunk of a message has been acknowledged: it reached the peer. Only with `message_events`.
+    MessageDelivered {
+        /// Which message.
+        id: MessageId,
+        /// When the acknowledgement came.
+        at: Instant,
+    },
+    /// The message will not be delivered. Always told.
+    MessageAbandoned {
+        /// Which message.
+        id: MessageId,
+        /// Why not.
+        reason: AbandonReason,
+    },
+    /// A chunk was sent again. Only with `message_events`.
+    Retransmitted {
+        /// The message that the chunk belongs to.
+        id: MessageId,
+        /// Its TSN as on the wire.
+        tsn: u32,
+        /// Why.
+        cause: RetransmissionCause,
+        /// When.
+        at: Instant,
+    },
+}
+
+/// Why a message was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AbandonReason {
+    /// Its lifetime ended before any of it got a TSN.
+    Expired,
+    /// The association ended or restarted first, with nothing of it on the way.
+    UnsentAtEnd,
+    /// The association ended or restarted first; the peer may have received it.
+    UnacknowledgedAtEnd,
+    /// The handshake allowed fewer streams than the message's.
+    StreamRefused,
+}
+
+/// What made the sender send a chunk again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RetransmissionCause {
+    /// T3-rtx expired.
+    Timeout,
+    /// Reported missing often enough.
+    Fast,
+    /// There was room in a packet that left anyway.
+    Bundled,
+    /// A probe ahead of the timeout.
+    Probe,
+}
+
+/// The events that wait to be polled.
+#[derive(Debug, Default)]
+pub(crate) struct Events {
+    queue: VecDeque<Event>,
+    message_events: bool,
+}
+
+impl Events {
+    pub(crate) fn new(message_events: bool) -> Self {
+        Self { queue: VecDeque::new(), message_events }
+    }
+
+    /// Queues an event that is always told.
+    pub(crate) fn push(&mut self, event: Event) {
+        self.queue.push_back(event);
+    }
+
+    /// Queues an event of a message's way, if the owner asked for those.
+    #[inline]
+    pub(crate) fn push_message_event(&mut self, event: impl FnOnce() -> Event) {
+        if self.message_events {
+            self.queue.push_back(event());
+        }
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Event> {
+        let event = self.queue.pop_front();
+        if self.queue.is_empty() && self.queue.capacity() > 0 {
+            self.queue = VecDeque::new();
+        }
+        event
+    }
+}

@@ -1,0 +1,25 @@
+//! What has a TSN and is not yet acknowledged for good.
+//!
+//! | room | what it knows |
+//! |---|---|
+//! | [`ledger`] | the chunks by TSN, their states, and the sums that follow from them |
+//! | [`ack`] | what a SACK does to the ledger |
+//! | [`loss`] | which chunks a SACK reports missing: pure |
+
+pub(crate) mod ack;
+pub(crate) mod ledger;
+pub(crate) mod loss;
+
+pub(crate) use ack::{AckReport, SackTerms};
+pub(crate) use ledger::{Chunk, ChunkState, Ledger, Piece};
+
+use crate::wire::DATA_HEADER_BYTES;
+
+/// Chunks that may be outstanding. It keeps the rule of RFC 9260 §6.1 that no stream has more than 65,535 ordered messages in
+/// the send window, without counting per stream, and bounds the ledger's memory.
+pub(crate) const CHUNKS_MAX: usize = 65_535;
+
+/// Bytes that a DATA chunk with so much payload takes in a packet, header and padding included.
+pub(crate) const fn chunk_bytes(payload_bytes: usize) -> usize {
+    (DATA_HEADER_BYTES + payload_bytes).next_multiple_of(4)
+}

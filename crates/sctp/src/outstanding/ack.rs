@@ -1,0 +1,177 @@
+//! What an acknowledgement does to the ledger (RFC 9260 §6.2.1, §7.2.4).
+//!
+//! The cumulative part costs as much as it acknowledges; gap ack blocks cost one pass over the chunks up to the highest one
+//! reported, whatever the peer puts into them.
+
+use festina_recovery::fast_retransmit::FastRetransmit;
+
+use super::ledger::{Chunk, ChunkState, Ledger};
+use super::loss::{Evidence, missing_below};
+use crate::error::ProtocolViolation;
+use crate::event::RetransmissionCause;
+use crate::wire::{Sack, Tsn};
+
+/// How the sender reads a SACK at the moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SackTerms {
+    pub(crate) in_fast_recovery: bool,
+    pub(crate) fast_retransmit: FastRetransmit,
+}
+
+/// What an acknowledgement changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AckReport {
+    /// The Cumulative TSN Ack Point moved, and with it the earliest outstanding TSN.
+    pub(crate) cumulative_advanced: bool,
+    /// Acknowledged for the first time, headers and padding included.
+    pub(crate) acked_bytes: usize,
+    /// On the way before, headers and padding included.
+    pub(crate) in_flight_bytes_before: usize,
+    /// Chunks now taken for lost.
+    pub(crate) lost_chunks: usize,
+    /// Chunks that the peer had reported and no longer does.
+    pub(crate) reneged_chunks: usize,
+}
+
+const UNSENT: ProtocolViolation = ProtocolViolation("a TSN was acknowledged that was never sent");
+
+impl Ledger {
+    /// Applies a cumulative TSN ack and hands every chunk that it acknowledges for good to `acked`. `None` if it is older than
+    /// what is known.
+    ///
+    /// # Errors
+    /// Peer: it acknowledges what was never sent.
+    pub(crate) fn acknowledge(
+        &mut self,
+        cumulative_tsn: Tsn,
+        mut acked: impl FnMut(Chunk),
+    ) -> Result<Option<AckReport>, ProtocolViolation> {
+        let cumulative = cumulative_tsn.unwrap(self.first_tsn());
+        if cumulative >= self.next_tsn() {
+            return Err(UNSENT);
+        }
+        if cumulative + 1 < self.first_tsn() {
+            return Ok(None);
+        }
+        let mut report = AckReport {
+            cumulative_advanced: cumulative >= self.first_tsn(),
+            in_flight_bytes_before: self.in_flight().bytes,
+            ..AckReport::default()
+        };
+        while self.first_tsn() <= cumulative
+            && let Some(chunk) = self.pop()
+        {
+            if chunk.state != ChunkState::GapAcked {
+                report.acked_bytes += chunk.bytes();
+            }
+            acked(chunk);
+        }
+        Ok(Some(report))
+    }
+
+    /// Applies a SACK and hands every chunk that it acknowledges for good to `acked`. `None` if it is older than what is known.
+    ///
+    /// # Errors
+    /// Peer: it acknowledges what was never sent. Blocks that make no sense are passed over.
+    pub(crate) fn apply_sack(
+        &mut self,
+        sack: &Sack<'_>,
+        terms: SackTerms,
+        acked: impl FnMut(Chunk),
+    ) -> Result<Option<AckReport>, ProtocolViolation> {
+        let Some(mut report) = self.acknowledge(sack.cumulative_tsn, acked)? else { return Ok(None) };
+        let blocks = blocks(sack, self.first_tsn() - 1);
+        let highest_reported = blocks.clone().last().map(|(_, end)| end);
+        if highest_reported.is_some_and(|end| end >= self.next_tsn()) {
+            return Err(UNSENT);
+        }
+        if highest_reported.is_none() && self.gap_acked().chunks == 0 {
+            return Ok(Some(report));
+        }
+        let gap_acked_before = self.gap_acked().chunks;
+        let (highest_newly_acked, confirmed) = self.mark_gap_acked(blocks.clone(), &mut report);
+        let evidence = Evidence {
+            highest_newly_acked,
+            highest_reported,
+            cumulative_advanced: report.cumulative_advanced,
+            in_fast_recovery: terms.in_fast_recovery,
+        };
+        if let Some(limit) = missing_below(evidence) {
+            self.count_misses(blocks.clone(), limit, terms.fast_retransmit, &mut report);
+        }
+        if confirmed < gap_acked_before {
+            self.mark_reneged(blocks, &mut report);
+        }
+        Ok(Some(report))
+    }
+
+    /// The highest TSN acknowledged for the first time, and how many chunks were already known to be acknowledged.
+    fn mark_gap_acked(&mut self, blocks: impl Iterator<Item = Block>, report: &mut AckReport) -> (Option<u64>, usize) {
+        let mut highest_newly_acked = None;
+        let mut confirmed = 0;
+        for (start, end) in blocks {
+            for tsn in start..=end {
+                match self.gap_ack(tsn) {
+                    Some(bytes) => {
+                        report.acked_bytes += bytes;
+                        highest_newly_acked = Some(tsn);
+                    }
+                    None => confirmed += 1,
+                }
+            }
+        }
+        (highest_newly_acked, confirmed)
+    }
+
+    fn mark_reneged(&mut self, blocks: impl Iterator<Item = Block>, report: &mut AckReport) {
+        for tsn in holes(blocks, self.first_tsn(), self.next_tsn()) {
+            report.reneged_chunks += usize::from(self.renege(tsn));
+        }
+    }
+
+    fn count_misses(
+        &mut self,
+        blocks: impl Iterator<Item = Block>,
+        limit: u64,
+        rule: FastRetransmit,
+        report: &mut AckReport,
+    ) {
+        for tsn in holes(blocks, self.first_tsn(), limit) {
+            let Some(chunk) = self.count_miss(tsn) else { continue };
+            if rule.is_lost(chunk.miss_indications, chunk.fast_retransmitted) {
+                self.lose(tsn, RetransmissionCause::Fast);
+                report.lost_chunks += 1;
+            }
+        }
+    }
+}
+
+/// First and last TSN of a gap ack block.
+type Block = (u64, u64);
+
+/// The gap ack blocks as TSNs, ascending and apart from each other; a block that ends before it starts, touches the cumulative
+/// TSN or does not lie above its predecessor is left out.
+fn blocks(sack: &Sack<'_>, cumulative: u64) -> impl Iterator<Item = Block> + Clone {
+    let mut above = 1;
+    sack.gap_ack_blocks().filter_map(move |(start, end)| {
+        let sound = start > above && start <= end;
+        sound.then(|| {
+            above = end;
+            (cumulative + u64::from(start), cumulative + u64::from(end))
+        })
+    })
+}
+
+/// The TSNs from `first` up to but not including `limit` that no block reports.
+fn holes(blocks: impl Iterator<Item = Block>, first: u64, limit: u64) -> impl Iterator<Item = u64> {
+    let mut next = first;
+    let behind_the_last = (limit, limit);
+    blocks.chain([behind_the_last]).flat_map(move |(start, end)| {
+        let hole = next..start.min(limit);
+        next = end + 1;
+        hole
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,317 @@
+//! The chunks in TSN order, and the sums over them: every change of a chunk's state passes through here, so that the sums hold.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use festina_units::Instant;
+
+use super::chunk_bytes;
+use crate::event::RetransmissionCause;
+use crate::message::MessageId;
+use crate::wire::{DataHeader, Ssn, StreamId, Tsn};
+
+/// Chunks for which memory is kept while nothing is outstanding: what a thin stream needs.
+const CHUNKS_KEPT: usize = 4;
+
+/// A DATA chunk that has a TSN. One cache line, since every SACK walks over many of them.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    pub(crate) payload: Bytes,
+    pub(crate) message: MessageId,
+    /// When it last left.
+    pub(crate) sent_at: Instant,
+    pub(crate) ppid: u32,
+    pub(crate) stream: StreamId,
+    /// Without meaning for an unordered message.
+    pub(crate) ssn: Ssn,
+    pub(crate) unordered: bool,
+    pub(crate) piece: Piece,
+    /// The application asked for a SACK without delay.
+    pub(crate) immediate_ack: bool,
+    pub(crate) state: ChunkState,
+    /// Times that it left; stops at 255.
+    pub(crate) transmissions: u8,
+    /// Since it last left (RFC 9260 §7.2.4).
+    pub(crate) miss_indications: u8,
+    pub(crate) fast_retransmitted: bool,
+}
+
+/// Which piece of its message a chunk is (the B and E bits, RFC 9260 §3.3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Piece {
+    Whole,
+    First,
+    Middle,
+    Last,
+}
+
+impl Piece {
+    pub(crate) const fn new(beginning: bool, end: bool) -> Self {
+        match (beginning, end) {
+            (true, true) => Self::Whole,
+            (true, false) => Self::First,
+            (false, false) => Self::Middle,
+            (false, true) => Self::Last,
+        }
+    }
+
+    pub(crate) const fn is_beginning(self) -> bool {
+        matches!(self, Self::Whole | Self::First)
+    }
+
+    pub(crate) const fn is_end(self) -> bool {
+        matches!(self, Self::Whole | Self::Last)
+    }
+}
+
+/// Where a chunk is, as far as the sender knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChunkState {
+    /// On the way.
+    InFlight,
+    /// Reported by a gap ack block. The peer may still drop it (RFC 9260 §6.2.1), so it is kept.
+    GapAcked,
+    /// To be sent again, and no longer counted as on the way.
+    Lost(RetransmissionCause),
+}
+
+impl Chunk {
+    /// Bytes in a packet, header and padding included.
+    pub(crate) fn bytes(&self) -> usize {
+        chunk_bytes(self.payload.len())
+    }
+
+    /// The header to send it with.
+    pub(crate) fn header(&self, tsn: u64, immediate: bool) -> DataHeader {
+        DataHeader {
+            tsn: Tsn::wrap(tsn),
+            stream: self.stream,
+            ssn: self.ssn,
+            ppid: self.ppid,
+            unordered: self.unordered,
+            beginning: self.piece.is_beginning(),
+            end: self.piece.is_end(),
+            immediate,
+        }
+    }
+}
+
+/// The outstanding chunks. TSNs are unwrapped.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    chunks: VecDeque<Chunk>,
+    /// TSN of the first chunk; its predecessor is the Cumulative TSN Ack Point.
+    first_tsn: u64,
+    in_flight: Tally,
+    lost: Tally,
+    gap_acked: Tally,
+    /// No chunk below is lost.
+    lost_from: u64,
+}
+
+/// How many chunks are in one state, and how large they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) chunks: usize,
+    /// Headers and padding included.
+    pub(crate) bytes: usize,
+    pub(crate) payload_bytes: usize,
+}
+
+impl Tally {
+    fn add(&mut self, chunk: &Chunk) {
+        self.chunks += 1;
+        self.bytes += chunk.bytes();
+        self.payload_bytes += chunk.payload.len();
+    }
+
+    fn remove(&mut self, chunk: &Chunk) {
+        self.chunks -= 1;
+        self.bytes -= chunk.bytes();
+        self.payload_bytes -= chunk.payload.len();
+    }
+}
+
+impl Ledger {
+    /// An empty ledger whose first chunk will have this TSN.
+    pub(crate) fn new(first_tsn: u64) -> Self {
+        Self {
+            chunks: VecDeque::new(),
+            first_tsn,
+            in_flight: Tally::default(),
+            lost: Tally::default(),
+            gap_acked: Tally::default(),
+            lost_from: first_tsn,
+        }
+    }
+
+    /// TSN of the earliest chunk, or of the next one if there is none.
+    pub(crate) fn first_tsn(&self) -> u64 {
+        self.first_tsn
+    }
+
+    /// TSN of the next new chunk.
+    pub(crate) fn next_tsn(&self) -> u64 {
+        self.first_tsn + self.chunks.len() as u64
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.chunks.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// The chunks on the way.
+    pub(crate) fn in_flight(&self) -> Tally {
+        self.in_flight
+    }
+
+    /// The chunks to be sent again.
+    pub(crate) fn lost(&self) -> Tally {
+        self.lost
+    }
+
+    /// The chunks that gap ack blocks reported.
+    pub(crate) fn gap_acked(&self) -> Tally {
+        self.gap_acked
+    }
+
+    /// No chunk with a lower TSN is lost.
+    pub(crate) fn lost_from(&self) -> u64 {
+        self.lost_from
+    }
+
+    pub(crate) fn get(&self, tsn: u64) -> Option<&Chunk> {
+        self.chunks.get(self.index(tsn)?)
+    }
+
+    /// Every chunk in TSN order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Chunk> {
+        self.chunks.iter()
+    }
+
+    /// A new chunk leaves; it has the TSN [`next_tsn`](Self::next_tsn).
+    pub(crate) fn push(&mut self, chunk: Chunk) {
+        debug_assert_eq!(chunk.state, ChunkState::InFlight);
+        self.in_flight.add(&chunk);
+        self.chunks.push_back(chunk);
+    }
+
+    /// The earliest chunk is acknowledged for good.
+    pub(crate) fn pop(&mut self) -> Option<Chunk> {
+        let chunk = self.chunks.pop_front()?;
+        self.first_tsn += 1;
+        self.lost_from = self.lost_from.max(self.first_tsn);
+        match chunk.state {
+            ChunkState::InFlight => self.in_flight.remove(&chunk),
+            ChunkState::GapAcked => self.gap_acked.remove(&chunk),
+            ChunkState::Lost(_) => self.lost.remove(&chunk),
+        }
+        if self.chunks.is_empty() && self.chunks.capacity() > CHUNKS_KEPT {
+            self.chunks = VecDeque::new();
+        }
+        Some(chunk)
+    }
+
+    /// A gap ack block reports the chunk. Its bytes, if it was not known before to have arrived.
+    pub(crate) fn gap_ack(&mut self, tsn: u64) -> Option<usize> {
+        let index = self.index(tsn)?;
+        let chunk = self.chunks.get_mut(index)?;
+        match chunk.state {
+            ChunkState::GapAcked => return None,
+            ChunkState::InFlight => self.in_flight.remove(chunk),
+            ChunkState::Lost(_) => self.lost.remove(chunk),
+        }
+        chunk.state = ChunkState::GapAcked;
+        chunk.miss_indications = 0;
+        self.gap_acked.add(chunk);
+        Some(chunk.bytes())
+    }
+
+    /// The peer no longer reports the chunk: it counts as on the way again, and as reported missing once (RFC 9260 §6.2.1 D iii).
+    /// Whether it was reported before.
+    pub(crate) fn renege(&mut self, tsn: u64) -> bool {
+        let Some(chunk) = self.index(tsn).and_then(|index| self.chunks.get_mut(index)) else { return false };
+        if chunk.state != ChunkState::GapAcked {
+            return false;
+        }
+        self.gap_acked.remove(chunk);
+        self.in_flight.add(chunk);
+        chunk.state = ChunkState::InFlight;
+        chunk.miss_indications = 1;
+        true
+    }
+
+    /// Another miss indication for a chunk that is on the way.
+    pub(crate) fn count_miss(&mut self, tsn: u64) -> Option<&Chunk> {
+        let index = self.index(tsn)?;
+        let chunk = self.chunks.get_mut(index)?;
+        if chunk.state != ChunkState::InFlight {
+            return None;
+        }
+        chunk.miss_indications = chunk.miss_indications.saturating_add(1);
+        Some(chunk)
+    }
+
+    /// The chunk is taken for lost, if it is on the way.
+    pub(crate) fn lose(&mut self, tsn: u64, cause: RetransmissionCause) {
+        let Some(chunk) = self.index(tsn).and_then(|index| self.chunks.get_mut(index)) else { return };
+        if chunk.state == ChunkState::InFlight {
+            self.in_flight.remove(chunk);
+            self.lost.add(chunk);
+            chunk.state = ChunkState::Lost(cause);
+            chunk.fast_retransmitted |= cause == RetransmissionCause::Fast;
+            self.lost_from = self.lost_from.min(tsn);
+        }
+    }
+
+    /// Everything on the way is taken for lost (RFC 9260 §6.3.3 E3). How many chunks that were.
+    pub(crate) fn lose_all(&mut self, cause: RetransmissionCause) -> usize {
+        let count = self.in_flight.chunks;
+        for tsn in self.first_tsn..self.next_tsn() {
+            self.lose(tsn, cause);
+        }
+        count
+    }
+
+    /// What was last sent at `limit` or before is taken for lost, and the earliest chunk on the way in any case. How many that are.
+    pub(crate) fn lose_sent_until(&mut self, limit: Instant, cause: RetransmissionCause) -> usize {
+        let lost_before = self.lost.chunks;
+        for tsn in self.first_tsn..self.next_tsn() {
+            let due = self.lost.chunks == lost_before || self.get(tsn).is_some_and(|chunk| chunk.sent_at <= limit);
+            if due {
+                self.lose(tsn, cause);
+            }
+        }
+        self.lost.chunks - lost_before
+    }
+
+    /// The chunk leaves again.
+    pub(crate) fn resend(&mut self, tsn: u64, now: Instant) {
+        let Some(chunk) = self.index(tsn).and_then(|index| self.chunks.get_mut(index)) else { return };
+        if let ChunkState::Lost(_) = chunk.state {
+            self.lost.remove(chunk);
+            self.in_flight.add(chunk);
+            chunk.state = ChunkState::InFlight;
+        }
+        chunk.sent_at = now;
+        chunk.transmissions = chunk.transmissions.saturating_add(1);
+        chunk.miss_indications = 0;
+        if self.lost.chunks == 0 {
+            self.lost_from = self.next_tsn();
+        } else if self.lost_from == tsn {
+            self.lost_from = tsn + 1;
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn capacity(&self) -> usize {
+        self.chunks.capacity()
+    }
+
+    fn index(&self, tsn: u64) -> Option<usize> {
+        usize::try_from(tsn.checked_sub(self.first_tsn)?).ok()
+    }
+}

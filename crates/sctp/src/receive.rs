@@ -1,0 +1,338 @@
+//! The receiving side of an association (RFC 9260 §6.2, §6.5 to §6.7, §6.9): DATA chunks come in, whole messages and SACKs
+//! go out.
+//!
+//! - `tracker`: which TSNs have arrived
+//! - `reassembly`: fragments become messages
+//! - `deliver`: order within each stream; the queue to the application
+//! - `window`: how much may still come
+//! - `sack`: when to acknowledge
+//!
+//! A message that comes whole and in order takes the short way: a slice of its packet is pushed to the queue. There is no
+//! copy, no allocation (but the queue's own growth) and no look-up besides the stream's entry in a paged table.
+//!
+//! # The receive buffer
+//! The window that is advertised is the receive buffer less everything held, with an overhead per chunk: messages that the
+//! application has not fetched, messages that wait for an earlier one of their stream, and fragments above a gap. A chunk
+//! that finds the window closed is dropped. What was accepted is never given up again, although RFC 9260 §6.2 would have the
+//! highest chunk make room for a lower one.
+//!
+//! Messages are only ever delivered whole, so two rules keep a full buffer from standing still for ever:
+//!
+//! - The fragments at the cumulative TSN, the head, do not count towards the window but towards a bound of their own. Thus a
+//!   message may be larger than the receive buffer, up to `Limits::message_bytes_max`. Once whole, it counts.
+//! - The chunk that the cumulative TSN waits for is accepted although the window is closed if later ones are held already and
+//!   either the application has nothing to fetch, so that only this chunk can bring progress, or less than
+//!   two buffers are in use.
+//!
+//! # Bounds
+//! Against any peer, with an application that fetches nothing:
+//!
+//! - what counts towards the window: two receive buffers and two chunks
+//! - the head: twice `message_bytes_max` + 64 KiB, and `message_bytes_max` once more when it has become whole
+//! - packets that small slices in the delivery queue keep alive: one receive buffer
+//! - 1,024 TSN ranges, 64 duplicate TSNs, and a page of 128 bytes per 16 streams in use
+//! - the TSNs above the cumulative one: 32,767; chunks beyond are dropped
+
+use bytes::Bytes;
+use festina_units::Instant;
+use thiserror::Error;
+
+use self::deliver::Delivery;
+use self::reassembly::{Assembled, Reassembly};
+use self::sack::SackSchedule;
+use self::tracker::{Place, Spot, Tracker};
+use self::window::Window;
+use crate::config::Config;
+use crate::message::ReceivedMessage;
+use crate::stats::ReceivedStats;
+use crate::wire::{Data, PacketBuilder, StreamId, Tsn};
+
+mod deliver;
+mod reassembly;
+mod sack;
+mod tracker;
+mod window;
+
+/// The receiving side. The order of calls: [`handle_data`](Self::handle_data) for each DATA chunk of a packet, then
+/// [`packet_done`](Self::packet_done), then whatever [`poll_message`](Self::poll_message) gives, then
+/// [`write_sack`](Self::write_sack) if [`sack_wanted`](Self::sack_wanted).
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    tracker: Tracker,
+    reassembly: Reassembly,
+    delivery: Delivery,
+    window: Window,
+    sack: SackSchedule,
+    /// Bytes of the packets of which a slice went to the delivery queue, since the queue was empty.
+    pinned_bytes: usize,
+    /// The packet at hand is among them.
+    packet_pinned: bool,
+    inbound_streams: u16,
+    counts: Counts,
+}
+
+/// For [`ReceivedStats`].
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    messages: u64,
+    chunks: u64,
+    duplicates: u64,
+    chunks_dropped: u64,
+}
+
+/// What became of a DATA chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DataVerdict {
+    /// New and kept.
+    Accepted,
+    /// Received before.
+    Duplicate,
+    /// The window is closed, or the TSN is out of reach: as if it had been lost, but a SACK says so at once.
+    DroppedNoSpace,
+    /// New, acknowledged and discarded: there is no such stream. To be answered with the error cause (RFC 9260 §6.5).
+    InvalidStream(StreamId),
+}
+
+/// The peer did what ends the association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub(crate) enum ReceiveError {
+    /// A DATA chunk without payload (RFC 9260 §6.2, §3.3.10.9).
+    #[error("DATA chunk {tsn} has no user data")]
+    NoUserData {
+        /// Its TSN.
+        tsn: Tsn,
+    },
+    /// The chunks contradict each other, or a message is too long; the text goes into the ABORT.
+    #[error("{0}")]
+    ProtocolViolation(&'static str),
+}
+
+impl From<&'static str> for ReceiveError {
+    fn from(what: &'static str) -> Self {
+        Self::ProtocolViolation(what)
+    }
+}
+
+impl Receiver {
+    /// A receiver that has got nothing yet. `peer_first_tsn` is the initial TSN of the peer's INIT or INIT ACK;
+    /// `inbound_streams` is what the handshake agreed on.
+    pub(crate) fn new(config: &Config, peer_first_tsn: Tsn, inbound_streams: u16) -> Self {
+        Self {
+            tracker: Tracker::new(peer_first_tsn),
+            reassembly: Reassembly::new(config.limits.message_bytes_max),
+            delivery: Delivery::default(),
+            window: Window::new(&config.limits),
+            sack: SackSchedule::new(&config.sack),
+            pinned_bytes: 0,
+            packet_pinned: false,
+            inbound_streams,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Takes one DATA chunk. `packet` is the packet that holds `data.payload`; slices of it may be kept, and with them
+    /// whatever memory it shares with other packets.
+    ///
+    /// # Errors
+    /// The peer broke the protocol, and the association must be aborted.
+    ///
+    /// # Panics
+    /// If `data.payload` does not lie within `packet`.
+    pub(crate) fn handle_data(&mut self, data: &Data<'_>, packet: &Bytes) -> Result<DataVerdict, ReceiveError> {
+        if data.payload.is_empty() {
+            return Err(ReceiveError::NoUserData { tsn: data.tsn });
+        }
+        self.sack.saw_data(data.immediate, !self.tracker.is_contiguous());
+        let spot = match self.tracker.place(data.tsn.unwrap(self.tracker.cumulative())) {
+            Place::New(spot) => spot,
+            Place::Received => {
+                self.sack.saw_duplicate(data.tsn);
+                self.counts.duplicates += 1;
+                return Ok(DataVerdict::Duplicate);
+            }
+            Place::OutOfReach => return Ok(self.drop_chunk()),
+        };
+        let verdict = if data.stream.0 >= self.inbound_streams {
+            self.reassembly.check_outside(spot)?;
+            DataVerdict::InvalidStream(data.stream)
+        } else if self.has_room(spot) {
+            self.keep(spot, data, packet)?;
+            self.counts.chunks += 1;
+            DataVerdict::Accepted
+        } else {
+            return Ok(self.drop_chunk());
+        };
+        self.sack.saw_new();
+        self.tracker.record(spot);
+        self.reassembly.advance(self.tracker.cumulative());
+        if self.tracker.is_contiguous() && self.delivery.has_waiting() {
+            return Err("a stream sequence number was skipped".into());
+        }
+        Ok(verdict)
+    }
+
+    fn drop_chunk(&mut self) -> DataVerdict {
+        self.sack.saw_dropped();
+        self.counts.chunks_dropped += 1;
+        DataVerdict::DroppedNoSpace
+    }
+
+    /// Whether a new chunk may be kept; the module's documentation tells why.
+    #[inline]
+    fn has_room(&self, spot: Spot) -> bool {
+        let used_bytes = self.used_bytes();
+        if self.window.open_bytes(used_bytes) > 0 {
+            return true;
+        }
+        let fills_gap = spot.is_next && !self.tracker.is_contiguous();
+        fills_gap && (!self.delivery.has_ready() || used_bytes < 2 * self.window.buffer_bytes())
+    }
+
+    #[inline]
+    fn used_bytes(&self) -> usize {
+        self.reassembly.runs_bytes() + self.delivery.held_bytes()
+    }
+
+    fn keep(&mut self, spot: Spot, data: &Data<'_>, packet: &Bytes) -> Result<(), ReceiveError> {
+        let Data { stream, ssn, ppid, unordered, .. } = *data;
+        if data.beginning && data.end {
+            self.reassembly.check_whole(spot, data)?;
+            let payload = if spot.is_next { self.slice_in_order(data, packet) } else { slice_or_copy(data, packet) };
+            let message = ReceivedMessage { payload, stream, ppid, unordered };
+            self.delivery.take(message, ssn, spot.is_next)?;
+        } else if let Some(Assembled { message, ssn }) =
+            self.reassembly.take(spot, data, slice_or_copy(data, packet))?
+        {
+            self.delivery.take(message, ssn, spot.is_next)?;
+        }
+        Ok(())
+    }
+
+    /// A slice of the packet however small it is, since the application will soon fetch it; but not of ever more packets if
+    /// it does not.
+    #[inline]
+    fn slice_in_order(&mut self, data: &Data<'_>, packet: &Bytes) -> Bytes {
+        if !self.delivery.has_ready() {
+            self.pinned_bytes = 0;
+            self.packet_pinned = false;
+        }
+        if !self.packet_pinned {
+            let pinned_bytes = self.pinned_bytes.saturating_add(packet.len());
+            if pinned_bytes > self.window.buffer_bytes() {
+                return slice_or_copy(data, packet);
+            }
+            self.pinned_bytes = pinned_bytes;
+            self.packet_pinned = true;
+        }
+        packet.slice_ref(data.payload)
+    }
+
+    /// Ends a packet: makes the one SACK decision for it. Does nothing if it held no DATA.
+    #[inline]
+    pub(crate) fn packet_done(&mut self, now: Instant) {
+        self.packet_pinned = false;
+        self.sack.packet_done(now, !self.tracker.is_contiguous());
+    }
+
+    /// Whether a SACK must leave now.
+    #[inline]
+    pub(crate) fn sack_wanted(&self) -> bool {
+        self.sack.is_wanted()
+    }
+
+    /// Whether there is something to acknowledge, now or with the next packet that leaves anyway.
+    #[inline]
+    pub(crate) fn sack_useful(&self) -> bool {
+        self.sack.is_useful()
+    }
+
+    /// Has a SACK leave with the next packet, whatever the schedule says.
+    pub(crate) fn request_sack(&mut self) {
+        self.sack.request();
+    }
+
+    /// Writes a SACK with as many gap ack blocks and duplicate TSNs as fit, and clears what waited for it. Returns whether
+    /// there was room for one.
+    pub(crate) fn write_sack(&mut self, packet: &mut PacketBuilder<'_>) -> bool {
+        let open_bytes = self.window.open_bytes(self.used_bytes());
+        let a_rwnd = u32::try_from(open_bytes).unwrap_or(u32::MAX);
+        let written = packet.sack(self.cumulative_tsn(), a_rwnd, self.tracker.gap_ack_blocks(), self.sack.duplicates());
+        if written {
+            self.window.note_advertised(open_bytes);
+            self.sack.sent();
+        }
+        written
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout).
+    #[inline]
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.sack.deadline()
+    }
+
+    /// Has the delayed SACK leave if it is due.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        if self.sack.handle_timeout(now) {
+            // No second packet came within the delay: the flow has paused or is thin.
+            self.give_back_memory();
+        }
+    }
+
+    /// Gives back the capacity of an empty queue.
+    pub(crate) fn give_back_memory(&mut self) {
+        self.delivery.give_back_memory();
+    }
+
+    /// The next message for the application. Has a SACK leave if that opens the window enough (RFC 9260 §6.2).
+    #[inline]
+    pub(crate) fn poll_message(&mut self) -> Option<ReceivedMessage> {
+        let message = self.delivery.pop()?;
+        self.counts.messages += 1;
+        if self.window.is_update_due(self.used_bytes()) {
+            self.sack.request();
+        }
+        Some(message)
+    }
+
+    /// Whether [`poll_message`](Self::poll_message) would give one.
+    #[inline]
+    pub(crate) fn has_message(&self) -> bool {
+        self.delivery.has_ready()
+    }
+
+    /// The highest TSN up to which all have arrived, as on the wire.
+    pub(crate) fn cumulative_tsn(&self) -> Tsn {
+        Tsn::wrap(self.tracker.cumulative())
+    }
+
+    /// The peer has restarted (RFC 9260 §5.2.4.1): its TSNs and SSNs begin anew. Messages that are whole and in order can
+    /// still be fetched; the rest is gone. The counters go on.
+    pub(crate) fn reset_for_restart(&mut self, config: &Config, peer_first_tsn: Tsn, inbound_streams: u16) {
+        let mut delivery = std::mem::take(&mut self.delivery);
+        delivery.restart();
+        let counts = self.counts;
+        *self = Self { delivery, counts, ..Self::new(config, peer_first_tsn, inbound_streams) };
+    }
+
+    /// Fills in the counters of messages and chunks.
+    pub(crate) fn fill_stats(&self, stats: &mut ReceivedStats) {
+        let Counts { messages, chunks, duplicates, chunks_dropped } = self.counts;
+        stats.messages = messages;
+        stats.chunks = chunks;
+        stats.duplicates = duplicates;
+        stats.chunks_dropped = chunks_dropped;
+    }
+}
+
+/// A slice of the packet if it makes up at least half of it, a copy otherwise: what is held for long must not keep much more
+/// alive than itself.
+fn slice_or_copy(data: &Data<'_>, packet: &Bytes) -> Bytes {
+    if data.payload.len() >= packet.len() / 2 {
+        packet.slice_ref(data.payload)
+    } else {
+        Bytes::copy_from_slice(data.payload)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,218 @@
+use festina_units::Duration;
+
+use super::super::sack::DUPLICATES_MAX;
+use super::*;
+
+const DELAY: Duration = Duration::from_millis(200);
+
+/// A rig that has received TSN 1 and acknowledged it, so that the rule for the first DATA chunk is done with.
+fn warm() -> Rig {
+    warm_with(|_| {})
+}
+
+fn warm_with(change: impl FnOnce(&mut Config)) -> Rig {
+    let mut rig = Rig::with(change);
+    rig.accept(&[whole(1, 0, 0, "first")]);
+    rig.sack();
+    assert!(!rig.receiver.sack_useful());
+    rig
+}
+
+#[test]
+fn before_any_data_the_cumulative_tsn_is_the_initial_tsn_minus_one_rfc9260_3_3_4() {
+    assert_eq!(Rig::new().sack().cumulative, 0);
+    let mut rig = Rig { receiver: Receiver::new(&Config::default(), Tsn(0), 1), now: Instant::ZERO };
+    assert_eq!(rig.sack().cumulative, u32::MAX);
+}
+
+#[test]
+fn the_first_data_chunk_of_an_association_is_acknowledged_at_once_rfc9260_5_1() {
+    let mut rig = Rig::new();
+    rig.accept(&[whole(1, 0, 0, "a")]);
+    assert!(rig.receiver.sack_wanted());
+    assert_eq!(rig.sack().cumulative, 1);
+    assert!(!rig.receiver.sack_wanted());
+}
+
+#[test]
+fn a_single_packet_is_acknowledged_when_the_delay_is_over_rfc9260_6_2() {
+    let mut rig = warm();
+    let arrival = rig.now;
+    rig.accept(&[whole(2, 0, 1, "a")]);
+    assert!(!rig.receiver.sack_wanted());
+    assert!(rig.receiver.sack_useful(), "it may go with data");
+    assert_eq!(rig.receiver.deadline(), Some(arrival + DELAY));
+    rig.wait(DELAY - Duration::from_nanos(1));
+    assert!(!rig.receiver.sack_wanted());
+    rig.wait(Duration::from_nanos(1));
+    assert!(rig.receiver.sack_wanted());
+    assert_eq!(rig.receiver.deadline(), None);
+}
+
+#[test]
+fn the_delay_runs_from_the_first_unacknowledged_packet_rfc9260_6_2() {
+    let mut rig = warm_with(|config| config.sack.every_packets = 9);
+    let arrival = rig.now;
+    rig.accept(&[whole(2, 0, 1, "a")]);
+    rig.wait(DELAY / 2);
+    rig.accept(&[whole(3, 0, 2, "b")]);
+    assert_eq!(rig.receiver.deadline(), Some(arrival + DELAY));
+}
+
+#[test]
+fn every_second_packet_is_acknowledged_at_once_however_many_chunks_each_has_rfc9260_6_2() {
+    let mut rig = warm();
+    for round in 0..5 {
+        let tsn = 2 + 4 * round;
+        let ssn = u16::try_from(tsn).unwrap() - 1;
+        rig.packet(&[whole(tsn, 0, ssn, "a"), whole(tsn + 1, 0, ssn + 1, "b")]);
+        assert!(!rig.receiver.sack_wanted());
+        rig.packet(&[whole(tsn + 2, 0, ssn + 2, "c"), whole(tsn + 3, 0, ssn + 3, "d")]);
+        assert!(rig.receiver.sack_wanted());
+        assert_eq!(rig.sack().cumulative, tsn + 3);
+        assert_eq!(rig.receiver.deadline(), None);
+    }
+}
+
+#[test]
+fn the_number_of_packets_per_acknowledgement_is_a_setting() {
+    let mut rig = warm_with(|config| config.sack.every_packets = 4);
+    rig.accept(&[whole(2, 0, 1, "a"), whole(3, 0, 2, "b"), whole(4, 0, 3, "c")]);
+    assert!(!rig.receiver.sack_wanted());
+    rig.accept(&[whole(5, 0, 4, "d")]);
+    assert!(rig.receiver.sack_wanted());
+}
+
+#[test]
+fn without_delay_every_packet_is_acknowledged_at_once() {
+    let mut rig = warm_with(|config| config.sack.delay = Duration::ZERO);
+    rig.accept(&[whole(2, 0, 1, "a")]);
+    assert!(rig.receiver.sack_wanted());
+}
+
+#[test]
+fn a_packet_without_data_changes_nothing() {
+    let mut rig = warm();
+    rig.receiver.packet_done(rig.now);
+    rig.receiver.packet_done(rig.now);
+    assert!(!rig.receiver.sack_useful());
+    rig.accept(&[whole(2, 0, 1, "a")]);
+    assert!(!rig.receiver.sack_wanted());
+}
+
+#[test]
+fn each_packet_above_a_gap_and_the_one_that_fills_it_are_acknowledged_at_once_rfc9260_6_7() {
+    let mut rig = warm();
+    rig.accept(&[whole(3, 0, 2, "c")]);
+    assert!(rig.receiver.sack_wanted());
+    assert_eq!((rig.sack().cumulative, rig.sack().gaps), (1, vec![(2, 2)]));
+    rig.accept(&[whole(4, 0, 3, "d")]);
+    assert!(rig.receiver.sack_wanted());
+    assert_eq!(rig.sack().gaps, [(2, 3)]);
+    rig.accept(&[whole(2, 0, 1, "b")]);
+    assert!(rig.receiver.sack_wanted());
+    let sack = rig.sack();
+    assert_eq!((sack.cumulative, sack.gaps), (4, vec![]));
+    rig.accept(&[whole(5, 0, 4, "e")]);
+    assert!(!rig.receiver.sack_wanted(), "no gap any more");
+}
+
+#[test]
+fn several_gaps_are_reported_as_offsets_from_the_cumulative_tsn_rfc9260_3_3_4() {
+    let mut rig = Rig::new();
+    for tsn in (1..=12).chain([15, 14, 17]) {
+        rig.accept(&[whole(tsn, 0, 0, "x").unordered()]);
+    }
+    let sack = rig.sack();
+    assert_eq!((sack.cumulative, sack.gaps), (12, vec![(2, 3), (5, 5)]));
+}
+
+#[test]
+fn the_cumulative_tsn_and_the_gaps_survive_the_wrap_of_the_tsn_rfc9260_3_3_1() {
+    let mut rig = Rig { receiver: Receiver::new(&Config::default(), Tsn(u32::MAX - 1), STREAMS), now: Instant::ZERO };
+    rig.accept(&[whole(u32::MAX - 1, 0, 0, "a"), whole(0, 1, 0, "c"), whole(2, 2, 0, "e")]);
+    let sack = rig.sack();
+    assert_eq!((sack.cumulative, sack.gaps), (u32::MAX - 1, vec![(2, 2), (4, 4)]));
+    rig.accept(&[whole(u32::MAX, 0, 1, "b"), whole(1, 1, 1, "d")]);
+    let sack = rig.sack();
+    assert_eq!((sack.cumulative, sack.gaps), (2, vec![]));
+    assert_eq!(rig.packet(&[whole(u32::MAX, 0, 1, "b")]), [Ok(DataVerdict::Duplicate)]);
+}
+
+#[test]
+fn a_packet_with_nothing_but_duplicates_is_acknowledged_at_once_and_each_is_reported_once_rfc9260_6_2() {
+    let mut rig = warm();
+    let duplicates = [whole(1, 0, 0, "first"), whole(1, 0, 0, "first")];
+    assert_eq!(rig.packet(&duplicates), [Ok(DataVerdict::Duplicate); 2]);
+    assert!(rig.receiver.sack_wanted());
+    assert_eq!(rig.sack().duplicates, [1, 1]);
+    assert_eq!(rig.sack().duplicates, []);
+}
+
+#[test]
+fn duplicates_beside_new_data_are_reported_with_the_delayed_sack_rfc9260_6_2() {
+    let mut rig = warm();
+    rig.packet(&[whole(1, 0, 0, "first"), whole(2, 0, 1, "second")]);
+    assert!(!rig.receiver.sack_wanted());
+    assert_eq!(rig.sack().duplicates, [1]);
+}
+
+#[test]
+fn a_duplicate_above_a_gap_is_recognised() {
+    let mut rig = warm();
+    rig.accept(&[whole(5, 0, 4, "e"), whole(3, 0, 2, "c")]);
+    for tsn in [3, 5] {
+        let piece = whole(tsn, 0, u16::try_from(tsn).unwrap() - 1, "x");
+        assert_eq!(rig.packet(&[piece]), [Ok(DataVerdict::Duplicate)]);
+    }
+    let sack = rig.sack();
+    assert_eq!((sack.gaps, sack.duplicates), (vec![(2, 2), (4, 4)], vec![3, 5]));
+}
+
+#[test]
+fn the_list_of_duplicates_is_bounded() {
+    let mut rig = warm();
+    for _ in 0..1_000 {
+        rig.packet(&[whole(1, 0, 0, "first")]);
+    }
+    assert_eq!(rig.sack().duplicates.len(), DUPLICATES_MAX);
+}
+
+#[test]
+fn the_i_bit_asks_for_a_sack_without_delay_rfc9260_6_2_and_rfc7053() {
+    let mut rig = warm();
+    rig.packet(&[whole(2, 0, 1, "a").immediate(), whole(3, 0, 2, "b")]);
+    assert!(rig.receiver.sack_wanted());
+    rig.sack();
+    rig.packet(&[whole(4, 0, 3, "c")]);
+    assert!(!rig.receiver.sack_wanted(), "the I bit concerns its own packet only");
+}
+
+#[test]
+fn a_requested_sack_leaves_at_once() {
+    let mut rig = warm();
+    rig.receiver.request_sack();
+    assert!(rig.receiver.sack_wanted() && rig.receiver.sack_useful());
+}
+
+#[test]
+fn a_sack_that_does_not_fit_stays_wanted() {
+    let mut rig = warm();
+    rig.packet(&[whole(1, 0, 0, "first")]);
+    let mut buffer = Vec::new();
+    let mut packet = PacketBuilder::new(&mut buffer, HEADER, 24);
+    assert!(!rig.receiver.write_sack(&mut packet));
+    assert!(rig.receiver.sack_wanted());
+    assert_eq!(rig.sack().duplicates, [1]);
+}
+
+#[test]
+fn when_the_delay_runs_out_the_empty_queue_gives_its_memory_back() {
+    let mut rig = warm();
+    rig.messages();
+    rig.accept(&[whole(2, 0, 1, "a")]);
+    rig.messages();
+    assert!(rig.receiver.delivery.ready_capacity() > 0);
+    rig.wait(DELAY);
+    assert_eq!(rig.receiver.delivery.ready_capacity(), 0);
+}

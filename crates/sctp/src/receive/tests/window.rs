@@ -1,0 +1,183 @@
+use super::super::tracker::{RANGES_MAX, TSN_SPAN_MAX};
+use super::*;
+
+const BUFFER_BYTES: usize = 20_000;
+
+fn small() -> Rig {
+    Rig::with(|config| config.limits.receive_buffer_bytes = BUFFER_BYTES)
+}
+
+/// Sends whole ordered messages of stream 0 from `tsn` on until one is dropped; returns its TSN.
+fn fill(rig: &mut Rig, tsn: u32, payload_bytes: usize) -> u32 {
+    let mut tsn = tsn;
+    loop {
+        let ssn = u16::try_from(tsn).unwrap() - 1;
+        match rig.packet(&[whole(tsn, 0, ssn, vec![7; payload_bytes])])[0] {
+            Ok(DataVerdict::Accepted) => tsn += 1,
+            Ok(DataVerdict::DroppedNoSpace) => return tsn,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn what_is_buffered_lowers_the_window_and_what_is_fetched_raises_it_rfc9260_6_2() {
+    let mut rig = small();
+    assert_eq!(rig.sack().a_rwnd, BUFFER_BYTES);
+    rig.accept(&[whole(1, 0, 0, [0; 100]), whole(3, 0, 2, [0; 200]), piece(5, 0, 3, "M", [0; 300])]);
+    assert_eq!(rig.sack().a_rwnd, BUFFER_BYTES - cost_bytes(100) - cost_bytes(200) - cost_bytes(300));
+    rig.receiver.poll_message();
+    assert_eq!(rig.sack().a_rwnd, BUFFER_BYTES - cost_bytes(200) - cost_bytes(300));
+}
+
+#[test]
+fn a_chunk_that_finds_the_window_closed_is_dropped_and_a_sack_says_so_at_once_rfc9260_6_2() {
+    let mut rig = small();
+    let dropped = fill(&mut rig, 1, 1_000);
+    assert!(rig.receiver.sack_wanted());
+    let sack = rig.sack();
+    assert_eq!((sack.cumulative, sack.a_rwnd, sack.gaps), (dropped - 1, 0, vec![]));
+    let beyond = whole(dropped + 1, 1, 0, "x");
+    assert_eq!(rig.packet(&[beyond]), [Ok(DataVerdict::DroppedNoSpace)]);
+    assert!(rig.receiver.sack_wanted());
+    assert_eq!(rig.sack().gaps, []);
+}
+
+#[test]
+fn a_duplicate_is_reported_while_the_window_is_closed_rfc9260_6_2() {
+    let mut rig = small();
+    fill(&mut rig, 1, 1_000);
+    rig.sack();
+    assert_eq!(rig.packet(&[whole(1, 0, 0, "x")]), [Ok(DataVerdict::Duplicate)]);
+    assert_eq!(rig.sack().duplicates, [1]);
+}
+
+#[test]
+fn a_window_smaller_than_a_packet_counts_as_closed_rfc9260_6_2_silly_window() {
+    let mut rig = small();
+    for tsn in 1..=400 {
+        let before = rig.sack().a_rwnd;
+        assert!(before == 0 || before >= PACKET_BYTES_MAX);
+        let verdict = rig.packet(&[whole(tsn, 0, u16::try_from(tsn).unwrap() - 1, [0; 10])]);
+        assert_eq!(verdict == [Ok(DataVerdict::DroppedNoSpace)], before == 0);
+        if before == 0 {
+            return;
+        }
+    }
+    panic!("the window never closed");
+}
+
+#[test]
+fn the_peer_is_told_of_a_reopened_window_in_steps_of_a_quarter_of_the_buffer_rfc9260_6_2() {
+    let mut rig = small();
+    fill(&mut rig, 1, 100);
+    rig.sack();
+    let (mut updates, mut told_bytes) = (0, 0);
+    while rig.receiver.poll_message().is_some() {
+        if rig.receiver.sack_wanted() {
+            updates += 1;
+            let open_bytes = rig.sack().a_rwnd;
+            assert!(open_bytes >= told_bytes + BUFFER_BYTES / 4);
+            told_bytes = open_bytes;
+        }
+    }
+    assert!((3..=4).contains(&updates), "{updates} updates");
+}
+
+#[test]
+fn messages_of_one_byte_cannot_take_more_memory_than_the_buffer_suggests() {
+    let mut rig = small();
+    let accepted = usize::try_from(fill(&mut rig, 1, 1)).unwrap() - 1;
+    assert!(accepted * cost_bytes(1) <= BUFFER_BYTES);
+}
+
+#[test]
+fn a_chunk_too_far_ahead_is_dropped_and_the_farthest_that_is_taken_fits_a_gap_ack_block() {
+    let mut rig = Rig::new();
+    rig.accept(&[whole(1, 0, 0, "a")]);
+    let span = u32::try_from(TSN_SPAN_MAX).unwrap();
+    let far = |tsn| [whole(tsn, 0, 0, "x").unordered()];
+    assert_eq!(rig.packet(&far(span + 2)), [Ok(DataVerdict::DroppedNoSpace)]);
+    assert!(rig.receiver.sack_wanted());
+    rig.accept(&far(span + 1));
+    assert_eq!(rig.sack().gaps, [(32_767, 32_767)]);
+}
+
+#[test]
+fn the_number_of_gaps_is_bounded_and_filling_gaps_makes_room_again() {
+    let mut rig = Rig::new();
+    let unordered = |tsn: u32| whole(tsn, 0, 0, "x").unordered();
+    let ranges = u32::try_from(RANGES_MAX).unwrap();
+    rig.accept(&(1..=ranges).map(|range| unordered(2 * range)).collect::<Vec<_>>());
+    let one_more = [unordered(2 * ranges + 2)];
+    assert_eq!(rig.packet(&one_more), [Ok(DataVerdict::DroppedNoSpace)]);
+    rig.accept(&[unordered(2 * ranges + 1), unordered(1)]);
+    assert_eq!(rig.packet(&one_more), [Ok(DataVerdict::Accepted)]);
+}
+
+#[test]
+fn a_message_many_times_larger_than_the_buffer_arrives_whole() {
+    let mut rig = small();
+    let fragments = 16 * BUFFER_BYTES / 1_000;
+    for index in 0..fragments {
+        let bits = match index {
+            0 => "B",
+            _ if index + 1 == fragments => "E",
+            _ => "M",
+        };
+        rig.accept(&[piece(u32::try_from(index).unwrap() + 1, 0, 0, bits, [9; 1_000])]);
+    }
+    assert_eq!(rig.sack().a_rwnd, 0, "once whole it counts");
+    assert_eq!(rig.messages()[0].payload.len(), 16 * BUFFER_BYTES);
+    assert!(rig.receiver.sack_wanted(), "the window is open again");
+    assert_eq!(rig.sack().a_rwnd, BUFFER_BYTES);
+}
+
+#[test]
+fn a_buffer_full_of_fragments_of_several_messages_still_takes_what_completes_them() {
+    let mut rig = small();
+    // Five messages of six fragments each; the second fragment of every message is lost at first.
+    let fragment = |tsn: u32| {
+        let (message, index) = ((tsn - 1) / 6, (tsn - 1) % 6);
+        let bits = ["B", "M", "M", "M", "M", "E"][usize::try_from(index).unwrap()];
+        piece(tsn, 0, u16::try_from(message).unwrap(), bits, [3; 1_000])
+    };
+    let mut missing = Vec::new();
+    for tsn in 1..=30 {
+        let lost = tsn % 6 == 2;
+        if lost || rig.packet(&[fragment(tsn)]) == [Ok(DataVerdict::DroppedNoSpace)] {
+            missing.push(tsn);
+        }
+    }
+    assert_eq!(rig.sack().a_rwnd, 0);
+    assert!(!rig.receiver.has_message(), "the application can do nothing");
+    for tsn in missing {
+        rig.accept(&[fragment(tsn)]);
+        rig.messages();
+    }
+    assert_eq!((rig.sack().cumulative, rig.sack().a_rwnd), (30, BUFFER_BYTES));
+}
+
+#[test]
+fn what_fills_a_gap_is_taken_beyond_the_window_but_not_beyond_two_buffers_while_nothing_is_fetched() {
+    let mut rig = small();
+    rig.accept(&[piece(30_000, 1, 0, "M", "keeps a gap open for ever")]);
+    let dropped = fill(&mut rig, 1, 1_000);
+    let held_bytes = usize::try_from(dropped - 1).unwrap() * cost_bytes(1_000);
+    assert!((2 * BUFFER_BYTES - cost_bytes(1_000)..=2 * BUFFER_BYTES + cost_bytes(1_000)).contains(&held_bytes));
+    assert_eq!(rig.messages().len(), usize::try_from(dropped - 1).unwrap());
+    assert!(fill(&mut rig, dropped, 1_000) > dropped, "what was dropped is taken when it comes again");
+}
+
+#[test]
+fn what_fills_a_gap_is_taken_however_full_the_buffer_is_if_the_application_has_nothing_to_fetch() {
+    let mut rig = small();
+    rig.accept(&[whole(3, 0, 2, [0; 3 * BUFFER_BYTES])]);
+    assert_eq!(rig.packet(&[whole(2, 0, 1, "b")]), [Ok(DataVerdict::DroppedNoSpace)], "not the lowest");
+    rig.accept(&[whole(1, 0, 0, "a")]);
+    assert_eq!(rig.packet(&[whole(2, 0, 1, "b")]), [Ok(DataVerdict::DroppedNoSpace)], "fetch first");
+    assert_eq!(rig.texts(), ["a"]);
+    rig.accept(&[whole(2, 0, 1, "b")]);
+    assert_eq!(rig.messages().len(), 2);
+    assert_eq!(rig.sack().a_rwnd, BUFFER_BYTES);
+}

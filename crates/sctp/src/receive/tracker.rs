@@ -1,0 +1,210 @@
+//! Which TSNs have arrived: the cumulative TSN and the ranges above it (RFC 9260 §3.3.4).
+
+use std::collections::VecDeque;
+
+use crate::wire::Tsn;
+
+/// How far above the cumulative TSN a chunk is taken; one beyond is dropped, as if it had been lost.
+///
+/// Half of the SSN space: the messages of one stream that are under way never span more than that, so that an SSN tells
+/// without doubt whether it is ahead or behind. It also keeps every offset of a gap ack block within its 16 bits.
+pub(super) const TSN_SPAN_MAX: u64 = 32_767;
+
+/// How many separate ranges above the cumulative TSN are remembered; a chunk that would begin one more is dropped. A SACK of
+/// one packet cannot report that many.
+pub(super) const RANGES_MAX: usize = 1_024;
+
+/// Every TSN up to `cumulative` has arrived, and those in `ranges`.
+///
+/// Memory: 16 bytes per range, at most [`RANGES_MAX`], none while there is no gap. Time per chunk: constant in order and at
+/// the upper end, a binary search and a move within `ranges` elsewhere.
+#[derive(Debug)]
+pub(super) struct Tracker {
+    cumulative: u64,
+    /// Ascending; between two of them, and below the first, at least one TSN is missing.
+    ranges: VecDeque<Range>,
+}
+
+/// Both ends belong to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Range {
+    first: u64,
+    last: u64,
+}
+
+/// What the tracker knows of a TSN before it is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// It has arrived before.
+    Received,
+    /// Too far ahead, or one range too many.
+    OutOfReach,
+    /// It is new, and may be recorded.
+    New(Spot),
+}
+
+/// Where a new TSN goes, and which of its neighbours are there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Spot {
+    /// The TSN.
+    pub(super) tsn: u64,
+    /// It is the one after the cumulative TSN, so every TSN below it has arrived.
+    pub(super) is_next: bool,
+    /// The TSN before it has arrived.
+    pub(super) before_received: bool,
+    /// The TSN after it has arrived.
+    pub(super) after_received: bool,
+    /// The number of ranges below it.
+    index: usize,
+}
+
+impl Tracker {
+    /// A tracker that waits for `first_tsn`.
+    pub(super) fn new(first_tsn: Tsn) -> Self {
+        Self { cumulative: (1 << 32) + u64::from(first_tsn.0) - 1, ranges: VecDeque::new() }
+    }
+
+    /// The highest TSN up to which all have arrived.
+    pub(super) fn cumulative(&self) -> u64 {
+        self.cumulative
+    }
+
+    /// Whether no TSN above the cumulative one has arrived.
+    pub(super) fn is_contiguous(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// Looks a TSN up.
+    #[inline]
+    pub(super) fn place(&self, tsn: u64) -> Place {
+        if tsn <= self.cumulative {
+            return Place::Received;
+        }
+        let is_next = tsn == self.cumulative + 1;
+        if is_next && self.ranges.is_empty() {
+            return Place::New(Spot { tsn, is_next, before_received: true, after_received: false, index: 0 });
+        }
+        self.place_among_ranges(tsn, is_next)
+    }
+
+    fn place_among_ranges(&self, tsn: u64, is_next: bool) -> Place {
+        if tsn - self.cumulative > TSN_SPAN_MAX {
+            return Place::OutOfReach;
+        }
+        let index = match self.ranges.back() {
+            Some(highest) if tsn < highest.first => self.ranges.partition_point(|range| range.first <= tsn),
+            _ => self.ranges.len(),
+        };
+        let below = index.checked_sub(1).and_then(|index| self.ranges.get(index));
+        if below.is_some_and(|range| tsn <= range.last) {
+            return Place::Received;
+        }
+        let before_received = is_next || below.is_some_and(|range| range.last + 1 == tsn);
+        let after_received = self.ranges.get(index).is_some_and(|range| range.first == tsn + 1);
+        if !before_received && !after_received && self.ranges.len() >= RANGES_MAX {
+            return Place::OutOfReach;
+        }
+        Place::New(Spot { tsn, is_next, before_received, after_received, index })
+    }
+
+    /// Records a new TSN. `spot` must be what [`Tracker::place`] has just said.
+    #[inline]
+    pub(super) fn record(&mut self, spot: Spot) {
+        if spot.is_next {
+            self.cumulative = spot.tsn;
+            if spot.after_received {
+                self.advance_over_first_range();
+            }
+        } else {
+            self.record_above_gap(spot);
+        }
+    }
+
+    fn advance_over_first_range(&mut self) {
+        if let Some(range) = self.ranges.pop_front() {
+            self.cumulative = range.last;
+        }
+        if self.ranges.is_empty() {
+            self.ranges = VecDeque::new();
+        }
+    }
+
+    fn record_above_gap(&mut self, spot: Spot) {
+        let Spot { tsn, before_received, after_received, index, .. } = spot;
+        let last = if after_received { self.ranges.get(index).map_or(tsn, |above| above.last) } else { tsn };
+        if before_received {
+            if let Some(below) = index.checked_sub(1).and_then(|index| self.ranges.get_mut(index)) {
+                below.last = last;
+            }
+            if after_received {
+                self.ranges.remove(index);
+            }
+        } else if after_received {
+            if let Some(above) = self.ranges.get_mut(index) {
+                above.first = tsn;
+            }
+        } else {
+            self.ranges.insert(index, Range { first: tsn, last });
+        }
+    }
+
+    /// The gap ack blocks as offsets from the cumulative TSN, lowest first (RFC 9260 §3.3.4).
+    pub(super) fn gap_ack_blocks(&self) -> impl Iterator<Item = (u16, u16)> {
+        // TSN_SPAN_MAX keeps every offset in range. Were it not so, ending the list would still tell nothing untrue.
+        self.ranges.iter().map_while(|range| {
+            let first = u16::try_from(range.first - self.cumulative).ok()?;
+            let last = u16::try_from(range.last - self.cumulative).ok()?;
+            Some((first, last))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const BASE: u64 = 1 << 32;
+
+    #[test]
+    fn without_a_gap_the_tracker_owns_no_memory() {
+        let mut tracker = Tracker::new(Tsn(1));
+        for tsn in [3, 5, 2, 4, 1] {
+            let Place::New(spot) = tracker.place(BASE + tsn) else { panic!("TSN {tsn} is new") };
+            tracker.record(spot);
+        }
+        assert_eq!(tracker.cumulative(), BASE + 5);
+        assert_eq!(tracker.ranges.capacity(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn the_tracker_agrees_with_a_plain_set(tsns in vec(1..200u64, 1..400)) {
+            let mut tracker = Tracker::new(Tsn(1));
+            let mut set = BTreeSet::from([BASE]);
+            for tsn in tsns {
+                let tsn = BASE + tsn;
+                match tracker.place(tsn) {
+                    Place::New(spot) => {
+                        prop_assert_eq!(spot.before_received, set.contains(&(tsn - 1)));
+                        prop_assert_eq!(spot.after_received, set.contains(&(tsn + 1)));
+                        prop_assert_eq!(spot.is_next, tsn == tracker.cumulative() + 1);
+                        prop_assert!(set.insert(tsn));
+                        tracker.record(spot);
+                    }
+                    Place::Received => prop_assert!(set.contains(&tsn)),
+                    Place::OutOfReach => panic!("{tsn} is within reach"),
+                }
+                let known = (BASE..=tracker.cumulative())
+                    .chain(tracker.ranges.iter().flat_map(|range| range.first..=range.last));
+                prop_assert!(known.eq(set.iter().copied()));
+                let separate = tracker.ranges.iter().map(|range| range.first - 1).all(|tsn| !set.contains(&tsn));
+                prop_assert!(separate);
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! What an acknowledgement changes beyond the ledger (RFC 9260 §6.2.1, §6.3.2, §7.2).
+
+use festina_units::Instant;
+
+use super::Sender;
+use super::queue::SendBuffer;
+use crate::congestion::Acked;
+use crate::error::ProtocolViolation;
+use crate::event::{Event, Events, RetransmissionCause};
+use crate::outstanding::{AckReport, Chunk, ChunkState, SackTerms};
+use crate::stats::SentStats;
+use crate::wire::{Sack, Tsn};
+
+/// What the association needs to know of an acknowledgement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SackOutcome {
+    /// The error counters start again: something was acknowledged for the first time (RFC 9260 §8.1), or the peer answers
+    /// probes of its closed window (RFC 9260 §6.1 rule A).
+    pub(crate) peer_alive: bool,
+}
+
+impl Sender {
+    /// Applies a SACK. One that is older than what is known changes nothing.
+    ///
+    /// Tells [`Event::MessageDelivered`], [`Event::Writable`] and [`Event::Drained`].
+    ///
+    /// # Errors
+    /// Peer: it acknowledged a TSN that was never sent.
+    pub(crate) fn handle_sack(
+        &mut self,
+        now: Instant,
+        sack: &Sack<'_>,
+        events: &mut Events,
+    ) -> Result<SackOutcome, ProtocolViolation> {
+        let terms = SackTerms {
+            in_fast_recovery: self.repair.exit_tsn.is_some(),
+            fast_retransmit: self.recovery.rules().fast_retransmit,
+        };
+        let Self { ledger, buffer, counters, .. } = self;
+        let settle = |chunk| settle(now, &chunk, buffer, counters, events);
+        let Some(report) = ledger.apply_sack(sack, terms, settle)? else { return Ok(SackOutcome::default()) };
+        self.recovery.observe_sack(sack, self.ledger.first_tsn() - 1);
+        self.count_spurious(sack);
+        self.window.told(sack.a_rwnd);
+        self.window.handle_sack(self.ledger.first_tsn());
+        Ok(self.acknowledged(now, report, events))
+    }
+
+    /// Applies the cumulative TSN ack of a SHUTDOWN (RFC 9260 §9.2).
+    ///
+    /// # Errors
+    /// As [`handle_sack`](Self::handle_sack).
+    pub(crate) fn handle_cumulative_ack(
+        &mut self,
+        now: Instant,
+        cumulative_tsn: Tsn,
+        events: &mut Events,
+    ) -> Result<SackOutcome, ProtocolViolation> {
+        let Self { ledger, buffer, counters, .. } = self;
+        let settle = |chunk| settle(now, &chunk, buffer, counters, events);
+        let Some(report) = ledger.acknowledge(cumulative_tsn, settle)? else { return Ok(SackOutcome::default()) };
+        self.recovery.detector.sack(self.ledger.first_tsn() - 1, &[]);
+        self.window.handle_sack(self.ledger.first_tsn());
+        Ok(self.acknowledged(now, report, events))
+    }
+
+    fn acknowledged(&mut self, now: Instant, report: AckReport, events: &mut Events) -> SackOutcome {
+        let ledger = &self.ledger;
+        let is_acked = |tsn| ledger.get(tsn).is_none_or(|chunk| chunk.state == ChunkState::GapAcked);
+        if let Some(rtt) = self.round_trip.take_sample(now, is_acked) {
+            self.recovery.sample(rtt);
+        }
+        let peer_alive = report.acked_bytes > 0 || self.window.probe().is_some();
+        self.update_congestion(&report);
+        self.resend_window_probe();
+        if report.acked_bytes > 0 {
+            self.timer.silent_since = None;
+        }
+        self.burst.restart();
+        self.recovery.refresh(self.window.probe().is_some());
+        self.restart_timer_after_sack(now, report.cumulative_advanced, report.acked_bytes > 0);
+        self.drop_stale(now, events);
+        if self.buffer.take_writable() {
+            events.push(Event::Writable);
+        }
+        if report.cumulative_advanced && self.is_drained() {
+            events.push(Event::Drained);
+        }
+        self.update_timers(now);
+        SackOutcome { peer_alive }
+    }
+
+    /// First the growth that the SACK earned, then the loss that it revealed (the note of RFC 9260 §7.2.4).
+    fn update_congestion(&mut self, report: &AckReport) {
+        self.congestion.on_acked(Acked {
+            bytes: report.acked_bytes,
+            in_flight_before: report.in_flight_bytes_before,
+            in_fast_recovery: self.repair.exit_tsn.is_some(),
+            all_acked: self.ledger.is_empty(),
+        });
+        if self.repair.exit_tsn.is_some_and(|exit| exit < self.ledger.first_tsn()) {
+            self.repair.exit_tsn = None;
+        }
+        if report.lost_chunks > 0 {
+            self.counters.chunks_lost += report.lost_chunks as u64;
+            if self.repair.exit_tsn.is_none() {
+                self.congestion.on_loss();
+                self.repair.exit_tsn = Some(self.ledger.next_tsn() - 1);
+                self.repair.packet_due = Some(RetransmissionCause::Fast);
+            }
+        }
+    }
+
+    /// A probe of the closed window was dropped by the peer; as the window has opened, it leaves again without waiting for
+    /// its backed-off timer.
+    fn resend_window_probe(&mut self) {
+        let Some(tsn) = self.window.probe() else { return };
+        let fits = |payload_bytes| payload_bytes <= self.window.available_bytes(0);
+        if self.ledger.get(tsn).is_some_and(|chunk| fits(chunk.payload.len())) {
+            self.ledger.lose(tsn, RetransmissionCause::Probe);
+            self.recovery.series.measured();
+            self.window.opened();
+        }
+    }
+
+    /// Counts the retransmissions that the peer reports as duplicates. A report for a chunk that was sent once is the network's
+    /// doing; for one that is gone from the ledger nobody can tell, so the sum of retransmissions bounds the count.
+    fn count_spurious(&mut self, sack: &Sack<'_>) {
+        for duplicate in sack.duplicates() {
+            let tsn = duplicate.unwrap(self.ledger.first_tsn());
+            let resent = match self.ledger.get(tsn) {
+                Some(chunk) => chunk.transmissions > 1,
+                None => tsn < self.ledger.first_tsn(),
+            };
+            if resent && self.counters.spurious < self.counters.retransmitted.total() {
+                self.counters.spurious += 1;
+            }
+        }
+    }
+}
+
+/// A chunk is acknowledged for good. Fragments are acknowledged in order, so the last one completes its message.
+fn settle(now: Instant, chunk: &Chunk, buffer: &mut SendBuffer, counters: &mut SentStats, events: &mut Events) {
+    buffer.release(chunk.payload.len());
+    if chunk.piece.is_end() {
+        counters.messages_acked += 1;
+        events.push_message_event(|| Event::MessageDelivered { id: chunk.message, at: now });
+    }
+}

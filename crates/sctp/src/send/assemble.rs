@@ -1,0 +1,278 @@
+//! What goes into the next packet (RFC 9260 §6.1, §6.10): lost chunks in TSN order, then companions that ride along, then new data.
+
+use bytes::Bytes;
+use festina_recovery::tail_loss_probe::joins_probe;
+use festina_units::{Duration, Instant};
+
+use super::Sender;
+use super::fragment::piece_bytes;
+use crate::event::{Event, Events, RetransmissionCause};
+use crate::message::MessageId;
+use crate::outstanding::{CHUNKS_MAX, Chunk, ChunkState, Piece};
+use crate::wire::{DATA_HEADER_BYTES, PacketBuilder, Ssn};
+
+/// Why a packet may leave now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Licence {
+    /// It may not.
+    Nothing,
+    /// The probe timer expired: one packet of outstanding chunks, regardless of cwnd.
+    Probe,
+    /// A loss was just found: one packet of lost chunks, regardless of cwnd (RFC 9260 §6.3.3 E3, §7.2.4).
+    Urgent(RetransmissionCause),
+    /// There are lost chunks and cwnd has room (rule C).
+    Retransmission,
+    /// There is new data, and cwnd, burst limit and the peer's window have room (rules A, B, D).
+    NewData,
+}
+
+/// Outstanding chunks that leave again though they are not taken for lost.
+#[derive(Clone, Copy, Debug)]
+enum Companions {
+    None,
+    /// In a probe: those whose acknowledgement is overdue (`None`: any), or in silence all.
+    Probe {
+        timeout: Option<Duration>,
+        silent: bool,
+    },
+    /// As many as fit into so many bytes that would stay empty.
+    Bundled {
+        room_bytes: usize,
+    },
+}
+
+impl Companions {
+    /// Whether the chunk rides along, and the cause to tell.
+    fn admit(&mut self, chunk: &Chunk, now: Instant) -> Option<RetransmissionCause> {
+        match self {
+            Self::None => None,
+            Self::Probe { timeout, silent } => {
+                let joins = timeout.is_none_or(|timeout| joins_probe(chunk.sent_at, now, timeout, *silent));
+                joins.then_some(RetransmissionCause::Probe)
+            }
+            Self::Bundled { room_bytes } => {
+                if chunk.sent_at >= now || chunk.bytes() > *room_bytes {
+                    return None;
+                }
+                *room_bytes -= chunk.bytes();
+                Some(RetransmissionCause::Bundled)
+            }
+        }
+    }
+}
+
+/// What was put into a packet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Loaded {
+    chunks: usize,
+    new_chunks: usize,
+    tsn_highest: u64,
+    earliest_resent: bool,
+}
+
+impl Sender {
+    /// Whether [`fill`](Self::fill) has something to do. It may still write nothing: if all that was queued has expired by now, or
+    /// if the next chunk needs an emptier packet than the one given.
+    pub(crate) fn can_send(&self, now: Instant) -> bool {
+        self.licence() != Licence::Nothing || self.buffer.front_is_stale(now, self.streams.count)
+    }
+
+    /// Fills a packet behind the control chunks that it may hold already; one call per packet. Returns the DATA chunks written.
+    pub(crate) fn fill(&mut self, now: Instant, packet: &mut PacketBuilder<'_>, events: &mut Events) -> usize {
+        self.drop_stale(now, events);
+        self.recovery.refresh(self.window.probe().is_some());
+        let licence = self.licence();
+        if licence == Licence::Nothing {
+            return 0;
+        }
+        let new_data = self.allows_new_data();
+        let mut loaded = Loaded::default();
+        let companions = self.companions(licence, new_data, packet.remaining());
+        self.resend(now, companions, packet, events, &mut loaded);
+        if new_data && self.ledger.lost().chunks == 0 {
+            self.send_new(now, packet, events, &mut loaded);
+        }
+        if loaded.chunks > 0 {
+            self.packet_left(now, licence, loaded);
+        }
+        loaded.chunks
+    }
+
+    /// Payload bytes of the next new chunk in an empty packet.
+    pub(super) fn next_piece_bytes(&self) -> Option<usize> {
+        self.buffer.front().map(|message| message.payload.len().min(self.sizes.payload))
+    }
+
+    fn licence(&self) -> Licence {
+        if self.timer.probe_due {
+            Licence::Probe
+        } else if self.ledger.lost().chunks == 0 {
+            if self.allows_new_data() { Licence::NewData } else { Licence::Nothing }
+        } else if let Some(cause) = self.repair.packet_due {
+            Licence::Urgent(cause)
+        } else if self.congestion.allows(self.ledger.in_flight().bytes) {
+            Licence::Retransmission
+        } else {
+            Licence::Nothing
+        }
+    }
+
+    /// Whether a packet that leaves now may hold new data, if nothing lost is left to be sent.
+    fn allows_new_data(&self) -> bool {
+        let in_flight = self.ledger.in_flight();
+        self.next_piece_bytes().is_some_and(|bytes| {
+            self.burst.packets_left > 0
+                && self.ledger.len() < CHUNKS_MAX
+                && self.congestion.allows(in_flight.bytes)
+                && self.window.allows(bytes, in_flight.payload_bytes)
+        })
+    }
+
+    fn companions(&self, licence: Licence, new_data: bool, room_bytes: usize) -> Companions {
+        let rules = self.recovery.rules();
+        let free = room_bytes.saturating_sub(self.ledger.lost().bytes);
+        match licence {
+            Licence::Probe => Companions::Probe {
+                timeout: rules.probe.timeout(&self.recovery.rtt),
+                silent: self.timer.silent_since.is_some(),
+            },
+            Licence::Urgent(RetransmissionCause::Fast) if rules.bundling.into_fast_retransmit => {
+                Companions::Bundled { room_bytes: free }
+            }
+            _ if new_data && rules.bundling.with_new_data => {
+                Companions::Bundled { room_bytes: free.saturating_sub(self.buffer.queued_chunk_bytes_max()) }
+            }
+            _ => Companions::None,
+        }
+    }
+
+    /// Sends lost chunks and their companions again, in TSN order as far as they fit.
+    fn resend(
+        &mut self,
+        now: Instant,
+        mut companions: Companions,
+        packet: &mut PacketBuilder<'_>,
+        events: &mut Events,
+        loaded: &mut Loaded,
+    ) {
+        let immediate = self.recovery.rules().immediate_sack;
+        let alone = matches!(companions, Companions::None);
+        let first = if alone { self.ledger.lost_from() } else { self.ledger.first_tsn() };
+        for tsn in first..self.ledger.next_tsn() {
+            if alone && self.ledger.lost().chunks == 0 {
+                break;
+            }
+            let Some(chunk) = self.ledger.get(tsn) else { break };
+            let cause = match chunk.state {
+                ChunkState::Lost(cause) => Some(cause),
+                ChunkState::InFlight => companions.admit(chunk, now),
+                ChunkState::GapAcked => None,
+            };
+            let Some(cause) = cause else { continue };
+            let header = chunk.header(tsn, immediate || chunk.immediate_ack);
+            if !packet.data(&header, &chunk.payload) {
+                break;
+            }
+            let id = chunk.message;
+            self.ledger.resend(tsn, now);
+            self.round_trip.resent(tsn);
+            self.count_retransmission(cause);
+            events.push_message_event(|| Event::Retransmitted { id, tsn: header.tsn.0, cause, at: now });
+            loaded.chunks += 1;
+            loaded.tsn_highest = tsn;
+            loaded.earliest_resent |= tsn == self.ledger.first_tsn();
+        }
+    }
+
+    fn count_retransmission(&mut self, cause: RetransmissionCause) {
+        let counters = &mut self.counters.retransmitted;
+        let counter = match cause {
+            RetransmissionCause::Timeout => &mut counters.timeout,
+            RetransmissionCause::Fast => &mut counters.fast,
+            RetransmissionCause::Bundled => &mut counters.bundled,
+            RetransmissionCause::Probe => &mut counters.probe,
+        };
+        *counter += 1;
+    }
+
+    /// Gives TSNs to queued messages as long as they fit into the packet and into the peer's window.
+    fn send_new(&mut self, now: Instant, packet: &mut PacketBuilder<'_>, events: &mut Events, loaded: &mut Loaded) {
+        while self.ledger.len() < CHUNKS_MAX {
+            self.drop_stale(now, events);
+            let Some(rest) = self.buffer.front().map(|message| message.payload.len()) else { break };
+            let room = packet.remaining().saturating_sub(DATA_HEADER_BYTES);
+            let Some(bytes) = piece_bytes(rest, room, self.sizes.payload) else { break };
+            if !self.window.allows(bytes, self.ledger.in_flight().payload_bytes) {
+                break;
+            }
+            let Some((chunk, begins)) = self.cut_chunk(bytes, now) else { break };
+            let tsn = self.ledger.next_tsn();
+            let last_of_all = self.closing && self.buffer.is_empty();
+            let immediate = self.recovery.rules().immediate_sack || chunk.immediate_ack || last_of_all;
+            let written = packet.data(&chunk.header(tsn, immediate), &chunk.payload);
+            debug_assert!(written, "the piece was cut to the room in the packet");
+            if let Some(id) = begins {
+                events.push_message_event(|| Event::MessageSent { id, at: now });
+            }
+            self.ledger.push(chunk);
+            self.round_trip.sent_new(tsn, now);
+            self.window.sent_new(tsn);
+            self.counters.chunks += 1;
+            loaded.chunks += 1;
+            loaded.new_chunks += 1;
+            loaded.tsn_highest = tsn;
+        }
+    }
+
+    /// The next `bytes` of the message in front as a chunk, and the message's identity if they are its first.
+    fn cut_chunk(&mut self, bytes: usize, now: Instant) -> Option<(Chunk, Option<MessageId>)> {
+        let message = self.buffer.front_mut()?;
+        let begins = !message.begun;
+        if begins && !message.unordered {
+            let next_ssn = self.streams.next_ssn.get_mut(message.stream);
+            message.ssn = Ssn(*next_ssn);
+            *next_ssn = next_ssn.wrapping_add(1);
+        }
+        let ends = bytes == message.payload.len();
+        let mut chunk = Chunk {
+            payload: Bytes::new(),
+            message: message.id,
+            sent_at: now,
+            ppid: message.ppid,
+            stream: message.stream,
+            ssn: message.ssn,
+            unordered: message.unordered,
+            piece: Piece::new(begins, ends),
+            immediate_ack: message.immediate_ack && ends,
+            state: ChunkState::InFlight,
+            transmissions: 1,
+            miss_indications: 0,
+            fast_retransmitted: false,
+        };
+        chunk.payload = self.buffer.take(bytes)?;
+        let begun = begins.then_some(chunk.message);
+        Some((chunk, begun))
+    }
+
+    /// A packet is complete: timers, limits and the thin-stream detector take note.
+    fn packet_left(&mut self, now: Instant, licence: Licence, loaded: Loaded) {
+        match licence {
+            Licence::Probe => {
+                self.timer.probe_due = false;
+                self.timer.silent_since = Some(now);
+            }
+            Licence::Urgent(_) => self.repair.packet_due = None,
+            Licence::Retransmission | Licence::NewData | Licence::Nothing => {}
+        }
+        if loaded.new_chunks > 0 {
+            self.burst.packets_left -= 1;
+        }
+        self.last_sent_at = now;
+        self.recovery.packet_sent(now, loaded.tsn_highest, loaded.new_chunks > 0);
+        self.recovery.refresh(self.window.probe().is_some());
+        if !self.timer.is_running() || loaded.earliest_resent {
+            self.timer.start(now, self.recovery.rto());
+        }
+        self.update_timers(now);
+    }
+}

@@ -1,0 +1,234 @@
+//! Drives the sender by hand: messages and SACKs go in, packets are read back.
+
+mod messages;
+mod recovery;
+mod timers;
+mod transmission;
+mod walk;
+mod window;
+
+use festina_recovery::{Mechanisms, Profile};
+use festina_units::{Duration, Instant};
+
+use super::*;
+use crate::error::ProtocolViolation;
+use crate::message::Message;
+use crate::wire::{Chunk, CommonHeader, Packet, PacketBuilder, Sack};
+
+/// The first TSN: the peer's cumulative TSN is 0 before anything arrived.
+const FIRST_TSN: u32 = 1;
+const PACKET_BYTES: usize = 1_232;
+/// PMDCS.
+const CHUNKS_BYTES: usize = 1_220;
+/// Payload of a chunk that fills a packet.
+const FULL: usize = 1_204;
+const WINDOW: u32 = 1_000_000;
+
+/// A DATA chunk as the peer read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Sent {
+    tsn: u32,
+    stream: u16,
+    ssn: u16,
+    ppid: u32,
+    /// The letters of the bits that are set: I, U, B, E.
+    bits: String,
+    len: usize,
+}
+
+/// A sender and its surroundings.
+struct Rig {
+    sender: Sender,
+    events: Events,
+    now: Instant,
+    next_id: u64,
+}
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn config(mechanisms: Mechanisms) -> Config {
+    let mut config = Config { mechanisms, message_events: true, ..Config::default() };
+    config.limits.packet_bytes_max = PACKET_BYTES;
+    config
+}
+
+impl Rig {
+    fn new(profile: Profile) -> Self {
+        Self::with(&config(profile.mechanisms()))
+    }
+
+    /// The standard's recovery.
+    fn standard() -> Self {
+        Self::new(Profile::Rfc9260)
+    }
+
+    fn with(config: &Config) -> Self {
+        let now = Instant::from_secs(100);
+        let sender = Sender::new(now, config, Tsn(FIRST_TSN), WINDOW, 100);
+        Self { sender, events: Events::new(config.message_events), now, next_id: 0 }
+    }
+
+    /// The round-trip time is known to be steady.
+    fn measured(mut self, rtt: Duration) -> Self {
+        (0..40).for_each(|_| self.sender.handle_round_trip(rtt));
+        self
+    }
+
+    fn wait(&mut self, millis: u64) {
+        self.now += ms(millis);
+    }
+
+    fn try_send(&mut self, message: Message) -> Result<MessageId, SendError> {
+        let id = MessageId(self.next_id);
+        self.sender.send(self.now, message, id)?;
+        self.next_id += 1;
+        Ok(id)
+    }
+
+    fn send(&mut self, message: Message) -> MessageId {
+        self.try_send(message).expect("the message is taken")
+    }
+
+    fn send_bytes(&mut self, len: usize) -> MessageId {
+        self.send(Message::new(vec![7; len]))
+    }
+
+    /// One packet behind `reserved` bytes of other chunks.
+    fn packet_behind(&mut self, reserved: usize) -> Vec<Sent> {
+        let mut bytes = Vec::new();
+        let header = CommonHeader { source_port: 1, destination_port: 2, verification_tag: 3 };
+        let mut packet = PacketBuilder::new(&mut bytes, header, PACKET_BYTES - reserved);
+        let written = self.sender.fill(self.now, &mut packet, &mut self.events);
+        let sent = match packet.finish() {
+            0 => Vec::new(),
+            _ => read(&bytes),
+        };
+        assert_eq!(sent.len(), written);
+        assert!(bytes.len() <= PACKET_BYTES - reserved);
+        let order = |chunk: &Sent| chunk.tsn.wrapping_sub(sent[0].tsn);
+        assert!(sent.is_sorted_by_key(order), "chunks stand in TSN order (RFC 9260 §6.10)");
+        sent
+    }
+
+    fn packet(&mut self) -> Vec<Sent> {
+        self.packet_behind(0)
+    }
+
+    /// All packets that may leave now.
+    fn packets(&mut self) -> Vec<Vec<Sent>> {
+        let mut packets = Vec::new();
+        while self.sender.can_send(self.now) {
+            let packet = self.packet();
+            if !packet.is_empty() {
+                packets.push(packet);
+            }
+        }
+        packets
+    }
+
+    /// The TSNs in all packets that may leave now.
+    fn tsns(&mut self) -> Vec<Vec<u32>> {
+        let packets = self.packets();
+        packets.iter().map(|packet| packet.iter().map(|chunk| chunk.tsn).collect()).collect()
+    }
+
+    /// A thick stream: at least `packets` full packets are on the way, and more wait. What is acknowledged already.
+    fn grow(&mut self, packets: u64) -> u32 {
+        (0..200).for_each(|_| {
+            self.send_bytes(FULL);
+        });
+        let mut cumulative = 0;
+        self.packets();
+        while self.stats().path.in_flight_bytes < packets * CHUNKS_BYTES as u64 {
+            cumulative += 2;
+            self.sack(cumulative, &[]);
+            self.packets();
+        }
+        cumulative
+    }
+
+    /// Queues `count` messages and lets leave what may.
+    fn flight(&mut self, count: usize, len: usize) -> Vec<Vec<u32>> {
+        (0..count).for_each(|_| {
+            self.send_bytes(len);
+        });
+        self.tsns()
+    }
+
+    fn sack(&mut self, cumulative: u32, gaps: &[(u16, u16)]) -> SackOutcome {
+        self.sack_full(cumulative, WINDOW, gaps, &[])
+    }
+
+    fn sack_full(&mut self, cumulative: u32, a_rwnd: u32, gaps: &[(u16, u16)], duplicates: &[u32]) -> SackOutcome {
+        self.try_sack(cumulative, a_rwnd, gaps, duplicates).expect("the SACK is sound")
+    }
+
+    fn try_sack(
+        &mut self,
+        cumulative: u32,
+        a_rwnd: u32,
+        gaps: &[(u16, u16)],
+        duplicates: &[u32],
+    ) -> Result<SackOutcome, ProtocolViolation> {
+        let duplicates: Vec<_> = duplicates.iter().map(|&tsn| Tsn(tsn)).collect();
+        let sack = Sack::new_for_test(Tsn(cumulative), a_rwnd, gaps, &duplicates);
+        self.sender.handle_sack(self.now, &sack, &mut self.events)
+    }
+
+    /// Waits for the next deadline and acts on it. How long that took and what expired.
+    fn expire(&mut self) -> (Duration, Option<TimerExpiry>) {
+        let deadline = self.sender.deadline().expect("a timer runs");
+        let waited = deadline - self.now;
+        self.now = deadline.max(self.now);
+        (waited, self.sender.handle_timeout(self.now, &mut self.events))
+    }
+
+    fn stats(&self) -> Stats {
+        let mut stats = Stats::default();
+        self.sender.fill_stats(&mut stats);
+        stats
+    }
+
+    fn events(&mut self) -> Vec<Event> {
+        std::iter::from_fn(|| self.events.pop()).collect()
+    }
+
+    fn delivered(&mut self) -> Vec<u64> {
+        let delivered = |event| match event {
+            Event::MessageDelivered { id, .. } => Some(id.0),
+            _ => None,
+        };
+        self.events().into_iter().filter_map(delivered).collect()
+    }
+}
+
+fn read(bytes: &[u8]) -> Vec<Sent> {
+    let packet = Packet::parse(bytes).expect("the packet is sound");
+    packet.chunks().map(|chunk| sent(&chunk.expect("the chunk is sound"))).collect()
+}
+
+fn sent(chunk: &Chunk<'_>) -> Sent {
+    let Chunk::Data(data) = chunk else { panic!("not DATA: {chunk:?}") };
+    let bits = [("I", data.immediate), ("U", data.unordered), ("B", data.beginning), ("E", data.end)];
+    Sent {
+        tsn: data.tsn.0,
+        stream: data.stream.0,
+        ssn: data.ssn.0,
+        ppid: data.ppid,
+        bits: bits.iter().filter(|(_, set)| *set).map(|(letter, _)| *letter).collect(),
+        len: data.payload.len(),
+    }
+}
+
+#[test]
+fn print_sizes() {
+    eprintln!("mech {} det {} rtt {} series {} buf {} ledger {} timer {} win {} cong {} stats {} rec {}", size_of::<Mechanisms>(), size_of::<festina_recovery::thin::ThinDetector>(), size_of::<festina_recovery::rtt::RttEstimator>(), size_of::<festina_recovery::backoff::ExpirySeries>(), size_of::<SendBuffer>(), size_of::<Ledger>(), size_of::<LossTimer>(), size_of::<PeerWindow>(), size_of::<Congestion>(), size_of::<SentStats>(), size_of::<Recovery>());
+}
+
+#[test]
+fn a_sender_and_a_chunk_stay_small() {
+    assert!(size_of::<Sender>() <= 720, "{} bytes", size_of::<Sender>());
+    assert!(size_of::<crate::outstanding::Chunk>() <= 64);
+}

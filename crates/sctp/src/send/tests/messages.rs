@@ -1,0 +1,286 @@
+//! From messages to chunks: streams, fragments, bundling, lifetime, the send buffer.
+
+use super::*;
+use crate::config::StreamScheduler;
+
+fn bits_and_lengths(packets: &[Vec<Sent>]) -> Vec<(String, usize)> {
+    packets.iter().flatten().map(|chunk| (chunk.bits.clone(), chunk.len)).collect()
+}
+
+#[test]
+fn a_message_keeps_its_stream_and_payload_protocol_identifier_section_6_5() {
+    let mut rig = Rig::standard();
+    rig.send(Message::new("hello").on_stream(99).with_ppid(51));
+    let [packet] = &rig.packets()[..] else { panic!("one packet") };
+    let expected = Sent { tsn: 1, stream: 99, ssn: 0, ppid: 51, bits: "BE".into(), len: 5 };
+    assert_eq!(packet, &[expected]);
+}
+
+#[test]
+fn each_stream_counts_its_ordered_messages_and_not_its_unordered_ones_section_6_5() {
+    let mut rig = Rig::standard();
+    for (stream, unordered) in [(0, false), (0, true), (1, false), (0, false), (1, true), (1, false)] {
+        let message = Message::new("x").on_stream(stream);
+        rig.send(if unordered { message.unordered() } else { message });
+    }
+    let packets = rig.packets();
+    let numbers: Vec<_> = packets.iter().flatten().map(|chunk| (chunk.stream, chunk.bits.as_str(), chunk.ssn)).collect();
+    assert_eq!(numbers.len(), 6);
+    let ordered: Vec<_> = numbers.into_iter().filter(|(_, bits, _)| *bits == "BE").collect();
+    assert_eq!(ordered, [(0, "BE", 0), (1, "BE", 0), (0, "BE", 1), (1, "BE", 1)]);
+}
+
+#[test]
+fn a_stream_sequence_number_wraps_to_zero_section_6_5() {
+    let mut rig = Rig::standard();
+    *rig.sender.streams.next_ssn.get_mut(crate::wire::StreamId(0)) = u16::MAX;
+    rig.send_bytes(1);
+    rig.send_bytes(1);
+    let ssns: Vec<_> = rig.packets().iter().flatten().map(|chunk| chunk.ssn).collect();
+    assert_eq!(ssns, [u16::MAX, 0]);
+}
+
+#[test]
+fn tsns_count_up_across_the_wrap_section_1_6() {
+    let mut rig = Rig::standard();
+    rig.sender = Sender::new(rig.now, &config(Profile::Rfc9260.mechanisms()), Tsn(u32::MAX), WINDOW, 100);
+    assert_eq!(rig.flight(3, 100), [[u32::MAX, 0, 1]]);
+    rig.sack(0, &[]);
+    assert_eq!(rig.delivered(), [0, 1]);
+    rig.sack(1, &[]);
+    assert!(rig.sender.is_drained());
+}
+
+#[test]
+fn small_messages_share_a_packet_section_6_10() {
+    let mut rig = Rig::standard();
+    assert_eq!(rig.flight(3, 400), [vec![1, 2], vec![3]], "two take 832 of 1,220 bytes, three would take 1,248");
+}
+
+#[test]
+fn a_long_message_is_cut_into_packets_with_consecutive_tsns_section_6_9() {
+    let mut rig = Rig::standard();
+    rig.send(Message::new(vec![1; 2 * FULL + 10]).unordered());
+    let packets = rig.packets();
+    let expected = [("UB".to_string(), FULL), ("U".to_string(), FULL), ("UE".to_string(), 10)];
+    assert_eq!(bits_and_lengths(&packets), expected);
+    assert_eq!(packets.iter().flatten().map(|chunk| chunk.tsn).collect::<Vec<_>>(), [1, 2, 3]);
+}
+
+#[test]
+fn all_fragments_of_a_message_have_one_stream_sequence_number_section_6_9() {
+    let mut rig = Rig::standard();
+    rig.send_bytes(10);
+    rig.send_bytes(2 * FULL);
+    rig.send_bytes(10);
+    let ssns: Vec<_> = rig.packets().iter().flatten().map(|chunk| (chunk.ssn, chunk.bits.clone())).collect();
+    let expected = [(0, "BE"), (1, "B"), (1, ""), (1, "E"), (2, "BE")];
+    assert_eq!(ssns, expected.map(|(ssn, bits)| (ssn, bits.to_string())));
+}
+
+#[test]
+fn a_message_that_fits_into_an_empty_packet_is_not_split() {
+    let mut rig = Rig::standard();
+    rig.send_bytes(100);
+    rig.send_bytes(FULL);
+    let packets = rig.packets();
+    assert_eq!(packets.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(packets[1][0].bits, "BE");
+}
+
+#[test]
+fn a_fragment_leaves_room_for_a_bundled_sack_section_6_9() {
+    let mut rig = Rig::standard();
+    rig.send_bytes(3 * FULL);
+    let packet = rig.packet_behind(16);
+    assert_eq!(packet[0].len, FULL - 16);
+}
+
+#[test]
+fn a_whole_message_waits_for_an_emptier_packet() {
+    let mut rig = Rig::standard();
+    rig.send_bytes(FULL);
+    assert_eq!(rig.packet_behind(16), []);
+    assert!(rig.sender.can_send(rig.now));
+    assert_eq!(rig.packet().len(), 1);
+}
+
+#[test]
+fn a_message_that_expired_in_the_queue_costs_no_tsn_section_11_1_5() {
+    let mut rig = Rig::standard();
+    let late = rig.send(Message::new("late").with_lifetime(ms(10)));
+    rig.send_bytes(5);
+    rig.wait(10);
+    assert!(rig.sender.can_send(rig.now));
+    assert_eq!(rig.tsns(), [[1]]);
+    let abandoned = Event::MessageAbandoned { id: late, reason: AbandonReason::Expired };
+    assert!(rig.events().contains(&abandoned));
+    assert_eq!(rig.stats().sent.messages_abandoned, 1);
+    rig.sack(1, &[]);
+    assert_eq!(rig.delivered(), [1]);
+}
+
+#[test]
+fn a_message_that_has_begun_is_sent_whole_after_its_lifetime_section_11_1_5() {
+    let mut rig = Rig::standard();
+    rig.send(Message::new(vec![1; 2 * FULL]).with_lifetime(ms(10)));
+    assert_eq!(rig.packet().len(), 1);
+    rig.wait(20);
+    assert_eq!(rig.tsns(), [[2]]);
+    rig.sack(2, &[]);
+    assert_eq!(rig.delivered(), [0]);
+}
+
+#[test]
+fn when_all_that_is_queued_has_expired_a_packet_stays_empty() {
+    let mut rig = Rig::standard();
+    rig.send(Message::new("late").with_lifetime(ms(10)));
+    rig.wait(10);
+    assert!(rig.sender.can_send(rig.now), "the expired message is to be told");
+    assert_eq!(rig.packet(), []);
+    assert!(!rig.sender.can_send(rig.now));
+    assert!(rig.sender.is_drained());
+}
+
+#[test]
+fn messages_for_streams_that_the_handshake_refused_are_abandoned() {
+    let mut rig = Rig::standard();
+    let refused = rig.send(Message::new("x").on_stream(50));
+    let kept = rig.send(Message::new("y").on_stream(3));
+    rig.sender.establish(rig.now, WINDOW, 10, None, &mut rig.events);
+    let abandoned = Event::MessageAbandoned { id: refused, reason: AbandonReason::StreamRefused };
+    assert_eq!(rig.events(), [abandoned]);
+    assert_eq!(rig.tsns(), [[1]]);
+    rig.sack(1, &[]);
+    assert_eq!(rig.delivered(), [kept.0]);
+    assert!(matches!(rig.try_send(Message::new("z").on_stream(10)), Err(SendError::NoSuchStream { streams: 10, .. })));
+}
+
+#[test]
+fn a_full_buffer_refuses_and_tells_when_it_has_drained() {
+    let mut config = config(Profile::Rfc9260.mechanisms());
+    config.limits.send_buffer_bytes = 3_000;
+    config.limits.send_low_water_bytes = 1_000;
+    let mut rig = Rig::with(&config);
+    (0..3).for_each(|_| {
+        rig.send_bytes(1_000);
+    });
+    assert!(matches!(rig.try_send(Message::new("x")), Err(SendError::BufferFull(_))));
+    assert_eq!(rig.packets().len(), 3);
+    rig.sack(1, &[]);
+    assert!(!rig.events().contains(&Event::Writable));
+    rig.sack(1, &[(2, 2)]);
+    assert!(!rig.events().contains(&Event::Writable), "a gap-acked chunk may come back");
+    rig.sack(2, &[]);
+    assert!(rig.events().contains(&Event::Writable));
+    rig.sack(3, &[]);
+    assert!(!rig.events().contains(&Event::Writable), "told once");
+}
+
+#[test]
+fn the_way_of_a_message_is_told() {
+    let mut rig = Rig::standard();
+    let id = rig.send_bytes(FULL + 1);
+    rig.packets();
+    let sent_at = rig.now;
+    rig.wait(50);
+    rig.sack(2, &[]);
+    let at = rig.now;
+    assert_eq!(rig.events(), [Event::MessageSent { id, at: sent_at }, Event::MessageDelivered { id, at }, Event::Drained]);
+}
+
+#[test]
+fn a_message_is_delivered_when_its_last_fragment_is_acknowledged_for_good() {
+    let mut rig = Rig::standard();
+    rig.send_bytes(2 * FULL);
+    rig.send_bytes(FULL);
+    rig.packets();
+    rig.sack(0, &[(2, 3)]);
+    assert_eq!(rig.delivered(), []);
+    rig.sack(1, &[]);
+    assert_eq!(rig.delivered(), []);
+    rig.sack(3, &[]);
+    assert_eq!(rig.delivered(), [0, 1]);
+}
+
+#[test]
+fn drained_is_told_when_nothing_is_queued_or_outstanding_any_more() {
+    let mut rig = Rig::standard();
+    rig.flight(2, FULL);
+    rig.sack(1, &[]);
+    assert!(!rig.events().contains(&Event::Drained));
+    rig.sack(2, &[]);
+    assert!(rig.events().contains(&Event::Drained));
+    rig.sack(2, &[]);
+    assert!(!rig.events().contains(&Event::Drained), "told once");
+}
+
+#[test]
+fn the_end_of_the_association_abandons_every_message_once() {
+    let mut rig = Rig::standard();
+    rig.send_bytes(2 * FULL);
+    rig.send_bytes(100_000);
+    rig.send_bytes(10);
+    rig.packets();
+    rig.sack(1, &[]);
+    rig.packets();
+    rig.events();
+    rig.sender.fail_all(&mut rig.events);
+    let reasons: Vec<_> = rig.events().into_iter().collect();
+    let abandoned = |id, reason| Event::MessageAbandoned { id: MessageId(id), reason };
+    let expected = [
+        abandoned(0, AbandonReason::UnacknowledgedAtEnd),
+        abandoned(1, AbandonReason::UnacknowledgedAtEnd),
+        abandoned(2, AbandonReason::UnsentAtEnd),
+    ];
+    assert_eq!(reasons, expected);
+    assert_eq!(rig.sender.deadline(), None);
+    assert!(rig.sender.is_drained() && !rig.sender.can_send(rig.now));
+    assert_eq!(rig.stats().path.send_buffer_bytes, 0);
+}
+
+#[test]
+fn a_restart_of_the_peer_begins_with_new_tsns_and_stream_sequence_numbers_section_5_2_4() {
+    let mut rig = Rig::standard();
+    rig.flight(3, FULL);
+    rig.sack(1, &[]);
+    let config = config(Profile::Rfc9260.mechanisms());
+    rig.sender.reset_for_restart(rig.now, &config, Tsn(9_000), &mut rig.events);
+    let abandoned = rig.events().into_iter().filter(|event| matches!(event, Event::MessageAbandoned { .. }));
+    assert_eq!(abandoned.count(), 2);
+    rig.sender.establish(rig.now, WINDOW, 100, None, &mut rig.events);
+    rig.send_bytes(10);
+    let packets = rig.packets();
+    assert_eq!((packets[0][0].tsn, packets[0][0].ssn), (9_000, 0));
+    rig.sack(9_000, &[]);
+    assert!(rig.sender.is_drained());
+}
+
+#[test]
+fn the_i_bit_is_set_on_the_last_fragment_when_the_application_asks_section_11_1_5() {
+    let mut rig = Rig::standard();
+    rig.send(Message::new(vec![1; FULL + 1]).with_immediate_ack());
+    assert_eq!(bits_and_lengths(&rig.packets()), [("B".to_string(), FULL), ("IE".to_string(), 1)]);
+}
+
+#[test]
+fn the_i_bit_is_set_on_the_last_chunk_before_shutdown_section_6_1() {
+    let mut rig = Rig::standard();
+    rig.send_bytes(10);
+    rig.send_bytes(10);
+    rig.sender.closing();
+    let bits: Vec<_> = rig.packets().into_iter().flatten().map(|chunk| chunk.bits).collect();
+    assert_eq!(bits, ["BE", "IBE"]);
+}
+
+#[test]
+fn streams_take_turns_under_round_robin_without_breaking_into_a_message() {
+    let mut config = config(Profile::Rfc9260.mechanisms());
+    config.scheduler = StreamScheduler::RoundRobin;
+    let mut rig = Rig::with(&config);
+    for (stream, len) in [(1, 2 * FULL), (1, 10), (2, 10), (2, 10), (3, 10)] {
+        rig.send(Message::new(vec![1; len]).on_stream(stream));
+    }
+    let order: Vec<_> = rig.packets().iter().flatten().map(|chunk| (chunk.stream, chunk.ssn)).collect();
+    assert_eq!(order, [(1, 0), (1, 0), (2, 0), (3, 0), (1, 1), (2, 1)]);
+}

@@ -1,0 +1,114 @@
+//! The peer's receive window (RFC 9260 §6.2.1), and probing for one that is closed (RFC 9260 §6.1 rule A).
+//!
+//! Fragments are cut to the packet and never to the window, and nothing but a probe leaves that the window cannot hold: that keeps the
+//! silly window syndrome away.
+
+use festina_units::{Duration, Instant};
+
+/// What the peer can take.
+#[derive(Debug)]
+pub(super) struct PeerWindow {
+    /// a_rwnd as last told. The window is what this leaves after all that is on the way, so that the rules B to D of RFC 9260 §6.2.1
+    /// need no arithmetic of their own.
+    told_bytes: usize,
+    state: WindowState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WindowState {
+    /// Nothing waits for the window alone.
+    Idle,
+    /// All is acknowledged and the window does not take what comes next: a probe is due at the deadline.
+    Closed { deadline: Instant },
+    /// One chunk may leave regardless of the window.
+    ProbeDue,
+    /// That chunk, with this TSN, is outstanding. `answered`: a SACK has come since it was last sent.
+    Probing { tsn: u64, answered: bool },
+}
+
+impl PeerWindow {
+    pub(super) fn new(told_bytes: u32) -> Self {
+        let mut window = Self { told_bytes: 0, state: WindowState::Idle };
+        window.told(told_bytes);
+        window
+    }
+
+    /// The peer told its window.
+    pub(super) fn told(&mut self, bytes: u32) {
+        self.told_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    }
+
+    /// What the peer can still take.
+    pub(super) fn available_bytes(&self, in_flight_payload_bytes: usize) -> usize {
+        self.told_bytes.saturating_sub(in_flight_payload_bytes)
+    }
+
+    /// Whether a chunk of new data may leave.
+    pub(super) fn allows(&self, payload_bytes: usize, in_flight_payload_bytes: usize) -> bool {
+        self.state == WindowState::ProbeDue || payload_bytes <= self.available_bytes(in_flight_payload_bytes)
+    }
+
+    /// Nothing is outstanding and the next chunk waits for the window (`blocked`), or not. The first probe follows one RTO later.
+    pub(super) fn update(&mut self, blocked: bool, now: Instant, rto: Duration) {
+        match (self.state, blocked) {
+            (WindowState::Idle, true) => self.state = WindowState::Closed { deadline: now + rto },
+            (WindowState::Closed { .. } | WindowState::ProbeDue, false) => self.state = WindowState::Idle,
+            _ => {}
+        }
+    }
+
+    /// When to probe.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        match self.state {
+            WindowState::Closed { deadline } => Some(deadline),
+            _ => None,
+        }
+    }
+
+    /// Whether the deadline has come.
+    pub(super) fn handle_timeout(&mut self, now: Instant) -> bool {
+        let due = self.deadline().is_some_and(|deadline| deadline <= now);
+        if due {
+            self.state = WindowState::ProbeDue;
+        }
+        due
+    }
+
+    /// A chunk of new data left; it was the probe if one was due.
+    pub(super) fn sent_new(&mut self, tsn: u64) {
+        if self.state == WindowState::ProbeDue {
+            self.state = WindowState::Probing { tsn, answered: false };
+        }
+    }
+
+    /// The TSN of a probe that is outstanding.
+    pub(super) fn probe(&self) -> Option<u64> {
+        match self.state {
+            WindowState::Probing { tsn, .. } => Some(tsn),
+            _ => None,
+        }
+    }
+
+    /// A SACK came, after which everything below `first_tsn` is acknowledged.
+    pub(super) fn handle_sack(&mut self, first_tsn: u64) {
+        if let WindowState::Probing { tsn, answered } = &mut self.state {
+            *answered = true;
+            if *tsn < first_tsn {
+                self.state = WindowState::Idle;
+            }
+        }
+    }
+
+    /// The window opened, and the probe leaves again as ordinary data.
+    pub(super) fn opened(&mut self) {
+        self.state = WindowState::Idle;
+    }
+
+    /// T3-rtx expired for a probe. Whether the peer has answered since it was last sent: it lives, and is merely full.
+    pub(super) fn take_answered(&mut self) -> bool {
+        match &mut self.state {
+            WindowState::Probing { answered, .. } => std::mem::take(answered),
+            _ => false,
+        }
+    }
+}

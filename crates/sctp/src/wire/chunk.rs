@@ -1,0 +1,253 @@
+//! The chunks (RFC 9260 §3.2, §3.3): one file each.
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +---------------+---------------+-------------------------------+
+//! |     type      |     flags     | length (header and value)     |
+//! +---------------+---------------+-------------------------------+
+//! |                 value, padded to 4 bytes ...                  |
+//! ```
+
+mod abort;
+mod cookie;
+mod data;
+mod error;
+mod heartbeat;
+mod init;
+mod sack;
+mod shutdown;
+mod unknown;
+
+pub use abort::Abort;
+pub use data::{Data, DataHeader};
+pub use error::Errors;
+pub use heartbeat::Heartbeat;
+pub use init::{Init, InitOut};
+pub use sack::Sack;
+pub use shutdown::Shutdown;
+pub use unknown::UnknownChunk;
+
+pub(super) use abort::TAG_REFLECTED;
+pub(super) use sack::write_sack;
+
+use super::error::Malformation;
+use super::tlv::Frame;
+
+/// Chunk type numbers (RFC 9260 §3.2, table 1).
+pub mod chunk_type {
+    use core::fmt;
+
+    /// Payload data.
+    pub const DATA: u8 = 0;
+    /// Initiation.
+    pub const INIT: u8 = 1;
+    /// Initiation acknowledgement.
+    pub const INIT_ACK: u8 = 2;
+    /// Selective acknowledgement.
+    pub const SACK: u8 = 3;
+    /// Heartbeat request.
+    pub const HEARTBEAT: u8 = 4;
+    /// Heartbeat acknowledgement.
+    pub const HEARTBEAT_ACK: u8 = 5;
+    /// Abort.
+    pub const ABORT: u8 = 6;
+    /// Shutdown.
+    pub const SHUTDOWN: u8 = 7;
+    /// Shutdown acknowledgement.
+    pub const SHUTDOWN_ACK: u8 = 8;
+    /// Operation error.
+    pub const ERROR: u8 = 9;
+    /// State cookie.
+    pub const COOKIE_ECHO: u8 = 10;
+    /// Cookie acknowledgement.
+    pub const COOKIE_ACK: u8 = 11;
+    /// Shutdown complete.
+    pub const SHUTDOWN_COMPLETE: u8 = 14;
+
+    /// Displays a chunk type by the name that RFC 9260 gives it, others by number.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Name(pub u8);
+
+    impl fmt::Display for Name {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(match self.0 {
+                DATA => "DATA",
+                INIT => "INIT",
+                INIT_ACK => "INIT ACK",
+                SACK => "SACK",
+                HEARTBEAT => "HEARTBEAT",
+                HEARTBEAT_ACK => "HEARTBEAT ACK",
+                ABORT => "ABORT",
+                SHUTDOWN => "SHUTDOWN",
+                SHUTDOWN_ACK => "SHUTDOWN ACK",
+                ERROR => "ERROR",
+                COOKIE_ECHO => "COOKIE ECHO",
+                COOKIE_ACK => "COOKIE ACK",
+                SHUTDOWN_COMPLETE => "SHUTDOWN COMPLETE",
+                other => return write!(f, "type {other:#04x}"),
+            })
+        }
+    }
+}
+
+/// A chunk, as read from a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chunk<'a> {
+    /// User data.
+    Data(Data<'a>),
+    /// The first chunk of the handshake.
+    Init(Init<'a>),
+    /// The answer to INIT, with the State Cookie among its parameters.
+    InitAck(Init<'a>),
+    /// What has arrived.
+    Sack(Sack<'a>),
+    /// A probe of the path.
+    Heartbeat(Heartbeat<'a>),
+    /// The echo of a probe.
+    HeartbeatAck(Heartbeat<'a>),
+    /// The end, at once.
+    Abort(Abort<'a>),
+    /// The sender will send no new data.
+    Shutdown(Shutdown),
+    /// Nor will the answering side.
+    ShutdownAck,
+    /// Something was wrong, but not fatally so.
+    Error(Errors<'a>),
+    /// The State Cookie, returned as it came.
+    CookieEcho(&'a [u8]),
+    /// The cookie was good.
+    CookieAck,
+    /// The end, in good order.
+    ShutdownComplete {
+        /// The T bit: the packet carries the tag of the packet it answers (RFC 9260 §8.5.1).
+        tag_reflected: bool,
+    },
+    /// Any other type.
+    Unknown(UnknownChunk<'a>),
+}
+
+impl<'a> Chunk<'a> {
+    #[inline]
+    pub(super) fn read(frame: &Frame<'a>) -> Result<Self, Malformation> {
+        let [chunk_type, flags] = frame.kind;
+        match chunk_type {
+            chunk_type::DATA => Data::read(flags, frame).map(Self::Data),
+            chunk_type::SACK => Sack::read(frame).map(Self::Sack),
+            _ => Self::read_control(chunk_type, flags, frame),
+        }
+    }
+
+    /// The rest of [`Chunk::read`], kept out of the way of the two chunks that nearly all packets consist of.
+    fn read_control(chunk_type: u8, flags: u8, frame: &Frame<'a>) -> Result<Self, Malformation> {
+        Ok(match chunk_type {
+            chunk_type::INIT => Self::Init(Init::read(frame)?),
+            chunk_type::INIT_ACK => Self::InitAck(Init::read(frame)?),
+            chunk_type::HEARTBEAT => Self::Heartbeat(Heartbeat::read(frame)?),
+            chunk_type::HEARTBEAT_ACK => Self::HeartbeatAck(Heartbeat::read(frame)?),
+            chunk_type::ABORT => Self::Abort(Abort::read(flags, frame)),
+            chunk_type::SHUTDOWN => Self::Shutdown(Shutdown::read(frame)?),
+            chunk_type::SHUTDOWN_ACK => frame.exactly::<0>().map(|_| Self::ShutdownAck)?,
+            chunk_type::ERROR => Self::Error(Errors::read(frame)),
+            chunk_type::COOKIE_ECHO => Self::CookieEcho(cookie::read_echo(frame)),
+            chunk_type::COOKIE_ACK => frame.exactly::<0>().map(|_| Self::CookieAck)?,
+            chunk_type::SHUTDOWN_COMPLETE => Self::ShutdownComplete {
+                tag_reflected: shutdown::read_complete(flags, frame)?,
+            },
+            _ => Self::Unknown(UnknownChunk::read(frame)),
+        })
+    }
+
+    /// Its type number.
+    #[must_use]
+    pub const fn chunk_type(&self) -> u8 {
+        match self {
+            Self::Data(_) => chunk_type::DATA,
+            Self::Init(_) => chunk_type::INIT,
+            Self::InitAck(_) => chunk_type::INIT_ACK,
+            Self::Sack(_) => chunk_type::SACK,
+            Self::Heartbeat(_) => chunk_type::HEARTBEAT,
+            Self::HeartbeatAck(_) => chunk_type::HEARTBEAT_ACK,
+            Self::Abort(_) => chunk_type::ABORT,
+            Self::Shutdown(_) => chunk_type::SHUTDOWN,
+            Self::ShutdownAck => chunk_type::SHUTDOWN_ACK,
+            Self::Error(_) => chunk_type::ERROR,
+            Self::CookieEcho(_) => chunk_type::COOKIE_ECHO,
+            Self::CookieAck => chunk_type::COOKIE_ACK,
+            Self::ShutdownComplete { .. } => chunk_type::SHUTDOWN_COMPLETE,
+            Self::Unknown(unknown) => unknown.chunk_type(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::tests::parse_chunk;
+
+    #[test]
+    fn every_unassigned_or_reserved_type_is_unknown_and_keeps_its_bytes() {
+        for chunk_type in (0..=u8::MAX).filter(|chunk_type| !matches!(chunk_type, 0..=11 | 14)) {
+            let bytes = [chunk_type, 0xa5, 0, 7, 1, 2, 3];
+            let Ok(Chunk::Unknown(unknown)) = parse_chunk(&bytes) else {
+                panic!("{chunk_type} is known")
+            };
+            assert_eq!((unknown.chunk_type(), unknown.flags()), (chunk_type, 0xa5));
+            assert_eq!(
+                (unknown.value(), unknown.bytes()),
+                (&[1, 2, 3][..], &bytes[..])
+            );
+        }
+    }
+
+    #[test]
+    fn errors_name_the_chunk_and_what_is_wrong_with_it() {
+        let error = parse_chunk(&[chunk_type::SHUTDOWN, 0, 0, 4]).expect_err("too short");
+        assert_eq!(
+            error.to_string(),
+            "malformed SHUTDOWN chunk: length is 4, must be 8"
+        );
+        let error = parse_chunk(&[0xc1, 0, 0, 9, 1]).expect_err("beyond the end");
+        assert_eq!(
+            error.to_string(),
+            "malformed type 0xc1 chunk: length field is 9, only 5 bytes are left"
+        );
+    }
+
+    #[test]
+    fn a_chunk_knows_its_own_type() {
+        for (bytes, chunk_type) in [
+            (
+                &[0, 3, 0, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1][..],
+                chunk_type::DATA,
+            ),
+            (
+                &[1, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+                chunk_type::INIT,
+            ),
+            (
+                &[2, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+                chunk_type::INIT_ACK,
+            ),
+            (
+                &[3, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+                chunk_type::SACK,
+            ),
+            (&[4, 0, 0, 8, 0, 1, 0, 4], chunk_type::HEARTBEAT),
+            (&[5, 0, 0, 8, 0, 1, 0, 4], chunk_type::HEARTBEAT_ACK),
+            (&[6, 0, 0, 4], chunk_type::ABORT),
+            (&[7, 0, 0, 8, 0, 0, 0, 0], chunk_type::SHUTDOWN),
+            (&[8, 0, 0, 4], chunk_type::SHUTDOWN_ACK),
+            (&[9, 0, 0, 4], chunk_type::ERROR),
+            (&[10, 0, 0, 4], chunk_type::COOKIE_ECHO),
+            (&[11, 0, 0, 4], chunk_type::COOKIE_ACK),
+            (&[14, 0, 0, 4], chunk_type::SHUTDOWN_COMPLETE),
+            (&[64, 0, 0, 4], 64),
+        ] {
+            assert_eq!(
+                parse_chunk(bytes).map(|chunk| chunk.chunk_type()),
+                Ok(chunk_type)
+            );
+        }
+    }
+}

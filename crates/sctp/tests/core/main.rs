@@ -1,0 +1,4 @@
+//! The core from outside: two endpoints and a link in virtual time.
+
+mod pair;
+mod random_walk;

@@ -1,0 +1,261 @@
+//! Two endpoints joined by a link in each direction, in virtual time.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use festina_netsim::{Link, LinkConfig, LinkCounters, LinkPacket};
+use festina_sctp::wire::Packet;
+use festina_sctp::{
+    Association, ClosedReason, Config, Context, Event, Incoming, Listener, PacketDropped, Ports, ReceivedMessage,
+};
+use festina_units::{ByteCount, Duration, Instant};
+
+/// A packet on a link.
+#[derive(Clone, Debug)]
+pub(crate) struct Datagram(pub(crate) Vec<u8>);
+
+impl LinkPacket for Datagram {
+    fn size(&self) -> ByteCount {
+        ByteCount::from_bytes(self.0.len() as u64)
+    }
+
+    fn corrupt(&mut self, entropy: u64) {
+        let bits = self.0.len() as u64 * 8;
+        if let Some(bit) = entropy.checked_rem(bits) {
+            self.0[usize::try_from(bit / 8).unwrap()] ^= 1 << (bit % 8);
+        }
+    }
+}
+
+/// One endpoint with at most one association.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) address: SocketAddr,
+    pub(crate) context: Arc<Context>,
+    pub(crate) listener: Listener,
+    pub(crate) association: Option<Association>,
+    pub(crate) events: Vec<Event>,
+    pub(crate) received: Vec<ReceivedMessage>,
+    /// Every packet that this host sent.
+    pub(crate) packets_sent: u64,
+    /// A running hash over the bytes and times of all packets sent: equal traces have equal hashes.
+    pub(crate) trace: u64,
+    pub(crate) dropped: Vec<PacketDropped>,
+    /// Whether messages are taken as soon as they come.
+    pub(crate) reads: bool,
+}
+
+pub(crate) const SERVER_PORT: u16 = 5_000;
+pub(crate) const CLIENT_PORT: u16 = 5_001;
+
+/// Two hosts and the links between them.
+pub(crate) struct Pair {
+    pub(crate) now: Instant,
+    pub(crate) hosts: [Host; 2],
+    /// `links[0]` carries what `hosts[0]` sends.
+    pub(crate) links: [Link<Datagram>; 2],
+    buffer: Vec<u8>,
+}
+
+impl Host {
+    pub(crate) fn new(index: u8, config: Config) -> Self {
+        let context = Context::new(config, [index + 1; 16]).unwrap();
+        let mut listener = Listener::new(&context);
+        listener.listen(if index == 0 { CLIENT_PORT } else { SERVER_PORT });
+        Self {
+            address: SocketAddr::from(([192, 0, 2, index + 1], 9_899)),
+            listener,
+            context,
+            association: None,
+            events: Vec::new(),
+            received: Vec::new(),
+            packets_sent: 0,
+            trace: 0xcbf2_9ce4_8422_2325,
+            dropped: Vec::new(),
+            reads: true,
+        }
+    }
+
+    pub(crate) fn association(&mut self) -> &mut Association {
+        self.association.as_mut().expect("the host has an association")
+    }
+
+    pub(crate) fn closed(&self) -> Option<&ClosedReason> {
+        self.events.iter().rev().find_map(|event| match event {
+            Event::Closed(reason) => Some(reason),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn is_established(&self) -> bool {
+        self.events.iter().any(|event| matches!(event, Event::Established { .. }))
+    }
+}
+
+impl Pair {
+    pub(crate) fn new(configs: [Config; 2], links: [LinkConfig; 2], seed: u64) -> Self {
+        let [client, server] = configs;
+        let [there, back] = links;
+        Self {
+            now: Instant::from_secs(1),
+            hosts: [Host::new(0, client), Host::new(1, server)],
+            links: [Link::new(there, seed, "there"), Link::new(back, seed, "back")],
+            buffer: Vec::new(),
+        }
+    }
+
+    /// A pair with the same settings on both sides and a fixed one-way delay, nothing lost.
+    pub(crate) fn calm(config: Config, delay: Duration) -> Self {
+        let link = LinkConfig { delay, ..LinkConfig::default() };
+        Self::new([config.clone(), config], [link.clone(), link], 1)
+    }
+
+    pub(crate) fn connect(&mut self, from: usize, nonce: u64) {
+        let (local, peer) = if from == 0 { (CLIENT_PORT, SERVER_PORT) } else { (SERVER_PORT, CLIENT_PORT) };
+        let remote = self.hosts[1 - from].address;
+        let host = &mut self.hosts[from];
+        let ports = Ports { local, peer };
+        host.association = Some(Association::connect(self.now, &host.context, remote, ports, nonce));
+        self.drain(from);
+    }
+
+    /// An established association, without loss of time.
+    pub(crate) fn establish(&mut self) {
+        self.connect(0, 7);
+        self.run_until(|pair| pair.hosts.iter().all(Host::is_established));
+    }
+
+    /// Sends what the host has to send and collects what it has to tell.
+    pub(crate) fn drain(&mut self, index: usize) {
+        let (now, link) = (self.now, &mut self.links[index]);
+        let Host { association, context, events, received, packets_sent, trace, reads, .. } = &mut self.hosts[index];
+        let Some(association) = association else { return };
+        loop {
+            let before = association.stats();
+            self.buffer.clear();
+            if let Some(transmit) = association.poll_transmit(now, &mut self.buffer) {
+                assert_eq!(transmit.len, self.buffer.len());
+                check_window(&before, &association.stats(), context.config());
+                let packet = Packet::parse(&self.buffer).expect("a packet that was sent has a right checksum");
+                assert!(packet.chunks().all(|chunk| chunk.is_ok()), "a packet that was sent is well formed");
+                *packets_sent += 1;
+                note_trace(trace, now, &self.buffer);
+                link.send(now, Datagram(self.buffer.clone()));
+            } else if let Some(message) = reads.then(|| association.poll_message()).flatten() {
+                received.push(message);
+            } else {
+                break;
+            }
+        }
+        while let Some(event) = association.poll_event() {
+            events.push(event);
+        }
+    }
+
+    /// Gives a packet to a host, as its socket would.
+    pub(crate) fn deliver(&mut self, index: usize, from: SocketAddr, packet: Vec<u8>) {
+        let (now, packet) = (self.now, Bytes::from(packet));
+        let host = &mut self.hosts[index];
+        let known = host.association.as_mut().filter(|association| !association.is_closed());
+        if let Some(association) = known {
+            host.dropped.extend(association.handle_packet(now, from, &packet).err());
+        } else {
+            let mut reply = Vec::new();
+            match host.listener.handle_packet(now, from, &packet, &|_| false, &mut reply) {
+                Incoming::Accepted(association) => host.association = Some(*association),
+                Incoming::Reply => {
+                    host.packets_sent += 1;
+                    self.links[index].send(now, Datagram(reply));
+                }
+                Incoming::Ignored(dropped) => host.dropped.push(dropped),
+                other => panic!("{other:?}"),
+            }
+        }
+        self.drain(index);
+    }
+
+    /// When something happens next.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        let links = self.links.iter().filter_map(Link::poll_deadline);
+        let timers = self.hosts.iter().filter_map(|host| host.association.as_ref()?.poll_deadline());
+        links.chain(timers).min()
+    }
+
+    /// Goes to the next thing that happens, not beyond `limit`; `false` if nothing happens until then.
+    pub(crate) fn step(&mut self, limit: Instant) -> bool {
+        let Some(next) = self.next().filter(|&next| next <= limit) else {
+            self.now = self.now.max(limit);
+            return false;
+        };
+        self.now = self.now.max(next);
+        for index in 0..2 {
+            while let Some(Datagram(packet)) = self.links[index].poll_delivery(self.now) {
+                let from = self.hosts[index].address;
+                self.deliver(1 - index, from, packet);
+            }
+        }
+        for index in 0..2 {
+            if let Some(association) = &mut self.hosts[index].association
+                && association.poll_deadline().is_some_and(|deadline| deadline <= self.now)
+            {
+                association.handle_timeout(self.now);
+                let later = association.poll_deadline().is_none_or(|deadline| deadline > self.now);
+                self.drain(index);
+                let association = self.hosts[index].association();
+                let now = self.now;
+                assert!(
+                    later || association.poll_deadline().is_none_or(|deadline| deadline > now),
+                    "a timer that was handled is still due"
+                );
+            }
+        }
+        true
+    }
+
+    pub(crate) fn run_for(&mut self, time: Duration) {
+        let limit = self.now + time;
+        while self.step(limit) {}
+    }
+
+    /// Runs until the condition holds, at most an hour of virtual time.
+    pub(crate) fn run_until(&mut self, condition: impl Fn(&Self) -> bool) {
+        assert!(self.run_until_or(Duration::from_secs(3_600), condition), "stuck: {:#?}", self.hosts);
+    }
+
+    /// Runs until the condition holds; `false` if it does not within `time`.
+    pub(crate) fn run_until_or(&mut self, time: Duration, condition: impl Fn(&Self) -> bool) -> bool {
+        let limit = self.now + time;
+        while !condition(self) {
+            if !self.step(limit) {
+                return condition(self);
+            }
+        }
+        true
+    }
+
+    pub(crate) fn link_counters(&self) -> [LinkCounters; 2] {
+        [self.links[0].counters(), self.links[1].counters()]
+    }
+}
+
+/// New data leaves only while less than cwnd is in flight, and exceeds it by less than one packet (RFC 9260 §6.1 B).
+fn check_window(before: &festina_sctp::Stats, after: &festina_sctp::Stats, config: &Config) {
+    if after.sent.chunks > before.sent.chunks {
+        let (flight, cwnd) = (after.path.in_flight_bytes, after.path.cwnd_bytes);
+        let allowance = config.limits.packet_bytes_max as u64;
+        assert!(
+            before.path.in_flight_bytes == 0 || before.path.in_flight_bytes < cwnd,
+            "new data left at {} of {cwnd} bytes",
+            before.path.in_flight_bytes
+        );
+        assert!(flight < cwnd + allowance, "{flight} bytes in flight, but cwnd is {cwnd}");
+    }
+}
+
+/// FNV-1a over the time and the bytes of a packet.
+fn note_trace(trace: &mut u64, now: Instant, packet: &[u8]) {
+    for &byte in now.as_nanos().to_le_bytes().iter().chain(packet) {
+        *trace = (*trace ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+}
