@@ -163,23 +163,17 @@ fn lksctp_2_6_15() -> Rules {
 }
 
 fn petlund_2010() -> Mechanisms {
-    let normal = Rules {
-        timer_restart: TimerRestart::AnyAcked,
-        ..Rules::RFC9260
-    };
+    // The paper changes lksctp, which retransmits fast again and again. Without that, T3-rtx, which every acknowledgement
+    // restarts, would be all that repairs a lost fast retransmission, and a steady stream never lets it expire.
+    let normal = Rules { fast_retransmit: FastRetransmit { threshold: 3, repeats: true }, ..lksctp_2_6_15() };
     Mechanisms {
         thin_detection: ThinDetection::Dynamic { pttfr: 3 },
         normal,
         thin: Rules {
             rto_min: Duration::from_millis(200),
-            backoff: Backoff::Linear {
-                linear_for: Duration::MAX,
-            },
+            backoff: Backoff::Linear { linear_for: Duration::MAX },
             timer_restart: TimerRestart::SinceTimerStart,
-            fast_retransmit: FastRetransmit {
-                threshold: 1,
-                repeats: false,
-            },
+            fast_retransmit: FastRetransmit { threshold: 1, repeats: true },
             ..normal
         },
     }

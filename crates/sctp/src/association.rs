@@ -161,8 +161,10 @@ impl Association {
         if let Some(TimerExpiry::Timeout { counts: true }) = self.sender.handle_timeout(now, &mut self.events) {
             self.path_failed(now);
         }
+        self.advance_shutdown(now);
         if self.path.deadline().is_some_and(|deadline| now >= deadline) {
             let pause = self.heartbeat_pause(now);
+            self.sender.give_back_memory();
             if let Some(receiver) = &mut self.receiver {
                 receiver.give_back_memory();
             }

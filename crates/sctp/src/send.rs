@@ -122,13 +122,7 @@ impl Burst {
 impl Sender {
     /// A sender whose first chunk has the TSN `first_tsn`. The window and the streams can be filled in by
     /// [`establish`](Self::establish).
-    pub(crate) fn new(
-        now: Instant,
-        config: &Config,
-        first_tsn: Tsn,
-        peer_a_rwnd: u32,
-        outbound_streams: u16,
-    ) -> Self {
+    pub(crate) fn new(now: Instant, config: &Config, first_tsn: Tsn, peer_a_rwnd: u32, outbound_streams: u16) -> Self {
         let sizes = PacketSizes::new(config.limits.packet_bytes_max);
         let packets_max = config.limits.burst_packets_max.max(1);
         Self {
@@ -188,6 +182,7 @@ impl Sender {
     /// keep running as they are.
     pub(crate) fn handle_round_trip(&mut self, rtt: Duration) {
         self.recovery.sample(rtt);
+        self.recovery.refresh(self.window.probe().is_some());
     }
 
     /// No more messages will come: the last chunk asks for a SACK without delay (RFC 7053 §4, SHUTDOWN-PENDING).
@@ -209,6 +204,15 @@ impl Sender {
     /// Nothing queued and nothing outstanding: SHUTDOWN may go.
     pub(crate) fn is_drained(&self) -> bool {
         self.buffer.is_empty() && self.ledger.is_empty()
+    }
+
+    /// Gives back memory, if nothing is queued or outstanding.
+    pub(crate) fn give_back_memory(&mut self) {
+        if self.is_drained() {
+            self.buffer.give_back_memory();
+            self.ledger.give_back_memory();
+            self.recovery.give_back_memory();
+        }
     }
 
     /// The retransmission timeout, backoff included.
@@ -244,15 +248,14 @@ impl Sender {
                 events.push(Event::MessageAbandoned { id, reason });
             }
         };
-        while let Some(chunk) = self.ledger.pop() {
-            self.buffer.release(chunk.payload.len());
-            abandon(chunk.message, AbandonReason::UnacknowledgedAtEnd);
+        while let Some((id, bytes)) = self.ledger.pop(|chunk| (chunk.message, chunk.payload.len())) {
+            self.buffer.release(bytes);
+            abandon(id, AbandonReason::UnacknowledgedAtEnd);
         }
-        while let Some(message) = self.buffer.pop() {
-            self.buffer.release(message.payload.len());
-            let reason =
-                if message.begun { AbandonReason::UnacknowledgedAtEnd } else { AbandonReason::UnsentAtEnd };
+        while let Some(message) = self.buffer.front() {
+            let reason = if message.begun { AbandonReason::UnacknowledgedAtEnd } else { AbandonReason::UnsentAtEnd };
             abandon(message.id, reason);
+            self.buffer.discard();
         }
         self.timer = LossTimer::default();
         self.window.opened();
@@ -287,6 +290,12 @@ impl Sender {
         while let Some((id, reason)) = self.buffer.pop_stale(now, self.streams.count) {
             self.counters.messages_abandoned += 1;
             events.push(Event::MessageAbandoned { id, reason });
+            if self.is_drained() {
+                events.push(Event::Drained);
+            }
+            if self.buffer.take_writable() {
+                events.push(Event::Writable);
+            }
         }
     }
 }

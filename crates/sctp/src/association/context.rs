@@ -76,7 +76,7 @@ impl Context {
 /// An address as words to derive from.
 pub(crate) fn address_words(address: SocketAddr) -> [u64; 3] {
     let ip = match address.ip() {
-        IpAddr::V4(ip) => u128::from(ip.to_ipv6_mapped().to_bits()),
+        IpAddr::V4(ip) => ip.to_ipv6_mapped().to_bits(),
         IpAddr::V6(ip) => ip.to_bits(),
     };
     #[expect(clippy::cast_possible_truncation, reason = "both halves are taken")]

@@ -78,6 +78,8 @@ impl Association {
         if data_may_follow && self.sender.fill(now, packet, &mut self.events) > 0 {
             self.path.used(now);
         }
+        // The last message that SHUTDOWN waited for may just have expired unsent.
+        self.advance_shutdown(now);
         self.write_shutdown_chunks(packet);
     }
 

@@ -4,9 +4,10 @@
 //! reported, whatever the peer puts into them.
 
 use festina_recovery::fast_retransmit::FastRetransmit;
+use festina_units::Instant;
 
 use super::ledger::{Chunk, ChunkState, Ledger};
-use super::loss::{Evidence, missing_below};
+use super::loss::{Evidence, is_overtaken, missing_below};
 use crate::error::ProtocolViolation;
 use crate::event::RetransmissionCause;
 use crate::wire::{Sack, Tsn};
@@ -16,6 +17,9 @@ use crate::wire::{Sack, Tsn};
 pub(crate) struct SackTerms {
     pub(crate) in_fast_recovery: bool,
     pub(crate) fast_retransmit: FastRetransmit,
+    /// Chunks are sent again ahead of a timeout, so that SACKs for older chunks may still be on the way; see
+    /// [`is_overtaken`](super::loss::is_overtaken).
+    pub(crate) sends_copies: bool,
 }
 
 /// What an acknowledgement changed.
@@ -36,7 +40,7 @@ pub(crate) struct AckReport {
 const UNSENT: ProtocolViolation = ProtocolViolation("a TSN was acknowledged that was never sent");
 
 impl Ledger {
-    /// Applies a cumulative TSN ack and hands every chunk that it acknowledges for good to `acked`. `None` if it is older than
+    /// Applies a cumulative TSN ack and shows every chunk that it acknowledges for good to `acked`. `None` if it is older than
     /// what is known.
     ///
     /// # Errors
@@ -44,7 +48,7 @@ impl Ledger {
     pub(crate) fn acknowledge(
         &mut self,
         cumulative_tsn: Tsn,
-        mut acked: impl FnMut(Chunk),
+        mut acked: impl FnMut(&Chunk),
     ) -> Result<Option<AckReport>, ProtocolViolation> {
         let cumulative = cumulative_tsn.unwrap(self.first_tsn());
         if cumulative >= self.next_tsn() {
@@ -58,18 +62,18 @@ impl Ledger {
             in_flight_bytes_before: self.in_flight().bytes,
             ..AckReport::default()
         };
-        while self.first_tsn() <= cumulative
-            && let Some(chunk) = self.pop()
-        {
-            if chunk.state != ChunkState::GapAcked {
-                report.acked_bytes += chunk.bytes();
-            }
-            acked(chunk);
+        while self.first_tsn() <= cumulative {
+            self.pop(|chunk| {
+                if chunk.state != ChunkState::GapAcked {
+                    report.acked_bytes += chunk.bytes();
+                }
+                acked(chunk);
+            });
         }
         Ok(Some(report))
     }
 
-    /// Applies a SACK and hands every chunk that it acknowledges for good to `acked`. `None` if it is older than what is known.
+    /// Applies a SACK and shows every chunk that it acknowledges for good to `acked`. `None` if it is older than what is known.
     ///
     /// # Errors
     /// Peer: it acknowledges what was never sent. Blocks that make no sense are passed over.
@@ -77,7 +81,7 @@ impl Ledger {
         &mut self,
         sack: &Sack<'_>,
         terms: SackTerms,
-        acked: impl FnMut(Chunk),
+        acked: impl FnMut(&Chunk),
     ) -> Result<Option<AckReport>, ProtocolViolation> {
         let Some(mut report) = self.acknowledge(sack.cumulative_tsn, acked)? else { return Ok(None) };
         let blocks = blocks(sack, self.first_tsn() - 1);
@@ -85,42 +89,41 @@ impl Ledger {
         if highest_reported.is_some_and(|end| end >= self.next_tsn()) {
             return Err(UNSENT);
         }
-        if highest_reported.is_none() && self.gap_acked().chunks == 0 {
+        if highest_reported.is_none() && self.gap_acked_chunks() == 0 {
             return Ok(Some(report));
         }
-        let gap_acked_before = self.gap_acked().chunks;
-        let (highest_newly_acked, confirmed) = self.mark_gap_acked(blocks.clone(), &mut report);
+        let gap_acked_before = self.gap_acked_chunks();
+        let news = self.mark_gap_acked(blocks.clone(), &mut report);
         let evidence = Evidence {
-            highest_newly_acked,
+            highest_newly_acked: news.highest_tsn,
             highest_reported,
             cumulative_advanced: report.cumulative_advanced,
             in_fast_recovery: terms.in_fast_recovery,
         };
         if let Some(limit) = missing_below(evidence) {
-            self.count_misses(blocks.clone(), limit, terms.fast_retransmit, &mut report);
+            self.count_misses(holes(blocks.clone(), self.first_tsn(), limit), terms, news.newest_sent_at, &mut report);
         }
-        if confirmed < gap_acked_before {
+        if news.confirmed_chunks < gap_acked_before {
             self.mark_reneged(blocks, &mut report);
         }
         Ok(Some(report))
     }
 
-    /// The highest TSN acknowledged for the first time, and how many chunks were already known to be acknowledged.
-    fn mark_gap_acked(&mut self, blocks: impl Iterator<Item = Block>, report: &mut AckReport) -> (Option<u64>, usize) {
-        let mut highest_newly_acked = None;
-        let mut confirmed = 0;
-        for (start, end) in blocks {
-            for tsn in start..=end {
-                match self.gap_ack(tsn) {
-                    Some(bytes) => {
-                        report.acked_bytes += bytes;
-                        highest_newly_acked = Some(tsn);
-                    }
-                    None => confirmed += 1,
-                }
+    fn mark_gap_acked(&mut self, blocks: impl Iterator<Item = Block>, report: &mut AckReport) -> GapNews {
+        let mut news = GapNews::default();
+        for tsn in blocks.flat_map(|(start, end)| start..=end) {
+            let Some(chunk) = self.gap_ack(tsn) else {
+                news.confirmed_chunks += 1;
+                continue;
+            };
+            report.acked_bytes += chunk.bytes();
+            news.highest_tsn = Some(tsn);
+            // Of a chunk that was sent more than once nobody knows which copy arrived.
+            if chunk.transmissions == 1 {
+                news.newest_sent_at = news.newest_sent_at.max(Some(chunk.sent_at));
             }
         }
-        (highest_newly_acked, confirmed)
+        news
     }
 
     fn mark_reneged(&mut self, blocks: impl Iterator<Item = Block>, report: &mut AckReport) {
@@ -131,19 +134,34 @@ impl Ledger {
 
     fn count_misses(
         &mut self,
-        blocks: impl Iterator<Item = Block>,
-        limit: u64,
-        rule: FastRetransmit,
+        missing: impl Iterator<Item = u64>,
+        terms: SackTerms,
+        newest_acked: Option<Instant>,
         report: &mut AckReport,
     ) {
-        for tsn in holes(blocks, self.first_tsn(), limit) {
+        for tsn in missing {
+            let Some(chunk) = self.get(tsn) else { break };
+            if terms.sends_copies && !is_overtaken(chunk.transmissions > 1, chunk.sent_at, newest_acked) {
+                continue;
+            }
             let Some(chunk) = self.count_miss(tsn) else { continue };
-            if rule.is_lost(chunk.miss_indications, chunk.fast_retransmitted) {
+            if terms.fast_retransmit.is_lost(chunk.miss_indications, chunk.fast_retransmitted) {
                 self.lose(tsn, RetransmissionCause::Fast);
                 report.lost_chunks += 1;
             }
         }
     }
+}
+
+/// What the gap ack blocks of a SACK said.
+#[derive(Clone, Copy, Debug, Default)]
+struct GapNews {
+    /// The highest TSN acknowledged for the first time.
+    highest_tsn: Option<u64>,
+    /// When the last of the chunks acknowledged for the first time was sent.
+    newest_sent_at: Option<Instant>,
+    /// Chunks that were known to be acknowledged.
+    confirmed_chunks: usize,
 }
 
 /// First and last TSN of a gap ack block.

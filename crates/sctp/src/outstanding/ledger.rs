@@ -104,7 +104,7 @@ pub(crate) struct Ledger {
     first_tsn: u64,
     in_flight: Tally,
     lost: Tally,
-    gap_acked: Tally,
+    gap_acked_chunks: usize,
     /// No chunk below is lost.
     lost_from: u64,
 }
@@ -140,7 +140,7 @@ impl Ledger {
             first_tsn,
             in_flight: Tally::default(),
             lost: Tally::default(),
-            gap_acked: Tally::default(),
+            gap_acked_chunks: 0,
             lost_from: first_tsn,
         }
     }
@@ -173,9 +173,9 @@ impl Ledger {
         self.lost
     }
 
-    /// The chunks that gap ack blocks reported.
-    pub(crate) fn gap_acked(&self) -> Tally {
-        self.gap_acked
+    /// How many chunks gap ack blocks have reported.
+    pub(crate) fn gap_acked_chunks(&self) -> usize {
+        self.gap_acked_chunks
     }
 
     /// No chunk with a lower TSN is lost.
@@ -199,24 +199,33 @@ impl Ledger {
         self.chunks.push_back(chunk);
     }
 
-    /// The earliest chunk is acknowledged for good.
-    pub(crate) fn pop(&mut self) -> Option<Chunk> {
-        let chunk = self.chunks.pop_front()?;
+    /// The earliest chunk leaves the ledger, after a last look at it.
+    pub(crate) fn pop<R>(&mut self, look: impl FnOnce(&Chunk) -> R) -> Option<R> {
+        let chunk = self.chunks.front()?;
+        let seen = look(chunk);
+        match chunk.state {
+            ChunkState::InFlight => self.in_flight.remove(chunk),
+            ChunkState::GapAcked => self.gap_acked_chunks -= 1,
+            ChunkState::Lost(_) => self.lost.remove(chunk),
+        }
+        self.chunks.pop_front();
         self.first_tsn += 1;
         self.lost_from = self.lost_from.max(self.first_tsn);
-        match chunk.state {
-            ChunkState::InFlight => self.in_flight.remove(&chunk),
-            ChunkState::GapAcked => self.gap_acked.remove(&chunk),
-            ChunkState::Lost(_) => self.lost.remove(&chunk),
-        }
         if self.chunks.is_empty() && self.chunks.capacity() > CHUNKS_KEPT {
             self.chunks = VecDeque::new();
         }
-        Some(chunk)
+        Some(seen)
     }
 
-    /// A gap ack block reports the chunk. Its bytes, if it was not known before to have arrived.
-    pub(crate) fn gap_ack(&mut self, tsn: u64) -> Option<usize> {
+    /// Gives back even the memory that a thin stream needs, if nothing is outstanding.
+    pub(crate) fn give_back_memory(&mut self) {
+        if self.chunks.is_empty() {
+            self.chunks = VecDeque::new();
+        }
+    }
+
+    /// A gap ack block reports the chunk. The chunk, if it was not known before to have arrived.
+    pub(crate) fn gap_ack(&mut self, tsn: u64) -> Option<&Chunk> {
         let index = self.index(tsn)?;
         let chunk = self.chunks.get_mut(index)?;
         match chunk.state {
@@ -226,8 +235,8 @@ impl Ledger {
         }
         chunk.state = ChunkState::GapAcked;
         chunk.miss_indications = 0;
-        self.gap_acked.add(chunk);
-        Some(chunk.bytes())
+        self.gap_acked_chunks += 1;
+        Some(chunk)
     }
 
     /// The peer no longer reports the chunk: it counts as on the way again, and as reported missing once (RFC 9260 §6.2.1 D iii).
@@ -237,7 +246,7 @@ impl Ledger {
         if chunk.state != ChunkState::GapAcked {
             return false;
         }
-        self.gap_acked.remove(chunk);
+        self.gap_acked_chunks -= 1;
         self.in_flight.add(chunk);
         chunk.state = ChunkState::InFlight;
         chunk.miss_indications = 1;

@@ -1,5 +1,7 @@
 //! Which chunks a SACK reports missing: the Highest TSN Newly Acknowledged rule (RFC 9260 §7.2.4).
 
+use festina_units::Instant;
+
 /// What a SACK said, as far as miss indications depend on it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evidence {
@@ -20,6 +22,13 @@ pub(crate) fn missing_below(evidence: Evidence) -> Option<u64> {
     } else {
         evidence.highest_newly_acked
     }
+}
+
+/// Whether a SACK can speak about the last transmission of a missing chunk: not if that left at `sent_at` as a copy, and nothing that
+/// left later (`newest_acked`: at the latest) was acknowledged. Festina's own; RFC 9260 has no such test, as it makes no copies ahead
+/// of a timeout.
+pub(crate) fn is_overtaken(is_copy: bool, sent_at: Instant, newest_acked: Option<Instant>) -> bool {
+    !is_copy || newest_acked.is_some_and(|newest| sent_at < newest)
 }
 
 #[cfg(test)]
@@ -54,5 +63,14 @@ mod tests {
     #[test]
     fn in_fast_recovery_a_sack_that_does_not_advance_follows_the_rule_section_7_2_4() {
         assert_eq!(missing_below(Evidence { in_fast_recovery: true, ..SACK }), Some(7));
+    }
+
+    #[test]
+    fn a_copy_is_missing_only_once_something_sent_after_it_has_arrived() {
+        let at = Instant::from_millis;
+        assert!(is_overtaken(false, at(5), None), "a first transmission is judged by its TSN alone");
+        assert!(!is_overtaken(true, at(5), None));
+        assert!(!is_overtaken(true, at(5), Some(at(5))));
+        assert!(is_overtaken(true, at(5), Some(at(6))));
     }
 }

@@ -1,5 +1,6 @@
 //! What an acknowledgement changes beyond the ledger (RFC 9260 §6.2.1, §6.3.2, §7.2).
 
+use festina_recovery::tail_loss_probe::Probe;
 use festina_units::Instant;
 
 use super::Sender;
@@ -35,9 +36,10 @@ impl Sender {
         let terms = SackTerms {
             in_fast_recovery: self.repair.exit_tsn.is_some(),
             fast_retransmit: self.recovery.rules().fast_retransmit,
+            sends_copies: self.recovery.rules().probe != Probe::Off,
         };
         let Self { ledger, buffer, counters, .. } = self;
-        let settle = |chunk| settle(now, &chunk, buffer, counters, events);
+        let settle = |chunk: &Chunk| settle(now, chunk, buffer, counters, events);
         let Some(report) = ledger.apply_sack(sack, terms, settle)? else { return Ok(SackOutcome::default()) };
         self.recovery.observe_sack(sack, self.ledger.first_tsn() - 1);
         self.count_spurious(sack);
@@ -57,7 +59,7 @@ impl Sender {
         events: &mut Events,
     ) -> Result<SackOutcome, ProtocolViolation> {
         let Self { ledger, buffer, counters, .. } = self;
-        let settle = |chunk| settle(now, &chunk, buffer, counters, events);
+        let settle = |chunk: &Chunk| settle(now, chunk, buffer, counters, events);
         let Some(report) = ledger.acknowledge(cumulative_tsn, settle)? else { return Ok(SackOutcome::default()) };
         self.recovery.detector.sack(self.ledger.first_tsn() - 1, &[]);
         self.window.handle_sack(self.ledger.first_tsn());
@@ -79,13 +81,13 @@ impl Sender {
         self.burst.restart();
         self.recovery.refresh(self.window.probe().is_some());
         self.restart_timer_after_sack(now, report.cumulative_advanced, report.acked_bytes > 0);
-        self.drop_stale(now, events);
-        if self.buffer.take_writable() {
-            events.push(Event::Writable);
-        }
         if report.cumulative_advanced && self.is_drained() {
             events.push(Event::Drained);
         }
+        if self.buffer.take_writable() {
+            events.push(Event::Writable);
+        }
+        self.drop_stale(now, events);
         self.update_timers(now);
         SackOutcome { peer_alive }
     }

@@ -80,7 +80,6 @@ impl Sender {
     /// Fills a packet behind the control chunks that it may hold already; one call per packet. Returns the DATA chunks written.
     pub(crate) fn fill(&mut self, now: Instant, packet: &mut PacketBuilder<'_>, events: &mut Events) -> usize {
         self.drop_stale(now, events);
-        self.recovery.refresh(self.window.probe().is_some());
         let licence = self.licence();
         if licence == Licence::Nothing {
             return 0;
@@ -180,7 +179,8 @@ impl Sender {
             events.push_message_event(|| Event::Retransmitted { id, tsn: header.tsn.0, cause, at: now });
             loaded.chunks += 1;
             loaded.tsn_highest = tsn;
-            loaded.earliest_resent |= tsn == self.ledger.first_tsn();
+            // Companions do not put T3-rtx off, or a stream of new data would do so for ever.
+            loaded.earliest_resent |= tsn == self.ledger.first_tsn() && cause != RetransmissionCause::Bundled;
         }
     }
 

@@ -95,7 +95,13 @@ impl SendBuffer {
     }
 
     /// Takes a message in. A message larger than the whole buffer is taken when the buffer is empty.
-    pub(super) fn push(&mut self, now: Instant, message: Message, id: MessageId, streams: u16) -> Result<(), SendError> {
+    pub(super) fn push(
+        &mut self,
+        now: Instant,
+        message: Message,
+        id: MessageId,
+        streams: u16,
+    ) -> Result<(), SendError> {
         let bytes = message.payload.len();
         if bytes == 0 {
             return Err(SendError::Empty(message));
@@ -151,12 +157,20 @@ impl SendBuffer {
         self.front().is_some_and(|message| message.obstacle(now, streams).is_some())
     }
 
-    /// Takes the front message out of the buffer altogether if it must not be sent any more.
+    /// Discards the front message if it must not be sent any more.
     pub(super) fn pop_stale(&mut self, now: Instant, streams: u16) -> Option<(MessageId, AbandonReason)> {
-        let reason = self.front()?.obstacle(now, streams)?;
-        let message = self.pop()?;
-        self.release(message.payload.len());
-        Some((message.id, reason))
+        let message = self.front()?;
+        let reason = message.obstacle(now, streams)?;
+        let id = message.id;
+        self.discard();
+        Some((id, reason))
+    }
+
+    /// Takes the front message out of the buffer altogether.
+    pub(super) fn discard(&mut self) {
+        if let Some(rest) = self.take(usize::MAX) {
+            self.release(rest.len());
+        }
     }
 
     /// Cuts the next `bytes` off the front message, which takes the message off the queue if that is all of it. They stay in the
@@ -168,15 +182,16 @@ impl SendBuffer {
             message.begun = true;
             return Some(message.payload.split_to(bytes));
         }
-        self.pop().map(|message| message.payload)
+        let payload = std::mem::take(&mut message.payload);
+        self.scheduler.pop();
+        self.queued.messages -= 1;
+        self.queued.payload_bytes -= payload.len();
+        Some(payload)
     }
 
-    /// Takes the front message off the queue, but not out of the account.
-    pub(super) fn pop(&mut self) -> Option<PendingMessage> {
-        let message = self.scheduler.pop()?;
-        self.queued.messages -= 1;
-        self.queued.payload_bytes -= message.payload.len();
-        Some(message)
+    /// Gives back what the buffer does not need now.
+    pub(super) fn give_back_memory(&mut self) {
+        self.scheduler.give_back_memory();
     }
 
     /// Payload bytes leave the account: acknowledged or given up.

@@ -1,11 +1,11 @@
 //! What the loss-recovery decisions of `festina_recovery` are made from: the measurements, the profile and the state of recovery.
 
+use festina_recovery::Mechanisms;
 use festina_recovery::backoff::ExpirySeries;
 use festina_recovery::loss_timer::timeout_interval;
 use festina_recovery::profile::Rules;
 use festina_recovery::rtt::RttEstimator;
 use festina_recovery::thin::ThinDetector;
-use festina_recovery::Mechanisms;
 use festina_units::{Duration, Instant};
 
 use crate::config::Config;
@@ -89,6 +89,16 @@ impl Recovery {
         self.series.measured();
     }
 
+    /// T3-rtx expired after `waited`. An expiry that does not back off is no step of an exponential backoff either: a stream that
+    /// ceases to be thin begins its backing off then (P10 §5.3).
+    pub(super) fn timed_out(&mut self, waited: Duration) {
+        if self.rules().backoff.is_linear(&self.series) {
+            self.series.probed(waited);
+        } else {
+            self.series.timed_out(waited);
+        }
+    }
+
     /// A packet with DATA left.
     pub(super) fn packet_sent(&mut self, now: Instant, tsn_highest: u64, has_new_data: bool) {
         self.detector.packet_sent(now, tsn_highest, has_new_data);
@@ -101,6 +111,12 @@ impl Recovery {
             self.detector.shrink();
             self.packets_max = 0;
         }
+    }
+
+    /// The stream is idle: gives back even what a thin stream needs.
+    pub(super) fn give_back_memory(&mut self) {
+        self.detector.shrink();
+        self.packets_max = 0;
     }
 
     /// Shows the thin-stream detector a SACK that has been applied.

@@ -17,27 +17,65 @@ pub(super) enum Scheduler {
     /// One queue for all streams.
     FirstComeFirstServed(VecDeque<PendingMessage>),
     /// One queue per stream that has something to send; the streams take turns, one message each.
-    RoundRobin { queues: BTreeMap<StreamId, VecDeque<PendingMessage>>, turns: VecDeque<StreamId> },
+    RoundRobin(Box<RoundRobin>),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct RoundRobin {
+    queues: BTreeMap<StreamId, VecDeque<PendingMessage>>,
+    turns: VecDeque<StreamId>,
+}
+
+impl RoundRobin {
+    fn push(&mut self, message: PendingMessage) {
+        let queue = self.queues.entry(message.stream).or_default();
+        if queue.is_empty() {
+            self.turns.push_back(message.stream);
+        }
+        queue.push_back(message);
+    }
+
+    fn front(&self) -> Option<&PendingMessage> {
+        self.queues.get(self.turns.front()?)?.front()
+    }
+
+    fn front_mut(&mut self) -> Option<&mut PendingMessage> {
+        self.queues.get_mut(self.turns.front()?)?.front_mut()
+    }
+
+    fn pop(&mut self) {
+        let Some(stream) = self.turns.pop_front() else { return };
+        let Some(queue) = self.queues.get_mut(&stream) else { return };
+        queue.pop_front();
+        if queue.is_empty() {
+            self.queues.remove(&stream);
+        } else {
+            self.turns.push_back(stream);
+        }
+    }
 }
 
 impl Scheduler {
     pub(super) fn new(kind: StreamScheduler) -> Self {
         match kind {
             StreamScheduler::FirstComeFirstServed => Self::FirstComeFirstServed(VecDeque::new()),
-            StreamScheduler::RoundRobin => Self::RoundRobin { queues: BTreeMap::new(), turns: VecDeque::new() },
+            StreamScheduler::RoundRobin => Self::RoundRobin(Box::default()),
         }
     }
 
     pub(super) fn push(&mut self, message: PendingMessage) {
         match self {
             Self::FirstComeFirstServed(queue) => queue.push_back(message),
-            Self::RoundRobin { queues, turns } => {
-                let queue = queues.entry(message.stream).or_default();
-                if queue.is_empty() {
-                    turns.push_back(message.stream);
-                }
-                queue.push_back(message);
-            }
+            Self::RoundRobin(streams) => streams.push(message),
+        }
+    }
+
+    /// Gives back what the queue does not need now.
+    pub(super) fn give_back_memory(&mut self) {
+        if let Self::FirstComeFirstServed(queue) = self
+            && queue.is_empty()
+        {
+            *queue = VecDeque::new();
         }
     }
 
@@ -45,7 +83,7 @@ impl Scheduler {
     pub(super) fn front(&self) -> Option<&PendingMessage> {
         match self {
             Self::FirstComeFirstServed(queue) => queue.front(),
-            Self::RoundRobin { queues, turns } => queues.get(turns.front()?)?.front(),
+            Self::RoundRobin(streams) => streams.front(),
         }
     }
 
@@ -53,31 +91,20 @@ impl Scheduler {
     pub(super) fn front_mut(&mut self) -> Option<&mut PendingMessage> {
         match self {
             Self::FirstComeFirstServed(queue) => queue.front_mut(),
-            Self::RoundRobin { queues, turns } => queues.get_mut(turns.front()?)?.front_mut(),
+            Self::RoundRobin(streams) => streams.front_mut(),
         }
     }
 
-    /// Takes the front message out; the turn passes on.
-    pub(super) fn pop(&mut self) -> Option<PendingMessage> {
+    /// Drops the front message; the turn passes on.
+    pub(super) fn pop(&mut self) {
         match self {
             Self::FirstComeFirstServed(queue) => {
-                let message = queue.pop_front();
+                queue.pop_front();
                 if queue.is_empty() && queue.capacity() > MESSAGES_KEPT {
                     *queue = VecDeque::new();
                 }
-                message
             }
-            Self::RoundRobin { queues, turns } => {
-                let stream = turns.pop_front()?;
-                let queue = queues.get_mut(&stream)?;
-                let message = queue.pop_front();
-                if queue.is_empty() {
-                    queues.remove(&stream);
-                } else {
-                    turns.push_back(stream);
-                }
-                message
-            }
+            Self::RoundRobin(streams) => streams.pop(),
         }
     }
 }
@@ -92,7 +119,12 @@ mod tests {
         for (id, &stream) in (0..).zip(streams) {
             scheduler.push(pending(id, stream));
         }
-        std::iter::from_fn(|| scheduler.pop()).map(|message| message.id.0).collect()
+        let next = || {
+            let id = scheduler.front()?.id.0;
+            scheduler.pop();
+            Some(id)
+        };
+        std::iter::from_fn(next).collect()
     }
 
     #[test]
@@ -120,7 +152,7 @@ mod tests {
     fn an_emptied_queue_keeps_room_for_a_thin_stream_only() {
         let mut scheduler = Scheduler::new(StreamScheduler::FirstComeFirstServed);
         (0..100).for_each(|id| scheduler.push(pending(id, 0)));
-        while scheduler.pop().is_some() {}
+        (0..100).for_each(|_| scheduler.pop());
         let Scheduler::FirstComeFirstServed(queue) = scheduler else { panic!("the kind does not change") };
         assert!(queue.capacity() <= MESSAGES_KEPT);
     }

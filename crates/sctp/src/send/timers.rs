@@ -63,13 +63,14 @@ impl Sender {
     /// Acts on what has expired.
     pub(crate) fn handle_timeout(&mut self, now: Instant, events: &mut Events) -> Option<TimerExpiry> {
         self.drop_stale(now, events);
-        self.burst.restart();
         self.window.handle_timeout(now);
-        let expiry = match self.timer.next.filter(|next| next.at() <= now) {
-            Some(TimerDecision::Timeout { .. }) => Some(self.time_out(now)),
-            Some(TimerDecision::Probe { .. }) => Some(self.probe(now)),
-            None => None,
-        };
+        let expiry = self.timer.next.filter(|next| next.at() <= now).map(|next| match next {
+            TimerDecision::Timeout { .. } => self.time_out(now),
+            TimerDecision::Probe { .. } => self.probe(now),
+        });
+        if expiry.is_some() {
+            self.burst.restart();
+        }
         self.update_timers(now);
         expiry
     }
@@ -78,7 +79,7 @@ impl Sender {
     fn time_out(&mut self, now: Instant) -> TimerExpiry {
         let rto = self.recovery.rto();
         let waited = self.timer.running.take().map_or(rto, |timer| timer.expires - timer.started);
-        self.recovery.series.timed_out(waited);
+        self.recovery.timed_out(waited);
         if let Some(tsn) = self.window.probe()
             && self.window.take_answered()
         {
@@ -144,8 +145,9 @@ impl Sender {
             self.recovery.shrink();
         }
         self.timer.next = self.next_expiry();
-        let blocked = self.ledger.is_empty() && self.next_piece_bytes().is_some_and(|bytes| bytes > self.window.available_bytes(0));
-        self.window.update(blocked, now, self.recovery.rto());
+        let blocked = self.ledger.is_empty()
+            && self.next_piece_bytes().is_some_and(|bytes| bytes > self.window.available_bytes(0));
+        self.window.update(blocked, || now + self.recovery.rto());
     }
 
     fn next_expiry(&self) -> Option<TimerDecision> {

@@ -3,7 +3,7 @@
 //! Fragments are cut to the packet and never to the window, and nothing but a probe leaves that the window cannot hold: that keeps the
 //! silly window syndrome away.
 
-use festina_units::{Duration, Instant};
+use festina_units::Instant;
 
 /// What the peer can take.
 #[derive(Debug)]
@@ -48,10 +48,11 @@ impl PeerWindow {
         self.state == WindowState::ProbeDue || payload_bytes <= self.available_bytes(in_flight_payload_bytes)
     }
 
-    /// Nothing is outstanding and the next chunk waits for the window (`blocked`), or not. The first probe follows one RTO later.
-    pub(super) fn update(&mut self, blocked: bool, now: Instant, rto: Duration) {
+    /// Nothing is outstanding and the next chunk waits for the window (`blocked`), or not. The first probe follows one RTO later,
+    /// at `first_probe_at`.
+    pub(super) fn update(&mut self, blocked: bool, first_probe_at: impl FnOnce() -> Instant) {
         match (self.state, blocked) {
-            (WindowState::Idle, true) => self.state = WindowState::Closed { deadline: now + rto },
+            (WindowState::Idle, true) => self.state = WindowState::Closed { deadline: first_probe_at() },
             (WindowState::Closed { .. } | WindowState::ProbeDue, false) => self.state = WindowState::Idle,
             _ => {}
         }

@@ -2,3 +2,4 @@
 
 mod pair;
 mod random_walk;
+mod rfc9260;

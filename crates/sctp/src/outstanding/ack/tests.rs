@@ -1,1 +1,188 @@
+use super::*;
+use crate::message::MessageId;
+use crate::outstanding::Piece;
+use crate::wire::{Ssn, StreamId};
 
+/// TSN 1, unwrapped.
+const ONE: u64 = (1 << 32) + 1;
+const PLAIN: SackTerms =
+    SackTerms { in_fast_recovery: false, fast_retransmit: FastRetransmit::RFC9260, sends_copies: false };
+
+fn chunk() -> Chunk {
+    Chunk {
+        payload: bytes::Bytes::from_static(&[7; 100]),
+        message: MessageId(0),
+        sent_at: Instant::ZERO,
+        ppid: 0,
+        stream: StreamId(0),
+        ssn: Ssn(0),
+        unordered: false,
+        piece: Piece::Whole,
+        immediate_ack: false,
+        state: ChunkState::InFlight,
+        transmissions: 1,
+        miss_indications: 0,
+        fast_retransmitted: false,
+    }
+}
+
+/// Chunks with the TSNs 1 to `count`, of 116 bytes each.
+fn ledger(count: usize) -> Ledger {
+    let mut ledger = Ledger::new(ONE);
+    (0..count).for_each(|_| ledger.push(chunk()));
+    ledger
+}
+
+fn apply(ledger: &mut Ledger, cumulative: u32, gaps: &[(u16, u16)]) -> Option<AckReport> {
+    let sack = Sack::new_for_test(Tsn(cumulative), 0, gaps, &[]);
+    ledger.apply_sack(&sack, PLAIN, |_| ()).expect("the SACK is sound")
+}
+
+/// One letter per chunk: flying, acked by a gap block, lost.
+fn states(ledger: &Ledger) -> String {
+    let letter = |chunk: &Chunk| match chunk.state {
+        ChunkState::InFlight => 'f',
+        ChunkState::GapAcked => 'a',
+        ChunkState::Lost(_) => 'l',
+    };
+    ledger.iter().map(letter).collect()
+}
+
+/// The sums, counted anew.
+fn check_sums(ledger: &Ledger) {
+    let count = |state: fn(&Chunk) -> bool| ledger.iter().filter(|chunk| state(chunk)).count();
+    assert_eq!(ledger.in_flight().chunks, count(|chunk| chunk.state == ChunkState::InFlight));
+    assert_eq!(ledger.lost().chunks, count(|chunk| matches!(chunk.state, ChunkState::Lost(_))));
+    assert_eq!(ledger.gap_acked_chunks(), count(|chunk| chunk.state == ChunkState::GapAcked));
+    assert_eq!(ledger.in_flight().bytes, 116 * ledger.in_flight().chunks);
+    assert_eq!(ledger.in_flight().payload_bytes, 100 * ledger.in_flight().chunks);
+    assert_eq!(ledger.lost().bytes, 116 * ledger.lost().chunks);
+    let first_lost =
+        (ledger.first_tsn()..).zip(ledger.iter()).find(|(_, chunk)| matches!(chunk.state, ChunkState::Lost(_)));
+    assert!(first_lost.is_none_or(|(tsn, _)| tsn >= ledger.lost_from()));
+}
+
+#[test]
+fn a_cumulative_ack_shows_what_it_acknowledges_in_order() {
+    let mut ledger = ledger(5);
+    let mut settled = 0;
+    let report = ledger.acknowledge(Tsn(3), |_| settled += 1).expect("sound").expect("new");
+    assert_eq!(settled, 3);
+    assert!(report.cumulative_advanced);
+    assert_eq!((report.acked_bytes, report.in_flight_bytes_before), (3 * 116, 5 * 116));
+    assert_eq!((ledger.first_tsn(), ledger.next_tsn()), (ONE + 3, ONE + 5));
+    check_sums(&ledger);
+}
+
+#[test]
+fn bytes_are_acknowledged_once_whether_by_gap_block_or_cumulatively() {
+    let mut ledger = ledger(3);
+    assert_eq!(apply(&mut ledger, 0, &[(2, 2)]).map(|report| report.acked_bytes), Some(116));
+    assert_eq!(apply(&mut ledger, 0, &[(2, 2)]).map(|report| report.acked_bytes), Some(0));
+    assert_eq!(apply(&mut ledger, 3, &[]).map(|report| report.acked_bytes), Some(2 * 116));
+}
+
+#[test]
+fn an_old_sack_is_told_apart_and_a_repeated_one_is_not() {
+    let mut ledger = ledger(3);
+    apply(&mut ledger, 2, &[]);
+    assert_eq!(apply(&mut ledger, 1, &[(2, 2)]), None);
+    assert!(apply(&mut ledger, 2, &[]).is_some_and(|report| !report.cumulative_advanced));
+}
+
+#[test]
+fn blocks_are_offsets_from_the_cumulative_tsn_section_3_3_4() {
+    let mut ledger = ledger(8);
+    apply(&mut ledger, 1, &[(2, 3), (5, 5)]);
+    assert_eq!(states(&ledger), "faafaff");
+    check_sums(&ledger);
+}
+
+#[test]
+fn blocks_that_make_no_sense_are_passed_over() {
+    let mut ledger = ledger(10);
+    apply(&mut ledger, 0, &[(1, 1), (0, 3), (6, 5), (4, 5), (5, 7), (2, 2), (8, 8), (0, 0)]);
+    assert_eq!(states(&ledger), "fffaaffaff");
+    check_sums(&ledger);
+}
+
+#[test]
+fn acknowledging_beyond_what_was_sent_is_an_error_and_changes_no_gap() {
+    let mut ledger = ledger(4);
+    let beyond = Sack::new_for_test(Tsn(0), 0, &[(2, 5)], &[]);
+    assert!(ledger.apply_sack(&beyond, PLAIN, |_| ()).is_err());
+    assert_eq!(states(&ledger), "ffff");
+    assert!(ledger.acknowledge(Tsn(5), |_| ()).is_err());
+    let far = Sack::new_for_test(Tsn(0), 0, &[(2, u16::MAX)], &[]);
+    assert!(ledger.apply_sack(&far, PLAIN, |_| ()).is_err());
+}
+
+#[test]
+fn what_the_peer_takes_back_is_in_flight_again_section_6_2_1() {
+    let mut ledger = ledger(6);
+    apply(&mut ledger, 0, &[(2, 3), (5, 6)]);
+    let report = apply(&mut ledger, 0, &[(3, 3)]);
+    assert_eq!(report.map(|report| report.reneged_chunks), Some(3));
+    assert_eq!(states(&ledger), "ffafff");
+    let report = apply(&mut ledger, 0, &[]);
+    assert_eq!(report.map(|report| report.reneged_chunks), Some(1), "no block at all takes everything back");
+    assert_eq!(states(&ledger), "ffffff");
+    check_sums(&ledger);
+}
+
+#[test]
+fn a_cumulative_ack_that_splits_a_block_takes_nothing_back() {
+    let mut ledger = ledger(6);
+    apply(&mut ledger, 0, &[(2, 5)]);
+    let report = apply(&mut ledger, 3, &[(2, 2)]);
+    assert_eq!(report.map(|report| report.reneged_chunks), Some(1), "TSN 4 is the hole now");
+    let report = apply(&mut ledger, 4, &[]);
+    assert_eq!(report.map(|report| report.reneged_chunks), Some(1), "and now TSN 5");
+    check_sums(&ledger);
+}
+
+#[test]
+fn a_lost_chunk_that_arrives_after_all_is_not_sent_again() {
+    let mut ledger = ledger(5);
+    (2..=4).for_each(|end| {
+        apply(&mut ledger, 0, &[(2, end)]);
+    });
+    assert_eq!(states(&ledger), "laaaf");
+    check_sums(&ledger);
+    apply(&mut ledger, 4, &[]);
+    assert_eq!(states(&ledger), "f");
+    assert_eq!(ledger.lost().chunks, 0);
+    check_sums(&ledger);
+}
+
+#[test]
+fn the_sums_hold_through_any_history() {
+    let mut state = 1_u64;
+    let mut roll = |sides: u16| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        u16::try_from((state >> 33) % u64::from(sides)).expect("a modulus of 16 bits")
+    };
+    let mut ledger = ledger(0);
+    for step in 0..20_000 {
+        match roll(6) {
+            0 | 1 => ledger.push(chunk()),
+            2 => {
+                ledger.pop(|_| ());
+            }
+            3 => {
+                ledger.lose_all(RetransmissionCause::Timeout);
+            }
+            4 => {
+                let lost_from = ledger.lost_from();
+                ledger.resend(lost_from, Instant::from_nanos(step));
+            }
+            _ => {
+                let len = u16::try_from(ledger.len()).expect("a small ledger");
+                let start = 2 + roll(8);
+                let cumulative = Tsn::wrap(ledger.first_tsn() - 1).0;
+                apply(&mut ledger, cumulative, &[(start.min(len), (start + roll(4)).min(len))]);
+            }
+        }
+        check_sums(&ledger);
+    }
+}

@@ -24,7 +24,8 @@ fn each_stream_counts_its_ordered_messages_and_not_its_unordered_ones_section_6_
         rig.send(if unordered { message.unordered() } else { message });
     }
     let packets = rig.packets();
-    let numbers: Vec<_> = packets.iter().flatten().map(|chunk| (chunk.stream, chunk.bits.as_str(), chunk.ssn)).collect();
+    let numbers: Vec<_> =
+        packets.iter().flatten().map(|chunk| (chunk.stream, chunk.bits.as_str(), chunk.ssn)).collect();
     assert_eq!(numbers.len(), 6);
     let ordered: Vec<_> = numbers.into_iter().filter(|(_, bits, _)| *bits == "BE").collect();
     assert_eq!(ordered, [(0, "BE", 0), (1, "BE", 0), (0, "BE", 1), (1, "BE", 1)]);
@@ -140,6 +141,8 @@ fn when_all_that_is_queued_has_expired_a_packet_stays_empty() {
     assert_eq!(rig.packet(), []);
     assert!(!rig.sender.can_send(rig.now));
     assert!(rig.sender.is_drained());
+    let told: Vec<_> = rig.events();
+    assert_eq!(told.last(), Some(&Event::Drained));
 }
 
 #[test]
@@ -186,7 +189,10 @@ fn the_way_of_a_message_is_told() {
     rig.wait(50);
     rig.sack(2, &[]);
     let at = rig.now;
-    assert_eq!(rig.events(), [Event::MessageSent { id, at: sent_at }, Event::MessageDelivered { id, at }, Event::Drained]);
+    assert_eq!(
+        rig.events(),
+        [Event::MessageSent { id, at: sent_at }, Event::MessageDelivered { id, at }, Event::Drained]
+    );
 }
 
 #[test]

@@ -217,3 +217,21 @@ fn the_profile_can_change_while_chunks_are_outstanding_p10_section_7_3() {
     rig.sack(0, &[(2, 2)]);
     assert_eq!(rig.tsns(), [[1]], "thin: the first indication counts");
 }
+
+#[test]
+fn a_sack_for_older_data_does_not_condemn_the_copy_that_a_probe_sent() {
+    let mut rig = Rig::new(Profile::Festina).measured(ms(100));
+    rig.flight(1, 100);
+    rig.wait(60);
+    rig.flight(1, 100);
+    assert_eq!(rig.expire().1, Some(TimerExpiry::Probe));
+    assert_eq!(rig.tsns(), [[1]]);
+    rig.wait(10);
+    rig.flight(1, 100);
+    rig.wait(45);
+    rig.sack(0, &[(2, 2)]);
+    assert_eq!(rig.tsns(), Vec::<Vec<u32>>::new(), "chunk 2 left before the copy");
+    rig.wait(55);
+    rig.sack(0, &[(2, 3)]);
+    assert_eq!(rig.tsns(), [[1]], "chunk 3 left after it");
+}

@@ -175,6 +175,18 @@ fn thin_timeouts_stay_at_200_ms_and_do_not_grow_p10_sections_5_2_and_5_3() {
 }
 
 #[test]
+fn linear_timeouts_leave_no_debt_to_a_stream_that_ceases_to_be_thin() {
+    let mut rig = Rig::new(Profile::Petlund2010).measured(ms(100));
+    rig.flight(1, 100);
+    for _ in 0..20 {
+        rig.expire();
+        rig.packets();
+    }
+    rig.sender.set_mechanisms(rig.now, &Profile::Rfc9260.mechanisms());
+    assert_eq!(rig.stats().path.rto, ms(1_000));
+}
+
+#[test]
 fn a_thin_festina_stream_probes_just_after_one_round_trip() {
     let mut rig = Rig::new(Profile::Festina).measured(ms(100));
     let cwnd = rig.stats().path.cwnd_bytes;

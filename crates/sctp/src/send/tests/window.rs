@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// A window that holds the chunk of one full packet exactly.
+const ONE_CHUNK: u32 = 1_204;
+
 /// One packet is acknowledged, one waits, and the peer's window is `a_rwnd`.
 fn blocked(profile: Profile, a_rwnd: u32) -> Rig {
     let mut rig = Rig::new(profile).measured(ms(100));
@@ -26,10 +29,10 @@ fn the_window_is_what_was_told_less_what_is_on_the_way_section_6_2_1() {
 fn new_data_waits_for_a_window_that_holds_the_whole_chunk_section_6_1_rule_a() {
     let mut rig = Rig::standard();
     rig.flight(2, FULL);
-    rig.sack_full(1, 2 * FULL as u32 - 1, &[], &[]);
+    rig.sack_full(1, 2 * ONE_CHUNK - 1, &[], &[]);
     rig.send_bytes(FULL);
     assert!(!rig.sender.can_send(rig.now), "no fragment is cut to the window: no silly window");
-    rig.sack_full(1, 2 * FULL as u32, &[], &[]);
+    rig.sack_full(1, 2 * ONE_CHUNK, &[], &[]);
     assert_eq!(rig.tsns(), [[3]]);
 }
 
@@ -44,7 +47,7 @@ fn a_closed_window_is_probed_after_one_rto_with_one_chunk_section_6_1_rule_a() {
 
 #[test]
 fn a_window_too_small_for_the_next_chunk_is_probed_like_a_closed_one() {
-    let mut rig = blocked(Profile::Rfc9260, FULL as u32 - 1);
+    let mut rig = blocked(Profile::Rfc9260, ONE_CHUNK - 1);
     assert!(!rig.sender.can_send(rig.now));
     assert_eq!(rig.expire(), (ms(1_000), None));
     assert_eq!(rig.tsns(), [[2]]);
