@@ -36,6 +36,7 @@ use context::Purpose;
 use control::{Control, Due};
 use cookie::{Cookie, Tags};
 use handshake::Streams;
+use negotiation::AddressFilter;
 use path::{Path, PathVerdict, heartbeat_pause};
 use state::State;
 
@@ -57,6 +58,7 @@ pub struct Association {
     first_tsn: Tsn,
     streams: Streams,
     peer_extensions: Extensions,
+    peer_addresses: AddressFilter,
     shutdown_requested: bool,
     readable_told: bool,
     path: Path,
@@ -122,6 +124,7 @@ impl Association {
             first_tsn,
             streams: Streams::default(),
             peer_extensions: Extensions::default(),
+            peer_addresses: AddressFilter::default(),
             shutdown_requested: false,
             readable_told: false,
             path: Path::new(now, remote),

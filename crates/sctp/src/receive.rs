@@ -165,9 +165,6 @@ impl Receiver {
         self.sack.saw_new();
         self.tracker.record(spot);
         self.reassembly.advance(self.tracker.cumulative());
-        if self.tracker.is_contiguous() && self.delivery.has_waiting() {
-            return Err("a stream sequence number was skipped".into());
-        }
         Ok(verdict)
     }
 
@@ -199,11 +196,11 @@ impl Receiver {
             self.reassembly.check_whole(spot, data)?;
             let payload = if spot.is_next { self.slice_in_order(data, packet) } else { slice_or_copy(data, packet) };
             let message = ReceivedMessage { payload, stream, ppid, unordered };
-            self.delivery.take(message, ssn, spot.is_next)?;
+            self.delivery.take(message, ssn)?;
         } else if let Some(Assembled { message, ssn }) =
             self.reassembly.take(spot, data, slice_or_copy(data, packet))?
         {
-            self.delivery.take(message, ssn, spot.is_next)?;
+            self.delivery.take(message, ssn)?;
         }
         Ok(())
     }

@@ -7,13 +7,13 @@ use bytes::{BufMut, Bytes};
 use festina_units::{Duration, Instant};
 
 use super::context::{Context, Ports};
-use super::negotiation::Extensions;
+use super::negotiation::{AddressFilter, Extensions};
 use crate::wire::Tsn;
 
 /// Length of the MAC in bytes.
 const MAC_BYTES: usize = 16;
-/// Length of the signed part: 3 u64, 6 u32, 6 u16, an IP address as IPv6 and a byte of extensions.
-const BODY_BYTES: usize = 3 * 8 + 6 * 4 + 6 * 2 + 16 + 1;
+/// Length of the signed part: 4 u64, 5 u32, 6 u16, an IP address as IPv6 and a byte of extensions.
+const BODY_BYTES: usize = 4 * 8 + 5 * 4 + 6 * 2 + 16 + 1;
 /// Length of the whole cookie.
 pub(crate) const COOKIE_BYTES: usize = BODY_BYTES + MAC_BYTES;
 /// How long one signing key is used (RFC 9260 §5.1.3 suggests an hour).
@@ -62,6 +62,8 @@ pub(crate) struct PeerParameters {
     pub(crate) first_tsn: Tsn,
     /// Extensions that it supports.
     pub(crate) extensions: Extensions,
+    /// Its addresses.
+    pub(crate) addresses: AddressFilter,
 }
 
 /// What came of checking a cookie that a peer echoed.
@@ -86,8 +88,8 @@ impl Cookie {
             bytes.put_u32(tag);
         }
         bytes.put_u64(u64::from(self.local_first_tsn.0) << 32 | u64::from(self.peer.first_tsn.0));
+        bytes.put_u64(self.peer.addresses.bits());
         bytes.put_u32(self.peer.a_rwnd);
-        bytes.put_u32(0);
         let ip = match self.remote.ip() {
             IpAddr::V4(ip) => ip.to_ipv6_mapped(),
             IpAddr::V6(ip) => ip,
@@ -136,8 +138,8 @@ impl Cookie {
         let tie_tags = Tags { local: reader.u32()?, peer: reader.u32()? };
         let local_first_tsn = Tsn(reader.u32()?);
         let first_tsn = Tsn(reader.u32()?);
+        let addresses = AddressFilter::from_bits(reader.u64()?);
         let a_rwnd = reader.u32()?;
-        let _reserved = reader.u32()?;
         let (outbound_streams, inbound_streams) = (reader.u16()?, reader.u16()?);
         let ports = Ports { local: reader.u16()?, peer: reader.u16()? };
         let (port, is_ipv4) = (reader.u16()?, reader.u16()? == 1);
@@ -150,7 +152,7 @@ impl Cookie {
             tags,
             tie_tags: (tie_tags.local != 0 || tie_tags.peer != 0).then_some(tie_tags),
             local_first_tsn,
-            peer: PeerParameters { a_rwnd, outbound_streams, inbound_streams, first_tsn, extensions },
+            peer: PeerParameters { a_rwnd, outbound_streams, inbound_streams, first_tsn, extensions, addresses },
             ports,
             remote: SocketAddr::new(ip, port),
         })
@@ -207,6 +209,7 @@ mod tests {
                 inbound_streams: 65_535,
                 first_tsn: Tsn(17),
                 extensions: Extensions::from_bits(5),
+                addresses: AddressFilter::from_bits(0x8000_0000_0000_0001),
             },
             ports: Ports { local: 5_000, peer: 5_001 },
             remote: "192.0.2.7:9899".parse().unwrap(),

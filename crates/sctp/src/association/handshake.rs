@@ -9,7 +9,7 @@ use festina_units::{Duration, Instant};
 
 use super::control::{Due, Reply};
 use super::cookie::{Cookie, CookieVerdict, PeerParameters, Tags};
-use super::negotiation::{InitKind, InitRefusal, PeerInit};
+use super::negotiation::{InitFault, InitKind, PeerInit, new_addresses};
 use super::state::{RetryTimer, State};
 use super::{Association, Context, Ports, Purpose};
 use crate::config::{Config, Limits};
@@ -47,10 +47,17 @@ impl Association {
             self.control.set(Due::SHUTDOWN_ACK);
             return;
         }
-        let peer = match PeerInit::read(init, InitKind::Init) {
+        let peer = match PeerInit::read(init, InitKind::Init, from.ip()) {
             Ok(peer) => peer,
-            Err(refusal) => return self.refuse_init(&refusal),
+            Err(InitFault::NoTag) => return,
+            Err(fault) => return self.refuse_init(init, &fault.cause()),
         };
+        if !matches!(self.state, State::CookieWait { .. }) {
+            let added = new_addresses(init, self.peer_addresses);
+            if !added.is_empty() {
+                return self.refuse_init(init, &Cause::RestartWithNewAddresses(&added));
+            }
+        }
         let opening = matches!(self.state, State::CookieWait { .. } | State::CookieEchoed { .. });
         let (local, first_tsn) = if opening {
             (self.tags.local, self.first_tsn)
@@ -63,15 +70,17 @@ impl Association {
     }
 
     /// INIT ACK: echo its cookie (RFC 9260 §5.1 C).
-    pub(super) fn handle_init_ack(&mut self, now: Instant, init: &Init<'_>) -> Result<(), PacketDropped> {
+    pub(super) fn handle_init_ack(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        init: &Init<'_>,
+    ) -> Result<(), PacketDropped> {
         let State::CookieWait { t1 } = self.state else { return Err(PacketDropped::Unexpected("INIT ACK")) };
-        let peer = match PeerInit::read(init, InitKind::InitAck) {
+        let peer = match PeerInit::read(init, InitKind::InitAck, from.ip()) {
             Ok(peer) => peer,
-            Err(refusal) => {
-                self.refuse_init(&refusal);
-                if !refusal.leaves_state() {
-                    self.close(ClosedReason::ProtocolViolation("unusable INIT ACK"));
-                }
+            Err(fault) => {
+                self.refuse_init_ack(init, &fault);
                 return Ok(());
             }
         };
@@ -181,6 +190,7 @@ impl Association {
         let (outbound, inbound) = negotiated_streams(&self.context.config().limits, parameters);
         self.tags.peer = peer_tag;
         self.peer_extensions = parameters.extensions;
+        self.peer_addresses = parameters.addresses;
         self.streams = Streams { outbound, inbound };
         self.sender.establish(now, parameters.a_rwnd, outbound, round_trip, &mut self.events);
         let config = self.context.config();
@@ -235,9 +245,19 @@ impl Association {
         Tags { local, peer }
     }
 
-    fn refuse_init(&mut self, refusal: &InitRefusal<'_>) {
-        if let Some((tag, cause)) = refusal.answer() {
-            self.control.packet(abort_packet(header_to(self.ports, tag), false, &[cause]));
+    fn refuse_init(&mut self, init: &Init<'_>, cause: &Cause<'_>) {
+        self.control.packet(abort_packet(header_to(self.ports, init.initiate_tag), false, &[*cause]));
+    }
+
+    fn refuse_init_ack(&mut self, init: &Init<'_>, fault: &InitFault) {
+        if *fault == InitFault::NoTag {
+            // With no tag of the peer's to use, its packet's is reflected (RFC 9260 §3.3.3).
+            self.control.packet(abort_packet(header_to(self.ports, self.tags.local), true, &[fault.cause()]));
+        } else {
+            self.refuse_init(init, &fault.cause());
+        }
+        if *fault != InitFault::WindowTooSmall {
+            self.close(ClosedReason::ProtocolViolation("unusable INIT ACK"));
         }
     }
 

@@ -60,7 +60,7 @@ impl Association {
                 if chunks.next().is_some() {
                     return Err(PacketDropped::Unexpected("INIT ACK with company"));
                 }
-                return self.handle_init_ack(now, &init);
+                return self.handle_init_ack(now, from, &init);
             }
             Chunk::CookieEcho(cookie) => {
                 self.handle_cookie_echo(now, &header, cookie)?;

@@ -10,7 +10,7 @@ use festina_units::Instant;
 use super::context::{Context, Ports, address_words};
 use super::cookie::{Cookie, CookieVerdict};
 use super::handshake::{Identity, abort_packet, fresh_identity, init_ack, lone_packet, stale_cookie};
-use super::negotiation::{InitKind, PeerInit};
+use super::negotiation::{InitFault, InitKind, PeerInit};
 use super::Association;
 use crate::error::PacketDropped;
 use crate::wire::{Cause, Chunk, ChunkOut, CommonHeader, Init, Packet};
@@ -105,14 +105,10 @@ impl Listener {
         tag_in_use: &dyn Fn(u32) -> bool,
     ) -> Result<Vec<u8>, PacketDropped> {
         let to_tag = |tag| CommonHeader { verification_tag: tag, ..reversed(header) };
-        let peer = match PeerInit::read(init, InitKind::Init) {
+        let peer = match PeerInit::read(init, InitKind::Init, from.ip()) {
             Ok(peer) => peer,
-            Err(refusal) => {
-                return match refusal.answer() {
-                    Some((tag, cause)) => Ok(abort_packet(to_tag(tag), false, &[cause])),
-                    None => Err(PacketDropped::Unexpected("INIT with tag 0")),
-                };
-            }
+            Err(InitFault::NoTag) => return Err(PacketDropped::Unexpected("INIT with tag 0")),
+            Err(fault) => return Ok(abort_packet(to_tag(init.initiate_tag), false, &[fault.cause()])),
         };
         if !self.ports.contains(&header.destination_port) {
             return Ok(abort_packet(to_tag(peer.tag), false, &[]));
@@ -203,6 +199,7 @@ fn classify<'p>(packet: &Packet<'p>) -> Kind<'p> {
     match first {
         None => Kind::Silent("packet without a whole chunk"),
         Some(Chunk::Init(init)) if packet.header.verification_tag == 0 && count == 1 => Kind::Init(init),
+        Some(Chunk::Init(_)) => Kind::Silent("INIT with a verification tag or with company"),
         _ if packet.header.verification_tag == 0 => Kind::Silent("verification tag 0"),
         Some(Chunk::CookieEcho(cookie)) => Kind::CookieEcho(cookie),
         _ if shutdown_ack => Kind::ShutdownAck,

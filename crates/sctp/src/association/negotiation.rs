@@ -1,5 +1,7 @@
 //! What the peer's INIT or INIT ACK offers, checked (RFC 9260 §3.2.2, §3.3.2, §3.3.3, §5.1.1, §5.1.2).
 
+use std::net::IpAddr;
+
 use bytes::Bytes;
 use festina_units::Duration;
 
@@ -78,39 +80,87 @@ pub(crate) struct PeerInit {
     pub(crate) unrecognized: Vec<Vec<u8>>,
 }
 
-/// Why an INIT or INIT ACK leads to no association.
+/// What is wrong with an INIT or INIT ACK that leads to no association.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum InitRefusal<'a> {
+pub(crate) enum InitFault {
     /// Its initiate tag is 0: nobody can be answered.
     NoTag,
-    /// Answer with ABORT to this tag, for this cause.
-    Abort {
-        /// The initiate tag of the refused chunk.
-        tag: u32,
-        /// What is wrong with it.
-        cause: Cause<'a>,
-    },
-    /// Answer with ABORT to this tag, but keep the state of any association (RFC 9260 §3.3.2, §3.3.3).
-    WindowTooSmall {
-        /// The initiate tag of the refused chunk.
-        tag: u32,
-    },
+    /// It wants or allows no streams.
+    NoStreams,
+    /// It offers a receive window below 1,500 bytes. Associations that exist are left alone (RFC 9260 §3.3.2, §3.3.3).
+    WindowTooSmall,
+    /// A parameter contradicts its own length.
+    MalformedParameter,
+    /// It names a host instead of an address: the whole parameter.
+    HostName(Vec<u8>),
+    /// An INIT ACK without a state cookie.
+    NoCookie,
 }
 
-impl InitRefusal<'_> {
-    /// The ABORT that answers: its verification tag and its cause.
-    pub(crate) fn answer(&self) -> Option<(u32, Cause<'_>)> {
+impl InitFault {
+    /// What the ABORT that answers says.
+    pub(crate) fn cause(&self) -> Cause<'_> {
         match self {
-            Self::NoTag => None,
-            Self::Abort { tag, cause } => Some((*tag, *cause)),
-            Self::WindowTooSmall { tag } => Some((*tag, Cause::InvalidMandatoryParameter)),
+            Self::NoTag | Self::NoStreams | Self::WindowTooSmall => Cause::InvalidMandatoryParameter,
+            Self::MalformedParameter => Cause::ProtocolViolation(b"malformed parameter"),
+            Self::HostName(parameter) => Cause::UnresolvableAddress(parameter),
+            Self::NoCookie => Cause::MissingMandatoryParameter(TypeList::STATE_COOKIE),
         }
     }
+}
 
-    /// The association that the chunk was meant for goes on.
-    pub(crate) fn leaves_state(&self) -> bool {
-        matches!(self, Self::WindowTooSmall { .. })
+/// Which addresses a peer has named, well enough to tell that it names another one later: two of 64 bits stand for each. An
+/// address that is new may be taken for a known one, which does no harm, since packets only ever go to where the peer's come
+/// from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AddressFilter(u64);
+
+impl AddressFilter {
+    pub(crate) fn insert(&mut self, address: IpAddr) {
+        self.0 |= Self::bits_of(address);
     }
+
+    pub(crate) fn contains(self, address: IpAddr) -> bool {
+        let bits = Self::bits_of(address);
+        self.0 & bits == bits
+    }
+
+    pub(crate) fn bits(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    fn bits_of(address: IpAddr) -> u64 {
+        let value = match address {
+            IpAddr::V4(address) => u128::from(address.to_bits()),
+            IpAddr::V6(address) => address.to_bits(),
+        };
+        let hash = (value ^ value >> 64).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835) >> 64;
+        1 << (hash >> 52 & 63) | 1 << (hash >> 58 & 63)
+    }
+}
+
+/// The addresses among the parameters of an INIT.
+fn addresses<'a>(init: &Init<'a>) -> impl Iterator<Item = (IpAddr, Parameter<'a>)> {
+    init.parameters().filter_map(|parameter| match parameter {
+        Ok(parameter @ Parameter::Ipv4(address)) => Some((address.into(), parameter)),
+        Ok(parameter @ Parameter::Ipv6(address)) => Some((address.into(), parameter)),
+        _ => None,
+    })
+}
+
+/// The address parameters of an INIT that name none of the `known` addresses, as the error cause lists them (RFC 9260 §5.2.2).
+pub(crate) fn new_addresses(init: &Init<'_>, known: AddressFilter) -> Vec<u8> {
+    let mut list = Vec::new();
+    for (_, parameter) in addresses(init).filter(|(address, _)| !known.contains(*address)) {
+        if list.len() < REPORT_BYTES_MAX {
+            parameter.append_to(&mut list);
+        }
+    }
+    list
 }
 
 /// Which of the two chunks is read.
@@ -121,46 +171,46 @@ pub(crate) enum InitKind {
 }
 
 impl PeerInit {
-    /// Checks the fixed part and walks the parameters.
-    pub(crate) fn read<'a>(init: &Init<'a>, kind: InitKind) -> Result<Self, InitRefusal<'a>> {
-        let tag = init.initiate_tag;
-        if tag == 0 {
-            return Err(InitRefusal::NoTag);
+    /// Checks the fixed part and walks the parameters of a chunk that came from `source`.
+    pub(crate) fn read(init: &Init<'_>, kind: InitKind, source: IpAddr) -> Result<Self, InitFault> {
+        if init.initiate_tag == 0 {
+            return Err(InitFault::NoTag);
         }
-        let refuse = |cause| InitRefusal::Abort { tag, cause };
         if init.outbound_streams == 0 || init.inbound_streams == 0 {
-            return Err(refuse(Cause::InvalidMandatoryParameter));
+            return Err(InitFault::NoStreams);
         }
         if init.a_rwnd < A_RWND_MIN_BYTES {
-            return Err(InitRefusal::WindowTooSmall { tag });
+            return Err(InitFault::WindowTooSmall);
         }
         let mut peer = Self {
-            tag,
+            tag: init.initiate_tag,
             parameters: PeerParameters {
                 a_rwnd: init.a_rwnd,
                 outbound_streams: init.outbound_streams,
                 inbound_streams: init.inbound_streams,
                 first_tsn: init.initial_tsn,
                 extensions: Extensions::default(),
+                addresses: AddressFilter::default(),
             },
             cookie: None,
             cookie_preservative: Duration::ZERO,
             unrecognized: Vec::new(),
         };
+        peer.parameters.addresses.insert(source);
         for parameter in init.parameters() {
-            let parameter = parameter.map_err(|_| refuse(Cause::ProtocolViolation(b"malformed parameter")))?;
-            if !peer.read_parameter(&parameter, kind).map_err(refuse)? {
+            let parameter = parameter.map_err(|_| InitFault::MalformedParameter)?;
+            if !peer.read_parameter(&parameter, kind)? {
                 break;
             }
         }
         if kind == InitKind::InitAck && peer.cookie.is_none() {
-            return Err(refuse(Cause::MissingMandatoryParameter(TypeList::STATE_COOKIE)));
+            return Err(InitFault::NoCookie);
         }
         Ok(peer)
     }
 
     /// Takes one parameter in; `false` ends the walk (RFC 9260 §3.2.1, Table 3).
-    fn read_parameter<'a>(&mut self, parameter: &Parameter<'a>, kind: InitKind) -> Result<bool, Cause<'a>> {
+    fn read_parameter(&mut self, parameter: &Parameter<'_>, kind: InitKind) -> Result<bool, InitFault> {
         match parameter {
             Parameter::StateCookie(cookie) if kind == InitKind::InitAck => {
                 self.cookie = Some(Bytes::copy_from_slice(cookie));
@@ -168,7 +218,13 @@ impl PeerInit {
             Parameter::CookiePreservative(milliseconds) if kind == InitKind::Init => {
                 self.cookie_preservative = Duration::from_millis((*milliseconds).into());
             }
-            Parameter::HostName(name) => return Err(Cause::UnresolvableAddress(name)),
+            Parameter::HostName(_) => {
+                let mut bytes = Vec::new();
+                parameter.append_to(&mut bytes);
+                return Err(InitFault::HostName(bytes));
+            }
+            Parameter::Ipv4(address) => self.parameters.addresses.insert((*address).into()),
+            Parameter::Ipv6(address) => self.parameters.addresses.insert((*address).into()),
             Parameter::SupportedExtensions(chunk_types) => {
                 for &chunk_type in *chunk_types {
                     self.parameters.extensions.insert_chunk_type(chunk_type);
@@ -199,6 +255,8 @@ mod tests {
     use super::*;
     use crate::wire::{Chunk, ChunkOut, CommonHeader, InitOut, Packet, PacketBuilder, Tsn};
 
+    const SOURCE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+
     fn read(kind: InitKind, change: impl FnOnce(&mut InitOut<'_>), parameters: &[Parameter<'_>]) -> Result<PeerInit, String> {
         let mut init = InitOut {
             initiate_tag: 7,
@@ -216,7 +274,7 @@ mod tests {
         assert!(packet.chunk(&ChunkOut::Init(init)));
         packet.finish();
         let Some(Ok(Chunk::Init(init))) = Packet::parse(&buffer).unwrap().chunks().next() else { panic!("no INIT") };
-        PeerInit::read(&init, kind).map_err(|refusal| format!("{refusal:?}"))
+        PeerInit::read(&init, kind, SOURCE).map_err(|fault| format!("{fault:?}"))
     }
 
     fn unknown(parameter_type: u16) -> Parameter<'static> {
@@ -244,27 +302,33 @@ mod tests {
     }
 
     #[test]
-    fn rfc9260_3_3_2_an_init_without_streams_or_with_a_window_below_1500_is_answered_with_abort() {
-        let changes: [fn(&mut InitOut<'_>); 3] =
-            [|init| init.outbound_streams = 0, |init| init.inbound_streams = 0, |init| init.a_rwnd = 1_499];
-        for change in changes {
-            let refusal = read(InitKind::Init, change, &[]).unwrap_err();
-            assert!(["Abort { tag: 7, cause: InvalidMandatoryParameter }", "WindowTooSmall { tag: 7 }"].contains(&&*refusal), "{refusal}");
-        }
+    fn rfc9260_3_3_2_an_init_without_streams_or_with_a_window_below_1500_is_refused() {
+        assert_eq!(read(InitKind::Init, |init| init.outbound_streams = 0, &[]).unwrap_err(), "NoStreams");
+        assert_eq!(read(InitKind::Init, |init| init.inbound_streams = 0, &[]).unwrap_err(), "NoStreams");
+        assert_eq!(read(InitKind::Init, |init| init.a_rwnd = 1_499, &[]).unwrap_err(), "WindowTooSmall");
     }
 
     #[test]
-    fn rfc9260_5_1_2_a_host_name_is_answered_with_abort() {
-        let refusal = read(InitKind::Init, |_| {}, &[Parameter::HostName(b"host")]).unwrap_err();
-        assert!(refusal.contains("UnresolvableAddress"), "{refusal}");
+    fn rfc9260_3_3_10_5_a_host_name_is_refused_with_the_whole_parameter() {
+        let fault = read(InitKind::Init, |_| {}, &[Parameter::HostName(b"host")]).unwrap_err();
+        assert_eq!(fault, "HostName([0, 11, 0, 8, 104, 111, 115, 116])");
     }
 
     #[test]
     fn rfc9260_3_3_3_an_init_ack_needs_a_cookie() {
-        let refusal = read(InitKind::InitAck, |_| {}, &[]).unwrap_err();
-        assert!(refusal.contains("MissingMandatoryParameter"), "{refusal}");
+        assert_eq!(read(InitKind::InitAck, |_| {}, &[]).unwrap_err(), "NoCookie");
         let peer = read(InitKind::InitAck, |_| {}, &[Parameter::StateCookie(b"cookie")]).unwrap();
         assert_eq!(peer.cookie.as_deref(), Some(&b"cookie"[..]));
+    }
+
+    #[test]
+    fn the_source_and_every_listed_address_are_known_and_another_one_is_not() {
+        let listed = "2001:db8::7".parse().unwrap();
+        let peer = read(InitKind::Init, |_| {}, &[Parameter::Ipv6(listed)]).unwrap();
+        let known = peer.parameters.addresses;
+        assert!(known.contains(SOURCE) && known.contains(listed.into()));
+        let strangers = (0..=255_u8).filter(|&last| !known.contains(IpAddr::from([198, 51, 100, last]))).count();
+        assert!(strangers > 240, "{strangers} of 256 strangers are told from two known addresses");
     }
 
     #[test]

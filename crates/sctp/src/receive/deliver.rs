@@ -28,12 +28,12 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
-    /// Takes a whole message. `all_before` tells that every TSN below the message's own has arrived.
+    /// Takes a whole message. SSNs alone make the order: one that was skipped may come with a later TSN.
     ///
     /// # Errors
-    /// The peer used an SSN twice, or skipped one.
+    /// The peer used an SSN twice.
     #[inline]
-    pub(super) fn take(&mut self, message: ReceivedMessage, ssn: Ssn, all_before: bool) -> Result<(), &'static str> {
+    pub(super) fn take(&mut self, message: ReceivedMessage, ssn: Ssn) -> Result<(), &'static str> {
         self.bytes += cost_bytes(&message);
         if message.unordered {
             self.ready.push_back(message);
@@ -52,8 +52,6 @@ impl Delivery {
             Ok(())
         } else if ssn < next {
             Err("a stream sequence number was used twice")
-        } else if all_before {
-            Err("a stream sequence number was skipped")
         } else {
             match self.waiting.insert((stream, ssn), message) {
                 None => Ok(()),
@@ -85,12 +83,6 @@ impl Delivery {
     #[inline]
     pub(super) fn has_ready(&self) -> bool {
         !self.ready.is_empty()
-    }
-
-    /// Whether a message waits for an earlier one of its stream.
-    #[inline]
-    pub(super) fn has_waiting(&self) -> bool {
-        !self.waiting.is_empty()
     }
 
     /// What is held, with the overhead of each message.
@@ -135,7 +127,7 @@ mod tests {
     fn a_queue_that_was_long_gives_its_memory_back_when_it_runs_empty() {
         let mut delivery = Delivery::default();
         for ssn in 0..100 {
-            delivery.take(message(false), Ssn(ssn), true).unwrap();
+            delivery.take(message(false), Ssn(ssn)).unwrap();
         }
         while delivery.pop().is_some() {}
         assert_eq!(delivery.ready_capacity(), 0);
@@ -144,7 +136,7 @@ mod tests {
     #[test]
     fn a_short_queue_keeps_its_memory_for_the_next_message_until_it_is_told_to_give_it_back() {
         let mut delivery = Delivery::default();
-        delivery.take(message(false), Ssn(0), true).unwrap();
+        delivery.take(message(false), Ssn(0)).unwrap();
         delivery.give_back_memory();
         delivery.pop().unwrap();
         assert!((1..=IDLE_CAPACITY_MAX).contains(&delivery.ready_capacity()));
@@ -155,7 +147,7 @@ mod tests {
     #[test]
     fn unordered_messages_touch_no_stream() {
         let mut delivery = Delivery::default();
-        delivery.take(message(true), Ssn(9), false).unwrap();
+        delivery.take(message(true), Ssn(9)).unwrap();
         assert_eq!(delivery.ordered.get(StreamId(0)), None);
         assert_eq!(delivery.held_bytes(), 1 + CHUNK_OVERHEAD_BYTES);
     }

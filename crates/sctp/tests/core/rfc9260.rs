@@ -1,11 +1,13 @@
 //! Conformance to RFC 9260 as a peer sees it: each test names the section whose rule it holds. The table of all rules and
 //! their tests is `docs/rfc9260-conformance.md`.
 
-mod packet;
-mod peer;
+pub(crate) mod packet;
+pub(crate) mod peer;
 mod s3_formats;
 mod s5_handshake;
 mod s5_2_collisions;
 mod s8_tags;
 mod s6_2_acknowledgement;
 mod s6_5_delivery;
+mod s6_1_transmission;
+mod s6_3_timer;

@@ -1,0 +1,297 @@
+//! Peers and strangers who mean harm, or who are merely strange. They know the tag, unless a test says otherwise.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use festina_recovery::Profile;
+use festina_sctp::{
+    AbandonReason, AssociationState, ClosedReason, Config, Context, Event, Incoming, Message, MessageId,
+};
+use festina_units::{Duration, Instant};
+
+use crate::rfc9260::packet::{
+    ABORT, COOKIE_ECHO, DATA, ERROR, HEARTBEAT, HOST_NAME, INIT, INIT_ACK, Init, SACK, SHUTDOWN, SHUTDOWN_ACK,
+    STATE_COOKIE, Sent, chunk, cookie_echo, data, heartbeat, packet, shutdown, tlv,
+};
+use crate::rfc9260::peer::{LOCAL_PORT, PEER_PORT, Peer, config, init_ack, ms, offer};
+
+/// The peer's tag after it lost its memory.
+const NEW_TAG: u32 = 0x0bad_cafe;
+
+/// A cause that says nothing.
+fn out_of_resource() -> Vec<u8> {
+    tlv(4, b"")
+}
+
+/// All events that wait.
+fn poll_events(peer: &mut Peer) -> Vec<Event> {
+    let association = peer.association();
+    std::iter::from_fn(|| association.poll_event()).collect()
+}
+
+/// Gives a packet without draining anything.
+fn give_to_a_sleeper(peer: &mut Peer, chunks: &[Vec<u8>]) {
+    let (now, address, tag) = (peer.now, peer.address, peer.tag);
+    let bytes = Bytes::from(packet((PEER_PORT, LOCAL_PORT), tag, chunks));
+    peer.association().handle_packet(now, address, &bytes).unwrap();
+}
+
+#[test]
+fn a_host_name_of_any_length_is_refused_with_a_short_abort_section_5_1_2() {
+    for length in [5, 4_000, 60_000] {
+        let init = Init { parameters: tlv(HOST_NAME, &vec![b'h'; length]), ..offer() };
+        let empty_host_name = tlv(HOST_NAME, b"");
+        for mut peer in [Peer::new(config()), Peer::established()] {
+            peer.give_tagged(0, &[init.chunk(INIT)]);
+            let sent = peer.take_one();
+            assert_eq!((sent.kinds(), sent.tag), (vec![ABORT], init.tag));
+            assert_eq!(sent.the(ABORT).causes(), [(5, empty_host_name.clone())]);
+        }
+        let mut peer = Peer::connecting(config());
+        peer.tag = peer.take_one().init().tag;
+        peer.give(&[init.chunk(INIT_ACK)]);
+        assert_eq!(peer.take_one().the(ABORT).causes(), [(5, empty_host_name)]);
+        assert_eq!(peer.state(), AssociationState::Closed);
+    }
+}
+
+#[test]
+fn a_cookie_that_fits_into_no_packet_ends_the_handshake_instead_of_letting_data_leave_without_it() {
+    let mut peer = Peer::connecting(config());
+    peer.send("too early");
+    peer.tag = peer.take_one().init().tag;
+    let limit = peer.context.config().limits.packet_bytes_max;
+    peer.give(&[Init { parameters: tlv(STATE_COOKIE, &vec![7; limit - 15]), ..offer() }.chunk(INIT_ACK)]);
+    assert_eq!(peer.take_one().kinds(), [ABORT]);
+    assert!(matches!(peer.closed(), Some(ClosedReason::ProtocolViolation(_))), "{:?}", peer.closed());
+}
+
+#[test]
+fn a_cookie_that_just_fits_is_echoed() {
+    let limit = config().limits.packet_bytes_max;
+    let cookie = vec![7; limit - 16];
+    let init_ack = Init { parameters: tlv(STATE_COOKIE, &cookie), ..offer() };
+    let mut peer = Peer::cookie_echoed(config(), &init_ack);
+    assert_eq!(peer.take_one().the(COOKIE_ECHO).value, cookie);
+}
+
+#[test]
+fn the_smallest_packets_that_may_be_configured_are_kept_in_every_state() {
+    let mut config = config();
+    config.limits.packet_bytes_max = 256;
+    // The harness asserts the size of every packet of the association, and the listener's are looked at here.
+    let mut peer = Peer::new(config.clone());
+    let unknown: Vec<u8> = (0..20).flat_map(|_| tlv(0xc0de, &[9; 20])).collect();
+    peer.give_tagged(0, &[Init { parameters: unknown.clone(), ..offer() }.chunk(INIT)]);
+    let init_ack = peer.take_one();
+    assert!(init_ack.bytes.len() <= 256, "{}", init_ack.bytes.len());
+    assert_eq!(init_ack.kinds(), [INIT_ACK]);
+    assert!(!init_ack.init().all(8).is_empty(), "what fits is reported");
+
+    let mut peer = Peer::client(config, &offer());
+    peer.give_tagged(0, &[Init { tag: NEW_TAG, parameters: unknown, ..offer() }.chunk(INIT)]);
+    assert_eq!(peer.take_one().kinds(), [INIT_ACK]);
+    peer.abort(&[b'x'; 500]);
+    assert_eq!(peer.take_one().kinds(), [ABORT]);
+}
+
+#[test]
+fn packets_from_addresses_that_nobody_can_have_get_no_answer_section_8_4() {
+    let context = Context::new(config(), [1; 16]).unwrap();
+    let listener = festina_sctp::Listener::new(&context);
+    let init = Bytes::from(packet((PEER_PORT, LOCAL_PORT), 0, &[offer().chunk(INIT)]));
+    for address in ["224.0.0.1", "255.255.255.255", "0.0.0.0", "ff02::1", "::ffff:224.0.0.1", "::ffff:0.0.0.0"] {
+        let from = SocketAddr::new(address.parse().unwrap(), 9_899);
+        let mut reply = Vec::new();
+        let incoming = listener.handle_packet(Instant::from_secs(1), from, &init, &|_| false, &mut reply);
+        assert!(matches!(incoming, Incoming::Ignored(_)) && reply.is_empty(), "{address}: {incoming:?}");
+    }
+}
+
+#[test]
+fn the_end_is_the_last_event_even_if_data_came_with_it() {
+    let mut peer = Peer::established();
+    peer.events.clear();
+    peer.reads = false;
+    peer.give(&[data(1), chunk(ABORT, 0, b"")]);
+    let closed = ClosedReason::AbortedByPeer { code: 0, info: Bytes::new() };
+    assert_eq!(peer.events, [Event::Closed(closed)]);
+    assert_eq!(peer.read_one().unwrap().payload, "d", "what had come can be read");
+}
+
+#[test]
+fn the_end_is_the_last_event_even_if_a_heartbeat_is_missed_at_that_moment() {
+    let mut config = config();
+    config.retries.association_max = 0;
+    config.retries.path_max = 0;
+    config.retries.unreachable_after_min = Duration::ZERO;
+    config.timers.heartbeat_interval = Some(Duration::ZERO);
+    let mut peer = Peer::serving(config, &init_ack());
+    while peer.take().iter().all(|sent| !sent.has(HEARTBEAT)) {
+        peer.wait(ms(10));
+    }
+    peer.send("x");
+    let now = peer.now + Duration::from_secs(100);
+    peer.association().handle_timeout(now);
+    let events = poll_events(&mut peer);
+    let closed = Event::Closed(ClosedReason::PeerUnreachable);
+    assert_eq!(events.last(), Some(&closed), "{events:?}");
+}
+
+#[test]
+fn what_was_accepted_is_acknowledged_and_told_whatever_follows_it_in_the_packet() {
+    for nonsense in [chunk(SHUTDOWN_ACK, 0, b""), cookie_echo(b"late"), offer().chunk(INIT)] {
+        let mut peer = Peer::established();
+        peer.events.clear();
+        peer.reads = false;
+        peer.give(&[data(1), nonsense]);
+        assert_eq!(peer.events, [Event::Readable]);
+        assert_eq!(peer.take_one().sack().cumulative, 1);
+    }
+}
+
+#[test]
+fn an_abort_after_the_end_sends_nothing() {
+    let mut peer = Peer::established();
+    peer.give(&[chunk(ABORT, 0, b"")]);
+    peer.abort(b"me too");
+    peer.nothing_sent();
+}
+
+#[test]
+fn errors_reported_by_the_peer_do_not_pile_up_while_nobody_polls_for_them() {
+    let mut peer = Peer::established();
+    let causes: Vec<u8> = (0..1_000).flat_map(|_| out_of_resource()).collect();
+    for _ in 0..20 {
+        give_to_a_sleeper(&mut peer, &[chunk(ERROR, 0, &causes)]);
+    }
+    let events = poll_events(&mut peer);
+    assert_eq!(events.len(), 16);
+    give_to_a_sleeper(&mut peer, &[chunk(ERROR, 0, &out_of_resource())]);
+    assert_eq!(poll_events(&mut peer), [Event::PeerError { code: 4, info: Bytes::new() }], "there is room again");
+}
+
+#[test]
+fn a_packet_full_of_sacks_counts_as_one_miss_indication_and_costs_as_much_as_one() {
+    let mut peer = Peer::established();
+    peer.send_full(3);
+    assert_eq!(peer.take_tsns(), [[1], [2], [3]]);
+    let sack = |last| peer.sack(0, 1 << 20, &[(2, last)]).chunk();
+    let (first, second) = (sack(2), sack(3));
+    peer.give(&[first, second.clone(), second.clone(), second]);
+    peer.nothing_sent();
+    peer.wait(ms(500));
+    assert_eq!(peer.association().stats().sent.chunks_lost, 0);
+    peer.ack_gaps(0, &[(2, 3)]);
+    assert_eq!(peer.association().stats().path.in_flight_bytes, 1_220, "the next packet's SACK counts");
+}
+
+#[test]
+fn chunks_that_a_shutdown_contradicts_are_sent_again_section_6_2_1() {
+    let mut peer = Peer::established();
+    peer.send_full(3);
+    peer.take();
+    peer.ack_gaps(0, &[(2, 3)]);
+    // TSN 2 was reported and 1 is now acknowledged, so 2 ought to be as well: the peer has dropped it.
+    peer.give(&[shutdown(peer.tsn(1))]);
+    assert_eq!(peer.state(), AssociationState::ShutdownReceived);
+    assert!(peer.wait_for_packet() <= Duration::from_secs(1));
+    assert_eq!(peer.take_tsns(), [[2]]);
+    peer.ack(3);
+    assert_eq!(peer.take_one().kinds(), [SHUTDOWN_ACK]);
+}
+
+#[test]
+fn a_message_that_expires_behind_a_closed_window_does_not_hold_the_shutdown_up() {
+    for peer_begins in [false, true] {
+        let mut peer = Peer::established();
+        peer.send("first");
+        peer.take();
+        peer.ack_window(1, 0);
+        peer.send_message(Message::new("second").with_lifetime(ms(100)));
+        if peer_begins {
+            peer.give(&[shutdown(peer.tsn(1))]);
+        } else {
+            peer.shutdown();
+        }
+        peer.nothing_sent();
+        assert!(peer.wait_for_packet() <= Duration::from_secs(1));
+        assert_eq!(peer.take_one().kinds(), [if peer_begins { SHUTDOWN_ACK } else { SHUTDOWN }]);
+        let abandoned = Event::MessageAbandoned { id: MessageId(1), reason: AbandonReason::Expired };
+        assert!(peer.events.contains(&abandoned), "{:?}", peer.events);
+    }
+}
+
+#[test]
+fn a_shutdown_that_finds_only_expired_messages_leaves_at_once() {
+    let mut peer = Peer::established();
+    peer.send("first");
+    peer.take();
+    peer.ack_window(1, 0);
+    peer.send_message(Message::new("second").with_lifetime(ms(100)));
+    peer.now += ms(200);
+    peer.shutdown();
+    assert_eq!(peer.take_one().kinds(), [SHUTDOWN]);
+}
+
+#[test]
+fn a_lost_shutdown_is_repeated_although_the_peer_keeps_sending_heartbeats() {
+    let mut peer = Peer::established();
+    peer.shutdown();
+    assert_eq!(peer.take_one().kinds(), [SHUTDOWN]);
+    for _ in 0..8 {
+        peer.wait(ms(400));
+        peer.give(&[heartbeat(HEARTBEAT, b"are you there?")]);
+    }
+    let shutdowns = peer.take().iter().filter(|sent| sent.has(SHUTDOWN)).count();
+    assert_eq!(shutdowns, 2, "after one second, and two seconds later");
+}
+
+#[test]
+fn a_peer_that_restarts_does_not_make_the_applications_shutdown_forgotten() {
+    type Ending = fn(&mut Peer);
+    let endings: [Ending; 3] = [
+        // SHUTDOWN-PENDING, SHUTDOWN-SENT, SHUTDOWN-RECEIVED
+        |peer| {
+            peer.send("unacknowledged");
+            peer.shutdown();
+        },
+        Peer::shutdown,
+        |peer| {
+            peer.send("unacknowledged");
+            peer.give(&[shutdown(peer.tsn(0))]);
+            peer.shutdown();
+        },
+    ];
+    for end in endings {
+        let mut peer = Peer::client(config(), &offer());
+        end(&mut peer);
+        peer.take();
+        let cookie = peer.begin(&Init { tag: NEW_TAG, ..offer() });
+        peer.give(&[cookie_echo(&cookie)]);
+        assert!(peer.events.contains(&Event::PeerRestarted), "{:?}", peer.events);
+        assert!(peer.take().iter().any(|sent| sent.has(SHUTDOWN)), "{:?}", peer.state());
+    }
+}
+
+#[test]
+fn timers_that_could_not_work_are_refused() {
+    type Change = fn(&mut Config);
+    let changes: [(&str, Change); 8] = [
+        ("packet_bytes_max", |config| config.limits.packet_bytes_max = 255),
+        ("rto_initial", |config| config.timers.rto_initial = Duration::ZERO),
+        ("rto_max", |config| config.timers.rto_max = Duration::ZERO),
+        ("rto_max", |config| config.timers.rto_max = Duration::MAX),
+        ("rto_initial", |config| config.timers.rto_initial = Duration::MAX),
+        ("cookie_lifetime", |config| config.timers.cookie_lifetime = Duration::MAX),
+        ("cookie_lifetime", |config| config.timers.cookie_lifetime = Duration::ZERO),
+        ("heartbeat_interval", |config| config.timers.heartbeat_interval = Some(Duration::MAX)),
+    ];
+    for (name, change) in changes {
+        let mut config = Config::default();
+        change(&mut config);
+        let error = config.validate().expect_err(name);
+        assert!(error.to_string().contains(name), "{error}");
+    }
+    assert_eq!(Config::default().validate(), Ok(()));
+}
