@@ -1,0 +1,147 @@
+//! The command line.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::error::{ContextKind, ErrorKind};
+use clap::{Parser, Subcommand};
+use festina_units::duration;
+
+use crate::commands::{compare, emulate, listen, ping, send};
+use crate::{EXIT_USAGE, output};
+
+const ABOUT: &str = "Low-latency messages over SCTP, and a laboratory that shows what loss recovery is worth";
+
+const LONG_ABOUT: &str = "\
+Low-latency messages over SCTP (RFC 9260) in user space, carried in UDP (RFC 6951).
+
+Festina gives every message of a thin stream a fast way out of packet loss. `festina compare` shows in half a minute \
+what that is worth; `listen`, `send` and `ping` talk to any SCTP peer that speaks UDP encapsulation; `emulate` is a \
+bad network to try them on.";
+
+const EXAMPLES: &str = "\
+Examples:
+  festina compare                                    the comparison, and compare.html to look at
+  festina listen 127.0.0.1:9899 --echo               a peer that answers
+  festina ping 127.0.0.1:9899 -c 10                  how long messages to it take
+  echo hello | festina send 127.0.0.1:9899           a line as a message
+  festina emulate udp --listen 127.0.0.1:9000 --to 127.0.0.1:9899 --delay 50ms --loss 5%
+
+Units are written out: durations 250ms 1.5s 10us 2m, rates 10Mbit/s, sizes 64KiB, probabilities 5% or 0.05.
+Exit code: 0 done, 1 failed, 2 the command line made no sense.";
+
+#[derive(Debug, Parser)]
+#[command(name = "festina", version, about = ABOUT, long_about = LONG_ABOUT, after_help = EXAMPLES, max_term_width = 100)]
+#[command(disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Wait for peers and print what they send, like netcat
+    Listen(listen::ListenArgs),
+    /// Send lines or files as messages and print what comes back
+    Send(send::SendArgs),
+    /// Measure how long messages to a peer take
+    Ping(ping::PingArgs),
+    /// Be a bad network
+    #[command(subcommand)]
+    Emulate(emulate::EmulateCommand),
+    /// Compare loss-recovery profiles on thin streams over a lossy network
+    Compare(compare::CompareArgs),
+}
+
+/// Flags that each make sense but not together, or values that a parser alone cannot judge.
+#[derive(Debug)]
+pub(crate) struct UsageError(String);
+
+impl UsageError {
+    pub(crate) fn new(problem: impl Into<String>) -> Self {
+        Self(problem.into())
+    }
+}
+
+impl std::fmt::Display for UsageError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UsageError {}
+
+/// Reads the command line. If it asks for help or makes no sense, that has been answered, and the exit code is returned.
+pub(crate) fn parse() -> Result<Command, ExitCode> {
+    match Arguments::try_parse() {
+        Ok(arguments) => Ok(arguments.command),
+        Err(error) => Err(answer(&error)),
+    }
+}
+
+fn answer(error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            // A reader that left before the help was written is no failure.
+            let _ = error.print();
+            ExitCode::SUCCESS
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+            ExitCode::from(EXIT_USAGE)
+        }
+        _ => {
+            output::complain(&one_line(error));
+            ExitCode::from(EXIT_USAGE)
+        }
+    }
+}
+
+/// The first paragraph of the parser's complaint in one line, with its suggestion if it has one.
+fn one_line(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let paragraph: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+    let mut line = paragraph.join(" ");
+    if let Some(problem) = line.strip_prefix("error: ") {
+        line = problem.to_owned();
+    }
+    let suggestion = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue]
+        .into_iter()
+        .find_map(|kind| error.get(kind));
+    match suggestion {
+        Some(suggestion) => format!("{line}; did you mean {suggestion}?"),
+        None => line,
+    }
+}
+
+/// Reads a duration; zero is allowed.
+pub(crate) fn any_duration(text: &str) -> Result<Duration, String> {
+    duration::parse(text).map_err(|error| error.to_string())
+}
+
+/// Reads a duration above zero.
+pub(crate) fn positive_duration(text: &str) -> Result<Duration, String> {
+    match any_duration(text)? {
+        Duration::ZERO => Err("it must be longer than zero".to_owned()),
+        duration => Ok(duration),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_of_the_command_line_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn missing_arguments_are_named_in_one_line() {
+        let error = Arguments::try_parse_from(["festina", "ping"]).expect_err("the address is missing");
+        assert_eq!(one_line(&error), "the following required arguments were not provided: <ADDRESS>");
+    }
+}

@@ -1,0 +1,65 @@
+//! One file per subcommand: its arguments and what it does.
+
+pub(crate) mod compare;
+pub(crate) mod emulate;
+pub(crate) mod listen;
+pub(crate) mod ping;
+pub(crate) mod send;
+
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use festina::{Association, Config, ConnectOptions, Endpoint, Profile};
+
+use crate::address::{self, HostPort};
+use crate::args::{self, Command};
+
+/// How long the end of a command may take when the peer does not answer any more.
+const GOODBYE_MAX: Duration = Duration::from_secs(2);
+
+/// Does what the command line asks for.
+pub(crate) async fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Listen(arguments) => listen::run(arguments).await,
+        Command::Send(arguments) => send::run(arguments).await,
+        Command::Ping(arguments) => ping::run(arguments).await,
+        Command::Emulate(command) => emulate::run(command).await,
+        Command::Compare(arguments) => compare::run(arguments).await,
+    }
+}
+
+/// How a peer is reached.
+#[derive(Debug, Args)]
+pub(crate) struct PeerArgs {
+    /// The peer: HOST, HOST:PORT or [IPV6]:PORT, where PORT is the UDP port, 9899 if left out
+    address: HostPort,
+    /// The peer's SCTP port
+    #[arg(short, long, value_name = "PORT", default_value_t = festina::DEFAULT_SCTP_PORT)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+    port: u16,
+    /// How this side recovers from packet loss: rfc9260, lksctp-2006, petlund-2010 or festina
+    #[arg(long, value_name = "NAME", default_value_t = Profile::Festina)]
+    profile: Profile,
+    /// Give up if the peer has not answered after this time
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = args::positive_duration)]
+    timeout: Duration,
+}
+
+impl PeerArgs {
+    /// Makes an association with the peer from an endpoint of its own, which ends with the last handle.
+    async fn connect(&self, message_events: bool) -> Result<(Endpoint, Association)> {
+        let remote = self.address.resolve().await?;
+        let config = Config { message_events, ..Config::with_profile(self.profile) };
+        let endpoint = Endpoint::bind(address::unspecified_for(remote), config).await?;
+        let options = ConnectOptions::default().peer_port(self.port).handshake_timeout(self.timeout);
+        let association = endpoint.connect_with(remote, options).await?;
+        Ok((endpoint, association))
+    }
+}
+
+/// Ends all associations in good order, but does not wait for ever.
+async fn say_goodbye(endpoint: &Endpoint) {
+    // A peer that does not answer will notice by itself.
+    let _ = tokio::time::timeout(GOODBYE_MAX, endpoint.close()).await;
+}

@@ -1,0 +1,150 @@
+//! `festina compare`: what loss recovery is worth.
+
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+
+use crate::args::UsageError;
+use crate::compare::capture::Capture;
+use crate::compare::outcome::Outcome;
+use crate::compare::scenario::Scenario;
+use crate::compare::{html, json, report, run};
+use crate::output;
+
+const EXAMPLES: &str = "\
+Examples:
+  festina compare                                        about half a minute; then open compare.html
+  festina compare --profiles rfc9260,festina --loss 1%   two profiles, one per cent of loss each way
+  festina compare --loss 5% --burst 200ms                the same loss on average, in bursts
+  festina compare --duration 2s --json - | jq .results   for programs
+  festina compare --pcap compare.pcapng                  and every packet, for Wireshark
+
+All profiles run at the same time over real UDP sockets on the loopback interface, each through an emulated network of its
+own with the same seed. No privilege is needed and nothing leaves the machine.";
+
+/// Arguments of `festina compare`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct CompareArgs {
+    #[command(flatten)]
+    scenario: Scenario,
+    /// Where to write the page
+    #[arg(long, value_name = "FILE", default_value = "compare.html")]
+    html: PathBuf,
+    /// Where to write the figure
+    #[arg(long, value_name = "FILE", default_value = "compare.svg")]
+    svg: PathBuf,
+    /// Where to write the results as JSON; - is standard output, which then holds nothing else
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Where to write the packets as pcapng
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+}
+
+impl CompareArgs {
+    fn json_on_stdout(&self) -> bool {
+        self.json.as_deref() == Some(Path::new("-"))
+    }
+
+    /// Where the JSON goes, if it goes into a file.
+    fn json_file(&self) -> Option<&Path> {
+        self.json.as_deref().filter(|_| !self.json_on_stdout())
+    }
+
+    /// The files of text that are written.
+    fn texts(&self) -> impl Iterator<Item = &Path> {
+        [self.html.as_path(), self.svg.as_path()].into_iter().chain(self.json_file())
+    }
+
+    fn validate(&self) -> Result<(), UsageError> {
+        self.scenario.validate()?;
+        let mut paths: Vec<&Path> = self.texts().chain(self.pcap.as_deref()).collect();
+        paths.sort_unstable();
+        let twice = paths.iter().zip(paths.iter().skip(1)).find(|(path, next)| path == next);
+        match twice {
+            Some((path, _)) => Err(UsageError::new(format!("two outputs would go to {}", path.display()))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Runs the comparison and writes what came of it.
+pub(crate) async fn run(arguments: CompareArgs) -> Result<()> {
+    arguments.validate()?;
+    // Half a minute must not be spent on what then cannot be written.
+    for path in arguments.texts() {
+        check_writable(path)?;
+    }
+    let scenario = &arguments.scenario;
+    let capture = arguments.pcap.as_deref().map(|path| create_capture(path, scenario)).transpose()?;
+    let outcomes = run::run(scenario, capture.as_ref()).await?;
+    if let Some(capture) = capture {
+        capture.finish().context("cannot write the capture")?;
+    }
+
+    let figure = html::figure(scenario, &outcomes)?;
+    let json = json::document(scenario, &outcomes)?;
+    write(&arguments.svg, &figure)?;
+    write(&arguments.html, &html::page(scenario, &outcomes, &figure))?;
+    if let Some(path) = arguments.json_file() {
+        write(path, &json)?;
+    }
+    show(&arguments, &outcomes, &json)?;
+    report_faults(scenario, &outcomes)
+}
+
+fn show(arguments: &CompareArgs, outcomes: &[Outcome], json: &str) -> Result<()> {
+    let text = format!(
+        "{}\n\n{}\n\n{}\nThe distribution is drawn in {} and {}.",
+        arguments.scenario.summary(),
+        report::table(outcomes),
+        report::finding(outcomes),
+        arguments.html.display(),
+        arguments.svg.display()
+    );
+    if arguments.json_on_stdout() {
+        output::notice(&text);
+        output::print(json)?;
+    } else {
+        output::print(&text)?;
+    }
+    Ok(())
+}
+
+/// What is missing is told; what must not happen is a failure.
+fn report_faults(scenario: &Scenario, outcomes: &[Outcome]) -> Result<()> {
+    let mut faults = Vec::new();
+    for outcome in outcomes {
+        let profile = outcome.profile;
+        let missing = outcome.messages_sent.saturating_sub(outcome.messages_delivered());
+        if missing > 0 {
+            let drain = festina_units::duration::display(scenario.drain);
+            output::notice(&format!("{profile}: {missing} messages had not arrived after another {drain}"));
+        }
+        faults.extend(outcome.faults.iter().map(|fault| format!("{profile}: {fault}")));
+    }
+    if let Some(first) = faults.first() {
+        let more = faults.len() - 1;
+        bail!("{first}{}", if more > 0 { format!(" (and {more} more)") } else { String::new() });
+    }
+    Ok(())
+}
+
+/// Fails if the file could not be written later; leaves what is in it as it is.
+fn check_writable(path: &Path) -> Result<()> {
+    let opened = OpenOptions::new().append(true).create(true).open(path);
+    opened.map(|_| ()).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn create_capture(path: &Path, scenario: &Scenario) -> Result<Capture> {
+    File::create(path)
+        .and_then(|file| Capture::create(file, &scenario.profiles))
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}

@@ -1,0 +1,180 @@
+//! `festina listen`: print what peers send, send them what is typed.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use anyhow::{Context as _, Result};
+use bytes::Bytes;
+use clap::Args;
+use festina::{Association, ClosedReason, Config, Endpoint, Listener, Message, Profile, ReceivedMessage};
+use tokio::task::JoinSet;
+
+use super::say_goodbye;
+use crate::address::HostPort;
+use crate::output::Format;
+use crate::{input, output, signal};
+
+const EXAMPLES: &str = "\
+Examples:
+  festina listen 127.0.0.1:9899                   print messages as lines, send typed lines to all peers
+  festina listen :9899 --echo                     send every message back; for festina ping
+  festina listen 127.0.0.1:9899 --once --raw > f  store what one peer sends
+
+Standard error tells who comes and goes; standard output holds nothing but messages.";
+
+/// Arguments of `festina listen`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ListenArgs {
+    /// Where to listen: ADDRESS:PORT, or :PORT for every address, where PORT is the UDP port; 9899 if left out
+    address: HostPort,
+    /// The SCTP port to accept associations on
+    #[arg(short, long, value_name = "PORT", default_value_t = festina::DEFAULT_SCTP_PORT)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+    port: u16,
+    /// Send every message back to its sender instead of printing it
+    #[arg(long, conflicts_with_all = ["raw", "hex"])]
+    echo: bool,
+    /// End when the first peer has left
+    #[arg(long)]
+    once: bool,
+    /// Print the bytes of messages with nothing between them
+    #[arg(long, conflicts_with = "hex")]
+    raw: bool,
+    /// Print messages as hexadecimal digits, one line each
+    #[arg(long)]
+    hex: bool,
+    /// How this side recovers from packet loss: rfc9260, lksctp-2006, petlund-2010 or festina
+    #[arg(long, value_name = "NAME", default_value_t = Profile::Festina)]
+    profile: Profile,
+}
+
+impl ListenArgs {
+    fn action(&self) -> Action {
+        match (self.echo, self.raw, self.hex) {
+            (true, _, _) => Action::Echo,
+            (_, true, _) => Action::Print(Format::Raw),
+            (_, _, true) => Action::Print(Format::Hex),
+            _ => Action::Print(Format::Lines),
+        }
+    }
+}
+
+/// What is done with a message.
+#[derive(Clone, Copy, Debug)]
+enum Action {
+    Print(Format),
+    Echo,
+}
+
+/// Listens until interrupted, or with `--once` until the first peer has left.
+pub(crate) async fn run(arguments: ListenArgs) -> Result<()> {
+    let address = arguments.address.resolve().await?;
+    let endpoint = Endpoint::bind(address, Config::with_profile(arguments.profile)).await?;
+    let listener = endpoint.listen(arguments.port)?;
+    output::notice(&format!("listening on {}, SCTP port {}", endpoint.local_addr(), arguments.port));
+
+    let ended = tokio::select! {
+        ended = attend(&listener, arguments.action(), arguments.once) => ended,
+        () = signal::interrupted() => Ok(()),
+    };
+    say_goodbye(&endpoint).await;
+    ended
+}
+
+/// Takes peers as they come and sends them what is typed, with `once` until the first of them has left.
+async fn attend(listener: &Listener, action: Action, once: bool) -> Result<()> {
+    let mut lines = input::lines();
+    let mut lines_remain = true;
+    let mut peers = Peers::new(action);
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Some(association) => peers.add(association),
+                None => return Ok(()),
+            },
+            Some(left) = peers.tasks.join_next() => {
+                peers.remove(&left.context("a task failed")??);
+                if once {
+                    return Ok(());
+                }
+            }
+            line = lines.recv(), if lines_remain && !peers.connected.is_empty() => match line {
+                Some(line) => peers.send_to_all(&line.context("cannot read standard input")?).await,
+                None => lines_remain = false,
+            },
+        }
+    }
+}
+
+/// The peers that are connected, each served by a task.
+struct Peers {
+    action: Action,
+    next_number: u64,
+    connected: BTreeMap<u64, Association>,
+    tasks: JoinSet<Result<Left>>,
+}
+
+/// A peer that has left.
+struct Left {
+    number: u64,
+    remote: SocketAddr,
+    reason: ClosedReason,
+}
+
+impl Peers {
+    fn new(action: Action) -> Self {
+        Self { action, next_number: 0, connected: BTreeMap::new(), tasks: JoinSet::new() }
+    }
+
+    fn add(&mut self, association: Association) {
+        let number = self.next_number;
+        self.next_number += 1;
+        let remote = association.remote_addr();
+        output::notice(&format!("{remote} connected"));
+        self.connected.insert(number, association.clone());
+        let action = self.action;
+        self.tasks.spawn(async move {
+            let reason = serve(&association, action).await?;
+            Ok(Left { number, remote, reason })
+        });
+    }
+
+    fn remove(&mut self, left: &Left) {
+        self.connected.remove(&left.number);
+        output::notice(&format!("{} left: {}", left.remote, left.reason));
+    }
+
+    async fn send_to_all(&self, line: &Bytes) {
+        for association in self.connected.values() {
+            if let Err(error) = association.send(Message::new(line.clone())).await {
+                output::complain(&format!("not sent to {}: {error}", association.remote_addr()));
+            }
+        }
+    }
+}
+
+/// Takes one peer's messages until the association ends, and returns why it did.
+async fn serve(association: &Association, action: Action) -> Result<ClosedReason> {
+    loop {
+        let message = match association.recv().await {
+            Ok(message) => message,
+            Err(reason) => return Ok(reason),
+        };
+        match action {
+            Action::Print(format) => output::print_message(&message.payload, format)?,
+            Action::Echo => {
+                // A peer that leaves before its echo is told apart by the next `recv`.
+                let _ = association.send(echo_of(message)).await;
+            }
+        }
+    }
+}
+
+/// The same message the other way.
+fn echo_of(received: ReceivedMessage) -> Message {
+    Message {
+        unordered: received.unordered,
+        ..Message::new(received.payload).on_stream(received.stream.0).with_ppid(received.ppid)
+    }
+}

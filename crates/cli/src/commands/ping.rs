@@ -1,0 +1,185 @@
+//! `festina ping`: how long messages take.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use clap::Args;
+use festina::{Association, Event, Message, MessageId, Stats};
+use festina_lab::statistics::DelayStatistics;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+
+use super::{PeerArgs, say_goodbye};
+use crate::{args, output, signal};
+
+/// A message begins with its sequence number.
+const HEADER_BYTES: usize = 8;
+const SIZE_BYTES_MAX: i64 = 1 << 20;
+
+const EXAMPLES: &str = "\
+Examples:
+  festina ping 127.0.0.1:9899                  against festina listen --echo, until Ctrl-C
+  festina ping 127.0.0.1:9899 -c 20 -i 50ms    twenty messages, one every 50 ms
+  festina ping 127.0.0.1:9899 --ack            against any SCTP peer: until the acknowledgement comes
+
+Messages are reliable: one that gets lost is late, not missing, and the time includes its recovery.";
+
+/// Arguments of `festina ping`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct PingArgs {
+    #[command(flatten)]
+    peer: PeerArgs,
+    /// Time between messages
+    #[arg(short, long, value_name = "TIME", default_value = "250ms", value_parser = args::positive_duration)]
+    interval: Duration,
+    /// How many messages to send; without it until Ctrl-C
+    #[arg(short, long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// Size of a message in bytes, 8 to 1048576
+    #[arg(short, long, value_name = "BYTES", default_value_t = 100)]
+    #[arg(value_parser = clap::value_parser!(u32).range(HEADER_BYTES as i64..=SIZE_BYTES_MAX))]
+    size: u32,
+    /// Measure until the peer's acknowledgement instead of its echo, so that the peer need not echo
+    #[arg(long)]
+    ack: bool,
+    /// Print nothing but the summary
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// Sends messages and measures until the count is reached, the peer leaves or the user has enough; then sums up.
+pub(crate) async fn run(arguments: PingArgs) -> Result<()> {
+    let (endpoint, association) = arguments.peer.connect(arguments.ack).await?;
+    let mut ping = Ping {
+        association: association.clone(),
+        remote: association.remote_addr(),
+        sent: 0,
+        awaited: BTreeMap::new(),
+        times: DelayStatistics::new(),
+        arguments,
+    };
+    let ended = tokio::select! {
+        ended = ping.exchange() => ended,
+        () = signal::interrupted() => Ok(()),
+    };
+    output::print(&ping.summary(&association.stats()))?;
+    say_goodbye(&endpoint).await;
+    ended?;
+    if ping.times.count() == 0 {
+        let answer = if ping.arguments.ack { "acknowledgement" } else { "echo (does the peer run with --echo?)" };
+        bail!("{}: no {answer} came back", ping.remote);
+    }
+    Ok(())
+}
+
+struct Ping {
+    arguments: PingArgs,
+    association: Association,
+    remote: SocketAddr,
+    sent: u64,
+    /// When each message left that has not come back, by its sequence number, which is also its message id.
+    awaited: BTreeMap<u64, Instant>,
+    times: DelayStatistics,
+}
+
+impl Ping {
+    async fn exchange(&mut self) -> Result<()> {
+        let mut ticks = interval(self.arguments.interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let association = self.association.clone();
+        let mut give_up_at = Instant::now();
+        loop {
+            let all_sent = self.arguments.count.is_some_and(|count| self.sent >= count);
+            if all_sent && self.awaited.is_empty() {
+                return Ok(());
+            }
+            tokio::select! {
+                _ = ticks.tick(), if !all_sent => {
+                    self.send().await?;
+                    give_up_at = Instant::now() + self.arguments.peer.timeout;
+                }
+                message = association.recv() => match message {
+                    Ok(message) => self.echoed(message.payload)?,
+                    Err(reason) => bail!("{}: {reason}", self.remote),
+                },
+                Some(event) = association.event() => self.acknowledged(&event)?,
+                () = sleep_until(give_up_at), if all_sent => return Ok(()),
+            }
+        }
+    }
+
+    async fn send(&mut self) -> Result<()> {
+        let size = usize::try_from(self.arguments.size)?;
+        let mut payload = BytesMut::with_capacity(size);
+        payload.put_u64(self.sent);
+        payload.resize(size, 0);
+        self.awaited.insert(self.sent, Instant::now());
+        self.association.send(Message::new(payload.freeze())).await?;
+        self.sent += 1;
+        Ok(())
+    }
+
+    fn echoed(&mut self, mut payload: Bytes) -> Result<()> {
+        if self.arguments.ack {
+            return Ok(());
+        }
+        match payload.try_get_u64() {
+            Ok(sequence) => self.came_back(sequence),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn acknowledged(&mut self, event: &Event) -> Result<()> {
+        match event {
+            Event::MessageDelivered { id: MessageId(sequence), .. } if self.arguments.ack => self.came_back(*sequence),
+            _ => Ok(()),
+        }
+    }
+
+    fn came_back(&mut self, sequence: u64) -> Result<()> {
+        let Some(sent_at) = self.awaited.remove(&sequence) else {
+            return Ok(());
+        };
+        let time = sent_at.elapsed();
+        self.times.record(time);
+        if !self.arguments.quiet {
+            let Self { remote, arguments: PingArgs { size, .. }, .. } = self;
+            output::print(&format!("{size} bytes, {remote}: seq={} time={} ms", sequence + 1, milliseconds(time)))?;
+        }
+        Ok(())
+    }
+
+    fn summary(&self, stats: &Stats) -> String {
+        let (sent, received) = (self.sent, self.times.count());
+        let again = &stats.sent.retransmitted;
+        let mut summary = format!(
+            "--- {} festina ping statistics ---\n{sent} messages sent, {received} {}, {} outstanding, {} \
+             retransmissions ({} timeout, {} fast, {} bundled, {} probe; {} spurious)",
+            self.remote,
+            if self.arguments.ack { "acknowledged" } else { "received" },
+            self.awaited.len(),
+            again.total(),
+            again.timeout,
+            again.fast,
+            again.bundled,
+            again.probe,
+            stats.sent.spurious,
+        );
+        let times = &self.times;
+        let all = (times.min(), times.mean(), times.max(), times.standard_deviation());
+        if let (Some(min), Some(mean), Some(max), Some(deviation)) = all {
+            let spread = [min, mean, max, deviation].map(milliseconds).join("/");
+            let percentiles =
+                [0.5, 0.9, 0.99].map(|share| milliseconds(times.quantile(share).unwrap_or(max))).join("/");
+            summary += &format!("\ntime min/avg/max/mdev = {spread} ms, p50/p90/p99 = {percentiles} ms");
+        }
+        summary
+    }
+}
+
+fn milliseconds(time: Duration) -> String {
+    format!("{:.3}", time.as_secs_f64() * 1000.0)
+}

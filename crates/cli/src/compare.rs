@@ -1,0 +1,20 @@
+//! The machinery of `festina compare`: the same thin streams over the same bad network, once per loss-recovery profile and
+//! all profiles at the same time.
+//!
+//! - [`scenario`]: what is sent and over what network
+//! - [`run`]: all profiles from the handshakes to the last message; `rig` holds one profile's endpoints and network,
+//!   `recorder` what its receiver saw
+//! - [`outcome`]: what came of one profile
+//! - [`report`], [`html`] and [`json`]: what is shown of it
+//! - [`capture`]: the packets, as pcapng
+
+pub(crate) mod capture;
+pub(crate) mod html;
+pub(crate) mod json;
+pub(crate) mod outcome;
+mod progress;
+mod recorder;
+pub(crate) mod report;
+mod rig;
+pub(crate) mod run;
+pub(crate) mod scenario;

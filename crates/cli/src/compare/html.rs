@@ -1,0 +1,218 @@
+//! The outcomes as a page that needs nothing but itself, and the figure on it.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use festina_lab::figure::{DelayDistribution, FigureError, Threshold};
+use festina_units::duration;
+
+use super::outcome::Outcome;
+use super::report::{self, GROUPS};
+use super::scenario::{Scenario, spaced};
+
+/// What players notice: shooters, role-playing games, strategy games (Petlund et al. 2010, §3).
+const THRESHOLDS_MS: [u64; 3] = [100, 500, 1000];
+
+/// The delays' distributions as SVG.
+pub(crate) fn figure(scenario: &Scenario, outcomes: &[Outcome]) -> Result<String, FigureError> {
+    let mut distribution = DelayDistribution::new("How long messages take to arrive", &scenario.summary());
+    for delay_ms in THRESHOLDS_MS {
+        let delay = Duration::from_millis(delay_ms);
+        distribution.threshold(Threshold::new(delay, &spaced(delay)));
+    }
+    for outcome in outcomes {
+        distribution.curve(outcome.profile.name(), &outcome.delays);
+    }
+    distribution.figure().to_svg()
+}
+
+/// The whole page.
+pub(crate) fn page(scenario: &Scenario, outcomes: &[Outcome], figure: &str) -> String {
+    let summary = scenario.summary();
+    let [rtt, sack_delay, drain] = [scenario.rtt, scenario.sack_delay, scenario.drain].map(spaced);
+    let loss = scenario.loss;
+    let finding = report::finding(outcomes);
+    let command = command_line(scenario);
+    let (table, network) = (table(outcomes), network(outcomes));
+    format!(
+        r#"<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Festina: loss recovery compared</title>
+<style>{STYLE}</style>
+</head>
+<body>
+<main>
+<h1>What loss recovery is worth on thin streams</h1>
+<p class="lead">Every profile sent the same small messages at the same times, over real UDP sockets, through a network
+with a round-trip time of {rtt} that lost {loss} of the packets in each direction. Each line shows which share of a
+profile's messages took longer than the delay below it: the further left and the lower, the better.</p>
+<figure class="wide">
+{figure}
+</figure>
+<p>The dashed lines are the delays at which players of shooters (100 ms), role-playing games (500 ms) and strategy games
+(1 s) notice. Both axes are logarithmic: one line down means ten times fewer messages.</p>
+<h2>Numbers</h2>
+<p>{finding}</p>
+<div class="wide">
+{table}
+</div>
+<p class="note">Delay is from the call that sends a message until the receiving application has it, on one clock.
+Percentiles are within 0.1%. Packets and bytes are SCTP's, without UDP and IP headers, of the sending side while
+messages were measured. Retransmissions are DATA chunks by what caused them; spurious ones had already arrived, as far
+as the acknowledgements tell, and are given as a share of all.</p>
+<h2>Scenario</h2>
+<p>{summary}. The receivers are standard ones for every profile and may delay acknowledgements by {sack_delay}. The
+emulated network draws its losses from the same seed ({seed}) for each profile. Handshakes cross the lossy network too,
+with an RTO.Initial of three round trips, and one uncounted message lets each association measure the round-trip time
+before the first counted one. After the last message was sent, late ones were waited for up to {drain}.</p>
+<div class="wide">
+{network}
+</div>
+<p>To repeat it:</p>
+<pre>{command}</pre>
+</main>
+</body>
+</html>
+"#,
+        seed = scenario.seed,
+    )
+}
+
+const STYLE: &str = "
+:root { color: #22262b; background: #fff; font: 16px/1.55 'Helvetica Neue', Helvetica, Arial, sans-serif; }
+main { max-width: 66rem; margin: 2.5rem auto; padding: 0 1.25rem; }
+h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .75rem; }
+h2 { font-size: 1.15rem; margin: 2.25rem 0 .5rem; }
+p { max-width: 46rem; }
+.lead { font-size: 1.1rem; }
+.note { color: #5c6670; font-size: .9rem; }
+figure { margin: 1.5rem 0; }
+figure svg { display: block; width: 100%; min-width: 40rem; max-width: 60rem; height: auto; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; white-space: nowrap; }
+th, td { padding: .35rem .6rem; text-align: right; }
+th { font-weight: 600; }
+thead th { color: #5c6670; font-weight: normal; border-bottom: 1px solid #9aa3ad; }
+thead .groups th { text-align: center; border-bottom: none; padding-bottom: 0; }
+tbody th, thead th:first-child { text-align: left; }
+tbody tr + tr > * { border-top: 1px solid #e6e9ec; }
+.first { border-left: 1px solid #e6e9ec; }
+pre { font: .85rem/1.5 ui-monospace, Menlo, Consolas, monospace; background: #f3f5f6; padding: .7rem .9rem; white-space: pre-wrap; }
+";
+
+fn table(outcomes: &[Outcome]) -> String {
+    let mut html = String::from("<table>\n<thead>\n<tr class=\"groups\">");
+    for (name, columns) in GROUPS {
+        let _ = write!(html, "<th colspan=\"{}\"{}>{name}</th>", columns.len(), border(name, 0));
+    }
+    html += "</tr>\n<tr>";
+    for (name, columns) in GROUPS {
+        for (index, column) in columns.iter().enumerate() {
+            let _ = write!(html, "<th{}>{column}</th>", border(name, index));
+        }
+    }
+    html += "</tr>\n</thead>\n<tbody>\n";
+    for row in report::rows(outcomes) {
+        let mut cells = row.iter();
+        html += "<tr>";
+        for (name, columns) in GROUPS {
+            for (index, cell) in cells.by_ref().take(columns.len()).enumerate() {
+                let _ = match (name, index) {
+                    ("", 0) => write!(html, "<th scope=\"row\">{cell}</th>"),
+                    _ => write!(html, "<td{}>{cell}</td>", border(name, index)),
+                };
+            }
+        }
+        html += "</tr>\n";
+    }
+    html + "</tbody>\n</table>"
+}
+
+/// A line parts the groups of columns.
+fn border(group: &str, index_in_group: usize) -> &'static str {
+    if index_in_group == 0 && !group.is_empty() { " class=\"first\"" } else { "" }
+}
+
+/// What the network did to each profile's packets: the check that it was as bad as it should be.
+fn network(outcomes: &[Outcome]) -> String {
+    let mut html = String::from(
+        "<table>\n<thead>\n<tr><th>network</th><th>packets there</th><th>lost</th><th>packets back</th><th>lost</th>\
+         <th>delivered late by (mean, worst)</th></tr>\n</thead>\n<tbody>\n",
+    );
+    for outcome in outcomes {
+        let network = &outcome.network;
+        let (there, back) = (network.forward, network.backward);
+        let _ = writeln!(
+            html,
+            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.2} ms, {:.2} ms</td></tr>",
+            outcome.profile.name(),
+            there.offered,
+            there.lost + there.queue_dropped,
+            back.offered,
+            back.lost + back.queue_dropped,
+            network.lateness_mean().as_secs_f64() * 1000.0,
+            network.lateness_max.as_secs_f64() * 1000.0,
+        );
+    }
+    html + "</tbody>\n</table>"
+}
+
+/// The command that runs the same scenario again.
+fn command_line(scenario: &Scenario) -> String {
+    let profiles: Vec<&str> = scenario.profiles.iter().map(|profile| profile.name()).collect();
+    let time = duration::display;
+    let mut command = format!(
+        "festina compare --profiles {} --associations {} --size {} --interval {} --duration {} --rtt {} --loss {} \
+         --sack-delay {} --seed {}",
+        profiles.join(","),
+        scenario.associations,
+        scenario.size,
+        time(scenario.interval),
+        time(scenario.duration),
+        time(scenario.rtt),
+        scenario.loss,
+        time(scenario.sack_delay),
+        scenario.seed,
+    );
+    if let Some(burst) = scenario.burst {
+        let _ = write!(command, " --burst {}", time(burst));
+    }
+    if !scenario.jitter.is_zero() {
+        let _ = write!(command, " --jitter {}", time(scenario.jitter));
+    }
+    if let Some(rate) = scenario.rate {
+        let queue = scenario.queue;
+        let limit = if queue.bytes == festina_units::ByteCount::MAX {
+            format!("{}p", queue.packets)
+        } else {
+            queue.bytes.to_string()
+        };
+        let _ = write!(command, " --rate {rate} --queue {limit}");
+    }
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use festina::Profile;
+
+    use super::*;
+    use crate::compare::outcome::example;
+    use crate::compare::scenario::tests::default_scenario;
+
+    #[test]
+    fn the_page_holds_figure_table_and_the_command_to_repeat_it_and_loads_nothing() {
+        let outcomes = [example(Profile::Rfc9260), example(Profile::Festina)];
+        let scenario = default_scenario();
+        let figure = figure(&scenario, &outcomes).expect("the axes are sound");
+        let page = page(&scenario, &outcomes, &figure);
+        assert!(page.contains(&figure));
+        assert!(page.contains("<th scope=\"row\">festina</th><td>1000/1001</td>"));
+        assert!(page.contains("festina compare --profiles rfc9260,"));
+        let loads = ["src=", "href=", "url(", "@import", "<script"];
+        assert!(loads.iter().all(|load| !page.contains(load)));
+    }
+}

@@ -1,0 +1,150 @@
+//! The outcomes as JSON, for programs.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::outcome::Outcome;
+use super::scenario::Scenario;
+
+/// The scenario and the outcomes as one JSON document without a line feed at its end.
+pub(crate) fn document(scenario: &Scenario, outcomes: &[Outcome]) -> serde_json::Result<String> {
+    serde_json::to_string_pretty(&Document {
+        scenario: ScenarioJson::of(scenario),
+        results: outcomes.iter().map(ResultJson::of).collect(),
+    })
+}
+
+#[derive(Serialize)]
+struct Document {
+    scenario: ScenarioJson,
+    results: Vec<ResultJson>,
+}
+
+/// The numbers that say what was run; absent limits are null.
+#[derive(Serialize)]
+struct ScenarioJson {
+    profiles: Vec<&'static str>,
+    associations: u32,
+    message_bytes: u32,
+    interval_ms: f64,
+    duration_ms: f64,
+    drain_ms: f64,
+    rtt_ms: f64,
+    loss_each_way: f64,
+    burst_ms: Option<f64>,
+    jitter_ms: f64,
+    rate_bits_per_second: Option<u64>,
+    sack_delay_ms: f64,
+    seed: u64,
+}
+
+impl ScenarioJson {
+    fn of(scenario: &Scenario) -> Self {
+        Self {
+            profiles: scenario.profiles.iter().map(|profile| profile.name()).collect(),
+            associations: scenario.associations,
+            message_bytes: scenario.size,
+            interval_ms: milliseconds(scenario.interval),
+            duration_ms: milliseconds(scenario.duration),
+            drain_ms: milliseconds(scenario.drain),
+            rtt_ms: milliseconds(scenario.rtt),
+            loss_each_way: scenario.loss.as_fraction(),
+            burst_ms: scenario.burst.map(milliseconds),
+            jitter_ms: milliseconds(scenario.jitter),
+            rate_bits_per_second: scenario.rate.map(|rate| rate.bits_per_second()),
+            sack_delay_ms: milliseconds(scenario.sack_delay),
+            seed: scenario.seed,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ResultJson {
+    profile: &'static str,
+    messages_sent: u64,
+    messages_delivered: u64,
+    delivery_ms: DeliveryJson,
+    packets_sent: u64,
+    bytes_sent: u64,
+    retransmissions: RetransmissionsJson,
+    spurious_retransmissions: u64,
+}
+
+/// Null if nothing arrived.
+#[derive(Serialize)]
+struct DeliveryJson {
+    mean: Option<f64>,
+    p50: Option<f64>,
+    p90: Option<f64>,
+    p99: Option<f64>,
+    p99_9: Option<f64>,
+    max: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct RetransmissionsJson {
+    timeout: u64,
+    fast: u64,
+    bundled: u64,
+    probe: u64,
+}
+
+impl ResultJson {
+    fn of(outcome: &Outcome) -> Self {
+        let delays = &outcome.delays;
+        let percentile = |share| delays.quantile(share).map(milliseconds);
+        Self {
+            profile: outcome.profile.name(),
+            messages_sent: outcome.messages_sent,
+            messages_delivered: outcome.messages_delivered(),
+            delivery_ms: DeliveryJson {
+                mean: delays.mean().map(milliseconds),
+                p50: percentile(0.5),
+                p90: percentile(0.9),
+                p99: percentile(0.99),
+                p99_9: percentile(0.999),
+                max: delays.max().map(milliseconds),
+            },
+            packets_sent: outcome.sent.packets,
+            bytes_sent: outcome.sent.bytes,
+            retransmissions: RetransmissionsJson {
+                timeout: outcome.sent.timeout,
+                fast: outcome.sent.fast,
+                bundled: outcome.sent.bundled,
+                probe: outcome.sent.probe,
+            },
+            spurious_retransmissions: outcome.sent.spurious,
+        }
+    }
+}
+
+/// Milliseconds, to the microsecond.
+fn milliseconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use festina::Profile;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::compare::outcome::example;
+    use crate::compare::scenario::tests::default_scenario;
+
+    #[test]
+    fn the_document_has_the_agreed_shape() {
+        let text = document(&default_scenario(), &[example(Profile::Festina)]).expect("serializable");
+        let json: Value = serde_json::from_str(&text).expect("JSON");
+        let result = &json["results"][0];
+        assert_eq!(result["profile"], "festina");
+        assert_eq!((&result["messages_sent"], &result["messages_delivered"]), (&1_001.into(), &1_000.into()));
+        assert_eq!(result["delivery_ms"]["max"], 1_000.0);
+        assert_eq!(result["delivery_ms"]["mean"], 500.5);
+        assert_eq!(result["retransmissions"]["probe"], 10);
+        assert_eq!(result["spurious_retransmissions"], 5);
+        assert_eq!(json["scenario"]["associations"], 64);
+        assert_eq!(json["scenario"]["burst_ms"], Value::Null);
+    }
+}

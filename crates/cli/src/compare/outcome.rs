@@ -1,0 +1,114 @@
+//! What came of one profile.
+
+use std::ops::{AddAssign, Sub};
+
+use festina::{Profile, Stats};
+use festina_emulate::ProxyCounters;
+use festina_lab::statistics::DelayStatistics;
+
+/// What came of one profile.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome {
+    /// The profile.
+    pub(crate) profile: Profile,
+    /// Messages that the clients sent.
+    pub(crate) messages_sent: u64,
+    /// One-way delays of the messages that arrived, each counted once.
+    pub(crate) delays: DelayStatistics,
+    /// What the clients sent while messages were measured.
+    pub(crate) sent: SentTotals,
+    /// What the network did, handshakes included.
+    pub(crate) network: ProxyCounters,
+    /// What must not happen, in words.
+    pub(crate) faults: Vec<String>,
+}
+
+impl Outcome {
+    /// Messages that arrived.
+    pub(crate) fn messages_delivered(&self) -> u64 {
+        self.delays.count()
+    }
+}
+
+/// What a number of associations sent in all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SentTotals {
+    /// SCTP packets.
+    pub(crate) packets: u64,
+    /// Bytes of those packets, without UDP and IP headers.
+    pub(crate) bytes: u64,
+    /// DATA chunks sent again because the retransmission timer expired.
+    pub(crate) timeout: u64,
+    /// DATA chunks sent again by fast retransmit.
+    pub(crate) fast: u64,
+    /// DATA chunks sent again because a packet that left anyway had room.
+    pub(crate) bundled: u64,
+    /// DATA chunks sent again as a probe ahead of the timer.
+    pub(crate) probe: u64,
+    /// DATA chunks sent again although the earlier copy had arrived, as far as acknowledgements tell.
+    pub(crate) spurious: u64,
+}
+
+impl SentTotals {
+    /// What one association has sent so far.
+    pub(crate) fn of(stats: &Stats) -> Self {
+        let sent = &stats.sent;
+        Self {
+            packets: sent.packets,
+            bytes: sent.bytes,
+            timeout: sent.retransmitted.timeout,
+            fast: sent.retransmitted.fast,
+            bundled: sent.retransmitted.bundled,
+            probe: sent.retransmitted.probe,
+            spurious: sent.spurious,
+        }
+    }
+
+    /// DATA chunks sent again, whatever the cause.
+    pub(crate) fn retransmissions(&self) -> u64 {
+        self.timeout + self.fast + self.bundled + self.probe
+    }
+
+    fn combine(self, other: Self, operation: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            packets: operation(self.packets, other.packets),
+            bytes: operation(self.bytes, other.bytes),
+            timeout: operation(self.timeout, other.timeout),
+            fast: operation(self.fast, other.fast),
+            bundled: operation(self.bundled, other.bundled),
+            probe: operation(self.probe, other.probe),
+            spurious: operation(self.spurious, other.spurious),
+        }
+    }
+}
+
+impl AddAssign for SentTotals {
+    fn add_assign(&mut self, other: Self) {
+        *self = self.combine(other, u64::saturating_add);
+    }
+}
+
+impl Sub for SentTotals {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        self.combine(other, u64::saturating_sub)
+    }
+}
+
+/// An outcome with round numbers, for the tests of what is shown.
+#[cfg(test)]
+pub(super) fn example(profile: Profile) -> Outcome {
+    let mut delays = DelayStatistics::new();
+    for delay_ms in 1..=1_000 {
+        delays.record(std::time::Duration::from_millis(delay_ms));
+    }
+    Outcome {
+        profile,
+        messages_sent: 1_001,
+        delays,
+        sent: SentTotals { packets: 1_100, bytes: 150_000, timeout: 40, fast: 30, bundled: 20, probe: 10, spurious: 5 },
+        network: ProxyCounters::default(),
+        faults: Vec::new(),
+    }
+}

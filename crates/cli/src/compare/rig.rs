@@ -1,0 +1,159 @@
+//! One profile's endpoints and network.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow};
+use festina::{Association, Config, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, Listener, Profile};
+use festina_emulate::{RunningProxy, Tap, UdpProxy};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::outcome::{Outcome, SentTotals};
+use super::recorder::{HEADER_BYTES, Recorder, WARM_UP};
+use super::scenario::Scenario;
+
+const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// Handshakes start so far apart, so that they do not meet in one burst.
+const HANDSHAKE_SPACING: Duration = Duration::from_micros(500);
+const HANDSHAKE_MAX: Duration = Duration::from_secs(30);
+
+/// RTO.Initial is so many round trips, but at least the time below: the handshakes cross the lossy network too, and the
+/// standard second for every lost INIT would take longer than the comparison.
+const RTO_INITIAL_ROUND_TRIPS: u32 = 3;
+const RTO_INITIAL_MIN: Duration = Duration::from_millis(200);
+
+/// A client endpoint, the network, and a server endpoint, with all associations of one profile.
+pub(super) struct Rig {
+    profile: Profile,
+    client: Endpoint,
+    proxy: RunningProxy,
+    recorder: Arc<Recorder>,
+    associations: Vec<Sending>,
+    /// Ends when it is dropped.
+    _server: Endpoint,
+}
+
+/// A client's association, and what it had sent before messages were measured.
+struct Sending {
+    association: Association,
+    before: SentTotals,
+}
+
+impl Rig {
+    /// Binds the endpoints and the network between them. The server is the same for every profile: a standard receiver.
+    pub(super) async fn build(scenario: &Scenario, profile: Profile, epoch: Instant, tap: Option<Tap>) -> Result<Self> {
+        let mut server_config = Config::with_profile(Profile::Rfc9260);
+        server_config.sack.delay = scenario.sack_delay;
+        let server = Endpoint::bind(LOOPBACK, server_config).await?;
+        let recorder = Arc::new(Recorder::new(epoch, scenario.associations, scenario.messages_per_association()));
+        tokio::spawn(accept(server.listen(DEFAULT_SCTP_PORT)?, recorder.clone()));
+
+        let link = scenario.link()?;
+        let mut proxy = UdpProxy::bind(LOOPBACK, server.local_addr(), link.clone(), link, scenario.seed)
+            .context("cannot set up the emulated network")?;
+        if let Some(tap) = tap {
+            proxy = proxy.with_tap(tap);
+        }
+        let proxy = proxy.spawn().context("cannot start the emulated network")?;
+
+        let mut client_config = Config::with_profile(profile);
+        client_config.timers.rto_initial = (scenario.rtt * RTO_INITIAL_ROUND_TRIPS).max(RTO_INITIAL_MIN);
+        client_config.sack.delay = scenario.sack_delay;
+        let client = Endpoint::bind(LOOPBACK, client_config).await?;
+        Ok(Self { profile, client, proxy, recorder, associations: Vec::new(), _server: server })
+    }
+
+    /// Makes all associations, and has each deliver one message, so that it knows the round-trip time.
+    pub(super) async fn connect(&mut self, scenario: &Scenario) -> Result<()> {
+        let mut connecting = JoinSet::new();
+        for number in 0..scenario.associations {
+            let (client, remote, recorder) = (self.client.clone(), self.proxy.local_addr(), self.recorder.clone());
+            connecting.spawn(async move {
+                sleep(HANDSHAKE_SPACING * number).await;
+                let options = ConnectOptions::default().handshake_timeout(HANDSHAKE_MAX);
+                let association = client.connect_with(remote, options).await?;
+                association.send(recorder.message(number, WARM_UP, HEADER_BYTES)).await?;
+                association.drained().await?;
+                let before = SentTotals::of(&association.stats());
+                anyhow::Ok(Sending { association, before })
+            });
+        }
+        while let Some(connected) = connecting.join_next().await {
+            let connected = connected.context("a task failed")?;
+            self.associations.push(connected.with_context(|| format!("{}: a handshake failed", self.profile))?);
+        }
+        Ok(())
+    }
+
+    /// Starts one task per association, which sends its messages at fixed times after `start`. Each task returns how many
+    /// messages it sent, and why no more if the association ended.
+    pub(super) fn start(&self, scenario: &Scenario, profile_index: usize, start: Instant) -> JoinSet<Sent> {
+        let mut senders = JoinSet::new();
+        for (number, sending) in (0..).zip(&self.associations) {
+            let association = sending.association.clone();
+            let recorder = self.recorder.clone();
+            let first_at = start + scenario.offset(profile_index, number);
+            let (interval, size) = (scenario.interval, scenario.size);
+            let count = u32::try_from(scenario.messages_per_association()).unwrap_or(WARM_UP);
+            senders.spawn(async move {
+                for sequence in 0..count {
+                    sleep_until(first_at + interval * sequence).await;
+                    let message = recorder.message(number, sequence, usize::try_from(size).unwrap_or(usize::MAX));
+                    if let Err(error) = association.send(message).await {
+                        return Sent { messages: sequence.into(), problem: Some(anyhow!("{error}")) };
+                    }
+                }
+                Sent { messages: count.into(), problem: None }
+            });
+        }
+        senders
+    }
+
+    /// How many messages have arrived.
+    pub(super) fn delivered(&self) -> u64 {
+        self.recorder.delivered()
+    }
+
+    /// Waits until all that was sent has been acknowledged, but not beyond `deadline`.
+    pub(super) async fn settle(&self, deadline: Instant) {
+        for sending in &self.associations {
+            // An association that has ended is told by the outcome.
+            let _ = timeout(deadline.saturating_duration_since(Instant::now()), sending.association.drained()).await;
+        }
+    }
+
+    /// Counts everything up, and takes the rig down.
+    pub(super) fn finish(self, messages_sent: u64, mut faults: Vec<String>) -> Result<Outcome> {
+        let mut sent = SentTotals::default();
+        for Sending { association, before } in &self.associations {
+            sent += SentTotals::of(&association.stats()) - *before;
+        }
+        let arrivals = self.recorder.arrivals();
+        if arrivals.unexpected > 0 {
+            faults.push(format!("{} messages arrived twice or were never sent", arrivals.unexpected));
+        }
+        let network = self.proxy.stop().with_context(|| format!("{}: the emulated network failed", self.profile))?;
+        Ok(Outcome { profile: self.profile, messages_sent, delays: arrivals.delays, sent, network, faults })
+    }
+}
+
+/// What one association's task sent.
+pub(super) struct Sent {
+    pub(super) messages: u64,
+    pub(super) problem: Option<anyhow::Error>,
+}
+
+/// Takes the messages of every association that comes.
+async fn accept(listener: Listener, recorder: Arc<Recorder>) {
+    while let Some(association) = listener.accept().await {
+        let recorder = recorder.clone();
+        tokio::spawn(async move {
+            while let Ok(message) = association.recv().await {
+                recorder.record(message.payload);
+            }
+        });
+    }
+}

@@ -1,0 +1,221 @@
+//! What is sent, and over what network.
+
+use std::time::Duration;
+
+use clap::Args;
+use festina::Profile;
+use festina_netsim::{LinkConfig, QueueLimit};
+use festina_units::{Bandwidth, Probability, duration};
+
+use super::recorder::HEADER_BYTES;
+use crate::args::{self, UsageError};
+use crate::link;
+
+const MESSAGE_BYTES_MAX: i64 = 65_536;
+
+/// Bounds the memory for telling which message has arrived.
+const MESSAGES_MAX: u64 = 10_000_000;
+
+/// Every number of the experiment.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Scenario {
+    /// The loss-recovery profiles to compare, separated by commas; all of them if left out
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', hide_default_value = true)]
+    #[arg(default_values_t = Profile::all().to_vec())]
+    pub(crate) profiles: Vec<Profile>,
+    /// Streams of messages per profile, each an association of its own, 1 to 10000
+    #[arg(long, value_name = "NUMBER", default_value_t = 64)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) associations: u32,
+    /// Size of a message in bytes, 16 to 65536
+    #[arg(long, value_name = "BYTES", default_value_t = 100)]
+    #[arg(value_parser = clap::value_parser!(u32).range(HEADER_BYTES as i64..=MESSAGE_BYTES_MAX))]
+    pub(crate) size: u32,
+    /// Time between two messages of an association
+    #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = args::positive_duration)]
+    pub(crate) interval: Duration,
+    /// How long messages are sent
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = args::positive_duration)]
+    pub(crate) duration: Duration,
+    /// How long the last messages are waited for after that
+    #[arg(long, value_name = "TIME", default_value = "12s", value_parser = args::positive_duration)]
+    pub(crate) drain: Duration,
+    /// Round-trip time of the network
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = args::any_duration)]
+    pub(crate) rtt: Duration,
+    /// Share of packets lost, each way
+    #[arg(long, value_name = "SHARE", default_value = "5%")]
+    pub(crate) loss: Probability,
+    /// Lose packets in bursts of this mean length instead of singly; --loss remains the share on average
+    #[arg(long, value_name = "TIME", value_parser = args::positive_duration)]
+    pub(crate) burst: Option<Duration>,
+    /// Vary the one-way delay by up to so much to either side
+    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = args::any_duration)]
+    pub(crate) jitter: Duration,
+    /// Rate of the network each way, for example 1Mbit/s; without it there is no limit
+    #[arg(long, value_name = "RATE", value_parser = link::rate)]
+    pub(crate) rate: Option<Bandwidth>,
+    /// What may wait for a network with a rate: packets (100p) or bytes (64KiB)
+    #[arg(long, value_name = "SIZE", default_value = "100p", value_parser = link::queue)]
+    pub(crate) queue: QueueLimit,
+    /// How long the receivers may delay acknowledgements (RFC 9260: at most 500ms); 0 for not at all
+    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = args::any_duration)]
+    pub(crate) sack_delay: Duration,
+    /// What the network does is drawn from this number, the same for every profile
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+impl Scenario {
+    /// Checks what no flag's parser alone can judge.
+    pub(crate) fn validate(&self) -> Result<(), UsageError> {
+        for (index, profile) in self.profiles.iter().enumerate() {
+            if self.profiles.iter().skip(index + 1).any(|other| other == profile) {
+                return Err(UsageError::new(format!("--profiles names {} twice", profile.name())));
+            }
+        }
+        if self.duration < self.interval {
+            return Err(UsageError::new(format!(
+                "--duration {} is shorter than --interval {}",
+                duration::display(self.duration),
+                duration::display(self.interval)
+            )));
+        }
+        if self.messages() > MESSAGES_MAX {
+            return Err(UsageError::new(format!(
+                "{} messages per profile are too many; at most {MESSAGES_MAX} are allowed",
+                self.messages()
+            )));
+        }
+        if self.loss == Probability::ONE {
+            return Err(UsageError::new("with --loss 100% nothing can ever arrive"));
+        }
+        if self.jitter > self.rtt / 2 {
+            return Err(UsageError::new("--jitter is longer than the one-way delay, half of --rtt"));
+        }
+        if self.sack_delay > Duration::from_millis(500) {
+            return Err(UsageError::new("--sack-delay is above the 500ms that RFC 9260 allows"));
+        }
+        self.link().map(|_| ())
+    }
+
+    /// The network in either direction.
+    pub(crate) fn link(&self) -> Result<LinkConfig, UsageError> {
+        Ok(LinkConfig {
+            rate: self.rate,
+            delay: self.rtt / 2,
+            jitter: link::jitter(self.jitter),
+            queue: self.queue,
+            loss: link::loss_model(self.loss, self.burst)?,
+            ..LinkConfig::default()
+        })
+    }
+
+    /// Messages that one association sends: one per interval, the first at once.
+    pub(crate) fn messages_per_association(&self) -> u64 {
+        let count = self.duration.as_nanos().div_ceil(self.interval.as_nanos().max(1));
+        u64::try_from(count).unwrap_or(u64::MAX)
+    }
+
+    /// Messages that all associations of one profile send.
+    pub(crate) fn messages(&self) -> u64 {
+        self.messages_per_association().saturating_mul(self.associations.into())
+    }
+
+    /// When association `number` of the profile at `profile_index` sends its first message, counted from the start. The
+    /// starts are spread evenly over one interval so that nothing sends in lockstep.
+    pub(crate) fn offset(&self, profile_index: usize, number: u32) -> Duration {
+        let profiles = u32::try_from(self.profiles.len()).unwrap_or(u32::MAX);
+        let profile_index = u32::try_from(profile_index).unwrap_or(u32::MAX);
+        let slots = u128::from(self.associations) * u128::from(profiles.max(1));
+        let slot = u128::from(number) * u128::from(profiles) + u128::from(profile_index);
+        let offset_ns = self.interval.as_nanos() * slot / slots.max(1);
+        Duration::from_nanos(u64::try_from(offset_ns).unwrap_or(u64::MAX))
+    }
+
+    /// The scenario in one line.
+    pub(crate) fn summary(&self) -> String {
+        let Self { associations, size, loss, .. } = self;
+        let [interval, duration, rtt] = [self.interval, self.duration, self.rtt].map(spaced);
+        format!(
+            "{associations} associations, {size} bytes every {interval} for {duration}, round-trip time {rtt}, {loss} \
+             loss each way{}",
+            self.burst.map_or(String::new(), |burst| format!(" in bursts of {}", spaced(burst)))
+        )
+    }
+}
+
+/// A duration as prose has it, with a blank between number and unit, while flags have none.
+pub(super) fn spaced(time: Duration) -> String {
+    let text = duration::display(time).to_string();
+    match text.find(|character: char| character.is_ascii_alphabetic()) {
+        Some(unit_at) => format!("{} {}", &text[..unit_at], &text[unit_at..]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// The scenario of the command without any flag.
+    pub(crate) fn default_scenario() -> Scenario {
+        Scenario {
+            profiles: Profile::all().to_vec(),
+            associations: 64,
+            size: 100,
+            interval: Duration::from_millis(250),
+            duration: Duration::from_secs(20),
+            drain: Duration::from_secs(12),
+            rtt: Duration::from_millis(100),
+            loss: Probability::from_percent(5),
+            burst: None,
+            jitter: Duration::ZERO,
+            rate: None,
+            queue: QueueLimit::packets(100),
+            sack_delay: Duration::from_millis(200),
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn the_default_scenario_makes_sense_and_sends_5120_messages_per_profile() {
+        let scenario = default_scenario();
+        assert!(scenario.validate().is_ok());
+        assert_eq!(scenario.messages(), 5_120);
+        assert_eq!(
+            scenario.summary(),
+            "64 associations, 100 bytes every 250 ms for 20 s, round-trip time 100 ms, 5% loss each way"
+        );
+    }
+
+    #[test]
+    fn starts_are_spread_over_one_interval_without_coincidence() {
+        let scenario = default_scenario();
+        let mut offsets: Vec<Duration> = (0..scenario.profiles.len())
+            .flat_map(|profile| (0..scenario.associations).map(move |number| (profile, number)))
+            .map(|(profile, number)| scenario.offset(profile, number))
+            .collect();
+        offsets.sort_unstable();
+        offsets.dedup();
+        assert_eq!(offsets.len(), 256);
+        assert!(offsets.last().is_some_and(|last| *last < scenario.interval));
+    }
+
+    #[test]
+    fn scenarios_that_make_no_sense_are_refused() {
+        let sound = default_scenario();
+        let refused = [
+            Scenario { profiles: vec![Profile::Festina, Profile::Festina], ..sound.clone() },
+            Scenario { duration: Duration::from_millis(1), ..sound.clone() },
+            Scenario { interval: Duration::from_nanos(1), ..sound.clone() },
+            Scenario { loss: Probability::ONE, ..sound.clone() },
+            Scenario { jitter: Duration::from_secs(1), ..sound.clone() },
+            Scenario { sack_delay: Duration::from_secs(1), ..sound.clone() },
+            Scenario { loss: Probability::ZERO, burst: Some(Duration::from_secs(1)), ..sound },
+        ];
+        for scenario in refused {
+            assert!(scenario.validate().is_err(), "{scenario:?}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! What an emulated link is like, as users write it.
+
+use std::time::Duration;
+
+use clap::Args;
+use festina_netsim::{GilbertElliott, Jitter, JitterShape, LinkConfig, LossModel, QueueLimit, Reordering};
+use festina_units::{Bandwidth, ByteCount, Probability};
+
+use crate::args::{self, UsageError};
+
+/// One direction of the network.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LinkArgs {
+    /// Travelling time, one way
+    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = args::any_duration)]
+    pub(crate) delay: Duration,
+    /// Vary the travelling time by up to so much to either side, without reordering
+    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = args::any_duration)]
+    pub(crate) jitter: Duration,
+    /// Bits per second, for example 10Mbit/s; without it there is no limit and nothing queues
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub(crate) rate: Option<Bandwidth>,
+    /// What may wait for the transmitter: packets (100p) or bytes (64KiB)
+    #[arg(long, value_name = "SIZE", default_value = "1000p", value_parser = queue)]
+    pub(crate) queue: QueueLimit,
+    /// Share of packets lost
+    #[arg(long, value_name = "SHARE", default_value = "0%")]
+    pub(crate) loss: Probability,
+    /// Lose packets in bursts of this mean length instead of singly; --loss remains the share on average
+    #[arg(long, value_name = "TIME", value_parser = args::positive_duration)]
+    pub(crate) burst: Option<Duration>,
+    /// Share of packets held back by --reorder-by, so that others overtake them
+    #[arg(long, value_name = "SHARE", default_value = "0%")]
+    pub(crate) reorder: Probability,
+    /// How long packets are held back
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = args::positive_duration)]
+    pub(crate) reorder_by: Duration,
+    /// Share of packets that arrive twice
+    #[arg(long, value_name = "SHARE", default_value = "0%")]
+    pub(crate) duplicate: Probability,
+    /// Share of packets that arrive with a flipped bit
+    #[arg(long, value_name = "SHARE", default_value = "0%")]
+    pub(crate) corrupt: Probability,
+}
+
+/// Where the way back differs.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Where the way back differs")]
+pub(crate) struct BackArgs {
+    /// Like --delay
+    #[arg(long, value_name = "TIME", value_parser = args::any_duration)]
+    back_delay: Option<Duration>,
+    /// Like --jitter
+    #[arg(long, value_name = "TIME", value_parser = args::any_duration)]
+    back_jitter: Option<Duration>,
+    /// Like --rate
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    back_rate: Option<Bandwidth>,
+    /// Like --queue
+    #[arg(long, value_name = "SIZE", value_parser = queue)]
+    back_queue: Option<QueueLimit>,
+    /// Like --loss
+    #[arg(long, value_name = "SHARE")]
+    back_loss: Option<Probability>,
+    /// Like --burst
+    #[arg(long, value_name = "TIME", value_parser = args::positive_duration)]
+    back_burst: Option<Duration>,
+    /// Like --reorder
+    #[arg(long, value_name = "SHARE")]
+    back_reorder: Option<Probability>,
+    /// Like --reorder-by
+    #[arg(long, value_name = "TIME", value_parser = args::positive_duration)]
+    back_reorder_by: Option<Duration>,
+    /// Like --duplicate
+    #[arg(long, value_name = "SHARE")]
+    back_duplicate: Option<Probability>,
+    /// Like --corrupt
+    #[arg(long, value_name = "SHARE")]
+    back_corrupt: Option<Probability>,
+}
+
+impl LinkArgs {
+    /// The link that the flags describe.
+    pub(crate) fn config(&self) -> Result<LinkConfig, UsageError> {
+        Ok(LinkConfig {
+            rate: self.rate,
+            delay: self.delay,
+            jitter: jitter(self.jitter),
+            queue: self.queue,
+            loss: loss_model(self.loss, self.burst)?,
+            reordering: Reordering { probability: self.reorder, hold_back: self.reorder_by },
+            duplication: self.duplicate,
+            corruption: self.corrupt,
+        })
+    }
+}
+
+impl BackArgs {
+    /// The way back: like `forward` but for what the flags say.
+    pub(crate) fn over(&self, forward: &LinkArgs) -> LinkArgs {
+        LinkArgs {
+            delay: self.back_delay.unwrap_or(forward.delay),
+            jitter: self.back_jitter.unwrap_or(forward.jitter),
+            rate: self.back_rate.or(forward.rate),
+            queue: self.back_queue.unwrap_or(forward.queue),
+            loss: self.back_loss.unwrap_or(forward.loss),
+            // A loss share of its own without a burst of its own keeps the burst of the way there.
+            burst: self.back_burst.or(forward.burst),
+            reorder: self.back_reorder.unwrap_or(forward.reorder),
+            reorder_by: self.back_reorder_by.unwrap_or(forward.reorder_by),
+            duplicate: self.back_duplicate.unwrap_or(forward.duplicate),
+            corrupt: self.back_corrupt.unwrap_or(forward.corrupt),
+        }
+    }
+}
+
+/// Evenly distributed jitter of up to `range` to either side that keeps packets in order.
+pub(crate) fn jitter(range: Duration) -> Jitter {
+    let shape = if range.is_zero() { JitterShape::None } else { JitterShape::Uniform { range } };
+    Jitter { shape, keeps_order: true }
+}
+
+/// Losses with a share of `loss` on average: singly, or in bursts of a mean length in which nothing gets through.
+pub(crate) fn loss_model(loss: Probability, burst: Option<Duration>) -> Result<LossModel, UsageError> {
+    match (loss, burst) {
+        (Probability::ZERO, None) => Ok(LossModel::None),
+        (loss, None) => Ok(LossModel::Independent(loss)),
+        (Probability::ZERO | Probability::ONE, Some(_)) => {
+            Err(UsageError::new("--burst needs a loss above 0% and below 100%"))
+        }
+        (loss, Some(mean_bad)) => {
+            let kept_ppb = u128::from(Probability::ONE.ppb() - loss.ppb());
+            let mean_good_ns = mean_bad.as_nanos() * kept_ppb / u128::from(loss.ppb());
+            let mean_good = u64::try_from(mean_good_ns)
+                .map(Duration::from_nanos)
+                .map_err(|_| UsageError::new("--burst is too long for so small a loss"))?;
+            Ok(LossModel::GilbertElliott(GilbertElliott {
+                mean_good,
+                mean_bad,
+                loss_in_good: Probability::ZERO,
+                loss_in_bad: Probability::ONE,
+            }))
+        }
+    }
+}
+
+/// Reads a queue's limit in packets or bytes.
+pub(crate) fn queue(text: &str) -> Result<QueueLimit, String> {
+    if let Some(packets) = text.strip_suffix('p').and_then(|number| number.parse().ok()) {
+        return Ok(QueueLimit::packets(packets));
+    }
+    text.parse::<ByteCount>().map(QueueLimit::bytes).map_err(|_| {
+        format!(
+            "\"{text}\" is neither a number of packets nor a size in bytes; write for example \"100p\" or \"64KiB\""
+        )
+    })
+}
+
+/// Reads a rate above zero.
+pub(crate) fn rate(text: &str) -> Result<Bandwidth, String> {
+    let rate: Bandwidth = text.parse().map_err(|error: festina_units::ParseError| error.to_string())?;
+    if rate.bits_per_second() == 0 {
+        return Err("it must be above zero".to_owned());
+    }
+    Ok(rate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_is_read_in_packets_or_bytes() {
+        assert_eq!(queue("100p"), Ok(QueueLimit::packets(100)));
+        assert_eq!(queue("64KiB"), Ok(QueueLimit::bytes(ByteCount::from_bytes(65_536))));
+        assert!(queue("100").is_err_and(|problem| problem.contains("100p")));
+    }
+
+    #[test]
+    fn bursts_keep_the_share_of_losses() {
+        let loss = Probability::from_percent(5);
+        let model = loss_model(loss, Some(Duration::from_millis(100)));
+        let Ok(LossModel::GilbertElliott(bursts)) = model else {
+            panic!("{model:?}");
+        };
+        assert_eq!(bursts.mean_good, Duration::from_millis(1_900));
+        assert_eq!(bursts.mean_loss(), loss);
+        assert!(loss_model(Probability::ZERO, Some(Duration::from_millis(1))).is_err());
+        assert!(loss_model(Probability::from_ppb(1), Some(Duration::from_secs(1 << 40))).is_err());
+    }
+}

@@ -1,0 +1,50 @@
+//! The `festina` command: arguments in, calls out.
+//!
+//! - [`args`] reads the command line; bad flags get one line and exit code 2
+//! - [`commands`] holds one file per subcommand
+//! - [`compare`] is the machinery of `festina compare`
+//! - [`link`] reads what an emulated link is like
+//! - [`address`], [`input`], [`output`] and [`signal`]: host names, standard input, standard output, Ctrl-C
+#![forbid(unsafe_code)]
+
+mod address;
+mod args;
+mod commands;
+mod compare;
+mod input;
+mod link;
+mod output;
+mod signal;
+
+use std::process::ExitCode;
+
+use args::UsageError;
+
+/// What went wrong was what the caller asked for.
+const EXIT_USAGE: u8 = 2;
+/// What went wrong was what happened then.
+const EXIT_FAILURE: u8 = 1;
+
+/// Two are enough for any of the commands, and leave the rest of the machine to others.
+const WORKER_THREADS: usize = 2;
+
+fn main() -> ExitCode {
+    let command = match args::parse() {
+        Ok(command) => command,
+        Err(exit_code) => return exit_code,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKER_THREADS).enable_all().build();
+    let result = match runtime {
+        Ok(runtime) => runtime.block_on(commands::run(command)),
+        Err(error) => Err(anyhow::Error::from(error).context("cannot start")),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever read our output has had enough, as in `festina ping ... | head`: that is no failure.
+        Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::complain(&format!("{error:#}"));
+            ExitCode::from(if error.is::<UsageError>() { EXIT_USAGE } else { EXIT_FAILURE })
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! `festina compare` with scenarios of a few seconds.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::harness::{Ended, Running, festina, folder};
+
+fn compare_in(folder: &Path, arguments: &[&str]) -> Ended {
+    let mut all = vec!["compare"];
+    all.extend(arguments);
+    let mut command = festina(&all);
+    command.current_dir(folder);
+    Running::start(command).end()
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+#[test]
+fn without_loss_every_message_of_every_profile_arrives_and_everything_is_written() {
+    let folder = folder("compare-without-loss");
+    let compared = compare_in(&folder, &["--duration", "2s", "--associations", "8", "--loss", "0%", "--json", "-"]);
+    assert_eq!(compared.code, Some(0), "{compared:?}");
+
+    let json: Value = serde_json::from_str(&compared.stdout).expect("standard output is one JSON document");
+    assert_eq!(json["scenario"]["associations"], 8);
+    let results = json["results"].as_array().expect("results");
+    let profiles: Vec<&str> = results.iter().filter_map(|result| result["profile"].as_str()).collect();
+    assert_eq!(profiles, ["rfc9260", "lksctp-2006", "petlund-2010", "festina"]);
+    for result in results {
+        assert_eq!((&result["messages_sent"], &result["messages_delivered"]), (&64.into(), &64.into()), "{result}");
+        let delay = &result["delivery_ms"];
+        let ordered = ["p50", "p90", "p99", "p99_9", "max"].map(|name| number(&delay[name]));
+        assert!(ordered.is_sorted(), "{delay}");
+        assert!(ordered[0] >= 50.0 && number(&delay["mean"]) >= 50.0, "no message is faster than the network: {delay}");
+        assert!(number(&result["packets_sent"]) >= 64.0 && number(&result["bytes_sent"]) >= 6_400.0, "{result}");
+        for cause in ["timeout", "fast", "bundled", "probe"] {
+            assert!(result["retransmissions"][cause].is_u64(), "{result}");
+        }
+        assert!(result["spurious_retransmissions"].is_u64());
+    }
+
+    let svg = std::fs::read_to_string(folder.join("compare.svg")).expect("the figure was written");
+    let document = roxmltree::Document::parse(&svg).expect("the figure is well-formed XML");
+    let texts: String = document.descendants().filter_map(|node| node.text()).collect();
+    assert!(profiles.iter().all(|profile| texts.contains(profile)), "{texts}");
+    let html = std::fs::read_to_string(folder.join("compare.html")).expect("the page was written");
+    assert!(html.contains(svg.trim()), "the figure is on the page");
+}
+
+#[test]
+fn with_loss_the_table_shows_retransmissions_and_the_capture_every_packet() {
+    let folder = folder("compare-with-loss");
+    let scenario = ["--duration", "3s", "--associations", "16", "--loss", "10%", "--drain", "40s"];
+    let profiles = ["--profiles", "rfc9260,festina"];
+    let outputs = ["--json", "c.json", "--pcap", "c.pcapng", "--html", "c.html", "--svg", "c.svg"];
+    let compared = compare_in(&folder, &[&scenario[..], &profiles, &outputs].concat());
+    assert_eq!(compared.code, Some(0), "{compared:?}");
+    for heading in ["delivery delay in ms", "p99.9", "retransmissions", "spurious"] {
+        assert!(compared.stdout.contains(heading), "{}", compared.stdout);
+    }
+    let text = std::fs::read_to_string(folder.join("c.json")).expect("the results were written");
+    let json: Value = serde_json::from_str(&text).expect("JSON");
+    let mut packets = 0.0;
+    for result in json["results"].as_array().expect("results") {
+        assert_eq!(result["messages_sent"], result["messages_delivered"], "{result}");
+        let causes = result["retransmissions"].as_object().expect("causes");
+        assert!(causes.values().map(number).sum::<f64>() > 0.0, "{result}");
+        packets += number(&result["packets_sent"]);
+    }
+    check_with_tshark(&folder.join("c.pcapng"), packets);
+}
+
+/// Has tshark dissect the capture. Only outside of CI may tshark be missing.
+fn check_with_tshark(capture: &Path, packets_sent: f64) {
+    let fields = ["sctp.checksum.status", "_ws.malformed", "frame.interface_name", "frame.comment", "ip.proto"];
+    let mut tshark = Command::new("tshark");
+    tshark.arg("-r").arg(capture).args(["-o", "sctp.checksum:crc-32c", "-T", "fields", "-E", "separator=|"]);
+    let dissected = match tshark.args(fields.iter().flat_map(|field| ["-e", field])).output() {
+        Ok(dissected) => dissected,
+        Err(error) => {
+            let in_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
+            assert!(!in_ci, "tshark must be installed in CI: {error}");
+            return;
+        }
+    };
+    assert!(dissected.status.success(), "{}", String::from_utf8_lossy(&dissected.stderr));
+    let text = String::from_utf8(dissected.stdout).expect("tshark prints text");
+    let mut lost = 0;
+    let mut interfaces = std::collections::BTreeSet::new();
+    for line in text.lines() {
+        let [checksum, malformed, interface, comment, protocol] = line.split('|').collect::<Vec<_>>()[..] else {
+            panic!("five fields, not {line:?}");
+        };
+        assert_eq!((checksum, malformed, protocol), ("1", "", "132"), "{line}");
+        lost += usize::from(comment == "lost by the emulated network");
+        interfaces.insert(interface);
+    }
+    assert!(text.lines().count() as f64 > packets_sent, "the capture holds both directions and the handshakes");
+    assert!(lost > 0, "the capture tells which packets were lost");
+    assert!(interfaces.into_iter().eq(["festina", "rfc9260"]), "one interface per profile");
+}

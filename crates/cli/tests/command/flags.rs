@@ -1,0 +1,97 @@
+//! Help, and command lines that make no sense.
+
+use std::process::Stdio;
+
+use crate::harness::{festina, folder, run};
+
+#[test]
+fn every_help_has_examples_and_leaves_standard_error_empty() {
+    for command in [&["--help"][..], &["listen"], &["send"], &["ping"], &["emulate", "udp"], &["compare"]] {
+        let mut arguments = command.to_vec();
+        if command != ["--help"] {
+            arguments.push("--help");
+        }
+        let help = run(&arguments);
+        assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""), "{command:?}");
+        assert!(help.stdout.contains("Usage: festina"), "{}", help.stdout);
+        assert!(help.stdout.contains("Examples:\n  "), "{}", help.stdout);
+    }
+}
+
+#[test]
+fn the_version_is_told() {
+    let version = run(&["--version"]);
+    assert_eq!(version.stdout.trim(), concat!("festina ", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn without_a_subcommand_the_help_is_shown_and_the_code_is_two() {
+    let help = run(&[]);
+    assert_eq!(help.code, Some(2));
+    assert!(help.stderr.contains("Usage: festina"), "{}", help.stderr);
+}
+
+#[test]
+fn flags_that_make_no_sense_get_one_line_and_code_two() {
+    let cases: [(&[&str], &str); 24] = [
+        (&["fly"], "unrecognized subcommand 'fly'"),
+        (&["send"], "not provided: <ADDRESS>"),
+        (&["send", "localhost:x"], "\"x\" is no UDP port"),
+        (&["send", "localhost", "--lifetime", "0ms"], "longer than zero"),
+        (&["send", "localhost", "--port", "0"], "0 is not in 1..=65535"),
+        (&["send", "localhost", "--profile", "best"], "rfc9260"),
+        (&["send", "localhost", "--raw", "--hex"], "cannot be used with"),
+        (&["listen", ":0", "--echo", "--raw"], "cannot be used with"),
+        (&["ping", "localhost", "-s", "7"], "7 is not in 8..=1048576"),
+        (&["ping", "localhost", "-i", "0"], "longer than zero"),
+        (&["ping", "localhost", "-c", "0"], "0 is not in 1.."),
+        (&["ping", "localhost", "-i", "250"], "write for example \"250ms\""),
+        (&["emulate", "udp", "--listen", ":0"], "--to <HOST:PORT>"),
+        (&["emulate", "udp", "--listen", ":0", "--to", "localhost:1", "--queue", "9"], "\"100p\" or \"64KiB\""),
+        (&["emulate", "udp", "--listen", ":0", "--to", "localhost:1", "--rate", "0bit/s"], "above zero"),
+        (&["emulate", "udp", "--listen", ":0", "--to", "localhost:1", "--burst", "1s"], "--burst needs a loss"),
+        (&["compare", "--associations", "0"], "0 is not in 1..=10000"),
+        (&["compare", "--loss", "150%"], "from 0% to 100%"),
+        (&["compare", "--loss", "100%"], "nothing can ever arrive"),
+        (&["compare", "--interval", "0ms"], "longer than zero"),
+        (&["compare", "--size", "15"], "15 is not in 16..=65536"),
+        (&["compare", "--size", "65537"], "65537 is not in 16..=65536"),
+        (&["compare", "--profiles", "festina,festina"], "names festina twice"),
+        (&["compare", "--html", "a", "--svg", "a"], "two outputs would go to a"),
+    ];
+    for (arguments, expected) in cases {
+        let refused = run(arguments);
+        assert_eq!(refused.code, Some(2), "{arguments:?}: {refused:?}");
+        assert_eq!(refused.stdout, "", "{arguments:?}");
+        assert_eq!(refused.stderr.lines().count(), 1, "{arguments:?}: {}", refused.stderr);
+        assert!(refused.stderr.starts_with("festina: "), "{arguments:?}: {}", refused.stderr);
+        assert!(refused.stderr.contains(expected), "{arguments:?}: {}", refused.stderr);
+    }
+}
+
+#[test]
+fn a_misspelt_flag_gets_a_suggestion() {
+    let refused = run(&["compare", "--los", "5%"]);
+    assert_eq!(refused.code, Some(2));
+    assert_eq!(refused.stderr, "festina: unexpected argument '--los' found; did you mean --loss?\n");
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_told_before_the_comparison_starts() {
+    let folder = folder("no-such-output");
+    let missing = folder.join("missing").join("page.html");
+    let failed = run(&["compare", "--html", missing.to_str().expect("the path is text")]);
+    assert_eq!(failed.code, Some(1), "{failed:?}");
+    assert_eq!(failed.stderr.lines().count(), 1);
+    assert!(failed.stderr.starts_with("festina: cannot write "), "{}", failed.stderr);
+}
+
+#[test]
+fn a_reader_that_leaves_early_causes_no_panic() {
+    let mut command = festina(&["compare", "--help"]);
+    let mut child = command.stderr(Stdio::piped()).spawn().expect("the command starts");
+    drop(child.stdout.take());
+    let ended = child.wait_with_output().expect("the command ends");
+    assert_eq!(ended.status.code(), Some(0));
+    assert!(ended.stderr.is_empty(), "{}", String::from_utf8_lossy(&ended.stderr));
+}

@@ -1,0 +1,6 @@
+//! Runs the real `festina` command.
+
+mod compare;
+mod flags;
+mod harness;
+mod messages;

@@ -1,0 +1,166 @@
+//! Messages between two running commands.
+
+use std::net::UdpSocket;
+
+use crate::harness::{Running, festina, folder, run, run_with_input};
+
+fn listen(arguments: &[&str]) -> (Running, String) {
+    let mut all = vec!["listen", "127.0.0.1:0"];
+    all.extend(arguments);
+    Running::start_server(&all, "listening on ", ", SCTP port ")
+}
+
+/// A UDP address where nobody answers.
+fn deaf_address() -> (UdpSocket, String) {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback has ports");
+    let address = socket.local_addr().expect("the socket is bound").to_string();
+    (socket, address)
+}
+
+#[test]
+fn lines_arrive_in_order_and_once_ends_the_listener() {
+    let (listener, address) = listen(&["--once"]);
+    let sent = run_with_input(&["send", &address], "one\ntwo\r\n\nthree");
+    assert_eq!((sent.code, sent.stdout.as_str(), sent.stderr.as_str()), (Some(0), "", ""));
+    let listened = listener.end();
+    assert_eq!((listened.code, listened.stdout.as_str()), (Some(0), "one\ntwo\nthree\n"));
+    assert!(listened.stderr.contains(" connected\n"), "{}", listened.stderr);
+    assert!(listened.stderr.contains("left: shut down in good order"), "{}", listened.stderr);
+}
+
+#[test]
+fn lines_typed_at_the_listener_reach_the_peer() {
+    let (mut listener, address) = listen(&["--once"]);
+    let sender = Running::start(festina(&["send", &address, "--wait", "1s"]));
+    assert!(listener.stderr_line().ends_with(" connected"));
+    listener.write("welcome\n");
+    let sent = sender.end();
+    assert_eq!((sent.code, sent.stdout.as_str()), (Some(0), "welcome\n"));
+    assert_eq!(listener.end().code, Some(0));
+}
+
+#[test]
+fn a_file_is_one_message_of_any_bytes() {
+    let folder = folder("a-file");
+    let path = folder.join("bytes");
+    let bytes: Vec<u8> = (0..100_000u32).map(|number| (number % 251) as u8).collect();
+    std::fs::write(&path, &bytes).expect("the file can be written");
+    let (listener, address) = listen(&["--once", "--hex"]);
+    let sent = run(&["send", &address, "--file", path.to_str().expect("the path is text"), "--stream", "3"]);
+    assert_eq!((sent.code, sent.stderr.as_str()), (Some(0), ""));
+    let expected: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert!(listener.end().stdout == format!("{expected}\n"), "every byte is right, in one message");
+}
+
+#[test]
+fn an_echo_comes_back() {
+    let (listener, address) = listen(&["--echo"]);
+    let sent = run_with_input(&["send", &address, "--unordered", "--ppid", "51"], "to and fro\n");
+    assert_eq!((sent.code, sent.stdout.as_str()), (Some(0), "to and fro\n"));
+    listener.interrupt();
+    let listened = listener.end();
+    assert_eq!((listened.code, listened.stdout.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn ping_prints_a_line_per_message_and_a_summary() {
+    let (_listener, address) = listen(&["--echo"]);
+    let pinged = run(&["ping", &address, "-c", "5", "-i", "20ms"]);
+    assert_eq!((pinged.code, pinged.stderr.as_str()), (Some(0), ""));
+    let lines: Vec<&str> = pinged.stdout.lines().collect();
+    assert_eq!(lines.len(), 8, "{}", pinged.stdout);
+    assert!(lines[4].starts_with(&format!("100 bytes, {address}: seq=5 time=")), "{}", lines[4]);
+    assert_eq!(lines[5], format!("--- {address} festina ping statistics ---"));
+    assert!(lines[6].starts_with("5 messages sent, 5 received, 0 outstanding, "), "{}", lines[6]);
+    assert!(lines[7].starts_with("time min/avg/max/mdev = "), "{}", lines[7]);
+}
+
+#[test]
+fn ping_needs_no_echo_to_time_acknowledgements() {
+    let (_listener, address) = listen(&[]);
+    let pinged = run(&["ping", &address, "-c", "3", "-i", "20ms", "--ack", "--quiet"]);
+    assert_eq!(pinged.code, Some(0), "{pinged:?}");
+    assert!(pinged.stdout.contains("\n3 messages sent, 3 acknowledged, 0 outstanding"), "{}", pinged.stdout);
+}
+
+#[test]
+fn an_interrupted_ping_sums_up() {
+    let (_listener, address) = listen(&["--echo"]);
+    let ping = Running::start(festina(&["ping", &address, "-i", "10ms"]));
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    ping.interrupt();
+    let pinged = ping.end();
+    assert_eq!(pinged.code, Some(0), "{pinged:?}");
+    assert!(pinged.stdout.contains("festina ping statistics ---\n"), "{}", pinged.stdout);
+}
+
+#[test]
+fn a_ping_whose_reader_has_left_ends_without_a_word() {
+    let (_listener, address) = listen(&["--echo"]);
+    let mut ping = festina(&["ping", &address, "-i", "10ms"]).spawn().expect("the command starts");
+    drop(ping.stdout.take());
+    let ended = ping.wait_with_output().expect("the command ends");
+    assert_eq!((ended.status.code(), String::from_utf8_lossy(&ended.stderr).as_ref()), (Some(0), ""));
+}
+
+#[test]
+fn a_peer_that_cannot_be_reached_gets_one_line_and_code_one() {
+    let (_deaf, address) = deaf_address();
+    for command in ["send", "ping"] {
+        let failed = run(&[command, &address, "--timeout", "300ms"]);
+        assert_eq!((failed.code, failed.stdout.as_str()), (Some(1), ""), "{failed:?}");
+        assert_eq!(failed.stderr.lines().count(), 1, "{}", failed.stderr);
+        assert!(failed.stderr.starts_with("festina: ") && failed.stderr.contains(&address), "{}", failed.stderr);
+    }
+}
+
+#[test]
+fn a_port_that_nobody_listens_on_is_refused_at_once() {
+    let (_listener, address) = listen(&[]);
+    let refused = run(&["send", &address, "--port", "7"]);
+    assert_eq!((refused.code, refused.stderr.lines().count()), (Some(1), 1), "{refused:?}");
+    assert!(refused.stderr.contains("SCTP port 7"), "{}", refused.stderr);
+}
+
+#[test]
+fn an_address_in_use_gets_one_line_and_code_one() {
+    let (_taken, address) = deaf_address();
+    let failed = run(&["listen", &address]);
+    assert_eq!((failed.code, failed.stderr.lines().count()), (Some(1), 1), "{failed:?}");
+    assert!(failed.stderr.starts_with("festina: ") && failed.stderr.contains(&address), "{}", failed.stderr);
+}
+
+#[test]
+fn the_emulator_delays_and_counts() {
+    let (_listener, address) = listen(&["--echo"]);
+    let arguments = ["emulate", "udp", "--listen", "127.0.0.1:0", "--to", &address, "--delay", "40ms"];
+    let mut all = arguments.to_vec();
+    all.extend(["--back-delay", "10ms", "--duplicate", "100%"]);
+    let (emulator, through) = Running::start_server(&all, "", " leads to ");
+    let pinged = run(&["ping", &through, "-c", "4", "-i", "10ms"]);
+    assert_eq!(pinged.code, Some(0), "{pinged:?}");
+    let times = pinged.stdout.split_once("mdev = ").expect("there is a summary").1;
+    let min_ms: f64 = times.split('/').next().and_then(|min| min.parse().ok()).expect("times are numbers");
+    assert!(min_ms >= 50.0, "{}", pinged.stdout);
+
+    emulator.interrupt();
+    let emulated = emulator.end();
+    assert_eq!((emulated.code, emulated.stderr.as_str()), (Some(0), ""));
+    let count = |name: &str| -> Vec<u64> {
+        let line = emulated.stdout.lines().find_map(|line| line.strip_prefix(name));
+        let counts = line.unwrap_or_else(|| panic!("no {name:?} in {}", emulated.stdout)).split_whitespace();
+        counts.map(|count| count.parse().expect("a number")).collect()
+    };
+    let (offered, duplicated) = (count("packets offered "), count("duplicated "));
+    assert!(offered.iter().all(|packets| *packets >= 4), "{offered:?}");
+    assert_eq!(offered, duplicated);
+    assert_eq!(count("lost "), [0, 0]);
+}
+
+#[test]
+fn the_emulator_ends_by_itself_when_its_time_is_over() {
+    let (_deaf, address) = deaf_address();
+    let emulated = run(&["emulate", "udp", "--listen", "127.0.0.1:0", "--to", &address, "--time", "100ms"]);
+    assert_eq!(emulated.code, Some(0), "{emulated:?}");
+    assert!(emulated.stdout.contains("\n0 clients; "), "{}", emulated.stdout);
+}

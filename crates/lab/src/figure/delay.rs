@@ -1,0 +1,177 @@
+//! The figure of delays: for each delay the share of messages that took longer.
+
+use std::time::Duration;
+
+use super::{Curve, Figure, LogAxis, Mark, Tick};
+use crate::statistics::DelayStatistics;
+
+/// Builds a [`Figure`] from delays: horizontally the delay, vertically the share of messages that are later, both
+/// logarithmic, so that the rare late messages that spoil an interactive application are as visible as the usual ones.
+#[derive(Clone, Debug)]
+pub struct DelayDistribution {
+    title: String,
+    subtitle: String,
+    thresholds: Vec<Threshold>,
+    curves: Vec<Curve>,
+    delay_ms_range: Option<(f64, f64)>,
+    count_max: u64,
+}
+
+/// A delay that is marked with a vertical line.
+#[derive(Clone, Debug)]
+pub struct Threshold {
+    delay: Duration,
+    label: String,
+}
+
+impl Threshold {
+    /// A line at `delay` with `label` at its upper end.
+    pub fn new(delay: Duration, label: &str) -> Self {
+        Self { delay, label: label.to_owned() }
+    }
+}
+
+impl DelayDistribution {
+    /// A figure without curves yet.
+    pub fn new(title: &str, subtitle: &str) -> Self {
+        Self {
+            title: title.to_owned(),
+            subtitle: subtitle.to_owned(),
+            thresholds: Vec::new(),
+            curves: Vec::new(),
+            delay_ms_range: None,
+            count_max: 1,
+        }
+    }
+
+    /// Marks a delay.
+    pub fn threshold(&mut self, threshold: Threshold) {
+        self.thresholds.push(threshold);
+    }
+
+    /// Adds the curve of `delays`; nothing is added if there are none. It falls in steps from all messages at the shortest
+    /// delay to none at the longest, where it meets the lower edge.
+    pub fn curve(&mut self, name: &str, delays: &DelayStatistics) {
+        let (Some(min), Some(max)) = (delays.min(), delays.max()) else {
+            return;
+        };
+        let mut share = 1.0;
+        let mut points = vec![(milliseconds(min), share)];
+        for step in delays.shares_later() {
+            let delay_ms = milliseconds(step.delay);
+            points.push((delay_ms, share));
+            share = step.share;
+            points.push((delay_ms, share));
+        }
+        self.curves.push(Curve { name: name.to_owned(), points });
+        let (low, high) = self.delay_ms_range.unwrap_or((f64::INFINITY, 0.0));
+        self.delay_ms_range = Some((low.min(milliseconds(min)), high.max(milliseconds(max))));
+        self.count_max = self.count_max.max(delays.count());
+    }
+
+    /// The figure, its axes chosen so that every curve and every marked delay is seen.
+    pub fn figure(self) -> Figure {
+        let thresholds_ms = self.thresholds.iter().map(|threshold| milliseconds(threshold.delay));
+        let (low, high) = thresholds_ms.fold(self.delay_ms_range.unwrap_or((10.0, 1000.0)), |(low, high), delay_ms| {
+            (low.min(delay_ms), high.max(delay_ms))
+        });
+        // Room at both sides so that no curve runs along the frame and the last threshold's name fits.
+        let (low, high) = (low.max(0.001) * 0.8, high * 1.6);
+        Figure {
+            title: self.title,
+            subtitle: self.subtitle,
+            x: LogAxis { label: "delivery delay".to_owned(), low, high, ticks: delay_ticks(low, high) },
+            y: share_axis(self.count_max),
+            curves: self.curves,
+            marks: self
+                .thresholds
+                .into_iter()
+                .map(|threshold| Mark { x: milliseconds(threshold.delay), label: threshold.label })
+                .collect(),
+        }
+    }
+}
+
+/// From all messages down to the decade that holds a single one of `count`.
+fn share_axis(count: u64) -> LogAxis {
+    let decades = i32::try_from(count.max(2).ilog10() + 1).unwrap_or(i32::MAX);
+    let ticks = (0..=decades)
+        .map(|decade| {
+            let label = match decade {
+                0 => "all".to_owned(),
+                1 => "10%".to_owned(),
+                2 => "1%".to_owned(),
+                _ => format!("0.{:0>width$}%", 1, width = usize::try_from(decade - 2).unwrap_or(1)),
+            };
+            Tick { value: 10f64.powi(-decade), label }
+        })
+        .collect();
+    LogAxis { label: "share of messages that take longer".to_owned(), low: 10f64.powi(-decades), high: 1.0, ticks }
+}
+
+/// Ticks at 1, 2 and 5 times the powers of ten; only the powers if there would be too many.
+fn delay_ticks(low_ms: f64, high_ms: f64) -> Vec<Tick> {
+    let decades = (high_ms / low_ms).log10();
+    let steps: &[f64] = if decades > 3.5 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+    (-3..=9)
+        .flat_map(|exponent| steps.iter().map(move |step| step * 10f64.powi(exponent)))
+        .filter(|value| (low_ms..=high_ms).contains(value))
+        .map(|value| Tick { value, label: delay_label(value) })
+        .collect()
+}
+
+fn delay_label(delay_ms: f64) -> String {
+    if delay_ms >= 1000.0 {
+        format!("{} s", delay_ms / 1000.0)
+    } else if delay_ms >= 0.95 {
+        format!("{} ms", delay_ms.round())
+    } else {
+        format!("{} us", (delay_ms * 1000.0).round())
+    }
+}
+
+fn milliseconds(delay: Duration) -> f64 {
+    delay.as_secs_f64() * 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delays_ms(delays: impl IntoIterator<Item = u64>) -> DelayStatistics {
+        let mut statistics = DelayStatistics::new();
+        for delay in delays {
+            statistics.record(Duration::from_millis(delay));
+        }
+        statistics
+    }
+
+    #[test]
+    fn the_curve_falls_in_steps_from_all_messages_to_none() {
+        let mut distribution = DelayDistribution::new("t", "s");
+        distribution.curve("a", &delays_ms([100, 200]));
+        let figure = distribution.figure();
+        let shares: Vec<f64> = figure.curves[0].points.iter().map(|point| point.1).collect();
+        assert_eq!(shares, [1.0, 1.0, 0.5, 0.5, 0.0]);
+    }
+
+    #[test]
+    fn the_axes_show_every_delay_every_threshold_and_a_single_message() {
+        let mut distribution = DelayDistribution::new("t", "s");
+        distribution.threshold(Threshold::new(Duration::from_secs(1), "1 s"));
+        distribution.curve("a", &delays_ms((0..5_120).map(|number| 50 + number % 200)));
+        let figure = distribution.figure();
+        assert!(figure.x.low < 50.0 && figure.x.high > 1000.0);
+        assert!(figure.y.low <= 1.0 / 5_120.0);
+        let labels: Vec<&str> = figure.y.ticks.iter().map(|tick| tick.label.as_str()).collect();
+        assert_eq!(labels, ["all", "10%", "1%", "0.1%", "0.01%"]);
+        assert_eq!(figure.x.ticks.last().map(|tick| tick.label.as_str()), Some("1 s"));
+    }
+
+    #[test]
+    fn no_delays_make_no_curve() {
+        let mut distribution = DelayDistribution::new("t", "s");
+        distribution.curve("a", &DelayStatistics::new());
+        assert!(distribution.figure().curves.is_empty());
+    }
+}
