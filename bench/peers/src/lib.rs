@@ -1,0 +1,22 @@
+//! Festina beside other SCTP stacks: the same work in one process, and the same wire.
+//!
+//! - [`peer`]: what every stack must be able to do here ([`Peer`], [`Stack`]), in virtual time and without sockets;
+//! - [`stack`]: one adapter per stack;
+//! - [`link`]: a seeded one-way link that loses, reorders and duplicates packets;
+//! - [`simulation`]: two endpoints over two links, a workload, and the checks of interoperability;
+//! - [`measure`]: CPU time of bulk transfer and memory of idle associations;
+//! - [`report`]: the table and the JSON document of the measurements.
+//!
+//! Time is virtual throughout: a [`std::time::Duration`] since the start of the run. Only [`measure`] reads a clock, the
+//! thread's CPU clock.
+
+#![forbid(unsafe_code)]
+
+pub mod link;
+pub mod measure;
+pub mod peer;
+pub mod report;
+pub mod simulation;
+pub mod stack;
+
+pub use peer::{Message, Peer, SendError, Settings, Stack};

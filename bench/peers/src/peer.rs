@@ -1,0 +1,153 @@
+//! What a stack must be able to do to be measured and tested here.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use thiserror::Error;
+
+/// One user message. Ordered delivery is promised only among the ordered messages of one stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Stream identifier.
+    pub stream: u16,
+    /// Payload protocol identifier. Some stacks carry only the ones of RFC 8831 (51 text, 53 binary), so use those.
+    pub ppid: u32,
+    /// Sent with the U bit. Not every stack reports it on receipt; then it is `false` there.
+    pub unordered: bool,
+    /// User data, never empty.
+    pub payload: Bytes,
+}
+
+/// Why a message was not accepted.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SendError {
+    /// The send buffer is full; try again after packets have been exchanged.
+    #[error("the send buffer is full")]
+    WouldBlock,
+    /// The stack refuses the message for good, with its own words.
+    #[error("refused: {0}")]
+    Refused(String),
+}
+
+/// This stack has no way to send an ABORT chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("this stack has no way to send an ABORT chunk")]
+pub struct AbortUnsupported;
+
+/// Limits that are set alike in every stack, so that they do the same work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Largest SCTP packet in bytes, from the common header to the last chunk.
+    pub packet_bytes_max: u32,
+    /// Largest user message in bytes.
+    pub message_bytes_max: u32,
+    /// Advertised receiver window in bytes.
+    pub receive_window_bytes: u32,
+    /// A stream accepts messages until it holds this many bytes; what a stack counts (unsent, or not yet acknowledged) is
+    /// its own matter.
+    pub send_buffer_bytes: usize,
+    /// Retransmit for ever instead of declaring the association dead: at 20 % loss the limits of RFC 9260 section 16 would
+    /// rightly end some associations, and that is not what is tested.
+    pub persistent: bool,
+}
+
+impl Settings {
+    /// For measurements: 1,400-byte packets, so that a 1,200-byte message is one chunk everywhere, and 256 KiB both of
+    /// receiver window and of send buffer, so that no stack has more in flight than another.
+    #[must_use]
+    pub fn bulk() -> Self {
+        Settings {
+            packet_bytes_max: 1_400,
+            message_bytes_max: 64 << 10,
+            receive_window_bytes: 256 << 10,
+            send_buffer_bytes: 256 << 10,
+            persistent: false,
+        }
+    }
+
+    /// For interoperability: messages up to 1 MiB, and no limit of retransmissions.
+    #[must_use]
+    pub fn interop() -> Self {
+        Settings {
+            packet_bytes_max: 1_200,
+            message_bytes_max: 2 << 20,
+            receive_window_bytes: 4 << 20,
+            send_buffer_bytes: 2 << 20,
+            persistent: true,
+        }
+    }
+}
+
+/// One endpoint of one association, without sockets or clock. `now` is the virtual time since the start of the run and
+/// never goes back.
+///
+/// After any call that takes `now`, drain [`Peer::poll_packet`] and [`Peer::receive`], then ask for [`Peer::deadline`].
+pub trait Peer {
+    /// Takes in one SCTP packet.
+    fn handle_packet(&mut self, now: Duration, packet: Bytes);
+
+    /// The next SCTP packet to put on the wire.
+    fn poll_packet(&mut self, now: Duration) -> Option<Bytes>;
+
+    /// When [`Peer::handle_timeout`] is due.
+    fn deadline(&self) -> Option<Duration>;
+
+    /// Runs the timers that are due.
+    fn handle_timeout(&mut self, now: Duration);
+
+    /// Queues a message for reliable delivery.
+    ///
+    /// # Errors
+    /// [`SendError::WouldBlock`] while the send buffer is full, [`SendError::Refused`] when the stack will never take it.
+    fn send(&mut self, now: Duration, message: &Message) -> Result<(), SendError>;
+
+    /// The next message delivered to the user.
+    fn receive(&mut self, now: Duration) -> Option<Message>;
+
+    /// Ends the association gracefully (RFC 9260 section 9.2).
+    fn shutdown(&mut self, now: Duration);
+
+    /// Ends the association at once and tells the peer (RFC 9260 section 9.1).
+    ///
+    /// # Errors
+    /// [`AbortUnsupported`] if the stack cannot.
+    fn abort(&mut self, now: Duration) -> Result<(), AbortUnsupported>;
+
+    /// The handshake is complete and the association has not ended.
+    fn is_connected(&self) -> bool;
+
+    /// The association has ended, gracefully or not.
+    fn is_closed(&self) -> bool;
+
+    /// Why the association ended other than by a graceful shutdown, if the stack tells.
+    fn error(&self) -> Option<String>;
+}
+
+/// A factory of endpoints that share what the stack lets associations share (listening endpoint, configuration).
+pub trait Stack {
+    /// The endpoint type.
+    type Peer: Peer;
+
+    /// Name and version as they appear in reports.
+    const NAME: &'static str;
+
+    /// Whether the stack follows RFC 9260 sections 8.4 and 8.5.1 where an association ends: it answers a stray SHUTDOWN ACK
+    /// after it has closed, and takes a SHUTDOWN COMPLETE with a reflected tag. Without that, the loss of one SHUTDOWN
+    /// COMPLETE leaves the other side open for ever.
+    const ANSWERS_STRAYS: bool;
+
+    /// Whether `shutdown` waits for everything still queued (RFC 9260 section 9.2).
+    const SHUTDOWN_DRAINS: bool;
+
+    /// Whether [`Peer::abort`] is supported.
+    const CAN_ABORT: bool;
+
+    /// Sets the stack up with these limits.
+    fn new(settings: &Settings) -> Self;
+
+    /// An endpoint that connects; its INIT is ready to be polled.
+    fn client(&mut self, now: Duration) -> Self::Peer;
+
+    /// An endpoint that waits for an INIT.
+    fn server(&mut self, now: Duration) -> Self::Peer;
+}

@@ -1,0 +1,240 @@
+//! The table and the JSON document of the measurements.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use crate::measure::BulkSample;
+
+/// Median and extremes of repeated measurements of one quantity.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// Middle value; of an even number of values, the mean of the two in the middle.
+    pub median: f64,
+    /// Smallest value.
+    pub min: f64,
+    /// Largest value.
+    pub max: f64,
+}
+
+impl Summary {
+    /// Sums `values` up; all zero if there are none.
+    #[must_use]
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
+        let mut sorted: Vec<f64> = values.into_iter().collect();
+        sorted.sort_by(f64::total_cmp);
+        let (Some(&min), Some(&max)) = (sorted.first(), sorted.last()) else {
+            return Summary { median: 0.0, min: 0.0, max: 0.0 };
+        };
+        let (upper, lower) = (sorted.len() / 2, (sorted.len() - 1) / 2);
+        Summary { median: f64::midpoint(sorted[lower], sorted[upper]), min, max }
+    }
+
+    /// Width of the range in percent of the median.
+    #[must_use]
+    pub fn spread_percent(&self) -> f64 {
+        if self.median == 0.0 { 0.0 } else { (self.max - self.min) / self.median * 100.0 }
+    }
+}
+
+/// Bulk transfer of messages of one size by one stack.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Bulk {
+    /// Size of each message in bytes.
+    pub message_bytes: usize,
+    /// CPU seconds for 10^9 bytes of user data, both endpoints together.
+    pub cpu_seconds_per_gigabyte: Summary,
+    /// Messages for each second of CPU time, both endpoints together.
+    pub messages_per_cpu_second: Summary,
+    /// Heap allocations for each message, both endpoints together.
+    pub allocations_per_message: f64,
+}
+
+impl Bulk {
+    /// Sums up the repetitions.
+    #[must_use]
+    pub fn of(message_bytes: usize, samples: &[BulkSample], allocations_per_message: f64) -> Self {
+        Bulk {
+            message_bytes,
+            cpu_seconds_per_gigabyte: Summary::of(samples.iter().map(BulkSample::cpu_seconds_per_gigabyte)),
+            messages_per_cpu_second: Summary::of(samples.iter().map(BulkSample::messages_per_cpu_second)),
+            allocations_per_message,
+        }
+    }
+}
+
+/// All that was measured of one stack.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Name and version.
+    pub stack: String,
+    /// It is Festina, which the others are compared with.
+    pub subject: bool,
+    /// One entry per message size.
+    pub bulk: Vec<Bulk>,
+    /// Live heap bytes of one endpoint of an association that has been established and has carried nothing.
+    pub fresh_bytes_per_endpoint: f64,
+    /// The same once it has carried a few small messages in both directions and gone idle again.
+    pub idle_bytes_per_endpoint: f64,
+    /// What must be known to read the numbers.
+    pub remark: String,
+}
+
+/// A whole run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// Repetitions of each bulk measurement.
+    pub repetitions: usize,
+    /// Established associations in the memory measurement.
+    pub idle_associations: usize,
+    /// One row per stack.
+    pub rows: Vec<Row>,
+}
+
+impl Report {
+    /// The report as text: one table per figure, best stack first, then the remarks.
+    #[must_use]
+    pub fn table(&self) -> String {
+        let mut text = format!(
+            "Both endpoints in one thread, lossless queues without delay, {} repetitions: median (range).\n\
+             \"best peer\" is the best stack other than Festina; above 1.00 is better than it.\n",
+            self.repetitions
+        );
+        for index in 0..self.rows.first().map_or(0, |row| row.bulk.len()) {
+            self.bulk_table(&mut text, index);
+        }
+        self.idle_table(&mut text);
+        text.push('\n');
+        for row in self.rows.iter().filter(|row| !row.remark.is_empty()) {
+            line(&mut text, format_args!("{}: {}", row.stack, row.remark));
+        }
+        text
+    }
+
+    fn bulk_table(&self, text: &mut String, index: usize) {
+        let mut rows: Vec<(&Row, &Bulk)> =
+            self.rows.iter().filter_map(|row| Some((row, row.bulk.get(index)?))).collect();
+        let Some(message_bytes) = rows.first().map(|(_, bulk)| bulk.message_bytes) else { return };
+        rows.sort_by(|(_, a), (_, b)| b.messages_per_cpu_second.median.total_cmp(&a.messages_per_cpu_second.median));
+        let best =
+            rows.iter().find(|(row, _)| !row.subject).map_or(0.0, |(_, bulk)| bulk.messages_per_cpu_second.median);
+        line(text, format_args!("\nbulk, ordered, reliable, {message_bytes}-byte messages"));
+        line(
+            text,
+            format_args!(
+                "{:<20}{:>12}{:>16}{:>9}{:>14}{:>14}",
+                "stack", "CPU-s/GB", "msg/s per core", "spread", "allocs/msg", "x best peer"
+            ),
+        );
+        for (row, bulk) in rows {
+            let rate = bulk.messages_per_cpu_second;
+            line(
+                text,
+                format_args!(
+                    "{:<20}{:>12.3}{:>16.0}{:>8.1}%{:>14.2}{:>14.2}",
+                    row.stack,
+                    bulk.cpu_seconds_per_gigabyte.median,
+                    rate.median,
+                    rate.spread_percent(),
+                    bulk.allocations_per_message,
+                    ratio(rate.median, best)
+                ),
+            );
+        }
+    }
+
+    fn idle_table(&self, text: &mut String) {
+        let mut rows: Vec<&Row> = self.rows.iter().collect();
+        rows.sort_by(|a, b| a.idle_bytes_per_endpoint.total_cmp(&b.idle_bytes_per_endpoint));
+        let best = |bytes: fn(&Row) -> f64| {
+            self.rows.iter().filter(|row| !row.subject).map(bytes).min_by(f64::total_cmp).unwrap_or(0.0)
+        };
+        let best_fresh = best(|row| row.fresh_bytes_per_endpoint);
+        let best_idle = best(|row| row.idle_bytes_per_endpoint);
+        line(
+            text,
+            format_args!(
+                "\nidle associations: live heap bytes per endpoint ({} associations; just established, and after messages)",
+                self.idle_associations
+            ),
+        );
+        line(
+            text,
+            format_args!(
+                "{:<20}{:>12}{:>14}{:>16}{:>14}",
+                "stack", "established", "x best peer", "after messages", "x best peer"
+            ),
+        );
+        for row in rows {
+            line(
+                text,
+                format_args!(
+                    "{:<20}{:>12.0}{:>14.2}{:>16.0}{:>14.2}",
+                    row.stack,
+                    row.fresh_bytes_per_endpoint,
+                    ratio(best_fresh, row.fresh_bytes_per_endpoint),
+                    row.idle_bytes_per_endpoint,
+                    ratio(best_idle, row.idle_bytes_per_endpoint)
+                ),
+            );
+        }
+    }
+}
+
+fn line(text: &mut String, content: std::fmt::Arguments<'_>) {
+    writeln!(text, "{content}").expect("writing to a String cannot fail");
+}
+
+fn ratio(value: f64, reference: f64) -> f64 {
+    if reference == 0.0 { 0.0 } else { value / reference }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn row(stack: &str, subject: bool, messages: u64, idle: f64) -> Row {
+        let sample = BulkSample { messages, payload_bytes: messages * 1_000, cpu: Duration::from_secs(1) };
+        Row {
+            stack: stack.into(),
+            subject,
+            bulk: vec![Bulk::of(1_000, &[sample], 1.0)],
+            fresh_bytes_per_endpoint: idle / 2.0,
+            idle_bytes_per_endpoint: idle,
+            remark: String::new(),
+        }
+    }
+
+    #[test]
+    fn the_median_of_an_even_number_lies_between_the_middle_two() {
+        let summary = Summary::of([4.0, 1.0, 3.0, 2.0]);
+        assert_eq!(summary, Summary { median: 2.5, min: 1.0, max: 4.0 });
+        assert!((summary.spread_percent() - 120.0).abs() < 1e-9);
+        assert_eq!(Summary::of([]), Summary { median: 0.0, min: 0.0, max: 0.0 });
+    }
+
+    #[test]
+    fn cost_and_rate_are_derived_from_the_same_sample() {
+        let bulk = row("a", false, 2_000_000, 1.0).bulk[0];
+        assert!((bulk.cpu_seconds_per_gigabyte.median - 0.5).abs() < 1e-9);
+        assert!((bulk.messages_per_cpu_second.median - 2e6).abs() < 1e-6);
+    }
+
+    #[test]
+    fn ratios_compare_with_the_best_stack_that_is_not_the_subject() {
+        let rows =
+            vec![row("slow", false, 100, 4_000.0), row("ours", true, 300, 1_000.0), row("quick", false, 200, 2_000.0)];
+        let table = Report { repetitions: 1, idle_associations: 1, rows }.table();
+        let ratios: Vec<Vec<&str>> = table
+            .lines()
+            .filter(|line| ["slow", "ours", "quick"].iter().any(|name| line.starts_with(name)))
+            .map(|line| {
+                vec![line.split_whitespace().next().unwrap_or(""), line.split_whitespace().last().unwrap_or("")]
+            })
+            .collect();
+        let (ours, quick, slow) = (["ours", "1.50"], ["quick", "1.00"], ["slow", "0.50"]);
+        assert_eq!(ratios, [ours, quick, slow, ["ours", "2.00"], quick, slow]);
+    }
+}

@@ -1,0 +1,221 @@
+//! Festina's own core.
+
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use festina_sctp::{
+    Association, AssociationState, ClosedReason, Config, Context, Event, Incoming, Listener, Message as Outgoing,
+    Ports, SendError as Refusal, StreamId,
+};
+use festina_units::Instant;
+
+use crate::peer::{AbortUnsupported, Message, Peer, SendError, Settings, Stack};
+
+/// Where the other endpoint seems to be; there is no network here.
+const ADDRESS: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9899));
+/// The port that WebRTC stacks have fixed.
+const PORTS: Ports = Ports { local: 5000, peer: 5000 };
+/// Packets are written one behind the other into buffers of this size, as a driver does for segmentation offload.
+const BUFFER_BYTES: usize = 16 << 10;
+/// So long may a graceful end take if the association is to live on whatever is lost.
+const PATIENCE: Duration = Duration::from_secs(48 * 3_600);
+
+/// Factory of Festina associations.
+pub struct Festina {
+    context: Arc<Context>,
+    listener: Arc<Listener>,
+    associations: u64,
+}
+
+impl Stack for Festina {
+    type Peer = FestinaPeer;
+
+    const NAME: &'static str = "festina";
+    const ANSWERS_STRAYS: bool = true;
+    const SHUTDOWN_DRAINS: bool = true;
+    const CAN_ABORT: bool = true;
+
+    fn new(settings: &Settings) -> Self {
+        let mut config = Config::default();
+        config.limits.packet_bytes_max = settings.packet_bytes_max as usize;
+        config.limits.message_bytes_max = settings.message_bytes_max as usize;
+        config.limits.receive_buffer_bytes = settings.receive_window_bytes as usize;
+        config.limits.send_buffer_bytes = settings.send_buffer_bytes;
+        config.limits.send_low_water_bytes = settings.send_buffer_bytes / 2;
+        if settings.persistent {
+            config.retries.init_max = u32::MAX;
+            config.retries.association_max = u32::MAX;
+            config.timers.shutdown_guard = Some(PATIENCE);
+        }
+        let context = Context::new(config, [0x46; 16]).expect("the settings lie within Festina's limits");
+        let mut listener = Listener::new(&context);
+        listener.listen(PORTS.local);
+        Festina { context, listener: Arc::new(listener), associations: 0 }
+    }
+
+    fn client(&mut self, now: Duration) -> FestinaPeer {
+        self.associations += 1;
+        let association = Association::connect(instant(now), &self.context, ADDRESS, PORTS, self.associations);
+        FestinaPeer::new(Arc::clone(&self.listener), Some(Box::new(association)))
+    }
+
+    fn server(&mut self, _now: Duration) -> FestinaPeer {
+        FestinaPeer::new(Arc::clone(&self.listener), None)
+    }
+}
+
+/// One Festina association with the listener that it may come from.
+pub struct FestinaPeer {
+    listener: Arc<Listener>,
+    association: Option<Box<Association>>,
+    /// Answers of the listener.
+    replies: Vec<Bytes>,
+    /// Written, and not yet polled.
+    packets: Bytes,
+    /// The length of each packet in `packets`, last one first.
+    lengths: Vec<usize>,
+    error: Option<String>,
+}
+
+impl FestinaPeer {
+    fn new(listener: Arc<Listener>, association: Option<Box<Association>>) -> Self {
+        FestinaPeer {
+            listener,
+            association,
+            replies: Vec::new(),
+            packets: Bytes::new(),
+            lengths: Vec::new(),
+            error: None,
+        }
+    }
+
+    /// Gives a packet that belongs to no association to the listener.
+    fn handle_stray(&mut self, now: Duration, packet: &Bytes) {
+        let own_tag =
+            self.association.as_ref().filter(|association| !association.is_closed()).map(|own| own.local_tag());
+        let mut reply = Vec::new();
+        match self.listener.handle_packet(instant(now), ADDRESS, packet, &|tag| Some(tag) == own_tag, &mut reply) {
+            Incoming::Reply => self.replies.push(Bytes::from(reply)),
+            Incoming::Accepted(association) if self.association.is_none() => self.association = Some(association),
+            _ => {}
+        }
+    }
+
+    fn fill_packets(&mut self, now: Duration) {
+        let Some(association) = self.association.as_deref_mut() else { return };
+        let mut buffer = Vec::new();
+        while let Some(transmit) = association.poll_transmit(instant(now), &mut buffer) {
+            self.lengths.push(transmit.len);
+            if buffer.len() >= BUFFER_BYTES {
+                break;
+            }
+        }
+        self.lengths.reverse();
+        self.packets = Bytes::from(buffer);
+        while let Some(event) = association.poll_event() {
+            match event {
+                Event::Closed(ClosedReason::Shutdown) => {}
+                Event::Closed(reason) => self.error = Some(reason.to_string()),
+                Event::PeerRestarted => self.error = Some("the peer restarted".into()),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Peer for FestinaPeer {
+    fn handle_packet(&mut self, now: Duration, packet: Bytes) {
+        match self.association.as_deref_mut() {
+            Some(association) if !association.is_closed() => {
+                // What is dropped is counted by the association.
+                let _ = association.handle_packet(instant(now), ADDRESS, &packet);
+            }
+            _ => self.handle_stray(now, &packet),
+        }
+    }
+
+    fn poll_packet(&mut self, now: Duration) -> Option<Bytes> {
+        if self.lengths.is_empty() {
+            if let Some(reply) = self.replies.pop() {
+                return Some(reply);
+            }
+            self.fill_packets(now);
+        }
+        match self.lengths.pop() {
+            Some(length) => Some(self.packets.split_to(length)),
+            None => {
+                self.lengths = Vec::new();
+                None
+            }
+        }
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        let at = self.association.as_ref()?.poll_deadline()?;
+        Some(Duration::from_nanos(at.as_nanos()))
+    }
+
+    fn handle_timeout(&mut self, now: Duration) {
+        if let Some(association) = self.association.as_deref_mut() {
+            association.handle_timeout(instant(now));
+        }
+    }
+
+    fn send(&mut self, now: Duration, message: &Message) -> Result<(), SendError> {
+        let Some(association) = self.association.as_deref_mut() else {
+            return Err(SendError::WouldBlock);
+        };
+        let outgoing = Outgoing {
+            stream: StreamId(message.stream),
+            ppid: message.ppid,
+            unordered: message.unordered,
+            ..Outgoing::new(message.payload.clone())
+        };
+        match association.send(instant(now), outgoing) {
+            Ok(_) => Ok(()),
+            Err(Refusal::BufferFull(_)) => Err(SendError::WouldBlock),
+            Err(refusal) => Err(SendError::Refused(refusal.to_string())),
+        }
+    }
+
+    fn receive(&mut self, _now: Duration) -> Option<Message> {
+        let message = self.association.as_deref_mut()?.poll_message()?;
+        Some(Message {
+            stream: message.stream.0,
+            ppid: message.ppid,
+            unordered: message.unordered,
+            payload: message.payload,
+        })
+    }
+
+    fn shutdown(&mut self, now: Duration) {
+        if let Some(association) = self.association.as_deref_mut() {
+            association.shutdown(instant(now));
+        }
+    }
+
+    fn abort(&mut self, _now: Duration) -> Result<(), AbortUnsupported> {
+        if let Some(association) = self.association.as_deref_mut() {
+            association.abort(b"asked to");
+        }
+        Ok(())
+    }
+
+    fn is_connected(&self) -> bool {
+        self.association.as_ref().is_some_and(|association| association.state() == AssociationState::Established)
+    }
+
+    fn is_closed(&self) -> bool {
+        self.association.as_ref().is_some_and(|association| association.is_closed())
+    }
+
+    fn error(&self) -> Option<String> {
+        self.error.clone()
+    }
+}
+
+fn instant(now: Duration) -> Instant {
+    Instant::from_nanos(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX))
+}

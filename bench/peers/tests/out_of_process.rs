@@ -1,0 +1,186 @@
+//! Festina's endpoint against usrsctp and pion over UDP on the loopback interface. The programs are in `interop/`.
+//!
+//! `FESTINA_INTEROP_DIR` names the folder where they have been built. Without it the tests build them, which needs a C compiler,
+//! libusrsctp-dev and Go; where those are missing the tests say so and prove nothing, except in continuous integration (`CI` is
+//! set), where they fail.
+
+use std::io::{BufRead, BufReader, Lines};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use bytes::Bytes;
+use festina::{ClosedReason, Config, ConnectOptions, Endpoint, Message};
+
+/// The SCTP port of the programs.
+const SCTP_PORT: u16 = 5000;
+/// Payload protocol identifier of binary WebRTC messages, the one that the programs expect.
+const PPID_BINARY: u32 = 53;
+/// Message sizes in bytes, from one byte to about a megabyte.
+const SIZES: [usize; 7] = [1, 7, 100, 1_200, 5_000, 70_000, 1_000_000];
+/// Messages of each run.
+const MESSAGES: usize = 70;
+/// Bytes under way at most: the programs read nothing while they block in sending.
+const OUTSTANDING_BYTES_MAX: usize = 128 << 10;
+/// Streams from here on carry unordered messages.
+const FIRST_UNORDERED_STREAM: u16 = 4;
+const STREAMS: usize = 4;
+const TIME_MAX: Duration = Duration::from_secs(60);
+
+/// The folder with the programs, built once; `None` if this machine lacks what they need.
+fn programs() -> Option<&'static Path> {
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let built = BUILT.get_or_init(|| {
+        if let Some(directory) = std::env::var_os("FESTINA_INTEROP_DIR") {
+            return Ok(PathBuf::from(directory));
+        }
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("interop");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop/build.sh");
+        let output = Command::new(&script).arg(&directory).output().map_err(|error| error.to_string())?;
+        if output.status.success() { Ok(directory) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
+    });
+    match built {
+        Ok(directory) => Some(directory),
+        Err(error) => {
+            assert!(std::env::var_os("CI").is_none(), "the peers cannot be built: {error}");
+            eprintln!("nothing was tested, for the peers cannot be built: {error}");
+            None
+        }
+    }
+}
+
+/// A running program, ended with the test.
+struct Program {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Program {
+    fn start(path: &Path, arguments: &[&str]) -> Self {
+        let mut child = Command::new(path)
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let lines = BufReader::new(child.stdout.take().expect("its output is piped")).lines();
+        Program { child, lines }
+    }
+
+    fn line(&mut self) -> String {
+        self.lines.next().and_then(Result::ok).unwrap_or_else(|| "no output".into())
+    }
+
+    /// The server's UDP address.
+    fn address(&mut self) -> SocketAddr {
+        let line = self.line();
+        let port = line.strip_prefix("LISTENING ").and_then(|port| port.parse::<u16>().ok());
+        SocketAddr::from(([127, 0, 0, 1], port.unwrap_or_else(|| panic!("the server said: {line}"))))
+    }
+
+    fn ends_well(mut self) {
+        assert_eq!(self.line(), format!("OK n={MESSAGES}"));
+        assert!(self.child.wait().expect("it was not waited for before").success());
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // It has usually ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn message(index: usize, unordered: bool) -> Message {
+    let content = (0..SIZES[index % SIZES.len()]).map(|i| (index * 31 + i * 7 + (i >> 8)).to_le_bytes()[0]);
+    let stream = u16::try_from(index % STREAMS).unwrap_or(0) + if unordered { FIRST_UNORDERED_STREAM } else { 0 };
+    Message { unordered, ..Message::new(content.collect::<Bytes>()).on_stream(stream).with_ppid(PPID_BINARY) }
+}
+
+/// Festina connects, sends, compares the echoes, and shuts down.
+async fn festina_as_client(peer: &str, unordered: bool) {
+    let Some(programs) = programs() else { return };
+    let mut server = Program::start(&programs.join(peer), &["server", "0"]);
+    let endpoint =
+        Endpoint::bind(SocketAddr::from(([127, 0, 0, 1], 0)), Config::default()).await.expect("loopback is free");
+    let options = ConnectOptions::default().peer_port(SCTP_PORT).local_port(SCTP_PORT);
+    let association = endpoint.connect_with(server.address(), options).await.expect("the peer answers");
+
+    let mut waiting: Vec<Message> = Vec::new();
+    let mut to_send = (0..MESSAGES).map(|index| message(index, unordered)).peekable();
+    for _ in 0..MESSAGES {
+        while let Some(next) = to_send.peek() {
+            let outstanding: usize = waiting.iter().map(|message| message.payload.len()).sum();
+            if !waiting.is_empty() && outstanding + next.payload.len() > OUTSTANDING_BYTES_MAX {
+                break;
+            }
+            let next = to_send.next().expect("it was peeked at");
+            association.send(next.clone()).await.expect("the association lives");
+            waiting.push(next);
+        }
+        let echo = association.recv().await.expect("an echo is outstanding");
+        assert_eq!((echo.ppid, echo.unordered), (PPID_BINARY, unordered));
+        let candidate = waiting
+            .iter()
+            .position(|message| message.stream == echo.stream && (!unordered || message.payload == echo.payload))
+            .expect("a message of this stream is outstanding");
+        assert!(waiting.remove(candidate).payload == echo.payload, "an echo of {} bytes is wrong", echo.payload.len());
+    }
+    association.shutdown().await.expect("the peer shuts down gracefully");
+    assert_eq!(association.closed().await, ClosedReason::Shutdown);
+    server.ends_well();
+}
+
+/// Festina accepts and echoes; the program compares and shuts down.
+async fn festina_as_server(peer: &str, unordered: bool) {
+    let Some(programs) = programs() else { return };
+    let endpoint =
+        Endpoint::bind(SocketAddr::from(([127, 0, 0, 1], 0)), Config::default()).await.expect("loopback is free");
+    let listener = endpoint.listen(SCTP_PORT).expect("nobody else listens");
+    let sizes: Vec<String> = SIZES.iter().map(usize::to_string).collect();
+    let (port, count, sizes) = (endpoint.local_addr().port().to_string(), MESSAGES.to_string(), sizes.join(","));
+    let mode = if unordered { "unordered" } else { "ordered" };
+    let client = Program::start(&programs.join(peer), &["client", &port, &count, &sizes, mode]);
+
+    let association = listener.accept().await.expect("the endpoint is open");
+    let mut echoed = 0;
+    while let Ok(received) = association.recv().await {
+        assert_eq!((received.ppid, received.unordered), (PPID_BINARY, unordered));
+        let echo = Message::new(received.payload).on_stream(received.stream.0).with_ppid(received.ppid);
+        association.send(Message { unordered, ..echo }).await.expect("the association lives");
+        echoed += 1;
+    }
+    assert_eq!(echoed, MESSAGES);
+    assert_eq!(association.closed().await, ClosedReason::Shutdown);
+    client.ends_well();
+}
+
+async fn in_time(test: impl Future<Output = ()>) {
+    tokio::time::timeout(TIME_MAX, test).await.expect("the test takes too long");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn festina_connects_to_usrsctp() {
+    in_time(festina_as_client("usrsctp-peer", false)).await;
+    in_time(festina_as_client("usrsctp-peer", true)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn festina_accepts_usrsctp() {
+    in_time(festina_as_server("usrsctp-peer", false)).await;
+    in_time(festina_as_server("usrsctp-peer", true)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn festina_connects_to_pion() {
+    in_time(festina_as_client("pion-peer", false)).await;
+    in_time(festina_as_client("pion-peer", true)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn festina_accepts_pion() {
+    in_time(festina_as_server("pion-peer", false)).await;
+    in_time(festina_as_server("pion-peer", true)).await;
+}
