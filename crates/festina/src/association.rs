@@ -1,0 +1,222 @@
+//! An association as applications hold it.
+
+mod inner;
+mod stream;
+mod waiters;
+
+use std::fmt;
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use festina_sctp::{
+    AssociationState, ClosedReason, Event, Mechanisms, Message, MessageId, Ports, Profile, ReceivedMessage, SendError,
+    Stats,
+};
+
+pub(crate) use self::inner::{Inner, Waiter};
+pub use self::stream::{MessageSink, Messages};
+pub(crate) use self::waiters::Waiters;
+
+/// A connection with one peer that carries messages both ways.
+///
+/// Clones are cheap and name the same association. Dropping the last one ends it in the background and in good order:
+/// what was sent is still delivered, what arrives later is thrown away.
+///
+/// Received messages wait in the association's receive buffer until they are taken. A slow reader fills that buffer, and the
+/// peer of this one association then stops sending; no other association is held up.
+///
+/// Every method may be called from any number of tasks at the same time. Methods that are not `async` never wait and work
+/// outside of a runtime too.
+pub struct Association {
+    inner: Arc<Inner>,
+}
+
+impl Association {
+    /// A new handle of an association.
+    pub(crate) fn new(inner: Arc<Inner>) -> Self {
+        inner.handle_added();
+        Self { inner }
+    }
+
+    /// Waits until the handshake is over.
+    pub(crate) async fn established(&self) -> Result<(), ClosedReason> {
+        let mut waiter = Waiter::watcher(&*self.inner);
+        poll_fn(|context| self.inner.poll_established(context, &mut waiter)).await
+    }
+
+    /// Sends a message, first waiting while the send buffer is full. Returns as soon as the message is in the send buffer;
+    /// mostly it has left for the network by then.
+    ///
+    /// Dropping the future before it is ready has no effect: the message was not sent.
+    ///
+    /// # Errors
+    /// Every [`SendError`] but `BufferFull`; each hands the message back.
+    pub async fn send(&self, message: impl Into<Message>) -> Result<MessageId, SendError> {
+        let mut message = Some(message.into());
+        let mut waiter = Waiter::writer(&*self.inner);
+        poll_fn(|context| self.inner.poll_send(context, &mut waiter, &mut message)).await
+    }
+
+    /// Sends a message now or not at all.
+    ///
+    /// # Errors
+    /// [`SendError::BufferFull`] if there is no room for it now, and all others; each hands the message back.
+    pub fn try_send(&self, message: impl Into<Message>) -> Result<MessageId, SendError> {
+        self.inner.try_send(message.into())
+    }
+
+    /// The next message from the peer, in the order of delivery.
+    ///
+    /// Dropping the future before it is ready loses no message.
+    ///
+    /// # Errors
+    /// Why the association ended, after the last message.
+    pub async fn recv(&self) -> Result<ReceivedMessage, ClosedReason> {
+        let mut waiter = Waiter::reader(&*self.inner);
+        poll_fn(|context| self.inner.poll_recv(context, &mut waiter)).await
+    }
+
+    /// The next message from the peer if one is there; `None` if not.
+    ///
+    /// # Errors
+    /// Why the association ended, after the last message.
+    pub fn try_recv(&self) -> Result<Option<ReceivedMessage>, ClosedReason> {
+        self.inner.try_recv()
+    }
+
+    /// The next event of the association's life; `None` after [`Event::Closed`] was told.
+    ///
+    /// What other methods wait for is not told here: `Established`, `Readable`, `Writable` and `Drained`. Nobody has to
+    /// call this: of events that are not taken, only the latest [`EVENTS_QUEUED_MAX`](crate::EVENTS_QUEUED_MAX) are kept.
+    pub async fn event(&self) -> Option<Event> {
+        let mut waiter = Waiter::watcher(&*self.inner);
+        poll_fn(|context| self.inner.poll_event(context, &mut waiter)).await
+    }
+
+    /// Waits until the peer has acknowledged everything sent so far.
+    ///
+    /// # Errors
+    /// Why the association ended before.
+    pub async fn drained(&self) -> Result<(), ClosedReason> {
+        let mut waiter = Waiter::watcher(&*self.inner);
+        poll_fn(|context| self.inner.poll_drained(context, &mut waiter)).await
+    }
+
+    /// Ends the association in good order: takes no more messages, waits until the peer has acknowledged all that were sent
+    /// and agreed to the end (RFC 9260 §9.2). Messages of the peer can still be received meanwhile, and have to be if it has
+    /// more to say than the receive buffer holds.
+    ///
+    /// The end goes on when the future is dropped.
+    ///
+    /// # Errors
+    /// Why it ended otherwise.
+    pub async fn shutdown(&self) -> Result<(), ClosedReason> {
+        self.inner.shutdown();
+        match self.closed().await {
+            ClosedReason::Shutdown => Ok(()),
+            reason => Err(reason),
+        }
+    }
+
+    /// Waits until the association is over, however it comes about; the reason.
+    pub async fn closed(&self) -> ClosedReason {
+        let mut waiter = Waiter::watcher(&*self.inner);
+        poll_fn(|context| self.inner.poll_closed(context, &mut waiter)).await
+    }
+
+    /// Ends the association at once and tells the peer so; what was not acknowledged may be lost (RFC 9260 §9.1).
+    ///
+    /// `reason` goes to the peer, as far as it fits.
+    pub fn abort(&self, reason: &str) {
+        self.inner.abort(reason.as_bytes());
+    }
+
+    /// A snapshot of counters and gauges.
+    pub fn stats(&self) -> Stats {
+        self.inner.stats()
+    }
+
+    /// The loss-recovery profile, if the mechanisms in use are those of one.
+    pub fn profile(&self) -> Option<Profile> {
+        let mechanisms = self.mechanisms();
+        Profile::all().iter().copied().find(|profile| profile.mechanisms() == mechanisms)
+    }
+
+    /// Changes loss recovery to that of a profile, from now on.
+    pub fn set_profile(&self, profile: Profile) {
+        self.set_mechanisms(profile.mechanisms());
+    }
+
+    /// The loss-recovery mechanisms in use.
+    pub fn mechanisms(&self) -> Mechanisms {
+        self.inner.mechanisms()
+    }
+
+    /// Changes the loss-recovery mechanisms one by one, from now on.
+    pub fn set_mechanisms(&self, mechanisms: Mechanisms) {
+        self.inner.set_mechanisms(mechanisms);
+    }
+
+    /// The peer's address.
+    pub fn remote_addr(&self) -> SocketAddr {
+        self.inner.remote()
+    }
+
+    /// The SCTP ports of both sides.
+    pub fn ports(&self) -> Ports {
+        self.inner.ports()
+    }
+
+    /// Where the association is in its life.
+    pub fn state(&self) -> AssociationState {
+        self.inner.state()
+    }
+
+    /// The numbers of streams that the handshake allowed: outbound, inbound.
+    pub fn streams(&self) -> (u16, u16) {
+        self.inner.streams()
+    }
+
+    /// The messages from the peer as a [`Stream`](futures_core::Stream) that ends with the association.
+    pub fn messages(&self) -> Messages {
+        Messages::new(self.clone())
+    }
+
+    /// A [`Sink`](futures_sink::Sink) of messages to the peer.
+    pub fn sink(&self) -> MessageSink {
+        MessageSink::new(self.clone())
+    }
+
+    /// Both directions as a stream and a sink.
+    pub fn into_stream_sink(self) -> (Messages, MessageSink) {
+        (self.messages(), MessageSink::new(self))
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
+    }
+}
+
+impl Clone for Association {
+    fn clone(&self) -> Self {
+        Self::new(self.inner.clone())
+    }
+}
+
+impl Drop for Association {
+    fn drop(&mut self) {
+        self.inner.handle_dropped();
+    }
+}
+
+impl fmt::Debug for Association {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Association")
+            .field("remote", &self.remote_addr())
+            .field("ports", &self.ports())
+            .field("state", &self.state())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,341 @@
+//! What stands behind the handles of an association: the core, its lock, and who waits for what.
+
+mod state;
+mod waiter;
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use festina_sctp::{self as sctp, AssociationState, ClosedReason, Event, Mechanisms, Message, MessageId, Ports};
+use festina_sctp::{ReceivedMessage, SendError, Stats};
+use festina_units::Instant;
+
+use self::state::{State, Wakes};
+pub(crate) use self::waiter::Waiter;
+use crate::clock;
+use crate::endpoint::outbox::Outbox;
+use crate::endpoint::{Shared, lock};
+
+/// One association. Handles, the demultiplexer and the timers share it.
+///
+/// Its lock comes first: whoever holds it may take any of the endpoint's locks, never the other way round, and never that of
+/// another association. Wakers are woken and dropped without any lock.
+pub(crate) struct Inner {
+    shared: Arc<Shared>,
+    id: u64,
+    /// Handles that applications hold.
+    handles: AtomicUsize,
+    state: Mutex<State>,
+}
+
+impl Inner {
+    pub(crate) fn new(shared: Arc<Shared>, id: u64, core: sctp::Association, source: Option<IpAddr>) -> Arc<Self> {
+        Arc::new(Self { shared, id, handles: AtomicUsize::new(0), state: Mutex::new(State::new(core, source)) })
+    }
+
+    /// Unique in the endpoint.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Makes one call that changes the core, and then all that has to follow it.
+    fn change<R>(self: &Arc<Self>, call: impl FnOnce(&mut State, Instant) -> R) -> R {
+        Outbox::with(|outbox| {
+            let mut state = lock(&self.state);
+            let now = state.advance(clock::now());
+            let result = call(&mut state, now);
+            let wakes = self.settle(&mut state, now, outbox);
+            drop(state);
+            wakes.wake();
+            result
+        })
+    }
+
+    /// What follows a change: packets leave, events are passed on, the timer is moved.
+    fn settle(self: &Arc<Self>, state: &mut State, now: Instant, outbox: &mut Outbox) -> Wakes {
+        if state.transmit(now, outbox, &self.shared.socket).is_err() {
+            self.shared.wait_for_room(self);
+        }
+        let wakes = state.take_events(self.id);
+        if state.core.is_closed() {
+            self.retire(state);
+        } else {
+            self.rearm(state, now);
+        }
+        wakes
+    }
+
+    /// Moves the entry in the endpoint's timers if the deadline has come nearer.
+    fn rearm(self: &Arc<Self>, state: &mut State, now: Instant) {
+        if let Some(deadline) = state.core.poll_deadline()
+            && deadline < state.armed_at
+        {
+            self.shared.timers.arm(now, self, state.armed_at, deadline);
+            state.armed_at = deadline;
+        }
+    }
+
+    /// Takes an association that is over out of the endpoint.
+    fn retire(&self, state: &mut State) {
+        if state.armed_at < Instant::MAX {
+            self.shared.timers.disarm(self, state.armed_at);
+            state.armed_at = Instant::MAX;
+        }
+        if !std::mem::replace(&mut state.retired, true) {
+            self.shared.remove(state.core.remote(), state.core.ports(), state.tag);
+        }
+    }
+
+    /// The first call after the association was added to the endpoint.
+    pub(crate) fn start(self: &Arc<Self>, mechanisms: Option<Mechanisms>) {
+        self.change(|state, now| {
+            if let Some(mechanisms) = mechanisms {
+                state.core.set_mechanisms(now, mechanisms);
+            }
+        });
+    }
+
+    /// Feeds packets that came one after the other. Answers are gathered, so that they can leave in few system calls; the
+    /// number of packets that had no effect.
+    pub(crate) fn handle_packets(
+        self: &Arc<Self>,
+        now: Instant,
+        source: Option<IpAddr>,
+        packets: impl Iterator<Item = (SocketAddr, Bytes)>,
+    ) -> usize {
+        let mut dropped = 0;
+        Outbox::with(|outbox| {
+            let mut state = lock(&self.state);
+            let now = state.advance(now);
+            if source.is_some() {
+                state.source = source;
+            }
+            for (from, packet) in packets {
+                dropped += usize::from(state.core.handle_packet(now, from, &packet).is_err());
+                state.gather(now, outbox, &self.shared.socket);
+            }
+            let tag = state.core.local_tag();
+            if tag != state.tag && !state.retired {
+                self.shared.retag(state.core.remote(), state.core.ports(), state.tag, tag);
+                state.tag = tag;
+            }
+            let wakes = self.settle(&mut state, now, outbox);
+            drop(state);
+            wakes.wake();
+        });
+        dropped
+    }
+
+    /// The timers' entry came up and is gone.
+    pub(crate) fn handle_timer(self: &Arc<Self>) {
+        self.change(|state, now| {
+            state.armed_at = Instant::MAX;
+            if state.core.poll_deadline().is_some_and(|deadline| deadline <= now) {
+                state.core.handle_timeout(now);
+            }
+        });
+    }
+
+    /// The socket has room again for what is left over.
+    pub(crate) fn handle_writable(self: &Arc<Self>) {
+        let socket = &self.shared.socket;
+        self.change(|state, _| state.unblock(socket));
+    }
+
+    pub(crate) fn poll_established<I: Deref<Target = Self>>(
+        &self,
+        context: &mut Context<'_>,
+        waiter: &mut Waiter<I>,
+    ) -> Poll<Result<(), ClosedReason>> {
+        let state = lock(&self.state);
+        if state.established {
+            return Poll::Ready(Ok(()));
+        }
+        if let Some(reason) = state.closed_reason() {
+            return Poll::Ready(Err(reason));
+        }
+        waiter.wait(state, context)
+    }
+
+    pub(crate) fn try_send(self: &Arc<Self>, message: Message) -> Result<MessageId, SendError> {
+        self.change(|state, now| state.core.send(now, message))
+    }
+
+    /// Sends the message when there is room. `message` is empty afterwards.
+    pub(crate) fn poll_send<I: Deref<Target = Self>>(
+        self: &Arc<Self>,
+        context: &mut Context<'_>,
+        waiter: &mut Waiter<I>,
+        message: &mut Option<Message>,
+    ) -> Poll<Result<MessageId, SendError>> {
+        let offered = message.take().expect("a future is not polled again after it was ready");
+        match self.try_send(offered) {
+            Err(SendError::BufferFull(returned)) => self.poll_room(context, waiter, message, returned),
+            result => Poll::Ready(result),
+        }
+    }
+
+    /// The buffer was full: offers the message once more under the lock under which the task then waits, so that room made
+    /// in between is not missed.
+    fn poll_room<I: Deref<Target = Self>>(
+        self: &Arc<Self>,
+        context: &mut Context<'_>,
+        waiter: &mut Waiter<I>,
+        message: &mut Option<Message>,
+        offered: Message,
+    ) -> Poll<Result<MessageId, SendError>> {
+        let mut state = lock(&self.state);
+        let now = state.advance(clock::now());
+        match state.core.send(now, offered) {
+            Err(SendError::BufferFull(returned)) => {
+                *message = Some(returned);
+                waiter.wait(state, context)
+            }
+            result => {
+                drop(state);
+                self.change(|_, _| ());
+                Poll::Ready(result)
+            }
+        }
+    }
+
+    /// Queues a message without sending packets yet; [`Inner::flush`] follows.
+    pub(crate) fn queue(&self, message: Message) -> Result<MessageId, SendError> {
+        let mut state = lock(&self.state);
+        let now = state.advance(clock::now());
+        state.core.send(now, message)
+    }
+
+    /// Sends what was queued, as far as the protocol allows.
+    pub(crate) fn flush(self: &Arc<Self>) {
+        self.change(|_, _| ());
+    }
+
+    pub(crate) fn try_recv(self: &Arc<Self>) -> Result<Option<ReceivedMessage>, ClosedReason> {
+        self.change(|state, _| match state.core.poll_message() {
+            Some(message) => Ok(Some(message)),
+            None => state.closed_reason().map_or(Ok(None), Err),
+        })
+    }
+
+    pub(crate) fn poll_recv<I: Deref<Target = Self>>(
+        self: &Arc<Self>,
+        context: &mut Context<'_>,
+        waiter: &mut Waiter<I>,
+    ) -> Poll<Result<ReceivedMessage, ClosedReason>> {
+        let mut state = lock(&self.state);
+        let now = state.advance(clock::now());
+        if let Some(message) = state.core.poll_message() {
+            // The room made may have to be told to the peer.
+            let wakes = Outbox::with(|outbox| self.settle(&mut state, now, outbox));
+            drop(state);
+            wakes.wake();
+            return Poll::Ready(Ok(message));
+        }
+        if let Some(reason) = state.closed_reason() {
+            return Poll::Ready(Err(reason));
+        }
+        waiter.wait(state, context)
+    }
+
+    pub(crate) fn poll_event<I: Deref<Target = Self>>(
+        &self,
+        context: &mut Context<'_>,
+        waiter: &mut Waiter<I>,
+    ) -> Poll<Option<Event>> {
+        let mut state = lock(&self.state);
+        if let Some(event) = state.next_event() {
+            return Poll::Ready(Some(event));
+        }
+        if state.closed_reason().is_some() {
+            return Poll::Ready(None);
+        }
+        waiter.wait(state, context)
+    }
+
+    pub(crate) fn poll_drained<I: Deref<Target = Self>>(
+        &self,
+        context: &mut Context<'_>,
+        waiter: &mut Waiter<I>,
+    ) -> Poll<Result<(), ClosedReason>> {
+        let state = lock(&self.state);
+        if let Some(reason) = state.closed_reason() {
+            // After an end in good order the peer has everything.
+            return Poll::Ready(if reason == ClosedReason::Shutdown { Ok(()) } else { Err(reason) });
+        }
+        if state.core.stats().path.send_buffer_bytes == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        waiter.wait(state, context)
+    }
+
+    pub(crate) fn poll_closed<I: Deref<Target = Self>>(
+        &self,
+        context: &mut Context<'_>,
+        waiter: &mut Waiter<I>,
+    ) -> Poll<ClosedReason> {
+        let state = lock(&self.state);
+        match state.closed_reason() {
+            Some(reason) => Poll::Ready(reason),
+            None => waiter.wait(state, context),
+        }
+    }
+
+    pub(crate) fn shutdown(self: &Arc<Self>) {
+        self.change(|state, now| state.core.shutdown(now));
+    }
+
+    pub(crate) fn abort(self: &Arc<Self>, reason: &[u8]) {
+        self.change(|state, _| state.core.abort(reason));
+    }
+
+    pub(crate) fn set_mechanisms(self: &Arc<Self>, mechanisms: Mechanisms) {
+        self.change(|state, now| state.core.set_mechanisms(now, mechanisms));
+    }
+
+    pub(crate) fn mechanisms(&self) -> Mechanisms {
+        *lock(&self.state).core.mechanisms()
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        lock(&self.state).core.stats()
+    }
+
+    pub(crate) fn remote(&self) -> SocketAddr {
+        lock(&self.state).core.remote()
+    }
+
+    pub(crate) fn ports(&self) -> Ports {
+        lock(&self.state).core.ports()
+    }
+
+    pub(crate) fn state(&self) -> AssociationState {
+        lock(&self.state).core.state()
+    }
+
+    pub(crate) fn streams(&self) -> (u16, u16) {
+        lock(&self.state).streams
+    }
+
+    pub(crate) fn handle_added(&self) {
+        self.handles.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The application let go of a handle; with the last one the association ends in the background.
+    pub(crate) fn handle_dropped(self: &Arc<Self>) {
+        if self.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.change(State::detach);
+        }
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Inner").field("id", &self.id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,221 @@
+//! What the lock of an association guards.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use festina_sctp::{self as sctp, ClosedReason, Event};
+use festina_units::Instant;
+
+use crate::EVENTS_QUEUED_MAX;
+use crate::association::Waiters;
+use crate::endpoint::outbox::{Blocked, Outbox};
+use crate::endpoint::socket::Socket;
+
+/// The core and what surrounds it.
+pub(super) struct State {
+    pub(super) core: sctp::Association,
+    /// The latest time told to the core, for which it never goes back.
+    now: Instant,
+    /// When the endpoint's timers will ask this association; `Instant::MAX` if they have no entry for it.
+    pub(super) armed_at: Instant,
+    /// Packets that the socket had no room for. While there are any, the core is not asked for more.
+    unsent: Option<Box<Outbox>>,
+    /// The driver knows that this association waits for room.
+    awaits_room: bool,
+    /// The own address to send from, if the socket has several.
+    pub(super) source: Option<IpAddr>,
+    /// What the application may want to know; an association in the midst of its life mostly has nothing to tell.
+    news: Option<Box<News>>,
+    waiting: Wakes,
+    waiter_keys: u64,
+    /// The own verification tag under which the endpoint knows the association.
+    pub(super) tag: u32,
+    /// Outbound and inbound streams.
+    pub(super) streams: (u16, u16),
+    pub(super) established: bool,
+    /// No handle is left: nobody will read.
+    detached: bool,
+    /// Taken out of the endpoint.
+    pub(super) retired: bool,
+}
+
+/// Events that the application has not taken, and the end.
+#[derive(Default)]
+struct News {
+    events: VecDeque<Event>,
+    closed: Option<ClosedReason>,
+}
+
+/// What a task can wait for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Condition {
+    Readable,
+    Writable,
+    /// Established, drained, closed or another event.
+    Changed,
+}
+
+/// Tasks that wait, by condition. Taken out of the state, they are to be woken once the lock is released.
+#[derive(Default)]
+#[must_use]
+pub(super) struct Wakes {
+    readers: Waiters,
+    writers: Waiters,
+    watchers: Waiters,
+}
+
+impl Wakes {
+    pub(super) fn wake(self) {
+        self.readers.wake();
+        self.writers.wake();
+        self.watchers.wake();
+    }
+}
+
+impl State {
+    pub(super) fn new(core: sctp::Association, source: Option<IpAddr>) -> Self {
+        Self {
+            now: Instant::ZERO,
+            armed_at: Instant::MAX,
+            unsent: None,
+            awaits_room: false,
+            source,
+            news: None,
+            waiting: Wakes::default(),
+            waiter_keys: 0,
+            tag: core.local_tag(),
+            streams: (0, 0),
+            established: false,
+            detached: false,
+            retired: false,
+            core,
+        }
+    }
+
+    /// The time to tell the core. Threads read the clock before they get the lock, so a reading may be older than one that
+    /// another thread has used already.
+    pub(super) fn advance(&mut self, reading: Instant) -> Instant {
+        self.now = self.now.max(reading);
+        self.now
+    }
+
+    /// Moves packets from the core to the outbox; when that is full, on to the socket.
+    pub(super) fn gather(&mut self, now: Instant, outbox: &mut Outbox, socket: &Socket) {
+        if self.detached {
+            // Nobody will read, but the peer has to get rid of its messages before it can end.
+            while self.core.poll_message().is_some() {}
+        }
+        let segments_max = socket.segments_max();
+        while self.unsent.is_none()
+            && let Some(transmit) = self.core.poll_transmit(now, outbox.buffer())
+        {
+            outbox.push(&transmit, segments_max);
+            if outbox.is_full() && outbox.flush(socket, self.source).is_err() {
+                self.unsent = Some(Box::new(std::mem::take(outbox)));
+            }
+        }
+    }
+
+    /// Sends all packets that the core has to send now. [`Blocked`] if the driver has to be asked to go on; told once.
+    pub(super) fn transmit(&mut self, now: Instant, outbox: &mut Outbox, socket: &Socket) -> Result<(), Blocked> {
+        self.gather(now, outbox, socket);
+        if self.unsent.is_none() && outbox.flush(socket, self.source).is_err() {
+            self.unsent = Some(Box::new(std::mem::take(outbox)));
+        }
+        if self.unsent.is_none() || std::mem::replace(&mut self.awaits_room, true) { Ok(()) } else { Err(Blocked) }
+    }
+
+    /// The socket has room again.
+    pub(super) fn unblock(&mut self, socket: &Socket) {
+        self.awaits_room = false;
+        if let Some(mut unsent) = self.unsent.take()
+            && unsent.flush(socket, self.source).is_err()
+        {
+            self.unsent = Some(unsent);
+        }
+    }
+
+    /// Takes the core's events: keeps what the application may want to know, and tells whom to wake.
+    pub(super) fn take_events(&mut self, id: u64) -> Wakes {
+        let (mut readable, mut writable, mut changed) = (false, false, false);
+        while let Some(event) = self.core.poll_event() {
+            match event {
+                Event::Readable => readable = true,
+                Event::Writable => writable = true,
+                Event::Drained => changed = true,
+                Event::Established { outbound_streams, inbound_streams } => {
+                    self.streams = (outbound_streams, inbound_streams);
+                    self.established = true;
+                    changed = true;
+                    tracing::debug!(association = id, remote = %self.core.remote(), "association up");
+                }
+                Event::Closed(reason) => {
+                    tracing::debug!(association = id, remote = %self.core.remote(), %reason, "association down");
+                    self.news.get_or_insert_default().closed = Some(reason.clone());
+                    self.keep(Event::Closed(reason));
+                    (readable, writable, changed) = (true, true, true);
+                }
+                event => {
+                    self.keep(event);
+                    changed = true;
+                }
+            }
+        }
+        Wakes {
+            readers: if readable { self.waiting.readers.take() } else { Waiters::None },
+            writers: if writable { self.waiting.writers.take() } else { Waiters::None },
+            watchers: if changed { self.waiting.watchers.take() } else { Waiters::None },
+        }
+    }
+
+    /// Keeps an event for the application, at the cost of the oldest if it takes none.
+    fn keep(&mut self, event: Event) {
+        if self.detached {
+            return;
+        }
+        let events = &mut self.news.get_or_insert_default().events;
+        if events.len() >= EVENTS_QUEUED_MAX {
+            events.pop_front();
+        }
+        events.push_back(event);
+    }
+
+    /// The next event kept. No news cost no memory.
+    pub(super) fn next_event(&mut self) -> Option<Event> {
+        let news = self.news.as_mut()?;
+        let event = news.events.pop_front();
+        if news.events.is_empty() && news.closed.is_none() {
+            self.news = None;
+        }
+        event
+    }
+
+    /// Why the association ended, if it has.
+    pub(super) fn closed_reason(&self) -> Option<ClosedReason> {
+        self.news.as_ref()?.closed.clone()
+    }
+
+    /// The last handle is gone: ends the association in good order, or at once if it was not up yet.
+    pub(super) fn detach(&mut self, now: Instant) {
+        self.detached = true;
+        self.news = None;
+        if self.established {
+            self.core.shutdown(now);
+        } else {
+            self.core.abort(b"");
+        }
+    }
+
+    pub(super) fn next_waiter_key(&mut self) -> u64 {
+        self.waiter_keys += 1;
+        self.waiter_keys
+    }
+
+    pub(super) fn waiters(&mut self, condition: Condition) -> &mut Waiters {
+        match condition {
+            Condition::Readable => &mut self.waiting.readers,
+            Condition::Writable => &mut self.waiting.writers,
+            Condition::Changed => &mut self.waiting.watchers,
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! An association as a stream and a sink.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use festina_sctp::{ClosedReason, Message, ReceivedMessage, SendError};
+use futures_core::Stream;
+use futures_sink::Sink;
+
+use super::Association;
+use super::inner::{Inner, Waiter};
+
+/// The messages from the peer; ends with the association, whose [`closed`](Association::closed) tells why.
+#[derive(Debug)]
+pub struct Messages {
+    waiter: Waiter<Arc<Inner>>,
+    association: Association,
+}
+
+impl Messages {
+    pub(super) fn new(association: Association) -> Self {
+        Self { waiter: Waiter::reader(association.inner().clone()), association }
+    }
+
+    /// The association that they come from.
+    pub fn association(&self) -> &Association {
+        &self.association
+    }
+}
+
+impl Stream for Messages {
+    type Item = ReceivedMessage;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<ReceivedMessage>> {
+        let this = &mut *self;
+        Poll::Ready(ready!(this.association.inner().poll_recv(context, &mut this.waiter)).ok())
+    }
+}
+
+/// Takes messages to the peer.
+///
+/// `feed` only queues; messages fed one after the other share packets and system calls. They leave with `flush`, at the
+/// latest when something else makes the association send. So a burst of small messages costs far less through
+/// `feed` and one `flush` than through as many calls of [`Association::send`].
+///
+/// Flushed means handed to the network as far as congestion and the peer's window allow;
+/// [`Association::drained`] waits for the peer's acknowledgement. Closing the sink shuts the association down.
+pub struct MessageSink {
+    writer: Waiter<Arc<Inner>>,
+    watcher: Waiter<Arc<Inner>>,
+    association: Association,
+    /// The message for which there was no room.
+    held: Option<Message>,
+}
+
+impl MessageSink {
+    pub(super) fn new(association: Association) -> Self {
+        let inner = association.inner();
+        Self { writer: Waiter::writer(inner.clone()), watcher: Waiter::watcher(inner.clone()), association, held: None }
+    }
+
+    /// The association that they go to.
+    pub fn association(&self) -> &Association {
+        &self.association
+    }
+
+    /// Hands over the message held, if any.
+    fn poll_held(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SendError>> {
+        if self.held.is_none() {
+            return Poll::Ready(Ok(()));
+        }
+        ready!(self.association.inner().poll_send(context, &mut self.writer, &mut self.held))?;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Sink<Message> for MessageSink {
+    type Error = SendError;
+
+    fn poll_ready(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<(), SendError>> {
+        self.poll_held(context)
+    }
+
+    fn start_send(mut self: Pin<&mut Self>, message: Message) -> Result<(), SendError> {
+        match self.association.inner().queue(message) {
+            Ok(_) => Ok(()),
+            Err(SendError::BufferFull(message)) => {
+                self.held = Some(message);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<(), SendError>> {
+        ready!(self.poll_held(context))?;
+        self.association.inner().flush();
+        Poll::Ready(Ok(()))
+    }
+
+    /// Flushes, shuts the association down and waits for its end. How it ended, if not in good order, is told by
+    /// [`Association::closed`].
+    fn poll_close(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<(), SendError>> {
+        ready!(self.as_mut().poll_flush(context))?;
+        let this = &mut *self;
+        this.association.inner().shutdown();
+        let _: ClosedReason = ready!(this.association.inner().poll_closed(context, &mut this.watcher));
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl fmt::Debug for MessageSink {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("MessageSink").field("association", &self.association).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,199 @@
+//! An endpoint: one socket, many associations.
+
+mod accept;
+mod alarm;
+mod demux;
+mod driver;
+mod options;
+pub(crate) mod outbox;
+#[cfg(unix)]
+mod raw;
+mod shared;
+pub(crate) mod socket;
+mod timers;
+
+use std::fmt;
+use std::future::poll_fn;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use festina_sctp::{ClosedReason, Config};
+
+pub(crate) use self::accept::AcceptQueue;
+use self::driver::Driver;
+pub use self::options::{ConnectOptions, EndpointStats};
+pub(crate) use self::shared::Shared;
+use self::socket::Socket;
+use crate::association::Association;
+use crate::error::{BindError, ConnectError, ListenError};
+use crate::listener::Listener;
+
+/// One socket that carries any number of associations, in both roles.
+///
+/// Clones are cheap and name the same endpoint. One background task serves it: receives packets in batches and watches the
+/// time. Sending needs no task; a message leaves from within [`Association::send`]. When the last clone and the last
+/// [`Listener`] are gone, the task goes on until the last association is over.
+///
+/// ICMP errors and other errors of single packets never harm an endpoint: they count as losses on the way.
+pub struct Endpoint {
+    shared: Arc<Shared>,
+}
+
+impl Endpoint {
+    /// Opens a UDP socket for SCTP over UDP (RFC 6951). Port 0 lets the system choose one.
+    ///
+    /// # Errors
+    /// A setting is out of range, the socket cannot be opened, or there is no tokio runtime around. (One whose I/O or time is
+    /// not enabled panics here or in `connect`, as all of tokio does.)
+    pub async fn bind(address: SocketAddr, config: Config) -> Result<Self, BindError> {
+        Self::start(address, config, || Socket::bind_udp(address)).await
+    }
+
+    /// Opens a raw socket for SCTP directly over IP (protocol 132). Needs the privilege CAP_NET_RAW, and a kernel that does
+    /// not speak SCTP itself on that address: it would abort what it does not know.
+    ///
+    /// Peers are then named by their IP address alone; the UDP port of a [`SocketAddr`] means nothing.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::bind`]; [`BindError::Socket`] with `PermissionDenied` if the privilege is missing.
+    #[cfg(unix)]
+    pub async fn bind_raw(address: IpAddr, config: Config) -> Result<Self, BindError> {
+        Self::start(SocketAddr::new(address, 0), config, || Socket::bind_raw(address)).await
+    }
+
+    async fn start(
+        address: SocketAddr,
+        config: Config,
+        open: impl FnOnce() -> std::io::Result<Socket>,
+    ) -> Result<Self, BindError> {
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| BindError::NoRuntime)?;
+        let failed = |source| BindError::Socket { address, source };
+        let socket = open().map_err(failed)?;
+        // The runtime has to look at the socket once before it lets anything be sent.
+        poll_fn(|context| socket.poll_writable(context)).await.map_err(failed)?;
+        let (shared, bell) = Shared::new(socket, config)?;
+        let endpoint = Self::new(shared.clone());
+        runtime.spawn(Driver::new(shared, bell));
+        Ok(endpoint)
+    }
+
+    fn new(shared: Arc<Shared>) -> Self {
+        shared.handle_added();
+        Self { shared }
+    }
+
+    /// The address of the socket. A raw socket has port 0.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.shared.socket.local_addr()
+    }
+
+    /// A snapshot of the counters.
+    pub fn stats(&self) -> EndpointStats {
+        self.shared.stats()
+    }
+
+    /// Accepts associations with this SCTP port from now on, until the listener is dropped.
+    ///
+    /// # Errors
+    /// The port is 0 or has a listener, or the endpoint was closed.
+    pub fn listen(&self, port: u16) -> Result<Listener, ListenError> {
+        let queue = self.shared.listen(port)?;
+        Ok(Listener::new(self.clone(), port, queue))
+    }
+
+    /// Sets up an association with [`DEFAULT_SCTP_PORT`](crate::DEFAULT_SCTP_PORT) at the peer.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub async fn connect(&self, remote: SocketAddr) -> Result<Association, ConnectError> {
+        self.connect_with(remote, ConnectOptions::default()).await
+    }
+
+    /// Sets up an association. Dropping the future before it is ready gives it up.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub async fn connect_with(&self, remote: SocketAddr, options: ConnectOptions) -> Result<Association, ConnectError> {
+        let association = self.shared.connect(remote, &options)?;
+        let result = match tokio::time::timeout(options.handshake_timeout, association.established()).await {
+            Ok(result) => result,
+            Err(_) => {
+                association.abort("handshake timeout");
+                Err(ClosedReason::HandshakeTimeout)
+            }
+        };
+        match result {
+            Ok(()) => Ok(association),
+            Err(ClosedReason::AbortedByPeer { code, .. }) => {
+                Err(ConnectError::Refused { remote, port: options.peer_port, code })
+            }
+            Err(ClosedReason::HandshakeTimeout) => {
+                Err(ConnectError::Timeout { remote, after: options.handshake_timeout })
+            }
+            Err(reason) => Err(ConnectError::Ended { remote, reason }),
+        }
+    }
+
+    /// Ends the endpoint in good order: accepts and makes no more associations, shuts all down as [`Association::shutdown`]
+    /// does, and returns when they are over. That takes as long as the peers need, for one that is gone until the shutdown's
+    /// guard timer runs out.
+    pub async fn close(&self) {
+        self.shared.close();
+        let mut key = None;
+        poll_fn(|context| self.shared.poll_empty(context, &mut key)).await;
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+}
+
+impl Clone for Endpoint {
+    fn clone(&self) -> Self {
+        Self::new(self.shared.clone())
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        self.shared.handle_dropped();
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Endpoint").field("local", &self.local_addr()).finish_non_exhaustive()
+    }
+}
+
+/// Locks a mutex. A thread that panicked while it held the lock was a bug, which is no reason for every other association to
+/// fail as well.
+pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use festina_units::Duration;
+
+    use super::*;
+    use crate::{DEFAULT_SCTP_PORT, Message};
+
+    #[tokio::test]
+    async fn packets_for_which_the_socket_has_no_room_leave_later() {
+        let address = "127.0.0.1:0".parse().unwrap();
+        let server = Endpoint::bind(address, Config::default()).await.unwrap();
+        let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+        // A socket that the runtime has not looked at yet refuses to send, just as a full one does.
+        let (shared, bell) = Shared::new(Socket::bind_udp(address).unwrap(), Config::default()).unwrap();
+        let client = Endpoint::new(shared.clone());
+        tokio::spawn(Driver::new(shared, bell));
+        let before_the_init_is_repeated = ConnectOptions::default().handshake_timeout(Duration::from_millis(900));
+        let connecting = client.connect_with(server.local_addr(), before_the_init_is_repeated);
+        let (near, far) = tokio::join!(connecting, listener.accept());
+        let (near, far) = (near.unwrap(), far.unwrap());
+        assert_eq!(client.stats().send_blocked, 1);
+        near.send(Message::new("room enough")).await.unwrap();
+        assert_eq!(far.recv().await.unwrap().payload, "room enough");
+    }
+}

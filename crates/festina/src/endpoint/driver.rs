@@ -1,0 +1,237 @@
+//! The one task of an endpoint: receives, watches the time, and sends what the socket had no room for.
+
+use std::future::Future;
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use quinn_udp::{EcnCodepoint, RecvMeta};
+
+use super::alarm::Bell;
+use super::shared::Shared;
+use super::socket::{answer_source, count, is_about_the_past};
+use crate::association::Inner;
+use crate::clock;
+
+/// Datagrams, or trains of them (GRO), received by one system call.
+const BATCH_MAX: usize = 16;
+
+/// Room for the longest train.
+const BUFFER_BYTES: usize = 65_536;
+
+/// Batches received before other tasks of the runtime get their turn.
+const BATCHES_PER_TURN: usize = 8;
+
+/// Received packets are cut from blocks of this size, so that a packet costs no allocation of its own. A block lives as long
+/// as the application keeps any message in it.
+const BLOCK_BYTES: usize = 16_384;
+
+/// The future that runs an endpoint; ends when neither handles nor associations are left.
+#[derive(Debug)]
+pub(super) struct Driver {
+    shared: Arc<Shared>,
+    bell: Bell,
+    receiver: Receiver,
+    due: Vec<Arc<Inner>>,
+}
+
+impl Driver {
+    pub(super) fn new(shared: Arc<Shared>, bell: Bell) -> Self {
+        let wildcard = shared.socket.is_wildcard();
+        Self { shared, bell, receiver: Receiver::new(wildcard), due: Vec::new() }
+    }
+
+    /// Receives what has come; whether there may be more.
+    fn receive(&mut self, context: &mut Context<'_>) -> bool {
+        for _ in 0..BATCHES_PER_TURN {
+            match self.shared.socket.poll_readable(context) {
+                Poll::Pending => return false,
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) => {
+                    // Only a runtime that shuts down fails here, and drops this task.
+                    tracing::debug!(%error, "the socket cannot be watched");
+                    return false;
+                }
+            }
+            match self.receiver.receive(&self.shared) {
+                Ok(()) => self.receiver.distribute(&self.shared),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock || is_about_the_past(&error) => {}
+                Err(error) => tracing::debug!(%error, "cannot receive"),
+            }
+        }
+        true
+    }
+
+    /// Calls the associations whose time has come.
+    fn ring(&mut self, context: &mut Context<'_>) {
+        while self.bell.poll(context).is_ready() {
+            self.shared.timers.take_due(clock::now(), &mut self.due);
+            for association in self.due.drain(..) {
+                association.handle_timer();
+            }
+        }
+    }
+
+    /// Sends what the socket had no room for.
+    fn send_backlog(&self, context: &mut Context<'_>) {
+        while self.shared.has_backlog() {
+            match self.shared.socket.poll_writable(context) {
+                Poll::Ready(Ok(())) => self.shared.take_backlog().iter().for_each(Inner::handle_writable),
+                Poll::Ready(Err(_)) | Poll::Pending => return,
+            }
+        }
+    }
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        this.shared.set_driver(context.waker());
+        let more = this.receive(context);
+        this.ring(context);
+        this.send_backlog(context);
+        if this.shared.is_abandoned() {
+            return Poll::Ready(());
+        }
+        if more {
+            context.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Driver {
+    /// Without its driver an endpoint is dead, and nobody may wait for it.
+    fn drop(&mut self) {
+        self.shared.driver_gone();
+    }
+}
+
+/// Buffers of the receiving side.
+#[derive(Debug)]
+struct Receiver {
+    buffers: Vec<u8>,
+    metas: [RecvMeta; BATCH_MAX],
+    datagrams: Vec<Datagram>,
+    block: BytesMut,
+    /// Answers have to name their own address.
+    wildcard: bool,
+}
+
+/// A received datagram and where it came from.
+#[derive(Debug)]
+struct Datagram {
+    from: SocketAddr,
+    /// The address that answers come from.
+    source: Option<IpAddr>,
+    packet: Bytes,
+}
+
+impl Receiver {
+    fn new(wildcard: bool) -> Self {
+        Self {
+            buffers: vec![0; BATCH_MAX * BUFFER_BYTES],
+            metas: [RecvMeta::default(); BATCH_MAX],
+            datagrams: Vec::new(),
+            block: BytesMut::new(),
+            wildcard,
+        }
+    }
+
+    /// Receives one batch and takes it apart.
+    fn receive(&mut self, shared: &Shared) -> io::Result<()> {
+        let mut rest = self.buffers.chunks_exact_mut(BUFFER_BYTES);
+        let mut slices: [IoSliceMut<'_>; BATCH_MAX] =
+            std::array::from_fn(|_| IoSliceMut::new(rest.next().unwrap_or_default()));
+        let filled = shared.socket.receive(&mut slices, &mut self.metas)?;
+        let mut bytes_received = 0;
+        for (meta, buffer) in self.metas.iter().zip(self.buffers.chunks_exact(BUFFER_BYTES)).take(filled) {
+            let train = buffer.get(..meta.len).unwrap_or_default();
+            if meta.ecn == Some(EcnCodepoint::Ce) {
+                count(&shared.counters.congestion_marked, 1);
+            }
+            let source = if self.wildcard { answer_source(meta) } else { None };
+            for datagram in train.chunks(meta.stride.max(1)) {
+                let packet = shared.socket.packet(datagram);
+                bytes_received += packet.len();
+                let packet = keep(&mut self.block, packet);
+                self.datagrams.push(Datagram { from: meta.addr, source, packet });
+            }
+        }
+        count(&shared.counters.packets_received, self.datagrams.len());
+        count(&shared.counters.bytes_received, bytes_received);
+        Ok(())
+    }
+
+    /// Gives the received packets to their associations: neighbours for the same one together.
+    fn distribute(&mut self, shared: &Arc<Shared>) {
+        let now = clock::now();
+        let mut dropped = 0;
+        let mut datagrams = self.datagrams.drain(..).peekable();
+        while let Some(Datagram { from, source, packet }) = datagrams.next() {
+            let Some(association) = shared.find(from, &packet) else {
+                shared.handle_stray(now, from, source, &packet);
+                continue;
+            };
+            let tag = tag_bytes(&packet);
+            let same =
+                |next: &Datagram| next.from == from && is_ordinary(&next.packet) && tag_bytes(&next.packet) == tag;
+            let rest = std::iter::from_fn(|| datagrams.next_if(same)).map(|datagram| (datagram.from, datagram.packet));
+            dropped += association.handle_packets(now, source, std::iter::once((from, packet)).chain(rest));
+        }
+        count(&shared.counters.packets_dropped, dropped);
+    }
+}
+
+/// Ports and verification tag: packets from one address in which they are the same belong to one association.
+fn tag_bytes(packet: &[u8]) -> Option<[u8; 8]> {
+    packet.first_chunk().copied()
+}
+
+/// Whether the packet is found by its tag alone: its first chunk is DATA or SACK.
+fn is_ordinary(packet: &[u8]) -> bool {
+    const CHUNK_DATA: u8 = 0;
+    const CHUNK_SACK: u8 = 3;
+    matches!(festina_sctp::wire::Packet::first_chunk_type(packet), Some(CHUNK_DATA | CHUNK_SACK))
+}
+
+/// Copies a packet from the receive buffer to where it may stay as long as anybody needs it.
+fn keep(block: &mut BytesMut, packet: &[u8]) -> Bytes {
+    if block.capacity() < packet.len() {
+        // Takes over the old block again if nobody holds a part of it any more.
+        block.reserve(packet.len().max(BLOCK_BYTES));
+    }
+    block.extend_from_slice(packet);
+    block.split().freeze()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_that_were_dropped_give_their_block_back() {
+        let mut block = BytesMut::new();
+        let first = keep(&mut block, &[1; 1_000]).as_ptr();
+        let blocks = (0..1_000).filter(|_| keep(&mut block, &[2; 1_000]).as_ptr() == first).count();
+        assert!(blocks > 30, "every sixteenth packet lies where the first lay");
+    }
+
+    #[test]
+    fn a_packet_that_is_held_stays_as_it_is() {
+        let mut block = BytesMut::new();
+        let held: Vec<_> = (0..100_u8).map(|value| keep(&mut block, &[value; 700])).collect();
+        assert!((0..).zip(&held).all(|(value, packet)| packet == &[value; 700][..]));
+    }
+
+    #[test]
+    fn a_datagram_larger_than_a_block_is_taken_whole() {
+        let packet = vec![7; 60_000];
+        assert_eq!(keep(&mut BytesMut::new(), &packet), packet);
+    }
+}

@@ -1,0 +1,84 @@
+//! What an endpoint is told, and what it tells.
+
+use festina_sctp::Profile;
+use festina_units::Duration;
+
+use crate::DEFAULT_SCTP_PORT;
+
+/// How to set up one association.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct ConnectOptions {
+    pub(super) peer_port: u16,
+    pub(super) local_port: Option<u16>,
+    pub(super) profile: Option<Profile>,
+    pub(super) handshake_timeout: Duration,
+}
+
+impl Default for ConnectOptions {
+    /// [`DEFAULT_SCTP_PORT`] at the peer, any free local port, the endpoint's loss recovery, and 15 seconds for the handshake.
+    fn default() -> Self {
+        Self {
+            peer_port: DEFAULT_SCTP_PORT,
+            local_port: None,
+            profile: None,
+            handshake_timeout: Duration::from_secs(15),
+        }
+    }
+}
+
+impl ConnectOptions {
+    /// The SCTP port at the peer.
+    pub fn peer_port(mut self, port: u16) -> Self {
+        self.peer_port = port;
+        self
+    }
+
+    /// The own SCTP port, instead of any that is free.
+    pub fn local_port(mut self, port: u16) -> Self {
+        self.local_port = Some(port);
+        self
+    }
+
+    /// The loss-recovery profile, instead of the endpoint's.
+    pub fn profile(mut self, profile: Profile) -> Self {
+        self.profile = Some(profile);
+        self
+    }
+
+    /// How long the handshake may take. The core gives up by itself too, when its INIT retransmissions are used up.
+    pub fn handshake_timeout(mut self, timeout: Duration) -> Self {
+        self.handshake_timeout = timeout;
+        self
+    }
+}
+
+/// Counters of an endpoint since it was opened, and how many associations it has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EndpointStats {
+    /// Associations now, those in their handshake included.
+    pub associations: u64,
+    /// SCTP packets sent.
+    pub packets_sent: u64,
+    /// Bytes of those packets, IP and UDP headers not included.
+    pub bytes_sent: u64,
+    /// System calls that sent them: fewer than packets if the kernel cut them up (GSO).
+    pub send_calls: u64,
+    /// Sends that the system refused; they count as losses on the way.
+    pub send_errors: u64,
+    /// Sends that had to wait for room in the socket's buffer.
+    pub send_blocked: u64,
+    /// SCTP packets received.
+    pub packets_received: u64,
+    /// Bytes of those packets, IP and UDP headers not included.
+    pub bytes_received: u64,
+    /// System calls that received them, idle ones included.
+    pub receive_calls: u64,
+    /// Packets received that had no effect: damaged, for nobody, not expected.
+    pub packets_dropped: u64,
+    /// Datagrams that a router marked as having met congestion (ECN CE, RFC 3168).
+    pub datagrams_congestion_marked: u64,
+    /// Handshakes left to be repeated by the peer because the accept queue was full.
+    pub accept_queue_overflows: u64,
+}

@@ -1,0 +1,154 @@
+//! Packets on their way from an association to the socket.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+
+use festina_sctp::Transmit;
+
+use super::socket::Socket;
+
+/// Bytes that one system call may carry: the largest UDP payload, with room for options.
+const GROUP_BYTES_MAX: usize = 65_000;
+
+/// Bytes after which packets leave even though more may come.
+const FULL_BYTES: usize = 60_000;
+
+/// Packets of one association that leave together.
+///
+/// Neighbours of the same size to the same address form a group, which costs one system call where the kernel can cut it up
+/// (GSO). The last packet of a group may be shorter.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    bytes: Vec<u8>,
+    groups: VecDeque<Group>,
+    /// Bytes before this have left.
+    sent: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Group {
+    destination: SocketAddr,
+    segment_bytes: usize,
+    bytes: usize,
+    segments: usize,
+}
+
+impl Group {
+    /// Whether a packet may join at the end.
+    fn takes(&self, transmit: &Transmit, segments_max: usize) -> bool {
+        self.segments < segments_max
+            && self.bytes == self.segments * self.segment_bytes
+            && transmit.len <= self.segment_bytes
+            && self.bytes + transmit.len <= GROUP_BYTES_MAX
+            && self.destination == transmit.destination
+    }
+}
+
+/// The socket takes no more for now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Blocked;
+
+impl Outbox {
+    /// Lends this thread's outbox, empty, so that its memory is allocated once per thread.
+    pub(crate) fn with<R>(use_it: impl FnOnce(&mut Self) -> R) -> R {
+        thread_local! {
+            static SPARE: Cell<Outbox> = Cell::default();
+        }
+        // A thread that is going away has no spare outbox any more; an own one does as well.
+        let mut outbox = SPARE.try_with(Cell::take).unwrap_or_default();
+        let result = use_it(&mut outbox);
+        outbox.clear();
+        let _ = SPARE.try_with(|spare| spare.set(outbox));
+        result
+    }
+
+    /// Where the core appends a packet; [`Outbox::push`] follows.
+    pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Takes note of the packet just appended.
+    pub(crate) fn push(&mut self, transmit: &Transmit, segments_max: usize) {
+        if let Some(group) = self.groups.back_mut()
+            && group.takes(transmit, segments_max)
+        {
+            group.bytes += transmit.len;
+            group.segments += 1;
+            return;
+        }
+        self.groups.push_back(Group {
+            destination: transmit.destination,
+            segment_bytes: transmit.len,
+            bytes: transmit.len,
+            segments: 1,
+        });
+    }
+
+    /// Enough for now: flush before appending more.
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes.len() >= FULL_BYTES
+    }
+
+    /// Sends everything, from `source` if the socket has several addresses to send from.
+    ///
+    /// Other errors of the socket are like losses on the way: counted and left to the protocol.
+    pub(crate) fn flush(&mut self, socket: &Socket, source: Option<IpAddr>) -> Result<(), Blocked> {
+        while let Some(group) = self.groups.front() {
+            let contents = self.bytes.get(self.sent..self.sent + group.bytes).unwrap_or_default();
+            socket.send(group.destination, contents, group.segment_bytes, source)?;
+            self.sent += group.bytes;
+            self.groups.pop_front();
+        }
+        self.clear();
+        Ok(())
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.groups.clear();
+        self.sent = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    fn push(outbox: &mut Outbox, len: usize, port: u16, segments_max: usize) {
+        let destination = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        outbox.buffer().extend(std::iter::repeat_n(0, len));
+        outbox.push(&Transmit { destination, len }, segments_max);
+    }
+
+    fn sizes(outbox: &Outbox) -> Vec<(usize, usize)> {
+        outbox.groups.iter().map(|group| (group.segments, group.bytes)).collect()
+    }
+
+    #[test]
+    fn packets_of_one_size_share_a_group_that_a_shorter_one_ends() {
+        let mut outbox = Outbox::default();
+        for len in [100, 100, 100, 40, 40, 100] {
+            push(&mut outbox, len, 1, 64);
+        }
+        assert_eq!(sizes(&outbox), [(4, 340), (1, 40), (1, 100)]);
+    }
+
+    #[test]
+    fn a_group_has_one_destination_and_respects_the_kernels_limits() {
+        let mut outbox = Outbox::default();
+        push(&mut outbox, 100, 1, 64);
+        push(&mut outbox, 100, 2, 64);
+        assert_eq!(sizes(&outbox), [(1, 100), (1, 100)]);
+
+        let mut outbox = Outbox::default();
+        (0..5).for_each(|_| push(&mut outbox, 100, 1, 2));
+        assert_eq!(sizes(&outbox), [(2, 200), (2, 200), (1, 100)]);
+
+        let mut outbox = Outbox::default();
+        (0..3).for_each(|_| push(&mut outbox, 30_000, 1, 64));
+        assert_eq!(sizes(&outbox), [(2, 60_000), (1, 30_000)]);
+    }
+}

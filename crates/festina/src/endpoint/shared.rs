@@ -1,0 +1,328 @@
+//! What the handles of an endpoint, its driver and its associations share.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use festina_sctp::{self as sctp, Config, Incoming, Ports};
+use festina_units::Instant;
+
+use super::accept::{AcceptQueue, Accepting};
+use super::alarm::Bell;
+use super::demux::Demux;
+use super::lock;
+use super::options::{ConnectOptions, EndpointStats};
+use super::socket::{Socket, SocketCounters, count};
+use super::timers::Timers;
+use crate::association::{Association, Inner};
+use crate::clock;
+use crate::error::{BindError, ConnectError, ListenError};
+
+/// Local SCTP ports that [`Shared::connect`] chooses from.
+const FIRST_EPHEMERAL_PORT: u16 = 32_768;
+
+/// First chunk type of the packet that ends a handshake.
+const CHUNK_COOKIE_ECHO: u8 = 10;
+
+/// One endpoint. Its locks are leaves: nobody takes another lock while holding one of them, but that `accepting` may be held
+/// while `demux` is taken.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) socket: Socket,
+    context: Arc<sctp::Context>,
+    pub(crate) timers: Timers,
+    demux: Mutex<Demux>,
+    accepting: Mutex<Accepting>,
+    backlog: Mutex<Backlog>,
+    /// Endpoint and listener handles.
+    handles: AtomicUsize,
+    closing: AtomicBool,
+    ids: AtomicU64,
+    /// Where the nonces begin: drawn at random.
+    first_nonce: u64,
+    pub(super) counters: Counters,
+}
+
+/// Relaxed atomics: each is a statistic by itself.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) packets_received: AtomicU64,
+    pub(super) bytes_received: AtomicU64,
+    pub(super) packets_dropped: AtomicU64,
+    pub(super) congestion_marked: AtomicU64,
+    accept_queue_overflows: AtomicU64,
+}
+
+/// Associations with packets that the socket had no room for, and the driver that takes care of them.
+#[derive(Debug, Default)]
+struct Backlog {
+    associations: Vec<Arc<Inner>>,
+    driver: Option<Waker>,
+}
+
+impl Shared {
+    pub(super) fn new(socket: Socket, config: Config) -> Result<(Arc<Self>, Bell), BindError> {
+        let (mut secret, mut first_nonce) = ([0; 16], [0; 8]);
+        getrandom::fill(&mut secret)?;
+        getrandom::fill(&mut first_nonce)?;
+        let context = sctp::Context::new(config, secret)?;
+        let accepting = Accepting::new(sctp::Listener::new(&context));
+        let (timers, bell) = Timers::new().map_err(BindError::Timer)?;
+        let shared = Arc::new(Self {
+            socket,
+            context,
+            timers,
+            demux: Mutex::default(),
+            accepting: Mutex::new(accepting),
+            backlog: Mutex::default(),
+            handles: AtomicUsize::new(0),
+            closing: AtomicBool::new(false),
+            ids: AtomicU64::new(0),
+            first_nonce: u64::from_le_bytes(first_nonce),
+            counters: Counters::default(),
+        });
+        Ok((shared, bell))
+    }
+
+    pub(super) fn handle_added(&self) {
+        self.handles.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn handle_dropped(&self) {
+        if self.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.wake_driver();
+        }
+    }
+
+    /// Nobody can come any more, and nobody is left.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.handles.load(Ordering::Acquire) == 0
+            && lock(&self.demux).is_empty()
+            && lock(&self.backlog).associations.is_empty()
+    }
+
+    pub(super) fn listen(&self, port: u16) -> Result<Arc<AcceptQueue>, ListenError> {
+        lock(&self.accepting).listen(port)
+    }
+
+    /// The listener is gone.
+    pub(crate) fn stop_listening(&self, port: u16, queue: &Arc<AcceptQueue>) {
+        let mut accepting = lock(&self.accepting);
+        // After the endpoint was closed, the port is free already.
+        if accepting.queue(port).is_some_and(|present| Arc::ptr_eq(present, queue)) {
+            accepting.stop(port);
+        }
+        drop(accepting);
+        queue.close();
+    }
+
+    /// Begins the handshake with a peer.
+    pub(super) fn connect(
+        self: &Arc<Self>,
+        remote: SocketAddr,
+        options: &ConnectOptions,
+    ) -> Result<Association, ConnectError> {
+        if self.closing.load(Ordering::Acquire) {
+            return Err(ConnectError::EndpointClosed);
+        }
+        let address =
+            self.socket.peer_address(remote).map_err(|problem| ConnectError::BadAddress { remote, problem })?;
+        if options.peer_port == 0 || options.local_port == Some(0) {
+            return Err(ConnectError::BadAddress { remote, problem: "SCTP port 0 names no port" });
+        }
+        loop {
+            let id = self.ids.fetch_add(1, Ordering::Relaxed);
+            let local = match options.local_port {
+                Some(port) => port,
+                None => self.free_port(address, options.peer_port, id).ok_or(ConnectError::NoPortLeft { remote })?,
+            };
+            let ports = Ports { local, peer: options.peer_port };
+            let nonce = self.first_nonce.wrapping_add(id);
+            let core = sctp::Association::connect(clock::now(), &self.context, address, ports, nonce);
+            let tag = core.local_tag();
+            let inner = Inner::new(self.clone(), id, core, None);
+            if lock(&self.demux).insert(address, ports, tag, &inner) {
+                let association = Association::new(inner);
+                let mechanisms = options.profile.map(sctp::Profile::mechanisms);
+                association.inner().start(mechanisms);
+                // `close` may have looked for associations just before this one was added.
+                if self.closing.load(Ordering::Acquire) {
+                    association.inner().abort(b"");
+                    return Err(ConnectError::EndpointClosed);
+                }
+                return Ok(association);
+            }
+            if options.local_port.is_some() {
+                return Err(ConnectError::PortInUse { remote, port: local });
+            }
+        }
+    }
+
+    /// A local port that no association with the peer uses. Each association starts its search somewhere else.
+    fn free_port(&self, remote: SocketAddr, peer: u16, id: u64) -> Option<u16> {
+        let count = u64::from(u16::MAX - FIRST_EPHEMERAL_PORT) + 1;
+        let demux = lock(&self.demux);
+        (0..count)
+            .map(|step| (self.first_nonce.wrapping_add(id).wrapping_add(step)) % count)
+            .filter_map(|offset| FIRST_EPHEMERAL_PORT.checked_add(u16::try_from(offset).ok()?))
+            .find(|local| !demux.has_path(remote, Ports { local: *local, peer }))
+    }
+
+    /// Gives a packet to whom it belongs; for associations that is [`Inner::handle_packets`]' work.
+    pub(super) fn find(&self, from: SocketAddr, packet: &[u8]) -> Option<Arc<Inner>> {
+        let header = sctp::wire::Packet::peek(packet).ok()?;
+        lock(&self.demux).find(from, &header, packet).cloned()
+    }
+
+    /// Answers a packet that belongs to no association: a handshake's, or one out of the blue (RFC 9260 §8.4).
+    pub(super) fn handle_stray(
+        self: &Arc<Self>,
+        now: Instant,
+        from: SocketAddr,
+        source: Option<IpAddr>,
+        packet: &Bytes,
+    ) {
+        let Ok(header) = sctp::wire::Packet::peek(packet) else {
+            count(&self.counters.packets_dropped, 1);
+            return;
+        };
+        let accepting = lock(&self.accepting);
+        let queue = accepting.queue(header.destination_port).cloned();
+        if sctp::wire::Packet::first_chunk_type(packet) == Some(CHUNK_COOKIE_ECHO)
+            && queue.as_ref().is_some_and(|queue| queue.is_full())
+        {
+            count(&self.counters.accept_queue_overflows, 1);
+            return;
+        }
+        let mut reply = Vec::new();
+        let tag_in_use = |tag| lock(&self.demux).has_tag(tag);
+        let incoming = accepting.core.handle_packet(now, from, packet, &tag_in_use, &mut reply);
+        drop(accepting);
+        match (incoming, queue) {
+            (Incoming::Reply, _) => {
+                // A lost answer is asked for again.
+                let _ = self.socket.send(from, &reply, reply.len(), source);
+            }
+            (Incoming::Accepted(core), Some(queue)) => self.adopt(*core, source, &queue),
+            // Without a queue nobody listens any more: the association goes away before it did anything.
+            (_, _) => count(&self.counters.packets_dropped, 1),
+        }
+    }
+
+    /// Adds an association that a peer set up.
+    fn adopt(self: &Arc<Self>, core: sctp::Association, source: Option<IpAddr>, queue: &AcceptQueue) {
+        let (remote, ports, tag) = (core.remote(), core.ports(), core.local_tag());
+        let inner = Inner::new(self.clone(), self.ids.fetch_add(1, Ordering::Relaxed), core, source);
+        if lock(&self.demux).insert(remote, ports, tag, &inner) {
+            let association = Association::new(inner);
+            association.inner().start(None);
+            queue.push(association);
+        }
+    }
+
+    /// An association's own tag changed.
+    pub(crate) fn retag(&self, remote: SocketAddr, ports: Ports, old: u32, new: u32) {
+        lock(&self.demux).retag(remote, ports, old, new);
+    }
+
+    /// An association is over.
+    pub(crate) fn remove(&self, remote: SocketAddr, ports: Ports, tag: u32) {
+        let mut demux = lock(&self.demux);
+        let (removed, waiters) = demux.remove(remote, ports, tag);
+        let last = demux.is_empty();
+        drop(demux);
+        waiters.wake();
+        drop(removed);
+        if last && self.handles.load(Ordering::Acquire) == 0 {
+            self.wake_driver();
+        }
+    }
+
+    /// An association has packets for which the socket has no room.
+    pub(crate) fn wait_for_room(&self, association: &Arc<Inner>) {
+        lock(&self.backlog).associations.push(association.clone());
+        self.wake_driver();
+    }
+
+    pub(super) fn has_backlog(&self) -> bool {
+        !lock(&self.backlog).associations.is_empty()
+    }
+
+    pub(super) fn take_backlog(&self) -> Vec<Arc<Inner>> {
+        std::mem::take(&mut lock(&self.backlog).associations)
+    }
+
+    /// The driver that [`Shared::wake_driver`] wakes.
+    pub(super) fn set_driver(&self, waker: &Waker) {
+        let mut backlog = lock(&self.backlog);
+        if backlog.driver.as_ref().is_some_and(|driver| driver.will_wake(waker)) {
+            return;
+        }
+        let replaced = backlog.driver.replace(waker.clone());
+        drop(backlog);
+        drop(replaced);
+    }
+
+    fn wake_driver(&self) {
+        let driver = lock(&self.backlog).driver.clone();
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+    }
+
+    /// No more associations, and an end in good order for those that there are.
+    pub(super) fn close(&self) {
+        self.stop_everything().iter().for_each(Inner::shutdown);
+    }
+
+    /// The driver is going away, and the endpoint with it.
+    pub(super) fn driver_gone(&self) {
+        for association in self.stop_everything() {
+            association.abort(b"the endpoint is gone");
+        }
+        drop(self.take_backlog());
+        self.timers.clear();
+    }
+
+    fn stop_everything(&self) -> Vec<Arc<Inner>> {
+        self.closing.store(true, Ordering::Release);
+        let queues = lock(&self.accepting).stop_all();
+        queues.iter().for_each(|queue| queue.close());
+        lock(&self.demux).all()
+    }
+
+    /// Ready when no association is left.
+    pub(super) fn poll_empty(&self, context: &mut Context<'_>, key: &mut Option<u64>) -> Poll<()> {
+        let mut demux = lock(&self.demux);
+        if demux.is_empty() {
+            return Poll::Ready(());
+        }
+        let key = *key.get_or_insert_with(|| self.ids.fetch_add(1, Ordering::Relaxed));
+        let replaced = demux.wait_until_empty(key, context.waker());
+        drop(demux);
+        drop(replaced);
+        Poll::Pending
+    }
+
+    pub(super) fn stats(&self) -> EndpointStats {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let SocketCounters { packets_sent, bytes_sent, send_calls, send_errors, send_blocked, receive_calls } =
+            &self.socket.counters;
+        EndpointStats {
+            associations: lock(&self.demux).len() as u64,
+            packets_sent: read(packets_sent),
+            bytes_sent: read(bytes_sent),
+            send_calls: read(send_calls),
+            send_errors: read(send_errors),
+            send_blocked: read(send_blocked),
+            packets_received: read(&self.counters.packets_received),
+            bytes_received: read(&self.counters.bytes_received),
+            receive_calls: read(receive_calls),
+            packets_dropped: read(&self.counters.packets_dropped),
+            datagrams_congestion_marked: read(&self.counters.congestion_marked),
+            accept_queue_overflows: read(&self.counters.accept_queue_overflows),
+        }
+    }
+}

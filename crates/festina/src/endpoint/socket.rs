@@ -1,0 +1,256 @@
+//! The endpoint's one socket: UDP (RFC 6951) or raw IP, with batches in both directions.
+
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
+use socket2::SockRef;
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+
+use super::outbox::Blocked;
+#[cfg(unix)]
+use super::raw;
+
+/// Bytes of kernel buffer asked for in each direction; the system may grant less.
+const SOCKET_BUFFER_BYTES: usize = 4 << 20;
+
+/// The socket and what it counted.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    socket: UdpSocket,
+    kind: Kind,
+    features: UdpSocketState,
+    local: SocketAddr,
+    pub(crate) counters: SocketCounters,
+}
+
+/// What surrounds an SCTP packet on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Udp,
+    #[cfg(unix)]
+    Raw,
+}
+
+/// What went through the socket. Relaxed atomics: each is a statistic by itself.
+#[derive(Debug, Default)]
+pub(crate) struct SocketCounters {
+    pub(crate) packets_sent: AtomicU64,
+    pub(crate) bytes_sent: AtomicU64,
+    pub(crate) send_calls: AtomicU64,
+    pub(crate) send_errors: AtomicU64,
+    pub(crate) send_blocked: AtomicU64,
+    pub(crate) receive_calls: AtomicU64,
+}
+
+pub(crate) fn count(counter: &AtomicU64, amount: usize) {
+    counter.fetch_add(amount as u64, Ordering::Relaxed);
+}
+
+impl Socket {
+    /// A UDP socket; the caller is inside a runtime.
+    pub(crate) fn bind_udp(address: SocketAddr) -> io::Result<Self> {
+        let socket = std::net::UdpSocket::bind(address)?;
+        let local = socket.local_addr()?;
+        Self::new(socket, local, Kind::Udp)
+    }
+
+    /// A raw IP socket for SCTP's own protocol number; the caller is inside a runtime.
+    #[cfg(unix)]
+    pub(crate) fn bind_raw(address: IpAddr) -> io::Result<Self> {
+        Self::new(raw::bind(address)?, SocketAddr::new(address, 0), Kind::Raw)
+    }
+
+    fn new(socket: std::net::UdpSocket, local: SocketAddr, kind: Kind) -> io::Result<Self> {
+        enlarge_buffers(&SockRef::from(&socket));
+        // Makes it non-blocking, and asks for trains of datagrams and ECN marks.
+        let features = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        let socket = UdpSocket::from_std(socket)?;
+        Ok(Self { socket, kind, features, local, counters: SocketCounters::default() })
+    }
+
+    /// The address bound to.
+    pub(crate) fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Whether packets may arrive at several addresses, so that answers must name theirs.
+    pub(crate) fn is_wildcard(&self) -> bool {
+        self.local.ip().is_unspecified()
+    }
+
+    /// `remote` as this socket has to be told: IPv4 in its IPv6 form on an IPv6 socket, no UDP port on a raw one.
+    ///
+    /// # Errors
+    /// What is wrong with the address.
+    pub(crate) fn peer_address(&self, remote: SocketAddr) -> Result<SocketAddr, &'static str> {
+        let raw = self.kind != Kind::Udp;
+        if remote.ip().is_unspecified() || remote.ip().is_multicast() {
+            return Err("the address does not name one host");
+        }
+        if remote.port() == 0 && !raw {
+            return Err("the UDP port is missing");
+        }
+        let port = if raw { 0 } else { remote.port() };
+        match (self.local, remote) {
+            (SocketAddr::V4(_), SocketAddr::V6(_)) => Err("the endpoint is bound to an IPv4 address, this one is IPv6"),
+            (SocketAddr::V6(local), SocketAddr::V4(remote)) if local.ip().is_unspecified() && !raw => {
+                Ok(SocketAddr::new(remote.ip().to_ipv6_mapped().into(), port))
+            }
+            (SocketAddr::V6(_), SocketAddr::V4(_)) => Err("the endpoint is bound to an IPv6 address, this one is IPv4"),
+            (SocketAddr::V4(_), SocketAddr::V4(_)) => Ok(SocketAddr::new(remote.ip(), port)),
+            (SocketAddr::V6(_), SocketAddr::V6(remote)) => {
+                Ok(SocketAddrV6::new(*remote.ip(), port, remote.flowinfo(), remote.scope_id()).into())
+            }
+        }
+    }
+
+    /// Datagrams of one size that one call may carry.
+    pub(crate) fn segments_max(&self) -> usize {
+        if self.kind == Kind::Udp { self.features.max_gso_segments() } else { 1 }
+    }
+
+    /// The SCTP packet in a received datagram.
+    pub(crate) fn packet<'d>(&self, datagram: &'d [u8]) -> &'d [u8] {
+        let header_bytes = match (self.kind, self.local) {
+            (Kind::Udp, _) | (_, SocketAddr::V6(_)) => 0,
+            #[cfg(unix)]
+            (Kind::Raw, SocketAddr::V4(_)) => raw::ipv4_header_bytes(datagram),
+        };
+        datagram.get(header_bytes..).unwrap_or_default()
+    }
+
+    /// Sends `contents`, cut into datagrams of `segment_bytes`.
+    ///
+    /// An error that is not about room costs the datagrams, as the network might: a pending ICMP error (ECONNREFUSED and its
+    /// like) belongs to an earlier datagram, so that the call is made again.
+    pub(crate) fn send(
+        &self,
+        destination: SocketAddr,
+        contents: &[u8],
+        segment_bytes: usize,
+        source: Option<IpAddr>,
+    ) -> Result<(), Blocked> {
+        let transmit = quinn_udp::Transmit {
+            destination,
+            ecn: None,
+            contents,
+            segment_size: (segment_bytes < contents.len()).then_some(segment_bytes),
+            src_ip: source,
+        };
+        let result = match self.try_send(&transmit) {
+            Err(error) if is_about_the_past(&error) => self.try_send(&transmit),
+            result => result,
+        };
+        match result {
+            Ok(()) => {
+                count(&self.counters.send_calls, 1);
+                count(&self.counters.packets_sent, contents.len().div_ceil(segment_bytes.max(1)));
+                count(&self.counters.bytes_sent, contents.len());
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                count(&self.counters.send_blocked, 1);
+                Err(Blocked)
+            }
+            // The first failure of segmentation turns it off, and the same bytes go again one by one.
+            Err(_) if transmit.segment_size.is_some() && self.segments_max() == 1 => {
+                contents.chunks(segment_bytes).try_for_each(|one| self.send(destination, one, one.len(), source))
+            }
+            Err(_) => {
+                count(&self.counters.send_errors, 1);
+                Ok(())
+            }
+        }
+    }
+
+    fn try_send(&self, transmit: &quinn_udp::Transmit<'_>) -> io::Result<()> {
+        let call = || self.features.try_send(UdpSockRef::from(&self.socket), transmit);
+        self.socket.try_io(Interest::WRITABLE, call)
+    }
+
+    /// Receives a batch without waiting; the number of buffers filled.
+    pub(crate) fn receive(&self, buffers: &mut [IoSliceMut<'_>], metas: &mut [RecvMeta]) -> io::Result<usize> {
+        count(&self.counters.receive_calls, 1);
+        let call = || self.features.recv(UdpSockRef::from(&self.socket), buffers, metas);
+        self.socket.try_io(Interest::READABLE, call)
+    }
+
+    pub(crate) fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.socket.poll_recv_ready(context)
+    }
+
+    pub(crate) fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.socket.poll_send_ready(context)
+    }
+}
+
+/// Whether a socket error is the echo of a datagram sent earlier (ICMP) rather than the outcome of this call.
+pub(crate) fn is_about_the_past(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, ConnectionReset, HostUnreachable, NetworkUnreachable};
+    matches!(error.kind(), ConnectionRefused | ConnectionReset | HostUnreachable | NetworkUnreachable)
+}
+
+/// A smaller buffer than asked for costs throughput, not correctness.
+fn enlarge_buffers(socket: &SockRef<'_>) {
+    for result in [socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES), socket.set_send_buffer_size(SOCKET_BUFFER_BYTES)] {
+        if let Err(error) = result {
+            tracing::debug!(%error, "the socket keeps its default buffer size");
+        }
+    }
+}
+
+/// The address that a datagram was sent to, in the form in which answers have to name it.
+pub(crate) fn answer_source(meta: &RecvMeta) -> Option<IpAddr> {
+    match (meta.addr, meta.dst_ip?) {
+        // A dual-stack socket sends to an IPv4 address in IPv6 form only from an IPv4 one.
+        (SocketAddr::V6(_), IpAddr::V6(destination)) if is_mapped(&destination) => {
+            destination.to_ipv4_mapped().map(IpAddr::V4)
+        }
+        (_, destination) => Some(destination),
+    }
+}
+
+fn is_mapped(address: &Ipv6Addr) -> bool {
+    address.to_ipv4_mapped().is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_address_that_the_socket_cannot_reach_is_named_as_such() {
+        let four = Socket::bind_udp("127.0.0.1:0".parse().unwrap()).unwrap();
+        assert!(four.peer_address("127.0.0.1:9899".parse().unwrap()).is_ok());
+        assert!(four.peer_address("127.0.0.1:0".parse().unwrap()).is_err());
+        assert!(four.peer_address("[::1]:9899".parse().unwrap()).is_err());
+        assert!(four.peer_address("0.0.0.0:9899".parse().unwrap()).is_err());
+        assert!(four.peer_address("224.0.0.1:9899".parse().unwrap()).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_dual_stack_socket_takes_ipv4_addresses_in_their_ipv6_form() {
+        let Ok(both) = Socket::bind_udp("[::]:0".parse().unwrap()) else {
+            println!("no IPv6 on this machine: nothing to test");
+            return;
+        };
+        let mapped = both.peer_address("127.0.0.1:9899".parse().unwrap()).unwrap();
+        assert_eq!(mapped, "[::ffff:127.0.0.1]:9899".parse().unwrap());
+    }
+
+    #[tokio::test]
+    async fn sending_to_a_closed_port_is_no_error() {
+        let socket = Socket::bind_udp("127.0.0.1:0".parse().unwrap()).unwrap();
+        poll_fn(|context| socket.poll_writable(context)).await.unwrap();
+        let closed = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        for _ in 0..3 {
+            assert_eq!(socket.send(closed, b"anybody there?", 14, None), Ok(()));
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! When which association wants to be called.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use festina_units::Instant;
+
+use super::alarm::{Alarm, Bell};
+use super::lock;
+use crate::association::Inner;
+
+/// The deadlines of an endpoint's associations, and the alarm set for the first.
+///
+/// Each association has at most one entry. A deadline that moves later, as retransmission timers do with every
+/// acknowledgement, leaves the entry where it is: when it comes up, the association is asked again. Only one that moves
+/// earlier costs a change here, and only one that becomes the earliest of all costs a system call.
+#[derive(Debug)]
+pub(crate) struct Timers {
+    queue: Mutex<Queue>,
+    alarm: Alarm,
+}
+
+#[derive(Debug)]
+struct Queue {
+    entries: BTreeMap<(Instant, u64), Arc<Inner>>,
+    /// When the alarm rings.
+    alarm_at: Instant,
+}
+
+impl Timers {
+    /// The timers, and the bell that says when to call [`Timers::take_due`]. The caller is inside a runtime.
+    pub(crate) fn new() -> io::Result<(Self, Bell)> {
+        let (alarm, bell) = Alarm::new()?;
+        let queue = Queue { entries: BTreeMap::new(), alarm_at: Instant::MAX };
+        Ok((Self { queue: Mutex::new(queue), alarm }, bell))
+    }
+
+    /// Moves an association's entry from `old`, where there may be none, to `new`.
+    pub(crate) fn arm(&self, now: Instant, association: &Arc<Inner>, old: Instant, new: Instant) {
+        let mut queue = lock(&self.queue);
+        let moved = queue.entries.remove(&(old, association.id()));
+        queue.entries.insert((new, association.id()), moved.unwrap_or_else(|| association.clone()));
+        if new < queue.alarm_at {
+            queue.alarm_at = new;
+            self.alarm.set(new.saturating_duration_since(now));
+        }
+    }
+
+    /// Removes an association's entry.
+    pub(crate) fn disarm(&self, association: &Inner, at: Instant) {
+        let removed = lock(&self.queue).entries.remove(&(at, association.id()));
+        drop(removed);
+    }
+
+    /// Removes the entries that are due at `now`, and sets the alarm for the first of the others.
+    pub(crate) fn take_due(&self, now: Instant, due: &mut Vec<Arc<Inner>>) {
+        let mut queue = lock(&self.queue);
+        while let Some(entry) = queue.entries.first_entry()
+            && entry.key().0 <= now
+        {
+            due.push(entry.remove());
+        }
+        queue.alarm_at = queue.entries.first_key_value().map_or(Instant::MAX, |((at, _), _)| *at);
+        if queue.alarm_at < Instant::MAX {
+            self.alarm.set(queue.alarm_at.saturating_duration_since(now));
+        }
+    }
+
+    /// Removes all entries.
+    pub(crate) fn clear(&self) {
+        let entries = std::mem::take(&mut lock(&self.queue).entries);
+        drop(entries);
+    }
+}

@@ -1,0 +1,108 @@
+//! Errors of this crate, one enum per operation; each variant says whose fault it is. Those of an association's life are the
+//! core's: [`SendError`](crate::SendError) and [`ClosedReason`](crate::ClosedReason).
+
+use std::io;
+use std::net::SocketAddr;
+
+use festina_sctp::{ClosedReason, ConfigError};
+use festina_units::Duration;
+use thiserror::Error;
+
+/// Why an endpoint could not be made.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum BindError {
+    /// Caller: a setting is out of range.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Caller: there is no tokio runtime here to run the endpoint's driver.
+    #[error("an endpoint needs a tokio runtime with I/O enabled around it")]
+    NoRuntime,
+    /// System: the socket could not be opened or set up, for instance because the address is in use or, for a raw socket,
+    /// because the privilege is missing.
+    #[error("cannot open a socket on {address}: {source}")]
+    Socket {
+        /// The address asked for; the port is 0 for a raw socket.
+        address: SocketAddr,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// System: the operating system gave no timer.
+    #[error("cannot create a timer: {0}")]
+    Timer(#[source] io::Error),
+    /// System: the operating system gave no random numbers.
+    #[error("cannot get random numbers from the operating system: {0}")]
+    Randomness(#[from] getrandom::Error),
+}
+
+/// Why an SCTP port cannot be listened on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ListenError {
+    /// Caller: port 0 names no port.
+    #[error("port 0 cannot be listened on")]
+    PortZero,
+    /// Caller: a listener of this endpoint has the port already.
+    #[error("SCTP port {0} of this endpoint has a listener already")]
+    PortInUse(u16),
+    /// Caller: the endpoint was closed.
+    #[error("the endpoint is closed")]
+    EndpointClosed,
+}
+
+/// Why no association came up.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// Caller: the peer's address or a port is unusable.
+    #[error("cannot connect to {remote}: {problem}")]
+    BadAddress {
+        /// The address asked for.
+        remote: SocketAddr,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// Caller: an association with this peer and these ports exists already.
+    #[error("SCTP port {port} is taken by another association with {remote}")]
+    PortInUse {
+        /// The peer.
+        remote: SocketAddr,
+        /// The local SCTP port asked for.
+        port: u16,
+    },
+    /// Caller: every local port is taken by an association with this peer's port.
+    #[error("no local SCTP port is left for another association with {remote}")]
+    NoPortLeft {
+        /// The peer.
+        remote: SocketAddr,
+    },
+    /// Caller: the endpoint was closed.
+    #[error("the endpoint is closed")]
+    EndpointClosed,
+    /// Peer: it refused, which mostly means that nobody listens on that SCTP port.
+    #[error("{remote} refused the association (cause {code}): does anybody listen on SCTP port {port}?")]
+    Refused {
+        /// The peer.
+        remote: SocketAddr,
+        /// The peer's SCTP port.
+        port: u16,
+        /// The error cause code of its ABORT, 0 if it named none (RFC 9260 §3.3.10).
+        code: u16,
+    },
+    /// Network or peer: no answer in time.
+    #[error("{remote} did not complete the handshake within {} ms", after.as_millis())]
+    Timeout {
+        /// The peer.
+        remote: SocketAddr,
+        /// How long it was given.
+        after: Duration,
+    },
+    /// The association ended during the handshake for another reason.
+    #[error("no association with {remote}: {reason}")]
+    Ended {
+        /// The peer.
+        remote: SocketAddr,
+        /// Why.
+        reason: ClosedReason,
+    },
+}

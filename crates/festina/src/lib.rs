@@ -1,0 +1,77 @@
+//! Festina: messages between two programs, each with its own delivery options, and recovered from loss in about one round
+//! trip even when there is little to send.
+//!
+//! The protocol is SCTP (RFC 9260), over UDP (RFC 6951) or raw IP. It lives in `festina-sctp`, which knows neither sockets nor
+//! clocks; this crate lends it both, on tokio.
+//!
+//! | room | what lives there |
+//! |---|---|
+//! | [`Endpoint`] | one socket that carries any number of associations |
+//! | [`Listener`] | accepts associations on one SCTP port |
+//! | [`Association`] | sends and receives messages; also as a [`Stream`](Messages) and a [`Sink`](MessageSink) |
+//! | [`Config`], [`ConnectOptions`] | settings for an endpoint and for one association |
+//! | [`BindError`], [`ListenError`], [`ConnectError`] | what can go wrong at the start, and whose fault it is |
+//! | [`SendError`], [`ClosedReason`] | what can go wrong later |
+//!
+//! A message leaves from within [`Association::send`]: the caller's thread runs the protocol and makes the system call, with no
+//! hand-over to another task. One background task per endpoint receives in batches and watches the time.
+//!
+//! Besides the core's own work, a message costs here: on the way out one lock, no allocation and no copy, and a share of the
+//! system call that sends all packets that may leave; on the way in one copy, a look-up shared by all neighbouring packets of
+//! the association, and no allocation as long as the application keeps up.
+//!
+//! ```
+//! use festina::{Config, DEFAULT_SCTP_PORT, Endpoint, Message};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = Endpoint::bind("127.0.0.1:0".parse()?, Config::default()).await?;
+//! let listener = server.listen(DEFAULT_SCTP_PORT)?;
+//! let address = server.local_addr();
+//!
+//! let echo = tokio::spawn(async move {
+//!     let association = listener.accept().await.expect("the endpoint is open");
+//!     while let Ok(message) = association.recv().await {
+//!         association.send(Message::new(message.payload).on_stream(message.stream.0)).await?;
+//!     }
+//!     Ok::<_, festina::SendError>(())
+//! });
+//!
+//! let client = Endpoint::bind("127.0.0.1:0".parse()?, Config::default()).await?;
+//! let association = client.connect(address).await?;
+//! association.send(Message::new("make haste slowly").on_stream(7)).await?;
+//! let answer = association.recv().await?;
+//! assert_eq!(answer.payload, "make haste slowly");
+//! assert_eq!(answer.stream.0, 7);
+//!
+//! association.shutdown().await?;
+//! echo.await??;
+//! # Ok(())
+//! # }
+//! ```
+#![forbid(unsafe_code)]
+
+mod association;
+mod clock;
+mod endpoint;
+mod error;
+mod listener;
+
+pub use association::{Association, MessageSink, Messages};
+pub use clock::now;
+pub use endpoint::{ConnectOptions, Endpoint, EndpointStats};
+pub use error::{BindError, ConnectError, ListenError};
+pub use listener::Listener;
+
+pub use festina_sctp::{
+    AbandonReason, AssociationState, ClosedReason, Config, ConfigError, Event, Limits, Mechanisms, Message, MessageId,
+    PathStats, Ports, Profile, ReceivedMessage, ReceivedStats, RetransmissionCause, RetransmittedStats, Retries,
+    SackPolicy, SendError, SentStats, Stats, StreamId, Timers,
+};
+pub use festina_units::{Duration, Instant};
+
+/// The SCTP port that applications use unless they choose another: 5000, as data channels do (RFC 8832 over RFC 8841).
+pub const DEFAULT_SCTP_PORT: u16 = 5_000;
+
+/// Events kept for an application that does not take them with [`Association::event`].
+pub const EVENTS_QUEUED_MAX: usize = 4_096;

@@ -1,0 +1,83 @@
+//! Accepting associations.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+
+use crate::association::Association;
+use crate::endpoint::{AcceptQueue, Endpoint};
+
+/// Accepts associations on one SCTP port of an endpoint. Also a [`Stream`] of them.
+///
+/// Dropping it stops listening and shuts down associations that nobody accepted. While too many of those wait, handshakes
+/// are left for the peers to repeat.
+pub struct Listener {
+    endpoint: Endpoint,
+    port: u16,
+    queue: Arc<AcceptQueue>,
+    /// The place of `poll_next` among those who wait.
+    stream_key: Option<u64>,
+}
+
+impl Listener {
+    pub(crate) fn new(endpoint: Endpoint, port: u16, queue: Arc<AcceptQueue>) -> Self {
+        Self { endpoint, port, queue, stream_key: None }
+    }
+
+    /// The next association that a peer set up; `None` after the endpoint was closed.
+    ///
+    /// Dropping the future before it is ready loses no association.
+    pub async fn accept(&self) -> Option<Association> {
+        let mut place = Place { queue: &self.queue, key: None };
+        poll_fn(|context| self.queue.poll_accept(context, &mut place.key)).await
+    }
+
+    /// The SCTP port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The endpoint that it belongs to.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+}
+
+impl Stream for Listener {
+    type Item = Association;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Association>> {
+        let this = &mut *self;
+        this.queue.poll_accept(context, &mut this.stream_key)
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.endpoint.shared().stop_listening(self.port, &self.queue);
+    }
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Listener").field("port", &self.port).finish_non_exhaustive()
+    }
+}
+
+/// The place of one `accept` among those who wait.
+struct Place<'a> {
+    queue: &'a AcceptQueue,
+    key: Option<u64>,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            self.queue.forget(key);
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Two endpoints with a bad network between them: the emulator's.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use festina::{Association, Config, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, Message};
+use festina_emulate::{RunningProxy, UdpProxy};
+use festina_netsim::{LinkConfig, LossModel, Reordering};
+use festina_units::Probability;
+
+/// The standard's minimum RTO, which a loss on a thin stream costs without Festina (RFC 9260 §16).
+const STANDARD_RTO_MIN: Duration = Duration::from_secs(1);
+
+/// Everything that can happen to a packet.
+fn bad_link() -> LinkConfig {
+    LinkConfig {
+        delay: Duration::from_millis(5),
+        loss: LossModel::Independent(Probability::from_percent(5)),
+        reordering: Reordering { probability: Probability::from_percent(5), hold_back: Duration::from_millis(2) },
+        duplication: Probability::from_percent(2),
+        corruption: Probability::from_percent(2),
+        ..LinkConfig::default()
+    }
+}
+
+/// Two ends of an association through a proxy.
+async fn pair_through(link: LinkConfig, seed: u64) -> (Association, Association, RunningProxy) {
+    let address = "127.0.0.1:0".parse().unwrap();
+    let server = Endpoint::bind(address, Config::default()).await.unwrap();
+    let client = Endpoint::bind(address, Config::default()).await.unwrap();
+    let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+    let proxy = UdpProxy::bind(address, server.local_addr(), link.clone(), link, seed).unwrap().spawn().unwrap();
+    let patient = ConnectOptions::default().handshake_timeout(Duration::from_secs(60));
+    let (near, far) = tokio::join!(client.connect_with(proxy.local_addr(), patient), listener.accept());
+    (near.unwrap(), far.unwrap(), proxy)
+}
+
+/// A message of which number and size can be checked: sizes from 1 byte to several packets.
+fn numbered(number: u32) -> Message {
+    let size = 4 + usize::try_from(number * 97 % 5_000).unwrap();
+    let mut payload = vec![u8::try_from(number % 251).unwrap(); size];
+    payload[..4].copy_from_slice(&number.to_be_bytes());
+    Message::new(payload)
+}
+
+async fn send_all(association: &Association, messages: u32) {
+    for number in 0..messages {
+        association.send(numbered(number)).await.unwrap();
+    }
+}
+
+async fn receive_all(association: &Association, messages: u32) {
+    for number in 0..messages {
+        assert!(association.recv().await.unwrap().payload == numbered(number).payload, "message {number}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn everything_arrives_once_and_in_order_through_a_bad_network_in_both_directions() {
+    const MESSAGES: u32 = 500;
+    let (near, far, proxy) = pair_through(bad_link(), 1).await;
+    let exchange = async {
+        tokio::join!(
+            send_all(&near, MESSAGES),
+            send_all(&far, MESSAGES),
+            receive_all(&near, MESSAGES),
+            receive_all(&far, MESSAGES),
+        );
+        near.shutdown().await.unwrap();
+        assert_eq!(far.closed().await, festina::ClosedReason::Shutdown);
+    };
+    tokio::time::timeout(Duration::from_secs(120), exchange).await.expect("it takes far too long");
+    let counters = proxy.stop().unwrap();
+    for link in [counters.forward, counters.backward] {
+        assert!(link.lost > 0 && link.reordered > 0 && link.duplicated > 0 && link.corrupted > 0, "{link:?}");
+    }
+    assert!(near.stats().sent.retransmitted.total() > 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thin_streams_losses_are_repaired_long_before_a_standard_timeout() {
+    const MESSAGES: usize = 200;
+    let link = LinkConfig {
+        delay: Duration::from_millis(20),
+        loss: LossModel::Independent(Probability::from_percent(5)),
+        ..LinkConfig::default()
+    };
+    let (near, far, proxy) = pair_through(link, 2).await;
+    let sending = tokio::spawn(async move {
+        for _ in 0..MESSAGES {
+            near.send(Message::new(festina::now().as_nanos().to_be_bytes().to_vec())).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(30)).await;
+        }
+        near.drained().await.unwrap();
+        near.stats()
+    });
+    let mut worst = Duration::ZERO;
+    for _ in 0..MESSAGES {
+        let message = tokio::time::timeout(Duration::from_secs(60), far.recv()).await.expect("it is stuck").unwrap();
+        let sent_at = u64::from_be_bytes(*message.payload.first_chunk().unwrap());
+        worst = worst.max(festina::now().saturating_duration_since(festina::Instant::from_nanos(sent_at)));
+    }
+    let stats = sending.await.unwrap();
+    assert!(proxy.stop().unwrap().forward.lost > 0 && stats.sent.retransmitted.total() > 0, "{stats:?}");
+    assert!(worst < STANDARD_RTO_MIN, "the worst delay was {worst:?}");
+    println!("worst delivery delay {worst:?}; {:?}", stats.sent);
+}

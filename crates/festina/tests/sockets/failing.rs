@@ -1,0 +1,154 @@
+//! Things that go wrong are told clearly, and harm nobody else.
+
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use festina::{
+    BindError, ClosedReason, Config, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, ListenError, Message,
+};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+
+use crate::support::{Relay, endpoint, endpoint_with, in_time, pair, pair_between};
+
+fn soon() -> ConnectOptions {
+    ConnectOptions::default().handshake_timeout(Duration::from_millis(100))
+}
+
+#[tokio::test]
+async fn a_port_without_listener_refuses() {
+    let (client, server) = (endpoint().await, endpoint().await);
+    let result = in_time(client.connect_with(server.local_addr(), ConnectOptions::default().peer_port(7))).await;
+    let error = result.unwrap_err();
+    assert_eq!(error, ConnectError::Refused { remote: server.local_addr(), port: 7, code: 0 });
+    assert!(error.to_string().contains("does anybody listen on SCTP port 7?"), "{error}");
+}
+
+#[tokio::test]
+async fn a_silent_peer_and_a_closed_udp_port_time_out_and_the_endpoint_lives_on() {
+    let pair = pair().await;
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for remote in [silent.local_addr().unwrap(), closed] {
+        let error = in_time(pair.client_endpoint.connect_with(remote, soon())).await.unwrap_err();
+        assert_eq!(error, ConnectError::Timeout { remote, after: Duration::from_millis(100) });
+    }
+    in_time(async {
+        pair.client.send(Message::new("still here")).await.unwrap();
+        assert_eq!(pair.server.recv().await.unwrap().payload, "still here");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_peer_that_vanishes_is_found_unreachable() {
+    let mut config = Config::default();
+    config.retries.association_max = 3;
+    config.retries.unreachable_after_min = Duration::from_millis(300);
+    config.timers.rto_max = Duration::from_millis(200);
+    let server = endpoint().await;
+    let relay = Relay::to(server.local_addr()).await;
+    let pair = pair_between(endpoint_with(config).await, server, relay.address).await;
+    in_time(async {
+        pair.client.send(Message::new("before")).await.unwrap();
+        assert_eq!(pair.server.recv().await.unwrap().payload, "before");
+        relay.cut();
+        pair.client.send(Message::new("after")).await.unwrap();
+        assert_eq!(pair.client.recv().await, Err(ClosedReason::PeerUnreachable));
+        assert_eq!(pair.client.drained().await, Err(ClosedReason::PeerUnreachable));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn unusable_addresses_and_ports_are_the_callers_fault() {
+    let (client, server) = (endpoint().await, endpoint().await);
+    let _listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+    let remote = server.local_addr();
+    for bad in ["[::1]:9899", "0.0.0.0:9899", "127.0.0.1:0"] {
+        let result = client.connect(bad.parse().unwrap()).await;
+        assert!(matches!(result, Err(ConnectError::BadAddress { .. })), "{result:?}");
+    }
+    let result = client.connect_with(remote, ConnectOptions::default().peer_port(0)).await;
+    assert!(matches!(result, Err(ConnectError::BadAddress { .. })), "{result:?}");
+    let options = ConnectOptions::default().local_port(1_234);
+    let first = in_time(client.connect_with(remote, options.clone())).await.unwrap();
+    assert_eq!(first.ports().local, 1_234);
+    let second = client.connect_with(remote, options).await;
+    assert_eq!(second.unwrap_err(), ConnectError::PortInUse { remote, port: 1_234 });
+    assert_eq!(server.listen(0).unwrap_err(), ListenError::PortZero);
+}
+
+#[tokio::test]
+async fn an_endpoint_that_cannot_be_opened_says_why() {
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let first = Endpoint::bind(taken, Config::default()).await.unwrap();
+    let error = Endpoint::bind(first.local_addr(), Config::default()).await.unwrap_err();
+    assert!(error.to_string().starts_with(&format!("cannot open a socket on {taken}: ")), "{error}");
+    let mut config = Config::default();
+    config.limits.packet_bytes_max = 1;
+    let error = Endpoint::bind("127.0.0.1:0".parse().unwrap(), config).await.unwrap_err();
+    assert!(matches!(error, BindError::Config(_)), "{error}");
+}
+
+#[test]
+fn an_endpoint_without_runtime_says_so() {
+    let binding = Endpoint::bind("127.0.0.1:0".parse().unwrap(), Config::default());
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let std::task::Poll::Ready(result) = std::pin::pin!(binding).poll(&mut context) else {
+        panic!("binding never waits")
+    };
+    assert!(matches!(result, Err(BindError::NoRuntime)));
+}
+
+#[tokio::test]
+async fn garbage_is_counted_and_ignored() {
+    let pair = pair().await;
+    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let target = pair.server_endpoint.local_addr();
+    for len in [0, 1, 11, 12, 13, 100, 1_500, 60_000] {
+        stranger.send_to(&vec![0x5a; len], target).unwrap();
+    }
+    in_time(async {
+        for round in 0..20_u32 {
+            pair.client.send(Message::new(round.to_be_bytes().to_vec())).await.unwrap();
+            assert_eq!(pair.server.recv().await.unwrap().payload, round.to_be_bytes().to_vec());
+        }
+    })
+    .await;
+    assert!(pair.server_endpoint.stats().packets_dropped >= 7, "{:?}", pair.server_endpoint.stats());
+}
+
+#[tokio::test]
+async fn a_full_accept_queue_delays_peers_but_turns_nobody_away() {
+    const PEERS: usize = 1_100;
+    let mut config = Config::default();
+    config.timers.rto_initial = Duration::from_millis(300);
+    config.retries.init_max = 100;
+    config.timers.rto_max = Duration::from_millis(600);
+    let (client, server) = (endpoint_with(config.clone()).await, endpoint_with(config).await);
+    let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+    let remote = server.local_addr();
+    in_time(async {
+        let mut connecting: FuturesUnordered<_> = (0..PEERS)
+            .map(|_| client.connect_with(remote, ConnectOptions::default().handshake_timeout(Duration::from_secs(50))))
+            .collect();
+        let mut connected = Vec::new();
+        while server.stats().accept_queue_overflows == 0 {
+            connected.push(connecting.next().await.expect("some have to wait").unwrap());
+        }
+        assert!(connected.len() <= 1_024, "no more than the queue holds: {}", connected.len());
+        let mut accepted = Vec::new();
+        while accepted.len() < PEERS {
+            tokio::select! {
+                association = listener.accept() => accepted.push(association.unwrap()),
+                Some(association) = connecting.next() => connected.push(association.unwrap()),
+            }
+        }
+        while let Some(association) = connecting.next().await {
+            connected.push(association.unwrap());
+        }
+        assert_eq!(connected.len(), PEERS);
+    })
+    .await;
+}

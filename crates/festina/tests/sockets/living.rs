@@ -1,0 +1,123 @@
+//! Statistics, events and settings of a living association.
+
+use std::time::Duration;
+
+use festina::{AssociationState, ClosedReason, Config, ConnectOptions, Event, Message, Profile};
+
+use crate::support::{in_time, pair, pair_with};
+
+#[tokio::test]
+async fn loss_recovery_can_be_changed_on_a_living_association() {
+    let pair = pair().await;
+    assert_eq!(pair.client.profile(), Some(Profile::Festina));
+    in_time(async {
+        for profile in Profile::all() {
+            pair.client.set_profile(*profile);
+            assert_eq!(pair.client.mechanisms(), profile.mechanisms());
+            pair.client.send(Message::new(profile.to_string())).await.unwrap();
+            assert_eq!(pair.server.recv().await.unwrap().payload, profile.to_string());
+        }
+    })
+    .await;
+    assert_eq!(pair.server.profile(), Some(Profile::Festina), "the other side decides for itself");
+}
+
+#[tokio::test]
+async fn one_association_can_have_another_profile_than_its_endpoint() {
+    let pair = pair().await;
+    let options = ConnectOptions::default().profile(Profile::Rfc9260);
+    let other = in_time(pair.client_endpoint.connect_with(pair.server_endpoint.local_addr(), options)).await.unwrap();
+    assert_eq!(other.profile(), Some(Profile::Rfc9260));
+    assert_eq!(pair.client.profile(), Some(Profile::Festina));
+}
+
+#[tokio::test]
+async fn statistics_tell_what_went_through() {
+    let pair = pair().await;
+    in_time(async {
+        for _ in 0..10 {
+            pair.client.send(Message::new(vec![0; 100])).await.unwrap();
+            pair.server.recv().await.unwrap();
+        }
+        pair.client.drained().await.unwrap();
+    })
+    .await;
+    let (client, server) = (pair.client.stats(), pair.server.stats());
+    assert_eq!((client.sent.messages, client.sent.messages_acked, server.received.messages), (10, 10, 10));
+    assert_eq!((client.path.in_flight_bytes, client.path.send_buffer_bytes), (0, 0));
+    assert!(client.path.srtt.is_some_and(|srtt| srtt < Duration::from_millis(500)), "{:?}", client.path);
+    let endpoint = pair.client_endpoint.stats();
+    assert_eq!(endpoint.associations, 1);
+    assert!(endpoint.packets_sent >= client.sent.packets && endpoint.bytes_sent >= client.sent.bytes);
+    assert!(endpoint.send_calls <= endpoint.packets_sent && endpoint.packets_received >= 10);
+    assert_eq!((endpoint.packets_dropped, endpoint.send_errors), (0, 0));
+    assert_eq!(pair.client.state(), AssociationState::Established);
+    assert_eq!(pair.client.streams(), (65_535, 65_535));
+}
+
+#[tokio::test]
+async fn events_tell_a_messages_way_and_the_end() {
+    let config = Config { message_events: true, ..Config::default() };
+    let pair = pair_with(config, Config::default()).await;
+    in_time(async {
+        let sent_after = festina::now();
+        let message = pair.client.send(Message::new("watch me")).await.unwrap();
+        let Some(Event::MessageSent { id, at }) = pair.client.event().await else { panic!("it was sent first") };
+        assert_eq!(id, message);
+        assert!(at >= sent_after);
+        let Some(Event::MessageDelivered { id, at: delivered }) = pair.client.event().await else {
+            panic!("then it was delivered")
+        };
+        assert_eq!(id, message);
+        assert!(delivered >= at && delivered <= festina::now());
+
+        pair.server.shutdown().await.unwrap();
+        let mut last = None;
+        while let Some(event) = pair.client.event().await {
+            last = Some(event);
+        }
+        assert_eq!(last, Some(Event::Closed(ClosedReason::Shutdown)));
+        assert_eq!(pair.client.event().await, None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn events_that_nobody_takes_cost_bounded_memory_and_the_last_are_kept() {
+    let config = Config { message_events: true, ..Config::default() };
+    let pair = pair_with(config, Config::default()).await;
+    in_time(async {
+        for _ in 0..festina::EVENTS_QUEUED_MAX {
+            pair.client.send(Message::new("x")).await.unwrap();
+            pair.server.recv().await.unwrap();
+        }
+        pair.client.shutdown().await.unwrap();
+        let (mut count, mut last) = (0, None);
+        while let Some(event) = pair.client.event().await {
+            count += 1;
+            last = Some(event);
+        }
+        assert_eq!(count, festina::EVENTS_QUEUED_MAX);
+        assert_eq!(last, Some(Event::Closed(ClosedReason::Shutdown)));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_delayed_acknowledgement_comes_when_its_timer_says() {
+    let (mut client, mut server) = (Config::with_profile(Profile::Rfc9260), Config::default());
+    client.timers.heartbeat_interval = None;
+    server.sack.delay = Duration::from_millis(30);
+    let pair = pair_with(client, server).await;
+    in_time(async {
+        pair.client.send(Message::new("the first of all is acknowledged at once")).await.unwrap();
+        pair.client.drained().await.unwrap();
+        let sent_at = festina::now();
+        pair.client.send(Message::new("one packet alone")).await.unwrap();
+        pair.client.drained().await.unwrap();
+        let took = festina::now().saturating_duration_since(sent_at);
+        assert!(took >= Duration::from_millis(29), "the receiver delays a single packet's SACK: {took:?}");
+        assert!(took < Duration::from_millis(500), "{took:?}");
+    })
+    .await;
+}

@@ -1,0 +1,10 @@
+//! Endpoints and associations over real sockets on the loopback interface.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod crossing;
+mod ending;
+mod failing;
+mod living;
+mod raw;
+mod sending;
+mod support;

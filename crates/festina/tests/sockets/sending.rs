@@ -1,0 +1,174 @@
+//! Full buffers, slow readers, and futures dropped half-way.
+
+use std::time::Duration;
+
+use festina::{Config, Message, SendError};
+use tokio::time::timeout;
+
+use crate::support::{Pair, in_time, pair, pair_with};
+
+fn number(value: u32) -> Message {
+    Message::new([&value.to_be_bytes()[..], &[0; 996]].concat())
+}
+
+fn value(payload: &[u8]) -> u32 {
+    u32::from_be_bytes(*payload.first_chunk().unwrap())
+}
+
+/// A pair with small buffers.
+async fn narrow_pair() -> Pair {
+    let mut config = Config::default();
+    config.limits.send_buffer_bytes = 20_000;
+    config.limits.send_low_water_bytes = 10_000;
+    config.limits.receive_buffer_bytes = 20_000;
+    pair_with(config.clone(), config).await
+}
+
+/// Sends numbers from `first` on until neither buffer takes another; the first number that was not taken.
+async fn fill(pair: &Pair, first: u32) -> u32 {
+    let mut next = first;
+    let mut idle_rounds = 0;
+    while idle_rounds < 5 {
+        match pair.client.try_send(number(next)) {
+            Ok(_) => {
+                next += 1;
+                idle_rounds = 0;
+            }
+            Err(SendError::BufferFull(_)) => {
+                idle_rounds += 1;
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    next
+}
+
+#[tokio::test]
+async fn a_full_buffer_is_told_and_send_waits_until_the_peer_reads() {
+    let pair = narrow_pair().await;
+    in_time(async {
+        let sent = fill(&pair, 0).await;
+        assert!(sent >= 20, "at least one buffer's worth: {sent}");
+        let Err(SendError::BufferFull(returned)) = pair.client.try_send(number(sent)) else {
+            panic!("there is no room")
+        };
+        assert_eq!(returned, number(sent), "the message comes back");
+
+        let waiting = tokio::spawn({
+            let client = pair.client.clone();
+            async move { client.send(returned).await }
+        });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(!waiting.is_finished(), "nobody has read yet");
+        for expected in 0..=sent {
+            assert_eq!(value(&pair.server.recv().await.unwrap().payload), expected);
+        }
+        waiting.await.unwrap().unwrap();
+        pair.client.drained().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_send_given_up_while_it_waits_sends_nothing() {
+    let pair = narrow_pair().await;
+    in_time(async {
+        let sent = fill(&pair, 0).await;
+        for _ in 0..5 {
+            let given_up = timeout(Duration::from_millis(5), pair.client.send(number(u32::MAX))).await;
+            assert!(given_up.is_err(), "there is no room");
+        }
+        let reading = async {
+            for expected in 0..=sent {
+                assert_eq!(value(&pair.server.recv().await.unwrap().payload), expected);
+            }
+        };
+        let (_, result) = tokio::join!(reading, pair.client.send(number(sent)));
+        result.unwrap();
+        assert_eq!(pair.server.try_recv(), Ok(None));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn every_one_of_many_waiting_senders_gets_its_turn() {
+    const SENDERS: u32 = 50;
+    let pair = narrow_pair().await;
+    in_time(async {
+        let sent = fill(&pair, 0).await;
+        let senders: Vec<_> = (0..SENDERS)
+            .map(|index| {
+                let client = pair.client.clone();
+                tokio::spawn(async move { client.send(number(sent + index)).await })
+            })
+            .collect();
+        let mut received = Vec::new();
+        for _ in 0..sent + SENDERS {
+            received.push(value(&pair.server.recv().await.unwrap().payload));
+        }
+        for sender in senders {
+            sender.await.unwrap().unwrap();
+        }
+        received.sort_unstable();
+        assert!(received.into_iter().eq(0..sent + SENDERS));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_recv_given_up_while_it_waits_loses_no_message() {
+    const MESSAGES: u32 = 300;
+    let pair = pair().await;
+    let client = pair.client.clone();
+    let sending = tokio::spawn(async move {
+        for value in 0..MESSAGES {
+            client.send(number(value)).await.unwrap();
+            tokio::time::sleep(Duration::from_micros(300)).await;
+        }
+    });
+    in_time(async {
+        let (mut expected, mut given_up) = (0, 0);
+        while expected < MESSAGES {
+            match timeout(Duration::from_micros(100), pair.server.recv()).await {
+                Ok(message) => {
+                    assert_eq!(value(&message.unwrap().payload), expected);
+                    expected += 1;
+                }
+                Err(_) => given_up += 1,
+            }
+        }
+        assert!(given_up > 0, "some were given up");
+        sending.await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_slow_reader_holds_up_nobody_else() {
+    let pair = narrow_pair().await;
+    in_time(async {
+        let stuck = fill(&pair, 0).await;
+        let remote = pair.server_endpoint.local_addr();
+        let (quick, other_end) = tokio::join!(pair.client_endpoint.connect(remote), pair.listener.accept());
+        let (quick, other_end) = (quick.unwrap(), other_end.unwrap());
+        for round in 0..200 {
+            quick.send(number(round)).await.unwrap();
+            assert_eq!(value(&other_end.recv().await.unwrap().payload), round);
+        }
+        for expected in 0..stuck {
+            assert_eq!(value(&pair.server.recv().await.unwrap().payload), expected);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn messages_that_cannot_be_sent_come_back_with_the_reason() {
+    let pair = narrow_pair().await;
+    assert!(matches!(pair.client.try_send(Message::new("")), Err(SendError::Empty(_))));
+    let result = in_time(pair.client.send(Message::new(vec![0; 20 << 20]))).await;
+    assert!(matches!(result, Err(SendError::TooLong { bytes_max, .. }) if bytes_max == 16 << 20));
+    in_time(pair.client.shutdown()).await.unwrap();
+    assert!(matches!(pair.client.try_send(number(0)), Err(SendError::Closed(message)) if message == number(0)));
+}
