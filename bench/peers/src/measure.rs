@@ -22,8 +22,11 @@ const MESSAGES_PER_READING: u64 = 1_000;
 const MESSAGES_COUNTED: u64 = 20_000;
 /// Turns without progress after which a transfer counts as stalled.
 const IDLE_TURNS_MAX: u32 = 1_000;
+/// How long an association rests before its memory counts: past the first heartbeat of every stack.
+const IDLE_TIME: Duration = Duration::from_secs(60);
 /// User data of each message that an association exchanges before it goes idle.
 const GREETING: &[u8] = &[0x5A; 100];
+
 /// The outcome of one bulk transfer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BulkSample {
@@ -108,7 +111,7 @@ pub fn idle_bytes_per_endpoint<S: Stack>(pairs: usize, messages: u64, live_bytes
         pair.transfer(&greeting, messages, messages);
         std::mem::swap(&mut pair.near, &mut pair.far);
         pair.transfer(&greeting, messages, messages);
-        pair.rest(Duration::from_secs(2));
+        pair.rest(IDLE_TIME);
         idle.push((pair.near, pair.far));
     }
     let after = live_bytes();

@@ -4,6 +4,10 @@ use festina_recovery::{Mechanisms, Profile};
 use festina_units::Duration;
 use thiserror::Error;
 
+/// The smallest packet size that may be configured: INIT ACK with its cookie and a few reports fits into it, and every IP network has
+/// room for it.
+pub(crate) const PACKET_BYTES_MIN: usize = 384;
+
 /// Settings of an association or a listener. The defaults follow RFC 9260 §16 but for the loss-recovery profile, which is
 /// Festina's own.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,7 +54,7 @@ impl Config {
     /// Names the first setting that is out of range and the range.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let limits = &self.limits;
-        check("limits.packet_bytes_max", limits.packet_bytes_max, 128, 65_480)?;
+        check("limits.packet_bytes_max", limits.packet_bytes_max, PACKET_BYTES_MIN, 65_480)?;
         check("limits.outbound_streams", limits.outbound_streams.into(), 1, 65_535)?;
         check("limits.inbound_streams", limits.inbound_streams.into(), 1, 65_535)?;
         check("limits.receive_buffer_bytes", limits.receive_buffer_bytes, 1_500, 1 << 30)?;
@@ -64,7 +68,8 @@ impl Config {
         )?;
         check("sack.every_packets", self.sack.every_packets.into(), 1, 255)?;
         let delay_ms = usize::try_from(self.sack.delay.as_millis()).unwrap_or(usize::MAX);
-        check("sack.delay (ms)", delay_ms, 0, 500)
+        check("sack.delay (ms)", delay_ms, 0, 500)?;
+        self.timers.validate()
     }
 }
 
@@ -74,6 +79,11 @@ fn check(name: &'static str, value: usize, low: usize, high: usize) -> Result<()
     } else {
         Err(ConfigError { name, value, low, high })
     }
+}
+
+fn check_ms(name: &'static str, value: Duration, low: usize) -> Result<(), ConfigError> {
+    const DAY_MS: usize = 24 * 3_600 * 1_000;
+    check(name, usize::try_from(value.as_millis()).unwrap_or(usize::MAX), low, DAY_MS)
 }
 
 /// A setting out of range: the caller's fault.
@@ -110,6 +120,17 @@ impl Default for Timers {
             cookie_lifetime: Duration::from_secs(60),
             shutdown_guard: None,
         }
+    }
+}
+
+impl Timers {
+    /// A timer of zero would never stop expiring, and one beyond a day is taken for a mistake.
+    fn validate(&self) -> Result<(), ConfigError> {
+        check_ms("timers.rto_max (ms)", self.rto_max, 1)?;
+        check_ms("timers.rto_initial (ms)", self.rto_initial, 1)?;
+        check_ms("timers.cookie_lifetime (ms)", self.cookie_lifetime, 1)?;
+        check_ms("timers.heartbeat_interval (ms)", self.heartbeat_interval.unwrap_or_default(), 0)?;
+        check_ms("timers.shutdown_guard (ms)", self.shutdown_guard.unwrap_or_default(), 0)
     }
 }
 

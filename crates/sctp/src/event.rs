@@ -103,21 +103,35 @@ pub enum RetransmissionCause {
     Probe,
 }
 
+/// Errors reported by the peer that may wait at once; more are not told, so that a peer cannot fill the memory of an application
+/// that does not ask for events.
+const PEER_ERRORS_MAX: usize = 16;
+
 /// The events that wait to be polled.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     queue: VecDeque<Event>,
     message_events: bool,
+    /// How many of the events are [`Event::PeerError`].
+    peer_errors: usize,
 }
 
 impl Events {
     pub(crate) fn new(message_events: bool) -> Self {
-        Self { queue: VecDeque::new(), message_events }
+        Self { queue: VecDeque::new(), message_events, peer_errors: 0 }
     }
 
     /// Queues an event that is always told.
     pub(crate) fn push(&mut self, event: Event) {
         self.queue.push_back(event);
+    }
+
+    /// Queues an error that the peer reported, unless too many wait.
+    pub(crate) fn push_peer_error(&mut self, code: u16, info: Bytes) {
+        if self.peer_errors < PEER_ERRORS_MAX {
+            self.peer_errors += 1;
+            self.queue.push_back(Event::PeerError { code, info });
+        }
     }
 
     /// Queues an event of a message's way, if the owner asked for those.
@@ -130,6 +144,7 @@ impl Events {
 
     pub(crate) fn pop(&mut self) -> Option<Event> {
         let event = self.queue.pop_front();
+        self.peer_errors -= usize::from(matches!(event, Some(Event::PeerError { .. })));
         if self.queue.is_empty() && self.queue.capacity() > 0 {
             self.queue = VecDeque::new();
         }

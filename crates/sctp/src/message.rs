@@ -77,6 +77,13 @@ impl Message {
     }
 }
 
+impl<Payload: Into<Bytes>> From<Payload> for Message {
+    /// The same as [`Message::new`].
+    fn from(payload: Payload) -> Self {
+        Self::new(payload)
+    }
+}
+
 /// One whole message as the peer's application sent it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedMessage {

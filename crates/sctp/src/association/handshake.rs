@@ -12,11 +12,11 @@ use super::cookie::{Cookie, CookieVerdict, PeerParameters, Tags};
 use super::negotiation::{InitFault, InitKind, PeerInit, new_addresses};
 use super::state::{RetryTimer, State};
 use super::{Association, Context, Ports, Purpose};
-use crate::config::{Config, Limits};
+use crate::config::{Config, Limits, PACKET_BYTES_MIN};
 use crate::error::{ClosedReason, PacketDropped};
 use crate::event::Event;
 use crate::receive::Receiver;
-use crate::wire::{Cause, ChunkOut, CommonHeader, Init, InitOut, PacketBuilder, Parameter, Tsn};
+use crate::wire::{CHUNK_HEADER_BYTES, COMMON_HEADER_BYTES, Cause, ChunkOut, CommonHeader, Init, InitOut, PacketBuilder, Parameter, Tsn};
 
 /// A cookie is prolonged by at most this at the peer's wish (RFC 9260 §3.3.2.1.3).
 const COOKIE_PROLONGED_MAX: Duration = Duration::from_secs(60);
@@ -85,6 +85,11 @@ impl Association {
             }
         };
         let Some(cookie) = peer.cookie else { return Err(PacketDropped::Unexpected("INIT ACK without a cookie")) };
+        // Without room for it, COOKIE ECHO would never leave, and DATA would leave alone.
+        if cookie.len() > cookie_bytes_max(&self.context.config().limits) {
+            self.refuse_init_ack(init, &InitFault::CookieTooLong);
+            return Ok(());
+        }
         let round_trip = t1.round_trip(now);
         self.adopt_peer(now, peer.tag, &peer.parameters, round_trip);
         if !peer.unrecognized.is_empty() {
@@ -293,6 +298,11 @@ fn negotiated_streams(limits: &Limits, peer: &PeerParameters) -> (u16, u16) {
     (limits.outbound_streams.min(peer.inbound_streams), limits.inbound_streams.min(peer.outbound_streams))
 }
 
+/// The longest cookie that can be echoed: COOKIE ECHO must be the first chunk of its packet (RFC 9260 §5.1).
+fn cookie_bytes_max(limits: &Limits) -> usize {
+    (limits.packet_bytes_max.saturating_sub(COMMON_HEADER_BYTES) & !3).saturating_sub(CHUNK_HEADER_BYTES)
+}
+
 /// The header of a packet to the peer.
 pub(super) fn header_to(ports: Ports, verification_tag: u32) -> CommonHeader {
     CommonHeader { source_port: ports.local, destination_port: ports.peer, verification_tag }
@@ -350,11 +360,10 @@ pub(super) fn stale_cookie(header: CommonHeader, staleness: Duration) -> Vec<u8>
     lone_packet(header, &ChunkOut::Error { causes: &[Cause::StaleCookie { staleness_us }] })
 }
 
-/// A packet with one chunk. What it carries is bounded by this side, never by the peer, so it always fits.
+/// A packet with one chunk. What it carries is bounded by this side, never by the peer, so that it fits into the smallest packet.
 pub(super) fn lone_packet(header: CommonHeader, chunk: &ChunkOut<'_>) -> Vec<u8> {
-    const PACKET_BYTES_MAX: usize = 2_048;
     let mut bytes = Vec::new();
-    let mut packet = PacketBuilder::new(&mut bytes, header, PACKET_BYTES_MAX);
+    let mut packet = PacketBuilder::new(&mut bytes, header, PACKET_BYTES_MIN);
     let fits = packet.chunk(chunk);
     debug_assert!(fits, "{chunk:?} is larger than any chunk of this kind may be");
     packet.finish();

@@ -14,7 +14,7 @@ use crate::error::{ClosedReason, PacketDropped, ProtocolViolation};
 use crate::event::Event;
 use crate::receive::{DataVerdict, ReceiveError};
 use crate::send::SackOutcome;
-use crate::wire::{Abort, Cause, Chunk, ChunkOut, CommonHeader, Data, Errors, Packet, Tsn, UnknownChunk};
+use crate::wire::{Abort, Cause, Chunk, ChunkOut, Chunks, CommonHeader, Data, Errors, Packet, Tsn, UnknownChunk};
 
 /// A packet on its way through the chunk handlers.
 struct Arrival<'p> {
@@ -22,6 +22,7 @@ struct Arrival<'p> {
     from: SocketAddr,
     bytes: &'p Bytes,
     had_data: bool,
+    had_sack: bool,
 }
 
 /// Whether the rest of the packet is looked at.
@@ -47,8 +48,8 @@ impl Association {
             return Err(PacketDropped::Unexpected("packet without a whole chunk"));
         };
         self.check_tag(&header, &first)?;
-        let mut arrival = Arrival { now, from, bytes, had_data: false };
-        let rest = match first {
+        let mut arrival = Arrival { now, from, bytes, had_data: false, had_sack: false };
+        let result = match first {
             Chunk::Init(init) => {
                 if chunks.next().is_some() {
                     return Err(PacketDropped::Unexpected("INIT with company"));
@@ -64,20 +65,24 @@ impl Association {
             }
             Chunk::CookieEcho(cookie) => {
                 self.handle_cookie_echo(now, &header, cookie)?;
-                Rest::Continue
+                self.handle_chunks(&mut arrival, chunks)
             }
-            first => self.handle_chunk(&mut arrival, &first)?,
+            first => match self.handle_chunk(&mut arrival, &first) {
+                Ok(Rest::Continue) => self.handle_chunks(&mut arrival, chunks),
+                result => result.map(drop),
+            },
         };
-        if rest == Rest::Continue {
-            for chunk in chunks {
-                // A chunk that is cut short or malformed is dropped with all behind it (RFC 9260 §6.10).
-                let Ok(chunk) = chunk else { break };
-                if self.handle_chunk(&mut arrival, &chunk)? == Rest::Skip {
-                    break;
-                }
+        self.conclude(&arrival);
+        result
+    }
+
+    fn handle_chunks(&mut self, arrival: &mut Arrival<'_>, chunks: Chunks<'_>) -> Result<(), PacketDropped> {
+        // A chunk that is cut short or malformed is dropped with all behind it (RFC 9260 §6.10).
+        for chunk in chunks.map_while(Result::ok) {
+            if self.handle_chunk(arrival, &chunk)? == Rest::Skip {
+                break;
             }
         }
-        self.conclude(&arrival);
         Ok(())
     }
 
@@ -107,7 +112,9 @@ impl Association {
         match chunk {
             Chunk::Data(data) => return Ok(self.handle_data(arrival, data)),
             Chunk::Sack(sack) => {
-                if self.state.takes_sack() {
+                // No receiver has reason to send two at once (RFC 9260 §6.2), and each costs a walk over what is outstanding.
+                let is_first = !core::mem::replace(&mut arrival.had_sack, true);
+                if is_first && self.state.takes_sack() {
                     let outcome = self.sender.handle_sack(now, sack, &mut self.events);
                     self.acknowledged(now, outcome);
                 }
@@ -200,9 +207,7 @@ impl Association {
         for cause in errors.causes() {
             match cause {
                 Ok(Cause::StaleCookie { .. }) => self.handle_stale_cookie(now),
-                Ok(cause) => {
-                    self.events.push(Event::PeerError { code: cause.code(), info: cause_info(&cause) });
-                }
+                Ok(cause) => self.events.push_peer_error(cause.code(), cause_info(&cause)),
                 Err(_) => return,
             }
         }
@@ -220,6 +225,9 @@ impl Association {
 
     /// What is decided once per packet.
     fn conclude(&mut self, arrival: &Arrival<'_>) {
+        if matches!(self.state, State::Closed) {
+            return;
+        }
         if arrival.had_data
             && let Some(receiver) = &mut self.receiver
         {
@@ -228,7 +236,9 @@ impl Association {
                 self.events.push(Event::Readable);
             }
         }
-        self.hear_while_shutting_down(arrival.now, arrival.had_data);
+        if arrival.had_data {
+            self.hear_data_while_shutting_down(arrival.now);
+        }
         // A peer behind a NAT may change its UDP port, never its address (RFC 6951 §5.4).
         if arrival.from.ip() == self.path.remote.ip() {
             self.path.remote.set_port(arrival.from.port());

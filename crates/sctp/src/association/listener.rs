@@ -217,6 +217,7 @@ fn reversed(header: &CommonHeader) -> CommonHeader {
 }
 
 fn is_unicast(ip: IpAddr) -> bool {
+    let ip = ip.to_canonical();
     let broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
     !ip.is_multicast() && !ip.is_unspecified() && !broadcast
 }

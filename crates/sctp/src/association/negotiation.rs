@@ -10,8 +10,11 @@ use crate::wire::{Cause, Init, Parameter, TypeList, UnknownParameter};
 
 /// Smallest receive window that an INIT or INIT ACK may offer.
 const A_RWND_MIN_BYTES: u32 = 1_500;
-/// At most so many bytes of unrecognized parameters are reported back, so that a report fits beside a cookie.
-const REPORT_BYTES_MAX: usize = 512;
+/// At most so many bytes of the peer's parameters are repeated to it. Even if each is four bytes long and gets four more around it,
+/// they then fit beside a cookie into the smallest packet that may be configured.
+const REPORT_BYTES_MAX: usize = 120;
+/// A Host Name Address parameter without its name.
+const EMPTY_HOST_NAME: [u8; 4] = [0, 11, 0, 4];
 
 /// Protocol extensions, as a peer's Supported Extensions parameter (RFC 5061 §4.2.7) lists them by chunk type.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -91,10 +94,12 @@ pub(crate) enum InitFault {
     WindowTooSmall,
     /// A parameter contradicts its own length.
     MalformedParameter,
-    /// It names a host instead of an address: the whole parameter.
+    /// It names a host instead of an address: the whole parameter, but without a name that is very long.
     HostName(Vec<u8>),
     /// An INIT ACK without a state cookie.
     NoCookie,
+    /// An INIT ACK whose cookie fits into no packet.
+    CookieTooLong,
 }
 
 impl InitFault {
@@ -105,6 +110,7 @@ impl InitFault {
             Self::MalformedParameter => Cause::ProtocolViolation(b"malformed parameter"),
             Self::HostName(parameter) => Cause::UnresolvableAddress(parameter),
             Self::NoCookie => Cause::MissingMandatoryParameter(TypeList::STATE_COOKIE),
+            Self::CookieTooLong => Cause::ProtocolViolation(b"the state cookie fits into no packet"),
         }
     }
 }
@@ -220,7 +226,9 @@ impl PeerInit {
             }
             Parameter::HostName(_) => {
                 let mut bytes = Vec::new();
-                parameter.append_to(&mut bytes);
+                if !parameter.append_to(&mut bytes) || bytes.len() > REPORT_BYTES_MAX {
+                    bytes = EMPTY_HOST_NAME.to_vec();
+                }
                 return Err(InitFault::HostName(bytes));
             }
             Parameter::Ipv4(address) => self.parameters.addresses.insert((*address).into()),

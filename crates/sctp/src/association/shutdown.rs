@@ -13,9 +13,10 @@ use crate::wire::{Cause, ChunkOut, Tsn};
 impl Association {
     /// The application wants an orderly end (RFC 9260 §9.2).
     pub(super) fn request_shutdown(&mut self, now: Instant) {
+        // Remembered in every state: a peer that restarts makes the association anew, not the application's wish undone.
+        self.shutdown_requested = true;
         match self.state {
             State::CookieWait { .. } if self.sender.is_drained() => self.close(ClosedReason::Shutdown),
-            State::CookieWait { .. } | State::CookieEchoed { .. } => self.shutdown_requested = true,
             State::Established => {
                 self.state = State::ShutdownPending;
                 self.sender.closing();
@@ -91,23 +92,24 @@ impl Association {
         Ok(())
     }
 
-    /// The peer is alive while SHUTDOWN is on its way: T2 begins anew (RFC 9260 §9.2). DATA is answered with SHUTDOWN
-    /// and SACK, which tells of gaps and duplicates.
-    pub(super) fn hear_while_shutting_down(&mut self, now: Instant, had_data: bool) {
+    /// DATA that comes while SHUTDOWN is on its way is answered with SHUTDOWN and with SACK, which tells of gaps and duplicates, and
+    /// T2 begins anew (RFC 9260 §9.2). Nothing else puts T2 off, or a peer that missed SHUTDOWN could talk on for ever.
+    pub(super) fn hear_data_while_shutting_down(&mut self, now: Instant) {
         let rto = self.sender.rto();
         if let State::ShutdownSent { t2, .. } = &mut self.state {
             *t2 = RetryTimer::start(now, rto);
-            if had_data {
-                self.control.set(Due::SHUTDOWN);
-                if let Some(receiver) = &mut self.receiver {
-                    receiver.request_sack();
-                }
+            self.control.set(Due::SHUTDOWN);
+            if let Some(receiver) = &mut self.receiver {
+                receiver.request_sack();
             }
         }
     }
 
     /// Ends the association with an ABORT that tells why.
     pub(super) fn abort_with(&mut self, cause: Cause<'_>, reason: ClosedReason) {
+        if matches!(self.state, State::Closed) {
+            return;
+        }
         self.control.clear();
         // Before INIT ACK the peer's tag is unknown, and nobody there knows of the association.
         if self.tags.peer != 0 {

@@ -70,6 +70,8 @@ impl Ledger {
                 acked(chunk);
             });
         }
+        // Had the peer kept it, it would have acknowledged this one as well. Left as reported, it would never be sent again.
+        report.reneged_chunks += usize::from(self.renege(self.first_tsn()));
         Ok(Some(report))
     }
 

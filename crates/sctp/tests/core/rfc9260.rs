@@ -11,3 +11,6 @@ mod s6_2_acknowledgement;
 mod s6_5_delivery;
 mod s6_1_transmission;
 mod s6_3_timer;
+mod s7_congestion;
+mod s8_failure;
+mod s9_termination;

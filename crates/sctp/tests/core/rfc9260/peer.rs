@@ -114,6 +114,21 @@ impl Peer {
         peer
     }
 
+    /// Established as the server; INIT and COOKIE ECHO were sent twice, so neither gave a measurement (Karn's rule).
+    pub(crate) fn unmeasured(config: Config) -> Self {
+        let mut peer = Self::connecting(config);
+        let init = peer.take_one().init();
+        (peer.tag, peer.initial_tsn) = (init.tag, init.tsn);
+        peer.wait_for_packet();
+        peer.give(&[init_ack().chunk(INIT_ACK)]);
+        peer.take();
+        peer.wait_for_packet();
+        assert_eq!(peer.take_one().kinds(), [COOKIE_ECHO]);
+        peer.give(&[chunk(COOKIE_ACK, 0, b"")]);
+        assert_eq!(peer.state(), AssociationState::Established);
+        peer
+    }
+
     /// Established as the client of a listener; the handshake took no time.
     pub(crate) fn client(config: Config, init: &Init) -> Self {
         let mut peer = Self::new(config);

@@ -3,7 +3,13 @@
 use festina_sctp::{Event, Message};
 use festina_units::Duration;
 
-use super::peer::{Peer, config, init_ack, ms};
+use super::packet::cookie_echo;
+use super::peer::{Peer, config, init_ack, ms, offer};
+
+/// Established without a measurement of the round trip.
+fn unmeasured() -> Peer {
+    Peer::unmeasured(config())
+}
 
 /// Sends a message and acknowledges it after `rtt`; `tsn` counts the messages from 1.
 fn round_trip(peer: &mut Peer, tsn: u32, rtt: Duration) {
@@ -34,14 +40,14 @@ fn s6_3_1_c1_before_the_first_measurement_the_rto_is_rto_initial() {
 
 #[test]
 fn s6_3_1_c2_the_first_measurement_gives_three_times_itself() {
-    let mut peer = Peer::established();
+    let mut peer = unmeasured();
     round_trip(&mut peer, 1, ms(800));
     assert_eq!(timeout(&mut peer), ms(2_400));
 }
 
 #[test]
 fn s6_3_1_c3_further_measurements_are_smoothed_with_an_eighth_and_a_quarter() {
-    let mut peer = Peer::established();
+    let mut peer = unmeasured();
     round_trip(&mut peer, 1, ms(800));
     round_trip(&mut peer, 2, ms(400));
     // RTTVAR = 3/4 * 400 + 1/4 * |800 - 400| = 400, SRTT = 7/8 * 800 + 1/8 * 400 = 750.
@@ -50,7 +56,7 @@ fn s6_3_1_c3_further_measurements_are_smoothed_with_an_eighth_and_a_quarter() {
 
 #[test]
 fn s6_3_1_c3_rttvar_is_updated_with_the_srtt_of_before() {
-    let mut peer = Peer::established();
+    let mut peer = unmeasured();
     round_trip(&mut peer, 1, ms(400));
     round_trip(&mut peer, 2, ms(960));
     // RTTVAR = 3/4 * 200 + 1/4 * |400 - 960| = 290, SRTT = 7/8 * 400 + 1/8 * 960 = 470.
@@ -59,7 +65,7 @@ fn s6_3_1_c3_rttvar_is_updated_with_the_srtt_of_before() {
 
 #[test]
 fn s6_3_1_c4_each_round_trip_is_measured() {
-    let mut peer = Peer::established();
+    let mut peer = unmeasured();
     for tsn in 1..=40 {
         round_trip(&mut peer, tsn, ms(600));
     }
@@ -69,7 +75,7 @@ fn s6_3_1_c4_each_round_trip_is_measured() {
 
 #[test]
 fn s6_3_1_c5_a_retransmitted_chunk_is_not_measured() {
-    let mut peer = Peer::established();
+    let mut peer = unmeasured();
     round_trip(&mut peer, 1, ms(400));
     assert_eq!(timeout(&mut peer), ms(1_200));
     peer.wait(ms(10));
@@ -80,7 +86,7 @@ fn s6_3_1_c5_a_retransmitted_chunk_is_not_measured() {
 
 #[test]
 fn s6_3_1_c5_nor_is_a_chunk_above_one_that_was_retransmitted_since() {
-    let mut peer = Peer::established();
+    let mut peer = unmeasured();
     round_trip(&mut peer, 1, ms(400));
     peer.send("2");
     peer.wait(ms(1_190));
@@ -92,8 +98,23 @@ fn s6_3_1_c5_nor_is_a_chunk_above_one_that_was_retransmitted_since() {
 }
 
 #[test]
+fn s6_3_1_c5_a_retransmitted_init_or_cookie_echo_is_not_measured() {
+    assert_eq!(unmeasured().association().stats().path.srtt, None);
+}
+
+#[test]
+fn s6_3_1_c5_a_cookie_echo_that_may_be_a_retransmission_is_not_measured() {
+    let mut peer = Peer::new(config());
+    let cookie = peer.begin(&offer());
+    peer.wait(Duration::from_secs(7));
+    peer.give(&[cookie_echo(&cookie)]);
+    peer.take();
+    assert_eq!(timeout(&mut peer), Duration::from_secs(1), "the peer has sent it after 0, 1, 3 and 7 seconds");
+}
+
+#[test]
 fn s6_3_1_c6_the_rto_is_at_least_rto_min() {
-    let mut peer = Peer::established();
+    let mut peer = unmeasured();
     round_trip(&mut peer, 1, ms(10));
     assert_eq!(timeout(&mut peer), Duration::from_secs(1));
 }
@@ -198,7 +219,7 @@ fn s6_3_3_e2_each_timeout_doubles_the_rto_up_to_rto_max() {
 
 #[test]
 fn s6_3_3_a_new_measurement_collapses_the_doubled_rto() {
-    let mut peer = Peer::established();
+    let mut peer = unmeasured();
     peer.send("1");
     peer.take();
     for _ in 0..4 {

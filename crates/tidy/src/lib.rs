@@ -1,0 +1,30 @@
+//! The rules of the house. `cargo test -p festina-tidy` holds them over the whole tree.
+//!
+//! - [`tree`]: the files of the repository;
+//! - [`measure`]: the lines of code of a Rust file, the lines of its functions, the fields of its structs;
+//! - [`ratchet`]: limits, and the listed exceptions that may only shrink;
+//! - [`source`]: what a Rust file must and must not contain;
+//! - [`text`]: what no file at all may contain;
+//! - [`links`]: relative links of Markdown files;
+//! - [`metadata`]: what cargo knows about the packages of the workspace and of their dependencies;
+//! - [`dependencies`]: which crate may use which, and under which licences.
+//!
+//! A rule takes text and returns what is wrong with it as sentences that start with the place. The rules are tested here on
+//! small examples, and `tests/tidy.rs` applies them to the repository.
+//!
+//! ```
+//! let measures = festina_tidy::measure::measure("fn double(x: u32) -> u32 {\n    // Twice.\n    2 * x\n}\n").unwrap();
+//! assert_eq!(measures.code_lines, 3);
+//! assert_eq!(measures.functions["double"], 4);
+//! ```
+
+#![forbid(unsafe_code)]
+
+pub mod dependencies;
+pub mod links;
+pub mod measure;
+pub mod metadata;
+pub mod ratchet;
+pub mod source;
+pub mod text;
+pub mod tree;

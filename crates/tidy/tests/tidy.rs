@@ -1,0 +1,114 @@
+//! Applies the rules of the house to the repository.
+
+use std::sync::LazyLock;
+
+use festina_tidy::measure::{Measures, measure};
+use festina_tidy::metadata::Graph;
+use festina_tidy::ratchet::{Limit, Sizes, check, exceptions};
+use festina_tidy::tree::{File, files, root};
+use festina_tidy::{dependencies, links, source, text};
+
+const FILE_CODE_LINES_MAX: usize = 500;
+const FUNCTION_LINES_MAX: usize = 70;
+const STRUCT_FIELDS_MAX: usize = 15;
+
+/// The exceptions from these limits.
+const RATCHET: &str = include_str!("../ratchet.toml");
+
+static FILES: LazyLock<Vec<File>> = LazyLock::new(|| files(&root()).expect("the repository is readable"));
+
+static GRAPH: LazyLock<Graph> = LazyLock::new(|| Graph::of_workspace(&root()).expect("cargo describes the workspace"));
+
+fn with_extension(extension: &str) -> impl Iterator<Item = &'static File> {
+    FILES.iter().filter(move |file| file.path.ends_with(extension))
+}
+
+fn measures() -> impl Iterator<Item = (&'static str, Measures)> {
+    with_extension(".rs").map(|file| match measure(&file.text) {
+        Ok(measures) => (file.path.as_str(), measures),
+        Err(error) => panic!("{}: {error}", file.path),
+    })
+}
+
+/// The sizes in a file, under names that tell the file.
+fn named(path: &str, sizes: &Sizes) -> Sizes {
+    sizes.iter().map(|(name, size)| (format!("{path} {name}"), *size)).collect()
+}
+
+fn hold(what: &str, most: usize, table: &str, sizes: &Sizes) {
+    let exceptions = exceptions(RATCHET, table).expect("the ratchet file lists sizes");
+    report(check(&Limit { what, most, exceptions: &exceptions }, sizes));
+}
+
+fn report(complaints: impl IntoIterator<Item = String>) {
+    let complaints: Vec<String> = complaints.into_iter().collect();
+    assert!(complaints.is_empty(), "{} complaints\n{}\n", complaints.len(), complaints.join("\n"));
+}
+
+#[test]
+fn a_file_is_short_enough_to_be_read() {
+    let sizes = measures().map(|(path, measures)| (path.to_owned(), measures.code_lines)).collect();
+    hold("lines of code", FILE_CODE_LINES_MAX, "file_code_lines", &sizes);
+}
+
+#[test]
+fn a_function_fits_on_a_screen() {
+    let sizes = measures().flat_map(|(path, measures)| named(path, &measures.functions)).collect();
+    hold("lines in a function", FUNCTION_LINES_MAX, "function_lines", &sizes);
+}
+
+#[test]
+fn a_struct_groups_its_fields() {
+    let sizes = measures().flat_map(|(path, measures)| named(path, &measures.structs)).collect();
+    hold("fields in a struct", STRUCT_FIELDS_MAX, "struct_fields", &sizes);
+}
+
+#[test]
+fn nothing_is_unfinished_and_no_test_is_ignored() {
+    let complaints = with_extension(".rs").map(|file| match source::unfinished(file) {
+        Ok(complaints) => complaints,
+        Err(error) => vec![format!("{}: {error}", file.path)],
+    });
+    report(complaints.flatten());
+}
+
+#[test]
+fn a_module_lies_beside_its_folder() {
+    report(with_extension("/mod.rs").filter_map(source::mod_rs));
+}
+
+#[test]
+fn a_module_says_what_it_is() {
+    report(with_extension(".rs").filter_map(source::introduction));
+}
+
+#[test]
+fn unsafe_code_is_forbidden_or_explained() {
+    report(source::unsafe_code(&FILES));
+}
+
+#[test]
+fn no_file_tells_where_or_with_what_it_was_made() {
+    report(FILES.iter().flat_map(text::banned));
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let root = root();
+    report(with_extension(".md").flat_map(|file| links::broken(file, |path| root.join(path).exists())));
+}
+
+#[test]
+fn a_crate_uses_only_those_below_it() {
+    report(dependencies::direction(&GRAPH));
+}
+
+#[test]
+fn the_protocol_core_is_built_from_little() {
+    report(dependencies::core(&GRAPH));
+}
+
+#[test]
+fn every_licence_goes_with_ours() {
+    report(dependencies::licenses(&GRAPH));
+}

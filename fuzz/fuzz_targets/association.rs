@@ -1,0 +1,29 @@
+//! Two real associations, the listeners behind them, and an attacker who writes to both: arbitrary bytes, forged packets with
+//! the right tags, stolen and changed cookies, genuine packets lost, repeated, reordered and damaged.
+//!
+//! Whatever comes in: nothing panics, every packet that leaves is sound and small enough, one call releases a bounded number of
+//! packets and events, what is held for the application is bounded, no timer that was handled is still due, and a closed
+//! association stays silent.
+
+#![no_main]
+
+#[path = "association/forge.rs"]
+mod forge;
+#[path = "association/plan.rs"]
+mod plan;
+#[path = "association/world.rs"]
+mod world;
+
+use libfuzzer_sys::fuzz_target;
+
+use plan::Plan;
+use world::World;
+
+fuzz_target!(|plan: Plan| {
+    let mut world = World::new(&plan.setup);
+    world.establish();
+    for operation in &plan.operations {
+        world.act(operation);
+    }
+    world.finish();
+});
