@@ -6,16 +6,11 @@
 #![no_main]
 
 use festina_sctp::wire::{
-    Cause, Causes, Chunk, ChunkOut, CommonHeader, InitOut, Packet, PacketBuilder, Parameter,
-    Parameters, chunk_type,
+    Cause, Causes, Chunk, ChunkOut, CommonHeader, InitOut, Packet, PacketBuilder, Parameter, Parameters, chunk_type,
 };
 use libfuzzer_sys::fuzz_target;
 
-const HEADER: CommonHeader = CommonHeader {
-    source_port: 1,
-    destination_port: 2,
-    verification_tag: 3,
-};
+const HEADER: CommonHeader = CommonHeader { source_port: 1, destination_port: 2, verification_tag: 3 };
 const COMMON_HEADER_BYTES: usize = 12;
 /// The I, U, B and E bits of DATA; the others are reserved.
 const DATA_FLAGS: u8 = 0x0f;
@@ -49,12 +44,7 @@ fn check(chunk: &Chunk<'_>, original: &[u8]) {
         }
         Chunk::Sack(sack) => {
             let rebuilt = build(|builder| {
-                builder.sack(
-                    sack.cumulative_tsn,
-                    sack.a_rwnd,
-                    sack.gap_ack_blocks(),
-                    sack.duplicates(),
-                )
+                builder.sack(sack.cumulative_tsn, sack.a_rwnd, sack.gap_ack_blocks(), sack.duplicates())
             });
             // A SACK whose lists go past the 16-bit length cannot have been read in the first place.
             assert_same_bytes(&rebuilt, original, 0);
@@ -72,96 +62,53 @@ fn check(chunk: &Chunk<'_>, original: &[u8]) {
                 parameters: &parameters,
             };
             let is_init = chunk.chunk_type() == chunk_type::INIT;
-            let out = if is_init {
-                ChunkOut::Init(out)
-            } else {
-                ChunkOut::InitAck(out)
-            };
+            let out = if is_init { ChunkOut::Init(out) } else { ChunkOut::InitAck(out) };
             read_back(&out, |again| {
-                let (Chunk::Init(again) | Chunk::InitAck(again)) = again else {
-                    panic!("{again:?}")
-                };
-                assert_eq!(
-                    (again.initiate_tag, again.initial_tsn),
-                    (init.initiate_tag, init.initial_tsn)
-                );
-                assert_eq!(
-                    self::parameters(again.parameters()).as_ref(),
-                    Some(&parameters)
-                );
+                let (Chunk::Init(again) | Chunk::InitAck(again)) = again else { panic!("{again:?}") };
+                assert_eq!((again.initiate_tag, again.initial_tsn), (init.initiate_tag, init.initial_tsn));
+                assert_eq!(self::parameters(again.parameters()).as_ref(), Some(&parameters));
             });
         }
         Chunk::Abort(abort) => {
             let Some(causes) = causes(abort.causes()) else {
                 return;
             };
-            read_back(
-                &ChunkOut::Abort {
-                    tag_reflected: abort.tag_reflected,
-                    causes: &causes,
-                },
-                |again| {
-                    let Chunk::Abort(again) = again else {
-                        panic!("{again:?}")
-                    };
-                    assert_eq!(again.tag_reflected, abort.tag_reflected);
-                    assert_eq!(self::causes(again.causes()).as_ref(), Some(&causes));
-                },
-            );
+            read_back(&ChunkOut::Abort { tag_reflected: abort.tag_reflected, causes: &causes }, |again| {
+                let Chunk::Abort(again) = again else { panic!("{again:?}") };
+                assert_eq!(again.tag_reflected, abort.tag_reflected);
+                assert_eq!(self::causes(again.causes()).as_ref(), Some(&causes));
+            });
         }
         Chunk::Error(errors) => {
             let Some(causes) = causes(errors.causes()) else {
                 return;
             };
             read_back(&ChunkOut::Error { causes: &causes }, |again| {
-                let Chunk::Error(again) = again else {
-                    panic!("{again:?}")
-                };
+                let Chunk::Error(again) = again else { panic!("{again:?}") };
                 assert_eq!(self::causes(again.causes()).as_ref(), Some(&causes));
             });
         }
         Chunk::Unknown(unknown) => {
             assert_eq!(unknown.bytes(), original);
-            assert_eq!(
-                unknown.action().continues(),
-                unknown.chunk_type() & 0x80 != 0
-            );
+            assert_eq!(unknown.action().continues(), unknown.chunk_type() & 0x80 != 0);
             assert_eq!(unknown.action().reports(), unknown.chunk_type() & 0x40 != 0);
-            read_back(&ChunkOut::Unknown(*unknown), |again| {
-                assert_eq!(again, chunk)
-            });
+            read_back(&ChunkOut::Unknown(*unknown), |again| assert_eq!(again, chunk));
         }
         Chunk::Heartbeat(heartbeat) => {
-            read_back(
-                &ChunkOut::Heartbeat {
-                    info: heartbeat.info,
-                },
-                |again| assert_eq!(again, chunk),
-            );
+            read_back(&ChunkOut::Heartbeat { info: heartbeat.info }, |again| assert_eq!(again, chunk));
         }
         Chunk::HeartbeatAck(heartbeat) => {
-            read_back(
-                &ChunkOut::HeartbeatAck {
-                    info: heartbeat.info,
-                },
-                |again| assert_eq!(again, chunk),
-            );
+            read_back(&ChunkOut::HeartbeatAck { info: heartbeat.info }, |again| assert_eq!(again, chunk));
         }
-        Chunk::CookieEcho(cookie) => read_back(&ChunkOut::CookieEcho(cookie), |again| {
-            assert_eq!(again, chunk)
-        }),
+        Chunk::CookieEcho(cookie) => read_back(&ChunkOut::CookieEcho(cookie), |again| assert_eq!(again, chunk)),
         Chunk::Shutdown(shutdown) => {
-            let out = ChunkOut::Shutdown {
-                cumulative_tsn: shutdown.cumulative_tsn,
-            };
+            let out = ChunkOut::Shutdown { cumulative_tsn: shutdown.cumulative_tsn };
             read_back(&out, |again| assert_eq!(again, chunk));
         }
         Chunk::ShutdownAck => read_back(&ChunkOut::ShutdownAck, |again| assert_eq!(again, chunk)),
         Chunk::CookieAck => read_back(&ChunkOut::CookieAck, |again| assert_eq!(again, chunk)),
         Chunk::ShutdownComplete { tag_reflected } => {
-            let out = ChunkOut::ShutdownComplete {
-                tag_reflected: *tag_reflected,
-            };
+            let out = ChunkOut::ShutdownComplete { tag_reflected: *tag_reflected };
             read_back(&out, |again| assert_eq!(again, chunk));
         }
     }
@@ -208,10 +155,7 @@ fn causes(causes: Causes<'_>) -> Option<Vec<Cause<'_>>> {
 fn build(write: impl FnOnce(&mut PacketBuilder<'_>) -> bool) -> Vec<u8> {
     let mut packet = Vec::new();
     let mut builder = PacketBuilder::new(&mut packet, HEADER, usize::MAX);
-    assert!(
-        write(&mut builder),
-        "a chunk that was read fits when written"
-    );
+    assert!(write(&mut builder), "a chunk that was read fits when written");
     assert_eq!(builder.finish(), packet.len());
     packet
 }
@@ -227,14 +171,7 @@ fn assert_same_bytes(packet: &[u8], original: &[u8], flags: u8) {
 /// Writes `chunk`, reads it back and has `check` compare.
 fn read_back(chunk: &ChunkOut<'_>, check: impl FnOnce(&Chunk<'_>)) {
     let packet = build(|builder| builder.chunk(chunk));
-    let mut chunks = Packet::parse(&packet)
-        .expect("its checksum was just computed")
-        .chunks();
-    check(
-        &chunks
-            .next()
-            .expect("it has a chunk")
-            .expect("it was just written"),
-    );
+    let mut chunks = Packet::parse(&packet).expect("its checksum was just computed").chunks();
+    check(&chunks.next().expect("it has a chunk").expect("it was just written"));
     assert!(chunks.next().is_none());
 }

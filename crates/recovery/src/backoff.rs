@@ -26,9 +26,7 @@ impl Backoff {
     #[must_use]
     pub fn interval(self, base: Duration, series: &ExpirySeries, max: Duration) -> Duration {
         let grown = match self {
-            Self::Exponential => 2_u32
-                .checked_pow(series.timeouts)
-                .and_then(|factor| base.checked_mul(factor)),
+            Self::Exponential => 2_u32.checked_pow(series.timeouts).and_then(|factor| base.checked_mul(factor)),
             // Waiting as long again as was waited since the linear phase ended doubles the timer
             // each time, and needs no record of how many of the expiries were linear ones.
             Self::Linear { linear_for } => Some(base.max(series.waited.saturating_sub(linear_for))),
@@ -114,46 +112,24 @@ mod tests {
     #[test]
     fn rfc_9260_6_3_3_e2_each_timeout_doubles_the_next_up_to_the_maximum() {
         let intervals = silence(Backoff::Exponential, ms(1000), 8);
-        assert_eq!(
-            intervals,
-            [1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]
-        );
+        assert_eq!(intervals, [1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]);
     }
 
     #[test]
     fn p10_5_3_linear_timeouts_do_not_grow() {
-        let intervals = silence(
-            Backoff::Linear {
-                linear_for: Duration::MAX,
-            },
-            ms(200),
-            100,
-        );
+        let intervals = silence(Backoff::Linear { linear_for: Duration::MAX }, ms(200), 100);
         assert!(intervals.iter().all(|&interval| interval == 200));
     }
 
     #[test]
     fn after_three_seconds_of_linear_timeouts_the_timer_doubles() {
-        let intervals = silence(
-            Backoff::Linear {
-                linear_for: Duration::from_secs(3),
-            },
-            ms(1000),
-            10,
-        );
-        assert_eq!(
-            intervals,
-            [
-                1000, 1000, 1000, 1000, 1000, 2000, 4000, 8000, 16_000, 32_000
-            ]
-        );
+        let intervals = silence(Backoff::Linear { linear_for: Duration::from_secs(3) }, ms(1000), 10);
+        assert_eq!(intervals, [1000, 1000, 1000, 1000, 1000, 2000, 4000, 8000, 16_000, 32_000]);
     }
 
     #[test]
     fn probes_use_up_the_linear_time_but_are_no_timeouts() {
-        let backoff = Backoff::Linear {
-            linear_for: Duration::from_secs(3),
-        };
+        let backoff = Backoff::Linear { linear_for: Duration::from_secs(3) };
         let mut series = ExpirySeries::default();
         for _ in 0..29 {
             assert!(backoff.is_linear(&series));
@@ -162,10 +138,7 @@ mod tests {
         assert!(!backoff.is_linear(&series));
         assert_eq!(series.timeouts(), 0);
         assert_eq!(backoff.interval(ms(200), &series, MINUTE), ms(200));
-        assert_eq!(
-            Backoff::Exponential.interval(ms(200), &series, MINUTE),
-            ms(200)
-        );
+        assert_eq!(Backoff::Exponential.interval(ms(200), &series, MINUTE), ms(200));
     }
 
     #[test]
@@ -173,10 +146,7 @@ mod tests {
         let mut series = ExpirySeries::default();
         series.timed_out(MINUTE);
         series.measured();
-        assert_eq!(
-            Backoff::Exponential.interval(ms(1000), &series, MINUTE),
-            ms(1000)
-        );
+        assert_eq!(Backoff::Exponential.interval(ms(1000), &series, MINUTE), ms(1000));
         assert_eq!(series.waited(), Duration::ZERO);
     }
 

@@ -14,10 +14,7 @@ pub struct FastRetransmit {
 
 impl FastRetransmit {
     /// RFC 9260 §7.2.4.
-    pub const RFC9260: Self = Self {
-        threshold: 3,
-        repeats: false,
-    };
+    pub const RFC9260: Self = Self { threshold: 3, repeats: false };
 
     /// Whether a chunk with `miss_indications` since its last transmission is to be
     /// fast-retransmitted now.
@@ -44,10 +41,7 @@ mod tests {
 
     #[test]
     fn p06_3_1_every_fourth_report_triggers_again() {
-        let lksctp = FastRetransmit {
-            threshold: 4,
-            repeats: true,
-        };
+        let lksctp = FastRetransmit { threshold: 4, repeats: true };
         assert!(!lksctp.is_lost(3, false));
         assert!(lksctp.is_lost(4, false));
         assert!(lksctp.is_lost(4, true));
@@ -55,20 +49,14 @@ mod tests {
 
     #[test]
     fn p10_5_4_a_thin_stream_believes_the_first_indication() {
-        let thin = FastRetransmit {
-            threshold: 1,
-            repeats: false,
-        };
+        let thin = FastRetransmit { threshold: 1, repeats: false };
         assert!(thin.is_lost(1, false));
         assert!(!thin.is_lost(0, false));
     }
 
     #[test]
     fn a_threshold_of_zero_still_needs_an_indication() {
-        let zero = FastRetransmit {
-            threshold: 0,
-            repeats: true,
-        };
+        let zero = FastRetransmit { threshold: 0, repeats: true };
         assert!(!zero.is_lost(0, false));
         assert!(zero.is_lost(1, true));
     }

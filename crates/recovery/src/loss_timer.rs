@@ -50,24 +50,15 @@ pub fn decide(
 ) -> TimerDecision {
     let probing = series.waited().is_zero() || rules.backoff.is_linear(series);
     match rules.probe.timeout(rtt) {
-        Some(probe_timeout) if probing => TimerDecision::Probe {
-            at: oldest_sent + probe_timeout,
-        },
+        Some(probe_timeout) if probing => TimerDecision::Probe { at: oldest_sent + probe_timeout },
         _ => TimerDecision::Timeout { at: timeout_at },
     }
 }
 
 /// The current retransmission timeout of a rule set, backoff included and at most `rto_max`.
 #[must_use]
-pub fn timeout_interval(
-    rules: &Rules,
-    rtt: &RttEstimator,
-    series: &ExpirySeries,
-    rto_max: Duration,
-) -> Duration {
-    rules
-        .backoff
-        .interval(rtt.rto(rules.rto_min, rto_max), series, rto_max)
+pub fn timeout_interval(rules: &Rules, rtt: &RttEstimator, series: &ExpirySeries, rto_max: Duration) -> Duration {
+    rules.backoff.interval(rtt.rto(rules.rto_min, rto_max), series, rto_max)
 }
 
 #[cfg(test)]
@@ -104,76 +95,40 @@ mod tests {
             }
             last_sent = decision.at();
             interval = timeout_interval(rules, rtt, &series, MINUTE);
-            acted.push((
-                (last_sent - Instant::ZERO).as_millis(),
-                matches!(decision, TimerDecision::Probe { .. }),
-            ));
+            acted.push(((last_sent - Instant::ZERO).as_millis(), matches!(decision, TimerDecision::Probe { .. })));
         }
     }
 
     #[test]
     fn rfc9260_times_out_with_doubling_and_never_probes() {
-        let acted = silence(
-            Profile::Rfc9260.mechanisms().rules(false),
-            &steady_rtt(),
-            Duration::from_secs(10),
-        );
+        let acted = silence(Profile::Rfc9260.mechanisms().rules(false), &steady_rtt(), Duration::from_secs(10));
         assert_eq!(acted, [(1000, false), (3000, false), (7000, false)]);
     }
 
     #[test]
     fn petlund_times_out_every_two_hundred_milliseconds_on_a_thin_stream() {
-        let acted = silence(
-            Profile::Petlund2010.mechanisms().rules(true),
-            &steady_rtt(),
-            Duration::from_secs(1),
-        );
+        let acted = silence(Profile::Petlund2010.mechanisms().rules(true), &steady_rtt(), Duration::from_secs(1));
         assert_eq!(acted, [200, 400, 600, 800, 1000].map(|at| (at, false)));
     }
 
     #[test]
     fn festina_probes_once_per_round_trip_for_three_seconds_and_then_backs_off() {
-        let acted = silence(
-            Profile::Festina.mechanisms().rules(true),
-            &steady_rtt(),
-            Duration::from_secs(8),
-        );
+        let acted = silence(Profile::Festina.mechanisms().rules(true), &steady_rtt(), Duration::from_secs(8));
         let (probes, timeouts) = acted.split_at(29);
-        assert!(
-            probes
-                .iter()
-                .zip(1..)
-                .all(|(&act, nth)| act == (105 * nth, true))
-        );
-        assert_eq!(
-            timeouts,
-            [
-                (3245, false),
-                (3490, false),
-                (3980, false),
-                (4960, false),
-                (6920, false)
-            ]
-        );
+        assert!(probes.iter().zip(1..).all(|(&act, nth)| act == (105 * nth, true)));
+        assert_eq!(timeouts, [(3245, false), (3490, false), (3980, false), (4960, false), (6920, false)]);
     }
 
     #[test]
     fn festina_without_a_round_trip_time_starts_with_the_initial_timeout() {
         let rtt = RttEstimator::new(ms(1000));
-        let acted = silence(
-            Profile::Festina.mechanisms().rules(true),
-            &rtt,
-            Duration::from_secs(1),
-        );
+        let acted = silence(Profile::Festina.mechanisms().rules(true), &rtt, Duration::from_secs(1));
         assert_eq!(acted, [(1000, false)]);
     }
 
     #[test]
     fn with_exponential_backoff_one_probe_precedes_the_timeouts() {
-        let rules = Rules {
-            backoff: Backoff::Exponential,
-            ..*Profile::Festina.mechanisms().rules(true)
-        };
+        let rules = Rules { backoff: Backoff::Exponential, ..*Profile::Festina.mechanisms().rules(true) };
         let acted = silence(&rules, &steady_rtt(), Duration::from_secs(1));
         assert_eq!(acted, [(105, true), (305, false), (705, false)]);
     }

@@ -5,8 +5,8 @@ use core::{fmt, str::FromStr};
 use festina_units::Duration;
 
 use crate::{
-    backoff::Backoff, fast_retransmit::FastRetransmit, rto_restart::TimerRestart,
-    tail_loss_probe::Probe, thin::ThinDetection,
+    backoff::Backoff, fast_retransmit::FastRetransmit, rto_restart::TimerRestart, tail_loss_probe::Probe,
+    thin::ThinDetection,
 };
 
 /// The switches of loss recovery: one rule set for thin streams, one for all others, and the rule
@@ -81,11 +81,7 @@ pub struct Bundling {
 
 impl Bundling {
     /// RFC 9260 §6.3.3 E3, and no other.
-    pub const RFC9260: Self = Self {
-        into_timeout: true,
-        into_fast_retransmit: false,
-        with_new_data: false,
-    };
+    pub const RFC9260: Self = Self { into_timeout: true, into_fast_retransmit: false, with_new_data: false };
 }
 
 /// A named set of [`Mechanisms`].
@@ -112,12 +108,7 @@ impl Profile {
     /// All profiles, the standard first.
     #[must_use]
     pub fn all() -> &'static [Self] {
-        &[
-            Self::Rfc9260,
-            Self::Lksctp2006,
-            Self::Petlund2010,
-            Self::Festina,
-        ]
+        &[Self::Rfc9260, Self::Lksctp2006, Self::Petlund2010, Self::Festina]
     }
 
     /// The name as it is written on a command line.
@@ -135,16 +126,12 @@ impl Profile {
     #[must_use]
     pub fn mechanisms(self) -> Mechanisms {
         match self {
-            Self::Rfc9260 => Mechanisms {
-                thin_detection: ThinDetection::Never,
-                normal: Rules::RFC9260,
-                thin: Rules::RFC9260,
-            },
-            Self::Lksctp2006 => Mechanisms {
-                thin_detection: ThinDetection::Never,
-                normal: lksctp_2_6_15(),
-                thin: lksctp_2_6_15(),
-            },
+            Self::Rfc9260 => {
+                Mechanisms { thin_detection: ThinDetection::Never, normal: Rules::RFC9260, thin: Rules::RFC9260 }
+            }
+            Self::Lksctp2006 => {
+                Mechanisms { thin_detection: ThinDetection::Never, normal: lksctp_2_6_15(), thin: lksctp_2_6_15() }
+            }
             Self::Petlund2010 => petlund_2010(),
             Self::Festina => festina(),
         }
@@ -154,10 +141,7 @@ impl Profile {
 fn lksctp_2_6_15() -> Rules {
     Rules {
         timer_restart: TimerRestart::AnyAcked,
-        fast_retransmit: FastRetransmit {
-            threshold: 4,
-            repeats: true,
-        },
+        fast_retransmit: FastRetransmit { threshold: 4, repeats: true },
         ..Rules::RFC9260
     }
 }
@@ -185,14 +169,9 @@ fn festina() -> Mechanisms {
         normal: Rules::RFC9260,
         thin: Rules {
             rto_min: Duration::from_millis(200),
-            backoff: Backoff::Linear {
-                linear_for: Duration::from_secs(3),
-            },
+            backoff: Backoff::Linear { linear_for: Duration::from_secs(3) },
             timer_restart: TimerRestart::SinceEarliestSent,
-            fast_retransmit: FastRetransmit {
-                threshold: 1,
-                repeats: false,
-            },
+            fast_retransmit: FastRetransmit { threshold: 1, repeats: false },
             bundling: Bundling::RFC9260,
             immediate_sack: true,
             probe: Probe::FESTINA,
@@ -211,9 +190,7 @@ impl FromStr for Profile {
 
     fn from_str(text: &str) -> Result<Self, UnknownProfile> {
         let found = Self::all().iter().find(|profile| profile.name() == text);
-        found.copied().ok_or_else(|| UnknownProfile {
-            text: text.to_owned(),
-        })
+        found.copied().ok_or_else(|| UnknownProfile { text: text.to_owned() })
     }
 }
 
@@ -225,11 +202,7 @@ pub struct UnknownProfile {
 
 impl fmt::Display for UnknownProfile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "unknown recovery profile {:?}, expected one of:",
-            self.text
-        )?;
+        write!(f, "unknown recovery profile {:?}, expected one of:", self.text)?;
         for (index, profile) in Profile::all().iter().enumerate() {
             write!(f, "{} {profile}", if index == 0 { "" } else { "," })?;
         }

@@ -58,17 +58,11 @@ impl TimerRestart {
         match self {
             Self::EarliestAcked => sack.earliest_acked.then_some(full),
             Self::AnyAcked => sack.any_acked.then_some(full),
-            Self::SinceTimerStart => sack
-                .any_acked
-                .then(|| (sack.timer_started + sack.rto).max(sack.now).min(full)),
+            Self::SinceTimerStart => sack.any_acked.then(|| (sack.timer_started + sack.rto).max(sack.now).min(full)),
             Self::SinceEarliestSent => sack.earliest_acked.then(|| {
                 let early = sack.earliest_sent + sack.rto;
                 let few = sack.outstanding.saturating_add(sack.unsent) < RTO_RESTART_PACKETS;
-                if few && early > sack.now {
-                    early.min(full)
-                } else {
-                    full
-                }
+                if few && early > sack.now { early.min(full) } else { full }
             }),
         }
     }
@@ -98,74 +92,41 @@ mod tests {
 
     #[test]
     fn rfc_9260_6_3_2_r3_restarts_the_full_rto_when_the_earliest_tsn_is_acked() {
-        assert_eq!(
-            TimerRestart::EarliestAcked.expiry(&TAIL_LOSS),
-            Some(at(1110))
-        );
-        let gap_only = SackArrival {
-            earliest_acked: false,
-            ..TAIL_LOSS
-        };
+        assert_eq!(TimerRestart::EarliestAcked.expiry(&TAIL_LOSS), Some(at(1110)));
+        let gap_only = SackArrival { earliest_acked: false, ..TAIL_LOSS };
         assert_eq!(TimerRestart::EarliestAcked.expiry(&gap_only), None);
     }
 
     #[test]
     fn p06_4_2_1_lksctp_restarts_the_full_rto_when_any_chunk_is_acked() {
-        let gap_only = SackArrival {
-            earliest_acked: false,
-            ..TAIL_LOSS
-        };
+        let gap_only = SackArrival { earliest_acked: false, ..TAIL_LOSS };
         assert_eq!(TimerRestart::AnyAcked.expiry(&gap_only), Some(at(1110)));
-        let nothing = SackArrival {
-            earliest_acked: false,
-            any_acked: false,
-            ..TAIL_LOSS
-        };
+        let nothing = SackArrival { earliest_acked: false, any_acked: false, ..TAIL_LOSS };
         assert_eq!(TimerRestart::AnyAcked.expiry(&nothing), None);
     }
 
     #[test]
     fn p10_5_2_the_time_since_the_old_timer_was_started_is_subtracted() {
-        assert_eq!(
-            TimerRestart::SinceTimerStart.expiry(&TAIL_LOSS),
-            Some(at(1000))
-        );
-        let second = SackArrival {
-            now: at(150),
-            timer_started: at(110),
-            ..TAIL_LOSS
-        };
-        assert_eq!(
-            TimerRestart::SinceTimerStart.expiry(&second),
-            Some(at(1110))
-        );
+        assert_eq!(TimerRestart::SinceTimerStart.expiry(&TAIL_LOSS), Some(at(1000)));
+        let second = SackArrival { now: at(150), timer_started: at(110), ..TAIL_LOSS };
+        assert_eq!(TimerRestart::SinceTimerStart.expiry(&second), Some(at(1110)));
     }
 
     #[test]
     fn p10_5_2_a_timer_that_should_have_expired_is_due_at_once() {
-        let shrunk = SackArrival {
-            rto: Duration::from_millis(100),
-            ..TAIL_LOSS
-        };
+        let shrunk = SackArrival { rto: Duration::from_millis(100), ..TAIL_LOSS };
         assert_eq!(TimerRestart::SinceTimerStart.expiry(&shrunk), Some(at(110)));
     }
 
     #[test]
     fn rfc_7765_4_the_age_of_the_earliest_outstanding_packet_is_subtracted() {
-        assert_eq!(
-            TimerRestart::SinceEarliestSent.expiry(&TAIL_LOSS),
-            Some(at(1020))
-        );
+        assert_eq!(TimerRestart::SinceEarliestSent.expiry(&TAIL_LOSS), Some(at(1020)));
     }
 
     #[test]
     fn rfc_7765_4_four_packets_outstanding_or_unsent_keep_the_full_rto() {
         let restart = |outstanding, unsent| {
-            TimerRestart::SinceEarliestSent.expiry(&SackArrival {
-                outstanding,
-                unsent,
-                ..TAIL_LOSS
-            })
+            TimerRestart::SinceEarliestSent.expiry(&SackArrival { outstanding, unsent, ..TAIL_LOSS })
         };
         assert_eq!(restart(3, 0), Some(at(1020)));
         assert_eq!(restart(4, 0), Some(at(1110)));
@@ -174,10 +135,7 @@ mod tests {
 
     #[test]
     fn rfc_7765_4_a_packet_older_than_the_rto_gets_the_full_rto() {
-        let old = SackArrival {
-            rto: Duration::from_millis(90),
-            ..TAIL_LOSS
-        };
+        let old = SackArrival { rto: Duration::from_millis(90), ..TAIL_LOSS };
         assert_eq!(TimerRestart::SinceEarliestSent.expiry(&old), Some(at(200)));
     }
 

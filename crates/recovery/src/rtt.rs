@@ -113,9 +113,7 @@ impl RttEstimator {
     pub fn rto(&self, min: Duration, max: Duration) -> Duration {
         let rto_ns = match self.samples {
             0 => self.rto_initial_ns,
-            _ => self
-                .srtt_ns
-                .saturating_add(self.rttvar_ns.saturating_mul(4)),
+            _ => self.srtt_ns.saturating_add(self.rttvar_ns.saturating_mul(4)),
         };
         Duration::from_nanos(rto_ns).max(min).min(max)
     }
@@ -127,11 +125,7 @@ impl RttEstimator {
 
 /// `old` and `new` mixed with weight 1/`parts` for `new`, rounded down, without overflow.
 fn weigh(old: u64, new: u64, parts: u64) -> u64 {
-    if new >= old {
-        old + (new - old) / parts
-    } else {
-        old - (old - new).div_ceil(parts)
-    }
+    if new >= old { old + (new - old) / parts } else { old - (old - new).div_ceil(parts) }
 }
 
 fn saturating_nanos(duration: Duration) -> u64 {
@@ -207,18 +201,12 @@ mod tests {
 
     #[test]
     fn the_deviation_is_the_mean_at_first_and_a_slow_average_later() {
-        assert_eq!(
-            estimator(&[ms(100), ms(180), ms(110)]).deviation(),
-            Some(ms(40))
-        );
+        assert_eq!(estimator(&[ms(100), ms(180), ms(110)]).deviation(), Some(ms(40)));
         let mut settled = estimator(&[ms(100); 100]);
         let before = settled.deviation().expect("there is a sample");
         settled.sample(ms(260));
         let grown = settled.deviation().expect("there is a sample") - before;
-        assert!(
-            grown > Duration::from_micros(9_800) && grown <= ms(10),
-            "{grown:?}"
-        );
+        assert!(grown > Duration::from_micros(9_800) && grown <= ms(10), "{grown:?}");
     }
 
     #[test]

@@ -51,10 +51,7 @@ pub fn judge(evidence: &Evidence) -> Verdict {
     let since_last_sent = evidence.acked.saturating_duration_since(evidence.last_sent);
     if evidence.transmissions < 2 {
         Verdict::NotRetransmitted
-    } else if evidence
-        .rtt_min
-        .is_some_and(|rtt_min| since_last_sent < rtt_min)
-    {
+    } else if evidence.rtt_min.is_some_and(|rtt_min| since_last_sent < rtt_min) {
         Verdict::TooEarly
     } else if evidence.duplicate_reported {
         Verdict::AckLost
@@ -85,56 +82,27 @@ mod tests {
 
     #[test]
     fn a_duplicate_report_one_round_trip_later_means_that_the_first_sack_was_lost() {
-        assert_eq!(
-            judge(&Evidence {
-                duplicate_reported: true,
-                ..REPAIRED
-            }),
-            Verdict::AckLost
-        );
+        assert_eq!(judge(&Evidence { duplicate_reported: true, ..REPAIRED }), Verdict::AckLost);
     }
 
     #[test]
     fn an_acknowledgement_within_the_smallest_round_trip_time_answers_the_original() {
-        let late_sack = Evidence {
-            acked: Instant::from_millis(130),
-            ..REPAIRED
-        };
+        let late_sack = Evidence { acked: Instant::from_millis(130), ..REPAIRED };
         assert_eq!(judge(&late_sack), Verdict::TooEarly);
-        assert_eq!(
-            judge(&Evidence {
-                duplicate_reported: true,
-                ..late_sack
-            }),
-            Verdict::TooEarly
-        );
+        assert_eq!(judge(&Evidence { duplicate_reported: true, ..late_sack }), Verdict::TooEarly);
     }
 
     #[test]
     fn a_chunk_sent_once_was_not_retransmitted_even_if_the_network_duplicated_it() {
-        let once = Evidence {
-            transmissions: 1,
-            duplicate_reported: true,
-            ..REPAIRED
-        };
+        let once = Evidence { transmissions: 1, duplicate_reported: true, ..REPAIRED };
         assert_eq!(judge(&once), Verdict::NotRetransmitted);
     }
 
     #[test]
     fn without_a_round_trip_time_only_the_duplicate_report_counts() {
-        let unmeasured = Evidence {
-            rtt_min: None,
-            acked: Instant::from_millis(106),
-            ..REPAIRED
-        };
+        let unmeasured = Evidence { rtt_min: None, acked: Instant::from_millis(106), ..REPAIRED };
         assert_eq!(judge(&unmeasured), Verdict::Needed);
-        assert_eq!(
-            judge(&Evidence {
-                duplicate_reported: true,
-                ..unmeasured
-            }),
-            Verdict::AckLost
-        );
+        assert_eq!(judge(&Evidence { duplicate_reported: true, ..unmeasured }), Verdict::AckLost);
     }
 
     proptest! {

@@ -27,10 +27,7 @@ pub enum Probe {
 impl Probe {
     /// The constants of the `festina` profile. `tests/probe_constants.rs` shows what other choices
     /// cost.
-    pub const FESTINA: Self = Self::RoundTrip {
-        deviations: 3,
-        allowance_min: Duration::from_millis(5),
-    };
+    pub const FESTINA: Self = Self::RoundTrip { deviations: 3, allowance_min: Duration::from_millis(5) };
 
     /// Time from the last transmission of a chunk to its probe; `None` without a probe timer or an
     /// RTT sample.
@@ -38,14 +35,8 @@ impl Probe {
     pub fn timeout(self, rtt: &RttEstimator) -> Option<Duration> {
         match self {
             Self::Off => None,
-            Self::RoundTrip {
-                deviations,
-                allowance_min,
-            } => {
-                let allowance = rtt
-                    .deviation()?
-                    .saturating_mul(u32::from(deviations))
-                    .max(allowance_min);
+            Self::RoundTrip { deviations, allowance_min } => {
+                let allowance = rtt.deviation()?.saturating_mul(u32::from(deviations)).max(allowance_min);
                 Some(rtt.srtt()?.saturating_add(allowance))
             }
         }
@@ -59,12 +50,7 @@ impl Probe {
 /// if the path is `silent` (nothing at all was acknowledged since the previous probe), every chunk
 /// joins, so that one packet per round trip probes for all of them instead of one packet for each.
 #[must_use]
-pub fn joins_probe(
-    last_sent: Instant,
-    now: Instant,
-    probe_timeout: Duration,
-    silent: bool,
-) -> bool {
+pub fn joins_probe(last_sent: Instant, now: Instant, probe_timeout: Duration, silent: bool) -> bool {
     silent || now.saturating_duration_since(last_sent) >= probe_timeout
 }
 
@@ -76,10 +62,7 @@ pub fn draft_timeout(srtt: Duration, outstanding: u32, delayed_ack_max: Duration
     if outstanding > 1 {
         two_srtt.max(Duration::from_millis(10))
     } else {
-        two_srtt.max(
-            srtt.saturating_add(srtt / 2)
-                .saturating_add(delayed_ack_max),
-        )
+        two_srtt.max(srtt.saturating_add(srtt / 2).saturating_add(delayed_ack_max))
     }
 }
 
@@ -129,18 +112,12 @@ mod tests {
     #[test]
     fn the_first_probes_wait_longer() {
         assert_eq!(Probe::FESTINA.timeout(&rtt(&[100])), Some(ms(250)));
-        assert_eq!(
-            Probe::FESTINA.timeout(&rtt(&[100, 100])),
-            Some(Duration::from_micros(137_500))
-        );
+        assert_eq!(Probe::FESTINA.timeout(&rtt(&[100, 100])), Some(Duration::from_micros(137_500)));
     }
 
     #[test]
     fn a_jittery_path_is_given_three_deviations() {
-        assert_eq!(
-            Probe::FESTINA.timeout(&rtt(&[100, 120])),
-            Some(Duration::from_micros(102_500 + 60_000))
-        );
+        assert_eq!(Probe::FESTINA.timeout(&rtt(&[100, 120])), Some(Duration::from_micros(102_500 + 60_000)));
     }
 
     #[test]
@@ -165,14 +142,8 @@ mod tests {
 
     #[test]
     fn rfc_8985_7_2_two_srtt_plus_the_ack_delay_for_one_segment_but_never_after_the_rto() {
-        assert_eq!(
-            rfc8985_timeout(Some(ms(100)), 3, ms(200), ms(1000)),
-            ms(200)
-        );
-        assert_eq!(
-            rfc8985_timeout(Some(ms(100)), 1, ms(200), ms(1000)),
-            ms(400)
-        );
+        assert_eq!(rfc8985_timeout(Some(ms(100)), 3, ms(200), ms(1000)), ms(200));
+        assert_eq!(rfc8985_timeout(Some(ms(100)), 1, ms(200), ms(1000)), ms(400));
         assert_eq!(rfc8985_timeout(None, 1, ms(200), ms(3000)), ms(1000));
         assert_eq!(rfc8985_timeout(Some(ms(100)), 1, ms(200), ms(300)), ms(300));
     }

@@ -90,14 +90,8 @@ impl ThinDetector {
         if self.in_flight.len() == IN_FLIGHT_MAX {
             self.in_flight.pop_front();
         }
-        self.has_retransmissions |= self
-            .in_flight
-            .back()
-            .is_some_and(|before| tsn_highest <= before.tsn_highest);
-        self.in_flight.push_back(Packet {
-            tsn_highest,
-            missing_reports: 0,
-        });
+        self.has_retransmissions |= self.in_flight.back().is_some_and(|before| tsn_highest <= before.tsn_highest);
+        self.in_flight.push_back(Packet { tsn_highest, missing_reports: 0 });
         if has_new_data {
             self.recent.push(now);
         }
@@ -126,11 +120,7 @@ impl ThinDetector {
             return;
         };
         self.drop_acked(|tsn| tsn <= cumulative_tsn || is_covered(gap_acked, tsn));
-        for packet in self
-            .in_flight
-            .iter_mut()
-            .filter(|packet| packet.tsn_highest < gap_acked_tsn_highest)
-        {
+        for packet in self.in_flight.iter_mut().filter(|packet| packet.tsn_highest < gap_acked_tsn_highest) {
             packet.missing_reports = packet.missing_reports.saturating_add(1);
             if packet.missing_reports == MISSING_REPORTS_OF_A_LOSS {
                 self.loss.count(true);
@@ -207,10 +197,7 @@ fn limit(pttfr: u8, lost: u32, all: u32) -> u64 {
 
 fn is_covered(ranges: &[(u64, u64)], tsn: u64) -> bool {
     let after = ranges.partition_point(|&(first, _)| first <= tsn);
-    after
-        .checked_sub(1)
-        .and_then(|index| ranges.get(index))
-        .is_some_and(|&(_, last)| tsn <= last)
+    after.checked_sub(1).and_then(|index| ranges.get(index)).is_some_and(|&(_, last)| tsn <= last)
 }
 
 /// Fraction of packets that were lost (P10 §5.1 defines "lost", not the window).
@@ -225,10 +212,7 @@ struct LossRate {
 
 impl Default for LossRate {
     fn default() -> Self {
-        Self {
-            lost: 0,
-            all: LOSS_PRIOR_PACKETS,
-        }
+        Self { lost: 0, all: LOSS_PRIOR_PACKETS }
     }
 }
 
@@ -274,9 +258,7 @@ impl RecentSends {
         let limit_before = at(self.sent.checked_sub(limit + 1));
         latest
             .zip(limit_before)
-            .is_none_or(|(latest, &limit_before)| {
-                latest.saturating_duration_since(limit_before) >= window
-            })
+            .is_none_or(|(latest, &limit_before)| latest.saturating_duration_since(limit_before) >= window)
     }
 }
 

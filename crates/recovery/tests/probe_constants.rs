@@ -60,16 +60,8 @@ impl Random {
             Jitter::Steady => 50_000,
             Jitter::Longer(millis) => 50_000 + millis * 1000,
             Jitter::Host => {
-                let tick = if self.below(10) == 0 {
-                    self.below(4_000)
-                } else {
-                    0
-                };
-                let gap = if self.below(100) == 0 {
-                    10_000 + self.below(30_000)
-                } else {
-                    0
-                };
+                let tick = if self.below(10) == 0 { self.below(4_000) } else { 0 };
+                let gap = if self.below(100) == 0 { 10_000 + self.below(30_000) } else { 0 };
                 50_500 + self.below(1_000) + tick + gap
             }
             // The sum of twelve uniform numbers is normal enough; its standard deviation is the
@@ -139,13 +131,7 @@ impl Stream {
     fn new(mechanisms: Mechanisms, jitter: Jitter, seed: u64) -> Self {
         let rtt = RttEstimator::new(Duration::from_secs(1));
         let series = ExpirySeries::default();
-        let mut stream = Self {
-            mechanisms,
-            rtt,
-            series,
-            random: Random(seed),
-            jitter,
-        };
+        let mut stream = Self { mechanisms, rtt, series, random: Random(seed), jitter };
         // The handshake gives the first sample.
         let handshake = stream.random.one_way(jitter) + stream.random.one_way(jitter);
         stream.rtt.sample(handshake);
@@ -180,9 +166,7 @@ impl Stream {
             {
                 self.measure(transmissions, now, acked);
                 outcome.packets += transmissions;
-                outcome
-                    .delays
-                    .push(delivered.expect("what is acknowledged was delivered") - Instant::ZERO);
+                outcome.delays.push(delivered.expect("what is acknowledged was delivered") - Instant::ZERO);
                 return;
             }
             outcome.avoidable += u32::from(acked.is_some());
@@ -196,13 +180,8 @@ impl Stream {
 
     fn measure(&mut self, transmissions: u32, last_sent: Instant, acked: Instant) {
         let rtt_min = self.rtt.rtt_min();
-        let verdict = spurious::judge(&Evidence {
-            transmissions,
-            last_sent,
-            acked,
-            rtt_min,
-            duplicate_reported: false,
-        });
+        let verdict =
+            spurious::judge(&Evidence { transmissions, last_sent, acked, rtt_min, duplicate_reported: false });
         if transmissions == 1 || (transmissions == 2 && verdict == Verdict::TooEarly) {
             self.rtt.sample(acked - Instant::ZERO);
             self.series.measured();
@@ -232,19 +211,13 @@ fn festina() -> Mechanisms {
 fn with_probe(deviations: u8, allowance_ms: u64) -> Mechanisms {
     let mut mechanisms = festina();
     let allowance_min = Duration::from_millis(allowance_ms);
-    mechanisms.thin.probe = Probe::RoundTrip {
-        deviations,
-        allowance_min,
-    };
+    mechanisms.thin.probe = Probe::RoundTrip { deviations, allowance_min };
     mechanisms
 }
 
 #[test]
 fn on_a_steady_path_one_loss_costs_105_ms_and_two_cost_210_within_the_packet_budget() {
-    for outcome in [
-        long_stream(festina(), Jitter::Steady),
-        short_streams(festina(), Jitter::Steady),
-    ] {
+    for outcome in [long_stream(festina(), Jitter::Steady), short_streams(festina(), Jitter::Steady)] {
         assert!(outcome.p99_ms() <= 158, "{}", outcome.p99_ms());
         assert!(outcome.p99_9_ms() <= 265, "{}", outcome.p99_9_ms());
         assert!(outcome.packets_per_thousand_messages() <= 1120);
@@ -319,10 +292,7 @@ fn a_round_trip_that_rises_by_less_than_itself_is_learnt_from_early_acknowledgem
     for longer_ms in [10, 25, 45] {
         let avoidable = after_a_rise(longer_ms, 5);
         assert!(avoidable[0] <= 6, "{longer_ms} ms: {avoidable:?}");
-        assert!(
-            avoidable[1..].iter().all(|&count| count == 0),
-            "{longer_ms} ms: {avoidable:?}"
-        );
+        assert!(avoidable[1..].iter().all(|&count| count == 0), "{longer_ms} ms: {avoidable:?}");
     }
 }
 
@@ -330,13 +300,7 @@ fn a_round_trip_that_rises_by_less_than_itself_is_learnt_from_early_acknowledgem
 fn a_round_trip_that_multiplies_is_learnt_once_the_linear_time_is_over() {
     for longer_ms in [60, 100, 150, 450] {
         let avoidable = after_a_rise(longer_ms, 10);
-        assert!(
-            avoidable.iter().sum::<u32>() <= 70,
-            "{longer_ms} ms: {avoidable:?}"
-        );
-        assert!(
-            avoidable[5..].iter().all(|&count| count == 0),
-            "{longer_ms} ms: {avoidable:?}"
-        );
+        assert!(avoidable.iter().sum::<u32>() <= 70, "{longer_ms} ms: {avoidable:?}");
+        assert!(avoidable[5..].iter().all(|&count| count == 0), "{longer_ms} ms: {avoidable:?}");
     }
 }

@@ -35,9 +35,8 @@ use crate::wire::{Cause, Tsn};
 use context::Purpose;
 use control::{Control, Due};
 use cookie::{Cookie, Tags};
-use handshake::Streams;
-use negotiation::AddressFilter;
-use path::{Path, PathVerdict, heartbeat_pause};
+use handshake::{PeerTraits, Streams};
+use path::{Path, PathVerdict, heartbeat_pause, initial_window_bytes};
 use state::State;
 
 /// At most so many bytes of an error cause are kept for the application.
@@ -57,8 +56,7 @@ pub struct Association {
     tags: Tags,
     first_tsn: Tsn,
     streams: Streams,
-    peer_extensions: Extensions,
-    peer_addresses: AddressFilter,
+    peer: PeerTraits,
     shutdown_requested: bool,
     readable_told: bool,
     path: Path,
@@ -107,14 +105,7 @@ impl Association {
         association
     }
 
-    fn new(
-        now: Instant,
-        context: &Arc<Context>,
-        remote: SocketAddr,
-        ports: Ports,
-        tags: Tags,
-        first_tsn: Tsn,
-    ) -> Self {
+    fn new(now: Instant, context: &Arc<Context>, remote: SocketAddr, ports: Ports, tags: Tags, first_tsn: Tsn) -> Self {
         let config = context.config();
         Self {
             context: Arc::clone(context),
@@ -123,12 +114,18 @@ impl Association {
             tags,
             first_tsn,
             streams: Streams::default(),
-            peer_extensions: Extensions::default(),
-            peer_addresses: AddressFilter::default(),
+            peer: PeerTraits::default(),
             shutdown_requested: false,
             readable_told: false,
             path: Path::new(now, remote),
-            sender: Sender::new(now, config, first_tsn, 0, config.limits.outbound_streams),
+            sender: Sender::new(
+                now,
+                config,
+                first_tsn,
+                0,
+                config.limits.outbound_streams,
+                initial_window_bytes(remote),
+            ),
             receiver: None,
             control: Control::default(),
             events: Events::new(config.message_events),
@@ -166,14 +163,7 @@ impl Association {
         }
         self.advance_shutdown(now);
         if self.path.deadline().is_some_and(|deadline| now >= deadline) {
-            let pause = self.heartbeat_pause(now);
-            self.sender.give_back_memory();
-            if let Some(receiver) = &mut self.receiver {
-                receiver.give_back_memory();
-            }
-            if self.path.handle_timeout(now, pause.unwrap_or(Duration::MAX)) {
-                self.path_failed(now);
-            }
+            self.handle_heartbeat_timeout(now);
         }
     }
 
@@ -262,7 +252,7 @@ impl Association {
 
     /// Extensions that the peer said it supports; none before the handshake.
     pub fn peer_extensions(&self) -> Extensions {
-        self.peer_extensions
+        self.peer.extensions
     }
 
     /// How losses are recovered now.
@@ -311,6 +301,21 @@ impl Association {
         self.control.set(due);
     }
 
+    fn handle_heartbeat_timeout(&mut self, now: Instant) {
+        self.sender.give_back_memory();
+        self.events.give_back_memory();
+        if let Some(receiver) = &mut self.receiver {
+            receiver.give_back_memory();
+        }
+        if self.path.heartbeat_missed(now) {
+            self.path_failed(now);
+            self.arm_heartbeat(now);
+        } else {
+            let pause = self.heartbeat_pause(now).unwrap_or(Duration::MAX);
+            self.path.send_heartbeat_if_idle(now, pause);
+        }
+    }
+
     fn path_failed(&mut self, now: Instant) {
         match self.path.failed(now, &self.context.config().retries) {
             PathVerdict::Hope => {}
@@ -335,15 +340,18 @@ impl Association {
     }
 
     fn heartbeat_pause(&self, now: Instant) -> Option<Duration> {
-        let interval = self.context.config().timers.heartbeat_interval?;
-        Some(heartbeat_pause(&self.context, self.tags.local, now, self.sender.rto(), interval))
+        let timers = &self.context.config().timers;
+        let rto = self.path.backed_off(self.sender.rto(), timers.rto_max);
+        Some(heartbeat_pause(&self.context, self.tags.local, now, rto, timers.heartbeat_interval?))
     }
 }
 
 /// The bytes of an error cause that the application may want to see.
 fn cause_info(cause: &Cause<'_>) -> Bytes {
     let bytes = match cause {
-        Cause::UserInitiatedAbort(bytes) | Cause::ProtocolViolation(bytes) | Cause::Unknown { value: bytes, .. } => bytes,
+        Cause::UserInitiatedAbort(bytes) | Cause::ProtocolViolation(bytes) | Cause::Unknown { value: bytes, .. } => {
+            bytes
+        }
         _ => return Bytes::new(),
     };
     Bytes::copy_from_slice(bytes.get(..CAUSE_INFO_BYTES_MAX).unwrap_or(bytes))

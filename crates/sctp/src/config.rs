@@ -60,12 +60,7 @@ impl Config {
         check("limits.receive_buffer_bytes", limits.receive_buffer_bytes, 1_500, 1 << 30)?;
         check("limits.send_buffer_bytes", limits.send_buffer_bytes, 1_500, 1 << 30)?;
         check("limits.message_bytes_max", limits.message_bytes_max, 1, 1 << 30)?;
-        check(
-            "limits.send_low_water_bytes",
-            limits.send_low_water_bytes,
-            0,
-            limits.send_buffer_bytes,
-        )?;
+        check("limits.send_low_water_bytes", limits.send_low_water_bytes, 0, limits.send_buffer_bytes)?;
         check("sack.every_packets", self.sack.every_packets.into(), 1, 255)?;
         let delay_ms = usize::try_from(self.sack.delay.as_millis()).unwrap_or(usize::MAX);
         check("sack.delay (ms)", delay_ms, 0, 500)?;
@@ -74,11 +69,7 @@ impl Config {
 }
 
 fn check(name: &'static str, value: usize, low: usize, high: usize) -> Result<(), ConfigError> {
-    if (low..=high).contains(&value) {
-        Ok(())
-    } else {
-        Err(ConfigError { name, value, low, high })
-    }
+    if (low..=high).contains(&value) { Ok(()) } else { Err(ConfigError { name, value, low, high }) }
 }
 
 fn check_ms(name: &'static str, value: Duration, low: usize) -> Result<(), ConfigError> {
@@ -150,12 +141,7 @@ pub struct Retries {
 
 impl Default for Retries {
     fn default() -> Self {
-        Self {
-            init_max: 8,
-            association_max: 10,
-            path_max: 5,
-            unreachable_after_min: Duration::from_secs(30),
-        }
+        Self { init_max: 8, association_max: 10, path_max: 5, unreachable_after_min: Duration::from_secs(30) }
     }
 }
 

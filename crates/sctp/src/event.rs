@@ -107,6 +107,9 @@ pub enum RetransmissionCause {
 /// that does not ask for events.
 const PEER_ERRORS_MAX: usize = 16;
 
+/// Events for which memory is kept while none waits: what a thin stream needs.
+const EVENTS_KEPT: usize = 4;
+
 /// The events that wait to be polled.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
@@ -145,9 +148,14 @@ impl Events {
     pub(crate) fn pop(&mut self) -> Option<Event> {
         let event = self.queue.pop_front();
         self.peer_errors -= usize::from(matches!(event, Some(Event::PeerError { .. })));
-        if self.queue.is_empty() && self.queue.capacity() > 0 {
+        if self.queue.is_empty() && self.queue.capacity() > EVENTS_KEPT {
             self.queue = VecDeque::new();
         }
         event
+    }
+
+    /// The association is idle: gives back even what a thin stream needs.
+    pub(crate) fn give_back_memory(&mut self) {
+        self.queue.shrink_to_fit();
     }
 }

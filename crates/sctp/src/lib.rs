@@ -1,4 +1,60 @@
-//! Festina's SCTP core.
+//! Festina's SCTP core: RFC 9260, single-homed, with loss recovery for thin streams. It has no clock, no socket and no source
+//! of random numbers: bytes, the time and a secret come in; packets, events, messages and the next deadline come out.
+//!
+//! | room | what it knows |
+//! |---|---|
+//! | `association` | the facade; handshake, cookies, tags, heartbeats, shutdown |
+//! | [`wire`] | bytes: packets, chunks, parameters, error causes |
+//! | `send` | messages become chunks: buffer, scheduler, fragments, timers, packets |
+//! | `outstanding` | chunks that have a TSN, and what an acknowledgement does to them |
+//! | `congestion` | how much may be on the way |
+//! | `receive` | chunks become messages: TSNs, reassembly, order, SACK |
+//!
+//! Two endpoints joined by nothing but a loop:
+//!
+//! ```
+//! use bytes::Bytes;
+//! use festina_sctp::{Association, Config, Context, Incoming, Listener, Message, Ports};
+//! use festina_units::{Duration, Instant};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut now = Instant::ZERO;
+//! let (client_address, server_address) = ("192.0.2.1:9899".parse()?, "192.0.2.2:9899".parse()?);
+//! // The secrets must be random in earnest.
+//! let client_context = Context::new(Config::default(), [1; 16])?;
+//! let mut listener = Listener::new(&Context::new(Config::default(), [2; 16])?);
+//! listener.listen(5000);
+//!
+//! let ports = Ports { local: 5001, peer: 5000 };
+//! let mut client = Association::connect(now, &client_context, server_address, ports, 0);
+//! let mut server: Option<Association> = None;
+//! client.send(now, Message::new("hello"))?;
+//!
+//! let received = loop {
+//!     now += Duration::from_millis(1);
+//!     let mut packet = Vec::new();
+//!     while client.poll_transmit(now, &mut packet).is_some() {
+//!         let bytes = Bytes::from(std::mem::take(&mut packet));
+//!         if let Some(server) = &mut server {
+//!             server.handle_packet(now, client_address, &bytes)?;
+//!             continue;
+//!         }
+//!         let mut reply = Vec::new();
+//!         match listener.handle_packet(now, client_address, &bytes, &|_tag| false, &mut reply) {
+//!             Incoming::Reply => client.handle_packet(now, server_address, &Bytes::from(reply))?,
+//!             Incoming::Accepted(association) => server = Some(*association),
+//!             Incoming::Ignored(reason) => return Err(reason.into()),
+//!             _ => {}
+//!         }
+//!     }
+//!     if let Some(message) = server.as_mut().and_then(Association::poll_message) {
+//!         break message;
+//!     }
+//! };
+//! assert_eq!(received.payload, "hello");
+//! # Ok(())
+//! # }
+//! ```
 #![forbid(unsafe_code)]
 
 mod association;
@@ -17,8 +73,8 @@ pub mod wire;
 pub use association::{Association, AssociationState, Context, Extensions, Incoming, Listener, Ports, Transmit};
 pub use config::{Config, ConfigError, Limits, Retries, SackPolicy, StreamScheduler, Timers};
 pub use error::{ClosedReason, PacketDropped, SendError};
-pub use festina_recovery::{Mechanisms, Profile};
 pub use event::{AbandonReason, Event, RetransmissionCause};
+pub use festina_recovery::{Mechanisms, Profile};
 pub use message::{Message, MessageId, ReceivedMessage};
 pub use stats::{PathStats, ReceivedStats, RetransmittedStats, SentStats, Stats};
 pub use wire::StreamId;

@@ -97,12 +97,14 @@ struct PacketSizes {
     chunks: usize,
     /// Payload of the one chunk that fills a packet.
     payload: usize,
+    /// The part of the initial cwnd that depends on the address family (RFC 9260 §7.2.1).
+    initial_window: usize,
 }
 
 impl PacketSizes {
-    fn new(packet_bytes_max: usize) -> Self {
+    fn new(packet_bytes_max: usize, initial_window: usize) -> Self {
         let chunks = packet_bytes_max.saturating_sub(COMMON_HEADER_BYTES) & !3;
-        Self { chunks, payload: chunks.saturating_sub(DATA_HEADER_BYTES) }
+        Self { chunks, payload: chunks.saturating_sub(DATA_HEADER_BYTES), initial_window }
     }
 }
 
@@ -122,14 +124,21 @@ impl Burst {
 impl Sender {
     /// A sender whose first chunk has the TSN `first_tsn`. The window and the streams can be filled in by
     /// [`establish`](Self::establish).
-    pub(crate) fn new(now: Instant, config: &Config, first_tsn: Tsn, peer_a_rwnd: u32, outbound_streams: u16) -> Self {
-        let sizes = PacketSizes::new(config.limits.packet_bytes_max);
+    pub(crate) fn new(
+        now: Instant,
+        config: &Config,
+        first_tsn: Tsn,
+        peer_a_rwnd: u32,
+        outbound_streams: u16,
+        initial_window_bytes: usize,
+    ) -> Self {
+        let sizes = PacketSizes::new(config.limits.packet_bytes_max, initial_window_bytes);
         let packets_max = config.limits.burst_packets_max.max(1);
         Self {
             buffer: SendBuffer::new(config),
             streams: OutboundStreams { count: outbound_streams, next_ssn: StreamTable::new() },
             ledger: new_ledger(first_tsn),
-            congestion: Congestion::Rfc9260(Rfc9260::new(sizes.chunks)),
+            congestion: Congestion::Rfc9260(Rfc9260::new(sizes.chunks, sizes.initial_window)),
             recovery: Recovery::new(config),
             round_trip: RoundTrip::default(),
             repair: Repair::default(),
@@ -267,7 +276,7 @@ impl Sender {
         self.fail_all(events);
         self.streams.next_ssn.clear();
         self.ledger = new_ledger(first_tsn);
-        self.congestion = Congestion::Rfc9260(Rfc9260::new(self.sizes.chunks));
+        self.congestion = Congestion::Rfc9260(Rfc9260::new(self.sizes.chunks, self.sizes.initial_window));
         self.recovery.reset(config.timers.rto_initial);
         self.round_trip = RoundTrip::default();
         self.repair = Repair::default();

@@ -58,8 +58,7 @@ mod tests;
 pub use builder::{ChunkOut, PacketBuilder};
 pub use cause::{Cause, Causes};
 pub use chunk::{
-    Abort, Chunk, Data, DataHeader, Errors, Heartbeat, Init, InitOut, Sack, Shutdown, UnknownChunk,
-    chunk_type,
+    Abort, Chunk, Data, DataHeader, Errors, Heartbeat, Init, InitOut, Sack, Shutdown, UnknownChunk, chunk_type,
 };
 pub use error::{CauseError, ChunkError, Malformation, PacketError, ParameterError};
 pub use packet::{Chunks, CommonHeader, Packet};

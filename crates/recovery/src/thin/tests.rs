@@ -27,10 +27,7 @@ fn p10_figure_3_without_loss_four_packets_in_flight_are_thin_and_five_are_not() 
 #[test]
 fn p10_figure_3_the_limit_grows_with_the_loss_rate() {
     // 4 / (1 - 0.05) = 4.2, 4 / (1 - 0.2) = 5, 4 / (1 - 0.5) = 8
-    assert_eq!(
-        [limit(3, 5, 100), limit(3, 20, 100), limit(3, 50, 100)],
-        [4, 5, 8]
-    );
+    assert_eq!([limit(3, 5, 100), limit(3, 20, 100), limit(3, 50, 100)], [4, 5, 8]);
 }
 
 #[test]
@@ -126,11 +123,7 @@ fn an_idle_detector_holds_no_list() {
     detector.sack(50, &[]);
     detector.shrink();
     assert_eq!(detector.in_flight.capacity(), 0);
-    assert!(
-        size_of::<ThinDetector>() <= 144,
-        "{}",
-        size_of::<ThinDetector>()
-    );
+    assert!(size_of::<ThinDetector>() <= 144, "{}", size_of::<ThinDetector>());
 }
 
 #[test]

@@ -9,14 +9,17 @@ use festina_units::{Duration, Instant};
 
 use super::control::{Due, Reply};
 use super::cookie::{Cookie, CookieVerdict, PeerParameters, Tags};
-use super::negotiation::{InitFault, InitKind, PeerInit, new_addresses};
+use super::negotiation::{AddressFilter, Extensions, InitFault, InitKind, PeerInit, new_addresses};
 use super::state::{RetryTimer, State};
 use super::{Association, Context, Ports, Purpose};
 use crate::config::{Config, Limits, PACKET_BYTES_MIN};
 use crate::error::{ClosedReason, PacketDropped};
 use crate::event::Event;
 use crate::receive::Receiver;
-use crate::wire::{CHUNK_HEADER_BYTES, COMMON_HEADER_BYTES, Cause, ChunkOut, CommonHeader, Init, InitOut, PacketBuilder, Parameter, Tsn};
+use crate::wire::{
+    CHUNK_HEADER_BYTES, COMMON_HEADER_BYTES, Cause, ChunkOut, CommonHeader, Init, InitOut, PacketBuilder, Parameter,
+    Tsn,
+};
 
 /// A cookie is prolonged by at most this at the peer's wish (RFC 9260 §3.3.2.1.3).
 const COOKIE_PROLONGED_MAX: Duration = Duration::from_secs(60);
@@ -53,7 +56,7 @@ impl Association {
             Err(fault) => return self.refuse_init(init, &fault.cause()),
         };
         if !matches!(self.state, State::CookieWait { .. }) {
-            let added = new_addresses(init, self.peer_addresses);
+            let added = new_addresses(init, self.peer.addresses);
             if !added.is_empty() {
                 return self.refuse_init(init, &Cause::RestartWithNewAddresses(&added));
             }
@@ -194,8 +197,7 @@ impl Association {
     ) {
         let (outbound, inbound) = negotiated_streams(&self.context.config().limits, parameters);
         self.tags.peer = peer_tag;
-        self.peer_extensions = parameters.extensions;
-        self.peer_addresses = parameters.addresses;
+        self.peer = PeerTraits { extensions: parameters.extensions, addresses: parameters.addresses };
         self.streams = Streams { outbound, inbound };
         self.sender.establish(now, parameters.a_rwnd, outbound, round_trip, &mut self.events);
         let config = self.context.config();
@@ -277,6 +279,13 @@ impl Association {
 pub(super) struct Streams {
     pub(super) outbound: u16,
     pub(super) inbound: u16,
+}
+
+/// What the peer said of itself and is still needed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PeerTraits {
+    pub(super) extensions: Extensions,
+    pub(super) addresses: AddressFilter,
 }
 
 /// What this side calls itself in an INIT ACK.

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use festina_units::Instant;
 
 use super::Association;
+use super::cause_info;
 use super::control::{ECHO_BYTES_MAX, Reply};
 use super::handshake::{header_to, lone_packet, shared};
-use super::cause_info;
 use super::state::State;
 use crate::error::{ClosedReason, PacketDropped, ProtocolViolation};
 use crate::event::Event;
@@ -236,9 +236,7 @@ impl Association {
                 self.events.push(Event::Readable);
             }
         }
-        if arrival.had_data {
-            self.hear_data_while_shutting_down(arrival.now);
-        }
+        self.hear_while_shutting_down(arrival.now, arrival.had_data);
         // A peer behind a NAT may change its UDP port, never its address (RFC 6951 §5.4).
         if arrival.from.ip() == self.path.remote.ip() {
             self.path.remote.set_port(arrival.from.port());

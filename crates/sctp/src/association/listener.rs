@@ -7,11 +7,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use festina_units::Instant;
 
+use super::Association;
 use super::context::{Context, Ports, address_words};
 use super::cookie::{Cookie, CookieVerdict};
 use super::handshake::{Identity, abort_packet, fresh_identity, init_ack, lone_packet, stale_cookie};
 use super::negotiation::{InitFault, InitKind, PeerInit};
-use super::Association;
 use crate::error::PacketDropped;
 use crate::wire::{Cause, Chunk, ChunkOut, CommonHeader, Init, Packet};
 
@@ -81,7 +81,9 @@ impl Listener {
         let answer = match classify(&parsed) {
             Kind::Silent(what) => return Incoming::Ignored(PacketDropped::Unexpected(what)),
             Kind::Init(init) => self.answer_init(now, from, &header, &init, tag_in_use),
-            Kind::CookieEcho(echoed) => return self.answer_cookie(now, from, &header, echoed, packet, tag_in_use, reply),
+            Kind::CookieEcho(echoed) => {
+                return self.answer_cookie(now, from, &header, echoed, packet, tag_in_use, reply);
+            }
             Kind::ShutdownAck => {
                 Ok(lone_packet(reversed(&header), &ChunkOut::ShutdownComplete { tag_reflected: true }))
             }

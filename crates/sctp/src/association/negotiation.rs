@@ -265,7 +265,11 @@ mod tests {
 
     const SOURCE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 
-    fn read(kind: InitKind, change: impl FnOnce(&mut InitOut<'_>), parameters: &[Parameter<'_>]) -> Result<PeerInit, String> {
+    fn read(
+        kind: InitKind,
+        change: impl FnOnce(&mut InitOut<'_>),
+        parameters: &[Parameter<'_>],
+    ) -> Result<PeerInit, String> {
         let mut init = InitOut {
             initiate_tag: 7,
             a_rwnd: 1_500,

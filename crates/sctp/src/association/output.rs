@@ -26,8 +26,11 @@ impl Association {
                     packet.finish()
                 }
                 State::CookieWait { .. } => 0,
-                // Until COOKIE ACK comes, nothing leaves but COOKIE ECHO and what fits beside it (RFC 9260 §5.1 C).
-                State::CookieEchoed { .. } if !self.control.is_set(Due::COOKIE_ECHO) => 0,
+                // Until COOKIE ACK comes, nothing leaves but COOKIE ECHO and what fits beside it (RFC 9260 §5.1 C), and the
+                // answer to a HEARTBEAT, which shows that COOKIE ECHO has arrived (§8.3).
+                State::CookieEchoed { .. } if !self.control.is_set(Due::COOKIE_ECHO) && !self.control.has_replies() => {
+                    0
+                }
                 _ if !self.has_something_to_say(now) => 0,
                 _ => {
                     let header = header_to(self.ports, self.tags.peer);
@@ -54,7 +57,9 @@ impl Association {
 
     fn write_chunks(&mut self, now: Instant, packet: &mut PacketBuilder<'_>) {
         let mut data_may_follow = self.state.sends_data();
-        if let State::CookieEchoed { cookie, .. } = &self.state {
+        if let State::CookieEchoed { cookie, .. } = &self.state
+            && self.control.is_set(Due::COOKIE_ECHO)
+        {
             packet.chunk(&ChunkOut::CookieEcho(cookie));
             self.control.unset(Due::COOKIE_ECHO);
             data_may_follow = true;

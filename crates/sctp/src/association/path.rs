@@ -80,6 +80,11 @@ impl Path {
         PathVerdict::Hope
     }
 
+    /// The RTO, doubled for each error in a row (RFC 9260 §8.3).
+    pub(crate) fn backed_off(&self, rto: Duration, rto_max: Duration) -> Duration {
+        rto.saturating_mul(1_u32.checked_shl(self.errors).unwrap_or(u32::MAX)).min(rto_max)
+    }
+
     /// Begins or stops the heartbeats.
     pub(crate) fn set_heartbeat(&mut self, now: Instant, pause: Option<Duration>) {
         self.heartbeat = pause.map_or(Heartbeat::Off, |pause| Heartbeat::Idle { due_at: now + pause });
@@ -93,21 +98,16 @@ impl Path {
         }
     }
 
-    /// Looks at the heartbeat's timer. `pause` is how long the path must have been idle, `true` means that a heartbeat was
-    /// missed.
-    pub(crate) fn handle_timeout(&mut self, now: Instant, pause: Duration) -> bool {
-        match self.heartbeat {
-            Heartbeat::Idle { due_at } if now >= due_at => {
-                let idle_until = self.used_at + pause;
-                self.heartbeat =
-                    if now >= idle_until { Heartbeat::Ready } else { Heartbeat::Idle { due_at: idle_until } };
-                false
-            }
-            Heartbeat::Sent { missed_at, .. } if now >= missed_at => {
-                self.heartbeat = Heartbeat::Idle { due_at: now + pause };
-                true
-            }
-            _ => false,
+    /// Whether a heartbeat has gone without its answer for an RTO.
+    pub(crate) fn heartbeat_missed(&self, now: Instant) -> bool {
+        matches!(self.heartbeat, Heartbeat::Sent { missed_at, .. } if now >= missed_at)
+    }
+
+    /// Lets a heartbeat leave if the path has been idle for `pause`; looks again later otherwise.
+    pub(crate) fn send_heartbeat_if_idle(&mut self, now: Instant, pause: Duration) {
+        if matches!(self.heartbeat, Heartbeat::Idle { due_at } if now >= due_at) {
+            let idle_until = self.used_at + pause;
+            self.heartbeat = if now >= idle_until { Heartbeat::Ready } else { Heartbeat::Idle { due_at: idle_until } };
         }
     }
 
@@ -135,8 +135,19 @@ impl Path {
     }
 }
 
+/// The part of the initial cwnd that depends on the address family (RFC 9260 §7.2.1).
+pub(crate) fn initial_window_bytes(remote: SocketAddr) -> usize {
+    if remote.ip().to_canonical().is_ipv4() { 4_404 } else { 4_344 }
+}
+
 /// The pause before a heartbeat: the interval plus an RTO, which is spread by half either way (RFC 9260 §8.3).
-pub(crate) fn heartbeat_pause(context: &Context, tag: u32, now: Instant, rto: Duration, interval: Duration) -> Duration {
+pub(crate) fn heartbeat_pause(
+    context: &Context,
+    tag: u32,
+    now: Instant,
+    rto: Duration,
+    interval: Duration,
+) -> Duration {
     let rto_ns = u64::try_from(rto.as_nanos()).unwrap_or(u64::MAX);
     let spread = u64::from(context.derive_u32(Purpose::HeartbeatJitter, &[tag.into(), now.as_nanos()])) % rto_ns.max(1);
     interval + rto / 2 + Duration::from_nanos(spread)
@@ -163,10 +174,10 @@ mod tests {
         let mut path = path();
         path.set_heartbeat(Instant::ZERO, Some(PAUSE));
         path.used(Instant::from_secs(20));
-        assert!(!path.handle_timeout(Instant::from_secs(30), PAUSE));
+        path.send_heartbeat_if_idle(Instant::from_secs(30), PAUSE);
         assert!(!path.heartbeat_ready());
         assert_eq!(path.deadline(), Some(Instant::from_secs(50)));
-        path.handle_timeout(Instant::from_secs(50), PAUSE);
+        path.send_heartbeat_if_idle(Instant::from_secs(50), PAUSE);
         assert!(path.heartbeat_ready());
     }
 
@@ -184,9 +195,8 @@ mod tests {
     fn rfc9260_8_3_a_heartbeat_without_answer_within_one_rto_is_missed() {
         let mut path = path();
         path.heartbeat_sent(Instant::from_secs(1), RTO, &context(), 5);
-        assert!(!path.handle_timeout(Instant::from_millis(1_999), PAUSE));
-        assert!(path.handle_timeout(Instant::from_secs(2), PAUSE));
-        assert_eq!(path.deadline(), Some(Instant::from_secs(32)));
+        assert!(!path.heartbeat_missed(Instant::from_millis(1_999)));
+        assert!(path.heartbeat_missed(Instant::from_secs(2)));
     }
 
     #[test]
@@ -207,6 +217,18 @@ mod tests {
             assert_ne!(verdict, PathVerdict::Dead, "20 s of silence are too few");
         }
         assert_eq!(path.failed(Instant::from_secs(30), &retries), PathVerdict::Dead);
+    }
+
+    #[test]
+    fn rfc9260_8_3_the_rto_of_heartbeats_doubles_with_each_error_up_to_the_maximum() {
+        let (mut path, retries, rto_max) = (path(), Retries::default(), Duration::from_secs(60));
+        let pauses = [1, 2, 4, 8, 16, 32, 60, 60].map(Duration::from_secs);
+        for (second, pause) in (1..).zip(pauses) {
+            assert_eq!(path.backed_off(RTO, rto_max), pause);
+            path.failed(Instant::from_secs(second), &retries);
+        }
+        path.answered(Instant::from_secs(9));
+        assert_eq!(path.backed_off(RTO, rto_max), RTO);
     }
 
     #[test]

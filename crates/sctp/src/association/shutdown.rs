@@ -92,15 +92,17 @@ impl Association {
         Ok(())
     }
 
-    /// DATA that comes while SHUTDOWN is on its way is answered with SHUTDOWN and with SACK, which tells of gaps and duplicates, and
-    /// T2 begins anew (RFC 9260 §9.2). Nothing else puts T2 off, or a peer that missed SHUTDOWN could talk on for ever.
-    pub(super) fn hear_data_while_shutting_down(&mut self, now: Instant) {
+    /// The peer is alive while SHUTDOWN is on its way: T2 begins anew (RFC 9260 §9.2). DATA is answered with SHUTDOWN
+    /// and SACK, which tells of gaps and duplicates.
+    pub(super) fn hear_while_shutting_down(&mut self, now: Instant, had_data: bool) {
         let rto = self.sender.rto();
         if let State::ShutdownSent { t2, .. } = &mut self.state {
             *t2 = RetryTimer::start(now, rto);
-            self.control.set(Due::SHUTDOWN);
-            if let Some(receiver) = &mut self.receiver {
-                receiver.request_sack();
+            if had_data {
+                self.control.set(Due::SHUTDOWN);
+                if let Some(receiver) = &mut self.receiver {
+                    receiver.request_sack();
+                }
             }
         }
     }

@@ -30,16 +30,27 @@ pub enum AssociationState {
 pub(crate) enum State {
     Closed,
     /// INIT is on its way; T1-init runs.
-    CookieWait { t1: RetryTimer },
+    CookieWait {
+        t1: RetryTimer,
+    },
     /// COOKIE ECHO is on its way; T1-cookie runs.
-    CookieEchoed { t1: RetryTimer, cookie: Bytes },
+    CookieEchoed {
+        t1: RetryTimer,
+        cookie: Bytes,
+    },
     Established,
     ShutdownPending,
     /// SHUTDOWN is on its way; T2 runs, and so does T5.
-    ShutdownSent { t2: RetryTimer, guard_at: Instant },
+    ShutdownSent {
+        t2: RetryTimer,
+        guard_at: Instant,
+    },
     ShutdownReceived,
     /// SHUTDOWN ACK is on its way; T2 runs, and so does T5.
-    ShutdownAckSent { t2: RetryTimer, guard_at: Instant },
+    ShutdownAckSent {
+        t2: RetryTimer,
+        guard_at: Instant,
+    },
 }
 
 impl State {

@@ -2,10 +2,6 @@
 
 use super::{Acked, Controller};
 
-/// Upper bound of the initial window between two and four packets (RFC 9260 §7.2.1): the IPv6 value, which is the smaller one
-/// and so holds for both families.
-const INITIAL_WINDOW_BYTES: usize = 4_344;
-
 /// Congestion control of one path.
 #[derive(Debug)]
 pub(crate) struct Rfc9260 {
@@ -18,10 +14,11 @@ pub(crate) struct Rfc9260 {
 }
 
 impl Rfc9260 {
-    /// A path whose packets hold at most `pmdcs` bytes of DATA chunks (PMDCS, RFC 9260 §2.3).
-    pub(crate) fn new(pmdcs: usize) -> Self {
+    /// A path whose packets hold at most `pmdcs` bytes of DATA chunks (PMDCS, RFC 9260 §2.3). Between two and four packets,
+    /// the initial window is `initial_window_bytes`, which depends on the address family (§7.2.1).
+    pub(crate) fn new(pmdcs: usize, initial_window_bytes: usize) -> Self {
         Self {
-            cwnd: (4 * pmdcs).min(INITIAL_WINDOW_BYTES.max(2 * pmdcs)),
+            cwnd: (4 * pmdcs).min(initial_window_bytes.max(2 * pmdcs)),
             ssthresh: usize::MAX,
             partial_bytes_acked: 0,
             pmdcs,
@@ -112,6 +109,7 @@ impl Controller for Rfc9260 {
 mod tests {
     use super::*;
 
+    const IPV6_WINDOW: usize = 4_344;
     const PMDCS: usize = 1_000;
 
     fn acked(bytes: usize, in_flight_before: usize) -> Acked {
@@ -119,20 +117,20 @@ mod tests {
     }
 
     fn in_congestion_avoidance() -> Rfc9260 {
-        Rfc9260 { cwnd: 5_000, ssthresh: 4_000, ..Rfc9260::new(PMDCS) }
+        Rfc9260 { cwnd: 5_000, ssthresh: 4_000, ..Rfc9260::new(PMDCS, IPV6_WINDOW) }
     }
 
     #[test]
     fn the_initial_window_is_between_two_and_four_packets_section_7_2_1() {
-        assert_eq!(Rfc9260::new(500).cwnd(), 2_000);
-        assert_eq!(Rfc9260::new(1_220).cwnd(), 4_344);
-        assert_eq!(Rfc9260::new(1_440).cwnd(), 4_344);
-        assert_eq!(Rfc9260::new(9_000).cwnd(), 18_000);
+        assert_eq!(Rfc9260::new(500, IPV6_WINDOW).cwnd(), 2_000);
+        assert_eq!(Rfc9260::new(1_220, IPV6_WINDOW).cwnd(), 4_344);
+        assert_eq!(Rfc9260::new(1_440, IPV6_WINDOW).cwnd(), 4_344);
+        assert_eq!(Rfc9260::new(9_000, IPV6_WINDOW).cwnd(), 18_000);
     }
 
     #[test]
     fn slow_start_grows_by_what_was_acked_but_at_most_one_packet_section_7_2_1() {
-        let mut path = Rfc9260::new(PMDCS);
+        let mut path = Rfc9260::new(PMDCS, IPV6_WINDOW);
         path.on_acked(acked(300, 4_000));
         assert_eq!(path.cwnd(), 4_300);
         path.on_acked(acked(3_000, 4_300));
@@ -141,14 +139,14 @@ mod tests {
 
     #[test]
     fn slow_start_does_not_grow_a_window_that_is_not_fully_used_section_7_2_1() {
-        let mut path = Rfc9260::new(PMDCS);
+        let mut path = Rfc9260::new(PMDCS, IPV6_WINDOW);
         path.on_acked(acked(1_000, 3_999));
         assert_eq!(path.cwnd(), 4_000);
     }
 
     #[test]
     fn slow_start_does_not_grow_during_fast_recovery_section_7_2_1() {
-        let mut path = Rfc9260::new(PMDCS);
+        let mut path = Rfc9260::new(PMDCS, IPV6_WINDOW);
         path.on_acked(Acked { in_fast_recovery: true, ..acked(1_000, 4_000) });
         assert_eq!(path.cwnd(), 4_000);
     }
@@ -183,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_loss_halves_the_window_but_not_below_four_packets_section_7_2_3() {
-        let mut path = Rfc9260 { cwnd: 20_000, ..Rfc9260::new(PMDCS) };
+        let mut path = Rfc9260 { cwnd: 20_000, ..Rfc9260::new(PMDCS, IPV6_WINDOW) };
         path.on_loss();
         assert_eq!((path.cwnd(), path.ssthresh()), (10_000, 10_000));
         path.on_loss();
@@ -193,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_timeout_leaves_one_packet_and_no_second_one_until_an_ack_section_7_2_3() {
-        let mut path = Rfc9260 { cwnd: 20_000, ..Rfc9260::new(PMDCS) };
+        let mut path = Rfc9260 { cwnd: 20_000, ..Rfc9260::new(PMDCS, IPV6_WINDOW) };
         path.on_timeout();
         assert_eq!((path.cwnd(), path.ssthresh()), (1_000, 10_000));
         assert!(path.allows(0));
@@ -204,14 +202,14 @@ mod tests {
 
     #[test]
     fn a_packet_may_start_below_the_window_and_not_at_it_section_6_1_rule_b() {
-        let path = Rfc9260::new(PMDCS);
+        let path = Rfc9260::new(PMDCS, IPV6_WINDOW);
         assert!(path.allows(3_999));
         assert!(!path.allows(4_000));
     }
 
     #[test]
     fn an_idle_path_decays_to_four_packets_and_remembers_where_it_was_section_7_2_1() {
-        let mut path = Rfc9260 { cwnd: 40_000, ..Rfc9260::new(PMDCS) };
+        let mut path = Rfc9260 { cwnd: 40_000, ..Rfc9260::new(PMDCS, IPV6_WINDOW) };
         path.on_idle(0);
         assert_eq!(path.cwnd(), 40_000);
         path.on_idle(2);
@@ -222,7 +220,7 @@ mod tests {
 
     #[test]
     fn an_idle_path_below_four_packets_restarts_at_four_in_slow_start_section_7_2_1() {
-        let mut path = Rfc9260::new(PMDCS);
+        let mut path = Rfc9260::new(PMDCS, IPV6_WINDOW);
         path.on_timeout();
         path.on_idle(1);
         assert_eq!((path.cwnd(), path.ssthresh()), (4_000, 4_000));

@@ -66,7 +66,7 @@ impl Rig {
 
     fn with(config: &Config) -> Self {
         let now = Instant::from_secs(100);
-        let sender = Sender::new(now, config, Tsn(FIRST_TSN), WINDOW, 100);
+        let sender = Sender::new(now, config, Tsn(FIRST_TSN), WINDOW, 100, 4_344);
         Self { sender, events: Events::new(config.message_events), now, next_id: 0 }
     }
 

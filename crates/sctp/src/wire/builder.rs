@@ -77,11 +77,7 @@ impl<'b> PacketBuilder<'b> {
     pub fn new(buffer: &'b mut Vec<u8>, header: CommonHeader, packet_bytes_max: usize) -> Self {
         let start = buffer.len();
         buffer.extend_from_slice(&header.to_bytes());
-        Self {
-            buffer,
-            start,
-            packet_bytes_max,
-        }
+        Self { buffer, start, packet_bytes_max }
     }
 
     /// Whether no chunk has been written yet.
@@ -205,9 +201,7 @@ impl ChunkOut<'_> {
             Self::Error { .. } => [chunk_type::ERROR, 0],
             Self::CookieEcho(_) => [chunk_type::COOKIE_ECHO, 0],
             Self::CookieAck => [chunk_type::COOKIE_ACK, 0],
-            Self::ShutdownComplete { tag_reflected } => {
-                [chunk_type::SHUTDOWN_COMPLETE, t_bit(tag_reflected)]
-            }
+            Self::ShutdownComplete { tag_reflected } => [chunk_type::SHUTDOWN_COMPLETE, t_bit(tag_reflected)],
             Self::Unknown(unknown) => [unknown.chunk_type(), unknown.flags()],
         }
     }
@@ -218,11 +212,7 @@ mod tests {
     use super::*;
     use crate::wire::{Chunk, Packet, Ssn, StreamId};
 
-    const COMMON: CommonHeader = CommonHeader {
-        source_port: 1,
-        destination_port: 2,
-        verification_tag: 3,
-    };
+    const COMMON: CommonHeader = CommonHeader { source_port: 1, destination_port: 2, verification_tag: 3 };
     const DATA: DataHeader = DataHeader {
         tsn: Tsn(1),
         stream: StreamId(2),
@@ -265,14 +255,8 @@ mod tests {
         assert_eq!(ends, [12 + 20 + 12, 12 + 24 + 12]);
         let (first, second) = buffer[1..].split_at(ends[0]);
         for (packet, payload) in [(first, &b"a"[..]), (second, b"bcdef")] {
-            let chunks: Vec<_> = Packet::parse(packet)
-                .expect("sound")
-                .chunks()
-                .flatten()
-                .collect();
-            assert!(
-                matches!(chunks[..], [Chunk::Data(data), Chunk::CookieEcho(b"cookie")] if data.payload == payload)
-            );
+            let chunks: Vec<_> = Packet::parse(packet).expect("sound").chunks().flatten().collect();
+            assert!(matches!(chunks[..], [Chunk::Data(data), Chunk::CookieEcho(b"cookie")] if data.payload == payload));
         }
     }
 
@@ -308,16 +292,10 @@ mod tests {
         let mut builder = PacketBuilder::new(&mut buffer, COMMON, usize::MAX);
         let long = vec![0; 0x1_0000];
         assert!(!builder.chunk(&ChunkOut::CookieEcho(&long)));
-        assert!(!builder.chunk(&ChunkOut::Error {
-            causes: &[Cause::ProtocolViolation(&long)]
-        }));
-        assert!(!builder.chunk(&ChunkOut::Heartbeat {
-            info: &long[..0xffff - 7]
-        }));
+        assert!(!builder.chunk(&ChunkOut::Error { causes: &[Cause::ProtocolViolation(&long)] }));
+        assert!(!builder.chunk(&ChunkOut::Heartbeat { info: &long[..0xffff - 7] }));
         assert!(builder.is_empty());
-        assert!(builder.chunk(&ChunkOut::Heartbeat {
-            info: &long[..0xffff - 8]
-        }));
+        assert!(builder.chunk(&ChunkOut::Heartbeat { info: &long[..0xffff - 8] }));
     }
 
     #[test]

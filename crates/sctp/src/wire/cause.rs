@@ -73,20 +73,14 @@ impl<'a> Cause<'a> {
                 Self::InvalidStreamIdentifier(StreamId(u16::from_be_bytes([high, low])))
             }
             2 => Self::MissingMandatoryParameter(read_missing(frame)?),
-            3 => Self::StaleCookie {
-                staleness_us: u32::from_be_bytes(*frame.exactly()?),
-            },
+            3 => Self::StaleCookie { staleness_us: u32::from_be_bytes(*frame.exactly()?) },
             4 => frame.exactly::<0>().map(|_| Self::OutOfResource)?,
             5 => Self::UnresolvableAddress(value),
             6 => Self::UnrecognizedChunkType(value),
-            7 => frame
-                .exactly::<0>()
-                .map(|_| Self::InvalidMandatoryParameter)?,
+            7 => frame.exactly::<0>().map(|_| Self::InvalidMandatoryParameter)?,
             8 => Self::UnrecognizedParameters(value),
             9 => Self::NoUserData(Tsn(u32::from_be_bytes(*frame.exactly()?))),
-            10 => frame
-                .exactly::<0>()
-                .map(|_| Self::CookieReceivedWhileShuttingDown)?,
+            10 => frame.exactly::<0>().map(|_| Self::CookieReceivedWhileShuttingDown)?,
             11 => Self::RestartWithNewAddresses(value),
             12 => Self::UserInitiatedAbort(value),
             13 => Self::ProtocolViolation(value),
@@ -127,10 +121,7 @@ impl<'a> Cause<'a> {
                 encoder.put(&count.to_be_bytes());
                 encoder.put(types.as_bytes());
             }
-            Self::StaleCookie {
-                staleness_us: number,
-            }
-            | Self::NoUserData(Tsn(number)) => {
+            Self::StaleCookie { staleness_us: number } | Self::NoUserData(Tsn(number)) => {
                 encoder.put(&number.to_be_bytes());
             }
             Self::UnresolvableAddress(value)
@@ -140,9 +131,7 @@ impl<'a> Cause<'a> {
             | Self::UserInitiatedAbort(value)
             | Self::ProtocolViolation(value)
             | Self::Unknown { value, .. } => encoder.put(value),
-            Self::OutOfResource
-            | Self::InvalidMandatoryParameter
-            | Self::CookieReceivedWhileShuttingDown => {}
+            Self::OutOfResource | Self::InvalidMandatoryParameter | Self::CookieReceivedWhileShuttingDown => {}
         });
     }
 }
@@ -153,10 +142,7 @@ fn read_missing<'a>(frame: &Frame<'a>) -> Result<TypeList<'a>, Malformation> {
     let types = TypeList::from_bytes(list).ok_or(Malformation::HalfEntry { length })?;
     let count = usize::try_from(u32::from_be_bytes(count)).unwrap_or(usize::MAX);
     if types.iter().len() != count {
-        return Err(Malformation::WrongLength {
-            length,
-            expected: count.saturating_mul(2).saturating_add(8),
-        });
+        return Err(Malformation::WrongLength { length, expected: count.saturating_mul(2).saturating_add(8) });
     }
     Ok(types)
 }
@@ -205,65 +191,23 @@ mod tests {
     fn every_cause_has_the_bytes_of_its_diagram() {
         let types = TypeList::new(&[[0, 7], [0x80, 8]]);
         for (cause, bytes) in [
-            (
-                Cause::InvalidStreamIdentifier(StreamId(0x0304)),
-                &[0, 1, 0, 8, 3, 4, 0, 0][..],
-            ),
-            (
-                Cause::MissingMandatoryParameter(types),
-                &[0, 2, 0, 12, 0, 0, 0, 2, 0, 7, 0x80, 8],
-            ),
-            (
-                Cause::MissingMandatoryParameter(TypeList::STATE_COOKIE),
-                &[0, 2, 0, 10, 0, 0, 0, 1, 0, 7, 0, 0],
-            ),
-            (
-                Cause::StaleCookie {
-                    staleness_us: 0x0102_0304,
-                },
-                &[0, 3, 0, 8, 1, 2, 3, 4],
-            ),
+            (Cause::InvalidStreamIdentifier(StreamId(0x0304)), &[0, 1, 0, 8, 3, 4, 0, 0][..]),
+            (Cause::MissingMandatoryParameter(types), &[0, 2, 0, 12, 0, 0, 0, 2, 0, 7, 0x80, 8]),
+            (Cause::MissingMandatoryParameter(TypeList::STATE_COOKIE), &[0, 2, 0, 10, 0, 0, 0, 1, 0, 7, 0, 0]),
+            (Cause::StaleCookie { staleness_us: 0x0102_0304 }, &[0, 3, 0, 8, 1, 2, 3, 4]),
             (Cause::OutOfResource, &[0, 4, 0, 4]),
-            (
-                Cause::UnresolvableAddress(&[0, 11, 0, 5, 0]),
-                &[0, 5, 0, 9, 0, 11, 0, 5, 0, 0, 0, 0],
-            ),
-            (
-                Cause::UnrecognizedChunkType(&[0xc7, 1, 0, 4]),
-                &[0, 6, 0, 8, 0xc7, 1, 0, 4],
-            ),
+            (Cause::UnresolvableAddress(&[0, 11, 0, 5, 0]), &[0, 5, 0, 9, 0, 11, 0, 5, 0, 0, 0, 0]),
+            (Cause::UnrecognizedChunkType(&[0xc7, 1, 0, 4]), &[0, 6, 0, 8, 0xc7, 1, 0, 4]),
             (Cause::InvalidMandatoryParameter, &[0, 7, 0, 4]),
-            (
-                Cause::UnrecognizedParameters(&[0xc7, 1, 0, 4]),
-                &[0, 8, 0, 8, 0xc7, 1, 0, 4],
-            ),
-            (
-                Cause::NoUserData(Tsn(0x0102_0304)),
-                &[0, 9, 0, 8, 1, 2, 3, 4],
-            ),
+            (Cause::UnrecognizedParameters(&[0xc7, 1, 0, 4]), &[0, 8, 0, 8, 0xc7, 1, 0, 4]),
+            (Cause::NoUserData(Tsn(0x0102_0304)), &[0, 9, 0, 8, 1, 2, 3, 4]),
             (Cause::CookieReceivedWhileShuttingDown, &[0, 10, 0, 4]),
-            (
-                Cause::RestartWithNewAddresses(&[0, 5, 0, 8, 192, 0, 2, 1]),
-                &[0, 11, 0, 12, 0, 5, 0, 8, 192, 0, 2, 1],
-            ),
-            (
-                Cause::UserInitiatedAbort(b"why"),
-                &[0, 12, 0, 7, b'w', b'h', b'y', 0],
-            ),
-            (
-                Cause::ProtocolViolation(b"what"),
-                &[0, 13, 0, 8, b'w', b'h', b'a', b't'],
-            ),
-            (
-                Cause::Unknown {
-                    code: 0x0101,
-                    value: &[5],
-                },
-                &[1, 1, 0, 5, 5, 0, 0, 0],
-            ),
+            (Cause::RestartWithNewAddresses(&[0, 5, 0, 8, 192, 0, 2, 1]), &[0, 11, 0, 12, 0, 5, 0, 8, 192, 0, 2, 1]),
+            (Cause::UserInitiatedAbort(b"why"), &[0, 12, 0, 7, b'w', b'h', b'y', 0]),
+            (Cause::ProtocolViolation(b"what"), &[0, 13, 0, 8, b'w', b'h', b'a', b't']),
+            (Cause::Unknown { code: 0x0101, value: &[5] }, &[1, 1, 0, 5, 5, 0, 0, 0]),
         ] {
-            let written =
-                chunk_bytes(|builder| builder.chunk(&ChunkOut::Error { causes: &[cause] }));
+            let written = chunk_bytes(|builder| builder.chunk(&ChunkOut::Error { causes: &[cause] }));
             assert_eq!(&written[4..], bytes);
             assert_eq!(only(bytes), Ok(cause));
         }
@@ -276,17 +220,8 @@ mod tests {
                 let mut bytes = vec![0; usize::from(length)];
                 bytes[1] = code;
                 bytes[3] = length;
-                let kind = Malformation::WrongLength {
-                    length: bytes.len(),
-                    expected,
-                };
-                assert_eq!(
-                    only(&bytes),
-                    Err(CauseError {
-                        code: u16::from(code),
-                        kind
-                    })
-                );
+                let kind = Malformation::WrongLength { length: bytes.len(), expected };
+                assert_eq!(only(&bytes), Err(CauseError { code: u16::from(code), kind }));
             }
         }
     }
@@ -294,31 +229,10 @@ mod tests {
     #[test]
     fn missing_parameters_must_be_as_many_as_counted() {
         for (bytes, kind) in [
-            (
-                &[0, 2, 0, 6, 0, 0][..],
-                Malformation::TooShort {
-                    length: 6,
-                    minimum: 8,
-                },
-            ),
-            (
-                &[0, 2, 0, 10, 0, 0, 0, 2, 0, 7],
-                Malformation::WrongLength {
-                    length: 10,
-                    expected: 12,
-                },
-            ),
-            (
-                &[0, 2, 0, 10, 0, 0, 0, 0, 0, 7],
-                Malformation::WrongLength {
-                    length: 10,
-                    expected: 8,
-                },
-            ),
-            (
-                &[0, 2, 0, 9, 0, 0, 0, 1, 0],
-                Malformation::HalfEntry { length: 9 },
-            ),
+            (&[0, 2, 0, 6, 0, 0][..], Malformation::TooShort { length: 6, minimum: 8 }),
+            (&[0, 2, 0, 10, 0, 0, 0, 2, 0, 7], Malformation::WrongLength { length: 10, expected: 12 }),
+            (&[0, 2, 0, 10, 0, 0, 0, 0, 0, 7], Malformation::WrongLength { length: 10, expected: 8 }),
+            (&[0, 2, 0, 9, 0, 0, 0, 1, 0], Malformation::HalfEntry { length: 9 }),
         ] {
             assert_eq!(only(bytes), Err(CauseError { code: 2, kind }));
         }
@@ -327,20 +241,11 @@ mod tests {
     #[test]
     fn quoted_addresses_can_be_read_as_parameters() {
         let mut quoted = Vec::new();
-        let addresses = [
-            Parameter::Ipv4([192, 0, 2, 1].into()),
-            Parameter::Ipv6([1; 16].into()),
-        ];
-        assert!(
-            addresses
-                .iter()
-                .all(|address| address.append_to(&mut quoted))
-        );
+        let addresses = [Parameter::Ipv4([192, 0, 2, 1].into()), Parameter::Ipv6([1; 16].into())];
+        assert!(addresses.iter().all(|address| address.append_to(&mut quoted)));
         let cause = Cause::RestartWithNewAddresses(&quoted);
         let written = chunk_bytes(|builder| builder.chunk(&ChunkOut::Error { causes: &[cause] }));
-        let Ok(Cause::RestartWithNewAddresses(value)) = only(&written[4..]) else {
-            panic!("another cause")
-        };
+        let Ok(Cause::RestartWithNewAddresses(value)) = only(&written[4..]) else { panic!("another cause") };
         assert!(Parameters::new(value).eq(addresses.map(Ok)));
     }
 }

@@ -67,10 +67,7 @@ mod tests {
         header[CHECKSUM_RANGE].fill(0xee);
         assert_eq!(packet_checksum(&header, b"chunks"), before);
         header[CHECKSUM_RANGE].fill(0);
-        assert_eq!(
-            checksum_of_zeroed(&[&header[..], b"chunks"].concat()),
-            before
-        );
+        assert_eq!(checksum_of_zeroed(&[&header[..], b"chunks"].concat()), before);
     }
 
     proptest! {

@@ -151,9 +151,9 @@ impl<'a> Chunk<'a> {
             chunk_type::ERROR => Self::Error(Errors::read(frame)),
             chunk_type::COOKIE_ECHO => Self::CookieEcho(cookie::read_echo(frame)),
             chunk_type::COOKIE_ACK => frame.exactly::<0>().map(|_| Self::CookieAck)?,
-            chunk_type::SHUTDOWN_COMPLETE => Self::ShutdownComplete {
-                tag_reflected: shutdown::read_complete(flags, frame)?,
-            },
+            chunk_type::SHUTDOWN_COMPLETE => {
+                Self::ShutdownComplete { tag_reflected: shutdown::read_complete(flags, frame)? }
+            }
             _ => Self::Unknown(UnknownChunk::read(frame)),
         })
     }
@@ -189,50 +189,27 @@ mod tests {
     fn every_unassigned_or_reserved_type_is_unknown_and_keeps_its_bytes() {
         for chunk_type in (0..=u8::MAX).filter(|chunk_type| !matches!(chunk_type, 0..=11 | 14)) {
             let bytes = [chunk_type, 0xa5, 0, 7, 1, 2, 3];
-            let Ok(Chunk::Unknown(unknown)) = parse_chunk(&bytes) else {
-                panic!("{chunk_type} is known")
-            };
+            let Ok(Chunk::Unknown(unknown)) = parse_chunk(&bytes) else { panic!("{chunk_type} is known") };
             assert_eq!((unknown.chunk_type(), unknown.flags()), (chunk_type, 0xa5));
-            assert_eq!(
-                (unknown.value(), unknown.bytes()),
-                (&[1, 2, 3][..], &bytes[..])
-            );
+            assert_eq!((unknown.value(), unknown.bytes()), (&[1, 2, 3][..], &bytes[..]));
         }
     }
 
     #[test]
     fn errors_name_the_chunk_and_what_is_wrong_with_it() {
         let error = parse_chunk(&[chunk_type::SHUTDOWN, 0, 0, 4]).expect_err("too short");
-        assert_eq!(
-            error.to_string(),
-            "malformed SHUTDOWN chunk: length is 4, must be 8"
-        );
+        assert_eq!(error.to_string(), "malformed SHUTDOWN chunk: length is 4, must be 8");
         let error = parse_chunk(&[0xc1, 0, 0, 9, 1]).expect_err("beyond the end");
-        assert_eq!(
-            error.to_string(),
-            "malformed type 0xc1 chunk: length field is 9, only 5 bytes are left"
-        );
+        assert_eq!(error.to_string(), "malformed type 0xc1 chunk: length field is 9, only 5 bytes are left");
     }
 
     #[test]
     fn a_chunk_knows_its_own_type() {
         for (bytes, chunk_type) in [
-            (
-                &[0, 3, 0, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1][..],
-                chunk_type::DATA,
-            ),
-            (
-                &[1, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-                chunk_type::INIT,
-            ),
-            (
-                &[2, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-                chunk_type::INIT_ACK,
-            ),
-            (
-                &[3, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-                chunk_type::SACK,
-            ),
+            (&[0, 3, 0, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1][..], chunk_type::DATA),
+            (&[1, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], chunk_type::INIT),
+            (&[2, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], chunk_type::INIT_ACK),
+            (&[3, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], chunk_type::SACK),
             (&[4, 0, 0, 8, 0, 1, 0, 4], chunk_type::HEARTBEAT),
             (&[5, 0, 0, 8, 0, 1, 0, 4], chunk_type::HEARTBEAT_ACK),
             (&[6, 0, 0, 4], chunk_type::ABORT),
@@ -244,10 +221,7 @@ mod tests {
             (&[14, 0, 0, 4], chunk_type::SHUTDOWN_COMPLETE),
             (&[64, 0, 0, 4], 64),
         ] {
-            assert_eq!(
-                parse_chunk(bytes).map(|chunk| chunk.chunk_type()),
-                Ok(chunk_type)
-            );
+            assert_eq!(parse_chunk(bytes).map(|chunk| chunk.chunk_type()), Ok(chunk_type));
         }
     }
 }

@@ -11,11 +11,7 @@ pub(super) struct Encoder<'v> {
 
 impl<'v> Encoder<'v> {
     pub(super) fn new(buffer: &'v mut Vec<u8>, base: usize) -> Self {
-        Self {
-            buffer,
-            base,
-            overflowed: false,
-        }
+        Self { buffer, base, overflowed: false }
     }
 
     /// Appends raw bytes.
@@ -31,10 +27,7 @@ impl<'v> Encoder<'v> {
         let [kind_high, kind_low] = kind;
         self.put(&[kind_high, kind_low, 0, 0]);
         value(self);
-        match (
-            u16::try_from(self.buffer.len() - start),
-            self.buffer.get_mut(start + 2..start + 4),
-        ) {
+        match (u16::try_from(self.buffer.len() - start), self.buffer.get_mut(start + 2..start + 4)) {
             (Ok(length), Some(field)) => field.copy_from_slice(&length.to_be_bytes()),
             _ => self.overflowed = true,
         }

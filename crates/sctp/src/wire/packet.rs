@@ -93,10 +93,7 @@ impl<'a> Packet<'a> {
         if computed != received {
             return Err(PacketError::Checksum { computed, received });
         }
-        Ok(Self {
-            header: CommonHeader::read(header),
-            chunks,
-        })
+        Ok(Self { header: CommonHeader::read(header), chunks })
     }
 
     /// Reads a packet without verifying its checksum: for captures taken where the network card has yet to fill it in.
@@ -106,10 +103,7 @@ impl<'a> Packet<'a> {
     #[inline]
     pub fn parse_unverified(bytes: &'a [u8]) -> Result<Self, PacketError> {
         match bytes.split_first_chunk() {
-            Some((header, chunks)) => Ok(Self {
-                header: CommonHeader::read(header),
-                chunks,
-            }),
+            Some((header, chunks)) => Ok(Self { header: CommonHeader::read(header), chunks }),
             None => Err(PacketError::TooShort { len: bytes.len() }),
         }
     }
@@ -159,11 +153,8 @@ mod tests {
     use crate::wire::chunk::chunk_type;
     use crate::wire::{ChunkOut, Malformation, PacketBuilder, Tsn};
 
-    const HEADER: CommonHeader = CommonHeader {
-        source_port: 0x0102,
-        destination_port: 0x0304,
-        verification_tag: 0x0506_0708,
-    };
+    const HEADER: CommonHeader =
+        CommonHeader { source_port: 0x0102, destination_port: 0x0304, verification_tag: 0x0506_0708 };
 
     /// The packet of `cookie_ack` under the generator polynomial, computed bit by bit and apart from this crate.
     const CHECKSUM: [u8; 4] = [0xe3, 0x5c, 0x72, 0x59];
@@ -202,70 +193,30 @@ mod tests {
         let mut bytes = cookie_ack();
         let computed = u32::from_le_bytes(CHECKSUM);
         bytes[8] ^= 1;
-        assert_eq!(
-            Packet::parse(&bytes).err(),
-            Some(PacketError::Checksum {
-                computed,
-                received: computed ^ 1
-            })
-        );
+        assert_eq!(Packet::parse(&bytes).err(), Some(PacketError::Checksum { computed, received: computed ^ 1 }));
         assert!(Packet::parse_unverified(&bytes).is_ok());
     }
 
     #[test]
     fn peeking_needs_neither_chunks_nor_checksum() {
-        assert_eq!(
-            Packet::peek(&[1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0]),
-            Ok(HEADER)
-        );
+        assert_eq!(Packet::peek(&[1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0]), Ok(HEADER));
         assert_eq!(Packet::first_chunk_type(&[0; 12]), None);
-        assert_eq!(
-            Packet::first_chunk_type(&cookie_ack()),
-            Some(chunk_type::COOKIE_ACK)
-        );
+        assert_eq!(Packet::first_chunk_type(&cookie_ack()), Some(chunk_type::COOKIE_ACK));
     }
 
     #[test]
     fn the_walk_ends_at_the_first_chunk_that_cannot_be_read() {
-        let shutdown = Chunk::Shutdown(crate::wire::Shutdown {
-            cumulative_tsn: Tsn(9),
-        });
+        let shutdown = Chunk::Shutdown(crate::wire::Shutdown { cumulative_tsn: Tsn(9) });
         for (tail, chunk_type, kind) in [
             (&[8][..], 8, Malformation::HeaderTruncated { available: 1 }),
-            (
-                &[8, 0, 0],
-                8,
-                Malformation::HeaderTruncated { available: 3 },
-            ),
-            (
-                &[8, 0, 0, 3],
-                8,
-                Malformation::LengthBelowHeader { length: 3 },
-            ),
-            (
-                &[3, 0, 0, 8, 0, 0, 0],
-                3,
-                Malformation::LengthBeyondEnd {
-                    length: 8,
-                    available: 7,
-                },
-            ),
-            (
-                &[7, 0, 0, 4, 11, 0, 0, 4],
-                7,
-                Malformation::WrongLength {
-                    length: 4,
-                    expected: 8,
-                },
-            ),
+            (&[8, 0, 0], 8, Malformation::HeaderTruncated { available: 3 }),
+            (&[8, 0, 0, 3], 8, Malformation::LengthBelowHeader { length: 3 }),
+            (&[3, 0, 0, 8, 0, 0, 0], 3, Malformation::LengthBeyondEnd { length: 8, available: 7 }),
+            (&[7, 0, 0, 4, 11, 0, 0, 4], 7, Malformation::WrongLength { length: 4, expected: 8 }),
         ] {
             let bytes = [&[0; 12][..], &[7, 0, 0, 8, 0, 0, 0, 9], tail].concat();
             let packet = Packet::parse_unverified(&bytes).expect("the header is whole");
-            assert!(
-                packet
-                    .chunks()
-                    .eq([Ok(shutdown), Err(ChunkError { chunk_type, kind })])
-            );
+            assert!(packet.chunks().eq([Ok(shutdown), Err(ChunkError { chunk_type, kind })]));
         }
     }
 

@@ -102,14 +102,10 @@ impl<'a> Parameter<'a> {
             kind::IPV6_ADDRESS => Self::Ipv6(Ipv6Addr::from(*frame.exactly::<16>()?)),
             kind::STATE_COOKIE => Self::StateCookie(frame.value),
             kind::UNRECOGNIZED_PARAMETER => Self::UnrecognizedParameter(frame.value),
-            kind::COOKIE_PRESERVATIVE => {
-                Self::CookiePreservative(u32::from_be_bytes(*frame.exactly()?))
-            }
+            kind::COOKIE_PRESERVATIVE => Self::CookiePreservative(u32::from_be_bytes(*frame.exactly()?)),
             kind::HOST_NAME_ADDRESS => Self::HostName(frame.value),
             kind::SUPPORTED_ADDRESS_TYPES => Self::SupportedAddressTypes(
-                TypeList::from_bytes(frame.value).ok_or(Malformation::HalfEntry {
-                    length: frame.bytes.len(),
-                })?,
+                TypeList::from_bytes(frame.value).ok_or(Malformation::HalfEntry { length: frame.bytes.len() })?,
             ),
             kind::SUPPORTED_EXTENSIONS => Self::SupportedExtensions(frame.value),
             kind::FORWARD_TSN_SUPPORTED => {
@@ -120,10 +116,7 @@ impl<'a> Parameter<'a> {
                 frame.exactly::<0>()?;
                 Self::EcnCapable
             }
-            parameter_type => Self::Unknown(UnknownParameter {
-                parameter_type,
-                value: frame.value,
-            }),
+            parameter_type => Self::Unknown(UnknownParameter { parameter_type, value: frame.value }),
         })
     }
 
@@ -206,10 +199,7 @@ impl<'a> Iterator for Parameters<'a> {
         });
         Some(result.map_err(|kind| {
             self.rest = &[];
-            ParameterError {
-                parameter_type,
-                kind,
-            }
+            ParameterError { parameter_type, kind }
         }))
     }
 }
@@ -218,16 +208,10 @@ impl core::iter::FusedIterator for Parameters<'_> {}
 
 impl<'a> TypeList<'a> {
     /// IPv4 and IPv6, for Supported Address Types.
-    pub const IPV4_AND_IPV6: TypeList<'static> = TypeList {
-        entries: &[
-            kind::IPV4_ADDRESS.to_be_bytes(),
-            kind::IPV6_ADDRESS.to_be_bytes(),
-        ],
-    };
+    pub const IPV4_AND_IPV6: TypeList<'static> =
+        TypeList { entries: &[kind::IPV4_ADDRESS.to_be_bytes(), kind::IPV6_ADDRESS.to_be_bytes()] };
     /// The State Cookie alone, for Missing Mandatory Parameter.
-    pub const STATE_COOKIE: TypeList<'static> = TypeList {
-        entries: &[kind::STATE_COOKIE.to_be_bytes()],
-    };
+    pub const STATE_COOKIE: TypeList<'static> = TypeList { entries: &[kind::STATE_COOKIE.to_be_bytes()] };
 
     /// A list of entries that are already in network byte order.
     #[must_use]
@@ -269,56 +253,21 @@ mod tests {
 
     #[test]
     fn every_parameter_has_the_bytes_of_its_diagram() {
-        let ipv6 = [
-            0, 6, 0, 20, 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1,
-        ];
+        let ipv6 = [0, 6, 0, 20, 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
         let unknown = [0xc0, 0x10, 0, 5, 7, 0, 0, 0];
         for (parameter, bytes) in [
-            (
-                Parameter::HeartbeatInfo(&[1, 2]),
-                &[0, 1, 0, 6, 1, 2, 0, 0][..],
-            ),
-            (
-                Parameter::Ipv4(Ipv4Addr::new(192, 0, 2, 1)),
-                &[0, 5, 0, 8, 192, 0, 2, 1],
-            ),
-            (
-                Parameter::Ipv6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1)),
-                &ipv6,
-            ),
-            (
-                Parameter::StateCookie(&[1, 2, 3, 4]),
-                &[0, 7, 0, 8, 1, 2, 3, 4],
-            ),
-            (
-                Parameter::UnrecognizedParameter(&unknown[..5]),
-                &[0, 8, 0, 9, 0xc0, 0x10, 0, 5, 7, 0, 0, 0],
-            ),
-            (
-                Parameter::CookiePreservative(1000),
-                &[0, 9, 0, 8, 0, 0, 3, 232],
-            ),
-            (
-                Parameter::HostName(b"a.b\0"),
-                &[0, 11, 0, 8, b'a', b'.', b'b', 0],
-            ),
-            (
-                Parameter::SupportedAddressTypes(TypeList::IPV4_AND_IPV6),
-                &[0, 12, 0, 8, 0, 5, 0, 6],
-            ),
-            (
-                Parameter::SupportedExtensions(&[0xc0, 64]),
-                &[0x80, 8, 0, 6, 0xc0, 64, 0, 0],
-            ),
+            (Parameter::HeartbeatInfo(&[1, 2]), &[0, 1, 0, 6, 1, 2, 0, 0][..]),
+            (Parameter::Ipv4(Ipv4Addr::new(192, 0, 2, 1)), &[0, 5, 0, 8, 192, 0, 2, 1]),
+            (Parameter::Ipv6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1)), &ipv6),
+            (Parameter::StateCookie(&[1, 2, 3, 4]), &[0, 7, 0, 8, 1, 2, 3, 4]),
+            (Parameter::UnrecognizedParameter(&unknown[..5]), &[0, 8, 0, 9, 0xc0, 0x10, 0, 5, 7, 0, 0, 0]),
+            (Parameter::CookiePreservative(1000), &[0, 9, 0, 8, 0, 0, 3, 232]),
+            (Parameter::HostName(b"a.b\0"), &[0, 11, 0, 8, b'a', b'.', b'b', 0]),
+            (Parameter::SupportedAddressTypes(TypeList::IPV4_AND_IPV6), &[0, 12, 0, 8, 0, 5, 0, 6]),
+            (Parameter::SupportedExtensions(&[0xc0, 64]), &[0x80, 8, 0, 6, 0xc0, 64, 0, 0]),
             (Parameter::ForwardTsnSupported, &[0xc0, 0, 0, 4]),
             (Parameter::EcnCapable, &[0x80, 0, 0, 4]),
-            (
-                Parameter::Unknown(UnknownParameter {
-                    parameter_type: 0xc010,
-                    value: &[7],
-                }),
-                &unknown,
-            ),
+            (Parameter::Unknown(UnknownParameter { parameter_type: 0xc010, value: &[7] }), &unknown),
         ] {
             let mut written = Vec::new();
             assert!(parameter.append_to(&mut written));
@@ -334,17 +283,8 @@ mod tests {
                 let mut bytes = vec![0; usize::from(length)];
                 bytes[..2].copy_from_slice(&u16::to_be_bytes(parameter_type));
                 bytes[2..4].copy_from_slice(&u16::to_be_bytes(length));
-                let kind = Malformation::WrongLength {
-                    length: bytes.len(),
-                    expected: usize::from(expected),
-                };
-                assert_eq!(
-                    only(&bytes),
-                    Err(ParameterError {
-                        parameter_type,
-                        kind
-                    })
-                );
+                let kind = Malformation::WrongLength { length: bytes.len(), expected: usize::from(expected) };
+                assert_eq!(only(&bytes), Err(ParameterError { parameter_type, kind }));
             }
         }
     }
@@ -352,43 +292,19 @@ mod tests {
     #[test]
     fn half_an_address_type_is_rejected() {
         let kind = Malformation::HalfEntry { length: 7 };
-        assert_eq!(
-            only(&[0, 12, 0, 7, 0, 5, 0]),
-            Err(ParameterError {
-                parameter_type: 12,
-                kind
-            })
-        );
+        assert_eq!(only(&[0, 12, 0, 7, 0, 5, 0]), Err(ParameterError { parameter_type: 12, kind }));
     }
 
     #[test]
     fn the_walk_ends_at_a_malformed_parameter() {
         for (tail, parameter_type, kind) in [
             (&[0][..], 0, Malformation::HeaderTruncated { available: 1 }),
-            (
-                &[0, 7, 0],
-                7,
-                Malformation::HeaderTruncated { available: 3 },
-            ),
-            (
-                &[0, 7, 0, 3, 0, 0, 0, 0],
-                7,
-                Malformation::LengthBelowHeader { length: 3 },
-            ),
-            (
-                &[0, 7, 0, 6, 1],
-                7,
-                Malformation::LengthBeyondEnd {
-                    length: 6,
-                    available: 5,
-                },
-            ),
+            (&[0, 7, 0], 7, Malformation::HeaderTruncated { available: 3 }),
+            (&[0, 7, 0, 3, 0, 0, 0, 0], 7, Malformation::LengthBelowHeader { length: 3 }),
+            (&[0, 7, 0, 6, 1], 7, Malformation::LengthBeyondEnd { length: 6, available: 5 }),
         ] {
             let bytes = [&[0xc0, 0, 0, 4], tail].concat();
-            let error = ParameterError {
-                parameter_type,
-                kind,
-            };
+            let error = ParameterError { parameter_type, kind };
             assert!(Parameters::new(&bytes).eq([Ok(Parameter::ForwardTsnSupported), Err(error)]));
         }
     }
@@ -402,9 +318,7 @@ mod tests {
             (0xff, UnknownAction::SkipAndReport),
         ] {
             let bytes = [first_byte, 1, 0, 5, 9, 0, 0, 0];
-            let Ok(Parameter::Unknown(unknown)) = only(&bytes) else {
-                panic!("known")
-            };
+            let Ok(Parameter::Unknown(unknown)) = only(&bytes) else { panic!("known") };
             assert_eq!(unknown.value, &[9]);
             assert_eq!(unknown.action(), action);
         }

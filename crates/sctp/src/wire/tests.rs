@@ -6,19 +6,14 @@ use proptest::prelude::*;
 
 use super::*;
 
-const HEADER: CommonHeader = CommonHeader {
-    source_port: 0x1388,
-    destination_port: 0x1389,
-    verification_tag: 0xdead_beef,
-};
+const HEADER: CommonHeader =
+    CommonHeader { source_port: 0x1388, destination_port: 0x1389, verification_tag: 0xdead_beef };
 
 /// Parses `bytes` as the only chunk of a packet.
 pub(super) fn parse_chunk(bytes: &[u8]) -> Result<Chunk<'static>, ChunkError> {
     // A leak of a few bytes lets the chunk outlive the packet made here.
     let packet: &'static [u8] = [&[0; COMMON_HEADER_BYTES], bytes].concat().leak();
-    let mut chunks = Packet::parse_unverified(packet)
-        .expect("the header is whole")
-        .chunks();
+    let mut chunks = Packet::parse_unverified(packet).expect("the header is whole").chunks();
     let first = chunks.next().expect("there is a chunk");
     assert_eq!(chunks.next(), None);
     first
@@ -50,10 +45,7 @@ fn walk(bytes: &[u8]) -> usize {
     let Ok(packet) = Packet::parse_unverified(bytes) else {
         return 0;
     };
-    packet
-        .chunks()
-        .map(|chunk| chunk.map_or_else(|error| error.to_string().len(), |chunk| walk_chunk(&chunk)))
-        .sum()
+    packet.chunks().map(|chunk| chunk.map_or_else(|error| error.to_string().len(), |chunk| walk_chunk(&chunk))).sum()
 }
 
 fn walk_chunk(chunk: &Chunk<'_>) -> usize {
@@ -62,17 +54,12 @@ fn walk_chunk(chunk: &Chunk<'_>) -> usize {
         Chunk::Sack(sack) => sack.gap_ack_blocks().count() + sack.duplicates().count(),
         Chunk::Abort(abort) => walk_causes(abort.causes()),
         Chunk::Error(errors) => walk_causes(errors.causes()),
-        Chunk::Unknown(unknown) => {
-            usize::from(unknown.action().continues()) + unknown.bytes().len()
-        }
+        Chunk::Unknown(unknown) => usize::from(unknown.action().continues()) + unknown.bytes().len(),
         Chunk::Data(Data { payload: bytes, .. })
         | Chunk::CookieEcho(bytes)
         | Chunk::Heartbeat(Heartbeat { info: bytes })
         | Chunk::HeartbeatAck(Heartbeat { info: bytes }) => bytes.len(),
-        Chunk::Shutdown(_)
-        | Chunk::ShutdownAck
-        | Chunk::CookieAck
-        | Chunk::ShutdownComplete { .. } => 1,
+        Chunk::Shutdown(_) | Chunk::ShutdownAck | Chunk::CookieAck | Chunk::ShutdownComplete { .. } => 1,
     }
 }
 
@@ -82,9 +69,7 @@ fn walk_parameters(parameters: Parameters<'_>) -> usize {
             Ok(Parameter::SupportedAddressTypes(types)) => types.iter().count(),
             // Quoted parameters are shorter than what quotes them, so this ends; one level is what receivers read.
             Ok(Parameter::UnrecognizedParameter(quoted)) => Parameters::new(quoted).count(),
-            Ok(Parameter::Unknown(unknown)) => {
-                unknown.value.len() + usize::from(unknown.action().reports())
-            }
+            Ok(Parameter::Unknown(unknown)) => unknown.value.len() + usize::from(unknown.action().reports()),
             Ok(_) => 1,
             Err(error) => error.to_string().len(),
         })
@@ -138,10 +123,7 @@ fn seeds() -> impl Strategy<Value = Vec<Seed>> {
 
 impl Seed {
     fn low(&self) -> u16 {
-        Tsn(self.number).0.to_be_bytes()[2..]
-            .try_into()
-            .map(u16::from_be_bytes)
-            .expect("two bytes")
+        Tsn(self.number).0.to_be_bytes()[2..].try_into().map(u16::from_be_bytes).expect("two bytes")
     }
 
     fn parameter(&self) -> Parameter<'_> {
@@ -157,10 +139,7 @@ impl Seed {
             8 => Parameter::SupportedExtensions(&self.blob),
             9 => Parameter::ForwardTsnSupported,
             10 => Parameter::EcnCapable,
-            _ => Parameter::Unknown(UnknownParameter {
-                parameter_type: 0xfefd,
-                value: &self.blob,
-            }),
+            _ => Parameter::Unknown(UnknownParameter { parameter_type: 0xfefd, value: &self.blob }),
         }
     }
 
@@ -168,9 +147,7 @@ impl Seed {
         match self.which % 14 {
             0 => Cause::InvalidStreamIdentifier(StreamId(self.low())),
             1 => Cause::MissingMandatoryParameter(TypeList::new(&self.pairs)),
-            2 => Cause::StaleCookie {
-                staleness_us: self.number,
-            },
+            2 => Cause::StaleCookie { staleness_us: self.number },
             3 => Cause::OutOfResource,
             4 => Cause::UnresolvableAddress(&self.blob),
             5 => Cause::UnrecognizedChunkType(&self.unknown),
@@ -181,10 +158,7 @@ impl Seed {
             10 => Cause::RestartWithNewAddresses(&self.blob),
             11 => Cause::UserInitiatedAbort(&self.blob),
             12 => Cause::ProtocolViolation(&self.blob),
-            _ => Cause::Unknown {
-                code: 14 + self.low() % 1000,
-                value: &self.blob,
-            },
+            _ => Cause::Unknown { code: 14 + self.low() % 1000, value: &self.blob },
         }
     }
 
@@ -199,30 +173,19 @@ impl Seed {
         }
     }
 
-    fn control<'a>(
-        &'a self,
-        parameters: &'a [Parameter<'a>],
-        causes: &'a [Cause<'a>],
-    ) -> ChunkOut<'a> {
+    fn control<'a>(&'a self, parameters: &'a [Parameter<'a>], causes: &'a [Cause<'a>]) -> ChunkOut<'a> {
         match self.which % 12 {
             0 => ChunkOut::Init(self.init(parameters)),
             1 => ChunkOut::InitAck(self.init(parameters)),
             2 => ChunkOut::Heartbeat { info: &self.blob },
             3 => ChunkOut::HeartbeatAck { info: &self.blob },
-            4 => ChunkOut::Abort {
-                tag_reflected: self.flag,
-                causes,
-            },
-            5 => ChunkOut::Shutdown {
-                cumulative_tsn: Tsn(self.number),
-            },
+            4 => ChunkOut::Abort { tag_reflected: self.flag, causes },
+            5 => ChunkOut::Shutdown { cumulative_tsn: Tsn(self.number) },
             6 => ChunkOut::ShutdownAck,
             7 => ChunkOut::Error { causes },
             8 => ChunkOut::CookieEcho(&self.blob),
             9 => ChunkOut::CookieAck,
-            10 => ChunkOut::ShutdownComplete {
-                tag_reflected: self.flag,
-            },
+            10 => ChunkOut::ShutdownComplete { tag_reflected: self.flag },
             _ => ChunkOut::Unknown(UnknownChunk::from_bytes(&self.unknown).expect("complete")),
         }
     }
@@ -241,29 +204,19 @@ impl Seed {
     }
 
     fn gaps(&self) -> Vec<(u16, u16)> {
-        self.pairs
-            .iter()
-            .map(|&[a, b]| (u16::from(a), u16::from(b) << 8))
-            .collect()
+        self.pairs.iter().map(|&[a, b]| (u16::from(a), u16::from(b) << 8)).collect()
     }
 
     fn duplicates(&self) -> Vec<Tsn> {
-        self.blob
-            .iter()
-            .map(|&byte| Tsn(self.number ^ u32::from(byte)))
-            .collect()
+        self.blob.iter().map(|&byte| Tsn(self.number ^ u32::from(byte))).collect()
     }
 }
 
 /// A parsed control chunk says what the built one did.
 fn assert_same(built: &ChunkOut<'_>, parsed: &Chunk<'_>) {
     match (*built, *parsed) {
-        (ChunkOut::Init(out), Chunk::Init(init))
-        | (ChunkOut::InitAck(out), Chunk::InitAck(init)) => {
-            assert_eq!(
-                (init.initiate_tag, init.a_rwnd),
-                (out.initiate_tag, out.a_rwnd)
-            );
+        (ChunkOut::Init(out), Chunk::Init(init)) | (ChunkOut::InitAck(out), Chunk::InitAck(init)) => {
+            assert_eq!((init.initiate_tag, init.a_rwnd), (out.initiate_tag, out.a_rwnd));
             assert_eq!(init.outbound_streams, out.outbound_streams);
             assert_eq!(init.inbound_streams, out.inbound_streams);
             assert_eq!(init.initial_tsn, out.initial_tsn);
@@ -274,37 +227,18 @@ fn assert_same(built: &ChunkOut<'_>, parsed: &Chunk<'_>) {
         | (ChunkOut::HeartbeatAck { info }, Chunk::HeartbeatAck(heartbeat)) => {
             assert_eq!(heartbeat.info, info);
         }
-        (
-            ChunkOut::Abort {
-                tag_reflected,
-                causes,
-            },
-            Chunk::Abort(abort),
-        ) => {
+        (ChunkOut::Abort { tag_reflected, causes }, Chunk::Abort(abort)) => {
             assert_eq!(abort.tag_reflected, tag_reflected);
-            assert_eq!(
-                abort.causes().collect::<Result<Vec<_>, _>>().as_deref(),
-                Ok(causes)
-            );
+            assert_eq!(abort.causes().collect::<Result<Vec<_>, _>>().as_deref(), Ok(causes));
         }
         (ChunkOut::Error { causes }, Chunk::Error(errors)) => {
-            assert_eq!(
-                errors.causes().collect::<Result<Vec<_>, _>>().as_deref(),
-                Ok(causes)
-            );
+            assert_eq!(errors.causes().collect::<Result<Vec<_>, _>>().as_deref(), Ok(causes));
         }
         (ChunkOut::Shutdown { cumulative_tsn }, Chunk::Shutdown(shutdown)) => {
             assert_eq!(shutdown.cumulative_tsn, cumulative_tsn);
         }
         (ChunkOut::CookieEcho(built), Chunk::CookieEcho(parsed)) => assert_eq!(built, parsed),
-        (
-            ChunkOut::ShutdownComplete {
-                tag_reflected: built,
-            },
-            Chunk::ShutdownComplete {
-                tag_reflected: parsed,
-            },
-        ) => {
+        (ChunkOut::ShutdownComplete { tag_reflected: built }, Chunk::ShutdownComplete { tag_reflected: parsed }) => {
             assert_eq!(built, parsed);
         }
         (ChunkOut::Unknown(built), Chunk::Unknown(parsed)) => assert_eq!(built, parsed),
@@ -322,12 +256,7 @@ fn packet_from(seeds: &[Seed], packet_bytes_max: usize) -> Vec<u8> {
     for seed in seeds {
         builder.chunk(&seed.control(&parameters, &causes));
         builder.data(&seed.data(), &seed.blob);
-        builder.sack(
-            Tsn(seed.number),
-            1,
-            seed.gaps().into_iter(),
-            seed.duplicates().into_iter(),
-        );
+        builder.sack(Tsn(seed.number), 1, seed.gaps().into_iter(), seed.duplicates().into_iter());
     }
     builder.finish();
     bytes

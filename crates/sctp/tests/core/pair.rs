@@ -87,10 +87,6 @@ impl Host {
             _ => None,
         })
     }
-
-    pub(crate) fn is_established(&self) -> bool {
-        self.events.iter().any(|event| matches!(event, Event::Established { .. }))
-    }
 }
 
 impl Pair {
@@ -105,12 +101,6 @@ impl Pair {
         }
     }
 
-    /// A pair with the same settings on both sides and a fixed one-way delay, nothing lost.
-    pub(crate) fn calm(config: Config, delay: Duration) -> Self {
-        let link = LinkConfig { delay, ..LinkConfig::default() };
-        Self::new([config.clone(), config], [link.clone(), link], 1)
-    }
-
     pub(crate) fn connect(&mut self, from: usize, nonce: u64) {
         let (local, peer) = if from == 0 { (CLIENT_PORT, SERVER_PORT) } else { (SERVER_PORT, CLIENT_PORT) };
         let remote = self.hosts[1 - from].address;
@@ -118,12 +108,6 @@ impl Pair {
         let ports = Ports { local, peer };
         host.association = Some(Association::connect(self.now, &host.context, remote, ports, nonce));
         self.drain(from);
-    }
-
-    /// An established association, without loss of time.
-    pub(crate) fn establish(&mut self) {
-        self.connect(0, 7);
-        self.run_until(|pair| pair.hosts.iter().all(Host::is_established));
     }
 
     /// Sends what the host has to send and collects what it has to tell.

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use festina_netsim::{GilbertElliott, Jitter, JitterShape, LinkConfig, LossModel, QueueLimit, RandomStream, Reordering};
+use festina_netsim::{
+    GilbertElliott, Jitter, JitterShape, LinkConfig, LossModel, QueueLimit, RandomStream, Reordering,
+};
 use festina_recovery::Profile;
 use festina_sctp::{ClosedReason, Config, Message, SendError};
 use festina_units::{Bandwidth, Duration, Probability};

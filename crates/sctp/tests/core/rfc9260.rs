@@ -4,13 +4,13 @@
 pub(crate) mod packet;
 pub(crate) mod peer;
 mod s3_formats;
-mod s5_handshake;
 mod s5_2_collisions;
-mod s8_tags;
-mod s6_2_acknowledgement;
-mod s6_5_delivery;
+mod s5_handshake;
 mod s6_1_transmission;
+mod s6_2_acknowledgement;
 mod s6_3_timer;
+mod s6_5_delivery;
 mod s7_congestion;
 mod s8_failure;
+mod s8_tags;
 mod s9_termination;

@@ -44,7 +44,7 @@ fn a_stream_sequence_number_wraps_to_zero_section_6_5() {
 #[test]
 fn tsns_count_up_across_the_wrap_section_1_6() {
     let mut rig = Rig::standard();
-    rig.sender = Sender::new(rig.now, &config(Profile::Rfc9260.mechanisms()), Tsn(u32::MAX), WINDOW, 100);
+    rig.sender = Sender::new(rig.now, &config(Profile::Rfc9260.mechanisms()), Tsn(u32::MAX), WINDOW, 100, 4_344);
     assert_eq!(rig.flight(3, 100), [[u32::MAX, 0, 1]]);
     rig.sack(0, &[]);
     assert_eq!(rig.delivered(), [0, 1]);

@@ -25,10 +25,7 @@ pub struct Abort<'a> {
 
 impl<'a> Abort<'a> {
     pub(in crate::wire) fn read(flags: u8, frame: &Frame<'a>) -> Self {
-        Self {
-            tag_reflected: flags & TAG_REFLECTED != 0,
-            causes: frame.value,
-        }
+        Self { tag_reflected: flags & TAG_REFLECTED != 0, causes: frame.value }
     }
 
     /// The reasons in order. They are read only as this walk reaches them: a malformed one ends the walk, and the
@@ -47,16 +44,8 @@ mod tests {
     #[test]
     fn an_abort_needs_no_cause() {
         for (tag_reflected, flags) in [(false, 0), (true, 1)] {
-            let parsed = build_and_parse(
-                &ChunkOut::Abort {
-                    tag_reflected,
-                    causes: &[],
-                },
-                &[6, flags, 0, 4],
-            );
-            let Chunk::Abort(abort) = parsed else {
-                panic!("no ABORT")
-            };
+            let parsed = build_and_parse(&ChunkOut::Abort { tag_reflected, causes: &[] }, &[6, flags, 0, 4]);
+            let Chunk::Abort(abort) = parsed else { panic!("no ABORT") };
             assert_eq!(abort.tag_reflected, tag_reflected);
             assert_eq!(abort.causes().count(), 0);
         }
@@ -64,23 +53,10 @@ mod tests {
 
     #[test]
     fn causes_are_padded_between_but_the_length_ends_with_the_last() {
-        let causes = [
-            Cause::UserInitiatedAbort(b"bye"),
-            Cause::ProtocolViolation(b"?"),
-        ];
-        let expected = [
-            6, 0, 0, 17, 0, 12, 0, 7, b'b', b'y', b'e', 0, 0, 13, 0, 5, b'?', 0, 0, 0,
-        ];
-        let parsed = build_and_parse(
-            &ChunkOut::Abort {
-                tag_reflected: false,
-                causes: &causes,
-            },
-            &expected,
-        );
-        let Chunk::Abort(abort) = parsed else {
-            panic!("no ABORT")
-        };
+        let causes = [Cause::UserInitiatedAbort(b"bye"), Cause::ProtocolViolation(b"?")];
+        let expected = [6, 0, 0, 17, 0, 12, 0, 7, b'b', b'y', b'e', 0, 0, 13, 0, 5, b'?', 0, 0, 0];
+        let parsed = build_and_parse(&ChunkOut::Abort { tag_reflected: false, causes: &causes }, &expected);
+        let Chunk::Abort(abort) = parsed else { panic!("no ABORT") };
         assert!(abort.causes().eq(causes.map(Ok)));
     }
 }

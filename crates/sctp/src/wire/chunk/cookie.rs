@@ -28,23 +28,14 @@ mod tests {
     #[test]
     fn a_cookie_echo_is_the_cookie_behind_a_chunk_header() {
         let cookie = &[1, 2, 3, 4, 5][..];
-        let parsed = build_and_parse(
-            &ChunkOut::CookieEcho(cookie),
-            &[10, 0, 0, 9, 1, 2, 3, 4, 5, 0, 0, 0],
-        );
+        let parsed = build_and_parse(&ChunkOut::CookieEcho(cookie), &[10, 0, 0, 9, 1, 2, 3, 4, 5, 0, 0, 0]);
         assert_eq!(parsed, Chunk::CookieEcho(cookie));
     }
 
     #[test]
     fn a_cookie_ack_is_a_bare_header() {
-        assert_eq!(
-            build_and_parse(&ChunkOut::CookieAck, &[11, 0, 0, 4]),
-            Chunk::CookieAck
-        );
-        let error = Malformation::WrongLength {
-            length: 5,
-            expected: 4,
-        };
+        assert_eq!(build_and_parse(&ChunkOut::CookieAck, &[11, 0, 0, 4]), Chunk::CookieAck);
+        let error = Malformation::WrongLength { length: 5, expected: 4 };
         assert_eq!(malformation(&[11, 0, 0, 5, 0, 0, 0, 0]), error);
     }
 }

@@ -117,24 +117,7 @@ impl DataHeader {
         let [s0, s1] = self.stream.0.to_be_bytes();
         let [n0, n1] = self.ssn.0.to_be_bytes();
         let [p0, p1, p2, p3] = self.ppid.to_be_bytes();
-        [
-            chunk_type::DATA,
-            flags,
-            l0,
-            l1,
-            t0,
-            t1,
-            t2,
-            t3,
-            s0,
-            s1,
-            n0,
-            n1,
-            p0,
-            p1,
-            p2,
-            p3,
-        ]
+        [chunk_type::DATA, flags, l0, l1, t0, t1, t2, t3, s0, s1, n0, n1, p0, p1, p2, p3]
     }
 }
 
@@ -159,56 +142,28 @@ mod tests {
         end: true,
         immediate: false,
     };
-    const ONE_BYTE: [u8; 20] = [
-        0, 0b0011, 0, 17, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, b'x', 0, 0, 0,
-    ];
+    const ONE_BYTE: [u8; 20] = [0, 0b0011, 0, 17, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, b'x', 0, 0, 0];
 
     #[test]
     fn a_chunk_with_one_byte_has_length_17_and_three_bytes_of_padding() {
         assert_eq!(chunk_bytes(|builder| builder.data(&HEADER, b"x")), ONE_BYTE);
-        let Ok(Chunk::Data(data)) = parse_chunk(&ONE_BYTE) else {
-            panic!("no DATA")
-        };
+        let Ok(Chunk::Data(data)) = parse_chunk(&ONE_BYTE) else { panic!("no DATA") };
         assert_eq!((data.header(), data.payload), (HEADER, &b"x"[..]));
     }
 
     #[test]
     fn each_flag_has_its_own_bit() {
-        let none = DataHeader {
-            beginning: false,
-            end: false,
-            ..HEADER
-        };
+        let none = DataHeader { beginning: false, end: false, ..HEADER };
         for (header, bits) in [
             (none, 0),
             (DataHeader { end: true, ..none }, 1),
-            (
-                DataHeader {
-                    beginning: true,
-                    ..none
-                },
-                2,
-            ),
-            (
-                DataHeader {
-                    unordered: true,
-                    ..none
-                },
-                4,
-            ),
-            (
-                DataHeader {
-                    immediate: true,
-                    ..none
-                },
-                8,
-            ),
+            (DataHeader { beginning: true, ..none }, 2),
+            (DataHeader { unordered: true, ..none }, 4),
+            (DataHeader { immediate: true, ..none }, 8),
         ] {
             let bytes = chunk_bytes(|builder| builder.data(&header, b"x"));
             assert_eq!(bytes[1], bits);
-            assert!(
-                matches!(parse_chunk(&bytes), Ok(Chunk::Data(data)) if data.header() == header)
-            );
+            assert!(matches!(parse_chunk(&bytes), Ok(Chunk::Data(data)) if data.header() == header));
         }
     }
 
@@ -236,23 +191,13 @@ mod tests {
             let mut bytes = ONE_BYTE;
             bytes[3] = length;
             let error = malformation(&bytes[..usize::from(length)]);
-            assert_eq!(
-                error,
-                Malformation::TooShort {
-                    length: usize::from(length),
-                    minimum: 16
-                }
-            );
+            assert_eq!(error, Malformation::TooShort { length: usize::from(length), minimum: 16 });
         }
     }
 
     #[test]
     fn the_payload_is_limited_by_the_16_bit_length() {
-        let common = crate::wire::CommonHeader {
-            source_port: 1,
-            destination_port: 2,
-            verification_tag: 3,
-        };
+        let common = crate::wire::CommonHeader { source_port: 1, destination_port: 2, verification_tag: 3 };
         let mut bytes = Vec::new();
         let mut builder = PacketBuilder::new(&mut bytes, common, usize::MAX);
         assert!(!builder.data(&HEADER, &vec![0; 0xffff - 15]));

@@ -20,9 +20,7 @@ pub struct Errors<'a> {
 
 impl<'a> Errors<'a> {
     pub(in crate::wire) fn read(frame: &Frame<'a>) -> Self {
-        Self {
-            causes: frame.value,
-        }
+        Self { causes: frame.value }
     }
 
     /// The causes in order. They are read only as this walk reaches them.
@@ -39,13 +37,9 @@ mod tests {
 
     #[test]
     fn an_error_carries_its_causes() {
-        let causes = [
-            Cause::InvalidStreamIdentifier(StreamId(0x0102)),
-            Cause::OutOfResource,
-        ];
+        let causes = [Cause::InvalidStreamIdentifier(StreamId(0x0102)), Cause::OutOfResource];
         let expected = [9, 0, 0, 16, 0, 1, 0, 8, 1, 2, 0, 0, 0, 4, 0, 4];
-        let Chunk::Error(errors) = build_and_parse(&ChunkOut::Error { causes: &causes }, &expected)
-        else {
+        let Chunk::Error(errors) = build_and_parse(&ChunkOut::Error { causes: &causes }, &expected) else {
             panic!("no ERROR")
         };
         assert!(errors.causes().eq(causes.map(Ok)));
@@ -54,16 +48,8 @@ mod tests {
     #[test]
     fn the_walk_ends_at_a_malformed_cause() {
         let bytes = [9, 0, 0, 16, 0, 4, 0, 4, 0, 4, 0, 9, 0, 4, 0, 4];
-        let Ok(Chunk::Error(errors)) = crate::wire::tests::parse_chunk(&bytes) else {
-            panic!("no ERROR")
-        };
-        let beyond = CauseError {
-            code: 4,
-            kind: Malformation::LengthBeyondEnd {
-                length: 9,
-                available: 8,
-            },
-        };
+        let Ok(Chunk::Error(errors)) = crate::wire::tests::parse_chunk(&bytes) else { panic!("no ERROR") };
+        let beyond = CauseError { code: 4, kind: Malformation::LengthBeyondEnd { length: 9, available: 8 } };
         assert!(errors.causes().eq([Ok(Cause::OutOfResource), Err(beyond)]));
     }
 }

@@ -32,9 +32,7 @@ impl<'a> Heartbeat<'a> {
         if parameter.kind_u16() != parameter_type::HEARTBEAT_INFO {
             return Err(Malformation::NoHeartbeatInfo);
         }
-        Ok(Self {
-            info: parameter.value,
-        })
+        Ok(Self { info: parameter.value })
     }
 }
 
@@ -48,24 +46,15 @@ mod tests {
     fn a_heartbeat_and_its_echo_carry_the_info_in_a_parameter() {
         let info = &[1, 2, 3, 4, 5][..];
         let mut bytes = [4, 0, 0, 13, 0, 1, 0, 9, 1, 2, 3, 4, 5, 0, 0, 0];
-        assert_eq!(
-            build_and_parse(&ChunkOut::Heartbeat { info }, &bytes),
-            Chunk::Heartbeat(Heartbeat { info })
-        );
+        assert_eq!(build_and_parse(&ChunkOut::Heartbeat { info }, &bytes), Chunk::Heartbeat(Heartbeat { info }));
         bytes[0] = 5;
-        assert_eq!(
-            build_and_parse(&ChunkOut::HeartbeatAck { info }, &bytes),
-            Chunk::HeartbeatAck(Heartbeat { info })
-        );
+        assert_eq!(build_and_parse(&ChunkOut::HeartbeatAck { info }, &bytes), Chunk::HeartbeatAck(Heartbeat { info }));
     }
 
     #[test]
     fn whatever_follows_the_info_is_ignored() {
         let bytes = [4, 0, 0, 14, 0, 1, 0, 5, 9, 0, 0, 0, 0xaa, 0xbb];
-        assert_eq!(
-            parse_chunk(&bytes),
-            Ok(Chunk::Heartbeat(Heartbeat { info: &[9] }))
-        );
+        assert_eq!(parse_chunk(&bytes), Ok(Chunk::Heartbeat(Heartbeat { info: &[9] })));
     }
 
     #[test]
@@ -73,21 +62,9 @@ mod tests {
         for (bytes, expected) in [
             (&[4, 0, 0, 4][..], Malformation::NoHeartbeatInfo),
             (&[5, 0, 0, 8, 0, 2, 0, 4], Malformation::NoHeartbeatInfo),
-            (
-                &[4, 0, 0, 6, 0, 1],
-                Malformation::HeaderTruncated { available: 2 },
-            ),
-            (
-                &[4, 0, 0, 8, 0, 1, 0, 3],
-                Malformation::LengthBelowHeader { length: 3 },
-            ),
-            (
-                &[5, 0, 0, 8, 0, 1, 0, 5, 0],
-                Malformation::LengthBeyondEnd {
-                    length: 5,
-                    available: 4,
-                },
-            ),
+            (&[4, 0, 0, 6, 0, 1], Malformation::HeaderTruncated { available: 2 }),
+            (&[4, 0, 0, 8, 0, 1, 0, 3], Malformation::LengthBelowHeader { length: 3 }),
+            (&[5, 0, 0, 8, 0, 1, 0, 5, 0], Malformation::LengthBeyondEnd { length: 5, available: 4 }),
         ] {
             assert_eq!(malformation(bytes), expected);
         }

@@ -58,27 +58,7 @@ pub struct InitOut<'a> {
 
 impl<'a> Init<'a> {
     pub(in crate::wire) fn read(frame: &Frame<'a>) -> Result<Self, Malformation> {
-        let (
-            &[
-                g0,
-                g1,
-                g2,
-                g3,
-                w0,
-                w1,
-                w2,
-                w3,
-                o0,
-                o1,
-                i0,
-                i1,
-                t0,
-                t1,
-                t2,
-                t3,
-            ],
-            parameters,
-        ) = frame.at_least()?;
+        let (&[g0, g1, g2, g3, w0, w1, w2, w3, o0, o1, i0, i1, t0, t1, t2, t3], parameters) = frame.at_least()?;
         Ok(Self {
             initiate_tag: u32::from_be_bytes([g0, g1, g2, g3]),
             a_rwnd: u32::from_be_bytes([w0, w1, w2, w3]),
@@ -146,26 +126,13 @@ mod tests {
             0, 5, 0, 8, 127, 0, 0, 1,
             0, 11, 0, 6, b'h', 0, 0, 0,
         ];
-        let Chunk::Init(parsed) = build_and_parse(&ChunkOut::Init(init(&parameters)), &expected)
-        else {
+        let Chunk::Init(parsed) = build_and_parse(&ChunkOut::Init(init(&parameters)), &expected) else {
             panic!("no INIT")
         };
-        assert_eq!(
-            (parsed.initiate_tag, parsed.a_rwnd),
-            (0x0102_0304, 0x0001_0000)
-        );
-        assert_eq!(
-            (parsed.outbound_streams, parsed.inbound_streams),
-            (10, 0xffff)
-        );
+        assert_eq!((parsed.initiate_tag, parsed.a_rwnd), (0x0102_0304, 0x0001_0000));
+        assert_eq!((parsed.outbound_streams, parsed.inbound_streams), (10, 0xffff));
         assert_eq!(parsed.initial_tsn, Tsn(0x0506_0708));
-        assert_eq!(
-            parsed
-                .parameters()
-                .collect::<Result<Vec<_>, _>>()
-                .as_deref(),
-            Ok(&parameters[..])
-        );
+        assert_eq!(parsed.parameters().collect::<Result<Vec<_>, _>>().as_deref(), Ok(&parameters[..]));
     }
 
     #[test]
@@ -173,14 +140,8 @@ mod tests {
         let mut bytes = [0; 28];
         bytes[..4].copy_from_slice(&[1, 0, 0, 28]);
         bytes[20..25].copy_from_slice(&[0x80, 0x08, 0, 5, 0xc0]);
-        let Ok(Chunk::Init(parsed)) = parse_chunk(&bytes) else {
-            panic!("no INIT")
-        };
-        assert!(
-            parsed
-                .parameters()
-                .eq([Ok(Parameter::SupportedExtensions(&[0xc0]))])
-        );
+        let Ok(Chunk::Init(parsed)) = parse_chunk(&bytes) else { panic!("no INIT") };
+        assert!(parsed.parameters().eq([Ok(Parameter::SupportedExtensions(&[0xc0]))]));
     }
 
     #[test]
@@ -195,8 +156,7 @@ mod tests {
             5, 6, 7, 8,
             0, 7, 0, 8, 9, 8, 7, 6,
         ];
-        let Chunk::InitAck(parsed) = build_and_parse(&ChunkOut::InitAck(init(&cookie)), &expected)
-        else {
+        let Chunk::InitAck(parsed) = build_and_parse(&ChunkOut::InitAck(init(&cookie)), &expected) else {
             panic!("no INIT ACK")
         };
         assert!(parsed.parameters().eq([Ok(cookie[0])]));
@@ -209,13 +169,7 @@ mod tests {
                 let mut bytes = [0; 20];
                 bytes[..4].copy_from_slice(&[chunk_type, 0, 0, length]);
                 let error = malformation(&bytes[..usize::from(length)]);
-                assert_eq!(
-                    error,
-                    Malformation::TooShort {
-                        length: usize::from(length),
-                        minimum: 20
-                    }
-                );
+                assert_eq!(error, Malformation::TooShort { length: usize::from(length), minimum: 20 });
             }
         }
     }

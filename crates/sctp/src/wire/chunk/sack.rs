@@ -67,40 +67,22 @@ impl<'a> Sack<'a> {
     ///
     /// Nothing is checked: blocks may overlap, lie out of order, or end before they start.
     #[inline]
-    pub fn gap_ack_blocks(
-        &self,
-    ) -> impl ExactSizeIterator<Item = (u16, u16)> + DoubleEndedIterator + Clone + use<'a> {
-        self.gaps
-            .iter()
-            .map(|&[s0, s1, e0, e1]| (u16::from_be_bytes([s0, s1]), u16::from_be_bytes([e0, e1])))
+    pub fn gap_ack_blocks(&self) -> impl ExactSizeIterator<Item = (u16, u16)> + DoubleEndedIterator + Clone + use<'a> {
+        self.gaps.iter().map(|&[s0, s1, e0, e1]| (u16::from_be_bytes([s0, s1]), u16::from_be_bytes([e0, e1])))
     }
 
     /// The TSNs that arrived more than once since the last SACK, in the order received.
     #[inline]
-    pub fn duplicates(
-        &self,
-    ) -> impl ExactSizeIterator<Item = Tsn> + DoubleEndedIterator + Clone + use<'a> {
-        self.duplicates
-            .iter()
-            .map(|&tsn| Tsn(u32::from_be_bytes(tsn)))
+    pub fn duplicates(&self) -> impl ExactSizeIterator<Item = Tsn> + DoubleEndedIterator + Clone + use<'a> {
+        self.duplicates.iter().map(|&tsn| Tsn(u32::from_be_bytes(tsn)))
     }
 
     /// A SACK that came from no packet. Leaks its lists, which a test may.
     #[cfg(test)]
-    pub(crate) fn new_for_test(
-        cumulative_tsn: Tsn,
-        a_rwnd: u32,
-        gaps: &[(u16, u16)],
-        duplicates: &[Tsn],
-    ) -> Self {
+    pub(crate) fn new_for_test(cumulative_tsn: Tsn, a_rwnd: u32, gaps: &[(u16, u16)], duplicates: &[Tsn]) -> Self {
         let gaps: Vec<_> = gaps.iter().map(|&gap| gap_bytes(gap)).collect();
         let duplicates: Vec<_> = duplicates.iter().map(|tsn| tsn.0.to_be_bytes()).collect();
-        Self {
-            cumulative_tsn,
-            a_rwnd,
-            gaps: gaps.leak(),
-            duplicates: duplicates.leak(),
-        }
+        Self { cumulative_tsn, a_rwnd, gaps: gaps.leak(), duplicates: duplicates.leak() }
     }
 }
 
@@ -143,24 +125,7 @@ pub(in crate::wire) fn write_sack(
     let [g0, g1] = gap_count.to_be_bytes();
     let [d0, d1] = duplicate_count.to_be_bytes();
     if let Some(header) = buffer.get_mut(start..).and_then(<[u8]>::first_chunk_mut) {
-        *header = [
-            chunk_type::SACK,
-            0,
-            l0,
-            l1,
-            t0,
-            t1,
-            t2,
-            t3,
-            w0,
-            w1,
-            w2,
-            w3,
-            g0,
-            g1,
-            d0,
-            d1,
-        ];
+        *header = [chunk_type::SACK, 0, l0, l1, t0, t1, t2, t3, w0, w1, w2, w3, g0, g1, d0, d1];
     }
     true
 }
@@ -188,19 +153,13 @@ mod tests {
 
     #[test]
     fn the_example_of_the_standard_is_written_and_read() {
-        let written =
-            chunk_bytes(|b| b.sack(Tsn(12), 4660, GAPS.into_iter(), DUPLICATES.into_iter()));
+        let written = chunk_bytes(|b| b.sack(Tsn(12), 4660, GAPS.into_iter(), DUPLICATES.into_iter()));
         assert_eq!(written, BYTES);
-        let Ok(Chunk::Sack(sack)) = parse_chunk(&BYTES) else {
-            panic!("no SACK")
-        };
+        let Ok(Chunk::Sack(sack)) = parse_chunk(&BYTES) else { panic!("no SACK") };
         assert_eq!(sack, Sack::new_for_test(Tsn(12), 4660, &GAPS, &DUPLICATES));
         assert!(sack.gap_ack_blocks().eq(GAPS));
         assert!(sack.duplicates().eq(DUPLICATES));
-        assert_eq!(
-            (sack.gap_ack_blocks().len(), sack.duplicates().len()),
-            (2, 2)
-        );
+        assert_eq!((sack.gap_ack_blocks().len(), sack.duplicates().len()), (2, 2));
     }
 
     #[test]
@@ -209,25 +168,13 @@ mod tests {
             let mut bytes = BYTES;
             bytes[3] = length;
             let error = malformation(&bytes[..usize::from(length)]);
-            assert_eq!(
-                error,
-                Malformation::WrongLength {
-                    length: usize::from(length),
-                    expected: 32
-                }
-            );
+            assert_eq!(error, Malformation::WrongLength { length: usize::from(length), expected: 32 });
         }
         for length in 4..16u8 {
             let mut bytes = BYTES;
             bytes[3] = length;
             let error = malformation(&bytes[..usize::from(length)]);
-            assert_eq!(
-                error,
-                Malformation::TooShort {
-                    length: usize::from(length),
-                    minimum: 16
-                }
-            );
+            assert_eq!(error, Malformation::TooShort { length: usize::from(length), minimum: 16 });
         }
     }
 
@@ -238,53 +185,29 @@ mod tests {
             bytes[13] = gaps;
             bytes[15] = duplicates;
             let expected = 16 + 4 * (usize::from(gaps) + usize::from(duplicates));
-            assert_eq!(
-                malformation(&bytes),
-                Malformation::WrongLength {
-                    length: 32,
-                    expected
-                }
-            );
+            assert_eq!(malformation(&bytes), Malformation::WrongLength { length: 32, expected });
         }
     }
 
     #[test]
     fn blocks_come_before_duplicates_when_room_is_short() {
-        let common = CommonHeader {
-            source_port: 1,
-            destination_port: 2,
-            verification_tag: 3,
-        };
-        for (packet_bytes_max, gaps, duplicates) in [
-            (28, 0, 0),
-            (31, 0, 0),
-            (32, 1, 0),
-            (36, 2, 0),
-            (40, 2, 1),
-            (99, 2, 2),
-        ] {
+        let common = CommonHeader { source_port: 1, destination_port: 2, verification_tag: 3 };
+        for (packet_bytes_max, gaps, duplicates) in
+            [(28, 0, 0), (31, 0, 0), (32, 1, 0), (36, 2, 0), (40, 2, 1), (99, 2, 2)]
+        {
             let mut bytes = Vec::new();
             let mut builder = PacketBuilder::new(&mut bytes, common, packet_bytes_max);
             assert!(builder.sack(Tsn(12), 4660, GAPS.into_iter(), DUPLICATES.into_iter()));
             assert!(builder.finish() <= packet_bytes_max);
-            let Ok(Chunk::Sack(sack)) = parse_chunk(&bytes[12..]) else {
-                panic!("no SACK")
-            };
+            let Ok(Chunk::Sack(sack)) = parse_chunk(&bytes[12..]) else { panic!("no SACK") };
             assert!(sack.gap_ack_blocks().eq(GAPS.into_iter().take(gaps)));
-            assert!(
-                sack.duplicates()
-                    .eq(DUPLICATES.into_iter().take(duplicates))
-            );
+            assert!(sack.duplicates().eq(DUPLICATES.into_iter().take(duplicates)));
         }
     }
 
     #[test]
     fn nothing_is_written_where_the_fixed_part_does_not_fit() {
-        let common = CommonHeader {
-            source_port: 1,
-            destination_port: 2,
-            verification_tag: 3,
-        };
+        let common = CommonHeader { source_port: 1, destination_port: 2, verification_tag: 3 };
         let mut bytes = Vec::new();
         let mut builder = PacketBuilder::new(&mut bytes, common, 27);
         assert!(!builder.sack(Tsn(12), 4660, GAPS.into_iter(), DUPLICATES.into_iter()));
@@ -293,21 +216,9 @@ mod tests {
 
     #[test]
     fn endless_lists_stop_at_the_16_bit_length() {
-        let bytes = chunk_bytes(|b| {
-            b.sack(
-                Tsn(1),
-                2,
-                core::iter::repeat((2, 3)),
-                core::iter::repeat(Tsn(4)),
-            )
-        });
+        let bytes = chunk_bytes(|b| b.sack(Tsn(1), 2, core::iter::repeat((2, 3)), core::iter::repeat(Tsn(4))));
         assert_eq!(bytes.len(), 0xfffc);
-        let Ok(Chunk::Sack(sack)) = parse_chunk(&bytes) else {
-            panic!("no SACK")
-        };
-        assert_eq!(
-            (sack.gap_ack_blocks().len(), sack.duplicates().len()),
-            (16379, 0)
-        );
+        let Ok(Chunk::Sack(sack)) = parse_chunk(&bytes) else { panic!("no SACK") };
+        assert_eq!((sack.gap_ack_blocks().len(), sack.duplicates().len()), (16379, 0));
     }
 }

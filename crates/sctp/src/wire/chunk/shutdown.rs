@@ -32,9 +32,7 @@ pub struct Shutdown {
 
 impl Shutdown {
     pub(in crate::wire) fn read(frame: &Frame<'_>) -> Result<Self, Malformation> {
-        Ok(Self {
-            cumulative_tsn: Tsn(u32::from_be_bytes(*frame.exactly()?)),
-        })
+        Ok(Self { cumulative_tsn: Tsn(u32::from_be_bytes(*frame.exactly()?)) })
     }
 }
 
@@ -53,36 +51,22 @@ mod tests {
     #[test]
     fn a_shutdown_carries_the_cumulative_tsn() {
         let cumulative_tsn = Tsn(0x0102_0304);
-        let parsed = build_and_parse(
-            &ChunkOut::Shutdown { cumulative_tsn },
-            &[7, 0, 0, 8, 1, 2, 3, 4],
-        );
+        let parsed = build_and_parse(&ChunkOut::Shutdown { cumulative_tsn }, &[7, 0, 0, 8, 1, 2, 3, 4]);
         assert_eq!(parsed, Chunk::Shutdown(Shutdown { cumulative_tsn }));
     }
 
     #[test]
     fn a_shutdown_ack_is_a_bare_header() {
-        assert_eq!(
-            build_and_parse(&ChunkOut::ShutdownAck, &[8, 0, 0, 4]),
-            Chunk::ShutdownAck
-        );
+        assert_eq!(build_and_parse(&ChunkOut::ShutdownAck, &[8, 0, 0, 4]), Chunk::ShutdownAck);
     }
 
     #[test]
     fn a_shutdown_complete_says_whether_its_tag_is_reflected() {
         for (tag_reflected, flags) in [(false, 0), (true, 1)] {
-            let parsed = build_and_parse(
-                &ChunkOut::ShutdownComplete { tag_reflected },
-                &[14, flags, 0, 4],
-            );
+            let parsed = build_and_parse(&ChunkOut::ShutdownComplete { tag_reflected }, &[14, flags, 0, 4]);
             assert_eq!(parsed, Chunk::ShutdownComplete { tag_reflected });
         }
-        assert_eq!(
-            parse_chunk(&[14, 0xfe, 0, 4]),
-            Ok(Chunk::ShutdownComplete {
-                tag_reflected: false
-            })
-        );
+        assert_eq!(parse_chunk(&[14, 0xfe, 0, 4]), Ok(Chunk::ShutdownComplete { tag_reflected: false }));
     }
 
     #[test]
@@ -92,10 +76,7 @@ mod tests {
                 let mut bytes = [0; 16];
                 bytes[..4].copy_from_slice(&[chunk_type, 0, 0, length]);
                 let length = usize::from(length);
-                assert_eq!(
-                    malformation(&bytes[..length]),
-                    Malformation::WrongLength { length, expected }
-                );
+                assert_eq!(malformation(&bytes[..length]), Malformation::WrongLength { length, expected });
             }
         }
     }

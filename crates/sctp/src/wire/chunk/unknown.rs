@@ -15,12 +15,7 @@ pub struct UnknownChunk<'a> {
 impl<'a> UnknownChunk<'a> {
     pub(in crate::wire) fn read(frame: &Frame<'a>) -> Self {
         let [chunk_type, flags] = frame.kind;
-        Self {
-            chunk_type,
-            flags,
-            value: frame.value,
-            bytes: frame.bytes,
-        }
+        Self { chunk_type, flags, value: frame.value, bytes: frame.bytes }
     }
 
     /// Takes a complete chunk, header included and padding not, of any type; `None` if its length is not that of

@@ -2,8 +2,6 @@
 
 use std::net::SocketAddr;
 
-use festina_units::Instant;
-
 pub(crate) const DATA: u8 = 0;
 pub(crate) const INIT: u8 = 1;
 pub(crate) const INIT_ACK: u8 = 2;
@@ -34,7 +32,7 @@ pub(crate) const I: u8 = 8;
 /// A chunk with its padding.
 pub(crate) fn chunk(kind: u8, flags: u8, value: &[u8]) -> Vec<u8> {
     let mut bytes = vec![kind, flags];
-    bytes.extend(u16::try_from(4 + value.len()).unwrap().to_be_bytes());
+    bytes.extend(length(4 + value.len()).to_be_bytes());
     bytes.extend(value);
     bytes.resize(bytes.len().next_multiple_of(4), 0);
     bytes
@@ -43,7 +41,7 @@ pub(crate) fn chunk(kind: u8, flags: u8, value: &[u8]) -> Vec<u8> {
 /// A parameter or error cause with its padding.
 pub(crate) fn tlv(kind: u16, value: &[u8]) -> Vec<u8> {
     let mut bytes = kind.to_be_bytes().to_vec();
-    bytes.extend(u16::try_from(4 + value.len()).unwrap().to_be_bytes());
+    bytes.extend(length(4 + value.len()).to_be_bytes());
     bytes.extend(value);
     bytes.resize(bytes.len().next_multiple_of(4), 0);
     bytes
@@ -82,12 +80,16 @@ pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     })
 }
 
+fn length(length: usize) -> u16 {
+    u16::try_from(length).expect("it fits into 16 bits")
+}
+
 fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_be_bytes(bytes[at..at + 2].try_into().unwrap())
+    u16::from_be_bytes(bytes[at..at + 2].try_into().expect("two bytes"))
 }
 
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap())
+    u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
 /// A DATA chunk.
@@ -127,7 +129,7 @@ impl Data {
 
 /// Shorthand for the bytes of a whole ordered one-byte message on stream 0, with SSN = TSN - 1.
 pub(crate) fn data(tsn: u32) -> Vec<u8> {
-    Data::new(tsn, u16::try_from(tsn - 1).unwrap(), b"d").chunk()
+    Data::new(tsn, u16::try_from(tsn - 1).expect("a small TSN"), b"d").chunk()
 }
 
 /// A SACK chunk; the gap ack blocks are offsets from the cumulative TSN.
@@ -143,8 +145,8 @@ impl Sack {
     pub(crate) fn chunk(&self) -> Vec<u8> {
         let mut value = self.cumulative.to_be_bytes().to_vec();
         value.extend(self.a_rwnd.to_be_bytes());
-        value.extend(u16::try_from(self.gaps.len()).unwrap().to_be_bytes());
-        value.extend(u16::try_from(self.duplicates.len()).unwrap().to_be_bytes());
+        value.extend(length(self.gaps.len()).to_be_bytes());
+        value.extend(length(self.duplicates.len()).to_be_bytes());
         for (start, end) in &self.gaps {
             value.extend(start.to_be_bytes());
             value.extend(end.to_be_bytes());
@@ -219,7 +221,6 @@ impl Chunk {
 /// A packet that was sent by what is under test.
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
-    pub(crate) at: Instant,
     pub(crate) to: SocketAddr,
     pub(crate) ports: (u16, u16),
     pub(crate) tag: u32,
@@ -229,7 +230,7 @@ pub(crate) struct Sent {
 
 impl Sent {
     /// Reads a packet and asserts all that RFC 9260 asks of every packet whatsoever.
-    pub(crate) fn read(at: Instant, to: SocketAddr, bytes: &[u8]) -> Self {
+    pub(crate) fn read(to: SocketAddr, bytes: &[u8]) -> Self {
         let mut zeroed = bytes.to_vec();
         zeroed[8..12].fill(0);
         assert_eq!(bytes[8..12], crc32c(&zeroed).to_le_bytes(), "§6.8: the checksum");
@@ -244,7 +245,7 @@ impl Sent {
             rest = &rest[padded..];
         }
         let ports = (u16_at(bytes, 0), u16_at(bytes, 2));
-        let sent = Self { at, to, ports, tag: u32_at(bytes, 4), chunks, bytes: bytes.to_vec() };
+        let sent = Self { to, ports, tag: u32_at(bytes, 4), chunks, bytes: bytes.to_vec() };
         sent.check();
         sent
     }

@@ -191,7 +191,7 @@ impl Peer {
             let mut reply = Vec::new();
             match self.listener.handle_packet(self.now, self.address, &bytes, &|_| false, &mut reply) {
                 Incoming::Accepted(association) => self.association = Some(*association),
-                Incoming::Reply => self.sent.push(Sent::read(self.now, self.address, &reply)),
+                Incoming::Reply => self.sent.push(Sent::read(self.address, &reply)),
                 Incoming::Ignored(_) => assert!(reply.is_empty()),
                 other => panic!("{other:?}"),
             }
@@ -216,7 +216,7 @@ impl Peer {
     }
 
     pub(crate) fn sack(&self, cumulative: u32, a_rwnd: u32, blocks: &[(u32, u32)]) -> Sack {
-        let offset = |tsn: u32| u16::try_from(tsn - cumulative).unwrap();
+        let offset = |tsn: u32| u16::try_from(tsn - cumulative).expect("a gap ack block reaches that far");
         Sack {
             cumulative: self.tsn(cumulative),
             a_rwnd,
@@ -326,7 +326,7 @@ impl Peer {
             if let Some(transmit) = association.poll_transmit(self.now, &mut buffer) {
                 assert_eq!(transmit.len, buffer.len());
                 assert!(buffer.len() <= limit, "§6.10: a packet of {} bytes", buffer.len());
-                self.sent.push(Sent::read(self.now, transmit.destination, &buffer));
+                self.sent.push(Sent::read(transmit.destination, &buffer));
             } else if let Some(message) = self.reads.then(|| association.poll_message()).flatten() {
                 self.received.push(message);
             } else {

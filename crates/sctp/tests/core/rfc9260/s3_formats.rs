@@ -2,11 +2,12 @@
 
 use std::net::SocketAddr;
 
-use festina_sctp::{AssociationState, ClosedReason, Message};
+use festina_sctp::{AssociationState, ClosedReason, Event, Message};
 
 use super::packet::{
-    ABORT, B, COOKIE_ACK, COOKIE_ECHO, DATA, Data, E, ERROR, HEARTBEAT, HEARTBEAT_ACK, HOST_NAME, I, INIT, INIT_ACK, Init,
-    SACK, STATE_COOKIE, Sack, T_BIT, U, UNRECOGNIZED_PARAMETER, chunk, data, heartbeat, packet, shutdown, tlv, u32_at,
+    ABORT, B, COOKIE_ACK, COOKIE_ECHO, DATA, Data, E, ERROR, HEARTBEAT, HEARTBEAT_ACK, HOST_NAME, I, INIT, INIT_ACK,
+    Init, SACK, STATE_COOKIE, Sack, T_BIT, U, UNRECOGNIZED_PARAMETER, chunk, data, heartbeat, packet, shutdown, tlv,
+    tlvs, u32_at,
 };
 use super::peer::{LOCAL_PORT, PEER_PORT, PEER_TAG, PEER_WINDOW, Peer, config, init_ack, ms, offer};
 
@@ -65,7 +66,8 @@ fn s3_2_an_unknown_chunk_type_11_is_passed_over_and_reported() {
     peer.give(&[chunk(UNKNOWN[3], 0, b"?"), data(1)]);
     peer.wait(ms(500));
     assert_eq!(peer.payloads(), [b"d"]);
-    let reports: Vec<_> = peer.take().iter().filter(|sent| sent.has(ERROR)).map(|sent| sent.the(ERROR).causes()).collect();
+    let reports: Vec<_> =
+        peer.take().iter().filter(|sent| sent.has(ERROR)).map(|sent| sent.the(ERROR).causes()).collect();
     assert_eq!(reports, [[(6, vec![UNKNOWN[3], 0, 0, 5, b'?'])]]);
 }
 
@@ -172,7 +174,10 @@ fn s3_3_2_the_fixed_fields_of_the_own_init_and_init_ack_are_in_range() {
     for own in [init, peer.take_one().init()] {
         assert_ne!(own.tag, 0);
         assert_eq!((own.a_rwnd, own.outbound, own.inbound), (50_000, 7, 9));
-        assert_eq!(own.all(HOST_NAME).len(), 0, "§3.3.2.1.4");
+        let mut types: Vec<_> = tlvs(&own.parameters).into_iter().map(|(kind, _)| kind).collect();
+        assert!(!types.contains(&HOST_NAME), "§3.3.2.1.4");
+        types.sort_unstable();
+        assert!(types.windows(2).all(|pair| pair[0] != pair[1]), "each at most once: {types:?}");
     }
 }
 
@@ -192,11 +197,7 @@ fn s3_3_2_an_init_with_initiate_tag_zero_is_dropped_silently() {
 
 /// INITs and INIT ACKs with one bad field each.
 fn bad_fields(good: &Init) -> [Init; 3] {
-    [
-        Init { a_rwnd: 1_499, ..good.clone() },
-        Init { outbound: 0, ..good.clone() },
-        Init { inbound: 0, ..good.clone() },
-    ]
+    [Init { a_rwnd: 1_499, ..good.clone() }, Init { outbound: 0, ..good.clone() }, Init { inbound: 0, ..good.clone() }]
 }
 
 #[test]
@@ -207,6 +208,24 @@ fn s3_3_2_an_init_with_a_bad_window_or_stream_count_is_answered_by_an_abort_with
         let sent = peer.take_one();
         assert_eq!((sent.kinds(), sent.tag, sent.the(ABORT).flags), (vec![ABORT], PEER_TAG, 0), "{bad:?}");
     }
+}
+
+#[test]
+fn s3_3_10_7_the_abort_of_an_init_without_streams_calls_a_mandatory_parameter_invalid() {
+    let [_, no_outbound, no_inbound] = bad_fields(&offer());
+    for bad in [no_outbound, no_inbound] {
+        let mut peer = Peer::new(config());
+        peer.give_tagged(0, &[bad.chunk(INIT)]);
+        assert_eq!(peer.take_one().the(ABORT).causes(), [(7, vec![])]);
+    }
+}
+
+#[test]
+fn s3_3_10_an_error_chunk_is_told_and_ends_nothing() {
+    let mut peer = Peer::established();
+    peer.give(&[chunk(ERROR, 0, &tlv(1, &[0, 9, 0, 0])), data(1)]);
+    assert!(peer.events.iter().any(|event| matches!(event, Event::PeerError { code: 1, .. })), "{:?}", peer.events);
+    assert_eq!(peer.payloads(), [b"d"]);
 }
 
 #[test]

@@ -4,8 +4,8 @@ use festina_sctp::{AssociationState, ClosedReason, Event, Message};
 use festina_units::Duration;
 
 use super::packet::{
-    ABORT, COOKIE_ACK, COOKIE_ECHO, DATA, Data, ERROR, INIT, INIT_ACK, Init, SACK, SHUTDOWN_ACK, chunk, cookie_echo, data,
-    shutdown, tlv, u32_at,
+    ABORT, COOKIE_ACK, COOKIE_ECHO, DATA, Data, ERROR, INIT, INIT_ACK, Init, SACK, SHUTDOWN_ACK, chunk, cookie_echo,
+    data, shutdown, tlv, u32_at,
 };
 use super::peer::{LOCAL_PORT, PEER_TAG, PEER_WINDOW, Peer, config, init_ack, offer};
 

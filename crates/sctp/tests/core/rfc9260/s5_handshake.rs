@@ -4,8 +4,8 @@ use festina_sctp::{AssociationState, ClosedReason, Event, Message, SendError};
 use festina_units::Duration;
 
 use super::packet::{
-    ABORT, COOKIE_ACK, COOKIE_ECHO, DATA, Data, ERROR, INIT, INIT_ACK, Init, SACK, STATE_COOKIE, chunk, cookie_echo, data,
-    packet, tlv, u32_at,
+    ABORT, COOKIE_ACK, COOKIE_ECHO, DATA, Data, ERROR, INIT, INIT_ACK, Init, SACK, STATE_COOKIE, chunk, cookie_echo,
+    data, packet, tlv, u32_at,
 };
 use super::peer::{LOCAL_PORT, PEER_PORT, PEER_TAG, Peer, config, init_ack, ms, offer};
 

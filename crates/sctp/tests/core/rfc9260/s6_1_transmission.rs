@@ -237,6 +237,21 @@ fn s12_4_a_sack_of_a_tsn_that_was_never_sent_aborts_the_association() {
 }
 
 #[test]
+fn s6_1_at_most_65535_ordered_messages_of_a_stream_are_in_the_send_window() {
+    let mut peer = Peer::established();
+    let mut highest = 0;
+    for _ in 0..660 {
+        for _ in 0..100 {
+            peer.send("s");
+        }
+        highest = peer.take_tsns().concat().into_iter().fold(highest, u32::max);
+        peer.ack_gaps(0, &[(2, highest.min(65_535))]);
+    }
+    assert!(highest > 65_000, "the window lets them go: {highest}");
+    assert!(highest <= 65_535, "the first is not acknowledged yet, so the SSN may not come round: {highest}");
+}
+
+#[test]
 fn s6_data_is_acknowledged_by_a_sack_in_the_pending_state_too() {
     let mut peer = Peer::established();
     peer.send("a");

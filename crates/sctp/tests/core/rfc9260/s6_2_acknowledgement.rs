@@ -274,7 +274,8 @@ fn s6_5_data_on_a_stream_that_does_not_exist_is_acknowledged_reported_and_discar
     let errors: Vec<_> = sent.iter().filter(|sent| sent.has(ERROR)).map(|sent| sent.the(ERROR).causes()).collect();
     assert_eq!(errors, [[(1, vec![0x0f, 0xa0, 0, 0])]], "§3.3.10.1, and at once");
     peer.wait(ms(200));
-    let sacks: Vec<_> = [sent, peer.take()].concat().iter().filter(|sent| sent.has(SACK)).map(|sent| sent.sack()).collect();
+    let sacks: Vec<_> =
+        [sent, peer.take()].concat().iter().filter(|sent| sent.has(SACK)).map(|sent| sent.sack()).collect();
     assert_eq!(sacks.last().expect("a SACK").cumulative, 2);
     assert_eq!(peer.received.len(), 1);
     assert_eq!(peer.state(), AssociationState::Established);

@@ -33,7 +33,7 @@ fn timeout(peer: &mut Peer) -> Duration {
 fn s6_3_1_c1_before_the_first_measurement_the_rto_is_rto_initial() {
     let mut settings = config();
     settings.timers.rto_initial = Duration::from_secs(3);
-    let mut peer = Peer::connecting(settings.clone());
+    let mut peer = Peer::connecting(settings);
     peer.take();
     assert_eq!(peer.wait_for_packet(), Duration::from_secs(3), "T1-init");
 }

@@ -100,6 +100,14 @@ fn s8_3_a_heartbeat_is_answered_at_once_in_every_state_with_data_transfer() {
 }
 
 #[test]
+fn s8_3_in_cookie_echoed_a_heartbeat_is_answered() {
+    let mut peer = Peer::cookie_echoed(config(), &init_ack());
+    peer.take();
+    peer.give(&[heartbeat(HEARTBEAT, b"are you there?")]);
+    assert_eq!(peer.take_one().kinds(), [HEARTBEAT_ACK]);
+}
+
+#[test]
 fn s8_3_a_heartbeat_ack_gives_a_measurement_of_the_round_trip() {
     let mut peer = Peer::unmeasured(beating());
     peer.wait_for_packet();

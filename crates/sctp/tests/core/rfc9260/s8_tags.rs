@@ -158,6 +158,19 @@ fn s8_5_1_b_an_abort_is_accepted_with_the_own_tag_or_with_the_peers_tag_and_the_
 }
 
 #[test]
+fn s8_5_1_b_in_cookie_wait_only_an_abort_with_the_own_tag_ends_the_attempt() {
+    let mut peer = Peer::connecting(config());
+    let own = peer.take_one().init().tag;
+    for (tag, flags) in [(0, T_BIT), (0, 0), (own, T_BIT), (PEER_TAG, T_BIT)] {
+        peer.give_tagged(tag, &[chunk(ABORT, flags, b"")]);
+        assert_eq!(peer.state(), AssociationState::CookieWait, "tag {tag:#x}, flags {flags}");
+    }
+    peer.give_tagged(own, &[chunk(ABORT, 0, b"")]);
+    assert!(peer.closed().is_some());
+    peer.nothing_sent();
+}
+
+#[test]
 fn s8_5_1_b_the_own_abort_carries_the_peers_tag() {
     let mut peer = Peer::established();
     peer.abort(b"enough");

@@ -4,8 +4,8 @@ use festina_sctp::{AssociationState, ClosedReason, Event, Message, SendError};
 use festina_units::Duration;
 
 use super::packet::{
-    ABORT, DATA, HEARTBEAT, INIT, Init, SACK, SHUTDOWN, SHUTDOWN_ACK, SHUTDOWN_COMPLETE, chunk, data, heartbeat, shutdown,
-    tlv, u32_at,
+    ABORT, DATA, HEARTBEAT, INIT, Init, SACK, SHUTDOWN, SHUTDOWN_ACK, SHUTDOWN_COMPLETE, chunk, data, heartbeat,
+    shutdown, tlv, u32_at,
 };
 use super::peer::{PEER_TAG, Peer, config, init_ack, ms, offer};
 
@@ -251,6 +251,17 @@ fn s9_2_in_shutdown_received_the_users_shutdown_is_ignored() {
     assert_eq!(peer.state(), AssociationState::ShutdownReceived);
     peer.ack(1);
     assert_eq!(peer.take_one().kinds(), [SHUTDOWN_ACK]);
+}
+
+#[test]
+fn s6_in_shutdown_pending_and_shutdown_sent_data_is_still_delivered() {
+    let mut pending = Peer::established();
+    pending.send("outstanding");
+    pending.shutdown();
+    for mut peer in [pending, shutdown_sent()] {
+        peer.give(&[data(1)]);
+        assert_eq!(peer.payloads(), [b"d"]);
+    }
 }
 
 #[test]
