@@ -6,7 +6,8 @@
 #![no_main]
 
 use festina_sctp::wire::{
-    Cause, Causes, Chunk, ChunkOut, CommonHeader, InitOut, Packet, PacketBuilder, Parameter, Parameters, chunk_type,
+    Cause, Causes, Chunk, ChunkOut, CommonHeader, Init, InitOut, Packet, PacketBuilder, Parameter, Parameters,
+    chunk_type,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -49,26 +50,7 @@ fn check(chunk: &Chunk<'_>, original: &[u8]) {
             // A SACK whose lists go past the 16-bit length cannot have been read in the first place.
             assert_same_bytes(&rebuilt, original, 0);
         }
-        Chunk::Init(init) | Chunk::InitAck(init) => {
-            let Some(parameters) = parameters(init.parameters()) else {
-                return;
-            };
-            let out = InitOut {
-                initiate_tag: init.initiate_tag,
-                a_rwnd: init.a_rwnd,
-                outbound_streams: init.outbound_streams,
-                inbound_streams: init.inbound_streams,
-                initial_tsn: init.initial_tsn,
-                parameters: &parameters,
-            };
-            let is_init = chunk.chunk_type() == chunk_type::INIT;
-            let out = if is_init { ChunkOut::Init(out) } else { ChunkOut::InitAck(out) };
-            read_back(&out, |again| {
-                let (Chunk::Init(again) | Chunk::InitAck(again)) = again else { panic!("{again:?}") };
-                assert_eq!((again.initiate_tag, again.initial_tsn), (init.initiate_tag, init.initial_tsn));
-                assert_eq!(self::parameters(again.parameters()).as_ref(), Some(&parameters));
-            });
-        }
+        Chunk::Init(init) | Chunk::InitAck(init) => check_init(init, chunk.chunk_type() == chunk_type::INIT),
         Chunk::Abort(abort) => {
             let Some(causes) = causes(abort.causes()) else {
                 return;
@@ -112,6 +94,27 @@ fn check(chunk: &Chunk<'_>, original: &[u8]) {
             read_back(&out, |again| assert_eq!(again, chunk));
         }
     }
+}
+
+/// INIT and INIT ACK, unless a parameter is malformed.
+fn check_init(init: &Init<'_>, is_init: bool) {
+    let Some(parameters) = parameters(init.parameters()) else {
+        return;
+    };
+    let out = InitOut {
+        initiate_tag: init.initiate_tag,
+        a_rwnd: init.a_rwnd,
+        outbound_streams: init.outbound_streams,
+        inbound_streams: init.inbound_streams,
+        initial_tsn: init.initial_tsn,
+        parameters: &parameters,
+    };
+    let out = if is_init { ChunkOut::Init(out) } else { ChunkOut::InitAck(out) };
+    read_back(&out, |again| {
+        let (Chunk::Init(again) | Chunk::InitAck(again)) = again else { panic!("{again:?}") };
+        assert_eq!((again.initiate_tag, again.initial_tsn), (init.initiate_tag, init.initial_tsn));
+        assert_eq!(self::parameters(again.parameters()).as_ref(), Some(&parameters));
+    });
 }
 
 /// All parameters, unless one is malformed; reads one level of quoted parameters on the way.

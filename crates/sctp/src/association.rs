@@ -327,7 +327,7 @@ impl Association {
     fn handle_heartbeat_ack(&mut self, now: Instant, info: &[u8]) {
         let Some(pause) = self.heartbeat_pause(now) else { return };
         if let Some(round_trip) = self.path.heartbeat_acked(now, info, pause) {
-            self.sender.handle_round_trip(round_trip);
+            self.sender.handle_round_trip(now, round_trip);
             if self.path.answered(now) {
                 self.events.push(Event::PathReachable(true));
             }

@@ -91,6 +91,9 @@ pub enum PacketDropped {
     /// Peer or stranger: the verification tag is wrong (RFC 9260 §8.5).
     #[error("the verification tag is wrong")]
     WrongTag,
+    /// Stranger: the packet comes from an address that is none of the peer's.
+    #[error("the packet's source is none of the peer's addresses")]
+    WrongAddress,
     /// The association is over.
     #[error("the association is over")]
     Closed,

@@ -187,11 +187,11 @@ impl Sender {
         Ok(())
     }
 
-    /// A round-trip time was measured by other means than DATA: the handshake or a HEARTBEAT (RFC 9260 §8.3). Timers that run
-    /// keep running as they are.
-    pub(crate) fn handle_round_trip(&mut self, rtt: Duration) {
+    /// A round-trip time was measured by other means than DATA: the handshake or a HEARTBEAT (RFC 9260 §8.3). A T3-rtx that runs
+    /// keeps its expiry, but a probe may now precede it.
+    pub(crate) fn handle_round_trip(&mut self, now: Instant, rtt: Duration) {
         self.recovery.sample(rtt);
-        self.recovery.refresh(self.window.probe().is_some());
+        self.update_timers(now);
     }
 
     /// No more messages will come: the last chunk asks for a SACK without delay (RFC 7053 §4, SHUTDOWN-PENDING).

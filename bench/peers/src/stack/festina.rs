@@ -20,7 +20,7 @@ const PORTS: Ports = Ports { local: 5000, peer: 5000 };
 /// Packets are written one behind the other into buffers of this size, as a driver does for segmentation offload.
 const BUFFER_BYTES: usize = 16 << 10;
 /// So long may a graceful end take if the association is to live on whatever is lost.
-const PATIENCE: Duration = Duration::from_secs(48 * 3_600);
+const PATIENCE: Duration = Duration::from_secs(24 * 3_600);
 
 /// Factory of Festina associations.
 pub struct Festina {

@@ -1,6 +1,6 @@
 //! Takes packets in: checks them, and hands each chunk to the room that knows what to do (RFC 9260 §6, §8.5).
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 use festina_units::Instant;
@@ -47,6 +47,7 @@ impl Association {
         let Some(Ok(first)) = chunks.next() else {
             return Err(PacketDropped::Unexpected("packet without a whole chunk"));
         };
+        self.check_source(from.ip(), &first)?;
         self.check_tag(&header, &first)?;
         let mut arrival = Arrival { now, from, bytes, had_data: false, had_sack: false };
         let result = match first {
@@ -84,6 +85,14 @@ impl Association {
             }
         }
         Ok(())
+    }
+
+    /// The addresses of both sides are part of what tells an association, so whoever guesses tags must forge his address as well.
+    /// In COOKIE-WAIT the peer has not named its addresses yet; COOKIE ECHO is bound to one by its cookie, and INIT tells them anew.
+    fn check_source(&self, source: IpAddr, first: &Chunk<'_>) -> Result<(), PacketDropped> {
+        let is_open =
+            matches!(self.state, State::CookieWait { .. }) || matches!(first, Chunk::Init(_) | Chunk::CookieEcho(_));
+        if is_open || self.peer.addresses.contains(source) { Ok(()) } else { Err(PacketDropped::WrongAddress) }
     }
 
     /// The rules of RFC 9260 §8.5 and §8.5.1, which depend on the first chunk.

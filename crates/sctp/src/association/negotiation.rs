@@ -140,7 +140,7 @@ impl AddressFilter {
     }
 
     fn bits_of(address: IpAddr) -> u64 {
-        let value = match address {
+        let value = match address.to_canonical() {
             IpAddr::V4(address) => u128::from(address.to_bits()),
             IpAddr::V6(address) => address.to_bits(),
         };

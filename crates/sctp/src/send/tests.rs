@@ -72,7 +72,7 @@ impl Rig {
 
     /// The round-trip time is known to be steady.
     fn measured(mut self, rtt: Duration) -> Self {
-        (0..40).for_each(|_| self.sender.handle_round_trip(rtt));
+        (0..40).for_each(|_| self.sender.handle_round_trip(self.now, rtt));
         self
     }
 

@@ -4,15 +4,15 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use festina_sctp::{
-    AbandonReason, AssociationState, ClosedReason, Config, Context, Event, Incoming, Message, MessageId,
+    AbandonReason, AssociationState, ClosedReason, Config, Context, Event, Incoming, Message, MessageId, Profile,
 };
 use festina_units::{Duration, Instant};
 
 use crate::rfc9260::packet::{
-    ABORT, COOKIE_ECHO, ERROR, HOST_NAME, INIT, INIT_ACK, Init, SHUTDOWN, SHUTDOWN_ACK, STATE_COOKIE, chunk,
-    cookie_echo, data, packet, shutdown, tlv,
+    ABORT, COOKIE_ECHO, ERROR, HEARTBEAT, HEARTBEAT_ACK, HOST_NAME, INIT, INIT_ACK, Init, SHUTDOWN, SHUTDOWN_ACK,
+    STATE_COOKIE, chunk, cookie_echo, data, packet, shutdown, tlv,
 };
-use crate::rfc9260::peer::{LOCAL_PORT, PEER_PORT, PEER_WINDOW, Peer, config, ms, offer};
+use crate::rfc9260::peer::{LOCAL_PORT, PEER_PORT, PEER_WINDOW, Peer, config, init_ack, ms, offer};
 
 /// The peer's tag after it lost its memory.
 const NEW_TAG: u32 = 0x0bad_cafe;
@@ -260,4 +260,72 @@ fn timers_that_could_not_work_are_refused() {
         assert!(error.to_string().contains(name), "{error}");
     }
     assert_eq!(Config::default().validate(), Ok(()));
+}
+
+#[test]
+fn a_path_that_answers_a_heartbeat_after_an_outage_is_probed_without_waiting_for_the_timer_of_the_outage() {
+    let mut config = Config::with_profile(Profile::Festina);
+    config.timers.heartbeat_interval = Some(ms(500));
+    config.retries.association_max = 100;
+    let mut peer = Peer::serving(config, &init_ack());
+    peer.send("lost");
+    peer.wait(Duration::from_secs(30));
+    peer.take();
+    let beat = loop {
+        peer.wait(ms(1));
+        if let Some(sent) = peer.take().into_iter().find(|sent| sent.has(HEARTBEAT)) {
+            break sent;
+        }
+    };
+    peer.give(&[chunk(HEARTBEAT_ACK, 0, &beat.the(HEARTBEAT).value)]);
+    peer.wait(ms(10));
+    assert_eq!(peer.take_tsns(), [[1]]);
+}
+
+#[test]
+fn a_stranger_who_knows_ports_and_tag_still_needs_an_address_of_the_peer() {
+    let listed = Init { parameters: tlv(5, &[203, 0, 113, 9]), ..offer() };
+    for mut peer in [Peer::client(config(), &listed), Peer::established()] {
+        peer.reads = false;
+        let own = peer.address;
+        peer.address = SocketAddr::from(([198, 51, 100, 66], own.port()));
+        for chunk in [chunk(ABORT, 0, b""), shutdown(peer.tsn(0)), data(1)] {
+            peer.give(&[chunk]);
+            peer.nothing_sent();
+        }
+        let tags = packet((PEER_PORT, LOCAL_PORT), offer().tag, &[chunk(ABORT, 1, b"")]);
+        peer.give_bytes(tags);
+        assert_eq!(peer.state(), AssociationState::Established);
+        // From another port of the peer's own address everything is welcome: it may sit behind a NAT (RFC 6951 §5.4).
+        peer.address = SocketAddr::new(own.ip(), 1_234);
+        peer.give(&[data(1)]);
+        let sent = peer.take_one();
+        assert_eq!((sent.sack().cumulative, sent.to), (1, peer.address));
+    }
+}
+
+#[test]
+fn a_peer_may_send_from_every_address_that_it_named() {
+    let mut peer = Peer::client(config(), &Init { parameters: tlv(5, &[203, 0, 113, 9]), ..offer() });
+    let own = peer.address;
+    peer.address = SocketAddr::from(([203, 0, 113, 9], own.port()));
+    peer.give(&[data(1)]);
+    let sent = peer.take_one();
+    assert_eq!((sent.sack().cumulative, sent.to), (1, own), "answers go to the one path that there is");
+}
+
+#[test]
+fn an_outage_on_the_fastest_path_draws_one_probe_in_five_milliseconds_for_three_seconds_and_then_backs_off() {
+    let mut config = Config::with_profile(Profile::Festina);
+    config.timers.heartbeat_interval = None;
+    config.retries.association_max = 100;
+    let mut peer = Peer::serving(config, &init_ack());
+    peer.send("lost");
+    peer.take();
+    peer.wait(Duration::from_secs(3));
+    let probes = peer.take().len();
+    peer.wait(Duration::from_secs(57));
+    let timeouts = peer.take().len();
+    assert!(probes <= 600 && timeouts <= 10, "{probes} probes, {timeouts} timeouts");
+    assert!(probes >= 500, "the handshake took no time, so this is the worst case: {probes} probes");
 }

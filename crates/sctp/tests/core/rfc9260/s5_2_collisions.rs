@@ -7,7 +7,7 @@ use super::packet::{
     ABORT, COOKIE_ACK, COOKIE_ECHO, DATA, Data, ERROR, INIT, INIT_ACK, Init, SACK, SHUTDOWN_ACK, chunk, cookie_echo,
     data, shutdown, tlv, u32_at,
 };
-use super::peer::{LOCAL_PORT, PEER_TAG, PEER_WINDOW, Peer, config, init_ack, offer};
+use super::peer::{PEER_TAG, PEER_WINDOW, Peer, config, init_ack, offer};
 
 /// The tag of the peer's other life.
 const NEW_TAG: u32 = 0x0bad_cafe;
@@ -104,6 +104,20 @@ fn s5_2_2_an_unexpected_init_with_the_known_address_adds_none() {
     let parameters = tlv(5, &[192, 0, 2, 1]);
     let answer = unexpected_init(&mut peer, &Init { parameters, ..new_init() });
     assert!(!answer.cookie().is_empty());
+}
+
+#[test]
+fn s5_2_2_an_unexpected_init_with_the_addresses_of_the_handshake_adds_none() {
+    let addresses = [tlv(5, &[192, 0, 2, 1]), tlv(5, &[198, 51, 100, 7]), tlv(6, &[0x20; 16])].concat();
+    let mut ack = init_ack();
+    ack.parameters.extend(&addresses);
+    let client = Peer::serving(config(), &ack);
+    let server = Peer::client(config(), &Init { parameters: addresses.clone(), ..offer() });
+    for mut peer in [client, server] {
+        let answer = unexpected_init(&mut peer, &Init { parameters: addresses.clone(), ..new_init() });
+        peer.give_tagged(answer.tag, &[cookie_echo(&answer.cookie())]);
+        assert!(peer.events.contains(&Event::PeerRestarted), "a peer with several addresses can restart");
+    }
 }
 
 #[test]
@@ -309,7 +323,6 @@ fn s5_2_4_a_cookie_without_tie_tags_does_not_restart_an_association() {
     let mut peer = Peer::new(config());
     let early_cookie = peer.begin(&new_init());
     let early_tag = peer.tag;
-    peer.listener.listen(LOCAL_PORT);
     let cookie = peer.begin(&offer());
     peer.give(&[cookie_echo(&cookie)]);
     peer.take();
@@ -344,14 +357,10 @@ fn s5_2_4_a_restart_cookie_cannot_be_replayed() {
 fn s5_2_4_unacknowledged_messages_fail_at_a_restart() {
     let mut peer = Peer::established();
     peer.send("lost");
-    let answer = unexpected_init_beside_data(&mut peer);
+    peer.take();
+    let answer = unexpected_init(&mut peer, &new_init());
     peer.give_tagged(answer.tag, &[cookie_echo(&answer.cookie())]);
     assert!(peer.events.iter().any(|event| matches!(event, Event::MessageAbandoned { .. })));
-}
-
-fn unexpected_init_beside_data(peer: &mut Peer) -> Init {
-    peer.take();
-    unexpected_init(peer, &new_init())
 }
 
 #[test]
@@ -378,6 +387,22 @@ fn s5_2_6_a_stale_cookie_error_in_cookie_echoed_leads_to_a_new_init_or_to_the_en
         assert_eq!(peer.take_one().kinds(), [INIT]);
         assert_eq!(peer.state(), AssociationState::CookieWait);
     }
+}
+
+#[test]
+fn s5_2_6_stale_cookie_errors_do_not_keep_an_attempt_alive_for_ever() {
+    let mut peer = Peer::cookie_echoed(config(), &init_ack());
+    let mut attempts = 0;
+    while peer.closed().is_none() {
+        attempts += 1;
+        assert!(attempts <= 9, "Max.Init.Retransmits is 8");
+        peer.give(&[chunk(ERROR, 0, &tlv(3, &[0, 0, 0, 9]))]);
+        if let Some(init) = peer.take().into_iter().find(|sent| sent.has(INIT)) {
+            peer.tag = init.init().tag;
+            peer.give(&[init_ack().chunk(INIT_ACK)]);
+        }
+    }
+    assert_eq!(peer.closed(), Some(&ClosedReason::HandshakeTimeout));
 }
 
 #[test]

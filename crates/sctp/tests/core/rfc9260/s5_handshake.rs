@@ -218,6 +218,20 @@ fn s5_1_5_a_cookie_is_good_until_the_end_of_its_life() {
 }
 
 #[test]
+fn s3_3_2_1_3_a_cookie_preservative_may_lengthen_the_life_of_a_cookie_but_never_shortens_it() {
+    let mut peer = Peer::new(config());
+    let cookie = peer.begin(&Init { parameters: tlv(9, &u32::MAX.to_be_bytes()), ..offer() });
+    peer.wait(ms(59_900));
+    peer.give(&[cookie_echo(&cookie)]);
+    assert_eq!(peer.take_one().kinds(), [COOKIE_ACK]);
+    let mut peer = Peer::new(config());
+    let cookie = peer.begin(&Init { parameters: tlv(9, &u32::MAX.to_be_bytes()), ..offer() });
+    peer.wait(Duration::from_secs(600));
+    peer.give(&[cookie_echo(&cookie)]);
+    assert_eq!(peer.take_one().kinds(), [ERROR], "the peer cannot make it live as long as it likes");
+}
+
+#[test]
 fn s5_1_5_an_association_takes_its_parameters_from_the_cookie() {
     let init = Init { tag: 5, a_rwnd: 1_500, outbound: 2, inbound: 3, tsn: 900, parameters: vec![] };
     let mut peer = Peer::client(config(), &init);

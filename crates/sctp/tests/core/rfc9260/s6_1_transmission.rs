@@ -11,9 +11,10 @@ fn with_window(a_rwnd: u32) -> Peer {
     Peer::serving(config(), &Init { a_rwnd, ..init_ack() })
 }
 
-/// All messages acknowledged, the peer's window closed, and two full packets waiting.
+/// One message acknowledged as the peer closed its window, some time after the handshake, and two full packets waiting.
 fn window_closed() -> Peer {
     let mut peer = Peer::established();
+    peer.wait(ms(700));
     peer.send("x");
     peer.take();
     peer.ack_window(1, 0);

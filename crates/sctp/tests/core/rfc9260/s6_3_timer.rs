@@ -74,6 +74,18 @@ fn s6_3_1_c4_each_round_trip_is_measured() {
 }
 
 #[test]
+fn s6_3_1_c4_a_sack_measures_nothing_that_it_does_not_acknowledge() {
+    let mut peer = unmeasured();
+    peer.send("sample");
+    peer.wait(ms(200));
+    peer.ack(0);
+    assert_eq!(peer.association().stats().path.srtt, None);
+    peer.wait(ms(200));
+    peer.ack(1);
+    assert_eq!(peer.association().stats().path.srtt, Some(ms(400)));
+}
+
+#[test]
 fn s6_3_1_c5_a_retransmitted_chunk_is_not_measured() {
     let mut peer = unmeasured();
     round_trip(&mut peer, 1, ms(400));

@@ -242,7 +242,7 @@ fn s7_2_4_the_fast_retransmission_is_one_packet_that_ignores_cwnd() {
     let mut peer = busy(30);
     peer.take();
     for last in 33..=35 {
-        peer.nothing_sent_but_new_data();
+        only_new_data(&mut peer);
         peer.ack_gaps(30, &[(33, last)]);
     }
     assert!(path(&mut peer).in_flight_bytes > cwnd(&mut peer));
@@ -258,12 +258,10 @@ fn s7_2_4_the_fast_retransmission_is_one_packet_that_ignores_cwnd() {
     assert_eq!(later[0], 32, "ahead of new data");
 }
 
-impl Peer {
-    /// Asserts that no TSN up to the highest sent so far went out again, and forgets what was sent.
-    fn nothing_sent_but_new_data(&mut self) {
-        let tsns = self.take_tsns().concat();
-        assert!(tsns.windows(2).all(|pair| pair[0] < pair[1]) && tsns.iter().all(|&tsn| tsn > 35), "{tsns:?}");
-    }
+/// Asserts that whatever was sent is new data, and forgets it.
+fn only_new_data(peer: &mut Peer) {
+    let tsns = peer.take_tsns().concat();
+    assert!(tsns.windows(2).all(|pair| pair[0] < pair[1]) && tsns.iter().all(|&tsn| tsn > 35), "{tsns:?}");
 }
 
 #[test]
