@@ -63,6 +63,19 @@ fn s6_2_the_delay_runs_from_the_first_unacknowledged_chunk() {
 }
 
 #[test]
+fn s6_2_the_delay_is_kept_while_t3_runs_and_the_other_way_round() {
+    let mut peer = after_first_data();
+    peer.send("unacknowledged");
+    peer.take_one();
+    peer.wait(ms(100));
+    peer.give(&[data(2)]);
+    assert_eq!(peer.wait_for_packet(), ms(200));
+    assert_eq!(peer.take_one().kinds(), [SACK]);
+    assert_eq!(peer.wait_for_packet(), ms(700));
+    assert_eq!(peer.take_tsns(), [[1]]);
+}
+
+#[test]
 fn s6_2_the_delay_cannot_be_configured_above_500_ms() {
     let mut settings = config();
     settings.sack.delay = ms(500);
