@@ -176,7 +176,7 @@ impl Default for Limits {
             receive_buffer_bytes: 1 << 20,
             send_buffer_bytes: 4 << 20,
             send_low_water_bytes: 1 << 20,
-            message_bytes_max: 16 << 20,
+            message_bytes_max: 4 << 20,
             burst_packets_max: 4,
         }
     }

@@ -38,7 +38,7 @@ pub enum Event {
     PeerError {
         /// The cause code of RFC 9260 §3.3.10.
         code: u16,
-        /// The cause's own bytes, at most 64 of them.
+        /// The bytes of a cause that holds a text (12, 13) or that is unknown, at most 64 of them; empty for the others.
         info: Bytes,
     },
     /// The first chunk of a message left for the first time. Only with `message_events`.

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use festina_sctp::wire::Packet;
 use festina_sctp::{self as sctp, AssociationState, ClosedReason, Event, Mechanisms, Message, MessageId, Ports};
 use festina_sctp::{ReceivedMessage, SendError, Stats};
 use festina_units::Instant;
@@ -112,11 +113,13 @@ impl Inner {
         Outbox::with(|outbox| {
             let mut state = lock(&self.state);
             let now = state.advance(now);
-            if source.is_some() {
-                state.source = source;
-            }
             for (from, packet) in packets {
-                dropped += usize::from(state.core.handle_packet(now, from, &packet).is_err());
+                let accepted = state.core.handle_packet(now, from, &packet).is_ok();
+                dropped += usize::from(!accepted);
+                // Only a packet that proves to know the tag may choose the address that the answers leave from; an INIT does not.
+                if accepted && source.is_some() && source != state.source && has_tag(&packet) {
+                    state.source = source;
+                }
                 state.gather(now, outbox, &self.shared.socket);
             }
             let tag = state.core.local_tag();
@@ -338,4 +341,8 @@ impl fmt::Debug for Inner {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Inner").field("id", &self.id).finish_non_exhaustive()
     }
+}
+
+fn has_tag(packet: &[u8]) -> bool {
+    Packet::peek(packet).is_ok_and(|header| header.verification_tag != 0)
 }

@@ -168,7 +168,7 @@ async fn messages_that_cannot_be_sent_come_back_with_the_reason() {
     let pair = narrow_pair().await;
     assert!(matches!(pair.client.try_send(Message::new("")), Err(SendError::Empty(_))));
     let result = in_time(pair.client.send(Message::new(vec![0; 20 << 20]))).await;
-    assert!(matches!(result, Err(SendError::TooLong { bytes_max, .. }) if bytes_max == 16 << 20));
+    assert!(matches!(result, Err(SendError::TooLong { bytes_max, .. }) if bytes_max == 4 << 20));
     in_time(pair.client.shutdown()).await.unwrap();
     assert!(matches!(pair.client.try_send(number(0)), Err(SendError::Closed(message)) if message == number(0)));
 }
