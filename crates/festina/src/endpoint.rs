@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use festina_sctp::{ClosedReason, Config};
 
 pub(crate) use self::accept::AcceptQueue;
+pub(crate) use self::demux::Key;
 use self::driver::Driver;
 pub use self::options::{ConnectOptions, EndpointStats};
 pub(crate) use self::shared::Shared;

@@ -20,7 +20,7 @@ use self::state::{State, Wakes};
 pub(crate) use self::waiter::Waiter;
 use crate::clock;
 use crate::endpoint::outbox::Outbox;
-use crate::endpoint::{Shared, lock};
+use crate::endpoint::{Key, Shared, lock};
 
 /// One association. Handles, the demultiplexer and the timers share it.
 ///
@@ -88,7 +88,7 @@ impl Inner {
             state.armed_at = Instant::MAX;
         }
         if !std::mem::replace(&mut state.retired, true) {
-            self.shared.remove(state.core.remote(), state.core.ports(), state.tag);
+            self.shared.remove(state.key);
         }
     }
 
@@ -122,10 +122,10 @@ impl Inner {
                 }
                 state.gather(now, outbox, &self.shared.socket);
             }
-            let tag = state.core.local_tag();
-            if tag != state.tag && !state.retired {
-                self.shared.retag(state.core.remote(), state.core.ports(), state.tag, tag);
-                state.tag = tag;
+            let key = Key::of(&state.core);
+            if key != state.key && !state.retired {
+                self.shared.rekey(state.key, key);
+                state.key = key;
             }
             let wakes = self.settle(&mut state, now, outbox);
             drop(state);

@@ -6,14 +6,32 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::Waker;
 
-use festina_sctp::Ports;
 use festina_sctp::wire::CommonHeader;
+use festina_sctp::{Association, Ports};
 
 use crate::association::{Inner, Waiters};
 
 /// First chunk types whose packets may carry the peer's own tag (the T bit, RFC 9260 §8.5.1).
 const CHUNK_ABORT: u8 = 6;
 const CHUNK_SHUTDOWN_COMPLETE: u8 = 14;
+
+/// By what an endpoint finds an association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    /// Where its peer is.
+    pub(crate) remote: SocketAddr,
+    /// Its SCTP ports.
+    pub(crate) ports: Ports,
+    /// Its own verification tag.
+    pub(crate) tag: u32,
+}
+
+impl Key {
+    /// The key of an association as it is now.
+    pub(crate) fn of(core: &Association) -> Self {
+        Self { remote: core.remote(), ports: core.ports(), tag: core.local_tag() }
+    }
+}
 
 /// All living associations of an endpoint, by their own verification tag and by peer address and ports.
 #[derive(Debug, Default)]
@@ -49,27 +67,37 @@ impl Demux {
     }
 
     /// Adds an association; `false` if its tag or its path is taken.
-    pub(crate) fn insert(&mut self, remote: SocketAddr, ports: Ports, tag: u32, association: &Arc<Inner>) -> bool {
-        let free = !self.has_tag(tag) && !self.has_path(remote, ports);
+    pub(crate) fn insert(&mut self, key: Key, association: &Arc<Inner>) -> bool {
+        let free = !self.has_tag(key.tag) && !self.has_path(key.remote, key.ports);
         if free {
-            self.by_tag.insert(tag, association.clone());
-            self.tag_by_path.insert((remote, ports), tag);
+            self.by_tag.insert(key.tag, association.clone());
+            self.tag_by_path.insert((key.remote, key.ports), key.tag);
         }
         free
     }
 
-    /// Follows an association whose own tag changed, as a restart by the peer makes it (RFC 9260 §5.2.4).
-    pub(crate) fn retag(&mut self, remote: SocketAddr, ports: Ports, old: u32, new: u32) {
-        if let Some(association) = self.by_tag.remove(&old) {
-            self.by_tag.insert(new, association);
-            self.tag_by_path.insert((remote, ports), new);
+    /// Follows an association whose own tag changed, as a restart by the peer makes it (RFC 9260 §5.2.4), or whose peer came
+    /// to another UDP port (RFC 6951 §5.4). A path that another association has by now stays that one's; packets are found
+    /// by their tag all the same.
+    pub(crate) fn rekey(&mut self, old: Key, new: Key) {
+        if let Some(association) = self.by_tag.remove(&old.tag) {
+            self.by_tag.insert(new.tag, association);
+            self.remove_path(old);
+            self.tag_by_path.entry((new.remote, new.ports)).or_insert(new.tag);
+        }
+    }
+
+    fn remove_path(&mut self, key: Key) {
+        let path = (key.remote, key.ports);
+        if self.tag_by_path.get(&path) == Some(&key.tag) {
+            self.tag_by_path.remove(&path);
         }
     }
 
     /// Removes an association. When it was the last, whoever waits for that is to be woken.
-    pub(crate) fn remove(&mut self, remote: SocketAddr, ports: Ports, tag: u32) -> (Option<Arc<Inner>>, Waiters) {
-        let removed = self.by_tag.remove(&tag);
-        self.tag_by_path.remove(&(remote, ports));
+    pub(crate) fn remove(&mut self, key: Key) -> (Option<Arc<Inner>>, Waiters) {
+        let removed = self.by_tag.remove(&key.tag);
+        self.remove_path(key);
         let waiters = if self.by_tag.is_empty() { self.waiters.take() } else { Waiters::None };
         (removed, waiters)
     }

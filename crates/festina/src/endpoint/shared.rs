@@ -11,7 +11,7 @@ use festina_units::Instant;
 
 use super::accept::{AcceptQueue, Accepting};
 use super::alarm::Bell;
-use super::demux::Demux;
+use super::demux::{Demux, Key};
 use super::lock;
 use super::options::{ConnectOptions, EndpointStats};
 use super::socket::{Socket, SocketCounters, count};
@@ -141,9 +141,9 @@ impl Shared {
             let ports = Ports { local, peer: options.peer_port };
             let nonce = self.first_nonce.wrapping_add(id);
             let core = sctp::Association::connect(clock::now(), &self.context, address, ports, nonce);
-            let tag = core.local_tag();
+            let key = Key::of(&core);
             let inner = Inner::new(self.clone(), id, core, None);
-            if lock(&self.demux).insert(address, ports, tag, &inner) {
+            if lock(&self.demux).insert(key, &inner) {
                 let association = Association::new(inner);
                 let mechanisms = options.profile.map(sctp::Profile::mechanisms);
                 association.inner().start(mechanisms);
@@ -213,24 +213,24 @@ impl Shared {
 
     /// Adds an association that a peer set up.
     fn adopt(self: &Arc<Self>, core: sctp::Association, source: Option<IpAddr>, queue: &AcceptQueue) {
-        let (remote, ports, tag) = (core.remote(), core.ports(), core.local_tag());
+        let key = Key::of(&core);
         let inner = Inner::new(self.clone(), self.ids.fetch_add(1, Ordering::Relaxed), core, source);
-        if lock(&self.demux).insert(remote, ports, tag, &inner) {
+        if lock(&self.demux).insert(key, &inner) {
             let association = Association::new(inner);
             association.inner().start(None);
             queue.push(association);
         }
     }
 
-    /// An association's own tag changed.
-    pub(crate) fn retag(&self, remote: SocketAddr, ports: Ports, old: u32, new: u32) {
-        lock(&self.demux).retag(remote, ports, old, new);
+    /// An association's own tag changed, or its peer's UDP port.
+    pub(crate) fn rekey(&self, old: Key, new: Key) {
+        lock(&self.demux).rekey(old, new);
     }
 
     /// An association is over.
-    pub(crate) fn remove(&self, remote: SocketAddr, ports: Ports, tag: u32) {
+    pub(crate) fn remove(&self, key: Key) {
         let mut demux = lock(&self.demux);
-        let (removed, waiters) = demux.remove(remote, ports, tag);
+        let (removed, waiters) = demux.remove(key);
         let last = demux.is_empty();
         drop(demux);
         waiters.wake();

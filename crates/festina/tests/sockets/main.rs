@@ -5,6 +5,7 @@ mod crossing;
 mod ending;
 mod failing;
 mod living;
+mod moving;
 mod raw;
 mod sending;
 mod support;

@@ -8,6 +8,7 @@ use festina_units::Instant;
 
 use crate::EVENTS_QUEUED_MAX;
 use crate::association::Waiters;
+use crate::endpoint::Key;
 use crate::endpoint::outbox::{Blocked, Outbox};
 use crate::endpoint::socket::Socket;
 
@@ -28,8 +29,8 @@ pub(super) struct State {
     news: Option<Box<News>>,
     waiting: Wakes,
     waiter_keys: u64,
-    /// The own verification tag under which the endpoint knows the association.
-    pub(super) tag: u32,
+    /// Under which the endpoint knows the association.
+    pub(super) key: Key,
     /// Outbound and inbound streams.
     pub(super) streams: (u16, u16),
     pub(super) established: bool,
@@ -83,7 +84,7 @@ impl State {
             news: None,
             waiting: Wakes::default(),
             waiter_keys: 0,
-            tag: core.local_tag(),
+            key: Key::of(&core),
             streams: (0, 0),
             established: false,
             detached: false,
