@@ -135,11 +135,11 @@ impl Association {
                 } else {
                     self.tags.peer = cookie.tags.peer;
                 }
-                self.confirm(now, None);
+                self.confirm(now);
                 Ok(())
             }
             CookieAction::Confirm => {
-                self.confirm(now, None);
+                self.confirm(now);
                 Ok(())
             }
         }
@@ -158,10 +158,10 @@ impl Association {
     }
 
     /// Enters ESTABLISHED if the handshake was on, and answers with COOKIE ACK.
-    fn confirm(&mut self, now: Instant, round_trip: Option<Duration>) {
+    fn confirm(&mut self, now: Instant) {
         self.control.set(Due::COOKIE_ACK);
         if matches!(self.state, State::CookieWait { .. } | State::CookieEchoed { .. }) {
-            self.enter_established(now, round_trip);
+            self.enter_established(now, None);
         }
     }
 
