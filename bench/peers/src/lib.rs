@@ -2,8 +2,7 @@
 //!
 //! - [`peer`]: what every stack must be able to do here ([`Peer`], [`Stack`]), in virtual time and without sockets;
 //! - [`stack`]: one adapter per stack;
-//! - [`link`]: a seeded one-way link that loses, reorders and duplicates packets;
-//! - [`simulation`]: two endpoints over two links, a workload, and the checks of interoperability;
+//! - [`simulation`]: two endpoints over two of the simulator's links, a workload, and the checks of interoperability;
 //! - [`measure`]: CPU time of bulk transfer and memory of idle associations;
 //! - [`report`]: the table and the JSON document of the measurements.
 //!
@@ -12,7 +11,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod link;
 pub mod measure;
 pub mod peer;
 pub mod report;

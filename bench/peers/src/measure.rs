@@ -22,7 +22,7 @@ const MESSAGES_PER_READING: u64 = 1_000;
 const MESSAGES_COUNTED: u64 = 20_000;
 /// Turns without progress after which a transfer counts as stalled.
 const IDLE_TURNS_MAX: u32 = 1_000;
-/// How long an association rests before its memory counts: past the first heartbeat of every stack.
+/// How long an association rests before its memory counts: past the first heartbeat of every stack that sends any.
 const IDLE_TIME: Duration = Duration::from_secs(60);
 /// User data of each message that an association exchanges before it goes idle.
 const GREETING: &[u8] = &[0x5A; 100];

@@ -121,6 +121,11 @@ pub trait Peer {
 
     /// Why the association ended other than by a graceful shutdown, if the stack tells.
     fn error(&self) -> Option<String>;
+
+    /// Whether the association ended by an ABORT that one of the two applications asked for; `None` if the stack does not tell.
+    fn was_aborted(&self) -> Option<bool> {
+        None
+    }
 }
 
 /// A factory of endpoints that share what the stack lets associations share (listening endpoint, configuration).
@@ -135,6 +140,10 @@ pub trait Stack {
     /// after it has closed, and takes a SHUTDOWN COMPLETE with a reflected tag. Without that, the loss of one SHUTDOWN
     /// COMPLETE leaves the other side open for ever.
     const ANSWERS_STRAYS: bool;
+
+    /// Whether an endpoint that waits for SHUTDOWN COMPLETE reports an error when an ABORT with a reflected tag tells it instead
+    /// that the other has ended and forgotten the association (RFC 9260 sections 8.4 and 8.5.1).
+    const LATE_ABORT_IS_ERROR: bool;
 
     /// Whether `shutdown` waits for everything still queued (RFC 9260 section 9.2).
     const SHUTDOWN_DRAINS: bool;

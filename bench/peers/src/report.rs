@@ -72,7 +72,7 @@ pub struct Row {
     pub subject: bool,
     /// One entry per message size.
     pub bulk: Vec<Bulk>,
-    /// Live heap bytes of one endpoint of an association that has been established and has carried nothing.
+    /// Live heap bytes of one endpoint of an association that has carried nothing and is at rest.
     pub fresh_bytes_per_endpoint: f64,
     /// The same once it has carried a few small messages in both directions and gone idle again.
     pub idle_bytes_per_endpoint: f64,
@@ -154,7 +154,7 @@ impl Report {
         line(
             text,
             format_args!(
-                "\nidle associations: live heap bytes per endpoint ({} associations; just established, and after messages)",
+                "\nidle associations: live heap bytes per endpoint ({} associations; without messages, and after some)",
                 self.idle_associations
             ),
         );
@@ -162,7 +162,7 @@ impl Report {
             text,
             format_args!(
                 "{:<20}{:>12}{:>14}{:>16}{:>14}",
-                "stack", "established", "x best peer", "after messages", "x best peer"
+                "stack", "no messages", "x best peer", "after messages", "x best peer"
             ),
         );
         for row in rows {

@@ -1,13 +1,14 @@
 //! Two endpoints over two links in virtual time, with the checks of interoperability.
 
+mod direction;
+
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
-use rand_core::{RngCore, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
+use direction::Direction;
+use festina_netsim::{LinkConfig, LinkCounters, RandomStream};
 
-use crate::link::{Impairment, Link, LinkCounts};
 use crate::peer::{Message, Peer, SendError, Stack};
 
 /// Virtual time after which a run counts as stuck: far beyond what exponential backoff needs at 20 % loss.
@@ -28,7 +29,7 @@ pub enum Ending {
     BothShutDown,
     /// The client shuts down as soon as it has handed over its last message, while the server has nothing to send.
     ClientShutsDownEarly,
-    /// The client aborts once all messages have arrived. The link loses nothing from then on, for an ABORT is sent once.
+    /// The client aborts once all messages have arrived. Every packet arrives from then on, for an ABORT is sent once.
     ClientAborts,
     /// The server aborts.
     ServerAborts,
@@ -38,8 +39,8 @@ pub enum Ending {
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// What both links do to packets.
-    pub impairment: Impairment,
-    /// Decides the links' fate and the messages.
+    pub link: LinkConfig,
+    /// Decides the packets' fate and the messages.
     pub seed: u64,
     /// Whether the messages are unordered.
     pub unordered: bool,
@@ -58,12 +59,13 @@ pub struct Outcome {
     pub messages: u64,
     /// User data delivered, both directions.
     pub bytes: u64,
-    /// Both links together.
-    pub packets: LinkCounts,
+    /// What the links did to packets: the one to the server, and the one to the client.
+    pub links: [LinkCounters; 2],
     /// Virtual time at the end.
     pub time: Duration,
     /// One side had ended gracefully and forgotten the association when the other, which had lost its SHUTDOWN COMPLETE, sent
-    /// something else than SHUTDOWN ACK, and was answered with ABORT as RFC 9260 section 8.4 demands. Nothing is lost by that.
+    /// something else than SHUTDOWN ACK, was answered with ABORT as RFC 9260 section 8.4 demands, and called that an error
+    /// ([`Stack::LATE_ABORT_IS_ERROR`]). Nothing is lost by that.
     pub late_abort: bool,
 }
 
@@ -71,10 +73,12 @@ pub struct Outcome {
 ///
 /// # Errors
 /// What went wrong: an association that was not to end ended, a message that was wrong, missing, duplicated or out of order,
-/// an end that was not graceful, or no end at all.
+/// an end that was not graceful (but for [`Outcome::late_abort`]), or no end at all.
 pub fn run<C: Stack, S: Stack>(clients: &mut C, servers: &mut S, scenario: &Scenario) -> Result<Outcome, String> {
     let mut run = Run::new(clients, servers, scenario);
-    run.settles_strays = !(C::ANSWERS_STRAYS && S::ANSWERS_STRAYS);
+    run.shelters_end = scenario.ending.is_abort() || !(C::ANSWERS_STRAYS && S::ANSWERS_STRAYS);
+    run.client.late_abort_is_error = C::LATE_ABORT_IS_ERROR;
+    run.server.late_abort_is_error = S::LATE_ABORT_IS_ERROR;
     run.drive_until(Run::all_done, scenario)?;
     run.end(scenario)?;
     run.drive_until(Run::both_closed, scenario)?;
@@ -85,6 +89,7 @@ pub fn run<C: Stack, S: Stack>(clients: &mut C, servers: &mut S, scenario: &Scen
 struct Side<P> {
     name: &'static str,
     peer: P,
+    late_abort_is_error: bool,
     to_send: VecDeque<Message>,
     expected: Expected,
 }
@@ -100,41 +105,45 @@ enum FirstClosed {
 struct Run<C, S> {
     client: Side<C>,
     server: Side<S>,
-    to_server: Link,
-    to_client: Link,
+    to_server: Direction,
+    to_client: Direction,
     now: Duration,
     events: u64,
     ending: bool,
-    settles_strays: bool,
+    /// From the first call that ends the association, the links lose and damage nothing.
+    shelters_end: bool,
     first_closed: FirstClosed,
     delivered: Outcome,
 }
 
 impl<C: Peer, S: Peer> Run<C, S> {
     fn new(clients: &mut impl Stack<Peer = C>, servers: &mut impl Stack<Peer = S>, scenario: &Scenario) -> Self {
-        let mut seeds = Xoshiro256PlusPlus::seed_from_u64(scenario.seed);
-        let from_client = messages(&scenario.client_sends, scenario.unordered, seeds.next_u64());
-        let from_server = messages(&scenario.server_sends, scenario.unordered, seeds.next_u64());
+        let messages = |sizes, name| messages(sizes, scenario.unordered, RandomStream::new(scenario.seed, name));
+        let from_client = messages(&scenario.client_sends, "messages of the client");
+        let from_server = messages(&scenario.server_sends, "messages of the server");
+        let direction = |name| Direction::new(scenario.link.clone(), scenario.seed, name);
         let start = Duration::ZERO;
         Run {
             client: Side {
                 name: "client",
                 peer: clients.client(start),
+                late_abort_is_error: false,
                 expected: Expected::new(&from_server),
                 to_send: from_client.clone(),
             },
             server: Side {
                 name: "server",
                 peer: servers.server(start),
+                late_abort_is_error: false,
                 expected: Expected::new(&from_client),
                 to_send: from_server,
             },
-            to_server: Link::new(scenario.impairment, seeds.next_u64()),
-            to_client: Link::new(scenario.impairment, seeds.next_u64()),
+            to_server: direction("to the server"),
+            to_client: direction("to the client"),
             now: start,
             events: 0,
             ending: false,
-            settles_strays: false,
+            shelters_end: false,
             first_closed: FirstClosed::Neither,
             delivered: Outcome::default(),
         }
@@ -235,36 +244,38 @@ impl<C: Peer, S: Peer> Run<C, S> {
             Ending::ClientAborts => client.abort(now).map_err(|error| error.to_string())?,
             Ending::ServerAborts => server.abort(now).map_err(|error| error.to_string())?,
         }
-        if self.settles_strays || scenario.ending.is_abort() {
-            self.to_server.stop_losing();
-            self.to_client.stop_losing();
+        if self.shelters_end {
+            self.to_server.shelter();
+            self.to_client.shelter();
         }
         Ok(())
     }
 
     fn outcome(&self, scenario: &Scenario) -> Result<Outcome, String> {
-        let errors = [self.client.peer.error(), self.server.peer.error()];
-        let graceful_first = match self.first_closed {
-            FirstClosed::Client => errors[0].is_none(),
-            FirstClosed::Server => errors[1].is_none(),
-            FirstClosed::Neither => false,
-        };
-        let graceful = errors.iter().all(Option::is_none);
-        if !scenario.ending.is_abort() && !graceful && !graceful_first {
-            return Err(self.complaint("the end was not graceful"));
-        }
         if !self.all_delivered() {
             return Err(self.complaint("closed before everything had arrived"));
         }
-        let (there, back) = (self.to_server.counts(), self.to_client.counts());
-        let packets = LinkCounts {
-            sent: there.sent + back.sent,
-            lost: there.lost + back.lost,
-            duplicated: there.duplicated + back.duplicated,
-            reordered: there.reordered + back.reordered,
+        let late_abort = if scenario.ending.is_abort() {
+            if [self.client.peer.was_aborted(), self.server.peer.was_aborted()].contains(&Some(false)) {
+                return Err(self.complaint("the end was not the abort that was asked for"));
+            }
+            false
+        } else {
+            self.ended_by_late_abort().ok_or_else(|| self.complaint("the end was not graceful"))?
         };
-        let late_abort = !scenario.ending.is_abort() && !graceful;
-        Ok(Outcome { packets, time: self.now, late_abort, ..self.delivered })
+        let links = [self.to_server.counters(), self.to_client.counters()];
+        Ok(Outcome { links, time: self.now, late_abort, ..self.delivered })
+    }
+
+    /// Whether [`Outcome::late_abort`] holds of a graceful end; `None` if it was none.
+    fn ended_by_late_abort(&self) -> Option<bool> {
+        let (client_failed, server_failed) = (self.client.peer.error().is_some(), self.server.peer.error().is_some());
+        match (client_failed, server_failed, self.first_closed) {
+            (false, false, _) => Some(false),
+            (false, true, FirstClosed::Client) if self.server.late_abort_is_error => Some(true),
+            (true, false, FirstClosed::Server) if self.client.late_abort_is_error => Some(true),
+            _ => None,
+        }
     }
 
     fn complaint(&self, what: &str) -> String {
@@ -295,7 +306,7 @@ impl Ending {
 }
 
 impl<P: Peer> Side<P> {
-    fn exchange(&mut self, now: Duration, link: &mut Link, delivered: &mut Outcome) -> Result<(), String> {
+    fn exchange(&mut self, now: Duration, link: &mut Direction, delivered: &mut Outcome) -> Result<(), String> {
         while let Some(message) = self.peer.receive(now) {
             delivered.messages += 1;
             delivered.bytes += message.payload.len() as u64;
@@ -367,13 +378,14 @@ impl Expected {
 const PPID_BINARY: u32 = 53;
 
 /// Messages of the given sizes with random content, spread over the streams.
-fn messages(sizes: &[usize], unordered: bool, seed: u64) -> VecDeque<Message> {
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+fn messages(sizes: &[usize], unordered: bool, mut random: RandomStream) -> VecDeque<Message> {
     let message = |&size: &usize| {
         let mut payload = vec![0; size];
-        random.fill_bytes(&mut payload);
+        for piece in payload.chunks_mut(size_of::<u64>()) {
+            piece.copy_from_slice(&random.bits().to_le_bytes()[..piece.len()]);
+        }
         // Ordered and unordered messages never share a stream, because some stacks fix the mode per stream.
-        let stream = random.next_u64() % STREAMS + if unordered { STREAMS } else { 0 };
+        let stream = random.below(STREAMS) + if unordered { STREAMS } else { 0 };
         Message {
             stream: u16::try_from(stream).unwrap_or(0),
             ppid: PPID_BINARY,

@@ -18,7 +18,7 @@ pub use config::{Jitter, JitterShape, LinkConfig, Reordering};
 
 use festina_units::{ByteCount, Duration, Instant};
 
-use crate::loss::LossProcess;
+use crate::loss::{LossModel, LossProcess};
 use crate::queue::DropTail;
 use crate::random::RandomStream;
 use wire::Wire;
@@ -38,6 +38,8 @@ pub const PROPAGATING_PACKETS_MAX: usize = 1 << 18;
 pub struct Link<P> {
     config: LinkConfig,
     loss: LossProcess,
+    /// Seeds the loss models that come after the first.
+    loss_seeds: RandomStream,
     random: ImpairmentStreams,
     now: Instant,
     offered_count: u64,
@@ -54,6 +56,20 @@ pub trait LinkPacket: Clone {
 
     /// Damages the packet, for example by flipping the bit that `entropy` chooses.
     fn corrupt(&mut self, entropy: u64);
+
+    /// The flow that the packet belongs to, for fair queueing and for probes. All packets of an unmodified implementation
+    /// are of one flow.
+    fn flow(&self) -> u64 {
+        0
+    }
+
+    /// Whether a queue may mark the packet instead of dropping it (RFC 3168: ECT is set).
+    fn is_ecn_capable(&self) -> bool {
+        false
+    }
+
+    /// Sets the mark Congestion Experienced (RFC 3168). Called only if [`is_ecn_capable`](Self::is_ecn_capable).
+    fn mark_congestion(&mut self) {}
 }
 
 /// What became of a packet that was offered to a link.
@@ -100,6 +116,7 @@ impl<P: LinkPacket> Link<P> {
     pub fn new(config: LinkConfig, seed: u64, name: &str) -> Self {
         Self {
             loss: LossProcess::new(&config.loss, seed, &format!("{name}/loss")),
+            loss_seeds: RandomStream::new(seed, &format!("{name}/loss seeds")),
             random: ImpairmentStreams::new(seed, name),
             now: Instant::ZERO,
             offered_count: 0,
@@ -111,9 +128,18 @@ impl<P: LinkPacket> Link<P> {
         }
     }
 
-    /// The configuration that the link was made with.
+    /// What the link is like: as it was made, but for what [`set_loss`](Self::set_loss) has changed.
     pub fn config(&self) -> &LinkConfig {
         &self.config
+    }
+
+    /// Loses packets by another rule from the next one offered on; what was accepted before keeps its fate.
+    ///
+    /// The rule begins anew and draws from a stream that no rule before it drew from: an exact list counts from the next
+    /// packet, a channel draws its first state. What other impairments do to the n-th packet does not change.
+    pub fn set_loss(&mut self, loss: LossModel) {
+        self.loss = LossProcess::new(&loss, self.loss_seeds.bits(), "loss");
+        self.config.loss = loss;
     }
 
     /// What the link has done so far.
@@ -202,6 +228,11 @@ impl<P: LinkPacket> Link<P> {
         self.counters.delivered_bytes += arrival.packet.size();
         self.counters.reordered += u64::from(arrival.is_reordered);
         Some((arrival.at, arrival.packet))
+    }
+
+    /// Does all that the transmitter does until `now`, so that the getters tell how things stand then.
+    pub fn catch_up(&mut self, now: Instant) {
+        self.advance(now);
     }
 
     /// Does all that the transmitter does until `now`.

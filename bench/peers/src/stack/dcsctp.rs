@@ -23,6 +23,7 @@ impl Stack for DcSctp {
 
     const NAME: &'static str = "dcsctp 0.1.16";
     const ANSWERS_STRAYS: bool = true;
+    const LATE_ABORT_IS_ERROR: bool = true;
     // `maybe_send_shutdown` looks only at what is unacknowledged, not at what is still queued.
     const SHUTDOWN_DRAINS: bool = false;
     const CAN_ABORT: bool = true;

@@ -19,7 +19,10 @@ const ADDRESS: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST
 const PORTS: Ports = Ports { local: 5000, peer: 5000 };
 /// Packets are written one behind the other into buffers of this size, as a driver does for segmentation offload.
 const BUFFER_BYTES: usize = 16 << 10;
-/// So long may a graceful end take if the association is to live on whatever is lost.
+/// Cause codes of an ABORT that the application asked for (RFC 9260 section 3.3.10.12), and of the one without cause that answers
+/// a stray packet and may overtake it (section 8.4).
+const CAUSES_OF_ABORT: [u16; 2] = [12, 0];
+/// So long may a handshake or a graceful end take if the association is to live on whatever is lost.
 const PATIENCE: Duration = Duration::from_secs(24 * 3_600);
 
 /// Factory of Festina associations.
@@ -34,6 +37,7 @@ impl Stack for Festina {
 
     const NAME: &'static str = "festina";
     const ANSWERS_STRAYS: bool = true;
+    const LATE_ABORT_IS_ERROR: bool = false;
     const SHUTDOWN_DRAINS: bool = true;
     const CAN_ABORT: bool = true;
 
@@ -47,6 +51,7 @@ impl Stack for Festina {
         if settings.persistent {
             config.retries.init_max = u32::MAX;
             config.retries.association_max = u32::MAX;
+            config.timers.cookie_lifetime = PATIENCE;
             config.timers.shutdown_guard = Some(PATIENCE);
         }
         let context = Context::new(config, [0x46; 16]).expect("the settings lie within Festina's limits");
@@ -57,12 +62,30 @@ impl Stack for Festina {
 
     fn client(&mut self, now: Duration) -> FestinaPeer {
         self.associations += 1;
-        let association = Association::connect(instant(now), &self.context, ADDRESS, PORTS, self.associations);
+        let association = Association::connect(Instant::ZERO + now, &self.context, ADDRESS, PORTS, self.associations);
         FestinaPeer::new(Arc::clone(&self.listener), Some(Box::new(association)))
     }
 
     fn server(&mut self, _now: Duration) -> FestinaPeer {
         FestinaPeer::new(Arc::clone(&self.listener), None)
+    }
+}
+
+/// How an association ended other than gracefully, in words.
+enum Failure {
+    /// By an ABORT that one of the applications asked for.
+    Abort(Box<str>),
+    Other(Box<str>),
+}
+
+impl Failure {
+    fn of(reason: &ClosedReason) -> Self {
+        let text = reason.to_string().into();
+        match reason {
+            ClosedReason::AbortedLocally => Failure::Abort(text),
+            ClosedReason::AbortedByPeer { code, .. } if CAUSES_OF_ABORT.contains(code) => Failure::Abort(text),
+            _ => Failure::Other(text),
+        }
     }
 }
 
@@ -76,7 +99,7 @@ pub struct FestinaPeer {
     packets: Bytes,
     /// The length of each packet in `packets`, last one first.
     lengths: Vec<usize>,
-    error: Option<String>,
+    failure: Option<Failure>,
 }
 
 impl FestinaPeer {
@@ -87,7 +110,7 @@ impl FestinaPeer {
             replies: Vec::new(),
             packets: Bytes::new(),
             lengths: Vec::new(),
-            error: None,
+            failure: None,
         }
     }
 
@@ -96,17 +119,23 @@ impl FestinaPeer {
         let own_tag =
             self.association.as_ref().filter(|association| !association.is_closed()).map(|own| own.local_tag());
         let mut reply = Vec::new();
-        match self.listener.handle_packet(instant(now), ADDRESS, packet, &|tag| Some(tag) == own_tag, &mut reply) {
+        match self.listener.handle_packet(Instant::ZERO + now, ADDRESS, packet, &|tag| Some(tag) == own_tag, &mut reply)
+        {
             Incoming::Reply => self.replies.push(Bytes::from(reply)),
             Incoming::Accepted(association) if self.association.is_none() => self.association = Some(association),
             _ => {}
         }
     }
 
+    /// What went wrong first counts.
+    fn failed(&mut self, failure: Failure) {
+        self.failure.get_or_insert(failure);
+    }
+
     fn fill_packets(&mut self, now: Duration) {
         let Some(association) = self.association.as_deref_mut() else { return };
         let mut buffer = Vec::new();
-        while let Some(transmit) = association.poll_transmit(instant(now), &mut buffer) {
+        while let Some(transmit) = association.poll_transmit(Instant::ZERO + now, &mut buffer) {
             self.lengths.push(transmit.len);
             if buffer.len() >= BUFFER_BYTES {
                 break;
@@ -114,11 +143,11 @@ impl FestinaPeer {
         }
         self.lengths.reverse();
         self.packets = Bytes::from(buffer);
-        while let Some(event) = association.poll_event() {
+        while let Some(event) = self.association.as_deref_mut().and_then(Association::poll_event) {
             match event {
                 Event::Closed(ClosedReason::Shutdown) => {}
-                Event::Closed(reason) => self.error = Some(reason.to_string()),
-                Event::PeerRestarted => self.error = Some("the peer restarted".into()),
+                Event::Closed(reason) => self.failed(Failure::of(&reason)),
+                Event::PeerRestarted => self.failed(Failure::Other("the peer restarted".into())),
                 _ => {}
             }
         }
@@ -130,7 +159,7 @@ impl Peer for FestinaPeer {
         match self.association.as_deref_mut() {
             Some(association) if !association.is_closed() => {
                 // What is dropped is counted by the association.
-                let _ = association.handle_packet(instant(now), ADDRESS, &packet);
+                let _ = association.handle_packet(Instant::ZERO + now, ADDRESS, &packet);
             }
             _ => self.handle_stray(now, &packet),
         }
@@ -154,12 +183,12 @@ impl Peer for FestinaPeer {
 
     fn deadline(&self) -> Option<Duration> {
         let at = self.association.as_ref()?.poll_deadline()?;
-        Some(Duration::from_nanos(at.as_nanos()))
+        Some(at - Instant::ZERO)
     }
 
     fn handle_timeout(&mut self, now: Duration) {
         if let Some(association) = self.association.as_deref_mut() {
-            association.handle_timeout(instant(now));
+            association.handle_timeout(Instant::ZERO + now);
         }
     }
 
@@ -173,7 +202,7 @@ impl Peer for FestinaPeer {
             unordered: message.unordered,
             ..Outgoing::new(message.payload.clone())
         };
-        match association.send(instant(now), outgoing) {
+        match association.send(Instant::ZERO + now, outgoing) {
             Ok(_) => Ok(()),
             Err(Refusal::BufferFull(_)) => Err(SendError::WouldBlock),
             Err(refusal) => Err(SendError::Refused(refusal.to_string())),
@@ -192,7 +221,7 @@ impl Peer for FestinaPeer {
 
     fn shutdown(&mut self, now: Duration) {
         if let Some(association) = self.association.as_deref_mut() {
-            association.shutdown(instant(now));
+            association.shutdown(Instant::ZERO + now);
         }
     }
 
@@ -212,10 +241,10 @@ impl Peer for FestinaPeer {
     }
 
     fn error(&self) -> Option<String> {
-        self.error.clone()
+        self.failure.as_ref().map(|(Failure::Abort(text) | Failure::Other(text))| text.to_string())
     }
-}
 
-fn instant(now: Duration) -> Instant {
-    Instant::from_nanos(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX))
+    fn was_aborted(&self) -> Option<bool> {
+        Some(matches!(self.failure, Some(Failure::Abort(_))))
+    }
 }

@@ -1,37 +1,36 @@
 //! rtc-sctp, the SCTP of the WebRTC.rs project in its sans-IO edition.
 
-use std::cell::RefCell;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::rtc_sctp::{
-    Association, AssociationError, AssociationHandle, ClientConfig, DatagramEvent, Endpoint, EndpointConfig,
-    EndpointEvent, Event, Payload, PayloadProtocolIdentifier, ReliabilityType, ServerConfig, StreamEvent, TimerConfig,
+    Association, AssociationError, AssociationEvent, AssociationHandle, ClientConfig, DatagramEvent, Endpoint,
+    EndpointConfig, EndpointEvent, Event, Payload, ReliabilityType, ServerConfig, StreamEvent, TimerConfig,
     TransportConfig, max_payload_size_for_mtu,
 };
 use bytes::Bytes;
 
-use super::{is_shutdown_complete, virtual_epoch};
-use crate::peer::{AbortUnsupported, Message, Peer, SendError, Settings, Stack};
+use super::webrtc::{
+    ADDRESS, Destination, Endpoints, News, Phase, WebRtcAssociation, WebRtcPeer, refused,
+    what_both_libraries_call_alike,
+};
+use crate::peer::{AbortUnsupported, Message, SendError, Settings, Stack};
 
-/// The endpoint tells associations apart by their tags alone, so one address serves for all.
-const ADDRESS: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 5000));
-
-/// Factory of rtc-sctp associations: one endpoint for those that connect, one for those that accept.
+/// Factory of rtc-sctp associations.
 pub struct RtcSctp {
-    connecting: Rc<RefCell<Endpoint>>,
-    accepting: Rc<RefCell<Endpoint>>,
+    endpoints: Endpoints<Association>,
     transport: Arc<TransportConfig>,
-    settings: Settings,
 }
+
+/// One rtc-sctp association.
+pub type RtcSctpPeer = WebRtcPeer<Association>;
 
 impl Stack for RtcSctp {
     type Peer = RtcSctpPeer;
 
     const NAME: &'static str = "rtc-sctp 0.21.1";
     const ANSWERS_STRAYS: bool = false;
+    const LATE_ABORT_IS_ERROR: bool = true;
     // `shutdown` looks only at what is in flight, not at what is still queued.
     const SHUTDOWN_DRAINS: bool = false;
     const CAN_ABORT: bool = true;
@@ -51,249 +50,55 @@ impl Stack for RtcSctp {
         config.max_payload_size(max_payload_size_for_mtu(settings.packet_bytes_max));
         let config = Arc::new(config);
         let server = Arc::new(ServerConfig::new(transport.clone()));
-        let endpoint =
-            |server| Rc::new(RefCell::new(Endpoint::new(ADDRESS, Default::default(), Arc::clone(&config), server)));
+        let endpoint = |server| Endpoint::new(ADDRESS, Default::default(), Arc::clone(&config), server);
         RtcSctp {
-            connecting: endpoint(None),
-            accepting: endpoint(Some(server)),
+            endpoints: Endpoints::new(endpoint(None), endpoint(Some(server)), settings),
             transport: Arc::new(transport),
-            settings: settings.clone(),
         }
     }
 
     fn client(&mut self, now: Duration) -> RtcSctpPeer {
-        let mut peer = RtcSctpPeer::new(&self.connecting, &self.settings, now);
         let config = ClientConfig { transport: Arc::clone(&self.transport) };
-        let connected = self.connecting.borrow_mut().connect(peer.epoch + now, config, ADDRESS);
-        match connected {
-            Ok((handle, association)) => peer.current = Some(Candidate { handle, association }),
-            Err(error) => peer.error = Some(error.to_string()),
-        }
-        peer
+        self.endpoints
+            .client(now, |endpoint, at| endpoint.connect(at, config, ADDRESS).map_err(|error| error.to_string()))
     }
 
-    fn server(&mut self, now: Duration) -> RtcSctpPeer {
-        RtcSctpPeer::new(&self.accepting, &self.settings, now)
+    fn server(&mut self, _now: Duration) -> RtcSctpPeer {
+        self.endpoints.server()
     }
 }
 
-struct Candidate {
-    handle: AssociationHandle,
-    association: Association,
-}
+impl WebRtcAssociation for Association {
+    what_both_libraries_call_alike!();
 
-/// One rtc-sctp association.
-pub struct RtcSctpPeer {
-    endpoint: Rc<RefCell<Endpoint>>,
-    epoch: Instant,
-    send_buffer_bytes: usize,
-    current: Option<Candidate>,
-    /// The endpoint makes a new association for every INIT, so also for a duplicated or retransmitted one. The first that
-    /// is established wins, and the others are dropped.
-    rivals: Vec<Candidate>,
-    packets: std::vec::IntoIter<Bytes>,
-    /// The stream and mode last sent on: the reliability of a stream is set only when it changes.
-    sending: Option<(u16, bool)>,
-    reading: Option<u16>,
-    /// The side that has begun a shutdown never reaches the closed state, so its end is read off the wire.
-    shutdown_complete: bool,
-    error: Option<String>,
-}
-
-impl RtcSctpPeer {
-    fn new(endpoint: &Rc<RefCell<Endpoint>>, settings: &Settings, now: Duration) -> Self {
-        RtcSctpPeer {
-            endpoint: Rc::clone(endpoint),
-            epoch: virtual_epoch(now),
-            send_buffer_bytes: settings.send_buffer_bytes,
-            current: None,
-            rivals: Vec::new(),
-            packets: Vec::new().into_iter(),
-            sending: None,
-            reading: None,
-            shutdown_complete: false,
-            error: None,
-        }
+    fn route(endpoint: &mut Endpoint, at: Instant, packet: Bytes) -> Option<(AssociationHandle, DatagramEvent)> {
+        endpoint.handle(at, ADDRESS, None, packet)
     }
 
-    /// Takes the events in until one says that a stream can be read.
-    fn next_readable(&mut self) -> Option<u16> {
-        let association = &mut self.current.as_mut()?.association;
-        while let Some(event) = association.poll() {
-            match event {
-                Event::Stream(StreamEvent::Readable { id } | StreamEvent::Opened { id }) => return Some(id),
-                // Also told after a graceful shutdown.
-                Event::AssociationLost { reason: AssociationError::AssociationClosed, .. } => {}
-                Event::AssociationLost { reason, .. } | Event::HandshakeFailed { reason } => {
-                    self.error = Some(reason.to_string());
-                }
-                _ => {}
-            }
-        }
-        None
+    fn next_packets(&mut self, at: Instant) -> Option<Vec<Bytes>> {
+        let Payload::RawEncode(packets) = self.poll_transmit(at)?.message else { return None };
+        Some(packets)
     }
 
-    fn settle_rivals(&mut self) {
-        if self.rivals.is_empty() {
-            return;
-        }
-        if self.current.as_ref().is_some_and(|current| current.association.is_handshaking())
-            && let Some(index) = self.rivals.iter().position(|rival| !rival.association.is_handshaking())
-        {
-            let winner = self.rivals.swap_remove(index);
-            self.rivals.extend(self.current.replace(winner));
-        }
-        if self.current.as_ref().is_some_and(|current| !current.association.is_handshaking()) {
-            for rival in self.rivals.drain(..) {
-                self.endpoint.borrow_mut().handle_event(rival.handle, EndpointEvent::drained());
-            }
-            self.rivals = Vec::new();
-        }
-    }
-}
-
-impl Peer for RtcSctpPeer {
-    fn handle_packet(&mut self, now: Duration, packet: Bytes) {
-        let routed = self.endpoint.borrow_mut().handle(self.epoch + now, ADDRESS, None, packet);
-        match routed {
-            Some((handle, DatagramEvent::AssociationEvent(event))) => {
-                if let Some(known) =
-                    self.current.iter_mut().chain(&mut self.rivals).find(|candidate| candidate.handle == handle)
-                {
-                    known.association.handle_event(event);
-                }
-                self.settle_rivals();
-            }
-            Some((handle, DatagramEvent::NewAssociation(association))) => {
-                let candidate = Candidate { handle, association };
-                if self.current.is_none() {
-                    self.current = Some(candidate);
-                } else {
-                    self.rivals.push(candidate);
-                    self.settle_rivals();
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn poll_packet(&mut self, now: Duration) -> Option<Bytes> {
-        loop {
-            if let Some(packet) = self.packets.next() {
-                self.shutdown_complete |= is_shutdown_complete(&packet);
-                return Some(packet);
-            }
-            if self.shutdown_complete {
-                return None;
-            }
-            let at = self.epoch + now;
-            let transmit = self
-                .current
-                .iter_mut()
-                .chain(&mut self.rivals)
-                .find_map(|candidate| candidate.association.poll_transmit(at))?;
-            if let Payload::RawEncode(packets) = transmit.message {
-                self.packets = packets.into_iter();
-            }
-        }
-    }
-
-    fn deadline(&self) -> Option<Duration> {
-        if self.shutdown_complete {
-            return None;
-        }
-        self.current
-            .iter()
-            .chain(&self.rivals)
-            .filter_map(|candidate| candidate.association.poll_timeout())
-            .min()
-            .map(|at| at.saturating_duration_since(self.epoch))
-    }
-
-    fn handle_timeout(&mut self, now: Duration) {
-        let at = self.epoch + now;
-        for candidate in self.current.iter_mut().chain(&mut self.rivals) {
-            candidate.association.handle_timeout(at);
-        }
-    }
-
-    fn send(&mut self, now: Duration, message: &Message) -> Result<(), SendError> {
-        let refused = |error: &dyn std::fmt::Display| SendError::Refused(error.to_string());
-        let Some(current) = self.current.as_mut() else {
-            return Err(SendError::WouldBlock);
-        };
-        let ppid = PayloadProtocolIdentifier::from(message.ppid);
-        if self.sending != Some((message.stream, message.unordered)) {
-            // Fails when the peer has opened the stream first; then it exists, which is all that is needed.
-            let _ = current.association.open_stream(message.stream, ppid);
-            let mut stream = current.association.stream(message.stream).map_err(|error| refused(&error))?;
-            stream
-                .set_reliability_params(message.unordered, ReliabilityType::Reliable, 0)
-                .map_err(|error| refused(&error))?;
-            self.sending = Some((message.stream, message.unordered));
-        }
-        let mut stream = current.association.stream(message.stream).map_err(|error| refused(&error))?;
-        if stream.buffered_amount().map_err(|error| refused(&error))? >= self.send_buffer_bytes {
+    fn write(&mut self, at: Instant, message: &Message, buffer_bytes: usize) -> Result<(), SendError> {
+        let mut stream = self.stream(message.stream).map_err(|error| refused(&error))?;
+        if stream.buffered_amount().map_err(|error| refused(&error))? >= buffer_bytes {
             return Err(SendError::WouldBlock);
         }
-        match stream.write_chunk_with_ppi(self.epoch + now, &message.payload, ppid) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(refused(&error)),
-        }
+        stream
+            .write_chunk_with_ppi(at, &message.payload, message.ppid.into())
+            .map(drop)
+            .map_err(|error| refused(&error))
     }
 
-    fn receive(&mut self, _now: Duration) -> Option<Message> {
-        loop {
-            let id = match self.reading {
-                Some(id) => id,
-                None => self.next_readable()?,
-            };
-            let mut stream = self.current.as_mut()?.association.stream(id).ok()?;
-            let Ok(Some(chunks)) = stream.read_sctp() else {
-                self.reading = None;
-                continue;
-            };
-            self.reading = Some(id);
-            let ppid = chunks.ppi as u32;
-            // The fragments are private, so even a message of one fragment is copied once.
-            let payload = chunks.to_payload(usize::MAX).ok()?.freeze();
-            return Some(Message { stream: id, ppid, unordered: false, payload });
-        }
+    fn read(&mut self, id: u16) -> Option<Message> {
+        let chunks = self.stream(id).ok()?.read_sctp().ok()??;
+        // The fragments are private, so even a message of one fragment is copied once.
+        let payload = chunks.to_payload(usize::MAX).ok()?.freeze();
+        Some(Message { stream: id, ppid: chunks.ppi as u32, unordered: false, payload })
     }
 
-    fn shutdown(&mut self, _now: Duration) {
-        if let Some(current) = self.current.as_mut()
-            && let Err(error) = current.association.shutdown()
-        {
-            self.error = Some(error.to_string());
-        }
-    }
-
-    fn abort(&mut self, _now: Duration) -> Result<(), AbortUnsupported> {
-        if let Some(current) = self.current.as_mut()
-            && let Err(error) = current.association.abort()
-        {
-            self.error = Some(error.to_string());
-        }
-        Ok(())
-    }
-
-    fn is_connected(&self) -> bool {
-        self.current
-            .as_ref()
-            .is_some_and(|current| !current.association.is_handshaking() && !current.association.is_closed())
-    }
-
-    fn is_closed(&self) -> bool {
-        // A server's association is in the closed state also before the handshake.
-        self.shutdown_complete
-            || self
-                .current
-                .as_ref()
-                .is_some_and(|current| !current.association.is_handshaking() && current.association.is_closed())
-    }
-
-    fn error(&self) -> Option<String> {
-        self.error.clone()
+    fn send_abort(&mut self) -> Result<Result<(), String>, AbortUnsupported> {
+        Ok(self.abort().map_err(|error| error.to_string()))
     }
 }

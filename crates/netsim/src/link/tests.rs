@@ -361,3 +361,48 @@ fn switching_one_impairment_on_does_not_shift_another() {
     let only_loss = LinkConfig { loss: hostile().loss, ..LinkConfig::default() };
     assert_eq!(lost(hostile()), lost(only_loss));
 }
+
+#[test]
+fn another_rule_of_loss_holds_from_the_next_packet_on() {
+    let mut link = link(LinkConfig { delay: 10 * MS, ..LinkConfig::default() });
+    let offer = |link: &mut Link<Numbered>, number| link.send(Instant::from_millis(number), packet(number, 100));
+    assert_eq!(offer(&mut link, 0), Admission::Accepted);
+    link.set_loss(LossModel::Independent(Probability::ONE));
+    assert_eq!(link.config().loss, LossModel::Independent(Probability::ONE));
+    assert_eq!(offer(&mut link, 1), Admission::Lost);
+    link.set_loss(LossModel::Exact(vec![1]));
+    assert_eq!(
+        [2, 3, 4].map(|number| offer(&mut link, number)).map(|fate| fate == Admission::Lost),
+        [false, true, false]
+    );
+    link.set_loss(LossModel::None);
+    assert_eq!(offer(&mut link, 5), Admission::Accepted);
+    assert_eq!(numbers(&drain(&mut link)), [0, 2, 4, 5]);
+}
+
+#[test]
+fn another_rule_of_loss_does_not_shift_another_impairment() {
+    let arrivals = |change: bool| {
+        let mut link = link(LinkConfig { loss: LossModel::None, ..hostile() });
+        for number in 0..2_000 {
+            if change && number % 500 == 250 {
+                link.set_loss(LossModel::Independent(Probability::ZERO));
+            }
+            link.send(Instant::from_millis(number), packet(number, 500));
+        }
+        drain(&mut link)
+    };
+    assert_eq!(arrivals(true), arrivals(false));
+}
+
+#[test]
+fn the_same_rule_of_loss_set_again_does_not_repeat_its_losses() {
+    let mut link = link(LinkConfig::default());
+    let mut round = || {
+        link.set_loss(LossModel::Independent(Probability::from_percent(50)));
+        (0..64).map(|number| link.send(Instant::from_millis(number), packet(number, 10))).collect::<Vec<_>>()
+    };
+    let (first, second) = (round(), round());
+    assert_ne!(first, second);
+    assert!(first.contains(&Admission::Lost) && second.contains(&Admission::Lost));
+}
