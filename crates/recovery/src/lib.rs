@@ -11,14 +11,16 @@
 //! | [`backoff`] | how long to wait after a timeout that was not answered? |
 //! | [`thin`] | is the stream thin? |
 //! | [`fast_retransmit`] | do these miss indications prove a loss? |
+//! | [`early_retransmit`] | how few duplicates prove a loss when little is in flight? |
 //! | [`rto_restart`] | what does a SACK do to the running timer? |
 //! | [`tail_loss_probe`] | when to probe instead of waiting for the timeout? |
 //! | [`loss_timer`] | what happens next if nothing comes, and when? |
+//! | [`send_buffer`] | how much data shall wait inside the sender? |
 //! | [`spurious`] | was that retransmission needed? |
 //! | [`profile`] | which mechanisms go together under a name? |
 //!
-//! Sources: RFC 9260, RFC 7765, RFC 8985; P06 is Pedersen et al. 2006, P10 is Petlund et al. 2010,
-//! R15 is Rajiullah 2015.
+//! Sources: RFC 9260, RFC 5827, RFC 7765, RFC 8985; P06 is Pedersen et al. 2006, P10 is Petlund et al.
+//! 2010, R15 is Rajiullah 2015, G02 is Goel et al. 2002.
 //!
 //! ```
 //! use festina_recovery::{
@@ -49,11 +51,13 @@
 #![forbid(unsafe_code)]
 
 pub mod backoff;
+pub mod early_retransmit;
 pub mod fast_retransmit;
 pub mod loss_timer;
 pub mod profile;
 pub mod rto_restart;
 pub mod rtt;
+pub mod send_buffer;
 pub mod spurious;
 pub mod tail_loss_probe;
 pub mod thin;

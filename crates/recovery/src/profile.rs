@@ -98,8 +98,8 @@ pub enum Profile {
     /// on the first indication (§5.4).
     Petlund2010,
     /// Festina's own, the default: on thin streams the I bit, one probe per round trip for the
-    /// first three seconds of silence, fast retransmit on the first indication; the standard
-    /// otherwise.
+    /// first three seconds of silence, RTO.Min 200 ms with exponential backoff after that, and fast
+    /// retransmit on the first indication; the standard otherwise.
     #[default]
     Festina,
 }
