@@ -91,6 +91,7 @@ impl LinkArgs {
             reordering: Reordering { probability: self.reorder, hold_back: self.reorder_by },
             duplication: self.duplicate,
             corruption: self.corrupt,
+            ..LinkConfig::default()
         })
     }
 }
@@ -156,6 +157,11 @@ pub(crate) fn queue(text: &str) -> Result<QueueLimit, String> {
     })
 }
 
+/// A queue's limit as [`queue`] reads it.
+pub(crate) fn queue_text(limit: QueueLimit) -> String {
+    if limit.bytes == ByteCount::MAX { format!("{}p", limit.packets) } else { limit.bytes.to_string() }
+}
+
 /// Reads a rate above zero.
 pub(crate) fn rate(text: &str) -> Result<Bandwidth, String> {
     let rate: Bandwidth = text.parse().map_err(|error: festina_units::ParseError| error.to_string())?;
@@ -173,6 +179,9 @@ mod tests {
     fn a_queue_is_read_in_packets_or_bytes() {
         assert_eq!(queue("100p"), Ok(QueueLimit::packets(100)));
         assert_eq!(queue("64KiB"), Ok(QueueLimit::bytes(ByteCount::from_bytes(65_536))));
+        for text in ["100p", "64KiB"] {
+            assert_eq!(queue(text).map(queue_text).as_deref(), Ok(text));
+        }
         assert!(queue("100").is_err_and(|problem| problem.contains("100p")));
     }
 

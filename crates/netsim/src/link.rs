@@ -16,10 +16,10 @@ mod wire;
 
 pub use config::{Jitter, JitterShape, LinkConfig, Reordering};
 
-use festina_units::{ByteCount, Duration, Instant};
+use festina_units::{Bandwidth, ByteCount, Duration, Instant, Probability};
 
 use crate::loss::{LossModel, LossProcess};
-use crate::queue::DropTail;
+use crate::queue::{Queue, Queueable};
 use crate::random::RandomStream;
 use wire::Wire;
 
@@ -43,8 +43,8 @@ pub struct Link<P> {
     random: ImpairmentStreams,
     now: Instant,
     offered_count: u64,
-    queue: DropTail<Accepted<P>>,
-    transmission: Option<Transmission<P>>,
+    queue: Queue<Accepted<P>>,
+    transmitter: Transmitter,
     wire: Wire<P>,
     counters: LinkCounters,
 }
@@ -79,14 +79,16 @@ pub enum Admission {
     Accepted,
     /// It was taken, and the wire will lose it.
     Lost,
-    /// The queue was full; it was dropped at once.
+    /// The queue was full, or its management wanted so; it was dropped at once.
     QueueDropped,
+    /// It is larger than the link's MTU; it was dropped at once.
+    TooLarge,
 }
 
 /// What a link has done so far, in packets unless the name says otherwise.
 ///
-/// At all times `offered + duplicated = delivered + lost + queue_dropped +` [`Link::packets_inside`]
-/// (where a packet that the wire will lose counts as lost from the start).
+/// At all times `offered + duplicated = delivered + lost + queue_dropped + too_large +` [`Link::packets_inside`]
+/// (where a packet that the wire will lose counts as lost from the start, even if the queue drops it later).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LinkCounters {
     /// Offered by the sender.
@@ -99,8 +101,12 @@ pub struct LinkCounters {
     pub delivered_bytes: ByteCount,
     /// Lost on the wire.
     pub lost: u64,
-    /// Dropped because the queue was full.
+    /// Dropped by the queue, copies included: because it was full or because its management wanted so.
     pub queue_dropped: u64,
+    /// Marked by the queue's management instead of dropped (Congestion Experienced).
+    pub congestion_marked: u64,
+    /// Dropped because they were larger than the MTU.
+    pub too_large: u64,
     /// Delivered after a packet that had been offered later (RFC 4737, type-P-reordered).
     pub reordered: u64,
     /// Copies made.
@@ -120,8 +126,8 @@ impl<P: LinkPacket> Link<P> {
             random: ImpairmentStreams::new(seed, name),
             now: Instant::ZERO,
             offered_count: 0,
-            queue: DropTail::new(config.queue),
-            transmission: None,
+            queue: Queue::new(config.queue, config.discipline, config.rate, seed, &format!("{name}/queue")),
+            transmitter: Transmitter::new(config.rate),
             wire: Wire::new(),
             counters: LinkCounters::default(),
             config,
@@ -160,11 +166,12 @@ impl<P: LinkPacket> Link<P> {
     /// Packets that were taken and are still to be delivered, copies included.
     pub fn packets_inside(&self) -> u64 {
         let counters = &self.counters;
-        (counters.offered + counters.duplicated) - (counters.delivered + counters.lost + counters.queue_dropped)
+        (counters.offered + counters.duplicated)
+            - (counters.delivered + counters.lost + counters.queue_dropped + counters.too_large)
     }
 
     /// Offers a packet to the link at `now` and says what becomes of it.
-    pub fn send(&mut self, now: Instant, mut packet: P) -> Admission {
+    pub fn send(&mut self, now: Instant, packet: P) -> Admission {
         self.advance(now);
         let size = packet.size();
         let order = self.offered_count;
@@ -172,46 +179,42 @@ impl<P: LinkPacket> Link<P> {
         self.counters.offered += 1;
         self.counters.offered_bytes += size;
 
-        let is_lost = self.loss.is_next_lost(self.now);
-        let drawn = self.random.draw(&self.config);
-        let must_wait = self.transmission.is_some();
-        if must_wait && !self.queue.has_room_for(size) || self.wire.len() >= PROPAGATING_PACKETS_MAX {
+        let fate = self.random.draw(&self.config, self.loss.is_next_lost(self.now));
+        if self.config.mtu.is_some_and(|mtu| size > mtu) {
+            self.counters.too_large += 1;
+            return Admission::TooLarge;
+        }
+        if self.wire.len() >= PROPAGATING_PACKETS_MAX {
             self.counters.queue_dropped += 1;
             return Admission::QueueDropped;
         }
-        let mut copy = None;
-        if is_lost {
-            self.counters.lost += 1;
+        let accepted = Accepted { packet, order, fate };
+        let is_refused = if self.transmitter.is_busy(self.now) {
+            self.queue.offer(self.now, size, accepted).is_err()
         } else {
-            if drawn.is_duplicated {
-                self.counters.duplicated += 1;
-                copy = Some(packet.clone());
-            }
-            if let Some(entropy) = drawn.corruption {
-                self.counters.corrupted += 1;
-                packet.corrupt(entropy);
-            }
+            self.queue.pass(self.now, size, accepted).map(|(size, item)| self.transmit(self.now, size, item)).is_err()
+        };
+        if is_refused {
+            self.counters.queue_dropped += 1;
+            return Admission::QueueDropped;
         }
-        let accepted =
-            Accepted { packet, copy, order, is_lost, jitter_ns: drawn.jitter_ns, held_back: drawn.held_back };
-        if must_wait {
-            self.queue.push(size, accepted);
-        } else {
-            self.transmit(self.now, size, accepted);
-            self.advance(now);
-        }
-        if is_lost { Admission::Lost } else { Admission::Accepted }
+        self.counters.lost += u64::from(fate.is_lost);
+        self.counters.duplicated += u64::from(!fate.is_lost && fate.is_duplicated);
+        self.counters.corrupted += u64::from(!fate.is_lost && fate.corruption.is_some());
+        self.note_signals();
+        if fate.is_lost { Admission::Lost } else { Admission::Accepted }
     }
 
-    /// When the link next wants to be polled: a packet arrives or the transmitter becomes free. `None`
-    /// if the link is empty.
+    /// When the link next wants to be polled; no packet arrives before. `None` if nothing is under way.
+    ///
+    /// As a rule it is the next arrival. It is earlier when the packets ahead of a waiting one are lost, or with jitter.
     pub fn poll_deadline(&self) -> Option<Instant> {
-        let transmitted = self.transmission.as_ref().map(|current| current.ends_at);
         let arrival = self.wire.next_arrival();
-        match (transmitted, arrival) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
+        if self.queue.is_empty() {
+            return arrival;
         }
+        let earliest_of_waiting = self.transmitter.free_at + self.config.shortest_delay();
+        Some(arrival.map_or(earliest_of_waiting, |arrival| arrival.min(earliest_of_waiting)))
     }
 
     /// The next packet that has arrived by `now`.
@@ -238,34 +241,78 @@ impl<P: LinkPacket> Link<P> {
     /// Does all that the transmitter does until `now`.
     fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
-        while let Some(done) = self.transmission.take_if(|current| current.ends_at <= self.now) {
-            let free_at = done.ends_at;
-            self.propagate(free_at, done.accepted);
-            if let Some((size, next)) = self.queue.pop() {
+        if self.queue.is_empty() {
+            return;
+        }
+        while !self.queue.is_empty() && !self.transmitter.is_busy(self.now) {
+            let free_at = self.transmitter.free_at;
+            if let Some((size, next)) = self.queue.pop(free_at) {
                 self.transmit(free_at, size, next);
             }
         }
+        self.note_signals();
     }
 
+    /// Transmits a packet and puts it on the wire at once, as it is known now when it will arrive.
     fn transmit(&mut self, starts_at: Instant, size: ByteCount, accepted: Accepted<P>) {
-        let time = self.config.rate.map_or(Duration::ZERO, |rate| rate.transmission_time(size));
-        self.transmission = Some(Transmission { ends_at: starts_at + time, accepted });
-    }
-
-    /// Puts a packet on the wire whose last bit left the transmitter at `sent_at`.
-    fn propagate(&mut self, sent_at: Instant, accepted: Accepted<P>) {
-        if accepted.is_lost {
+        let sent_at = self.transmitter.transmit(starts_at, size);
+        let Accepted { mut packet, order, fate } = accepted;
+        if fate.is_lost {
             return;
         }
         let on_time = sent_at + self.config.delay;
-        let jitter = Duration::from_nanos(accepted.jitter_ns.unsigned_abs());
-        let arrival = if accepted.jitter_ns < 0 { (on_time - jitter).max(sent_at) } else { on_time + jitter };
+        let jitter = Duration::from_nanos(fate.jitter_ns.unsigned_abs());
+        let arrival = if fate.jitter_ns < 0 { (on_time - jitter).max(sent_at) } else { on_time + jitter };
         let arrival = if self.config.jitter.keeps_order { self.wire.not_before_previous(arrival) } else { arrival };
-        let arrival = arrival + accepted.held_back;
-        self.wire.push(arrival, accepted.order, accepted.packet);
-        if let Some(copy) = accepted.copy {
-            self.wire.push(arrival, accepted.order, copy);
+        let arrival = if fate.is_held_back { arrival + self.config.reordering.hold_back } else { arrival };
+        let copy = fate.is_duplicated.then(|| packet.clone());
+        if let Some(entropy) = fate.corruption {
+            packet.corrupt(entropy);
         }
+        self.wire.push(arrival, order, packet);
+        if let Some(copy) = copy {
+            self.wire.push(arrival, order, copy);
+        }
+    }
+
+    /// Counts what the queue's management has done.
+    fn note_signals(&mut self) {
+        self.counters.congestion_marked = self.queue.marked();
+        for dropped in self.queue.take_dropped() {
+            if !dropped.fate.is_lost {
+                self.counters.queue_dropped += 1 + u64::from(dropped.fate.is_duplicated);
+            }
+        }
+    }
+}
+
+/// What serves the queue, one packet at a time.
+#[derive(Debug)]
+struct Transmitter {
+    rate: Option<Bandwidth>,
+    free_at: Instant,
+    /// The size of the last packet and how long it took: most packets are as large as the one before.
+    last: (ByteCount, Duration),
+}
+
+impl Transmitter {
+    fn new(rate: Option<Bandwidth>) -> Self {
+        Self { rate, free_at: Instant::ZERO, last: (ByteCount::ZERO, Duration::ZERO) }
+    }
+
+    fn is_busy(&self, now: Instant) -> bool {
+        self.free_at > now
+    }
+
+    /// Begins to transmit and says when the last bit leaves.
+    fn transmit(&mut self, starts_at: Instant, size: ByteCount) -> Instant {
+        if let Some(rate) = self.rate
+            && self.last.0 != size
+        {
+            self.last = (size, rate.transmission_time(size));
+        }
+        self.free_at = if self.rate.is_some() { starts_at + self.last.1 } else { starts_at };
+        self.free_at
     }
 }
 
@@ -273,21 +320,26 @@ impl<P: LinkPacket> Link<P> {
 #[derive(Debug)]
 struct Accepted<P> {
     packet: P,
-    copy: Option<P>,
     /// Its place among all packets offered.
     order: u64,
-    is_lost: bool,
-    jitter_ns: i64,
-    held_back: Duration,
+    fate: Fate,
 }
 
-#[derive(Debug)]
-struct Transmission<P> {
-    ends_at: Instant,
-    accepted: Accepted<P>,
+impl<P: LinkPacket> Queueable for Accepted<P> {
+    fn flow(&self) -> u64 {
+        self.packet.flow()
+    }
+
+    fn is_ecn_capable(&self) -> bool {
+        self.packet.is_ecn_capable()
+    }
+
+    fn mark_congestion(&mut self) {
+        self.packet.mark_congestion();
+    }
 }
 
-/// One stream per cause, each drawn from once per packet while the cause is switched on.
+/// One stream per cause, each drawn from for every packet while the cause is switched on.
 #[derive(Debug)]
 struct ImpairmentStreams {
     jitter: RandomStream,
@@ -296,13 +348,15 @@ struct ImpairmentStreams {
     corruption: RandomStream,
 }
 
-/// What the streams say about one packet.
-struct Drawn {
+/// What will befall one packet.
+#[derive(Debug, Clone, Copy)]
+struct Fate {
     jitter_ns: i64,
-    held_back: Duration,
-    is_duplicated: bool,
     /// The entropy to damage it with, if it is to be damaged.
     corruption: Option<u64>,
+    is_lost: bool,
+    is_held_back: bool,
+    is_duplicated: bool,
 }
 
 impl ImpairmentStreams {
@@ -316,25 +370,26 @@ impl ImpairmentStreams {
         }
     }
 
-    fn draw(&mut self, config: &LinkConfig) -> Drawn {
+    fn draw(&mut self, config: &LinkConfig, is_lost: bool) -> Fate {
         let jitter_ns = match config.jitter.shape {
             JitterShape::None => 0,
             JitterShape::Uniform { range } => self.jitter.symmetric_nanos(range),
             JitterShape::Normal { std_dev } => self.jitter.normal_nanos(std_dev),
         };
-        let held_back = if self.reordering.chance(config.reordering.probability) {
-            config.reordering.hold_back
-        } else {
-            Duration::ZERO
-        };
-        let entropy = self.corruption.bits();
-        Drawn {
+        let corruption = (config.corruption > Probability::ZERO).then(|| self.corruption.bits());
+        Fate {
             jitter_ns,
-            held_back,
-            is_duplicated: self.duplication.chance(config.duplication),
-            corruption: self.corruption.chance(config.corruption).then_some(entropy),
+            corruption: corruption.filter(|_| self.corruption.chance(config.corruption)),
+            is_lost,
+            is_held_back: happens(&mut self.reordering, config.reordering.probability),
+            is_duplicated: happens(&mut self.duplication, config.duplication),
         }
     }
+}
+
+/// Draws nothing if the cause is switched off.
+fn happens(stream: &mut RandomStream, probability: Probability) -> bool {
+    probability > Probability::ZERO && stream.chance(probability)
 }
 
 /// A packet that is nothing but its bytes.

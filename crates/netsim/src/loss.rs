@@ -17,6 +17,8 @@ pub enum LossModel {
     /// Exactly these packets are lost, counted from zero in the order in which they are offered to
     /// the link. Order and repetition of the list do not matter.
     Exact(Vec<u64>),
+    /// A recorded pattern: the n-th packet is lost if the n-th entry is true. After the last entry it begins again.
+    Replay(Vec<bool>),
 }
 
 /// A channel that alternates between a good and a bad state, each for an exponentially distributed
@@ -63,6 +65,10 @@ enum State {
         remaining: Vec<u64>,
         next_index: u64,
     },
+    Replay {
+        pattern: Vec<bool>,
+        next_index: usize,
+    },
 }
 
 impl LossProcess {
@@ -81,6 +87,7 @@ impl LossProcess {
                 remaining.dedup();
                 State::Exact { remaining, next_index: 0 }
             }
+            LossModel::Replay(pattern) => State::Replay { pattern: pattern.clone(), next_index: 0 },
         };
         Self { state, drops: RandomStream::new(seed, name) }
     }
@@ -95,6 +102,11 @@ impl LossProcess {
                 let index = *next_index;
                 *next_index += 1;
                 remaining.pop_if(|lost| *lost == index).is_some()
+            }
+            State::Replay { pattern, next_index } => {
+                let is_lost = pattern.get(*next_index).copied().unwrap_or(false);
+                *next_index = (*next_index + 1).checked_rem(pattern.len()).unwrap_or(0);
+                is_lost
             }
         }
     }
@@ -175,6 +187,13 @@ mod tests {
     fn an_exact_list_loses_exactly_its_packets() {
         let lost = losses(&LossModel::Exact(vec![4, 0, 4, 2]), 6, Duration::ZERO);
         assert_eq!(lost, [true, false, true, false, true, false]);
+    }
+
+    #[test]
+    fn a_recorded_pattern_is_replayed_over_and_over() {
+        let lost = losses(&LossModel::Replay(vec![false, true, false]), 7, Duration::ZERO);
+        assert_eq!(lost, [false, true, false, false, true, false, false]);
+        assert_eq!(count(&losses(&LossModel::Replay(vec![]), 10, Duration::ZERO)), 0);
     }
 
     #[test]

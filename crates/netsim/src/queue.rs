@@ -1,8 +1,39 @@
-//! What waits in front of a link's transmitter.
+//! What waits in front of a link's transmitter, and which of it is marked or dropped.
+//!
+//! [`QueueLimit`] bounds every queue. [`QueueDiscipline`] says what else happens: nothing (drop-tail), or active
+//! management, one file each:
+//!
+//! - [`red`]: drops arrivals with a probability that follows the average length
+//! - [`dred`]: the same with the present length, as in Goel et al. 2002
+//! - [`pie`]: drops arrivals with a probability that a controller derives from the delay
+//! - [`codel`]: drops departures while the delay stays above a target
+//! - [`fq_codel`]: a queue for each flow, served in turn, each with CoDel
+//!
+//! All of them mark packets that are capable of ECN instead of dropping them, as far as the method allows. Their
+//! arithmetic is in integers: probabilities in parts of a power of ten, averages and square roots in fixed point.
 
-use std::collections::VecDeque;
+pub mod codel;
+pub mod dred;
+mod fifo;
+pub mod fq_codel;
+pub mod pie;
+pub mod red;
 
-use festina_units::ByteCount;
+pub use codel::CoDelConfig;
+pub use dred::DredConfig;
+pub use fq_codel::FqCoDelConfig;
+pub use pie::PieConfig;
+pub use red::RedConfig;
+
+use festina_units::{Bandwidth, ByteCount, Instant};
+
+use crate::random::RandomStream;
+use codel::CoDel;
+use dred::Dred;
+use fifo::{Fifo, Waiting};
+use fq_codel::FqCoDel;
+use pie::Pie;
+use red::Red;
 
 /// How much may wait. Both limits hold at the same time, and the packet that is being transmitted
 /// counts towards neither.
@@ -28,6 +59,10 @@ impl QueueLimit {
     /// The packet limit of a queue that is limited by bytes. It only bounds the memory that empty or
     /// tiny packets can take.
     pub const PACKETS_MAX: usize = 1 << 20;
+
+    fn has_room_for(&self, size: ByteCount, waiting_packets: usize, waiting_bytes: ByteCount) -> bool {
+        waiting_packets < self.packets && waiting_bytes + size <= self.bytes
+    }
 }
 
 impl Default for QueueLimit {
@@ -37,77 +72,213 @@ impl Default for QueueLimit {
     }
 }
 
-/// A first-in first-out queue that refuses what exceeds its limit.
-#[derive(Debug)]
-pub(crate) struct DropTail<T> {
-    limit: QueueLimit,
-    waiting: VecDeque<(ByteCount, T)>,
-    bytes: ByteCount,
+/// How a queue treats what it holds. The [`QueueLimit`] holds as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum QueueDiscipline {
+    /// First in, first out; what does not fit is dropped.
+    #[default]
+    DropTail,
+    /// Random early detection.
+    Red(RedConfig),
+    /// Derivative random drop.
+    Dred(DredConfig),
+    /// Proportional integral controller enhanced.
+    Pie(PieConfig),
+    /// Controlled delay.
+    CoDel(CoDelConfig),
+    /// Controlled delay in a queue for each flow.
+    FqCoDel(FqCoDelConfig),
 }
 
-impl<T> DropTail<T> {
-    pub(crate) fn new(limit: QueueLimit) -> Self {
-        Self { limit, waiting: VecDeque::new(), bytes: ByteCount::ZERO }
+/// What queues need to know about what they hold.
+pub(crate) trait Queueable {
+    fn flow(&self) -> u64;
+    fn is_ecn_capable(&self) -> bool;
+    fn mark_congestion(&mut self);
+}
+
+/// What a method of management wants to be done with a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// Nothing.
+    Admit,
+    /// Tell its sender of congestion: mark it if it is capable of ECN, else drop it.
+    Signal,
+    /// Drop it.
+    Drop,
+}
+
+/// What is taken out of a queue other than to be transmitted, and the marks made.
+#[derive(Debug)]
+struct Signals<T> {
+    dropped: Vec<T>,
+    marked: u64,
+}
+
+impl<T: Queueable> Signals<T> {
+    fn new() -> Self {
+        Self { dropped: Vec::new(), marked: 0 }
     }
 
-    /// Whether an item of `size` bytes fits now.
-    pub(crate) fn has_room_for(&self, size: ByteCount) -> bool {
-        self.waiting.len() < self.limit.packets && self.bytes + size <= self.limit.bytes
+    fn drop_all(&mut self, waiting: impl IntoIterator<Item = Waiting<T>>) {
+        self.dropped.extend(waiting.into_iter().map(|waiting| waiting.item));
     }
 
-    /// Appends an item for which there [is room](Self::has_room_for).
-    pub(crate) fn push(&mut self, size: ByteCount, item: T) {
-        debug_assert!(self.has_room_for(size), "the caller asks before it pushes");
-        self.bytes += size;
-        self.waiting.push_back((size, item));
+    /// Marks the item, if it may be and can be, and says whether it did.
+    fn mark(&mut self, item: &mut T, may_mark: bool) -> bool {
+        let marks = may_mark && item.is_ecn_capable();
+        if marks {
+            item.mark_congestion();
+            self.marked += 1;
+        }
+        marks
+    }
+}
+
+/// A queue at work.
+#[derive(Debug)]
+pub(crate) struct Queue<T> {
+    limit: QueueLimit,
+    storage: Storage<T>,
+    signals: Signals<T>,
+}
+
+#[derive(Debug)]
+enum Storage<T> {
+    /// One queue for all.
+    Single(Fifo<T>, Manager),
+    /// One queue per flow.
+    PerFlow(Box<FqCoDel<T>>),
+}
+
+/// What manages a single queue.
+#[derive(Debug)]
+enum Manager {
+    None,
+    Red(Red),
+    Dred(Dred),
+    Pie(Pie),
+    CoDel(CoDel),
+}
+
+impl<T: Queueable> Queue<T> {
+    /// An empty queue in front of a transmitter of this rate, which draws from the stream `name` of `seed`.
+    pub(crate) fn new(
+        limit: QueueLimit,
+        discipline: QueueDiscipline,
+        rate: Option<Bandwidth>,
+        seed: u64,
+        name: &str,
+    ) -> Self {
+        let random = RandomStream::new(seed, name);
+        let manager = match discipline {
+            QueueDiscipline::DropTail => Manager::None,
+            QueueDiscipline::Red(config) => Manager::Red(Red::new(config, rate, random)),
+            QueueDiscipline::Dred(config) => Manager::Dred(Dred::new(config, random)),
+            QueueDiscipline::Pie(config) => Manager::Pie(Pie::new(config, random)),
+            QueueDiscipline::CoDel(config) => Manager::CoDel(CoDel::new(config)),
+            QueueDiscipline::FqCoDel(config) => {
+                let storage = Storage::PerFlow(Box::new(FqCoDel::new(config, random)));
+                return Self { limit, storage, signals: Signals::new() };
+            }
+        };
+        let storage = Storage::Single(Fifo::new(), manager);
+        Self { limit, storage, signals: Signals::new() }
     }
 
-    /// Takes the oldest item and its size.
-    pub(crate) fn pop(&mut self) -> Option<(ByteCount, T)> {
-        let (size, item) = self.waiting.pop_front()?;
-        self.bytes -= size;
-        Some((size, item))
+    /// Takes an item of `size` bytes, or gives it back to be dropped.
+    pub(crate) fn offer(&mut self, now: Instant, size: ByteCount, mut item: T) -> Result<(), T> {
+        match &mut self.storage {
+            Storage::Single(fifo, manager) => {
+                let verdict = match manager {
+                    Manager::None | Manager::CoDel(_) => Verdict::Admit,
+                    Manager::Red(red) => red.decide(now, fifo.len()),
+                    Manager::Dred(dred) => dred.decide(fifo.bytes()),
+                    Manager::Pie(pie) => pie.decide(now, fifo.bytes()),
+                };
+                let is_admitted = self.limit.has_room_for(size, fifo.len(), fifo.bytes())
+                    && match verdict {
+                        Verdict::Admit => true,
+                        Verdict::Signal => self.signals.mark(&mut item, true),
+                        Verdict::Drop => false,
+                    };
+                if !is_admitted {
+                    return Err(item);
+                }
+                fifo.push(Waiting { size, since: now, item });
+            }
+            Storage::PerFlow(queues) => queues.push(Waiting { size, since: now, item }, &self.limit, &mut self.signals),
+        }
+        Ok(())
+    }
+
+    /// Takes the item that is to be transmitted next, and its size. There may be none although some were waiting.
+    pub(crate) fn pop(&mut self, now: Instant) -> Option<(ByteCount, T)> {
+        let popped = match &mut self.storage {
+            Storage::Single(fifo, Manager::CoDel(codel)) => codel.pop(now, fifo, &mut self.signals),
+            Storage::Single(fifo, manager) => {
+                let popped = fifo.pop();
+                match manager {
+                    Manager::Red(red) if fifo.is_empty() => red.note_empty(now),
+                    Manager::Pie(pie) => {
+                        if let Some(popped) = &popped {
+                            pie.note_departure(now, now - popped.since, fifo.is_empty());
+                        }
+                    }
+                    _ => {}
+                }
+                popped
+            }
+            Storage::PerFlow(queues) => queues.pop(now, &mut self.signals),
+        };
+        popped.map(|waiting| (waiting.size, waiting.item))
+    }
+
+    /// What becomes of an item that finds the queue empty and the transmitter idle: it comes out at once, unless the
+    /// discipline drops it.
+    pub(crate) fn pass(&mut self, now: Instant, size: ByteCount, item: T) -> Result<(ByteCount, T), T> {
+        match &self.storage {
+            Storage::Single(_, Manager::None) => return Ok((size, item)),
+            // When the transmitter became idle it asked once more and found nothing, which ends a dropping state and the
+            // turns of flows.
+            Storage::Single(_, Manager::CoDel(_)) | Storage::PerFlow(_) => {
+                let nothing = self.pop(now);
+                debug_assert!(nothing.is_none(), "the caller says that the queue is empty");
+            }
+            Storage::Single(..) => {}
+        }
+        self.offer(now, size, item)?;
+        self.pop(now).ok_or_else(|| self.signals.dropped.pop().expect("what is neither out nor waiting was dropped"))
+    }
+
+    /// The items that the discipline has dropped after it had taken them.
+    pub(crate) fn take_dropped(&mut self) -> impl Iterator<Item = T> {
+        self.signals.dropped.drain(..)
+    }
+
+    /// How many items were marked.
+    pub(crate) fn marked(&self) -> u64 {
+        self.signals.marked
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.waiting.len()
+        match &self.storage {
+            Storage::Single(fifo, _) => fifo.len(),
+            Storage::PerFlow(queues) => queues.len(),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     pub(crate) fn bytes(&self) -> ByteCount {
-        self.bytes
+        match &self.storage {
+            Storage::Single(fifo, _) => fifo.bytes(),
+            Storage::PerFlow(queues) => queues.bytes(),
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const fn size(bytes: u64) -> ByteCount {
-        ByteCount::from_bytes(bytes)
-    }
-
-    #[test]
-    fn a_queue_in_packets_ignores_sizes() {
-        let mut queue = DropTail::new(QueueLimit::packets(2));
-        queue.push(size(1_000_000), 'a');
-        queue.push(size(0), 'b');
-        assert!(!queue.has_room_for(size(0)));
-        assert_eq!(queue.pop(), Some((size(1_000_000), 'a')));
-        assert!(queue.has_room_for(size(u64::MAX)));
-        assert_eq!(queue.len(), 1);
-    }
-
-    #[test]
-    fn a_queue_in_bytes_may_be_filled_to_the_brim() {
-        let mut queue = DropTail::new(QueueLimit::bytes(size(100)));
-        queue.push(size(60), 'a');
-        assert!(queue.has_room_for(size(40)));
-        assert!(!queue.has_room_for(size(41)));
-        queue.push(size(40), 'b');
-        assert_eq!(queue.bytes(), size(100));
-        assert_eq!(queue.pop(), Some((size(60), 'a')));
-        assert_eq!(queue.pop(), Some((size(40), 'b')));
-        assert_eq!(queue.pop(), None);
-        assert_eq!(queue.bytes(), ByteCount::ZERO);
-    }
-}
+mod tests;

@@ -74,6 +74,7 @@ impl Writing {
             Admission::Accepted => None,
             Admission::Lost => Some("lost by the emulated network"),
             Admission::QueueDropped => Some("dropped by the full queue of the emulated network"),
+            Admission::TooLarge => Some("too large for the emulated network"),
         };
         let written = ip::encapsulate_sctp(from, to, record.payload)
             .map_err(io::Error::other)

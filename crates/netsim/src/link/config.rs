@@ -1,9 +1,9 @@
 //! What a link is like: every impairment and its parameters.
 
-use festina_units::{Bandwidth, Duration, Probability};
+use festina_units::{Bandwidth, ByteCount, Duration, Probability};
 
 use crate::loss::LossModel;
-use crate::queue::QueueLimit;
+use crate::queue::{QueueDiscipline, QueueLimit};
 
 /// What a link is like. The default is perfect: no delay, no limit of rate, nothing lost.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -16,6 +16,10 @@ pub struct LinkConfig {
     pub jitter: Jitter,
     /// How much may wait for the transmitter.
     pub queue: QueueLimit,
+    /// Which of what waits is marked or dropped although there is room.
+    pub discipline: QueueDiscipline,
+    /// The largest packet that the link carries; `None` carries every one. Larger ones are dropped and counted.
+    pub mtu: Option<ByteCount>,
     /// Which packets the wire loses.
     pub loss: LossModel,
     /// Which packets are overtaken by their successors.
@@ -24,6 +28,17 @@ pub struct LinkConfig {
     pub duplication: Probability,
     /// How probably a packet arrives damaged. A copy made by duplication stays intact.
     pub corruption: Probability,
+}
+
+impl LinkConfig {
+    /// The least time from a packet's last bit to its arrival.
+    pub(crate) fn shortest_delay(&self) -> Duration {
+        match self.jitter.shape {
+            JitterShape::None => self.delay,
+            JitterShape::Uniform { range } => self.delay.saturating_sub(range),
+            JitterShape::Normal { .. } => Duration::ZERO,
+        }
+    }
 }
 
 /// Variation of the travelling time, drawn per packet. A packet never arrives before it was

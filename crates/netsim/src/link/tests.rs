@@ -2,7 +2,7 @@ use festina_units::{Bandwidth, Probability};
 
 use super::*;
 use crate::loss::LossModel;
-use crate::queue::QueueLimit;
+use crate::queue::{CoDelConfig, PieConfig, QueueDiscipline, QueueLimit};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -74,6 +74,7 @@ fn hostile() -> LinkConfig {
         reordering: Reordering { probability: Probability::from_percent(10), hold_back: 20 * MS },
         duplication: Probability::from_percent(3),
         corruption: Probability::from_percent(2),
+        ..LinkConfig::default()
     }
 }
 
@@ -405,4 +406,48 @@ fn the_same_rule_of_loss_set_again_does_not_repeat_its_losses() {
     let (first, second) = (round(), round());
     assert_ne!(first, second);
     assert!(first.contains(&Admission::Lost) && second.contains(&Admission::Lost));
+}
+
+#[test]
+fn packets_larger_than_the_mtu_are_dropped_and_counted() {
+    let config = LinkConfig { mtu: Some(ByteCount::from_bytes(1_500)), ..LinkConfig::default() };
+    let mut link = link(config);
+    assert_eq!(link.send(Instant::ZERO, packet(0, 1_500)), Admission::Accepted);
+    assert_eq!(link.send(Instant::ZERO, packet(1, 1_501)), Admission::TooLarge);
+    assert_eq!(numbers(&drain(&mut link)), [0]);
+    assert_eq!(link.counters().too_large, 1);
+    assert_eq!(link.packets_inside(), 0);
+}
+
+#[test]
+fn a_managed_queue_keeps_the_delay_of_an_overload_near_its_target() {
+    let overload = |discipline| {
+        let config = LinkConfig {
+            rate: Some(Bandwidth::from_bits_per_second(8_000_000)),
+            discipline,
+            queue: QueueLimit::packets(1_000),
+            ..LinkConfig::default()
+        };
+        let mut link = link(config);
+        let mut late_delays = Vec::new();
+        for number in 0..60_000 {
+            let now = Instant::from_micros(950 * number);
+            while let Some((at, arrived)) = link.poll_timed_delivery(now) {
+                if at > Instant::from_secs(40) {
+                    late_delays.push((at - Instant::from_micros(950 * arrived.number)).as_millis());
+                }
+            }
+            link.send(now, packet(number, 1_000));
+        }
+        late_delays.sort_unstable();
+        (late_delays[late_delays.len() / 2], link.counters().queue_dropped)
+    };
+    let (unmanaged_ms, _) = overload(QueueDiscipline::DropTail);
+    assert!(unmanaged_ms > 900, "{unmanaged_ms} ms");
+    for discipline in [QueueDiscipline::CoDel(CoDelConfig::default()), QueueDiscipline::Pie(PieConfig::default())] {
+        let (median_ms, dropped) = overload(discipline);
+        assert!(median_ms < 40, "{discipline:?}: {median_ms} ms");
+        // One of twenty is too much.
+        assert!((2_000..5_000).contains(&dropped), "{discipline:?}: {dropped}");
+    }
 }

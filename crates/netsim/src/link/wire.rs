@@ -1,14 +1,17 @@
 //! What propagates along a link, and in which order it arrives.
 
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use festina_units::Instant;
 
 /// The packets that propagate, ordered by arrival.
 #[derive(Debug)]
 pub(super) struct Wire<P> {
-    propagating: BinaryHeap<Propagating<P>>,
+    /// Those that arrive no earlier than the one before, which are all unless the link reorders.
+    in_order: VecDeque<Propagating<P>>,
+    /// Those that overtake.
+    overtaking: BinaryHeap<Propagating<P>>,
     /// Tells apart packets that arrive at the same instant: who came first leaves first.
     pushed_count: u64,
     previous_arrival: Instant,
@@ -26,15 +29,25 @@ pub(super) struct Arrival<P> {
 
 impl<P> Wire<P> {
     pub(super) fn new() -> Self {
-        Self { propagating: BinaryHeap::new(), pushed_count: 0, previous_arrival: Instant::ZERO, highest_order: 0 }
+        Self {
+            in_order: VecDeque::new(),
+            overtaking: BinaryHeap::new(),
+            pushed_count: 0,
+            previous_arrival: Instant::ZERO,
+            highest_order: 0,
+        }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.propagating.len()
+        self.in_order.len() + self.overtaking.len()
     }
 
     pub(super) fn next_arrival(&self) -> Option<Instant> {
-        self.propagating.peek().map(|next| next.arrives_at)
+        let in_order = self.in_order.front().map(|next| next.arrives_at);
+        match self.overtaking.peek() {
+            None => in_order,
+            Some(next) => in_order.map_or(Some(next.arrives_at), |at| Some(at.min(next.arrives_at))),
+        }
     }
 
     /// `arrival`, delayed if need be until the packet before this one has arrived too. Packets held
@@ -47,14 +60,23 @@ impl<P> Wire<P> {
     pub(super) fn push(&mut self, arrives_at: Instant, order: u64, packet: P) {
         let tie_breaker = self.pushed_count;
         self.pushed_count += 1;
-        self.propagating.push(Propagating { arrives_at, tie_breaker, order, packet });
+        let pushed = Propagating { arrives_at, tie_breaker, order, packet };
+        if self.in_order.back().is_none_or(|last| last.arrives_at <= arrives_at) {
+            self.in_order.push_back(pushed);
+        } else {
+            self.overtaking.push(pushed);
+        }
     }
 
     pub(super) fn pop_arrived(&mut self, now: Instant) -> Option<Arrival<P>> {
         if self.next_arrival()? > now {
             return None;
         }
-        let next = self.propagating.pop()?;
+        let is_overtaking = match (self.in_order.front(), self.overtaking.peek()) {
+            (Some(in_order), Some(overtaking)) => overtaking.key() < in_order.key(),
+            (in_order, _) => in_order.is_none(),
+        };
+        let next = if is_overtaking { self.overtaking.pop() } else { self.in_order.pop_front() }?;
         let is_reordered = next.order < self.highest_order;
         self.highest_order = self.highest_order.max(next.order);
         Some(Arrival { at: next.arrives_at, packet: next.packet, is_reordered })

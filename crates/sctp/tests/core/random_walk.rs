@@ -95,6 +95,7 @@ fn link(random: &mut RandomStream) -> LinkConfig {
         },
         duplication: percent(random.below(10)),
         corruption: percent(random.below(5)),
+        ..LinkConfig::default()
     }
 }
 

@@ -1,0 +1,263 @@
+//! What is connected to what: a list that reads like the diagram.
+//!
+//! ```
+//! use festina_netsim::{Duplex, LinkConfig, Topology};
+//! use festina_units::Duration;
+//!
+//! let access = LinkConfig { rate: "1Gbit/s".parse().ok(), ..LinkConfig::default() };
+//! let bottleneck =
+//!     LinkConfig { rate: "10Mbit/s".parse().ok(), delay: Duration::from_millis(20), ..LinkConfig::default() };
+//!
+//! let mut topology = Topology::new();
+//! let [alice, bob, carol] = topology.hosts(["alice", "bob", "carol"]);
+//! let [west, east] = topology.routers(["west", "east"]);
+//! topology.duplex(alice, west, Duplex::symmetric(access.clone()));
+//! topology.duplex(bob, west, Duplex::symmetric(access.clone()));
+//! topology.duplex(west, east, Duplex::symmetric(bottleneck));
+//! topology.duplex(east, carol, Duplex::symmetric(access));
+//! assert_eq!(topology.route(alice, carol).map(|links| links.len()), Some(3));
+//! ```
+//!
+//! Packets take the route with the fewest links; among equally short ones the one whose links were listed first. Only
+//! routers forward.
+
+mod constructors;
+mod routes;
+
+pub use constructors::{Dumbbell, ParkingLot, Path};
+pub(crate) use routes::Routes;
+
+use crate::link::LinkConfig;
+
+/// A host or a router of a [`Topology`], numbered from zero in the order in which they were added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u32);
+
+/// A link of a [`Topology`], numbered from zero in the order in which they were added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub u32);
+
+/// Hosts, routers and the links between them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Topology {
+    nodes: Vec<NodeEntry>,
+    links: Vec<LinkEntry>,
+}
+
+/// The two directions of a connection.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Duplex {
+    /// From the first end to the second.
+    pub forward: LinkConfig,
+    /// From the second end to the first.
+    pub backward: LinkConfig,
+}
+
+/// One direction of a connection, as it was listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkEntry {
+    /// Where packets enter.
+    pub from: NodeId,
+    /// Where packets leave.
+    pub to: NodeId,
+    /// What the link is like.
+    pub config: LinkConfig,
+    /// The names of both ends, as in `west>east`, with `#2` behind it for the second such link, and so on. It names the
+    /// link's random streams: they do not change when other links are added.
+    pub name: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct NodeEntry {
+    name: String,
+    is_host: bool,
+}
+
+impl Duplex {
+    /// Both directions alike.
+    pub fn symmetric(config: LinkConfig) -> Self {
+        Self { forward: config.clone(), backward: config }
+    }
+}
+
+impl Topology {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a host, which sends and receives but does not forward.
+    ///
+    /// # Panics
+    /// If a host or router has this name already.
+    pub fn host(&mut self, name: &str) -> NodeId {
+        self.node(name, true)
+    }
+
+    /// Adds several hosts.
+    ///
+    /// # Panics
+    /// If a name is taken already.
+    pub fn hosts<const COUNT: usize>(&mut self, names: [&str; COUNT]) -> [NodeId; COUNT] {
+        names.map(|name| self.host(name))
+    }
+
+    /// Adds a router, which forwards and does nothing else.
+    ///
+    /// # Panics
+    /// If a host or router has this name already.
+    pub fn router(&mut self, name: &str) -> NodeId {
+        self.node(name, false)
+    }
+
+    /// Adds several routers.
+    ///
+    /// # Panics
+    /// If a name is taken already.
+    pub fn routers<const COUNT: usize>(&mut self, names: [&str; COUNT]) -> [NodeId; COUNT] {
+        names.map(|name| self.router(name))
+    }
+
+    /// Adds a link that carries packets one way.
+    ///
+    /// # Panics
+    /// If an end is not of this topology, or both are the same.
+    pub fn link(&mut self, from: NodeId, to: NodeId, config: LinkConfig) -> LinkId {
+        assert_ne!(from, to, "a link connects two different nodes");
+        let mut name = format!("{}>{}", self.name(from), self.name(to));
+        let parallel = self.links.iter().filter(|link| (link.from, link.to) == (from, to)).count();
+        if parallel > 0 {
+            name = format!("{name}#{}", parallel + 1);
+        }
+        let id = LinkId(index_u32(self.links.len()));
+        self.links.push(LinkEntry { from, to, config, name });
+        id
+    }
+
+    /// Adds a link for either direction; the first of the result leads from `a` to `b`.
+    ///
+    /// # Panics
+    /// If an end is not of this topology, or both are the same.
+    pub fn duplex(&mut self, a: NodeId, b: NodeId, connection: Duplex) -> (LinkId, LinkId) {
+        (self.link(a, b, connection.forward), self.link(b, a, connection.backward))
+    }
+
+    /// How many hosts and routers there are.
+    pub fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The hosts, in the order in which they were added.
+    pub fn host_ids(&self) -> impl Iterator<Item = NodeId> {
+        (0..).zip(&self.nodes).filter(|(_, node)| node.is_host).map(|(index, _)| NodeId(index))
+    }
+
+    /// The links, in the order in which they were added.
+    pub fn links(&self) -> &[LinkEntry] {
+        &self.links
+    }
+
+    /// The name of a host or router.
+    ///
+    /// # Panics
+    /// If `node` is not of this topology.
+    pub fn name(&self, node: NodeId) -> &str {
+        &self.nodes[node.0 as usize].name
+    }
+
+    /// The host or router with this name.
+    pub fn find(&self, name: &str) -> Option<NodeId> {
+        (0..).zip(&self.nodes).find(|(_, node)| node.name == name).map(|(index, _)| NodeId(index))
+    }
+
+    /// The links that a packet from `from` to the host `to` takes, or `None` if there is no way. It is empty if both are
+    /// the same.
+    pub fn route(&self, from: NodeId, to: NodeId) -> Option<Vec<LinkId>> {
+        let routes = Routes::new(self);
+        let mut taken = Vec::new();
+        let mut node = from;
+        while node != to {
+            let link = routes.next_link(node, to)?;
+            taken.push(link);
+            node = self.links[link.0 as usize].to;
+        }
+        Some(taken)
+    }
+
+    pub(crate) fn is_host(&self, node: NodeId) -> bool {
+        self.nodes[node.0 as usize].is_host
+    }
+
+    fn node(&mut self, name: &str, is_host: bool) -> NodeId {
+        assert!(self.find(name).is_none(), "there is a node called {name:?} already");
+        let id = NodeId(index_u32(self.nodes.len()));
+        self.nodes.push(NodeEntry { name: name.to_owned(), is_host });
+        id
+    }
+}
+
+fn index_u32(index: usize) -> u32 {
+    u32::try_from(index).expect("a topology has less than 2^32 nodes and links")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain() -> Duplex {
+        Duplex::default()
+    }
+
+    #[test]
+    fn links_are_named_after_their_ends_and_parallel_ones_are_counted() {
+        let mut topology = Topology::new();
+        let [a, b] = topology.hosts(["a", "b"]);
+        topology.duplex(a, b, plain());
+        topology.link(a, b, LinkConfig::default());
+        let names: Vec<_> = topology.links().iter().map(|link| link.name.as_str()).collect();
+        assert_eq!(names, ["a>b", "b>a", "a>b#2"]);
+    }
+
+    #[test]
+    #[should_panic(expected = "called \"a\" already")]
+    fn a_name_is_used_once() {
+        let mut topology = Topology::new();
+        topology.host("a");
+        topology.router("a");
+    }
+
+    #[test]
+    fn the_shortest_way_is_taken_and_the_first_listed_among_equals() {
+        let mut topology = Topology::new();
+        let [a, b] = topology.hosts(["a", "b"]);
+        let [north, south, detour] = topology.routers(["north", "south", "detour"]);
+        topology.duplex(a, detour, plain());
+        topology.duplex(detour, south, plain());
+        let (a_south, _) = topology.duplex(a, south, plain());
+        topology.duplex(a, north, plain());
+        topology.duplex(north, b, plain());
+        let (south_b, _) = topology.duplex(south, b, plain());
+        topology.link(a, south, LinkConfig::default());
+        assert_eq!(topology.route(a, b), Some(vec![a_south, south_b]));
+    }
+
+    #[test]
+    fn hosts_do_not_forward() {
+        let mut topology = Topology::new();
+        let [a, b, c] = topology.hosts(["a", "b", "c"]);
+        topology.duplex(a, b, plain());
+        topology.duplex(b, c, plain());
+        assert_eq!(topology.route(a, c), None);
+        assert_eq!(topology.route(a, a), Some(vec![]));
+        assert!(topology.route(c, b).is_some());
+    }
+
+    #[test]
+    fn a_link_carries_packets_one_way_only() {
+        let mut topology = Topology::new();
+        let [a, b] = topology.hosts(["a", "b"]);
+        topology.link(a, b, LinkConfig::default());
+        assert!(topology.route(a, b).is_some());
+        assert_eq!(topology.route(b, a), None);
+    }
+}

@@ -1,0 +1,184 @@
+//! The topologies of the literature.
+
+use super::{Duplex, LinkId, NodeId, Topology};
+
+/// A chain: `sender - router1 - ... - receiver`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Path {
+    /// The hosts `sender` and `receiver` and the routers `router1` and so on between them.
+    pub topology: Topology,
+    /// The host at the near end.
+    pub sender: NodeId,
+    /// The host at the far end.
+    pub receiver: NodeId,
+    /// The links from the sender to the receiver, in this order.
+    pub forward: Vec<LinkId>,
+    /// The links of the way back, the one that the receiver sends on first.
+    pub backward: Vec<LinkId>,
+}
+
+/// Pairs of hosts that share one bottleneck.
+///
+/// ```text
+/// sender1 ──┐                  ┌── receiver1
+/// sender2 ──┼─ left ──── right ┼── receiver2
+/// sender3 ──┘    bottleneck    └── receiver3
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dumbbell {
+    /// The routers `left` and `right` and the hosts `sender1`, `receiver1` and so on.
+    pub topology: Topology,
+    /// The hosts on the left.
+    pub senders: Vec<NodeId>,
+    /// The hosts on the right.
+    pub receivers: Vec<NodeId>,
+    /// The link from left to right.
+    pub bottleneck: LinkId,
+    /// The link from right to left.
+    pub bottleneck_back: LinkId,
+}
+
+/// One long pair whose packets cross every bottleneck, and one pair of cross traffic for each bottleneck.
+///
+/// ```text
+/// sender ── router0 ───── router1 ───── router2 ── receiver
+///            │             │  │             │
+///      cross_sender1  cross_receiver1  cross_receiver2
+///                     cross_sender2
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParkingLot {
+    /// The routers `router0` and so on, the hosts `sender`, `receiver`, `cross_sender1`, `cross_receiver1` and so on.
+    pub topology: Topology,
+    /// The host whose packets cross every bottleneck.
+    pub sender: NodeId,
+    /// Where they go.
+    pub receiver: NodeId,
+    /// For each bottleneck the sender and the receiver of its cross traffic.
+    pub cross: Vec<(NodeId, NodeId)>,
+    /// The links from router to router on the way from the sender to the receiver.
+    pub bottlenecks: Vec<LinkId>,
+}
+
+impl Topology {
+    /// A chain of `hops` from a sender to a receiver, with a router between each two of them.
+    ///
+    /// # Panics
+    /// If there is no hop.
+    pub fn path(hops: &[Duplex]) -> Path {
+        assert!(!hops.is_empty(), "a path has at least one hop");
+        let mut topology = Self::new();
+        let [sender, receiver] = topology.hosts(["sender", "receiver"]);
+        let mut path = Path { sender, receiver, forward: Vec::new(), backward: Vec::new(), topology };
+        let mut node = sender;
+        for (number, hop) in (1..).zip(hops) {
+            let next = if number == hops.len() { receiver } else { path.topology.router(&format!("router{number}")) };
+            let (forward, backward) = path.topology.duplex(node, next, hop.clone());
+            path.forward.push(forward);
+            path.backward.insert(0, backward);
+            node = next;
+        }
+        path
+    }
+
+    /// Pairs of hosts behind one bottleneck: as many as there are entries in `access`. Both the sender and the receiver
+    /// of a pair are connected by its entry; forward leads from the sender to its router and from the other router to the
+    /// receiver.
+    pub fn dumbbell(access: &[Duplex], bottleneck: Duplex) -> Dumbbell {
+        let mut topology = Self::new();
+        let [left, right] = topology.routers(["left", "right"]);
+        let (bottleneck, bottleneck_back) = topology.duplex(left, right, bottleneck);
+        let (mut senders, mut receivers) = (Vec::new(), Vec::new());
+        for (number, access) in (1_usize..).zip(access) {
+            let sender = topology.host(&format!("sender{number}"));
+            let receiver = topology.host(&format!("receiver{number}"));
+            topology.duplex(sender, left, access.clone());
+            topology.duplex(right, receiver, access.clone());
+            senders.push(sender);
+            receivers.push(receiver);
+        }
+        Dumbbell { topology, senders, receivers, bottleneck, bottleneck_back }
+    }
+
+    /// A chain of `bottlenecks`, each with cross traffic of its own. Every host is connected by `access`; forward leads
+    /// from a sender to its router and from a router to a receiver.
+    ///
+    /// # Panics
+    /// If there is no bottleneck.
+    pub fn parking_lot(access: &Duplex, bottlenecks: &[Duplex]) -> ParkingLot {
+        assert!(!bottlenecks.is_empty(), "a parking lot has at least one bottleneck");
+        let mut topology = Self::new();
+        let [sender, receiver] = topology.hosts(["sender", "receiver"]);
+        let mut router = topology.router("router0");
+        topology.duplex(sender, router, access.clone());
+        let mut lot = ParkingLot { topology, sender, receiver, cross: Vec::new(), bottlenecks: Vec::new() };
+        for (number, bottleneck) in (1_usize..).zip(bottlenecks) {
+            let topology = &mut lot.topology;
+            let next = topology.router(&format!("router{number}"));
+            let (forward, _) = topology.duplex(router, next, bottleneck.clone());
+            let cross_sender = topology.host(&format!("cross_sender{number}"));
+            let cross_receiver = topology.host(&format!("cross_receiver{number}"));
+            topology.duplex(cross_sender, router, access.clone());
+            topology.duplex(next, cross_receiver, access.clone());
+            lot.cross.push((cross_sender, cross_receiver));
+            lot.bottlenecks.push(forward);
+            router = next;
+        }
+        lot.topology.duplex(router, receiver, access.clone());
+        lot
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::LinkConfig;
+
+    fn ends(topology: &Topology, from: NodeId, to: NodeId) -> String {
+        let route = topology.route(from, to).expect("there is a way");
+        let names: Vec<_> =
+            route.iter().map(|link| topology.name(topology.links()[link.0 as usize].to).to_owned()).collect();
+        names.join(" ")
+    }
+
+    fn plain(count: usize) -> Vec<Duplex> {
+        vec![Duplex::symmetric(LinkConfig::default()); count]
+    }
+
+    #[test]
+    fn a_path_is_a_chain_in_both_directions() {
+        let path = Topology::path(&plain(3));
+        assert_eq!(ends(&path.topology, path.sender, path.receiver), "router1 router2 receiver");
+        assert_eq!(path.topology.route(path.sender, path.receiver), Some(path.forward));
+        assert_eq!(path.topology.route(path.receiver, path.sender), Some(path.backward));
+        let direct = Topology::path(&plain(1));
+        assert_eq!(ends(&direct.topology, direct.receiver, direct.sender), "sender");
+    }
+
+    #[test]
+    fn all_pairs_of_a_dumbbell_share_the_bottleneck() {
+        let dumbbell = Topology::dumbbell(&plain(3), Duplex::default());
+        let topology = &dumbbell.topology;
+        for sender in &dumbbell.senders {
+            for receiver in &dumbbell.receivers {
+                let route = topology.route(*sender, *receiver).expect("there is a way");
+                assert_eq!((route.len(), route[1]), (3, dumbbell.bottleneck));
+                let back = topology.route(*receiver, *sender).expect("there is a way");
+                assert_eq!((back.len(), back[1]), (3, dumbbell.bottleneck_back));
+            }
+        }
+        assert_eq!(ends(topology, dumbbell.senders[0], dumbbell.senders[2]), "left sender3");
+    }
+
+    #[test]
+    fn the_long_pair_of_a_parking_lot_crosses_all_bottlenecks_and_each_cross_pair_one() {
+        let lot = Topology::parking_lot(&Duplex::default(), &plain(3));
+        assert_eq!(ends(&lot.topology, lot.sender, lot.receiver), "router0 router1 router2 router3 receiver");
+        let long = lot.topology.route(lot.sender, lot.receiver).expect("there is a way");
+        assert_eq!(long[1..4], lot.bottlenecks);
+        for ((sender, receiver), bottleneck) in lot.cross.iter().zip(&lot.bottlenecks) {
+            let route = lot.topology.route(*sender, *receiver).expect("there is a way");
+            assert_eq!((route.len(), route[1]), (3, *bottleneck));
+        }
+    }
+}
