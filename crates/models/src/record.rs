@@ -1,0 +1,214 @@
+//! What really happened: the notes of both sides of a connection, joined.
+//!
+//! A sender can only guess why an acknowledgement is missing. The simulator knows which packet arrived when, so it can say of each
+//! retransmission whether an earlier copy arrived, and of each message which copy brought it.
+//!
+//! A *chunk* here is what is sent and sent again as a whole: a DATA chunk of SCTP, or that part of a TCP segment that ends one message.
+
+pub(crate) mod log;
+
+use festina_sctp::RetransmissionCause;
+use festina_units::{Duration, Instant};
+
+use log::{Log, Transmission};
+
+/// How one message fared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MessageRecord {
+    /// Its number within the connection.
+    pub sequence: u32,
+    /// Payload bytes.
+    pub bytes: usize,
+    /// When the application wanted to write it.
+    pub due_at: Instant,
+    /// When the transport had taken all of it: later than `due_at` only while the send buffer was full.
+    pub sent_at: Instant,
+    /// When the receiving application got it.
+    pub delivered_at: Option<Instant>,
+    /// Which transmission of the chunk that completed it arrived first: 0 is the first transmission, 1 the first retransmission.
+    pub delivered_by: Option<u32>,
+}
+
+impl MessageRecord {
+    /// From `sent_at` to `delivered_at`.
+    #[must_use]
+    pub fn delay(&self) -> Option<Duration> {
+        self.delivered_at.map(|at| at.saturating_duration_since(self.sent_at))
+    }
+}
+
+/// One retransmission of one chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetransmissionRecord {
+    /// Which chunk, counted from the first of the connection: for SCTP its TSN less the first one, for TCP its message.
+    pub chunk: u32,
+    /// The message that it belongs to.
+    pub sequence: u32,
+    /// 1 for the chunk's first retransmission, 2 for the second, and so on.
+    pub ordinal: u32,
+    /// Why the sender retransmitted.
+    pub cause: RetransmissionCause,
+    /// When the chunk left for the first time.
+    pub first_sent_at: Instant,
+    /// When the copy before this one left.
+    pub previous_sent_at: Instant,
+    /// When this copy left.
+    pub at: Instant,
+    /// When this copy arrived, if it did.
+    pub arrived_at: Option<Instant>,
+    /// Whether it was needed.
+    pub necessity: Necessity,
+}
+
+impl RetransmissionRecord {
+    /// Whether an earlier copy arrived, sooner or later, so that this one was in vain.
+    #[must_use]
+    pub fn is_spurious(&self) -> bool {
+        self.necessity != Necessity::Needed
+    }
+}
+
+/// Whether a retransmission was needed, by what the network did with the earlier copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Necessity {
+    /// No earlier copy arrived by the end of the simulation.
+    Needed,
+    /// An earlier copy was still on its way, and arrived later.
+    EarlierCopyUnderWay,
+    /// An earlier copy had arrived.
+    EarlierCopyArrived,
+}
+
+/// What happened on one connection.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Truth {
+    /// Its messages, in the order in which they were written.
+    pub messages: Vec<MessageRecord>,
+    /// Chunks that left for the first time.
+    pub first_transmissions: u64,
+    /// Chunks that left again, in that order.
+    pub retransmissions: Vec<RetransmissionRecord>,
+    /// Copies of chunks that arrived after another copy of the same chunk (copies made by a link not counted).
+    pub duplicates_arrived: u64,
+}
+
+/// Joins what the sender and the receiver noted. `delivered` lists the messages handed to the receiving application.
+pub(crate) fn join(sent: &Log, received: &Log, delivered: &[(u32, Instant)]) -> Truth {
+    let arrivals = arrivals_by_serial(received);
+    let mut chunks = Chunks::default();
+    let mut truth = Truth::default();
+    for transmission in &sent.transmissions {
+        let arrived_at = usize::try_from(transmission.serial).ok().and_then(|serial| *arrivals.get(serial)?);
+        match chunks.add(transmission, arrived_at) {
+            Some(retransmission) => truth.retransmissions.push(retransmission),
+            None => truth.first_transmissions += 1,
+        }
+    }
+    truth.messages = message_records(sent, delivered, &chunks);
+    truth.duplicates_arrived = chunks.duplicates_arrived;
+    truth
+}
+
+/// When each packet of the sender first arrived.
+fn arrivals_by_serial(received: &Log) -> Vec<Option<Instant>> {
+    let mut arrivals = Vec::new();
+    for &(serial, at) in &received.arrivals {
+        let Ok(index) = usize::try_from(serial) else { continue };
+        if arrivals.len() <= index {
+            arrivals.resize(index + 1, None);
+        }
+        arrivals[index].get_or_insert(at);
+    }
+    arrivals
+}
+
+/// The chunks of a connection, each with what is known of the copies looked at so far.
+#[derive(Default)]
+struct Chunks {
+    chunks: Vec<ChunkHistory>,
+    duplicates_arrived: u64,
+}
+
+struct ChunkHistory {
+    sequence: u32,
+    first_sent_at: Instant,
+    latest_sent_at: Instant,
+    copies: u32,
+    /// The copy that arrived first: when, and which.
+    earliest: Option<(Instant, u32)>,
+}
+
+impl Chunks {
+    /// Adds the next copy that was sent, and says what is known about it if it was a retransmission.
+    fn add(&mut self, copy: &Transmission, arrived_at: Option<Instant>) -> Option<RetransmissionRecord> {
+        let index = usize::try_from(copy.chunk).ok()?;
+        let Some(history) = self.chunks.get_mut(index) else {
+            // Chunks are numbered as they leave, so the first copies come in this order.
+            self.chunks.push(ChunkHistory {
+                sequence: copy.sequence,
+                first_sent_at: copy.at,
+                latest_sent_at: copy.at,
+                copies: 1,
+                earliest: arrived_at.map(|at| (at, 0)),
+            });
+            return None;
+        };
+        let ordinal = history.copies;
+        let necessity = match history.earliest {
+            None => Necessity::Needed,
+            Some((at, _)) if at <= copy.at => Necessity::EarlierCopyArrived,
+            Some(_) => Necessity::EarlierCopyUnderWay,
+        };
+        let record = RetransmissionRecord {
+            chunk: copy.chunk,
+            sequence: copy.sequence,
+            ordinal,
+            cause: copy.cause?,
+            first_sent_at: history.first_sent_at,
+            previous_sent_at: history.latest_sent_at,
+            at: copy.at,
+            arrived_at,
+            necessity,
+        };
+        history.copies += 1;
+        history.latest_sent_at = copy.at;
+        if let Some(at) = arrived_at {
+            self.duplicates_arrived += u64::from(history.earliest.is_some());
+            let earliest = history.earliest.get_or_insert((at, ordinal));
+            *earliest = (*earliest).min((at, ordinal));
+        }
+        Some(record)
+    }
+}
+
+fn message_records(sent: &Log, delivered: &[(u32, Instant)], chunks: &Chunks) -> Vec<MessageRecord> {
+    let mut messages: Vec<MessageRecord> = (0..)
+        .zip(&sent.written)
+        .map(|(sequence, written)| MessageRecord {
+            sequence,
+            bytes: written.bytes,
+            due_at: written.due_at,
+            sent_at: written.sent_at,
+            delivered_at: None,
+            delivered_by: None,
+        })
+        .collect();
+    for &(sequence, at) in delivered {
+        if let Some(message) = messages.get_mut(sequence as usize) {
+            message.delivered_at.get_or_insert(at);
+        }
+    }
+    let mut completed_at = vec![Instant::ZERO; messages.len()];
+    for chunk in &chunks.chunks {
+        let index = chunk.sequence as usize;
+        if let Some((at, ordinal)) = chunk.earliest
+            && let Some(message) = messages.get_mut(index)
+            && message.delivered_at.is_some()
+            && at >= completed_at[index]
+        {
+            completed_at[index] = at;
+            message.delivered_by = Some(ordinal);
+        }
+    }
+    messages
+}

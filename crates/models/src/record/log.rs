@@ -1,0 +1,53 @@
+//! What a host notes about one connection while the simulation runs.
+
+use festina_sctp::RetransmissionCause;
+use festina_units::Instant;
+
+/// The notes of one side of a connection.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    /// Messages that the application wrote, by sequence.
+    pub(crate) written: Vec<Written>,
+    /// Chunks that left, in that order.
+    pub(crate) transmissions: Vec<Transmission>,
+    /// Messages that were handed to the application: their sequence, and when.
+    pub(crate) delivered: Vec<(u32, Instant)>,
+    /// Packets that arrived: their serial, and when.
+    pub(crate) arrivals: Vec<(u64, Instant)>,
+}
+
+/// One message that the transport took.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Written {
+    pub(crate) due_at: Instant,
+    pub(crate) sent_at: Instant,
+    pub(crate) bytes: usize,
+}
+
+/// One copy of a chunk in a packet that left.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Transmission {
+    /// Which chunk, counted from the start of the connection.
+    pub(crate) chunk: u32,
+    /// The message that it belongs to.
+    pub(crate) sequence: u32,
+    pub(crate) at: Instant,
+    /// Which packet carried it.
+    pub(crate) serial: u64,
+    /// `None`: it left for the first time.
+    pub(crate) cause: Option<RetransmissionCause>,
+}
+
+impl Log {
+    pub(crate) fn written(&mut self, due_at: Instant, sent_at: Instant, bytes: usize) {
+        self.written.push(Written { due_at, sent_at, bytes });
+    }
+
+    pub(crate) fn delivered(&mut self, now: Instant, sequence: u32) {
+        self.delivered.push((sequence, now));
+    }
+
+    pub(crate) fn arrived(&mut self, now: Instant, serial: u64) {
+        self.arrivals.push((serial, now));
+    }
+}

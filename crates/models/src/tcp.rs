@@ -1,0 +1,60 @@
+//! A model of TCP: the sender's and receiver's algorithms, without bytes.
+//!
+//! It is sans-IO like the SCTP core: segments, time and the application's calls come in; segments,
+//! events and the next deadline come out. Segments carry lengths, and stream offsets stand for the
+//! payload, so messages are marked by the offset of their last byte.
+//!
+//! | room | what it does |
+//! |---|---|
+//! | [`TcpConnection`] | the facade: handshake, calls, polls |
+//! | [`TcpConfig`] | what is fixed at the start, and the [`Switches`] |
+//! | [`Segment`] | what travels |
+//! | [`TcpEvent`] | what is told: sent, retransmitted and why, delivered |
+//! | `sender` | send buffer, transmission, scoreboard, loss recovery, timers |
+//! | `receiver` | reassembly, windows, SACK and D-SACK, delayed acknowledgements |
+//! | `congestion` | slow start, RFC 5681 and CUBIC |
+//!
+//! Sources: RFC 9293, 5681, 6582, 6675, 3042, 9438, 3168, 6298, 5827, 7765, 8985, 2018, 2883, 7323;
+//! Linux's behaviour where it says so. Not modelled: undo of spurious recoveries (Eifel, F-RTO),
+//! proportional rate reduction, HyStart, RACK's loss detection, pacing, TIME-WAIT, simultaneous open
+//! and resets. cwnd counts segments.
+//!
+//! ```
+//! use festina_models::tcp::{TcpConfig, TcpConnection, TcpEvent};
+//! use festina_units::{Duration, Instant};
+//!
+//! let (mut client, mut server) = (TcpConnection::client(TcpConfig::sack()), TcpConnection::server(TcpConfig::sack()));
+//! client.write(100);
+//! let mut now = Instant::ZERO;
+//! for _ in 0..4 {
+//!     while let Some(segment) = client.poll_transmit(now) {
+//!         server.handle_segment(now + Duration::from_millis(10), &segment);
+//!     }
+//!     now += Duration::from_millis(10);
+//!     while let Some(segment) = server.poll_transmit(now) {
+//!         client.handle_segment(now + Duration::from_millis(10), &segment);
+//!     }
+//!     now += Duration::from_millis(10);
+//! }
+//! assert_eq!(server.bytes_delivered(), 100);
+//! assert_eq!(server.poll_event(), Some(TcpEvent::Connected));
+//! ```
+
+mod config;
+mod congestion;
+mod connection;
+mod event;
+mod receiver;
+mod segment;
+mod sender;
+#[cfg(test)]
+mod tests;
+
+pub use config::{
+    CORK_MAX, CongestionControl, DelayedAck, Growth, Nagle, RtoConfig, RtoFloor, SendBufferLimit, Switches, TailProbe,
+    TcpConfig,
+};
+pub use connection::TcpConnection;
+pub use event::{Cause, TcpEvent};
+pub use segment::{EcnCodepoint, Flags, SACK_BLOCKS_MAX, SackBlocks, Segment, SynOptions, Timestamps};
+pub use sender::TcpCounters;

@@ -1,0 +1,256 @@
+//! How a connection behaves: what is fixed when it opens, and the switches that may change while it
+//! lives.
+
+use festina_recovery::send_buffer::MinBuf;
+use festina_units::Duration;
+
+/// Everything that is chosen before a connection opens.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct TcpConfig {
+    /// Largest payload of a segment, in bytes. The smaller of the two ends' counts.
+    pub mss_bytes: u32,
+    /// Receive buffer in bytes: the largest window that is announced.
+    pub receive_buffer_bytes: u64,
+    /// The application reads as soon as something is readable, so that the window never closes.
+    pub reads_at_once: bool,
+    /// How much may wait in the send buffer, sent or not.
+    pub send_buffer: SendBufferLimit,
+    /// Initial window in segments: 3 (RFC 3390 for Ethernet's MSS) or 10 (RFC 6928).
+    pub initial_window_segments: u32,
+    /// The congestion controller.
+    pub congestion: CongestionControl,
+    /// What slow start and congestion avoidance count.
+    pub growth: Growth,
+    /// SACK (RFC 2018); used if both ends want it.
+    pub sack: bool,
+    /// Timestamps (RFC 7323): 12 bytes a segment, and RTT samples that retransmissions do not spoil.
+    pub timestamps: bool,
+    /// ECN (RFC 3168); used if both ends want it.
+    pub ecn: bool,
+    /// When the receiver acknowledges.
+    pub delayed_ack: DelayedAck,
+    /// The retransmission timer.
+    pub rto: RtoConfig,
+    /// What may change while the connection lives.
+    pub switches: Switches,
+    /// Whether every first transmission is told by an event; retransmissions always are.
+    pub report_segments: bool,
+}
+
+impl TcpConfig {
+    /// TCP New Reno as the papers' comparisons have it: RFC 5681, 6582 and 6298 with Linux's
+    /// minimum of 200 ms, initial window 3, no SACK, no mechanism beyond limited transmit.
+    #[must_use]
+    pub fn new_reno() -> Self {
+        Self {
+            mss_bytes: 1460,
+            receive_buffer_bytes: 4 << 20,
+            reads_at_once: true,
+            send_buffer: SendBufferLimit::Bytes(1 << 20),
+            initial_window_segments: 3,
+            congestion: CongestionControl::NewReno,
+            growth: Growth::PerAck,
+            sack: false,
+            timestamps: false,
+            ecn: false,
+            delayed_ack: DelayedAck::default(),
+            rto: RtoConfig::default(),
+            switches: Switches::default(),
+            report_segments: false,
+        }
+    }
+
+    /// New Reno with SACK recovery (RFC 6675).
+    #[must_use]
+    pub fn sack() -> Self {
+        Self { sack: true, ..Self::new_reno() }
+    }
+
+    /// Today's Linux in outline: CUBIC, SACK, timestamps, initial window 10, tail loss probe,
+    /// collapsing retransmissions, the 200 ms minimum on the RTO's variance term.
+    #[must_use]
+    pub fn linux() -> Self {
+        Self {
+            mss_bytes: 1448,
+            initial_window_segments: 10,
+            congestion: CongestionControl::Cubic,
+            growth: Growth::PerSegment,
+            timestamps: true,
+            delayed_ack: DelayedAck { delay: Duration::from_millis(40), quick_acks: 16, ..DelayedAck::default() },
+            rto: RtoConfig { floor: RtoFloor::Variance, ..RtoConfig::default() },
+            switches: Switches {
+                tail_probe: TailProbe::Rfc8985,
+                collapses_retransmissions: true,
+                ..Switches::default()
+            },
+            ..Self::sack()
+        }
+    }
+}
+
+/// How much the send buffer takes.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum SendBufferLimit {
+    /// A fixed number of bytes. A writer that was refused is woken when a third is free, as Linux
+    /// does.
+    Bytes(u64),
+    /// The limit follows cwnd, counted in segments (G02 §2). A writer is woken when one fits.
+    MinBuf(MinBuf),
+}
+
+/// The congestion controller.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum CongestionControl {
+    /// RFC 5681.
+    NewReno,
+    /// RFC 9438.
+    Cubic,
+}
+
+/// What makes cwnd grow.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Growth {
+    /// Each acknowledgement that acknowledges something counts one segment, whatever it covers: Linux
+    /// until 2013 and the classical reading of RFC 5681. Delayed ACKs slow the growth.
+    PerAck,
+    /// Each acknowledged segment counts (Linux today; RFC 3465 without a limit).
+    PerSegment,
+}
+
+/// When the receiver acknowledges data that arrives in order (RFC 1122 §4.2.3.2, RFC 5681 §4.2).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct DelayedAck {
+    /// The longest delay: 40 to 200 ms in real stacks.
+    pub delay: Duration,
+    /// Segments, of whatever size, after which there is no delay: 2, or 1 for no delayed ACK at all.
+    pub every_segments: u32,
+    /// Segments at the start of the connection that are acknowledged at once.
+    pub quick_acks: u32,
+}
+
+impl DelayedAck {
+    /// Every segment is acknowledged at once.
+    pub const OFF: Self = Self { delay: Duration::ZERO, every_segments: 1, quick_acks: 0 };
+}
+
+impl Default for DelayedAck {
+    fn default() -> Self {
+        Self { delay: Duration::from_millis(200), every_segments: 2, quick_acks: 0 }
+    }
+}
+
+/// The retransmission timer (RFC 6298).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct RtoConfig {
+    /// Before there is an RTT sample.
+    pub initial: Duration,
+    /// The minimum: 1 s in RFC 6298, 200 ms in Linux.
+    pub min: Duration,
+    /// The maximum.
+    pub max: Duration,
+    /// What the minimum bounds.
+    pub floor: RtoFloor,
+    /// Timeouts in a row after which the connection fails.
+    pub retries_max: u32,
+}
+
+impl Default for RtoConfig {
+    /// RFC 6298 with Linux's minimum of 200 ms, maximum of 120 s and 15 retries.
+    fn default() -> Self {
+        Self {
+            initial: Duration::from_secs(1),
+            min: Duration::from_millis(200),
+            max: Duration::from_secs(120),
+            floor: RtoFloor::Timeout,
+            retries_max: 15,
+        }
+    }
+}
+
+/// What the RTO's minimum bounds.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum RtoFloor {
+    /// RTO = max(SRTT + 4·RTTVAR, min) (RFC 6298 §2.4).
+    Timeout,
+    /// RTO = SRTT + max(4·RTTVAR, min), as Linux computes it.
+    Variance,
+}
+
+/// Switches that may change while a connection lives.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Switches {
+    /// Whether small segments wait.
+    pub nagle: Nagle,
+    /// Segments leave full or, at the latest, after [`CORK_MAX`].
+    pub cork: bool,
+    /// The first two duplicate ACKs let new segments leave (RFC 3042).
+    pub limited_transmit: bool,
+    /// Forward acknowledgement: what lies three segments below the highest SACKed byte is lost.
+    pub fack: bool,
+    /// cwnd falls back to the initial window after an idle RTO (RFC 5681 §4.1).
+    pub idle_restart: bool,
+    /// A retransmission takes the small segments behind it along (Linux).
+    pub collapses_retransmissions: bool,
+    /// Early retransmit (RFC 5827).
+    pub early_retransmit: bool,
+    /// RTO restart (RFC 7765).
+    pub rto_restart: bool,
+    /// Tail loss probe.
+    pub tail_probe: TailProbe,
+    /// TLPR: the probe timer subtracts the age of the earliest segment as RTO restart does (R15
+    /// §3.4.2).
+    pub tail_probe_restart: bool,
+    /// A thin stream's first six timeouts do not double (Linux, `tcp-thin.txt`).
+    pub thin_linear_timeouts: bool,
+    /// A thin stream retransmits on the first duplicate ACK (Linux until 2017).
+    pub thin_dupack: bool,
+    /// Redundant data bundling on thin streams: segments already sent that a new one repeats at most
+    /// (the published implementation: 1; 0 for off).
+    pub redundant_segments_max: u8,
+}
+
+/// How long a cork holds data back (Linux, `tcp(7)`).
+pub const CORK_MAX: Duration = Duration::from_millis(200);
+
+impl Default for Switches {
+    /// Limited transmit and idle restart on, everything else off, Nagle included.
+    fn default() -> Self {
+        Self {
+            nagle: Nagle::Off,
+            cork: false,
+            limited_transmit: true,
+            fack: false,
+            idle_restart: true,
+            collapses_retransmissions: false,
+            early_retransmit: false,
+            rto_restart: false,
+            tail_probe: TailProbe::Off,
+            tail_probe_restart: false,
+            thin_linear_timeouts: false,
+            thin_dupack: false,
+            redundant_segments_max: 0,
+        }
+    }
+}
+
+/// Nagle's algorithm.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Nagle {
+    /// `TCP_NODELAY`.
+    Off,
+    /// A small segment waits while anything is outstanding (RFC 1122 §4.2.3.4).
+    Rfc1122,
+    /// A small segment waits while a small segment is outstanding (Minshall; Linux).
+    Minshall,
+}
+
+/// The formula of the tail loss probe's timer.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum TailProbe {
+    /// No probe.
+    Off,
+    /// The draft's (R15 §3.4.2 Eq. 1).
+    Draft,
+    /// RFC 8985 §7.2.
+    Rfc8985,
+}

@@ -1,0 +1,8 @@
+//! Both ends over a pipe in virtual time.
+
+mod pipe;
+
+mod basics;
+mod recovery;
+mod tail;
+mod walks;

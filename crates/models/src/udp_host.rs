@@ -1,0 +1,145 @@
+//! A host that sends datagrams and counts those that it gets: cross traffic, and the floor that any transport's delay stands on.
+
+use std::collections::BTreeMap;
+
+use festina_netsim::{Node, NodeId};
+use festina_units::{Duration, Instant};
+
+use crate::packet::{Datagram, EcnCodepoint, Packet, Payload};
+use crate::workload::{Source, Trigger, Workload};
+
+/// The largest datagram payload that fits into an Ethernet frame over IPv4.
+pub const DATAGRAM_BYTES_MAX: u32 = 1_472;
+
+/// A host that sends workloads as datagrams, without any regard to the network, and counts what it receives.
+#[derive(Debug)]
+pub struct UdpHost {
+    node: NodeId,
+    seed: u64,
+    flows: Vec<Flow>,
+    received: BTreeMap<NodeId, UdpReceived>,
+}
+
+/// A flow of datagrams.
+#[derive(Debug)]
+struct Flow {
+    peer: NodeId,
+    source: Source,
+    /// What is left of a write that takes more than one datagram, and when it was due.
+    pending: Option<(Instant, u64)>,
+    sent: u64,
+    sent_bytes: u64,
+}
+
+/// What a host received from another.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct UdpReceived {
+    /// Intact datagrams.
+    pub datagrams: u64,
+    /// Their user data.
+    pub bytes: u64,
+    /// Datagrams with a wrong checksum.
+    pub corrupted: u64,
+    /// Sum of their delays; divided by `datagrams` it is the mean.
+    pub delay_sum: Duration,
+    /// The longest delay.
+    pub delay_max: Duration,
+}
+
+impl UdpHost {
+    /// A host that sends nothing. Its workloads come of the simulation's seed and its own place in the topology.
+    #[must_use]
+    pub fn new(node: NodeId, seed: u64) -> Self {
+        Self { node, seed, flows: Vec::new(), received: BTreeMap::new() }
+    }
+
+    /// Adds a flow that sends from `starts_at` until before `stops_at`. Writes that do not fit into one datagram become several.
+    ///
+    /// # Panics
+    /// If the workload does not follow the clock, as nothing ever tells a UDP sender that there is room or that something arrived.
+    #[must_use]
+    pub fn with_flow(
+        mut self,
+        peer: NodeId,
+        workload: &Workload,
+        starts_at: Instant,
+        stops_at: Option<Instant>,
+    ) -> Self {
+        assert_eq!(workload.trigger(), Trigger::Clock, "UDP gives no feedback to write by");
+        let name = format!("udp host {}/flow {}", self.node.0, self.flows.len());
+        let source = Source::new(workload, self.seed, &name, starts_at, stops_at);
+        self.flows.push(Flow { peer, source, pending: None, sent: 0, sent_bytes: 0 });
+        self
+    }
+
+    /// The host's place in the topology.
+    #[must_use]
+    pub fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// Datagrams and bytes of user data that were sent, over all flows.
+    #[must_use]
+    pub fn sent(&self) -> (u64, u64) {
+        self.flows.iter().fold((0, 0), |(count, bytes), flow| (count + flow.sent, bytes + flow.sent_bytes))
+    }
+
+    /// What came from another host.
+    #[must_use]
+    pub fn received_from(&self, peer: NodeId) -> UdpReceived {
+        self.received.get(&peer).copied().unwrap_or_default()
+    }
+}
+
+impl Node<Packet> for UdpHost {
+    fn handle_packet(&mut self, now: Instant, packet: Packet) {
+        let Payload::Udp(datagram) = packet.payload else { return };
+        let received = self.received.entry(packet.source).or_default();
+        if datagram.is_corrupted {
+            received.corrupted += 1;
+            return;
+        }
+        let delay = now.saturating_duration_since(datagram.sent_at);
+        received.datagrams += 1;
+        received.bytes += u64::from(datagram.bytes);
+        received.delay_sum = received.delay_sum.saturating_add(delay);
+        received.delay_max = received.delay_max.max(delay);
+    }
+
+    /// Nothing is done here: what is due leaves through `poll_transmit`.
+    fn handle_timeout(&mut self, _now: Instant) {}
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Packet> {
+        let (node, mut flows) = (self.node, (0..).zip(&mut self.flows));
+        flows.find_map(|(index, flow)| flow.poll_datagram(now, node, index))
+    }
+
+    fn poll_deadline(&self) -> Option<Instant> {
+        self.flows.iter().filter_map(|flow| flow.source.next_at()).min()
+    }
+}
+
+impl Flow {
+    fn poll_datagram(&mut self, now: Instant, node: NodeId, index: u64) -> Option<Packet> {
+        let due = self.pending.take().or_else(|| {
+            let (at, write) = self.source.take_due(now)?;
+            Some((at, write.size.bytes()))
+        });
+        let (sent_at, left) = due?;
+        let bytes = u32::try_from(left).unwrap_or(u32::MAX).min(DATAGRAM_BYTES_MAX);
+        if left > u64::from(bytes) {
+            self.pending = Some((sent_at, left - u64::from(bytes)));
+        }
+        let serial = self.sent;
+        self.sent += 1;
+        self.sent_bytes += u64::from(bytes);
+        Some(Packet {
+            source: node,
+            destination: self.peer,
+            flow: u64::from(node.0) << 32 | index,
+            serial,
+            ecn: EcnCodepoint::NotCapable,
+            payload: Payload::Udp(Datagram { bytes, sent_at, is_corrupted: false }),
+        })
+    }
+}
