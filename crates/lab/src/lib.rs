@@ -1,7 +1,19 @@
-//! Statistics and figures of Festina's experiments.
+//! The laboratory: experiments as code, from a plan to a report.
 //!
+//! ```text
+//!  plan (TOML) ──> runner ──> store ──> summary ──> report: page, figures, JSON, CSV
+//!                    │                     │
+//!                experiment: run      experiment: published numbers, checks
+//! ```
+//!
+//! - [`plan`]: what is run, at which values, how often; bad plans are told what was expected where
+//! - [`experiment`]: what an experiment is; [`experiments`] has them all
+//! - [`samples`]: what one run measures
+//! - [`runner`]: runs a plan in parallel, resumes it, divides it among machines
+//! - [`summary`]: means with confidence intervals, percentiles
+//! - [`report`]: everything that is written about a run
 //! - [`statistics`] gathers delays and tells their mean, percentiles and distribution
-//! - [`figure`] draws curves on logarithmic axes as SVG
+//! - [`figure`] draws curves on logarithmic axes as SVG; [`png`] makes pictures of them
 //!
 //! ```
 //! use std::time::Duration;
@@ -23,5 +35,14 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod experiment;
+pub mod experiments;
 pub mod figure;
+pub mod plan;
+pub mod png;
+pub mod report;
+pub mod runner;
+pub mod samples;
 pub mod statistics;
+mod store;
+pub mod summary;

@@ -42,6 +42,17 @@ impl DelayStatistics {
         self.max = Some(self.max.map_or(delay, |max| max.max(delay)));
     }
 
+    /// Adds all delays of `other`. Merging in the same order gives the same result to the last bit.
+    pub fn merge(&mut self, other: &Self) {
+        self.histogram_ns
+            .add(&other.histogram_ns)
+            .expect("a histogram that resizes itself takes every other one of the same precision");
+        self.sum_ns += other.sum_ns;
+        self.sum_of_squares_s2 += other.sum_of_squares_s2;
+        self.min = self.min.into_iter().chain(other.min).min();
+        self.max = self.max.max(other.max);
+    }
+
     /// How many delays were recorded.
     pub fn count(&self) -> u64 {
         self.histogram_ns.len()
@@ -164,6 +175,21 @@ mod tests {
         let shares: Vec<f64> = points.iter().map(|point| point.share).collect();
         assert_eq!(shares, [0.5, 0.25, 0.0]);
         assert_eq!(points[2].delay, Duration::from_millis(400));
+    }
+
+    #[test]
+    fn merged_delays_are_as_if_recorded_together() {
+        let mut merged = statistics_of_ms([5, 900]);
+        merged.merge(&DelayStatistics::new());
+        merged.merge(&statistics_of_ms([1, 20_000, 5]));
+        let together = statistics_of_ms([5, 900, 1, 20_000, 5]);
+        assert_eq!((merged.count(), merged.mean()), (together.count(), together.mean()));
+        assert_eq!((merged.min(), merged.max()), (together.min(), together.max()));
+        assert_eq!(merged.shares_later(), together.shares_later());
+        assert_eq!(merged.standard_deviation(), together.standard_deviation());
+        let mut from_nothing = DelayStatistics::new();
+        from_nothing.merge(&together);
+        assert_eq!((from_nothing.min(), from_nothing.max()), (together.min(), together.max()));
     }
 
     proptest! {

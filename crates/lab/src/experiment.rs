@@ -1,0 +1,160 @@
+//! What an experiment is: how to run a point of it, what was published, and what shape the result must have.
+
+use std::collections::BTreeSet;
+
+use crate::figure::{DelayDistribution, Figure};
+use crate::plan::{Parameter, Point};
+use crate::samples::Samples;
+use crate::summary::Results;
+
+/// The most curves in the figure that an experiment gets if it draws none of its own.
+const CURVES_MAX: usize = 6;
+
+/// An experiment. To add one, implement this and list it in [`crate::experiments::ALL`].
+pub trait Experiment: Sync {
+    /// The name on the command line: lower case, digits and hyphens.
+    fn name(&self) -> &'static str;
+
+    /// One line that says what is measured.
+    fn title(&self) -> &'static str;
+
+    /// Where the published numbers are from: authors, year, figure or table.
+    fn reference(&self) -> &'static str;
+
+    /// What is measured and how, what was chosen where the publication is silent: paragraphs of plain text, parted by
+    /// empty lines.
+    fn about(&self) -> &'static str;
+
+    /// The experiment's own plan, in TOML; it sets every parameter.
+    fn plan(&self) -> &'static str;
+
+    /// What a plan can set.
+    fn parameters(&self) -> Vec<Parameter>;
+
+    /// Runs a point once. The same point and seed give the same samples, on whichever machine or thread.
+    fn run(&self, point: &Point, seed: u64) -> Samples;
+
+    /// The published numbers beside ours, in the order of the publication.
+    fn comparisons(&self, results: &Results) -> Vec<Comparison>;
+
+    /// Whether the results have the shape that they must have.
+    fn checks(&self, results: &Results) -> Vec<Check>;
+
+    /// The figures: unless the experiment draws its own, the distribution of the delays of each series, with a curve per
+    /// point for the first six points.
+    fn figures(&self, results: &Results) -> Vec<Figure> {
+        let names: BTreeSet<&String> = results.points().iter().flat_map(|point| point.series().keys()).collect();
+        names.into_iter().map(|name| distribution(results, name)).collect()
+    }
+}
+
+/// The delays of one series, a curve for each of the first points.
+fn distribution(results: &Results, series: &str) -> Figure {
+    let plan = results.plan();
+    let mut distribution = DelayDistribution::new(plan.title(), &plan.conditions());
+    for point in results.points().iter().take(CURVES_MAX) {
+        if let Some(summary) = point.series().get(series) {
+            distribution.curve(&plan.label(point.point()), summary.all());
+        }
+    }
+    let mut figure = distribution.figure();
+    figure.x.label = series.to_owned();
+    figure.y.label = "share that takes longer".to_owned();
+    figure
+}
+
+/// A published number beside ours.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// What the number tells, such as `mean waiting time, load 50%`.
+    pub what: String,
+    /// The unit of both numbers, empty if they have none.
+    pub unit: &'static str,
+    /// What was published.
+    pub published: f64,
+    /// What we measured; `None` if this run did not.
+    pub measured: Option<f64>,
+    /// Why the two differ, as far as known.
+    pub why: Option<String>,
+}
+
+/// A published number is missed if ours differs by more than this share of it.
+const MISSED_FROM: f64 = 0.25;
+
+impl Comparison {
+    /// Ours over the published number, less one: 0.1 if ours is a tenth larger. `None` if this run did not measure it, or
+    /// if the published number is zero and ours is not.
+    pub fn deviation(&self) -> Option<f64> {
+        let measured = self.measured?;
+        if measured == self.published {
+            return Some(0.0);
+        }
+        let deviation = measured / self.published - 1.0;
+        deviation.is_finite().then_some(deviation)
+    }
+
+    /// Whether ours differs from the published number by more than a quarter of it; `None` if this run did not measure
+    /// it.
+    pub fn is_missed(&self) -> Option<bool> {
+        self.measured?;
+        Some(self.deviation().is_none_or(|deviation| deviation.abs() > MISSED_FROM))
+    }
+}
+
+/// A statement about the shape of the results.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// The statement, as a sentence.
+    pub statement: String,
+    /// Whether it holds.
+    pub verdict: Verdict,
+}
+
+impl Check {
+    /// A check that holds or not, and what was seen.
+    pub fn new(statement: impl Into<String>, holds: bool, seen: impl Into<String>) -> Self {
+        let verdict = if holds { Verdict::Holds(seen.into()) } else { Verdict::Broken(seen.into()) };
+        Self { statement: statement.into(), verdict }
+    }
+
+    /// A check that this run has no data for, and what it lacks.
+    pub fn skipped(statement: impl Into<String>, lacking: impl Into<String>) -> Self {
+        Self { statement: statement.into(), verdict: Verdict::Skipped(lacking.into()) }
+    }
+}
+
+/// Whether a statement holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It does; what was seen.
+    Holds(String),
+    /// It does not; what was seen.
+    Broken(String),
+    /// This run cannot tell; what it lacks.
+    Skipped(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn comparison(published: f64, measured: Option<f64>) -> Comparison {
+        Comparison { what: String::new(), unit: "ms", published, measured, why: None }
+    }
+
+    #[test]
+    fn a_number_is_missed_if_it_differs_by_more_than_a_quarter_either_way() {
+        for (measured, missed) in [(75.0, false), (125.0, false), (74.0, true), (126.0, true), (-100.0, true)] {
+            assert_eq!(comparison(100.0, Some(measured)).is_missed(), Some(missed), "{measured}");
+        }
+        assert_eq!(comparison(-100.0, Some(-110.0)).is_missed(), Some(false));
+    }
+
+    #[test]
+    fn zero_is_met_by_zero_only_and_what_was_not_measured_is_not_missed() {
+        assert_eq!(comparison(0.0, Some(0.0)).is_missed(), Some(false));
+        assert_eq!(comparison(0.0, Some(1.0)).is_missed(), Some(true));
+        assert_eq!(comparison(0.0, Some(1.0)).deviation(), None);
+        assert_eq!(comparison(1.0, None).is_missed(), None);
+    }
+}

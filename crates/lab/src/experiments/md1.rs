@@ -1,0 +1,212 @@
+//! `md1`: the waiting time in front of a drop-tail link against the closed form.
+
+use std::time::Duration;
+
+use festina_netsim::{Admission, Link, LinkConfig, LinkPacket, QueueLimit, RandomStream};
+use festina_units::{Bandwidth, ByteCount, Instant, Probability};
+
+use crate::experiment::{Check, Comparison, Experiment};
+use crate::plan::{Kind, Parameter, Point};
+use crate::samples::{Sample, Samples};
+use crate::summary::{PointSummary, Results};
+
+const WAITING: &str = "waiting";
+const SHARE_WITHOUT_WAIT: &str = "share without wait";
+
+/// How far the mean may lie from the closed form, as a share of it. The 95% confidence interval is ±5% at the quick
+/// scale's highest load and ±4.5% at the full scale's.
+const TOLERANCE: f64 = 0.06;
+/// How far the share of packets that do not wait may lie from the closed form.
+const SHARE_TOLERANCE: f64 = 0.01;
+
+/// The waiting time of packets of equal size that arrive at random (M/D/1).
+#[derive(Clone, Copy, Debug)]
+pub struct Md1;
+
+impl Experiment for Md1 {
+    fn name(&self) -> &'static str {
+        "md1"
+    }
+
+    fn title(&self) -> &'static str {
+        "Waiting time in front of a busy link"
+    }
+
+    fn reference(&self) -> &'static str {
+        "Pollaczek and Khinchine, closed form of the M/D/1 queue"
+    }
+
+    fn about(&self) -> &'static str {
+        "Packets of equal size arrive at a link at random instants (exponential gaps) and wait until those before them \
+         have been transmitted. The queue has room for all. If S is the time that one packet takes to transmit and the \
+         link is busy for a share ρ of the time, the mean waiting time is S·ρ / (2·(1 − ρ)), and a share of 1 − ρ does \
+         not wait at all.\n\n\
+         This proves two things: that the simulated link and its random numbers are sound, and that the lab's way from \
+         a plan to a report is. The queue starts empty; nothing is cut off at the start, which lowers the means a little \
+         at high loads."
+    }
+
+    fn plan(&self) -> &'static str {
+        include_str!("../../../../experiments/md1.toml")
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        let parameter = |name, about, kind| Parameter { name, about, kind };
+        let rates = Bandwidth::from_bits_per_second(1_000)..=Bandwidth::from_bits_per_second(100_000_000_000);
+        let sizes = ByteCount::from_bytes(1)..=ByteCount::from_bytes(65_535);
+        let loads = Probability::from_percent(1)..=Probability::from_percent(99);
+        vec![
+            parameter("rate", "how fast the link is", Kind::Bandwidth(rates)),
+            parameter("packet", "the size of each packet", Kind::Bytes(sizes)),
+            parameter("load", "for which share of the time the link is busy", Kind::Probability(loads)),
+            parameter("packets", "how many packets arrive", Kind::Count(100..=10_000_000)),
+        ]
+    }
+
+    fn run(&self, point: &Point, seed: u64) -> Samples {
+        let service = service_time(point);
+        let gap_mean = service.div_f64(point.probability("load").as_fraction());
+        let mut gaps = RandomStream::new(seed, "arrivals");
+        let mut link = Link::new(link_config(point), seed, "link");
+        let mut samples = Samples::new();
+        let mut without_wait = 0u32;
+        let mut now = Instant::ZERO;
+        let mut collect = |link: &mut Link<Packet>, until: Instant| {
+            while let Some((arrival, packet)) = link.poll_timed_delivery(until) {
+                let waited = arrival.saturating_duration_since(packet.sent_at).saturating_sub(service);
+                without_wait += u32::from(waited.is_zero());
+                samples.record(WAITING, Sample { sent_at: packet.sent_at, delay: waited });
+            }
+        };
+        for _ in 0..point.count("packets") {
+            now += gaps.exponential(gap_mean);
+            let admission = link.send(now, Packet { size: point.bytes("packet"), sent_at: now });
+            assert_eq!(admission, Admission::Accepted, "the queue has room for a million packets, and nothing is lost");
+            collect(&mut link, now);
+        }
+        collect(&mut link, Instant::MAX);
+        samples.set(SHARE_WITHOUT_WAIT, f64::from(without_wait) / packets_as_f64(point));
+        samples
+    }
+
+    fn comparisons(&self, results: &Results) -> Vec<Comparison> {
+        let mut comparisons = Vec::new();
+        for summary in results.points() {
+            let label = results.plan().label(summary.point());
+            let comparison = |what: &str, unit, published, measured| Comparison {
+                what: format!("{what}, {label}"),
+                unit,
+                published,
+                measured,
+                why: None,
+            };
+            let closed_form = ClosedForm::of(summary.point());
+            let mean_us = mean_wait_s(summary).map(|mean_s| mean_s * 1e6);
+            comparisons.push(comparison("mean waiting time", "µs", closed_form.mean_wait_s * 1e6, mean_us));
+            let share = share_without_wait(summary);
+            comparisons.push(comparison("share that does not wait", "", closed_form.share_without_wait, share));
+        }
+        comparisons
+    }
+
+    fn checks(&self, results: &Results) -> Vec<Check> {
+        vec![mean_check(results), share_check(results), growth_check(results)]
+    }
+}
+
+/// A packet that is nothing but its size, and remembers when it set out.
+#[derive(Clone, Copy, Debug)]
+struct Packet {
+    size: ByteCount,
+    sent_at: Instant,
+}
+
+impl LinkPacket for Packet {
+    fn size(&self) -> ByteCount {
+        self.size
+    }
+
+    /// There is nothing in it to damage.
+    fn corrupt(&mut self, _entropy: u64) {}
+}
+
+fn link_config(point: &Point) -> LinkConfig {
+    LinkConfig {
+        rate: Some(point.bandwidth("rate")),
+        queue: QueueLimit::packets(QueueLimit::PACKETS_MAX),
+        ..LinkConfig::default()
+    }
+}
+
+fn service_time(point: &Point) -> Duration {
+    point.bandwidth("rate").transmission_time(point.bytes("packet"))
+}
+
+/// What theory says.
+struct ClosedForm {
+    mean_wait_s: f64,
+    share_without_wait: f64,
+}
+
+impl ClosedForm {
+    fn of(point: &Point) -> Self {
+        let load = point.probability("load").as_fraction();
+        let mean_wait_s = service_time(point).as_secs_f64() * load / (2.0 * (1.0 - load));
+        Self { mean_wait_s, share_without_wait: 1.0 - load }
+    }
+}
+
+fn mean_wait_s(summary: &PointSummary) -> Option<f64> {
+    summary.series().get(WAITING)?.mean_s().mean()
+}
+
+fn share_without_wait(summary: &PointSummary) -> Option<f64> {
+    summary.values().get(SHARE_WITHOUT_WAIT)?.mean()
+}
+
+fn mean_check(results: &Results) -> Check {
+    let deviations = results.points().iter().filter_map(|summary| {
+        let closed_form = ClosedForm::of(summary.point());
+        Some((mean_wait_s(summary)? / closed_form.mean_wait_s - 1.0).abs())
+    });
+    let worst = deviations.fold(0.0, f64::max);
+    Check::new(
+        format!("At every load the mean waiting time is within {:.0}% of the closed form.", TOLERANCE * 100.0),
+        worst <= TOLERANCE,
+        format!("the largest deviation is {:.2}%", worst * 100.0),
+    )
+}
+
+fn share_check(results: &Results) -> Check {
+    let deviations = results.points().iter().filter_map(|summary| {
+        let closed_form = ClosedForm::of(summary.point());
+        Some((share_without_wait(summary)? - closed_form.share_without_wait).abs())
+    });
+    let worst = deviations.fold(0.0, f64::max);
+    Check::new(
+        "At every load the share of packets that do not wait is the share of time in which the link is idle.",
+        worst <= SHARE_TOLERANCE,
+        format!("the largest difference is {:.2} percentage points", worst * 100.0),
+    )
+}
+
+fn growth_check(results: &Results) -> Check {
+    let statement = "The higher the load, the longer the wait.";
+    let mut waits: Vec<(u32, f64)> = results
+        .points()
+        .iter()
+        .filter_map(|summary| Some((summary.point().probability("load").ppb(), mean_wait_s(summary)?)))
+        .collect();
+    if results.plan().swept().ne(["load"]) {
+        return Check::skipped(statement, "this plan does not sweep the load alone");
+    }
+    waits.sort_by_key(|(load, _)| *load);
+    let rises = waits.is_sorted_by(|(_, wait), (_, next)| wait < next);
+    let seen: Vec<String> = waits.iter().map(|(_, wait_s)| format!("{:.0}", wait_s * 1e6)).collect();
+    Check::new(statement, rises, format!("means of {} µs in the order of the load", seen.join(", ")))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "there are at most ten million packets")]
+fn packets_as_f64(point: &Point) -> f64 {
+    point.count("packets") as f64
+}

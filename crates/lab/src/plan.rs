@@ -1,0 +1,334 @@
+//! Plans: what an experiment runs, at which values, how often.
+//!
+//! ```toml
+//! experiment = "md1"
+//! title = "A busy link"           # may be left out, like everything below
+//! seed = 1
+//! repetitions = 10
+//!
+//! [parameters]
+//! rate = "10Mbit/s"               # quantities stand in quotes with their unit
+//! load = ["50%", "90%"]           # a list sweeps
+//! packets = 50_000
+//!
+//! [quick]                         # what is different at quick scale
+//! repetitions = 3
+//! parameters.packets = 1_000
+//! ```
+//!
+//! What a plan leaves out is as in the experiment's own plan. A plan that makes no sense is refused with the place and
+//! with what was expected.
+
+mod error;
+mod parameter;
+mod point;
+mod raw;
+
+pub use error::PlanError;
+pub use parameter::{Kind, Parameter, Value};
+pub use point::Point;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use festina_netsim::RandomStream;
+use toml::Spanned;
+
+use crate::experiment::Experiment;
+use error::Source;
+use raw::{RawPlan, Setting, Settings};
+
+/// The most points of one plan.
+pub const POINTS_MAX: usize = 100_000;
+/// The most repetitions of each point.
+pub const REPETITIONS_MAX: u32 = 10_000;
+
+/// How much of an experiment is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// What the paper did.
+    Full,
+    /// As little as shows the shape within seconds.
+    Quick,
+}
+
+impl Scale {
+    /// `full` or `quick`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Quick => "quick",
+        }
+    }
+}
+
+/// A plan that makes sense, at one scale.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    title: String,
+    scale: Scale,
+    seed: u64,
+    repetitions: u32,
+    sweep: Vec<(&'static str, Vec<Value>)>,
+}
+
+impl Plan {
+    /// The experiment's own plan.
+    ///
+    /// # Panics
+    /// If that plan makes no sense, which is a bug of the experiment that its tests find.
+    pub fn own(experiment: &dyn Experiment, scale: Scale) -> Self {
+        PlanFile::own(experiment)
+            .and_then(|file| file.plan(experiment, scale))
+            .unwrap_or_else(|error| panic!("the plan of an experiment makes sense: {error}"))
+    }
+
+    /// One line that says what this run is about.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// How much is run.
+    pub fn scale(&self) -> Scale {
+        self.scale
+    }
+
+    /// The seed from which all repetitions derive theirs.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// How often each point is run.
+    pub fn repetitions(&self) -> u32 {
+        self.repetitions
+    }
+
+    /// Runs each point this often instead, at least once and at most [`REPETITIONS_MAX`] times.
+    pub fn set_repetitions(&mut self, repetitions: u32) {
+        self.repetitions = repetitions.clamp(1, REPETITIONS_MAX);
+    }
+
+    /// Each parameter, in the order in which the experiment declares them, and its values: more than one if it is swept.
+    pub fn sweep(&self) -> &[(&'static str, Vec<Value>)] {
+        &self.sweep
+    }
+
+    /// The names of the parameters that are swept.
+    pub fn swept(&self) -> impl Iterator<Item = &'static str> {
+        self.sweep.iter().filter(|(_, values)| values.len() > 1).map(|(name, _)| *name)
+    }
+
+    /// Every combination of the swept values; the parameter declared last varies fastest.
+    pub fn points(&self) -> Vec<Point> {
+        let mut combinations = vec![Vec::new()];
+        for (name, values) in &self.sweep {
+            combinations = combinations
+                .into_iter()
+                .flat_map(|combination: Vec<(&'static str, Value)>| {
+                    values.iter().map(move |value| [combination.as_slice(), &[(*name, *value)]].concat())
+                })
+                .collect();
+        }
+        combinations.into_iter().map(Point::new).collect()
+    }
+
+    /// What tells a point from the others of this plan: its swept values, as in `load 50%`.
+    pub fn label(&self, point: &Point) -> String {
+        let swept: Vec<String> =
+            self.swept().filter_map(|name| point.value(name).map(|value| format!("{name} {value}"))).collect();
+        if swept.is_empty() { "the only point".to_owned() } else { swept.join(", ") }
+    }
+
+    /// What holds for all points, as in `rtt 100ms, 10 runs of each point, full scale, seed 1`.
+    pub fn conditions(&self) -> String {
+        let mut text = String::new();
+        for (name, values) in &self.sweep {
+            if let [value] = values.as_slice() {
+                text += &format!("{name} {value}, ");
+            }
+        }
+        let runs = if self.repetitions == 1 { "1 run".to_owned() } else { format!("{} runs", self.repetitions) };
+        text + &format!("{runs} of each point, {} scale, seed {}", self.scale.name(), self.seed)
+    }
+
+    /// The seed of a repetition. It is the same at every point, so that points are compared under the same random
+    /// numbers; different repetitions are independent.
+    pub fn repetition_seed(&self, repetition: u32) -> u64 {
+        RandomStream::new(self.seed, &format!("repetition {repetition}")).bits()
+    }
+}
+
+/// A plan as it was read, before it is known whether its values make sense.
+#[derive(Clone, Debug)]
+pub struct PlanFile {
+    source: Source,
+    raw: RawPlan,
+}
+
+impl PlanFile {
+    /// Reads the `text` of `file`; the name is for messages only.
+    ///
+    /// # Errors
+    /// If the text is no TOML, has an unknown key outside of the parameters, or lacks `experiment`.
+    pub fn parse(file: &str, text: &str) -> Result<Self, PlanError> {
+        let source = Source { file: file.to_owned(), text: text.to_owned() };
+        match toml::from_str::<RawPlan>(text) {
+            Ok(raw) => Ok(Self { source, raw }),
+            Err(error) => {
+                let problem =
+                    error.message().replace("unknown field", "unknown key").replace("missing field", "missing key");
+                let problem = problem.replace('\n', "; ");
+                Err(source.error(&error.span().unwrap_or(0..0), problem))
+            }
+        }
+    }
+
+    /// The experiment that the plan names, out of `experiments`.
+    ///
+    /// # Errors
+    /// If none of them has that name.
+    pub fn experiment<'e>(&self, experiments: &[&'e dyn Experiment]) -> Result<&'e dyn Experiment, PlanError> {
+        let name = self.raw.experiment.get_ref();
+        experiments.iter().copied().find(|experiment| experiment.name() == name).ok_or_else(|| {
+            let known: Vec<&str> = experiments.iter().map(|experiment| experiment.name()).collect();
+            let problem = format!("unknown experiment \"{name}\"; expected one of {}", known.join(", "));
+            self.source.error(&self.raw.experiment.span(), problem)
+        })
+    }
+
+    /// The plan for `experiment` at `scale`. What is left out is as in the experiment's own plan; at quick scale, what
+    /// this file says counts more than the quick part of the experiment's own plan.
+    ///
+    /// # Errors
+    /// If a parameter is unknown or its value makes no sense, at whichever scale.
+    pub fn plan(&self, experiment: &dyn Experiment, scale: Scale) -> Result<Plan, PlanError> {
+        let own = Self::own(experiment)?;
+        let mut values = BTreeMap::new();
+        let mut numbers = Numbers { seed: 1, repetitions: 1 };
+        for file in [&own, self] {
+            file.overlay(experiment, scale, &mut values, &mut numbers)?;
+        }
+        let mut sweep = Vec::new();
+        for parameter in experiment.parameters() {
+            let values = values.remove(parameter.name).ok_or_else(|| {
+                own.source.error(&own.raw.experiment.span(), format!("missing parameter \"{}\"", parameter.name))
+            })?;
+            sweep.push((parameter.name, values));
+        }
+        let points = sweep.iter().try_fold(1usize, |points, (_, values)| points.checked_mul(values.len()));
+        if points.is_none_or(|points| points > POINTS_MAX) {
+            let problem = format!("the sweep has too many points; expected at most {POINTS_MAX}");
+            return Err(self.source.error(&self.raw.experiment.span(), problem));
+        }
+        let title = self.raw.title.clone().or(own.raw.title).unwrap_or_else(|| experiment.title().to_owned());
+        Ok(Plan { title, scale, seed: numbers.seed, repetitions: numbers.repetitions, sweep })
+    }
+
+    fn own(experiment: &dyn Experiment) -> Result<Self, PlanError> {
+        Self::parse(&format!("{}.toml", experiment.name()), experiment.plan())
+    }
+
+    /// Replaces what this file sets. The quick part is checked at full scale too: a mistake there must not wait.
+    fn overlay(
+        &self,
+        experiment: &dyn Experiment,
+        scale: Scale,
+        values: &mut BTreeMap<&'static str, Vec<Value>>,
+        numbers: &mut Numbers,
+    ) -> Result<(), PlanError> {
+        let quick = &self.raw.quick;
+        if let Some(seed) = &self.raw.seed {
+            // TOML's integers end there.
+            numbers.seed = self.number(seed, "seed", 0..i64::MAX.unsigned_abs())?;
+        }
+        let repetitions = self.repetitions(self.raw.repetitions.as_ref())?;
+        let quick_repetitions = self.repetitions(quick.repetitions.as_ref())?;
+        let parameters = self.values(experiment, &self.raw.parameters)?;
+        let quick_parameters = self.values(experiment, &quick.parameters)?;
+        values.extend(parameters);
+        numbers.repetitions = repetitions.unwrap_or(numbers.repetitions);
+        if scale == Scale::Quick {
+            values.extend(quick_parameters);
+            numbers.repetitions = quick_repetitions.unwrap_or(numbers.repetitions);
+        }
+        Ok(())
+    }
+
+    fn repetitions(&self, setting: Option<&Spanned<Setting>>) -> Result<Option<u32>, PlanError> {
+        let number = |setting| self.number(setting, "repetitions", 1..u64::from(REPETITIONS_MAX));
+        let number = setting.map(number).transpose()?;
+        Ok(number.and_then(|number| u32::try_from(number).ok()))
+    }
+
+    /// A whole number from `range.start` to `range.end`, both included.
+    fn number(&self, setting: &Spanned<Setting>, key: &str, range: Range<u64>) -> Result<u64, PlanError> {
+        let (low, high) = (range.start, range.end);
+        match setting.get_ref() {
+            Setting::Integer(number) if u64::try_from(*number).is_ok_and(|number| (low..=high).contains(&number)) => {
+                Ok(number.unsigned_abs())
+            }
+            other => {
+                let problem = format!("{key} cannot be {other}; expected a whole number from {low} to {high}");
+                Err(self.source.error(&setting.span(), problem))
+            }
+        }
+    }
+
+    fn values(
+        &self,
+        experiment: &dyn Experiment,
+        settings: &Settings,
+    ) -> Result<Vec<(&'static str, Vec<Value>)>, PlanError> {
+        let parameters = experiment.parameters();
+        let mut values = Vec::new();
+        for (key, setting) in settings {
+            let name = key.get_ref();
+            let parameter = parameters.iter().find(|parameter| parameter.name == name).ok_or_else(|| {
+                let known: Vec<&str> = parameters.iter().map(|parameter| parameter.name).collect();
+                let problem = format!("unknown parameter \"{name}\"; expected one of {}", known.join(", "));
+                self.source.error(&key.span(), problem)
+            })?;
+            values.push((parameter.name, self.values_of(parameter, setting)?));
+        }
+        Ok(values)
+    }
+
+    /// What one parameter is set to: one value, or the list that it sweeps.
+    fn values_of(&self, parameter: &Parameter, setting: &Spanned<Setting>) -> Result<Vec<Value>, PlanError> {
+        let Setting::List(list) = setting.get_ref() else {
+            return Ok(vec![self.value_of(parameter, setting)?]);
+        };
+        let mut values = Vec::new();
+        for element in list {
+            let value = self.value_of(parameter, element)?;
+            if values.contains(&value) {
+                let problem = format!("{} is to be {value} twice; expected each value once", parameter.name);
+                return Err(self.source.error(&element.span(), problem));
+            }
+            values.push(value);
+        }
+        if values.is_empty() {
+            let problem = format!("{} has no value; expected {} or a list of these", parameter.name, parameter.kind);
+            return Err(self.source.error(&setting.span(), problem));
+        }
+        Ok(values)
+    }
+
+    fn value_of(&self, parameter: &Parameter, setting: &Spanned<Setting>) -> Result<Value, PlanError> {
+        let kind = &parameter.kind;
+        match setting.get_ref() {
+            Setting::Text(text) => kind.value_of_text(text),
+            Setting::Integer(number) => kind.value_of_integer(*number),
+            other => Err(format!("it cannot be {other}; expected {kind}")),
+        }
+        .map_err(|problem| self.source.error(&setting.span(), format!("{}: {problem}", parameter.name)))
+    }
+}
+
+struct Numbers {
+    seed: u64,
+    repetitions: u32,
+}
+
+#[cfg(test)]
+mod tests;

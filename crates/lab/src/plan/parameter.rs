@@ -1,0 +1,134 @@
+//! What an experiment can be told, and what it was told.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use festina_units::{Bandwidth, ByteCount, Duration, ParseError, Probability, duration};
+
+/// Something that an experiment can be told by its plan.
+#[derive(Clone, Debug)]
+pub struct Parameter {
+    /// The key in the plan.
+    pub name: &'static str,
+    /// What it means, as half a sentence.
+    pub about: &'static str,
+    /// Which values make sense.
+    pub kind: Kind,
+}
+
+/// The values that a parameter can have.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// A duration, in a plan `"250ms"`.
+    Duration(RangeInclusive<Duration>),
+    /// A bandwidth, in a plan `"10Mbit/s"`.
+    Bandwidth(RangeInclusive<Bandwidth>),
+    /// A size, in a plan `"64KiB"`.
+    Bytes(RangeInclusive<ByteCount>),
+    /// A probability or share, in a plan `"5%"`.
+    Probability(RangeInclusive<Probability>),
+    /// A whole number without a unit, in a plan `100` and not in quotes.
+    Count(RangeInclusive<u64>),
+    /// One of these words.
+    Choice(&'static [&'static str]),
+}
+
+/// The value of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// A duration.
+    Duration(Duration),
+    /// A bandwidth.
+    Bandwidth(Bandwidth),
+    /// A size.
+    Bytes(ByteCount),
+    /// A probability or share.
+    Probability(Probability),
+    /// A whole number.
+    Count(u64),
+    /// One of the words of [`Kind::Choice`].
+    Choice(&'static str),
+}
+
+impl fmt::Display for Value {
+    /// The form that a plan accepts, exact: two values print alike only if they are equal.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Duration(value) => write!(f, "{}", duration::display(*value)),
+            Self::Bandwidth(value) => write!(f, "{value}"),
+            Self::Bytes(value) => write!(f, "{value}"),
+            Self::Probability(value) => write!(f, "{value}"),
+            Self::Count(value) => write!(f, "{value}"),
+            Self::Choice(value) => f.write_str(value),
+        }
+    }
+}
+
+impl Kind {
+    /// The value that `text`, written in quotes in the plan, stands for.
+    ///
+    /// # Errors
+    /// What is wrong with it and what was expected, as the end of a sentence.
+    pub(super) fn value_of_text(&self, text: &str) -> Result<Value, String> {
+        match self {
+            Self::Duration(range) => {
+                let value = duration::parse(text).map_err(|error| error.to_string())?;
+                within(range, value, |value| duration::display(value).to_string()).map(Value::Duration)
+            }
+            Self::Bandwidth(range) => quantity(range, text).map(Value::Bandwidth),
+            Self::Bytes(range) => quantity(range, text).map(Value::Bytes),
+            Self::Probability(range) => quantity(range, text).map(Value::Probability),
+            Self::Count(_) => Err(format!("\"{text}\" is in quotes; expected {self}")),
+            Self::Choice(words) => match words.iter().find(|word| **word == text) {
+                Some(word) => Ok(Value::Choice(word)),
+                None => Err(format!("\"{text}\" is unknown; expected {self}")),
+            },
+        }
+    }
+
+    /// The value that a number without quotes stands for.
+    ///
+    /// # Errors
+    /// What is wrong with it and what was expected, as the end of a sentence.
+    pub(super) fn value_of_integer(&self, number: i64) -> Result<Value, String> {
+        match self {
+            Self::Count(range) => match u64::try_from(number) {
+                Ok(count) => within(range, count, |count| count.to_string()).map(Value::Count),
+                Err(_) => Err(format!("{number} is below zero; expected {self}")),
+            },
+            Self::Choice(_) => Err(format!("{number} is a number; expected {self}")),
+            _ => Err(format!("{number} has no unit; expected {self}")),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    /// What was expected, as a noun with its article.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Duration(_) => f.write_str("a duration with its unit such as \"250ms\""),
+            Self::Bandwidth(_) => f.write_str("a bandwidth with its unit such as \"10Mbit/s\""),
+            Self::Bytes(_) => f.write_str("a size with its unit such as \"64KiB\""),
+            Self::Probability(_) => f.write_str("a share in quotes such as \"5%\""),
+            Self::Count(_) => f.write_str("a whole number such as 100"),
+            Self::Choice(words) => write!(f, "one of \"{}\"", words.join("\", \"")),
+        }
+    }
+}
+
+fn quantity<T>(range: &RangeInclusive<T>, text: &str) -> Result<T, String>
+where
+    T: FromStr<Err = ParseError> + PartialOrd + Copy + fmt::Display,
+{
+    let value = text.parse::<T>().map_err(|error| error.to_string())?;
+    within(range, value, |value| value.to_string())
+}
+
+fn within<T: PartialOrd + Copy>(range: &RangeInclusive<T>, value: T, print: impl Fn(T) -> String) -> Result<T, String> {
+    if range.contains(&value) {
+        return Ok(value);
+    }
+    let [value, low, high] = [value, *range.start(), *range.end()].map(print);
+    Err(format!("{value} makes no sense here; expected {low} to {high}"))
+}

@@ -1,0 +1,100 @@
+//! A plan as it stands in the file: keys are known to make sense, values are not.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use toml::Spanned;
+
+/// Keys and what they are set to, each with its place in the file.
+pub(super) type Settings = BTreeMap<Spanned<String>, Spanned<Setting>>;
+
+/// The whole file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawPlan {
+    pub(super) experiment: Spanned<String>,
+    pub(super) title: Option<String>,
+    pub(super) seed: Option<Spanned<Setting>>,
+    pub(super) repetitions: Option<Spanned<Setting>>,
+    #[serde(default)]
+    pub(super) parameters: Settings,
+    #[serde(default)]
+    pub(super) quick: RawQuick,
+}
+
+/// What is different at quick scale.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawQuick {
+    pub(super) repetitions: Option<Spanned<Setting>>,
+    #[serde(default)]
+    pub(super) parameters: Settings,
+}
+
+/// What a key is set to.
+#[derive(Clone, Debug)]
+pub(super) enum Setting {
+    Text(String),
+    Integer(i64),
+    List(Vec<Spanned<Setting>>),
+    /// What no parameter can be set to; said as a noun with its article.
+    Senseless(String),
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => write!(f, "\"{text}\""),
+            Self::Integer(number) => write!(f, "{number}"),
+            Self::List(_) => f.write_str("a list"),
+            Self::Senseless(what) => f.write_str(what),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Setting {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(SettingVisitor)
+    }
+}
+
+struct SettingVisitor;
+
+impl<'de> Visitor<'de> for SettingVisitor {
+    type Value = Setting;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text in quotes, a whole number, or a list of these")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Setting, E> {
+        Ok(Setting::Text(text.to_owned()))
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Setting, E> {
+        Ok(Setting::Integer(number))
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Setting, E> {
+        Ok(Setting::Senseless(format!("the bare fraction {number}")))
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Setting, E> {
+        Ok(Setting::Senseless(value.to_string()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Setting, A::Error> {
+        let mut list = Vec::new();
+        while let Some(element) = elements.next_element()? {
+            list.push(element);
+        }
+        Ok(Setting::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Setting, A::Error> {
+        while entries.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Setting::Senseless("a table or a date".to_owned()))
+    }
+}

@@ -1,0 +1,225 @@
+use super::*;
+use crate::experiment::{Check, Comparison};
+use crate::experiments;
+use crate::samples::Samples;
+use crate::summary::Results;
+use festina_units::{Bandwidth, ByteCount, Duration, Probability};
+
+/// An experiment with a parameter of every kind.
+struct Every;
+
+impl Experiment for Every {
+    fn name(&self) -> &'static str {
+        "every"
+    }
+
+    fn title(&self) -> &'static str {
+        "Every kind of parameter"
+    }
+
+    fn reference(&self) -> &'static str {
+        "none"
+    }
+
+    fn about(&self) -> &'static str {
+        "nothing"
+    }
+
+    fn plan(&self) -> &'static str {
+        r#"
+experiment = "every"
+repetitions = 5
+[parameters]
+rtt = ["100ms", "200ms"]
+rate = "10Mbit/s"
+buffer = "64KiB"
+loss = "5%"
+packets = 100
+profile = ["new", "old"]
+[quick]
+repetitions = 2
+parameters.rtt = "50ms"
+"#
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        let parameter = |name, kind| Parameter { name, about: "", kind };
+        let bits = Bandwidth::from_bits_per_second;
+        vec![
+            parameter("rtt", Kind::Duration(Duration::ZERO..=Duration::from_secs(10))),
+            parameter("rate", Kind::Bandwidth(bits(1_000)..=bits(1_000_000_000))),
+            parameter("buffer", Kind::Bytes(ByteCount::from_bytes(1)..=ByteCount::from_bytes(1 << 30))),
+            parameter("loss", Kind::Probability(Probability::ZERO..=Probability::from_percent(50))),
+            parameter("packets", Kind::Count(1..=1_000)),
+            parameter("profile", Kind::Choice(&["new", "old"])),
+        ]
+    }
+
+    fn run(&self, _point: &Point, _seed: u64) -> Samples {
+        Samples::new()
+    }
+
+    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
+        Vec::new()
+    }
+
+    fn checks(&self, _results: &Results) -> Vec<Check> {
+        Vec::new()
+    }
+}
+
+fn read(text: &str, scale: Scale) -> Result<Plan, PlanError> {
+    let file = PlanFile::parse("my.toml", text)?;
+    file.plan(file.experiment(&[&Every])?, scale)
+}
+
+/// What is said about a plan whose third line, the only one in `[parameters]`, is `line`.
+fn complaint(line: &str) -> String {
+    let text = format!("experiment = \"every\"\n[parameters]\n{line}\n");
+    read(&text, Scale::Full).expect_err(line).to_string()
+}
+
+#[test]
+fn a_plan_gives_typed_points_of_which_the_last_parameter_varies_fastest() {
+    let plan = Plan::own(&Every, Scale::Full);
+    assert_eq!(plan.swept().collect::<Vec<_>>(), ["rtt", "profile"]);
+    let points = plan.points();
+    let labels: Vec<String> = points.iter().map(|point| plan.label(point)).collect();
+    let expected =
+        ["rtt 100ms, profile new", "rtt 100ms, profile old", "rtt 200ms, profile new", "rtt 200ms, profile old"];
+    assert_eq!(labels, expected);
+    let point = &points[0];
+    assert_eq!(point.duration("rtt"), Duration::from_millis(100));
+    assert_eq!(point.bandwidth("rate"), Bandwidth::from_bits_per_second(10_000_000));
+    assert_eq!(point.bytes("buffer"), ByteCount::from_bytes(65_536));
+    assert_eq!(point.probability("loss"), Probability::from_percent(5));
+    assert_eq!((point.count("packets"), point.choice("profile")), (100, "new"));
+    assert_eq!(point.line(), "rtt=100ms rate=10Mbit/s buffer=64KiB loss=5% packets=100 profile=new");
+}
+
+#[test]
+fn quick_scale_replaces_what_the_quick_part_names() {
+    let plan = Plan::own(&Every, Scale::Quick);
+    assert_eq!((plan.repetitions(), plan.points().len()), (2, 2));
+    assert_eq!(plan.points()[0].duration("rtt"), Duration::from_millis(50));
+    assert_eq!(Plan::own(&Every, Scale::Full).repetitions(), 5);
+}
+
+#[test]
+fn what_a_plan_leaves_out_is_as_in_the_experiments_own_and_what_it_says_counts_at_both_scales() {
+    let text =
+        "experiment = \"every\"\ntitle = \"Mine\"\nseed = 9\nparameters.rtt = \"1s\"\nparameters.profile = \"old\"\n";
+    for (scale, repetitions) in [(Scale::Full, 5), (Scale::Quick, 2)] {
+        let plan = read(text, scale).expect("it makes sense");
+        assert_eq!((plan.title(), plan.seed(), plan.repetitions()), ("Mine", 9, repetitions));
+        let points = plan.points();
+        assert_eq!((points.len(), points[0].duration("rtt")), (1, Duration::from_secs(1)));
+        assert_eq!(plan.label(&points[0]), "the only point");
+    }
+}
+
+#[test]
+fn repetitions_have_seeds_of_their_own_that_depend_on_the_plans_seed() {
+    let plan = Plan::own(&Every, Scale::Full);
+    let other = read("experiment = \"every\"\nseed = 2\n", Scale::Full).expect("it makes sense");
+    let seeds: std::collections::BTreeSet<u64> =
+        (0..100).flat_map(|repetition| [plan.repetition_seed(repetition), other.repetition_seed(repetition)]).collect();
+    assert_eq!(seeds.len(), 200);
+}
+
+#[test]
+fn a_value_that_makes_no_sense_is_told_with_its_place_and_what_was_expected() {
+    let cases = [
+        ("rtt = 100", "my.toml:3:7: rtt: 100 has no unit; expected a duration with its unit such as \"250ms\""),
+        ("rtt = \"100\"", "my.toml:3:7: rtt: \"100\" is not a duration"),
+        ("rtt = \"11s\"", "my.toml:3:7: rtt: 11s makes no sense here; expected 0s to 10s"),
+        ("rate = \"10MB/s\"", "my.toml:3:8: rate: \"10MB/s\" is not a bandwidth"),
+        ("rate = 0.5", "my.toml:3:8: rate: it cannot be the bare fraction 0.5; expected a bandwidth"),
+        ("rate = \"0bit/s\"", "my.toml:3:8: rate: 0bit/s makes no sense here; expected 1kbit/s to 1Gbit/s"),
+        ("buffer = \"64 apples\"", "my.toml:3:10: buffer: \"64 apples\" is not"),
+        ("loss = \"150%\"", "my.toml:3:8: loss: \"150%\" is not a probability"),
+        ("loss = \"60%\"", "my.toml:3:8: loss: 60% makes no sense here; expected 0% to 50%"),
+        ("loss = true", "my.toml:3:8: loss: it cannot be true; expected a share in quotes such as \"5%\""),
+        ("packets = \"7\"", "my.toml:3:11: packets: \"7\" is in quotes; expected a whole number"),
+        ("packets = -7", "my.toml:3:11: packets: -7 is below zero; expected a whole number"),
+        ("packets = 0", "my.toml:3:11: packets: 0 makes no sense here; expected 1 to 1000"),
+        ("packets = 2026-01-01", "my.toml:3:11: packets: it cannot be a table or a date; expected a whole number"),
+        ("profile = \"odd\"", "my.toml:3:11: profile: \"odd\" is unknown; expected one of \"new\", \"old\""),
+        ("profile = 3", "my.toml:3:11: profile: 3 is a number; expected one of \"new\", \"old\""),
+        ("rtt = [\"1s\", \"x\"]", "my.toml:3:14: rtt: \"x\" is not a duration"),
+        ("rtt = [\"1s\", [\"2s\"]]", "my.toml:3:14: rtt: it cannot be a list; expected a duration"),
+        (
+            "rtt = []",
+            "my.toml:3:7: rtt has no value; expected a duration with its unit such as \"250ms\" or a list of these",
+        ),
+        ("rtt = [\"1s\", \"1000ms\"]", "my.toml:3:14: rtt is to be 1s twice; expected each value once"),
+        ("rtt.low = \"1s\"", "my.toml:3:1: rtt: it cannot be a table or a date"),
+        (
+            "speed = 3",
+            "my.toml:3:1: unknown parameter \"speed\"; expected one of rtt, rate, buffer, loss, packets, profile",
+        ),
+    ];
+    for (line, expected) in cases {
+        let complaint = complaint(line);
+        assert!(complaint.starts_with(expected), "{line}\n  said     {complaint}\n  expected {expected}");
+    }
+}
+
+#[test]
+fn a_plan_of_the_wrong_form_is_told_with_its_place_and_what_was_expected() {
+    let cases = [
+        (
+            "experiment = \"every\"\nsped = 1\n",
+            "my.toml:2:1: unknown key `sped`, expected one of `experiment`, `title`",
+        ),
+        (
+            "experiment = \"every\"\n[quick]\nseed = 1\n",
+            "my.toml:3:1: unknown key `seed`, expected `repetitions` or `parameters`",
+        ),
+        ("experiment = \"evry\"\n", "my.toml:1:14: unknown experiment \"evry\"; expected one of every"),
+        ("experiment = 3\n", "my.toml:1:14: invalid type: integer `3`, expected a string"),
+        ("seed = 3\n", "my.toml:1:1: missing key `experiment`"),
+        ("experiment = \"every\"\nparameters = 3\n", "my.toml:2:14: invalid type: integer `3`, expected a map"),
+        ("experiment = \"every\"\nseed = -1\n", "my.toml:2:8: seed cannot be -1; expected a whole number from 0 to"),
+        ("experiment = \"every\"\nseed = \"1\"\n", "my.toml:2:8: seed cannot be \"1\"; expected a whole number"),
+        (
+            "experiment = \"every\"\nrepetitions = 0\n",
+            "my.toml:2:15: repetitions cannot be 0; expected a whole number from 1 to 10000",
+        ),
+        ("experiment = \"every\"\n\nseed = \n", "my.toml:3:8: "),
+        ("experiment = \"every\"\nseed = 1\nseed = 2\n", "my.toml:3:1: duplicate key"),
+    ];
+    for (text, expected) in cases {
+        let complaint = read(text, Scale::Full).expect_err(text).to_string();
+        assert!(complaint.starts_with(expected), "{text}\n  said     {complaint}\n  expected {expected}");
+        assert!(!complaint.contains('\n'), "{complaint}");
+    }
+}
+
+#[test]
+fn a_mistake_in_the_quick_part_is_told_at_full_scale_too() {
+    let text = "experiment = \"every\"\n[quick.parameters]\nrtt = 3\n";
+    let error = read(text, Scale::Full).expect_err("a unit is missing");
+    assert_eq!((error.line(), error.column()), (3, 7));
+    assert!(error.problem().contains("has no unit"));
+}
+
+#[test]
+fn a_sweep_without_end_is_refused() {
+    let rtts: Vec<String> = (1..=1_000).map(|ms| format!("\"{ms}ms\"")).collect();
+    let packets: Vec<String> = (1..=1_000).map(|count| count.to_string()).collect();
+    let (rtts, packets) = (rtts.join(","), packets.join(","));
+    let text = format!("experiment = \"every\"\n[parameters]\nrtt = [{rtts}]\npackets = [{packets}]\n");
+    let complaint = read(&text, Scale::Full).expect_err("two million points").to_string();
+    assert!(complaint.ends_with("too many points; expected at most 100000"), "{complaint}");
+}
+
+#[test]
+fn repetitions_stay_within_their_limits() {
+    let mut plan = Plan::own(&Every, Scale::Full);
+    plan.set_repetitions(0);
+    assert_eq!(plan.repetitions(), 1);
+    plan.set_repetitions(u32::MAX);
+    assert_eq!(plan.repetitions(), REPETITIONS_MAX);
+    assert!(experiments::find("every").is_none(), "this experiment is for tests only");
+}

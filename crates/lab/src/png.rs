@@ -1,0 +1,76 @@
+//! Figures as PNG, for where SVG is not welcome.
+
+use resvg::tiny_skia::{Pixmap, Transform};
+use resvg::usvg::{Options, Tree, fontdb};
+
+/// How many pixels one unit of the SVG gets: sharp on today's screens and in print at column width.
+const SCALE: f32 = 2.0;
+
+/// The fonts that figures are drawn with, the first that the system has.
+const FAMILIES: [&str; 5] = ["Helvetica", "Arial", "Liberation Sans", "DejaVu Sans", "Noto Sans"];
+
+/// Why there is no PNG.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PngError {
+    /// The system has no font to write the text with.
+    #[error("the system has no font for the figure's text; install one, for example DejaVu Sans")]
+    NoFont,
+    /// Caller: this is no SVG that can be drawn.
+    #[error("the SVG cannot be drawn: {0}")]
+    Svg(String),
+}
+
+/// Draws an SVG with twice its width and height in pixels. The text is written in the system's fonts, so the bytes depend
+/// on the machine.
+///
+/// # Errors
+/// If the system has no fonts or the SVG cannot be drawn.
+pub fn from_svg(svg: &str) -> Result<Vec<u8>, PngError> {
+    let mut fonts = fontdb::Database::new();
+    fonts.load_system_fonts();
+    let has = |family: &str| fonts.faces().any(|face| face.families.iter().any(|(name, _)| name == family));
+    let any = || fonts.faces().next().and_then(|face| face.families.first()).map(|(name, _)| name.clone());
+    let family = FAMILIES.into_iter().find(|family| has(family)).map(str::to_owned).or_else(any);
+    let family = family.ok_or(PngError::NoFont)?;
+    fonts.set_sans_serif_family(family);
+
+    let options = Options { fontdb: std::sync::Arc::new(fonts), ..Options::default() };
+    let tree = Tree::from_str(svg, &options).map_err(|error| PngError::Svg(error.to_string()))?;
+    let size = tree.size().to_int_size().scale_by(SCALE);
+    let mut pixels = size
+        .and_then(|size| Pixmap::new(size.width(), size.height()))
+        .ok_or_else(|| PngError::Svg("it has no extent".to_owned()))?;
+    resvg::render(&tree, Transform::from_scale(SCALE, SCALE), &mut pixels.as_mut());
+    pixels.encode_png().map_err(|error| PngError::Svg(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RED: &str = r##"<svg xmlns="http://www.w3.org/2000/svg" width="30" height="20">
+        <rect width="30" height="20" fill="#ff0000"/></svg>"##;
+
+    #[test]
+    fn the_picture_has_twice_the_size_of_the_svg_and_its_colours() {
+        let png = from_svg(RED).expect("a sound SVG, and a font");
+        let pixels = Pixmap::decode_png(&png).expect("a sound PNG");
+        assert_eq!((pixels.width(), pixels.height()), (60, 40));
+        let middle = pixels.pixel(30, 20).expect("inside").demultiply();
+        assert_eq!((middle.red(), middle.green(), middle.blue(), middle.alpha()), (255, 0, 0, 255));
+    }
+
+    #[test]
+    fn text_is_drawn() {
+        let text = r#"<text x="2" y="15" font-family="sans-serif" font-size="14">W</text></svg>"#;
+        let png = from_svg(&RED.replace("</svg>", text)).expect("a sound SVG, and a font");
+        let pixels = Pixmap::decode_png(&png).expect("a sound PNG");
+        assert!(pixels.pixels().iter().any(|pixel| pixel.red() < 50), "the letter is black on red");
+    }
+
+    #[test]
+    fn what_is_no_svg_is_refused() {
+        assert!(matches!(from_svg("<html></html>"), Err(PngError::Svg(_))));
+    }
+}

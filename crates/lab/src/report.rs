@@ -1,0 +1,155 @@
+//! Everything that is written about a run: one page, figures, numbers for programs, every sample; and a page about all
+//! runs.
+
+mod csv;
+mod document;
+mod html;
+mod index;
+mod text;
+
+pub use index::write_index;
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::experiment::{Check, Comparison, Experiment, Verdict};
+use crate::figure::FigureError;
+use crate::png::{self, PngError};
+use crate::runner::{Archive, RunOptions};
+use crate::summary::Results;
+use document::Document;
+
+/// The page about a run, within its folder.
+const PAGE: &str = "report.html";
+/// The numbers of a run for programs, within its folder.
+const SUMMARY: &str = "summary.json";
+
+/// The results of an experiment, judged and drawn.
+pub struct Report<'e> {
+    experiment: &'e dyn Experiment,
+    results: Results,
+    comparisons: Vec<Comparison>,
+    checks: Vec<Check>,
+    figures: Vec<String>,
+}
+
+/// Why a report could not be made or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReportError {
+    /// A figure cannot be drawn: a bug of the experiment.
+    #[error(transparent)]
+    Figure(#[from] FigureError),
+    /// The results cannot be told as JSON.
+    #[error("the results cannot be told as JSON")]
+    Json(#[from] serde_json::Error),
+    /// A file cannot be written or read.
+    #[error("cannot write {path}")]
+    File {
+        /// Which one.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+impl<'e> Report<'e> {
+    /// Judges and draws results of `experiment`.
+    ///
+    /// # Errors
+    /// If a figure cannot be drawn.
+    pub fn new(experiment: &'e dyn Experiment, results: Results) -> Result<Self, ReportError> {
+        let figures = experiment.figures(&results).iter().map(|figure| figure.to_svg()).collect::<Result<_, _>>()?;
+        Ok(Self {
+            experiment,
+            comparisons: experiment.comparisons(&results),
+            checks: experiment.checks(&results),
+            results,
+            figures,
+        })
+    }
+
+    /// Whether no check is broken.
+    pub fn holds(&self) -> bool {
+        self.broken().next().is_none()
+    }
+
+    /// The checks that are broken.
+    pub fn broken(&self) -> impl Iterator<Item = &Check> {
+        self.checks.iter().filter(|check| matches!(check.verdict, Verdict::Broken(_)))
+    }
+
+    /// The report for a terminal.
+    pub fn text(&self) -> String {
+        text::text(self)
+    }
+
+    /// The checks for a terminal, one line each.
+    pub fn checks_text(&self) -> String {
+        text::checks(&self.checks)
+    }
+
+    /// The numbers for programs.
+    ///
+    /// # Errors
+    /// If JSON has no form for a number.
+    pub fn json(&self) -> Result<String, ReportError> {
+        Ok(serde_json::to_string_pretty(&Document::of(self))?)
+    }
+
+    /// The report as a page that needs nothing but itself.
+    pub fn html(&self) -> String {
+        html::page(self)
+    }
+
+    /// Writes page, figures, JSON and, from the store of `options`, every sample as CSV into `folder`. The same
+    /// results give the same bytes, except for the PNG pictures on a machine with other fonts. Returns why there are no
+    /// pictures, if there are none.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn write(&self, folder: &Path, options: &RunOptions) -> Result<Option<PngError>, ReportError> {
+        fs::create_dir_all(folder).map_err(|source| ReportError::File { path: folder.to_owned(), source })?;
+        self.write_samples(folder, options)?;
+        let mut no_picture = None;
+        for (number, svg) in (1..).zip(&self.figures) {
+            write(&folder.join(format!("figure-{number}.svg")), svg)?;
+            match png::from_svg(svg) {
+                Ok(picture) => write(&folder.join(format!("figure-{number}.png")), picture)?,
+                Err(error) => no_picture = Some(error),
+            }
+        }
+        write(&folder.join(SUMMARY), self.json()? + "\n")?;
+        write(&folder.join(PAGE), self.html())?;
+        Ok(no_picture)
+    }
+
+    fn write_samples(&self, folder: &Path, options: &RunOptions) -> Result<(), ReportError> {
+        let plan = self.results.plan();
+        let at = |path: &Path| {
+            let path = path.to_owned();
+            move |source| ReportError::File { path, source }
+        };
+        let archive =
+            Archive::open(self.experiment, plan, &options.store, &options.code_version).map_err(at(&options.store))?;
+        for table in [csv::Table::Samples, csv::Table::Values] {
+            let path = folder.join(table.file_name());
+            File::create(&path)
+                .map(BufWriter::new)
+                .and_then(|mut out| {
+                    table.write(plan, &archive, &mut out)?;
+                    out.flush()
+                })
+                .map_err(at(&path))?;
+        }
+        Ok(())
+    }
+}
+
+fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), ReportError> {
+    fs::write(path, bytes).map_err(|source| ReportError::File { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,201 @@
+//! The report as a page.
+
+use std::fmt::Write as _;
+
+use super::Report;
+use super::document::{milliseconds, quantile_name, verdict};
+use super::text::{comparison_rows, estimate, number};
+use crate::experiment::{Check, Comparison};
+use crate::plan::Plan;
+use crate::summary::{QUANTILES, Results};
+
+/// The look of all pages.
+pub(super) const STYLE: &str = "
+:root { color: #22262b; background: #fff; font: 16px/1.55 'Helvetica Neue', Helvetica, Arial, sans-serif; }
+main { max-width: 66rem; margin: 2.5rem auto; padding: 0 1.25rem; }
+h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .75rem; }
+h2 { font-size: 1.15rem; margin: 2.25rem 0 .5rem; }
+p, ul { max-width: 46rem; }
+.note { color: #5c6670; font-size: .9rem; }
+figure { margin: 1.5rem 0; }
+figure svg { display: block; width: 100%; min-width: 40rem; max-width: 60rem; height: auto; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .35rem .6rem; text-align: right; vertical-align: top; }
+thead th { color: #5c6670; font-weight: normal; border-bottom: 1px solid #9aa3ad; }
+.words { text-align: left; }
+tbody tr + tr > * { border-top: 1px solid #e6e9ec; }
+.holds { color: #14682f; font-weight: 600; }
+.broken, .missed { color: #b3261e; font-weight: 600; }
+.skipped { color: #5c6670; }
+pre { font: .85rem/1.5 ui-monospace, Menlo, Consolas, monospace; background: #f3f5f6; padding: .7rem .9rem; white-space: pre-wrap; }
+";
+
+pub(super) fn page(report: &Report<'_>) -> String {
+    let results = &report.results;
+    let experiment = report.experiment;
+    let mut body = format!("<h1>{}</h1>\n", escape(results.plan().title()));
+    let _ = writeln!(body, "<p class=\"note\">{}, {}</p>", escape(experiment.name()), escape(experiment.reference()));
+    body += &checks(&report.checks);
+    for figure in &report.figures {
+        let _ = writeln!(body, "<figure class=\"wide\">\n{figure}\n</figure>");
+    }
+    body += &comparisons(&report.comparisons);
+    body += &delays(results);
+    body += &values(results);
+    body += "<h2>What was run</h2>\n";
+    for paragraph in experiment.about().split("\n\n") {
+        let _ = writeln!(body, "<p>{}</p>", escape(paragraph));
+    }
+    let _ = writeln!(body, "<p>{}.</p>\n{}", escape(&results.plan().conditions()), parameters(report));
+    let _ = writeln!(
+        body,
+        "<p>Every delay is in <code>samples.csv</code>, every other number of each run in <code>values.csv</code>, this \
+         page's numbers in <code>summary.json</code>. As a plan:</p>\n<pre>{}</pre>",
+        escape(&plan_text(experiment.name(), results.plan()))
+    );
+    document(results.plan().title(), &body)
+}
+
+/// A whole page.
+pub(super) fn document(title: &str, body: &str) -> String {
+    let title = escape(title);
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>Festina: {title}</title>\n\
+         <style>{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n"
+    )
+}
+
+/// Text as HTML.
+pub(super) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// A table of cells that are HTML already. The first `words` columns are aligned to the left.
+pub(super) fn table(heading: &[String], rows: &[Vec<String>], words: usize) -> String {
+    let row = |cells: &[String], tag: &str| {
+        let mut html = String::from("<tr>");
+        for (column, cell) in cells.iter().enumerate() {
+            let class = if column < words { " class=\"words\"" } else { "" };
+            let _ = write!(html, "<{tag}{class}>{cell}</{tag}>");
+        }
+        html + "</tr>\n"
+    };
+    let body: String = rows.iter().map(|cells| row(cells, "td")).collect();
+    let heading = row(heading, "th");
+    format!("<div class=\"wide\"><table>\n<thead>\n{heading}</thead>\n<tbody>\n{body}</tbody>\n</table></div>\n")
+}
+
+fn checks(checks: &[Check]) -> String {
+    if checks.is_empty() {
+        return String::new();
+    }
+    let rows: Vec<Vec<String>> = checks
+        .iter()
+        .map(|check| {
+            let (verdict, seen) = verdict(check);
+            vec![format!("<span class=\"{verdict}\">{verdict}</span>"), escape(&check.statement), escape(seen)]
+        })
+        .collect();
+    format!("<h2>Checks</h2>\n{}", table(&["", "what must hold", "what was seen"].map(str::to_owned), &rows, 3))
+}
+
+fn comparisons(comparisons: &[Comparison]) -> String {
+    if comparisons.is_empty() {
+        return String::new();
+    }
+    let mut rows = comparison_rows(comparisons).into_iter();
+    let mut heading = rows.next().unwrap_or_default();
+    heading.push("why".to_owned());
+    let rows: Vec<Vec<String>> = rows
+        .zip(comparisons)
+        .map(|(row, comparison)| {
+            let mut row: Vec<String> = row.iter().map(|cell| escape(cell)).collect();
+            if comparison.is_missed() == Some(true) {
+                row.pop();
+                row.push("<span class=\"missed\">missed</span>".to_owned());
+            }
+            let unexplained = if comparison.is_missed() == Some(true) { "not known" } else { "" };
+            row.push(escape(comparison.why.as_deref().unwrap_or(unexplained)));
+            row
+        })
+        .collect();
+    let note = "<p class=\"note\">A published number counts as missed if ours differs by more than a quarter of it. \
+                Nothing is tuned to meet one.</p>\n";
+    format!("<h2>Published numbers and ours</h2>\n{}{note}", table(&heading, &rows, 1))
+}
+
+fn delays(results: &Results) -> String {
+    let mut heading = ["point", "series", "delays", "mean", "± 95%"].map(str::to_owned).to_vec();
+    heading.extend(QUANTILES.map(quantile_name));
+    heading.push("max".to_owned());
+    let mut rows = Vec::new();
+    for point in results.points() {
+        for (name, series) in point.series() {
+            let delay = |delay: Option<_>| delay.map_or("-".to_owned(), |delay| number(milliseconds(delay)));
+            let mut row =
+                vec![escape(&results.plan().label(point.point())), escape(name), series.all().count().to_string()];
+            row.extend(estimate(series.mean_s(), 1_000.0));
+            row.extend(series.quantiles().map(|(_, pooled, _)| delay(pooled)));
+            row.push(delay(series.all().max()));
+            rows.push(row);
+        }
+    }
+    if rows.is_empty() {
+        return String::new();
+    }
+    let note = "<p class=\"note\">In milliseconds. The interval is that of the mean over the repetitions (Student's t); \
+                percentiles and maximum are over all repetitions together.</p>\n";
+    format!("<h2>Delays</h2>\n{}{note}", table(&heading, &rows, 2))
+}
+
+fn values(results: &Results) -> String {
+    let mut rows = Vec::new();
+    for point in results.points() {
+        for (name, value) in point.values() {
+            let mut row = vec![escape(&results.plan().label(point.point())), escape(name)];
+            row.extend(estimate(value, 1.0));
+            rows.push(row);
+        }
+    }
+    if rows.is_empty() {
+        return String::new();
+    }
+    format!("<h2>Other numbers</h2>\n{}", table(&["point", "number", "mean", "± 95%"].map(str::to_owned), &rows, 2))
+}
+
+fn parameters(report: &Report<'_>) -> String {
+    let rows: Vec<Vec<String>> = report
+        .experiment
+        .parameters()
+        .iter()
+        .zip(report.results.plan().sweep())
+        .map(|(parameter, (_, values))| {
+            let values: Vec<String> = values.iter().map(|value| escape(&value.to_string())).collect();
+            vec![parameter.name.to_owned(), values.join(", "), escape(parameter.about)]
+        })
+        .collect();
+    table(&["parameter", "value", "meaning"].map(str::to_owned), &rows, 3)
+}
+
+/// The plan that runs the same again.
+fn plan_text(experiment: &str, plan: &Plan) -> String {
+    use crate::plan::Value;
+    let mut text = format!(
+        "experiment = \"{experiment}\"\nseed = {}\nrepetitions = {}\n\n[parameters]\n",
+        plan.seed(),
+        plan.repetitions()
+    );
+    for (name, values) in plan.sweep() {
+        let values: Vec<String> = values
+            .iter()
+            .map(|value| if matches!(value, Value::Count(_)) { value.to_string() } else { format!("\"{value}\"") })
+            .collect();
+        let _ = match values.as_slice() {
+            [value] => writeln!(text, "{name} = {value}"),
+            values => writeln!(text, "{name} = [{}]", values.join(", ")),
+        };
+    }
+    text
+}

@@ -1,0 +1,56 @@
+//! The page about all runs in a folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::document::Header;
+use super::html::{document, escape, table};
+use super::{PAGE, ReportError, SUMMARY, write};
+
+/// Writes `index.html` into `folder`, about every run that has a folder of its own in there, by name. Folders without a
+/// readable summary are left out. Returns the page's path.
+///
+/// # Errors
+/// If the folder cannot be read or the page cannot be written.
+pub fn write_index(folder: &Path) -> Result<PathBuf, ReportError> {
+    let failed = |source| ReportError::File { path: folder.to_owned(), source };
+    let mut runs = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let summary = fs::read_to_string(entry.path().join(SUMMARY)).ok();
+        let header = summary.and_then(|text| serde_json::from_str::<Header>(&text).ok());
+        if let (Some(header), Ok(name)) = (header, entry.file_name().into_string()) {
+            runs.push((name, header));
+        }
+    }
+    runs.sort_by(|(name, _), (other, _)| name.cmp(other));
+    let path = folder.join("index.html");
+    write(&path, page(&runs))?;
+    Ok(path)
+}
+
+fn page(runs: &[(String, Header)]) -> String {
+    let rows: Vec<Vec<String>> = runs.iter().map(|(name, header)| row(name, header)).collect();
+    let heading = ["run", "experiment", "what", "source", "scale", "checks", "published numbers"].map(str::to_owned);
+    let body = format!("<h1>Festina's laboratory</h1>\n{}", table(&heading, &rows, 7));
+    document("laboratory", &body)
+}
+
+fn row(name: &str, header: &Header) -> Vec<String> {
+    let checks = match (header.checks_held, header.checks_broken, header.checks_skipped) {
+        (held, 0, 0) => format!("<span class=\"holds\">{held} hold</span>"),
+        (held, 0, skipped) => format!("<span class=\"holds\">{held} hold</span>, {skipped} skipped"),
+        (held, broken, 0) => format!("<span class=\"broken\">{broken} broken</span>, {held} hold"),
+        (held, broken, skipped) => {
+            format!("<span class=\"broken\">{broken} broken</span>, {held} hold, {skipped} skipped")
+        }
+    };
+    let published = match (header.published_met, header.published_missed) {
+        (met, 0) => format!("{met} met"),
+        (met, missed) => format!("{met} met, <span class=\"missed\">{missed} missed</span>"),
+    };
+    let link = format!("<a href=\"{name}/{PAGE}\">{name}</a>", name = escape(name));
+    let [experiment, title, reference, scale] =
+        [&header.experiment, &header.title, &header.reference, &header.scale].map(|text| escape(text));
+    vec![link, experiment, title, reference, scale, checks, published]
+}

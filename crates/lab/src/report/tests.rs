@@ -1,0 +1,114 @@
+use super::*;
+use crate::experiments::Md1;
+use crate::plan::{Plan, PlanFile, Point, Scale};
+use crate::samples::{Sample, Samples};
+use crate::summary::PointSummary;
+use std::time::Duration;
+
+use festina_units::Instant;
+
+/// Results of `md1` at one point with two repetitions, in each of which one packet waited for `wait_us`.
+fn results(wait_us: u64, share_without_wait: f64) -> Results {
+    let text = "experiment = \"md1\"\ntitle = \"Link <& wait\"\nrepetitions = 2\n[parameters]\nload = \"50%\"\n";
+    let plan =
+        PlanFile::parse("p.toml", text).and_then(|file| file.plan(&Md1, Scale::Full)).expect("the plan makes sense");
+    let points = plan.points().into_iter().map(|point| summary(point, wait_us, share_without_wait)).collect();
+    Results::new(plan, points)
+}
+
+fn summary(point: Point, wait_us: u64, share_without_wait: f64) -> PointSummary {
+    let mut samples = Samples::new();
+    samples.record("waiting", Sample { sent_at: Instant::ZERO, delay: Duration::from_micros(wait_us) });
+    samples.set("share without wait", share_without_wait);
+    let mut summary = PointSummary::new(point);
+    summary.add(&samples);
+    summary.add(&samples);
+    summary
+}
+
+fn report(wait_us: u64, share_without_wait: f64) -> Report<'static> {
+    Report::new(&Md1, results(wait_us, share_without_wait)).expect("the figure can be drawn")
+}
+
+#[test]
+fn numbers_as_published_hold_and_others_are_shown_as_missed() {
+    // 1250 bytes take 1 ms at 10 Mbit/s; at a load of one half the closed form says half of that.
+    let good = report(500, 0.5);
+    assert!(good.holds(), "{}", good.text());
+    assert!(!good.html().contains("class=\"missed\">"), "nothing is missed");
+
+    let bad = report(700, 0.5);
+    assert!(!bad.holds());
+    assert_eq!(bad.broken().count(), 1);
+    let page = bad.html();
+    assert!(page.contains("<span class=\"broken\">broken</span>"));
+    assert!(page.contains("<td>500.0</td><td>700.0</td><td>µs</td><td>+40.0%</td>"), "{page}");
+    assert!(page.contains("<span class=\"missed\">missed</span></td><td>not known</td>"), "{page}");
+    assert!(bad.text().contains("+40.0%  missed"), "{}", bad.text());
+    assert!(bad.checks_text().contains("broken  At every load the mean waiting time"), "{}", bad.checks_text());
+}
+
+#[test]
+fn the_page_holds_the_figure_and_the_plan_escapes_text_and_loads_nothing() {
+    let report = report(500, 0.5);
+    let page = report.html();
+    assert!(page.contains(report.figures[0].trim()));
+    assert!(page.contains("<h1>Link &lt;&amp; wait</h1>"));
+    assert!(page.contains("load = &quot;50%&quot;\npackets = 50000\n"), "{page}");
+    assert!(["src=", "href=", "url(", "@import", "<script"].iter().all(|load| !page.contains(load)));
+}
+
+#[test]
+fn the_plan_on_the_page_runs_the_same_again() {
+    let page = report(500, 0.5).html();
+    let (_, rest) = page.split_once("<pre>").expect("a plan");
+    let (plan, _) = rest.split_once("</pre>").expect("its end");
+    let plan = plan.replace("&quot;", "\"");
+    let again = PlanFile::parse("again.toml", &plan).and_then(|file| file.plan(&Md1, Scale::Full)).expect("a plan");
+    assert_eq!(again.sweep(), results(500, 0.5).plan().sweep());
+    assert_eq!((again.seed(), again.repetitions()), (1, 2));
+}
+
+#[test]
+fn the_json_tells_parameters_delays_and_verdicts() {
+    let json: serde_json::Value = serde_json::from_str(&report(700, 0.5).json().expect("JSON")).expect("JSON");
+    assert_eq!((&json["experiment"], &json["scale"]), (&"md1".into(), &"full".into()));
+    assert_eq!((&json["checks_held"], &json["checks_broken"]), (&1.into(), &1.into()));
+    let point = &json["points"][0];
+    assert_eq!(point["parameters"]["load"], "50%");
+    let waiting = &point["series"]["waiting"];
+    assert_eq!((&waiting["count"], &waiting["mean_ms"]["half_width_95"]), (&2.into(), &0.0.into()));
+    assert_eq!(waiting["max_ms"].to_string(), "0.7");
+    let quantiles: Vec<&String> = waiting["quantiles_ms"].as_object().expect("quantiles").keys().collect();
+    assert_eq!(quantiles, ["p50", "p90", "p99", "p99.9"]);
+    assert_eq!(json["comparisons"][0]["missed"], true);
+    assert_eq!(json["checks"][0]["verdict"], "broken");
+}
+
+#[test]
+fn the_index_lists_each_run_with_its_verdicts() {
+    let folder = std::env::temp_dir().join(format!("festina-lab-index-{}", std::process::id()));
+    for (name, wait_us) in [("b-run", 500), ("a-run", 700), ("broken", 0)] {
+        fs::create_dir_all(folder.join(name)).expect("a folder for temporary files");
+        let json = if wait_us == 0 { "{}".to_owned() } else { report(wait_us, 0.5).json().expect("JSON") };
+        fs::write(folder.join(name).join(SUMMARY), json).expect("it can be written");
+    }
+    let path = write_index(&folder).expect("the folder can be read");
+    let page = fs::read_to_string(path).expect("the page was written");
+    fs::remove_dir_all(&folder).expect("the folder can be removed");
+    let (a, b) = (page.find("a-run/report.html").expect("a link"), page.find("b-run/report.html").expect("a link"));
+    assert!(a < b, "by name");
+    assert!(page.contains("<span class=\"broken\">1 broken</span>, 1 hold"), "{page}");
+    assert!(!page.contains("broken/report.html"), "what has no summary is left out");
+}
+
+#[test]
+fn a_label_is_given_even_if_nothing_is_swept() {
+    let text = report(500, 0.5).text();
+    assert!(
+        text.starts_with("md1: Link <& wait\nrate 10Mbit/s, packet 1250B, load 50%, packets 50000, 2 runs"),
+        "{text}"
+    );
+    assert!(text.contains("\nthe only point  waiting"), "{text}");
+    assert_eq!(Plan::own(&Md1, Scale::Full).swept().collect::<Vec<_>>(), ["load"]);
+}

@@ -1,0 +1,131 @@
+//! The report for a terminal.
+
+use std::fmt::Write as _;
+
+use super::Report;
+use super::document::{milliseconds, verdict};
+use crate::experiment::{Check, Comparison};
+use crate::summary::Repeated;
+
+pub(super) fn text(report: &Report<'_>) -> String {
+    let results = &report.results;
+    let plan = results.plan();
+    let mut text = format!("{}: {}\n{}\n", report.experiment.name(), plan.title(), plan.conditions());
+    let _ = writeln!(text, "\ndelays in ms; ± is the 95% confidence interval of the mean");
+    let mut rows = vec![["point", "series", "delays", "mean", "±", "p50", "p99", "max"].map(str::to_owned).to_vec()];
+    for point in results.points() {
+        for (name, series) in point.series() {
+            let all = series.all();
+            let delay = |delay: Option<_>| delay.map_or("-".to_owned(), |delay| number(milliseconds(delay)));
+            let [mean, half_width] = estimate(series.mean_s(), 1_000.0);
+            let quantiles = [0.5, 0.99].map(|quantile| delay(all.quantile(quantile)));
+            let [median, late] = quantiles;
+            let count = all.count().to_string();
+            rows.push(vec![
+                plan.label(point.point()),
+                name.clone(),
+                count,
+                mean,
+                half_width,
+                median,
+                late,
+                delay(all.max()),
+            ]);
+        }
+    }
+    text += &table(&rows, 2);
+    if !report.comparisons.is_empty() {
+        let _ = writeln!(text, "\npublished: {}", report.experiment.reference());
+        text += &table(&comparison_rows(&report.comparisons), 1);
+    }
+    if !report.checks.is_empty() {
+        let _ = write!(text, "\n{}", checks(&report.checks));
+    }
+    text.trim_end().to_owned()
+}
+
+pub(super) fn checks(checks: &[Check]) -> String {
+    let mut text = String::new();
+    for check in checks {
+        let (verdict, seen) = verdict(check);
+        let _ = writeln!(text, "{verdict:<8}{} ({seen})", check.statement);
+    }
+    text.trim_end().to_owned()
+}
+
+/// A heading and a row per published number.
+pub(super) fn comparison_rows(comparisons: &[Comparison]) -> Vec<Vec<String>> {
+    let mut rows = vec![["number", "published", "ours", "unit", "deviation", ""].map(str::to_owned).to_vec()];
+    for comparison in comparisons {
+        let ours = comparison.measured.map_or("not run".to_owned(), number);
+        let deviation = comparison.deviation().map_or(String::new(), |deviation| format!("{:+.1}%", deviation * 100.0));
+        let missed = if comparison.is_missed() == Some(true) { "missed" } else { "" };
+        rows.push(vec![
+            comparison.what.clone(),
+            number(comparison.published),
+            ours,
+            comparison.unit.to_owned(),
+            deviation,
+            missed.to_owned(),
+        ]);
+    }
+    rows
+}
+
+/// Mean and half width of the confidence interval, times `factor`.
+pub(super) fn estimate(repeated: &Repeated, factor: f64) -> [String; 2] {
+    [repeated.mean(), repeated.half_width_95()]
+        .map(|value| value.map_or("-".to_owned(), |value| number(value * factor)))
+}
+
+/// Four significant digits, without an exponent.
+pub(super) fn number(value: f64) -> String {
+    let magnitude = value.abs();
+    let decimals = match magnitude {
+        _ if magnitude == 0.0 => 0,
+        _ if magnitude >= 1000.0 => 0,
+        _ if magnitude >= 100.0 => 1,
+        _ if magnitude >= 10.0 => 2,
+        _ if magnitude >= 1.0 => 3,
+        _ => 4,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// Columns aligned: the first `words` to the left, the others to the right.
+fn table(rows: &[Vec<String>], words: usize) -> String {
+    let columns = rows.first().map_or(0, Vec::len);
+    let widths: Vec<usize> = (0..columns)
+        .map(|column| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0))
+        .collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let gap = if column == 0 { "" } else { "  " };
+            let _ =
+                if column < words { write!(line, "{gap}{cell:<width$}") } else { write!(line, "{gap}{cell:>width$}") };
+        }
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_four_digits_that_matter() {
+        for (value, text) in [(0.0, "0"), (0.5, "0.5000"), (1.0, "1.000"), (-12.345, "-12.35"), (123_456.7, "123457")] {
+            assert_eq!(number(value), text);
+        }
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let rows = [["name", "n"], ["ä", "1000"]].map(|row| row.map(str::to_owned).to_vec());
+        assert_eq!(table(&rows, 1), "name     n\nä     1000\n");
+    }
+}

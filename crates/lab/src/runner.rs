@@ -1,0 +1,250 @@
+//! Runs a plan: in parallel, resumable, divisible among machines.
+//!
+//! Every run of a point with a seed ends up in the store, and results are made from the store alone. Whether a run was
+//! computed now, before a break, on another machine or by however many threads therefore makes no difference.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rayon::prelude::*;
+
+use crate::experiment::Experiment;
+use crate::plan::{Plan, Point};
+use crate::samples::Samples;
+use crate::store::{Identity, Store, fnv_1a};
+use crate::summary::{PointSummary, Results};
+
+/// How a plan is run. None of this changes the results.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// How many threads run; `None` for one per processor.
+    pub jobs: Option<usize>,
+    /// Which part of the plan is run.
+    pub shard: Shard,
+    /// Where finished runs are kept.
+    pub store: PathBuf,
+    /// What changes whenever the code may give other results; runs of other versions are not taken up.
+    pub code_version: String,
+}
+
+/// A code version that changes with every change of `program`, the executable file that runs experiments.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn code_version(program: &Path) -> io::Result<String> {
+    Ok(format!("{:016x}", fnv_1a(&std::fs::read(program)?)))
+}
+
+/// One of several equal parts of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    index: usize,
+    count: usize,
+}
+
+impl Shard {
+    /// The whole plan.
+    pub const WHOLE: Self = Self { index: 0, count: 1 };
+
+    /// Neighbouring runs take about equally long, so they are dealt out in turn.
+    fn holds(self, run_index: usize) -> bool {
+        run_index % self.count == self.index
+    }
+}
+
+/// A text that names no part of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("\"{0}\" is no part of a plan; write for example \"1/4\" for the first of four")]
+pub struct ParseShardError(String);
+
+impl FromStr for Shard {
+    type Err = ParseShardError;
+
+    /// Reads `i/n`: part `i`, from 1 to `n`, of `n`.
+    fn from_str(text: &str) -> Result<Self, ParseShardError> {
+        let numbers =
+            text.split_once('/').and_then(|(i, n)| Some((i.parse::<usize>().ok()?, n.parse::<usize>().ok()?)));
+        match numbers {
+            Some((i, count)) if (1..=count).contains(&i) => Ok(Self { index: i - 1, count }),
+            _ => Err(ParseShardError(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.index + 1, self.count)
+    }
+}
+
+/// How far a run of a plan is, in runs of a point with a seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Finished, those taken up from the store included.
+    pub done: usize,
+    /// All that this part of the plan holds.
+    pub total: usize,
+}
+
+/// What came of running a plan or a part of it.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// Every run of the plan is in the store.
+    Complete(Box<Results>),
+    /// This part is done, but others are not in the store yet.
+    Partial {
+        /// How many runs of the plan are missing.
+        missing: usize,
+        /// How many the plan has.
+        total: usize,
+    },
+}
+
+/// Why a plan could not be run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The store cannot be read or written.
+    #[error("cannot keep finished runs in {folder}")]
+    Store {
+        /// The store's folder.
+        folder: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The system gives no threads.
+    #[error("cannot start the threads that run the experiment")]
+    Threads(#[source] rayon::ThreadPoolBuildError),
+}
+
+/// Runs what is not in the store yet. `progress` is told from whichever thread has finished a run.
+///
+/// # Errors
+/// If the store cannot be used or no threads can be started.
+pub fn run(
+    experiment: &dyn Experiment,
+    plan: &Plan,
+    options: &RunOptions,
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Result<Outcome, RunError> {
+    let failed = |source| RunError::Store { folder: options.store.clone(), source };
+    let archive = Archive::open(experiment, plan, &options.store, &options.code_version).map_err(failed)?;
+    let threads = rayon::ThreadPoolBuilder::new().num_threads(options.jobs.unwrap_or(0)).build();
+    threads.map_err(RunError::Threads)?.install(|| {
+        let mine: Vec<&Run> = archive.runs.iter().filter(|run| options.shard.holds(run.index)).collect();
+        let done = AtomicUsize::new(0);
+        mine.par_iter()
+            .try_for_each(|run| {
+                if archive.load(run).is_none() {
+                    archive
+                        .store
+                        .save(&archive.identity(run), &experiment.run(&archive.points[run.point], run.seed))?;
+                }
+                let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+                progress(Progress { done, total: mine.len() });
+                Ok(())
+            })
+            .map_err(failed)?;
+        Ok(match archive.summarize() {
+            Ok(points) => Outcome::Complete(Box::new(Results::new(plan.clone(), points))),
+            Err(missing) => Outcome::Partial { missing, total: archive.runs.len() },
+        })
+    })
+}
+
+/// One point with one seed.
+#[derive(Clone, Debug)]
+struct Run {
+    index: usize,
+    /// Index into the plan's points.
+    point: usize,
+    repetition: u32,
+    seed: u64,
+}
+
+/// The runs of a plan and where they are kept.
+pub(crate) struct Archive {
+    experiment: &'static str,
+    code_version: String,
+    store: Store,
+    points: Vec<Point>,
+    /// All repetitions of the first point, then those of the second, and so on.
+    runs: Vec<Run>,
+    repetitions: usize,
+}
+
+impl Archive {
+    pub(crate) fn open(
+        experiment: &dyn Experiment,
+        plan: &Plan,
+        folder: &Path,
+        code_version: &str,
+    ) -> io::Result<Self> {
+        let points = plan.points();
+        let seeds: Vec<u64> = (0..plan.repetitions()).map(|repetition| plan.repetition_seed(repetition)).collect();
+        let runs = (0..points.len())
+            .flat_map(|point| (0..).zip(&seeds).map(move |(repetition, seed)| (point, repetition, *seed)))
+            .enumerate()
+            .map(|(index, (point, repetition, seed))| Run { index, point, repetition, seed })
+            .collect();
+        Ok(Self {
+            experiment: experiment.name(),
+            code_version: code_version.to_owned(),
+            store: Store::open(folder)?,
+            points,
+            runs,
+            repetitions: seeds.len(),
+        })
+    }
+
+    /// Gives every finished run to `visit` in the plan's order, with its point and repetition.
+    ///
+    /// # Errors
+    /// The first error of `visit`.
+    pub(crate) fn visit<E>(&self, mut visit: impl FnMut(&Point, u32, &Samples) -> Result<(), E>) -> Result<(), E> {
+        for run in &self.runs {
+            if let Some(samples) = self.load(run) {
+                visit(&self.points[run.point], run.repetition, &samples)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn identity(&self, run: &Run) -> Identity {
+        Identity::new(self.experiment, &self.code_version, &self.points[run.point], run.seed)
+    }
+
+    fn load(&self, run: &Run) -> Option<Samples> {
+        self.store.load(&self.identity(run))
+    }
+
+    /// Summarizes each point, its repetitions in order; or says how many runs are missing.
+    fn summarize(&self) -> Result<Vec<PointSummary>, usize> {
+        let summaries: Vec<(PointSummary, usize)> = self
+            .runs
+            .par_chunks(self.repetitions)
+            .zip(&self.points)
+            .map(|(runs, point)| {
+                let mut summary = PointSummary::new(point.clone());
+                let mut missing = 0;
+                for run in runs {
+                    match self.load(run) {
+                        Some(samples) => summary.add(&samples),
+                        None => missing += 1,
+                    }
+                }
+                (summary, missing)
+            })
+            .collect();
+        match summaries.iter().map(|(_, missing)| missing).sum() {
+            0 => Ok(summaries.into_iter().map(|(summary, _)| summary).collect()),
+            missing => Err(missing),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+use std::fs;
+use std::sync::Mutex;
+
+use super::*;
+use crate::experiments::Md1;
+use crate::plan::{PlanFile, Scale};
+use crate::report::Report;
+
+/// A folder that goes away with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("festina-lab-{}-{test}", std::process::id()));
+        fs::create_dir_all(&folder).expect("there is a folder for temporary files");
+        Self(folder)
+    }
+
+    fn options(&self) -> RunOptions {
+        let store = self.0.join("runs");
+        RunOptions { jobs: Some(1), shard: Shard::WHOLE, store, code_version: "1".to_owned() }
+    }
+
+    fn stored(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.0.join("runs")).expect("the store is there");
+        let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+        paths.sort();
+        paths
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed is left to the system.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Two points, three repetitions, short.
+fn small() -> Plan {
+    let text = "experiment = \"md1\"\nrepetitions = 3\n[parameters]\nload = [\"30%\", \"80%\"]\npackets = 200\n";
+    PlanFile::parse("small.toml", text).and_then(|file| file.plan(&Md1, Scale::Full)).expect("it makes sense")
+}
+
+fn complete(plan: &Plan, options: &RunOptions) -> Results {
+    match run(&Md1, plan, options, &|_| {}).expect("the store can be used") {
+        Outcome::Complete(results) => *results,
+        Outcome::Partial { missing, total } => panic!("{missing} of {total} are missing"),
+    }
+}
+
+/// Everything written about the run, by name.
+fn written(test: &str, plan: &Plan, jobs: usize) -> Vec<(String, Vec<u8>)> {
+    let folder = Folder::new(test);
+    let options = RunOptions { jobs: Some(jobs), ..folder.options() };
+    let report = Report::new(&Md1, complete(plan, &options)).expect("the figure can be drawn");
+    let out = folder.0.join("out");
+    report.write(&out, &options).expect("the folder can be written");
+    let mut files: Vec<(String, Vec<u8>)> = fs::read_dir(&out)
+        .expect("the folder is there")
+        .map(|entry| entry.expect("an entry").path())
+        .map(|path| {
+            (path.file_name().expect("a name").to_string_lossy().into_owned(), fs::read(&path).expect("a file"))
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn one_thread_and_four_write_the_same_bytes_at_quick_scale() {
+    let plan = Plan::own(&Md1, Scale::Quick);
+    let (one, four) = (written("one", &plan, 1), written("four", &plan, 4));
+    let names: Vec<&str> = one.iter().map(|(name, _)| name.as_str()).collect();
+    let expected = ["figure-1.png", "figure-1.svg", "report.html", "samples.csv", "summary.json", "values.csv"];
+    assert_eq!(names, expected);
+    for ((name, one), (_, four)) in one.iter().zip(&four) {
+        assert!(one == four, "{name} differs");
+    }
+}
+
+#[test]
+fn the_link_waits_as_theory_says_at_quick_scale() {
+    let folder = Folder::new("theory");
+    let results = complete(&Plan::own(&Md1, Scale::Quick), &folder.options());
+    let report = Report::new(&Md1, results).expect("the figure can be drawn");
+    assert!(report.holds(), "{}", report.text());
+}
+
+#[test]
+fn what_is_in_the_store_is_not_run_again() {
+    let folder = Folder::new("resume");
+    let options = folder.options();
+    let fresh = complete(&small(), &options);
+    let stored = folder.stored();
+    assert_eq!(stored.len(), 6);
+    // A run that is marked shows whether it was taken up; one that is broken must be run anew.
+    let marked = fs::read_to_string(&stored[0]).expect("a stored run").replacen(
+        "value,share without wait,0.",
+        "value,share without wait,7.",
+        1,
+    );
+    fs::write(&stored[0], &marked).expect("it can be written");
+    let whole = fs::read_to_string(&stored[1]).expect("a stored run");
+    fs::write(&stored[1], &whole[..whole.len() / 2]).expect("it can be written");
+
+    let resumed = complete(&small(), &options);
+    let shares = |results: &Results| -> Vec<f64> {
+        results.points().iter().flat_map(|point| point.values()["share without wait"].values().to_vec()).collect()
+    };
+    assert_eq!(shares(&fresh).iter().zip(shares(&resumed)).filter(|(fresh, resumed)| **fresh != *resumed).count(), 1);
+    assert!(shares(&resumed).iter().any(|share| *share >= 7.0), "the marked run was taken up");
+    assert_eq!(fs::read_to_string(&stored[1]).expect("a stored run"), whole, "the broken run was run anew");
+}
+
+#[test]
+fn runs_of_other_code_are_not_taken_up() {
+    let folder = Folder::new("code");
+    complete(&small(), &folder.options());
+    complete(&small(), &RunOptions { code_version: "2".to_owned(), ..folder.options() });
+    assert_eq!(folder.stored().len(), 12);
+}
+
+#[test]
+fn shards_share_the_work_and_the_last_one_has_the_results_of_the_whole() {
+    let folder = Folder::new("shards");
+    let shard = |text: &str| RunOptions { shard: text.parse().expect("a shard"), ..folder.options() };
+    let first = run(&Md1, &small(), &shard("1/4"), &|_| {}).expect("the store can be used");
+    assert!(matches!(first, Outcome::Partial { missing: 4, total: 6 }), "{first:?}");
+    for text in ["2/4", "3/4"] {
+        let next = run(&Md1, &small(), &shard(text), &|_| {}).expect("the store can be used");
+        assert!(matches!(next, Outcome::Partial { .. }), "{next:?}");
+    }
+    let merged = complete(&small(), &shard("4/4"));
+    let alone = Folder::new("alone");
+    let json = |results| Report::new(&Md1, results).expect("the figure can be drawn").json().expect("JSON");
+    assert_eq!(json(merged), json(complete(&small(), &alone.options())));
+}
+
+#[test]
+fn progress_counts_up_to_the_number_of_runs() {
+    let folder = Folder::new("progress");
+    let told = Mutex::new(Vec::new());
+    let options = RunOptions { jobs: Some(3), ..folder.options() };
+    run(&Md1, &small(), &options, &|progress| told.lock().expect("no test panics").push(progress)).expect("it runs");
+    let mut told = told.into_inner().expect("no test panics");
+    told.sort_by_key(|progress| progress.done);
+    assert!(told.iter().map(|progress| progress.done).eq(1..=6));
+    assert!(told.iter().all(|progress| progress.total == 6));
+}
+
+#[test]
+fn a_store_that_cannot_be_made_is_told() {
+    let folder = Folder::new("no-store");
+    let file = folder.0.join("file");
+    fs::write(&file, "").expect("it can be written");
+    let options = RunOptions { store: file.join("runs"), ..folder.options() };
+    let error = run(&Md1, &small(), &options, &|_| {}).expect_err("a file is in the way");
+    assert!(error.to_string().starts_with("cannot keep finished runs in "), "{error}");
+}
+
+#[test]
+fn a_shard_is_one_of_several_parts() {
+    let shard: Shard = "2/3".parse().expect("a shard");
+    assert_eq!((0..7).filter(|index| shard.holds(*index)).collect::<Vec<_>>(), [1, 4]);
+    assert_eq!(shard.to_string(), "2/3");
+    for text in ["0/3", "4/3", "1/0", "1", "a/b", "1/2/3", "-1/2", ""] {
+        let error = text.parse::<Shard>().expect_err(text);
+        assert!(error.to_string().contains("\"1/4\" for the first of four"), "{error}");
+    }
+}

@@ -1,0 +1,151 @@
+//! Finished runs on disk, one file for each point and seed, found again by what they are a run of.
+//!
+//! A file is written whole or not at all, so a run that was broken off goes on where it stopped, and folders that were
+//! filled by different machines are merged by copying one into the other.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use festina_units::Instant;
+
+use crate::plan::Point;
+use crate::samples::{Sample, Samples};
+
+/// Part of every identity, so that files of another form are never read.
+const FORM: &str = "festina lab run, form 1";
+/// The last line; without it the file is not whole.
+const END: &str = "end";
+
+/// The identity of one run: experiment, code, point and seed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Identity(String);
+
+impl Identity {
+    /// The run of `experiment`, as it is in `code_version`, at `point` with `seed`.
+    pub(crate) fn new(experiment: &str, code_version: &str, point: &Point, seed: u64) -> Self {
+        Self(format!("{FORM}; {experiment}; {}; seed {seed}; code {}", point.line(), code_version.escape_default()))
+    }
+
+    fn file_name(&self) -> String {
+        format!("{:016x}.csv", fnv_1a(self.0.as_bytes()))
+    }
+}
+
+/// The 64-bit FNV-1a hash, which tells file contents and names apart where nobody means harm. Two identities with the same
+/// file name overwrite each other, but are never taken for each other.
+pub(crate) fn fnv_1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
+}
+
+/// A folder of finished runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Store {
+    folder: PathBuf,
+}
+
+impl Store {
+    /// Opens the folder, which is made if it is missing.
+    pub(crate) fn open(folder: &Path) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        Ok(Self { folder: folder.to_owned() })
+    }
+
+    /// What the run measured, if it is here and whole.
+    pub(crate) fn load(&self, identity: &Identity) -> Option<Samples> {
+        let text = fs::read_to_string(self.folder.join(identity.file_name())).ok()?;
+        decode(identity, &text)
+    }
+
+    /// Keeps what the run measured.
+    pub(crate) fn save(&self, identity: &Identity, samples: &Samples) -> io::Result<()> {
+        let name = identity.file_name();
+        // Two processes may be at the same run; each writes a file of its own, and one of them stays.
+        let unfinished = self.folder.join(format!("{name}.{}.unfinished", std::process::id()));
+        fs::write(&unfinished, encode(identity, samples))?;
+        fs::rename(&unfinished, self.folder.join(name))
+    }
+}
+
+fn encode(identity: &Identity, samples: &Samples) -> String {
+    let mut text = format!("{}\n", identity.0);
+    for (name, value) in samples.values() {
+        // Rust prints the shortest decimal number that reads back as the same bits.
+        let _ = writeln!(text, "value,{name},{value:?}");
+    }
+    for (name, series) in samples.series() {
+        let _ = writeln!(text, "series,{name}");
+        for sample in series {
+            let _ = writeln!(text, "{},{}", sample.sent_at.as_nanos(), sample.delay.as_nanos());
+        }
+    }
+    text + END + "\n"
+}
+
+fn decode(identity: &Identity, text: &str) -> Option<Samples> {
+    let mut lines = text.lines();
+    if lines.next() != Some(identity.0.as_str()) || !text.ends_with('\n') {
+        return None;
+    }
+    let mut samples = Samples::new();
+    let mut series = None;
+    for line in lines.by_ref() {
+        match line.split_once(',') {
+            Some(("value", rest)) => {
+                let (name, value) = rest.split_once(',')?;
+                samples.set(name, value.parse().ok().filter(|value: &f64| value.is_finite())?);
+            }
+            Some(("series", name)) => series = Some(name),
+            Some((sent_ns, delay_ns)) => {
+                let sent_at = Instant::from_nanos(sent_ns.parse().ok()?);
+                let delay = Duration::from_nanos(delay_ns.parse().ok()?);
+                samples.record(series?, Sample { sent_at, delay });
+            }
+            None if line == END => return lines.next().is_none().then_some(samples),
+            None => return None,
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity() -> Identity {
+        Identity("experiment at a point".to_owned())
+    }
+
+    fn samples() -> Samples {
+        let mut samples = Samples::new();
+        samples.set("share", 0.1 + 0.2);
+        for delay_ns in [0, 7, u64::MAX] {
+            let sample = Sample { sent_at: Instant::from_nanos(delay_ns / 2), delay: Duration::from_nanos(delay_ns) };
+            samples.record("first retransmission", sample);
+            samples.record("second", sample);
+        }
+        samples
+    }
+
+    #[test]
+    fn what_was_written_reads_back_to_the_last_bit() {
+        assert_eq!(decode(&identity(), &encode(&identity(), &samples())), Some(samples()));
+        assert_eq!(decode(&identity(), &encode(&identity(), &Samples::new())), Some(Samples::new()));
+    }
+
+    #[test]
+    fn a_file_cut_off_anywhere_is_as_good_as_none() {
+        let text = encode(&identity(), &samples());
+        for length in 0..text.len() {
+            assert_eq!(decode(&identity(), &text[..length]), None, "cut after {length} bytes");
+        }
+    }
+
+    #[test]
+    fn the_file_of_another_run_is_not_taken() {
+        let text = encode(&identity(), &samples());
+        assert_eq!(decode(&Identity("another".to_owned()), &text), None);
+    }
+}
