@@ -22,7 +22,8 @@ impl std::str::FromStr for HostPort {
 
     /// Reads `host`, `host:port`, `address`, `address:port`, `[ipv6]:port` or `:port` (any local address).
     fn from_str(text: &str) -> Result<Self, UsageError> {
-        let (host, port) = split(text);
+        let no_host = || UsageError::new("it is no host; write for example 127.0.0.1:9899 or [::1]:9899");
+        let (host, port) = split(text).ok_or_else(no_host)?;
         let port = match port {
             None => SCTP_TUNNELING_PORT,
             Some(port) => port
@@ -31,7 +32,7 @@ impl std::str::FromStr for HostPort {
         };
         let host = if host.is_empty() { Ipv4Addr::UNSPECIFIED.to_string() } else { host.to_owned() };
         if host.contains([' ', '/', '[', ']']) {
-            return Err(UsageError::new("it is no host; write for example 127.0.0.1:9899 or [::1]:9899"));
+            return Err(no_host());
         }
         Ok(Self { host, port })
     }
@@ -56,15 +57,24 @@ pub(crate) fn unspecified_for(remote: SocketAddr) -> SocketAddr {
     }
 }
 
-fn split(text: &str) -> (&str, Option<&str>) {
+/// The address as its peer would write it: an IPv4 peer of an IPv6 socket goes by its IPv4 address.
+pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+/// The host and, if there is one, the port.
+fn split(text: &str) -> Option<(&str, Option<&str>)> {
     if let Some((host, rest)) = text.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
-        return (host, rest.strip_prefix(':'));
+        return match rest.strip_prefix(':') {
+            None if !rest.is_empty() => None,
+            port => Some((host, port)),
+        };
     }
     match text.split_once(':') {
         // More than one colon without brackets: an IPv6 address alone.
-        Some((_, rest)) if rest.contains(':') => (text, None),
-        Some((host, port)) => (host, Some(port)),
-        None => (text, None),
+        Some((_, rest)) if rest.contains(':') => Some((text, None)),
+        Some((host, port)) => Some((host, Some(port))),
+        None => Some((text, None)),
     }
 }
 
@@ -88,8 +98,15 @@ mod tests {
     }
 
     #[test]
+    fn an_ipv4_peer_of_an_ipv6_socket_goes_by_its_ipv4_address() {
+        for (seen, shown) in [("[::ffff:192.0.2.1]:5", "192.0.2.1:5"), ("[2001:db8::1]:5", "[2001:db8::1]:5")] {
+            assert_eq!(seen.parse().map(canonical).ok(), shown.parse().ok(), "{seen}");
+        }
+    }
+
+    #[test]
     fn what_is_no_address_is_refused() {
-        for text in ["localhost:x", "localhost:65536", "a b", "http://example.org"] {
+        for text in ["localhost:x", "localhost:65536", "a b", "http://example.org", "[::1]x", "[::1"] {
             assert!(text.parse::<HostPort>().is_err(), "{text}");
         }
     }

@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::error::{ContextKind, ErrorKind};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 use festina_units::duration;
 
-use crate::commands::{compare, emulate, listen, ping, send};
+use crate::commands::{compare, emulate, lab, listen, ping, send};
 use crate::{EXIT_USAGE, output};
 
 const ABOUT: &str = "Low-latency messages over SCTP, and a laboratory that shows what loss recovery is worth";
@@ -26,13 +26,13 @@ Examples:
   festina ping 127.0.0.1:9899 -c 10                  how long messages to it take
   echo hello | festina send 127.0.0.1:9899           a line as a message
   festina emulate udp --listen 127.0.0.1:9000 --to 127.0.0.1:9899 --delay 50ms --loss 5%
+  festina lab list                                   the experiments that can be run
 
 Units are written out: durations 250ms 1.5s 10us 2m, rates 10Mbit/s, sizes 64KiB, probabilities 5% or 0.05.
 Exit code: 0 done, 1 failed, 2 the command line made no sense.";
 
 #[derive(Debug, Parser)]
 #[command(name = "festina", version, about = ABOUT, long_about = LONG_ABOUT, after_help = EXAMPLES, max_term_width = 100)]
-#[command(disable_help_subcommand = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -52,6 +52,9 @@ pub(crate) enum Command {
     Emulate(emulate::EmulateCommand),
     /// Compare loss-recovery profiles on thin streams over a lossy network
     Compare(compare::CompareArgs),
+    /// Run published experiments and compare the results with the publication
+    #[command(subcommand)]
+    Lab(lab::LabCommand),
 }
 
 /// Flags that each make sense but not together, or values that a parser alone cannot judge.
@@ -100,6 +103,9 @@ fn answer(error: &clap::Error) -> ExitCode {
 
 /// The first paragraph of the parser's complaint in one line, with its suggestion if it has one.
 fn one_line(error: &clap::Error) -> String {
+    if let Some(value) = negative_value(error) {
+        return format!("{value} is no flag, and negative values make no sense here");
+    }
     let text = error.render().to_string();
     let paragraph: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
     let mut line = paragraph.join(" ");
@@ -115,9 +121,34 @@ fn one_line(error: &clap::Error) -> String {
     }
 }
 
+/// What the parser took for a flag, if that was rather a negative number.
+fn negative_value(error: &clap::Error) -> Option<&str> {
+    match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(argument)) if error.kind() == ErrorKind::UnknownArgument => {
+            let digits = argument.strip_prefix('-')?;
+            digits.starts_with(|first: char| first.is_ascii_digit()).then_some(argument)
+        }
+        _ => None,
+    }
+}
+
+/// Longer times would leave the range of the clock when they are added to it.
+const DURATION_MAX: Duration = Duration::from_secs(365 * 24 * 3_600);
+
 /// Reads a duration; zero is allowed.
 pub(crate) fn any_duration(text: &str) -> Result<Duration, String> {
-    duration::parse(text).map_err(|error| error.to_string())
+    match duration::parse(text).map_err(|error| error.to_string())? {
+        duration if duration > DURATION_MAX => Err("it is longer than a year".to_owned()),
+        duration => Ok(duration),
+    }
+}
+
+/// Reads a number above zero.
+pub(crate) fn positive_number(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(number) if number > 0 => Ok(number),
+        _ => Err("it is no whole number above zero".to_owned()),
+    }
 }
 
 /// Reads a duration above zero.

@@ -2,6 +2,7 @@
 
 pub(crate) mod compare;
 pub(crate) mod emulate;
+pub(crate) mod lab;
 pub(crate) mod listen;
 pub(crate) mod ping;
 pub(crate) mod send;
@@ -10,13 +11,35 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use festina::{Association, Config, ConnectOptions, Endpoint, Profile};
+use festina::{Association, Config, ConnectOptions, Endpoint, Limits, Profile, Retries, Timers};
 
 use crate::address::{self, HostPort};
 use crate::args::{self, Command};
 
 /// How long the end of a command may take when the peer does not answer any more.
 const GOODBYE_MAX: Duration = Duration::from_secs(2);
+
+/// How many timeouts in a row end an association: about a minute of silence, where RFC 9260 proposes ten and thereby six
+/// minutes, too long for someone who waits for the prompt.
+const ASSOCIATION_RETRANSMISSIONS_MAX: u32 = 5;
+
+/// How often a peer from whom nothing is heard is asked whether it is still there.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The most bytes that one message of this command may have.
+fn message_bytes_max() -> usize {
+    Limits::default().message_bytes_max
+}
+
+/// How this command's endpoints behave.
+fn config(profile: Profile) -> Config {
+    let standard = Config::with_profile(profile);
+    Config {
+        retries: Retries { association_max: ASSOCIATION_RETRANSMISSIONS_MAX, ..standard.retries },
+        timers: Timers { heartbeat_interval: Some(HEARTBEAT_INTERVAL), ..standard.timers },
+        ..standard
+    }
+}
 
 /// Does what the command line asks for.
 pub(crate) async fn run(command: Command) -> Result<()> {
@@ -26,6 +49,7 @@ pub(crate) async fn run(command: Command) -> Result<()> {
         Command::Ping(arguments) => ping::run(arguments).await,
         Command::Emulate(command) => emulate::run(command).await,
         Command::Compare(arguments) => compare::run(arguments).await,
+        Command::Lab(command) => lab::run(command),
     }
 }
 
@@ -41,7 +65,7 @@ pub(crate) struct PeerArgs {
     /// How this side recovers from packet loss: rfc9260, lksctp-2006, petlund-2010 or festina
     #[arg(long, value_name = "NAME", default_value_t = Profile::Festina)]
     profile: Profile,
-    /// Give up if the peer has not answered after this time
+    /// Give up if the peer does not answer at first, or ping's last message, for this time
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = args::positive_duration)]
     timeout: Duration,
 }
@@ -50,7 +74,7 @@ impl PeerArgs {
     /// Makes an association with the peer from an endpoint of its own, which ends with the last handle.
     async fn connect(&self, message_events: bool) -> Result<(Endpoint, Association)> {
         let remote = self.address.resolve().await?;
-        let config = Config { message_events, ..Config::with_profile(self.profile) };
+        let config = Config { message_events, ..config(self.profile) };
         let endpoint = Endpoint::bind(address::unspecified_for(remote), config).await?;
         let options = ConnectOptions::default().peer_port(self.port).handshake_timeout(self.timeout);
         let association = endpoint.connect_with(remote, options).await?;

@@ -43,7 +43,7 @@ fn main() -> ExitCode {
         // Whoever read our output has had enough, as in `festina ping ... | head`: that is no failure.
         Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            output::complain(&format!("{error:#}"));
+            output::complain(&output::causes(&error));
             ExitCode::from(if error.is::<UsageError>() { EXIT_USAGE } else { EXIT_FAILURE })
         }
     }

@@ -56,6 +56,17 @@ pub(crate) fn complain(problem: &str) {
     notice(&format!("festina: {}", line.join(" ")));
 }
 
+/// The error and its causes, from the outermost inwards, without those that the one before has told already.
+pub(crate) fn causes(error: &anyhow::Error) -> String {
+    let mut told = Vec::<String>::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !told.last().is_some_and(|before| before.contains(&cause)) {
+            told.push(cause);
+        }
+    }
+    told.join(": ")
+}
+
 /// Whether the error is that the reader of our output has left.
 pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error
@@ -77,6 +88,12 @@ mod tests {
             }
             assert_eq!(out, expected.as_bytes(), "{format:?}");
         }
+    }
+
+    #[test]
+    fn every_cause_is_told_once() {
+        let error = anyhow::Error::from(io::Error::other("no room")).context("cannot write: no room").context("failed");
+        assert_eq!(causes(&error), "failed: cannot write: no room");
     }
 
     #[test]

@@ -116,11 +116,12 @@ impl Endpoint {
     /// See [`ConnectError`].
     pub async fn connect_with(&self, remote: SocketAddr, options: ConnectOptions) -> Result<Association, ConnectError> {
         let association = self.shared.connect(remote, &options)?;
+        let begun = tokio::time::Instant::now();
         let result = match tokio::time::timeout(options.handshake_timeout, association.established()).await {
             Ok(result) => result,
             Err(_) => {
                 association.abort("handshake timeout");
-                Err(ClosedReason::HandshakeTimeout)
+                return Err(ConnectError::Timeout { remote, after: options.handshake_timeout });
             }
         };
         match result {
@@ -128,9 +129,8 @@ impl Endpoint {
             Err(ClosedReason::AbortedByPeer { code, .. }) => {
                 Err(ConnectError::Refused { remote, port: options.peer_port, code })
             }
-            Err(ClosedReason::HandshakeTimeout) => {
-                Err(ConnectError::Timeout { remote, after: options.handshake_timeout })
-            }
+            // Max.Init.Retransmits was reached before the time was over.
+            Err(ClosedReason::HandshakeTimeout) => Err(ConnectError::Timeout { remote, after: begun.elapsed() }),
             Err(reason) => Err(ConnectError::Ended { remote, reason }),
         }
     }

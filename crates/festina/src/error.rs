@@ -94,7 +94,7 @@ pub enum ConnectError {
     Timeout {
         /// The peer.
         remote: SocketAddr,
-        /// How long it was given.
+        /// How long it had: the time set, or less if Max.Init.Retransmits was reached before.
         after: Duration,
     },
     /// The association ended during the handshake for another reason.

@@ -1,7 +1,7 @@
 //! `festina compare`: what loss recovery is worth.
 
 use std::fs::{File, OpenOptions};
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
@@ -21,8 +21,8 @@ Examples:
   festina compare --duration 2s --json - | jq .results   for programs
   festina compare --pcap compare.pcapng                  and every packet, for Wireshark
 
-All profiles run at the same time over real UDP sockets on the loopback interface, each through an emulated network of its
-own with the same seed. No privilege is needed and nothing leaves the machine.";
+All profiles run at the same time over real UDP sockets on the loopback interface, each through an emulated network of \
+its own with the same seed. No privilege is needed and nothing leaves the machine.";
 
 /// Arguments of `festina compare`.
 #[derive(Debug, Args)]
@@ -61,7 +61,12 @@ impl CompareArgs {
 
     fn validate(&self) -> Result<(), UsageError> {
         self.scenario.validate()?;
-        let mut paths: Vec<&Path> = self.texts().chain(self.pcap.as_deref()).collect();
+        let files = || self.texts().chain(self.pcap.as_deref());
+        if files().any(|path| path == Path::new("-")) {
+            return Err(UsageError::new("- stands for standard output with --json only; ./- is a file of that name"));
+        }
+        // ./a and a are one file.
+        let mut paths: Vec<_> = files().map(|path| absolute(path).unwrap_or_else(|_| path.to_owned())).collect();
         paths.sort_unstable();
         let twice = paths.iter().zip(paths.iter().skip(1)).find(|(path, next)| path == next);
         match twice {
@@ -133,10 +138,15 @@ fn report_faults(scenario: &Scenario, outcomes: &[Outcome]) -> Result<()> {
     Ok(())
 }
 
-/// Fails if the file could not be written later; leaves what is in it as it is.
+/// Fails if the file could not be written later; leaves everything as it is.
 fn check_writable(path: &Path) -> Result<()> {
-    let opened = OpenOptions::new().append(true).create(true).open(path);
-    opened.map(|_| ()).with_context(|| format!("cannot write {}", path.display()))
+    let existed = path.symlink_metadata().is_ok();
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
+        .and_then(|_| if existed { Ok(()) } else { std::fs::remove_file(path) })
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn create_capture(path: &Path, scenario: &Scenario) -> Result<Capture> {

@@ -18,10 +18,10 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 const EXAMPLES: &str = "\
 Examples:
   festina emulate udp --listen 127.0.0.1:9000 --to 127.0.0.1:9899 --delay 50ms --loss 5%
-  festina emulate udp --listen :9000 --to game.example:7777 --rate 1Mbit/s --queue 64KiB --back-rate 8Mbit/s
+  festina emulate udp --listen :9000 --to game.example:7777 --rate 1Mbit/s --back-rate 8Mbit/s
   festina emulate udp --listen 127.0.0.1:9000 --to 127.0.0.1:9899 --loss 1% --burst 200ms --time 30s
 
-What holds for the way there (from the clients to --to) holds for the way back too, unless a flag says otherwise.
+What holds for the way there (from the clients to --to) holds for the way back too, unless a flag says otherwise. \
 On Ctrl-C, or after --time, it prints what it did.";
 
 /// What kind of network to be.

@@ -6,17 +6,17 @@ use std::net::SocketAddr;
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
 use clap::Args;
-use festina::{Association, ClosedReason, Config, Endpoint, Listener, Message, Profile, ReceivedMessage};
+use festina::{Association, ClosedReason, Endpoint, Listener, Message, Profile, ReceivedMessage};
 use tokio::task::JoinSet;
 
-use super::say_goodbye;
-use crate::address::HostPort;
+use super::{config, message_bytes_max, say_goodbye};
+use crate::address::{self, HostPort};
 use crate::output::Format;
 use crate::{input, output, signal};
 
 const EXAMPLES: &str = "\
 Examples:
-  festina listen 127.0.0.1:9899                   print messages as lines, send typed lines to all peers
+  festina listen 127.0.0.1:9899                   print messages as lines, send back what is typed
   festina listen :9899 --echo                     send every message back; for festina ping
   festina listen 127.0.0.1:9899 --once --raw > f  store what one peer sends
 
@@ -70,7 +70,7 @@ enum Action {
 /// Listens until interrupted, or with `--once` until the first peer has left.
 pub(crate) async fn run(arguments: ListenArgs) -> Result<()> {
     let address = arguments.address.resolve().await?;
-    let endpoint = Endpoint::bind(address, Config::with_profile(arguments.profile)).await?;
+    let endpoint = Endpoint::bind(address, config(arguments.profile)).await?;
     let listener = endpoint.listen(arguments.port)?;
     output::notice(&format!("listening on {}, SCTP port {}", endpoint.local_addr(), arguments.port));
 
@@ -84,8 +84,8 @@ pub(crate) async fn run(arguments: ListenArgs) -> Result<()> {
 
 /// Takes peers as they come and sends them what is typed, with `once` until the first of them has left.
 async fn attend(listener: &Listener, action: Action, once: bool) -> Result<()> {
-    let mut lines = input::lines();
-    let mut lines_remain = true;
+    // An echo has nothing of its own to say, and may run in the background of a terminal, from which it must not read.
+    let mut lines = (!matches!(action, Action::Echo)).then(|| input::lines(message_bytes_max()));
     let mut peers = Peers::new(action);
     loop {
         tokio::select! {
@@ -99,10 +99,9 @@ async fn attend(listener: &Listener, action: Action, once: bool) -> Result<()> {
                     return Ok(());
                 }
             }
-            line = lines.recv(), if lines_remain && !peers.connected.is_empty() => match line {
-                Some(line) => peers.send_to_all(&line.context("cannot read standard input")?).await,
-                None => lines_remain = false,
-            },
+            Some(line) = async { lines.as_mut()?.recv().await }, if !peers.connected.is_empty() => {
+                peers.send_to_all(&line.context("cannot read standard input")?).await;
+            }
         }
     }
 }
@@ -130,7 +129,7 @@ impl Peers {
     fn add(&mut self, association: Association) {
         let number = self.next_number;
         self.next_number += 1;
-        let remote = association.remote_addr();
+        let remote = address::canonical(association.remote_addr());
         output::notice(&format!("{remote} connected"));
         self.connected.insert(number, association.clone());
         let action = self.action;

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use clap::Args;
-use festina::{Association, Event, Message, MessageId, Stats};
+use festina::{Association, ClosedReason, Event, Message, MessageId, SendError, Stats};
 use festina_lab::statistics::DelayStatistics;
+use festina_units::duration;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::{PeerArgs, say_goodbye};
@@ -22,7 +23,7 @@ const EXAMPLES: &str = "\
 Examples:
   festina ping 127.0.0.1:9899                  against festina listen --echo, until Ctrl-C
   festina ping 127.0.0.1:9899 -c 20 -i 50ms    twenty messages, one every 50 ms
-  festina ping 127.0.0.1:9899 --ack            against any SCTP peer: until the acknowledgement comes
+  festina ping 127.0.0.1:9899 --ack            against any SCTP peer: until the acknowledgement
 
 Messages are reliable: one that gets lost is late, not missing, and the time includes its recovery.";
 
@@ -36,7 +37,7 @@ pub(crate) struct PingArgs {
     #[arg(short, long, value_name = "TIME", default_value = "250ms", value_parser = args::positive_duration)]
     interval: Duration,
     /// How many messages to send; without it until Ctrl-C
-    #[arg(short, long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short, long, value_name = "NUMBER", value_parser = args::positive_number)]
     count: Option<u64>,
     /// Size of a message in bytes, 8 to 1048576
     #[arg(short, long, value_name = "BYTES", default_value_t = 100)]
@@ -63,14 +64,19 @@ pub(crate) async fn run(arguments: PingArgs) -> Result<()> {
     };
     let ended = tokio::select! {
         ended = ping.exchange() => ended,
-        () = signal::interrupted() => Ok(()),
+        () = signal::interrupted() => Ok(false),
     };
     output::print(&ping.summary(&association.stats()))?;
     say_goodbye(&endpoint).await;
-    ended?;
+    let given_up = ended?;
+    let answer = if ping.arguments.ack { "acknowledgement" } else { "echo" };
     if ping.times.count() == 0 {
-        let answer = if ping.arguments.ack { "acknowledgement" } else { "echo (does the peer run with --echo?)" };
-        bail!("{}: no {answer} came back", ping.remote);
+        let hint = if ping.arguments.ack { "" } else { " (does the peer run with --echo?)" };
+        bail!("{}: no {answer} came back{hint}", ping.remote);
+    }
+    if given_up {
+        let waited = duration::display(ping.arguments.peer.timeout);
+        bail!("{}: {} messages had no {answer} after another {waited}", ping.remote, ping.awaited.len());
     }
     Ok(())
 }
@@ -86,7 +92,8 @@ struct Ping {
 }
 
 impl Ping {
-    async fn exchange(&mut self) -> Result<()> {
+    /// Returns when everything has come back, or when what is missing has been waited for long enough: then with true.
+    async fn exchange(&mut self) -> Result<bool> {
         let mut ticks = interval(self.arguments.interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let association = self.association.clone();
@@ -94,7 +101,7 @@ impl Ping {
         loop {
             let all_sent = self.arguments.count.is_some_and(|count| self.sent >= count);
             if all_sent && self.awaited.is_empty() {
-                return Ok(());
+                return Ok(false);
             }
             tokio::select! {
                 _ = ticks.tick(), if !all_sent => {
@@ -103,10 +110,10 @@ impl Ping {
                 }
                 message = association.recv() => match message {
                     Ok(message) => self.echoed(message.payload)?,
-                    Err(reason) => bail!("{}: {reason}", self.remote),
+                    Err(reason) => return Err(self.ended(&reason)),
                 },
                 Some(event) = association.event() => self.acknowledged(&event)?,
-                () = sleep_until(give_up_at), if all_sent => return Ok(()),
+                () = sleep_until(give_up_at), if all_sent => return Ok(true),
             }
         }
     }
@@ -116,10 +123,23 @@ impl Ping {
         let mut payload = BytesMut::with_capacity(size);
         payload.put_u64(self.sent);
         payload.resize(size, 0);
-        self.awaited.insert(self.sent, Instant::now());
-        self.association.send(Message::new(payload.freeze())).await?;
-        self.sent += 1;
+        let sent_at = Instant::now();
+        match self.association.send(Message::new(payload.freeze())).await {
+            Ok(_) => {
+                self.awaited.insert(self.sent, sent_at);
+                self.sent += 1;
+            }
+            Err(SendError::Closed(_)) => return Err(self.ended(&self.association.closed().await)),
+            Err(error) => return Err(error.into()),
+        }
         Ok(())
+    }
+
+    fn ended(&self, reason: &ClosedReason) -> anyhow::Error {
+        match reason {
+            ClosedReason::Shutdown => anyhow!("{} ended the association", self.remote),
+            reason => anyhow!("{}: {reason}", self.remote),
+        }
     }
 
     fn echoed(&mut self, mut payload: Bytes) -> Result<()> {

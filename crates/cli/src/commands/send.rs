@@ -1,25 +1,29 @@
 //! `festina send`: lines or files as messages, and what comes back.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use bytes::Bytes;
 use clap::Args;
-use festina::{Association, ClosedReason, Message};
+use festina::{Association, ClosedReason, Message, SendError};
 
-use super::{PeerArgs, say_goodbye};
+use super::{PeerArgs, message_bytes_max, say_goodbye};
 use crate::output::Format;
 use crate::{args, input, output, signal};
+
+const BLOCK_BYTES_MAX: i64 = 1 << 20;
 
 const EXAMPLES: &str = "\
 Examples:
   echo hello | festina send 127.0.0.1:9899            one message
   festina send 127.0.0.1:9899                         every typed line is a message, until Ctrl-D
   festina send 127.0.0.1:9899 --file a.bin --file b   two messages, each the bytes of a file
-  festina send 127.0.0.1:9899 --lifetime 200ms        a line that cannot leave within 200 ms is dropped
+  festina send 127.0.0.1:9899 --block 1200 < a.bin    any bytes, of any length, for listen --raw
+  festina send 127.0.0.1:9899 --lifetime 200ms        a line older than 200 ms is not sent
 
-Messages that come back are printed as lines. The command ends when everything has been delivered and nothing has come
+Messages that come back are printed as lines. The command ends when everything has been delivered and nothing has come \
 back for the time that --wait gives.";
 
 /// Arguments of `festina send`.
@@ -31,6 +35,10 @@ pub(crate) struct SendArgs {
     /// Send the bytes of this file as one message instead of lines from standard input; may be repeated
     #[arg(short, long, value_name = "FILE")]
     file: Vec<PathBuf>,
+    /// Send standard input as it is, in messages of at most this many bytes, instead of lines
+    #[arg(long, value_name = "BYTES", conflicts_with = "file")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=BLOCK_BYTES_MAX))]
+    block: Option<u32>,
     /// The SCTP stream to send on
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u16).range(..=65_534))]
@@ -101,13 +109,11 @@ async fn exchange(association: &Association, arguments: &SendArgs, files: Vec<By
         }
     };
     tokio::pin!(receiving);
+    let all_sent = Cell::new(false);
     let sending = async {
-        if arguments.file.is_empty() {
-            send_lines(association, arguments).await?;
-        } else {
-            send_all(association, arguments, files).await?;
-        }
-        association.drained().await?;
+        send_all(association, arguments, files).await?;
+        association.drained().await.map_err(|reason| cut_short(association, &reason))?;
+        all_sent.set(true);
         wait_for_silence(association, arguments.wait).await;
         association.shutdown().await?;
         anyhow::Ok(())
@@ -120,26 +126,46 @@ async fn exchange(association: &Association, arguments: &SendArgs, files: Vec<By
             Ok(())
         }
         reason = &mut receiving => match reason? {
-            ClosedReason::Shutdown => Ok(()),
-            reason => bail!("{}: {reason}", association.remote_addr()),
+            ClosedReason::Shutdown if all_sent.get() => Ok(()),
+            reason => Err(cut_short(association, &reason)),
         },
     }
 }
 
-async fn send_lines(association: &Association, arguments: &SendArgs) -> Result<()> {
-    let mut lines = input::lines();
-    while let Some(line) = lines.recv().await {
-        let line = line.context("cannot read standard input")?;
-        association.send(arguments.message(line)).await?;
+/// Sends the files, or without any all of standard input.
+async fn send_all(association: &Association, arguments: &SendArgs, files: Vec<Bytes>) -> Result<()> {
+    if !files.is_empty() {
+        for payload in files {
+            send(association, arguments.message(payload)).await?;
+        }
+        return Ok(());
+    }
+    let mut payloads = match arguments.block {
+        Some(bytes_max) => input::blocks(usize::try_from(bytes_max)?),
+        None => input::lines(message_bytes_max()),
+    };
+    while let Some(payload) = payloads.recv().await {
+        let payload = payload.context("cannot read standard input")?;
+        send(association, arguments.message(payload)).await?;
     }
     Ok(())
 }
 
-async fn send_all(association: &Association, arguments: &SendArgs, payloads: Vec<Bytes>) -> Result<()> {
-    for payload in payloads {
-        association.send(arguments.message(payload)).await?;
+async fn send(association: &Association, message: Message) -> Result<()> {
+    match association.send(message).await {
+        Ok(_) => Ok(()),
+        Err(SendError::Closed(_)) => Err(cut_short(association, &association.closed().await)),
+        Err(error) => Err(error.into()),
     }
-    Ok(())
+}
+
+/// What is said when the association ends while there is more to send, or in bad order.
+fn cut_short(association: &Association, reason: &ClosedReason) -> anyhow::Error {
+    let remote = association.remote_addr();
+    match reason {
+        ClosedReason::Shutdown => anyhow!("{remote} ended the association before all input was sent"),
+        reason => anyhow!("{remote}: {reason}"),
+    }
 }
 
 /// Returns when no message has come in for as long as `silence`.
@@ -161,6 +187,10 @@ fn read_files(paths: &[PathBuf]) -> Result<Vec<Bytes>> {
         let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
         if bytes.is_empty() {
             bail!("{} is empty, and SCTP has no empty message", path.display());
+        }
+        let bytes_max = message_bytes_max();
+        if bytes.len() > bytes_max {
+            bail!("{} has more than the {bytes_max} bytes that fit into a message; see --block", path.display());
         }
         contents.push(bytes.into());
     }

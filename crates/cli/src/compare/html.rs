@@ -9,6 +9,7 @@ use festina_units::duration;
 use super::outcome::Outcome;
 use super::report::{self, GROUPS};
 use super::scenario::{Scenario, spaced};
+use crate::link;
 
 /// What players notice: shooters, role-playing games, strategy games (Petlund et al. 2010, §3).
 const THRESHOLDS_MS: [u64; 3] = [100, 500, 1000];
@@ -30,6 +31,7 @@ pub(crate) fn figure(scenario: &Scenario, outcomes: &[Outcome]) -> Result<String
 pub(crate) fn page(scenario: &Scenario, outcomes: &[Outcome], figure: &str) -> String {
     let summary = scenario.summary();
     let [rtt, sack_delay, drain] = [scenario.rtt, scenario.sack_delay, scenario.drain].map(spaced);
+    let rto_initial = spaced(scenario.rto_initial());
     let loss = scenario.loss;
     let finding = report::finding(outcomes);
     let command = command_line(scenario);
@@ -46,7 +48,7 @@ pub(crate) fn page(scenario: &Scenario, outcomes: &[Outcome], figure: &str) -> S
 <body>
 <main>
 <h1>What loss recovery is worth on thin streams</h1>
-<p class="lead">Every profile sent the same small messages at the same times, over real UDP sockets, through a network
+<p class="lead">Every profile sent the same messages at the same pace, over real UDP sockets, through a network
 with a round-trip time of {rtt} that lost {loss} of the packets in each direction. Each line shows which share of a
 profile's messages took longer than the delay below it: the further left and the lower, the better.</p>
 <figure class="wide">
@@ -60,13 +62,13 @@ profile's messages took longer than the delay below it: the further left and the
 {table}
 </div>
 <p class="note">Delay is from the call that sends a message until the receiving application has it, on one clock.
-Percentiles are within 0.1%. Packets and bytes are SCTP's, without UDP and IP headers, of the sending side while
-messages were measured. Retransmissions are DATA chunks by what caused them; spurious ones had already arrived, as far
-as the acknowledgements tell, and are given as a share of all.</p>
+What has not arrived counts for no delay. Percentiles are within 0.1%. Packets and bytes are SCTP's, without UDP and IP
+headers, of the sending side while messages were measured. Retransmissions are DATA chunks by what caused them; spurious
+ones had already arrived, as far as the acknowledgements tell, and are given as a share of all.</p>
 <h2>Scenario</h2>
 <p>{summary}. The receivers are standard ones for every profile and may delay acknowledgements by {sack_delay}. The
 emulated network draws its losses from the same seed ({seed}) for each profile. Handshakes cross the lossy network too,
-with an RTO.Initial of three round trips, and one uncounted message lets each association measure the round-trip time
+with an RTO.Initial of {rto_initial}, and one uncounted message lets each association measure the round-trip time
 before the first counted one. After the last message was sent, late ones were waited for up to {drain}.</p>
 <div class="wide">
 {network}
@@ -184,13 +186,7 @@ fn command_line(scenario: &Scenario) -> String {
         let _ = write!(command, " --jitter {}", time(scenario.jitter));
     }
     if let Some(rate) = scenario.rate {
-        let queue = scenario.queue;
-        let limit = if queue.bytes == festina_units::ByteCount::MAX {
-            format!("{}p", queue.packets)
-        } else {
-            queue.bytes.to_string()
-        };
-        let _ = write!(command, " --rate {rate} --queue {limit}");
+        let _ = write!(command, " --rate {rate} --queue {}", link::queue_text(scenario.queue));
     }
     command
 }

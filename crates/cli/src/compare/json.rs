@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::outcome::Outcome;
 use super::scenario::Scenario;
+use crate::link;
 
 /// The scenario and the outcomes as one JSON document without a line feed at its end.
 pub(crate) fn document(scenario: &Scenario, outcomes: &[Outcome]) -> serde_json::Result<String> {
@@ -35,6 +36,7 @@ struct ScenarioJson {
     burst_ms: Option<f64>,
     jitter_ms: f64,
     rate_bits_per_second: Option<u64>,
+    queue: Option<String>,
     sack_delay_ms: f64,
     seed: u64,
 }
@@ -53,6 +55,7 @@ impl ScenarioJson {
             burst_ms: scenario.burst.map(milliseconds),
             jitter_ms: milliseconds(scenario.jitter),
             rate_bits_per_second: scenario.rate.map(|rate| rate.bits_per_second()),
+            queue: scenario.rate.map(|_| link::queue_text(scenario.queue)),
             sack_delay_ms: milliseconds(scenario.sack_delay),
             seed: scenario.seed,
         }

@@ -94,14 +94,15 @@ fn milliseconds(delay: Option<Duration>) -> String {
 
 /// What stands out, in one sentence.
 pub(crate) fn finding(outcomes: &[Outcome]) -> String {
-    let each = outcomes.iter().map(|outcome| (outcome.profile, outcome.delays.quantile(0.99)));
-    let delays: Vec<String> = each.map(|(profile, p99)| format!("{} ms with {profile}", milliseconds(p99))).collect();
+    let each = outcomes.iter().filter_map(|outcome| Some((outcome.profile, outcome.delays.quantile(0.99)?)));
+    let delays: Vec<String> =
+        each.map(|(profile, p99)| format!("{} ms with {profile}", milliseconds(Some(p99)))).collect();
     match delays.split_last() {
         Some((only, [])) => format!("One message in a hundred took longer than {only}."),
         Some((last, others)) => {
             format!("One message in a hundred took longer than {} and {last}.", others.join(", "))
         }
-        None => String::new(),
+        None => "No message arrived.".to_owned(),
     }
 }
 
@@ -148,6 +149,13 @@ mod tests {
             finding(&[example(Profile::Festina)]),
             "One message in a hundred took longer than 990 ms with festina."
         );
+    }
+
+    #[test]
+    fn the_finding_leaves_out_profiles_of_which_nothing_arrived() {
+        let nothing = Outcome { delays: DelayStatistics::new(), ..example(Profile::Rfc9260) };
+        assert_eq!(finding(std::slice::from_ref(&nothing)), "No message arrived.");
+        assert_eq!(finding(&[nothing, example(Profile::Festina)]), finding(&[example(Profile::Festina)]));
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow};
-use festina::{Association, Config, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, Listener, Profile};
+use anyhow::{Context as _, Result, anyhow, bail};
+use festina::{Association, Config, DEFAULT_SCTP_PORT, Endpoint, Listener, Message, Profile};
 use festina_emulate::{RunningProxy, Tap, UdpProxy};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -18,12 +18,11 @@ const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCA
 
 /// Handshakes start so far apart, so that they do not meet in one burst.
 const HANDSHAKE_SPACING: Duration = Duration::from_micros(500);
-const HANDSHAKE_MAX: Duration = Duration::from_secs(30);
 
-/// RTO.Initial is so many round trips, but at least the time below: the handshakes cross the lossy network too, and the
-/// standard second for every lost INIT would take longer than the comparison.
-const RTO_INITIAL_ROUND_TRIPS: u32 = 3;
-const RTO_INITIAL_MIN: Duration = Duration::from_millis(200);
+/// An attempt that has taken so many RTO.Initial is given up for a new one, whose timer has not backed off, ...
+const ATTEMPT_RTO_INITIALS: u32 = 8;
+/// ... as long as no more time has passed than this.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(60);
 
 /// A client endpoint, the network, and a server endpoint, with all associations of one profile.
 pub(super) struct Rig {
@@ -60,7 +59,7 @@ impl Rig {
         let proxy = proxy.spawn().context("cannot start the emulated network")?;
 
         let mut client_config = Config::with_profile(profile);
-        client_config.timers.rto_initial = (scenario.rtt * RTO_INITIAL_ROUND_TRIPS).max(RTO_INITIAL_MIN);
+        client_config.timers.rto_initial = scenario.rto_initial();
         client_config.sack.delay = scenario.sack_delay;
         let client = Endpoint::bind(LOOPBACK, client_config).await?;
         Ok(Self { profile, client, proxy, recorder, associations: Vec::new(), _server: server })
@@ -69,21 +68,20 @@ impl Rig {
     /// Makes all associations, and has each deliver one message, so that it knows the round-trip time.
     pub(super) async fn connect(&mut self, scenario: &Scenario) -> Result<()> {
         let mut connecting = JoinSet::new();
+        let attempt_max = scenario.rto_initial() * ATTEMPT_RTO_INITIALS;
         for number in 0..scenario.associations {
             let (client, remote, recorder) = (self.client.clone(), self.proxy.local_addr(), self.recorder.clone());
             connecting.spawn(async move {
                 sleep(HANDSHAKE_SPACING * number).await;
-                let options = ConnectOptions::default().handshake_timeout(HANDSHAKE_MAX);
-                let association = client.connect_with(remote, options).await?;
-                association.send(recorder.message(number, WARM_UP, HEADER_BYTES)).await?;
-                association.drained().await?;
+                let warm_up = recorder.message(number, WARM_UP, HEADER_BYTES);
+                let association = connect_and_warm_up(&client, remote, attempt_max, &warm_up).await?;
                 let before = SentTotals::of(&association.stats());
                 anyhow::Ok(Sending { association, before })
             });
         }
         while let Some(connected) = connecting.join_next().await {
             let connected = connected.context("a task failed")?;
-            self.associations.push(connected.with_context(|| format!("{}: a handshake failed", self.profile))?);
+            self.associations.push(connected.with_context(|| format!("profile {}: a handshake failed", self.profile))?);
         }
         Ok(())
     }
@@ -137,6 +135,29 @@ impl Rig {
         }
         let network = self.proxy.stop().with_context(|| format!("{}: the emulated network failed", self.profile))?;
         Ok(Outcome { profile: self.profile, messages_sent, delays: arrivals.delays, sent, network, faults })
+    }
+}
+
+/// Makes an association that has delivered the message, in as many attempts as the lossy network takes.
+async fn connect_and_warm_up(
+    client: &Endpoint,
+    remote: SocketAddr,
+    attempt_max: Duration,
+    warm_up: &Message,
+) -> Result<Association> {
+    let deadline = Instant::now() + HANDSHAKE_MAX;
+    loop {
+        let attempt = async {
+            let association = client.connect(remote).await?;
+            association.send(warm_up.clone()).await?;
+            association.drained().await?;
+            anyhow::Ok(association)
+        };
+        match timeout(attempt_max, attempt).await {
+            Ok(result) => return result,
+            Err(_) if Instant::now() < deadline => {}
+            Err(_) => bail!("{remote} could not be reached through so lossy a network"),
+        }
     }
 }
 

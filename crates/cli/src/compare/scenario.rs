@@ -16,10 +16,18 @@ const MESSAGE_BYTES_MAX: i64 = 65_536;
 /// Bounds the memory for telling which message has arrived.
 const MESSAGES_MAX: u64 = 10_000_000;
 
+/// Handshakes take two round trips, several times that when packets get lost, and are not waited for without end.
+const RTT_MAX: Duration = Duration::from_secs(5);
+
+/// RTO.Initial is so many round trips, but at least the time below.
+const RTO_INITIAL_ROUND_TRIPS: u32 = 3;
+const RTO_INITIAL_MIN: Duration = Duration::from_millis(200);
+
 /// Every number of the experiment.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Scenario {
-    /// The loss-recovery profiles to compare, separated by commas; all of them if left out
+    /// The loss-recovery profiles to compare, separated by commas: rfc9260, lksctp-2006, petlund-2010, festina; all of them
+    /// if left out
     #[arg(long, value_name = "NAMES", value_delimiter = ',', hide_default_value = true)]
     #[arg(default_values_t = Profile::all().to_vec())]
     pub(crate) profiles: Vec<Profile>,
@@ -90,6 +98,9 @@ impl Scenario {
         if self.loss == Probability::ONE {
             return Err(UsageError::new("with --loss 100% nothing can ever arrive"));
         }
+        if self.rtt > RTT_MAX {
+            return Err(UsageError::new(format!("--rtt is longer than {}", duration::display(RTT_MAX))));
+        }
         if self.jitter > self.rtt / 2 {
             return Err(UsageError::new("--jitter is longer than the one-way delay, half of --rtt"));
         }
@@ -109,6 +120,12 @@ impl Scenario {
             loss: link::loss_model(self.loss, self.burst)?,
             ..LinkConfig::default()
         })
+    }
+
+    /// RTO.Initial of the senders: the handshakes cross the lossy network too, and the standard second for every lost INIT
+    /// would take longer than the comparison.
+    pub(crate) fn rto_initial(&self) -> Duration {
+        (self.rtt * RTO_INITIAL_ROUND_TRIPS).max(RTO_INITIAL_MIN)
     }
 
     /// Messages that one association sends: one per interval, the first at once.
@@ -211,6 +228,7 @@ pub(super) mod tests {
             Scenario { interval: Duration::from_nanos(1), ..sound.clone() },
             Scenario { loss: Probability::ONE, ..sound.clone() },
             Scenario { jitter: Duration::from_secs(1), ..sound.clone() },
+            Scenario { rtt: Duration::from_secs(3_600), ..sound.clone() },
             Scenario { sack_delay: Duration::from_secs(1), ..sound.clone() },
             Scenario { loss: Probability::ZERO, burst: Some(Duration::from_secs(1)), ..sound },
         ];

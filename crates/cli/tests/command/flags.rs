@@ -6,7 +6,17 @@ use crate::harness::{festina, folder, run};
 
 #[test]
 fn every_help_has_examples_and_leaves_standard_error_empty() {
-    for command in [&["--help"][..], &["listen"], &["send"], &["ping"], &["emulate", "udp"], &["compare"]] {
+    let commands: [&[&str]; 8] = [
+        &["--help"],
+        &["listen"],
+        &["send"],
+        &["ping"],
+        &["emulate", "udp"],
+        &["compare"],
+        &["lab", "run"],
+        &["lab", "check"],
+    ];
+    for command in commands {
         let mut arguments = command.to_vec();
         if command != ["--help"] {
             arguments.push("--help");
@@ -32,8 +42,15 @@ fn without_a_subcommand_the_help_is_shown_and_the_code_is_two() {
 }
 
 #[test]
+fn help_is_also_a_subcommand() {
+    let help = run(&["help", "ping"]);
+    assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""));
+    assert!(help.stdout.contains("Usage: festina ping"), "{}", help.stdout);
+}
+
+#[test]
 fn flags_that_make_no_sense_get_one_line_and_code_two() {
-    let cases: [(&[&str], &str); 24] = [
+    let cases: [(&[&str], &str); 32] = [
         (&["fly"], "unrecognized subcommand 'fly'"),
         (&["send"], "not provided: <ADDRESS>"),
         (&["send", "localhost:x"], "\"x\" is no UDP port"),
@@ -41,10 +58,15 @@ fn flags_that_make_no_sense_get_one_line_and_code_two() {
         (&["send", "localhost", "--port", "0"], "0 is not in 1..=65535"),
         (&["send", "localhost", "--profile", "best"], "rfc9260"),
         (&["send", "localhost", "--raw", "--hex"], "cannot be used with"),
+        (&["send", "[::1]x"], "it is no host"),
+        (&["send", "localhost", "--block", "9", "--file", "a"], "cannot be used with"),
         (&["listen", ":0", "--echo", "--raw"], "cannot be used with"),
         (&["ping", "localhost", "-s", "7"], "7 is not in 8..=1048576"),
         (&["ping", "localhost", "-i", "0"], "longer than zero"),
-        (&["ping", "localhost", "-c", "0"], "0 is not in 1.."),
+        (&["ping", "localhost", "-c", "0"], "no whole number above zero"),
+        (&["ping", "localhost", "-c", "x"], "no whole number above zero"),
+        (&["ping", "localhost", "-c", "-3"], "negative values make no sense"),
+        (&["ping", "localhost", "--timeout", "5000000000000000h"], "longer than a year"),
         (&["ping", "localhost", "-i", "250"], "write for example \"250ms\""),
         (&["emulate", "udp", "--listen", ":0"], "--to <HOST:PORT>"),
         (&["emulate", "udp", "--listen", ":0", "--to", "localhost:1", "--queue", "9"], "\"100p\" or \"64KiB\""),
@@ -57,7 +79,10 @@ fn flags_that_make_no_sense_get_one_line_and_code_two() {
         (&["compare", "--size", "15"], "15 is not in 16..=65536"),
         (&["compare", "--size", "65537"], "65537 is not in 16..=65536"),
         (&["compare", "--profiles", "festina,festina"], "names festina twice"),
-        (&["compare", "--html", "a", "--svg", "a"], "two outputs would go to a"),
+        (&["compare", "--rtt", "1h"], "--rtt is longer than 5s"),
+        (&["compare", "--pcap", "-"], "with --json only"),
+        (&["compare", "--html", "a", "--svg", "./a"], "two outputs would go to "),
+        (&["compare", "--html", "a", "--svg", "a"], "two outputs would go to "),
     ];
     for (arguments, expected) in cases {
         let refused = run(arguments);
@@ -79,11 +104,14 @@ fn a_misspelt_flag_gets_a_suggestion() {
 #[test]
 fn an_output_that_cannot_be_written_is_told_before_the_comparison_starts() {
     let folder = folder("no-such-output");
-    let missing = folder.join("missing").join("page.html");
-    let failed = run(&["compare", "--html", missing.to_str().expect("the path is text")]);
+    let page = folder.join("page.html");
+    let missing = folder.join("missing").join("figure.svg");
+    let [page_text, missing] = [&page, &missing].map(|path| path.to_str().expect("the path is text"));
+    let failed = run(&["compare", "--html", page_text, "--svg", missing]);
     assert_eq!(failed.code, Some(1), "{failed:?}");
     assert_eq!(failed.stderr.lines().count(), 1);
     assert!(failed.stderr.starts_with("festina: cannot write "), "{}", failed.stderr);
+    assert!(!page.exists(), "no empty file is left behind");
 }
 
 #[test]

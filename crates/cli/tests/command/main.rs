@@ -3,4 +3,5 @@
 mod compare;
 mod flags;
 mod harness;
+mod lab;
 mod messages;

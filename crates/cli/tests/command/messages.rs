@@ -53,6 +53,53 @@ fn a_file_is_one_message_of_any_bytes() {
 }
 
 #[test]
+fn a_file_that_is_too_long_is_told_before_the_peer_is_bothered() {
+    let path = folder("a-long-file").join("bytes");
+    std::fs::write(&path, vec![1; (4 << 20) + 1]).expect("the file can be written");
+    let (_deaf, address) = deaf_address();
+    let failed = run(&["send", &address, "--timeout", "300ms", "--file", path.to_str().expect("the path is text")]);
+    assert_eq!((failed.code, failed.stderr.lines().count()), (Some(1), 1), "{failed:?}");
+    assert!(failed.stderr.contains("more than the 4194304 bytes that fit into a message"), "{}", failed.stderr);
+}
+
+#[test]
+fn blocks_carry_every_byte_of_standard_input() {
+    let (listener, address) = listen(&["--once", "--raw"]);
+    let input = "\r\n\n\0 lines and blanks \n\n".repeat(100_000);
+    let sent = run_with_input(&["send", &address, "--block", "1000"], &input);
+    assert_eq!((sent.code, sent.stderr.as_str()), (Some(0), ""));
+    assert!(listener.end().stdout == input, "every byte is right");
+}
+
+#[test]
+fn a_line_that_never_ends_is_refused() {
+    let (_listener, address) = listen(&[]);
+    let sent = run_with_input(&["send", &address], &"x".repeat((4 << 20) + 1));
+    assert_eq!((sent.code, sent.stderr.lines().count()), (Some(1), 1), "{}", sent.stderr);
+    assert!(sent.stderr.contains("a line has more than the 4194304 bytes"), "{}", sent.stderr);
+}
+
+#[test]
+fn a_listener_that_leaves_before_all_input_was_sent_is_a_failure() {
+    let (mut listener, address) = listen(&[]);
+    let sender = Running::start(festina(&["send", &address]));
+    assert!(listener.stderr_line().ends_with(" connected"));
+    listener.interrupt();
+    assert_eq!(listener.end().code, Some(0));
+    let sent = sender.end();
+    assert_eq!(sent.code, Some(1), "{sent:?}");
+    assert_eq!(sent.stderr, format!("festina: {address} ended the association before all input was sent\n"));
+}
+
+#[test]
+fn an_echo_has_nothing_of_its_own_to_say() {
+    let (mut listener, address) = listen(&["--echo"]);
+    listener.write("typed\n");
+    let sent = run_with_input(&["send", &address, "--wait", "500ms"], "sent\n");
+    assert_eq!((sent.code, sent.stdout.as_str()), (Some(0), "sent\n"));
+}
+
+#[test]
 fn an_echo_comes_back() {
     let (listener, address) = listen(&["--echo"]);
     let sent = run_with_input(&["send", &address, "--unordered", "--ppid", "51"], "to and fro\n");
@@ -76,6 +123,18 @@ fn ping_prints_a_line_per_message_and_a_summary() {
 }
 
 #[test]
+fn a_ping_whose_last_messages_had_no_echo_fails_after_its_summary() {
+    let (listener, address) = listen(&["--echo"]);
+    let ping = Running::start(festina(&["ping", &address, "-c", "100", "-i", "10ms", "--timeout", "500ms"]));
+    std::thread::sleep(std::time::Duration::from_millis(400));
+    drop(listener);
+    let pinged = ping.end();
+    assert_eq!(pinged.code, Some(1), "{pinged:?}");
+    assert!(pinged.stdout.contains("\n100 messages sent, "), "{}", pinged.stdout);
+    assert!(pinged.stderr.contains(" messages had no echo after another 500ms"), "{}", pinged.stderr);
+}
+
+#[test]
 fn ping_needs_no_echo_to_time_acknowledgements() {
     let (_listener, address) = listen(&[]);
     let pinged = run(&["ping", &address, "-c", "3", "-i", "20ms", "--ack", "--quiet"]);
@@ -92,6 +151,17 @@ fn an_interrupted_ping_sums_up() {
     let pinged = ping.end();
     assert_eq!(pinged.code, Some(0), "{pinged:?}");
     assert!(pinged.stdout.contains("festina ping statistics ---\n"), "{}", pinged.stdout);
+}
+
+#[test]
+fn a_ping_whose_peer_leaves_says_so() {
+    let (mut listener, address) = listen(&["--echo"]);
+    let ping = Running::start(festina(&["ping", &address, "-i", "10ms"]));
+    assert!(listener.stderr_line().ends_with(" connected"));
+    listener.interrupt();
+    let pinged = ping.end();
+    assert_eq!((pinged.code, pinged.stderr), (Some(1), format!("festina: {address} ended the association\n")));
+    assert_eq!(listener.end().code, Some(0));
 }
 
 #[test]
@@ -128,6 +198,7 @@ fn an_address_in_use_gets_one_line_and_code_one() {
     let failed = run(&["listen", &address]);
     assert_eq!((failed.code, failed.stderr.lines().count()), (Some(1), 1), "{failed:?}");
     assert!(failed.stderr.starts_with("festina: ") && failed.stderr.contains(&address), "{}", failed.stderr);
+    assert_eq!(failed.stderr.matches("os error").count(), 1, "the reason is told once: {}", failed.stderr);
 }
 
 #[test]

@@ -41,6 +41,19 @@ async fn a_silent_peer_and_a_closed_udp_port_time_out_and_the_endpoint_lives_on(
 }
 
 #[tokio::test]
+async fn a_handshake_that_runs_out_of_retransmissions_tells_how_long_it_took() {
+    let mut config = Config::default();
+    config.retries.init_max = 1;
+    config.timers.rto_initial = Duration::from_millis(20);
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let options = ConnectOptions::default().handshake_timeout(Duration::from_secs(30));
+    let connecting = endpoint_with(config).await;
+    let result = in_time(connecting.connect_with(silent.local_addr().unwrap(), options)).await;
+    let Err(ConnectError::Timeout { after, .. }) = result else { panic!("a timeout, not {result:?}") };
+    assert!(after < Duration::from_secs(30), "{after:?}");
+}
+
+#[tokio::test]
 async fn a_peer_that_vanishes_is_found_unreachable() {
     let mut config = Config::default();
     config.retries.association_max = 3;

@@ -1,0 +1,219 @@
+//! `festina lab`: published experiments as commands.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use clap::{Args, Subcommand};
+use festina_lab::experiment::Experiment;
+use festina_lab::experiments;
+use festina_lab::plan::{Plan, PlanFile, Scale};
+use festina_lab::report::{Report, write_index};
+use festina_lab::runner::{self, Outcome, RunOptions, Shard};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::args::UsageError;
+use crate::output;
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  festina lab run md1 --quick              seconds; then open lab/md1-quick/report.html
+  festina lab run md1                      at the scale of the publication
+  festina lab run mine.toml --seeds 30     a plan of your own, each point 30 times
+  festina lab run md1 --json - | jq .checks
+  festina lab run md1 --shard 1/4          the first of four parts, for example on one of four machines
+
+A run that was broken off goes on where it stopped. To merge parts, copy the files of their `runs` folders into one and \
+run the same once more without --shard.";
+
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  festina lab check md1 --quick
+  festina lab check md1 && echo the shape holds";
+
+/// Subcommands of `festina lab`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LabCommand {
+    /// List the experiments
+    List,
+    /// Run an experiment and write its report
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunArgs),
+    /// Run an experiment and tell whether its results have the shape that they must have
+    #[command(after_help = CHECK_EXAMPLES)]
+    Check(PlanArgs),
+}
+
+/// Arguments of `festina lab run`.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    plan: PlanArgs,
+    /// Run only part I of N equal parts
+    #[arg(long, value_name = "I/N", default_value_t = Shard::WHOLE)]
+    shard: Shard,
+    /// Where to write the results as JSON too; - is standard output, which then holds nothing else
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// What is run, how often, and where it goes.
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    /// The name of an experiment, or a plan in a file whose name ends in .toml
+    #[arg(value_name = "NAME|FILE.toml")]
+    plan: String,
+    /// Run as little as shows the shape within seconds
+    #[arg(long)]
+    quick: bool,
+    /// How often to run each point, every time with another seed
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(festina_lab::plan::REPETITIONS_MAX)))]
+    seeds: Option<u32>,
+    /// The folder for all reports
+    #[arg(long, value_name = "DIR", default_value = "lab")]
+    out: PathBuf,
+    /// How many threads run; one per processor if left out
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+}
+
+/// Does what is asked of the laboratory.
+pub(crate) fn run(command: LabCommand) -> Result<()> {
+    match command {
+        LabCommand::List => output::print(&list()),
+        LabCommand::Run(arguments) => run_plan(&arguments),
+        LabCommand::Check(arguments) => check(&arguments),
+    }
+}
+
+fn list() -> String {
+    let width = experiments::ALL.iter().map(|experiment| experiment.name().len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for experiment in experiments::ALL {
+        let (name, title, reference) = (experiment.name(), experiment.title(), experiment.reference());
+        let _ = writeln!(text, "{name:<width$}  {title}; {reference}");
+    }
+    text.trim_end().to_owned()
+}
+
+fn run_plan(arguments: &RunArgs) -> Result<()> {
+    let job = Job::of(&arguments.plan, arguments.shard)?;
+    let json_on_stdout = arguments.json.as_deref() == Some(Path::new("-"));
+    let Some(report) = job.run()? else {
+        return Ok(());
+    };
+    let no_picture = report.write(&job.folder, &job.options)?;
+    if let Some(reason) = no_picture {
+        output::notice(&format!("no PNG was written: {reason}"));
+    }
+    let index = write_index(&arguments.plan.out)?;
+    let page = job.folder.join("report.html");
+    let text =
+        format!("{}\n\nThe report is {}; all runs are listed in {}.", report.text(), page.display(), index.display());
+    match &arguments.json {
+        Some(_) if json_on_stdout => {
+            output::notice(&text);
+            output::print(&report.json()?)?;
+        }
+        Some(path) => {
+            std::fs::write(path, report.json()? + "\n").with_context(|| format!("cannot write {}", path.display()))?;
+            output::print(&text)?;
+        }
+        None => output::print(&text)?,
+    }
+    judge(&report)
+}
+
+fn check(arguments: &PlanArgs) -> Result<()> {
+    let job = Job::of(arguments, Shard::WHOLE)?;
+    if let Some(report) = job.run()? {
+        output::print(&report.checks_text())?;
+        judge(&report)?;
+    }
+    Ok(())
+}
+
+/// A broken check is a failure.
+fn judge(report: &Report<'_>) -> Result<()> {
+    let broken = report.broken().count();
+    match report.broken().next() {
+        None => Ok(()),
+        Some(first) if broken == 1 => bail!("a check is broken: {}", first.statement),
+        Some(first) => bail!("{broken} checks are broken, the first: {}", first.statement),
+    }
+}
+
+/// A plan that makes sense, ready to run.
+struct Job {
+    experiment: &'static dyn Experiment,
+    plan: Plan,
+    /// Where the report goes.
+    folder: PathBuf,
+    options: RunOptions,
+}
+
+impl Job {
+    fn of(arguments: &PlanArgs, shard: Shard) -> Result<Self> {
+        let scale = if arguments.quick { Scale::Quick } else { Scale::Full };
+        let (experiment, mut plan, name) = plan(&arguments.plan, scale)?;
+        if let Some(seeds) = arguments.seeds {
+            plan.set_repetitions(seeds);
+        }
+        let folder = arguments.out.join(if arguments.quick { format!("{name}-quick") } else { name });
+        let code_version = std::env::current_exe().and_then(|program| runner::code_version(&program));
+        let options = RunOptions {
+            jobs: arguments.jobs.map(usize::from),
+            shard,
+            store: folder.join("runs"),
+            code_version: code_version.context("cannot read the program itself, whose version marks finished runs")?,
+        };
+        Ok(Self { experiment, plan, folder, options })
+    }
+
+    /// Runs what is to be run. Without a report, other parts are still missing, and that has been told.
+    fn run(&self) -> Result<Option<Report<'static>>> {
+        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:40}] {pos}/{len} runs, {elapsed}, {eta} left") {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.set_message(self.experiment.name());
+        let outcome = runner::run(self.experiment, &self.plan, &self.options, &|progress| {
+            bar.set_length(progress.total.try_into().unwrap_or(u64::MAX));
+            bar.inc(1);
+        });
+        bar.finish_and_clear();
+        match outcome? {
+            Outcome::Complete(results) => Ok(Some(Report::new(self.experiment, *results)?)),
+            Outcome::Partial { missing, total } => {
+                let (shard, store) = (self.options.shard, self.options.store.display());
+                output::notice(&format!(
+                    "part {shard} is done and lies in {store}; {missing} of all {total} runs are missing there"
+                ));
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// The experiment and the plan that `text` names, and a name for the folder of the report.
+fn plan(text: &str, scale: Scale) -> Result<(&'static dyn Experiment, Plan, String), UsageError> {
+    let path = Path::new(text);
+    if path.extension().is_some_and(|extension| extension == "toml") {
+        let refused = |error: festina_lab::plan::PlanError| UsageError::new(error.to_string());
+        let content = std::fs::read_to_string(path)
+            .map_err(|error| UsageError::new(format!("cannot read the plan {text}: {error}")))?;
+        let file = PlanFile::parse(text, &content).map_err(refused)?;
+        let experiment = file.experiment(experiments::ALL).map_err(refused)?;
+        let plan = file.plan(experiment, scale).map_err(refused)?;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        return Ok((experiment, plan, name));
+    }
+    let Some(experiment) = experiments::find(text) else {
+        let known: Vec<&str> = experiments::ALL.iter().map(|experiment| experiment.name()).collect();
+        let known = known.join(", ");
+        let problem = format!("there is no experiment \"{text}\"; there are {known}, or a plan in a file FILE.toml");
+        return Err(UsageError::new(problem));
+    };
+    Ok((experiment, Plan::own(experiment, scale), text.to_owned()))
+}
