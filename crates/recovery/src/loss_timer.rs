@@ -2,7 +2,7 @@
 
 use festina_units::{Duration, Instant};
 
-use crate::{backoff::ExpirySeries, profile::Rules, rtt::RttEstimator};
+use crate::{backoff::ExpirySeries, profile::Rules, rtt::RttEstimator, tail_loss_probe::paced};
 
 /// What happens next if no acknowledgement comes.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub fn decide(
 ) -> TimerDecision {
     let probing = series.waited().is_zero() || rules.backoff.is_linear(series);
     match rules.probe.timeout(rtt) {
-        Some(probe_timeout) if probing => TimerDecision::Probe { at: oldest_sent + probe_timeout },
+        Some(timeout) if probing => TimerDecision::Probe { at: oldest_sent + paced(timeout, series.waited()) },
         _ => TimerDecision::Timeout { at: timeout_at },
     }
 }

@@ -24,6 +24,19 @@ pub enum Probe {
     },
 }
 
+/// After this long without an answer, a path is more probably down than it lost a few packets in a row.
+const OUTAGE_AFTER: Duration = Duration::from_millis(100);
+
+/// How close probes may follow each other in an outage. It matters on paths faster than this only: without it, one of a
+/// millisecond would be sent several hundred packets before the probes end.
+const OUTAGE_PAUSE_MIN: Duration = Duration::from_millis(20);
+
+/// Time from one probe to the next after `waited` of silence.
+#[must_use]
+pub fn paced(probe_timeout: Duration, waited: Duration) -> Duration {
+    if waited < OUTAGE_AFTER { probe_timeout } else { probe_timeout.max(OUTAGE_PAUSE_MIN) }
+}
+
 impl Probe {
     /// The constants of the `festina` profile. `tests/probe_constants.rs` shows what other choices
     /// cost.
@@ -118,6 +131,13 @@ mod tests {
     #[test]
     fn a_jittery_path_is_given_three_deviations() {
         assert_eq!(Probe::FESTINA.timeout(&rtt(&[100, 120])), Some(Duration::from_micros(102_500 + 60_000)));
+    }
+
+    #[test]
+    fn only_in_an_outage_on_a_fast_path_do_probes_keep_apart() {
+        assert_eq!(paced(ms(6), ms(99)), ms(6));
+        assert_eq!(paced(ms(6), ms(100)), ms(20));
+        assert_eq!(paced(ms(105), ms(2_900)), ms(105));
     }
 
     #[test]

@@ -315,7 +315,7 @@ fn a_peer_may_send_from_every_address_that_it_named() {
 }
 
 #[test]
-fn an_outage_on_the_fastest_path_draws_one_probe_in_five_milliseconds_for_three_seconds_and_then_backs_off() {
+fn an_outage_on_the_fastest_path_draws_few_probes_for_three_seconds_and_then_backs_off() {
     let mut config = Config::with_profile(Profile::Festina);
     config.timers.heartbeat_interval = None;
     config.retries.association_max = 100;
@@ -326,6 +326,6 @@ fn an_outage_on_the_fastest_path_draws_one_probe_in_five_milliseconds_for_three_
     let probes = peer.take().len();
     peer.wait(Duration::from_secs(57));
     let timeouts = peer.take().len();
-    assert!(probes <= 600 && timeouts <= 10, "{probes} probes, {timeouts} timeouts");
-    assert!(probes >= 500, "the handshake took no time, so this is the worst case: {probes} probes");
+    assert!(probes <= 170 && timeouts <= 10, "{probes} probes, {timeouts} timeouts");
+    assert!(probes >= 150, "the handshake took no time, so this is the worst case: {probes} probes");
 }
