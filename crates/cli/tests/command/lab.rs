@@ -36,11 +36,18 @@ fn the_list_names_every_experiment_and_its_source() {
     );
 }
 
+/// What was said on standard error, but for the remark that a system without fonts gets no pictures. Continuous integration
+/// has fonts.
+fn complaints(stderr: &str) -> String {
+    let is_remark = |line: &&str| line.contains("the system has no font") && std::env::var_os("CI").is_none();
+    stderr.lines().filter(|line| !is_remark(line)).collect()
+}
+
 #[test]
 fn a_quick_run_prints_its_numbers_and_writes_a_report_and_the_list_of_reports() {
     let folder = folder("lab-quick");
     let ran = lab_in(&folder, &["run", "md1", "--quick"]);
-    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+    assert_eq!((ran.code, complaints(&ran.stderr)), (Some(0), String::new()), "{ran:?}");
     for expected in ["published", "holds   The higher the load", "load 80%", "lab/md1-quick/report.html"] {
         assert!(ran.stdout.contains(expected), "{expected} is missing in\n{}", ran.stdout);
     }
@@ -85,7 +92,7 @@ fn seeds_set_the_number_of_repetitions() {
 fn a_check_tells_its_verdicts_and_fails_if_one_is_broken() {
     let folder = folder("lab-check");
     let held = lab_in(&folder, &["check", "md1", "--quick"]);
-    assert_eq!((held.code, held.stderr.as_str()), (Some(0), ""), "{held:?}");
+    assert_eq!((held.code, complaints(&held.stderr)), (Some(0), String::new()), "{held:?}");
     assert_eq!(held.stdout.lines().filter(|line| line.starts_with("holds ")).count(), 3, "{}", held.stdout);
 
     // A hundred packets are far too few to meet the closed form.
@@ -96,7 +103,7 @@ fn a_check_tells_its_verdicts_and_fails_if_one_is_broken() {
         assert_eq!(broken.code, Some(1), "{broken:?}");
         assert!(broken.stdout.contains("broken  At every load the mean"), "{}", broken.stdout);
         assert!(broken.stdout.contains("skipped The higher the load"), "{}", broken.stdout);
-        assert!(broken.stderr.starts_with("festina: "), "{}", broken.stderr);
+        assert!(complaints(&broken.stderr).starts_with("festina: "), "{}", broken.stderr);
         assert!(broken.stderr.contains("broken"), "{}", broken.stderr);
     }
     assert!(read(folder.join("lab/few/report.html")).contains(">broken<"), "a broken check is reported all the same");
