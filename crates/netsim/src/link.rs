@@ -410,4 +410,4 @@ impl LinkPacket for Vec<u8> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -64,7 +64,7 @@ fn numbers(arrivals: &[(Instant, Numbered)]) -> Vec<u64> {
 }
 
 /// Every impairment at once.
-fn hostile() -> LinkConfig {
+pub(crate) fn hostile() -> LinkConfig {
     LinkConfig {
         rate: Some(Bandwidth::from_bits_per_second(9_000_000)),
         delay: 50 * MS,

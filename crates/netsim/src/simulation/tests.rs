@@ -1,9 +1,10 @@
 use std::collections::VecDeque;
 
-use festina_units::{Bandwidth, ByteCount, Probability};
+use festina_units::{Bandwidth, ByteCount};
 
 use super::*;
-use crate::link::{Admission, Jitter, JitterShape, LinkConfig, Reordering};
+use crate::link::tests::hostile;
+use crate::link::{Admission, LinkConfig};
 use crate::loss::LossModel;
 use crate::queue::{FqCoDelConfig, QueueDiscipline, QueueLimit};
 use crate::random::RandomStream;
@@ -88,20 +89,6 @@ fn run_path(path: Path, schedule: Vec<(Instant, Packet)>, seed: u64) -> Vec<(Ins
     let mut simulation = Simulation::new(path.topology, vec![sender, Script::default()], seed);
     simulation.run_until(Instant::from_secs(100_000));
     simulation.node(receiver).received.clone()
-}
-
-fn hostile() -> LinkConfig {
-    LinkConfig {
-        rate: rate(9_000_000),
-        delay: 50 * MS,
-        jitter: Jitter { shape: JitterShape::Normal { std_dev: 5 * MS }, keeps_order: false },
-        queue: QueueLimit::packets(4),
-        loss: LossModel::Independent(Probability::from_percent(5)),
-        reordering: Reordering { probability: Probability::from_percent(10), hold_back: 20 * MS },
-        duplication: Probability::from_percent(3),
-        corruption: Probability::from_percent(2),
-        ..LinkConfig::default()
-    }
 }
 
 #[test]

@@ -10,7 +10,9 @@ use festina_sctp::{
 };
 use festina_units::{Duration, Instant};
 
-use super::packet::{COOKIE_ACK, COOKIE_ECHO, INIT, INIT_ACK, Init, STATE_COOKIE, Sack, Sent, chunk, packet, tlv};
+use super::packet::{
+    COOKIE_ACK, COOKIE_ECHO, INIT, INIT_ACK, Init, SHUTDOWN_ACK, STATE_COOKIE, Sack, Sent, chunk, packet, shutdown, tlv,
+};
 
 /// The port of what is under test.
 pub(crate) const LOCAL_PORT: u16 = 5_000;
@@ -142,6 +144,14 @@ impl Peer {
     /// Established, with usual settings.
     pub(crate) fn established() -> Self {
         Self::serving(config(), &init_ack())
+    }
+
+    /// An association in SHUTDOWN-ACK-SENT faces the peer.
+    pub(crate) fn facing_shutdown_ack_sent() -> Self {
+        let mut peer = Self::established();
+        peer.give(&[shutdown(peer.tsn(0))]);
+        assert_eq!(peer.take_one().kinds(), [SHUTDOWN_ACK]);
+        peer
     }
 
     /// Sends INIT and takes the INIT ACK, whose tag and TSN are used from here on; returns the cookie.

@@ -178,19 +178,11 @@ fn s8_5_1_b_the_own_abort_carries_the_peers_tag() {
     assert_eq!((sent.tag, sent.the(ABORT).flags), (PEER_TAG, 0));
 }
 
-/// A peer that faces an association in SHUTDOWN-ACK-SENT.
-fn shutdown_ack_sent() -> Peer {
-    let mut peer = Peer::established();
-    peer.give(&[shutdown(peer.tsn(0))]);
-    assert_eq!(peer.take_one().kinds(), [SHUTDOWN_ACK]);
-    peer
-}
-
 #[test]
 fn s8_5_1_c_a_shutdown_complete_is_accepted_with_the_own_tag_or_with_the_peers_tag_and_the_t_bit() {
-    let own = shutdown_ack_sent().tag;
+    let own = Peer::facing_shutdown_ack_sent().tag;
     for (tag, flags, accepted) in [(own, 0, true), (PEER_TAG, T_BIT, true), (own, T_BIT, false), (PEER_TAG, 0, false)] {
-        let mut peer = shutdown_ack_sent();
+        let mut peer = Peer::facing_shutdown_ack_sent();
         peer.give_tagged(tag, &[chunk(SHUTDOWN_COMPLETE, flags, b"")]);
         peer.nothing_sent();
         assert_eq!(peer.closed().is_some(), accepted, "tag {tag:#x}, flags {flags}");

@@ -34,14 +34,6 @@ fn shutdown_received() -> Peer {
     peer
 }
 
-/// A peer that faces an association in SHUTDOWN-ACK-SENT.
-fn shutdown_ack_sent() -> Peer {
-    let mut peer = Peer::established();
-    peer.give(&[shutdown(peer.tsn(0))]);
-    assert_eq!(peer.take_one().kinds(), [SHUTDOWN_ACK]);
-    peer
-}
-
 #[test]
 fn s9_1_an_abort_names_the_users_reason_and_ends_everything() {
     let mut peer = Peer::established();
@@ -67,8 +59,12 @@ fn s9_1_a_received_abort_ends_the_association_and_its_reason_is_told() {
 
 #[test]
 fn s9_1_an_abort_ends_the_association_in_every_state() {
-    let states =
-        [Peer::cookie_echoed(config(), &init_ack()), shutdown_sent(), shutdown_received(), shutdown_ack_sent()];
+    let states = [
+        Peer::cookie_echoed(config(), &init_ack()),
+        shutdown_sent(),
+        shutdown_received(),
+        Peer::facing_shutdown_ack_sent(),
+    ];
     for mut peer in states {
         peer.take();
         peer.give(&[chunk(ABORT, 0, b"")]);
@@ -110,7 +106,7 @@ fn s9_2_no_new_messages_are_taken_once_a_shutdown_has_begun() {
     let mut pending = Peer::established();
     pending.send("x");
     pending.shutdown();
-    for mut peer in [pending, shutdown_sent(), shutdown_received(), shutdown_ack_sent()] {
+    for mut peer in [pending, shutdown_sent(), shutdown_received(), Peer::facing_shutdown_ack_sent()] {
         let now = peer.now;
         let refused = peer.association().send(now, Message::new("too late"));
         assert!(matches!(refused, Err(SendError::Closed(_))), "{:?}: {refused:?}", peer.state());
@@ -189,7 +185,7 @@ fn s9_2_in_shutdown_sent_any_packet_of_the_peer_restarts_t2() {
 
 #[test]
 fn s9_2_a_received_shutdown_is_acknowledged_when_nothing_is_outstanding() {
-    let mut peer = shutdown_ack_sent();
+    let mut peer = Peer::facing_shutdown_ack_sent();
     assert_eq!(peer.state(), AssociationState::ShutdownAckSent);
     assert!(peer.events.contains(&Event::PeerShutdown));
     for pause in [1, 2, 4] {
@@ -266,7 +262,7 @@ fn s6_in_shutdown_pending_and_shutdown_sent_data_is_still_delivered() {
 
 #[test]
 fn s6_in_shutdown_received_and_shutdown_ack_sent_data_is_discarded() {
-    for mut peer in [shutdown_received(), shutdown_ack_sent()] {
+    for mut peer in [shutdown_received(), Peer::facing_shutdown_ack_sent()] {
         let state = peer.state();
         peer.give(&[data(1)]);
         assert!(peer.payloads().is_empty());
@@ -286,7 +282,7 @@ fn s9_2_a_shutdown_ack_is_answered_by_shutdown_complete_and_the_association_is_o
 
 #[test]
 fn s9_2_a_shutdown_complete_ends_shutdown_ack_sent() {
-    let mut peer = shutdown_ack_sent();
+    let mut peer = Peer::facing_shutdown_ack_sent();
     peer.give(&[chunk(SHUTDOWN_COMPLETE, 0, b"")]);
     assert_eq!(peer.closed(), Some(&ClosedReason::Shutdown));
     peer.wait(Duration::from_secs(600));
@@ -309,14 +305,14 @@ fn s9_2_two_shutdowns_that_cross_are_both_acknowledged() {
 
 #[test]
 fn s9_2_a_repeated_shutdown_is_acknowledged_again() {
-    let mut peer = shutdown_ack_sent();
+    let mut peer = Peer::facing_shutdown_ack_sent();
     peer.give(&[shutdown(peer.tsn(0))]);
     assert_eq!(peer.take_one().kinds(), [SHUTDOWN_ACK]);
 }
 
 #[test]
 fn s9_2_an_init_in_shutdown_ack_sent_is_discarded_and_the_shutdown_ack_repeated() {
-    let mut peer = shutdown_ack_sent();
+    let mut peer = Peer::facing_shutdown_ack_sent();
     peer.give_tagged(0, &[Init { tag: 99, ..offer() }.chunk(INIT)]);
     let sent = peer.take_one();
     assert_eq!((sent.kinds(), sent.tag), (vec![SHUTDOWN_ACK], PEER_TAG));
