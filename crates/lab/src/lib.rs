@@ -8,6 +8,7 @@
 //!
 //! - [`plan`]: what is run, at which values, how often; bad plans are told what was expected where
 //! - [`experiment`]: what an experiment is; [`experiments`] has them all
+//! - [`scenario`]: what many experiments have in common: transports by their settings, the thin stream over a path
 //! - [`samples`]: what one run measures
 //! - [`runner`]: runs a plan in parallel, resumes it, divides it among machines
 //! - [`summary`]: means with confidence intervals, percentiles
@@ -43,6 +44,7 @@ pub mod png;
 pub mod report;
 pub mod runner;
 pub mod samples;
+pub mod scenario;
 pub mod statistics;
 mod store;
 pub mod summary;

@@ -12,7 +12,10 @@ const ARROWS: [(&str, &[&str]); 9] = [
     ("festina-trace", &["festina-sctp", "festina-units"]),
     ("festina-emulate", &["festina-netsim", "festina-units"]),
     ("festina-models", &["festina-netsim", "festina-recovery", "festina-sctp", "festina-units"]),
-    ("festina-lab", &["festina-models", "festina-netsim", "festina-trace", "festina-units"]),
+    (
+        "festina-lab",
+        &["festina-models", "festina-netsim", "festina-recovery", "festina-sctp", "festina-trace", "festina-units"],
+    ),
     ("festina", &["festina-sctp", "festina-units"]),
 ];
 

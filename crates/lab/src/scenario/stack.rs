@@ -1,0 +1,128 @@
+//! The transport under test: SCTP or TCP, with its settings at both ends.
+
+use festina_models::host::Host;
+use festina_models::record::Truth;
+use festina_models::sctp_host::{self, AssociationRecord, SctpHost, SctpSender};
+use festina_models::tcp::TcpConfig;
+use festina_models::tcp_host::{self, TcpHost, TcpRecord, TcpSender};
+use festina_models::workload::Workload;
+use festina_netsim::NodeId;
+use festina_recovery::Mechanisms;
+use festina_sctp::Config;
+use festina_units::{Duration, Instant};
+
+/// A transport and how both ends are set.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stack {
+    /// The shipped SCTP core.
+    Sctp {
+        /// The side that writes.
+        sender: Box<Config>,
+        /// The side that reads; its SACK delay counts.
+        receiver: Box<Config>,
+    },
+    /// The TCP model.
+    Tcp {
+        /// The side that writes.
+        sender: Box<TcpConfig>,
+        /// The side that reads; its delayed ACK counts.
+        receiver: Box<TcpConfig>,
+    },
+}
+
+/// What one host writes to another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Traffic {
+    /// What is written, and when.
+    pub workload: Workload,
+    /// When the handshake begins.
+    pub connects_at: Instant,
+    /// When the workload begins.
+    pub starts_at: Instant,
+    /// When the application stops writing.
+    pub stops_at: Instant,
+}
+
+/// What happened on one association or connection.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StreamRecord {
+    /// Over SCTP.
+    Sctp(Box<AssociationRecord>),
+    /// Over TCP.
+    Tcp(Box<TcpRecord>),
+}
+
+impl Stack {
+    /// SCTP whose sender recovers by `mechanisms` and whose receiver delays its SACKs by `sack_delay`, as the standard
+    /// allows (every second packet is acknowledged at once); zero for no delay at all. All else is at the core's defaults.
+    pub fn sctp(mechanisms: Mechanisms, sack_delay: Duration) -> Self {
+        let config = Config { mechanisms, message_events: true, ..Config::default() };
+        let mut receiver = config.clone();
+        receiver.sack.delay = sack_delay;
+        if sack_delay.is_zero() {
+            receiver.sack.every_packets = 1;
+        }
+        Self::Sctp { sender: Box::new(config), receiver: Box::new(receiver) }
+    }
+
+    /// TCP with the same settings at both ends.
+    pub fn tcp(config: TcpConfig) -> Self {
+        Self::Tcp { sender: Box::new(config), receiver: Box::new(config) }
+    }
+
+    /// A host at `from` that writes, and one at `to` that reads, noting all that [`StreamRecord::observe`] needs.
+    ///
+    /// # Panics
+    /// If a setting of the core is out of range: that is a bug of the experiment.
+    pub fn hosts(&self, from: NodeId, to: NodeId, seed: u64, traffic: &Traffic) -> [Host; 2] {
+        let Traffic { workload, connects_at, starts_at, stops_at } = traffic.clone();
+        match self {
+            Self::Sctp { sender, receiver } => {
+                let mut writes = SctpSender::new(to, workload);
+                (writes.connects_at, writes.starts_at, writes.stops_at) = (connects_at, starts_at, Some(stops_at));
+                let host = |node, config: &Config| {
+                    let config = Config { message_events: true, ..config.clone() };
+                    SctpHost::new(node, seed, config).expect("the experiment's settings are within their ranges")
+                };
+                [Host::from(host(from, sender).with_sender(&writes)), Host::from(host(to, receiver).listening())]
+            }
+            Self::Tcp { sender, receiver } => {
+                let stops_at = Some(stops_at);
+                let writes = TcpSender { peer: to, config: **sender, workload, connects_at, starts_at, stops_at };
+                [
+                    Host::from(TcpHost::new(from, seed).logging().with_sender(writes)),
+                    Host::from(TcpHost::new(to, seed).logging().listening(**receiver)),
+                ]
+            }
+        }
+    }
+}
+
+impl StreamRecord {
+    /// What happened between two hosts of the same kind, one record per stream that was carried; none if the kinds
+    /// differ. A packet still under way counts as lost, so let the network run empty first.
+    pub fn observe(sender: &Host, receiver: &Host) -> Vec<Self> {
+        match (sender, receiver) {
+            (Host::Sctp(sender), Host::Sctp(receiver)) => {
+                sctp_host::observe(sender, receiver).into_iter().map(|record| Self::Sctp(Box::new(record))).collect()
+            }
+            (Host::Tcp(sender), Host::Tcp(receiver)) => {
+                tcp_host::observe(sender, receiver).into_iter().map(|record| Self::Tcp(Box::new(record))).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The truth about its messages and retransmissions.
+    pub fn truth(&self) -> &Truth {
+        match self {
+            Self::Sctp(record) => &record.truth,
+            Self::Tcp(record) => &record.truth,
+        }
+    }
+
+    /// Whether every message was delivered.
+    pub fn is_delivered(&self) -> bool {
+        self.truth().messages.iter().all(|message| message.delivered_at.is_some())
+    }
+}
