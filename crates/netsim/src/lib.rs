@@ -87,7 +87,7 @@ pub mod tap;
 pub mod topology;
 
 pub use link::{Admission, Jitter, JitterShape, Link, LinkConfig, LinkCounters, LinkPacket, Reordering};
-pub use loss::{GilbertElliott, LossModel};
+pub use loss::{GilbertElliott, LossModel, PacketGilbertElliott};
 pub use probe::{QueueProbeId, QueueSample, ThroughputProbeId, ThroughputSeries};
 pub use queue::{CoDelConfig, DredConfig, FqCoDelConfig, PieConfig, QueueDiscipline, QueueLimit, RedConfig};
 pub use random::RandomStream;

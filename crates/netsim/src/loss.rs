@@ -1,5 +1,8 @@
 //! Which packets a link loses.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use festina_units::{Duration, Instant, Probability, duration};
 
 use crate::random::RandomStream;
@@ -14,11 +17,15 @@ pub enum LossModel {
     Independent(Probability),
     /// Losses come in bursts.
     GilbertElliott(GilbertElliott),
+    /// Losses come in bursts that last for a number of packets, whatever the time between them.
+    PacketGilbertElliott(PacketGilbertElliott),
     /// Exactly these packets are lost, counted from zero in the order in which they are offered to
     /// the link. Order and repetition of the list do not matter.
     Exact(Vec<u64>),
     /// A recorded pattern: the n-th packet is lost if the n-th entry is true. After the last entry it begins again.
     Replay(Vec<bool>),
+    /// Every packet that is offered within one of these periods is lost. They follow each other in time and do not overlap.
+    Outages(Arc<[Range<Instant>]>),
 }
 
 /// A channel that alternates between a good and a bad state, each for an exponentially distributed
@@ -45,6 +52,40 @@ impl GilbertElliott {
         let ppb = weighted.checked_div(good + bad).unwrap_or(0);
         Probability::from_ppb(u32::try_from(ppb).unwrap_or(u32::MAX))
     }
+
+    /// When the channel is bad, from time zero to `end`, drawn from `random`: the whole course of a channel, which
+    /// [`LossModel::Outages`] imposes on a link, so that it is known beforehand and the same whatever is sent. The channel
+    /// begins in the good state. A state without duration does not occur.
+    pub fn outages(&self, end: Instant, random: &mut RandomStream) -> Arc<[Range<Instant>]> {
+        let mut outages = Vec::new();
+        let mut now = Instant::ZERO;
+        if self.mean_bad.is_zero() {
+            return outages.into();
+        }
+        while now < end {
+            let begins = now + random.exponential(self.mean_good);
+            let ends = begins + random.exponential(self.mean_bad).max(Duration::from_nanos(1));
+            outages.push(begins..ends);
+            now = ends;
+        }
+        outages.into()
+    }
+}
+
+/// A channel that may change its state after each packet, as netem's `gemodel` does.
+///
+/// A sender that backs off in the bad state stays in it for longer: use it to compare with netem, and
+/// [`GilbertElliott`] for a network whose bursts pass by themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PacketGilbertElliott {
+    /// The probability that the good state ends with a packet.
+    pub good_to_bad: Probability,
+    /// The probability that the bad state ends with a packet.
+    pub bad_to_good: Probability,
+    /// The probability that a packet is lost in the good state.
+    pub loss_in_good: Probability,
+    /// The probability that a packet is lost in the bad state.
+    pub loss_in_bad: Probability,
 }
 
 /// A [`LossModel`] at work: it decides packet by packet.
@@ -60,6 +101,11 @@ enum State {
     None,
     Independent(Probability),
     GilbertElliott(Channel),
+    PacketGilbertElliott {
+        parameters: PacketGilbertElliott,
+        is_bad: bool,
+        changes: RandomStream,
+    },
     Exact {
         /// The indices still to come, in falling order.
         remaining: Vec<u64>,
@@ -68,6 +114,11 @@ enum State {
     Replay {
         pattern: Vec<bool>,
         next_index: usize,
+    },
+    Outages {
+        periods: Arc<[Range<Instant>]>,
+        /// How many of them are over.
+        over: usize,
     },
 }
 
@@ -81,6 +132,11 @@ impl LossProcess {
                 let random = RandomStream::new(seed, &format!("{name}/channel"));
                 State::GilbertElliott(Channel::new(*parameters, random))
             }
+            LossModel::PacketGilbertElliott(parameters) => State::PacketGilbertElliott {
+                parameters: *parameters,
+                is_bad: false,
+                changes: RandomStream::new(seed, &format!("{name}/channel")),
+            },
             LossModel::Exact(indices) => {
                 let mut remaining = indices.clone();
                 remaining.sort_unstable_by(|a, b| b.cmp(a));
@@ -88,6 +144,7 @@ impl LossProcess {
                 State::Exact { remaining, next_index: 0 }
             }
             LossModel::Replay(pattern) => State::Replay { pattern: pattern.clone(), next_index: 0 },
+            LossModel::Outages(periods) => State::Outages { periods: periods.clone(), over: 0 },
         };
         Self { state, drops: RandomStream::new(seed, name) }
     }
@@ -98,6 +155,15 @@ impl LossProcess {
             State::None => false,
             State::Independent(probability) => self.drops.chance(*probability),
             State::GilbertElliott(channel) => self.drops.chance(channel.loss_at(now)),
+            State::PacketGilbertElliott { parameters, is_bad, changes } => {
+                let (change, loss) = if *is_bad {
+                    (parameters.bad_to_good, parameters.loss_in_bad)
+                } else {
+                    (parameters.good_to_bad, parameters.loss_in_good)
+                };
+                *is_bad ^= changes.chance(change);
+                self.drops.chance(loss)
+            }
             State::Exact { remaining, next_index } => {
                 let index = *next_index;
                 *next_index += 1;
@@ -107,6 +173,10 @@ impl LossProcess {
                 let is_lost = pattern.get(*next_index).copied().unwrap_or(false);
                 *next_index = (*next_index + 1).checked_rem(pattern.len()).unwrap_or(0);
                 is_lost
+            }
+            State::Outages { periods, over } => {
+                *over += periods[*over..].iter().take_while(|period| period.end <= now).count();
+                periods.get(*over).is_some_and(|period| period.contains(&now))
             }
         }
     }
@@ -197,6 +267,29 @@ mod tests {
     }
 
     #[test]
+    fn an_outage_loses_all_from_its_first_moment_to_before_its_end() {
+        let ms = Instant::from_millis;
+        let model = LossModel::Outages([ms(2)..ms(4), ms(4)..ms(5), ms(7)..ms(8)].into());
+        let lost = losses(&model, 9, Duration::from_millis(1));
+        assert_eq!(lost, [false, true, true, true, false, false, true, false, false]);
+    }
+
+    #[test]
+    fn the_outages_of_a_channel_take_its_share_of_the_time_and_their_mean_length() {
+        let ms = Duration::from_millis;
+        let (loss_in_good, loss_in_bad) = (Probability::ZERO, Probability::ONE);
+        let channel = GilbertElliott { mean_good: ms(900), mean_bad: ms(100), loss_in_good, loss_in_bad };
+        let end = Instant::from_secs(10_000);
+        let outages = channel.outages(end, &mut RandomStream::new(1, "channel"));
+        assert!(outages.is_sorted_by(|earlier, later| earlier.end < later.start));
+        let bad: Duration = outages.iter().map(|outage| outage.end - outage.start).sum();
+        assert!((950..1_050).contains(&bad.as_secs()), "{bad:?}");
+        assert!((9_700..10_300).contains(&outages.len()), "{}", outages.len());
+        let never_bad = GilbertElliott { mean_bad: Duration::ZERO, ..channel };
+        assert!(never_bad.outages(end, &mut RandomStream::new(1, "channel")).is_empty());
+    }
+
+    #[test]
     fn a_gilbert_elliott_channel_is_bad_for_its_share_of_the_time() {
         let model = LossModel::GilbertElliott(GilbertElliott {
             mean_good: Duration::from_millis(900),
@@ -237,6 +330,22 @@ mod tests {
         let lost = losses(&LossModel::GilbertElliott(parameters), 200_000, Duration::from_millis(10));
         let share_per_mille = count(&lost) * 1_000 / lost.len();
         assert!((132..=148).contains(&share_per_mille), "{share_per_mille}");
+    }
+
+    #[test]
+    fn a_channel_that_steps_with_packets_has_the_same_bursts_whatever_the_time_between_them() {
+        let model = LossModel::PacketGilbertElliott(PacketGilbertElliott {
+            good_to_bad: Probability::from_percent(2),
+            bad_to_good: Probability::from_percent(50),
+            loss_in_good: Probability::ZERO,
+            loss_in_bad: Probability::ONE,
+        });
+        let close = losses(&model, 100_000, Duration::from_micros(10));
+        assert_eq!(close, losses(&model, 100_000, Duration::from_secs(10)));
+        let bursts = close.windows(2).filter(|pair| !pair[0] && pair[1]).count();
+        assert!((1_800..2_050).contains(&bursts), "2 % of the packets in the good state: {bursts}");
+        let burst_hundredths = count(&close) * 100 / bursts;
+        assert!((190..=210).contains(&burst_hundredths), "two packets on average: {burst_hundredths}");
     }
 
     #[test]
