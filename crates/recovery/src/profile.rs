@@ -5,7 +5,12 @@ use core::{fmt, str::FromStr};
 use festina_units::Duration;
 
 use crate::{
-    backoff::Backoff, fast_retransmit::FastRetransmit, rto_restart::TimerRestart, tail_loss_probe::Probe,
+    backoff::Backoff,
+    fast_retransmit::FastRetransmit,
+    redundancy::Redundancy,
+    rto_restart::TimerRestart,
+    rtt::{RttClock, RttSampling},
+    tail_loss_probe::Probe,
     thin::ThinDetection,
 };
 
@@ -22,6 +27,8 @@ pub struct Mechanisms {
     pub normal: Rules,
     /// The rules while the stream is thin.
     pub thin: Rules,
+    /// Whether a thin stream spends bytes or packets on copies that nothing calls for.
+    pub redundancy: Redundancy,
 }
 
 impl Mechanisms {
@@ -38,12 +45,22 @@ pub struct Rules {
     /// Lower bound of the RTO: RTO.Min of RFC 9260 §6.3.1 C6, 1 s; 200 ms for thin streams in P10
     /// §5.2.
     pub rto_min: Duration,
+    /// Which acknowledgements measure the round-trip time (RFC 9260 §6.3.1 C5, P06 §3.2).
+    pub rtt_sampling: RttSampling,
+    /// The clock by which they are averaged.
+    pub rtt_clock: RttClock,
     /// What unanswered timeouts do to the timer (RFC 9260 §6.3.3 E2, P10 §5.3).
     pub backoff: Backoff,
     /// What a SACK does to the running timer (RFC 9260 §6.3.2 R3, P10 §5.2, RFC 7765).
     pub timer_restart: TimerRestart,
     /// When miss indications prove a loss (RFC 9260 §7.2.4, P10 §5.4).
     pub fast_retransmit: FastRetransmit,
+    /// A fast retransmission of the earliest outstanding chunk restarts the full RTO (RFC 9260 §7.2.4 rule 4). Off: it only
+    /// starts a timer that does not run, as lksctp had it in 2006, so that the timeout may come while the answer is on its way.
+    pub fast_restarts_timer: bool,
+    /// After a timeout nothing but its retransmission leaves until something is acknowledged (RFC 9260 §7.2.3). Off: only
+    /// cwnd, which is one full packet then, limits what leaves; small packets do, as lksctp had it in 2006.
+    pub one_packet_after_timeout: bool,
     /// Which packets carry outstanding chunks along, uncalled for (P06 §3.3, §4.4).
     pub bundling: Bundling,
     /// Set the I bit (RFC 7053) on every DATA chunk, so that the receiver does not delay its SACK.
@@ -56,9 +73,13 @@ impl Rules {
     /// RFC 9260 with its suggested parameters (§16).
     pub const RFC9260: Self = Self {
         rto_min: Duration::from_secs(1),
+        rtt_sampling: RttSampling::Unambiguous,
+        rtt_clock: RttClock::Nanoseconds,
         backoff: Backoff::Exponential,
         timer_restart: TimerRestart::EarliestAcked,
         fast_retransmit: FastRetransmit::RFC9260,
+        fast_restarts_timer: true,
+        one_packet_after_timeout: true,
         bundling: Bundling::RFC9260,
         immediate_sack: false,
         probe: Probe::Off,
@@ -84,22 +105,38 @@ impl Bundling {
     pub const RFC9260: Self = Self { into_timeout: true, into_fast_retransmit: false, with_new_data: false };
 }
 
+/// Bytes of new DATA chunks that a light stream sends per round trip at most: the initial window that RFC 9260 §7.2.1 grants every sender, by its smaller figure, that for IPv6.
+pub const LIGHT_BYTES_MAX: u32 = 4_344;
+
+/// Bytes of DATA chunks that a light stream sends per round trip with all its copies at most: three
+/// times as many, and still fewer than the ten packets that RFC 6928 lets every TCP flow send at once.
+pub const LIGHT_COPIES_BYTES_MAX: u32 = 3 * LIGHT_BYTES_MAX;
+
 /// A named set of [`Mechanisms`].
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Profile {
     /// The standard, nothing more.
     Rfc9260,
-    /// Linux 2.6.15 as P06 §3 and §4.2.1 describe it: four miss indications, each further four
-    /// again; any SACK that acknowledges something restarts the full timer. (P10's 2.6.16 needs
-    /// three.) Its flaws in sampling the RTT (P06 §3.2) are not among the switches.
+    /// Linux 2.6.15 as P06 §3 and §4.2.1 describe it and its Table 2 shows it: four miss indications,
+    /// each further four again; ambiguous RTT samples count; times are averaged in ticks of 4 ms;
+    /// a fast retransmission leaves the timer alone; after a timeout small packets go on leaving.
+    /// (P10's 2.6.16 needs three indications.)
     Lksctp2006,
+    /// P06 §4: Linux 2.6.15 with all enhancements for streams of fewer than four packets in flight
+    /// (§4.1): RTO.Min 200 ms and the timer-restart fix (§4.2.1), no backoff (§4.2.2), fast
+    /// retransmit on the first indication (§4.3), bundling of outstanding chunks into fast
+    /// retransmissions and packets with new chunks (§4.4). The receiver without SACK delay (§4.2.1)
+    /// is a setting of the receiver.
+    Pedersen2006,
     /// P10: Linux 2.6.16 with all thin-stream modifications: dynamic detection (§5.1), RTO.Min 200
     /// ms and the timer-restart fix (§5.2), linear timeouts without a cap (§5.3), fast retransmit
-    /// on the first indication (§5.4).
+    /// on the first indication (§5.4). Ambiguous RTT samples still count (§7).
     Petlund2010,
-    /// Festina's own, the default: on thin streams the I bit, one probe per round trip for the
-    /// first three seconds of silence, RTO.Min 200 ms with exponential backoff after that, and fast
-    /// retransmit on the first indication; the standard otherwise.
+    /// Festina's own, the default. On thin streams, also those of many small packets: the I bit, a
+    /// probe as soon as an acknowledgement is overdue and one per round trip for the first three
+    /// seconds of silence, RTO.Min 200 ms with exponential backoff after that, fast retransmit on
+    /// the first indication, and copies of unacknowledged chunks in packets that leave anyway. The
+    /// standard otherwise.
     #[default]
     Festina,
 }
@@ -108,7 +145,7 @@ impl Profile {
     /// All profiles, the standard first.
     #[must_use]
     pub fn all() -> &'static [Self] {
-        &[Self::Rfc9260, Self::Lksctp2006, Self::Petlund2010, Self::Festina]
+        &[Self::Rfc9260, Self::Lksctp2006, Self::Pedersen2006, Self::Petlund2010, Self::Festina]
     }
 
     /// The name as it is written on a command line.
@@ -117,6 +154,7 @@ impl Profile {
         match self {
             Self::Rfc9260 => "rfc9260",
             Self::Lksctp2006 => "lksctp-2006",
+            Self::Pedersen2006 => "pedersen-2006",
             Self::Petlund2010 => "petlund-2010",
             Self::Festina => "festina",
         }
@@ -126,23 +164,51 @@ impl Profile {
     #[must_use]
     pub fn mechanisms(self) -> Mechanisms {
         match self {
-            Self::Rfc9260 => {
-                Mechanisms { thin_detection: ThinDetection::Never, normal: Rules::RFC9260, thin: Rules::RFC9260 }
-            }
-            Self::Lksctp2006 => {
-                Mechanisms { thin_detection: ThinDetection::Never, normal: lksctp_2_6_15(), thin: lksctp_2_6_15() }
-            }
+            Self::Rfc9260 => always(Rules::RFC9260),
+            Self::Lksctp2006 => always(lksctp_2_6_15()),
+            Self::Pedersen2006 => pedersen_2006(),
             Self::Petlund2010 => petlund_2010(),
             Self::Festina => festina(),
         }
     }
 }
 
+/// The same rules for every stream.
+fn always(rules: Rules) -> Mechanisms {
+    Mechanisms { thin_detection: ThinDetection::Never, normal: rules, thin: rules, redundancy: Redundancy::Off }
+}
+
 fn lksctp_2_6_15() -> Rules {
     Rules {
-        timer_restart: TimerRestart::AnyAcked,
+        rtt_sampling: RttSampling::FirstAcknowledgement,
+        rtt_clock: RttClock::LINUX_250_HZ,
+        // "Some, but not all" in P06 §4.2.1 and P10 §5.2 are chunks up to the cumulative TSN. If gap acks restarted the timer too, a
+        // stream that goes on would never let it expire, and P06 Table 2 has ten timeouts for each fast retransmission.
+        timer_restart: TimerRestart::EarliestAcked,
         fast_retransmit: FastRetransmit { threshold: 4, repeats: true },
+        fast_restarts_timer: false,
+        one_packet_after_timeout: false,
         ..Rules::RFC9260
+    }
+}
+
+fn pedersen_2006() -> Mechanisms {
+    let normal = lksctp_2_6_15();
+    Mechanisms {
+        thin_detection: ThinDetection::Static { in_flight_below: 4 },
+        normal,
+        thin: Rules {
+            rto_min: Duration::from_millis(200),
+            backoff: Backoff::Linear { linear_for: Duration::MAX },
+            // P06 says that the time since the old timer's start is subtracted, and that the oldest chunk waits for one RTO at
+            // most. Subtracted at each SACK, that makes the timer expire before an RTO is over, and six times as many
+            // retransmissions as in P06 Table 3, where none is earlier than the RTO: the age of the oldest chunk is meant.
+            timer_restart: TimerRestart::SinceEarliestSent,
+            fast_retransmit: FastRetransmit { threshold: 1, repeats: true },
+            bundling: Bundling { into_timeout: true, into_fast_retransmit: true, with_new_data: true },
+            ..normal
+        },
+        redundancy: Redundancy::Off,
     }
 }
 
@@ -160,22 +226,25 @@ fn petlund_2010() -> Mechanisms {
             fast_retransmit: FastRetransmit { threshold: 1, repeats: true },
             ..normal
         },
+        redundancy: Redundancy::Off,
     }
 }
 
 fn festina() -> Mechanisms {
     Mechanisms {
-        thin_detection: ThinDetection::DynamicRate { pttfr: 3 },
+        thin_detection: ThinDetection::Light { pttfr: 3, bytes_max: LIGHT_BYTES_MAX },
         normal: Rules::RFC9260,
         thin: Rules {
             rto_min: Duration::from_millis(200),
+            rtt_sampling: RttSampling::Inferred,
             backoff: Backoff::Linear { linear_for: Duration::from_secs(3) },
             timer_restart: TimerRestart::SinceEarliestSent,
             fast_retransmit: FastRetransmit { threshold: 1, repeats: false },
-            bundling: Bundling::RFC9260,
             immediate_sack: true,
             probe: Probe::FESTINA,
+            ..Rules::RFC9260
         },
+        redundancy: Redundancy::Bundled,
     }
 }
 
@@ -230,7 +299,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "unknown recovery profile \"reno\", expected one of: \
-             rfc9260, lksctp-2006, petlund-2010, festina"
+             rfc9260, lksctp-2006, pedersen-2006, petlund-2010, festina"
         );
     }
 
@@ -246,6 +315,27 @@ mod tests {
             let mechanisms = profile.mechanisms();
             assert_eq!(mechanisms.thin_detection, ThinDetection::Never);
             assert_eq!(mechanisms.rules(true), mechanisms.rules(false));
+        }
+    }
+
+    #[test]
+    fn p06_4_the_enhancements_of_pedersen_hold_below_four_packets_in_flight_and_lksctp_above() {
+        let mechanisms = Profile::Pedersen2006.mechanisms();
+        assert_eq!(mechanisms.thin_detection, ThinDetection::Static { in_flight_below: 4 });
+        assert_eq!(mechanisms.rules(false), Profile::Lksctp2006.mechanisms().rules(false));
+        let thin = mechanisms.rules(true);
+        assert_eq!(thin.bundling, Bundling { into_timeout: true, into_fast_retransmit: true, with_new_data: true });
+        assert_eq!((thin.rto_min, thin.fast_retransmit.threshold), (Duration::from_millis(200), 1));
+    }
+
+    #[test]
+    fn the_stacks_of_the_papers_take_ambiguous_round_trip_samples_and_the_others_do_not() {
+        for &profile in Profile::all() {
+            let flawed = matches!(profile, Profile::Lksctp2006 | Profile::Pedersen2006 | Profile::Petlund2010);
+            let mechanisms = profile.mechanisms();
+            for rules in [mechanisms.normal, mechanisms.thin] {
+                assert_eq!(rules.rtt_sampling == RttSampling::FirstAcknowledgement, flawed, "{profile}");
+            }
         }
     }
 

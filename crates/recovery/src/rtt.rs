@@ -26,6 +26,44 @@ pub struct RttEstimator {
 /// Samples over which the probe deviation averages.
 const DEVIATION_SAMPLES: u64 = 16;
 
+/// Which acknowledgements measure the round-trip time.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum RttSampling {
+    /// Karn's rule: a chunk that was sent more than once measures nothing (RFC 9260 §6.3.1 C5).
+    Unambiguous,
+    /// The first SACK that acknowledges the timed chunk counts, from the chunk's first transmission
+    /// on, whether or not the chunk was sent again: the flaw of lksctp that P06 §3.2, §3.3 and §5
+    /// and P10 §7 describe.
+    ///
+    /// It makes the RTO grow with every loss that a retransmission repairs. It also ends an
+    /// exponential backoff as soon as a late SACK comes (P06 §3.1), since a measurement does.
+    FirstAcknowledgement,
+    /// As `Unambiguous`, but a chunk that was sent more than once also counts, from its first
+    /// transmission on, if what came cannot answer a later one: it came sooner after that than any
+    /// round trip ever took, or the later copies rode beside newer data, which would have been
+    /// acknowledged as well. Festina's own; a sender that makes copies ahead of a timeout would
+    /// measure next to nothing otherwise.
+    Inferred,
+}
+
+/// The clock by which round-trip times are measured and averaged.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum RttClock {
+    /// Whole nanoseconds; RTTVAR never below [`CLOCK_GRANULARITY`].
+    Nanoseconds,
+    /// Whole ticks of this length, as Linux 2.6 counted them in lksctp: a tick was 4 ms.
+    ///
+    /// Shifting right drops the fractions of a tick, so that RTTVAR ceases to fall at three ticks
+    /// and SRTT up to seven ticks above a steady round-trip time: the RTO stays 12 to 60 ms longer
+    /// than it would in finer units.
+    Ticks(Duration),
+}
+
+impl RttClock {
+    /// A Linux kernel with 250 ticks per second, the default from 2.6.13 on.
+    pub const LINUX_250_HZ: Self = Self::Ticks(Duration::from_millis(4));
+}
+
 impl RttEstimator {
     /// An estimator without a sample; `rto_initial` is RTO.Initial (RFC 9260 §6.3.1 C1).
     #[must_use]
@@ -66,6 +104,24 @@ impl RttEstimator {
         self.samples = (self.samples + 1).min(DEVIATION_SAMPLES + 1);
         // G1: a clock that ticks every G reads any smaller variance as zero, and zero becomes G.
         self.rttvar_ns = self.rttvar_ns.max(saturating_nanos(CLOCK_GRANULARITY));
+    }
+
+    /// Takes one round-trip time by the given clock. Counted in ticks, SRTT and RTTVAR lose their
+    /// fractions; the deviation, the smallest and the latest sample stay exact.
+    pub fn sample_by(&mut self, clock: RttClock, rtt: Duration) {
+        let RttClock::Ticks(tick) = clock else { return self.sample(rtt) };
+        let tick_ns = saturating_nanos(tick).max(1);
+        let ticks = |nanos: u64| nanos / tick_ns;
+        // To the nearest tick: what two readings of a coarse clock give on average.
+        let measured = ticks(saturating_nanos(rtt).saturating_add(tick_ns / 2));
+        let (srtt, rttvar) = (ticks(self.srtt_ns), ticks(self.rttvar_ns));
+        let (srtt, rttvar) = match self.samples {
+            0 => (measured, measured >> 1),
+            _ => (srtt - (srtt >> 3) + (measured >> 3), rttvar - (rttvar >> 2) + (srtt.abs_diff(measured) >> 2)),
+        };
+        self.sample(rtt);
+        self.srtt_ns = srtt.saturating_mul(tick_ns);
+        self.rttvar_ns = rttvar.max(1).saturating_mul(tick_ns);
     }
 
     /// The smoothed round-trip time, once there is a sample.
@@ -189,6 +245,22 @@ mod tests {
         let estimator = estimator(&[ms(100); 100]);
         assert_eq!(estimator.rttvar(), Some(CLOCK_GRANULARITY));
         assert_eq!(estimator.rto(Duration::ZERO, MINUTE), ms(104));
+    }
+
+    #[test]
+    fn in_ticks_a_steady_round_trip_time_leaves_three_ticks_of_variance_and_seven_of_excess() {
+        let mut estimator = RttEstimator::new(SECOND);
+        estimator.sample_by(RttClock::LINUX_250_HZ, ms(600));
+        assert_eq!((estimator.srtt(), estimator.rttvar()), (Some(ms(600)), Some(ms(300))));
+        for _ in 0..200 {
+            estimator.sample_by(RttClock::LINUX_250_HZ, ms(200));
+        }
+        // 50 ticks: SRTT stops at 55, for 55 - 55/8 + 50/8 = 55; |55 - 50|/4 = 1 keeps RTTVAR at 7, for 7 - 7/4 + 1 = 7.
+        assert_eq!((estimator.srtt(), estimator.rttvar()), (Some(ms(220)), Some(ms(28))));
+        for _ in 0..200 {
+            estimator.sample_by(RttClock::LINUX_250_HZ, ms(220));
+        }
+        assert_eq!((estimator.srtt(), estimator.rttvar()), (Some(ms(220)), Some(ms(12))));
     }
 
     #[test]

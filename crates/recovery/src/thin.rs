@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 
 use festina_units::{Duration, Instant};
 
+use crate::rate::RateMeter;
+
 /// Packets that the in-flight list remembers. More than [`THIN_PACKETS_MAX`] in flight is thick by
 /// any rule.
 const IN_FLIGHT_MAX: usize = 64;
@@ -53,6 +55,20 @@ pub enum ThinDetection {
         /// Packets required to trigger a fast retransmission.
         pttfr: u8,
     },
+    /// As `DynamicRate`, and thin also if the new data of one SRTT is at most so many bytes, in
+    /// however many packets.
+    ///
+    /// P10 counts packets, since a stream of many gets its losses reported by the later ones. But it
+    /// waits for those, and for the timeout if what was sent again is lost as well. What makes a
+    /// stream harmless is its bytes: one that never has more on the way than the initial window is
+    /// not slowed down by any single loss in RFC 9260, whose window is halved to no less than four
+    /// packets (§7.2.3). The rule is Festina's own.
+    Light {
+        /// Packets required to trigger a fast retransmission.
+        pttfr: u8,
+        /// Bytes of new data per SRTT.
+        bytes_max: u32,
+    },
 }
 
 /// Counts the packets in flight and judges whether the stream is thin.
@@ -69,6 +85,7 @@ pub struct ThinDetector {
     has_retransmissions: bool,
     loss: LossRate,
     recent: RecentSends,
+    new_data: RateMeter,
 }
 
 #[derive(Copy, Clone, Debug)]
@@ -94,6 +111,14 @@ impl ThinDetector {
         self.in_flight.push_back(Packet { tsn_highest, missing_reports: 0 });
         if has_new_data {
             self.recent.push(now);
+        }
+    }
+
+    /// So many bytes of new data left in the packet of the last [`Self::packet_sent`]. Only
+    /// [`ThinDetection::Light`] needs to know; without an RTT sample there is nothing to measure by.
+    pub fn new_data_sent(&mut self, now: Instant, bytes: u32, srtt: Option<Duration>) {
+        if let Some(srtt) = srtt {
+            self.new_data.sent(now, bytes, srtt);
         }
     }
 
@@ -149,7 +174,8 @@ impl ThinDetector {
     }
 
     /// Whether the stream is thin by the rule `detection`. The answer changes only with
-    /// [`Self::packet_sent`], [`Self::sack`], [`Self::timed_out`] and the SRTT.
+    /// [`Self::packet_sent`], [`Self::new_data_sent`], [`Self::sack`], [`Self::timed_out`] and the
+    /// SRTT.
     #[must_use]
     pub fn is_thin(&self, detection: ThinDetection, srtt: Option<Duration>) -> bool {
         let in_flight = self.in_flight.len() as u64;
@@ -161,6 +187,10 @@ impl ThinDetector {
                 Some(srtt) => self.recent.at_most(self.limit(pttfr), srtt),
                 None => in_flight <= self.limit(pttfr),
             },
+            ThinDetection::Light { pttfr, bytes_max } => {
+                let is_light = srtt.is_some() && self.new_data.latest_bytes() <= bytes_max;
+                is_light || self.is_thin(ThinDetection::DynamicRate { pttfr }, srtt)
+            }
         }
     }
 

@@ -1,0 +1,207 @@
+//! What share of the packets is lost: lately, and in the long run.
+//!
+//! The thin-stream detector has the estimator of P10 §5.1, which counts a packet as lost when three
+//! SACKs report it missing; a stream with one packet per round trip sees no three. This one takes
+//! the sender's final judgement of each packet instead (did its first transmission arrive?) and
+//! keeps two horizons, so that a rise can be told from a lossy path.
+
+/// Outcomes in the recent horizon.
+const RECENT: u32 = u64::BITS;
+
+/// Outcomes after which the long-run counters are halved.
+const LONG_RUN: u32 = 1_024;
+
+/// Deliveries that the long run pretends to have seen at the start, so that a first loss is not "100 %".
+const PRIOR: u32 = 16;
+
+/// The fewest recent losses that may be called a rise: with fewer, chance alone does it.
+const RISE_LOSSES_MIN: u32 = 8;
+
+/// How many times the long-run rate the recent one must reach to be called a rise.
+const RISE_FACTOR: u64 = 3;
+
+/// A share of packets as a fraction of two counts.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct LossShare {
+    /// Packets whose first transmission was lost.
+    pub lost: u32,
+    /// All packets; never zero.
+    pub all: u32,
+}
+
+impl LossShare {
+    /// Whether `packets_per_thousand_rtts` is more than a conforming TCP flow sends on a path with
+    /// this loss: 1000·sqrt(3 / (2·p)) packets in a thousand round trips (Mathis et al. 1997, for
+    /// a receiver that acknowledges every packet). Without loss nothing is more.
+    #[must_use]
+    pub fn exceeds_tcp(self, packets_per_thousand_rtts: u32) -> bool {
+        let rate = u128::from(packets_per_thousand_rtts);
+        rate * rate * 2 * u128::from(self.lost) > 3_000_000 * u128::from(self.all)
+    }
+}
+
+/// Estimates the loss rate of one path from the outcomes of its packets, in constant memory.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct LossRate {
+    /// The last outcomes, the latest in the lowest bit; a set bit is a loss.
+    recent: u64,
+    recorded: u32,
+    long_lost: u32,
+    long_all: u32,
+}
+
+impl Default for LossRate {
+    fn default() -> Self {
+        Self { recent: 0, recorded: 0, long_lost: 0, long_all: PRIOR }
+    }
+}
+
+impl LossRate {
+    /// An estimator that has seen nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The fate of a packet's first transmission has become known: it was `lost`, or it arrived. A
+    /// loss that a redundant copy repaired unseen is a loss.
+    ///
+    /// The long run takes an outcome when it leaves the recent horizon, so that the two never hold
+    /// the same packet and a rise stands out.
+    pub fn record(&mut self, lost: bool) {
+        if self.recorded == RECENT {
+            self.remember(u32::from(self.recent >> (RECENT - 1) == 1), 1);
+        }
+        self.recent = (self.recent << 1) | u64::from(lost);
+        self.recorded = (self.recorded + 1).min(RECENT);
+    }
+
+    /// The last 64 packets, or those that there were.
+    #[must_use]
+    pub fn recent(&self) -> LossShare {
+        LossShare { lost: self.recent.count_ones(), all: self.recorded.max(1) }
+    }
+
+    /// All packets, older ones with falling weight; the estimate covers the last 512 to 1088.
+    #[must_use]
+    pub fn long_run(&self) -> LossShare {
+        LossShare { lost: self.long_lost + self.recent.count_ones(), all: self.long_all + self.recorded }
+    }
+
+    /// Whether the last 64 packets fared much worse than those before them: at least eight were
+    /// lost, and at three times the earlier rate. The first 64 packets have nothing to be compared
+    /// with. On a path that always loses 5 %, chance does it in fewer than one of 500 windows.
+    #[must_use]
+    pub fn is_rising(&self) -> bool {
+        let recent = self.recent();
+        let has_past = self.long_all >= PRIOR + RECENT;
+        has_past
+            && recent.lost >= RISE_LOSSES_MIN
+            && u64::from(recent.lost) * u64::from(self.long_all)
+                >= RISE_FACTOR * u64::from(self.long_lost) * u64::from(recent.all)
+    }
+
+    /// Forgets the recent horizon into the long run, after a rise was acted upon: what comes next
+    /// is compared with what was just seen.
+    pub fn settle(&mut self) {
+        self.remember(self.recent.count_ones(), self.recorded);
+        self.recent = 0;
+        self.recorded = 0;
+    }
+
+    fn remember(&mut self, lost: u32, all: u32) {
+        self.long_lost += lost;
+        self.long_all += all;
+        if self.long_all >= LONG_RUN {
+            self.long_lost /= 2;
+            self.long_all /= 2;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// `packets` outcomes of which every `one_in`th is a loss.
+    fn steady(rate: &mut LossRate, packets: u32, one_in: u32) {
+        (1..=packets).for_each(|nth| rate.record(nth % one_in == 0));
+    }
+
+    #[test]
+    fn before_the_first_packet_nothing_was_lost() {
+        let rate = LossRate::new();
+        assert_eq!(rate.recent(), LossShare { lost: 0, all: 1 });
+        assert_eq!(rate.long_run(), LossShare { lost: 0, all: 16 });
+        assert!(!rate.is_rising());
+    }
+
+    #[test]
+    fn a_steady_loss_is_found_in_both_horizons() {
+        let mut rate = LossRate::new();
+        steady(&mut rate, 2_000, 20);
+        assert_eq!(rate.recent(), LossShare { lost: 4, all: 64 });
+        let long_run = rate.long_run();
+        assert!(long_run.lost * 20 <= long_run.all + 60 && long_run.lost * 20 + 60 >= long_run.all, "{long_run:?}");
+    }
+
+    #[test]
+    fn a_steady_loss_is_no_rise_however_high() {
+        for one_in in [2, 3, 5, 10, 20, 100] {
+            let mut rate = LossRate::new();
+            for nth in 1..=2_000 {
+                rate.record(nth % one_in == 0);
+                assert!(!rate.is_rising(), "one in {one_in}, packet {nth}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_loss_rate_that_goes_from_two_to_twenty_percent_is_a_rise() {
+        let mut rate = LossRate::new();
+        steady(&mut rate, 500, 50);
+        assert!(!rate.is_rising());
+        steady(&mut rate, 50, 5);
+        assert!(rate.is_rising());
+    }
+
+    #[test]
+    fn a_rise_that_was_acted_upon_is_the_new_normal() {
+        let mut rate = LossRate::new();
+        steady(&mut rate, 500, 50);
+        steady(&mut rate, 50, 5);
+        rate.settle();
+        assert!(!rate.is_rising());
+        assert_eq!(rate.recent(), LossShare { lost: 0, all: 1 });
+        steady(&mut rate, 30, 5);
+        assert!(!rate.is_rising());
+    }
+
+    #[test]
+    fn at_five_percent_loss_a_conforming_flow_sends_five_and_a_half_packets_per_round_trip() {
+        let five_percent = LossShare { lost: 5, all: 100 };
+        assert!(!five_percent.exceeds_tcp(5_477));
+        assert!(five_percent.exceeds_tcp(5_478));
+        assert!(!LossShare { lost: 0, all: 1 }.exceeds_tcp(u32::MAX));
+    }
+
+    proptest! {
+        #[test]
+        fn any_outcomes_keep_the_counts_sound(
+            outcomes in prop::collection::vec((any::<bool>(), any::<bool>()), 1..3_000),
+        ) {
+            let mut rate = LossRate::new();
+            for (lost, settle) in outcomes {
+                rate.record(lost);
+                if settle {
+                    rate.settle();
+                }
+                for share in [rate.recent(), rate.long_run()] {
+                    prop_assert!(share.all >= 1 && share.lost <= share.all);
+                }
+                prop_assert!(rate.long_run().all < LONG_RUN + 2 * RECENT);
+            }
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! Spending a second packet against loss: which messages get a copy, and when it leaves.
+//!
+//! A retransmission cannot arrive earlier than one and a half round trips after the message left. A
+//! copy sent unasked can: it repairs a loss within its spacing. It costs packets, and packets are
+//! others' queueing delay and loss, so that it is an option, has a budget, and stops by itself.
+//!
+//! # The spacing
+//!
+//! Take a round trip of 100 ms, losses of 5 % that are independent, and a spacing of `s`.
+//! - 5 % of the originals are lost and arrive by their copy at 50 ms + `s`. With 0.25 % of pairs
+//!   lost, that is the 99th percentile; a small `s` is better.
+//! - A lost pair is repaired by a probe, which can leave only when the acknowledgement of the *copy*
+//!   is overdue. (Counted from the original, it would be needless for every original that was lost
+//!   and whose copy arrived, and for every SACK that was lost: one message in ten.) It arrives at
+//!   about 155 ms + `s`, and that is the 99.9th percentile. A small `s` is better here, too.
+//! - Losses come in bursts, and a copy inside the burst is wasted; a large `s` is better. Full
+//!   drop-tail queues drop for about as long as they need to send a few packets, 12 ms for ten full
+//!   packets at 10 Mbit/s. A radio link that is shadowed for half a second takes any copy with it
+//!   that leaves within a round trip, and after a round trip a probe does the same and knows what
+//!   is missing. With bad times that last 500 ms on average, a copy after 10 ms is lost in 98 %
+//!   of the cases where the original was, one after 100 ms still in 82 %. So long bursts are left to
+//!   the probes.
+//!
+//! The default is a tenth of SRTT, at least 5 ms (bursts do not become shorter because the path
+//! is) and at most 25 ms: 60 ms and 165 ms in the example. `spacing_meets_its_targets` computes
+//! this.
+//!
+//! # What it adds, at most, and why that is fair
+//!
+//! - Copies are made on thin streams only: at most four packets with new data per round trip, eight
+//!   on a very lossy path ([`crate::thin`]), one copy for each. A flow so adds at most as many
+//!   packets as it sends, and at the usual limit sends no more than eight packets per round trip,
+//!   fewer than the initial window that RFC 6928 lets every flow send at once.
+//! - Copies included, it never sends more than a TCP flow would at the same loss rate and round-trip
+//!   time ([`LossShare::exceeds_tcp`]). That takes copies from the denser of the thin streams on
+//!   lossy paths, where the loss may well be congestion; a stream of one packet per round trip keeps
+//!   them up to a loss rate of 37 %.
+//! - Many thin flows together can fill a link without any of them exceeding that. So each watches for
+//!   signs of congestion: a queue (SRTT well above the smallest round-trip time of the last
+//!   minutes), ECN marks, and a loss rate that has risen to three times what it was, as it does if
+//!   the copies themselves overload the link. While there is a sign no copy is made. Afterwards they
+//!   come back in proportion to a share that each sign halves, once per half second, and that
+//!   recovers by 1/32 in a second: additive increase and multiplicative decrease, so that a crowd
+//!   settles where the copies that it makes leave no queue. From nothing to full takes 32 s.
+//! - A copy hides the loss of its original from the receiver, and must not from the sender: such a
+//!   loss counts for the loss rate, and the caller must tell its congestion control
+//!   ([`copy_log`]).
+//!
+//! What it cannot see: a queue that is there from the first packet and never shrinks looks like a
+//! long path. A thin flow that starts in it makes copies until ECN or losses stop it.
+
+pub mod copy_log;
+mod throttle;
+
+use core::{fmt, str::FromStr};
+
+use festina_units::{Duration, Instant};
+
+use crate::{
+    loss_rate::{LossRate, LossShare},
+    windowed_min::WindowedMin,
+};
+use throttle::Throttle;
+
+/// How much redundancy an association may spend.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum Redundancy {
+    /// None.
+    #[default]
+    Off,
+    /// Unacknowledged chunks ride in packets that leave anyway (P06 §4.4, redundant bundling): more
+    /// bytes, not one packet more.
+    Bundled,
+    /// As `Bundled`, and a message gets a copy in a packet of its own.
+    Spaced(Spaced),
+}
+
+impl Redundancy {
+    /// A copy of every message, at the default spacing.
+    pub const SPACED: Self = Self::Spaced(Spaced { spacing: None, copies_per_thousand_messages: 1_000 });
+
+    /// The name as it is written on a command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Bundled => "bundled",
+            Self::Spaced(_) => "spaced",
+        }
+    }
+}
+
+/// The parameters of [`Redundancy::Spaced`].
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Spaced {
+    /// Time from a message's first transmission to its copy; `None` is the default of the module's
+    /// text.
+    pub spacing: Option<Duration>,
+    /// The budget in packets: 1000 gives each message a copy; more counts as 1000.
+    pub copies_per_thousand_messages: u16,
+}
+
+impl Spaced {
+    /// Time from a message's first transmission to its copy.
+    #[must_use]
+    pub fn spacing(self, srtt: Duration) -> Duration {
+        self.spacing.unwrap_or_else(|| (srtt / 10).clamp(SPACING_MIN, SPACING_MAX))
+    }
+}
+
+const SPACING_MIN: Duration = Duration::from_millis(5);
+const SPACING_MAX: Duration = Duration::from_millis(25);
+
+/// How long the smallest round-trip time is remembered; longer than queues stand.
+const RTT_MIN_WINDOW: Duration = Duration::from_secs(300);
+
+/// SRTT above the smallest round-trip time by less than this is no queue: timers and schedulers do
+/// that.
+const QUEUE_MIN: Duration = Duration::from_millis(10);
+
+/// How long a mark or a rising loss rate forbids copies, at least.
+const QUIET_MIN: Duration = Duration::from_secs(1);
+
+/// Messages whose times are remembered; more per round trip are not thin by any rule.
+const MESSAGES_MAX: usize = 9;
+
+/// What a copy costs, in thousandths of a copy.
+const COPY_COST: u32 = 1_000;
+
+/// The most that can be saved up: what was not spent on a quiet path does not become a burst.
+const SAVED_MAX: u32 = 2 * COPY_COST;
+
+/// The state of the sender when a message leaves.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// When it leaves, for the first time.
+    pub now: Instant,
+    /// The stream is thin ([`crate::thin::ThinDetector::is_thin`]).
+    pub thin: bool,
+    /// The smoothed round-trip time, if any.
+    pub srtt: Option<Duration>,
+    /// The message is one chunk, so that one packet carries it.
+    pub is_single_chunk: bool,
+}
+
+/// Whether a message gets a copy in a packet of its own.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum CopyDecision {
+    /// It is paid for and leaves at this time, unless the message is acknowledged, abandoned or sent
+    /// again before.
+    At(Instant),
+    /// It gets none.
+    Not(WhyNot),
+}
+
+/// Why a message gets no copy.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum WhyNot {
+    /// The option is off, or allows bundling only.
+    Disabled,
+    /// The stream is not thin.
+    NotThin,
+    /// No round trip was measured yet: nothing is known of the path.
+    Unmeasured,
+    /// The message needs several packets; a copy of one of them would not deliver it.
+    Large,
+    /// The path shows congestion, or did so just now.
+    Congested,
+    /// With copies the stream would send more than a TCP flow on this path.
+    Unfair,
+    /// The budget is spent, or the share that earlier congestion left.
+    Budget,
+}
+
+/// Decides about the copies of one association's messages, and keeps their account.
+#[derive(Clone, Debug)]
+pub struct CopyScheduler {
+    redundancy: Redundancy,
+    rtt_min: WindowedMin,
+    loss: LossRate,
+    throttle: Throttle,
+    /// A mark or a rising loss rate forbids copies until then.
+    quiet_until: Instant,
+    saved: u32,
+    departures: [Option<Instant>; MESSAGES_MAX],
+    next: usize,
+}
+
+impl CopyScheduler {
+    /// A scheduler that knows nothing of the path.
+    #[must_use]
+    pub fn new(redundancy: Redundancy) -> Self {
+        Self {
+            redundancy,
+            rtt_min: WindowedMin::new(RTT_MIN_WINDOW),
+            loss: LossRate::new(),
+            throttle: Throttle::default(),
+            quiet_until: Instant::ZERO,
+            saved: 0,
+            departures: [None; MESSAGES_MAX],
+            next: 0,
+        }
+    }
+
+    /// Changes the option; what was learned about the path stays.
+    pub fn set_redundancy(&mut self, redundancy: Redundancy) {
+        self.redundancy = redundancy;
+    }
+
+    /// The option as it is set.
+    #[must_use]
+    pub fn redundancy(&self) -> Redundancy {
+        self.redundancy
+    }
+
+    /// A round trip was measured, unambiguously. Without measurements a queue goes unnoticed: see
+    /// [`copy_log`] for how to get them although every message is sent twice.
+    pub fn round_trip(&mut self, now: Instant, rtt: Duration) {
+        self.rtt_min.sample(now, rtt);
+    }
+
+    /// The first transmission of a message turned out `lost`, or it arrived.
+    pub fn outcome(&mut self, now: Instant, lost: bool, srtt: Option<Duration>) {
+        self.loss.record(lost);
+        if self.loss.is_rising() {
+            self.loss.settle();
+            self.congestion_signalled(now, srtt);
+        }
+    }
+
+    /// The path signalled congestion: an ECN mark was reported, or congestion control cut its window
+    /// for other data of this path. No copy is made for eight round trips, at least a second.
+    pub fn congestion_signalled(&mut self, now: Instant, srtt: Option<Duration>) {
+        let quiet = srtt.unwrap_or_default().saturating_mul(8).max(QUIET_MIN);
+        self.quiet_until = self.quiet_until.max(now + quiet);
+        self.throttle.congested(now);
+    }
+
+    /// A message leaves for the first time: does it get a copy?
+    pub fn message_sent(&mut self, message: &Departure) -> CopyDecision {
+        self.note_departure(message.now);
+        let is_congested = self.is_congested(message.now, message.srtt);
+        if is_congested {
+            self.throttle.congested(message.now);
+        } else {
+            self.throttle.clear(message.now);
+        }
+        let Redundancy::Spaced(spaced) = self.redundancy else { return CopyDecision::Not(WhyNot::Disabled) };
+        let budget = u32::from(spaced.copies_per_thousand_messages).min(COPY_COST);
+        if !message.thin {
+            return CopyDecision::Not(WhyNot::NotThin);
+        }
+        let Some(srtt) = message.srtt else { return CopyDecision::Not(WhyNot::Unmeasured) };
+        if !message.is_single_chunk {
+            return CopyDecision::Not(WhyNot::Large);
+        }
+        if is_congested {
+            return CopyDecision::Not(WhyNot::Congested);
+        }
+        if self.loss.long_run().exceeds_tcp(self.messages_within(message.now, srtt) * (COPY_COST + budget)) {
+            return CopyDecision::Not(WhyNot::Unfair);
+        }
+        self.saved = (self.saved + self.throttle.share_of(budget)).min(SAVED_MAX);
+        match self.saved.checked_sub(COPY_COST) {
+            None => CopyDecision::Not(WhyNot::Budget),
+            Some(left) => {
+                self.saved = left;
+                CopyDecision::At(message.now + spaced.spacing(srtt))
+            }
+        }
+    }
+
+    /// A copy that was paid for did not leave in a packet of its own, because the message was
+    /// acknowledged or abandoned, or its chunk rode in another packet.
+    pub fn copy_saved(&mut self) {
+        self.saved = (self.saved + COPY_COST).min(SAVED_MAX);
+    }
+
+    /// Whether packets with new data take along outstanding chunks
+    /// ([`crate::profile::Bundling::with_new_data`]). Their bytes lengthen a queue that is there
+    /// already, so that congestion forbids this as well.
+    #[must_use]
+    pub fn bundles(&self, now: Instant, thin: bool, srtt: Option<Duration>) -> bool {
+        self.redundancy != Redundancy::Off && thin && !self.is_congested(now, srtt)
+    }
+
+    /// Whether a packet with new data that leaves at `now` and has room shall take the copy along
+    /// that is to leave at `copy_at`, which then is saved. In the first half of the spacing it would
+    /// meet the fate of the original too often.
+    #[must_use]
+    pub fn rides_along(now: Instant, sent: Instant, copy_at: Instant) -> bool {
+        let (spacing, age) = (copy_at.saturating_duration_since(sent), now.saturating_duration_since(sent));
+        age >= spacing / 2
+    }
+
+    /// Whether the path shows congestion.
+    #[must_use]
+    pub fn is_congested(&self, now: Instant, srtt: Option<Duration>) -> bool {
+        now < self.quiet_until || self.has_queue(srtt)
+    }
+
+    /// The loss rate in the long run.
+    #[must_use]
+    pub fn loss(&self) -> LossShare {
+        self.loss.long_run()
+    }
+
+    fn has_queue(&self, srtt: Option<Duration>) -> bool {
+        srtt.zip(self.rtt_min.get())
+            .is_some_and(|(srtt, rtt_min)| srtt > rtt_min.saturating_add((rtt_min / 8).max(QUEUE_MIN)))
+    }
+
+    fn note_departure(&mut self, now: Instant) {
+        if let Some(slot) = self.departures.get_mut(self.next) {
+            *slot = Some(now);
+        }
+        self.next = (self.next + 1) % MESSAGES_MAX;
+    }
+
+    /// Messages that left within the round trip before `now`, at most nine.
+    fn messages_within(&self, now: Instant, srtt: Duration) -> u32 {
+        let recent =
+            self.departures.iter().flatten().filter(|&&at| at == now || now.saturating_duration_since(at) < srtt);
+        recent.fold(0, |count, _| count + 1)
+    }
+}
+
+impl fmt::Display for Redundancy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Redundancy {
+    type Err = UnknownRedundancy;
+
+    fn from_str(text: &str) -> Result<Self, UnknownRedundancy> {
+        let all = [Self::Off, Self::Bundled, Self::SPACED];
+        let found = all.into_iter().find(|redundancy| redundancy.name() == text);
+        found.ok_or_else(|| UnknownRedundancy { text: text.to_owned() })
+    }
+}
+
+/// A text that names no [`Redundancy`]. Whoever wrote it is at fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownRedundancy {
+    text: String,
+}
+
+impl fmt::Display for UnknownRedundancy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown redundancy {:?}, expected off, bundled or spaced", self.text)
+    }
+}
+
+impl core::error::Error for UnknownRedundancy {}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,279 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const RTT: Duration = Duration::from_millis(100);
+const SRTT: Option<Duration> = Some(RTT);
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn at(millis: u64) -> Instant {
+    Instant::from_millis(millis)
+}
+
+fn departure(now: Instant) -> Departure {
+    Departure { now, thin: true, srtt: SRTT, is_single_chunk: true }
+}
+
+/// A scheduler that gives every message a copy, on a path whose round trip was measured.
+fn scheduler() -> CopyScheduler {
+    let mut scheduler = CopyScheduler::new(Redundancy::SPACED);
+    scheduler.round_trip(at(0), RTT);
+    scheduler
+}
+
+/// Copies of `messages` sent every 250 ms from `from` on.
+fn copies(scheduler: &mut CopyScheduler, from: Instant, messages: u64) -> u64 {
+    let decisions = (0..messages).map(|nth| scheduler.message_sent(&departure(from + ms(250 * nth))));
+    decisions.map(|decision| u64::from(matches!(decision, CopyDecision::At(_)))).sum()
+}
+
+#[test]
+fn a_thin_message_gets_a_copy_a_tenth_of_the_round_trip_later() {
+    assert_eq!(scheduler().message_sent(&departure(at(1_000))), CopyDecision::At(at(1_010)));
+}
+
+#[test]
+fn the_default_spacing_stays_between_five_and_twenty_five_milliseconds() {
+    let Redundancy::Spaced(spaced) = Redundancy::SPACED else { panic!("SPACED is spaced") };
+    assert_eq!(spaced.spacing(ms(1)), ms(5));
+    assert_eq!(spaced.spacing(ms(400)), ms(25));
+    assert_eq!(Spaced { spacing: Some(ms(70)), ..spaced }.spacing(ms(1)), ms(70));
+}
+
+/// The module's example in whole millionths: what share of the messages arrives by when.
+#[test]
+fn spacing_meets_its_targets() {
+    let (one_way_ms, probe_after_ms, lost_ppm) = (50, 105, 50_000_u64);
+    let Redundancy::Spaced(spaced) = Redundancy::SPACED else { panic!("SPACED is spaced") };
+    let spacing_ms = u64::try_from(spaced.spacing(RTT).as_millis()).expect("small");
+    let arrived_by_ms = [one_way_ms, spacing_ms + one_way_ms, spacing_ms + probe_after_ms + one_way_ms];
+    let mut all_lost_ppm = 1_000_000;
+    let percentile_ms = |missing_ppm: u64, all_lost_ppm: &mut u64| {
+        let found = arrived_by_ms.iter().find(|_| {
+            *all_lost_ppm = *all_lost_ppm * lost_ppm / 1_000_000;
+            *all_lost_ppm <= missing_ppm
+        });
+        *found.expect("three transmissions suffice")
+    };
+    assert_eq!(percentile_ms(10_000, &mut all_lost_ppm), 60);
+    all_lost_ppm = 1_000_000;
+    assert_eq!(percentile_ms(1_000, &mut all_lost_ppm), 165);
+}
+
+#[test]
+fn on_a_quiet_path_every_message_gets_its_copy_and_not_one_more() {
+    assert_eq!(copies(&mut scheduler(), at(1_000), 10_000), 10_000);
+}
+
+#[test]
+fn half_the_budget_gives_every_second_message_a_copy() {
+    let mut scheduler = scheduler();
+    scheduler.set_redundancy(Redundancy::Spaced(Spaced { spacing: None, copies_per_thousand_messages: 500 }));
+    assert_eq!(copies(&mut scheduler, at(1_000), 1_000), 500);
+    assert_eq!(scheduler.message_sent(&departure(at(900_000))), CopyDecision::Not(WhyNot::Budget));
+    assert_eq!(scheduler.message_sent(&departure(at(900_250))), CopyDecision::At(at(900_260)));
+}
+
+#[test]
+fn a_budget_beyond_one_copy_per_message_is_one() {
+    let mut scheduler = scheduler();
+    scheduler.set_redundancy(Redundancy::Spaced(Spaced { spacing: None, copies_per_thousand_messages: u16::MAX }));
+    assert_eq!(copies(&mut scheduler, at(1_000), 100), 100);
+}
+
+#[test]
+fn a_copy_that_did_not_leave_is_given_back_but_nothing_piles_up() {
+    let mut scheduler = scheduler();
+    scheduler.set_redundancy(Redundancy::Spaced(Spaced { spacing: None, copies_per_thousand_messages: 0 }));
+    assert_eq!(copies(&mut scheduler, at(1_000), 10), 0);
+    (0..10).for_each(|_| scheduler.copy_saved());
+    assert_eq!(copies(&mut scheduler, at(9_000), 10), 2);
+}
+
+#[test]
+fn nothing_is_copied_without_the_option_without_a_measurement_or_on_a_stream_that_is_not_thin() {
+    let why = |scheduler: &mut CopyScheduler, message: Departure| scheduler.message_sent(&message);
+    for redundancy in [Redundancy::Off, Redundancy::Bundled] {
+        let decision = why(&mut CopyScheduler::new(redundancy), departure(at(1)));
+        assert_eq!(decision, CopyDecision::Not(WhyNot::Disabled));
+    }
+    let message = departure(at(1_000));
+    let not = CopyDecision::Not;
+    assert_eq!(why(&mut scheduler(), Departure { thin: false, ..message }), not(WhyNot::NotThin));
+    assert_eq!(why(&mut scheduler(), Departure { srtt: None, ..message }), not(WhyNot::Unmeasured));
+    assert_eq!(why(&mut scheduler(), Departure { is_single_chunk: false, ..message }), not(WhyNot::Large));
+}
+
+#[test]
+fn bundling_is_for_thin_streams_on_clear_paths_and_never_when_off() {
+    let now = at(1_000);
+    let mut bundled = CopyScheduler::new(Redundancy::Bundled);
+    bundled.round_trip(at(0), RTT);
+    assert!(bundled.bundles(now, true, SRTT));
+    assert!(!bundled.bundles(now, false, SRTT));
+    assert!(!bundled.bundles(now, true, Some(ms(150))));
+    assert!(!CopyScheduler::new(Redundancy::Off).bundles(now, true, SRTT));
+    assert!(scheduler().bundles(now, true, SRTT));
+}
+
+#[test]
+fn a_copy_rides_in_a_packet_that_leaves_in_the_second_half_of_its_spacing() {
+    assert!(!CopyScheduler::rides_along(at(104), at(100), at(110)));
+    assert!(CopyScheduler::rides_along(at(105), at(100), at(110)));
+}
+
+#[test]
+fn a_queue_stops_all_copies() {
+    let mut scheduler = scheduler();
+    let queued = Departure { srtt: Some(ms(113)), ..departure(at(1_000)) };
+    assert_eq!(scheduler.message_sent(&queued), CopyDecision::Not(WhyNot::Congested));
+    let jitter = Departure { srtt: Some(ms(112)), ..departure(at(1_250)) };
+    assert_ne!(scheduler.message_sent(&jitter), CopyDecision::Not(WhyNot::Congested));
+}
+
+#[test]
+fn a_mark_stops_all_copies_for_a_second_and_halves_them_afterwards() {
+    let mut scheduler = scheduler();
+    scheduler.congestion_signalled(at(1_000), SRTT);
+    assert_eq!(copies(&mut scheduler, at(1_000), 4), 0);
+    let of_sixteen = copies(&mut scheduler, at(2_000), 16);
+    assert!((4..=10).contains(&of_sixteen), "{of_sixteen}");
+}
+
+#[test]
+fn after_congestion_the_full_share_takes_half_a_minute_to_come_back() {
+    let mut scheduler = scheduler();
+    for half_second in 0..10 {
+        scheduler.congestion_signalled(at(1_000 + 500 * half_second), SRTT);
+    }
+    let per_eight_seconds: Vec<_> = (0..5).map(|nth| copies(&mut scheduler, at(7_000 + 8_000 * nth), 32)).collect();
+    assert!(per_eight_seconds.is_sorted(), "{per_eight_seconds:?}");
+    assert!(per_eight_seconds[0] <= 6 && per_eight_seconds[4] == 32, "{per_eight_seconds:?}");
+}
+
+#[test]
+fn a_loss_rate_that_rises_stops_copies_and_a_steady_one_does_not() {
+    let mut scheduler = scheduler();
+    for nth in 1..=400_u32 {
+        scheduler.outcome(at(1_000), nth % 20 == 0, SRTT);
+    }
+    assert!(!scheduler.is_congested(at(1_000), SRTT));
+    for nth in 1..=40_u32 {
+        scheduler.outcome(at(1_000), nth % 3 == 0, SRTT);
+    }
+    assert!(scheduler.is_congested(at(1_000), SRTT));
+}
+
+#[test]
+fn with_copies_no_stream_sends_more_than_tcp_at_the_same_loss_rate() {
+    let lossy = |one_in: u32| {
+        let mut scheduler = scheduler();
+        (1..=400_u32).for_each(|nth| scheduler.outcome(at(0), nth % one_in == 0, SRTT));
+        scheduler
+    };
+    // Four messages per round trip and their copies: TCP sends eight packets per round trip at 2.3 % of loss.
+    let dense = |mut scheduler: CopyScheduler| {
+        let last = (0..40).map(|nth| scheduler.message_sent(&departure(at(10_000 + 25 * nth)))).last();
+        last.expect("forty messages")
+    };
+    assert_eq!(dense(lossy(20)), CopyDecision::Not(WhyNot::Unfair));
+    assert!(matches!(dense(lossy(100)), CopyDecision::At(_)));
+    // One message per round trip keeps its copies at 20 %.
+    assert_eq!(copies(&mut lossy(5), at(10_000), 1_000), 1_000);
+}
+
+/// One thin flow in a crowd on a shared link.
+struct Flow {
+    scheduler: CopyScheduler,
+    srtt: Duration,
+    offset_ms: u64,
+}
+
+/// Sends 100-byte messages every 250 ms on each of `flows` for two minutes over a link whose rate is `percent` of what the
+/// originals alone need: (copies per thousand messages, mean queueing delay in ms) of the second minute.
+fn crowd(flows: u64, percent: u64) -> (u64, u64) {
+    let mut all: Vec<_> =
+        (0..flows).map(|nth| Flow { scheduler: scheduler(), srtt: RTT, offset_ms: 250 * nth / flows }).collect();
+    let drained_per_ms = flows * 100 * percent / 250;
+    // The queue in hundredths of a packet, and copies on their way to it.
+    let (mut queue, mut due) = (0_u64, std::collections::VecDeque::new());
+    let (mut messages, mut copied, mut delay_ms) = (0, 0, 0);
+    for now_ms in 0..120_000_u64 {
+        queue = queue.saturating_sub(drained_per_ms / 100);
+        while due.front().is_some_and(|&copy_ms| copy_ms <= now_ms) {
+            due.pop_front();
+            queue += 100;
+        }
+        for flow in all.iter_mut().filter(|flow| now_ms % 250 == flow.offset_ms) {
+            queue += 100;
+            let queueing_ms = queue * 100 / drained_per_ms;
+            let rtt = RTT + ms(queueing_ms);
+            flow.scheduler.round_trip(at(now_ms), rtt);
+            flow.srtt = (flow.srtt * 7 + rtt) / 8;
+            let sent = flow.scheduler.message_sent(&Departure { srtt: Some(flow.srtt), ..departure(at(now_ms)) });
+            if matches!(sent, CopyDecision::At(_)) {
+                due.push_back(now_ms + 10);
+            }
+            if now_ms >= 60_000 {
+                messages += 1;
+                copied += u64::from(matches!(sent, CopyDecision::At(_)));
+                delay_ms += queueing_ms;
+            }
+        }
+    }
+    (copied * 1_000 / messages, delay_ms / messages)
+}
+
+#[test]
+fn a_crowd_with_room_for_its_copies_makes_all_of_them() {
+    assert_eq!(crowd(200, 250).0, 1_000);
+}
+
+#[test]
+fn a_crowd_that_would_overload_its_link_takes_back_its_copies_until_the_queue_is_short() {
+    let (copied, delay_ms) = crowd(200, 125);
+    assert!(copied <= 300, "{copied} copies per thousand messages");
+    assert!(delay_ms <= 25, "{delay_ms} ms");
+}
+
+#[test]
+fn every_redundancy_is_found_by_its_name() {
+    for redundancy in [Redundancy::Off, Redundancy::Bundled, Redundancy::SPACED] {
+        assert_eq!(redundancy.to_string().parse(), Ok(redundancy));
+    }
+    let error = "twice".parse::<Redundancy>().expect_err("no such redundancy");
+    assert_eq!(error.to_string(), "unknown redundancy \"twice\", expected off, bundled or spaced");
+}
+
+proptest! {
+    #[test]
+    fn copies_never_exceed_the_budget_whatever_happens(
+        budget in any::<u16>(),
+        steps in prop::collection::vec((0..100_000_u64, any::<u8>(), 0..500_u64), 1..200),
+    ) {
+        let spaced = Spaced { spacing: None, copies_per_thousand_messages: budget };
+        let mut scheduler = CopyScheduler::new(Redundancy::Spaced(spaced));
+        let (mut now, mut messages, mut copied) = (Instant::ZERO, 0, 0);
+        for (pause_us, what, rtt_ms) in steps {
+            now += Duration::from_micros(pause_us);
+            match what % 8 {
+                0 => scheduler.round_trip(now, ms(rtt_ms)),
+                1 => scheduler.outcome(now, rtt_ms % 3 == 0, SRTT),
+                2 => scheduler.congestion_signalled(now, Some(ms(rtt_ms))),
+                _ => {
+                    messages += 1;
+                    let message = Departure { srtt: Some(ms(rtt_ms)), ..departure(now) };
+                    if let CopyDecision::At(leaves) = scheduler.message_sent(&message) {
+                        prop_assert!(leaves >= now + SPACING_MIN && leaves <= now + SPACING_MAX);
+                        prop_assert!(!scheduler.is_congested(now, message.srtt));
+                        copied += 1;
+                    }
+                }
+            }
+        }
+        prop_assert!(copied * 1_000 <= messages * u64::from(budget.min(1_000)));
+    }
+}

@@ -1,0 +1,368 @@
+//! The published tail loss probes as whole mechanisms: the draft's, the same with RTO restart's
+//! logic (TLPR), and that of RFC 8985 §7.
+//!
+//! They differ from [`crate::tail_loss_probe::Probe`], Festina's own, in that they wait two round
+//! trips, send the *last* segment to provoke selective acknowledgements instead of the one that is
+//! overdue, and hand over to the retransmission timer after one or two probes.
+//!
+//! 1. Whenever new data left or an acknowledgement moved: [`TlpRule::deadline`] says when to probe;
+//!    it takes the place of the retransmission timer. `None` leaves that timer alone.
+//! 2. At that time: send what [`content`] says, regardless of cwnd, tell [`TailLossProbe::sent`],
+//!    and restart the retransmission timer in full.
+//! 3. On each acknowledgement: [`TailLossProbe::acked`] says whether the probe repaired a loss that
+//!    congestion control must learn of.
+
+use festina_units::{Duration, Instant};
+
+use crate::{
+    rto_restart::RTO_RESTART_PACKETS,
+    tail_loss_probe::{draft_timeout, rfc8985_timeout},
+};
+
+/// Probes in a row that the draft allows before the retransmission timer takes over.
+const DRAFT_PROBES_MAX: u8 = 2;
+
+/// Which tail loss probe.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum TlpRule {
+    /// draft-dukkipati-tcpm-tcp-loss-probe-01 with the timeout of R15 §3.4.2 Eq. 1.
+    Draft,
+    /// TLPR (R15 §3.4.2): as `Draft`, but like RTO restart the timer counts from the transmission of
+    /// the earliest outstanding segment, not from the acknowledgement that restarts it.
+    DraftWithRestart,
+    /// RFC 8985 §7.
+    Rfc8985,
+}
+
+/// What the timer looks at when data left or an acknowledgement was applied.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct TlpTerms {
+    /// When that was.
+    pub now: Instant,
+    /// The smoothed round-trip time, if any.
+    pub srtt: Option<Duration>,
+    /// Segments (or packets) outstanding.
+    pub outstanding: u32,
+    /// Segments that could be sent but were not when the acknowledgement came (`prevunsnt` of RFC
+    /// 7765 §4).
+    pub unsent: u32,
+    /// When the earliest outstanding segment was last sent.
+    pub earliest_sent: Instant,
+    /// Nothing is taken for lost and no gap is known: TCP's Open state.
+    pub is_open: bool,
+    /// The longest delay of an acknowledgement by the receiver; 200 ms is the recommendation.
+    pub ack_delay_max: Duration,
+    /// When the retransmission timer would expire.
+    pub timeout_at: Instant,
+}
+
+impl TlpRule {
+    /// When to send a probe, if one may be sent; never after [`TlpTerms::timeout_at`], nor before
+    /// [`TlpTerms::now`] unless that is earlier still.
+    #[must_use]
+    pub fn deadline(self, probe: &TailLossProbe, terms: &TlpTerms) -> Option<Instant> {
+        if terms.outstanding == 0 || !terms.is_open || !probe.is_allowed(self) {
+            return None;
+        }
+        let deadline = match self {
+            Self::Draft => terms.now + draft_timeout(terms.srtt?, terms.outstanding, terms.ack_delay_max),
+            Self::DraftWithRestart => {
+                terms.restarted(draft_timeout(terms.srtt?, terms.outstanding, terms.ack_delay_max))
+            }
+            Self::Rfc8985 => {
+                let until_timeout = terms.timeout_at.saturating_duration_since(terms.now);
+                terms.now + rfc8985_timeout(terms.srtt, terms.outstanding, terms.ack_delay_max, until_timeout)
+            }
+        };
+        Some(deadline.min(terms.timeout_at))
+    }
+}
+
+impl TlpTerms {
+    /// RFC 7765 §4 for a timer of `timeout`.
+    fn restarted(&self, timeout: Duration) -> Instant {
+        let full = self.now + timeout;
+        let early = self.earliest_sent + timeout;
+        let few = self.outstanding.saturating_add(self.unsent) < RTO_RESTART_PACKETS;
+        if few && early > self.now { early.min(full) } else { full }
+    }
+}
+
+/// What a probe carries.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ProbeContent {
+    /// The next segment of new data.
+    NewData,
+    /// The outstanding segment with the highest sequence number, again.
+    HighestOutstanding,
+}
+
+/// What a probe carries, given that new data is there and fits the peer's window (RFC 8985 §7.3, R15
+/// §3.4.2).
+#[must_use]
+pub fn content(new_data_fits: bool) -> ProbeContent {
+    if new_data_fits { ProbeContent::NewData } else { ProbeContent::HighestOutstanding }
+}
+
+/// What an acknowledgement tells about the probe.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct TlpAck {
+    /// The lowest sequence number not cumulatively acknowledged, after this acknowledgement.
+    pub earliest_outstanding: u64,
+    /// Something was acknowledged for the first time.
+    pub is_new: bool,
+    /// It reports the probe's segment as a duplicate.
+    pub probe_duplicated: bool,
+    /// It acknowledges nothing new and shows no gap: without duplicate reports, this is what a
+    /// receiver that has everything answers to the probe.
+    pub is_plain_duplicate: bool,
+}
+
+/// What became of a probe (RFC 8985 §7.4).
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum TlpVerdict {
+    /// No probe is in flight, or this acknowledgement does not tell.
+    Open,
+    /// Nothing was lost.
+    NothingLost,
+    /// The last segment had been lost and the probe replaced it: congestion control must respond,
+    /// though nothing else was ever noticed.
+    Repaired,
+}
+
+/// The probe in flight and those before it (TLP.end_seq, TLP.is_retrans of RFC 8985 §7.1).
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct TailLossProbe {
+    in_flight: Option<InFlight>,
+    consecutive: u8,
+    /// A probe was sent and no round trip measured since.
+    unmeasured: bool,
+}
+
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+struct InFlight {
+    /// The sequence number after the highest one sent.
+    end: u64,
+    is_retransmission: bool,
+}
+
+impl TailLossProbe {
+    /// No probe was sent yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether a probe may be sent: two in a row by the draft; by RFC 8985 §7.3 one at a time, and
+    /// only with a round trip measured since the last one.
+    #[must_use]
+    pub fn is_allowed(&self, rule: TlpRule) -> bool {
+        match rule {
+            TlpRule::Draft | TlpRule::DraftWithRestart => self.consecutive < DRAFT_PROBES_MAX,
+            TlpRule::Rfc8985 => self.in_flight.is_none() && !self.unmeasured,
+        }
+    }
+
+    /// A probe left; `next_sequence` is the sequence number after the highest one sent, the probe's
+    /// included.
+    pub fn sent(&mut self, content: ProbeContent, next_sequence: u64) {
+        let is_retransmission = content == ProbeContent::HighestOutstanding;
+        self.in_flight = Some(InFlight { end: next_sequence, is_retransmission });
+        self.consecutive = self.consecutive.saturating_add(1);
+        self.unmeasured = true;
+    }
+
+    /// A round trip was measured.
+    pub fn measured(&mut self) {
+        self.unmeasured = false;
+    }
+
+    /// The retransmission timer expired, or another recovery began: that judges losses now.
+    pub fn abandon(&mut self) {
+        self.in_flight = None;
+    }
+
+    /// An acknowledgement was applied (RFC 8985 §7.4.2).
+    pub fn acked(&mut self, ack: &TlpAck) -> TlpVerdict {
+        if ack.is_new {
+            self.consecutive = 0;
+        }
+        let Some(probe) = self.in_flight.filter(|probe| ack.earliest_outstanding >= probe.end) else {
+            return TlpVerdict::Open;
+        };
+        let verdict = if !probe.is_retransmission || ack.probe_duplicated {
+            TlpVerdict::NothingLost
+        } else if ack.earliest_outstanding > probe.end {
+            TlpVerdict::Repaired
+        } else if ack.is_plain_duplicate {
+            TlpVerdict::NothingLost
+        } else {
+            // The original and the probe are acknowledged alike; what comes next tells them apart.
+            return TlpVerdict::Open;
+        };
+        self.in_flight = None;
+        verdict
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_millis(millis)
+    }
+
+    /// Three segments at 0, 10 and 20 ms; the first two are acknowledged at 110 ms.
+    const TERMS: TlpTerms = TlpTerms {
+        now: Instant::from_millis(110),
+        srtt: Some(Duration::from_millis(100)),
+        outstanding: 1,
+        unsent: 0,
+        earliest_sent: Instant::from_millis(20),
+        is_open: true,
+        ack_delay_max: Duration::from_millis(200),
+        timeout_at: Instant::from_millis(1_110),
+    };
+
+    const ACK: TlpAck =
+        TlpAck { earliest_outstanding: 11, is_new: true, probe_duplicated: false, is_plain_duplicate: false };
+
+    fn deadline(rule: TlpRule, terms: TlpTerms) -> Option<Instant> {
+        rule.deadline(&TailLossProbe::new(), &terms)
+    }
+
+    /// Segment 10, the last one, was sent again as a probe.
+    fn probed() -> TailLossProbe {
+        let mut probe = TailLossProbe::new();
+        probe.sent(ProbeContent::HighestOutstanding, 11);
+        probe
+    }
+
+    #[test]
+    fn r15_3_4_2_the_draft_counts_from_the_acknowledgement() {
+        assert_eq!(deadline(TlpRule::Draft, TERMS), Some(at(110 + 350)));
+        assert_eq!(deadline(TlpRule::Draft, TlpTerms { outstanding: 2, ..TERMS }), Some(at(110 + 200)));
+    }
+
+    #[test]
+    fn r15_3_4_2_tlpr_counts_from_the_earliest_outstanding_transmission() {
+        assert_eq!(deadline(TlpRule::DraftWithRestart, TERMS), Some(at(20 + 350)));
+        let two = TlpTerms { outstanding: 2, ..TERMS };
+        assert_eq!(deadline(TlpRule::DraftWithRestart, two), Some(at(20 + 200)));
+    }
+
+    #[test]
+    fn tlpr_leaves_four_segments_and_overdue_ones_to_the_full_timer_as_rto_restart_does() {
+        let four = TlpTerms { outstanding: 3, unsent: 1, ..TERMS };
+        assert_eq!(deadline(TlpRule::DraftWithRestart, four), deadline(TlpRule::Draft, four));
+        let old = TlpTerms { now: at(900), ..TERMS };
+        assert_eq!(deadline(TlpRule::DraftWithRestart, old), deadline(TlpRule::Draft, old));
+    }
+
+    #[test]
+    fn rfc_8985_7_2_two_round_trips_and_the_delay_of_an_acknowledgement_for_a_single_segment() {
+        assert_eq!(deadline(TlpRule::Rfc8985, TERMS), Some(at(110 + 400)));
+        assert_eq!(deadline(TlpRule::Rfc8985, TlpTerms { outstanding: 2, ..TERMS }), Some(at(110 + 200)));
+        let unmeasured = TlpTerms { srtt: None, timeout_at: at(3_000), ..TERMS };
+        assert_eq!(deadline(TlpRule::Rfc8985, unmeasured), Some(at(1_110)));
+        assert_eq!(deadline(TlpRule::Draft, unmeasured), None);
+    }
+
+    #[test]
+    fn no_probe_comes_after_the_retransmission_timeout() {
+        let soon = TlpTerms { timeout_at: at(200), ..TERMS };
+        for rule in [TlpRule::Draft, TlpRule::DraftWithRestart, TlpRule::Rfc8985] {
+            assert_eq!(deadline(rule, soon), Some(at(200)));
+        }
+    }
+
+    #[test]
+    fn r15_3_4_2_there_is_no_probe_outside_the_open_state_or_with_nothing_outstanding() {
+        for rule in [TlpRule::Draft, TlpRule::DraftWithRestart, TlpRule::Rfc8985] {
+            assert_eq!(deadline(rule, TlpTerms { is_open: false, ..TERMS }), None);
+            assert_eq!(deadline(rule, TlpTerms { outstanding: 0, ..TERMS }), None);
+        }
+    }
+
+    #[test]
+    fn a_probe_prefers_new_data() {
+        assert_eq!(content(true), ProbeContent::NewData);
+        assert_eq!(content(false), ProbeContent::HighestOutstanding);
+    }
+
+    #[test]
+    fn the_draft_allows_two_probes_in_a_row() {
+        let mut probe = probed();
+        assert!(probe.is_allowed(TlpRule::Draft));
+        probe.sent(ProbeContent::HighestOutstanding, 11);
+        assert!(!probe.is_allowed(TlpRule::DraftWithRestart));
+        probe.acked(&ACK);
+        assert!(probe.is_allowed(TlpRule::Draft));
+    }
+
+    #[test]
+    fn rfc_8985_7_3_one_probe_is_in_flight_and_the_next_needs_a_measurement() {
+        let mut probe = probed();
+        assert!(!probe.is_allowed(TlpRule::Rfc8985));
+        probe.abandon();
+        assert!(!probe.is_allowed(TlpRule::Rfc8985));
+        probe.measured();
+        assert!(probe.is_allowed(TlpRule::Rfc8985));
+    }
+
+    #[test]
+    fn rfc_8985_7_4_new_data_as_a_probe_hides_no_loss() {
+        let mut probe = TailLossProbe::new();
+        probe.sent(ProbeContent::NewData, 12);
+        assert_eq!(probe.acked(&ACK), TlpVerdict::Open);
+        assert_eq!(probe.acked(&TlpAck { earliest_outstanding: 12, ..ACK }), TlpVerdict::NothingLost);
+    }
+
+    #[test]
+    fn rfc_8985_7_4_a_duplicate_report_means_that_nothing_was_lost() {
+        assert_eq!(probed().acked(&TlpAck { probe_duplicated: true, ..ACK }), TlpVerdict::NothingLost);
+    }
+
+    #[test]
+    fn rfc_8985_7_4_without_selective_reports_a_second_plain_acknowledgement_means_the_same() {
+        let mut probe = probed();
+        assert_eq!(probe.acked(&ACK), TlpVerdict::Open);
+        let again = TlpAck { is_new: false, is_plain_duplicate: true, ..ACK };
+        assert_eq!(probe.acked(&again), TlpVerdict::NothingLost);
+    }
+
+    #[test]
+    fn rfc_8985_7_4_later_data_acknowledged_without_a_duplicate_report_means_a_repaired_loss() {
+        let mut probe = probed();
+        assert_eq!(probe.acked(&ACK), TlpVerdict::Open);
+        assert_eq!(probe.acked(&TlpAck { earliest_outstanding: 12, ..ACK }), TlpVerdict::Repaired);
+        assert_eq!(probe.acked(&TlpAck { earliest_outstanding: 13, ..ACK }), TlpVerdict::Open, "said once");
+    }
+
+    proptest! {
+        #[test]
+        fn tlpr_never_waits_longer_than_the_draft_and_no_rule_fires_in_the_past(
+            now in any::<u64>(),
+            sent in any::<u64>(),
+            srtt in any::<u64>(),
+            until_timeout in any::<u64>(),
+            outstanding in 1..8_u32,
+        ) {
+            let now = Instant::from_nanos(now);
+            let terms = TlpTerms {
+                now,
+                srtt: Some(Duration::from_nanos(srtt)),
+                outstanding,
+                earliest_sent: Instant::from_nanos(sent),
+                timeout_at: now + Duration::from_nanos(until_timeout),
+                ..TERMS
+            };
+            let draft = deadline(TlpRule::Draft, terms).expect("allowed");
+            let restarted = deadline(TlpRule::DraftWithRestart, terms).expect("allowed");
+            prop_assert!(now <= restarted && restarted <= draft && draft <= terms.timeout_at);
+            prop_assert!(deadline(TlpRule::Rfc8985, terms).expect("allowed") >= now);
+        }
+    }
+}
