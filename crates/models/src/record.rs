@@ -5,11 +5,13 @@
 //!
 //! A *chunk* here is what is sent and sent again as a whole: a DATA chunk of SCTP, or that part of a TCP segment that ends one message.
 
+mod answers;
 pub(crate) mod log;
 
 use festina_sctp::RetransmissionCause;
 use festina_units::{Duration, Instant};
 
+use answers::Answers;
 use log::{Log, Transmission};
 
 /// How one message fared.
@@ -23,6 +25,8 @@ pub struct MessageRecord {
     pub due_at: Instant,
     /// When the transport had taken all of it: later than `due_at` only while the send buffer was full.
     pub sent_at: Instant,
+    /// When all of it had arrived: earlier than `delivered_at` if it had to wait for one before it. Known of delivered messages only.
+    pub arrived_at: Option<Instant>,
     /// When the receiving application got it.
     pub delivered_at: Option<Instant>,
     /// Which transmission of the chunk that completed it arrived first: 0 is the first transmission, 1 the first retransmission.
@@ -77,6 +81,22 @@ pub enum Necessity {
     EarlierCopyUnderWay,
     /// An earlier copy had arrived.
     EarlierCopyArrived,
+    /// An earlier copy had arrived and was acknowledged early enough, but nothing of what the receiver sent from then on got
+    /// through in time: the sender could not know better.
+    AcknowledgementLost,
+}
+
+/// One round-trip time that a sender measured, and what it made of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RttRecord {
+    /// When the acknowledgement came.
+    pub at: Instant,
+    /// What was measured: too much if the acknowledgement was delayed or answers a later copy.
+    pub sample: Duration,
+    /// SRTT, this sample included.
+    pub srtt: Duration,
+    /// The retransmission timeout that follows from it.
+    pub rto: Duration,
 }
 
 /// What happened on one connection.
@@ -95,7 +115,7 @@ pub struct Truth {
 /// Joins what the sender and the receiver noted. `delivered` lists the messages handed to the receiving application.
 pub(crate) fn join(sent: &Log, received: &Log, delivered: &[(u32, Instant)]) -> Truth {
     let arrivals = arrivals_by_serial(received);
-    let mut chunks = Chunks::default();
+    let mut chunks = Chunks { answers: Answers::of(sent, received), chunks: Vec::new(), duplicates_arrived: 0 };
     let mut truth = Truth::default();
     for transmission in &sent.transmissions {
         let arrived_at = usize::try_from(transmission.serial).ok().and_then(|serial| *arrivals.get(serial)?);
@@ -123,8 +143,8 @@ fn arrivals_by_serial(received: &Log) -> Vec<Option<Instant>> {
 }
 
 /// The chunks of a connection, each with what is known of the copies looked at so far.
-#[derive(Default)]
 struct Chunks {
+    answers: Answers,
     chunks: Vec<ChunkHistory>,
     duplicates_arrived: u64,
 }
@@ -156,6 +176,7 @@ impl Chunks {
         let ordinal = history.copies;
         let necessity = match history.earliest {
             None => Necessity::Needed,
+            Some((at, _)) if self.answers.were_lost(at, copy.at) => Necessity::AcknowledgementLost,
             Some((at, _)) if at <= copy.at => Necessity::EarlierCopyArrived,
             Some(_) => Necessity::EarlierCopyUnderWay,
         };
@@ -189,6 +210,7 @@ fn message_records(sent: &Log, delivered: &[(u32, Instant)], chunks: &Chunks) ->
             bytes: written.bytes,
             due_at: written.due_at,
             sent_at: written.sent_at,
+            arrived_at: None,
             delivered_at: None,
             delivered_by: None,
         })
@@ -198,15 +220,13 @@ fn message_records(sent: &Log, delivered: &[(u32, Instant)], chunks: &Chunks) ->
             message.delivered_at.get_or_insert(at);
         }
     }
-    let mut completed_at = vec![Instant::ZERO; messages.len()];
     for chunk in &chunks.chunks {
-        let index = chunk.sequence as usize;
         if let Some((at, ordinal)) = chunk.earliest
-            && let Some(message) = messages.get_mut(index)
+            && let Some(message) = messages.get_mut(chunk.sequence as usize)
             && message.delivered_at.is_some()
-            && at >= completed_at[index]
+            && message.arrived_at.is_none_or(|latest| at >= latest)
         {
-            completed_at[index] = at;
+            message.arrived_at = Some(at);
             message.delivered_by = Some(ordinal);
         }
     }

@@ -40,6 +40,7 @@
 //! assert_eq!(server.poll_event(), Some(TcpEvent::Connected));
 //! ```
 
+mod clock;
 mod config;
 mod congestion;
 mod connection;
@@ -50,9 +51,10 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
+pub use clock::TimerClock;
 pub use config::{
-    CORK_MAX, CongestionControl, DelayedAck, Growth, Nagle, RtoConfig, RtoFloor, SendBufferLimit, Switches, TailProbe,
-    TcpConfig,
+    CORK_MAX, CongestionControl, DelayedAck, Growth, LossRecovery, Nagle, RtoConfig, RtoFloor, SendBufferLimit,
+    Switches, TailProbe, TcpConfig,
 };
 pub use connection::TcpConnection;
 pub use event::{Cause, TcpEvent};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use festina_models::host::Host;
 use festina_models::packet::Packet;
 use festina_models::record::Necessity;
-use festina_models::tcp::{DelayedAck, TcpConfig};
+use festina_models::tcp::{DelayedAck, RtoConfig, TcpConfig};
 use festina_models::tcp_host::{TcpHost, TcpRecord, TcpSender, observe};
 use festina_models::udp_host::UdpHost;
 use festina_models::workload::{Cbr, Greedy, Mice, Periodic, Trigger, Web, Workload};
@@ -220,6 +220,20 @@ fn a_lost_segment_is_retransmitted_because_it_must_and_a_lost_acknowledgement_ma
     assert_eq!((truth.messages[0].delivered_by, truth.duplicates_arrived), (Some(1), 0));
     let truth = run(vec![], vec![1]);
     let [resent] = &truth.retransmissions[..] else { panic!("{truth:?}") };
-    assert_eq!(resent.necessity, Necessity::EarlierCopyArrived);
+    assert_eq!(resent.necessity, Necessity::AcknowledgementLost);
     assert_eq!((truth.messages[0].delivered_by, truth.duplicates_arrived), (Some(0), 1));
+}
+
+#[test]
+fn a_sender_whose_connection_failed_writes_no_more() {
+    let thin = Workload::Periodic(Periodic { interval: Duration::from_millis(250), size: ByteCount::from_bytes(100) });
+    // From the client's twentieth packet on nothing gets through.
+    let config = TcpConfig { delayed_ack: DelayedAck::OFF, ..TcpConfig::new_reno() };
+    let rto = RtoConfig { retries_max: 3, ..config.rto };
+    let hop = link(LossModel::Exact((20..400).collect()), None);
+    let ran = run_tcp(hop, TcpConfig { rto, ..config }, &thin, 1, Instant::from_secs(60));
+    let (sender, _) = ran.tcp();
+    let counters = sender.counters(0).expect("the connection is kept");
+    assert_eq!(counters.timeouts, 4, "the fourth timeout in a row was one too many");
+    assert!(counters.data_segments < 40);
 }

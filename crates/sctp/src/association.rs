@@ -121,6 +121,7 @@ impl Association {
             sender: Sender::new(
                 now,
                 config,
+                Arc::clone(context.mechanisms()),
                 first_tsn,
                 0,
                 config.limits.outbound_streams,
@@ -327,7 +328,7 @@ impl Association {
     fn handle_heartbeat_ack(&mut self, now: Instant, info: &[u8]) {
         let Some(pause) = self.heartbeat_pause(now) else { return };
         if let Some(round_trip) = self.path.heartbeat_acked(now, info, pause) {
-            self.sender.handle_round_trip(now, round_trip);
+            self.sender.handle_round_trip(now, round_trip, &mut self.events);
             if self.path.answered(now) {
                 self.events.push(Event::PathReachable(true));
             }

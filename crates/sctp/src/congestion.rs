@@ -52,8 +52,8 @@ pub(crate) trait Controller {
     /// Missing reports revealed a loss, the first of a fast recovery.
     fn on_loss(&mut self);
 
-    /// T3-rtx expired.
-    fn on_timeout(&mut self);
+    /// T3-rtx expired. With `one_packet` nothing but the retransmission may leave until something is acknowledged.
+    fn on_timeout(&mut self, one_packet: bool);
 
     /// Nothing was on the way for so many whole RTOs.
     fn on_idle(&mut self, rto_count: u64);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use festina_units::Instant;
+use festina_units::{Duration, Instant};
 
 use crate::error::ClosedReason;
 use crate::message::MessageId;
@@ -73,6 +73,17 @@ pub enum Event {
         /// When.
         at: Instant,
     },
+    /// A round-trip time was measured, by DATA, the handshake or a HEARTBEAT. Only with `message_events`.
+    RoundTripMeasured {
+        /// When the acknowledgement came.
+        at: Instant,
+        /// What was measured.
+        rtt: Duration,
+        /// SRTT, this sample included.
+        srtt: Duration,
+        /// The retransmission timeout that follows from it, by the rules that hold now (RFC 9260 §6.3.1).
+        rto: Duration,
+    },
 }
 
 /// Why a message was given up.
@@ -93,14 +104,30 @@ pub enum AbandonReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RetransmissionCause {
-    /// T3-rtx expired.
+    /// T3-rtx expired for this chunk: it was the earliest or last left at least one RTO ago, or it was taken for lost by that
+    /// timeout and left in a packet of its own.
     Timeout,
     /// Reported missing often enough.
     Fast,
-    /// There was room in a packet that left anyway.
+    /// Reported missing, but not often enough, when there was room in a packet that left anyway ("reported lost and bundled",
+    /// Pedersen et al. 2006 §3.3).
+    ReportedBundled,
+    /// Uncalled for: there was room in a packet that left anyway ("unsolicited bundling", Pedersen et al. 2006 §3.3).
     Bundled,
     /// A probe ahead of the timeout.
     Probe,
+}
+
+impl RetransmissionCause {
+    /// Why a chunk with so many miss indications rides along in a packet that leaves anyway.
+    pub(crate) fn bundled(miss_indications: u8) -> Self {
+        if miss_indications > 0 { Self::ReportedBundled } else { Self::Bundled }
+    }
+
+    /// Whether the chunk rode along in a packet that left anyway.
+    pub fn is_bundled(self) -> bool {
+        matches!(self, Self::ReportedBundled | Self::Bundled)
+    }
 }
 
 /// Errors reported by the peer that may wait at once; more are not told, so that a peer cannot fill the memory of an application

@@ -8,6 +8,8 @@
 //! | [`scheduler`] | whose message is next |
 //! | [`fragment`] | how much of a message goes into a packet |
 //! | [`assemble`] | what goes into the next packet: retransmissions, companions, new data |
+//! | [`companions`] | which chunks ride along though they are not lost |
+//! | [`redundancy`] | how much may be spent on copies |
 //! | [`acknowledge`] | what a SACK changes: window, recovery, timers, events |
 //! | [`timers`] | T3-rtx and the probe that may take its place |
 //! | [`window`] | the peer's receive window |
@@ -18,15 +20,19 @@
 
 mod acknowledge;
 mod assemble;
+mod companions;
 mod fragment;
 mod queue;
 mod recovery;
+mod redundancy;
 mod round_trip;
 mod scheduler;
 #[cfg(test)]
 mod tests;
 mod timers;
 mod window;
+
+use std::sync::Arc;
 
 use festina_recovery::Mechanisms;
 use festina_units::{Duration, Instant};
@@ -122,11 +128,12 @@ impl Burst {
 }
 
 impl Sender {
-    /// A sender whose first chunk has the TSN `first_tsn`. The window and the streams can be filled in by
+    /// A sender whose first chunk has the TSN `first_tsn`; `mechanisms` stand in for those of `config`. The window and the streams can be filled in by
     /// [`establish`](Self::establish).
     pub(crate) fn new(
         now: Instant,
         config: &Config,
+        mechanisms: Arc<Mechanisms>,
         first_tsn: Tsn,
         peer_a_rwnd: u32,
         outbound_streams: u16,
@@ -139,7 +146,7 @@ impl Sender {
             streams: OutboundStreams { count: outbound_streams, next_ssn: StreamTable::new() },
             ledger: new_ledger(first_tsn),
             congestion: Congestion::Rfc9260(Rfc9260::new(sizes.chunks, sizes.initial_window)),
-            recovery: Recovery::new(config),
+            recovery: Recovery::new(config, mechanisms),
             round_trip: RoundTrip::default(),
             repair: Repair::default(),
             timer: LossTimer::default(),
@@ -166,9 +173,17 @@ impl Sender {
         self.streams.count = outbound_streams;
         self.drop_stale(now, events);
         if let Some(rtt) = rtt_sample {
-            self.recovery.sample(rtt);
+            self.take_round_trip(now, rtt, events);
         }
         self.update_timers(now);
+    }
+
+    fn take_round_trip(&mut self, now: Instant, rtt: Duration, events: &mut Events) {
+        self.recovery.sample(now, rtt);
+        events.push_message_event(|| {
+            let srtt = self.recovery.rtt.srtt().unwrap_or(rtt);
+            Event::RoundTripMeasured { at: now, rtt, srtt, rto: self.recovery.rto() }
+        });
     }
 
     /// Queues a message.
@@ -189,8 +204,8 @@ impl Sender {
 
     /// A round-trip time was measured by other means than DATA: the handshake or a HEARTBEAT (RFC 9260 §8.3). A T3-rtx that runs
     /// keeps its expiry, but a probe may now precede it.
-    pub(crate) fn handle_round_trip(&mut self, now: Instant, rtt: Duration) {
-        self.recovery.sample(rtt);
+    pub(crate) fn handle_round_trip(&mut self, now: Instant, rtt: Duration, events: &mut Events) {
+        self.take_round_trip(now, rtt, events);
         self.update_timers(now);
     }
 

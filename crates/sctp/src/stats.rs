@@ -48,7 +48,9 @@ pub struct RetransmittedStats {
     pub timeout: u64,
     /// Fast retransmit.
     pub fast: u64,
-    /// Put into a packet that left anyway.
+    /// Reported missing, but not often enough, and put into a packet that left anyway.
+    pub reported_bundled: u64,
+    /// Put uncalled for into a packet that left anyway.
     pub bundled: u64,
     /// Probe ahead of the timeout.
     pub probe: u64,
@@ -57,7 +59,7 @@ pub struct RetransmittedStats {
 impl RetransmittedStats {
     /// The sum over all causes.
     pub fn total(&self) -> u64 {
-        self.timeout + self.fast + self.bundled + self.probe
+        self.timeout + self.fast + self.reported_bundled + self.bundled + self.probe
     }
 }
 

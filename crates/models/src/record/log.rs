@@ -3,6 +3,8 @@
 use festina_sctp::RetransmissionCause;
 use festina_units::Instant;
 
+use super::RttRecord;
+
 /// The notes of one side of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
@@ -14,6 +16,10 @@ pub(crate) struct Log {
     pub(crate) delivered: Vec<(u32, Instant)>,
     /// Packets that arrived: their serial, and when.
     pub(crate) arrivals: Vec<(u64, Instant)>,
+    /// Packets that left: their serial, and when.
+    pub(crate) departures: Vec<(u64, Instant)>,
+    /// Round-trip times that the transport measured.
+    pub(crate) round_trips: Vec<RttRecord>,
 }
 
 /// One message that the transport took.
@@ -45,6 +51,10 @@ impl Log {
 
     pub(crate) fn delivered(&mut self, now: Instant, sequence: u32) {
         self.delivered.push((sequence, now));
+    }
+
+    pub(crate) fn departed(&mut self, now: Instant, serial: u64) {
+        self.departures.push((serial, now));
     }
 
     pub(crate) fn arrived(&mut self, now: Instant, serial: u64) {

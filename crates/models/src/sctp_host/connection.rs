@@ -10,6 +10,7 @@ use festina_units::Instant;
 
 use super::address;
 use crate::packet::{EcnCodepoint, Packet, Payload};
+use crate::record::RttRecord;
 use crate::record::log::{Log, Transmission};
 use crate::workload::{Source, Trigger};
 
@@ -168,6 +169,11 @@ impl Connection {
         while let Some(event) = association.poll_event() {
             match (event, &mut self.traffic) {
                 (Event::Retransmitted { tsn, cause, .. }, _) => self.causes.push((tsn, cause)),
+                (Event::RoundTripMeasured { at, rtt, srtt, rto }, _) => {
+                    if let Some(log) = &mut self.log {
+                        log.round_trips.push(RttRecord { at, sample: rtt, srtt, rto });
+                    }
+                }
                 (Event::Writable, Some(traffic)) => traffic.release(Held::UntilWritable),
                 (Event::Drained, Some(traffic)) => traffic.release(Held::UntilDrained),
                 (Event::Closed(_), Some(traffic)) => traffic.stop(),
@@ -208,6 +214,7 @@ impl Connection {
     /// Notes the DATA chunks of the packet in the buffer.
     fn note_departure(&mut self, now: Instant, serial: u64) {
         let Some(log) = &mut self.log else { return };
+        log.departed(now, serial);
         let packet = wire::Packet::parse_unverified(&self.buffer).expect("the core writes whole headers");
         for chunk in packet.chunks() {
             let Ok(Chunk::Data(data)) = chunk else { continue };

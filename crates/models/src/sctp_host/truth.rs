@@ -4,7 +4,7 @@ use festina_sctp::Stats;
 
 use super::SctpHost;
 use super::connection::Connection;
-use crate::record::{Truth, join};
+use crate::record::{RttRecord, Truth, join};
 
 /// All that is known about one association that sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub struct AssociationRecord {
     pub association: usize,
     /// What happened to its messages and DATA chunks.
     pub truth: Truth,
+    /// The round-trip times that the sending core measured, in their order.
+    pub rtt_samples: Vec<RttRecord>,
     /// The sending core's own counters.
     pub sender: Stats,
     /// The receiving core's own counters.
@@ -39,6 +41,7 @@ fn record(association: usize, sending: &Connection, receiving: &Connection) -> O
     Some(AssociationRecord {
         association,
         truth: join(sent, received, &received.delivered),
+        rtt_samples: sent.round_trips.clone(),
         sender: sending.stats()?,
         receiver: receiving.stats()?,
     })

@@ -4,6 +4,8 @@
 use festina_recovery::send_buffer::MinBuf;
 use festina_units::Duration;
 
+use super::clock::TimerClock;
+
 /// Everything that is chosen before a connection opens.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct TcpConfig {
@@ -29,6 +31,8 @@ pub struct TcpConfig {
     pub ecn: bool,
     /// When the receiver acknowledges.
     pub delayed_ack: DelayedAck,
+    /// How losses are found and repaired.
+    pub recovery: LossRecovery,
     /// The retransmission timer.
     pub rto: RtoConfig,
     /// What may change while the connection lives.
@@ -54,6 +58,7 @@ impl TcpConfig {
             timestamps: false,
             ecn: false,
             delayed_ack: DelayedAck::default(),
+            recovery: LossRecovery::Standard,
             rto: RtoConfig::default(),
             switches: Switches::default(),
             report_segments: false,
@@ -66,8 +71,9 @@ impl TcpConfig {
         Self { sack: true, ..Self::new_reno() }
     }
 
-    /// Today's Linux in outline: CUBIC, SACK, timestamps, initial window 10, tail loss probe,
-    /// collapsing retransmissions, the 200 ms minimum on the RTO's variance term.
+    /// Linux 6.1 with its defaults: CUBIC, SACK, timestamps, initial window 10, RACK-TLP and the rest of
+    /// its loss recovery, collapsing retransmissions, its RTT estimator, timer wheel (at 250 Hz, as
+    /// Debian builds it) and delayed acknowledgements.
     #[must_use]
     pub fn linux() -> Self {
         Self {
@@ -76,8 +82,13 @@ impl TcpConfig {
             congestion: CongestionControl::Cubic,
             growth: Growth::PerSegment,
             timestamps: true,
-            delayed_ack: DelayedAck { delay: Duration::from_millis(40), quick_acks: 16, ..DelayedAck::default() },
-            rto: RtoConfig { floor: RtoFloor::Variance, ..RtoConfig::default() },
+            delayed_ack: DelayedAck { quick_acks: 16, adapts: true, ..DelayedAck::default() },
+            recovery: LossRecovery::Linux,
+            rto: RtoConfig {
+                floor: RtoFloor::Variance,
+                clock: TimerClock::Wheel { tick: Duration::from_millis(4) },
+                ..RtoConfig::default()
+            },
             switches: Switches {
                 tail_probe: TailProbe::Rfc8985,
                 collapses_retransmissions: true,
@@ -117,6 +128,21 @@ pub enum Growth {
     PerSegment,
 }
 
+/// How losses are found and repaired.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum LossRecovery {
+    /// By duplicate acknowledgements: RFC 6582, or RFC 6675 with SACK, and the [`Switches`] for its
+    /// variants.
+    Standard,
+    /// As Linux 6.1 does it: by the time since later segments were delivered (RACK, RFC 8985), with
+    /// proportional rate reduction (RFC 6937), F-RTO (RFC 5682), undo of what D-SACKs or timestamps prove
+    /// to be spurious, and one timer for timeout, probe and reordering. Asks for SACK.
+    ///
+    /// The switches `limited_transmit`, `fack`, `early_retransmit`, `rto_restart`, `tail_probe_restart`
+    /// and `thin_dupack` change nothing then.
+    Linux,
+}
+
 /// When the receiver acknowledges data that arrives in order (RFC 1122 §4.2.3.2, RFC 5681 §4.2).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct DelayedAck {
@@ -124,18 +150,23 @@ pub struct DelayedAck {
     pub delay: Duration,
     /// Segments, of whatever size, after which there is no delay: 2, or 1 for no delayed ACK at all.
     pub every_segments: u32,
-    /// Segments at the start of the connection that are acknowledged at once.
+    /// Segments at the start of the connection, and after a duplicate if `adapts`, that are acknowledged
+    /// at once.
     pub quick_acks: u32,
+    /// The delay adapts as Linux's does: it follows the gaps between segments, from 40 ms up to `delay` or
+    /// the RTT, and a small segment that the application has read is acknowledged at once as long as the
+    /// application does not answer.
+    pub adapts: bool,
 }
 
 impl DelayedAck {
     /// Every segment is acknowledged at once.
-    pub const OFF: Self = Self { delay: Duration::ZERO, every_segments: 1, quick_acks: 0 };
+    pub const OFF: Self = Self { delay: Duration::ZERO, every_segments: 1, quick_acks: 0, adapts: false };
 }
 
 impl Default for DelayedAck {
     fn default() -> Self {
-        Self { delay: Duration::from_millis(200), every_segments: 2, quick_acks: 0 }
+        Self { delay: Duration::from_millis(200), every_segments: 2, quick_acks: 0, adapts: false }
     }
 }
 
@@ -150,8 +181,11 @@ pub struct RtoConfig {
     pub max: Duration,
     /// What the minimum bounds.
     pub floor: RtoFloor,
-    /// Timeouts in a row after which the connection fails.
+    /// Timeouts in a row after which the connection fails; with [`LossRecovery::Linux`] it is the time that so
+    /// many take from 200 ms on.
     pub retries_max: u32,
+    /// How exactly timers expire.
+    pub clock: TimerClock,
 }
 
 impl Default for RtoConfig {
@@ -163,6 +197,7 @@ impl Default for RtoConfig {
             max: Duration::from_secs(120),
             floor: RtoFloor::Timeout,
             retries_max: 15,
+            clock: TimerClock::Exact,
         }
     }
 }
@@ -172,7 +207,8 @@ impl Default for RtoConfig {
 pub enum RtoFloor {
     /// RTO = max(SRTT + 4·RTTVAR, min) (RFC 6298 §2.4).
     Timeout,
-    /// RTO = SRTT + max(4·RTTVAR, min), as Linux computes it.
+    /// RTO = SRTT + max(4·RTTVAR, min), as Linux computes it, with Linux's own variance: it keeps the
+    /// largest deviation of each round trip and falls slowly.
     Variance,
 }
 

@@ -92,17 +92,42 @@ impl Congestion {
             self.cut(flight);
         }
         self.cwnd = SEGMENT;
+        self.end_epoch();
+    }
+
+    /// ssthresh falls and cwnd stays: whoever asks reduces it step by step.
+    pub(super) fn lower_ssthresh(&mut self) {
+        self.cut(self.cwnd());
+    }
+
+    /// CUBIC begins a new epoch with the next growth.
+    pub(super) fn end_epoch(&mut self) {
         if let Some(cubic) = &mut self.cubic {
             cubic.end_epoch();
         }
     }
 
+    /// Sets cwnd, in segments.
+    pub(super) fn set_cwnd(&mut self, segments: u32) {
+        self.cwnd = u64::from(segments.max(1)) * SEGMENT;
+    }
+
+    /// What ssthresh should be if the reduction that comes now has to be undone: Linux's guess of what the
+    /// path can bear. `None` before the first loss.
+    pub(super) fn undo_ssthresh(&self) -> Option<u64> {
+        self.ssthresh.map(|ssthresh| ssthresh.max(self.cwnd / SEGMENT * 3 / 4))
+    }
+
+    /// A reduction was for nothing: cwnd and ssthresh are at least what they were.
+    pub(super) fn undo(&mut self, cwnd_segments: u32, ssthresh: Option<u64>) {
+        self.cwnd = self.cwnd.max(u64::from(cwnd_segments) * SEGMENT);
+        self.ssthresh = ssthresh.zip(self.ssthresh).map(|(before, now)| before.max(now));
+    }
+
     /// The connection was idle for an RTO (RFC 5681 §4.1).
     pub(super) fn restart_after_idle(&mut self) {
         self.cwnd = self.cwnd.min(self.initial_segments * SEGMENT);
-        if let Some(cubic) = &mut self.cubic {
-            cubic.end_epoch();
-        }
+        self.end_epoch();
     }
 
     /// The SYN was lost: start with one segment (RFC 5681 §3.1).

@@ -217,7 +217,7 @@ impl TcpConnection {
             syn_options: None,
             ecn: if capable { EcnCodepoint::Capable } else { EcnCodepoint::NotCapable },
         };
-        self.receiver.fill(&mut segment, &config);
+        self.receiver.fill(now, &mut segment, &config);
         segment
     }
 

@@ -1,9 +1,9 @@
 //! The receiving half: reassembly, windows, SACK blocks and delayed acknowledgements.
 
-use festina_units::Instant;
+use festina_units::{Duration, Instant};
 
 use super::{
-    config::TcpConfig,
+    config::{DelayedAck, TcpConfig},
     event::{EventQueue, TcpEvent},
     segment::{EcnCodepoint, SackBlocks, Segment},
 };
@@ -17,6 +17,44 @@ enum AckDue {
     Not,
     At(Instant),
     Now,
+}
+
+/// Linux's view of the peer's and the application's pace, for delayed acknowledgements that adapt.
+#[derive(Clone, Debug)]
+struct AckPace {
+    /// The delay: it follows the gaps between segments.
+    gap: Duration,
+    arrived: Option<Instant>,
+    /// The application answers what arrives, so that its next write will carry the acknowledgement.
+    answers: bool,
+}
+
+/// The least delay of an acknowledgement that adapts, and the one it begins with.
+const ADAPTED_DELAY_MIN: Duration = Duration::from_millis(40);
+
+impl Default for AckPace {
+    fn default() -> Self {
+        Self { gap: ADAPTED_DELAY_MIN, arrived: None, answers: false }
+    }
+}
+
+impl AckPace {
+    /// Data arrived at `now`: the delay is half of what it was and the gap since the last segment, which counts for
+    /// at least 20 ms and for nothing if it is longer than the delay.
+    fn arrived(&mut self, now: Instant, config: &DelayedAck) {
+        if let Some(before) = self.arrived {
+            let gap = now.saturating_duration_since(before);
+            if gap < self.gap {
+                self.gap = (self.gap / 2 + gap.max(ADAPTED_DELAY_MIN / 2)).min(config.delay);
+            }
+        }
+        self.arrived = Some(now);
+    }
+
+    /// Data was sent at `now`: soon after data arrived, it is an answer.
+    fn sent(&mut self, now: Instant) {
+        self.answers |= self.arrived.is_some_and(|arrived| now.saturating_duration_since(arrived) < self.gap);
+    }
 }
 
 /// The receiving half of a connection.
@@ -38,6 +76,7 @@ pub(super) struct Receiver {
     /// Data segments since the last acknowledgement.
     unacked_segments: u32,
     quick_acks_left: u32,
+    pace: AckPace,
     /// The right edge of the window as last announced.
     announced_edge: u64,
     /// A mark came and the sender has not confirmed it (RFC 3168 §6.1.3).
@@ -58,6 +97,7 @@ impl Receiver {
             due: AckDue::Not,
             unacked_segments: 0,
             quick_acks_left: config.delayed_ack.quick_acks,
+            pace: AckPace::default(),
             announced_edge: config.receive_buffer_bytes,
             echo_congestion: false,
             timestamp: None,
@@ -92,11 +132,23 @@ impl Receiver {
         let in_order = start <= self.next && self.ranges.is_empty();
         if !self.store(start, end, events) {
             self.due = AckDue::Now;
+            if config.delayed_ack.adapts && end <= self.next {
+                self.quick_acks_left = config.delayed_ack.quick_acks;
+                self.pace = AckPace::default();
+            }
             return;
         }
         self.advance(config, events);
         self.unacked_segments += 1;
-        self.schedule(now, in_order && self.duplicate.is_none() && !segment.flags.fin, config);
+        let is_plain = in_order && self.duplicate.is_none() && !segment.flags.fin;
+        let waits = if config.delayed_ack.adapts {
+            self.pace.arrived(now, &config.delayed_ack);
+            let is_small = segment.length_bytes < config.mss_bytes;
+            is_plain && !(is_small && config.reads_at_once && !self.pace.answers)
+        } else {
+            is_plain
+        };
+        self.schedule(now, waits, config);
     }
 
     /// Stores `[start, end)`; returns whether it was new. What was there already is told.
@@ -174,7 +226,8 @@ impl Receiver {
         } else if !may_wait || self.unacked_segments >= config.delayed_ack.every_segments {
             self.due = AckDue::Now;
         } else if self.due == AckDue::Not {
-            self.due = AckDue::At(now + config.delayed_ack.delay);
+            let adapted = self.pace.gap.min(config.delayed_ack.delay);
+            self.due = AckDue::At(now + if config.delayed_ack.adapts { adapted } else { config.delayed_ack.delay });
         }
     }
 
@@ -239,7 +292,10 @@ impl Receiver {
     }
 
     /// Fills in the acknowledgement of a segment that leaves now.
-    pub(super) fn fill(&mut self, segment: &mut Segment, config: &TcpConfig) {
+    pub(super) fn fill(&mut self, now: Instant, segment: &mut Segment, config: &TcpConfig) {
+        if segment.length_bytes > 0 {
+            self.pace.sent(now);
+        }
         let edge = self.edge(config).max(self.announced_edge);
         segment.flags.ack = true;
         segment.ack = self.next;

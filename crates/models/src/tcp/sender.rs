@@ -1,6 +1,7 @@
 //! The sending half: send buffer, transmission, and the state that acknowledgements and timers move.
 
 mod ack;
+mod linux;
 mod scoreboard;
 mod timers;
 
@@ -10,13 +11,14 @@ use festina_recovery::early_retransmit;
 use festina_units::{Duration, Instant};
 
 use self::{
+    linux::LinuxRecovery,
     scoreboard::{DUP_THRESH, Scoreboard, SegmentState, SentSegment},
     timers::Timers,
 };
 pub(super) use ack::Acknowledgement;
 
 use super::{
-    config::{CORK_MAX, Nagle, SendBufferLimit, TcpConfig},
+    config::{CORK_MAX, LossRecovery, Nagle, SendBufferLimit, TcpConfig},
     congestion::Congestion,
     event::{Cause, EventQueue, TcpEvent},
 };
@@ -36,6 +38,7 @@ pub(super) struct Sender {
     buffer: SendBuffer,
     board: Scoreboard,
     recovery: Recovery,
+    linux: LinuxRecovery,
     probe: ProbeState,
     round: Round,
     /// First byte not yet acknowledged.
@@ -104,6 +107,8 @@ struct Recovery {
 enum Phase {
     #[default]
     Open,
+    /// Something is missing, but not yet given up (Linux only).
+    Disorder,
     /// Fast recovery.
     Fast,
     /// Slow start after a timeout.
@@ -150,6 +155,7 @@ impl Sender {
             buffer: SendBuffer::default(),
             board: Scoreboard::default(),
             recovery: Recovery::default(),
+            linux: LinuxRecovery::default(),
             probe: ProbeState::default(),
             round: Round::default(),
             una: 0,
@@ -248,7 +254,7 @@ impl Sender {
     pub(super) fn open(&mut self, window_bytes: u64, rtt: Option<Duration>) {
         self.window_edge = window_bytes;
         match rtt {
-            Some(rtt) => self.timers.rtt.sample(rtt),
+            Some(rtt) => self.timers.sample(rtt, self.una, self.next, &self.config.rto),
             None => self.congestion.syn_was_lost(),
         }
     }
@@ -265,15 +271,13 @@ impl Sender {
             self.probe.due = false;
             return self.probe(now);
         }
+        if self.is_linux() {
+            return self.poll_linux(now);
+        }
         let may_repair = self.recovery.first_is_due || self.board.in_flight() < self.congestion.cwnd();
         if may_repair && let Some(index) = self.board.next_lost() {
             self.recovery.first_is_due = false;
-            let cause = match self.recovery.phase {
-                Phase::Timeout if self.timers.expired_now => Cause::Timeout,
-                Phase::Timeout => Cause::AfterTimeout,
-                Phase::Open | Phase::Fast => Cause::Fast,
-            };
-            self.timers.expired_now = false;
+            let cause = self.repair_cause();
             return self.retransmit(now, index, cause);
         }
         if let Some(length_bytes) = self.new_segment_length(now) {
@@ -284,6 +288,21 @@ impl Sender {
             return self.retransmit(now, index, Cause::Fast);
         }
         None
+    }
+
+    /// Whether losses are found and repaired as Linux does it, which takes SACK.
+    fn is_linux(&self) -> bool {
+        self.config.recovery == LossRecovery::Linux && self.config.sack
+    }
+
+    /// Why what was given up leaves now.
+    fn repair_cause(&mut self) -> Cause {
+        let expired_now = core::mem::take(&mut self.timers.expired_now);
+        match self.recovery.phase {
+            Phase::Timeout if expired_now => Cause::Timeout,
+            Phase::Timeout => Cause::AfterTimeout,
+            Phase::Open | Phase::Disorder | Phase::Fast => Cause::Fast,
+        }
     }
 
     /// Rule 4 of `NextSeg` (RFC 6675 §4): once in a recovery the last segment, if nothing else can be
@@ -328,11 +347,11 @@ impl Sender {
     /// leave with limited transmit (RFC 3042) and none without.
     fn flight_before_new_data(&self) -> u32 {
         match self.recovery.phase {
-            Phase::Open => {
+            Phase::Open if !self.is_linux() => {
                 let credit = if self.config.switches.limited_transmit { DUP_THRESH - 1 } else { 0 };
                 self.board.outstanding() - self.board.delivered_above().min(credit)
             }
-            Phase::Fast | Phase::Timeout => self.board.in_flight(),
+            _ => self.board.in_flight(),
         }
     }
 
@@ -370,12 +389,14 @@ impl Sender {
         let fin = self.buffer.closed && data_end == self.buffer.written;
         let end = data_end + u64::from(fin);
         let sequence = self.bundled_start(now, length_bytes, fin);
+        let was_idle = self.board.is_empty();
         self.board.push(SentSegment {
             start,
             end,
             last_sent: now,
             transmissions: 1,
             state: SegmentState::Sent,
+            delivered_before: self.linux.delivered(),
             data_end,
         });
         self.next = end;
@@ -388,10 +409,14 @@ impl Sender {
         if self.config.report_segments {
             self.events.push(TcpEvent::Sent { sequence: start, length_bytes });
         }
-        if self.timers.rto_at.is_none() {
-            self.start_rto(now);
+        if self.is_linux() {
+            self.new_data_left(now, was_idle);
+        } else {
+            if self.timers.rto_at.is_none() {
+                self.start_rto(now);
+            }
+            self.schedule_probe(now);
         }
-        self.schedule_probe(now);
         Outgoing {
             sequence,
             length_bytes: u32::try_from(data_end - sequence).unwrap_or(length_bytes),
@@ -424,7 +449,7 @@ impl Sender {
         if self.config.switches.collapses_retransmissions {
             self.board.collapse(index, self.config.mss_bytes);
         }
-        let segment = self.board.resend(index, now, cause != Cause::Probe)?;
+        let segment = self.board.resend(index, now, self.linux.delivered(), cause != Cause::Probe)?;
         match cause {
             Cause::Timeout | Cause::AfterTimeout => self.counters.retransmitted_timeout += 1,
             Cause::Fast => self.counters.retransmitted_fast += 1,
@@ -435,8 +460,10 @@ impl Sender {
         let (sequence, transmissions) = (segment.start, segment.transmissions);
         self.events.push(TcpEvent::Retransmitted { sequence, length_bytes, cause, transmissions });
         self.last_sent = Some(now);
+        if self.is_linux() {
+            self.repair_left(now, index, cause);
         // RFC 6298 §5.1, and RFC 6675 §5.1 allows a restart when the first segment leaves again.
-        if self.timers.rto_at.is_none() || (index == 0 && cause == Cause::Fast) {
+        } else if self.timers.rto_at.is_none() || (index == 0 && cause == Cause::Fast) {
             self.start_rto(now);
         }
         Some(Outgoing {

@@ -3,6 +3,7 @@
 mod pipe;
 
 mod basics;
+mod linux;
 mod recovery;
 mod tail;
 mod walks;

@@ -216,6 +216,7 @@ impl Connection {
     /// Notes the messages whose last byte is in the segment.
     fn note_departure(&mut self, now: Instant, serial: u64, segment: &Segment) {
         let Some(log) = &mut self.log else { return };
+        log.departed(now, serial);
         let end = segment.sequence + u64::from(segment.length_bytes);
         let first = self.ends.partition_point(|&message_end| message_end <= segment.sequence);
         for (index, &message_end) in self.ends.iter().enumerate().skip(first).take_while(|&(_, &at)| at <= end) {
@@ -228,7 +229,7 @@ impl Connection {
 
     /// The deadline that the host knows of and the one that holds from now on.
     pub(super) fn move_deadline(&mut self) -> (Option<Instant>, Option<Instant>) {
-        let write = self.traffic.as_ref().and_then(Traffic::next_at);
+        let write = self.traffic.as_ref().filter(|_| !self.has_failed).and_then(Traffic::next_at);
         let new = [self.tcp.poll_deadline(), write].into_iter().flatten().min();
         (std::mem::replace(&mut self.deadline, new), new)
     }

@@ -3,6 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use festina_recovery::Mechanisms;
+
 use super::siphash::Key;
 use crate::config::{Config, ConfigError};
 
@@ -20,6 +22,8 @@ pub struct Ports {
 #[derive(Debug)]
 pub struct Context {
     config: Config,
+    /// Those of the settings, so that an association that does not change them has no copy.
+    mechanisms: Arc<Mechanisms>,
     key: Key,
 }
 
@@ -41,12 +45,17 @@ impl Context {
     /// A setting is out of range.
     pub fn new(config: Config, secret: [u8; 16]) -> Result<Arc<Self>, ConfigError> {
         config.validate()?;
-        Ok(Arc::new(Self { config, key: Key::new(secret) }))
+        let mechanisms = Arc::new(config.mechanisms);
+        Ok(Arc::new(Self { config, mechanisms, key: Key::new(secret) }))
     }
 
     /// The settings of the endpoint's associations.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    pub(crate) fn mechanisms(&self) -> &Arc<Mechanisms> {
+        &self.mechanisms
     }
 
     /// A value that only this context can compute, for one purpose and one input.

@@ -214,7 +214,7 @@ impl Association {
         self.control.unset(Due::INIT);
         self.control.unset(Due::COOKIE_ECHO);
         if let Some(round_trip) = round_trip {
-            self.sender.handle_round_trip(now, round_trip);
+            self.sender.handle_round_trip(now, round_trip, &mut self.events);
         }
         self.path.answered(now);
         self.arm_heartbeat(now);

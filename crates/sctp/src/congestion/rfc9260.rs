@@ -84,10 +84,10 @@ impl Controller for Rfc9260 {
         self.cwnd = self.ssthresh;
     }
 
-    fn on_timeout(&mut self) {
+    fn on_timeout(&mut self, one_packet: bool) {
         self.halve_ssthresh();
         self.cwnd = self.pmdcs;
-        self.one_packet = true;
+        self.one_packet = one_packet;
     }
 
     /// RFC 9260 §7.2.1: max(cwnd / 2, 4 * PMDCS) once per RTO, and ssthresh remembers the window before the first step. A window
@@ -192,12 +192,14 @@ mod tests {
     #[test]
     fn a_timeout_leaves_one_packet_and_no_second_one_until_an_ack_section_7_2_3() {
         let mut path = Rfc9260 { cwnd: 20_000, ..Rfc9260::new(PMDCS, IPV6_WINDOW) };
-        path.on_timeout();
+        path.on_timeout(true);
         assert_eq!((path.cwnd(), path.ssthresh()), (1_000, 10_000));
         assert!(path.allows(0));
         assert!(!path.allows(100), "a small packet is on the way");
         path.on_acked(acked(100, 100));
         assert!(path.allows(100));
+        path.on_timeout(false);
+        assert!(path.allows(999) && !path.allows(1_000), "cwnd alone limits");
     }
 
     #[test]
@@ -221,7 +223,7 @@ mod tests {
     #[test]
     fn an_idle_path_below_four_packets_restarts_at_four_in_slow_start_section_7_2_1() {
         let mut path = Rfc9260::new(PMDCS, IPV6_WINDOW);
-        path.on_timeout();
+        path.on_timeout(true);
         path.on_idle(1);
         assert_eq!((path.cwnd(), path.ssthresh()), (4_000, 4_000));
     }

@@ -29,12 +29,37 @@ pub(crate) struct AckReport {
     pub(crate) cumulative_advanced: bool,
     /// Acknowledged for the first time, headers and padding included.
     pub(crate) acked_bytes: usize,
+    /// How many chunks those are.
+    pub(crate) acked_chunks: usize,
+    /// How many of them had been sent more than once.
+    pub(crate) acked_copies: usize,
+    /// The one of them with the highest TSN.
+    pub(crate) highest_acked: Option<HighestAcked>,
     /// On the way before, headers and padding included.
     pub(crate) in_flight_bytes_before: usize,
     /// Chunks now taken for lost.
     pub(crate) lost_chunks: usize,
     /// Chunks that the peer had reported and no longer does.
     pub(crate) reneged_chunks: usize,
+}
+
+/// The chunk with the highest TSN that an acknowledgement told of for the first time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HighestAcked {
+    pub(crate) tsn: u64,
+    /// When it last left.
+    pub(crate) sent_at: Instant,
+    pub(crate) transmissions: u8,
+}
+
+impl AckReport {
+    /// A chunk was acknowledged for the first time.
+    fn count(&mut self, tsn: u64, chunk: &Chunk) {
+        self.acked_bytes += chunk.bytes();
+        self.acked_chunks += 1;
+        self.acked_copies += usize::from(chunk.transmissions > 1);
+        self.highest_acked = Some(HighestAcked { tsn, sent_at: chunk.sent_at, transmissions: chunk.transmissions });
+    }
 }
 
 const UNSENT: ProtocolViolation = ProtocolViolation("a TSN was acknowledged that was never sent");
@@ -62,10 +87,10 @@ impl Ledger {
             in_flight_bytes_before: self.in_flight().bytes,
             ..AckReport::default()
         };
-        while self.first_tsn() <= cumulative {
+        for tsn in self.first_tsn()..=cumulative {
             self.pop(|chunk| {
                 if chunk.state != ChunkState::GapAcked {
-                    report.acked_bytes += chunk.bytes();
+                    report.count(tsn, chunk);
                 }
                 acked(chunk);
             });
@@ -118,7 +143,7 @@ impl Ledger {
                 news.confirmed_chunks += 1;
                 continue;
             };
-            report.acked_bytes += chunk.bytes();
+            report.count(tsn, chunk);
             news.highest_tsn = Some(tsn);
             // Of a chunk that was sent more than once nobody knows which copy arrived.
             if chunk.transmissions == 1 {

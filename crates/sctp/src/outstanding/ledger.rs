@@ -276,22 +276,16 @@ impl Ledger {
         }
     }
 
-    /// Everything on the way is taken for lost (RFC 9260 §6.3.3 E3). How many chunks that were.
-    pub(crate) fn lose_all(&mut self, cause: RetransmissionCause) -> usize {
-        let count = self.in_flight.chunks;
-        for tsn in self.first_tsn..self.next_tsn() {
-            self.lose(tsn, cause);
-        }
-        count
-    }
-
-    /// What was last sent at `limit` or before is taken for lost, and the earliest chunk on the way in any case. How many that are.
-    pub(crate) fn lose_sent_until(&mut self, limit: Instant, cause: RetransmissionCause) -> usize {
+    /// T3-rtx expired (RFC 9260 §6.3.3 E3): what was last sent at `limit` or before is taken for lost, and the earliest chunk on the
+    /// way in any case. With `all` the other chunks on the way join them, as riding along. How many are lost now that were not before.
+    pub(crate) fn time_out(&mut self, limit: Instant, all: bool) -> usize {
         let lost_before = self.lost.chunks;
         for tsn in self.first_tsn..self.next_tsn() {
-            let due = self.lost.chunks == lost_before || self.get(tsn).is_some_and(|chunk| chunk.sent_at <= limit);
-            if due {
-                self.lose(tsn, cause);
+            let Some(chunk) = self.get(tsn) else { break };
+            if self.lost.chunks == lost_before || chunk.sent_at <= limit {
+                self.lose(tsn, RetransmissionCause::Timeout);
+            } else if all {
+                self.lose(tsn, RetransmissionCause::bundled(chunk.miss_indications));
             }
         }
         self.lost.chunks - lost_before

@@ -1,10 +1,10 @@
 //! What an acknowledgement changes beyond the ledger (RFC 9260 §6.2.1, §6.3.2, §7.2).
 
-use festina_recovery::tail_loss_probe::Probe;
 use festina_units::Instant;
 
 use super::Sender;
 use super::queue::SendBuffer;
+use super::round_trip::AckNews;
 use crate::congestion::Acked;
 use crate::error::ProtocolViolation;
 use crate::event::{Event, Events, RetransmissionCause};
@@ -36,13 +36,14 @@ impl Sender {
         let terms = SackTerms {
             in_fast_recovery: self.repair.exit_tsn.is_some(),
             fast_retransmit: self.recovery.rules().fast_retransmit,
-            sends_copies: self.recovery.rules().probe != Probe::Off,
+            sends_copies: self.recovery.sends_copies(),
         };
         let Self { ledger, buffer, counters, .. } = self;
         let settle = |chunk: &Chunk| settle(now, chunk, buffer, counters, events);
         let Some(report) = ledger.apply_sack(sack, terms, settle)? else { return Ok(SackOutcome::default()) };
         self.recovery.observe_sack(sack, self.ledger.first_tsn() - 1);
         self.count_spurious(sack);
+        self.recovery.acknowledged(now, &report, sack.duplicates().count());
         self.window.told(sack.a_rwnd);
         self.window.handle_sack(self.ledger.first_tsn());
         Ok(self.acknowledged(now, report, events))
@@ -67,10 +68,15 @@ impl Sender {
     }
 
     fn acknowledged(&mut self, now: Instant, report: AckReport, events: &mut Events) -> SackOutcome {
-        let ledger = &self.ledger;
+        let Self { ledger, round_trip, .. } = self;
         let is_acked = |tsn| ledger.get(tsn).is_none_or(|chunk| chunk.state == ChunkState::GapAcked);
-        if let Some(rtt) = self.round_trip.take_sample(now, is_acked) {
-            self.recovery.sample(rtt);
+        let news = AckNews {
+            now,
+            highest_acked: report.highest_acked.map(|highest| highest.tsn),
+            rtt_min: self.recovery.rtt.rtt_min(),
+        };
+        if let Some(rtt) = round_trip.take_sample(&news, is_acked) {
+            self.take_round_trip(now, rtt, events);
         }
         let peer_alive = report.acked_bytes > 0 || self.window.probe().is_some();
         self.update_congestion(&report);

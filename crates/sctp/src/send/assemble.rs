@@ -1,11 +1,13 @@
 //! What goes into the next packet (RFC 9260 §6.1, §6.10): lost chunks in TSN order, then companions that ride along, then new data.
 
 use bytes::Bytes;
-use festina_recovery::tail_loss_probe::joins_probe;
-use festina_units::{Duration, Instant};
+use festina_recovery::profile::Rules;
+use festina_units::Instant;
 
 use super::Sender;
+use super::companions::Companions;
 use super::fragment::piece_bytes;
+use super::round_trip::Again;
 use crate::event::{Event, Events, RetransmissionCause};
 use crate::message::MessageId;
 use crate::outstanding::{CHUNKS_MAX, Chunk, ChunkState, Piece};
@@ -26,46 +28,13 @@ enum Licence {
     NewData,
 }
 
-/// Outstanding chunks that leave again though they are not taken for lost.
-#[derive(Clone, Copy, Debug)]
-enum Companions {
-    None,
-    /// In a probe: those whose acknowledgement is overdue (`None`: any), or in silence all.
-    Probe {
-        timeout: Option<Duration>,
-        silent: bool,
-    },
-    /// As many as fit into so many bytes that would stay empty.
-    Bundled {
-        room_bytes: usize,
-    },
-}
-
-impl Companions {
-    /// Whether the chunk rides along, and the cause to tell.
-    fn admit(&mut self, chunk: &Chunk, now: Instant) -> Option<RetransmissionCause> {
-        match self {
-            Self::None => None,
-            Self::Probe { timeout, silent } => {
-                let joins = timeout.is_none_or(|timeout| joins_probe(chunk.sent_at, now, timeout, *silent));
-                joins.then_some(RetransmissionCause::Probe)
-            }
-            Self::Bundled { room_bytes } => {
-                if chunk.sent_at >= now || chunk.bytes() > *room_bytes {
-                    return None;
-                }
-                *room_bytes -= chunk.bytes();
-                Some(RetransmissionCause::Bundled)
-            }
-        }
-    }
-}
-
 /// What was put into a packet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Loaded {
     chunks: usize,
     new_chunks: usize,
+    bytes: usize,
+    new_bytes: usize,
     tsn_highest: u64,
     earliest_resent: bool,
 }
@@ -86,8 +55,8 @@ impl Sender {
         }
         let new_data = self.allows_new_data();
         let mut loaded = Loaded::default();
-        let companions = self.companions(licence, new_data, packet.remaining());
-        self.resend(now, companions, packet, events, &mut loaded);
+        let companions = self.companions(now, licence, new_data, packet.remaining());
+        self.resend(now, licence, companions, packet, events, &mut loaded);
         if new_data && self.ledger.lost().chunks == 0 {
             self.send_new(now, packet, events, &mut loaded);
         }
@@ -127,7 +96,7 @@ impl Sender {
         })
     }
 
-    fn companions(&self, licence: Licence, new_data: bool, room_bytes: usize) -> Companions {
+    fn companions(&self, now: Instant, licence: Licence, new_data: bool, room_bytes: usize) -> Companions {
         let rules = self.recovery.rules();
         let free = room_bytes.saturating_sub(self.ledger.lost().bytes);
         match licence {
@@ -138,8 +107,14 @@ impl Sender {
             Licence::Urgent(RetransmissionCause::Fast) if rules.bundling.into_fast_retransmit => {
                 Companions::Bundled { room_bytes: free }
             }
-            _ if new_data && rules.bundling.with_new_data => {
-                Companions::Bundled { room_bytes: free.saturating_sub(self.buffer.queued_chunk_bytes_max()) }
+            _ if new_data => {
+                let new_bytes = self.buffer.queued_chunk_bytes_max();
+                let room_bytes = free.saturating_sub(new_bytes);
+                if rules.bundling.with_new_data {
+                    Companions::Bundled { room_bytes }
+                } else {
+                    self.recovery.redundant(now, room_bytes, new_bytes, self.timer.silent_since.is_some())
+                }
             }
             _ => Companions::None,
         }
@@ -149,12 +124,15 @@ impl Sender {
     fn resend(
         &mut self,
         now: Instant,
+        licence: Licence,
         mut companions: Companions,
         packet: &mut PacketBuilder<'_>,
         events: &mut Events,
         loaded: &mut Loaded,
     ) {
-        let immediate = self.recovery.rules().immediate_sack;
+        let &Rules { immediate_sack: immediate, rtt_sampling: sampling, fast_restarts_timer, .. } =
+            self.recovery.rules();
+        let again = if companions.ride_with_new_data() { Again::BesideNewData } else { Again::Alone };
         let alone = matches!(companions, Companions::None);
         let first = if alone { self.ledger.lost_from() } else { self.ledger.first_tsn() };
         for tsn in first..self.ledger.next_tsn() {
@@ -163,6 +141,10 @@ impl Sender {
             }
             let Some(chunk) = self.ledger.get(tsn) else { break };
             let cause = match chunk.state {
+                // Rides along in the packet of the timeout only; in a later one it is what the packet is sent for.
+                ChunkState::Lost(cause) if cause.is_bundled() && !matches!(licence, Licence::Urgent(_)) => {
+                    Some(RetransmissionCause::Timeout)
+                }
                 ChunkState::Lost(cause) => Some(cause),
                 ChunkState::InFlight => companions.admit(chunk, now),
                 ChunkState::GapAcked => None,
@@ -172,15 +154,20 @@ impl Sender {
             if !packet.data(&header, &chunk.payload) {
                 break;
             }
+            loaded.bytes += chunk.bytes();
             let id = chunk.message;
             self.ledger.resend(tsn, now);
-            self.round_trip.resent(tsn);
+            self.round_trip.resent(tsn, now, sampling, again);
             self.count_retransmission(cause);
             events.push_message_event(|| Event::Retransmitted { id, tsn: header.tsn.0, cause, at: now });
             loaded.chunks += 1;
             loaded.tsn_highest = tsn;
             // Companions do not put T3-rtx off, or a stream of new data would do so for ever.
-            loaded.earliest_resent |= tsn == self.ledger.first_tsn() && cause != RetransmissionCause::Bundled;
+            let restarts_timer = match cause {
+                RetransmissionCause::Fast => fast_restarts_timer,
+                cause => !cause.is_bundled(),
+            };
+            loaded.earliest_resent |= tsn == self.ledger.first_tsn() && restarts_timer;
         }
     }
 
@@ -189,6 +176,7 @@ impl Sender {
         let counter = match cause {
             RetransmissionCause::Timeout => &mut counters.timeout,
             RetransmissionCause::Fast => &mut counters.fast,
+            RetransmissionCause::ReportedBundled => &mut counters.reported_bundled,
             RetransmissionCause::Bundled => &mut counters.bundled,
             RetransmissionCause::Probe => &mut counters.probe,
         };
@@ -214,6 +202,8 @@ impl Sender {
             if let Some(id) = begins {
                 events.push_message_event(|| Event::MessageSent { id, at: now });
             }
+            loaded.bytes += chunk.bytes();
+            loaded.new_bytes += chunk.bytes();
             self.ledger.push(chunk);
             self.round_trip.sent_new(tsn, now);
             self.window.sent_new(tsn);
@@ -268,7 +258,7 @@ impl Sender {
             self.burst.packets_left -= 1;
         }
         self.last_sent_at = now;
-        self.recovery.packet_sent(now, loaded.tsn_highest, loaded.new_chunks > 0);
+        self.recovery.packet_sent(now, loaded.tsn_highest, loaded.bytes, loaded.new_bytes);
         self.recovery.refresh(self.window.probe().is_some());
         if !self.timer.is_running() || loaded.earliest_resent {
             self.timer.start(now, self.recovery.rto());

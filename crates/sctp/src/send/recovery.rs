@@ -1,14 +1,21 @@
 //! What the loss-recovery decisions of `festina_recovery` are made from: the measurements, the profile and the state of recovery.
 
+use std::sync::Arc;
+
 use festina_recovery::Mechanisms;
 use festina_recovery::backoff::ExpirySeries;
 use festina_recovery::loss_timer::timeout_interval;
 use festina_recovery::profile::Rules;
+use festina_recovery::redundancy::Redundancy;
 use festina_recovery::rtt::RttEstimator;
+use festina_recovery::tail_loss_probe::Probe;
 use festina_recovery::thin::ThinDetector;
 use festina_units::{Duration, Instant};
 
+use super::companions::{Companions, Redundant};
+use super::redundancy::Copies;
 use crate::config::Config;
+use crate::outstanding::AckReport;
 use crate::wire::Sack;
 
 /// Gap ack blocks that the thin-stream detector is shown; a stream with more of them is not thin.
@@ -20,11 +27,13 @@ const PACKETS_KEPT: usize = 4;
 /// Measurements and mechanisms of the one path.
 #[derive(Debug)]
 pub(super) struct Recovery {
-    mechanisms: Mechanisms,
+    mechanisms: Arc<Mechanisms>,
     rto_max: Duration,
     pub(super) rtt: RttEstimator,
     pub(super) series: ExpirySeries,
     pub(super) detector: ThinDetector,
+    /// If the mechanisms ask for copies and data has left.
+    copies: Option<Box<Copies>>,
     /// The most packets that were in flight since the detector last gave memory back.
     packets_max: usize,
     thin: bool,
@@ -33,13 +42,14 @@ pub(super) struct Recovery {
 }
 
 impl Recovery {
-    pub(super) fn new(config: &Config) -> Self {
+    pub(super) fn new(config: &Config, mechanisms: Arc<Mechanisms>) -> Self {
         Self {
-            mechanisms: config.mechanisms,
+            mechanisms,
             rto_max: config.timers.rto_max,
             rtt: RttEstimator::new(config.timers.rto_initial),
             series: ExpirySeries::default(),
             detector: ThinDetector::new(),
+            copies: None,
             packets_max: 0,
             thin: false,
             window_probing: false,
@@ -51,6 +61,7 @@ impl Recovery {
         self.rtt = RttEstimator::new(rto_initial);
         self.series = ExpirySeries::default();
         self.detector = ThinDetector::new();
+        self.copies = None;
         self.window_probing = false;
     }
 
@@ -59,7 +70,8 @@ impl Recovery {
     }
 
     pub(super) fn set_mechanisms(&mut self, mechanisms: &Mechanisms) {
-        self.mechanisms = *mechanisms;
+        self.mechanisms = Arc::new(*mechanisms);
+        self.copies = None;
     }
 
     /// Judges anew which rules hold.
@@ -78,14 +90,23 @@ impl Recovery {
         if self.window_probing { &Rules::RFC9260 } else { self.mechanisms.rules(self.thin) }
     }
 
+    /// Whether chunks are sent again ahead of a timeout, so that a SACK may speak of an earlier copy than the last.
+    pub(super) fn sends_copies(&self) -> bool {
+        self.rules().probe != Probe::Off || self.copies.is_some()
+    }
+
     /// The retransmission timeout, backoff included.
     pub(super) fn rto(&self) -> Duration {
         timeout_interval(self.rules(), &self.rtt, &self.series, self.rto_max)
     }
 
     /// Takes an unambiguous round-trip time; backing off ends (RFC 9260 §6.3.3).
-    pub(super) fn sample(&mut self, rtt: Duration) {
-        self.rtt.sample(rtt);
+    pub(super) fn sample(&mut self, now: Instant, rtt: Duration) {
+        let clock = self.rules().rtt_clock;
+        self.rtt.sample_by(clock, rtt);
+        if let Some(copies) = &mut self.copies {
+            copies.measured(now, rtt);
+        }
         self.series.measured();
     }
 
@@ -99,10 +120,39 @@ impl Recovery {
         }
     }
 
-    /// A packet with DATA left.
-    pub(super) fn packet_sent(&mut self, now: Instant, tsn_highest: u64, has_new_data: bool) {
-        self.detector.packet_sent(now, tsn_highest, has_new_data);
+    /// A packet with so many bytes of DATA left, so many of them new.
+    pub(super) fn packet_sent(&mut self, now: Instant, tsn_highest: u64, bytes: usize, new_bytes: usize) {
+        self.detector.packet_sent(now, tsn_highest, new_bytes > 0);
         self.packets_max = self.packets_max.max(self.detector.in_flight());
+        let srtt = self.rtt.srtt();
+        if new_bytes > 0 {
+            self.detector.new_data_sent(now, u32::try_from(new_bytes).unwrap_or(u32::MAX), srtt);
+        }
+        let redundancy = self.mechanisms.redundancy;
+        if redundancy != Redundancy::Off
+            && let Some(srtt) = srtt
+        {
+            let copies = self.copies.get_or_insert_with(|| Box::new(Copies::new(redundancy)));
+            copies.data_sent(now, bytes, srtt);
+        }
+    }
+
+    /// Which chunks may ride beside `new_bytes` of new data, if the rules have anything that Festina's own rule is for; `silent`: a
+    /// probe was not answered.
+    pub(super) fn redundant(&self, now: Instant, room_bytes: usize, new_bytes: usize, silent: bool) -> Companions {
+        let Some(srtt) = self.rtt.srtt() else { return Companions::None };
+        let budget = self.copies.as_ref().map_or(0, |copies| copies.budget_bytes(now, self.thin, srtt, new_bytes));
+        if budget == 0 && !silent {
+            return Companions::None;
+        }
+        Companions::Redundant(Redundant { room_bytes, budget_bytes: budget, srtt, silent })
+    }
+
+    /// An acknowledgement was applied, with so many reports of duplicates.
+    pub(super) fn acknowledged(&mut self, now: Instant, report: &AckReport, duplicates: usize) {
+        if let Some(copies) = self.copies.as_mut().filter(|_| self.thin) {
+            copies.acknowledged(now, report, duplicates, self.rtt.srtt(), self.rtt.rtt_min());
+        }
     }
 
     /// Nothing is outstanding: memory that a thin stream does not need is given back.
@@ -117,6 +167,7 @@ impl Recovery {
     pub(super) fn give_back_memory(&mut self) {
         self.detector.shrink();
         self.packets_max = 0;
+        self.copies = None;
     }
 
     /// Shows the thin-stream detector a SACK that has been applied.

@@ -1,5 +1,6 @@
 //! Which chunk is timed for the round-trip time (RFC 9260 §6.3.1 C4, C5).
 
+use festina_recovery::rtt::RttSampling;
 use festina_units::{Duration, Instant};
 
 /// At most one chunk is timed, so there is at most one sample per round trip.
@@ -12,25 +13,62 @@ pub(super) struct RoundTrip {
 struct Timed {
     tsn: u64,
     sent_at: Instant,
+    /// It left again beside newer data.
+    copied: bool,
+    /// When it or an earlier chunk left again otherwise, for the first time.
+    resent_at: Option<Instant>,
+}
+
+/// How a chunk left again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Again {
+    /// In front of data with a higher TSN that left for the first time: what acknowledges this copy acknowledges that as well.
+    BesideNewData,
+    /// In any other way.
+    Alone,
+}
+
+/// What an acknowledgement says, as far as the round-trip time depends on it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AckNews {
+    pub(super) now: Instant,
+    /// The highest TSN that it acknowledges for the first time.
+    pub(super) highest_acked: Option<u64>,
+    /// The smallest round-trip time so far.
+    pub(super) rtt_min: Option<Duration>,
 }
 
 impl RoundTrip {
     /// A chunk left for the first time.
     pub(super) fn sent_new(&mut self, tsn: u64, now: Instant) {
-        self.timed.get_or_insert(Timed { tsn, sent_at: now });
+        self.timed.get_or_insert(Timed { tsn, sent_at: now, copied: false, resent_at: None });
     }
 
-    /// A chunk left again: neither it nor any later one sent before can be timed any more (C5).
-    pub(super) fn resent(&mut self, tsn: u64) {
-        if self.timed.is_some_and(|timed| tsn <= timed.tsn) {
-            self.timed = None;
+    /// A chunk left again: by Karn's rule neither it nor any later one sent before can be timed any more (C5).
+    pub(super) fn resent(&mut self, tsn: u64, now: Instant, sampling: RttSampling, again: Again) {
+        let Some(timed) = self.timed.as_mut().filter(|timed| tsn <= timed.tsn) else { return };
+        match (sampling, again) {
+            (RttSampling::Unambiguous, _) => self.timed = None,
+            (RttSampling::FirstAcknowledgement, _) => {}
+            (RttSampling::Inferred, Again::BesideNewData) => timed.copied = true,
+            (RttSampling::Inferred, Again::Alone) => _ = timed.resent_at.get_or_insert(now),
         }
     }
 
-    /// The round-trip time, if the timed chunk is acknowledged now.
-    pub(super) fn take_sample(&mut self, now: Instant, is_acked: impl FnOnce(u64) -> bool) -> Option<Duration> {
+    /// The round-trip time, if the timed chunk is acknowledged now and that measures something.
+    pub(super) fn take_sample(&mut self, news: &AckNews, is_acked: impl FnOnce(u64) -> bool) -> Option<Duration> {
         let timed = self.timed.take_if(|timed| is_acked(timed.tsn))?;
-        Some(now - timed.sent_at)
+        timed.is_measured_by(news).then(|| news.now - timed.sent_at)
+    }
+}
+
+impl Timed {
+    /// Whether the acknowledgement answers the first transmission.
+    fn is_measured_by(&self, news: &AckNews) -> bool {
+        // What arrived with newer data would have that acknowledged as well.
+        let is_beside = self.copied && news.highest_acked != Some(self.tsn);
+        let answers = |resent_at| news.rtt_min.is_none_or(|rtt_min| news.now - resent_at >= rtt_min);
+        !is_beside && !self.resent_at.is_some_and(answers)
     }
 }
 
@@ -42,32 +80,74 @@ mod tests {
         Instant::from_millis(millis)
     }
 
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn news(millis: u64, highest_acked: u64) -> AckNews {
+        AckNews { now: at(millis), highest_acked: Some(highest_acked), rtt_min: Some(ms(100)) }
+    }
+
     #[test]
     fn one_chunk_per_round_trip_is_timed_section_6_3_1_c4() {
         let mut round_trip = RoundTrip::default();
         round_trip.sent_new(1, at(0));
         round_trip.sent_new(2, at(10));
-        assert_eq!(round_trip.take_sample(at(100), |tsn| tsn == 1), Some(Duration::from_millis(100)));
-        assert_eq!(round_trip.take_sample(at(110), |_| true), None, "nothing is timed until new data leaves");
+        assert_eq!(round_trip.take_sample(&news(100, 1), |tsn| tsn == 1), Some(ms(100)));
+        assert_eq!(round_trip.take_sample(&news(110, 2), |_| true), None, "nothing is timed until new data leaves");
         round_trip.sent_new(3, at(120));
-        assert_eq!(round_trip.take_sample(at(150), |tsn| tsn == 3), Some(Duration::from_millis(30)));
+        assert_eq!(round_trip.take_sample(&news(150, 3), |tsn| tsn == 3), Some(ms(30)));
     }
 
     #[test]
     fn an_unacknowledged_chunk_stays_timed() {
         let mut round_trip = RoundTrip::default();
         round_trip.sent_new(1, at(0));
-        assert_eq!(round_trip.take_sample(at(50), |_| false), None);
-        assert_eq!(round_trip.take_sample(at(60), |_| true), Some(Duration::from_millis(60)));
+        assert_eq!(round_trip.take_sample(&news(50, 0), |_| false), None);
+        assert_eq!(round_trip.take_sample(&news(60, 1), |_| true), Some(ms(60)));
     }
 
     #[test]
     fn a_retransmission_of_this_or_an_earlier_chunk_spoils_the_sample_section_6_3_1_c5() {
         for (resent, spoiled) in [(4, true), (5, true), (6, false)] {
+            for again in [Again::Alone, Again::BesideNewData] {
+                let mut round_trip = RoundTrip::default();
+                round_trip.sent_new(5, at(0));
+                round_trip.resent(resent, at(1), RttSampling::Unambiguous, again);
+                assert_eq!(round_trip.take_sample(&news(10, 5), |_| true).is_none(), spoiled, "TSN {resent}");
+            }
+        }
+    }
+
+    #[test]
+    fn lksctp_times_a_chunk_from_its_first_transmission_on_even_if_it_was_sent_again_p06_section_3_2() {
+        let mut round_trip = RoundTrip::default();
+        round_trip.sent_new(5, at(0));
+        round_trip.resent(5, at(1_000), RttSampling::FirstAcknowledgement, Again::Alone);
+        assert_eq!(round_trip.take_sample(&news(1_100, 5), |_| true), Some(ms(1_100)));
+    }
+
+    #[test]
+    fn an_acknowledgement_sooner_after_a_retransmission_than_any_round_trip_measures_the_first_transmission() {
+        for (acked_ms, expected) in [(204, Some(ms(204))), (205, None)] {
             let mut round_trip = RoundTrip::default();
             round_trip.sent_new(5, at(0));
-            round_trip.resent(resent);
-            assert_eq!(round_trip.take_sample(at(10), |_| true).is_none(), spoiled, "TSN {resent}");
+            for resent_ms in [105, 210] {
+                round_trip.resent(5, at(resent_ms), RttSampling::Inferred, Again::Alone);
+            }
+            let sample = round_trip.take_sample(&news(acked_ms, 5), |_| true);
+            assert_eq!(sample, expected, "acknowledged after {acked_ms} ms");
+        }
+    }
+
+    #[test]
+    fn a_chunk_with_copies_beside_newer_data_is_measured_only_if_nothing_newer_is_acknowledged_with_it() {
+        for (highest_acked, expected) in [(5, Some(ms(200))), (6, None)] {
+            let mut round_trip = RoundTrip::default();
+            round_trip.sent_new(5, at(0));
+            round_trip.resent(5, at(20), RttSampling::Inferred, Again::BesideNewData);
+            let sample = round_trip.take_sample(&news(200, highest_acked), |_| true);
+            assert_eq!(sample, expected, "acknowledged up to {highest_acked}");
         }
     }
 }

@@ -7,6 +7,7 @@ mod transmission;
 mod walk;
 mod window;
 
+use festina_recovery::redundancy::Redundancy;
 use festina_recovery::{Mechanisms, Profile};
 use festina_units::{Duration, Instant};
 
@@ -66,13 +67,19 @@ impl Rig {
 
     fn with(config: &Config) -> Self {
         let now = Instant::from_secs(100);
-        let sender = Sender::new(now, config, Tsn(FIRST_TSN), WINDOW, 100, 4_344);
+        let sender = Sender::new(now, config, Arc::new(config.mechanisms), Tsn(FIRST_TSN), WINDOW, 100, 4_344);
         Self { sender, events: Events::new(config.message_events), now, next_id: 0 }
+    }
+
+    /// Festina's recovery without redundancy, so that losses are not hidden.
+    fn probing() -> Self {
+        Self::with(&config(Mechanisms { redundancy: Redundancy::Off, ..Profile::Festina.mechanisms() }))
     }
 
     /// The round-trip time is known to be steady.
     fn measured(mut self, rtt: Duration) -> Self {
-        (0..40).for_each(|_| self.sender.handle_round_trip(self.now, rtt));
+        (0..40).for_each(|_| self.sender.handle_round_trip(self.now, rtt, &mut self.events));
+        self.events();
         self
     }
 
@@ -193,6 +200,15 @@ impl Rig {
 
     fn events(&mut self) -> Vec<Event> {
         std::iter::from_fn(|| self.events.pop()).collect()
+    }
+
+    /// Retransmissions since the last look at the events: TSN and cause.
+    fn causes(&mut self) -> Vec<(u32, RetransmissionCause)> {
+        let told = |event| match event {
+            Event::Retransmitted { tsn, cause, .. } => Some((tsn, cause)),
+            _ => None,
+        };
+        self.events().into_iter().filter_map(told).collect()
     }
 
     fn delivered(&mut self) -> Vec<u64> {

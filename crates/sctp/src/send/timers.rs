@@ -86,14 +86,10 @@ impl Sender {
             self.ledger.lose(tsn, RetransmissionCause::Timeout);
             return TimerExpiry::Timeout { counts: false };
         }
-        let lost = if self.recovery.rules().bundling.into_timeout {
-            self.ledger.lose_all(RetransmissionCause::Timeout)
-        } else {
-            self.ledger.lose_sent_until(now - rto, RetransmissionCause::Timeout)
-        };
+        let lost = self.ledger.time_out(now - rto, self.recovery.rules().bundling.into_timeout);
         self.counters.timeouts += 1;
         self.counters.chunks_lost += lost as u64;
-        self.congestion.on_timeout();
+        self.congestion.on_timeout(self.recovery.rules().one_packet_after_timeout);
         self.recovery.detector.timed_out();
         self.repair = Repair { exit_tsn: None, packet_due: Some(RetransmissionCause::Timeout) };
         TimerExpiry::Timeout { counts: true }

@@ -6,7 +6,7 @@ use festina_recovery::{
 };
 use festina_units::{Duration, Instant};
 
-use super::{Phase, Sender};
+use super::{Phase, Sender, linux::Delivery};
 use crate::tcp::{
     event::TcpEvent,
     segment::{SackBlocks, Segment},
@@ -27,13 +27,21 @@ pub(in crate::tcp) struct Acknowledgement {
 }
 
 /// What changed.
-struct Progress {
+pub(super) struct Progress {
     /// Segments that left the scoreboard.
-    segments: u32,
-    advanced: bool,
-    duplicate: bool,
+    pub(super) segments: u32,
+    pub(super) advanced: bool,
+    pub(super) duplicate: bool,
     /// The duplicate that was reported (RFC 2883).
-    told_duplicate: Option<(u64, u64)>,
+    pub(super) told_duplicate: Option<(u64, u64)>,
+    /// The peer's window opened, or the segment carries data: no sign of a loss then.
+    pub(super) has_news: bool,
+    /// Echoed timestamp.
+    pub(super) echo: Option<Instant>,
+    /// The RTT was measured by a SACK of a segment sent at that time.
+    pub(super) sacked_sample: Option<Instant>,
+    /// What was delivered, as RACK sees it.
+    pub(super) delivery: Delivery,
 }
 
 impl Acknowledgement {
@@ -58,20 +66,34 @@ impl Sender {
         }
         let unsent_before = self.unsent();
         let una_before = self.una;
+        let was_idle = self.board.is_empty();
         let progress = self.apply(now, ack);
-        self.end_probe_episode(ack.ack, &progress);
-        self.end_bundles(ack.ack, una_before, &progress);
-        self.change_phase(ack.ack, &progress);
-        if self.config.ecn && ack.congestion_echoed {
-            self.congestion_was_echoed();
+        if self.is_linux() {
+            self.end_bundles(ack.ack, una_before, &progress);
+            if self.config.ecn && ack.congestion_echoed {
+                self.congestion_was_echoed();
+            }
+            self.recover_as_linux(now, una_before, was_idle, &progress);
+        } else {
+            self.end_probe_episode(ack.ack, &progress);
+            self.end_bundles(ack.ack, una_before, &progress);
+            self.recover_by_standard(now, ack, &progress, unsent_before);
         }
-        self.find_losses(&progress);
-        self.grow(now, &progress);
-        self.rearm(now, &progress, unsent_before);
         if progress.advanced {
             self.events.push(TcpEvent::Acknowledged { through: self.acknowledged() });
         }
         self.wake_writer();
+    }
+
+    /// Loss recovery and congestion control of the RFCs.
+    fn recover_by_standard(&mut self, now: Instant, ack: &Acknowledgement, progress: &Progress, unsent_before: u64) {
+        self.change_phase(ack.ack, progress);
+        if self.config.ecn && ack.congestion_echoed {
+            self.congestion_was_echoed();
+        }
+        self.find_losses(progress);
+        self.grow(now, progress.segments);
+        self.rearm(now, progress, unsent_before);
     }
 
     /// Window, scoreboard and RTT.
@@ -79,26 +101,41 @@ impl Sender {
         let window_moved = ack.window_edge > self.window_edge;
         self.window_edge = self.window_edge.max(ack.window_edge);
         let sacked_before = self.board.sacked();
-        let sack_sample = if self.config.sack { self.board.apply_sack(&ack.sack) } else { None };
-        let newly_sacked = self.board.sacked() > sacked_before;
+        let mut delivery = self.expect_delivery(now, ack.echo);
+        let told_duplicate = ack.sack.duplicate(ack.ack).filter(|_| self.config.sack);
+        let (rack, board) = (&mut self.linux.rack, &mut self.board);
+        let sack_sample = if self.config.sack {
+            board.apply_sack(&ack.sack, |segment| delivery.see(rack, segment, true))
+        } else {
+            None
+        };
+        let newly_sacked = board.sacked() > sacked_before;
         let advanced = ack.ack > self.una;
-        let acked = if advanced { self.board.acknowledge(ack.ack) } else { Default::default() };
+        let acked = if advanced {
+            board.acknowledge(ack.ack, |segment| delivery.see(rack, segment, false))
+        } else {
+            Default::default()
+        };
         // RFC 5681 §2; with SACK only news counts (RFC 6675 §2).
         let duplicate = !advanced
             && ack.ack == self.una
             && !self.board.is_empty()
             && if self.config.sack { newly_sacked } else { !ack.has_data && !window_moved };
-        let sample = acked.earliest_sent.or(sack_sample).or(ack.echo.filter(|_| advanced));
-        if let Some(sent) = sample {
-            self.timers.rtt.sample(now.saturating_duration_since(sent));
-            self.timers.series.measured();
-        }
+        let sacked_sample =
+            sack_sample.map(|sample| if self.is_linux() { sample.first_sent } else { sample.last_sent });
+        let sample = acked.earliest_sent.or(sacked_sample).or(ack.echo.filter(|_| advanced));
         if advanced {
             self.una = ack.ack;
             self.timers.timeouts = 0;
         }
-        let told_duplicate = ack.sack.duplicate(ack.ack).filter(|_| self.config.sack);
-        Progress { segments: acked.segments, advanced, duplicate, told_duplicate }
+        if let Some(sent) = sample {
+            let rtt = now.saturating_duration_since(sent);
+            self.timers.sample(rtt, self.una, self.next, &self.config.rto);
+            self.timers.series.measured();
+        }
+        let has_news = ack.has_data || window_moved;
+        let (segments, echo) = (acked.segments, ack.echo);
+        Progress { segments, advanced, duplicate, told_duplicate, has_news, echo, sacked_sample, delivery }
     }
 
     /// RFC 8985 §7.4.2: a probe that repaired a loss which nobody else noticed tells of congestion.
@@ -135,7 +172,7 @@ impl Sender {
             return;
         }
         match self.recovery.phase {
-            Phase::Open => self.board.forget_duplicates(),
+            Phase::Open | Phase::Disorder => self.board.forget_duplicates(),
             Phase::Fast | Phase::Timeout if ack >= self.recovery.high => {
                 self.recovery.phase = Phase::Open;
                 self.recovery.first_is_due = false;
@@ -184,28 +221,29 @@ impl Sender {
     /// RFC 3168 §6.1.2: one reduction for each window of data. Something above that window has to be
     /// acknowledged first, since only that tells the receiver to stop its echo.
     fn congestion_was_echoed(&mut self) {
-        if self.recovery.phase == Phase::Open && self.una > self.recovery.reduced_through {
+        let may_reduce = matches!(self.recovery.phase, Phase::Open | Phase::Disorder);
+        if may_reduce && self.una > self.recovery.reduced_through {
             self.reduce();
             self.counters.ecn_reductions += 1;
         }
     }
 
-    fn reduce(&mut self) {
+    pub(super) fn reduce(&mut self) {
         self.congestion.reduce(self.board.outstanding());
         self.recovery.reduced_through = self.next;
         self.recovery.confirms_reduction = self.config.ecn;
     }
 
     /// Slow start and congestion avoidance, if cwnd was the limit.
-    fn grow(&mut self, now: Instant, progress: &Progress) {
-        if progress.segments > 0 && self.recovery.phase != Phase::Fast {
+    pub(super) fn grow(&mut self, now: Instant, segments: u32) {
+        if segments > 0 && self.recovery.phase != Phase::Fast {
             let flight = self.round.flight_max;
             let cwnd = self.congestion.cwnd();
             let limited =
                 if self.congestion.in_slow_start() { cwnd < flight.saturating_mul(2) } else { cwnd <= flight };
             if limited {
                 let srtt = self.timers.rtt.srtt().unwrap_or(Duration::ZERO);
-                self.congestion.acknowledged(now, progress.segments, srtt);
+                self.congestion.acknowledged(now, segments, srtt);
             }
         }
         if self.una >= self.round.end {

@@ -21,8 +21,16 @@ pub(super) struct SentSegment {
     pub(super) last_sent: Instant,
     pub(super) transmissions: u32,
     pub(super) state: SegmentState,
+    /// Segments that had been delivered when it was last sent.
+    pub(super) delivered_before: u64,
     /// The bytes after which a FIN counts one: equals `end` for all other segments.
     pub(super) data_end: u64,
+}
+
+impl SentSegment {
+    pub(super) fn is_sacked(&self) -> bool {
+        self.state == SegmentState::Sacked
+    }
 }
 
 /// What is believed about one outstanding segment.
@@ -48,12 +56,27 @@ pub(super) struct Acked {
     pub(super) earliest_sent: Option<Instant>,
 }
 
+/// When segments were sent that a SACK reports for the first time, of those that were sent once.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct SackSample {
+    pub(super) first_sent: Instant,
+    pub(super) last_sent: Instant,
+}
+
+impl SackSample {
+    fn with(sample: Option<Self>, sent: Instant) -> Self {
+        let Self { first_sent, last_sent } = sample.unwrap_or(Self { first_sent: sent, last_sent: sent });
+        Self { first_sent: first_sent.min(sent), last_sent: last_sent.max(sent) }
+    }
+}
+
 /// The outstanding segments in order of sequence.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scoreboard {
     segments: VecDeque<SentSegment>,
     sacked: u32,
     lost: u32,
+    resent: u32,
     /// Duplicate ACKs, which stand for SACKed segments where there is no SACK.
     duplicates: u32,
     /// Starts of the highest SACKed segments, highest first.
@@ -100,6 +123,16 @@ impl Scoreboard {
         self.lost
     }
 
+    /// Retransmissions of what was given up that are in flight.
+    pub(super) fn resent(&self) -> u32 {
+        self.resent
+    }
+
+    /// End of the highest SACKed segment, if anything is SACKed.
+    pub(super) fn highest_sacked(&self) -> Option<u64> {
+        (self.sacked > 0).then_some(self.sacked_end)
+    }
+
     pub(super) fn get(&self, index: usize) -> Option<&SentSegment> {
         self.segments.get(index)
     }
@@ -112,8 +145,9 @@ impl Scoreboard {
         self.segments.len().checked_sub(1)
     }
 
-    /// Takes off what is below `ack`. Without SACK, duplicates stand for other segments now.
-    pub(super) fn acknowledge(&mut self, ack: u64) -> Acked {
+    /// Takes off what is below `ack` and shows it to `see`. Without SACK, duplicates stand for other
+    /// segments now.
+    pub(super) fn acknowledge(&mut self, ack: u64, mut see: impl FnMut(&SentSegment)) -> Acked {
         let mut acked = Acked::default();
         let mut retransmitted = false;
         while let Some(segment) = self.segments.front_mut() {
@@ -126,6 +160,7 @@ impl Scoreboard {
             if segment.state != SegmentState::Sacked && acked.earliest_sent.is_none() {
                 acked.earliest_sent = Some(segment.last_sent);
             }
+            see(segment);
             let state = segment.state;
             self.segments.pop_front();
             self.leave(state);
@@ -138,9 +173,9 @@ impl Scoreboard {
         acked
     }
 
-    /// Marks what the blocks cover. Returns the sending time of the last segment that is new among
-    /// them and was sent once; the count of new ones is in the change of [`Self::sacked`].
-    pub(super) fn apply_sack(&mut self, sack: &SackBlocks) -> Option<Instant> {
+    /// Marks what the blocks cover and shows what is new to `see`. Returns the sending times of the new
+    /// segments that were sent once; the count of new ones is in the change of [`Self::sacked`].
+    pub(super) fn apply_sack(&mut self, sack: &SackBlocks, mut see: impl FnMut(&SentSegment)) -> Option<SackSample> {
         let mut sample = None;
         let mut duplicates_known = [(0, 0); SACK_BLOCKS_MAX];
         for (slot, block) in duplicates_known.iter_mut().zip(self.known.as_slice()) {
@@ -156,7 +191,7 @@ impl Scoreboard {
                 }
             }
             if todo.0 < todo.1 {
-                sample = self.sack_range(todo, (start, end)).max(sample);
+                sample = self.sack_range(todo, (start, end), sample, &mut see);
             }
         }
         self.known = *sack;
@@ -164,17 +199,23 @@ impl Scoreboard {
     }
 
     /// Marks the segments that touch `todo` and lie inside `block`.
-    fn sack_range(&mut self, todo: (u64, u64), block: (u64, u64)) -> Option<Instant> {
-        let mut sample = None;
+    fn sack_range(
+        &mut self,
+        todo: (u64, u64),
+        block: (u64, u64),
+        mut sample: Option<SackSample>,
+        see: &mut impl FnMut(&SentSegment),
+    ) -> Option<SackSample> {
         let first = self.segments.partition_point(|segment| segment.end <= todo.0);
         for index in first..self.segments.len() {
             let Some(segment) = self.segments.get_mut(index).filter(|segment| segment.start < todo.1) else { break };
             if segment.start < block.0 || segment.end > block.1 || segment.state == SegmentState::Sacked {
                 continue;
             }
+            see(segment);
             let before = core::mem::replace(&mut segment.state, SegmentState::Sacked);
             if segment.transmissions == 1 {
-                sample = Some(segment.last_sent);
+                sample = Some(SackSample::with(sample, segment.last_sent));
             }
             let (start, end) = (segment.start, segment.end);
             self.leave(before);
@@ -234,6 +275,7 @@ impl Scoreboard {
     pub(super) fn mark_all_lost(&mut self) {
         self.duplicates = 0;
         self.lost = 0;
+        self.resent = 0;
         for segment in &mut self.segments {
             if segment.state != SegmentState::Sacked {
                 segment.state = SegmentState::Lost;
@@ -260,6 +302,48 @@ impl Scoreboard {
             }
         }
         self.judged = boundary;
+    }
+
+    /// Gives up each segment in flight, first transmission or not, for which `is_lost` holds, in order
+    /// of sequence; it is asked until it returns `None`. Returns whether a retransmission was among them.
+    pub(super) fn mark_lost_if(&mut self, mut is_lost: impl FnMut(usize, &SentSegment) -> Option<bool>) -> bool {
+        let mut lost_again = false;
+        for (index, segment) in self.segments.iter_mut().enumerate() {
+            if matches!(segment.state, SegmentState::Sacked | SegmentState::Lost) {
+                continue;
+            }
+            match is_lost(index, segment) {
+                None => break,
+                Some(false) => {}
+                Some(true) => {
+                    lost_again |= segment.state == SegmentState::Resent;
+                    self.resent -= u32::from(segment.state == SegmentState::Resent);
+                    segment.state = SegmentState::Lost;
+                    self.lost += 1;
+                    self.cursor = self.cursor.min(segment.start);
+                }
+            }
+        }
+        lost_again
+    }
+
+    /// What was given up and not sent again was not lost after all.
+    pub(super) fn take_back_losses(&mut self) {
+        for segment in &mut self.segments {
+            if segment.state == SegmentState::Lost {
+                segment.state = SegmentState::Sent;
+            }
+        }
+        self.lost = 0;
+    }
+
+    /// Whether a SACKed segment that was sent more than once touches `[start, end)`.
+    pub(super) fn is_resent_and_sacked(&self, start: u64, end: u64) -> bool {
+        let first = self.segments.partition_point(|segment| segment.end <= start);
+        self.segments
+            .range(first..)
+            .take_while(|segment| segment.start < end)
+            .any(|segment| segment.state == SegmentState::Sacked && segment.transmissions > 1)
     }
 
     /// The first segment that waits for retransmission.
@@ -304,14 +388,22 @@ impl Scoreboard {
 
     /// The segment leaves again at `now`; `as_repair` says that it was given up, which a probe does
     /// not mean. Returns it as it is then.
-    pub(super) fn resend(&mut self, index: usize, now: Instant, as_repair: bool) -> Option<SentSegment> {
+    pub(super) fn resend(
+        &mut self,
+        index: usize,
+        now: Instant,
+        delivered: u64,
+        as_repair: bool,
+    ) -> Option<SentSegment> {
         let segment = self.segments.get_mut(index)?;
         segment.last_sent = now;
+        segment.delivered_before = delivered;
         segment.transmissions = segment.transmissions.saturating_add(1);
         if as_repair {
             let before = core::mem::replace(&mut segment.state, SegmentState::Resent);
             let resent = *segment;
             self.leave(before);
+            self.resent += 1;
             return Some(resent);
         }
         Some(*segment)
@@ -333,7 +425,8 @@ impl Scoreboard {
     /// Corrects the counts for a segment that is no longer in `state`.
     fn leave(&mut self, state: SegmentState) {
         match state {
-            SegmentState::Sent | SegmentState::Resent => {}
+            SegmentState::Sent => {}
+            SegmentState::Resent => self.resent = self.resent.saturating_sub(1),
             SegmentState::Sacked => self.sacked = self.sacked.saturating_sub(1),
             SegmentState::Lost => self.lost = self.lost.saturating_sub(1),
         }
@@ -354,16 +447,17 @@ mod tests {
                 data_end: end,
                 last_sent: Instant::from_millis(number),
                 transmissions: 1,
+                delivered_before: 0,
                 state: SegmentState::Sent,
             });
         }
         board
     }
 
-    fn sack(board: &mut Scoreboard, blocks: &[(u64, u64)]) -> Option<Instant> {
+    fn sack(board: &mut Scoreboard, blocks: &[(u64, u64)]) -> Option<SackSample> {
         let mut sack = SackBlocks::default();
         blocks.iter().for_each(|&(start, end)| sack.push(start, end));
-        board.apply_sack(&sack)
+        board.apply_sack(&sack, |_| {})
     }
 
     #[test]
@@ -410,7 +504,7 @@ mod tests {
         sack(&mut board, &[(200, 500)]);
         board.mark_lost_below_sacked(DUP_THRESH, false);
         let index = board.next_lost().expect("two are lost");
-        board.resend(index, Instant::from_millis(9), true);
+        board.resend(index, Instant::from_millis(9), 0, true);
         assert_eq!((board.lost(), board.in_flight()), (1, 1));
         assert_eq!(board.next_lost(), Some(1));
         board.mark_all_lost();
@@ -421,10 +515,10 @@ mod tests {
     #[test]
     fn rfc_6298_3_karn_a_retransmitted_segment_spoils_the_sample() {
         let mut first = board(3);
-        assert_eq!(first.acknowledge(200).earliest_sent, Some(Instant::ZERO));
+        assert_eq!(first.acknowledge(200, |_| {}).earliest_sent, Some(Instant::ZERO));
         let mut second = board(3);
-        second.resend(1, Instant::from_millis(50), false);
-        assert_eq!(second.acknowledge(200).earliest_sent, None);
+        second.resend(1, Instant::from_millis(50), 0, false);
+        assert_eq!(second.acknowledge(200, |_| {}).earliest_sent, None);
     }
 
     #[test]

@@ -24,6 +24,7 @@ const PROBE_ACK_DELAY: Duration = Duration::from_millis(200);
 #[derive(Clone, Debug)]
 pub(in crate::tcp) struct Timers {
     pub(in crate::tcp) rtt: RttEstimator,
+    variance: LinuxVariance,
     /// Backoff.
     pub(super) series: ExpirySeries,
     /// Timeouts since `una` moved.
@@ -33,6 +34,8 @@ pub(in crate::tcp) struct Timers {
     pub(super) rto_at: Option<Instant>,
     pub(super) rto_started: Instant,
     pub(super) probe_at: Option<Instant>,
+    /// What RACK waits for may have been reordered until then.
+    pub(super) reordering_at: Option<Instant>,
     /// The peer's window is closed: when to ask.
     pub(super) persist_at: Option<Instant>,
     persist_is_due: bool,
@@ -46,12 +49,14 @@ impl Timers {
     pub(super) fn new(rto_initial: Duration) -> Self {
         Self {
             rtt: RttEstimator::new(rto_initial),
+            variance: LinuxVariance::default(),
             series: ExpirySeries::default(),
             timeouts: 0,
             expired_now: false,
             rto_at: None,
             rto_started: Instant::ZERO,
             probe_at: None,
+            reordering_at: None,
             persist_at: None,
             persist_is_due: false,
             cork_at: None,
@@ -59,11 +64,18 @@ impl Timers {
         }
     }
 
+    /// Takes a round-trip time that was measured when everything below `una` was acknowledged and `next` was
+    /// the next byte to be sent.
+    pub(super) fn sample(&mut self, rtt: Duration, una: u64, next: u64, config: &RtoConfig) {
+        self.variance.sample(rtt, self.rtt.srtt(), una, next, config.clock.round_up(config.min));
+        self.rtt.sample(rtt);
+    }
+
     /// The RTO without backoff (RFC 6298 §2).
     pub(super) fn rto_base(&self, config: &RtoConfig) -> Duration {
-        match (config.floor, self.rtt.srtt(), self.rtt.rttvar()) {
-            (RtoFloor::Variance, Some(srtt), Some(rttvar)) => {
-                srtt.saturating_add(rttvar.saturating_mul(4).max(config.min)).min(config.max)
+        match (config.floor, self.rtt.srtt()) {
+            (RtoFloor::Variance, Some(srtt)) => {
+                config.clock.round_up(srtt.saturating_add(self.variance.term())).min(config.max)
             }
             _ => self.rtt.rto(config.min, config.max),
         }
@@ -75,7 +87,7 @@ impl Timers {
     }
 
     fn earliest(&self) -> Option<Instant> {
-        [self.rto_at, self.probe_at, self.persist_at, self.cork_at].into_iter().flatten().min()
+        [self.rto_at, self.probe_at, self.reordering_at, self.persist_at, self.cork_at].into_iter().flatten().min()
     }
 }
 
@@ -86,7 +98,8 @@ impl Sender {
     }
 
     pub(super) fn start_rto(&mut self, now: Instant) {
-        self.timers.rto_at = Some(now + self.timers.rto(&self.config.rto));
+        let rto = self.timers.rto(&self.config.rto);
+        self.timers.rto_at = Some(self.config.rto.clock.expiry(now, rto));
         self.timers.rto_started = now;
     }
 
@@ -162,6 +175,9 @@ impl Sender {
             self.timers.cork_at = None;
             self.timers.cork_expired = true;
         }
+        if self.is_linux() {
+            return self.handle_linux_timeout(now);
+        }
         if is_due(self.timers.probe_at) {
             self.timers.probe_at = None;
             self.probe.due = true;
@@ -175,21 +191,11 @@ impl Sender {
 
     /// The retransmission timer expired (RFC 6298 §5.4 to §5.6, RFC 5681 §3.1).
     fn time_out(&mut self, now: Instant) -> bool {
-        self.timers.timeouts += 1;
-        self.counters.timeouts += 1;
-        self.events.push(TcpEvent::TimedOut { timeouts: self.timers.timeouts });
-        if self.timers.timeouts > self.config.rto.retries_max {
-            self.timers.rto_at = None;
+        if !self.count_timeout(now) {
             return false;
         }
         self.congestion.time_out(self.board.outstanding(), self.timers.timeouts == 1);
-        let linear =
-            self.config.switches.thin_linear_timeouts && self.is_thin() && self.timers.timeouts <= THIN_LINEAR_TIMEOUTS;
-        if linear {
-            self.timers.series.measured();
-        } else {
-            self.timers.series.timed_out(self.timers.rto(&self.config.rto));
-        }
+        self.back_off();
         self.recovery.phase = Phase::Timeout;
         self.recovery.high = self.next;
         self.recovery.reduced_through = self.next;
@@ -199,5 +205,113 @@ impl Sender {
         self.board.mark_all_lost();
         self.start_rto(now);
         true
+    }
+
+    /// Counts and tells a timeout; false if it was one too many.
+    pub(super) fn count_timeout(&mut self, now: Instant) -> bool {
+        self.timers.timeouts += 1;
+        self.counters.timeouts += 1;
+        self.events.push(TcpEvent::TimedOut { timeouts: self.timers.timeouts });
+        let may_go_on = if self.is_linux() {
+            self.may_time_out_again(now)
+        } else {
+            self.timers.timeouts <= self.config.rto.retries_max
+        };
+        if !may_go_on {
+            self.timers.rto_at = None;
+        }
+        may_go_on
+    }
+
+    /// The next timeout is twice as long (RFC 6298 §5.5), unless it is to stay as it is on a thin stream.
+    pub(super) fn back_off(&mut self) {
+        let linear =
+            self.config.switches.thin_linear_timeouts && self.is_thin() && self.timers.timeouts <= THIN_LINEAR_TIMEOUTS;
+        if linear {
+            self.timers.series.measured();
+        } else {
+            self.timers.series.timed_out(self.timers.rto(&self.config.rto));
+        }
+    }
+}
+
+/// The RTO's variance term as Linux keeps it. All times are four times a mean deviation.
+#[derive(Clone, Debug, Default)]
+struct LinuxVariance {
+    deviation_ns: u64,
+    /// The largest of this round trip.
+    deviation_ns_max: u64,
+    term_ns: u64,
+    /// What has to be acknowledged to end the round trip.
+    round_end: u64,
+}
+
+impl LinuxVariance {
+    /// Takes a sample beside the SRTT from before it. A deviation counts a quarter, but only a thirty-second if
+    /// the RTT fell; the term rises at once to the largest deviation and falls by a quarter each round trip,
+    /// down to the RTO's minimum.
+    fn sample(&mut self, rtt: Duration, srtt: Option<Duration>, una: u64, next: u64, rto_min: Duration) {
+        let floor_ns = nanos(rto_min);
+        let Some(srtt_ns) = srtt.map(nanos) else {
+            self.deviation_ns = nanos(rtt).saturating_mul(2);
+            self.term_ns = self.deviation_ns.max(floor_ns);
+            self.deviation_ns_max = self.term_ns;
+            self.round_end = next;
+            return;
+        };
+        let error_ns = srtt_ns.abs_diff(nanos(rtt));
+        let share_ns = self.deviation_ns / 4;
+        if error_ns <= share_ns {
+            self.deviation_ns -= share_ns - error_ns;
+        } else if nanos(rtt) < srtt_ns {
+            self.deviation_ns += (error_ns - share_ns) / 8;
+        } else {
+            self.deviation_ns += error_ns - share_ns;
+        }
+        self.deviation_ns_max = self.deviation_ns_max.max(self.deviation_ns);
+        self.term_ns = self.term_ns.max(self.deviation_ns_max);
+        if una > self.round_end {
+            self.term_ns -= (self.term_ns - self.deviation_ns_max) / 4;
+            self.round_end = next;
+            self.deviation_ns_max = floor_ns;
+        }
+    }
+
+    fn term(&self) -> Duration {
+        Duration::from_nanos(self.term_ns)
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn linux_s_variance_rises_at_once_and_falls_by_a_quarter_of_the_excess_each_round_trip() {
+        let ms = Duration::from_millis;
+        let mut variance = LinuxVariance::default();
+        let mut srtt = None;
+        let mut take = |rtt, una, next| {
+            variance.sample(ms(rtt), srtt, una, next, ms(200));
+            srtt = Some(srtt.map_or(ms(rtt), |srtt: Duration| (srtt * 7 + ms(rtt)) / 8));
+            variance.term()
+        };
+        assert_eq!(take(100, 0, 0), ms(200), "twice the first sample, at least the minimum");
+        for number in 1..=20 {
+            assert_eq!(take(100, number, number + 1), ms(200));
+        }
+        // A deviation of 250 ms, almost four times a quarter of it.
+        let raised = take(350, 21, 22);
+        assert!((ms(249)..=ms(251)).contains(&raised), "{raised:?}");
+        let mut terms = vec![raised];
+        for number in 22..40 {
+            terms.push(take(100, number * 2, number * 2 + 1));
+        }
+        assert!(terms.windows(2).all(|pair| pair[1] <= pair[0]));
+        assert!(terms[1] > ms(230) && terms.last().is_some_and(|&last| last < ms(205)), "{terms:?}");
     }
 }

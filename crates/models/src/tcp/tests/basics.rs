@@ -84,8 +84,10 @@ fn rfc_6928_the_initial_window_may_be_ten_segments() {
 
 #[test]
 fn rfc_1122_4_2_3_2_a_single_segment_is_acknowledged_after_the_delay_and_a_second_one_at_once() {
-    let config =
-        TcpConfig { delayed_ack: DelayedAck { delay: ms(40), every_segments: 2, quick_acks: 1 }, ..TcpConfig::sack() };
+    let config = TcpConfig {
+        delayed_ack: DelayedAck { delay: ms(40), quick_acks: 1, ..DelayedAck::default() },
+        ..TcpConfig::sack()
+    };
     let mut pipe = Pipe::new(config, 50, Faults::default());
     pipe.write_at(1000, 100);
     pipe.write_at(2000, 100);

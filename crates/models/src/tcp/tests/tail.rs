@@ -100,7 +100,7 @@ fn rfc_8985_7_4_2_a_probe_that_repaired_a_loss_reduces_cwnd_and_a_needless_one_d
     // A delayed ACK that takes longer than the probe timer: the probe was for nothing.
     let config = TcpConfig {
         switches: probe(TailProbe::Rfc8985),
-        delayed_ack: DelayedAck { delay: ms(400), every_segments: 2, quick_acks: 4 },
+        delayed_ack: DelayedAck { delay: ms(400), quick_acks: 4, ..DelayedAck::default() },
         rto: RtoConfig { min: ms(1000), ..RtoConfig::default() },
         ..TcpConfig::sack()
     };

@@ -170,7 +170,7 @@ fn the_sums_hold_through_any_history() {
                 ledger.pop(|_| ());
             }
             3 => {
-                ledger.lose_all(RetransmissionCause::Timeout);
+                ledger.time_out(Instant::ZERO, true);
             }
             4 => {
                 let lost_from = ledger.lost_from();

@@ -44,7 +44,8 @@ fn a_stream_sequence_number_wraps_to_zero_section_6_5() {
 #[test]
 fn tsns_count_up_across_the_wrap_section_1_6() {
     let mut rig = Rig::standard();
-    rig.sender = Sender::new(rig.now, &config(Profile::Rfc9260.mechanisms()), Tsn(u32::MAX), WINDOW, 100, 4_344);
+    let config = config(Profile::Rfc9260.mechanisms());
+    rig.sender = Sender::new(rig.now, &config, Arc::new(config.mechanisms), Tsn(u32::MAX), WINDOW, 100, 4_344);
     assert_eq!(rig.flight(3, 100), [[u32::MAX, 0, 1]]);
     rig.sack(0, &[]);
     assert_eq!(rig.delivered(), [0, 1]);
@@ -189,9 +190,10 @@ fn the_way_of_a_message_is_told() {
     rig.wait(50);
     rig.sack(2, &[]);
     let at = rig.now;
+    let measured = Event::RoundTripMeasured { at, rtt: ms(50), srtt: ms(50), rto: ms(1_000) };
     assert_eq!(
         rig.events(),
-        [Event::MessageSent { id, at: sent_at }, Event::MessageDelivered { id, at }, Event::Drained]
+        [Event::MessageSent { id, at: sent_at }, Event::MessageDelivered { id, at }, measured, Event::Drained]
     );
 }
 

@@ -2,6 +2,7 @@
 
 use festina_recovery::profile::Rules;
 use festina_recovery::rto_restart::TimerRestart;
+use festina_recovery::rtt::RttSampling;
 
 use super::*;
 
@@ -54,6 +55,20 @@ fn lksctp_restarts_the_timer_at_every_new_acknowledgement_p10_section_5_2() {
     rig.wait(100);
     rig.sack(0, &[(2, 2)]);
     assert_eq!(deadline_in(&rig), Some(ms(1_000)));
+}
+
+#[test]
+fn a_fast_retransmission_of_the_earliest_chunk_restarts_the_timer_section_7_2_4_rule_4_and_in_lksctp_it_did_not() {
+    for (fast_restarts_timer, left_ms) in [(true, 1_000), (false, 900)] {
+        let mut rig = with_rules(Rules { fast_restarts_timer, ..Rules::RFC9260 });
+        rig.flight(4, FULL);
+        rig.wait(100);
+        for last in 2..=4 {
+            rig.sack(0, &[(2, last)]);
+        }
+        assert_eq!(rig.tsns(), [[1]], "it is sent again");
+        assert_eq!(deadline_in(&rig), Some(ms(left_ms)));
+    }
 }
 
 #[test]
@@ -164,6 +179,47 @@ fn a_gap_ack_measures_too_unless_an_earlier_chunk_was_sent_again_section_6_3_1_c
 }
 
 #[test]
+fn lksctp_measures_a_retransmitted_chunk_from_its_first_transmission_on_p06_section_3_2() {
+    for (rtt_sampling, srtt_ms) in [(RttSampling::FirstAcknowledgement, 225), (RttSampling::Unambiguous, 100)] {
+        let mut rig = with_rules(Rules { rtt_sampling, ..Rules::RFC9260 });
+        rig.flight(1, 100);
+        rig.expire();
+        rig.packets();
+        rig.wait(100);
+        rig.sack(1, &[]);
+        assert_eq!(rig.stats().path.srtt, Some(ms(srtt_ms)));
+    }
+}
+
+#[test]
+fn a_late_sack_ends_the_exponential_backoff_of_lksctp_p06_section_3_1() {
+    for (rtt_sampling, rto_ms) in [(RttSampling::FirstAcknowledgement, 1_397), (RttSampling::Unambiguous, 4_000)] {
+        let mut rig = with_rules(Rules { rtt_sampling, ..Rules::RFC9260 });
+        rig.flight(1, 100);
+        for _ in 0..2 {
+            rig.expire();
+            rig.packets();
+        }
+        rig.now = Instant::from_secs(100) + ms(1_250);
+        rig.sack(1, &[]);
+        let rto = rig.stats().path.rto;
+        assert!(rto.abs_diff(ms(rto_ms)) < ms(20), "{rto:?}");
+    }
+}
+
+#[test]
+fn every_measurement_is_told_with_what_follows_from_it_if_asked_for() {
+    for message_events in [true, false] {
+        let mut rig = Rig::with(&Config { message_events, ..config(Profile::Rfc9260.mechanisms()) });
+        rig.flight(1, 100);
+        rig.wait(400);
+        rig.sack(1, &[]);
+        let measured = Event::RoundTripMeasured { at: rig.now, rtt: ms(400), srtt: ms(400), rto: ms(1_200) };
+        assert_eq!(rig.events().contains(&measured), message_events);
+    }
+}
+
+#[test]
 fn thin_timeouts_stay_at_200_ms_and_do_not_grow_p10_sections_5_2_and_5_3() {
     let mut rig = Rig::new(Profile::Petlund2010).measured(ms(100));
     rig.flight(1, 100);
@@ -220,7 +276,7 @@ fn probes_come_once_per_round_trip_until_three_seconds_have_passed_and_then_back
 
 #[test]
 fn a_probe_takes_what_is_overdue_and_in_silence_everything() {
-    let mut rig = Rig::new(Profile::Festina).measured(ms(100));
+    let mut rig = Rig::probing().measured(ms(100));
     rig.flight(1, 100);
     rig.wait(50);
     rig.flight(1, 100);

@@ -1,0 +1,180 @@
+//! RACK (RFC 8985 §6) as Linux has it: a segment is lost when one that was sent later has been delivered, and the
+//! time for reordering is over.
+
+use festina_units::{Duration, Instant};
+
+use super::super::scoreboard::SentSegment;
+
+/// Recoveries for which a wider reordering window is kept (RFC 8985 §6.2 step 4).
+const WINDOW_PERSISTS: u8 = 16;
+/// Widest reordering window in quarters of the smallest RTT.
+const WINDOW_STEPS_MAX: u32 = 255;
+
+/// What RACK remembers of delivered segments.
+#[derive(Clone, Debug)]
+pub(in crate::tcp::sender) struct Rack {
+    /// The segment delivered that was sent last: when, and its end.
+    newest: (Instant, u64),
+    /// RTT of the segment delivered last.
+    pub(super) rtt: Duration,
+    /// Something was delivered since losses were last looked for.
+    pub(super) advanced: bool,
+    /// Segments came in another order than they were sent in.
+    pub(super) reordering_seen: bool,
+    /// Width of the reordering window in quarters of the smallest RTT.
+    window_steps: u32,
+    window_persists: u8,
+    duplicate_told: bool,
+    /// Segments that had been delivered when the window was last widened.
+    widened_at: u64,
+}
+
+impl Default for Rack {
+    fn default() -> Self {
+        Self {
+            newest: (Instant::ZERO, 0),
+            rtt: Duration::ZERO,
+            advanced: false,
+            reordering_seen: false,
+            window_steps: 1,
+            window_persists: 0,
+            duplicate_told: false,
+            widened_at: 0,
+        }
+    }
+}
+
+impl Rack {
+    /// Whether `segment` was sent before something that has been delivered.
+    pub(super) fn is_overtaken(&self, segment: &SentSegment) -> bool {
+        (segment.last_sent, segment.end) < self.newest
+    }
+
+    /// How much longer `segment` may take; zero if it is lost.
+    pub(super) fn patience(&self, now: Instant, segment: &SentSegment, window: Duration) -> Duration {
+        let allowed = self.rtt.saturating_add(window);
+        allowed.saturating_sub(now.saturating_duration_since(segment.last_sent))
+    }
+
+    /// The reordering window: nothing as long as the path keeps the order and losses are certain, else steps of
+    /// a quarter of the smallest RTT, up to SRTT.
+    pub(super) fn window(&self, is_certain: bool, rtt_min: Duration, srtt: Duration) -> Duration {
+        if is_certain && !self.reordering_seen {
+            return Duration::ZERO;
+        }
+        (rtt_min / 4).saturating_mul(self.window_steps).min(srtt)
+    }
+
+    /// A retransmission was for nothing; if the path reorders, the window may be too narrow.
+    pub(super) fn duplicate_was_told(&mut self) {
+        self.duplicate_told |= self.reordering_seen;
+    }
+
+    /// Widens the window at most once in a round trip, and narrows it when no duplicate was told for some
+    /// recoveries.
+    pub(super) fn adapt_window(&mut self, delivered_before: u64, delivered: u64) {
+        if delivered_before == 0 {
+            return;
+        }
+        if delivered_before < self.widened_at {
+            self.duplicate_told = false;
+        }
+        if core::mem::take(&mut self.duplicate_told) {
+            self.window_steps = (self.window_steps + 1).min(WINDOW_STEPS_MAX);
+            self.widened_at = delivered;
+            self.window_persists = WINDOW_PERSISTS;
+        } else if self.window_persists == 0 {
+            self.window_steps = 1;
+        }
+    }
+
+    /// A recovery ended and nothing had to be undone.
+    pub(super) fn recovery_ended(&mut self) {
+        self.window_persists = self.window_persists.saturating_sub(1);
+    }
+
+    /// A recovery was undone.
+    pub(super) fn recovery_was_undone(&mut self) {
+        self.window_persists = (self.window_persists + 1).min(WINDOW_PERSISTS);
+    }
+
+    fn advance(&mut self, now: Instant, segment: &SentSegment, rtt_min: Duration) {
+        let rtt = now.saturating_duration_since(segment.last_sent);
+        // Too early for the retransmission: it is an earlier transmission that was delivered.
+        if segment.transmissions > 1 && rtt < rtt_min {
+            return;
+        }
+        self.advanced = true;
+        self.rtt = rtt;
+        self.newest = self.newest.max((segment.last_sent, segment.end));
+    }
+}
+
+/// What one acknowledgement newly delivers.
+#[derive(Clone, Debug)]
+pub(in crate::tcp::sender) struct Delivery {
+    now: Instant,
+    echo: Option<Instant>,
+    rtt_min: Duration,
+    /// `next` when the latest recovery began.
+    high: u64,
+    /// The highest SACKed byte before.
+    sacked_before: Option<u64>,
+    /// Segments that were not SACKed before.
+    pub(super) segments: u32,
+    /// SACKed ones among them.
+    pub(super) sacked: u32,
+    /// One among them was sent only once, before the latest recovery began.
+    pub(super) original: bool,
+    /// One among them was sent only once, and something behind it was delivered before.
+    pub(super) reordered: bool,
+    /// Segments delivered when the latest among them was sent.
+    pub(super) delivered_before: u64,
+    newest_sent: Instant,
+}
+
+impl Delivery {
+    pub(super) fn new(
+        now: Instant,
+        echo: Option<Instant>,
+        rtt_min: Duration,
+        high: u64,
+        sacked_before: Option<u64>,
+    ) -> Self {
+        Self {
+            now,
+            echo,
+            rtt_min,
+            high,
+            sacked_before,
+            segments: 0,
+            sacked: 0,
+            original: false,
+            reordered: false,
+            delivered_before: 0,
+            newest_sent: Instant::ZERO,
+        }
+    }
+
+    /// Takes a segment that is acknowledged, as it was before; `by_sack` tells how.
+    pub(in crate::tcp::sender) fn see(&mut self, rack: &mut Rack, segment: &SentSegment, by_sack: bool) {
+        if segment.is_sacked() {
+            return;
+        }
+        self.segments += 1;
+        self.sacked += u32::from(by_sack);
+        if segment.transmissions == 1 {
+            self.original |= segment.end <= self.high;
+            self.reordered |= self.sacked_before.is_some_and(|sacked| segment.start < sacked);
+        }
+        // RFC 7323's echo is older than the retransmission: it was the original that arrived.
+        let is_original = segment.transmissions > 1 && self.echo.is_some_and(|echo| echo < segment.last_sent);
+        if by_sack || !is_original {
+            rack.advance(self.now, segment, self.rtt_min);
+        }
+        if self.delivered_before == 0 || segment.last_sent > self.newest_sent {
+            self.newest_sent = segment.last_sent;
+            self.delivered_before = segment.delivered_before;
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Which outstanding chunks leave again in a packet that leaves anyway, though they are not taken for lost.
+
+use festina_recovery::tail_loss_probe::joins_probe;
+use festina_units::{Duration, Instant};
+
+use crate::event::RetransmissionCause;
+use crate::outstanding::Chunk;
+
+/// How often a chunk may ride along before it is overdue. Three copies in the packets that follow: at a loss of 10 % one message
+/// in ten thousand has to wait for a probe, and more copies would be bytes for nothing.
+const COPIES_MAX: u8 = 3;
+
+/// Copies keep apart by this part of a round trip, and at least by the time below: what is lost with the original helps nobody.
+const COPY_SPACING_PARTS: u32 = 32;
+const COPY_SPACING_MIN: Duration = Duration::from_millis(2);
+
+/// In silence a chunk rides along again after this part of a round trip, so that all get their turn if they do not fit into one packet.
+const SILENT_TURN_PARTS: u32 = 4;
+
+/// The rule for one packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Companions {
+    None,
+    /// In a probe: those whose acknowledgement is overdue (`None`: any), or in silence all.
+    Probe { timeout: Option<Duration>, silent: bool },
+    /// As many as fit into so many bytes that would stay empty (P06 §3.3, §4.4).
+    Bundled { room_bytes: usize },
+    /// Beside new data, by Festina's rule.
+    Redundant(Redundant),
+}
+
+/// Copies beside new data: a few of each chunk before its acknowledgement is due, all chunks if nothing is heard of the peer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Redundant {
+    /// Bytes that would stay empty.
+    pub(super) room_bytes: usize,
+    /// Bytes that copies may add now; zero if there shall be no redundancy.
+    pub(super) budget_bytes: usize,
+    pub(super) srtt: Duration,
+    /// A probe was not answered.
+    pub(super) silent: bool,
+}
+
+impl Companions {
+    /// Whether the chunk rides along, and the cause to tell.
+    pub(super) fn admit(&mut self, chunk: &Chunk, now: Instant) -> Option<RetransmissionCause> {
+        let bundled = RetransmissionCause::bundled(chunk.miss_indications);
+        match self {
+            Self::None => None,
+            Self::Probe { timeout, silent } => {
+                let joins = timeout.is_none_or(|timeout| joins_probe(chunk.sent_at, now, timeout, *silent));
+                joins.then_some(RetransmissionCause::Probe)
+            }
+            Self::Bundled { room_bytes } => {
+                if chunk.sent_at >= now || chunk.bytes() > *room_bytes {
+                    return None;
+                }
+                *room_bytes -= chunk.bytes();
+                Some(bundled)
+            }
+            Self::Redundant(redundant) => redundant.admit(chunk, now).then_some(bundled),
+        }
+    }
+
+    /// Whether new data stands behind the chunks in the packet.
+    pub(super) fn ride_with_new_data(&self) -> bool {
+        matches!(self, Self::Redundant(_))
+    }
+}
+
+impl Redundant {
+    fn admit(&mut self, chunk: &Chunk, now: Instant) -> bool {
+        let (bytes, age) = (chunk.bytes(), now - chunk.sent_at);
+        if bytes > self.room_bytes {
+            return false;
+        }
+        let in_turn = self.silent && age >= self.srtt / SILENT_TURN_PARTS;
+        let copy = chunk.transmissions <= COPIES_MAX
+            && age >= (self.srtt / COPY_SPACING_PARTS).max(COPY_SPACING_MIN)
+            && bytes <= self.budget_bytes;
+        if in_turn || copy {
+            self.room_bytes -= bytes;
+            self.budget_bytes = self.budget_bytes.saturating_sub(bytes);
+        }
+        in_turn || copy
+    }
+}
