@@ -4,6 +4,7 @@
 //! - [`scenario`]: what is sent and over what network
 //! - [`run`]: all profiles from the handshakes to the last message; `rig` holds one profile's endpoints and network,
 //!   `recorder` what its receiver saw
+//! - [`simulated`]: the same once more in the simulator
 //! - [`outcome`]: what came of one profile
 //! - [`report`], [`html`] and [`json`]: what is shown of it
 //! - [`capture`]: the packets, as pcapng
@@ -18,3 +19,4 @@ pub(crate) mod report;
 mod rig;
 pub(crate) mod run;
 pub(crate) mod scenario;
+mod simulated;

@@ -1,9 +1,13 @@
 //! What an emulated link is like, as users write it.
 
+use std::str::FromStr;
 use std::time::Duration;
 
-use clap::Args;
-use festina_netsim::{GilbertElliott, Jitter, JitterShape, LinkConfig, LossModel, QueueLimit, Reordering};
+use clap::{Args, ValueEnum};
+use festina_netsim::{
+    CoDelConfig, FqCoDelConfig, GilbertElliott, Jitter, JitterShape, LinkConfig, LossModel, PieConfig, QueueDiscipline,
+    QueueLimit, RedConfig, Reordering,
+};
 use festina_units::{Bandwidth, ByteCount, Probability};
 
 use crate::args::{self, UsageError};
@@ -23,12 +27,18 @@ pub(crate) struct LinkArgs {
     /// What may wait for the transmitter: packets (100p) or bytes (64KiB)
     #[arg(long, value_name = "SIZE", default_value = "1000p", value_parser = queue)]
     pub(crate) queue: QueueLimit,
+    /// Which of what waits is marked or dropped although there is room
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = Discipline::DropTail)]
+    pub(crate) discipline: Discipline,
     /// Share of packets lost
     #[arg(long, value_name = "SHARE", default_value = "0%")]
     pub(crate) loss: Probability,
     /// Lose packets in bursts of this mean length instead of singly; --loss remains the share on average
     #[arg(long, value_name = "TIME", value_parser = args::positive_duration)]
     pub(crate) burst: Option<Duration>,
+    /// Lose exactly these packets, counted from 0, for example 2,7-9
+    #[arg(long, value_name = "LIST", conflicts_with_all = ["loss", "burst"])]
+    pub(crate) lose: Option<PacketList>,
     /// Share of packets held back by --reorder-by, so that others overtake them
     #[arg(long, value_name = "SHARE", default_value = "0%")]
     pub(crate) reorder: Probability,
@@ -59,12 +69,18 @@ pub(crate) struct BackArgs {
     /// Like --queue
     #[arg(long, value_name = "SIZE", value_parser = queue)]
     back_queue: Option<QueueLimit>,
+    /// Like --discipline
+    #[arg(long, value_name = "NAME", value_enum)]
+    back_discipline: Option<Discipline>,
     /// Like --loss
     #[arg(long, value_name = "SHARE")]
     back_loss: Option<Probability>,
     /// Like --burst
     #[arg(long, value_name = "TIME", value_parser = args::positive_duration)]
     back_burst: Option<Duration>,
+    /// Like --lose, which itself is for the way there only
+    #[arg(long, value_name = "LIST", conflicts_with_all = ["back_loss", "back_burst"])]
+    back_lose: Option<PacketList>,
     /// Like --reorder
     #[arg(long, value_name = "SHARE")]
     back_reorder: Option<Probability>,
@@ -87,7 +103,11 @@ impl LinkArgs {
             delay: self.delay,
             jitter: jitter(self.jitter),
             queue: self.queue,
-            loss: loss_model(self.loss, self.burst)?,
+            discipline: self.discipline.config(),
+            loss: match &self.lose {
+                Some(list) => LossModel::Exact(list.0.clone()),
+                None => loss_model(self.loss, self.burst)?,
+            },
             reordering: Reordering { probability: self.reorder, hold_back: self.reorder_by },
             duplication: self.duplicate,
             corruption: self.corrupt,
@@ -104,14 +124,74 @@ impl BackArgs {
             jitter: self.back_jitter.unwrap_or(forward.jitter),
             rate: self.back_rate.or(forward.rate),
             queue: self.back_queue.unwrap_or(forward.queue),
+            discipline: self.back_discipline.unwrap_or(forward.discipline),
             loss: self.back_loss.unwrap_or(forward.loss),
             // A loss share of its own without a burst of its own keeps the burst of the way there.
             burst: self.back_burst.or(forward.burst),
+            lose: self.back_lose.clone(),
             reorder: self.back_reorder.unwrap_or(forward.reorder),
             reorder_by: self.back_reorder_by.unwrap_or(forward.reorder_by),
             duplicate: self.back_duplicate.unwrap_or(forward.duplicate),
             corrupt: self.back_corrupt.unwrap_or(forward.corrupt),
         }
+    }
+}
+
+/// How a queue is managed, with the parameters that the method's authors recommend.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Discipline {
+    /// Nothing but the limit
+    DropTail,
+    /// Random early detection
+    Red,
+    /// Controlled delay (RFC 8289)
+    Codel,
+    /// Proportional integral controller enhanced (RFC 8033)
+    Pie,
+    /// Controlled delay in a queue for each flow (RFC 8290)
+    FqCodel,
+}
+
+impl Discipline {
+    fn config(self) -> QueueDiscipline {
+        match self {
+            Self::DropTail => QueueDiscipline::DropTail,
+            Self::Red => QueueDiscipline::Red(RedConfig::default()),
+            Self::Codel => QueueDiscipline::CoDel(CoDelConfig::default()),
+            Self::Pie => QueueDiscipline::Pie(PieConfig::default()),
+            Self::FqCodel => QueueDiscipline::FqCoDel(FqCoDelConfig::default()),
+        }
+    }
+}
+
+/// Packets by their numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PacketList(Vec<u64>);
+
+impl PacketList {
+    /// Bounds the memory for telling which packet is lost.
+    const COUNT_MAX: u64 = 1_000_000;
+}
+
+impl FromStr for PacketList {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let problem = || format!("\"{text}\" is no list of packets; write for example \"2,7-9\"");
+        let mut packets = Vec::new();
+        for part in text.split(',') {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let number = |text: &str| text.trim().parse::<u64>().map_err(|_| problem());
+            let (first, last) = (number(first)?, number(last)?);
+            if last < first {
+                return Err(problem());
+            }
+            if last - first >= Self::COUNT_MAX - packets.len() as u64 {
+                return Err(format!("it has more than {} packets", Self::COUNT_MAX));
+            }
+            packets.extend(first..=last);
+        }
+        Ok(Self(packets))
     }
 }
 
@@ -183,6 +263,14 @@ mod tests {
             assert_eq!(queue(text).map(queue_text).as_deref(), Ok(text));
         }
         assert!(queue("100").is_err_and(|problem| problem.contains("100p")));
+    }
+
+    #[test]
+    fn a_list_of_packets_is_read_with_ranges() {
+        assert_eq!("2,7-9".parse(), Ok(PacketList(vec![2, 7, 8, 9])));
+        for bad in ["", "a", "9-7", "1,,2", "-1", "0-18446744073709551615", "0-999999,7"] {
+            assert!(bad.parse::<PacketList>().is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -31,8 +31,8 @@ fn main() -> io::Result<()> {
     let counters = proxy.stop()?;
     println!(
         "timers of the proxy: late by {} on average, {} at most",
-        duration::display(counters.lateness_mean()),
-        duration::display(counters.lateness_max)
+        duration::display(counters.lateness.mean()),
+        duration::display(counters.lateness.max)
     );
     Ok(())
 }

@@ -14,7 +14,7 @@
 //! off; it never spins. On a virtual machine whose two cores were busy, deliveries were 39 us late on
 //! average, and the median error from socket to socket was 54 us, of which 17 us remain without any
 //! proxy; 256 datagrams per second cost one per cent of a core. The example `accuracy` measures this
-//! again, and [`ProxyCounters::lateness_mean`] tells it for every run.
+//! again, and [`ProxyCounters::lateness`] tells it for every run.
 //!
 //! ```no_run
 //! use festina_emulate::UdpProxy;
@@ -37,6 +37,15 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+mod tap;
+mod timing;
+#[cfg(target_os = "linux")]
+mod tun;
 mod udp_proxy;
+mod worker;
 
-pub use udp_proxy::{CLIENTS_MAX, Direction, ProxyCounters, RunningProxy, Tap, TapEvent, TapRecord, UdpProxy};
+pub use tap::{Direction, TapEvent};
+pub use timing::Lateness;
+#[cfg(target_os = "linux")]
+pub use tun::{MTU_BYTES, Namespace, RunningTunPair, TunCounters, TunEnd, TunError, TunPair, TunTap, TunTapRecord};
+pub use udp_proxy::{CLIENTS_MAX, ProxyCounters, RunningProxy, Tap, TapRecord, UdpProxy};

@@ -8,16 +8,16 @@ mod tap;
 
 pub use clients::CLIENTS_MAX;
 pub use counters::ProxyCounters;
-pub use tap::{Direction, Tap, TapEvent, TapRecord};
+pub use tap::{Tap, TapRecord};
 
-use std::io::{self, PipeWriter};
+use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
 
 use festina_netsim::{Link, LinkConfig};
 
 use crate::clock::Clock;
+use crate::tap::Direction;
+use crate::worker::{self, Handle, Worker};
 use clients::Clients;
 use event_loop::EventLoop;
 
@@ -29,8 +29,7 @@ use event_loop::EventLoop;
 pub struct UdpProxy {
     event_loop: EventLoop,
     local_addr: SocketAddr,
-    counters: SharedCounters,
-    stop: PipeWriter,
+    handle: Handle<ProxyCounters>,
 }
 
 impl UdpProxy {
@@ -49,17 +48,15 @@ impl UdpProxy {
         let socket = UdpSocket::bind(listen)?;
         prepare(&socket)?;
         let local_addr = socket.local_addr()?;
-        let (stop_requested, stop) = io::pipe()?;
-        let counters = SharedCounters::default();
+        let (strings, handle) = worker::strings()?;
         let event_loop = EventLoop::new(
             socket,
             Clients::new(target, CLIENTS_MAX),
-            Link::new(forward, seed, "forward"),
-            Link::new(backward, seed, "backward"),
-            counters.clone(),
-            stop_requested,
+            Link::new(forward, seed, Direction::Forward.name()),
+            Link::new(backward, seed, Direction::Backward.name()),
+            strings,
         );
-        Ok(Self { event_loop, local_addr, counters, stop })
+        Ok(Self { event_loop, local_addr, handle })
     }
 
     /// Shows every datagram to `tap`, which runs on the proxy's thread and must therefore be quick.
@@ -80,14 +77,8 @@ impl UdpProxy {
     /// If the thread cannot be started.
     pub fn spawn(self) -> io::Result<RunningProxy> {
         let mut event_loop = self.event_loop;
-        let thread =
-            thread::Builder::new().name("udp-proxy".to_owned()).spawn(move || event_loop.run(Clock::start()))?;
-        Ok(RunningProxy {
-            local_addr: self.local_addr,
-            counters: self.counters,
-            stop: Some(self.stop),
-            thread: Some(thread),
-        })
+        let worker = Worker::spawn("udp-proxy", self.handle, move || event_loop.run(Clock::start()))?;
+        Ok(RunningProxy { local_addr: self.local_addr, worker })
     }
 }
 
@@ -96,10 +87,7 @@ impl UdpProxy {
 #[derive(Debug)]
 pub struct RunningProxy {
     local_addr: SocketAddr,
-    counters: SharedCounters,
-    /// Its closing wakes the thread and tells it to end.
-    stop: Option<PipeWriter>,
-    thread: Option<JoinHandle<io::Result<()>>>,
+    worker: Worker<ProxyCounters>,
 }
 
 impl RunningProxy {
@@ -110,49 +98,21 @@ impl RunningProxy {
 
     /// What the proxy has done so far.
     pub fn counters(&self) -> ProxyCounters {
-        *self.counters.lock()
+        self.worker.counters()
     }
 
     /// Whether the proxy has ended by itself, which only an error can cause; [`stop`](Self::stop)
     /// tells which.
     pub fn has_failed(&self) -> bool {
-        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+        self.worker.has_failed()
     }
 
     /// Stops the proxy and says what it did in all. Datagrams that are still under way are discarded.
     ///
     /// # Errors
     /// If the proxy had already ended because of an error of a socket or of the wait.
-    pub fn stop(mut self) -> io::Result<ProxyCounters> {
-        self.end()?;
-        Ok(self.counters())
-    }
-
-    fn end(&mut self) -> io::Result<()> {
-        self.stop = None;
-        match self.thread.take().map(JoinHandle::join) {
-            Some(Ok(outcome)) => outcome,
-            Some(Err(_)) => Err(io::Error::other("the proxy's thread panicked")),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Drop for RunningProxy {
-    fn drop(&mut self) {
-        // Whoever wants to know about an error calls `stop`.
-        let _ = self.end();
-    }
-}
-
-/// Counters that the thread writes and anyone reads.
-#[derive(Debug, Clone, Default)]
-struct SharedCounters(Arc<Mutex<ProxyCounters>>);
-
-impl SharedCounters {
-    fn lock(&self) -> MutexGuard<'_, ProxyCounters> {
-        // A reader cannot leave the counters half written, so a poisoned lock means nothing here.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn stop(self) -> io::Result<ProxyCounters> {
+        self.worker.stop()
     }
 }
 

@@ -125,8 +125,8 @@ fn the_delay_of_each_direction_is_respected() {
     assert!(there[0] < Duration::from_millis(25), "{there:?}");
     assert!(back[0] < Duration::from_millis(10), "{back:?}");
     let counters = proxy.stop().expect("no error");
-    assert!(counters.lateness_mean() > Duration::ZERO);
-    assert!(counters.lateness_mean() <= counters.lateness_max);
+    assert!(counters.lateness.mean() > Duration::ZERO);
+    assert!(counters.lateness.mean() <= counters.lateness.max);
 }
 
 #[test]

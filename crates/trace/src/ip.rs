@@ -23,6 +23,12 @@ pub enum EncapsulationError {
         /// The payload's length.
         payload_bytes: usize,
     },
+    /// The caller's TCP options are longer than a header can be.
+    #[error("{options_bytes} bytes of TCP options are more than 40")]
+    OptionsTooLong {
+        /// How long they are with their padding.
+        options_bytes: usize,
+    },
 }
 
 /// Puts an SCTP packet directly into an IP packet (protocol 132).
@@ -31,7 +37,7 @@ pub enum EncapsulationError {
 /// If the addresses are of different families or the packet is too long.
 pub fn encapsulate_sctp(from: IpAddr, to: IpAddr, sctp_packet: &[u8]) -> Result<Vec<u8>, EncapsulationError> {
     const PROTOCOL_SCTP: u8 = 132;
-    Addresses::of_one_family(from, to)?.encapsulate(PROTOCOL_SCTP, &[sctp_packet])
+    Addresses::of_one_family(from, to)?.encapsulate(PROTOCOL_SCTP, NOT_ECN_CAPABLE, &[sctp_packet])
 }
 
 /// Puts a payload, such as an SCTP packet (RFC 6951), into a UDP datagram and that into an IP packet.
@@ -56,21 +62,23 @@ pub fn encapsulate_udp(from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Resu
         sum => sum,
     };
     header.extend(checksum.to_be_bytes());
-    addresses.encapsulate(PROTOCOL_UDP, &[&header, payload]).map_err(|_| too_long)
+    addresses.encapsulate(PROTOCOL_UDP, NOT_ECN_CAPABLE, &[&header, payload]).map_err(|_| too_long)
 }
 
 const UDP_HEADER_BYTES: usize = 8;
 const IPV4_HEADER_BYTES: usize = 20;
 const IPV6_HEADER_BYTES: usize = 40;
 const HOP_LIMIT: u8 = 64;
+const NOT_ECN_CAPABLE: u8 = 0;
 
-enum Addresses {
+/// Source and destination.
+pub(crate) enum Addresses {
     V4(Ipv4Addr, Ipv4Addr),
     V6(Ipv6Addr, Ipv6Addr),
 }
 
 impl Addresses {
-    fn of_one_family(from: IpAddr, to: IpAddr) -> Result<Self, EncapsulationError> {
+    pub(crate) fn of_one_family(from: IpAddr, to: IpAddr) -> Result<Self, EncapsulationError> {
         match (from, to) {
             (IpAddr::V4(from), IpAddr::V4(to)) => Ok(Self::V4(from, to)),
             (IpAddr::V6(from), IpAddr::V6(to)) => Ok(Self::V6(from, to)),
@@ -78,18 +86,18 @@ impl Addresses {
         }
     }
 
-    /// The header for `protocol`, followed by the parts of the payload.
-    fn encapsulate(&self, protocol: u8, parts: &[&[u8]]) -> Result<Vec<u8>, EncapsulationError> {
+    /// The header for `protocol` with the two bits of `ecn`, followed by the parts of the payload.
+    pub(crate) fn encapsulate(&self, protocol: u8, ecn: u8, parts: &[&[u8]]) -> Result<Vec<u8>, EncapsulationError> {
         let payload_bytes = parts.iter().map(|part| part.len()).sum();
         let too_long = EncapsulationError::TooLong { payload_bytes };
         let mut packet = match self {
             Self::V4(from, to) => {
                 let total_len = u16::try_from(payload_bytes + IPV4_HEADER_BYTES);
-                ipv4_header(*from, *to, protocol, total_len.map_err(|_| too_long)?)
+                ipv4_header(*from, *to, protocol, ecn, total_len.map_err(|_| too_long)?)
             }
             Self::V6(from, to) => {
                 let payload_len = u16::try_from(payload_bytes);
-                ipv6_header(*from, *to, protocol, payload_len.map_err(|_| too_long)?)
+                ipv6_header(*from, *to, protocol, ecn, payload_len.map_err(|_| too_long)?)
             }
         };
         for part in parts {
@@ -99,7 +107,7 @@ impl Addresses {
     }
 
     /// The sum over what a transport checksum covers besides the segment itself.
-    fn pseudo_header(&self, protocol: u8, segment_len: u16) -> InternetChecksum {
+    pub(crate) fn pseudo_header(&self, protocol: u8, segment_len: u16) -> InternetChecksum {
         let mut checksum = InternetChecksum::default();
         match self {
             Self::V4(from, to) => {
@@ -117,15 +125,14 @@ impl Addresses {
     }
 }
 
-fn ipv4_header(from: Ipv4Addr, to: Ipv4Addr, protocol: u8, total_len: u16) -> Vec<u8> {
+fn ipv4_header(from: Ipv4Addr, to: Ipv4Addr, protocol: u8, ecn: u8, total_len: u16) -> Vec<u8> {
     const VERSION_AND_HEADER_WORDS: u8 = 0x45;
-    const DSCP_AND_ECN: u8 = 0;
     const IDENTIFICATION: [u8; 2] = [0, 0];
     const DONT_FRAGMENT: [u8; 2] = [0x40, 0];
 
     let total_len = total_len.to_be_bytes();
     let mut before_checksum = Vec::with_capacity(IPV4_HEADER_BYTES);
-    before_checksum.extend([VERSION_AND_HEADER_WORDS, DSCP_AND_ECN]);
+    before_checksum.extend([VERSION_AND_HEADER_WORDS, ecn]);
     before_checksum.extend(total_len);
     before_checksum.extend(IDENTIFICATION);
     before_checksum.extend(DONT_FRAGMENT);
@@ -143,11 +150,12 @@ fn ipv4_header(from: Ipv4Addr, to: Ipv4Addr, protocol: u8, total_len: u16) -> Ve
     header
 }
 
-fn ipv6_header(from: Ipv6Addr, to: Ipv6Addr, protocol: u8, payload_len: u16) -> Vec<u8> {
-    const VERSION_CLASS_AND_FLOW: [u8; 4] = [0x60, 0, 0, 0];
+fn ipv6_header(from: Ipv6Addr, to: Ipv6Addr, protocol: u8, ecn: u8, payload_len: u16) -> Vec<u8> {
+    const VERSION: u8 = 0x60;
 
     let mut header = Vec::with_capacity(IPV6_HEADER_BYTES);
-    header.extend(VERSION_CLASS_AND_FLOW);
+    // The traffic class, of which ECN is the lower end, begins in the middle of the first byte.
+    header.extend([VERSION, ecn << 4, 0, 0]);
     header.extend(payload_len.to_be_bytes());
     header.extend([protocol, HOP_LIMIT]);
     header.extend(from.octets());
@@ -157,14 +165,14 @@ fn ipv6_header(from: Ipv6Addr, to: Ipv6Addr, protocol: u8, payload_len: u16) -> 
 
 /// The ones' complement sum of RFC 1071.
 #[derive(Default)]
-struct InternetChecksum {
+pub(crate) struct InternetChecksum {
     sum: u64,
 }
 
 impl InternetChecksum {
     /// Adds bytes, the last of which is padded with zero if their number is odd: only the last call may
     /// have an odd number.
-    fn add(&mut self, bytes: &[u8]) {
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
         let (words, odd) = bytes.as_chunks::<2>();
         for word in words {
             self.sum += u64::from(u16::from_be_bytes(*word));
@@ -175,7 +183,7 @@ impl InternetChecksum {
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "the carries have been folded into the low 16 bits")]
-    fn value(&self) -> u16 {
+    pub(crate) fn value(&self) -> u16 {
         let mut sum = self.sum;
         while sum > 0xffff {
             sum = (sum & 0xffff) + (sum >> 16);

@@ -1,7 +1,16 @@
-//! Packet captures that Wireshark and tshark open.
+//! Packet captures, out and in.
+//!
+//! Out, for Wireshark and tshark:
 //!
 //! - [`pcapng`]: writes a capture file, with nanosecond timestamps, interface names and comments
 //! - [`ip`]: puts an SCTP packet or a UDP payload into the IP packet that a capture holds
+//! - [`tcp`]: the same for a TCP segment
+//!
+//! In, from tcpdump, Wireshark and others:
+//!
+//! - [`read`]: the packets of a pcap or pcapng file
+//! - `dissect`: what lies behind link and IP headers
+//! - [`flow`]: when each flow wrote how much, for a replay
 //!
 //! ```
 //! use festina_trace::{PcapngWriter, ip};
@@ -20,8 +29,15 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod dissect;
+pub mod flow;
 pub mod ip;
 pub mod pcapng;
+pub mod read;
+pub mod tcp;
 
+pub use flow::{Flow, FlowWrite, Protocol, read_flows};
 pub use ip::EncapsulationError;
 pub use pcapng::{InterfaceId, PcapngWriter};
+pub use read::{CapturedPacket, PacketReader, ReadError};
+pub use tcp::{Ecn, TcpOption, TcpSegment, encapsulate_tcp};

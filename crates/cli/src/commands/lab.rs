@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
+use festina_lab::capture::{CaptureError, PACKETS_MAX};
 use festina_lab::experiment::Experiment;
 use festina_lab::experiments;
 use festina_lab::plan::{Plan, PlanFile, Scale};
@@ -12,7 +13,7 @@ use festina_lab::report::{Report, write_index};
 use festina_lab::runner::{self, Outcome, RunOptions, Shard};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::args::UsageError;
+use crate::args::{self, UsageError};
 use crate::output;
 
 const RUN_EXAMPLES: &str = "\
@@ -22,6 +23,7 @@ Examples:
   festina lab run mine.toml --seeds 30     a plan of your own, each point 30 times
   festina lab run md1 --json - | jq .checks
   festina lab run md1 --shard 1/4          the first of four parts, for example on one of four machines
+  festina lab run thin-latency --quick --capture packets     and packets/thin-latency-*.pcapng for Wireshark
 
 A run that was broken off goes on where it stopped. To merge parts, copy the files of their `runs` folders into one and \
 run the same once more without --shard.";
@@ -55,6 +57,24 @@ pub(crate) struct RunArgs {
     /// Where to write the results as JSON too; - is standard output, which then holds nothing else
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    #[command(flatten)]
+    capture: CaptureArgs,
+}
+
+/// Which packets are written as captures.
+#[derive(Debug, Args)]
+#[group(id = "captures")]
+pub(crate) struct CaptureArgs {
+    /// Write the packets of one run into this folder, a pcapng file for each pair of neighbours in the network
+    #[arg(long = "capture", value_name = "DIR")]
+    folder: Option<PathBuf>,
+    /// Only those of the link NAME and the one that leads back, such as sender>receiver
+    #[arg(long = "capture-link", value_name = "NAME", requires = "folder")]
+    link: Option<String>,
+    /// Of which point of the sweep, counted from 1 in the order of the tables; its first repetition is captured
+    #[arg(long = "capture-point", value_name = "N", requires = "folder", default_value_t = 1)]
+    #[arg(value_parser = args::positive_number)]
+    point: u64,
 }
 
 /// What is run, how often, and where it goes.
@@ -100,6 +120,9 @@ fn list() -> String {
 fn run_plan(arguments: &RunArgs) -> Result<()> {
     let job = Job::of(&arguments.plan, arguments.shard)?;
     let json_on_stdout = arguments.json.as_deref() == Some(Path::new("-"));
+    if let Some(folder) = &arguments.capture.folder {
+        job.capture(folder, &arguments.capture)?;
+    }
     let Some(report) = job.run()? else {
         return Ok(());
     };
@@ -148,6 +171,8 @@ fn judge(report: &Report<'_>) -> Result<()> {
 struct Job {
     experiment: &'static dyn Experiment,
     plan: Plan,
+    /// What files and folders are named after.
+    name: String,
     /// Where the report goes.
     folder: PathBuf,
     options: RunOptions,
@@ -160,7 +185,8 @@ impl Job {
         if let Some(seeds) = arguments.seeds {
             plan.set_repetitions(seeds);
         }
-        let folder = arguments.out.join(if arguments.quick { format!("{name}-quick") } else { name });
+        let name = if arguments.quick { format!("{name}-quick") } else { name };
+        let folder = arguments.out.join(&name);
         let code_version = std::env::current_exe().and_then(|program| runner::code_version(&program));
         let options = RunOptions {
             jobs: arguments.jobs.map(usize::from),
@@ -168,7 +194,35 @@ impl Job {
             store: folder.join("runs"),
             code_version: code_version.context("cannot read the program itself, whose version marks finished runs")?,
         };
-        Ok(Self { experiment, plan, folder, options })
+        Ok(Self { experiment, plan, name, folder, options })
+    }
+
+    /// Writes the packets of one run.
+    fn capture(&self, folder: &Path, arguments: &CaptureArgs) -> Result<()> {
+        let points = self.plan.points();
+        let point = usize::try_from(arguments.point).ok().and_then(|number| points.get(number - 1));
+        let Some(point) = point else {
+            let (number, count) = (arguments.point, points.len());
+            let problem = format!("there is no point {number} to capture; the plan has {count}, counted from 1");
+            return Err(UsageError::new(problem).into());
+        };
+        let Some(capture) = self.experiment.capture(point, self.plan.repetition_seed(0)) else {
+            let name = self.experiment.name();
+            return Err(UsageError::new(format!("the experiment {name} has no packets to capture")).into());
+        };
+        let stem = format!("{}-point{}", self.name, arguments.point);
+        let written = capture.write(folder, &stem, arguments.link.as_deref()).map_err(|error| match error {
+            CaptureError::UnknownLink { .. } => UsageError::new(error.to_string()).into(),
+            _ => anyhow::Error::from(error),
+        })?;
+        for path in written {
+            output::notice(&format!("The packets of {} are in {}.", self.plan.label(point), path.display()));
+        }
+        match capture.beyond_max() {
+            0 => {}
+            left => output::notice(&format!("Only the first {PACKETS_MAX} packets are captured, {left} are not.")),
+        }
+        Ok(())
     }
 
     /// Runs what is to be run. Without a report, other parts are still missing, and that has been told.

@@ -184,7 +184,7 @@ impl Ping {
             again.total(),
             again.timeout,
             again.fast,
-            again.bundled,
+            again.reported_bundled + again.bundled,
             again.probe,
             stats.sent.spurious,
         );

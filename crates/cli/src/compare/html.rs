@@ -36,6 +36,7 @@ pub(crate) fn page(scenario: &Scenario, outcomes: &[Outcome], figure: &str) -> S
     let finding = report::finding(outcomes);
     let command = command_line(scenario);
     let (table, network) = (table(outcomes), network(outcomes));
+    let simulation = report::simulation_note(outcomes).map_or(String::new(), |note| format!("<p>{note}</p>"));
     format!(
         r#"<!DOCTYPE html>
 <html lang="en">
@@ -61,6 +62,7 @@ profile's messages took longer than the delay below it: the further left and the
 <div class="wide">
 {table}
 </div>
+{simulation}
 <p class="note">Delay is from the call that sends a message until the receiving application has it, on one clock.
 What has not arrived counts for no delay. Percentiles are within 0.1%. Packets and bytes are SCTP's, without UDP and IP
 headers, of the sending side while messages were measured. Retransmissions are DATA chunks by what caused them; spurious
@@ -101,6 +103,8 @@ thead th { color: #5c6670; font-weight: normal; border-bottom: 1px solid #9aa3ad
 thead .groups th { text-align: center; border-bottom: none; padding-bottom: 0; }
 tbody th, thead th:first-child { text-align: left; }
 tbody tr + tr > * { border-top: 1px solid #e6e9ec; }
+tbody .simulated > * { border-top: none; padding-top: 0; color: #5c6670; }
+tbody .simulated th { font-weight: normal; padding-left: 1.6rem; }
 .first { border-left: 1px solid #e6e9ec; }
 pre { font: .85rem/1.5 ui-monospace, Menlo, Consolas, monospace; background: #f3f5f6; padding: .7rem .9rem; white-space: pre-wrap; }
 ";
@@ -118,8 +122,8 @@ fn table(outcomes: &[Outcome]) -> String {
     }
     html += "</tr>\n</thead>\n<tbody>\n";
     for row in report::rows(outcomes) {
-        let mut cells = row.iter();
-        html += "<tr>";
+        html += if row.is_simulated { "<tr class=\"simulated\">" } else { "<tr>" };
+        let mut cells = row.cells.iter();
         for (name, columns) in GROUPS {
             for (index, cell) in cells.by_ref().take(columns.len()).enumerate() {
                 let _ = match (name, index) {
@@ -155,8 +159,8 @@ fn network(outcomes: &[Outcome]) -> String {
             there.lost + there.queue_dropped,
             back.offered,
             back.lost + back.queue_dropped,
-            network.lateness_mean().as_secs_f64() * 1000.0,
-            network.lateness_max.as_secs_f64() * 1000.0,
+            network.lateness.mean().as_secs_f64() * 1000.0,
+            network.lateness.max.as_secs_f64() * 1000.0,
         );
     }
     html + "</tbody>\n</table>"

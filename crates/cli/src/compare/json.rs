@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use festina_lab::statistics::DelayStatistics;
 use serde::Serialize;
 
-use super::outcome::Outcome;
+use super::outcome::{Outcome, SentTotals};
 use super::scenario::Scenario;
+use super::simulated::Simulated;
 use crate::link;
 
 /// The scenario and the outcomes as one JSON document without a line feed at its end.
@@ -72,6 +74,22 @@ struct ResultJson {
     bytes_sent: u64,
     retransmissions: RetransmissionsJson,
     spurious_retransmissions: u64,
+    simulated: Option<SimulatedJson>,
+}
+
+/// The same in the simulator: delays of the messages of all runs, counts per run. Null if the scenario is too large.
+#[derive(Serialize)]
+struct SimulatedJson {
+    runs: u32,
+    messages_delivered: u64,
+    delivery_ms: DeliveryJson,
+    /// Of single runs, the least and the largest.
+    p99_range_ms: Option<[f64; 2]>,
+    p99_9_range_ms: Option<[f64; 2]>,
+    packets_sent: u64,
+    bytes_sent: u64,
+    retransmissions: RetransmissionsJson,
+    spurious_retransmissions: u64,
 }
 
 /// Null if nothing arrived.
@@ -93,31 +111,56 @@ struct RetransmissionsJson {
     probe: u64,
 }
 
+impl DeliveryJson {
+    fn of(delays: &DelayStatistics) -> Self {
+        let percentile = |share| delays.quantile(share).map(milliseconds);
+        Self {
+            mean: delays.mean().map(milliseconds),
+            p50: percentile(0.5),
+            p90: percentile(0.9),
+            p99: percentile(0.99),
+            p99_9: percentile(0.999),
+            max: delays.max().map(milliseconds),
+        }
+    }
+}
+
+impl RetransmissionsJson {
+    fn of(sent: &SentTotals) -> Self {
+        Self { timeout: sent.timeout, fast: sent.fast, bundled: sent.bundled, probe: sent.probe }
+    }
+}
+
 impl ResultJson {
     fn of(outcome: &Outcome) -> Self {
-        let delays = &outcome.delays;
-        let percentile = |share| delays.quantile(share).map(milliseconds);
         Self {
             profile: outcome.profile.name(),
             messages_sent: outcome.messages_sent,
             messages_delivered: outcome.messages_delivered(),
-            delivery_ms: DeliveryJson {
-                mean: delays.mean().map(milliseconds),
-                p50: percentile(0.5),
-                p90: percentile(0.9),
-                p99: percentile(0.99),
-                p99_9: percentile(0.999),
-                max: delays.max().map(milliseconds),
-            },
+            delivery_ms: DeliveryJson::of(&outcome.delays),
             packets_sent: outcome.sent.packets,
             bytes_sent: outcome.sent.bytes,
-            retransmissions: RetransmissionsJson {
-                timeout: outcome.sent.timeout,
-                fast: outcome.sent.fast,
-                bundled: outcome.sent.bundled,
-                probe: outcome.sent.probe,
-            },
+            retransmissions: RetransmissionsJson::of(&outcome.sent),
             spurious_retransmissions: outcome.sent.spurious,
+            simulated: outcome.simulated.as_ref().map(SimulatedJson::of),
+        }
+    }
+}
+
+impl SimulatedJson {
+    fn of(simulated: &Simulated) -> Self {
+        let sent = simulated.sent_per_run();
+        let range = |range: Option<(Duration, Duration)>| range.map(|(low, high)| [low, high].map(milliseconds));
+        Self {
+            runs: simulated.runs,
+            messages_delivered: simulated.messages_per_run(),
+            delivery_ms: DeliveryJson::of(&simulated.delays),
+            p99_range_ms: range(simulated.p99),
+            p99_9_range_ms: range(simulated.p999),
+            packets_sent: sent.packets,
+            bytes_sent: sent.bytes,
+            retransmissions: RetransmissionsJson::of(&sent),
+            spurious_retransmissions: sent.spurious,
         }
     }
 }
@@ -135,6 +178,7 @@ mod tests {
     use super::*;
     use crate::compare::outcome::example;
     use crate::compare::scenario::tests::default_scenario;
+    use crate::compare::simulated::tests::simulated_example;
 
     #[test]
     fn the_document_has_the_agreed_shape() {
@@ -149,5 +193,12 @@ mod tests {
         assert_eq!(result["spurious_retransmissions"], 5);
         assert_eq!(json["scenario"]["associations"], 64);
         assert_eq!(json["scenario"]["burst_ms"], Value::Null);
+        assert_eq!(result["simulated"], Value::Null);
+        let outcome = Outcome { simulated: simulated_example(&[10, 30]), ..example(Profile::Festina) };
+        let text = document(&default_scenario(), &[outcome]).expect("serializable");
+        let json: Value = serde_json::from_str(&text).expect("JSON");
+        let simulated = &json["results"][0]["simulated"];
+        assert_eq!((&simulated["runs"], &simulated["packets_sent"]), (&2.into(), &20.into()));
+        assert_eq!(simulated["delivery_ms"]["mean"], 20.0);
     }
 }

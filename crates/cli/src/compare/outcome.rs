@@ -1,10 +1,12 @@
 //! What came of one profile.
 
-use std::ops::{AddAssign, Sub};
+use std::ops::{AddAssign, Div, Sub};
 
 use festina::{Profile, Stats};
 use festina_emulate::ProxyCounters;
 use festina_lab::statistics::DelayStatistics;
+
+use super::simulated::Simulated;
 
 /// What came of one profile.
 #[derive(Clone, Debug)]
@@ -21,6 +23,8 @@ pub(crate) struct Outcome {
     pub(crate) network: ProxyCounters,
     /// What must not happen, in words.
     pub(crate) faults: Vec<String>,
+    /// What the simulator says about the same scenario, unless it is too large.
+    pub(crate) simulated: Option<Simulated>,
 }
 
 impl Outcome {
@@ -58,7 +62,7 @@ impl SentTotals {
             bytes: sent.bytes,
             timeout: sent.retransmitted.timeout,
             fast: sent.retransmitted.fast,
-            bundled: sent.retransmitted.bundled,
+            bundled: sent.retransmitted.reported_bundled + sent.retransmitted.bundled,
             probe: sent.retransmitted.probe,
             spurious: sent.spurious,
         }
@@ -96,6 +100,14 @@ impl Sub for SentTotals {
     }
 }
 
+impl Div<u64> for SentTotals {
+    type Output = Self;
+
+    fn div(self, divisor: u64) -> Self {
+        self.combine(Self::default(), |dividend, _| dividend.checked_div(divisor).unwrap_or(0))
+    }
+}
+
 /// An outcome with round numbers, for the tests of what is shown.
 #[cfg(test)]
 pub(super) fn example(profile: Profile) -> Outcome {
@@ -110,5 +122,6 @@ pub(super) fn example(profile: Profile) -> Outcome {
         sent: SentTotals { packets: 1_100, bytes: 150_000, timeout: 40, fast: 30, bundled: 20, probe: 10, spurious: 5 },
         network: ProxyCounters::default(),
         faults: Vec::new(),
+        simulated: None,
     }
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::outcome::Outcome;
+use festina_lab::statistics::DelayStatistics;
+
+use super::outcome::{Outcome, SentTotals};
 
 /// The columns by group. The first column is the profile's name.
 pub(super) const GROUPS: [(&str, &[&str]); 4] = [
@@ -15,24 +17,41 @@ pub(super) const GROUPS: [(&str, &[&str]); 4] = [
 /// What stands for a value that there is none of.
 const NOTHING: &str = "-";
 
-/// One row per outcome, with the cells of [`GROUPS`].
-pub(super) fn rows(outcomes: &[Outcome]) -> Vec<Vec<String>> {
-    outcomes.iter().map(row).collect()
+/// A row of the table.
+pub(super) struct Row {
+    /// Whether it says what the simulator makes of the scenario of the row above.
+    pub(super) is_simulated: bool,
+    /// One for each column of [`GROUPS`].
+    pub(super) cells: Vec<String>,
 }
 
-fn row(outcome: &Outcome) -> Vec<String> {
-    let delays = &outcome.delays;
-    let sent = &outcome.sent;
+/// One row per outcome, and below it one for the simulator.
+pub(super) fn rows(outcomes: &[Outcome]) -> Vec<Row> {
+    outcomes.iter().flat_map(|outcome| std::iter::once(measured_row(outcome)).chain(simulated_row(outcome))).collect()
+}
+
+fn measured_row(outcome: &Outcome) -> Row {
+    let name = outcome.profile.name().to_owned();
+    let cells = cells(name, arrived(outcome), &outcome.delays, &outcome.sent);
+    Row { is_simulated: false, cells }
+}
+
+fn simulated_row(outcome: &Outcome) -> Option<Row> {
+    let simulated = outcome.simulated.as_ref()?;
+    let messages = simulated.messages_per_run().to_string();
+    let cells = cells("simulated".to_owned(), messages, &simulated.delays, &simulated.sent_per_run());
+    Some(Row { is_simulated: true, cells })
+}
+
+fn cells(name: String, messages: String, delays: &DelayStatistics, sent: &SentTotals) -> Vec<String> {
     let quantile = |share| delays.quantile(share);
-    let counts = |counts: &[u64]| counts.iter().map(u64::to_string).collect::<Vec<_>>();
-    let mut row = vec![outcome.profile.name().to_owned()];
-    row.push(arrived(outcome));
-    row.extend(
-        [delays.mean(), quantile(0.5), quantile(0.9), quantile(0.99), quantile(0.999), delays.max()].map(milliseconds),
-    );
-    row.extend(counts(&[sent.packets, sent.bytes, sent.timeout, sent.fast, sent.bundled, sent.probe]));
-    row.push(share(sent.spurious, sent.retransmissions()));
-    row
+    let times = [delays.mean(), quantile(0.5), quantile(0.9), quantile(0.99), quantile(0.999), delays.max()];
+    let counts = [sent.packets, sent.bytes, sent.timeout, sent.fast, sent.bundled, sent.probe];
+    let mut cells = vec![name, messages];
+    cells.extend(times.map(milliseconds));
+    cells.extend(counts.map(|count| count.to_string()));
+    cells.push(share(sent.spurious, sent.retransmissions()));
+    cells
 }
 
 /// The table as text of fixed width, with two lines of headings.
@@ -40,7 +59,12 @@ pub(crate) fn table(outcomes: &[Outcome]) -> String {
     let headings: Vec<String> =
         GROUPS.iter().flat_map(|(_, columns)| columns.iter()).map(ToString::to_string).collect();
     let mut lines = vec![headings];
-    lines.extend(rows(outcomes));
+    lines.extend(rows(outcomes).into_iter().map(|mut row| {
+        if let Some(name) = row.cells.first_mut().filter(|_| row.is_simulated) {
+            name.insert_str(0, "  ");
+        }
+        row.cells
+    }));
     let columns = lines.first().map_or(0, Vec::len);
     let widths: Vec<usize> = (0..columns)
         .map(|column| lines.iter().filter_map(|line| line.get(column)).map(String::len).max().unwrap_or(0))
@@ -106,6 +130,37 @@ pub(crate) fn finding(outcomes: &[Outcome]) -> String {
     }
 }
 
+/// What the simulator says to it, in a few sentences; nothing if it was not asked.
+pub(crate) fn simulation_note(outcomes: &[Outcome]) -> Option<String> {
+    let simulated: Vec<_> =
+        outcomes.iter().filter_map(|outcome| Some((outcome, outcome.simulated.as_ref()?))).collect();
+    let runs = simulated.first()?.1.runs;
+    let mut outside = Vec::new();
+    for (outcome, simulated) in &simulated {
+        for (name, share, range) in [("p99", 0.99, simulated.p99), ("p99.9", 0.999, simulated.p999)] {
+            let (Some(measured), Some((low, high))) = (outcome.delays.quantile(share), range) else { continue };
+            if measured + slack(low) < low || measured > high + slack(high) {
+                let [measured, low, high] = [measured, low, high].map(|delay| milliseconds(Some(delay)));
+                outside.push(format!("{name} of {} ({measured} ms, simulated {low} to {high} ms)", outcome.profile));
+            }
+        }
+    }
+    let lead = format!("Simulated: the same core in virtual time, the mean of {runs} runs with other losses.");
+    Some(match outside.split_last() {
+        None => format!("{lead} The measured p99 and p99.9 lie within what the runs span."),
+        Some((only, [])) => format!("{lead} Outside of what the runs span lies the measured {only}."),
+        Some((last, others)) => {
+            format!("{lead} Outside of what the runs span lie the measured {} and {last}.", others.join(", "))
+        }
+    })
+}
+
+/// How much sockets, threads and timers may add to a delay without being worth a word: measured delays are hardly ever
+/// equal to the simulated ones, many of which are equal to each other.
+fn slack(delay: Duration) -> Duration {
+    Duration::from_millis(1) + delay / 50
+}
+
 /// `part` of `whole` in per cent.
 fn share(part: u64, whole: u64) -> String {
     match (part * 1_000).checked_div(whole) {
@@ -117,10 +172,10 @@ fn share(part: u64, whole: u64) -> String {
 #[cfg(test)]
 mod tests {
     use festina::Profile;
-    use festina_lab::statistics::DelayStatistics;
 
     use super::*;
-    use crate::compare::outcome::{SentTotals, example};
+    use crate::compare::outcome::example;
+    use crate::compare::simulated::tests::simulated_example;
 
     #[test]
     fn every_row_has_a_cell_for_every_column_and_all_lines_are_equally_long() {
@@ -131,11 +186,12 @@ mod tests {
             ..example(Profile::Rfc9260)
         };
         let outcomes = [example(Profile::Festina), nothing];
+        let outcomes = outcomes.map(|outcome| Outcome { simulated: simulated_example(&[1, 3]), ..outcome });
         let columns: usize = GROUPS.iter().map(|(_, columns)| columns.len()).sum();
-        assert!(rows(&outcomes).iter().all(|row| row.len() == columns));
+        assert!(rows(&outcomes).iter().all(|row| row.cells.len() == columns));
         let table = table(&outcomes);
         let lengths: Vec<usize> = table.lines().map(str::len).collect();
-        assert_eq!(lengths.len(), 4);
+        assert_eq!(lengths.len(), 6);
         assert!(lengths.iter().all(|length| *length == lengths[0]), "{table}");
     }
 
@@ -156,6 +212,16 @@ mod tests {
         let nothing = Outcome { delays: DelayStatistics::new(), ..example(Profile::Rfc9260) };
         assert_eq!(finding(std::slice::from_ref(&nothing)), "No message arrived.");
         assert_eq!(finding(&[nothing, example(Profile::Festina)]), finding(&[example(Profile::Festina)]));
+    }
+
+    #[test]
+    fn the_note_names_what_lies_outside_of_the_simulation() {
+        let with = |runs_ms: &[u64]| Outcome { simulated: simulated_example(runs_ms), ..example(Profile::Festina) };
+        assert_eq!(simulation_note(&[example(Profile::Festina)]), None);
+        let note = simulation_note(&[with(&[900, 1_100])]).expect("there are simulations");
+        assert!(note.ends_with("The measured p99 and p99.9 lie within what the runs span."), "{note}");
+        let note = simulation_note(&[with(&[1_050, 1_100])]).expect("there are simulations");
+        assert!(note.ends_with("lies the measured p99 of festina (990 ms, simulated 1050 to 1100 ms)."), "{note}");
     }
 
     #[test]

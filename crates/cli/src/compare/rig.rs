@@ -17,12 +17,12 @@ use super::scenario::Scenario;
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// Handshakes start so far apart, so that they do not meet in one burst.
-const HANDSHAKE_SPACING: Duration = Duration::from_micros(500);
+pub(super) const HANDSHAKE_SPACING: Duration = Duration::from_micros(500);
 
 /// An attempt that has taken so many RTO.Initial is given up for a new one, whose timer has not backed off, ...
 const ATTEMPT_RTO_INITIALS: u32 = 8;
 /// ... as long as no more time has passed than this.
-const HANDSHAKE_MAX: Duration = Duration::from_secs(60);
+pub(super) const HANDSHAKE_MAX: Duration = Duration::from_secs(60);
 
 /// A client endpoint, the network, and a server endpoint, with all associations of one profile.
 pub(super) struct Rig {
@@ -42,11 +42,9 @@ struct Sending {
 }
 
 impl Rig {
-    /// Binds the endpoints and the network between them. The server is the same for every profile: a standard receiver.
+    /// Binds the endpoints and the network between them.
     pub(super) async fn build(scenario: &Scenario, profile: Profile, epoch: Instant, tap: Option<Tap>) -> Result<Self> {
-        let mut server_config = Config::with_profile(Profile::Rfc9260);
-        server_config.sack.delay = scenario.sack_delay;
-        let server = Endpoint::bind(LOOPBACK, server_config).await?;
+        let server = Endpoint::bind(LOOPBACK, server_config(scenario)).await?;
         let recorder = Arc::new(Recorder::new(epoch, scenario.associations, scenario.messages_per_association()));
         tokio::spawn(accept(server.listen(DEFAULT_SCTP_PORT)?, recorder.clone()));
 
@@ -58,10 +56,7 @@ impl Rig {
         }
         let proxy = proxy.spawn().context("cannot start the emulated network")?;
 
-        let mut client_config = Config::with_profile(profile);
-        client_config.timers.rto_initial = scenario.rto_initial();
-        client_config.sack.delay = scenario.sack_delay;
-        let client = Endpoint::bind(LOOPBACK, client_config).await?;
+        let client = Endpoint::bind(LOOPBACK, client_config(scenario, profile)).await?;
         Ok(Self { profile, client, proxy, recorder, associations: Vec::new(), _server: server })
     }
 
@@ -134,8 +129,31 @@ impl Rig {
             faults.push(format!("{} messages arrived twice or were never sent", arrivals.unexpected));
         }
         let network = self.proxy.stop().with_context(|| format!("{}: the emulated network failed", self.profile))?;
-        Ok(Outcome { profile: self.profile, messages_sent, delays: arrivals.delays, sent, network, faults })
+        Ok(Outcome {
+            profile: self.profile,
+            messages_sent,
+            delays: arrivals.delays,
+            sent,
+            network,
+            faults,
+            simulated: None,
+        })
     }
+}
+
+/// How the server behaves: the same for every profile, a standard receiver.
+pub(super) fn server_config(scenario: &Scenario) -> Config {
+    let mut config = Config::with_profile(Profile::Rfc9260);
+    config.sack.delay = scenario.sack_delay;
+    config
+}
+
+/// How a client of the profile behaves.
+pub(super) fn client_config(scenario: &Scenario, profile: Profile) -> Config {
+    let mut config = Config::with_profile(profile);
+    config.timers.rto_initial = scenario.rto_initial();
+    config.sack.delay = scenario.sack_delay;
+    config
 }
 
 /// Makes an association that has delivered the message, in as many attempts as the lossy network takes.

@@ -11,16 +11,17 @@ use super::outcome::Outcome;
 use super::progress::Progress;
 use super::rig::{Rig, Sent};
 use super::scenario::Scenario;
+use super::simulated;
 
 /// How often it is looked how far things are.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Between the last handshake and the first message.
-const BREATH: Duration = Duration::from_millis(200);
+pub(super) const BREATH: Duration = Duration::from_millis(200);
 
 /// After the last message has arrived, its acknowledgement may still be lost and the message be sent again. That counts,
 /// within this time.
-const SETTLE_MAX: Duration = Duration::from_secs(2);
+pub(super) const SETTLE_MAX: Duration = Duration::from_secs(2);
 
 /// Runs the scenario, all profiles at the same time. The outcomes are in the order of the scenario's profiles.
 pub(crate) async fn run(scenario: &Scenario, capture: Option<&Capture>) -> Result<Vec<Outcome>> {
@@ -47,6 +48,11 @@ pub(crate) async fn run(scenario: &Scenario, capture: Option<&Capture>) -> Resul
     for ((_, rig), senders) in rigs.into_iter().zip(senders) {
         let (messages_sent, faults) = count(senders).await?;
         outcomes.push(rig.finish(messages_sent, faults)?);
+    }
+    // Only now, so that nothing disturbs the measurement.
+    progress.stage("simulating the same", None);
+    for (outcome, simulated) in outcomes.iter_mut().zip(simulated::simulate(scenario).await?) {
+        outcome.simulated = simulated;
     }
     progress.finish();
     Ok(outcomes)

@@ -6,12 +6,13 @@ use crate::harness::{festina, folder, run};
 
 #[test]
 fn every_help_has_examples_and_leaves_standard_error_empty() {
-    let commands: [&[&str]; 8] = [
+    let commands: [&[&str]; 9] = [
         &["--help"],
         &["listen"],
         &["send"],
         &["ping"],
         &["emulate", "udp"],
+        &["emulate", "tun"],
         &["compare"],
         &["lab", "run"],
         &["lab", "check"],
@@ -50,7 +51,7 @@ fn help_is_also_a_subcommand() {
 
 #[test]
 fn flags_that_make_no_sense_get_one_line_and_code_two() {
-    let cases: [(&[&str], &str); 32] = [
+    let cases: [(&[&str], &str); 37] = [
         (&["fly"], "unrecognized subcommand 'fly'"),
         (&["send"], "not provided: <ADDRESS>"),
         (&["send", "localhost:x"], "\"x\" is no UDP port"),
@@ -72,6 +73,11 @@ fn flags_that_make_no_sense_get_one_line_and_code_two() {
         (&["emulate", "udp", "--listen", ":0", "--to", "localhost:1", "--queue", "9"], "\"100p\" or \"64KiB\""),
         (&["emulate", "udp", "--listen", ":0", "--to", "localhost:1", "--rate", "0bit/s"], "above zero"),
         (&["emulate", "udp", "--listen", ":0", "--to", "localhost:1", "--burst", "1s"], "--burst needs a loss"),
+        (&["emulate", "udp", "--listen", ":0", "--to", "localhost:1", "--lose", "9-7"], "for example \"2,7-9\""),
+        (&["emulate", "tun"], "not provided: --right <NAME>"),
+        (&["emulate", "tun", "--left", "a", "--right", "a"], "the same network namespace"),
+        (&["emulate", "tun", "--right", "a", "--left-address", "10.0.0.1"], "for example \"10.77.0.1/24\""),
+        (&["emulate", "tun", "--right", "a", "--lose", "1", "--loss", "1%"], "cannot be used with"),
         (&["compare", "--associations", "0"], "0 is not in 1..=10000"),
         (&["compare", "--loss", "150%"], "from 0% to 100%"),
         (&["compare", "--loss", "100%"], "nothing can ever arrive"),

@@ -1,6 +1,7 @@
 //! Runs the real `festina` command.
 
 mod compare;
+mod emulate;
 mod flags;
 mod harness;
 mod lab;

@@ -1,19 +1,20 @@
 //! The thread that moves datagrams between sockets and links on time.
 
-use std::io::{self, ErrorKind, PipeReader};
+use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
-use std::num::NonZeroU64;
 
 use festina_netsim::{Admission, Link};
 use festina_units::Instant;
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::{PollFd, PollFlags};
 
-use super::SharedCounters;
 use super::clients::{ClientId, Clients};
 use super::counters::ProxyCounters;
 use super::datagram::Datagram;
-use super::tap::{Direction, Tap, TapEvent, TapRecord};
+use super::tap::{Tap, TapRecord};
 use crate::clock::Clock;
+use crate::tap::{Direction, TapEvent};
+use crate::timing::{sharpen_timers, timeout_until};
+use crate::worker::Strings;
 
 /// How many datagrams one socket may hand in before deliveries that are due get their turn.
 const RECEIVE_BATCH_MAX: usize = 64;
@@ -30,9 +31,7 @@ pub(super) struct EventLoop {
     tap: Option<Tap>,
     /// What the links themselves do not count.
     counters: ProxyCounters,
-    published: SharedCounters,
-    /// Becomes readable, with nothing to read, when the proxy is to stop.
-    stop_requested: PipeReader,
+    strings: Strings<ProxyCounters>,
     buffer: Vec<u8>,
 }
 
@@ -50,8 +49,7 @@ impl EventLoop {
         clients: Clients,
         forward: Link<Datagram>,
         backward: Link<Datagram>,
-        published: SharedCounters,
-        stop_requested: PipeReader,
+        strings: Strings<ProxyCounters>,
     ) -> Self {
         Self {
             listen,
@@ -60,8 +58,7 @@ impl EventLoop {
             backward,
             tap: None,
             counters: ProxyCounters::default(),
-            published,
-            stop_requested,
+            strings,
             buffer: vec![0; DATAGRAM_BYTES_MAX],
         }
     }
@@ -102,7 +99,8 @@ impl EventLoop {
 
     /// Sleeps until a datagram comes in, a link wants to be polled, or the proxy is to stop.
     fn wait(&self, clock: Clock) -> io::Result<Ready> {
-        let mut fds = vec![PollFd::new(&self.stop_requested, PollFlags::IN), PollFd::new(&self.listen, PollFlags::IN)];
+        let mut fds =
+            vec![PollFd::new(&self.strings.stop_requested, PollFlags::IN), PollFd::new(&self.listen, PollFlags::IN)];
         fds.extend(self.clients.iter().map(|(_, client)| PollFd::new(&client.upstream, PollFlags::IN)));
         let deadlines = [self.forward.poll_deadline(), self.backward.poll_deadline()];
         let timeout = deadlines.into_iter().flatten().min().map(|deadline| timeout_until(deadline, clock.now()));
@@ -192,7 +190,7 @@ impl EventLoop {
 
     fn note_delivery(&mut self, direction: Direction, clock: Clock, due_at: Instant, datagram: &Datagram, sent: bool) {
         let at = clock.now();
-        self.counters.note_lateness(at - due_at);
+        self.counters.lateness.note(at - due_at);
         if !sent {
             self.counters.send_failed += 1;
             return;
@@ -213,7 +211,7 @@ impl EventLoop {
         self.counters.forward = self.forward.counters();
         self.counters.backward = self.backward.counters();
         self.counters.clients = self.clients.accepted_count();
-        *self.published.lock() = self.counters;
+        *self.strings.published.lock() = self.counters;
     }
 }
 
@@ -237,18 +235,4 @@ fn is_transient(error: &io::Error) -> bool {
             | ErrorKind::HostUnreachable
             | ErrorKind::NetworkUnreachable
     )
-}
-
-fn timeout_until(deadline: Instant, now: Instant) -> Timespec {
-    Timespec::try_from(deadline - now).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 })
-}
-
-/// Asks the kernel to wake this thread on time instead of saving wake-ups (by default, Linux may be
-/// 50 microseconds late on purpose).
-fn sharpen_timers() {
-    #[cfg(target_os = "linux")]
-    {
-        // Only accuracy suffers if the kernel refuses.
-        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-    }
 }

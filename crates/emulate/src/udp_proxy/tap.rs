@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 
-use festina_netsim::Admission;
 use festina_units::Instant;
+
+use crate::tap::{Direction, TapEvent};
 
 /// Is shown every datagram that passes the proxy.
 pub type Tap = Box<dyn FnMut(TapRecord<'_>) + Send>;
@@ -41,22 +42,4 @@ impl TapRecord<'_> {
             Direction::Backward => self.client,
         }
     }
-}
-
-/// Which of the proxy's two links.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// From a client to the server.
-    Forward,
-    /// From the server to a client.
-    Backward,
-}
-
-/// What happened to a datagram.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum TapEvent {
-    /// It entered the link, or failed to.
-    Offered(Admission),
-    /// It left the link and was sent on. A duplicated datagram does so twice.
-    Delivered,
 }

@@ -1,0 +1,148 @@
+//! `festina emulate tun`: two TUN devices with a bad network between them.
+
+use std::net::Ipv4Addr;
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use festina_emulate::{MTU_BYTES, Namespace, TunEnd, TunPair};
+
+use super::{lateness_text, table, wait_for_the_end};
+use crate::args::UsageError;
+use crate::link::{BackArgs, LinkArgs};
+use crate::{args, output};
+
+/// What a device must carry at the least (RFC 791).
+const MTU_BYTES_MIN: i64 = 68;
+
+const EXAMPLES: &str = "\
+Examples:
+  ip netns add far                                       a second network on this machine, and then
+  festina emulate tun --right far --rate 10Mbit/s --delay 40ms --queue 100p
+  ip netns exec far python3 -m http.server               a server behind the bad network,
+  curl http://10.77.0.2:8000                             and a client in front of it
+
+  festina emulate tun --left near --right far --delay 50ms --lose 12,14-16   exactly these packets there
+
+Each end is a device with an address in a network namespace. What holds for the way there (from left to right) holds \
+for the way back too, unless a flag says otherwise; only --lose is for the way there alone. The devices carry IPv4. A \
+queue that manages itself marks packets that are capable of ECN. On Ctrl-C, or after --time, the devices are taken \
+away, and what was done is printed.";
+
+/// Arguments of `festina emulate tun`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct TunArgs {
+    /// The network namespace of the left device, made by `ip netns add`; without it, that of this command
+    #[arg(long, value_name = "NAME")]
+    left: Option<String>,
+    /// The network namespace of the right device
+    #[arg(long, value_name = "NAME")]
+    right: String,
+    /// The left device's address, and how many bits of it the network has
+    #[arg(long, value_name = "IPV4/BITS", default_value = "10.77.0.1/24")]
+    left_address: Address,
+    /// The right device's address
+    #[arg(long, value_name = "IPV4/BITS", default_value = "10.77.0.2/24")]
+    right_address: Address,
+    /// The left device's name
+    #[arg(long, value_name = "NAME", default_value = "festina0")]
+    left_device: String,
+    /// The right device's name
+    #[arg(long, value_name = "NAME", default_value = "festina1")]
+    right_device: String,
+    /// The largest packet that the devices take, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = MTU_BYTES)]
+    #[arg(value_parser = clap::value_parser!(u16).range(MTU_BYTES_MIN..))]
+    mtu: u16,
+    /// End after this time instead of on Ctrl-C
+    #[arg(long, value_name = "TIME", value_parser = args::positive_duration)]
+    time: Option<Duration>,
+    /// The same seed loses the same packets
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    link: LinkArgs,
+    #[command(flatten)]
+    back: BackArgs,
+}
+
+/// Emulates until interrupted or the time is over, then prints what was done.
+pub(super) async fn run(arguments: TunArgs) -> Result<()> {
+    let forward = arguments.link.config()?;
+    let backward = arguments.back.over(&arguments.link).config()?;
+    if arguments.left.as_ref() == Some(&arguments.right) {
+        return Err(
+            UsageError::new("--left and --right name the same network namespace; traffic would stay inside").into()
+        );
+    }
+    let (left, right) = ends(&arguments)?;
+    let pair = TunPair::create(&left, &right, arguments.mtu, (forward, backward), arguments.seed)?;
+    let pair = pair.spawn().context("cannot start the emulation")?;
+    let described = [&left, &right].map(|end| format!("{} ({})", end.address, end.device));
+    output::notice(&format!("{} and {} are joined", described[0], described[1]));
+    wait_for_the_end(|| pair.has_failed(), arguments.time).await;
+    let counters = pair.stop().context("the emulation failed")?;
+    let table = table(&format!("{} to {}", left.address, right.address), [&counters.forward, &counters.backward]);
+    let mut text = format!("{table}\n{}", lateness_text(&counters.lateness));
+    if counters.send_failed > 0 {
+        text += &format!("\n{} packets were refused by a device", counters.send_failed);
+    }
+    output::print(&text)
+}
+
+fn ends(arguments: &TunArgs) -> Result<(TunEnd, TunEnd)> {
+    let left = TunEnd {
+        device: arguments.left_device.clone(),
+        namespace: arguments.left.as_deref().map(namespace).transpose()?,
+        address: arguments.left_address.address,
+        prefix_bits: arguments.left_address.prefix_bits,
+    };
+    let right = TunEnd {
+        device: arguments.right_device.clone(),
+        namespace: Some(namespace(&arguments.right)?),
+        address: arguments.right_address.address,
+        prefix_bits: arguments.right_address.prefix_bits,
+    };
+    Ok((left, right))
+}
+
+fn namespace(name: &str) -> Result<Namespace> {
+    Namespace::named(name).with_context(|| format!("no network namespace {name} (`ip netns add {name}` makes one)"))
+}
+
+/// An address and how many of its bits are the network's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Address {
+    address: Ipv4Addr,
+    prefix_bits: u8,
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.split_once('/').and_then(|(address, bits)| Some((address.parse().ok()?, bits.parse().ok()?)));
+        match parts {
+            Some((address, prefix_bits @ 1..=31)) => Ok(Self { address, prefix_bits }),
+            _ => Err(format!(
+                "\"{text}\" is no IPv4 address with its network's bits; write for example \"10.77.0.1/24\""
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_comes_with_the_bits_of_its_network() {
+        let expected = Address { address: Ipv4Addr::new(10, 1, 2, 3), prefix_bits: 30 };
+        assert_eq!("10.1.2.3/30".parse(), Ok(expected));
+        for bad in ["10.1.2.3", "10.1.2.3/0", "10.1.2.3/33", "10.1.2/24", "::1/64", ""] {
+            assert!(bad.parse::<Address>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! `festina emulate tun`, which needs privilege.
+
+use std::process::{Command, Stdio};
+
+use crate::harness::{Running, run};
+
+#[test]
+fn a_namespace_that_is_not_there_is_told_with_the_command_that_makes_it() {
+    let failed = run(&["emulate", "tun", "--right", "no-such-namespace"]);
+    assert_eq!(failed.code, Some(1), "{failed:?}");
+    assert_eq!(failed.stdout, "");
+    assert!(failed.stderr.contains("`ip netns add no-such-namespace` makes one"), "{}", failed.stderr);
+}
+
+/// Runs a shell command as a user who is root in a network of its own, beside a network namespace `far`.
+fn in_a_network_of_its_own(script: &str) -> Command {
+    let prepare = "mount -t tmpfs none /run && ip netns add far";
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--net", "--mount", "sh", "-c", &format!("{prepare} && {script}")]);
+    command.env("FESTINA", env!("CARGO_BIN_EXE_festina"));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+#[test]
+fn two_devices_are_joined_until_it_is_interrupted() {
+    if !in_a_network_of_its_own("test -c /dev/net/tun").status().is_ok_and(|status| status.success()) {
+        println!("this user may not make network namespaces: nothing to test");
+        return;
+    }
+    let mut running = Running::start(in_a_network_of_its_own("exec \"$FESTINA\" emulate tun --right far --delay 5ms"));
+    assert_eq!(running.stderr_line(), "10.77.0.1 (festina0) and 10.77.0.2 (festina1) are joined");
+    running.interrupt();
+    let ended = running.end();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.stdout.starts_with("10.77.0.1 to 10.77.0.2"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("packets offered"), "{}", ended.stdout);
+}

@@ -1,0 +1,67 @@
+//! Sleeping until a link wants to be polled, as exactly as the system can.
+
+use std::num::NonZeroU64;
+
+use festina_units::{Duration, Instant};
+use rustix::event::Timespec;
+
+/// How late deliveries were made: the error of the emulated delay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Lateness {
+    /// Deliveries.
+    pub count: u64,
+    /// The sum over all deliveries of how long after its time each was made.
+    pub total: Duration,
+    /// That of the latest delivery.
+    pub max: Duration,
+}
+
+impl Lateness {
+    /// How late deliveries were made on average.
+    pub fn mean(&self) -> Duration {
+        let mean_nanos = self.total.as_nanos().checked_div(u128::from(self.count)).unwrap_or(0);
+        Duration::from_nanos(u64::try_from(mean_nanos).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn note(&mut self, lateness: Duration) {
+        self.count += 1;
+        self.total = self.total.saturating_add(lateness);
+        self.max = self.max.max(lateness);
+    }
+}
+
+/// How long to wait, as `ppoll` wants it.
+pub(crate) fn timeout_until(deadline: Instant, now: Instant) -> Timespec {
+    Timespec::try_from(deadline - now).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 })
+}
+
+/// Asks the kernel to wake this thread on time instead of saving wake-ups (by default, Linux may be
+/// 50 microseconds late on purpose).
+pub(crate) fn sharpen_timers() {
+    #[cfg(target_os = "linux")]
+    {
+        // Only accuracy suffers if the kernel refuses.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mean_lateness_is_the_sum_over_the_deliveries() {
+        let mut lateness = Lateness::default();
+        assert_eq!(lateness.mean(), Duration::ZERO);
+        lateness.note(Duration::from_micros(30));
+        lateness.note(Duration::from_micros(10));
+        assert_eq!(lateness.mean(), Duration::from_micros(20));
+        assert_eq!(lateness.max, Duration::from_micros(30));
+    }
+
+    #[test]
+    fn a_deadline_that_has_passed_is_not_waited_for() {
+        let timeout = timeout_until(Instant::from_secs(1), Instant::from_secs(2));
+        assert_eq!((timeout.tv_sec, timeout.tv_nsec), (0, 0));
+    }
+}

@@ -1,0 +1,199 @@
+//! Two TUN devices whose two directions are links of the simulator: an emulated network for the kernel's own
+//! TCP, and for any other program that speaks IP.
+
+mod device;
+mod event_loop;
+mod namespace;
+mod packet;
+
+pub use namespace::Namespace;
+
+use std::io;
+use std::net::Ipv4Addr;
+
+use festina_netsim::{Link, LinkConfig, LinkCounters};
+use festina_units::Instant;
+use thiserror::Error;
+
+use crate::clock::Clock;
+use crate::tap::{Direction, TapEvent};
+use crate::timing::Lateness;
+use crate::worker::{self, Handle, Worker};
+use event_loop::EventLoop;
+
+/// The MTU of Ethernet, in bytes.
+pub const MTU_BYTES: u16 = 1_500;
+
+/// One of the two devices.
+///
+/// The two must be in different network namespaces: what two addresses of one namespace have to say to each
+/// other, the kernel never gives to a device.
+#[derive(Debug)]
+pub struct TunEnd {
+    /// The name of the device, of at most 15 characters.
+    pub device: String,
+    /// Where to make it; `None` for the namespace of the calling thread.
+    pub namespace: Option<Namespace>,
+    /// The device's address.
+    pub address: Ipv4Addr,
+    /// How many bits of the address the devices share; there is a route to all that share them.
+    pub prefix_bits: u8,
+}
+
+/// Two TUN devices joined by links, made but not yet at work: [`spawn`](Self::spawn) sets them to work.
+///
+/// A packet counts with its IP header and no link-layer header towards rates and queues in bytes. A queue that
+/// marks sets Congestion Experienced in the IP header. The devices carry IPv4, and vanish with this.
+///
+/// Exact lists of losses ([`festina_netsim::LossModel::Exact`]) count every IPv4 packet that a device is given.
+/// On a device that nothing else uses these are a test's own: TUN devices resolve no addresses, and IPv6 is off.
+pub struct TunPair {
+    event_loop: EventLoop,
+    handle: Handle<TunCounters>,
+}
+
+impl TunPair {
+    /// Makes both devices. Packets from `left` to `right` go through the `forward` link, those the other way
+    /// through `backward`. `seed` decides what the links do.
+    ///
+    /// # Errors
+    /// Without privilege (CAP_NET_ADMIN in the namespaces, CAP_SYS_ADMIN to enter them), or if a device
+    /// cannot be made.
+    pub fn create(
+        left: &TunEnd,
+        right: &TunEnd,
+        mtu_bytes: u16,
+        (forward, backward): (LinkConfig, LinkConfig),
+        seed: u64,
+    ) -> Result<Self, TunError> {
+        let devices = (device::create(left, mtu_bytes)?, device::create(right, mtu_bytes)?);
+        let (strings, handle) = worker::strings().map_err(TunError::System)?;
+        let links = (
+            Link::new(forward, seed, Direction::Forward.name()),
+            Link::new(backward, seed, Direction::Backward.name()),
+        );
+        Ok(Self { event_loop: EventLoop::new(devices, links, strings), handle })
+    }
+
+    /// Shows every packet to `tap`, which runs on the emulator's thread and must therefore be quick.
+    #[must_use]
+    pub fn with_tap(mut self, tap: TunTap) -> Self {
+        self.event_loop.set_tap(tap);
+        self
+    }
+
+    /// Starts the emulation on a thread of its own.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub fn spawn(self) -> io::Result<RunningTunPair> {
+        let mut event_loop = self.event_loop;
+        let worker = Worker::spawn("tun-pair", self.handle, move || event_loop.run(Clock::start()))?;
+        Ok(RunningTunPair { worker })
+    }
+}
+
+/// Two joined devices at work. Dropping this stops the emulation and removes the devices.
+#[derive(Debug)]
+pub struct RunningTunPair {
+    worker: Worker<TunCounters>,
+}
+
+impl RunningTunPair {
+    /// What has been done so far.
+    pub fn counters(&self) -> TunCounters {
+        self.worker.counters()
+    }
+
+    /// Whether the emulation has ended by itself, which only an error can cause; [`stop`](Self::stop) tells
+    /// which.
+    pub fn has_failed(&self) -> bool {
+        self.worker.has_failed()
+    }
+
+    /// Stops the emulation, removes the devices, and says what was done in all. Packets that are still under
+    /// way are discarded.
+    ///
+    /// # Errors
+    /// If the emulation had already ended because of an error of a device, for example because somebody
+    /// removed it, or of the wait.
+    pub fn stop(self) -> io::Result<TunCounters> {
+        self.worker.stop()
+    }
+}
+
+/// What has been done so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TunCounters {
+    /// The link from the left device to the right one.
+    pub forward: LinkCounters,
+    /// The link from the right device to the left one.
+    pub backward: LinkCounters,
+    /// Packets that left a link but that the kernel would not take, for example because somebody had set the
+    /// device down.
+    pub send_failed: u64,
+    /// How late deliveries were made on both links together.
+    pub lateness: Lateness,
+}
+
+/// Is shown every packet that passes.
+pub type TunTap = Box<dyn FnMut(TunTapRecord<'_>) + Send>;
+
+/// One packet at one end of a link.
+#[derive(Debug, Clone, Copy)]
+pub struct TunTapRecord<'a> {
+    /// When, counted from the Unix epoch.
+    pub at: Instant,
+    /// Which link.
+    pub direction: Direction,
+    /// The IP packet.
+    pub packet: &'a [u8],
+    /// What happened to it.
+    pub event: TapEvent,
+}
+
+/// Why TUN devices could not be made.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TunError {
+    /// The caller may not do this.
+    #[error(
+        "making the TUN device {device} takes privileges that root has (CAP_NET_ADMIN; CAP_SYS_ADMIN in a namespace)"
+    )]
+    NoPrivilege {
+        /// The device.
+        device: String,
+    },
+    /// The system has no TUN devices.
+    #[error("this system has no /dev/net/tun: load the kernel's module tun, or let the container have the device")]
+    NoTun,
+    /// The name or the address is in use already.
+    #[error("the device {device} exists already")]
+    Exists {
+        /// The device.
+        device: String,
+    },
+    /// The kernel refused for another reason.
+    #[error("cannot make the TUN device {device}")]
+    Device {
+        /// The device.
+        device: String,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The system has no more of what it takes.
+    #[error("cannot prepare the emulation")]
+    System(#[source] io::Error),
+}
+
+impl TunError {
+    fn of(device: &str, source: io::Error) -> Self {
+        let device = device.to_owned();
+        match source.kind() {
+            io::ErrorKind::PermissionDenied => Self::NoPrivilege { device },
+            io::ErrorKind::NotFound => Self::NoTun,
+            io::ErrorKind::ResourceBusy | io::ErrorKind::AlreadyExists => Self::Exists { device },
+            _ => Self::Device { device, source },
+        }
+    }
+}

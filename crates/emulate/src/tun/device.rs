@@ -1,0 +1,45 @@
+//! Making a TUN device in a namespace.
+
+use std::io;
+
+use tun_rs::{DeviceBuilder, SyncDevice};
+
+use super::{TunEnd, TunError};
+
+/// What may wait between the kernel and the emulator, in packets. The emulator reads at once, and what is to
+/// wait shall wait in the link; so this is large, for the case that the emulator does not get a processor.
+const DEVICE_QUEUE_PACKETS: u32 = 10_000;
+
+/// Makes the device, gives it its address, and sets it to work.
+pub(super) fn create(end: &TunEnd, mtu_bytes: u16) -> Result<SyncDevice, TunError> {
+    let name = &end.device;
+    let create = || {
+        let device = DeviceBuilder::new()
+            .name(name)
+            .mtu(mtu_bytes)
+            .ipv4(end.address, end.prefix_bits, None)
+            .enable(false)
+            .build_sync()?;
+        // Only the true root may; else bursts are lost earlier, which is no reason not to start.
+        let _ = device.set_tx_queue_len(DEVICE_QUEUE_PACKETS);
+        silence_ipv6(name)?;
+        device.enabled(true)?;
+        device.set_nonblocking(true)?;
+        Ok(device)
+    };
+    let created = match &end.namespace {
+        Some(namespace) => namespace.run(create).unwrap_or_else(Err),
+        None => create(),
+    };
+    created.map_err(|source| TunError::of(name, source))
+}
+
+/// The device carries IPv4 only: what IPv6 sends of its own accord would be in the way of lists of packets to
+/// be lost.
+fn silence_ipv6(device: &str) -> io::Result<()> {
+    match std::fs::write(format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6"), "1") {
+        // A system without IPv6.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        outcome => outcome,
+    }
+}

@@ -1,0 +1,76 @@
+//! Network namespaces: each has its own devices, addresses and routes.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::thread;
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+/// Where iproute2 keeps the namespaces that have names.
+const NAMED: &str = "/run/netns";
+/// The namespace of the thread that asks.
+const OWN: &str = "/proc/thread-self/ns/net";
+
+/// A network namespace. It exists at least as long as this does.
+#[derive(Debug)]
+pub struct Namespace {
+    fd: OwnedFd,
+}
+
+impl Namespace {
+    /// The namespace of the calling thread.
+    ///
+    /// # Errors
+    /// If the system has no network namespaces.
+    pub fn current() -> io::Result<Self> {
+        Self::open(Path::new(OWN))
+    }
+
+    /// The namespace that `ip netns add NAME` made.
+    ///
+    /// # Errors
+    /// If there is none of that name, or the name is no name but a path.
+    pub fn named(name: &str) -> io::Result<Self> {
+        if name.is_empty() || name == "." || name == ".." || name.contains('/') {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a namespace's name has no slashes"));
+        }
+        Self::open(&Path::new(NAMED).join(name))
+    }
+
+    fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self { fd: File::open(path)?.into() })
+    }
+
+    /// Does something in the namespace, on a thread of its own that is awaited: sockets made there belong to
+    /// the namespace for good.
+    ///
+    /// # Errors
+    /// If the thread cannot be started or moved into the namespace, which takes privilege.
+    ///
+    /// # Panics
+    /// If `work` panics.
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+        thread::scope(|scope| {
+            let thread = thread::Builder::new().name("namespace".to_owned()).spawn_scoped(scope, || {
+                move_into_link_name_space(self.fd.as_fd(), Some(LinkNameSpaceType::Network))?;
+                io::Result::Ok(work())
+            })?;
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_no_path() {
+        for name in ["", ".", "..", "../../proc/self/ns/net", "/etc/passwd"] {
+            assert_eq!(Namespace::named(name).expect_err("no name").kind(), io::ErrorKind::InvalidInput, "{name}");
+        }
+        assert_eq!(Namespace::named("no such namespace").expect_err("none").kind(), io::ErrorKind::NotFound);
+    }
+}

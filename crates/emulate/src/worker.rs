@@ -1,0 +1,109 @@
+//! A thread that works until it is told to stop, and the counters that it leaves.
+
+use std::io::{self, PipeReader, PipeWriter};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+/// A thread at work. Dropping it stops the thread and waits for it.
+#[derive(Debug)]
+pub(crate) struct Worker<C> {
+    counters: Shared<C>,
+    /// Its closing wakes the thread and tells it to end.
+    stop: Option<PipeWriter>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+/// What a thread needs to be stopped and to tell what it does.
+#[derive(Debug)]
+pub(crate) struct Strings<C> {
+    /// Becomes readable, with nothing to read, when the thread is to stop.
+    pub(crate) stop_requested: PipeReader,
+    /// Where it publishes its counters.
+    pub(crate) published: Shared<C>,
+}
+
+/// The other ends of [`Strings`].
+#[derive(Debug)]
+pub(crate) struct Handle<C> {
+    stop: PipeWriter,
+    counters: Shared<C>,
+}
+
+/// Both ends of what connects a thread to whoever started it.
+///
+/// # Errors
+/// If the system has no pipe to give.
+pub(crate) fn strings<C: Default>() -> io::Result<(Strings<C>, Handle<C>)> {
+    let (stop_requested, stop) = io::pipe()?;
+    let counters = Shared::default();
+    Ok((Strings { stop_requested, published: counters.clone() }, Handle { stop, counters }))
+}
+
+impl<C: Copy> Worker<C> {
+    /// Starts a thread that does `work`, which must end when its [`Strings`] say so.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub(crate) fn spawn(
+        name: &str,
+        handle: Handle<C>,
+        work: impl FnOnce() -> io::Result<()> + Send + 'static,
+    ) -> io::Result<Self> {
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(work)?;
+        Ok(Self { counters: handle.counters, stop: Some(handle.stop), thread: Some(thread) })
+    }
+
+    /// What the thread has done so far.
+    pub(crate) fn counters(&self) -> C {
+        *self.counters.lock()
+    }
+
+    /// Whether the thread has ended by itself.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Stops the thread and says what it did in all.
+    ///
+    /// # Errors
+    /// What the thread had ended with by itself.
+    pub(crate) fn stop(mut self) -> io::Result<C> {
+        self.end()?;
+        Ok(self.counters())
+    }
+}
+
+impl<C> Worker<C> {
+    fn end(&mut self) -> io::Result<()> {
+        self.stop = None;
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(outcome)) => outcome,
+            Some(Err(_)) => Err(io::Error::other("the emulator's thread panicked")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<C> Drop for Worker<C> {
+    fn drop(&mut self) {
+        // Whoever wants to know about an error calls `stop`.
+        let _ = self.end();
+    }
+}
+
+/// Counters that the thread writes and anyone reads.
+#[derive(Debug, Default)]
+pub(crate) struct Shared<C>(Arc<Mutex<C>>);
+
+impl<C> Clone for Shared<C> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<C> Shared<C> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, C> {
+        // A reader cannot leave the counters half written, so a poisoned lock means nothing here.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

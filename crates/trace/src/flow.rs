@@ -1,0 +1,227 @@
+//! What the applications of a capture wrote: times and sizes of new data, flow by flow.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::net::SocketAddr;
+
+use festina_units::{ByteCount, Duration, Instant};
+
+use crate::dissect::{Transport, transport};
+use crate::read::{PacketReader, ReadError};
+
+/// The most flows and writes that are gathered.
+const FLOWS_MAX: usize = 1 << 20;
+const WRITES_MAX: usize = 1 << 23;
+
+/// A transport protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Protocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// SCTP, directly over IP.
+    Sctp,
+}
+
+/// One direction of a conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// The transport protocol.
+    pub protocol: Protocol,
+    /// Who wrote.
+    pub source: SocketAddr,
+    /// To whom.
+    pub destination: SocketAddr,
+    /// What was written, in the order of time. Never empty.
+    pub writes: Vec<FlowWrite>,
+}
+
+/// New data in one packet, or of SCTP in one chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowWrite {
+    /// When, since the first packet of the capture.
+    pub at: Duration,
+    /// How much; at least one byte.
+    pub size: ByteCount,
+}
+
+/// Reads a capture, pcap or pcapng, and tells for each flow that carried data when it carried how much, flows in the
+/// order of their first data.
+///
+/// Data that was sent before is left out: in TCP what lies below the highest sequence number sent, in SCTP chunks
+/// with a TSN not above the highest. What a replay of the result sends is therefore what the application wrote, as far as
+/// the packets tell, and not what its transport made of losses.
+///
+/// # Errors
+/// If this is no capture, or a damaged or excessively large one, or from a kind of link that is not known.
+pub fn read_flows(source: impl Read) -> Result<Vec<Flow>, ReadError> {
+    let mut reader = PacketReader::new(source)?;
+    let mut gatherer = Gatherer::default();
+    while let Some(packet) = reader.next_packet()? {
+        if let Some(transport) = transport(&packet)? {
+            gatherer.add(packet.at, &transport)?;
+        }
+    }
+    Ok(gatherer.finish())
+}
+
+type Key = (Protocol, SocketAddr, SocketAddr);
+
+#[derive(Default)]
+struct Gatherer {
+    index: BTreeMap<Key, usize>,
+    flows: Vec<Gathered>,
+    writes: usize,
+    earliest: Option<Instant>,
+}
+
+/// A flow and the first sequence number or TSN that has not been sent yet.
+struct Gathered {
+    key: Key,
+    writes: Vec<(Instant, u32)>,
+    next: Option<u32>,
+}
+
+impl Gatherer {
+    fn add(&mut self, at: Instant, transport: &Transport<'_>) -> Result<(), ReadError> {
+        self.earliest = Some(self.earliest.map_or(at, |earliest| earliest.min(at)));
+        let bytes = transport.bytes;
+        let Some([source_port, destination_port]) = u16_at(bytes, 0).zip(u16_at(bytes, 2)).map(|(a, b)| [a, b]) else {
+            return Ok(());
+        };
+        let protocol = match transport.protocol {
+            6 => Protocol::Tcp,
+            17 => Protocol::Udp,
+            132 => Protocol::Sctp,
+            _ => return Ok(()),
+        };
+        let source = SocketAddr::new(transport.source, source_port);
+        let flow = self.flow((protocol, source, SocketAddr::new(transport.destination, destination_port)))?;
+        let before = flow.writes.len();
+        match protocol {
+            Protocol::Tcp => tcp(flow, at, transport),
+            Protocol::Udp => flow.write(at, transport.len.saturating_sub(UDP_HEADER_BYTES)),
+            Protocol::Sctp => sctp(flow, at, bytes),
+        }
+        let added = flow.writes.len() - before;
+        self.writes += added;
+        if self.writes > WRITES_MAX {
+            return Err(ReadError::TooMuch { what: "packets with data", max: WRITES_MAX });
+        }
+        Ok(())
+    }
+
+    fn flow(&mut self, key: Key) -> Result<&mut Gathered, ReadError> {
+        let next = self.flows.len();
+        let index = *self.index.entry(key).or_insert(next);
+        if index == next {
+            if next == FLOWS_MAX {
+                return Err(ReadError::TooMuch { what: "flows", max: FLOWS_MAX });
+            }
+            self.flows.push(Gathered { key, writes: Vec::new(), next: None });
+        }
+        Ok(&mut self.flows[index])
+    }
+
+    fn finish(self) -> Vec<Flow> {
+        let earliest = self.earliest.unwrap_or(Instant::ZERO);
+        let mut flows: Vec<Gathered> = self.flows.into_iter().filter(|flow| !flow.writes.is_empty()).collect();
+        for flow in &mut flows {
+            // Captures of several interfaces are not always in order; the sort keeps those of equal times as they came.
+            flow.writes.sort_by_key(|(at, _)| *at);
+        }
+        flows.sort_by_key(|flow| flow.writes.first().map(|(at, _)| *at));
+        flows
+            .into_iter()
+            .map(|Gathered { key: (protocol, source, destination), writes, .. }| Flow {
+                protocol,
+                source,
+                destination,
+                writes: writes
+                    .into_iter()
+                    .map(|(at, bytes)| FlowWrite {
+                        at: at.saturating_duration_since(earliest),
+                        size: ByteCount::from_bytes(u64::from(bytes)),
+                    })
+                    .collect(),
+            })
+            .collect()
+    }
+}
+
+impl Gathered {
+    fn write(&mut self, at: Instant, bytes: usize) {
+        if let Ok(bytes @ 1..) = u32::try_from(bytes) {
+            self.writes.push((at, bytes));
+        }
+    }
+}
+
+const UDP_HEADER_BYTES: usize = 8;
+
+/// What of a TCP segment lies above all that was sent before (RFC 9293 §3.1).
+fn tcp(flow: &mut Gathered, at: Instant, transport: &Transport<'_>) {
+    const SYN: u8 = 2;
+    const RST: u8 = 4;
+    let bytes = transport.bytes;
+    let (Some(sequence), Some(offset), Some(flags)) = (u32_at(bytes, 4), bytes.get(12), bytes.get(13)) else {
+        return;
+    };
+    let header_bytes = usize::from(offset >> 4) * 4;
+    let Some(len) = transport.len.checked_sub(header_bytes).and_then(|len| u32::try_from(len).ok()) else {
+        return;
+    };
+    if flags & RST != 0 {
+        return;
+    }
+    if flags & SYN != 0 {
+        // A new connection between the same ports counts anew.
+        flow.next = Some(sequence.wrapping_add(1));
+        return;
+    }
+    let end = sequence.wrapping_add(len);
+    let new = end.wrapping_sub(flow.next.unwrap_or(sequence)).cast_signed();
+    if let Ok(new @ 1..) = u32::try_from(new) {
+        flow.write(at, new.min(len) as usize);
+        flow.next = Some(end);
+    }
+}
+
+/// The user data of DATA and I-DATA chunks above the highest TSN so far (RFC 9260 §3.3.1, RFC 8260 §2.1).
+fn sctp(flow: &mut Gathered, at: Instant, packet: &[u8]) {
+    const COMMON_HEADER_BYTES: usize = 12;
+    const DATA: (u8, usize) = (0, 16);
+    const INIT: u8 = 1;
+    const I_DATA: (u8, usize) = (64, 20);
+
+    let mut rest = packet.get(COMMON_HEADER_BYTES..).unwrap_or_default();
+    while let (Some(chunk_type), Some(len)) = (rest.first(), u16_at(rest, 2)) {
+        let len = usize::from(len);
+        if len < 4 {
+            return;
+        }
+        let header_bytes = [DATA, I_DATA].into_iter().find(|(known, _)| known == chunk_type).map(|(_, bytes)| bytes);
+        if let (Some(header_bytes), Some(tsn)) = (header_bytes, u32_at(rest, 4)) {
+            let is_new = flow.next.is_none_or(|next| tsn.wrapping_sub(next).cast_signed() >= 0);
+            if is_new {
+                flow.write(at, len.saturating_sub(header_bytes));
+                flow.next = Some(tsn.wrapping_add(1));
+            }
+        } else if *chunk_type == INIT {
+            flow.next = None;
+        }
+        rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
+    }
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk::<2>().copied().map(u16::from_be_bytes)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk::<4>().copied().map(u32::from_be_bytes)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::PcapngWriter;
+
+type Owned = (Instant, u16, Vec<u8>, u32);
+
+fn read(file: &[u8]) -> Result<Vec<Owned>, ReadError> {
+    let mut reader = PacketReader::new(file)?;
+    let mut packets = Vec::new();
+    while let Some(packet) = reader.next_packet()? {
+        packets.push((packet.at, packet.link_type, packet.data.to_vec(), packet.original_bytes));
+    }
+    Ok(packets)
+}
+
+fn words(big: bool, words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| if big { word.to_be_bytes() } else { word.to_le_bytes() }).collect()
+}
+
+/// A pcap file with one packet, cut to five bytes when captured.
+fn pcap_file(big: bool, magic: u32, fraction: u32) -> Vec<u8> {
+    let mut file = words(big, &[magic, 0x0004_0002, 0, 0, 65_535, 101, 1_700_000_000, fraction, 5, 1_500]);
+    file.extend([1, 2, 3, 4, 5]);
+    file
+}
+
+/// A pcapng block.
+fn block(big: bool, block_type: u32, body: &[u8]) -> Vec<u8> {
+    let len = u32::try_from(body.len() + 12).expect("short");
+    let mut block = words(big, &[block_type, len]);
+    block.extend(body);
+    block.extend(words(big, &[len]));
+    block
+}
+
+fn section_header(big: bool) -> Vec<u8> {
+    block(big, 0x0a0d_0d0a, &words(big, &[0x1a2b_3c4d, 1, u32::MAX, u32::MAX]))
+}
+
+fn pcapng_file() -> Vec<u8> {
+    let mut writer = PcapngWriter::new(Vec::new()).expect("memory does not fail");
+    let interfaces = ["a", "b"].map(|name| writer.add_interface(name).expect("written"));
+    for (at_ns, interface, comment) in [(5, 1, Some("lost")), (1_700_000_000_123_456_789, 0, None)] {
+        let at = Instant::from_nanos(at_ns);
+        writer.write_packet(interfaces[interface], at, &[7; 41], comment).expect("written");
+    }
+    writer.finish().expect("memory does not fail")
+}
+
+#[test]
+fn pcap_is_read_in_either_byte_order_and_resolution() {
+    for big in [false, true] {
+        for (magic, fraction) in [(0xa1b2_c3d4, 250_001), (0xa1b2_3c4d, 250_001_000)] {
+            let packets = read(&pcap_file(big, magic, fraction)).expect("a sound file");
+            let at = Instant::from_nanos(1_700_000_000_250_001_000);
+            assert_eq!(packets, [(at, 101, vec![1, 2, 3, 4, 5], 1_500)]);
+        }
+    }
+}
+
+#[test]
+fn what_our_writer_writes_reads_back() {
+    let packets = read(&pcapng_file()).expect("a sound file");
+    let expected = [5, 1_700_000_000_123_456_789].map(|ns| (Instant::from_nanos(ns), 101, vec![7; 41], 41));
+    assert_eq!(packets, expected);
+}
+
+#[test]
+fn pcapng_knows_resolution_offset_sections_and_blocks_of_other_kinds() {
+    for big in [false, true] {
+        let mut file = section_header(big);
+        // Ethernet, times in 1/1024 s, ten seconds later.
+        let mut interface = if big { vec![0, 1, 0, 0] } else { vec![1, 0, 0, 0] };
+        interface.extend(words(big, &[0]));
+        let option = |code: u16, value: &[u8]| {
+            let len = u16::try_from(value.len()).expect("short");
+            let mut option: Vec<u8> =
+                [code, len].iter().flat_map(|half| if big { half.to_be_bytes() } else { half.to_le_bytes() }).collect();
+            option.extend(value);
+            option.resize(option.len().next_multiple_of(4), 0);
+            option
+        };
+        interface.extend(option(9, &[0x80 | 10]));
+        interface.extend(option(14, &if big { 10u64.to_be_bytes() } else { 10u64.to_le_bytes() }));
+        file.extend(block(big, 1, &interface));
+        file.extend(block(big, 0x0bad, &[1, 2, 3, 4]));
+        let mut packet = words(big, &[0, 0, 512, 3, 60]);
+        packet.extend([9, 9, 9, 0]);
+        file.extend(block(big, 6, &packet));
+        let expected = (Instant::from_millis(10_500), 1, vec![9; 3], 60);
+        assert_eq!(read(&file).expect("a sound file"), std::slice::from_ref(&expected));
+        // A section of the other byte order, whose interfaces are its own.
+        let two = [file.clone(), pcapng_file()].concat();
+        assert_eq!(read(&two).expect("a sound file").first(), Some(&expected));
+        let stray = [file, section_header(big), block(big, 6, &packet)].concat();
+        let error = read(&stray).expect_err("the interface belongs to the other section");
+        assert!(error.to_string().contains("an interface that was not described"), "{error}");
+    }
+}
+
+#[test]
+fn what_is_no_capture_is_told() {
+    for bytes in [&b""[..], b"abc", b"hello, world, this is no capture"] {
+        assert!(matches!(read(bytes), Err(ReadError::NotACapture)), "{bytes:?}");
+    }
+}
+
+#[test]
+fn damage_is_told_with_its_place() {
+    let mut pcap = pcap_file(false, 0xa1b2_c3d4, 0);
+    pcap[32..36].copy_from_slice(&u32::MAX.to_le_bytes());
+    let mut lengths_differ = pcapng_file();
+    let last = lengths_differ.len() - 4;
+    lengths_differ[last] ^= 4;
+    let mut no_order = pcapng_file();
+    no_order[8] = 0;
+    let mut odd = section_header(false);
+    odd[4] = 29;
+    let simple = [section_header(false), block(false, 3, &[0; 8])].concat();
+    let cases = [
+        (pcap, "at byte 24: a packet of more than a megabyte"),
+        (lengths_differ, "a block whose two lengths differ"),
+        (no_order, "at byte 0: a section without a byte order"),
+        (odd, "at byte 0: a block whose length makes no sense"),
+        (simple, "packets without times"),
+    ];
+    for (file, expected) in cases {
+        let error = read(&file).expect_err(expected).to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn a_file_cut_off_anywhere_is_told_or_ends_between_packets() {
+    for whole in [pcap_file(true, 0xa1b2_c3d4, 1), pcapng_file()] {
+        for len in 4..whole.len() {
+            match read(&whole[..len]) {
+                Ok(packets) => assert!(packets.len() < 2),
+                Err(error) => assert!(matches!(error, ReadError::CutOff { .. }), "{len}: {error}"),
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn damaged_files_never_panic(
+        is_pcapng in any::<bool>(),
+        damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+    ) {
+        let mut file = if is_pcapng { pcapng_file() } else { pcap_file(false, 0xa1b2_c3d4, 9) };
+        for (index, byte) in damage {
+            let index = index.index(file.len());
+            file[index] = byte;
+        }
+        let _ = read(&file);
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        for start in [section_header(false), words(false, &[0xa1b2_c3d4]), Vec::new()] {
+            let _ = read(&[start, bytes.clone()].concat());
+        }
+    }
+}
