@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::capture::Capture;
 use crate::figure::{DelayDistribution, Figure};
 use crate::plan::{Parameter, Point};
 use crate::samples::Samples;
@@ -34,11 +35,23 @@ pub trait Experiment: Sync {
     /// Runs a point once. The same point and seed give the same samples, on whichever machine or thread.
     fn run(&self, point: &Point, seed: u64) -> Samples;
 
+    /// Runs a point once as [`run`](Self::run) does, and gives the packets that were on the links, for a capture file.
+    /// `None` if there are none to show, which is so unless the experiment says otherwise.
+    fn capture(&self, _point: &Point, _seed: u64) -> Option<Capture> {
+        None
+    }
+
     /// The published numbers beside ours, in the order of the publication.
     fn comparisons(&self, results: &Results) -> Vec<Comparison>;
 
     /// Whether the results have the shape that they must have.
     fn checks(&self, results: &Results) -> Vec<Check>;
+
+    /// What `results` in the run's JSON holds, for readers that want the experiment's own words for its numbers; nothing, unless
+    /// the experiment says otherwise.
+    fn rows(&self, _results: &Results) -> Vec<serde_json::Value> {
+        Vec::new()
+    }
 
     /// The figures: unless the experiment draws its own, the distribution of the delays of each series, with a curve per
     /// point for the first six points.

@@ -36,6 +36,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod capture;
 pub mod experiment;
 pub mod experiments;
 pub mod figure;

@@ -5,6 +5,7 @@
 //! title = "A busy link"           # may be left out, like everything below
 //! seed = 1
 //! repetitions = 10
+//! one_at_a_time = ["rate", "load"] # while one departs from the first value of its list, the other keeps its first
 //!
 //! [parameters]
 //! rate = "10Mbit/s"               # quantities stand in quotes with their unit
@@ -23,10 +24,12 @@ mod error;
 mod parameter;
 mod point;
 mod raw;
+mod recording;
 
 pub use error::PlanError;
 pub use parameter::{Kind, Parameter, Value};
 pub use point::Point;
+pub use recording::Recording;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -70,6 +73,7 @@ pub struct Plan {
     seed: u64,
     repetitions: u32,
     sweep: Vec<(&'static str, Vec<Value>)>,
+    one_at_a_time: Vec<&'static str>,
 }
 
 impl Plan {
@@ -118,7 +122,8 @@ impl Plan {
         self.sweep.iter().filter(|(_, values)| values.len() > 1).map(|(name, _)| *name)
     }
 
-    /// Every combination of the swept values; the parameter declared last varies fastest.
+    /// Every combination of the swept values, but of the parameters that are swept one at a time only those in which at most
+    /// one departs from the first value of its list; the parameter declared last varies fastest.
     pub fn points(&self) -> Vec<Point> {
         let mut combinations = vec![Vec::new()];
         for (name, values) in &self.sweep {
@@ -129,6 +134,13 @@ impl Plan {
                 })
                 .collect();
         }
+        let departures = |combination: &Vec<(&'static str, Value)>| {
+            let departs = |&(name, value): &(&'static str, Value), values: &[Value]| {
+                self.one_at_a_time.contains(&name) && values.first() != Some(&value)
+            };
+            combination.iter().zip(&self.sweep).filter(|(setting, (_, values))| departs(setting, values)).count()
+        };
+        combinations.retain(|combination| departures(combination) <= 1);
         combinations.into_iter().map(Point::new).collect()
     }
 
@@ -220,8 +232,9 @@ impl PlanFile {
             let problem = format!("the sweep has too many points; expected at most {POINTS_MAX}");
             return Err(self.source.error(&self.raw.experiment.span(), problem));
         }
+        let alone = if self.raw.one_at_a_time.is_some() { self } else { &own }.one_at_a_time(experiment)?;
         let title = self.raw.title.clone().or(own.raw.title).unwrap_or_else(|| experiment.title().to_owned());
-        Ok(Plan { title, scale, seed: numbers.seed, repetitions: numbers.repetitions, sweep })
+        Ok(Plan { title, scale, seed: numbers.seed, repetitions: numbers.repetitions, sweep, one_at_a_time: alone })
     }
 
     fn own(experiment: &dyn Experiment) -> Result<Self, PlanError> {
@@ -282,15 +295,27 @@ impl PlanFile {
         let parameters = experiment.parameters();
         let mut values = Vec::new();
         for (key, setting) in settings {
-            let name = key.get_ref();
-            let parameter = parameters.iter().find(|parameter| parameter.name == name).ok_or_else(|| {
-                let known: Vec<&str> = parameters.iter().map(|parameter| parameter.name).collect();
-                let problem = format!("unknown parameter \"{name}\"; expected one of {}", known.join(", "));
-                self.source.error(&key.span(), problem)
-            })?;
+            let parameter = self.parameter(&parameters, key)?;
             values.push((parameter.name, self.values_of(parameter, setting)?));
         }
         Ok(values)
+    }
+
+    /// The parameters that are swept one at a time.
+    fn one_at_a_time(&self, experiment: &dyn Experiment) -> Result<Vec<&'static str>, PlanError> {
+        let parameters = experiment.parameters();
+        let keys = self.raw.one_at_a_time.iter().flatten();
+        keys.map(|key| self.parameter(&parameters, key).map(|parameter| parameter.name)).collect()
+    }
+
+    /// The parameter that is meant.
+    fn parameter<'p>(&self, known: &'p [Parameter], key: &Spanned<String>) -> Result<&'p Parameter, PlanError> {
+        let name = key.get_ref();
+        known.iter().find(|parameter| parameter.name == name).ok_or_else(|| {
+            let known: Vec<&str> = known.iter().map(|parameter| parameter.name).collect();
+            let problem = format!("unknown parameter \"{name}\"; expected one of {}", known.join(", "));
+            self.source.error(&key.span(), problem)
+        })
     }
 
     /// What one parameter is set to: one value, or the list that it sweeps.
@@ -317,7 +342,7 @@ impl PlanFile {
     fn value_of(&self, parameter: &Parameter, setting: &Spanned<Setting>) -> Result<Value, PlanError> {
         let kind = &parameter.kind;
         match setting.get_ref() {
-            Setting::Text(text) => kind.value_of_text(text),
+            Setting::Text(text) => kind.value_of_text(text, self.source.folder()),
             Setting::Integer(number) => kind.value_of_integer(*number),
             other => Err(format!("it cannot be {other}; expected {kind}")),
         }

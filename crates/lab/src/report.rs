@@ -9,8 +9,8 @@ mod text;
 
 pub use index::write_index;
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write as _};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::experiment::{Check, Comparison, Experiment, Verdict};
@@ -127,23 +127,11 @@ impl<'e> Report<'e> {
 
     fn write_samples(&self, folder: &Path, options: &RunOptions) -> Result<(), ReportError> {
         let plan = self.results.plan();
-        let at = |path: &Path| {
-            let path = path.to_owned();
-            move |source| ReportError::File { path, source }
-        };
-        let archive =
-            Archive::open(self.experiment, plan, &options.store, &options.code_version).map_err(at(&options.store))?;
-        for table in [csv::Table::Samples, csv::Table::Values] {
-            let path = folder.join(table.file_name());
-            File::create(&path)
-                .map(BufWriter::new)
-                .and_then(|mut out| {
-                    table.write(plan, &archive, &mut out)?;
-                    out.flush()
-                })
-                .map_err(at(&path))?;
-        }
-        Ok(())
+        let archive = Archive::open(self.experiment, plan, &options.store, &options.code_version)
+            .map_err(|source| ReportError::File { path: options.store.clone(), source })?;
+        let mut tables = csv::Tables::create(plan, folder)?;
+        archive.visit(|point, repetition, samples| tables.add(point, repetition, samples))?;
+        tables.finish()
     }
 }
 

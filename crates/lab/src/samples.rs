@@ -5,12 +5,18 @@ use std::time::Duration;
 
 use festina_units::Instant;
 
-/// What one repetition of one point measured: delays, one by one, in named series, and named numbers.
+use crate::statistics::DelayStatistics;
+
+/// What one repetition of one point measured: delays in named series, and named numbers.
+///
+/// A series is either [recorded](Self::record), which keeps every delay, or [tallied](Self::tally), which keeps how many
+/// there were of each length: the form for series of very many messages. Tables and figures treat both alike.
 ///
 /// A name is in lower case and has no comma, such as `first retransmission`; it appears in tables and files.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Samples {
     series: BTreeMap<String, Vec<Sample>>,
+    tallies: BTreeMap<String, DelayStatistics>,
     values: BTreeMap<String, f64>,
 }
 
@@ -32,13 +38,38 @@ impl Samples {
     /// Adds a delay to a series.
     ///
     /// # Panics
-    /// If the name would not survive being written to a table: that is a bug of the experiment.
+    /// If the name would not survive being written to a table, or the series is tallied: that is a bug of the experiment.
     pub fn record(&mut self, series: &str, sample: Sample) {
         if let Some(samples) = self.series.get_mut(series) {
             samples.push(sample);
         } else {
+            assert!(!self.tallies.contains_key(series), "{series} is either recorded or tallied");
             self.series.insert(checked(series), vec![sample]);
         }
+    }
+
+    /// Counts a delay into the histogram of a series, without keeping when it was sent. Percentiles are within 0.1%, the
+    /// rest is exact; the size in memory and on disk does not grow with the number of delays.
+    ///
+    /// # Panics
+    /// If the name would not survive being written to a table, or the series is recorded: that is a bug of the experiment.
+    pub fn tally(&mut self, series: &str, delay: Duration) {
+        if let Some(tally) = self.tallies.get_mut(series) {
+            tally.record(delay);
+        } else {
+            let mut tally = DelayStatistics::new();
+            tally.record(delay);
+            self.set_tally(series, tally);
+        }
+    }
+
+    /// Sets a series to delays that were gathered elsewhere, as if each had been [tallied](Self::tally).
+    ///
+    /// # Panics
+    /// As [`tally`](Self::tally).
+    pub fn set_tally(&mut self, series: &str, delays: DelayStatistics) {
+        assert!(!self.series.contains_key(series), "{series} is either recorded or tallied");
+        self.tallies.insert(checked(series), delays);
     }
 
     /// Sets a number, such as a throughput or a share.
@@ -51,9 +82,14 @@ impl Samples {
         self.values.insert(checked(name), value);
     }
 
-    /// The series by name.
+    /// The recorded series by name.
     pub fn series(&self) -> &BTreeMap<String, Vec<Sample>> {
         &self.series
+    }
+
+    /// The tallied series by name.
+    pub fn tallies(&self) -> &BTreeMap<String, DelayStatistics> {
+        &self.tallies
     }
 
     /// The numbers by name.
@@ -62,9 +98,13 @@ impl Samples {
     }
 }
 
+/// Whether a name survives being written to a table.
+pub(crate) fn is_plain(name: &str) -> bool {
+    !name.is_empty() && !name.contains(|c: char| c == ',' || c == '"' || c.is_control())
+}
+
 fn checked(name: &str) -> String {
-    let is_plain = !name.is_empty() && !name.contains(|c: char| c == ',' || c == '"' || c.is_control());
-    assert!(is_plain, "a name has neither commas nor quotes nor line ends: {name:?}");
+    assert!(is_plain(name), "a name has neither commas nor quotes nor line ends: {name:?}");
     name.to_owned()
 }
 
@@ -80,6 +120,25 @@ mod tests {
             samples.record("a", sample(ms));
         }
         assert_eq!(samples.series()["a"], [sample(3), sample(1), sample(2)]);
+    }
+
+    #[test]
+    fn a_tally_counts_without_keeping() {
+        let mut samples = Samples::new();
+        for delay_ms in [10, 10, 30] {
+            samples.tally("a", Duration::from_millis(delay_ms));
+        }
+        assert!(samples.series().is_empty());
+        let tally = &samples.tallies()["a"];
+        assert_eq!((tally.count(), tally.max()), (3, Some(Duration::from_millis(30))));
+    }
+
+    #[test]
+    #[should_panic(expected = "a is either recorded or tallied")]
+    fn a_series_is_not_both_recorded_and_tallied() {
+        let mut samples = Samples::new();
+        samples.tally("a", Duration::ZERO);
+        samples.record("a", Sample { sent_at: Instant::ZERO, delay: Duration::ZERO });
     }
 
     #[test]

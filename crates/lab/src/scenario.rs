@@ -2,9 +2,28 @@
 //!
 //! - [`Stack`]: which transport carries a stream, and how it is set
 //! - [`ThinStream`]: one stream of small messages over one path, and the truth about it
+//! - [`petlund`](Group): the transports that P10 compares; [`Congested`]: thin streams beside its web traffic
+//! - [`Competition`]: streams that share a bottleneck, and what each gets
+//! - [`GameReplay`]: machines that replay game traffic side by side
+//! - [`Retransmissions`]: retransmissions counted and timed by ordinal, cause and need
 
+mod congested;
+mod fairness;
+mod game;
+pub(crate) mod fate;
+mod petlund;
+mod retransmissions;
+mod sender;
 mod stack;
 mod thin_stream;
 
+pub use congested::{Congested, CongestedRun, WebTraffic};
+pub use fairness::{Competition, Competitor, Outcome, Share};
+pub use game::{GameReplay, MachineRun};
+pub use petlund::{Group, TimerFix};
+pub use retransmissions::{
+    CAUSES, Ordinal, Retransmissions, cause_name, record_retransmissions, tally_retransmissions,
+};
+pub(crate) use sender::Sender;
 pub use stack::{Stack, StreamRecord, Traffic};
 pub use thin_stream::{StreamRun, ThinStream};

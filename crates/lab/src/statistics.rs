@@ -9,7 +9,7 @@ const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// The distribution of delays. Count, mean, standard deviation, minimum and maximum are exact to the nanosecond;
 /// percentiles are within 0.1%. Memory does not grow with the number of delays.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct DelayStatistics {
     histogram_ns: Histogram<u64>,
     sum_ns: u128,
@@ -51,6 +51,37 @@ impl DelayStatistics {
         self.sum_of_squares_s2 += other.sum_of_squares_s2;
         self.min = self.min.into_iter().chain(other.min).min();
         self.max = self.max.max(other.max);
+    }
+
+    /// Delays that were written down as [`sums`](Self::sums) and [`buckets`](Self::buckets); equal to those that were
+    /// written down. `None` if the two do not belong together.
+    pub(crate) fn from_parts(sums: Sums, buckets: impl IntoIterator<Item = (u64, u64)>) -> Option<Self> {
+        let mut statistics = Self::new();
+        for (delay_ns, count) in buckets {
+            statistics.histogram_ns.record_n(delay_ns, count).ok()?;
+        }
+        statistics.sum_ns = sums.sum_ns;
+        statistics.sum_of_squares_s2 = sums.sum_of_squares_s2;
+        statistics.min = Some(Duration::from_nanos(sums.min_ns));
+        statistics.max = Some(Duration::from_nanos(sums.max_ns));
+        (statistics.count() > 0 && sums.min_ns <= sums.max_ns).then_some(statistics)
+    }
+
+    /// What is kept exactly beside the histogram; `None` without delays.
+    pub(crate) fn sums(&self) -> Option<Sums> {
+        let nanos = |delay: Duration| u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
+        Some(Sums {
+            sum_ns: self.sum_ns,
+            sum_of_squares_s2: self.sum_of_squares_s2,
+            min_ns: nanos(self.min?),
+            max_ns: nanos(self.max?),
+        })
+    }
+
+    /// The histogram: delays in nanoseconds, rising, each the longest of those that it stands for, and how many there
+    /// were.
+    pub(crate) fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.histogram_ns.iter_recorded().map(|step| (step.value_iterated_to(), step.count_since_last_iteration()))
     }
 
     /// How many delays were recorded.
@@ -108,6 +139,15 @@ impl DelayStatistics {
             })
             .collect()
     }
+}
+
+/// What [`DelayStatistics`] keeps exactly.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Sums {
+    pub(crate) sum_ns: u128,
+    pub(crate) sum_of_squares_s2: f64,
+    pub(crate) min_ns: u64,
+    pub(crate) max_ns: u64,
 }
 
 /// A point of the complementary cumulative distribution of delays.
@@ -209,6 +249,18 @@ mod tests {
             let truth_ns = delays_ns[rank - 1] as f64;
             let told = statistics.quantile(quantile).expect("there are delays");
             prop_assert!((told.as_nanos() as f64 - truth_ns).abs() <= truth_ns * 0.001 + 1.0, "{told:?} for {truth_ns}");
+        }
+
+        #[test]
+        fn what_was_written_down_in_parts_is_as_it_was(delays_ns in proptest::collection::vec(any::<u64>(), 1..100)) {
+            let mut statistics = DelayStatistics::new();
+            for delay_ns in delays_ns {
+                statistics.record(Duration::from_nanos(delay_ns));
+            }
+            let sums = statistics.sums().expect("there are delays");
+            let again = DelayStatistics::from_parts(sums, statistics.buckets()).expect("the parts belong together");
+            prop_assert_eq!(again.shares_later(), statistics.shares_later());
+            prop_assert_eq!(again, statistics);
         }
 
         #[test]

@@ -12,10 +12,11 @@ use std::time::Duration;
 use festina_units::Instant;
 
 use crate::plan::Point;
-use crate::samples::{Sample, Samples};
+use crate::samples::{Sample, Samples, is_plain};
+use crate::statistics::{DelayStatistics, Sums};
 
 /// Part of every identity, so that files of another form are never read.
-const FORM: &str = "festina lab run, form 1";
+const FORM: &str = "festina lab run, form 2";
 /// The last line; without it the file is not whole.
 const END: &str = "end";
 
@@ -36,8 +37,32 @@ impl Identity {
 
 /// The 64-bit FNV-1a hash, which tells file contents and names apart where nobody means harm. Two identities with the same
 /// file name overwrite each other, but are never taken for each other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fnv1a(u64);
+
+impl Default for Fnv1a {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv1a {
+    /// Goes on with `bytes`.
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().fold(self.0, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));
+    }
+
+    /// The hash of all bytes so far.
+    pub(crate) fn value(self) -> u64 {
+        self.0
+    }
+}
+
+/// The hash of `bytes` alone.
 pub(crate) fn fnv_1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
+    let mut hash = Fnv1a::default();
+    hash.add(bytes);
+    hash.value()
 }
 
 /// A folder of finished runs.
@@ -75,6 +100,14 @@ fn encode(identity: &Identity, samples: &Samples) -> String {
         // Rust prints the shortest decimal number that reads back as the same bits.
         let _ = writeln!(text, "value,{name},{value:?}");
     }
+    for (name, tally) in samples.tallies() {
+        if let Some(Sums { sum_ns, sum_of_squares_s2, min_ns, max_ns }) = tally.sums() {
+            let _ = writeln!(text, "tally,{name},{sum_ns},{sum_of_squares_s2:?},{min_ns},{max_ns}");
+            for (delay_ns, count) in tally.buckets() {
+                let _ = writeln!(text, "{count},{delay_ns}");
+            }
+        }
+    }
     for (name, series) in samples.series() {
         let _ = writeln!(text, "series,{name}");
         for sample in series {
@@ -85,29 +118,52 @@ fn encode(identity: &Identity, samples: &Samples) -> String {
 }
 
 fn decode(identity: &Identity, text: &str) -> Option<Samples> {
-    let mut lines = text.lines();
+    let mut lines = text.lines().peekable();
     if lines.next() != Some(identity.0.as_str()) || !text.ends_with('\n') {
         return None;
     }
     let mut samples = Samples::new();
-    let mut series = None;
-    for line in lines.by_ref() {
-        match line.split_once(',') {
-            Some(("value", rest)) => {
-                let (name, value) = rest.split_once(',')?;
-                samples.set(name, value.parse().ok().filter(|value: &f64| value.is_finite())?);
+    while let Some(line) = lines.next() {
+        let Some((kind, rest)) = line.split_once(',') else {
+            return (line == END && lines.next().is_none()).then_some(samples);
+        };
+        let (name, rest) = rest.split_once(',').unwrap_or((rest, ""));
+        if !is_plain(name) {
+            return None;
+        }
+        // Lines of two numbers that belong to the line before them.
+        let pairs = std::iter::from_fn(|| {
+            let (first, second) = lines.peek()?.split_once(',')?;
+            let pair = (first.parse().ok()?, second.parse().ok()?);
+            lines.next();
+            Some(pair)
+        });
+        match kind {
+            "value" => samples.set(name, rest.parse().ok().filter(|value: &f64| value.is_finite())?),
+            "tally" => {
+                let buckets = pairs.map(|(count, delay_ns)| (delay_ns, count));
+                samples.set_tally(name, DelayStatistics::from_parts(decode_sums(rest)?, buckets)?);
             }
-            Some(("series", name)) => series = Some(name),
-            Some((sent_ns, delay_ns)) => {
-                let sent_at = Instant::from_nanos(sent_ns.parse().ok()?);
-                let delay = Duration::from_nanos(delay_ns.parse().ok()?);
-                samples.record(series?, Sample { sent_at, delay });
+            "series" => {
+                for (sent_ns, delay_ns) in pairs {
+                    let (sent_at, delay) = (Instant::from_nanos(sent_ns), Duration::from_nanos(delay_ns));
+                    samples.record(name, Sample { sent_at, delay });
+                }
             }
-            None if line == END => return lines.next().is_none().then_some(samples),
-            None => return None,
+            _ => return None,
         }
     }
     None
+}
+
+fn decode_sums(text: &str) -> Option<Sums> {
+    let mut numbers = text.split(',');
+    Some(Sums {
+        sum_ns: numbers.next()?.parse().ok()?,
+        sum_of_squares_s2: numbers.next()?.parse().ok()?,
+        min_ns: numbers.next()?.parse().ok()?,
+        max_ns: numbers.next()?.parse().ok()?,
+    })
 }
 
 #[cfg(test)]
@@ -125,6 +181,7 @@ mod tests {
             let sample = Sample { sent_at: Instant::from_nanos(delay_ns / 2), delay: Duration::from_nanos(delay_ns) };
             samples.record("first retransmission", sample);
             samples.record("second", sample);
+            samples.tally("all messages", Duration::from_nanos(delay_ns / 3));
         }
         samples
     }
@@ -141,6 +198,18 @@ mod tests {
         for length in 0..text.len() {
             assert_eq!(decode(&identity(), &text[..length]), None, "cut after {length} bytes");
         }
+    }
+
+    #[test]
+    fn a_tally_takes_no_more_room_for_more_messages() {
+        let length = |messages: u64| {
+            let mut samples = Samples::new();
+            for message in 0..messages {
+                samples.tally("all", Duration::from_micros(message % 1_000));
+            }
+            encode(&identity(), &samples).len()
+        };
+        assert!(length(200_000) < length(2_000) * 2);
     }
 
     #[test]

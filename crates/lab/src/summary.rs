@@ -63,6 +63,9 @@ impl PointSummary {
             }
             self.series.entry(name.clone()).or_default().add(&delays);
         }
+        for (name, tally) in samples.tallies() {
+            self.series.entry(name.clone()).or_default().add(tally);
+        }
         for (name, value) in samples.values() {
             self.values.entry(name.clone()).or_default().add(*value);
         }
@@ -144,9 +147,14 @@ impl Repeated {
         &self.values
     }
 
+    /// The numbers of all repetitions together, such as of counts; zero if no repetition has the number.
+    pub fn sum(&self) -> f64 {
+        self.values.iter().fold(0.0, |sum, value| sum + value)
+    }
+
     /// The mean; `None` if no repetition has the number.
     pub fn mean(&self) -> Option<f64> {
-        (!self.values.is_empty()).then(|| self.values.iter().sum::<f64>() / count_as_f64(self.values.len()))
+        (!self.values.is_empty()).then(|| self.sum() / count_as_f64(self.values.len()))
     }
 
     /// Half the width of the 95% confidence interval of the mean (Student's t, which takes the repetitions as independent
@@ -196,7 +204,8 @@ mod tests {
     fn one_repetition_has_a_mean_but_no_interval_and_none_has_neither() {
         assert_eq!(repeated(&[4.0]).mean(), Some(4.0));
         assert_eq!(repeated(&[4.0]).half_width_95(), None);
-        assert_eq!(repeated(&[]).mean(), None);
+        assert_eq!((repeated(&[]).mean(), repeated(&[]).sum()), (None, 0.0));
+        assert_eq!(repeated(&[4.0, 1.0]).sum(), 5.0);
         assert_eq!(repeated(&[7.0, 7.0]).half_width_95(), Some(0.0));
     }
 
@@ -209,6 +218,23 @@ mod tests {
         assert_eq!(results.matching(&[("rate", "10Mbit/s"), ("load", "50%")]).count(), 1);
         assert_eq!(results.matching(&[("load", "51%")]).count(), 0);
         assert_eq!(results.matching(&[("lode", "50%")]).count(), 0);
+    }
+
+    #[test]
+    fn tallied_delays_are_summarized_like_recorded_ones() {
+        let mut samples = Samples::new();
+        for delay_ms in [10, 20, 3_000] {
+            let delay = Duration::from_millis(delay_ms);
+            samples.record("recorded", Sample { sent_at: Instant::ZERO, delay });
+            samples.tally("tallied", delay);
+        }
+        let mut point = PointSummary::new(Plan::own(&Md1, Scale::Quick).points()[0].clone());
+        point.add(&samples);
+        point.add(&samples);
+        let [recorded, tallied] = ["recorded", "tallied"].map(|name| &point.series()[name]);
+        assert_eq!((recorded.all(), recorded.mean_s()), (tallied.all(), tallied.mean_s()));
+        assert_eq!(recorded.quantiles().collect::<Vec<_>>(), tallied.quantiles().collect::<Vec<_>>());
+        assert_eq!(tallied.all().count(), 6);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Curve, Figure, LogAxis, Mark, Tick};
+use super::{Axis, Curve, Figure, Mark, Scale, Tick, Unit};
 use crate::statistics::DelayStatistics;
 
 /// Builds a [`Figure`] from delays: horizontally the delay, vertically the share of messages that are later, both
@@ -77,23 +77,18 @@ impl DelayDistribution {
         });
         // Room at both sides so that no curve runs along the frame and the last threshold's name fits.
         let (low, high) = (low.max(0.001) * 0.8, high * 1.6);
+        let x = Axis::log("delivery delay", low, high, Unit::Milliseconds);
+        let marks = self.thresholds.into_iter();
         Figure {
-            title: self.title,
-            subtitle: self.subtitle,
-            x: LogAxis { label: "delivery delay".to_owned(), low, high, ticks: delay_ticks(low, high) },
-            y: share_axis(self.count_max),
             curves: self.curves,
-            marks: self
-                .thresholds
-                .into_iter()
-                .map(|threshold| Mark { x: milliseconds(threshold.delay), label: threshold.label })
-                .collect(),
+            marks: marks.map(|mark| Mark { x: milliseconds(mark.delay), label: mark.label }).collect(),
+            ..Figure::new(&self.title, &self.subtitle, x, share_axis(self.count_max))
         }
     }
 }
 
 /// From all messages down to the decade that holds a single one of `count`.
-fn share_axis(count: u64) -> LogAxis {
+fn share_axis(count: u64) -> Axis {
     let decades = i32::try_from(count.max(2).ilog10() + 1).unwrap_or(i32::MAX);
     let ticks = (0..=decades)
         .map(|decade| {
@@ -106,27 +101,12 @@ fn share_axis(count: u64) -> LogAxis {
             Tick { value: 10f64.powi(-decade), label }
         })
         .collect();
-    LogAxis { label: "share of messages that take longer".to_owned(), low: 10f64.powi(-decades), high: 1.0, ticks }
-}
-
-/// Ticks at 1, 2 and 5 times the powers of ten; only the powers if there would be too many.
-fn delay_ticks(low_ms: f64, high_ms: f64) -> Vec<Tick> {
-    let decades = (high_ms / low_ms).log10();
-    let steps: &[f64] = if decades > 3.5 { &[1.0] } else { &[1.0, 2.0, 5.0] };
-    (-3..=9)
-        .flat_map(|exponent| steps.iter().map(move |step| step * 10f64.powi(exponent)))
-        .filter(|value| (low_ms..=high_ms).contains(value))
-        .map(|value| Tick { value, label: delay_label(value) })
-        .collect()
-}
-
-fn delay_label(delay_ms: f64) -> String {
-    if delay_ms >= 1000.0 {
-        format!("{} s", delay_ms / 1000.0)
-    } else if delay_ms >= 0.95 {
-        format!("{} ms", delay_ms.round())
-    } else {
-        format!("{} us", (delay_ms * 1000.0).round())
+    Axis {
+        label: "share of messages that take longer".to_owned(),
+        scale: Scale::Log,
+        low: 10f64.powi(-decades),
+        high: 1.0,
+        ticks,
     }
 }
 

@@ -1,67 +1,52 @@
 //! Puts a figure on the page.
-//!
-//! Everything is drawn on a canvas of four times the size and shown at a quarter, because the drawing library counts in
-//! whole pixels and thin, steep curves would look ragged.
 
-use plotters::coord::types::RangedCoordf64;
-use plotters::coord::{CoordTranslate, Shift};
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{FontFamily, FontStyle, RGBColor, ShapeStyle, TextStyle};
+mod bars;
+mod legend;
+mod pen;
+mod points;
+
+pub(super) use pen::SCALE;
 
 use super::label::{self, Placed};
 use super::{Figure, FigureError};
+use bars::Below;
+use legend::Legend;
+use pen::{Drawn, GRID, INK, MARK, MUTED, Pen, Point, Stroke, color_of, rounded, style};
 
 /// Size as shown, in CSS pixels.
 const WIDTH: i32 = 800;
 const HEIGHT: i32 = 480;
 
-/// Canvas units for one CSS pixel.
-pub(super) const SCALE: i32 = 4;
+/// What is left free at the sides, in CSS pixels.
+const MARGIN: i32 = 20;
 
-/// Where the axes lie, in CSS pixels.
+/// Top of the subtitle and height of its lines; middle of the legend below a subtitle of one line. In CSS pixels.
+const SUBTITLE_TOP: i32 = 41;
+const SUBTITLE_LINE: i32 = 17;
+const SUBTITLE_FONT: i32 = 13;
+const LEGEND_TOP: i32 = 74;
+
+/// Where the axes lie, in CSS pixels. The top is counted from the legend's last row if there are no marks; the bottom holds
+/// with one line below the horizontal axis.
 const PLOT_LEFT: i32 = 64;
-const PLOT_RIGHT: i32 = WIDTH - 20;
-const PLOT_TOP: i32 = 136;
+const PLOT_RIGHT: i32 = WIDTH - MARGIN;
+const PLOT_BELOW_LEGEND: i32 = 46;
 const PLOT_BOTTOM: i32 = HEIGHT - 50;
+/// Height of the names of marks, in CSS pixels.
+const MARK_NAMES: i32 = 16;
 
-const INK: RGBColor = RGBColor(0x22, 0x26, 0x2b);
-const MUTED: RGBColor = RGBColor(0x5c, 0x66, 0x70);
-const GRID: RGBColor = RGBColor(0xe6, 0xe9, 0xec);
-const MARK: RGBColor = RGBColor(0x9a, 0xa3, 0xad);
-
-/// Colours that stay apart for readers with any common colour vision deficiency (after Okabe and Ito), on white.
-const CURVE_COLORS: [RGBColor; 7] = [
-    RGBColor(0x6b, 0x72, 0x7a),
-    RGBColor(0xd9, 0x8b, 0x00),
-    RGBColor(0x00, 0x72, 0xb2),
-    RGBColor(0x00, 0x9e, 0x73),
-    RGBColor(0xc2, 0x5f, 0x9a),
-    RGBColor(0xc4, 0x4e, 0x00),
-    RGBColor(0x3a, 0xa0, 0xd8),
-];
-
-const FONT: FontFamily<'static> = FontFamily::Name("Helvetica Neue, Helvetica, Arial, sans-serif");
-
-type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = Result<(), FigureError>;
+/// More curves than this have their names in the legend only.
+const CURVE_NAMES_MAX: usize = 6;
 
 /// Draws `figure`, whose axes have been checked.
 pub(super) fn svg(figure: &Figure) -> Result<String, FigureError> {
     let mut text = String::new();
     {
-        let size = (canvas_extent(WIDTH), canvas_extent(HEIGHT));
-        let canvas = SVGBackend::with_string(&mut text, size).into_drawing_area();
-        canvas.fill(&WHITE).map_err(drawing)?;
-        let page = Page { canvas, axes: Axes::new(figure) };
-        page.draw(figure)?;
-        page.canvas.present().map_err(drawing)?;
+        let page = Page::new(figure, Pen::new(&mut text, (WIDTH, HEIGHT))?);
+        page.draw()?;
+        page.pen.finish()?;
     }
     Ok(shown_at_its_size(&text, &figure.title))
-}
-
-fn canvas_extent(pixels: i32) -> u32 {
-    (pixels * SCALE).unsigned_abs()
 }
 
 /// Gives the canvas its size on the page and its name for screen readers.
@@ -73,179 +58,139 @@ fn shown_at_its_size(svg: &str, title: &str) -> String {
 }
 
 /// Translates axis values into canvas points.
-struct Axes {
-    coordinates: Cartesian2d<RangedCoordf64, RangedCoordf64>,
-    x_range: (f64, f64),
-    y_range: (f64, f64),
+struct Axes<'f> {
+    figure: &'f Figure,
+    area: label::Area,
 }
 
-impl Axes {
-    fn new(figure: &Figure) -> Self {
-        let (x, y) = (&figure.x, &figure.y);
-        #[expect(clippy::reversed_empty_ranges, reason = "canvas coordinates grow downwards, values grow upwards")]
-        let area = (PLOT_LEFT * SCALE..PLOT_RIGHT * SCALE, PLOT_BOTTOM * SCALE..PLOT_TOP * SCALE);
-        Self {
-            coordinates: Cartesian2d::new(x.low.log10()..x.high.log10(), y.low.log10()..y.high.log10(), area),
-            x_range: (x.low, x.high),
-            y_range: (y.low, y.high),
-        }
-    }
-
+impl Axes<'_> {
     /// The canvas point of a point in axis values; what lies outside is moved to the edge.
-    fn point(&self, (x, y): (f64, f64)) -> (i32, i32) {
-        let x = x.clamp(self.x_range.0, self.x_range.1).log10();
-        let y = y.clamp(self.y_range.0, self.y_range.1).log10();
-        self.coordinates.translate(&(x, y))
+    fn point(&self, (x, y): (f64, f64)) -> Point {
+        let label::Area { left, right, top, bottom } = self.area;
+        let across = self.figure.x.place(x) * f64::from(right - left);
+        let upwards = self.figure.y.place(y) * f64::from(bottom - top);
+        (left + rounded(across), bottom - rounded(upwards))
     }
 }
 
-struct Page<'a> {
-    canvas: Canvas<'a>,
-    axes: Axes,
+/// The room that the names of marks take.
+fn mark_names(figure: &Figure) -> i32 {
+    if figure.marks.is_empty() { 0 } else { MARK_NAMES }
 }
 
-impl Page<'_> {
-    fn draw(&self, figure: &Figure) -> Drawn {
-        self.heading(figure)?;
-        self.grid(figure)?;
-        self.marks(figure)?;
-        let paths: Vec<Vec<(i32, i32)>> = figure.curves.iter().map(|curve| self.path(&curve.points)).collect();
-        for (index, path) in paths.iter().enumerate() {
-            let width = if index + 1 == paths.len() { 3 } else { 2 };
-            self.line(path.clone(), color_of(index), width * SCALE)?;
-        }
-        let names: Vec<&str> = figure.curves.iter().map(|curve| curve.name.as_str()).collect();
+struct Page<'f, 's> {
+    figure: &'f Figure,
+    pen: Pen<'s>,
+    axes: Axes<'f>,
+    subtitle: Vec<String>,
+    legend: Legend,
+    below: Option<Below<'f>>,
+}
+
+impl<'f, 's> Page<'f, 's> {
+    fn new(figure: &'f Figure, pen: Pen<'s>) -> Self {
+        let subtitle = label::wrap(&figure.subtitle, SUBTITLE_FONT, WIDTH - 2 * MARGIN);
+        let lines = i32::try_from(subtitle.len()).unwrap_or(1).max(1);
+        let legend_top = LEGEND_TOP + (lines - 1) * SUBTITLE_LINE;
+        let legend = Legend::of(figure, legend_top);
+        let legend_end = legend_top + (legend.rows() - 1) * legend::ROW;
+        let below = figure.bars.as_ref().map(|bars| Below::of(bars, (PLOT_RIGHT - PLOT_LEFT) * SCALE));
+        let bottom = below.as_ref().map_or(PLOT_BOTTOM, |below| HEIGHT - 16 - below.height());
         let area = label::Area {
             left: PLOT_LEFT * SCALE,
             right: PLOT_RIGHT * SCALE,
-            top: PLOT_TOP * SCALE,
-            bottom: PLOT_BOTTOM * SCALE,
+            top: (legend_end + PLOT_BELOW_LEGEND + mark_names(figure)) * SCALE,
+            bottom: bottom * SCALE,
         };
-        let mark_xs: Vec<i32> = figure.marks.iter().map(|mark| self.axes.point((mark.x, 1.0)).0).collect();
-        for Placed { index, at } in label::place(&names, &paths, &mark_xs, &area) {
-            let name = names.get(index).copied().unwrap_or_default();
-            self.text(name, at, &style(13, color_of(index)).bold().left().middle())?;
+        Self { figure, pen, axes: Axes { figure, area }, subtitle, legend, below }
+    }
+
+    fn draw(&self) -> Drawn {
+        let (figure, pen) = (self.figure, &self.pen);
+        self.heading()?;
+        self.grid()?;
+        self.marks()?;
+        if let Some(below) = &self.below {
+            below.draw(pen, &self.axes, figure)?;
+        }
+        let paths: Vec<Vec<Point>> = figure.curves.iter().map(|curve| self.path(&curve.points)).collect();
+        for (index, path) in paths.iter().enumerate() {
+            // The last curve is the one that the figure is about.
+            let is_subject = figure.points.is_empty() && index + 1 == paths.len();
+            pen.line(path, Stroke::of(index, if is_subject { 3 } else { 2 }))?;
+        }
+        points::draw(pen, &self.axes, figure)?;
+        self.names(&paths)
+    }
+
+    /// Title, subtitle, what the vertical axis shows, and the legend.
+    fn heading(&self) -> Drawn {
+        let Self { figure, pen, .. } = self;
+        pen.text(&figure.title, (MARGIN * SCALE, 16 * SCALE), &style(18, INK).bold())?;
+        let mut y = SUBTITLE_TOP;
+        for line in &self.subtitle {
+            pen.text(line, (MARGIN * SCALE, y * SCALE), &style(SUBTITLE_FONT, MUTED))?;
+            y += SUBTITLE_LINE;
+        }
+        self.legend.draw(pen)?;
+        let y = self.axes.area.top - (24 + mark_names(figure)) * SCALE;
+        pen.text(&figure.y.label, (MARGIN * SCALE, y), &style(12, MUTED))
+    }
+
+    fn grid(&self) -> Drawn {
+        let Self { figure, pen, axes, .. } = self;
+        let label::Area { left, right, top, bottom } = axes.area;
+        let line = |from, to, color| pen.line(&[from, to], Stroke::solid(color, 1));
+        for tick in &figure.y.ticks {
+            let (_, y) = axes.point((figure.x.low, tick.value));
+            line((left, y), (right, y), GRID)?;
+            pen.text(&tick.label, (left - 8 * SCALE, y), &style(12, MUTED).right().middle())?;
+        }
+        for tick in &figure.x.ticks {
+            let (x, _) = axes.point((tick.value, figure.y.low));
+            line((x, bottom), (x, bottom + 5 * SCALE), MUTED)?;
+            pen.text(&tick.label, (x, bottom + 9 * SCALE), &style(12, MUTED).center())?;
+        }
+        line((left, bottom), (right, bottom), MUTED)?;
+        let below = (right, (HEIGHT - 22) * SCALE);
+        pen.text(&figure.x.label, below, &style(12, MUTED).right())?;
+        line((left, top), (left, bottom), GRID)
+    }
+
+    fn marks(&self) -> Drawn {
+        let label::Area { top, bottom, .. } = self.axes.area;
+        for mark in &self.figure.marks {
+            let (x, _) = self.axes.point((mark.x, self.figure.y.high));
+            let stroke = Stroke { dashes: Some((4 * SCALE, 4 * SCALE)), ..Stroke::solid(MARK, 1) };
+            self.pen.line(&[(x, top), (x, bottom)], stroke)?;
+            self.pen.text(&mark.label, (x, top - MARK_NAMES * SCALE), &style(12, MUTED).center())?;
         }
         Ok(())
     }
 
-    /// Title, subtitle, what the vertical axis shows, and the legend.
-    fn heading(&self, figure: &Figure) -> Drawn {
-        self.text(&figure.title, scaled(20, 16), &style(18, INK).bold().left())?;
-        self.text(&figure.subtitle, scaled(20, 41), &style(13, MUTED).left())?;
-        let mut x = 20;
-        for (index, curve) in figure.curves.iter().enumerate() {
-            self.line(vec![scaled(x, 74), scaled(x + 22, 74)], color_of(index), 3 * SCALE)?;
-            self.text(&curve.name, scaled(x + 28, 74), &style(13, INK).left().middle())?;
-            x += 28 + label::text_width(&curve.name, 13) + 24;
-        }
-        self.text(&figure.y.label, scaled(20, PLOT_TOP - 40), &style(12, MUTED).left())
-    }
-
-    fn grid(&self, figure: &Figure) -> Drawn {
-        let (left, right) = (PLOT_LEFT * SCALE, PLOT_RIGHT * SCALE);
-        let (top, bottom) = (PLOT_TOP * SCALE, PLOT_BOTTOM * SCALE);
-        for tick in &figure.y.ticks {
-            let (_, y) = self.axes.point((figure.x.low, tick.value));
-            self.line(vec![(left, y), (right, y)], GRID, SCALE)?;
-            self.text(&tick.label, (left - 8 * SCALE, y), &style(12, MUTED).right().middle())?;
-        }
-        for tick in &figure.x.ticks {
-            let (x, _) = self.axes.point((tick.value, figure.y.low));
-            self.line(vec![(x, bottom), (x, bottom + 5 * SCALE)], MUTED, SCALE)?;
-            self.text(&tick.label, (x, bottom + 9 * SCALE), &style(12, MUTED).center())?;
-        }
-        self.line(vec![(left, bottom), (right, bottom)], MUTED, SCALE)?;
-        let below = (right, (HEIGHT - 22) * SCALE);
-        self.text(&figure.x.label, below, &style(12, MUTED).right())?;
-        self.line(vec![(left, top), (left, bottom)], GRID, SCALE)
-    }
-
-    fn marks(&self, figure: &Figure) -> Drawn {
-        let (top, bottom) = (PLOT_TOP * SCALE, PLOT_BOTTOM * SCALE);
-        for mark in &figure.marks {
-            let (x, _) = self.axes.point((mark.x, figure.y.high));
-            let mut y = top;
-            while y < bottom {
-                self.line(vec![(x, y), (x, (y + 4 * SCALE).min(bottom))], MARK, SCALE)?;
-                y += 8 * SCALE;
+    /// The names beside the curves, and the notes.
+    fn names(&self, paths: &[Vec<Point>]) -> Drawn {
+        let Self { figure, pen, axes, .. } = self;
+        let mark_xs: Vec<i32> = figure.marks.iter().map(|mark| axes.point((mark.x, figure.y.low)).0).collect();
+        if figure.has_curve_names && figure.curves.len() <= CURVE_NAMES_MAX {
+            let names: Vec<&str> = figure.curves.iter().map(|curve| curve.name.as_str()).collect();
+            for Placed { index, at } in label::place(&names, paths, &mark_xs, &axes.area) {
+                let name = names.get(index).copied().unwrap_or_default();
+                pen.text(name, at, &style(label::FONT_SIZE, color_of(index)).bold().middle())?;
             }
-            self.text(&mark.label, (x, top - 16 * SCALE), &style(12, MUTED).center())?;
+        }
+        for note in &figure.notes {
+            let at = axes.point((note.x, note.y));
+            let to = label::beside(&note.text, at, paths, &axes.area);
+            pen.text(&note.text, to, &style(label::FONT_SIZE, INK).middle())?;
         }
         Ok(())
     }
 
     /// The canvas points of a curve, without those that would fall onto the one before.
-    fn path(&self, points: &[(f64, f64)]) -> Vec<(i32, i32)> {
-        let mut path: Vec<(i32, i32)> = points.iter().map(|point| self.axes.point(*point)).collect();
+    fn path(&self, points: &[(f64, f64)]) -> Vec<Point> {
+        let mut path: Vec<Point> = points.iter().map(|point| self.axes.point(*point)).collect();
         path.dedup();
         path
     }
-
-    fn line(&self, points: Vec<(i32, i32)>, color: RGBColor, stroke_width: i32) -> Drawn {
-        let style = ShapeStyle { color: color.to_rgba(), filled: false, stroke_width: stroke_width.unsigned_abs() };
-        self.canvas.draw(&PathElement::new(points, style)).map_err(drawing)
-    }
-
-    fn text(&self, text: &str, at: (i32, i32), style: &Style) -> Drawn {
-        self.canvas.draw_text(text, &style.to_plotters(), at).map_err(drawing)
-    }
-}
-
-/// How text is set: size in CSS pixels, colour, weight, and which point of it lies at the place given.
-struct Style {
-    size: i32,
-    color: RGBColor,
-    font_style: FontStyle,
-    anchor: Pos,
-}
-
-fn style(size: i32, color: RGBColor) -> Style {
-    Style { size, color, font_style: FontStyle::Normal, anchor: Pos::new(HPos::Left, VPos::Top) }
-}
-
-impl Style {
-    fn bold(mut self) -> Self {
-        self.font_style = FontStyle::Bold;
-        self
-    }
-
-    fn left(mut self) -> Self {
-        self.anchor.h_pos = HPos::Left;
-        self
-    }
-
-    fn center(mut self) -> Self {
-        self.anchor.h_pos = HPos::Center;
-        self
-    }
-
-    fn right(mut self) -> Self {
-        self.anchor.h_pos = HPos::Right;
-        self
-    }
-
-    fn middle(mut self) -> Self {
-        self.anchor.v_pos = VPos::Center;
-        self
-    }
-
-    fn to_plotters(&self) -> TextStyle<'_> {
-        // The SVG backend divides the size by 1.24 on its way out.
-        let size = f64::from(self.size * SCALE) * 1.24;
-        TextStyle::from((FONT, size, self.font_style).into_font()).color(&self.color).pos(self.anchor)
-    }
-}
-
-fn scaled(x: i32, y: i32) -> (i32, i32) {
-    (x * SCALE, y * SCALE)
-}
-
-fn color_of(index: usize) -> RGBColor {
-    CURVE_COLORS.get(index % CURVE_COLORS.len()).copied().unwrap_or(INK)
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "it is handed to map_err")]
-fn drawing<E: std::error::Error + Send + Sync>(error: DrawingAreaErrorKind<E>) -> FigureError {
-    FigureError::Drawing(error.to_string())
 }

@@ -2,7 +2,8 @@
 
 use super::draw::SCALE;
 
-const FONT_SIZE: i32 = 13;
+/// Size of the names, in CSS pixels.
+pub(super) const FONT_SIZE: i32 = 13;
 
 /// Half the height of a name's box and the gap between curve and name, in canvas units.
 const HALF_HEIGHT: i32 = 9 * SCALE;
@@ -14,6 +15,7 @@ const LABEL_COST: i64 = 2_000;
 const MARK_COST: i64 = 40;
 
 /// The part of the canvas that names may use.
+#[derive(Clone, Copy)]
 pub(super) struct Area {
     pub(super) left: i32,
     pub(super) right: i32,
@@ -50,7 +52,23 @@ pub(super) fn text_width(text: &str, font_size: i32) -> i32 {
     characters * font_size * 55 / 100
 }
 
-/// Chooses a place for each name whose curve has any point. Deterministic: the first of the cheapest places wins.
+/// `text` in lines of at most `width` CSS pixels, broken at blanks.
+pub(super) fn wrap(text: &str, font_size: i32, width: i32) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if text_width(line, font_size) + text_width(word, font_size) + font_size / 2 <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// Chooses a place for each name whose curve has any point. A name for which there is no place away from all curves and
+/// other names gets none. Deterministic: the first of the cheapest places wins.
 pub(super) fn place(names: &[&str], paths: &[Vec<(i32, i32)>], mark_xs: &[i32], area: &Area) -> Vec<Placed> {
     let dotted: Vec<Vec<(i32, i32)>> = paths.iter().map(|path| dots_along(path)).collect();
     let mut taken: Vec<Rectangle> = Vec::new();
@@ -61,12 +79,25 @@ pub(super) fn place(names: &[&str], paths: &[Vec<(i32, i32)>], mark_xs: &[i32], 
         let best = candidates(dots, width)
             .filter(|candidate| fits(candidate, area))
             .min_by_key(|candidate| cost(candidate, index, &dotted, &taken, mark_xs, area));
-        if let Some(rectangle) = best {
+        let is_free = |rectangle: &Rectangle| {
+            !dotted.iter().flatten().any(|dot| rectangle.contains(*dot))
+                && !taken.iter().any(|other| rectangle.overlaps(other))
+        };
+        if let Some(rectangle) = best.filter(is_free) {
             placed.push(Placed { index, at: (rectangle.left, rectangle.top + HALF_HEIGHT) });
             taken.push(rectangle);
         }
     }
     placed
+}
+
+/// The middle of the left edge of a text beside the place `at`: on the side that has the most room between the curves.
+pub(super) fn beside(text: &str, at: (i32, i32), paths: &[Vec<(i32, i32)>], area: &Area) -> (i32, i32) {
+    let dotted: Vec<Vec<(i32, i32)>> = paths.iter().map(|path| dots_along(path)).collect();
+    let width = text_width(text, FONT_SIZE) * SCALE;
+    let hits = |candidate: &Rectangle| dotted.iter().flatten().filter(|dot| candidate.contains(**dot)).count();
+    let best = candidates(&[at], width).filter(|candidate| fits(candidate, area)).min_by_key(hits);
+    best.map_or((at.0 + GAP, at.1), |rectangle| (rectangle.left, rectangle.top + HALF_HEIGHT))
 }
 
 /// Places right and left of the curve.
@@ -164,6 +195,21 @@ mod tests {
             assert!(rectangles.iter().skip(number + 1).all(|other| !one.overlaps(other)));
             assert!(paths.iter().all(|path| !dots_along(path).iter().any(|dot| one.contains(*dot))));
         }
+    }
+
+    #[test]
+    fn long_text_is_broken_at_blanks() {
+        let text = "rtt 100ms, loss 5%, interval 250ms";
+        let lines = wrap(text, FONT_SIZE, 120);
+        assert!(lines.len() > 1 && lines.iter().all(|line| text_width(line, FONT_SIZE) <= 120), "{lines:?}");
+        assert_eq!(lines.join(" "), text);
+        assert_eq!(wrap("onelongword", FONT_SIZE, 10), ["onelongword"]);
+    }
+
+    #[test]
+    fn a_name_without_a_free_place_is_left_out() {
+        let paths: Vec<Vec<(i32, i32)>> = (0..60).map(|n| vec![(n * 50, 0), (n * 50, 1_500)]).collect();
+        assert!(place(&["crowded"; 60], &paths, &[], &AREA).is_empty());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What is wrong with a plan, and where.
 
 use std::ops::Range;
+use std::path::Path;
 
 /// Caller: a plan that cannot be run. Prints as `FILE:LINE:COLUMN: what is wrong; expected what`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,6 +38,11 @@ pub(super) struct Source {
 }
 
 impl Source {
+    /// The folder that the file is in.
+    pub(super) fn folder(&self) -> &Path {
+        Path::new(&self.file).parent().unwrap_or(Path::new(""))
+    }
+
     /// An error about the bytes `span` of the text.
     pub(super) fn error(&self, span: &Range<usize>, problem: impl Into<String>) -> PlanError {
         let before: &str = self.text.get(..span.start).unwrap_or(&self.text);

@@ -2,9 +2,12 @@
 
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::str::FromStr;
 
 use festina_units::{Bandwidth, ByteCount, Duration, ParseError, Probability, duration};
+
+use super::Recording;
 
 /// Something that an experiment can be told by its plan.
 #[derive(Clone, Debug)]
@@ -32,7 +35,13 @@ pub enum Kind {
     Count(RangeInclusive<u64>),
     /// One of these words.
     Choice(&'static [&'static str]),
+    /// A capture (pcap or pcapng) whose packet times and sizes are replayed, named from the plan's own folder; in a plan
+    /// `"game.pcapng"`, or `"none"`.
+    Recording,
 }
+
+/// No capture.
+const NONE: &str = "none";
 
 /// The value of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,10 +58,12 @@ pub enum Value {
     Count(u64),
     /// One of the words of [`Kind::Choice`].
     Choice(&'static str),
+    /// A capture, if there is one.
+    Recording(Option<Recording>),
 }
 
 impl fmt::Display for Value {
-    /// The form that a plan accepts, exact: two values print alike only if they are equal.
+    /// The form that a plan accepts, exact: two values print alike only if they are equal, or captures of the same name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Duration(value) => write!(f, "{}", duration::display(*value)),
@@ -61,16 +72,18 @@ impl fmt::Display for Value {
             Self::Probability(value) => write!(f, "{value}"),
             Self::Count(value) => write!(f, "{value}"),
             Self::Choice(value) => f.write_str(value),
+            Self::Recording(None) => f.write_str(NONE),
+            Self::Recording(Some(value)) => write!(f, "{value}"),
         }
     }
 }
 
 impl Kind {
-    /// The value that `text`, written in quotes in the plan, stands for.
+    /// The value that `text`, written in quotes in a plan in `folder`, stands for.
     ///
     /// # Errors
     /// What is wrong with it and what was expected, as the end of a sentence.
-    pub(super) fn value_of_text(&self, text: &str) -> Result<Value, String> {
+    pub(super) fn value_of_text(&self, text: &str, folder: &Path) -> Result<Value, String> {
         match self {
             Self::Duration(range) => {
                 let value = duration::parse(text).map_err(|error| error.to_string())?;
@@ -83,6 +96,11 @@ impl Kind {
             Self::Choice(words) => match words.iter().find(|word| **word == text) {
                 Some(word) => Ok(Value::Choice(word)),
                 None => Err(format!("\"{text}\" is unknown; expected {self}")),
+            },
+            Self::Recording if text == NONE => Ok(Value::Recording(None)),
+            Self::Recording => match Recording::load(folder, text) {
+                Ok(recording) => Ok(Value::Recording(Some(recording))),
+                Err(problem) => Err(format!("{problem}; expected {self}")),
             },
         }
     }
@@ -97,7 +115,7 @@ impl Kind {
                 Ok(count) => within(range, count, |count| count.to_string()).map(Value::Count),
                 Err(_) => Err(format!("{number} is below zero; expected {self}")),
             },
-            Self::Choice(_) => Err(format!("{number} is a number; expected {self}")),
+            Self::Choice(_) | Self::Recording => Err(format!("{number} is a number; expected {self}")),
             _ => Err(format!("{number} has no unit; expected {self}")),
         }
     }
@@ -113,6 +131,7 @@ impl fmt::Display for Kind {
             Self::Probability(_) => f.write_str("a share in quotes such as \"5%\""),
             Self::Count(_) => f.write_str("a whole number such as 100"),
             Self::Choice(words) => write!(f, "one of \"{}\"", words.join("\", \"")),
+            Self::Recording => f.write_str("a capture file (pcap or pcapng) such as \"game.pcapng\", or \"none\""),
         }
     }
 }

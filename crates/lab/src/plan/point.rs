@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use festina_units::{Bandwidth, ByteCount, Duration, Probability};
 
-use super::Value;
+use super::{Recording, Value};
 
 /// A value for each of an experiment's parameters.
 ///
@@ -79,11 +79,23 @@ impl Point {
         }
     }
 
-    /// All values in one line, `name=value` with blanks between: equal points, equal lines.
+    /// The capture `name`, if the plan names one.
+    pub fn recording(&self, name: &str) -> Option<Recording> {
+        match self.declared(name) {
+            Value::Recording(value) => value,
+            other => panic!("{name} was declared as a recording, not {other:?}"),
+        }
+    }
+
+    /// All values in one line, `name=value` with blanks between: equal points, equal lines. Captures count by their
+    /// contents.
     pub fn line(&self) -> String {
         let mut line = String::new();
         for (name, value) in &self.values {
             let _ = write!(line, "{}{name}={value}", if line.is_empty() { "" } else { " " });
+            if let Value::Recording(Some(recording)) = value {
+                let _ = write!(line, "#{}", recording.digest());
+            }
         }
         line
     }

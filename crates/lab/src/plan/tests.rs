@@ -36,6 +36,7 @@ buffer = "64KiB"
 loss = "5%"
 packets = 100
 profile = ["new", "old"]
+replay = "none"
 [quick]
 repetitions = 2
 parameters.rtt = "50ms"
@@ -52,6 +53,7 @@ parameters.rtt = "50ms"
             parameter("loss", Kind::Probability(Probability::ZERO..=Probability::from_percent(50))),
             parameter("packets", Kind::Count(1..=1_000)),
             parameter("profile", Kind::Choice(&["new", "old"])),
+            parameter("replay", Kind::Recording),
         ]
     }
 
@@ -94,7 +96,7 @@ fn a_plan_gives_typed_points_of_which_the_last_parameter_varies_fastest() {
     assert_eq!(point.bytes("buffer"), ByteCount::from_bytes(65_536));
     assert_eq!(point.probability("loss"), Probability::from_percent(5));
     assert_eq!((point.count("packets"), point.choice("profile")), (100, "new"));
-    assert_eq!(point.line(), "rtt=100ms rate=10Mbit/s buffer=64KiB loss=5% packets=100 profile=new");
+    assert_eq!(point.line(), "rtt=100ms rate=10Mbit/s buffer=64KiB loss=5% packets=100 profile=new replay=none");
 }
 
 #[test]
@@ -156,7 +158,7 @@ fn a_value_that_makes_no_sense_is_told_with_its_place_and_what_was_expected() {
         ("rtt.low = \"1s\"", "my.toml:3:1: rtt: it cannot be a table or a date"),
         (
             "speed = 3",
-            "my.toml:3:1: unknown parameter \"speed\"; expected one of rtt, rate, buffer, loss, packets, profile",
+            "my.toml:3:1: unknown parameter \"speed\"; expected one of rtt, rate, buffer, loss, packets, profile, replay",
         ),
     ];
     for (line, expected) in cases {
@@ -222,4 +224,67 @@ fn repetitions_stay_within_their_limits() {
     plan.set_repetitions(u32::MAX);
     assert_eq!(plan.repetitions(), REPETITIONS_MAX);
     assert!(experiments::find("every").is_none(), "this experiment is for tests only");
+}
+
+#[test]
+fn parameters_swept_one_at_a_time_depart_from_their_first_value_alone() {
+    let text = "experiment = \"every\"\none_at_a_time = [\"rtt\", \"loss\"]\n\
+                [parameters]\nrtt = [\"1s\", \"2s\", \"3s\"]\nloss = [\"1%\", \"2%\"]\n";
+    let plan = read(text, Scale::Full).expect("a sound plan");
+    let points = plan.points();
+    let labels: Vec<String> = points
+        .iter()
+        .filter(|point| point.choice("profile") == "new")
+        .map(|point| format!("{} {}", point.duration("rtt").as_secs(), point.probability("loss")))
+        .collect();
+    assert_eq!(labels, ["1 1%", "1 2%", "2 1%", "3 1%"]);
+    assert_eq!(points.len(), 8, "the profile is combined with all");
+    let error =
+        read("experiment = \"every\"\none_at_a_time = [\"rtd\"]\n", Scale::Full).expect_err("no such parameter");
+    assert_eq!(
+        error.to_string(),
+        "my.toml:2:18: unknown parameter \"rtd\"; expected one of rtt, rate, buffer, loss, packets, profile, replay"
+    );
+}
+
+/// A capture of one datagram with this many bytes.
+fn write_capture(path: &std::path::Path, bytes: usize) {
+    let file = std::fs::File::create(path).expect("the folder can be written");
+    let mut writer = festina_trace::PcapngWriter::new(file).expect("written");
+    let interface = writer.add_interface("only").expect("written");
+    let address = "127.0.0.1:9".parse().expect("an address");
+    let packet = festina_trace::ip::encapsulate_udp(address, address, &vec![0; bytes]).expect("short");
+    writer.write_packet(interface, festina_units::Instant::ZERO, &packet, None).expect("written");
+}
+
+#[test]
+fn a_capture_is_found_from_the_plans_folder_read_and_told_apart_by_its_content() {
+    let folder = std::env::temp_dir().join(format!("festina-lab-recording-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for temporary files");
+    write_capture(&folder.join("game.pcapng"), 40);
+    write_capture(&folder.join("other.pcapng"), 41);
+    write_capture(&folder.join("empty.pcapng"), 0);
+    std::fs::write(folder.join("bad.pcapng"), "no capture").expect("written");
+    let plan = |name: &str| {
+        let text = format!("experiment = \"every\"\n[parameters]\nreplay = \"{name}\"\n");
+        let file = PlanFile::parse(&folder.join("my.toml").display().to_string(), &text)?;
+        file.plan(&Every, Scale::Full)
+    };
+    let points = ["game.pcapng", "other.pcapng"].map(|name| plan(name).expect("a sound capture").points().remove(0));
+    let recording = points[0].recording("replay").expect("the plan names one");
+    assert_eq!(recording.flows()[0].writes[0].size, ByteCount::from_bytes(40));
+    let digests = points.map(|point| point.line().rsplit('#').next().map(str::to_owned));
+    assert_ne!(digests[0], digests[1]);
+
+    for (name, expected) in [
+        ("missing.pcapng", "missing.pcapng cannot be replayed: No such file"),
+        ("bad.pcapng", "this is neither a pcap nor a pcapng file; expected a capture file"),
+        ("empty.pcapng", "it holds no TCP, UDP or SCTP data"),
+        ("a,b.pcapng", "rename the file"),
+    ] {
+        let error = plan(name).expect_err(name);
+        assert_eq!((error.line(), error.column()), (3, 10), "{name}");
+        assert!(error.problem().contains(expected), "{error}");
+    }
+    std::fs::remove_dir_all(&folder).expect("the folder can be removed");
 }

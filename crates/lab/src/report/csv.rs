@@ -1,58 +1,108 @@
 //! Every sample and every number of every repetition, as tables for other programs.
 
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 
-use crate::plan::Plan;
-use crate::runner::Archive;
+use super::ReportError;
+use crate::plan::{Plan, Point};
+use crate::samples::Samples;
 
-/// A table of what each repetition measured. Its first columns are the swept parameters and the repetition.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Table {
+/// The tables of a run. The first columns of each are the swept parameters and the repetition.
+pub(super) struct Tables<'p> {
+    plan: &'p Plan,
     /// One line per delay: series, when it was sent and how long it took, in nanoseconds.
-    Samples,
+    samples: Table,
+    /// One line per length that the delays of a tallied series had: in nanoseconds, and how many there were. There only if
+    /// anything was tallied.
+    tallies: Option<Table>,
     /// One line per number: name and value.
-    Values,
+    values: Table,
+    folder: PathBuf,
 }
 
-impl Table {
-    pub(super) fn file_name(self) -> &'static str {
-        match self {
-            Self::Samples => "samples.csv",
-            Self::Values => "values.csv",
+impl<'p> Tables<'p> {
+    /// Begins the tables in `folder`.
+    pub(super) fn create(plan: &'p Plan, folder: &Path) -> Result<Self, ReportError> {
+        // What a run before this one may have left.
+        let tallies = folder.join(TALLIES);
+        match fs::remove_file(&tallies) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                return Err(ReportError::File { path: tallies, source });
+            }
+            _ => {}
         }
+        Ok(Self {
+            plan,
+            samples: Table::create(folder.join("samples.csv"), plan, "series,sent_ns,delay_ns")?,
+            tallies: None,
+            values: Table::create(folder.join("values.csv"), plan, "name,value")?,
+            folder: folder.to_owned(),
+        })
     }
 
-    /// Writes the whole table. Neither values nor names contain what a comma-separated table would have to quote.
-    pub(super) fn write(self, plan: &Plan, archive: &Archive, out: &mut impl Write) -> io::Result<()> {
-        for name in plan.swept() {
-            write!(out, "{name},")?;
+    /// Adds what a repetition, counted from zero, of a point measured. Neither values nor names contain what a
+    /// comma-separated table would have to quote.
+    pub(super) fn add(&mut self, point: &Point, repetition: u32, samples: &Samples) -> Result<(), ReportError> {
+        let mut start = String::new();
+        for value in self.plan.swept().filter_map(|name| point.value(name)) {
+            start += &format!("{value},");
         }
-        match self {
-            Self::Samples => writeln!(out, "repetition,series,sent_ns,delay_ns")?,
-            Self::Values => writeln!(out, "repetition,name,value")?,
-        }
-        archive.visit(|point, repetition, samples| {
-            let mut start = String::new();
-            for value in plan.swept().filter_map(|name| point.value(name)) {
-                start += &format!("{value},");
-            }
-            start += &format!("{},", repetition + 1);
-            match self {
-                Self::Samples => {
-                    for (series, samples) in samples.series() {
-                        for sample in samples {
-                            let (sent_ns, delay_ns) = (sample.sent_at.as_nanos(), sample.delay.as_nanos());
-                            writeln!(out, "{start}{series},{sent_ns},{delay_ns}")?;
-                        }
-                    }
-                }
-                Self::Values => {
-                    for (name, value) in samples.values() {
-                        writeln!(out, "{start}{name},{value}")?;
-                    }
+        start += &format!("{},", repetition + 1);
+        self.samples.write(|out| {
+            for (series, samples) in samples.series() {
+                for sample in samples {
+                    let (sent_ns, delay_ns) = (sample.sent_at.as_nanos(), sample.delay.as_nanos());
+                    writeln!(out, "{start}{series},{sent_ns},{delay_ns}")?;
                 }
             }
             Ok(())
-        })
+        })?;
+        if !samples.tallies().is_empty() && self.tallies.is_none() {
+            self.tallies = Some(Table::create(self.folder.join(TALLIES), self.plan, "series,delay_ns,count")?);
+        }
+        if let Some(table) = &mut self.tallies {
+            table.write(|out| {
+                for (series, tally) in samples.tallies() {
+                    for (delay_ns, count) in tally.buckets() {
+                        writeln!(out, "{start}{series},{delay_ns},{count}")?;
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        self.values
+            .write(|out| samples.values().iter().try_for_each(|(name, value)| writeln!(out, "{start}{name},{value}")))
+    }
+
+    /// Ends the tables.
+    pub(super) fn finish(self) -> Result<(), ReportError> {
+        [Some(self.samples), self.tallies, Some(self.values)]
+            .into_iter()
+            .flatten()
+            .try_for_each(|mut table| table.write(Write::flush))
+    }
+}
+
+const TALLIES: &str = "tallies.csv";
+
+struct Table {
+    path: PathBuf,
+    out: BufWriter<File>,
+}
+
+impl Table {
+    fn create(path: PathBuf, plan: &Plan, columns: &str) -> Result<Self, ReportError> {
+        let file = File::create(&path).map_err(|source| ReportError::File { path: path.clone(), source })?;
+        let mut table = Self { path, out: BufWriter::new(file) };
+        table.write(|out| {
+            plan.swept().try_for_each(|name| write!(out, "{name},"))?;
+            writeln!(out, "repetition,{columns}")
+        })?;
+        Ok(table)
+    }
+
+    fn write(&mut self, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<(), ReportError> {
+        write(&mut self.out).map_err(|source| ReportError::File { path: self.path.clone(), source })
     }
 }

@@ -16,6 +16,9 @@ pub(super) struct Document {
     header: Header,
     seed: u64,
     repetitions: u32,
+    /// The numbers in the experiment's own words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    results: Vec<serde_json::Value>,
     points: Vec<Point>,
     comparisons: Vec<Compared>,
     checks: Vec<Checked>,
@@ -83,6 +86,7 @@ impl Document {
             header: Header::of(report),
             seed: plan.seed(),
             repetitions: plan.repetitions(),
+            results: report.experiment.rows(&report.results),
             points: report.results.points().iter().map(Point::of).collect(),
             comparisons: report.comparisons.iter().map(Compared::of).collect(),
             checks: report.checks.iter().map(Checked::of).collect(),

@@ -50,7 +50,7 @@ pub(super) fn page(report: &Report<'_>) -> String {
     let _ = writeln!(body, "<p>{}.</p>\n{}", escape(&results.plan().conditions()), parameters(report));
     let _ = writeln!(
         body,
-        "<p>Every delay is in <code>samples.csv</code>, every other number of each run in <code>values.csv</code>, this \
+        "<p>Every delay is in <code>samples.csv</code>, delays that were only counted are in <code>tallies.csv</code>, every other number of each run in <code>values.csv</code>, this \
          page's numbers in <code>summary.json</code>. As a plan:</p>\n<pre>{}</pre>",
         escape(&plan_text(experiment.name(), results.plan()))
     );

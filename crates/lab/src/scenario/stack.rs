@@ -75,24 +75,42 @@ impl Stack {
     /// # Panics
     /// If a setting of the core is out of range: that is a bug of the experiment.
     pub fn hosts(&self, from: NodeId, to: NodeId, seed: u64, traffic: &Traffic) -> [Host; 2] {
-        let Traffic { workload, connects_at, starts_at, stops_at } = traffic.clone();
+        self.hosts_of_many(from, to, seed, std::slice::from_ref(traffic))
+    }
+
+    /// The same with an association or connection for each of several.
+    ///
+    /// # Panics
+    /// If a setting of the core is out of range: that is a bug of the experiment.
+    pub fn hosts_of_many(&self, from: NodeId, to: NodeId, seed: u64, traffic: &[Traffic]) -> [Host; 2] {
         match self {
             Self::Sctp { sender, receiver } => {
-                let mut writes = SctpSender::new(to, workload);
-                (writes.connects_at, writes.starts_at, writes.stops_at) = (connects_at, starts_at, Some(stops_at));
                 let host = |node, config: &Config| {
                     let config = Config { message_events: true, ..config.clone() };
                     SctpHost::new(node, seed, config).expect("the experiment's settings are within their ranges")
                 };
-                [Host::from(host(from, sender).with_sender(&writes)), Host::from(host(to, receiver).listening())]
+                let writing = traffic.iter().fold(host(from, sender), |host, traffic| {
+                    let Traffic { workload, connects_at, starts_at, stops_at } = traffic.clone();
+                    let stops_at = Some(stops_at);
+                    let begins = SctpSender { connects_at, starts_at, stops_at, ..SctpSender::new(to, workload) };
+                    host.with_sender(&begins)
+                });
+                [Host::from(writing), Host::from(host(to, receiver).listening())]
             }
             Self::Tcp { sender, receiver } => {
-                let stops_at = Some(stops_at);
-                let writes = TcpSender { peer: to, config: **sender, workload, connects_at, starts_at, stops_at };
-                [
-                    Host::from(TcpHost::new(from, seed).logging().with_sender(writes)),
-                    Host::from(TcpHost::new(to, seed).logging().listening(**receiver)),
-                ]
+                let writing = traffic.iter().fold(TcpHost::new(from, seed).logging(), |host, traffic| {
+                    let Traffic { workload, connects_at, starts_at, stops_at } = traffic.clone();
+                    let stops_at = Some(stops_at);
+                    host.with_sender(TcpSender {
+                        peer: to,
+                        config: **sender,
+                        workload,
+                        connects_at,
+                        starts_at,
+                        stops_at,
+                    })
+                });
+                [Host::from(writing), Host::from(TcpHost::new(to, seed).logging().listening(**receiver))]
             }
         }
     }

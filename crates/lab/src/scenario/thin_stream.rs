@@ -3,10 +3,11 @@
 use festina_models::host::Host;
 use festina_models::packet::Packet;
 use festina_models::workload::{Periodic, Workload};
-use festina_netsim::{Duplex, LinkConfig, LossModel, Simulation, Topology};
+use festina_netsim::{Duplex, LinkConfig, LossModel, NoTap, Simulation, Tap, Topology};
 use festina_units::{ByteCount, Duration, Instant, Probability};
 
 use super::{Stack, StreamRecord, Traffic};
+use crate::capture::Capture;
 
 /// Writing begins when the handshake is long over, so that a lost INIT or SYN delays no message.
 const STARTS_AT: Instant = Instant::from_secs(20);
@@ -68,6 +69,18 @@ impl ThinStream {
     /// # Panics
     /// If no connection came about at all, which a path that loses everything would be needed for.
     pub fn run(&self, seed: u64) -> StreamRun {
+        self.run_with(seed, |_| NoTap).0
+    }
+
+    /// Runs the stream as [`run`](Self::run) does, and gives its packets.
+    ///
+    /// # Panics
+    /// As [`run`](Self::run).
+    pub fn capture(&self, seed: u64) -> Capture {
+        self.run_with(seed, Capture::of).1
+    }
+
+    fn run_with<T: Tap<Packet>>(&self, seed: u64, tap: impl FnOnce(&Topology) -> T) -> (StreamRun, T) {
         let path = Topology::path(&[Duplex { forward: self.forward.clone(), backward: self.backward.clone() }]);
         let stops_at = STARTS_AT + self.duration;
         let traffic =
@@ -75,7 +88,8 @@ impl ThinStream {
         let [forward, backward] = [(path.sender, path.receiver), (path.receiver, path.sender)]
             .map(|(from, to)| path.topology.route(from, to).expect("a path joins both ends")[0]);
         let hosts = self.stack.hosts(path.sender, path.receiver, seed, &traffic).into();
-        let mut simulation: Simulation<Packet, Host> = Simulation::new(path.topology, hosts, seed);
+        let tap = tap(&path.topology);
+        let mut simulation: Simulation<Packet, Host, T> = Simulation::with_tap(path.topology, hosts, seed, tap);
         let mut drained = Duration::ZERO;
         let record = loop {
             drained += DRAIN_STEP;
@@ -86,11 +100,12 @@ impl ThinStream {
                 break record.expect("the connection came about");
             }
         };
-        StreamRun {
+        let run = StreamRun {
             record,
             packets_sent: simulation.link_counters(forward).offered,
             packets_returned: simulation.link_counters(backward).offered,
-        }
+        };
+        (run, simulation.into_tap())
     }
 }
 

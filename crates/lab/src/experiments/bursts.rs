@@ -1,0 +1,187 @@
+//! `bursts`: how late messages arrive when losses come in bursts, against the floor that the bursts themselves set.
+
+use std::sync::Arc;
+
+use festina_netsim::{GilbertElliott, LossModel, RandomStream};
+use festina_units::{ByteCount, Duration, Instant, Probability};
+
+use crate::experiment::{Check, Comparison, Experiment};
+use crate::figure::{DelayDistribution, Figure};
+use crate::plan::{Kind, Parameter, Point};
+use crate::samples::Samples;
+use crate::scenario::fate::{self, DELIVERED, DELIVERY, MESSAGES, total};
+use crate::scenario::{Sender, Stack, ThinStream};
+use crate::summary::{PointSummary, Results};
+
+/// The series of the least delays that the outages leave possible.
+const FLOOR: &str = "floor";
+/// How far above the floor's own p99 and p99.9 those of `festina` may lie, in round-trip times.
+const ABOVE_FLOOR_MAX: f64 = 1.5;
+const SHARES: [f64; 2] = [0.99, 0.999];
+
+/// Loss in bursts: a Gilbert-Elliott channel in time.
+#[derive(Clone, Copy, Debug)]
+pub struct Bursts;
+
+impl Experiment for Bursts {
+    fn name(&self) -> &'static str {
+        "bursts"
+    }
+
+    fn title(&self) -> &'static str {
+        "Delivery delay when losses come in bursts, by recovery profile"
+    }
+
+    fn reference(&self) -> &'static str {
+        "Festina's own; the channel of Gilbert and Elliott"
+    }
+
+    fn about(&self) -> &'static str {
+        "A thin stream as in thin-latency, over a path that loses everything while it is bad and nothing while it is good. \
+         Good and bad periods are exponentially distributed in time; each way has periods of its own. They are drawn \
+         beforehand, so that every sender meets the same.\n\n\
+         The periods themselves set a floor: a message cannot arrive earlier than one way's delay after the first moment, from \
+         when it was written on, at which the way to the receiver is good. The series floor has that delay for every \
+         message; no sender can have a distribution below it, and one without any redundancy hardly one that touches it, since it \
+         learns of a loss at the earliest one round trip later."
+    }
+
+    fn plan(&self) -> &'static str {
+        include_str!("../../../../experiments/bursts.toml")
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        let parameter = |name, about, kind| Parameter { name, about, kind };
+        let ms = Duration::from_millis;
+        let shares = Probability::from_ppb(1)..=Probability::from_percent(50);
+        vec![
+            parameter("sender", "the recovery profile, for festina also its redundancy", Kind::Choice(Sender::names())),
+            parameter("iat", "the time from one message to the next", Kind::Duration(ms(1)..=ms(60_000))),
+            parameter("bad", "for which share of the time each way is bad", Kind::Probability(shares)),
+            parameter("bad_mean", "the mean length of a bad period, in messages' intervals", Kind::Count(1..=1_000)),
+            parameter("rtt", "the round-trip time", Kind::Duration(ms(1)..=ms(10_000))),
+            parameter("duration", "for how long messages are written", Kind::Duration(ms(1_000)..=ms(86_400_000))),
+            parameter("sack_delay", "how long the receiver delays a SACK", Kind::Duration(Duration::ZERO..=ms(500))),
+            parameter(
+                "size",
+                "the size of a message",
+                Kind::Bytes(ByteCount::from_bytes(1)..=ByteCount::from_bytes(1_000)),
+            ),
+        ]
+    }
+
+    fn run(&self, point: &Point, seed: u64) -> Samples {
+        let [rtt, iat, duration] = ["rtt", "iat", "duration"].map(|name| point.duration(name));
+        let stack = Stack::sctp(Sender::of(point).mechanisms(), point.duration("sack_delay"));
+        let mut stream = ThinStream::periodic(stack, iat, point.bytes("size"), duration, rtt);
+        let [forward, backward] = ["forward", "backward"].map(|way| outages(point, seed, way));
+        stream.forward.loss = LossModel::Outages(Arc::clone(&forward));
+        stream.backward.loss = LossModel::Outages(backward);
+        let run = stream.run(seed);
+        let mut samples = fate::samples(&run);
+        for message in &run.record.truth().messages {
+            samples.tally(FLOOR, good_from(&forward, message.due_at) + rtt / 2 - message.due_at);
+        }
+        samples
+    }
+
+    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
+        Vec::new()
+    }
+
+    fn checks(&self, results: &Results) -> Vec<Check> {
+        let missing = |summary: &PointSummary| total(summary, MESSAGES) - total(summary, DELIVERED);
+        let missing = results.points().iter().map(missing).fold(0.0, f64::max);
+        let mut checks = vec![Check::new(
+            "Every message is delivered in the end.",
+            missing == 0.0,
+            format!("{missing} are missing"),
+        )];
+        checks.extend(results.points().iter().filter_map(above_floor_check));
+        checks
+    }
+
+    fn figures(&self, results: &Results) -> Vec<Figure> {
+        let mut intervals: Vec<Duration> = results.points().iter().map(|point| point.point().duration("iat")).collect();
+        intervals.dedup();
+        intervals.sort_unstable();
+        intervals.dedup();
+        intervals.into_iter().map(|iat| figure(results, iat)).collect()
+    }
+}
+
+/// When the link that goes `way` is bad.
+fn outages(point: &Point, seed: u64, way: &str) -> Arc<[std::ops::Range<Instant>]> {
+    let bad = point.probability("bad").as_fraction();
+    let mean_bad = point.duration("iat") * u32::try_from(point.count("bad_mean")).unwrap_or(u32::MAX);
+    let channel = GilbertElliott {
+        mean_good: mean_bad.mul_f64(1.0 / bad - 1.0),
+        mean_bad,
+        loss_in_good: Probability::ZERO,
+        loss_in_bad: Probability::ONE,
+    };
+    // Far enough for whatever is still to be repaired after the last message.
+    let end = Instant::ZERO + point.duration("duration") + Duration::from_secs(1_000);
+    channel.outages(end, &mut RandomStream::new(seed, &format!("{way} channel")))
+}
+
+/// The first moment from `from` on at which no outage is.
+fn good_from(outages: &[std::ops::Range<Instant>], from: Instant) -> Instant {
+    let next = outages.partition_point(|outage| outage.end <= from);
+    outages.get(next).filter(|outage| outage.contains(&from)).map_or(from, |outage| outage.end)
+}
+
+/// How far the p99 and the p99.9 of a point lie above the floor's, in round-trip times.
+fn above_floor(summary: &PointSummary) -> Option<[f64; 2]> {
+    let [delivery, floor] = [DELIVERY, FLOOR].map(|name| Some(summary.series().get(name)?.all()));
+    let (delivery, floor) = (delivery?, floor?);
+    let rtt = summary.point().duration("rtt").as_secs_f64();
+    let above = |share| Some((delivery.quantile(share)?.as_secs_f64() - floor.quantile(share)?.as_secs_f64()) / rtt);
+    Some([above(SHARES[0])?, above(SHARES[1])?])
+}
+
+/// What `festina` must keep to, and what the others do, as checks that say the distance of each.
+fn above_floor_check(summary: &PointSummary) -> Option<Check> {
+    let point = summary.point();
+    if point.choice("sender") != "festina" {
+        return None;
+    }
+    let iat = point.value("iat")?;
+    let statement =
+        format!("festina at iat {iat}: p99 and p99.9 at most {ABOVE_FLOOR_MAX} round trips above the floor's.");
+    let [p99, p99_9] = above_floor(summary)?;
+    let holds = p99 <= ABOVE_FLOOR_MAX && p99_9 <= ABOVE_FLOOR_MAX;
+    Some(Check::new(statement, holds, format!("{p99:.2} and {p99_9:.2} round trips above it")))
+}
+
+/// The distribution of each sender's delays at one interval, and the floor.
+fn figure(results: &Results, iat: Duration) -> Figure {
+    let points: Vec<_> = results.points().iter().filter(|point| point.point().duration("iat") == iat).collect();
+    let label =
+        points.first().and_then(|point| point.point().value("iat")).map_or_else(String::new, |iat| iat.to_string());
+    let plan = results.plan();
+    let mut distribution = DelayDistribution::new(plan.title(), &format!("iat {label}, {}", plan.conditions()));
+    let floor = points.first().and_then(|point| point.series().get(FLOOR));
+    for (name, series) in floor
+        .map(|floor| ("floor", floor))
+        .into_iter()
+        .chain(points.iter().filter_map(|point| Some((point.point().choice("sender"), point.series().get(DELIVERY)?))))
+    {
+        distribution.curve(name, series.all());
+    }
+    distribution.figure()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_floor_waits_for_the_end_of_an_outage() {
+        let ms = Instant::from_millis;
+        let outages = [ms(10)..ms(20), ms(30)..ms(40)];
+        for (from, good) in [(0, 0), (9, 9), (10, 20), (19, 20), (20, 20), (35, 40), (40, 40)] {
+            assert_eq!(good_from(&outages, ms(from)), ms(good), "{from} ms");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What Fig. 8(b), 9 and 10 of Petlund et al. 2010 share: the congested network, its parameters, and what is taken from a run.
+
+use std::ops::RangeInclusive;
+
+use festina_models::workload::{Periodic, Web, Workload};
+use festina_units::{Bandwidth, Duration};
+
+use super::p10_fig8::{group_and_delay, stream_parameters};
+use crate::experiment::Comparison;
+use crate::plan::{Kind, Parameter, Point};
+use crate::samples::Samples;
+use crate::scenario::{Congested, CongestedRun, TimerFix, WebTraffic, tally_retransmissions};
+use crate::summary::{Repeated, Results};
+
+/// Loss of everything that was offered to the bottleneck.
+const LOSS: &str = "loss at the bottleneck (%)";
+/// Loss of what the streams sent for the first time.
+const STREAM_LOSS: &str = "loss of first transmissions (%)";
+const USE: &str = "use of the bottleneck (%)";
+const DELIVERY: &str = "delivery";
+
+/// What a plan can set.
+pub(super) fn parameters() -> Vec<Parameter> {
+    let parameter = |name, about, kind| Parameter { name, about, kind };
+    let ms = Duration::from_millis;
+    let rates: RangeInclusive<Bandwidth> =
+        Bandwidth::from_bits_per_second(100_000)..=Bandwidth::from_bits_per_second(1_000_000_000);
+    let mut parameters = stream_parameters();
+    parameters.extend([
+        parameter("bundling", "what all modifications bundle: as P10 or as P06 has it", Kind::Choice(&["p10", "p06"])),
+        parameter("streams", "how many such streams there are at a time", Kind::Count(1..=200)),
+        parameter("bottleneck", "how fast the bottleneck is", Kind::Bandwidth(rates)),
+        parameter("queue", "how many packets may wait in front of it", Kind::Count(1..=100_000)),
+        parameter("clients", "how many web clients there are", Kind::Count(1..=1_000)),
+        parameter(
+            "web_interval",
+            "the mean time from one request of a client to the next",
+            Kind::Duration(ms(10)..=ms(60_000)),
+        ),
+        parameter(
+            "web_rtt",
+            "the longest round-trip time of a client; the others lie below",
+            Kind::Duration(ms(0)..=ms(2_000)),
+        ),
+        parameter("web_tcp", "the congestion controller of the web traffic", Kind::Choice(&["cubic", "new-reno"])),
+    ]);
+    parameters
+}
+
+/// What the experiments say about the network: a macro, since `concat!` takes literals only.
+macro_rules! p10_network {
+    () => {
+        "The streams cross a bottleneck of 10 Mbit/s in front of which 100 packets may wait, together with what a web server sends \
+         to 81 clients: sizes from a Pareto distribution from 1,000 bytes on with a mean of 9,200 and a cut at 64 MB, requests \
+         after exponentially distributed gaps with a mean of 655 ms, a TCP connection for each response. That is stated. Chosen are \
+         the round-trip times of the clients (evenly from 5 to 400 ms; the paper gave each a delay of its own), the web's TCP \
+         (CUBIC with SACK as the nearest to the BIC of Linux 2.6.16, initial window 3), and that the SACKs come back over a link \
+         that is not congested. Several streams run side by side, which gives more samples in the same time; together they \
+         take a two-hundredth of the bottleneck at four messages a second.\n\n\
+         The sizes have such a heavy tail that the loss grows with the length of a test: about 2.5% in ten minutes, 4% in two \
+         hours; the paper saw about 5%. The small packets of the streams, which come one at a time, lose less than the bursts of \
+         the web traffic that fill the queue."
+    };
+}
+pub(super) use p10_network;
+
+/// Runs a point once.
+pub(super) fn run(point: &Point, seed: u64) -> Samples {
+    let run = congested(point).run(seed);
+    let truth = run.truth();
+    let mut samples = Samples::new();
+    tally_retransmissions(&truth, &mut samples);
+    for delay in truth.messages.iter().filter_map(|message| message.delay()) {
+        samples.tally(DELIVERY, delay);
+    }
+    let lost = truth.messages.iter().filter(|message| message.delivered_by != Some(0)).count();
+    samples.set(STREAM_LOSS, percent(lost as u64, truth.messages.len() as u64));
+    samples.set(LOSS, percent(run.dropped_packets, run.offered_packets));
+    samples.set(USE, utilisation_percent(point, &run));
+    samples
+}
+
+fn congested(point: &Point) -> Congested {
+    let (group, delay) = group_and_delay(point);
+    let fix = TimerFix::named(point.choice("timer_fix"));
+    let interval = point.duration("interval");
+    let count_u32 = |name| u32::try_from(point.count(name)).unwrap_or(u32::MAX);
+    Congested {
+        stack: match point.choice("bundling") {
+            "p06" => group.stack_with_bundling_of_p06(fix, delay),
+            _ => group.stack(fix, delay),
+        },
+        workload: Workload::Periodic(Periodic { interval, size: point.bytes("size") }),
+        streams: count_u32("streams"),
+        spread: interval,
+        duration: point.duration("duration"),
+        rtt: point.duration("rtt"),
+        rate: point.bandwidth("bottleneck"),
+        queue_packets: usize::try_from(point.count("queue")).unwrap_or(usize::MAX),
+        web: WebTraffic {
+            clients: count_u32("clients"),
+            web: Web { interval_mean: point.duration("web_interval"), ..Web::default() },
+            rtt_max: point.duration("web_rtt"),
+            tcp: match point.choice("web_tcp") {
+                "cubic" => WebTraffic::linux_2_6(),
+                _ => WebTraffic::sack_new_reno(),
+            },
+        },
+    }
+}
+
+/// The paper's loss beside ours, over all points of the plan.
+pub(super) fn loss_comparison(results: &Results) -> Comparison {
+    let losses = results.points().iter().filter_map(|summary| summary.values().get(LOSS)).filter_map(Repeated::mean);
+    let losses: Vec<f64> = losses.collect();
+    let mean = losses.iter().sum::<f64>() / count_as_f64(losses.len() as u64);
+    Comparison {
+        what: "average packet loss at the bottleneck".to_owned(),
+        unit: "%",
+        published: 5.0,
+        measured: (!losses.is_empty()).then_some(mean),
+        why: Some(
+            "The response sizes have a heavy tail, so the loss grows with the length of a test (2.5% in ten minutes, 4% in two \
+             hours). The paper's round-trip times are unknown, too: with shorter ones the loss is higher (see web_rtt)."
+                .to_owned(),
+        ),
+    }
+}
+
+fn utilisation_percent(point: &Point, run: &CongestedRun) -> f64 {
+    let bits_possible =
+        count_as_f64(point.bandwidth("bottleneck").bits_per_second()) * point.duration("duration").as_secs_f64();
+    count_as_f64(run.delivered_bytes) * 8.0 / bits_possible * 100.0
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { count_as_f64(part) / count_as_f64(whole) * 100.0 }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a simulation has fewer than 2^52 packets and bytes")]
+fn count_as_f64(count: u64) -> f64 {
+    count as f64
+}

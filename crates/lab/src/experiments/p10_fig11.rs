@@ -1,0 +1,139 @@
+//! `p10-fig11`: how the throughput of a greedy stream varies beside a stream of modified SCTP (P10 §6.3, Fig. 11).
+
+use festina_units::{Duration, duration};
+
+use super::p10_fig12::{beside_greedy, condition, pairs, parameters};
+use crate::experiment::{Check, Comparison, Experiment};
+use crate::figure::{Axis, Curve, Figure, Unit};
+use crate::plan::{Kind, Parameter, Point};
+use crate::samples::Samples;
+use crate::summary::{PointSummary, Results};
+
+const MEAN: &str = "greedy kbit/s";
+/// The distribution is told by its quantiles in steps of so many per cent.
+const STEP_PERCENT: usize = 5;
+/// How far two distributions may lie apart on average, as a share of their mean: hardly seen in the figure.
+const DISTANCE_MAX: f64 = 0.05;
+
+/// The distribution of a greedy stream's throughput in short intervals.
+#[derive(Clone, Copy, Debug)]
+pub struct P10Fig11;
+
+impl Experiment for P10Fig11 {
+    fn name(&self) -> &'static str {
+        "p10-fig11"
+    }
+
+    fn title(&self) -> &'static str {
+        "Fairness of modified SCTP: the greedy stream's throughput from moment to moment"
+    }
+
+    fn reference(&self) -> &'static str {
+        "Petlund et al. 2010, Fig. 11 (section 6.3)"
+    }
+
+    fn about(&self) -> &'static str {
+        "The streams and the bottleneck are those of p10-fig12. Here the throughput of the greedy stream behind the \
+         bottleneck is taken in intervals of 100 ms, the round-trip time, as in the paper's figure, and of 2 s, as in its \
+         text; headers and retransmissions count. The distribution beside the modified stream is compared with that beside \
+         the unmodified one.\n\n\
+         The paper shows one example and does not say at which rate; we take 500 kbit/s, where both streams are after half \
+         of the bottleneck, and also 100 kbit/s and 1 Mbit/s. Each curve joins the quantiles in steps of 5%, each the mean \
+         over all runs, so the steps of whole packets are smoothed: in 100 ms one packet more or less is 84 kbit/s. The distance of two \
+         distributions is the mean distance of their quantiles, the area between the curves."
+    }
+
+    fn plan(&self) -> &'static str {
+        include_str!("../../../../experiments/p10-fig11.toml")
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        let lengths = Duration::from_millis(10)..=Duration::from_secs(60);
+        let about = "how long the intervals are";
+        let mut all = parameters();
+        all.push(Parameter { name: "interval", about, kind: Kind::Duration(lengths) });
+        all
+    }
+
+    fn run(&self, point: &Point, seed: u64) -> Samples {
+        let outcome = beside_greedy(point, point.duration("interval")).run(seed);
+        let mut throughput_bps = outcome.shares.last().map(|greedy| greedy.throughput_bps.clone()).unwrap_or_default();
+        throughput_bps.sort_unstable_by(f64::total_cmp);
+        let mut samples = Samples::new();
+        for percent in (0..=100).step_by(STEP_PERCENT) {
+            let rank = (throughput_bps.len() * percent / 100).min(throughput_bps.len().saturating_sub(1));
+            let bps = throughput_bps.get(rank).copied().unwrap_or_default();
+            samples.set(&quantile_name(percent), bps / 1e3);
+        }
+        samples.set(MEAN, outcome.shares.last().map_or(0.0, |greedy| greedy.goodput_bps / 1e3));
+        samples
+    }
+
+    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
+        Vec::new()
+    }
+
+    fn checks(&self, results: &Results) -> Vec<Check> {
+        let statement = "The throughput of the greedy stream has the same distribution beside the modified and beside the \
+                         unmodified stream: they lie at most 5% of the mean apart.";
+        let distances: Vec<(String, f64)> = pairs(results)
+            .iter()
+            .filter_map(|[lksctp, modified]| Some((condition(results, lksctp), distance(lksctp, modified)?)))
+            .collect();
+        let Some((_, worst)) = distances.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else {
+            return vec![Check::skipped(statement, "this plan lacks one of the two streams")];
+        };
+        let seen: Vec<String> =
+            distances.iter().map(|(condition, distance)| format!("{:.1}% at {condition}", distance * 100.0)).collect();
+        vec![Check::new(statement, *worst <= DISTANCE_MAX, seen.join("; "))]
+    }
+
+    fn figures(&self, results: &Results) -> Vec<Figure> {
+        let pairs = pairs(results);
+        let rate = |summary: &PointSummary| summary.point().bandwidth("rate");
+        let shown = pairs.first().map(|[first, _]| rate(first));
+        pairs.iter().filter(|[lksctp, _]| Some(rate(lksctp)) == shown).map(|pair| figure(results, pair)).collect()
+    }
+}
+
+fn quantile_name(percent: usize) -> String {
+    format!("greedy kbit/s {percent:03}%")
+}
+
+/// The distribution at a point: each quantile with its share.
+fn quantiles(summary: &PointSummary) -> Vec<(f64, f64)> {
+    let of = |percent| Some((summary.values().get(&quantile_name(percent))?.mean()?, share(percent)));
+    (0..=100).step_by(STEP_PERCENT).filter_map(of).collect()
+}
+
+fn share(percent: usize) -> f64 {
+    f64::from(u32::try_from(percent).unwrap_or(100)) / 100.0
+}
+
+/// The mean distance of the quantiles as a share of the mean; the extremes, which are single intervals, left out.
+fn distance(one: &PointSummary, other: &PointSummary) -> Option<f64> {
+    let (one, other) = (quantiles(one), quantiles(other));
+    let inner = 1..one.len().checked_sub(1)?;
+    let sum = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>();
+    let apart = sum(&mut inner.clone().map(|index| (one[index].0 - other[index].0).abs()));
+    let all = sum(&mut inner.map(|index| one[index].0));
+    (all > 0.0).then(|| apart / all)
+}
+
+fn figure(results: &Results, pair: &[&PointSummary; 2]) -> Figure {
+    let [lksctp, _] = pair;
+    let curves = pair
+        .iter()
+        .zip(["beside lksctp", "beside modified lksctp"])
+        .map(|(summary, name)| Curve { name: name.to_owned(), points: quantiles(summary) });
+    let curves: Vec<Curve> = curves.collect();
+    let top = curves.iter().flat_map(|curve| &curve.points).map(|point| point.0).fold(0.0, f64::max);
+    let interval = lksctp.point().duration("interval");
+    let label = format!("throughput of the greedy stream within {}, in kbit/s", duration::display(interval));
+    let x = Axis::from_zero(&label, top, Unit::Number);
+    let y = Axis::linear("share of the intervals with less", 0.0, 1.0, Unit::Share);
+    let conditions = format!("{}; {}", condition(results, lksctp), results.plan().conditions());
+    let mut figure = Figure::new(results.plan().title(), &conditions, x, y);
+    figure.curves = curves;
+    figure
+}

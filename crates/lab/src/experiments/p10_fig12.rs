@@ -1,0 +1,261 @@
+//! `p10-fig12`: what a greedy stream is left beside a stream of modified SCTP (P10 §6.3, Fig. 12).
+
+use festina_models::workload::{Cbr, Greedy, Workload};
+use festina_units::{Bandwidth, ByteCount, Duration};
+
+use crate::experiment::{Check, Comparison, Experiment};
+use crate::figure::{Axis, Figure, PlotPoint, PointSeries, Unit};
+use crate::plan::{Kind, Parameter, Point, Value};
+use crate::samples::Samples;
+use crate::scenario::{Competition, Competitor, Group, TimerFix};
+use crate::summary::{PointSummary, Repeated, Results};
+
+const TESTED: &str = "tested kbit/s";
+const GREEDY: &str = "greedy kbit/s";
+const LOSS: &str = "loss of the tested stream";
+const PACKETS: &str = "packets for each message of the tested stream";
+
+/// The streams that are tested: the names of [`Group`].
+pub(super) const TESTED_STREAMS: [&str; 2] = ["lksctp", "all-mods"];
+/// From this rate on the paper's modifications are off.
+const THICK_FROM_KBIT_S: f64 = 400.0;
+/// A difference of more than this share would be noticed in the paper's figure.
+const NOTICEABLE: f64 = 0.02;
+/// How much the competitor of the modified stream may lose.
+const LOSS_MAX: f64 = 0.03;
+
+/// Throughput of a stream of lksctp or modified SCTP and of the greedy stream beside it.
+#[derive(Clone, Copy, Debug)]
+pub struct P10Fig12;
+
+impl Experiment for P10Fig12 {
+    fn name(&self) -> &'static str {
+        "p10-fig12"
+    }
+
+    fn title(&self) -> &'static str {
+        "Fairness of modified SCTP: throughput beside a greedy stream"
+    }
+
+    fn reference(&self) -> &'static str {
+        "Petlund et al. 2010, Fig. 12 (section 6.3)"
+    }
+
+    fn about(&self) -> &'static str {
+        "A stream of unmodified or modified lksctp tries to send at a given rate while a greedy stream of unmodified lksctp \
+         shares the bottleneck of 1 Mbit/s, 50 ms long each way. The goodput of both is compared: what the modified \
+         stream gains or loses against the unmodified one, and what the greedy stream is left beside either.\n\n\
+         The paper names the rates 400, 500 and 1000 kbit/s; its figure begins at thin rates. It does not state how large \
+         the messages are, nor how many packets may wait in front of the bottleneck. We write messages of 1,000 bytes, one \
+         to a packet (the paper's modifications are off from 400 kbit/s on, which small messages would be far earlier), and \
+         let 20 packets wait, nearly twice what the path holds. Both are swept one at a time. Receivers delay SACKs by 200 ms \
+         as lksctp does. Each packet reaches the bottleneck up to 4 ms later at random, without overtaking: without such \
+         irregularity, which real hosts have, a drop-tail queue picks its victims by a clockwork.\n\n\
+         The paper explains the slightly lower throughput of the modified stream by the time that its new code takes. Our \
+         simulated hosts take no time to compute, so this effect is missing here."
+    }
+
+    fn plan(&self) -> &'static str {
+        include_str!("../../../../experiments/p10-fig12.toml")
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        parameters()
+    }
+
+    fn run(&self, point: &Point, seed: u64) -> Samples {
+        let outcome = beside_greedy(point, point.duration("duration")).run(seed);
+        let [tested, greedy] = outcome.shares.as_slice() else { unreachable!("two streams compete") };
+        let mut samples = Samples::new();
+        samples.set(TESTED, tested.goodput_bps / 1e3);
+        samples.set(GREEDY, greedy.goodput_bps / 1e3);
+        samples.set(LOSS, tested.loss());
+        samples.set(PACKETS, tested.packets_per_byte() * as_f64(point.bytes("size").bytes()));
+        samples
+    }
+
+    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
+        Vec::new()
+    }
+
+    fn checks(&self, results: &Results) -> Vec<Check> {
+        let tested = differences(results, TESTED);
+        let is_thin = |difference: &Difference| difference.kbit_s < THICK_FROM_KBIT_S;
+        vec![
+            difference_check(
+                "Below 400 kbit/s the modified stream has the same throughput as the unmodified one within 2%.",
+                &tested,
+                is_thin,
+                |share| share.abs() - NOTICEABLE,
+            ),
+            difference_check(
+                "From 400 kbit/s on the modified stream does not get more than the unmodified one, but for 3%.",
+                &tested,
+                |difference| !is_thin(difference),
+                |share| share - LOSS_MAX,
+            ),
+            difference_check(
+                "The greedy stream beside the modified one loses at most 3% against that beside the unmodified one.",
+                &differences(results, GREEDY),
+                |_| true,
+                |share| -share - LOSS_MAX,
+            ),
+        ]
+    }
+
+    fn figures(&self, results: &Results) -> Vec<Figure> {
+        vec![
+            figure(results, TESTED, "Throughput of the stream that tries to send at a rate"),
+            figure(results, GREEDY, "Throughput of the greedy stream beside it"),
+        ]
+    }
+}
+
+/// The parameters of Fig. 12 and 11.
+pub(super) fn parameters() -> Vec<Parameter> {
+    let parameter = |name, about, kind| Parameter { name, about, kind };
+    let ms = Duration::from_millis;
+    let rates = Bandwidth::from_bits_per_second(1_000)..=Bandwidth::from_bits_per_second(1_000_000_000);
+    let sizes = ByteCount::from_bytes(1)..=ByteCount::from_bytes(1_200);
+    vec![
+        parameter("tested", "the stream beside the greedy one", Kind::Choice(&TESTED_STREAMS)),
+        parameter("rate", "the rate at which the tested stream writes", Kind::Bandwidth(rates.clone())),
+        parameter("bottleneck", "how fast the bottleneck is", Kind::Bandwidth(rates)),
+        parameter("rtt", "the round-trip time without queues", Kind::Duration(ms(1)..=ms(10_000))),
+        parameter("queue", "how many packets may wait in front of the bottleneck", Kind::Count(1..=100_000)),
+        parameter("size", "the size of the messages of the tested stream", Kind::Bytes(sizes)),
+        parameter("sack_delay", "how long receivers delay a SACK", Kind::Duration(Duration::ZERO..=ms(500))),
+        parameter("duration", "for how long the throughput is measured", Kind::Duration(ms(1_000)..=ms(86_400_000))),
+    ]
+}
+
+/// The tested stream, then the greedy one; throughput in intervals of `interval`.
+pub(super) fn beside_greedy(point: &Point, interval: Duration) -> Competition {
+    let stack = |name| Group::named(name).stack(TimerFix::WithMinRto, point.duration("sack_delay"));
+    let cbr = Cbr { rate: point.bandwidth("rate"), size: point.bytes("size") };
+    let greedy = Greedy { size: ByteCount::from_bytes(1_000) };
+    Competition {
+        competitors: vec![
+            Competitor { stack: stack(point.choice("tested")), workload: Workload::Cbr(cbr), streams: 1 },
+            Competitor { stack: stack("lksctp"), workload: Workload::Greedy(greedy), streams: 1 },
+        ],
+        rate: point.bandwidth("bottleneck"),
+        rtt: point.duration("rtt"),
+        queue_packets: usize::try_from(point.count("queue")).unwrap_or(usize::MAX),
+        warm_up: Duration::from_secs(20),
+        duration: point.duration("duration"),
+        interval,
+    }
+}
+
+/// The same point with the unmodified and with the modified stream.
+pub(super) fn pairs(results: &Results) -> Vec<[&PointSummary; 2]> {
+    let [lksctp, modified] = TESTED_STREAMS;
+    let of = |name| results.points().iter().filter(move |summary| summary.point().choice("tested") == name);
+    let twin = |one: &PointSummary| {
+        let others = others(one.point());
+        of(modified).find(move |other| self::others(other.point()) == others)
+    };
+    of(lksctp).filter_map(|summary| Some([summary, twin(summary)?])).collect()
+}
+
+/// The values of all parameters but the stream's.
+fn others(point: &Point) -> Vec<(&'static str, Value)> {
+    point.values().iter().copied().filter(|(name, _)| *name != "tested").collect()
+}
+
+/// What tells a pair from the others.
+pub(super) fn condition(results: &Results, summary: &PointSummary) -> String {
+    let swept = results.plan().swept().filter(|name| *name != "tested");
+    let values = swept.filter_map(|name| summary.point().value(name).map(|value| format!("{name} {value}")));
+    values.collect::<Vec<_>>().join(", ")
+}
+
+/// How much more of something there is with the modified stream, as a share, and half the width of its 95% confidence interval.
+struct Difference {
+    condition: String,
+    kbit_s: f64,
+    share: f64,
+    half_width: f64,
+}
+
+fn differences(results: &Results, value: &str) -> Vec<Difference> {
+    let difference = |[lksctp, modified]: [&PointSummary; 2]| {
+        let [(before, before_half), (after, after_half)] = [lksctp, modified].map(|summary| {
+            let repeated = summary.values().get(value);
+            (repeated.and_then(Repeated::mean), repeated.and_then(Repeated::half_width_95).unwrap_or_default())
+        });
+        let ratio = after? / before?;
+        Some(Difference {
+            condition: condition(results, lksctp),
+            kbit_s: kbit_s(lksctp.point()),
+            share: ratio - 1.0,
+            half_width: ratio * (before_half / before?).hypot(after_half / after?),
+        })
+    };
+    pairs(results).into_iter().filter_map(difference).collect()
+}
+
+fn kbit_s(point: &Point) -> f64 {
+    as_f64(point.bandwidth("rate").bits_per_second()) / 1e3
+}
+
+#[expect(clippy::cast_precision_loss, reason = "rates and sizes are far below 2^53, and only reports use the result")]
+fn as_f64(count: u64) -> f64 {
+    count as f64
+}
+
+/// Whether no difference lies beyond its bound by more than chance explains, and the one that lies farthest out.
+fn difference_check(
+    statement: &str,
+    differences: &[Difference],
+    concerns: impl Fn(&Difference) -> bool,
+    beyond: impl Fn(f64) -> f64,
+) -> Check {
+    let concerned = differences.iter().filter(|difference| concerns(difference));
+    let Some(worst) = concerned.max_by(|a, b| beyond(a.share).total_cmp(&beyond(b.share))) else {
+        return Check::skipped(statement, "this plan has no such pair of points");
+    };
+    let holds = differences
+        .iter()
+        .filter(|difference| concerns(difference))
+        .all(|difference| beyond(difference.share) <= difference.half_width);
+    let Difference { condition, share, half_width, .. } = worst;
+    Check::new(
+        statement,
+        holds,
+        format!("at worst {:+.1}% ± {:.1}%, at {condition}", share * 100.0, half_width * 100.0),
+    )
+}
+
+/// Mean and confidence interval over the rate at the first value of every other parameter.
+fn figure(results: &Results, value: &str, title: &str) -> Figure {
+    let base = results.points().first().map(|summary| summary.point().clone());
+    let is_base = |point: &Point| {
+        let named = |name: &str| base.as_ref().and_then(|base| base.value(name)) == point.value(name);
+        ["bottleneck", "rtt", "queue", "size", "sack_delay", "duration"].iter().all(|name| named(name))
+    };
+    let mut top = 0f64;
+    let mut series = Vec::new();
+    for (tested, name) in TESTED_STREAMS.into_iter().zip(["beside or as lksctp", "beside or as modified lksctp"]) {
+        let of_stream = |point: &Point| point.choice("tested") == tested && is_base(point);
+        let points = results.points().iter().filter(|summary| of_stream(summary.point())).filter_map(|summary| {
+            let repeated = summary.values().get(value)?;
+            Some(plot_point(kbit_s(summary.point()), repeated.mean()?, repeated))
+        });
+        let points: Vec<PlotPoint> = points.collect();
+        top = points.iter().map(|point| point.y).fold(top, f64::max);
+        series.push(PointSeries::new(name, points));
+    }
+    let highest_rate = series.iter().flat_map(|series| &series.points).map(|point| point.x).fold(0.0, f64::max);
+    let x = Axis::from_zero("rate that the stream tries to send at, in kbit/s", highest_rate, Unit::Number);
+    let y = Axis::from_zero("throughput in kbit/s", top, Unit::Number);
+    let mut figure = Figure::new(title, &results.plan().conditions(), x, y);
+    figure.points = series;
+    figure
+}
+
+fn plot_point(x: f64, mean: f64, repeated: &Repeated) -> PlotPoint {
+    let whisker = repeated.half_width_95().map(|half| (mean - half, mean + half));
+    PlotPoint { x, y: mean, whisker }
+}

@@ -1,0 +1,64 @@
+//! `p10-fig8b`: when a lost message is sent again over a congested bottleneck (P10 §6.2, Fig. 8(b)).
+
+use super::p10_congested::{loss_comparison, p10_network, parameters, run};
+use super::p10_fig8::{Case, modification_checks};
+use crate::experiment::{Check, Comparison, Experiment};
+use crate::figure::Figure;
+use crate::plan::{Parameter, Point};
+use crate::samples::Samples;
+use crate::summary::Results;
+
+/// No setting leaves a point out.
+const ALL_POINTS: [(&str, &str); 0] = [];
+
+/// Retransmission delays of each modification of lksctp beside web traffic.
+#[derive(Clone, Copy, Debug)]
+pub struct P10Fig8b;
+
+impl Experiment for P10Fig8b {
+    fn name(&self) -> &'static str {
+        "p10-fig8b"
+    }
+
+    fn title(&self) -> &'static str {
+        "Delay of the 1st, 2nd and 3rd retransmission beside web traffic"
+    }
+
+    fn reference(&self) -> &'static str {
+        "Petlund et al. 2010, Fig. 8(b) (section 6.2)"
+    }
+
+    fn about(&self) -> &'static str {
+        concat!(
+            "As p10-fig8a at a round-trip time of 100 ms and four messages a second, but packets get lost because web traffic \
+             fills the queue in front of a bottleneck. The paper calls the results very similar to those with random loss: each \
+             modification alone improves upon lksctp, and the more so the later the retransmission.\n\n",
+            p10_network!(),
+        )
+    }
+
+    fn plan(&self) -> &'static str {
+        include_str!("../../../../experiments/p10-fig8b.toml")
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        parameters()
+    }
+
+    fn run(&self, point: &Point, seed: u64) -> Samples {
+        run(point, seed)
+    }
+
+    fn comparisons(&self, results: &Results) -> Vec<Comparison> {
+        vec![loss_comparison(results)]
+    }
+
+    fn checks(&self, results: &Results) -> Vec<Check> {
+        modification_checks(&Case::new(results, &ALL_POINTS))
+    }
+
+    fn figures(&self, results: &Results) -> Vec<Figure> {
+        let title = "When a message is sent again beside web traffic: RTT 100 ms, a message every 250 ms";
+        vec![Case::new(results, &ALL_POINTS).bars(title, &results.plan().conditions())]
+    }
+}

@@ -1,0 +1,377 @@
+//! `p10-fig9`: why chunks are sent again, whether that was needed, and when (P10 §6.2, Fig. 9).
+
+use festina_sctp::RetransmissionCause;
+
+use super::p10_congested::{loss_comparison, p10_network, parameters, run};
+use super::p10_fig8::{COUNT_MIN, Case, Measure, SHOWN};
+use crate::experiment::{Check, Comparison, Experiment};
+use crate::figure::{Bar, BarChart, Figure, Unit};
+use crate::plan::{Parameter, Point};
+use crate::samples::Samples;
+use crate::scenario::{Group, Ordinal, Retransmissions};
+use crate::statistics::DelayStatistics;
+use crate::summary::Results;
+
+/// The groups of the figure.
+const GROUPS: [Group; 2] = [Group::Lksctp, Group::AllMods];
+
+/// Causes and latencies of retransmissions beside web traffic.
+#[derive(Clone, Copy, Debug)]
+pub struct P10Fig9;
+
+impl Experiment for P10Fig9 {
+    fn name(&self) -> &'static str {
+        "p10-fig9"
+    }
+
+    fn title(&self) -> &'static str {
+        "Timeouts, fast retransmissions and bundling beside web traffic"
+    }
+
+    fn reference(&self) -> &'static str {
+        "Petlund et al. 2010, Fig. 9 (section 6.2)"
+    }
+
+    fn about(&self) -> &'static str {
+        concat!(
+            "Each retransmission of lksctp and of lksctp with all modifications has a cause: its timer expired, enough reports \
+             said that it was missing, or it was bundled into a packet that left anyway. It was spurious if an earlier copy \
+             arrived sooner or later; the simulator knows. Beside the share of each cause stands the time since the first \
+             transmission.\n\n\
+             One thing at a time is changed: without SACK delay; without the fix of the timer's restart; with the bundling of \
+             Pedersen et al. 2006, which puts unacknowledged chunks into every packet with new ones; and with shorter and longer \
+             round-trip times. The paper's text says nothing of that bundling. But only with it is bundling the most frequent \
+             cause for modified lksctp and are timeouts rare, as the paper found, so its kernel may well have had it.\n\n\
+             The fix of the timer's restart, taken as it is described (the new timer is shorter by the time since the old one \
+             was started), makes many timeouts spurious if SACKs are delayed for longer than the RTT is short of the interval: \
+             each late SACK then restarts the timer of a chunk that has just left with what little time was left to its \
+             predecessor.\n\n",
+            p10_network!(),
+        )
+    }
+
+    fn plan(&self) -> &'static str {
+        include_str!("../../../../experiments/p10-fig9.toml")
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        parameters()
+    }
+
+    fn run(&self, point: &Point, seed: u64) -> Samples {
+        run(point, seed)
+    }
+
+    fn comparisons(&self, results: &Results) -> Vec<Comparison> {
+        comparisons(results)
+    }
+
+    fn checks(&self, results: &Results) -> Vec<Check> {
+        let case = Case::new(results, &stated(results));
+        let mut checks = lksctp_checks(&case);
+        checks.extend(modified_checks(&case));
+        checks.extend(p06_checks(results));
+        checks.push(rtt_check(results));
+        checks
+    }
+
+    fn figures(&self, results: &Results) -> Vec<Figure> {
+        let case = Case::new(results, &stated(results));
+        let conditions = results.plan().conditions();
+        let mut figures = vec![share_bars(&case, &conditions), delay_bars(&case, &conditions)];
+        let p06 = Case::new(results, &with(results, "bundling", "p06"));
+        if p06.summary(Group::AllMods).is_some() {
+            let mut figure = share_bars(&p06, &conditions);
+            figure.title += ", with the bundling of P06";
+            figures.push(figure);
+        }
+        figures
+    }
+}
+
+/// A cause as the figure has it: both kinds of bundling are one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Timeout,
+    Fast,
+    Bundled,
+}
+
+impl Kind {
+    const ALL: [Self; 3] = [Self::Timeout, Self::Fast, Self::Bundled];
+
+    fn title(self) -> &'static str {
+        ["timeout", "fast retransmission", "bundled"][self as usize]
+    }
+
+    /// As it stands below a bar in the paper.
+    fn label(self) -> &'static str {
+        ["TO", "FR", "B"][self as usize]
+    }
+
+    fn causes(self) -> &'static [RetransmissionCause] {
+        match self {
+            Self::Timeout => &[RetransmissionCause::Timeout],
+            Self::Fast => &[RetransmissionCause::Fast],
+            Self::Bundled => &[RetransmissionCause::Bundled, RetransmissionCause::ReportedBundled],
+        }
+    }
+}
+
+/// How much of the retransmissions with one ordinal had one cause.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    /// Of all retransmissions with this ordinal.
+    of_all: f64,
+    /// The part of `of_all` that was spurious.
+    spurious: f64,
+}
+
+impl Share {
+    /// `None` below so many retransmissions that a share says something.
+    fn of(case: &Case<'_>, group: Group, ordinal: Ordinal, kind: Kind) -> Option<Self> {
+        let all = case.group(group)?;
+        if all.count(ordinal) < COUNT_MIN {
+            return None;
+        }
+        let shares = kind.causes().iter().filter_map(|&cause| {
+            let share = all.share_by(ordinal, cause)?;
+            Some((share, share * all.spurious_share_by(ordinal, cause).unwrap_or(0.0)))
+        });
+        let (of_all, spurious) = shares.fold((0.0, 0.0), |sum, share| (sum.0 + share.0, sum.1 + share.1));
+        Some(Self { of_all, spurious })
+    }
+
+    /// Of those with this cause.
+    fn spurious_share(self) -> f64 {
+        if self.of_all > 0.0 { self.spurious / self.of_all } else { 0.0 }
+    }
+
+    /// All three kinds.
+    fn all(case: &Case<'_>, group: Group, ordinal: Ordinal) -> Option<[Self; 3]> {
+        let [timeout, fast, bundled] = Kind::ALL.map(|kind| Self::of(case, group, ordinal, kind));
+        Some([timeout?, fast?, bundled?])
+    }
+}
+
+/// What the paper states, where a plan varies it: the first value of each list.
+fn stated(results: &Results) -> Vec<(&'static str, String)> {
+    let first = |(name, values): &(&'static str, Vec<crate::plan::Value>)| Some((*name, values.first()?.to_string()));
+    results.plan().sweep().iter().filter(|(name, _)| *name != "group").filter_map(first).collect()
+}
+
+/// The same but for one parameter.
+fn with(results: &Results, name: &str, value: &str) -> Vec<(&'static str, String)> {
+    let mut settings = stated(results);
+    for setting in settings.iter_mut().filter(|(known, _)| *known == name) {
+        value.clone_into(&mut setting.1);
+    }
+    settings
+}
+
+fn comparisons(results: &Results) -> Vec<Comparison> {
+    let case = Case::new(results, &stated(results));
+    let p06 = Case::new(results, &with(results, "bundling", "p06"));
+    let timeouts = |case: &Case<'_>, group, ordinal| {
+        Share::of(case, group, ordinal, Kind::Timeout).map(|share| share.of_all * 100.0)
+    };
+    let row = |what: &str, published, measured, why: &str| Comparison {
+        what: what.to_owned(),
+        unit: "%",
+        published,
+        measured,
+        why: Some(why.to_owned()),
+    };
+    vec![
+        loss_comparison(results),
+        row(
+            "timeouts among first retransmissions of lksctp (a little more than)",
+            20.0,
+            timeouts(&case, Group::Lksctp, Ordinal::First),
+            "A first timeout comes before the third report only if one of the next three messages or its SACK is lost, too. \
+             Our streams lose half as much as the paper's network, and no SACKs: with 5% random loss of both, 15% to 21% of \
+             the first retransmissions are timeouts.",
+        ),
+        row(
+            "timeouts among second retransmissions of lksctp (around)",
+            75.0,
+            timeouts(&case, Group::Lksctp, Ordinal::Second),
+            "Most follow a fast retransmission whose SACK is delayed beyond the timeout.",
+        ),
+        row(
+            "timeouts among first retransmissions with all modifications (slightly fewer than lksctp's)",
+            20.0,
+            timeouts(&case, Group::AllMods, Ordinal::First),
+            "The fix of the timer's restart makes timeouts spurious when SACKs are delayed; see above.",
+        ),
+        row(
+            "the same with the bundling of P06",
+            20.0,
+            timeouts(&p06, Group::AllMods, Ordinal::First),
+            "What was bundled has been sent again before its timer expires.",
+        ),
+    ]
+}
+
+/// "For lksctp, we can see ..."
+fn lksctp_checks(case: &Case<'_>) -> Vec<Check> {
+    let first = Share::all(case, Group::Lksctp, Ordinal::First);
+    let second = Share::all(case, Group::Lksctp, Ordinal::Second);
+    let third = Share::all(case, Group::Lksctp, Ordinal::Third);
+    vec![
+        judge(
+            "lksctp: fast retransmission is the dominant cause of the first retransmission.",
+            first,
+            |[to, fast, b]| fast.of_all > to.of_all && fast.of_all > b.of_all,
+        ),
+        judge("lksctp: bundled chunks are the second most common.", first, |[to, fast, b]| {
+            b.of_all > to.of_all && b.of_all < fast.of_all
+        }),
+        judge(
+            "lksctp: the majority of the bundled chunks among the first retransmissions is spurious.",
+            first,
+            |[_, _, b]| b.spurious_share() > 0.5,
+        ),
+        match first.zip(second) {
+            None => skipped("lksctp: the share of timeouts is larger among the second retransmissions."),
+            Some(([to, ..], [later, ..])) => Check::new(
+                "lksctp: the share of timeouts is larger among the second retransmissions.",
+                later.of_all > to.of_all,
+                format!("{:.1}% and then {:.1}%", to.of_all * 100.0, later.of_all * 100.0),
+            ),
+        },
+        judge("lksctp: most timeouts among the second retransmissions are spurious.", second, |[to, ..]| {
+            to.spurious_share() > 0.5
+        }),
+        judge("lksctp: timeouts dominate the third retransmissions.", third, |[to, fast, b]| {
+            to.of_all > fast.of_all && to.of_all > b.of_all
+        }),
+    ]
+}
+
+/// "The results from the experiments with a modified SCTP ..."
+fn modified_checks(case: &Case<'_>) -> Vec<Check> {
+    use Measure::{Max, Mean};
+    let fast = |group| Share::of(case, group, Ordinal::First, Kind::Fast).map(|share| share.of_all);
+    let spurious = |group: Group, ordinal| case.group(group).and_then(|all| all.spurious_share(ordinal));
+    let fewer = "All modifications: a smaller share of the first retransmissions is fast than with lksctp.";
+    let more = "All modifications: a larger share of the first retransmissions is spurious than with lksctp.";
+    let percent =
+        |shares: (f64, f64)| format!("{:.1}% with lksctp, {:.1}% modified", shares.0 * 100.0, shares.1 * 100.0);
+    let compare = |statement: &str, shares: Option<(f64, f64)>, holds: fn(f64, f64) -> bool| match shares {
+        Some(shares) => Check::new(statement, holds(shares.0, shares.1), percent(shares)),
+        None => skipped(statement),
+    };
+    let [lksctp, all] = GROUPS;
+    vec![
+        compare(fewer, fast(lksctp).zip(fast(all)), |plain, modified| modified < plain),
+        compare(more, spurious(lksctp, Ordinal::First).zip(spurious(all, Ordinal::First)), |plain, modified| {
+            modified > plain
+        }),
+        case.below(
+            "All modifications: every retransmission comes earlier than with lksctp, in the mean.",
+            all,
+            lksctp,
+            &SHOWN,
+            &[Mean],
+        ),
+        case.below("All modifications: the maxima are lower than with lksctp.", all, lksctp, &SHOWN, &[Max]),
+    ]
+}
+
+/// What the paper found with all modifications, and we only with the bundling of P06.
+fn p06_checks(results: &Results) -> Vec<Check> {
+    let case = Case::new(results, &with(results, "bundling", "p06"));
+    let shares = |ordinal| Share::all(&case, Group::AllMods, ordinal);
+    let statement =
+        "All modifications with the bundling of P06: timeouts are less than a third of the first retransmissions.";
+    vec![
+        judge(
+            "All modifications with the bundling of P06: bundling is the major cause of the first retransmission.",
+            shares(Ordinal::First),
+            |[to, fast, b]| b.of_all > to.of_all && b.of_all > fast.of_all,
+        ),
+        judge(statement, shares(Ordinal::First), |[to, ..]| to.of_all < 1.0 / 3.0),
+        judge(
+            "All modifications with the bundling of P06: timeouts still dominate the second retransmissions.",
+            shares(Ordinal::Second),
+            |[to, fast, b]| to.of_all > fast.of_all && to.of_all > b.of_all,
+        ),
+    ]
+}
+
+/// "Increasing the RTT increases retransmission times and the number of retransmissions due to fast retransmit."
+fn rtt_check(results: &Results) -> Check {
+    let statement = "The longer the round-trip time, the later the first retransmissions of lksctp.";
+    let mut means: Vec<(std::time::Duration, f64)> = Vec::new();
+    for (_, values) in results.plan().sweep().iter().filter(|(name, _)| *name == "rtt") {
+        for value in values {
+            let case = Case::new(results, &with(results, "rtt", &value.to_string()));
+            let rtt = case.summary(Group::Lksctp).map(|summary| summary.point().duration("rtt"));
+            means.extend(rtt.zip(case.ms(Group::Lksctp, Ordinal::First, Measure::Mean)));
+        }
+    }
+    means.sort_by_key(|(rtt, _)| *rtt);
+    if means.len() < 2 {
+        return Check::skipped(statement, "this plan has one round-trip time only");
+    }
+    let rises = means.is_sorted_by(|(_, mean), (_, next)| mean < next);
+    let seen: Vec<String> = means.iter().map(|(_, mean)| format!("{mean:.0} ms")).collect();
+    Check::new(statement, rises, format!("means of {}", seen.join(", ")))
+}
+
+fn judge(statement: &str, shares: Option<[Share; 3]>, holds: impl Fn([Share; 3]) -> bool) -> Check {
+    let Some(shares) = shares else { return skipped(statement) };
+    let seen = Kind::ALL.into_iter().zip(shares).map(|(kind, share)| {
+        let [of_all, spurious] = [share.of_all, share.spurious_share()].map(|share| share * 100.0);
+        format!("{} {of_all:.1}% ({spurious:.0}% of them spurious)", kind.title())
+    });
+    Check::new(statement, holds(shares), seen.collect::<Vec<_>>().join(", "))
+}
+
+fn skipped(statement: &str) -> Check {
+    Check::skipped(statement, "too few retransmissions, or the group was not run")
+}
+
+/// A group of bars for each group and ordinal, a bar for each kind.
+fn bars(case: &Case<'_>, chart: &mut BarChart, bar: impl Fn(Group, Ordinal, usize, Kind) -> Bar) {
+    for group in GROUPS.into_iter().filter(|group| case.summary(*group).is_some()) {
+        for ordinal in SHOWN {
+            let bars = Kind::ALL.into_iter().enumerate().map(|(series, kind)| bar(group, ordinal, series, kind));
+            chart.group(&format!("{} {}", group.title(), ordinal.name()), bars.collect());
+        }
+    }
+}
+
+fn share_bars(case: &Case<'_>, conditions: &str) -> Figure {
+    let mut chart = BarChart::new("Causes of retransmissions", conditions, "share of the retransmissions", Unit::Share);
+    chart.series = Kind::ALL.map(|kind| kind.title().to_owned()).to_vec();
+    chart.hatched = Some("spurious".to_owned());
+    bars(case, &mut chart, |group, ordinal, series, kind| {
+        let share = Share::of(case, group, ordinal, kind).unwrap_or(Share { of_all: 0.0, spurious: 0.0 });
+        Bar::default().stack(series, share.of_all, share.spurious).label(kind.label())
+    });
+    chart.figure()
+}
+
+fn delay_bars(case: &Case<'_>, conditions: &str) -> Figure {
+    let label = "from the first transmission to the retransmission";
+    let mut chart = BarChart::new("Latencies of retransmissions by cause", conditions, label, Unit::Milliseconds);
+    chart.series = Kind::ALL.map(|kind| kind.title().to_owned()).to_vec();
+    chart.markers = vec!["99%".to_owned(), "maximum".to_owned()];
+    bars(case, &mut chart, |group, ordinal, series, kind| {
+        let delays = case.group(group).map(|all| delays(all, ordinal, kind)).unwrap_or_default();
+        let ms = |delay: Option<std::time::Duration>| delay.map(|delay| delay.as_secs_f64() * 1e3);
+        let mean = ms(delays.mean()).unwrap_or(0.0);
+        Bar::new(series, mean).mark(ms(delays.quantile(0.99))).mark(ms(delays.max())).label(kind.label())
+    });
+    chart.figure()
+}
+
+fn delays(all: Retransmissions<'_>, ordinal: Ordinal, kind: Kind) -> DelayStatistics {
+    let mut delays = DelayStatistics::new();
+    for series in kind.causes().iter().filter_map(|&cause| all.delays_by(ordinal, cause)) {
+        delays.merge(series.all());
+    }
+    delays
+}

@@ -1,0 +1,123 @@
+//! `reordering`: what recovery costs where nothing is lost but order and regularity, and what tolerance of it costs.
+
+use festina_netsim::{Jitter, JitterShape, LossModel, Reordering as Overtaking};
+use festina_units::{ByteCount, Duration, Probability};
+
+use crate::experiment::{Check, Comparison, Experiment};
+use crate::plan::{Kind, Parameter, Point};
+use crate::samples::Samples;
+use crate::scenario::fate::{self, DELIVERED, MESSAGES, avoidable_share, total};
+use crate::scenario::{Sender, Stack, ThinStream};
+use crate::summary::{PointSummary, Results};
+
+/// The largest share of `festina`'s packets that may be avoidable spurious retransmissions: in order, with up to 1 % of
+/// the packets reordered, and with jitter.
+const AVOIDABLE_MAX: [f64; 3] = [0.01, 0.04, 0.05];
+
+/// Reordering and jitter.
+#[derive(Clone, Copy, Debug)]
+pub struct Reordering;
+
+impl Experiment for Reordering {
+    fn name(&self) -> &'static str {
+        "reordering"
+    }
+
+    fn title(&self) -> &'static str {
+        "Spurious retransmissions and delay under reordering and jitter, by recovery profile"
+    }
+
+    fn reference(&self) -> &'static str {
+        "Festina's own"
+    }
+
+    fn about(&self) -> &'static str {
+        "A thin stream as in thin-latency. A share of the packets, each way, is held back while those behind pass it; or \
+         every packet's time of travel varies with a normal distribution, so that packets may overtake each other. A sender \
+         that retransmits on the first hint takes overtaken packets for lost: how many retransmissions are in vain, and what \
+         does a sender that waits longer lose?\n\n\
+         The standard deviation of jitter is that of a round trip; each way has it divided by the square root of two. The \
+         parameters reordered and jitter are swept one at a time."
+    }
+
+    fn plan(&self) -> &'static str {
+        include_str!("../../../../experiments/reordering.toml")
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        let parameter = |name, about, kind| Parameter { name, about, kind };
+        let ms = Duration::from_millis;
+        let shares = || Kind::Probability(Probability::ZERO..=Probability::from_percent(50));
+        vec![
+            parameter("sender", "the recovery profile, for festina also its redundancy", Kind::Choice(Sender::names())),
+            parameter("iat", "the time from one message to the next", Kind::Duration(ms(1)..=ms(60_000))),
+            parameter("reordered", "how probably a packet is held back", shares()),
+            parameter("held_back", "for how long", Kind::Duration(Duration::ZERO..=ms(10_000))),
+            parameter("jitter", "the standard deviation of a round trip", Kind::Duration(Duration::ZERO..=ms(1_000))),
+            parameter("loss", "how probably a packet is lost, each way", shares()),
+            parameter("rtt", "the round-trip time", Kind::Duration(ms(1)..=ms(10_000))),
+            parameter("duration", "for how long messages are written", Kind::Duration(ms(1_000)..=ms(86_400_000))),
+            parameter("sack_delay", "how long the receiver delays a SACK", Kind::Duration(Duration::ZERO..=ms(500))),
+            parameter(
+                "size",
+                "the size of a message",
+                Kind::Bytes(ByteCount::from_bytes(1)..=ByteCount::from_bytes(1_000)),
+            ),
+        ]
+    }
+
+    fn run(&self, point: &Point, seed: u64) -> Samples {
+        let [rtt, iat, duration] = ["rtt", "iat", "duration"].map(|name| point.duration(name));
+        let stack = Stack::sctp(Sender::of(point).mechanisms(), point.duration("sack_delay"));
+        let mut stream = ThinStream::periodic(stack, iat, point.bytes("size"), duration, rtt);
+        for link in [&mut stream.forward, &mut stream.backward] {
+            link.loss = LossModel::Independent(point.probability("loss"));
+            link.reordering =
+                Overtaking { probability: point.probability("reordered"), hold_back: point.duration("held_back") };
+            let std_dev = point.duration("jitter").mul_f64(std::f64::consts::FRAC_1_SQRT_2);
+            if !std_dev.is_zero() {
+                link.jitter = Jitter { shape: JitterShape::Normal { std_dev }, keeps_order: false };
+            }
+        }
+        fate::samples(&stream.run(seed))
+    }
+
+    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
+        Vec::new()
+    }
+
+    fn checks(&self, results: &Results) -> Vec<Check> {
+        let missing = |summary: &PointSummary| total(summary, MESSAGES) - total(summary, DELIVERED);
+        let missing = results.points().iter().map(missing).fold(0.0, f64::max);
+        let all = Check::new("Every message is delivered.", missing == 0.0, format!("{missing} are missing"));
+        let [ordered, reordered, jittery] = AVOIDABLE_MAX;
+        vec![
+            all,
+            avoidable_check(results, "in order and without jitter", ordered, |share, jitter| share == 0.0 && !jitter),
+            avoidable_check(results, "with up to 1% reordered", reordered, |share, jitter| {
+                share > 0.0 && share <= 0.01 && !jitter
+            }),
+            avoidable_check(results, "with jitter", jittery, |share, jitter| share == 0.0 && jitter),
+        ]
+    }
+}
+
+/// Whether `festina` keeps to its limit at the points that `applies` picks by their share of reordered packets and by
+/// whether there is jitter.
+fn avoidable_check(results: &Results, when: &str, limit: f64, applies: impl Fn(f64, bool) -> bool) -> Check {
+    let percent = limit * 100.0;
+    let statement =
+        format!("festina {when}: avoidable spurious retransmissions are at most {percent:.0}% of its packets.");
+    let picked = results.points().iter().filter(|summary| {
+        let point = summary.point();
+        let reordered = point.probability("reordered").as_fraction();
+        point.choice("sender") == "festina" && applies(reordered, !point.duration("jitter").is_zero())
+    });
+    let worst = picked
+        .map(|summary| (avoidable_share(summary), results.plan().label(summary.point())))
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    match worst {
+        None => Check::skipped(statement, "festina at such a point"),
+        Some((share, at)) => Check::new(statement, share <= limit, format!("at most {:.2}%, at {at}", share * 100.0)),
+    }
+}

@@ -1,0 +1,135 @@
+//! `thin-latency`: how late the messages of a thin stream arrive, for every profile under the same losses.
+
+mod checks;
+
+use festina_units::{ByteCount, Duration, Probability};
+use serde_json::{Value, json};
+
+use crate::experiment::{Check, Comparison, Experiment};
+use crate::figure::{DelayDistribution, Figure, Threshold};
+use crate::plan::{Kind, Parameter, Point};
+use crate::samples::Samples;
+use crate::scenario::fate::{self, DELIVERED, DELIVERY, MESSAGES, PACKETS_SENT, SPURIOUS, SPURIOUS_UNAVOIDABLE, total};
+use crate::scenario::{Sender, Stack, ThinStream};
+use crate::summary::{PointSummary, Results};
+
+/// The delivery delay of a thin stream under independent loss.
+#[derive(Clone, Copy, Debug)]
+pub struct ThinLatency;
+
+impl Experiment for ThinLatency {
+    fn name(&self) -> &'static str {
+        "thin-latency"
+    }
+
+    fn title(&self) -> &'static str {
+        "Delivery delay of a thin stream, by recovery profile"
+    }
+
+    fn reference(&self) -> &'static str {
+        "Festina's own; measured peers: real stacks in this scenario (see the comparisons)"
+    }
+
+    fn about(&self) -> &'static str {
+        "An application writes one small message every interval over one association. Each packet is lost with the same \
+         probability, whichever way it goes and whatever happened to others. The receiver is unmodified: it delays SACKs by \
+         200 ms unless the sender's I bit asks it not to (RFC 7053). The delay of a message runs from the moment at which \
+         the application writes it to the moment at which the receiving application has it, so a message behind a lost \
+         one waits for it. The floor is half the round-trip time.\n\n\
+         A retransmission is spurious if an earlier copy of its chunk arrived. It is unavoidable if the receiver \
+         acknowledged that copy in time and every packet that would have told the sender was lost: no sender can know.\n\n\
+         The parameters rtt, iat and loss are swept one at a time around the first value of each."
+    }
+
+    fn plan(&self) -> &'static str {
+        include_str!("../../../../experiments/thin-latency.toml")
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        let parameter = |name, about, kind| Parameter { name, about, kind };
+        let ms = Duration::from_millis;
+        vec![
+            parameter("sender", "the recovery profile, for festina also its redundancy", Kind::Choice(Sender::names())),
+            parameter("rtt", "the round-trip time without queues", Kind::Duration(ms(1)..=ms(10_000))),
+            parameter("iat", "the time from one message to the next", Kind::Duration(ms(1)..=ms(60_000))),
+            parameter(
+                "loss",
+                "how probably a packet is lost, each way",
+                Kind::Probability(Probability::ZERO..=Probability::from_percent(50)),
+            ),
+            parameter("duration", "for how long messages are written", Kind::Duration(ms(1_000)..=ms(86_400_000))),
+            parameter("sack_delay", "how long the receiver delays a SACK", Kind::Duration(Duration::ZERO..=ms(500))),
+            parameter(
+                "size",
+                "the size of a message",
+                Kind::Bytes(ByteCount::from_bytes(1)..=ByteCount::from_bytes(1_000)),
+            ),
+        ]
+    }
+
+    fn run(&self, point: &Point, seed: u64) -> Samples {
+        let sender = Sender::of(point);
+        let [rtt, iat, duration] = ["rtt", "iat", "duration"].map(|name| point.duration(name));
+        let stack = Stack::sctp(sender.mechanisms(), point.duration("sack_delay"));
+        let loss = point.probability("loss");
+        let run = ThinStream::periodic(stack, iat, point.bytes("size"), duration, rtt).with_loss(loss, loss).run(seed);
+        fate::samples(&run)
+    }
+
+    fn comparisons(&self, results: &Results) -> Vec<Comparison> {
+        checks::comparisons(results)
+    }
+
+    fn checks(&self, results: &Results) -> Vec<Check> {
+        checks::checks(results)
+    }
+
+    fn figures(&self, results: &Results) -> Vec<Figure> {
+        let plan = results.plan();
+        let Some(base) = results.points().first().map(|first| checks::conditions(first.point())) else {
+            return Vec::new();
+        };
+        let mut distribution = DelayDistribution::new(plan.title(), &format!("{base}, {}", plan.conditions()));
+        for (delay_ms, name) in [(100, "100 ms"), (1_000, "1 s")] {
+            distribution.threshold(Threshold::new(Duration::from_millis(delay_ms), name));
+        }
+        for summary in results.points().iter().filter(|summary| checks::conditions(summary.point()) == base) {
+            if let Some(delivery) = summary.series().get(DELIVERY) {
+                distribution.curve(summary.point().choice("sender"), delivery.all());
+            }
+        }
+        vec![distribution.figure()]
+    }
+
+    fn rows(&self, results: &Results) -> Vec<Value> {
+        results.points().iter().map(row).collect()
+    }
+}
+
+/// One element of `results`.
+fn row(summary: &PointSummary) -> Value {
+    let point = summary.point();
+    let sender = Sender::of(point);
+    let ms = |delay: Option<Duration>| delay.map(|delay| delay.as_secs_f64() * 1e3);
+    let delivery = summary.series().get(DELIVERY).map(|series| series.all());
+    let quantile = |quantile| ms(delivery.and_then(|delays| delays.quantile(quantile)));
+    json!({
+        "profile": sender.profile(),
+        "redundancy": sender.redundancy(),
+        "rtt_ms": ms(Some(point.duration("rtt"))),
+        "iat_ms": ms(Some(point.duration("iat"))),
+        "loss": point.probability("loss").as_fraction(),
+        "messages": total(summary, MESSAGES),
+        "delivered": total(summary, DELIVERED),
+        "packets_sent": total(summary, PACKETS_SENT),
+        "delivery_ms": {
+            "mean": ms(delivery.and_then(|delays| delays.mean())),
+            "p50": quantile(0.5),
+            "p99": quantile(0.99),
+            "p99_9": quantile(0.999),
+            "max": ms(delivery.and_then(|delays| delays.max())),
+        },
+        "spurious": total(summary, SPURIOUS),
+        "spurious_unavoidable": total(summary, SPURIOUS_UNAVOIDABLE),
+    })
+}

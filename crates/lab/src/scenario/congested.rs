@@ -1,0 +1,286 @@
+//! Thin streams beside web traffic in front of a bottleneck: P10 §6.2.
+//!
+//! ```text
+//! sender 1 ──┐                         ┌── receiver 1
+//! sender n ──┼─ left ─────────── right ┼── receiver n
+//! web server ┘   10 Mbit/s, 100 packets ├── client 1
+//!                                       └── client 81, each with a delay of its own
+//! ```
+
+use festina_models::host::Host;
+use festina_models::packet::Packet;
+use festina_models::record::Truth;
+use festina_models::tcp::{CongestionControl, DelayedAck, RtoConfig, RtoFloor, Switches, TcpConfig};
+use festina_models::tcp_host::{TcpHost, TcpSender, TcpTotals};
+use festina_models::workload::{Web, Workload};
+use festina_netsim::{Duplex, LinkConfig, LinkCounters, LinkId, NodeId, QueueLimit, Simulation, Topology};
+use festina_units::{Bandwidth, Duration, Instant};
+
+use super::{Stack, StreamRecord, Traffic};
+
+/// Handshakes of the streams are over by then.
+const WEB_STARTS_AT: Instant = Instant::from_secs(5);
+/// Before the streams begin to write, the web traffic has had this long to build up.
+const WARM_UP: Duration = Duration::from_secs(20);
+/// After the last write the network runs empty in steps of this size.
+const DRAIN_STEP: Duration = Duration::from_secs(10);
+/// When what is not delivered counts as lost for good.
+const DRAIN_MAX: Duration = Duration::from_secs(600);
+/// All links but the bottleneck.
+const ACCESS_RATE: Bandwidth = Bandwidth::from_bits_per_second(100_000_000);
+
+/// Thin streams that share a bottleneck with responses of a web server.
+#[derive(Clone, Debug)]
+pub struct Congested {
+    /// What carries the streams.
+    pub stack: Stack,
+    /// What each stream writes.
+    pub workload: Workload,
+    /// How many of them there are. They begin one after the other within `spread`.
+    pub streams: u32,
+    /// Within which time all streams begin: a period of the workload, so that their packets do not meet.
+    pub spread: Duration,
+    /// How long they write.
+    pub duration: Duration,
+    /// The round-trip time of the streams when nothing waits.
+    pub rtt: Duration,
+    /// The rate of the bottleneck, each way.
+    pub rate: Bandwidth,
+    /// How many packets may wait in front of it.
+    pub queue_packets: usize,
+    /// What else crosses it.
+    pub web: WebTraffic,
+}
+
+/// Web clients and how their server answers.
+#[derive(Clone, Debug)]
+pub struct WebTraffic {
+    /// How many clients there are.
+    pub clients: u32,
+    /// What each asks for, and when. The request itself is not simulated: the server opens a connection for each response.
+    pub web: Web,
+    /// The round-trip time of the last client when nothing waits; those of the others lie evenly between zero and it.
+    pub rtt_max: Duration,
+    /// The TCP of both sides.
+    pub tcp: TcpConfig,
+}
+
+/// What became of it.
+#[derive(Clone, Debug)]
+pub struct CongestedRun {
+    /// The truth about each stream.
+    pub streams: Vec<StreamRecord>,
+    /// What was offered to the bottleneck, and dropped, while the streams wrote.
+    pub offered_packets: u64,
+    /// What the bottleneck's queue dropped of that.
+    pub dropped_packets: u64,
+    /// Bytes that the bottleneck delivered meanwhile.
+    pub delivered_bytes: u64,
+    /// What the web server did until the end.
+    pub web: TcpTotals,
+    /// Links that packets have crossed, for measurements of speed.
+    pub hops: u64,
+}
+
+impl CongestedRun {
+    /// The truth about all streams together. Messages and chunks are numbered within each stream.
+    pub fn truth(&self) -> Truth {
+        let mut all = Truth::default();
+        for truth in self.streams.iter().map(StreamRecord::truth) {
+            all.messages.extend_from_slice(&truth.messages);
+            all.first_transmissions += truth.first_transmissions;
+            all.retransmissions.extend_from_slice(&truth.retransmissions);
+            all.duplicates_arrived += truth.duplicates_arrived;
+        }
+        all
+    }
+}
+
+impl WebTraffic {
+    /// TCP of Linux 2.6 as web servers and clients had it: SACK with FACK, timestamps, an initial window of three segments. Its
+    /// congestion controller was BIC until 2.6.18; CUBIC, which followed it, is the nearest that the model has.
+    pub fn linux_2_6() -> TcpConfig {
+        TcpConfig { congestion: CongestionControl::Cubic, ..Self::sack_new_reno() }
+    }
+
+    /// The same with New Reno's congestion avoidance.
+    pub fn sack_new_reno() -> TcpConfig {
+        TcpConfig {
+            mss_bytes: 1_448,
+            timestamps: true,
+            delayed_ack: DelayedAck { delay: Duration::from_millis(40), quick_acks: 16, ..DelayedAck::default() },
+            rto: RtoConfig { initial: Duration::from_secs(3), floor: RtoFloor::Variance, ..RtoConfig::default() },
+            switches: Switches { fack: true, ..Switches::default() },
+            ..TcpConfig::sack()
+        }
+    }
+}
+
+/// Where everything is.
+struct Layout {
+    topology: Topology,
+    bottleneck: LinkId,
+    server: NodeId,
+    clients: Vec<NodeId>,
+    streams: Vec<[NodeId; 2]>,
+}
+
+impl Congested {
+    /// Runs the streams until all is delivered (ten minutes after the last write at the latest). The same seed gives the same
+    /// run.
+    pub fn run(&self, seed: u64) -> CongestedRun {
+        let layout = self.layout();
+        let starts_at = WEB_STARTS_AT + WARM_UP;
+        let stops_at = starts_at + self.duration;
+        let hosts = self.hosts(&layout, seed, starts_at, stops_at);
+        let Layout { topology, bottleneck, server, streams, .. } = layout;
+        let mut simulation: Simulation<Packet, Host> = Simulation::new(topology, hosts, seed);
+        simulation.run_until(starts_at);
+        let before = simulation.link_counters(bottleneck);
+        simulation.run_until(stops_at);
+        let after = simulation.link_counters(bottleneck);
+        let mut drained = Duration::ZERO;
+        let records = loop {
+            drained += DRAIN_STEP;
+            simulation.run_until(stops_at + drained);
+            let ends = streams.iter().map(|ends| ends.map(|end| simulation.node(end)));
+            let records: Vec<_> = ends.flat_map(|[from, to]| StreamRecord::observe(from, to)).collect();
+            if drained >= DRAIN_MAX || records.iter().all(StreamRecord::is_delivered) {
+                break records;
+            }
+        };
+        let change = |count: fn(&LinkCounters) -> u64| count(&after) - count(&before);
+        CongestedRun {
+            streams: records,
+            offered_packets: change(|counters| counters.offered),
+            dropped_packets: change(|counters| counters.queue_dropped),
+            delivered_bytes: change(|counters| counters.delivered_bytes.bytes()),
+            web: simulation.node(server).as_tcp().map(TcpHost::totals).unwrap_or_default(),
+            hops: simulation.counters().hops,
+        }
+    }
+
+    fn layout(&self) -> Layout {
+        let mut topology = Topology::new();
+        let [left, right] = topology.routers(["left", "right"]);
+        let narrow = LinkConfig {
+            rate: Some(self.rate),
+            queue: QueueLimit::packets(self.queue_packets),
+            ..LinkConfig::default()
+        };
+        let (bottleneck, _) = topology.duplex(left, right, Duplex::symmetric(narrow));
+        let access = |rtt: Duration| {
+            let link = LinkConfig { rate: Some(ACCESS_RATE), delay: rtt / 2, ..LinkConfig::default() };
+            Duplex::symmetric(link)
+        };
+        let server = topology.host("server");
+        topology.duplex(server, left, access(Duration::ZERO));
+        let clients = (1..=self.web.clients).map(|number| {
+            let client = topology.host(&format!("client{number}"));
+            topology.duplex(right, client, access(self.web.rtt_max * number / self.web.clients));
+            client
+        });
+        let clients = clients.collect();
+        let streams = (1..=self.streams).map(|number| {
+            let ends = [format!("sender{number}"), format!("receiver{number}")].map(|name| topology.host(&name));
+            topology.duplex(ends[0], left, access(Duration::ZERO));
+            topology.duplex(right, ends[1], access(self.rtt));
+            ends
+        });
+        let streams = streams.collect();
+        Layout { topology, bottleneck, server, clients, streams }
+    }
+
+    /// In the order in which [`layout`](Self::layout) adds them.
+    fn hosts(&self, layout: &Layout, seed: u64, starts_at: Instant, stops_at: Instant) -> Vec<Host> {
+        let WebTraffic { web, tcp, .. } = self.web;
+        let mut server = TcpHost::new(layout.server, seed);
+        for &peer in &layout.clients {
+            server = server.with_sender(TcpSender {
+                peer,
+                config: tcp,
+                workload: Workload::Web(web),
+                connects_at: WEB_STARTS_AT,
+                starts_at: WEB_STARTS_AT,
+                stops_at: Some(stops_at),
+            });
+        }
+        let mut hosts = vec![Host::from(server)];
+        hosts.extend(layout.clients.iter().map(|&client| Host::from(TcpHost::new(client, seed).listening(tcp))));
+        for (number, &[from, to]) in (0..).zip(&layout.streams) {
+            let traffic = Traffic {
+                workload: self.workload.clone(),
+                connects_at: Instant::ZERO,
+                starts_at: starts_at + self.spread * number / self.streams,
+                stops_at,
+            };
+            hosts.extend(self.stack.hosts(from, to, seed, &traffic));
+        }
+        hosts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use festina_models::workload::Periodic;
+    use festina_units::ByteCount;
+
+    use super::*;
+    use crate::scenario::{Group, TimerFix};
+
+    fn congested(rate_bits_per_second: u64) -> Congested {
+        let interval = Duration::from_millis(250);
+        Congested {
+            stack: Group::Lksctp.stack(TimerFix::WithMinRto, Duration::ZERO),
+            workload: Workload::Periodic(Periodic { interval, size: ByteCount::from_bytes(100) }),
+            streams: 3,
+            spread: interval,
+            duration: Duration::from_secs(30),
+            rtt: Duration::from_millis(100),
+            rate: Bandwidth::from_bits_per_second(rate_bits_per_second),
+            queue_packets: 100,
+            web: WebTraffic {
+                clients: 81,
+                web: Web::default(),
+                rtt_max: Duration::from_millis(400),
+                tcp: WebTraffic::linux_2_6(),
+            },
+        }
+    }
+
+    #[test]
+    fn the_web_traffic_fills_the_bottleneck_and_makes_it_drop_packets() {
+        let run = congested(10_000_000).run(1);
+        let utilisation = run.delivered_bytes as f64 * 8.0 / 30.0 / 10e6;
+        assert!(utilisation > 0.6 && utilisation <= 1.0, "{utilisation}");
+        assert!(run.dropped_packets > 0 && run.dropped_packets < run.offered_packets / 5);
+        // One response per client and 655 ms, from the start of the web traffic on.
+        let responses = 81.0 * 50.0 / 0.655;
+        assert!((run.web.opened as f64 / responses - 1.0).abs() < 0.05, "{}", run.web.opened);
+        assert!(run.web.finished + run.web.failed <= run.web.opened);
+    }
+
+    #[test]
+    fn every_message_of_every_stream_arrives_and_a_wide_bottleneck_delays_none() {
+        for (rate, latest_ms) in [(10_000_000, None), (1_000_000_000, Some(51))] {
+            let run = congested(rate).run(1);
+            let truth = run.truth();
+            assert_eq!((run.streams.len(), truth.messages.len()), (3, 3 * 120));
+            let delays: Vec<_> = truth.messages.iter().filter_map(|message| message.delay()).collect();
+            assert_eq!(delays.len(), truth.messages.len());
+            assert!(delays.iter().all(|delay| *delay >= Duration::from_millis(50)));
+            if let Some(latest_ms) = latest_ms {
+                assert!(delays.iter().all(|delay| *delay <= Duration::from_millis(latest_ms)));
+                assert_eq!(truth.retransmissions, []);
+            }
+        }
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_run() {
+        let [first, second, other] = [3, 3, 4].map(|seed| congested(10_000_000).run(seed));
+        assert_eq!(first.streams, second.streams);
+        assert_eq!((first.hops, first.dropped_packets), (second.hops, second.dropped_packets));
+        assert_ne!(first.hops, other.hops);
+    }
+}

@@ -1,0 +1,53 @@
+//! What became of the messages and chunks of a stream, counted: for experiments that compare senders.
+
+use festina_models::record::Necessity;
+
+use super::StreamRun;
+use crate::samples::Samples;
+use crate::summary::PointSummary;
+
+/// The series of delivery delays: from the application's write to the receiving application.
+pub(crate) const DELIVERY: &str = "delivery";
+/// How many messages were written.
+pub(crate) const MESSAGES: &str = "messages";
+/// How many of them arrived.
+pub(crate) const DELIVERED: &str = "delivered";
+/// How many packets the sender sent.
+pub(crate) const PACKETS_SENT: &str = "packets sent";
+/// How many retransmissions were in vain.
+pub(crate) const SPURIOUS: &str = "spurious";
+/// How many of these the sender could not know to be in vain, as the acknowledgements had been lost.
+pub(crate) const SPURIOUS_UNAVOIDABLE: &str = "spurious unavoidable";
+
+/// All of these of one run.
+pub(crate) fn samples(run: &StreamRun) -> Samples {
+    let truth = run.record.truth();
+    let mut samples = Samples::new();
+    for delay in truth.messages.iter().filter_map(|message| message.delay()) {
+        samples.tally(DELIVERY, delay);
+    }
+    let delivered = truth.messages.iter().filter(|message| message.delivered_at.is_some()).count();
+    let spurious = truth.retransmissions.iter().filter(|resent| resent.is_spurious());
+    let unavoidable = spurious.clone().filter(|resent| resent.necessity == Necessity::AcknowledgementLost);
+    samples.set(MESSAGES, as_f64(truth.messages.len()));
+    samples.set(DELIVERED, as_f64(delivered));
+    samples.set(SPURIOUS, as_f64(spurious.count()));
+    samples.set(SPURIOUS_UNAVOIDABLE, as_f64(unavoidable.count()));
+    samples.set(PACKETS_SENT, as_f64(usize::try_from(run.packets_sent).unwrap_or(usize::MAX)));
+    samples
+}
+
+/// The sum of a number over all repetitions.
+pub(crate) fn total(summary: &PointSummary, name: &str) -> f64 {
+    summary.values().get(name).map_or(0.0, |value| value.values().iter().sum())
+}
+
+/// The share of the packets sent that were spurious retransmissions although the sender could have known.
+pub(crate) fn avoidable_share(summary: &PointSummary) -> f64 {
+    (total(summary, SPURIOUS) - total(summary, SPURIOUS_UNAVOIDABLE)) / total(summary, PACKETS_SENT)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a simulation has fewer than 2^52 messages and packets")]
+fn as_f64(count: usize) -> f64 {
+    count as f64
+}
