@@ -25,6 +25,9 @@ pub struct MessageRecord {
     pub due_at: Instant,
     /// When the transport had taken all of it: later than `due_at` only while the send buffer was full.
     pub sent_at: Instant,
+    /// When the chunk that completed it left for the first time: later than `sent_at` if it had to wait in the sender. Known of
+    /// delivered messages only.
+    pub left_at: Option<Instant>,
     /// When all of it had arrived: earlier than `delivered_at` if it had to wait for one before it. Known of delivered messages only.
     pub arrived_at: Option<Instant>,
     /// When the receiving application got it.
@@ -210,6 +213,7 @@ fn message_records(sent: &Log, delivered: &[(u32, Instant)], chunks: &Chunks) ->
             bytes: written.bytes,
             due_at: written.due_at,
             sent_at: written.sent_at,
+            left_at: None,
             arrived_at: None,
             delivered_at: None,
             delivered_by: None,
@@ -226,6 +230,7 @@ fn message_records(sent: &Log, delivered: &[(u32, Instant)], chunks: &Chunks) ->
             && message.delivered_at.is_some()
             && message.arrived_at.is_none_or(|latest| at >= latest)
         {
+            message.left_at = Some(chunk.first_sent_at);
             message.arrived_at = Some(at);
             message.delivered_by = Some(ordinal);
         }

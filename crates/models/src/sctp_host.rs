@@ -185,7 +185,7 @@ impl SctpHost {
         match listener.handle_packet(now, address(from), bytes, &|tag| by_tag.contains_key(&tag), &mut reply) {
             Incoming::Reply => {
                 let payload = Payload::Sctp(Bytes::from(reply));
-                let flow = u64::from(self.node.0) << 32;
+                let flow = listener_flow(self.node);
                 let packet = Packet {
                     source: self.node,
                     destination: from,
@@ -234,7 +234,9 @@ impl Node<Packet> for SctpHost {
         let known = self.connection_of(packet.source, bytes).filter(|&index| !self.connections[index].is_closed());
         match known {
             Some(index) => {
-                self.connections[index].handle_packet(now, packet.serial, bytes);
+                // Answers of a listener are numbered apart, and no log needs them.
+                let serial = (packet.flow != listener_flow(packet.source)).then_some(packet.serial);
+                self.connections[index].handle_packet(now, serial, bytes);
                 self.ready.push_back(index);
             }
             None => self.handle_stray(now, packet.source, packet.serial, bytes),
@@ -272,6 +274,11 @@ impl Node<Packet> for SctpHost {
     fn poll_deadline(&self) -> Option<Instant> {
         self.agenda.first().map(|&(at, _)| at)
     }
+}
+
+/// The flow of the answers that belong to no association.
+fn listener_flow(node: NodeId) -> u64 {
+    u64::from(node.0) << 32
 }
 
 /// The address by which the core knows a host.

@@ -8,7 +8,7 @@ pub struct FastRetransmit {
     /// thin stream (P10 §5.4). Zero counts as 1.
     pub threshold: u8,
     /// Whether a chunk may be fast-retransmitted again after `threshold` further indications, as
-    /// P06 §3.1 saw it. RFC 9260 §7.2.4 rule 5 allows it once.
+    /// P06 §3.1 saw it: there is no fast recovery then. RFC 9260 §7.2.4 rule 5 allows it once.
     pub repeats: bool,
 }
 

@@ -104,8 +104,8 @@ pub enum AbandonReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RetransmissionCause {
-    /// T3-rtx expired for this chunk: it was the earliest or last left at least one RTO ago, or it was taken for lost by that
-    /// timeout and left in a packet of its own.
+    /// T3-rtx expired for this chunk: it was the earliest, or last left at least one RTO ago and was not reported missing, or it was
+    /// taken for lost by that timeout and left in a packet of its own.
     Timeout,
     /// Reported missing often enough.
     Fast,
@@ -116,6 +116,8 @@ pub enum RetransmissionCause {
     Bundled,
     /// A probe ahead of the timeout.
     Probe,
+    /// Uncalled for, in a packet of its own: redundancy that the application asked for.
+    Copy,
 }
 
 impl RetransmissionCause {

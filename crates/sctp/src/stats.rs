@@ -54,12 +54,14 @@ pub struct RetransmittedStats {
     pub bundled: u64,
     /// Probe ahead of the timeout.
     pub probe: u64,
+    /// Copies in packets of their own, uncalled for.
+    pub copies: u64,
 }
 
 impl RetransmittedStats {
     /// The sum over all causes.
     pub fn total(&self) -> u64 {
-        self.timeout + self.fast + self.reported_bundled + self.bundled + self.probe
+        self.timeout + self.fast + self.reported_bundled + self.bundled + self.probe + self.copies
     }
 }
 

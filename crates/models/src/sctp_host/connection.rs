@@ -14,6 +14,9 @@ use crate::record::RttRecord;
 use crate::record::log::{Log, Transmission};
 use crate::workload::{Source, Trigger};
 
+/// Messages are numbered by their PPID, from one on that belongs to no protocol that a capture's reader would expect.
+const PPID_FIRST: u32 = 0x1000_0000;
+
 /// What arrived over an association.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Received {
@@ -132,9 +135,11 @@ impl Connection {
     }
 
     /// Takes in a packet; one that the core refuses (damaged) has not arrived.
-    pub(super) fn handle_packet(&mut self, now: Instant, serial: u64, bytes: &Bytes) {
+    pub(super) fn handle_packet(&mut self, now: Instant, serial: Option<u64>, bytes: &Bytes) {
         let State::Begun(association) = &mut self.state else { return };
-        if association.handle_packet(now, address(self.peer), bytes).is_ok() {
+        if association.handle_packet(now, address(self.peer), bytes).is_ok()
+            && let Some(serial) = serial
+        {
             self.note_arrival(now, serial);
         }
         self.digest(now);
@@ -184,7 +189,7 @@ impl Connection {
             self.received.messages += 1;
             self.received.bytes += message.payload.len() as u64;
             if let Some(log) = &mut self.log {
-                log.delivered(now, message.ppid);
+                log.delivered(now, message.ppid.wrapping_sub(PPID_FIRST));
             }
         }
         if let Some(traffic) = &mut self.traffic {
@@ -221,7 +226,7 @@ impl Connection {
             let tsn = data.tsn.0;
             log.transmissions.push(Transmission {
                 chunk: tsn.wrapping_sub(*self.first_tsn.get_or_insert(tsn)),
-                sequence: data.ppid,
+                sequence: data.ppid.wrapping_sub(PPID_FIRST),
                 at: now,
                 serial,
                 cause: self.causes.iter().find(|(resent, _)| *resent == tsn).map(|&(_, cause)| cause),
@@ -271,7 +276,7 @@ impl Traffic {
             });
             let Some((due_at, bytes)) = due else { return };
             let part = usize::try_from(bytes).unwrap_or(usize::MAX).min(self.zeros.len());
-            let message = Message::new(self.zeros.slice(..part)).with_ppid(self.messages_sent);
+            let message = Message::new(self.zeros.slice(..part)).with_ppid(PPID_FIRST.wrapping_add(self.messages_sent));
             match association.send(now, message) {
                 Ok(_) => {}
                 Err(SendError::BufferFull(_)) => {

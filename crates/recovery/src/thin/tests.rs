@@ -179,6 +179,31 @@ fn the_rate_rule_counts_new_data_only_and_needs_a_round_trip_time() {
     assert!(!detector.is_thin(RATE, None));
 }
 
+#[test]
+fn a_stream_of_many_small_packets_is_light_until_its_bytes_exceed_the_limit() {
+    const LIGHT: ThinDetection = ThinDetection::Light { pttfr: 3, bytes_max: 4_344 };
+    for (bytes, thin) in [(116, true), (350, true), (600, false)] {
+        let mut detector = ThinDetector::new();
+        for tsn in 1..=100 {
+            detector.packet_sent(at(tsn * 10), tsn, true);
+            detector.new_data_sent(at(tsn * 10), bytes, SRTT);
+        }
+        assert_eq!(detector.is_thin(LIGHT, SRTT), thin, "{bytes} bytes in each of ten packets per round trip");
+        assert!(!detector.is_thin(RATE, SRTT));
+        assert!(!detector.is_thin(LIGHT, None), "unmeasured: the packets in flight are too many");
+    }
+}
+
+#[test]
+fn few_packets_are_light_whatever_their_size() {
+    let mut detector = ThinDetector::new();
+    for tsn in 1..=3 {
+        detector.packet_sent(at(tsn), tsn, true);
+        detector.new_data_sent(at(tsn), 4_000, SRTT);
+    }
+    assert!(detector.is_thin(ThinDetection::Light { pttfr: 3, bytes_max: 4_344 }, SRTT));
+}
+
 proptest! {
     #[test]
     fn the_integer_limit_is_the_formula(

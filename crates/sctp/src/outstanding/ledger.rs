@@ -277,12 +277,14 @@ impl Ledger {
     }
 
     /// T3-rtx expired (RFC 9260 §6.3.3 E3): what was last sent at `limit` or before is taken for lost, and the earliest chunk on the
-    /// way in any case. With `all` the other chunks on the way join them, as riding along. How many are lost now that were not before.
+    /// way in any case. With `all` the other chunks on the way join them, as riding along; so do all others that were reported missing.
+    /// How many are lost now that were not before.
     pub(crate) fn time_out(&mut self, limit: Instant, all: bool) -> usize {
         let lost_before = self.lost.chunks;
         for tsn in self.first_tsn..self.next_tsn() {
             let Some(chunk) = self.get(tsn) else { break };
-            if self.lost.chunks == lost_before || chunk.sent_at <= limit {
+            let rides_along = all && chunk.miss_indications > 0;
+            if self.lost.chunks == lost_before || chunk.sent_at <= limit && !rides_along {
                 self.lose(tsn, RetransmissionCause::Timeout);
             } else if all {
                 self.lose(tsn, RetransmissionCause::bundled(chunk.miss_indications));

@@ -34,7 +34,8 @@ impl Sender {
         events: &mut Events,
     ) -> Result<SackOutcome, ProtocolViolation> {
         let terms = SackTerms {
-            in_fast_recovery: self.repair.exit_tsn.is_some(),
+            // A stack that retransmits fast again and again knows no fast recovery.
+            in_fast_recovery: self.repair.exit_tsn.is_some() && !self.recovery.rules().fast_retransmit.repeats,
             fast_retransmit: self.recovery.rules().fast_retransmit,
             sends_copies: self.recovery.sends_copies(),
         };
@@ -46,7 +47,18 @@ impl Sender {
         self.recovery.acknowledged(now, &report, sack.duplicates().count());
         self.window.told(sack.a_rwnd);
         self.window.handle_sack(self.ledger.first_tsn());
-        Ok(self.acknowledged(now, report, events))
+        // A duplicate may tell which copy it was that an earlier SACK acknowledged, and so how long the round trip took. Reported
+        // by the very SACK that acknowledges the chunk, it tells that this one answers a later copy.
+        let first_tsn = self.ledger.first_tsn();
+        let duplicates = sack.duplicates().map(|duplicate| duplicate.unwrap(first_tsn));
+        for tsn in duplicates.clone() {
+            if let Some(rtt) = self.round_trip.duplicate_reported(tsn) {
+                self.take_round_trip(now, rtt, events);
+            }
+        }
+        let outcome = self.acknowledged(now, report, events);
+        duplicates.for_each(|tsn| self.round_trip.answered_later_copy(tsn));
+        Ok(outcome)
     }
 
     /// Applies the cumulative TSN ack of a SHUTDOWN (RFC 9260 §9.2).

@@ -20,6 +20,8 @@ enum Licence {
     Nothing,
     /// The probe timer expired: one packet of outstanding chunks, regardless of cwnd.
     Probe,
+    /// The copy of a packet is due, regardless of cwnd.
+    Copy { first_tsn: u64, last_tsn: u64 },
     /// A loss was just found: one packet of lost chunks, regardless of cwnd (RFC 9260 §6.3.3 E3, §7.2.4).
     Urgent(RetransmissionCause),
     /// There are lost chunks and cwnd has room (rule C).
@@ -35,6 +37,8 @@ struct Loaded {
     new_chunks: usize,
     bytes: usize,
     new_bytes: usize,
+    /// Part of a message only.
+    has_fragment: bool,
     tsn_highest: u64,
     earliest_resent: bool,
 }
@@ -74,6 +78,8 @@ impl Sender {
     fn licence(&self) -> Licence {
         if self.timer.probe_due {
             Licence::Probe
+        } else if let Some((first_tsn, last_tsn)) = self.timer.copy_due {
+            Licence::Copy { first_tsn, last_tsn }
         } else if self.ledger.lost().chunks == 0 {
             if self.allows_new_data() { Licence::NewData } else { Licence::Nothing }
         } else if let Some(cause) = self.repair.packet_due {
@@ -104,6 +110,7 @@ impl Sender {
                 timeout: rules.probe.timeout(&self.recovery.rtt),
                 silent: self.timer.silent_since.is_some(),
             },
+            Licence::Copy { first_tsn, last_tsn } => Companions::Copy { first_tsn, last_tsn },
             Licence::Urgent(RetransmissionCause::Fast) if rules.bundling.into_fast_retransmit => {
                 Companions::Bundled { room_bytes: free }
             }
@@ -113,7 +120,7 @@ impl Sender {
                 if rules.bundling.with_new_data {
                     Companions::Bundled { room_bytes }
                 } else {
-                    self.recovery.redundant(now, room_bytes, new_bytes, self.timer.silent_since.is_some())
+                    self.recovery.redundant(now, room_bytes, new_bytes, self.timer.silent_since)
                 }
             }
             _ => Companions::None,
@@ -146,7 +153,7 @@ impl Sender {
                     Some(RetransmissionCause::Timeout)
                 }
                 ChunkState::Lost(cause) => Some(cause),
-                ChunkState::InFlight => companions.admit(chunk, now),
+                ChunkState::InFlight => companions.admit(tsn, chunk, now),
                 ChunkState::GapAcked => None,
             };
             let Some(cause) = cause else { continue };
@@ -165,7 +172,7 @@ impl Sender {
             // Companions do not put T3-rtx off, or a stream of new data would do so for ever.
             let restarts_timer = match cause {
                 RetransmissionCause::Fast => fast_restarts_timer,
-                cause => !cause.is_bundled(),
+                cause => !cause.is_bundled() && cause != RetransmissionCause::Copy,
             };
             loaded.earliest_resent |= tsn == self.ledger.first_tsn() && restarts_timer;
         }
@@ -179,6 +186,7 @@ impl Sender {
             RetransmissionCause::ReportedBundled => &mut counters.reported_bundled,
             RetransmissionCause::Bundled => &mut counters.bundled,
             RetransmissionCause::Probe => &mut counters.probe,
+            RetransmissionCause::Copy => &mut counters.copies,
         };
         *counter += 1;
     }
@@ -204,8 +212,9 @@ impl Sender {
             }
             loaded.bytes += chunk.bytes();
             loaded.new_bytes += chunk.bytes();
+            loaded.has_fragment |= chunk.piece != Piece::Whole;
             self.ledger.push(chunk);
-            self.round_trip.sent_new(tsn, now);
+            self.round_trip.sent_new(tsn, now, self.recovery.rules().rtt_sampling);
             self.window.sent_new(tsn);
             self.counters.chunks += 1;
             loaded.chunks += 1;
@@ -251,15 +260,22 @@ impl Sender {
                 self.timer.probe_due = false;
                 self.timer.silent_since = Some(now);
             }
+            Licence::Copy { .. } => self.timer.copy_due = None,
             Licence::Urgent(_) => self.repair.packet_due = None,
             Licence::Retransmission | Licence::NewData | Licence::Nothing => {}
-        }
-        if loaded.new_chunks > 0 {
-            self.burst.packets_left -= 1;
         }
         self.last_sent_at = now;
         self.recovery.packet_sent(now, loaded.tsn_highest, loaded.bytes, loaded.new_bytes);
         self.recovery.refresh(self.window.probe().is_some());
+        if let Some(others) = loaded.new_chunks.checked_sub(1) {
+            self.burst.packets_left -= 1;
+            self.recovery.new_data_sent(
+                now,
+                loaded.tsn_highest - others as u64,
+                loaded.tsn_highest,
+                !loaded.has_fragment,
+            );
+        }
         if !self.timer.is_running() || loaded.earliest_resent {
             self.timer.start(now, self.recovery.rto());
         }

@@ -15,18 +15,28 @@ const COPY_SPACING_PARTS: u32 = 32;
 const COPY_SPACING_MIN: Duration = Duration::from_millis(2);
 
 /// In silence a chunk rides along again after this part of a round trip, so that all get their turn if they do not fit into one packet.
-const SILENT_TURN_PARTS: u32 = 4;
+pub(super) const SILENT_TURN_PARTS: u32 = 4;
 
 /// The rule for one packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Companions {
     None,
     /// In a probe: those whose acknowledgement is overdue (`None`: any), or in silence all.
-    Probe { timeout: Option<Duration>, silent: bool },
+    Probe {
+        timeout: Option<Duration>,
+        silent: bool,
+    },
     /// As many as fit into so many bytes that would stay empty (P06 §3.3, §4.4).
-    Bundled { room_bytes: usize },
+    Bundled {
+        room_bytes: usize,
+    },
     /// Beside new data, by Festina's rule.
     Redundant(Redundant),
+    /// The copy of what left in one packet, as far as it has not left again since.
+    Copy {
+        first_tsn: u64,
+        last_tsn: u64,
+    },
 }
 
 /// Copies beside new data: a few of each chunk before its acknowledgement is due, all chunks if nothing is heard of the peer.
@@ -37,13 +47,13 @@ pub(super) struct Redundant {
     /// Bytes that copies may add now; zero if there shall be no redundancy.
     pub(super) budget_bytes: usize,
     pub(super) srtt: Duration,
-    /// A probe was not answered.
+    /// A probe has not been answered for a while.
     pub(super) silent: bool,
 }
 
 impl Companions {
     /// Whether the chunk rides along, and the cause to tell.
-    pub(super) fn admit(&mut self, chunk: &Chunk, now: Instant) -> Option<RetransmissionCause> {
+    pub(super) fn admit(&mut self, tsn: u64, chunk: &Chunk, now: Instant) -> Option<RetransmissionCause> {
         let bundled = RetransmissionCause::bundled(chunk.miss_indications);
         match self {
             Self::None => None,
@@ -59,6 +69,10 @@ impl Companions {
                 Some(bundled)
             }
             Self::Redundant(redundant) => redundant.admit(chunk, now).then_some(bundled),
+            Self::Copy { first_tsn, last_tsn } => {
+                let is_original = (*first_tsn..=*last_tsn).contains(&tsn) && chunk.transmissions == 1;
+                is_original.then_some(RetransmissionCause::Copy)
+            }
         }
     }
 

@@ -12,7 +12,7 @@ use festina_recovery::tail_loss_probe::Probe;
 use festina_recovery::thin::ThinDetector;
 use festina_units::{Duration, Instant};
 
-use super::companions::{Companions, Redundant};
+use super::companions::{Companions, Redundant, SILENT_TURN_PARTS};
 use super::redundancy::Copies;
 use crate::config::Config;
 use crate::outstanding::AckReport;
@@ -105,7 +105,7 @@ impl Recovery {
         let clock = self.rules().rtt_clock;
         self.rtt.sample_by(clock, rtt);
         if let Some(copies) = &mut self.copies {
-            copies.measured(now, rtt);
+            copies.measured(now, &self.rtt);
         }
         self.series.measured();
     }
@@ -132,16 +132,52 @@ impl Recovery {
         if redundancy != Redundancy::Off
             && let Some(srtt) = srtt
         {
-            let copies = self.copies.get_or_insert_with(|| Box::new(Copies::new(redundancy)));
+            let copies = self.copies.get_or_insert_with(|| {
+                let mut copies = Copies::new(redundancy);
+                copies.measured(now, &self.rtt);
+                Box::new(copies)
+            });
             copies.data_sent(now, bytes, srtt);
         }
     }
 
-    /// Which chunks may ride beside `new_bytes` of new data, if the rules have anything that Festina's own rule is for; `silent`: a
-    /// probe was not answered.
-    pub(super) fn redundant(&self, now: Instant, room_bytes: usize, new_bytes: usize, silent: bool) -> Companions {
+    /// A packet left with these chunks, all new, `whole` if each is a message: is there to be a copy of it?
+    pub(super) fn new_data_sent(&mut self, now: Instant, first_tsn: u64, last_tsn: u64, whole: bool) {
+        if let Some(copies) = &mut self.copies {
+            copies.new_data_sent(now, self.thin, &self.rtt, (first_tsn, last_tsn), whole);
+        }
+    }
+
+    /// When the next copy is due.
+    pub(super) fn copy_at(&self) -> Option<Instant> {
+        self.copies.as_ref()?.next_at()
+    }
+
+    /// The first and last TSN of a packet whose copy is due.
+    pub(super) fn take_due_copy(&mut self, now: Instant) -> Option<(u64, u64)> {
+        self.copies.as_mut()?.take_due(now)
+    }
+
+    /// That copy turned out not to be needed.
+    pub(super) fn copy_saved(&mut self) {
+        if let Some(copies) = &mut self.copies {
+            copies.saved();
+        }
+    }
+
+    /// Which chunks may ride beside `new_bytes` of new data, if the rules have anything that Festina's own rule is for;
+    /// `silent_since`: when a probe left, if nothing was acknowledged since.
+    pub(super) fn redundant(
+        &self,
+        now: Instant,
+        room_bytes: usize,
+        new_bytes: usize,
+        silent_since: Option<Instant>,
+    ) -> Companions {
         let Some(srtt) = self.rtt.srtt() else { return Companions::None };
-        let budget = self.copies.as_ref().map_or(0, |copies| copies.budget_bytes(now, self.thin, srtt, new_bytes));
+        // Right after a probe, the next acknowledgement of a dense stream may only be a moment away.
+        let silent = silent_since.is_some_and(|since| now - since >= srtt / SILENT_TURN_PARTS);
+        let budget = self.copies.as_ref().map_or(0, |copies| copies.budget_bytes(now, self.thin, &self.rtt, new_bytes));
         if budget == 0 && !silent {
             return Companions::None;
         }
@@ -151,7 +187,7 @@ impl Recovery {
     /// An acknowledgement was applied, with so many reports of duplicates.
     pub(super) fn acknowledged(&mut self, now: Instant, report: &AckReport, duplicates: usize) {
         if let Some(copies) = self.copies.as_mut().filter(|_| self.thin) {
-            copies.acknowledged(now, report, duplicates, self.rtt.srtt(), self.rtt.rtt_min());
+            copies.acknowledged(now, report, duplicates, &self.rtt);
         }
     }
 

@@ -7,16 +7,28 @@ use festina_units::{Duration, Instant};
 #[derive(Debug, Default)]
 pub(super) struct RoundTrip {
     timed: Option<Timed>,
+    unsettled: Option<Unsettled>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Timed {
     tsn: u64,
     sent_at: Instant,
-    /// It left again beside newer data.
-    copied: bool,
-    /// When it or an earlier chunk left again otherwise, for the first time.
+    /// Only with [`RttSampling::Inferred`]: an acknowledgement of newer data answers a newer packet.
+    newest_only: bool,
+    /// When it or an earlier chunk left again but beside newer data, for the first time.
     resent_at: Option<Instant>,
+    /// How often.
+    resent: u8,
+}
+
+/// A chunk that left again was acknowledged, and nobody knows which copy arrived. If all others are reported as duplicates, it was the
+/// first.
+#[derive(Clone, Copy, Debug)]
+struct Unsettled {
+    tsn: u64,
+    rtt: Duration,
+    duplicates_missing: u8,
 }
 
 /// How a chunk left again.
@@ -40,8 +52,12 @@ pub(super) struct AckNews {
 
 impl RoundTrip {
     /// A chunk left for the first time.
-    pub(super) fn sent_new(&mut self, tsn: u64, now: Instant) {
-        self.timed.get_or_insert(Timed { tsn, sent_at: now, copied: false, resent_at: None });
+    pub(super) fn sent_new(&mut self, tsn: u64, now: Instant, sampling: RttSampling) {
+        let newest_only = sampling == RttSampling::Inferred;
+        let timed = self.timed.get_or_insert(Timed { tsn, sent_at: now, newest_only, resent_at: None, resent: 0 });
+        if newest_only && timed.sent_at == now && timed.resent == 0 {
+            timed.tsn = tsn;
+        }
     }
 
     /// A chunk left again: by Karn's rule neither it nor any later one sent before can be timed any more (C5).
@@ -50,25 +66,41 @@ impl RoundTrip {
         match (sampling, again) {
             (RttSampling::Unambiguous, _) => self.timed = None,
             (RttSampling::FirstAcknowledgement, _) => {}
-            (RttSampling::Inferred, Again::BesideNewData) => timed.copied = true,
-            (RttSampling::Inferred, Again::Alone) => _ = timed.resent_at.get_or_insert(now),
+            (RttSampling::Inferred, Again::BesideNewData) => {}
+            (RttSampling::Inferred, Again::Alone) => {
+                timed.resent_at.get_or_insert(now);
+                timed.resent = timed.resent.saturating_add(1);
+            }
         }
     }
 
     /// The round-trip time, if the timed chunk is acknowledged now and that measures something.
     pub(super) fn take_sample(&mut self, news: &AckNews, is_acked: impl FnOnce(u64) -> bool) -> Option<Duration> {
         let timed = self.timed.take_if(|timed| is_acked(timed.tsn))?;
-        timed.is_measured_by(news).then(|| news.now - timed.sent_at)
-    }
-}
-
-impl Timed {
-    /// Whether the acknowledgement answers the first transmission.
-    fn is_measured_by(&self, news: &AckNews) -> bool {
+        let rtt = news.now - timed.sent_at;
         // What arrived with newer data would have that acknowledged as well.
-        let is_beside = self.copied && news.highest_acked != Some(self.tsn);
+        if timed.newest_only && news.highest_acked != Some(timed.tsn) {
+            return None;
+        }
         let answers = |resent_at| news.rtt_min.is_none_or(|rtt_min| news.now - resent_at >= rtt_min);
-        !is_beside && !self.resent_at.is_some_and(answers)
+        if timed.resent_at.is_some_and(answers) {
+            self.unsettled = Some(Unsettled { tsn: timed.tsn, rtt, duplicates_missing: timed.resent });
+            return None;
+        }
+        Some(rtt)
+    }
+
+    /// The peer reports a chunk as a duplicate, in a later acknowledgement than that which acknowledged it. The round-trip time, if that
+    /// settles which copy arrived first.
+    pub(super) fn duplicate_reported(&mut self, tsn: u64) -> Option<Duration> {
+        let unsettled = self.unsettled.as_mut().filter(|unsettled| unsettled.tsn == tsn)?;
+        unsettled.duplicates_missing = unsettled.duplicates_missing.saturating_sub(1);
+        self.unsettled.take_if(|unsettled| unsettled.duplicates_missing == 0).map(|unsettled| unsettled.rtt)
+    }
+
+    /// The acknowledgement of this chunk came when it had arrived before already.
+    pub(super) fn answered_later_copy(&mut self, tsn: u64) {
+        self.unsettled.take_if(|unsettled| unsettled.tsn == tsn);
     }
 }
 
@@ -91,18 +123,18 @@ mod tests {
     #[test]
     fn one_chunk_per_round_trip_is_timed_section_6_3_1_c4() {
         let mut round_trip = RoundTrip::default();
-        round_trip.sent_new(1, at(0));
-        round_trip.sent_new(2, at(10));
+        round_trip.sent_new(1, at(0), RttSampling::Unambiguous);
+        round_trip.sent_new(2, at(10), RttSampling::Unambiguous);
         assert_eq!(round_trip.take_sample(&news(100, 1), |tsn| tsn == 1), Some(ms(100)));
         assert_eq!(round_trip.take_sample(&news(110, 2), |_| true), None, "nothing is timed until new data leaves");
-        round_trip.sent_new(3, at(120));
+        round_trip.sent_new(3, at(120), RttSampling::Unambiguous);
         assert_eq!(round_trip.take_sample(&news(150, 3), |tsn| tsn == 3), Some(ms(30)));
     }
 
     #[test]
     fn an_unacknowledged_chunk_stays_timed() {
         let mut round_trip = RoundTrip::default();
-        round_trip.sent_new(1, at(0));
+        round_trip.sent_new(1, at(0), RttSampling::Unambiguous);
         assert_eq!(round_trip.take_sample(&news(50, 0), |_| false), None);
         assert_eq!(round_trip.take_sample(&news(60, 1), |_| true), Some(ms(60)));
     }
@@ -112,7 +144,7 @@ mod tests {
         for (resent, spoiled) in [(4, true), (5, true), (6, false)] {
             for again in [Again::Alone, Again::BesideNewData] {
                 let mut round_trip = RoundTrip::default();
-                round_trip.sent_new(5, at(0));
+                round_trip.sent_new(5, at(0), RttSampling::Unambiguous);
                 round_trip.resent(resent, at(1), RttSampling::Unambiguous, again);
                 assert_eq!(round_trip.take_sample(&news(10, 5), |_| true).is_none(), spoiled, "TSN {resent}");
             }
@@ -122,7 +154,7 @@ mod tests {
     #[test]
     fn lksctp_times_a_chunk_from_its_first_transmission_on_even_if_it_was_sent_again_p06_section_3_2() {
         let mut round_trip = RoundTrip::default();
-        round_trip.sent_new(5, at(0));
+        round_trip.sent_new(5, at(0), RttSampling::Unambiguous);
         round_trip.resent(5, at(1_000), RttSampling::FirstAcknowledgement, Again::Alone);
         assert_eq!(round_trip.take_sample(&news(1_100, 5), |_| true), Some(ms(1_100)));
     }
@@ -131,7 +163,7 @@ mod tests {
     fn an_acknowledgement_sooner_after_a_retransmission_than_any_round_trip_measures_the_first_transmission() {
         for (acked_ms, expected) in [(204, Some(ms(204))), (205, None)] {
             let mut round_trip = RoundTrip::default();
-            round_trip.sent_new(5, at(0));
+            round_trip.sent_new(5, at(0), RttSampling::Inferred);
             for resent_ms in [105, 210] {
                 round_trip.resent(5, at(resent_ms), RttSampling::Inferred, Again::Alone);
             }
@@ -144,10 +176,43 @@ mod tests {
     fn a_chunk_with_copies_beside_newer_data_is_measured_only_if_nothing_newer_is_acknowledged_with_it() {
         for (highest_acked, expected) in [(5, Some(ms(200))), (6, None)] {
             let mut round_trip = RoundTrip::default();
-            round_trip.sent_new(5, at(0));
+            round_trip.sent_new(5, at(0), RttSampling::Inferred);
             round_trip.resent(5, at(20), RttSampling::Inferred, Again::BesideNewData);
             let sample = round_trip.take_sample(&news(200, highest_acked), |_| true);
             assert_eq!(sample, expected, "acknowledged up to {highest_acked}");
         }
+    }
+
+    #[test]
+    fn the_last_chunk_of_a_packet_is_timed_if_acknowledgements_of_newer_data_measure_nothing() {
+        let mut round_trip = RoundTrip::default();
+        for (tsn, sent_ms) in [(5, 0), (6, 0), (7, 10)] {
+            round_trip.sent_new(tsn, at(sent_ms), RttSampling::Inferred);
+        }
+        assert_eq!(round_trip.take_sample(&news(100, 6), |tsn| tsn <= 6), Some(ms(100)));
+    }
+
+    #[test]
+    fn if_every_other_copy_is_reported_as_a_duplicate_the_first_one_was_acknowledged() {
+        let mut round_trip = RoundTrip::default();
+        round_trip.sent_new(5, at(0), RttSampling::Inferred);
+        for resent_ms in [105, 210] {
+            round_trip.resent(5, at(resent_ms), RttSampling::Inferred, Again::Alone);
+        }
+        assert_eq!(round_trip.take_sample(&news(250, 5), |_| true), None, "the first copy, or the second after 145 ms");
+        assert_eq!(round_trip.duplicate_reported(4), None);
+        assert_eq!(round_trip.duplicate_reported(5), None, "the first or the second was lost");
+        assert_eq!(round_trip.duplicate_reported(5), Some(ms(250)));
+        assert_eq!(round_trip.duplicate_reported(5), None);
+    }
+
+    #[test]
+    fn a_duplicate_reported_with_the_acknowledgement_itself_means_that_an_earlier_one_was_lost() {
+        let mut round_trip = RoundTrip::default();
+        round_trip.sent_new(5, at(0), RttSampling::Inferred);
+        round_trip.resent(5, at(105), RttSampling::Inferred, Again::Alone);
+        assert_eq!(round_trip.take_sample(&news(205, 5), |_| true), None);
+        round_trip.answered_later_copy(5);
+        assert_eq!(round_trip.duplicate_reported(5), None);
     }
 }

@@ -2,6 +2,7 @@
 
 mod messages;
 mod recovery;
+mod redundancy;
 mod timers;
 mod transmission;
 mod walk;

@@ -6,7 +6,7 @@ use festina_units::{Duration, Instant};
 
 use super::{Repair, Sender};
 use crate::event::{Events, RetransmissionCause};
-use crate::outstanding::ChunkState;
+use crate::outstanding::{Chunk, ChunkState};
 
 /// What expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub(super) struct LossTimer {
     next: Option<TimerDecision>,
     /// A probe packet is to leave.
     pub(super) probe_due: bool,
+    /// A copy of the chunks from the first to the second of these TSNs is to leave.
+    pub(super) copy_due: Option<(u64, u64)>,
     /// When the last probe left, if nothing was acknowledged since.
     pub(super) silent_since: Option<Instant>,
 }
@@ -54,10 +56,7 @@ impl Sender {
     /// When to call [`handle_timeout`](Self::handle_timeout).
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let loss = self.timer.next.map(TimerDecision::at);
-        match (loss, self.window.deadline()) {
-            (Some(loss), Some(window)) => Some(loss.min(window)),
-            (loss, window) => loss.or(window),
-        }
+        [loss, self.window.deadline(), self.recovery.copy_at()].into_iter().flatten().min()
     }
 
     /// Acts on what has expired.
@@ -71,8 +70,20 @@ impl Sender {
         if expiry.is_some() {
             self.burst.restart();
         }
+        self.make_due_copy(now);
         self.update_timers(now);
         expiry
+    }
+
+    /// Lets the copy leave whose time has come, unless it is not needed any more.
+    fn make_due_copy(&mut self, now: Instant) {
+        let Some((first_tsn, last_tsn)) = self.recovery.take_due_copy(now) else { return };
+        let is_original = |chunk: &Chunk| chunk.state == ChunkState::InFlight && chunk.transmissions == 1;
+        if (first_tsn..=last_tsn).any(|tsn| self.ledger.get(tsn).is_some_and(is_original)) {
+            self.timer.copy_due = Some((first_tsn, last_tsn));
+        } else {
+            self.recovery.copy_saved();
+        }
     }
 
     /// RFC 9260 §6.3.3, rules E1 to E3. E4 follows when the retransmission leaves.
@@ -135,6 +146,7 @@ impl Sender {
             self.repair.packet_due = None;
         }
         self.timer.probe_due &= self.ledger.in_flight().chunks > 0;
+        self.timer.copy_due = self.timer.copy_due.filter(|&(_, last_tsn)| self.ledger.first_tsn() <= last_tsn);
         if self.ledger.is_empty() {
             self.timer.running = None;
             self.timer.silent_since = None;

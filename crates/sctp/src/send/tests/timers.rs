@@ -49,8 +49,8 @@ fn an_acknowledgement_of_the_earliest_chunk_restarts_the_timer_section_6_3_2_r3(
 }
 
 #[test]
-fn lksctp_restarts_the_timer_at_every_new_acknowledgement_p10_section_5_2() {
-    let mut rig = Rig::new(Profile::Lksctp2006).measured(ms(100));
+fn the_timer_may_be_restarted_at_every_new_acknowledgement() {
+    let mut rig = with_rules(Rules { timer_restart: TimerRestart::AnyAcked, ..Rules::RFC9260 });
     rig.flight(3, FULL);
     rig.wait(100);
     rig.sack(0, &[(2, 2)]);

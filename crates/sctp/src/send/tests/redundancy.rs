@@ -1,0 +1,196 @@
+//! Copies in packets that leave anyway, on light streams of Festina.
+
+use super::*;
+
+const INTERVAL_MS: u64 = 20;
+
+/// A light stream over a steady path of 100 ms.
+fn light() -> Rig {
+    Rig::new(Profile::Festina).measured(ms(100))
+}
+
+/// One message every 20 ms; the TSNs of each packet.
+fn stream(rig: &mut Rig, messages: usize, len: usize) -> Vec<Vec<u32>> {
+    let mut packets = Vec::new();
+    for _ in 0..messages {
+        packets.extend(rig.flight(1, len));
+        rig.wait(INTERVAL_MS);
+    }
+    packets
+}
+
+#[test]
+fn three_packets_that_follow_take_a_chunk_along() {
+    let mut rig = light();
+    let packets = stream(&mut rig, 5, 100);
+    assert_eq!(packets, [vec![1], vec![1, 2], vec![1, 2, 3], vec![1, 2, 3, 4], vec![2, 3, 4, 5]]);
+    let stats = rig.stats();
+    assert_eq!((stats.sent.chunks, stats.sent.retransmitted.bundled, stats.sent.retransmitted.total()), (5, 9, 9));
+    assert!(stats.path.thin);
+    assert_eq!(stats.path.in_flight_bytes, 5 * 116, "copies are not counted");
+}
+
+#[test]
+fn what_was_acknowledged_is_not_copied_and_what_stays_unacknowledged_after_its_copies_is_probed() {
+    let mut rig = light();
+    stream(&mut rig, 4, 100);
+    rig.wait(20);
+    rig.sack(2, &[(2, 2)]);
+    rig.events();
+    assert_eq!(rig.flight(1, 100), [[3, 5]]);
+    let waited = rig.expire().0;
+    assert_eq!(waited, ms(105), "one round trip after its last copy");
+    assert_eq!(rig.tsns(), [[3, 5]]);
+    assert_eq!(rig.stats().sent.retransmitted.probe, 2);
+}
+
+#[test]
+fn copies_keep_apart() {
+    let mut rig = light();
+    rig.flight(1, 100);
+    rig.wait(2);
+    assert_eq!(rig.flight(1, 100), [[2]], "what is lost with the first would be lost with the second");
+    rig.wait(2);
+    assert_eq!(rig.flight(1, 100), [[1, 3]]);
+}
+
+#[test]
+fn new_data_has_the_room_first() {
+    let mut rig = light();
+    rig.flight(1, 700);
+    rig.wait(20);
+    assert_eq!(rig.flight(1, 700), [[2]]);
+    rig.wait(20);
+    assert_eq!(rig.flight(1, 200), [[1, 3]], "one chunk fits beside the new one");
+}
+
+#[test]
+fn with_redundancy_off_nothing_is_copied() {
+    let mut rig = Rig::probing().measured(ms(100));
+    assert_eq!(stream(&mut rig, 3, 100), [[1], [2], [3]]);
+}
+
+#[test]
+fn a_stream_with_much_data_gets_no_copies_and_the_standard() {
+    let mut rig = light();
+    let packets = stream(&mut rig, 9, 1_000);
+    assert_eq!(packets.last(), Some(&vec![5]), "the window is full");
+    assert!(!rig.stats().path.thin);
+    rig.sack(5, &[]);
+    assert!(rig.tsns().iter().all(|packet| packet.len() == 1));
+    assert_eq!(rig.stats().sent.retransmitted.bundled, 0);
+}
+
+#[test]
+fn a_queue_on_the_path_stops_the_copies() {
+    let mut rig = light();
+    stream(&mut rig, 2, 100);
+    rig.sack(2, &[]);
+    for cumulative in 3..30 {
+        rig.flight(1, 100);
+        rig.wait(140);
+        rig.sack(cumulative, &[]);
+    }
+    rig.events();
+    assert!(rig.stats().path.srtt > Some(ms(130)));
+    assert_eq!(stream(&mut rig, 3, 100), [[30], [31], [32]]);
+}
+
+#[test]
+fn the_round_trip_is_measured_although_every_chunk_is_copied() {
+    let mut rig = light();
+    stream(&mut rig, 6, 100);
+    rig.wait(20);
+    assert_eq!(rig.now, Instant::from_secs(100) + ms(140));
+    rig.sack(1, &[]);
+    let srtt = rig.stats().path.srtt;
+    assert_eq!(srtt, Some(ms(105)), "the SACK that answers the first packet alone: a sample of 140 ms");
+}
+
+#[test]
+fn a_sack_that_acknowledges_newer_data_too_measures_nothing() {
+    let mut rig = light();
+    stream(&mut rig, 6, 100);
+    rig.wait(20);
+    rig.sack(2, &[]);
+    assert_eq!(rig.stats().path.srtt, Some(ms(100)), "the second packet held a copy of the first chunk");
+}
+
+#[test]
+fn in_silence_every_packet_takes_along_what_has_waited_for_its_turn() {
+    let mut rig = light();
+    assert_eq!(stream(&mut rig, 4, 300).last(), Some(&vec![1, 2, 4]));
+    rig.expire();
+    assert_eq!(rig.tsns(), [[3]], "the probe holds what is overdue");
+    rig.wait(30);
+    assert_eq!(rig.flight(1, 300), [[1, 2, 5]], "then all others have their turn, as far as they fit");
+    rig.wait(10);
+    assert_eq!(rig.flight(1, 300), [[3, 4, 6]]);
+}
+
+fn spaced() -> Rig {
+    let mechanisms = Mechanisms { redundancy: Redundancy::SPACED, ..Profile::Festina.mechanisms() };
+    Rig::with(&config(mechanisms)).measured(ms(100))
+}
+
+#[test]
+fn a_spaced_copy_leaves_a_tenth_of_a_round_trip_later_in_a_packet_of_its_own() {
+    let mut rig = spaced();
+    assert_eq!(rig.flight(2, 100), [[1, 2]]);
+    let (waited, expiry) = rig.expire();
+    assert!(waited >= ms(8) && waited <= ms(10), "{waited:?}");
+    assert_eq!((expiry, rig.tsns()), (None, vec![vec![1, 2]]));
+    assert_eq!(rig.stats().sent.retransmitted.copies, 2);
+    assert_eq!(rig.causes(), [(1, RetransmissionCause::Copy), (2, RetransmissionCause::Copy)]);
+    assert_eq!(rig.expire(), (ms(105), Some(TimerExpiry::Probe)), "counted from the copy");
+}
+
+#[test]
+fn a_spaced_copy_does_not_leave_if_its_chunk_was_acknowledged_or_left_in_another_packet() {
+    let mut rig = spaced();
+    rig.flight(1, 100);
+    rig.wait(1);
+    rig.sack(1, &[]);
+    rig.expire();
+    assert_eq!(rig.tsns(), Vec::<Vec<u32>>::new());
+    rig.flight(1, 100);
+    rig.wait(6);
+    assert_eq!(rig.flight(1, 100), [[2, 3]]);
+    rig.expire();
+    rig.expire();
+    assert_eq!(rig.tsns(), [[3]], "chunk 2 had its copy");
+}
+
+#[test]
+fn a_stream_that_is_not_thin_gets_no_spaced_copies() {
+    let mut rig = spaced();
+    let cumulative = rig.grow(10);
+    assert!(!rig.stats().path.thin);
+    let copies_after = |rig: &mut Rig| {
+        rig.wait(30);
+        rig.sender.handle_timeout(rig.now, &mut rig.events);
+        rig.packets();
+        rig.stats().sent.retransmitted.copies
+    };
+    let while_thin = copies_after(&mut rig);
+    for more in 1..=5 {
+        rig.sack(cumulative + more, &[]);
+        rig.packets();
+        assert_eq!(copies_after(&mut rig), while_thin);
+    }
+}
+
+#[test]
+fn spaced_copies_do_not_put_off_the_measuring_of_round_trips() {
+    let mut rig = spaced();
+    rig.flight(1, 100);
+    rig.expire();
+    rig.packets();
+    rig.now = Instant::from_secs(100) + ms(140);
+    rig.sender.handle_timeout(rig.now, &mut rig.events);
+    rig.sack(1, &[]);
+    assert_eq!(rig.stats().path.srtt, Some(ms(100)), "either packet may have been answered");
+    rig.wait(10);
+    rig.sack_full(1, WINDOW, &[], &[1]);
+    assert_eq!(rig.stats().path.srtt, Some(ms(105)), "both arrived, so the first was answered first, after 140 ms");
+}
