@@ -32,7 +32,7 @@ fn main() -> Result<(), TunError> {
     println!("# How the TCP of a Linux kernel behaves behind an emulated network. Measured, not written by hand:");
     println!("#   cargo build --release -p festina-emulate --example host_tcp");
     println!("#   chrt --fifo 50 target/release/examples/host_tcp > validation/host-tcp.toml\n");
-    println!("kernel = \"{}\"", kernel.trim());
+    println!("kernel = \"{}\"", kernel.trim().split('-').next().unwrap_or_default());
     println!("delay_ms = {}", DELAY.as_millis());
     print_lateness()?;
     println!(
@@ -121,13 +121,13 @@ fn scripts() -> Vec<Script> {
     };
     vec![
         script("timeouts", false, 0, &[0, 1, 2, 3]),
-        script("probe of a lone segment", true, 0, &[0]),
-        script("timeouts after a lost probe", true, 0, &[0, 1, 2]),
-        script("probe of a lost tail", true, 10, &[9]),
-        script("probe of a lost flight", true, 4, &[0, 1, 2, 3]),
-        script("fast retransmit of one", true, 10, &[3]),
-        script("fast retransmit of two", true, 10, &[3, 5]),
-        script("two segments behind the loss", true, 4, &[1]),
+        script("lone-segment", true, 0, &[0]),
+        script("lost-probe", true, 0, &[0, 1, 2]),
+        script("lost-tail", true, 10, &[9]),
+        script("lost-flight", true, 4, &[0, 1, 2, 3]),
+        script("one-in-ten", true, 10, &[3]),
+        script("two-in-ten", true, 10, &[3, 5]),
+        script("two-behind", true, 4, &[1]),
     ]
 }
 

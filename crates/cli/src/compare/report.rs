@@ -220,8 +220,8 @@ mod tests {
         assert_eq!(simulation_note(&[example(Profile::Festina)]), None);
         let note = simulation_note(&[with(&[900, 1_100])]).expect("there are simulations");
         assert!(note.ends_with("The measured p99 and p99.9 lie within what the runs span."), "{note}");
-        let note = simulation_note(&[with(&[1_050, 1_100])]).expect("there are simulations");
-        assert!(note.ends_with("lies the measured p99 of festina (990 ms, simulated 1050 to 1100 ms)."), "{note}");
+        let note = simulation_note(&[with(&[1_015, 1_100])]).expect("there are simulations");
+        assert!(note.ends_with("lies the measured p99 of festina (990 ms, simulated 1015 to 1100 ms)."), "{note}");
     }
 
     #[test]

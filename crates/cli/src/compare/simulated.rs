@@ -10,7 +10,7 @@ use festina_models::host::Host;
 use festina_models::packet::Packet;
 use festina_models::sctp_host::{AssociationRecord, SctpHost, SctpSender, observe};
 use festina_models::workload::{Replay, Workload};
-use festina_netsim::{Duplex, NodeId, Path, Simulation, Topology};
+use festina_netsim::{Duplex, NodeId, Path, RandomStream, Simulation, Topology};
 use festina_units::ByteCount;
 use tokio::task::JoinSet;
 
@@ -25,6 +25,11 @@ use super::scenario::Scenario;
 const RUNS_MAX: u64 = 10;
 /// No more messages than this are simulated for a profile, which bounds time and memory.
 const MESSAGES_MAX: u64 = 1_000_000;
+
+/// Each write comes up to so much later than the clock has it, as those of the real senders do, whose timers have slots of a
+/// millisecond. Without that, a timeout of one second and the fourth message after a lost one, which come in either order
+/// over real sockets, would always come at the same time: a phase effect.
+const WRITE_LATENESS_MAX: Duration = Duration::from_millis(1);
 
 /// What the simulator says about one profile.
 #[derive(Clone, Debug)]
@@ -108,7 +113,7 @@ fn run(scenario: &Scenario, profile: Profile, seed: u64) -> Result<Run> {
     let ready_at = Bench::new(scenario, profile, seed, None)?.run_handshakes(scenario);
     let start = ready_at + BREATH;
     let mut bench = Bench::new(scenario, profile, seed, Some(start))?;
-    bench.simulation.run_until(start);
+    bench.simulation.run_until(ready_at);
     let before = bench.sent(scenario);
     bench.run_messages(scenario, start);
     let mut delays = DelayStatistics::new();
@@ -131,8 +136,9 @@ impl Bench {
         let mut client = SctpHost::new(sender, seed, logging(rig::client_config(scenario, profile)))?;
         for number in 0..scenario.associations {
             let connects_at = Instant::ZERO + HANDSHAKE_SPACING * number;
-            let writes = writes(scenario, start.map(|start| start - connects_at + scenario.offset(0, number)));
-            let replay = Replay::new(writes).context("no messages")?;
+            let first_at = start.map(|start| start - connects_at + scenario.offset(0, number));
+            let mut lateness = RandomStream::new(seed, &format!("writes of association {number}"));
+            let replay = Replay::new(writes(scenario, first_at, &mut lateness)).context("no messages")?;
             let sending = SctpSender::new(receiver, Workload::Replay(replay));
             let message_bytes_max = usize::try_from(scenario.size)?;
             client =
@@ -188,12 +194,18 @@ impl Bench {
 }
 
 /// The message that warms an association up, and those of the scenario, the first at `first_at`.
-fn writes(scenario: &Scenario, first_at: Option<Duration>) -> Vec<(Duration, ByteCount)> {
+fn writes(scenario: &Scenario, first_at: Option<Duration>, lateness: &mut RandomStream) -> Vec<(Duration, ByteCount)> {
     let size = ByteCount::from_bytes(scenario.size.into());
-    let count = u32::try_from(scenario.messages_per_association()).unwrap_or(u32::MAX);
-    let messages = first_at.into_iter().flat_map(|first_at| (0..count).map(move |number| (first_at, number)));
     let mut writes = vec![(Duration::ZERO, ByteCount::from_len(HEADER_BYTES))];
-    writes.extend(messages.map(|(first_at, number)| (first_at + scenario.interval * number, size)));
+    let count = u32::try_from(scenario.messages_per_association()).unwrap_or(u32::MAX);
+    for (first_at, number) in first_at.into_iter().flat_map(|first_at| (0..count).map(move |number| (first_at, number)))
+    {
+        let late_ns = lateness.below(festina_units::duration::saturating_nanos(WRITE_LATENESS_MAX));
+        let at = first_at + scenario.interval * number + Duration::from_nanos(late_ns);
+        // An application that is late with one message is late with the next.
+        let at = at.max(writes.last().map_or(Duration::ZERO, |(before, _)| *before));
+        writes.push((at, size));
+    }
     writes
 }
 

@@ -42,6 +42,7 @@ fn without_loss_every_message_of_every_profile_arrives_and_everything_is_written
             assert!(result["retransmissions"][cause].is_u64(), "{result}");
         }
         assert!(result["spurious_retransmissions"].is_u64());
+        check_without_loss(&result["simulated"]);
     }
 
     let svg = std::fs::read_to_string(folder.join("compare.svg")).expect("the figure was written");
@@ -52,6 +53,16 @@ fn without_loss_every_message_of_every_profile_arrives_and_everything_is_written
     assert!(html.contains(svg.trim()), "the figure is on the page");
 }
 
+/// Without loss the simulator, too, delivers everything after half a round trip.
+fn check_without_loss(simulated: &Value) {
+    assert_eq!((&simulated["runs"], &simulated["messages_delivered"]), (&10.into(), &64.into()), "{simulated}");
+    let delay = &simulated["delivery_ms"];
+    for name in ["mean", "p50", "p99", "max"] {
+        assert!((50.0..51.0).contains(&number(&delay[name])), "{name}: {delay}");
+    }
+    assert!(simulated["p99_range_ms"].is_array() && simulated["p99_9_range_ms"].is_array(), "{simulated}");
+}
+
 #[test]
 fn with_loss_the_table_shows_retransmissions_and_the_capture_every_packet() {
     let folder = folder("compare-with-loss");
@@ -60,7 +71,7 @@ fn with_loss_the_table_shows_retransmissions_and_the_capture_every_packet() {
     let outputs = ["--json", "c.json", "--pcap", "c.pcapng", "--html", "c.html", "--svg", "c.svg"];
     let compared = compare_in(&folder, &[&scenario[..], &profiles, &outputs].concat());
     assert_eq!(compared.code, Some(0), "{compared:?}");
-    for heading in ["delivery delay in ms", "p99.9", "retransmissions", "spurious"] {
+    for heading in ["delivery delay in ms", "p99.9", "retransmissions", "spurious", "  simulated  ", "Simulated: "] {
         assert!(compared.stdout.contains(heading), "{}", compared.stdout);
     }
     let text = std::fs::read_to_string(folder.join("c.json")).expect("the results were written");
