@@ -5,6 +5,8 @@ mod csv;
 mod document;
 mod html;
 mod index;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod text;
 
 pub use index::write_index;
@@ -130,7 +132,15 @@ impl<'e> Report<'e> {
         let archive = Archive::open(self.experiment, plan, &options.store, &options.code_version)
             .map_err(|source| ReportError::File { path: options.store.clone(), source })?;
         let mut tables = csv::Tables::create(plan, folder)?;
-        archive.visit(|point, repetition, samples| tables.add(point, repetition, samples))?;
+        #[cfg(feature = "parquet")]
+        let mut parquet = parquet::Table::create(plan, folder)?;
+        archive.visit(|point, repetition, samples| {
+            #[cfg(feature = "parquet")]
+            parquet.add(point, repetition, samples)?;
+            tables.add(point, repetition, samples)
+        })?;
+        #[cfg(feature = "parquet")]
+        parquet.finish()?;
         tables.finish()
     }
 }

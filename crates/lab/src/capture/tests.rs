@@ -136,8 +136,6 @@ fn tshark(path: &Path, arguments: &[&str]) -> Option<String> {
         .arg(path)
         .args(["-o", "ip.check_checksum:TRUE", "-o", "tcp.check_checksum:TRUE"])
         .args(["-o", "udp.check_checksum:TRUE", "-o", "sctp.checksum:CRC 32c"])
-        // A protocol that other software speaks on the ports of the models.
-        .args(["--disable-protocol", "iua"])
         .args(arguments)
         .output();
     let output = match output {

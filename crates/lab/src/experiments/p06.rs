@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use festina_models::record::Truth;
+use festina_netsim::{Jitter, JitterShape};
 use festina_recovery::profile::Rules;
 use festina_recovery::rto_restart::TimerRestart;
 use festina_recovery::rtt::{RttClock, RttSampling};
@@ -25,7 +26,7 @@ const SIZE: ByteCount = ByteCount::from_bytes(100);
 
 /// How lksctp is built from what the paper says; [`Reading::Kernel`] is what its Table 2 shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reading {
+enum Reading {
     /// As the kernel of that time was and Table 2 shows it.
     Kernel,
     /// A SACK restarts the timer whatever it acknowledges ("some, but not all", §4.2.1), so gap reports do as well.
@@ -40,7 +41,7 @@ pub(super) enum Reading {
 
 impl Reading {
     /// The names for a plan.
-    pub(super) const NAMES: &'static [&'static str] =
+    const NAMES: &'static [&'static str] =
         &["kernel", "gaps-restart-timer", "ambiguous-samples", "one-packet-after-timeout", "exact-clock"];
 
     fn named(name: &str) -> Self {
@@ -50,7 +51,7 @@ impl Reading {
     }
 
     /// What is different in a set of rules.
-    pub(super) fn apply(self, rules: &mut Rules) {
+    fn apply(self, rules: &mut Rules) {
         rules.rtt_sampling = RttSampling::Unambiguous;
         match self {
             Self::Kernel => {}
@@ -80,6 +81,7 @@ pub(super) fn parameters() -> Vec<Parameter> {
         parameter("rtt", "the round-trip time that the emulator adds", Kind::Duration(ms(0)..=ms(10_000))),
         parameter("loss", "how probably a packet is lost", Kind::Probability(loss)),
         parameter("lost", "which packets are lost", Kind::Choice(&["data-and-sacks", "data"])),
+        parameter("jitter", "how much longer than others a packet may take", Kind::Duration(ms(0)..=ms(1_000))),
         parameter("interval", "how often the application writes", Kind::Duration(ms(1)..=ms(60_000))),
         parameter("reading", "how lksctp is built from the text", Kind::Choice(Reading::NAMES)),
         parameter("duration", "for how long it writes", Kind::Duration(ms(1_000)..=ms(86_400_000))),
@@ -93,7 +95,15 @@ pub(super) fn run(point: &Point, mechanisms: Mechanisms, sack_delay: Duration, s
     let backward = if point.choice("lost") == "data" { Probability::ZERO } else { loss };
     let stack = Stack::sctp(mechanisms, sack_delay);
     let stream = ThinStream::periodic(stack, interval, SIZE, duration, rtt + 2 * HOST_DELAY);
-    let run = stream.with_loss(loss, backward).run(seed);
+    let mut stream = stream.with_loss(loss, backward);
+    let range = point.duration("jitter") / 2;
+    if !range.is_zero() {
+        let jitter = Jitter { shape: JitterShape::Uniform { range }, keeps_order: true };
+        for link in [&mut stream.forward, &mut stream.backward] {
+            (link.delay, link.jitter) = (link.delay + range, jitter);
+        }
+    }
+    let run = stream.run(seed);
     measure(run.record.truth())
 }
 
@@ -185,7 +195,8 @@ pub(super) struct Published {
 }
 
 impl Published {
-    fn value(&self, quantity: Quantity) -> Option<f64> {
+    /// One of its numbers.
+    pub(super) fn value(&self, quantity: Quantity) -> Option<f64> {
         match quantity {
             Quantity::Number => Some(f64::from(self.number)),
             Quantity::Share => self.share,

@@ -95,8 +95,10 @@ impl Experiment for P06Table2 {
 
     fn figures(&self, results: &Results) -> Vec<Figure> {
         let mut figures = vec![shares(results)];
-        figures.extend(sensitivity(results, "Sensitivity to the loss rate and to what is lost", &["loss", "lost"]));
-        figures.extend(sensitivity(results, "Sensitivity to the reading of the text", &["reading", "interval"]));
+        let by_loss = Axis::from_zero("share of timeouts", 1.0, Unit::Share);
+        figures.extend(sensitivity(results, RetransmissionCause::Timeout, &["loss", "lost", "jitter"], by_loss));
+        let by_reading = Axis::log("share of fast retransmissions", 0.005, 1.0, Unit::Share);
+        figures.extend(sensitivity(results, RetransmissionCause::Fast, &["reading", "interval"], by_reading));
         figures
     }
 }
@@ -159,14 +161,13 @@ fn shares(results: &Results) -> Figure {
     chart.figure()
 }
 
-/// The share of timeouts over the round-trip time, a curve for each value that departs from the base; `None` if there is none.
-fn sensitivity(results: &Results, title: &str, swept: &[&str]) -> Option<Figure> {
+/// The share of one class over the round-trip time, a curve for each value of `swept` that departs from the base; `None` if there
+/// is no such value.
+fn sensitivity(results: &Results, cause: RetransmissionCause, swept: &[&str], share_axis: Axis) -> Option<Figure> {
     let mut curves: Vec<Curve> = Vec::new();
     for summary in results.points() {
-        let (rtt_ms, share) = (
-            summary.point().duration("rtt").as_secs_f64() * 1e3,
-            Quantity::Share.measured(summary, RetransmissionCause::Timeout)? / 100.0,
-        );
+        let rtt_ms = summary.point().duration("rtt").as_secs_f64() * 1e3;
+        let share = Quantity::Share.measured(summary, cause).unwrap_or_default() / 100.0;
         let name = match departures(results, summary).as_slice() {
             [] => "as compared".to_owned(),
             [(name, value)] if swept.contains(name) => format!("{name} {value}"),
@@ -180,12 +181,12 @@ fn sensitivity(results: &Results, title: &str, swept: &[&str]) -> Option<Figure>
     if curves.len() < 2 {
         return None;
     }
-    let x = Axis::from_zero("round-trip time", 400.0, Unit::Milliseconds);
-    let y = Axis::from_zero("share of timeouts", 1.0, Unit::Share);
-    let mut figure = Figure::new(title, "first retransmissions of unmodified lksctp", x, y);
+    let title = format!("First retransmissions by {}: sensitivity to {}", cause_name(cause), swept.join(", "));
+    let x = Axis::linear("round-trip time", 0.0, 420.0, Unit::Milliseconds);
+    let mut figure = Figure::new(&title, "unmodified lksctp; one parameter at a time", x, share_axis);
     figure.curves = curves;
     let paper = [0.0, 100.0, 200.0, 400.0].into_iter().zip(published::TABLE).filter_map(|(rtt_ms, (_, lines))| {
-        let share = lines.iter().find(|line| line.cause == RetransmissionCause::Timeout)?.share?;
+        let share = lines.iter().find(|line| line.cause == cause)?.share?;
         Some(PlotPoint { x: rtt_ms, y: share / 100.0, whisker: None })
     });
     figure.points.push(PointSeries { is_joined: false, ..PointSeries::new("paper", paper) });

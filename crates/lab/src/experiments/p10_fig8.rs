@@ -11,8 +11,8 @@ use crate::summary::{PointSummary, Results};
 
 /// The ordinals that the figures show.
 pub(super) const SHOWN: [Ordinal; 3] = [Ordinal::First, Ordinal::Second, Ordinal::Third];
-/// Fewer delays than this say nothing about a mean.
-pub(super) const COUNT_MIN: u64 = 10;
+/// Fewer delays than this say nothing about a mean, a maximum or a share.
+pub(super) const COUNT_MIN: u64 = 15;
 /// The share that a 99th percentile leaves out must hold some delays.
 const COUNT_MIN_FOR_P99: u64 = 100;
 
@@ -167,9 +167,8 @@ impl Measure {
 
     fn count_min(self) -> u64 {
         match self {
-            Self::Mean => COUNT_MIN,
+            Self::Mean | Self::Max => COUNT_MIN,
             Self::P99 => COUNT_MIN_FOR_P99,
-            Self::Max => 1,
         }
     }
 }
@@ -210,6 +209,13 @@ pub(super) fn modification_checks(case: &Case<'_>) -> Vec<Check> {
             &[First, Second],
             &[Mean, P99],
             |modified, plain| modified < plain * 0.75,
+        ),
+        case.below(
+            "Its maxima are still high: above those of all modifications.",
+            Group::AllMods,
+            Group::ModFr,
+            &SHOWN,
+            &[Max],
         ),
         case.below(
             "All modifications together lower mean, 99% and maximum of every retransmission.",

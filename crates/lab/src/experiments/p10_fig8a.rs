@@ -40,17 +40,16 @@ impl Experiment for P10Fig8a {
          scale is the paper's whole grid of round-trip times, loss rates and intervals; its figure, and the checks unless \
          they say otherwise, are of 100 ms, 5% and 250 ms. The paper gives no numbers in words, only how the groups \
          compare.\n\n\
-         What the paper leaves open: which packets the emulator loses (here data; lost = \"data-and-acks\" loses both); whether \
-         the fix of the timer's restart, which section 5.2 describes, belongs to the group with the lowered RTO.Min (here it \
-         does; see timer_fix); and delayed acknowledgements. The figure's caption says that delayed ACKs were off, while \
-         section 6.1 explains a result by delayed SACKs. Both are true if TCP's receiver acknowledged at once and SCTP's, \
-         which the paper does not want to change, delayed SACKs by lksctp's 200 ms. So it is here, see sack_delay and \
-         ack_delay; with any other reading what the paper says of TCP and lksctp contradicts itself: TCP's retransmissions \
-         come after 1, 3 and 7 times its RTO, and to be earlier than lksctp's 2nd but later than its 3rd, as the paper has \
-         it, that RTO must be 300 ms and lksctp must have the spurious timeouts that delayed SACKs bring.\n\n\
-         lksctp is built from the paper's description and from what the delays in Table 2 of Pedersen et al. 2006 imply: gap \
-         reports do not restart its timer, and neither does a fast retransmission. Nagle's algorithm is off; a \
-         retransmission of TCP takes no other segment along.\n\n\
+         What the paper leaves open: which packets the emulator loses (here data; lost = \"data-and-acks\" loses both), what \
+         exactly the fix of the timer's restart is and which groups have it (see timer_fix), and delayed acknowledgements. \
+         The figure's caption says that delayed ACKs were off, while section 6.1 explains a result by delayed SACKs. Both \
+         are true if TCP's receiver acknowledged at once and SCTP's, which the paper does not want to change, delayed SACKs by \
+         lksctp's 200 ms. So it is here; see sack_delay and ack_delay. With any other reading what the paper says of \
+         TCP and lksctp contradicts itself: TCP's retransmissions come after 1, 3 and 7 times its RTO, and to be earlier \
+         than lksctp's 2nd but later than its 3rd, that RTO must be about 300 ms, which is what prompt ACKs give, and \
+         lksctp must have the early second timeouts that delayed SACKs bring.\n\n\
+         lksctp is built from the papers' descriptions and from what Table 2 of Pedersen et al. 2006 implies (see the profile \
+         lksctp-2006). Nagle's algorithm is off; a retransmission of TCP takes no other segment along.\n\n\
          In two hours of four messages a second, 5% loss makes about 1,440 first, 72 second and 4 third retransmissions that \
          are needed. What is said about third retransmissions rests on few of them, in the paper as here."
     }
@@ -84,19 +83,55 @@ impl Experiment for P10Fig8a {
 
     fn comparisons(&self, results: &Results) -> Vec<Comparison> {
         let case = Case::new(results, &SHOWN_CASE);
-        let p99 = |group| case.ms(group, Ordinal::First, Measure::P99);
-        let ratio = p99(Group::AllMods).zip(p99(Group::NewReno)).map(|(all, tcp)| all / tcp);
-        vec![Comparison {
-            what: "99% of the 1st retransmission, all modifications over TCP New Reno (the paper: less than 1)".to_owned(),
+        let (all, tcp) = (Group::AllMods, Group::NewReno);
+        let row = |what: &str, over: Group, under: Group, ordinal, measure, why: &str| Comparison {
+            what: what.to_owned(),
             unit: "",
             published: 1.0,
-            measured: ratio,
-            why: Some(
-                "The first report of a loss comes with the answer to the next message, after 350 ms. TCP's timeout comes after \
-                 300 ms whatever happens, since its RTT has no variance here and its receiver does not delay ACKs."
-                    .to_owned(),
+            measured: case
+                .ms(over, ordinal, measure)
+                .zip(case.ms(under, ordinal, measure))
+                .map(|(over, under)| over / under),
+            why: Some(why.to_owned()),
+        };
+        vec![
+            row(
+                "99% of the 1st retransmission, all modifications over TCP New Reno (the paper: less than 1)",
+                all,
+                tcp,
+                Ordinal::First,
+                Measure::P99,
+                "The first report of a loss comes with the answer to the next message, after 350 ms, and lksctp's RTO contains the \
+                 SACK delay. TCP's timeout comes after 300 ms whatever happens, since its receiver acknowledges at once and \
+                 the simulated path has no jitter.",
             ),
-        }]
+            row(
+                "mean of the 1st retransmission, all modifications over TCP New Reno (the paper: less than 1)",
+                all,
+                tcp,
+                Ordinal::First,
+                Measure::Mean,
+                "As above; the two are equal within their confidence.",
+            ),
+            row(
+                "maximum of the 1st retransmission, TCP New Reno over all modifications (the paper: less than 1)",
+                tcp,
+                all,
+                Ordinal::First,
+                Measure::Max,
+                "A message that is lost while TCP backs off waits for the longer timer: that happens in every test as long as the \
+                 paper's. With all modifications nothing backs off.",
+            ),
+            row(
+                "maximum of the 2nd retransmission, TCP New Reno over all modifications (the paper: less than 1)",
+                tcp,
+                all,
+                Ordinal::Second,
+                Measure::Max,
+                "TCP's second timeout comes after 900 ms, whatever happens; the modified stack has nothing that would make its own \
+                 later.",
+            ),
+        ]
     }
 
     fn checks(&self, results: &Results) -> Vec<Check> {
@@ -143,15 +178,14 @@ fn tcp_checks(case: &Case<'_>) -> Vec<Check> {
             &[Third],
             &[P99, Max],
         ),
-        case.below("All modifications together are better than TCP in the mean.", all, tcp, &SHOWN, &[Mean]),
-        case.below("They are better than TCP in the 99% of the 2nd retransmission.", all, tcp, &[Second], &[P99]),
         case.below(
-            "Their maxima of the 1st and 2nd retransmission are not better.",
-            tcp,
+            "All modifications together are better than TCP in the mean of the 2nd and 3rd retransmission.",
             all,
-            &[First, Second],
-            &[Max],
+            tcp,
+            &[Second, Third],
+            &[Mean],
         ),
+        case.below("They are better than TCP in the 99% of the 2nd retransmission.", all, tcp, &[Second], &[P99]),
         case.compared(
             "TCP's maximum of the 3rd retransmission is much higher: at least one and a half times.",
             all,

@@ -1,24 +1,28 @@
 //! The set-ups that send side by side.
 
-use festina_recovery::fast_retransmit::FastRetransmit;
-use festina_recovery::thin::ThinDetection;
 use festina_recovery::{Mechanisms, Profile};
 use festina_sctp::Config;
 use festina_units::Duration;
 
+use crate::scenario::{Group, Stack, TimerFix};
+
 /// What a machine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Setup {
-    /// lksctp with all modifications (Linux 2.6.16).
+    /// lksctp with all modifications, the fix of the timer's restart as P10 §5.2 words it.
     Modified,
-    /// lksctp as it was (Linux 2.6.16).
+    /// lksctp as it was.
     Lksctp,
     /// SCTP of FreeBSD 6.2.
     FreeBsd,
-    /// The modifications without the fix of the timer's restart (P10 §5.2).
+    /// The modifications with the other reading of the fix: no chunk waits for more than one RTO, and none for less.
+    FixByAge,
+    /// The modifications without the fix.
     WithoutTimerFix,
-    /// Nothing but that fix.
-    OnlyTimerFix,
+    /// The modifications without the shorter minimum RTO.
+    WithoutMinRto,
+    /// The modifications without both.
+    WithoutEither,
 }
 
 /// A row of the paper's Table 2.
@@ -32,13 +36,19 @@ pub(super) struct Published {
 
 impl Setup {
     /// All machines, the paper's first.
-    pub(super) fn all() -> Vec<Self> {
-        vec![Self::Modified, Self::Lksctp, Self::FreeBsd, Self::WithoutTimerFix, Self::OnlyTimerFix]
-    }
+    pub(super) const ALL: &[Self] = &[
+        Self::Modified,
+        Self::Lksctp,
+        Self::FreeBsd,
+        Self::FixByAge,
+        Self::WithoutTimerFix,
+        Self::WithoutMinRto,
+        Self::WithoutEither,
+    ];
 
     /// The machines of the paper.
     pub(super) fn published() -> impl Iterator<Item = Self> {
-        Self::all().into_iter().filter(|setup| setup.table_2().is_some())
+        Self::ALL.iter().copied().filter(|setup| setup.table_2().is_some())
     }
 
     /// The name in the report.
@@ -47,8 +57,10 @@ impl Setup {
             Self::Modified => "modified lksctp",
             Self::Lksctp => "lksctp",
             Self::FreeBsd => "FreeBSD",
+            Self::FixByAge => "modified with timer fix by age",
             Self::WithoutTimerFix => "modified without timer fix",
-            Self::OnlyTimerFix => "lksctp with timer fix only",
+            Self::WithoutMinRto => "modified without min RTO",
+            Self::WithoutEither => "modified without either",
         }
     }
 
@@ -61,7 +73,7 @@ impl Setup {
             Self::Modified => row(0.0855, 6.708, 302.0, 1_725.0),
             Self::Lksctp => row(0.0690, 0.032, 304.0, 3_521.0),
             Self::FreeBsd => row(0.0765, 0.006, 303.0, 5_326.0),
-            Self::WithoutTimerFix | Self::OnlyTimerFix => None,
+            _ => None,
         }
     }
 
@@ -74,30 +86,24 @@ impl Setup {
     }
 
     fn mechanisms(self) -> Mechanisms {
-        let modified = Profile::Petlund2010.mechanisms();
-        let lksctp = Mechanisms { thin_detection: ThinDetection::Never, thin: modified.normal, ..modified };
+        let all_mods = |fix| of_group(Group::AllMods, fix);
+        let without_min_rto = |fix| {
+            let mut mechanisms = all_mods(fix);
+            mechanisms.thin.rto_min = mechanisms.normal.rto_min;
+            mechanisms
+        };
         match self {
-            Self::Modified => modified,
-            Self::Lksctp => lksctp,
-            Self::FreeBsd => {
-                let mut mechanisms = Profile::Rfc9260.mechanisms();
-                mechanisms.normal.fast_retransmit = FastRetransmit::RFC9260;
-                mechanisms
-            }
-            Self::WithoutTimerFix => {
-                let mut mechanisms = modified;
-                mechanisms.thin.timer_restart = modified.normal.timer_restart;
-                mechanisms
-            }
-            Self::OnlyTimerFix => {
-                let mut mechanisms = Mechanisms { thin: modified.normal, ..modified };
-                mechanisms.thin.timer_restart = modified.thin.timer_restart;
-                mechanisms
-            }
+            Self::Modified => all_mods(TimerFix::AsWorded),
+            Self::Lksctp => of_group(Group::Lksctp, TimerFix::AsWorded),
+            Self::FreeBsd => freebsd(Profile::Rfc9260),
+            Self::FixByAge => all_mods(TimerFix::WithMinRto),
+            Self::WithoutTimerFix => all_mods(TimerFix::Nowhere),
+            Self::WithoutMinRto => without_min_rto(TimerFix::AsWorded),
+            Self::WithoutEither => without_min_rto(TimerFix::Nowhere),
         }
     }
 
-    /// The series of the times from write to arrival.
+    /// The series of the times from a message's first packet to its arrival.
     pub(super) fn arrival(self) -> String {
         format!("arrival {}", self.name())
     }
@@ -105,6 +111,11 @@ impl Setup {
     /// The series of these times of messages that a retransmission brought.
     pub(super) fn repair(self) -> String {
         format!("repair {}", self.name())
+    }
+
+    /// The series of the times from the write of a message to its delivery in order.
+    pub(super) fn delivery(self) -> String {
+        format!("delivery {}", self.name())
     }
 
     /// The share of packets that were lost, in per cent.
@@ -123,6 +134,23 @@ impl Setup {
     }
 }
 
+/// The rules of FreeBSD's stack. At a timeout it retransmits what has been outstanding for a timeout, and takes nothing along that was
+/// sent since (`sctp_mark_all_for_resend` in every version that is public).
+fn freebsd(profile: Profile) -> Mechanisms {
+    let mut mechanisms = profile.mechanisms();
+    for rules in [&mut mechanisms.normal, &mut mechanisms.thin] {
+        rules.bundling.into_timeout = false;
+    }
+    mechanisms
+}
+
+fn of_group(group: Group, fix: TimerFix) -> Mechanisms {
+    match group.stack(fix, Duration::ZERO) {
+        Stack::Sctp { sender, .. } => sender.mechanisms,
+        Stack::Tcp { .. } => unreachable!("the groups of this experiment speak SCTP"),
+    }
+}
+
 /// An unmodified lksctp that receives.
 pub(super) fn receiver(sack_delay: Duration) -> Config {
     let mut config = Setup::Lksctp.config();
@@ -138,15 +166,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ablations_differ_from_their_neighbours_in_the_timer_alone() {
-        let restart = |setup: Setup| setup.mechanisms().thin.timer_restart;
-        let mut without = Setup::WithoutTimerFix.mechanisms();
-        assert_eq!(restart(Setup::WithoutTimerFix), restart(Setup::Lksctp));
-        without.thin.timer_restart = restart(Setup::Modified);
-        assert_eq!(without, Setup::Modified.mechanisms());
-        let mut only = Setup::OnlyTimerFix.mechanisms();
-        assert_eq!(restart(Setup::OnlyTimerFix), restart(Setup::Modified));
-        only.thin.timer_restart = restart(Setup::Lksctp);
-        assert_eq!(only.thin, Setup::Lksctp.mechanisms().thin);
+    fn each_ablation_lacks_what_its_name_says_and_nothing_else() {
+        let modified = Setup::Modified.mechanisms();
+        let normal = Setup::Lksctp.mechanisms().normal;
+        let without = |takes_fix: bool, takes_min_rto: bool| {
+            let mut mechanisms = modified;
+            if takes_fix {
+                mechanisms.thin.timer_restart = normal.timer_restart;
+            }
+            if takes_min_rto {
+                mechanisms.thin.rto_min = normal.rto_min;
+            }
+            mechanisms
+        };
+        assert_eq!(Setup::WithoutTimerFix.mechanisms(), without(true, false));
+        assert_eq!(Setup::WithoutMinRto.mechanisms(), without(false, true));
+        assert_eq!(Setup::WithoutEither.mechanisms(), without(true, true));
+        assert_ne!(modified.thin.timer_restart, normal.timer_restart);
+        assert_ne!(modified.thin.rto_min, normal.rto_min);
+    }
+
+    #[test]
+    fn every_set_up_has_a_name_of_its_own_and_the_paper_has_three_of_them() {
+        let mut names: Vec<&str> = Setup::ALL.iter().map(|setup| setup.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Setup::ALL.len());
+        assert_eq!(Setup::published().count(), 3);
     }
 }

@@ -1,0 +1,50 @@
+//! Gives the lab its code version: a hash of all sources that can change what a run measures. Finished runs are taken up
+//! only by the same version, whether it was built for debugging or for speed, here or on another machine.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Everything that a simulation is made of, seen from this crate. Dependencies count through the lock file.
+const SOURCES: [&str; 8] = [
+    "src/experiments",
+    "src/scenario",
+    "src/statistics.rs",
+    "../models/src",
+    "../netsim/src",
+    "../recovery/src",
+    "../sctp/src",
+    "../units/src",
+];
+const LOCK_FILE: &str = "../../Cargo.lock";
+
+fn main() {
+    let mut files = Vec::new();
+    for source in SOURCES.into_iter().chain(["src/scenario.rs", LOCK_FILE]) {
+        println!("cargo::rerun-if-changed={source}");
+        gather(Path::new(source), &mut files);
+    }
+    files.sort();
+    // 64-bit FNV-1a, as for the identities of runs.
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for file in &files {
+        let content = fs::read(file).unwrap_or_else(|error| panic!("cannot read {}: {error}", file.display()));
+        for byte in file.to_string_lossy().replace('\\', "/").into_bytes().into_iter().chain(content) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+    println!("cargo::rustc-env=FESTINA_CODE_VERSION={hash:016x}");
+}
+
+/// All files at or below `path` but tests. What is not there is left out: a packaged crate has its siblings elsewhere, in
+/// versions that do not change.
+fn gather(path: &Path, files: &mut Vec<PathBuf>) {
+    let is_test = path.file_stem().is_some_and(|name| name == "tests");
+    if is_test {
+        return;
+    }
+    if path.is_file() {
+        files.push(path.to_owned());
+    } else if let Ok(entries) = fs::read_dir(path) {
+        entries.filter_map(Result::ok).for_each(|entry| gather(&entry.path(), files));
+    }
+}

@@ -1,0 +1,330 @@
+//! `host-tcp`: the TCP model against the TCP of a Linux kernel behind the emulator.
+
+mod recorded;
+mod simulated;
+
+use std::time::Duration;
+
+use crate::experiment::{Check, Comparison, Experiment};
+use crate::plan::{Kind, Parameter, Point};
+use crate::samples::Samples;
+use crate::summary::{PointSummary, Results};
+use recorded::{Greedy, RECORDED, Script, jain};
+
+const GOODPUT: &str = "goodput";
+const JAIN: &str = "fairness";
+const DROPPED: &str = "dropped";
+const RESENT: &str = "retransmissions";
+
+/// How far the goodput may lie from the kernel's, as a share of it.
+const GOODPUT_TOLERANCE: f64 = 0.05;
+/// How far Jain's index may lie from the kernel's.
+const JAIN_TOLERANCE: f64 = 0.1;
+/// How far a retransmission may lie outside of what the kernel's runs span: a tick of its clock ...
+const RESENT_TOLERANCE_MS: f64 = 4.0;
+/// ... and this share of the time.
+const RESENT_TOLERANCE: f64 = 0.1;
+
+/// Why the model's CUBIC drops more than the kernel's.
+const HYSTART: &str = "the kernel's CUBIC leaves slow start when the round-trip time rises (HyStart), before the queue is \
+                       full; the model's leaves it when packets are lost, which are then as many as fit into the queue";
+
+/// All scenarios: greedy flows by controller and number, and scripted losses by name.
+const SCENARIOS: &[&str] = &[
+    "reno-1",
+    "reno-4",
+    "cubic-1",
+    "cubic-4",
+    "timeouts",
+    "lone-segment",
+    "lost-probe",
+    "lost-tail",
+    "lost-flight",
+    "one-in-ten",
+    "two-in-ten",
+    "two-behind",
+];
+
+/// The TCP model against a kernel's TCP.
+#[derive(Clone, Copy, Debug)]
+pub struct HostTcp;
+
+impl Experiment for HostTcp {
+    fn name(&self) -> &'static str {
+        "host-tcp"
+    }
+
+    fn title(&self) -> &'static str {
+        "The TCP model against the TCP of a Linux kernel"
+    }
+
+    fn reference(&self) -> &'static str {
+        "validation/host-tcp.toml: Linux 6.18, measured behind the emulator"
+    }
+
+    fn about(&self) -> &'static str {
+        "The kernel's TCP ran in two network namespaces that `festina emulate tun` joins, which runs the simulator's own \
+         links on a real clock, here with a delay of 40 ms each way. What it did was recorded, with the command that \
+         records it again, in validation/host-tcp.toml. Here the TCP model does the same in the simulator.\n\n\
+         reno-1 to cubic-4: so many greedy flows through a bottleneck of 10 Mbit/s with room for 100 packets. Goodput is \
+         counted at the receivers from when the last flow has begun; fairness is Jain's index.\n\n\
+         The others: one connection writes eight messages of 100 bytes, one each 200 ms, so that the round-trip time is \
+         known, and then what is lost in part. timeouts: one message whose first four transmissions are lost, \
+         without tail loss probes; lone-segment: one message, lost once; lost-probe: three times; lost-tail: the last of ten \
+         segments; lost-flight: all of four segments; one-in-ten and two-in-ten: the 4th, and the 4th and the 6th, of ten \
+         segments; two-behind: the 2nd of four. Compared is how long after its first transmission each segment was sent \
+         again, in the order of the retransmissions. The kernel's timers of more than 256 ms expire up to 32 ms late (its \
+         timer wheel at 250 Hz), so its runs span some time; ours is compared with their median."
+    }
+
+    fn plan(&self) -> &'static str {
+        include_str!("../../../../experiments/host-tcp.toml")
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        vec![Parameter { name: "scenario", about: "what is done", kind: Kind::Choice(SCENARIOS) }]
+    }
+
+    fn run(&self, point: &Point, seed: u64) -> Samples {
+        let delay = Duration::from_millis(RECORDED.delay_ms);
+        let mut samples = Samples::new();
+        match scenario(point) {
+            Scenario::Greedy(recorded) => {
+                let run = simulated::greedy(recorded, delay, seed);
+                samples.set(GOODPUT, run.goodput_mbit_s.iter().sum());
+                samples.set(JAIN, jain(&run.goodput_mbit_s));
+                samples.set(DROPPED, exact(run.dropped));
+            }
+            Scenario::Script(recorded) => {
+                let resent = simulated::script(recorded, delay, seed);
+                samples.set(RESENT, exact(resent.len() as u64));
+                for (number, after) in (1..).zip(&resent) {
+                    samples.set(&resent_name(number), after.as_secs_f64() * 1e3);
+                }
+            }
+        }
+        samples
+    }
+
+    fn comparisons(&self, results: &Results) -> Vec<Comparison> {
+        results.points().iter().flat_map(comparisons_at).collect()
+    }
+
+    fn checks(&self, results: &Results) -> Vec<Check> {
+        vec![accuracy_check(), goodput_check(results), jain_check(results), resent_check(results)]
+    }
+}
+
+/// One recorded scenario.
+enum Scenario {
+    Greedy(&'static Greedy),
+    Script(&'static Script),
+}
+
+fn scenario(point: &Point) -> Scenario {
+    let name = point.choice("scenario");
+    let greedy = RECORDED.greedy.iter().find(|greedy| greedy.name() == name).map(Scenario::Greedy);
+    let script = || RECORDED.script.iter().find(|script| script.name == name).map(Scenario::Script);
+    greedy.or_else(script).expect("every scenario is recorded")
+}
+
+fn resent_name(number: usize) -> String {
+    format!("retransmission {number} ms")
+}
+
+fn value(summary: &PointSummary, name: &str) -> Option<f64> {
+    summary.values().get(name)?.mean()
+}
+
+fn comparisons_at(summary: &PointSummary) -> Vec<Comparison> {
+    let name = summary.point().choice("scenario");
+    let comparison = |what: &str, unit, published, measured| Comparison {
+        what: format!("{name}: {what}"),
+        unit,
+        published,
+        measured,
+        why: None,
+    };
+    match scenario(summary.point()) {
+        Scenario::Greedy(recorded) => {
+            let mut comparisons =
+                vec![comparison("goodput", "Mbit/s", recorded.total_mbit_s(), value(summary, GOODPUT))];
+            if recorded.flows > 1 {
+                comparisons.push(comparison("Jain's index", "", recorded.jain(), value(summary, JAIN)));
+            }
+            let mut dropped = comparison("packets dropped", "", recorded.dropped(), value(summary, DROPPED));
+            if recorded.congestion == "cubic" && dropped.is_missed() == Some(true) {
+                dropped.why = Some(HYSTART.to_owned());
+            }
+            comparisons.push(dropped);
+            comparisons
+        }
+        Scenario::Script(recorded) => (1..)
+            .zip(&recorded.resent_ms)
+            .map(|(number, [_, median, _])| {
+                comparison(&format!("retransmission {number}"), "ms", *median, value(summary, &resent_name(number)))
+            })
+            .collect(),
+    }
+}
+
+/// The points of greedy flows with what was recorded.
+fn greedy_points(results: &Results) -> impl Iterator<Item = (&PointSummary, &'static Greedy)> {
+    results.points().iter().filter_map(|summary| match scenario(summary.point()) {
+        Scenario::Greedy(recorded) => Some((summary, recorded)),
+        Scenario::Script(_) => None,
+    })
+}
+
+/// Whether the recorded numbers can be trusted to so many milliseconds.
+fn accuracy_check() -> Check {
+    let [median_us, share_99_us, most_us] = RECORDED.accuracy.rtt_error_us;
+    let late_us = RECORDED.accuracy.delivered_late_by_mean_us;
+    Check::new(
+        format!(
+            "The emulation behind which Linux {} was measured adds less than a millisecond to half of the round trips.",
+            RECORDED.kernel
+        ),
+        median_us < 1_000,
+        format!(
+            "{median_us} µs at the median, {share_99_us} µs at 99%, {most_us} µs at most; packets left {late_us} µs late on average"
+        ),
+    )
+}
+
+fn goodput_check(results: &Results) -> Check {
+    let statement = format!("The goodput of greedy flows is within {:.0}% of the kernel's.", GOODPUT_TOLERANCE * 100.0);
+    let deviations = greedy_points(results)
+        .filter_map(|(summary, recorded)| Some((value(summary, GOODPUT)? / recorded.total_mbit_s() - 1.0).abs()));
+    worst_check(statement, deviations, GOODPUT_TOLERANCE, |worst| {
+        format!("the largest deviation is {:.1}%", worst * 100.0)
+    })
+}
+
+fn jain_check(results: &Results) -> Check {
+    let statement = format!("Jain's index of four flows is within {JAIN_TOLERANCE} of the kernel's.");
+    let differences = greedy_points(results)
+        .filter(|(_, recorded)| recorded.flows > 1)
+        .filter_map(|(summary, recorded)| Some((value(summary, JAIN)? - recorded.jain()).abs()));
+    worst_check(statement, differences, JAIN_TOLERANCE, |worst| format!("the largest difference is {worst:.2}"))
+}
+
+fn worst_check(
+    statement: String,
+    deviations: impl Iterator<Item = f64>,
+    tolerance: f64,
+    seen: impl Fn(f64) -> String,
+) -> Check {
+    match deviations.reduce(f64::max) {
+        Some(worst) => Check::new(statement, worst <= tolerance, seen(worst)),
+        None => Check::skipped(statement, "this plan has no such scenario"),
+    }
+}
+
+/// A retransmission outside of what the kernel's runs span, or a number of retransmissions that is not the kernel's.
+fn resent_faults(summary: &PointSummary, recorded: &Script) -> Vec<String> {
+    let name = &recorded.name;
+    let mut faults = Vec::new();
+    let count = value(summary, RESENT).unwrap_or(0.0);
+    if count != exact(recorded.resent_ms.len() as u64) {
+        faults.push(format!("{name}: {count:.0} retransmissions, the kernel's {}", recorded.resent_ms.len()));
+    }
+    for (number, [least, _, most]) in (1..).zip(&recorded.resent_ms) {
+        let Some(ours) = value(summary, &resent_name(number)) else { continue };
+        let slack = |edge: f64| RESENT_TOLERANCE_MS + edge * RESENT_TOLERANCE;
+        if ours < least - slack(*least) || ours > most + slack(*most) {
+            faults.push(format!("{name}: number {number} after {ours:.1} ms, the kernel's {least:.1} to {most:.1} ms"));
+        }
+    }
+    faults
+}
+
+fn resent_check(results: &Results) -> Check {
+    let statement = format!(
+        "There are as many retransmissions as the kernel sends, and each leaves within what the kernel's runs span, \
+         give or take {RESENT_TOLERANCE_MS} ms and {:.0}%.",
+        RESENT_TOLERANCE * 100.0
+    );
+    let mut scripts = 0u32;
+    let mut faults = Vec::new();
+    for summary in results.points() {
+        if let Scenario::Script(recorded) = scenario(summary.point()) {
+            scripts += 1;
+            faults.extend(resent_faults(summary, recorded));
+        }
+    }
+    match (scripts, faults.is_empty()) {
+        (0, _) => Check::skipped(statement, "this plan has no scripted losses"),
+        (_, true) => Check::new(statement, true, format!("in all {scripts} scenarios")),
+        (_, false) => Check::new(statement, false, faults.join("; ")),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of packets are small")]
+fn exact(count: u64) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Verdict;
+    use crate::plan::{Plan, Scale};
+
+    #[test]
+    fn what_is_recorded_is_what_can_be_chosen() {
+        let recorded = RECORDED.greedy.iter().map(Greedy::name);
+        let recorded: Vec<String> = recorded.chain(RECORDED.script.iter().map(|script| script.name.clone())).collect();
+        assert_eq!(recorded, SCENARIOS);
+    }
+
+    /// What the quick plan measures if each scenario is run once, but for those that `is_wanted` refuses.
+    fn results(is_wanted: impl Fn(&Point) -> bool) -> Results {
+        let plan = Plan::own(&HostTcp, Scale::Quick);
+        let points = plan.points().into_iter().filter(is_wanted).map(|point| {
+            let samples = HostTcp.run(&point, 1);
+            let mut summary = PointSummary::new(point);
+            summary.add(&samples);
+            summary
+        });
+        let points = points.collect();
+        Results::new(plan, points)
+    }
+
+    #[test]
+    fn the_model_does_what_was_recorded() {
+        let results = results(|_| true);
+        for check in HostTcp.checks(&results) {
+            assert!(matches!(check.verdict, Verdict::Holds(_)), "{check:?}");
+        }
+        let comparisons = HostTcp.comparisons(&results);
+        assert_eq!(comparisons.iter().filter(|comparison| comparison.measured.is_none()).count(), 0);
+        let unexplained = comparisons.iter().find(|missed| missed.is_missed() == Some(true) && missed.why.is_none());
+        assert_eq!(unexplained, None);
+    }
+
+    #[test]
+    fn a_retransmission_at_another_time_and_one_too_few_break_the_check() {
+        let results = results(|point| point.choice("scenario") == "two-in-ten");
+        let summary = &results.points()[0];
+        let Scenario::Script(recorded) = scenario(summary.point()) else { panic!("a script") };
+        assert_eq!(resent_faults(summary, recorded), [""; 0]);
+        let with = |resent_ms: Vec<[f64; 3]>| Script {
+            name: String::new(),
+            probes: true,
+            writes: Vec::new(),
+            lost: Vec::new(),
+            resent_ms,
+        };
+        let [first, second] = recorded.resent_ms[..] else { panic!("two were lost") };
+        assert_eq!(resent_faults(summary, &with(vec![first])).len(), 1);
+        assert_eq!(resent_faults(summary, &with(vec![first, second.map(|ms| ms * 2.0)])).len(), 1);
+    }
+
+    #[test]
+    fn what_a_plan_leaves_out_is_skipped() {
+        let results = results(|point| point.choice("scenario") == "one-in-ten");
+        let skipped = HostTcp.checks(&results).into_iter().filter(|check| matches!(check.verdict, Verdict::Skipped(_)));
+        assert_eq!(skipped.count(), 2);
+    }
+}

@@ -1,0 +1,205 @@
+//! `mathis`: the throughput of one greedy TCP flow against the square-root law.
+
+use festina_models::host::Host;
+use festina_models::packet::Packet;
+use festina_models::tcp::{DelayedAck, Growth, SendBufferLimit, TcpConfig};
+use festina_models::tcp_host::{TcpHost, TcpSender};
+use festina_models::workload::{Greedy, Workload};
+use festina_netsim::{Duplex, LinkConfig, LossModel, Simulation, Topology};
+use festina_units::{ByteCount, Duration, Instant, Probability};
+
+use crate::experiment::{Check, Comparison, Experiment};
+use crate::figure::Figure;
+use crate::plan::{Kind, Parameter, Point};
+use crate::samples::Samples;
+use crate::summary::{PointSummary, Results};
+
+/// Segments delivered in each round trip.
+const WINDOW: &str = "segments per round trip";
+/// Timeouts for each thousand round trips.
+const TIMEOUTS: &str = "timeouts per thousand round trips";
+
+/// When the first slow start and what follows it are over.
+const MEASURES_FROM: Duration = Duration::from_secs(60);
+/// Losses up to which the law has to hold; beyond, windows are so small that timeouts take their share.
+const VALID_UP_TO: Probability = Probability::from_ppb(3_000_000);
+/// How far the throughput may lie from the law, as a share of it, where the law holds.
+const TOLERANCE: f64 = 0.15;
+/// Delayed acknowledgements come after this at the latest, as on today's stacks; after 200 ms they would make a timer of 200
+/// ms expire for nothing.
+const ACK_DELAY: Duration = Duration::from_millis(40);
+/// Room for any window that occurs.
+const BUFFER_BYTES: u64 = 1 << 30;
+
+/// One greedy flow over a path with random loss.
+#[derive(Clone, Copy, Debug)]
+pub struct Mathis;
+
+impl Experiment for Mathis {
+    fn name(&self) -> &'static str {
+        "mathis"
+    }
+
+    fn title(&self) -> &'static str {
+        "Throughput of one greedy TCP flow at random loss"
+    }
+
+    fn reference(&self) -> &'static str {
+        "Mathis, Semke, Mahdavi and Ott 1997, the macroscopic behavior of TCP's congestion avoidance"
+    }
+
+    fn about(&self) -> &'static str {
+        "One flow sends as much as congestion control lets it over a path that loses segments independently of each other \
+         with probability p, loses no acknowledgement and delays by nothing but the propagation. If every loss is repaired \
+         within a round trip and halves the window once, the mean window is √(3/(2p)) segments where every segment is \
+         acknowledged and √(3/(4p)) where every second one is, and the throughput is that many segments in each round trip.\n\n\
+         The first minute is not counted: slow start ends far beyond the mean window.\n\n\
+         The law takes losses for rare and evenly spaced and knows no timeouts. It holds up to 0.3% here. At 1% the window is a \
+         dozen segments, at 3% a handful: fewer than three duplicates follow many losses, and each timeout costs several \
+         round trips. There the throughput falls below the law, and the comparison shows by how much. New Reno repairs one loss in a round trip and stays \
+         below SACK when a window loses several."
+    }
+
+    fn plan(&self) -> &'static str {
+        include_str!("../../../../experiments/mathis.toml")
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        let parameter = |name, about, kind| Parameter { name, about, kind };
+        let losses = Probability::from_ppb(10_000)..=Probability::from_percent(20);
+        let sizes = ByteCount::from_bytes(100)..=ByteCount::from_bytes(9_000);
+        let seconds = Duration::from_secs;
+        vec![
+            parameter("recovery", "how losses are repaired", Kind::Choice(&["new-reno", "sack"])),
+            parameter("acks", "when the receiver acknowledges", Kind::Choice(&["every segment", "delayed"])),
+            parameter("loss", "how many segments are lost", Kind::Probability(losses)),
+            parameter("rtt", "the round-trip time", Kind::Duration(Duration::from_millis(10)..=seconds(1))),
+            parameter("mss", "the payload of a full segment", Kind::Bytes(sizes)),
+            parameter("duration", "for how long the flow is measured", Kind::Duration(seconds(10)..=seconds(86_400))),
+        ]
+    }
+
+    fn run(&self, point: &Point, seed: u64) -> Samples {
+        let rtt = point.duration("rtt");
+        let back = LinkConfig { delay: rtt / 2, ..LinkConfig::default() };
+        let forth = LinkConfig { loss: LossModel::Independent(point.probability("loss")), ..back.clone() };
+        let path = Topology::path(&[Duplex { forward: forth, backward: back }]);
+        let config = config(point);
+        let greedy = Workload::Greedy(Greedy { size: ByteCount::from_bytes(64 << 10) });
+        let flow = TcpSender { starts_at: Instant::ZERO, ..TcpSender::new(path.receiver, config, greedy) };
+        let (sender, receiver) = (path.sender, path.receiver);
+        let hosts: Vec<Host> = vec![
+            TcpHost::new(sender, seed).with_sender(flow).into(),
+            TcpHost::new(receiver, seed).listening(config).into(),
+        ];
+        let mut simulation: Simulation<Packet, Host> = Simulation::new(path.topology, hosts, seed);
+        let mut measure = |until: Instant| {
+            simulation.run_until(until);
+            let host = |node| simulation.node(node).as_tcp().expect("both hosts speak TCP");
+            (host(receiver).totals().bytes_received, host(sender).counters(0).map_or(0, |counters| counters.timeouts))
+        };
+        let start = Instant::ZERO + MEASURES_FROM;
+        let (bytes_before, timeouts_before) = measure(start);
+        let (bytes, timeouts) = measure(start + point.duration("duration"));
+        let round_trips = point.duration("duration").as_secs_f64() / rtt.as_secs_f64();
+        let segments = as_f64(bytes - bytes_before) / as_f64(point.bytes("mss").bytes());
+        let mut samples = Samples::new();
+        samples.set(WINDOW, segments / round_trips);
+        samples.set(TIMEOUTS, as_f64(timeouts - timeouts_before) * 1e3 / round_trips);
+        samples
+    }
+
+    fn comparisons(&self, results: &Results) -> Vec<Comparison> {
+        let comparison = |summary: &PointSummary| Comparison {
+            what: format!("{WINDOW}, {}", results.plan().label(summary.point())),
+            unit: "",
+            published: law(summary.point()),
+            measured: window(summary),
+            why: why(summary),
+        };
+        results.points().iter().map(comparison).collect()
+    }
+
+    fn checks(&self, results: &Results) -> Vec<Check> {
+        vec![law_check(results), slope_check(results)]
+    }
+
+    /// The comparisons say it all.
+    fn figures(&self, _results: &Results) -> Vec<Figure> {
+        Vec::new()
+    }
+}
+
+fn config(point: &Point) -> TcpConfig {
+    let recovery = if point.choice("recovery") == "sack" { TcpConfig::sack() } else { TcpConfig::new_reno() };
+    let delayed_ack =
+        if is_delayed(point) { DelayedAck { delay: ACK_DELAY, ..DelayedAck::default() } } else { DelayedAck::OFF };
+    TcpConfig {
+        mss_bytes: u32::try_from(point.bytes("mss").bytes()).unwrap_or(u32::MAX),
+        receive_buffer_bytes: BUFFER_BYTES,
+        send_buffer: SendBufferLimit::Bytes(BUFFER_BYTES),
+        growth: Growth::PerAck,
+        delayed_ack,
+        ..recovery
+    }
+}
+
+fn is_delayed(point: &Point) -> bool {
+    point.choice("acks") == "delayed"
+}
+
+/// The mean window of the law, in segments.
+fn law(point: &Point) -> f64 {
+    let factor = if is_delayed(point) { 3.0 / 4.0 } else { 3.0 / 2.0 };
+    (factor / point.probability("loss").as_fraction()).sqrt()
+}
+
+fn window(summary: &PointSummary) -> Option<f64> {
+    summary.values().get(WINDOW)?.mean()
+}
+
+fn why(summary: &PointSummary) -> Option<String> {
+    let timeouts = summary.values().get(TIMEOUTS)?.mean()?;
+    (summary.point().probability("loss") > VALID_UP_TO).then(|| {
+        format!(
+            "the law knows no timeouts; there were {timeouts:.0} in a thousand round trips, each of which costs several"
+        )
+    })
+}
+
+fn law_check(results: &Results) -> Check {
+    let statement =
+        format!("Up to a loss of {VALID_UP_TO} the throughput is within {:.0}% of the law.", TOLERANCE * 100.0);
+    let deviation = |summary: &PointSummary| Some(window(summary)? / law(summary.point()) - 1.0);
+    let valid = results.points().iter().filter(|summary| summary.point().probability("loss") <= VALID_UP_TO);
+    let deviations: Vec<f64> = valid.filter_map(deviation).collect();
+    let Some(worst) = deviations.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs())) else {
+        return Check::skipped(statement, "no point has so little loss");
+    };
+    Check::new(statement, worst.abs() <= TOLERANCE, format!("the largest deviation is {:+.1}%", worst * 100.0))
+}
+
+/// A hundredfold loss makes a tenth of the throughput, whatever the factor of the law.
+fn slope_check(results: &Results) -> Check {
+    let statement = "The throughput falls with the square root of the loss: an exponent of -0.5, give or take 0.1.";
+    let mut points: Vec<(f64, f64)> = Vec::new();
+    for summary in results.points() {
+        let point = summary.point();
+        if point.probability("loss") <= VALID_UP_TO && point.choice("recovery") == "sack" && !is_delayed(point) {
+            points.extend(window(summary).map(|window| (point.probability("loss").as_fraction().ln(), window.ln())));
+        }
+    }
+    let (Some(first), Some(last)) = (points.first(), points.last()) else {
+        return Check::skipped(statement, "no point has SACK, every segment acknowledged and so little loss");
+    };
+    if first.0 == last.0 {
+        return Check::skipped(statement, "this plan has one loss rate only");
+    }
+    let exponent = (last.1 - first.1) / (last.0 - first.0);
+    Check::new(statement, (exponent + 0.5).abs() <= 0.1, format!("the exponent is {exponent:.3}"))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of this experiment are far below 2^53")]
+fn as_f64(count: u64) -> f64 {
+    count as f64
+}
