@@ -11,13 +11,18 @@
 //! | [`Segment`] | what travels |
 //! | [`TcpEvent`] | what is told: sent, retransmitted and why, delivered |
 //! | `sender` | send buffer, transmission, scoreboard, loss recovery, timers |
+//! | `sender/linux` | loss recovery as Linux does it: RACK, proportional reduction, F-RTO, undo |
 //! | `receiver` | reassembly, windows, SACK and D-SACK, delayed acknowledgements |
 //! | `congestion` | slow start, RFC 5681 and CUBIC |
+//! | [`TimerClock`] | how late a timer is: exact, or as on Linux's timer wheel |
 //!
-//! Sources: RFC 9293, 5681, 6582, 6675, 3042, 9438, 3168, 6298, 5827, 7765, 8985, 2018, 2883, 7323;
-//! Linux's behaviour where it says so. Not modelled: undo of spurious recoveries (Eifel, F-RTO),
-//! proportional rate reduction, HyStart, RACK's loss detection, pacing, TIME-WAIT, simultaneous open
-//! and resets. cwnd counts segments.
+//! Sources: RFC 9293, 5681, 6582, 6675, 3042, 9438, 3168, 6298, 5827, 7765, 8985, 6937, 5682, 3708, 4015,
+//! 2018, 2883, 7323; Linux's behaviour where it says so. Not modelled: HyStart, pacing, compression of
+//! duplicate ACKs, the cost of small segments in the send buffer, TIME-WAIT, simultaneous open and resets.
+//! cwnd counts segments.
+//!
+//! [`TcpConfig::linux`] is held against the real kernel by the lab's experiment `linux-thin`; on thin streams
+//! at random losses the shares of late messages agree within a few per cent.
 //!
 //! ```
 //! use festina_models::tcp::{TcpConfig, TcpConnection, TcpEvent};

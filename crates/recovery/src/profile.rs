@@ -6,12 +6,14 @@ use festina_units::Duration;
 
 use crate::{
     backoff::Backoff,
+    early_fast_retransmit,
     fast_retransmit::FastRetransmit,
     redundancy::Redundancy,
     rto_restart::TimerRestart,
     rtt::{RttClock, RttSampling},
     tail_loss_probe::Probe,
     thin::ThinDetection,
+    tlp::TlpRule,
 };
 
 /// The switches of loss recovery: one rule set for thin streams, one for all others, and the rule
@@ -55,6 +57,13 @@ pub struct Rules {
     pub timer_restart: TimerRestart,
     /// When miss indications prove a loss (RFC 9260 §7.2.4, P10 §5.4).
     pub fast_retransmit: FastRetransmit,
+    /// Fewer indications are enough when too little is outstanding for the usual number (RFC 5827).
+    pub early_retransmit: bool,
+    /// By what a loss is told from reordering.
+    pub loss_detection: LossDetection,
+    /// FreeBSD's timer of about a round trip, at least this long, that retransmits while cwnd is not
+    /// filled (EFR). `None`: off.
+    pub early_fast_retransmit: Option<Duration>,
     /// A fast retransmission of the earliest outstanding chunk restarts the full RTO (RFC 9260 §7.2.4 rule 4). Off: it only
     /// starts a timer that does not run, as lksctp had it in 2006, so that the timeout may come while the answer is on its way.
     pub fast_restarts_timer: bool,
@@ -67,6 +76,8 @@ pub struct Rules {
     pub immediate_sack: bool,
     /// The probe that takes the place of the retransmission timer.
     pub probe: Probe,
+    /// What is done to detect needless retransmissions and about them.
+    pub spurious: SpuriousResponse,
 }
 
 impl Rules {
@@ -78,12 +89,45 @@ impl Rules {
         backoff: Backoff::Exponential,
         timer_restart: TimerRestart::EarliestAcked,
         fast_retransmit: FastRetransmit::RFC9260,
+        early_retransmit: false,
+        loss_detection: LossDetection::Counted,
+        early_fast_retransmit: None,
         fast_restarts_timer: true,
         one_packet_after_timeout: true,
         bundling: Bundling::RFC9260,
         immediate_sack: false,
         probe: Probe::Off,
+        spurious: SpuriousResponse::NONE,
     };
+}
+
+/// By what a loss is told from reordering.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum LossDetection {
+    /// By the number of miss indications ([`Rules::fast_retransmit`]).
+    Counted,
+    /// As `Counted`, but on a path that was seen to reorder, only what is later than overtaken
+    /// packets were is lost ([`crate::reordering`]). Festina's own.
+    Tolerant,
+    /// By time: what was sent well before something that has arrived is lost (RFC 8985 §6).
+    Rack,
+}
+
+/// What a sender does to find out that a retransmission was needless, and about the window that it
+/// cut for it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct SpuriousResponse {
+    /// After a timeout, new data shows whether the timer was at fault (F-RTO, RFC 4138). If so, what
+    /// was taken for lost is on the way again, and backing off ends.
+    pub f_rto: bool,
+    /// A cut of the window is undone if all that was sent again since proves needless: by duplicate
+    /// reports, or by F-RTO ([`crate::undo`], RFC 4015).
+    pub undo: bool,
+}
+
+impl SpuriousResponse {
+    /// RFC 9260 has neither.
+    pub const NONE: Self = Self { f_rto: false, undo: false };
 }
 
 /// Which packets are filled up with chunks that are outstanding (sent, not acknowledged, not
@@ -132,6 +176,18 @@ pub enum Profile {
     /// ms and the timer-restart fix (§5.2), linear timeouts without a cap (§5.3), fast retransmit
     /// on the first indication (§5.4). Ambiguous RTT samples still count (§7).
     Petlund2010,
+    /// The standard with FreeBSD's early fast retransmit (P10 §6.4), at least 250 ms.
+    FreebsdEfr,
+    /// The standard with early retransmit (RFC 5827).
+    EarlyRetransmit,
+    /// The standard with RTO restart (RFC 7765).
+    RtoRestart,
+    /// The standard with the tail loss probe of R15 §3.4.2.
+    Tlp,
+    /// The same with the restart logic of R15 §3.4.2 in the probe timer: TLPR.
+    Tlpr,
+    /// The standard with RACK and its tail loss probe in place of miss indications (RFC 8985).
+    Rack,
     /// Festina's own, the default. On thin streams, also those of many small packets: the I bit, a
     /// probe as soon as an acknowledgement is overdue and one per round trip for the first three
     /// seconds of silence, RTO.Min 200 ms with exponential backoff after that, fast retransmit on
@@ -145,7 +201,19 @@ impl Profile {
     /// All profiles, the standard first.
     #[must_use]
     pub fn all() -> &'static [Self] {
-        &[Self::Rfc9260, Self::Lksctp2006, Self::Pedersen2006, Self::Petlund2010, Self::Festina]
+        &[
+            Self::Rfc9260,
+            Self::Lksctp2006,
+            Self::Pedersen2006,
+            Self::Petlund2010,
+            Self::FreebsdEfr,
+            Self::EarlyRetransmit,
+            Self::RtoRestart,
+            Self::Tlp,
+            Self::Tlpr,
+            Self::Rack,
+            Self::Festina,
+        ]
     }
 
     /// The name as it is written on a command line.
@@ -156,6 +224,12 @@ impl Profile {
             Self::Lksctp2006 => "lksctp-2006",
             Self::Pedersen2006 => "pedersen-2006",
             Self::Petlund2010 => "petlund-2010",
+            Self::FreebsdEfr => "freebsd-efr",
+            Self::EarlyRetransmit => "early-retransmit",
+            Self::RtoRestart => "rto-restart",
+            Self::Tlp => "tlp",
+            Self::Tlpr => "tlpr",
+            Self::Rack => "rack",
             Self::Festina => "festina",
         }
     }
@@ -168,6 +242,19 @@ impl Profile {
             Self::Lksctp2006 => always(lksctp_2_6_15()),
             Self::Pedersen2006 => pedersen_2006(),
             Self::Petlund2010 => petlund_2010(),
+            Self::FreebsdEfr => always(Rules {
+                early_fast_retransmit: Some(early_fast_retransmit::DELAY_MIN_DEFAULT),
+                ..Rules::RFC9260
+            }),
+            Self::EarlyRetransmit => always(Rules { early_retransmit: true, ..Rules::RFC9260 }),
+            Self::RtoRestart => always(Rules { timer_restart: TimerRestart::SinceEarliestSent, ..Rules::RFC9260 }),
+            Self::Tlp => always(Rules { probe: Probe::TailLoss(TlpRule::Draft), ..Rules::RFC9260 }),
+            Self::Tlpr => always(Rules { probe: Probe::TailLoss(TlpRule::DraftWithRestart), ..Rules::RFC9260 }),
+            Self::Rack => always(Rules {
+                loss_detection: LossDetection::Rack,
+                probe: Probe::TailLoss(TlpRule::Rfc8985),
+                ..Rules::RFC9260
+            }),
             Self::Festina => festina(),
         }
     }
@@ -240,6 +327,7 @@ fn festina() -> Mechanisms {
             backoff: Backoff::Linear { linear_for: Duration::from_secs(3) },
             timer_restart: TimerRestart::SinceEarliestSent,
             fast_retransmit: FastRetransmit { threshold: 1, repeats: false },
+            loss_detection: LossDetection::Tolerant,
             immediate_sack: true,
             probe: Probe::FESTINA,
             ..Rules::RFC9260
@@ -299,7 +387,8 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "unknown recovery profile \"reno\", expected one of: \
-             rfc9260, lksctp-2006, pedersen-2006, petlund-2010, festina"
+             rfc9260, lksctp-2006, pedersen-2006, petlund-2010, freebsd-efr, early-retransmit, \
+             rto-restart, tlp, tlpr, rack, festina"
         );
     }
 
@@ -337,6 +426,23 @@ mod tests {
                 assert_eq!(rules.rtt_sampling == RttSampling::FirstAcknowledgement, flawed, "{profile}");
             }
         }
+    }
+
+    #[test]
+    fn the_profiles_of_one_mechanism_differ_from_the_standard_in_that_one() {
+        let change = |profile: Profile, undo: fn(&mut Rules)| {
+            let mut mechanisms = profile.mechanisms();
+            assert_ne!(mechanisms, Profile::Rfc9260.mechanisms(), "{profile}");
+            undo(&mut mechanisms.normal);
+            undo(&mut mechanisms.thin);
+            assert_eq!(mechanisms, Profile::Rfc9260.mechanisms(), "{profile}");
+        };
+        change(Profile::FreebsdEfr, |rules| rules.early_fast_retransmit = None);
+        change(Profile::EarlyRetransmit, |rules| rules.early_retransmit = false);
+        change(Profile::RtoRestart, |rules| rules.timer_restart = TimerRestart::EarliestAcked);
+        change(Profile::Tlp, |rules| rules.probe = Probe::Off);
+        change(Profile::Tlpr, |rules| rules.probe = Probe::Off);
+        change(Profile::Rack, |rules| (rules.loss_detection, rules.probe) = (LossDetection::Counted, Probe::Off));
     }
 
     #[test]

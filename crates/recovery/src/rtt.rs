@@ -54,8 +54,8 @@ pub enum RttClock {
     /// Whole ticks of this length, as Linux 2.6 counted them in lksctp: a tick was 4 ms.
     ///
     /// Shifting right drops the fractions of a tick, so that RTTVAR ceases to fall at three ticks
-    /// and SRTT up to seven ticks above a steady round-trip time: the RTO stays 12 to 60 ms longer
-    /// than it would in finer units.
+    /// at best and at seven at worst, and SRTT up to seven ticks above a steady round-trip time:
+    /// the RTO stays 48 to 140 ms above it, where finer units let it come down to a few.
     Ticks(Duration),
 }
 
@@ -122,6 +122,12 @@ impl RttEstimator {
         self.sample(rtt);
         self.srtt_ns = srtt.saturating_mul(tick_ns);
         self.rttvar_ns = rttvar.max(1).saturating_mul(tick_ns);
+    }
+
+    /// RTO.Initial.
+    #[must_use]
+    pub fn rto_initial(&self) -> Duration {
+        Duration::from_nanos(self.rto_initial_ns)
     }
 
     /// The smoothed round-trip time, once there is a sample.

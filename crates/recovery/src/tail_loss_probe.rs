@@ -3,7 +3,7 @@
 
 use festina_units::{Duration, Instant};
 
-use crate::rtt::RttEstimator;
+use crate::{rtt::RttEstimator, tlp::TlpRule};
 
 /// The probe timer of a rule set.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub enum Probe {
         /// The least lateness that is allowed for, for paths whose measured deviation vanishes.
         allowance_min: Duration,
     },
+    /// A published tail loss probe: one or two packets ahead of the retransmission timer.
+    TailLoss(TlpRule),
 }
 
 /// After this long without an answer, a path is more probably down than it lost a few packets in a row.
@@ -42,12 +44,12 @@ impl Probe {
     /// cost.
     pub const FESTINA: Self = Self::RoundTrip { deviations: 3, allowance_min: Duration::from_millis(5) };
 
-    /// Time from the last transmission of a chunk to its probe; `None` without a probe timer or an
-    /// RTT sample.
+    /// Time from the last transmission of a chunk to its probe; `None` without a probe timer of
+    /// this kind or an RTT sample. When a tail loss probe is due, [`TlpRule::deadline`] says.
     #[must_use]
     pub fn timeout(self, rtt: &RttEstimator) -> Option<Duration> {
         match self {
-            Self::Off => None,
+            Self::Off | Self::TailLoss(_) => None,
             Self::RoundTrip { deviations, allowance_min } => {
                 let allowance = rtt.deviation()?.saturating_mul(u32::from(deviations)).max(allowance_min);
                 Some(rtt.srtt()?.saturating_add(allowance))
@@ -114,6 +116,7 @@ mod tests {
     #[test]
     fn without_a_probe_timer_or_a_sample_there_is_no_probe() {
         assert_eq!(Probe::Off.timeout(&rtt(&[100])), None);
+        assert_eq!(Probe::TailLoss(TlpRule::Draft).timeout(&rtt(&[100])), None);
         assert_eq!(Probe::FESTINA.timeout(&rtt(&[])), None);
     }
 

@@ -135,13 +135,14 @@ pub struct Retries {
     /// Path.Max.Retrans: consecutive timeouts until a path counts as inactive.
     pub path_max: u32,
     /// No peer is declared unreachable before this much time without any acknowledgement, however many timeouts there were,
-    /// so that profiles that retransmit quickly never kill an association that the standard would keep.
+    /// so that profiles that retransmit quickly never kill an association that the standard would keep. With the timers and retries of
+    /// RFC 9260 §16 the standard needs 363 s; the default is 5 minutes.
     pub unreachable_after_min: Duration,
 }
 
 impl Default for Retries {
     fn default() -> Self {
-        Self { init_max: 8, association_max: 10, path_max: 5, unreachable_after_min: Duration::from_secs(30) }
+        Self { init_max: 8, association_max: 10, path_max: 5, unreachable_after_min: Duration::from_secs(300) }
     }
 }
 

@@ -55,6 +55,12 @@ pub(crate) trait Controller {
     /// T3-rtx expired. With `one_packet` nothing but the retransmission may leave until something is acknowledged.
     fn on_timeout(&mut self, one_packet: bool);
 
+    /// Early fast retransmit found chunks overdue (FreeBSD, not in RFC 9260).
+    fn on_early_retransmit(&mut self);
+
+    /// The last cut had no cause: the window and its threshold are these again.
+    fn restore(&mut self, cwnd: usize, ssthresh: usize);
+
     /// Nothing was on the way for so many whole RTOs.
     fn on_idle(&mut self, rto_count: u64);
 }

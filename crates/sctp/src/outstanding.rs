@@ -10,7 +10,7 @@ pub(crate) mod ack;
 pub(crate) mod ledger;
 pub(crate) mod loss;
 
-pub(crate) use ack::{AckReport, SackTerms};
+pub(crate) use ack::{AckReport, Progress, SackTerms};
 pub(crate) use ledger::{Chunk, ChunkState, Ledger, Piece};
 
 use crate::wire::DATA_HEADER_BYTES;

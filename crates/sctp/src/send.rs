@@ -9,6 +9,8 @@
 //! | [`fragment`] | how much of a message goes into a packet |
 //! | [`assemble`] | what goes into the next packet: retransmissions, companions, new data |
 //! | [`companions`] | which chunks ride along though they are not lost |
+//! | [`published`] | probes, judgements by time and timers that other stacks have |
+//! | [`spurious`] | what to take back when a retransmission was needless |
 //! | [`redundancy`] | how much may be spent on copies |
 //! | [`acknowledge`] | what a SACK changes: window, recovery, timers, events |
 //! | [`timers`] | T3-rtx and the probe that may take its place |
@@ -22,11 +24,13 @@ mod acknowledge;
 mod assemble;
 mod companions;
 mod fragment;
+mod published;
 mod queue;
 mod recovery;
 mod redundancy;
 mod round_trip;
 mod scheduler;
+mod spurious;
 #[cfg(test)]
 mod tests;
 mod timers;

@@ -1,5 +1,7 @@
 //! Slow start, congestion avoidance and what ends them, as RFC 9260 §7.2 has them for one path.
 
+use festina_recovery::early_fast_retransmit::window_after;
+
 use super::{Acked, Controller};
 
 /// Congestion control of one path.
@@ -88,6 +90,18 @@ impl Controller for Rfc9260 {
         self.halve_ssthresh();
         self.cwnd = self.pmdcs;
         self.one_packet = one_packet;
+    }
+
+    fn on_early_retransmit(&mut self) {
+        let bytes = |size: usize| size as u64;
+        let (cwnd, ssthresh) = window_after(bytes(self.cwnd), bytes(self.ssthresh), bytes(self.pmdcs));
+        let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        (self.cwnd, self.ssthresh) = (size(cwnd), size(ssthresh));
+    }
+
+    fn restore(&mut self, cwnd: usize, ssthresh: usize) {
+        (self.cwnd, self.ssthresh) = (cwnd, ssthresh);
+        self.one_packet = false;
     }
 
     /// RFC 9260 §7.2.1: max(cwnd / 2, 4 * PMDCS) once per RTO, and ssthresh remembers the window before the first step. A window

@@ -3,6 +3,7 @@
 //! The cumulative part costs as much as it acknowledges; gap ack blocks cost one pass over the chunks up to the highest one
 //! reported, whatever the peer puts into them.
 
+use festina_recovery::early_retransmit;
 use festina_recovery::fast_retransmit::FastRetransmit;
 use festina_units::Instant;
 
@@ -17,6 +18,10 @@ use crate::wire::{Sack, Tsn};
 pub(crate) struct SackTerms {
     pub(crate) in_fast_recovery: bool,
     pub(crate) fast_retransmit: FastRetransmit,
+    /// What left later than this may just have been overtaken, and is not lost yet whatever was reported.
+    pub(crate) overtaken_after: Option<Instant>,
+    /// Fewer miss indications may be enough: early retransmit (RFC 5827), and there is nothing new that may leave.
+    pub(crate) early_retransmit: bool,
     /// Chunks are sent again ahead of a timeout, so that SACKs for older chunks may still be on the way; see
     /// [`is_overtaken`](super::loss::is_overtaken).
     pub(crate) sends_copies: bool,
@@ -35,12 +40,24 @@ pub(crate) struct AckReport {
     pub(crate) acked_copies: usize,
     /// The one of them with the highest TSN.
     pub(crate) highest_acked: Option<HighestAcked>,
+    /// A chunk that had been sent more than once was reported as a duplicate.
+    pub(crate) duplicate_of_resent: bool,
     /// On the way before, headers and padding included.
     pub(crate) in_flight_bytes_before: usize,
     /// Chunks now taken for lost.
     pub(crate) lost_chunks: usize,
     /// Chunks that the peer had reported and no longer does.
     pub(crate) reneged_chunks: usize,
+}
+
+/// What an acknowledgement says of one chunk.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress {
+    pub(crate) tsn: u64,
+    /// It was not known before to have arrived.
+    pub(crate) is_new: bool,
+    /// It is acknowledged for good, and leaves the ledger.
+    pub(crate) is_settled: bool,
 }
 
 /// The chunk with the highest TSN that an acknowledgement told of for the first time.
@@ -65,15 +82,14 @@ impl AckReport {
 const UNSENT: ProtocolViolation = ProtocolViolation("a TSN was acknowledged that was never sent");
 
 impl Ledger {
-    /// Applies a cumulative TSN ack and shows every chunk that it acknowledges for good to `acked`. `None` if it is older than
-    /// what is known.
+    /// Applies a cumulative TSN ack and shows every chunk that it acknowledges to `acked`. `None` if it is older than what is known.
     ///
     /// # Errors
     /// Peer: it acknowledges what was never sent.
     pub(crate) fn acknowledge(
         &mut self,
         cumulative_tsn: Tsn,
-        mut acked: impl FnMut(&Chunk),
+        mut acked: impl FnMut(&Chunk, Progress),
     ) -> Result<Option<AckReport>, ProtocolViolation> {
         let cumulative = cumulative_tsn.unwrap(self.first_tsn());
         if cumulative >= self.next_tsn() {
@@ -89,10 +105,11 @@ impl Ledger {
         };
         for tsn in self.first_tsn()..=cumulative {
             self.pop(|chunk| {
-                if chunk.state != ChunkState::GapAcked {
+                let is_new = chunk.state != ChunkState::GapAcked;
+                if is_new {
                     report.count(tsn, chunk);
                 }
-                acked(chunk);
+                acked(chunk, Progress { tsn, is_new, is_settled: true });
             });
         }
         // Had the peer kept it, it would have acknowledged this one as well. Left as reported, it would never be sent again.
@@ -100,7 +117,7 @@ impl Ledger {
         Ok(Some(report))
     }
 
-    /// Applies a SACK and shows every chunk that it acknowledges for good to `acked`. `None` if it is older than what is known.
+    /// Applies a SACK and shows every chunk that it acknowledges to `acked`. `None` if it is older than what is known.
     ///
     /// # Errors
     /// Peer: it acknowledges what was never sent. Blocks that make no sense are passed over.
@@ -108,9 +125,9 @@ impl Ledger {
         &mut self,
         sack: &Sack<'_>,
         terms: SackTerms,
-        acked: impl FnMut(&Chunk),
+        mut acked: impl FnMut(&Chunk, Progress),
     ) -> Result<Option<AckReport>, ProtocolViolation> {
-        let Some(mut report) = self.acknowledge(sack.cumulative_tsn, acked)? else { return Ok(None) };
+        let Some(mut report) = self.acknowledge(sack.cumulative_tsn, &mut acked)? else { return Ok(None) };
         let blocks = blocks(sack, self.first_tsn() - 1);
         let highest_reported = blocks.clone().last().map(|(_, end)| end);
         if highest_reported.is_some_and(|end| end >= self.next_tsn()) {
@@ -120,7 +137,7 @@ impl Ledger {
             return Ok(Some(report));
         }
         let gap_acked_before = self.gap_acked_chunks();
-        let news = self.mark_gap_acked(blocks.clone(), &mut report);
+        let news = self.mark_gap_acked(blocks.clone(), &mut report, acked);
         let evidence = Evidence {
             highest_newly_acked: news.highest_tsn,
             highest_reported,
@@ -136,7 +153,12 @@ impl Ledger {
         Ok(Some(report))
     }
 
-    fn mark_gap_acked(&mut self, blocks: impl Iterator<Item = Block>, report: &mut AckReport) -> GapNews {
+    fn mark_gap_acked(
+        &mut self,
+        blocks: impl Iterator<Item = Block>,
+        report: &mut AckReport,
+        mut acked: impl FnMut(&Chunk, Progress),
+    ) -> GapNews {
         let mut news = GapNews::default();
         for tsn in blocks.flat_map(|(start, end)| start..=end) {
             let Some(chunk) = self.gap_ack(tsn) else {
@@ -144,6 +166,7 @@ impl Ledger {
                 continue;
             };
             report.count(tsn, chunk);
+            acked(chunk, Progress { tsn, is_new: true, is_settled: false });
             news.highest_tsn = Some(tsn);
             // Of a chunk that was sent more than once nobody knows which copy arrived.
             if chunk.transmissions == 1 {
@@ -151,6 +174,14 @@ impl Ledger {
             }
         }
         news
+    }
+
+    /// RFC 5827 §3.2: so little is outstanding that fewer reports than usual can come, and all of them have.
+    fn proves_loss_early(&self) -> bool {
+        let outstanding = u32::try_from(self.len()).unwrap_or(u32::MAX);
+        let usual = FastRetransmit::RFC9260.threshold.into();
+        let threshold = early_retransmit::threshold(outstanding, false, usual);
+        threshold < usual && self.gap_acked_chunks() as u64 >= u64::from(threshold)
     }
 
     fn mark_reneged(&mut self, blocks: impl Iterator<Item = Block>, report: &mut AckReport) {
@@ -166,13 +197,18 @@ impl Ledger {
         newest_acked: Option<Instant>,
         report: &mut AckReport,
     ) {
+        let early = terms.early_retransmit && self.proves_loss_early();
         for tsn in missing {
             let Some(chunk) = self.get(tsn) else { break };
             if terms.sends_copies && !is_overtaken(chunk.transmissions > 1, chunk.sent_at, newest_acked) {
                 continue;
             }
             let Some(chunk) = self.count_miss(tsn) else { continue };
-            if terms.fast_retransmit.is_lost(chunk.miss_indications, chunk.fast_retransmitted) {
+            if terms.overtaken_after.is_some_and(|limit| chunk.sent_at > limit) {
+                continue;
+            }
+            let early = early && !chunk.fast_retransmitted;
+            if early || terms.fast_retransmit.is_lost(chunk.miss_indications, chunk.fast_retransmitted) {
                 self.lose(tsn, RetransmissionCause::Fast);
                 report.lost_chunks += 1;
             }

@@ -293,6 +293,18 @@ impl Ledger {
         self.lost.chunks - lost_before
     }
 
+    /// Nothing that was taken for lost was lost: it is on the way. How many chunks that are.
+    pub(crate) fn find_all(&mut self) -> usize {
+        let count = self.lost.chunks;
+        for chunk in self.chunks.iter_mut().filter(|chunk| matches!(chunk.state, ChunkState::Lost(_))) {
+            self.lost.remove(chunk);
+            self.in_flight.add(chunk);
+            chunk.state = ChunkState::InFlight;
+        }
+        self.lost_from = self.next_tsn();
+        count
+    }
+
     /// The chunk leaves again.
     pub(crate) fn resend(&mut self, tsn: u64, now: Instant) {
         let Some(chunk) = self.index(tsn).and_then(|index| self.chunks.get_mut(index)) else { return };

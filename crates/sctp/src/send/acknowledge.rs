@@ -8,7 +8,7 @@ use super::round_trip::AckNews;
 use crate::congestion::Acked;
 use crate::error::ProtocolViolation;
 use crate::event::{Event, Events, RetransmissionCause};
-use crate::outstanding::{AckReport, Chunk, ChunkState, SackTerms};
+use crate::outstanding::{AckReport, Chunk, ChunkState, Progress, SackTerms};
 use crate::stats::SentStats;
 use crate::wire::{Sack, Tsn};
 
@@ -36,14 +36,23 @@ impl Sender {
         let terms = SackTerms {
             // A stack that retransmits fast again and again knows no fast recovery.
             in_fast_recovery: self.repair.exit_tsn.is_some() && !self.recovery.rules().fast_retransmit.repeats,
-            fast_retransmit: self.recovery.rules().fast_retransmit,
+            fast_retransmit: self.recovery.counted_misses(),
+            overtaken_after: self.recovery.overtaken_after(now),
+            early_retransmit: self.recovery.rules().early_retransmit && !self.allows_new_data(),
             sends_copies: self.recovery.sends_copies(),
         };
-        let Self { ledger, buffer, counters, .. } = self;
-        let settle = |chunk: &Chunk| settle(now, chunk, buffer, counters, events);
-        let Some(report) = ledger.apply_sack(sack, terms, settle)? else { return Ok(SackOutcome::default()) };
+        let Self { ledger, buffer, counters, recovery, .. } = self;
+        let acked = |chunk: &Chunk, progress: Progress| {
+            if progress.is_new {
+                recovery.chunk_acked(now, chunk, progress);
+            }
+            if progress.is_settled {
+                settle(now, chunk, buffer, counters, events);
+            }
+        };
+        let Some(mut report) = ledger.apply_sack(sack, terms, acked)? else { return Ok(SackOutcome::default()) };
         self.recovery.observe_sack(sack, self.ledger.first_tsn() - 1);
-        self.count_spurious(sack);
+        report.duplicate_of_resent = self.count_spurious(sack);
         self.recovery.acknowledged(now, &report, sack.duplicates().count());
         self.window.told(sack.a_rwnd);
         self.window.handle_sack(self.ledger.first_tsn());
@@ -72,8 +81,8 @@ impl Sender {
         events: &mut Events,
     ) -> Result<SackOutcome, ProtocolViolation> {
         let Self { ledger, buffer, counters, .. } = self;
-        let settle = |chunk: &Chunk| settle(now, chunk, buffer, counters, events);
-        let Some(report) = ledger.acknowledge(cumulative_tsn, settle)? else { return Ok(SackOutcome::default()) };
+        let acked = |chunk: &Chunk, _| settle(now, chunk, buffer, counters, events);
+        let Some(report) = ledger.acknowledge(cumulative_tsn, acked)? else { return Ok(SackOutcome::default()) };
         self.recovery.detector.sack(self.ledger.first_tsn() - 1, &[]);
         self.window.handle_sack(self.ledger.first_tsn());
         Ok(self.acknowledged(now, report, events))
@@ -91,14 +100,18 @@ impl Sender {
             self.take_round_trip(now, rtt, events);
         }
         let peer_alive = report.acked_bytes > 0 || self.window.probe().is_some();
-        self.update_congestion(&report);
+        self.update_congestion(now, &report);
+        self.suspect_timeout(&report);
         self.resend_window_probe();
         if report.acked_bytes > 0 {
             self.timer.silent_since = None;
         }
-        self.burst.restart();
+        if !self.recovery.held_back().1 {
+            self.burst.restart();
+        }
         self.recovery.refresh(self.window.probe().is_some());
         self.restart_timer_after_sack(now, report.cumulative_advanced, report.acked_bytes > 0);
+        self.arm_published(now);
         if report.cumulative_advanced && self.is_drained() {
             events.push(Event::Drained);
         }
@@ -111,23 +124,28 @@ impl Sender {
     }
 
     /// First the growth that the SACK earned, then the loss that it revealed (the note of RFC 9260 §7.2.4).
-    fn update_congestion(&mut self, report: &AckReport) {
+    fn update_congestion(&mut self, now: Instant, report: &AckReport) {
         self.congestion.on_acked(Acked {
             bytes: report.acked_bytes,
             in_flight_before: report.in_flight_bytes_before,
             in_fast_recovery: self.repair.exit_tsn.is_some(),
             all_acked: self.ledger.is_empty(),
         });
-        if self.repair.exit_tsn.is_some_and(|exit| exit < self.ledger.first_tsn()) {
-            self.repair.exit_tsn = None;
-        }
-        if report.lost_chunks > 0 {
-            self.counters.chunks_lost += report.lost_chunks as u64;
-            if self.repair.exit_tsn.is_none() {
-                self.congestion.on_loss();
-                self.repair.exit_tsn = Some(self.ledger.next_tsn() - 1);
-                self.repair.packet_due = Some(RetransmissionCause::Fast);
-            }
+        let first_tsn = self.ledger.first_tsn();
+        let recovery_ended = self.repair.exit_tsn.take_if(|exit| *exit < first_tsn).is_some();
+        let judged_lost = self.judge_after_ack(now, report, recovery_ended);
+        self.enter_recovery(report.lost_chunks + judged_lost);
+    }
+
+    /// So many chunks were found lost: fast recovery begins, unless it lasts already (RFC 9260 §7.2.4).
+    pub(super) fn enter_recovery(&mut self, lost_chunks: usize) {
+        self.counters.chunks_lost += lost_chunks as u64;
+        if lost_chunks > 0 && self.repair.exit_tsn.is_none() {
+            self.note_cut();
+            self.congestion.on_loss();
+            self.repair.exit_tsn = Some(self.ledger.next_tsn() - 1);
+            self.repair.packet_due = Some(RetransmissionCause::Fast);
+            self.abandon_tail_probe();
         }
     }
 
@@ -144,8 +162,10 @@ impl Sender {
     }
 
     /// Counts the retransmissions that the peer reports as duplicates. A report for a chunk that was sent once is the network's
-    /// doing; for one that is gone from the ledger nobody can tell, so the sum of retransmissions bounds the count.
-    fn count_spurious(&mut self, sack: &Sack<'_>) {
+    /// doing; for one that is gone from the ledger nobody can tell, so the sum of retransmissions bounds the count. Whether there
+    /// was any.
+    fn count_spurious(&mut self, sack: &Sack<'_>) -> bool {
+        let before = self.counters.spurious;
         for duplicate in sack.duplicates() {
             let tsn = duplicate.unwrap(self.ledger.first_tsn());
             let resent = match self.ledger.get(tsn) {
@@ -154,8 +174,10 @@ impl Sender {
             };
             if resent && self.counters.spurious < self.counters.retransmitted.total() {
                 self.counters.spurious += 1;
+                self.repair_was_needless();
             }
         }
+        self.counters.spurious > before
     }
 }
 

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use festina_recovery::profile::Rules;
+use festina_recovery::tlp::ProbeContent;
 use festina_units::Instant;
 
 use super::Sender;
@@ -20,6 +21,8 @@ enum Licence {
     Nothing,
     /// The probe timer expired: one packet of outstanding chunks, regardless of cwnd.
     Probe,
+    /// A tail loss probe: one packet, regardless of cwnd, with new data if the peer's window takes it, else with the last chunk.
+    TailProbe(ProbeContent),
     /// The copy of a packet is due, regardless of cwnd.
     Copy { first_tsn: u64, last_tsn: u64 },
     /// A loss was just found: one packet of lost chunks, regardless of cwnd (RFC 9260 §6.3.3 E3, §7.2.4).
@@ -57,11 +60,17 @@ impl Sender {
         if licence == Licence::Nothing {
             return 0;
         }
-        let new_data = self.allows_new_data();
+        let new_data = match licence {
+            Licence::TailProbe(content) => content == ProbeContent::NewData,
+            _ => self.allows_new_data(),
+        };
         let mut loaded = Loaded::default();
         let companions = self.companions(now, licence, new_data, packet.remaining());
-        self.resend(now, licence, companions, packet, events, &mut loaded);
-        if new_data && self.ledger.lost().chunks == 0 {
+        let lost_may_leave = licence != Licence::NewData || self.ledger.lost().chunks == 0;
+        if lost_may_leave {
+            self.resend(now, licence, companions, packet, events, &mut loaded);
+        }
+        if new_data && (self.ledger.lost().chunks == 0 || self.recovery.held_back().1) {
             self.send_new(now, packet, events, &mut loaded);
         }
         if loaded.chunks > 0 {
@@ -78,12 +87,16 @@ impl Sender {
     fn licence(&self) -> Licence {
         if self.timer.probe_due {
             Licence::Probe
+        } else if let Some(content) = self.timer.tail_due {
+            Licence::TailProbe(content)
         } else if let Some((first_tsn, last_tsn)) = self.timer.copy_due {
             Licence::Copy { first_tsn, last_tsn }
         } else if self.ledger.lost().chunks == 0 {
             if self.allows_new_data() { Licence::NewData } else { Licence::Nothing }
         } else if let Some(cause) = self.repair.packet_due {
             Licence::Urgent(cause)
+        } else if let (true, new_data_first) = self.recovery.held_back() {
+            if new_data_first && self.allows_new_data() { Licence::NewData } else { Licence::Nothing }
         } else if self.congestion.allows(self.ledger.in_flight().bytes) {
             Licence::Retransmission
         } else {
@@ -92,7 +105,7 @@ impl Sender {
     }
 
     /// Whether a packet that leaves now may hold new data, if nothing lost is left to be sent.
-    fn allows_new_data(&self) -> bool {
+    pub(super) fn allows_new_data(&self) -> bool {
         let in_flight = self.ledger.in_flight();
         self.next_piece_bytes().is_some_and(|bytes| {
             self.burst.packets_left > 0
@@ -111,6 +124,10 @@ impl Sender {
                 silent: self.timer.silent_since.is_some(),
             },
             Licence::Copy { first_tsn, last_tsn } => Companions::Copy { first_tsn, last_tsn },
+            Licence::TailProbe(ProbeContent::NewData) => Companions::None,
+            Licence::TailProbe(ProbeContent::HighestOutstanding) => {
+                Companions::Last { tsn: self.ledger.next_tsn().saturating_sub(1) }
+            }
             Licence::Urgent(RetransmissionCause::Fast) if rules.bundling.into_fast_retransmit => {
                 Companions::Bundled { room_bytes: free }
             }
@@ -163,7 +180,11 @@ impl Sender {
             }
             loaded.bytes += chunk.bytes();
             let id = chunk.message;
+            let was_lost = matches!(chunk.state, ChunkState::Lost(_));
             self.ledger.resend(tsn, now);
+            if was_lost {
+                self.note_repair();
+            }
             self.round_trip.resent(tsn, now, sampling, again);
             self.count_retransmission(cause);
             events.push_message_event(|| Event::Retransmitted { id, tsn: header.tsn.0, cause, at: now });
@@ -261,14 +282,24 @@ impl Sender {
                 self.timer.silent_since = Some(now);
             }
             Licence::Copy { .. } => self.timer.copy_due = None,
-            Licence::Urgent(_) => self.repair.packet_due = None,
+            Licence::TailProbe(content) => {
+                self.timer.tail_due = None;
+                self.tail_probe_left(content);
+                self.timer.start(now, self.recovery.rto());
+            }
+            Licence::Urgent(cause) => {
+                self.repair.packet_due = None;
+                if cause == RetransmissionCause::Timeout {
+                    self.timeout_packet_left(loaded.tsn_highest);
+                }
+            }
             Licence::Retransmission | Licence::NewData | Licence::Nothing => {}
         }
         self.last_sent_at = now;
         self.recovery.packet_sent(now, loaded.tsn_highest, loaded.bytes, loaded.new_bytes);
         self.recovery.refresh(self.window.probe().is_some());
         if let Some(others) = loaded.new_chunks.checked_sub(1) {
-            self.burst.packets_left -= 1;
+            self.burst.packets_left = self.burst.packets_left.saturating_sub(1);
             self.recovery.new_data_sent(
                 now,
                 loaded.tsn_highest - others as u64,
@@ -279,6 +310,7 @@ impl Sender {
         if !self.timer.is_running() || loaded.earliest_resent {
             self.timer.start(now, self.recovery.rto());
         }
+        self.arm_published(now);
         self.update_timers(now);
     }
 }

@@ -32,6 +32,10 @@ pub(super) enum Companions {
     },
     /// Beside new data, by Festina's rule.
     Redundant(Redundant),
+    /// The last chunk.
+    Last {
+        tsn: u64,
+    },
     /// The copy of what left in one packet, as far as it has not left again since.
     Copy {
         first_tsn: u64,
@@ -69,6 +73,7 @@ impl Companions {
                 Some(bundled)
             }
             Self::Redundant(redundant) => redundant.admit(chunk, now).then_some(bundled),
+            Self::Last { tsn: last_tsn } => (tsn == *last_tsn).then_some(RetransmissionCause::Probe),
             Self::Copy { first_tsn, last_tsn } => {
                 let is_original = (*first_tsn..=*last_tsn).contains(&tsn) && chunk.transmissions == 1;
                 is_original.then_some(RetransmissionCause::Copy)

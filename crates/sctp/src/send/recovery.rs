@@ -4,18 +4,22 @@ use std::sync::Arc;
 
 use festina_recovery::Mechanisms;
 use festina_recovery::backoff::ExpirySeries;
+use festina_recovery::fast_retransmit::FastRetransmit;
 use festina_recovery::loss_timer::timeout_interval;
-use festina_recovery::profile::Rules;
+use festina_recovery::profile::{LossDetection, Rules, SpuriousResponse};
 use festina_recovery::redundancy::Redundancy;
+use festina_recovery::reordering::ReorderingEstimator;
 use festina_recovery::rtt::RttEstimator;
 use festina_recovery::tail_loss_probe::Probe;
 use festina_recovery::thin::ThinDetector;
 use festina_units::{Duration, Instant};
 
 use super::companions::{Companions, Redundant, SILENT_TURN_PARTS};
+use super::published::Published;
 use super::redundancy::Copies;
+use super::spurious::Suspicion;
 use crate::config::Config;
-use crate::outstanding::AckReport;
+use crate::outstanding::{AckReport, Chunk, Progress};
 use crate::wire::Sack;
 
 /// Gap ack blocks that the thin-stream detector is shown; a stream with more of them is not thin.
@@ -34,6 +38,10 @@ pub(super) struct Recovery {
     pub(super) detector: ThinDetector,
     /// If the mechanisms ask for copies and data has left.
     copies: Option<Box<Copies>>,
+    /// If the mechanisms ask for any of them and data has left.
+    published: Option<Box<Published>>,
+    /// If the path was seen to reorder and the mechanisms tolerate it.
+    reordering: Option<Box<ReorderingEstimator>>,
     /// The most packets that were in flight since the detector last gave memory back.
     packets_max: usize,
     thin: bool,
@@ -50,6 +58,8 @@ impl Recovery {
             series: ExpirySeries::default(),
             detector: ThinDetector::new(),
             copies: None,
+            published: None,
+            reordering: None,
             packets_max: 0,
             thin: false,
             window_probing: false,
@@ -62,6 +72,8 @@ impl Recovery {
         self.series = ExpirySeries::default();
         self.detector = ThinDetector::new();
         self.copies = None;
+        self.published = None;
+        self.reordering = None;
         self.window_probing = false;
     }
 
@@ -72,6 +84,7 @@ impl Recovery {
     pub(super) fn set_mechanisms(&mut self, mechanisms: &Mechanisms) {
         self.mechanisms = Arc::new(*mechanisms);
         self.copies = None;
+        self.published = None;
     }
 
     /// Judges anew which rules hold.
@@ -92,7 +105,7 @@ impl Recovery {
 
     /// Whether chunks are sent again ahead of a timeout, so that a SACK may speak of an earlier copy than the last.
     pub(super) fn sends_copies(&self) -> bool {
-        self.rules().probe != Probe::Off || self.copies.is_some()
+        self.rules().probe != Probe::Off || (self.thin && self.copies.is_some())
     }
 
     /// The retransmission timeout, backoff included.
@@ -107,6 +120,9 @@ impl Recovery {
         if let Some(copies) = &mut self.copies {
             copies.measured(now, &self.rtt);
         }
+        if let Some(published) = &mut self.published {
+            published.measured();
+        }
         self.series.measured();
     }
 
@@ -118,6 +134,85 @@ impl Recovery {
         } else {
             self.series.timed_out(waited);
         }
+    }
+
+    /// How many miss indications prove a loss; with RACK, which judges by time, no number does.
+    pub(super) fn counted_misses(&self) -> FastRetransmit {
+        let rules = self.rules();
+        match rules.loss_detection {
+            LossDetection::Counted | LossDetection::Tolerant => rules.fast_retransmit,
+            LossDetection::Rack => FastRetransmit { threshold: u8::MAX, repeats: false },
+        }
+    }
+
+    /// A chunk that left later than this may just have been overtaken; `None`: on this path nothing is, or the rules do not care.
+    pub(super) fn overtaken_after(&self, now: Instant) -> Option<Instant> {
+        let (reordering, srtt) = (self.reordering.as_ref()?, self.rtt.srtt()?);
+        let tolerance = reordering.tolerance(now, srtt).filter(|_| self.tolerates_reordering())?;
+        Some(now - (tolerance.lost_at(now, srtt) - now))
+    }
+
+    /// A chunk that was acknowledged now may tell how late overtaken packets are: one that was reported missing arrived, or its fast
+    /// retransmission turned out needless.
+    fn learn_reordering(&mut self, now: Instant, chunk: &Chunk) {
+        let (Some(srtt), Some(rtt_min)) = (self.rtt.srtt(), self.rtt.rtt_min()) else { return };
+        let age = now - chunk.sent_at;
+        let arrived_late = chunk.transmissions == 1 && chunk.miss_indications > 0;
+        let needless = chunk.transmissions == 2 && chunk.fast_retransmitted && age < rtt_min;
+        if !(arrived_late || needless) || !self.tolerates_reordering() {
+            return;
+        }
+        let reordering = self.reordering.get_or_insert_default();
+        if arrived_late {
+            reordering.arrived_late(now, age, srtt, 1);
+        } else {
+            reordering.retransmitted_needlessly(now, srtt);
+        }
+    }
+
+    /// A chunk was acknowledged for the first time; in ascending order of TSNs.
+    pub(super) fn chunk_acked(&mut self, now: Instant, chunk: &Chunk, progress: Progress) {
+        self.learn_reordering(now, chunk);
+        if let Some(published) = self.published() {
+            published.acked(now, chunk, progress);
+        }
+    }
+
+    fn tolerates_reordering(&self) -> bool {
+        self.rules().loss_detection == LossDetection::Tolerant
+    }
+
+    /// The state of RACK and its like, if the rules ask for it.
+    pub(super) fn published(&mut self) -> Option<&mut Published> {
+        if self.published.is_none() && Published::is_needed(self.rules()) {
+            self.published = Some(Box::default());
+        }
+        self.published.as_deref_mut()
+    }
+
+    /// What F-RTO and undoing remember, if the rules ask for it.
+    pub(super) fn suspicion(&mut self) -> Option<&mut Suspicion> {
+        if self.rules().spurious == SpuriousResponse::NONE {
+            return None;
+        }
+        self.published().map(|published| &mut published.suspicion)
+    }
+
+    /// Whether F-RTO holds back what is taken for lost, and whether it wants new data to leave.
+    pub(super) fn held_back(&self) -> (bool, bool) {
+        self.published
+            .as_ref()
+            .map_or((false, false), |published| (published.suspicion.holds_back(), published.suspicion.new_data_first))
+    }
+
+    /// When RACK or early fast retransmit want to act.
+    pub(super) fn published_at(&self) -> Option<Instant> {
+        self.published.as_ref()?.next_at()
+    }
+
+    /// When a tail loss probe is due.
+    pub(super) fn tail_at(&self) -> Option<Instant> {
+        self.published.as_ref()?.tail_at()
     }
 
     /// A packet with so many bytes of DATA left, so many of them new.
@@ -204,6 +299,8 @@ impl Recovery {
         self.detector.shrink();
         self.packets_max = 0;
         self.copies = None;
+        self.published = None;
+        self.reordering = None;
     }
 
     /// Shows the thin-stream detector a SACK that has been applied.

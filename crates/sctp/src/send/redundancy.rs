@@ -6,14 +6,22 @@ use festina_recovery::profile::LIGHT_COPIES_BYTES_MAX;
 use festina_recovery::rate::RateMeter;
 use festina_recovery::redundancy::{CopyDecision, CopyScheduler, Departure, Redundancy};
 use festina_recovery::rtt::RttEstimator;
+use festina_recovery::windowed_min::WindowedMin;
 use festina_units::{Duration, Instant};
 
 use crate::outstanding::AckReport;
+
+/// How long the smallest SRTT is remembered; longer than queues stand.
+const SRTT_MIN_WINDOW: Duration = Duration::from_secs(300);
+
+/// SRTT above its smallest value by less than this is no queue.
+const QUEUE_MIN: Duration = Duration::from_millis(10);
 
 /// The account of one path. Kept on the heap: an association at rest needs none.
 #[derive(Debug)]
 pub(super) struct Copies {
     scheduler: CopyScheduler,
+    srtt_min: WindowedMin,
     /// All DATA that leaves, copies included.
     wire: RateMeter,
     /// Copies that are to leave, in the order of their times.
@@ -30,15 +38,29 @@ struct Planned {
 
 impl Copies {
     pub(super) fn new(redundancy: Redundancy) -> Self {
-        Self { scheduler: CopyScheduler::new(redundancy), wire: RateMeter::new(), planned: VecDeque::new() }
+        Self {
+            scheduler: CopyScheduler::new(redundancy),
+            srtt_min: WindowedMin::new(SRTT_MIN_WINDOW),
+            wire: RateMeter::new(),
+            planned: VecDeque::new(),
+        }
     }
 
-    /// SRTT is known or has changed. The scheduler takes its smallest value for the path without a queue: jitter makes single round
-    /// trips a good deal shorter.
+    /// A round trip was measured.
     pub(super) fn measured(&mut self, now: Instant, rtt: &RttEstimator) {
-        if let Some(srtt) = rtt.srtt() {
-            self.scheduler.round_trip(now, srtt);
+        if let (Some(latest), Some(srtt)) = (rtt.rtt_latest(), rtt.srtt()) {
+            self.scheduler.round_trip(now, latest);
+            self.srtt_min.sample(now, srtt);
         }
+    }
+
+    /// Whether SRTT has risen by more than jitter explains. More lenient than the scheduler, which compares it with the smallest round
+    /// trip: what is added here is bytes and not packets.
+    fn has_queue(&self, rtt: &RttEstimator) -> bool {
+        let (Some(srtt), Some(deviation), Some(lowest)) = (rtt.srtt(), rtt.deviation(), self.srtt_min.get()) else {
+            return false;
+        };
+        srtt.saturating_sub(deviation) > lowest + (lowest / 8).max(QUEUE_MIN)
     }
 
     /// So many bytes of DATA left.
@@ -48,7 +70,7 @@ impl Copies {
 
     /// Bytes that copies may take now, beside `new_bytes` of new data.
     pub(super) fn budget_bytes(&self, now: Instant, thin: bool, rtt: &RttEstimator, new_bytes: usize) -> usize {
-        if !self.scheduler.bundles(now, thin, certain_srtt(rtt)) {
+        if self.has_queue(rtt) || !self.scheduler.bundles(now, thin, None) {
             return 0;
         }
         let window = rtt.srtt().unwrap_or_default();
@@ -65,7 +87,7 @@ impl Copies {
         (first_tsn, last_tsn): (u64, u64),
         whole: bool,
     ) {
-        let departure = Departure { now, thin, srtt: certain_srtt(rtt), is_single_chunk: whole };
+        let departure = Departure { now, thin, srtt: rtt.srtt(), is_single_chunk: whole };
         if let CopyDecision::At(at) = self.scheduler.message_sent(&departure) {
             self.planned.push_back(Planned { at, first_tsn, last_tsn });
         }
@@ -97,9 +119,4 @@ impl Copies {
         (lost..report.acked_chunks).for_each(|_| self.scheduler.outcome(now, false, srtt));
         (0..lost).for_each(|_| self.scheduler.outcome(now, true, srtt));
     }
-}
-
-/// SRTT as far as it is sure: on a path with jitter it wanders about, and that is no queue.
-fn certain_srtt(rtt: &RttEstimator) -> Option<Duration> {
-    Some(rtt.srtt()?.saturating_sub(rtt.deviation()?))
 }

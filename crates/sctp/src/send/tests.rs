@@ -1,8 +1,10 @@
 //! Drives the sender by hand: messages and SACKs go in, packets are read back.
 
 mod messages;
+mod published;
 mod recovery;
 mod redundancy;
+mod spurious;
 mod timers;
 mod transmission;
 mod walk;
@@ -241,6 +243,6 @@ fn sent(chunk: &Chunk<'_>) -> Sent {
 
 #[test]
 fn a_sender_and_a_chunk_stay_small() {
-    assert!(size_of::<Sender>() <= 928, "{} bytes", size_of::<Sender>());
+    assert!(size_of::<Sender>() <= 936, "{} bytes", size_of::<Sender>());
     assert!(size_of::<crate::outstanding::Chunk>() <= 64);
 }

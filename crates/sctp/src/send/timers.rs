@@ -2,6 +2,8 @@
 
 use festina_recovery::loss_timer::{TimerDecision, decide};
 use festina_recovery::rto_restart::SackArrival;
+use festina_recovery::tail_loss_probe::Probe;
+use festina_recovery::tlp::ProbeContent;
 use festina_units::{Duration, Instant};
 
 use super::{Repair, Sender};
@@ -30,6 +32,8 @@ pub(super) struct LossTimer {
     next: Option<TimerDecision>,
     /// A probe packet is to leave.
     pub(super) probe_due: bool,
+    /// A tail loss probe with this content is to leave.
+    pub(super) tail_due: Option<ProbeContent>,
     /// A copy of the chunks from the first to the second of these TSNs is to leave.
     pub(super) copy_due: Option<(u64, u64)>,
     /// When the last probe left, if nothing was acknowledged since.
@@ -47,6 +51,10 @@ impl LossTimer {
         self.running.is_some()
     }
 
+    pub(super) fn timeout_at(&self) -> Option<Instant> {
+        self.running.map(|running| running.expires)
+    }
+
     pub(super) fn start(&mut self, now: Instant, interval: Duration) {
         self.running = Some(Running { started: now, expires: now + interval });
     }
@@ -56,7 +64,8 @@ impl Sender {
     /// When to call [`handle_timeout`](Self::handle_timeout).
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let loss = self.timer.next.map(TimerDecision::at);
-        [loss, self.window.deadline(), self.recovery.copy_at()].into_iter().flatten().min()
+        let others = [self.window.deadline(), self.recovery.copy_at(), self.recovery.published_at()];
+        others.into_iter().chain([loss]).flatten().min()
     }
 
     /// Acts on what has expired.
@@ -67,7 +76,7 @@ impl Sender {
             TimerDecision::Timeout { .. } => self.time_out(now),
             TimerDecision::Probe { .. } => self.probe(now),
         });
-        if expiry.is_some() {
+        if self.handle_published_timeout(now) || expiry.is_some() {
             self.burst.restart();
         }
         self.make_due_copy(now);
@@ -97,17 +106,24 @@ impl Sender {
             self.ledger.lose(tsn, RetransmissionCause::Timeout);
             return TimerExpiry::Timeout { counts: false };
         }
+        self.note_cut();
         let lost = self.ledger.time_out(now - rto, self.recovery.rules().bundling.into_timeout);
         self.counters.timeouts += 1;
         self.counters.chunks_lost += lost as u64;
         self.congestion.on_timeout(self.recovery.rules().one_packet_after_timeout);
         self.recovery.detector.timed_out();
         self.repair = Repair { exit_tsn: None, packet_due: Some(RetransmissionCause::Timeout) };
+        self.abandon_tail_probe();
         TimerExpiry::Timeout { counts: true }
     }
 
     /// Nothing is taken for lost: cwnd stays, and the retransmission timer starts again.
     fn probe(&mut self, now: Instant) -> TimerExpiry {
+        if matches!(self.recovery.rules().probe, Probe::TailLoss(_)) {
+            self.burst.restart();
+            self.timer.tail_due = Some(self.tail_content());
+            return TimerExpiry::Probe;
+        }
         let waited = now - self.timer_reference();
         self.recovery.series.probed(waited);
         self.timer.probe_due = true;
@@ -123,7 +139,6 @@ impl Sender {
             self.timer.start(now, rto);
             return;
         };
-        let unsent = self.buffer.queued_bytes().div_ceil(self.sizes.payload.max(1));
         let arrival = SackArrival {
             now,
             rto,
@@ -132,11 +147,17 @@ impl Sender {
             timer_started: running.started,
             earliest_sent: earliest.sent_at,
             outstanding: u32::try_from(self.recovery.detector.in_flight()).unwrap_or(u32::MAX),
-            unsent: u32::try_from(unsent).unwrap_or(u32::MAX),
+            unsent: self.unsent_packets(),
         };
         if let Some(expires) = self.recovery.rules().timer_restart.expiry(&arrival) {
             self.timer.running = Some(Running { started: now, expires });
         }
+    }
+
+    /// Packets that what is queued would fill.
+    pub(super) fn unsent_packets(&self) -> u32 {
+        let unsent = self.buffer.queued_bytes().div_ceil(self.sizes.payload.max(1));
+        u32::try_from(unsent).unwrap_or(u32::MAX)
     }
 
     /// Brings every deadline up to date. The last act of each mutation.
@@ -150,6 +171,7 @@ impl Sender {
         if self.ledger.is_empty() {
             self.timer.running = None;
             self.timer.silent_since = None;
+            self.timer.tail_due = None;
             self.recovery.shrink();
         }
         self.timer.next = self.next_expiry();
@@ -161,6 +183,10 @@ impl Sender {
     fn next_expiry(&self) -> Option<TimerDecision> {
         let timeout_at = self.timer.running?.expires;
         let rules = self.recovery.rules();
+        if matches!(rules.probe, Probe::TailLoss(_)) && self.timer.tail_due.is_none() {
+            let probe = self.recovery.tail_at().map(|at| TimerDecision::Probe { at: at.min(timeout_at) });
+            return Some(probe.unwrap_or(TimerDecision::Timeout { at: timeout_at }));
+        }
         let probes = rules.probe.timeout(&self.recovery.rtt).is_some();
         if !probes || self.timer.probe_due || self.ledger.in_flight().chunks == 0 {
             return Some(TimerDecision::Timeout { at: timeout_at });

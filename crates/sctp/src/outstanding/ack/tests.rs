@@ -5,8 +5,13 @@ use crate::wire::{Ssn, StreamId};
 
 /// TSN 1, unwrapped.
 const ONE: u64 = (1 << 32) + 1;
-const PLAIN: SackTerms =
-    SackTerms { in_fast_recovery: false, fast_retransmit: FastRetransmit::RFC9260, sends_copies: false };
+const PLAIN: SackTerms = SackTerms {
+    in_fast_recovery: false,
+    fast_retransmit: FastRetransmit::RFC9260,
+    overtaken_after: None,
+    early_retransmit: false,
+    sends_copies: false,
+};
 
 fn chunk() -> Chunk {
     Chunk {
@@ -35,7 +40,7 @@ fn ledger(count: usize) -> Ledger {
 
 fn apply(ledger: &mut Ledger, cumulative: u32, gaps: &[(u16, u16)]) -> Option<AckReport> {
     let sack = Sack::new_for_test(Tsn(cumulative), 0, gaps, &[]);
-    ledger.apply_sack(&sack, PLAIN, |_| ()).expect("the SACK is sound")
+    ledger.apply_sack(&sack, PLAIN, |_, _| ()).expect("the SACK is sound")
 }
 
 /// One letter per chunk: flying, acked by a gap block, lost.
@@ -66,7 +71,7 @@ fn check_sums(ledger: &Ledger) {
 fn a_cumulative_ack_shows_what_it_acknowledges_in_order() {
     let mut ledger = ledger(5);
     let mut settled = 0;
-    let report = ledger.acknowledge(Tsn(3), |_| settled += 1).expect("sound").expect("new");
+    let report = ledger.acknowledge(Tsn(3), |_, _| settled += 1).expect("sound").expect("new");
     assert_eq!(settled, 3);
     assert!(report.cumulative_advanced);
     assert_eq!((report.acked_bytes, report.in_flight_bytes_before), (3 * 116, 5 * 116));
@@ -110,11 +115,11 @@ fn blocks_that_make_no_sense_are_passed_over() {
 fn acknowledging_beyond_what_was_sent_is_an_error_and_changes_no_gap() {
     let mut ledger = ledger(4);
     let beyond = Sack::new_for_test(Tsn(0), 0, &[(2, 5)], &[]);
-    assert!(ledger.apply_sack(&beyond, PLAIN, |_| ()).is_err());
+    assert!(ledger.apply_sack(&beyond, PLAIN, |_, _| ()).is_err());
     assert_eq!(states(&ledger), "ffff");
-    assert!(ledger.acknowledge(Tsn(5), |_| ()).is_err());
+    assert!(ledger.acknowledge(Tsn(5), |_, _| ()).is_err());
     let far = Sack::new_for_test(Tsn(0), 0, &[(2, u16::MAX)], &[]);
-    assert!(ledger.apply_sack(&far, PLAIN, |_| ()).is_err());
+    assert!(ledger.apply_sack(&far, PLAIN, |_, _| ()).is_err());
 }
 
 #[test]

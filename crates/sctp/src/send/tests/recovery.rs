@@ -309,3 +309,23 @@ fn each_enhancement_of_pedersen_is_a_switch_of_its_own_p06_table_3() {
     };
     assert!(timeout_after(both) < ms(200), "the time that the chunk has waited for already is taken off");
 }
+
+#[test]
+fn a_thin_festina_stream_believes_the_first_indication_until_the_path_is_seen_to_reorder() {
+    let mut rig = Rig::probing().measured(ms(100));
+    let indication = |rig: &mut Rig, tsn: u32| {
+        rig.flight(1, 100);
+        rig.wait(20);
+        rig.flight(1, 100);
+        rig.wait(80);
+        rig.sack(tsn - 1, &[(2, 2)]);
+        rig.tsns()
+    };
+    assert_eq!(indication(&mut rig, 1), [[1]]);
+    rig.wait(10);
+    rig.sack(2, &[]);
+    assert_eq!(indication(&mut rig, 3), Vec::<Vec<u32>>::new(), "chunk 1 had arrived: it was merely late");
+    let (waited, expiry) = rig.expire();
+    assert!(waited < ms(10) && expiry == Some(TimerExpiry::Probe), "the probe timer bounds the wait: {waited:?}");
+    assert_eq!(rig.tsns(), [[3]]);
+}

@@ -153,12 +153,13 @@ fn a_spaced_copy_does_not_leave_if_its_chunk_was_acknowledged_or_left_in_another
     rig.sack(1, &[]);
     rig.expire();
     assert_eq!(rig.tsns(), Vec::<Vec<u32>>::new());
+    let mut rig = spaced();
     rig.flight(1, 100);
     rig.wait(6);
-    assert_eq!(rig.flight(1, 100), [[2, 3]]);
+    assert_eq!(rig.flight(1, 100), [[1, 2]]);
     rig.expire();
     rig.expire();
-    assert_eq!(rig.tsns(), [[3]], "chunk 2 had its copy");
+    assert_eq!(rig.tsns(), [[2]], "chunk 1 had its copy");
 }
 
 #[test]
@@ -193,4 +194,27 @@ fn spaced_copies_do_not_put_off_the_measuring_of_round_trips() {
     rig.wait(10);
     rig.sack_full(1, WINDOW, &[], &[1]);
     assert_eq!(rig.stats().path.srtt, Some(ms(105)), "both arrived, so the first was answered first, after 140 ms");
+}
+
+#[test]
+fn a_queue_on_the_path_stops_the_spaced_copies_sooner_than_those_that_cost_no_packet() {
+    let copies_at = |rtt_ms: u64| {
+        let mut rig = spaced();
+        for tsn in 1..40 {
+            rig.flight(1, 100);
+            let sent_at = rig.now;
+            rig.wait(30);
+            rig.sender.handle_timeout(rig.now, &mut rig.events);
+            rig.packets();
+            rig.now = sent_at + ms(rtt_ms);
+            rig.sack(tsn, &[]);
+        }
+        let before = rig.stats().sent.retransmitted.copies;
+        rig.flight(1, 100);
+        rig.wait(30);
+        rig.sender.handle_timeout(rig.now, &mut rig.events);
+        rig.packets();
+        rig.stats().sent.retransmitted.copies - before
+    };
+    assert_eq!((copies_at(100), copies_at(120)), (1, 0));
 }

@@ -132,6 +132,30 @@ fn without_bundling_into_timeouts_only_old_chunks_are_sent_again_p06_section_3_3
 }
 
 #[test]
+fn what_was_reported_missing_rides_along_in_the_packet_of_a_timeout_p06_section_3_3() {
+    let mut rig = Rig::standard();
+    for _ in 0..4 {
+        rig.flight(1, 100);
+    }
+    rig.sack(0, &[(3, 3)]);
+    rig.expire();
+    assert_eq!(rig.tsns(), [[1, 2, 4]]);
+    let retransmitted = rig.stats().sent.retransmitted;
+    assert_eq!((retransmitted.timeout, retransmitted.reported_bundled, retransmitted.bundled), (2, 1, 0));
+}
+
+#[test]
+fn after_a_timeout_small_packets_go_on_leaving_in_lksctp_only() {
+    for one_packet_after_timeout in [true, false] {
+        let mut rig = with_rules(Rules { one_packet_after_timeout, ..Rules::RFC9260 });
+        rig.flight(1, 100);
+        rig.expire();
+        assert_eq!(rig.tsns(), [[1]]);
+        assert_eq!(rig.flight(1, 100).is_empty(), one_packet_after_timeout, "section 7.2.3");
+    }
+}
+
+#[test]
 fn a_measurement_ends_the_backing_off_section_6_3_3() {
     let mut rig = Rig::standard().measured(ms(100));
     rig.flight(1, 100);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use festina_recovery::profile::Bundling;
+use festina_recovery::profile::{Bundling, Rules, SpuriousResponse};
 
 use super::*;
 
@@ -297,6 +297,21 @@ fn aggressive_bundling_delivers_everything_through_any_fault() {
     mechanisms.thin.bundling = Bundling { into_timeout: true, into_fast_retransmit: true, with_new_data: true };
     mechanisms.normal.bundling = Bundling { into_timeout: false, ..mechanisms.thin.bundling };
     walk_all(mechanisms);
+}
+
+#[test]
+fn all_other_switches_at_once_deliver_everything_through_any_fault() {
+    let rules = Rules {
+        early_retransmit: true,
+        early_fast_retransmit: Some(ms(20)),
+        spurious: SpuriousResponse { f_rto: true, undo: true },
+        ..Profile::Rack.mechanisms().normal
+    };
+    let thin =
+        Rules { loss_detection: rules.loss_detection, spurious: rules.spurious, ..Profile::Festina.mechanisms().thin };
+    for redundancy in [Redundancy::Off, Redundancy::SPACED] {
+        walk_all(Mechanisms { normal: rules, thin, redundancy, ..Profile::Festina.mechanisms() });
+    }
 }
 
 #[test]

@@ -178,3 +178,77 @@ impl Delivery {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{super::super::scoreboard::SegmentState, *};
+
+    const RTT_MIN: Duration = Duration::from_millis(100);
+
+    fn segment(number: u64, sent_millis: u64, transmissions: u32) -> SentSegment {
+        SentSegment {
+            start: number * 100,
+            end: number * 100 + 100,
+            data_end: number * 100 + 100,
+            last_sent: Instant::from_millis(sent_millis),
+            transmissions,
+            delivered_before: number + 1,
+            state: SegmentState::Sent,
+        }
+    }
+
+    fn sacked(rack: &mut Rack, now_millis: u64, segment: &SentSegment) -> Delivery {
+        let mut delivery = Delivery::new(Instant::from_millis(now_millis), None, RTT_MIN, 0, Some(200));
+        delivery.see(rack, segment, true);
+        delivery
+    }
+
+    #[test]
+    fn rfc_8985_6_2_a_segment_is_overtaken_by_what_was_sent_later_and_lost_after_the_rtt_and_the_window() {
+        let mut rack = Rack::default();
+        sacked(&mut rack, 110, &segment(1, 10, 1));
+        let first = segment(0, 0, 1);
+        assert!(rack.advanced && rack.is_overtaken(&first) && !rack.is_overtaken(&segment(2, 20, 1)));
+        let window = rack.window(false, RTT_MIN, RTT_MIN);
+        assert_eq!(window, RTT_MIN / 4);
+        assert_eq!(rack.patience(Instant::from_millis(110), &first, window), Duration::from_millis(15));
+        assert_eq!(rack.patience(Instant::from_millis(125), &first, window), Duration::ZERO);
+        assert_eq!(rack.window(true, RTT_MIN, RTT_MIN), Duration::ZERO, "three are SACKed, and nothing was reordered");
+    }
+
+    #[test]
+    fn rfc_8985_6_2_a_retransmission_that_is_answered_too_soon_says_nothing() {
+        let mut rack = Rack::default();
+        sacked(&mut rack, 150, &segment(3, 100, 2));
+        assert!(!rack.advanced);
+        sacked(&mut rack, 200, &segment(3, 100, 2));
+        assert!(rack.advanced);
+    }
+
+    #[test]
+    fn an_original_below_what_is_sacked_shows_reordering() {
+        let mut rack = Rack::default();
+        assert!(sacked(&mut rack, 110, &segment(1, 10, 1)).reordered);
+        assert!(!sacked(&mut rack, 110, &segment(1, 10, 2)).reordered);
+        assert!(!sacked(&mut rack, 110, &segment(2, 10, 1)).reordered);
+    }
+
+    #[test]
+    fn rfc_8985_6_2_duplicates_widen_the_window_once_a_round_trip_for_sixteen_recoveries() {
+        let mut rack = Rack { reordering_seen: true, ..Rack::default() };
+        let width = |rack: &Rack| rack.window(true, RTT_MIN, 4 * RTT_MIN);
+        rack.duplicate_was_told();
+        rack.adapt_window(5, 10);
+        assert_eq!(width(&rack), RTT_MIN / 2);
+        rack.duplicate_was_told();
+        rack.adapt_window(9, 11);
+        assert_eq!(width(&rack), RTT_MIN / 2, "what was sent before the last step does not count");
+        for recovery in 0..16 {
+            rack.adapt_window(20, 30);
+            assert_eq!(width(&rack), RTT_MIN / 2, "after {recovery} recoveries");
+            rack.recovery_ended();
+        }
+        rack.adapt_window(20, 30);
+        assert_eq!(width(&rack), RTT_MIN / 4);
+    }
+}

@@ -1,0 +1,179 @@
+//! Tail loss probes (R15 §3.4.2, RFC 8985 §7), RACK (RFC 8985 §6), early retransmit (RFC 5827) and FreeBSD's early fast retransmit.
+
+use super::*;
+
+fn rig(profile: Profile) -> Rig {
+    Rig::new(profile).measured(ms(100))
+}
+
+const PROBE: Option<TimerExpiry> = Some(TimerExpiry::Probe);
+
+#[test]
+fn with_two_chunks_outstanding_one_report_is_enough_and_with_three_it_takes_two_rfc_5827_section_3_2() {
+    for (outstanding, reports) in [(2, 1), (3, 2), (4, 3)] {
+        let mut rig = rig(Profile::EarlyRetransmit);
+        for _ in 0..outstanding {
+            rig.flight(1, 100);
+            rig.wait(10);
+        }
+        for end in 2..=reports {
+            rig.sack(0, &[(2, end)]);
+            assert_eq!(rig.tsns(), Vec::<Vec<u32>>::new(), "{outstanding} outstanding");
+        }
+        rig.sack(0, &[(2, reports + 1)]);
+        assert_eq!(rig.tsns(), [[1]], "{outstanding} outstanding");
+    }
+}
+
+#[test]
+fn early_retransmit_believes_one_sack_that_reports_all_others_at_once() {
+    let mut rig = rig(Profile::EarlyRetransmit);
+    rig.flight(3, FULL);
+    rig.sack(0, &[(2, 3)]);
+    assert_eq!(rig.tsns(), [[1]]);
+}
+
+#[test]
+fn early_retransmit_waits_while_new_data_may_leave_rfc_5827_section_3_1() {
+    let mut rig = rig(Profile::EarlyRetransmit);
+    rig.flight(2, FULL);
+    rig.send_bytes(FULL);
+    rig.sack(0, &[(2, 2)]);
+    assert_eq!(rig.tsns(), [[3]]);
+}
+
+#[test]
+fn the_draft_probes_with_the_last_chunk_after_two_round_trips_r15_equation_1() {
+    let mut rig = rig(Profile::Tlp);
+    rig.flight(1, 100);
+    assert_eq!(rig.sender.deadline(), Some(rig.now + ms(350)), "one packet: the SACK may be delayed");
+    rig.wait(10);
+    rig.flight(1, 100);
+    assert_eq!(rig.expire(), (ms(200), PROBE));
+    assert_eq!(rig.tsns(), [[2]]);
+    assert_eq!(rig.causes(), [(2, RetransmissionCause::Probe)]);
+    assert_eq!(rig.expire().1, PROBE, "a second one");
+    assert_eq!(rig.tsns(), [[2]]);
+    assert!(matches!(rig.expire().1, Some(TimerExpiry::Timeout { .. })), "and no third");
+    assert_eq!(rig.tsns(), [[1, 2]]);
+}
+
+#[test]
+fn a_tail_loss_probe_carries_no_new_data_beyond_cwnd_section_6_1_b() {
+    let mut rig = rig(Profile::Tlp);
+    rig.flight(4, FULL);
+    rig.send_bytes(300);
+    assert_eq!(rig.expire(), (ms(200), PROBE));
+    assert_eq!(rig.tsns(), [[4]]);
+}
+
+#[test]
+fn a_tail_loss_probe_carries_new_data_that_only_max_burst_held_back_rfc_8985_section_7_3() {
+    let mut rig = rig(Profile::Tlp);
+    rig.flight(1, 100);
+    rig.sender.burst.packets_left = 1;
+    rig.flight(1, 100);
+    rig.sender.burst.packets_left = 0;
+    rig.try_send(Message::new(vec![7; 100])).expect("there is room");
+    rig.sender.burst.packets_left = 0;
+    assert!(!rig.sender.can_send(rig.now));
+    assert_eq!(rig.expire(), (ms(200), PROBE));
+    assert_eq!(rig.tsns(), [[3]]);
+    assert_eq!(rig.stats().sent.retransmitted.total(), 0);
+}
+
+#[test]
+fn tlpr_takes_off_the_age_of_the_earliest_outstanding_chunk_r15_section_3_4_2() {
+    let deadline_after = |profile| {
+        let mut rig = rig(profile);
+        rig.flight(1, 100);
+        rig.wait(60);
+        rig.flight(2, 1_000);
+        rig.wait(40);
+        rig.sack(1, &[]);
+        rig.sender.deadline().map(|deadline| deadline - rig.now)
+    };
+    assert_eq!(deadline_after(Profile::Tlp), Some(ms(200)));
+    assert_eq!(deadline_after(Profile::Tlpr), Some(ms(160)));
+}
+
+#[test]
+fn a_probe_that_repaired_a_loss_halves_the_window_rfc_8985_section_7_4() {
+    for original_arrived in [false, true] {
+        let mut rig = rig(Profile::Rack);
+        rig.grow(8);
+        settle_all_but_the_last(&mut rig);
+        let cwnd = rig.stats().path.cwnd_bytes;
+        assert_eq!(rig.expire().1, PROBE);
+        let probe = rig.tsns()[0][0];
+        rig.wait(100);
+        let duplicates = if original_arrived { &[probe][..] } else { &[] };
+        rig.sack_full(probe, WINDOW, &[], duplicates);
+        rig.flight(1, 100);
+        rig.wait(100);
+        rig.sack(probe + 1, &[]);
+        assert_eq!(rig.stats().path.cwnd_bytes < cwnd, !original_arrived);
+    }
+}
+
+/// Everything that is queued leaves and is acknowledged, but for the last chunk.
+fn settle_all_but_the_last(rig: &mut Rig) {
+    while rig.stats().path.send_buffer_bytes > FULL as u64 {
+        rig.wait(100);
+        let last = Tsn::wrap(rig.sender.ledger.next_tsn() - 1).0;
+        rig.sack(last - 1, &[]);
+        rig.packets();
+    }
+}
+
+#[test]
+fn rack_takes_a_chunk_for_lost_a_quarter_of_a_round_trip_after_it_was_overtaken_rfc_8985_section_6_2() {
+    let mut rig = rig(Profile::Rack);
+    rig.flight(1, 100);
+    rig.wait(20);
+    rig.flight(1, 100);
+    rig.wait(100);
+    rig.sack(0, &[(2, 2)]);
+    assert!(!rig.sender.can_send(rig.now), "one report proves nothing yet");
+    assert_eq!(rig.expire().0, ms(5), "sent at 0, round trip 100, window 25");
+    assert_eq!(rig.tsns(), [[1]]);
+    let stats = rig.stats();
+    assert_eq!((stats.sent.retransmitted.fast, stats.sent.chunks_lost, stats.sent.timeouts), (1, 1, 0));
+}
+
+#[test]
+fn rack_notices_that_a_retransmission_was_lost_which_the_standard_leaves_to_the_timeout() {
+    let resent = |profile| {
+        let mut rig = rig(profile);
+        for _ in 0..30 {
+            rig.flight(1, 100);
+            let now_ms = (rig.now - Instant::from_secs(100)).as_millis();
+            if let Some(arrived) = u16::try_from(now_ms / 20).expect("short").checked_sub(4).filter(|&last| last > 1) {
+                rig.sack(0, &[(2, arrived)]);
+            }
+            rig.packets();
+            rig.wait(20);
+            rig.sender.handle_timeout(rig.now, &mut rig.events);
+            rig.packets();
+        }
+        rig.stats().sent.retransmitted.fast
+    };
+    assert_eq!(resent(Profile::Rfc9260), 1);
+    assert!(resent(Profile::Rack) >= 3, "{}", resent(Profile::Rack));
+}
+
+#[test]
+fn early_fast_retransmit_sends_again_what_waited_for_its_timer_and_takes_a_packet_off_the_window() {
+    let mut rig = rig(Profile::FreebsdEfr);
+    rig.flight(1, 100);
+    rig.wait(50);
+    rig.flight(1, 100);
+    rig.wait(60);
+    rig.sack(0, &[(2, 2)]);
+    let cwnd = rig.stats().path.cwnd_bytes;
+    assert_eq!(rig.expire(), (ms(250), None), "the floor, from the last SACK on");
+    assert_eq!(rig.tsns(), [[1]]);
+    let stats = rig.stats();
+    assert_eq!(stats.path.cwnd_bytes, cwnd - CHUNKS_BYTES as u64);
+    assert_eq!((stats.sent.retransmitted.fast, stats.sent.timeouts), (1, 0));
+}

@@ -1,0 +1,84 @@
+//! F-RTO (RFC 4138) and undoing needless cuts (RFC 4015).
+
+use festina_recovery::profile::{Rules, SpuriousResponse};
+
+use super::*;
+
+const BOTH: SpuriousResponse = SpuriousResponse { f_rto: true, undo: true };
+
+fn rig(spurious: SpuriousResponse) -> Rig {
+    let mut mechanisms = Profile::Rfc9260.mechanisms();
+    mechanisms.normal = Rules { spurious, ..Rules::RFC9260 };
+    Rig::with(&config(mechanisms)).measured(ms(100))
+}
+
+/// Four full packets are outstanding when T3-rtx expires; much more waits.
+fn after_timeout(spurious: SpuriousResponse) -> Rig {
+    let mut rig = rig(spurious);
+    rig.flight(10, FULL);
+    rig.expire();
+    assert_eq!(rig.tsns(), [[1]]);
+    rig
+}
+
+#[test]
+fn after_a_timeout_new_data_goes_before_what_was_taken_for_lost_rfc_4138_section_3() {
+    let mut rig = after_timeout(BOTH);
+    rig.sack(1, &[]);
+    assert_eq!(rig.tsns(), [[5], [6]]);
+    let mut standard = after_timeout(SpuriousResponse::NONE);
+    standard.sack(1, &[]);
+    assert_eq!(standard.tsns(), [[2], [3]]);
+}
+
+#[test]
+fn chunks_sent_once_that_are_acknowledged_next_prove_that_the_timeout_was_spurious() {
+    let mut rig = after_timeout(BOTH);
+    rig.sack(1, &[]);
+    rig.packets();
+    assert_eq!(rig.stats().path.cwnd_bytes, 2 * CHUNKS_BYTES as u64);
+    rig.sack(2, &[]);
+    let stats = rig.stats();
+    assert!(stats.path.ssthresh_bytes > 1 << 40, "as before the timeout: {}", stats.path.ssthresh_bytes);
+    assert_eq!(stats.path.rto, ms(1_000), "nothing backs off");
+    assert_eq!(stats.path.in_flight_bytes, 4 * CHUNKS_BYTES as u64, "chunks 3 and 4 are on the way again");
+    rig.sack(4, &[]);
+    rig.packets();
+    assert_eq!(rig.stats().sent.retransmitted.total(), 1);
+}
+
+#[test]
+fn new_data_that_is_acknowledged_first_proves_that_the_timeout_was_right() {
+    let mut rig = after_timeout(BOTH);
+    rig.sack(1, &[]);
+    rig.packets();
+    rig.sack(1, &[(4, 4)]);
+    assert_eq!(rig.tsns(), [[2], [3]]);
+    assert_eq!(rig.stats().path.ssthresh_bytes, 4 * CHUNKS_BYTES as u64);
+}
+
+#[test]
+fn a_second_timeout_is_not_doubted() {
+    let mut rig = after_timeout(BOTH);
+    rig.expire();
+    assert_eq!(rig.tsns(), [[1]]);
+    rig.sack(1, &[]);
+    assert_eq!(rig.tsns(), [[2], [3]]);
+}
+
+#[test]
+fn a_cut_is_undone_when_all_that_was_sent_again_is_reported_as_duplicate_rfc_4015() {
+    for (spurious, restored) in [(BOTH, true), (SpuriousResponse::NONE, false)] {
+        let mut rig = rig(spurious);
+        let cumulative = rig.grow(20);
+        (2..=4).for_each(|end| {
+            rig.sack(cumulative, &[(2, end)]);
+        });
+        rig.packets();
+        let cut = rig.stats().path;
+        rig.sack(cumulative + 4, &[]);
+        rig.sack_full(cumulative + 5, WINDOW, &[], &[cumulative + 1]);
+        assert_eq!(rig.stats().path.ssthresh_bytes > cut.ssthresh_bytes, restored);
+        assert_eq!(rig.sender.repair.exit_tsn.is_none(), restored);
+    }
+}
