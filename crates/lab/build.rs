@@ -5,21 +5,24 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Everything that a simulation is made of, seen from this crate. Dependencies count through the lock file.
-const SOURCES: [&str; 8] = [
+const SOURCES: [&str; 11] = [
     "src/experiments",
     "src/scenario",
+    "src/scenario.rs",
     "src/statistics.rs",
     "../models/src",
     "../netsim/src",
     "../recovery/src",
     "../sctp/src",
+    "../trace/src",
     "../units/src",
+    "../../validation",
 ];
 const LOCK_FILE: &str = "../../Cargo.lock";
 
 fn main() {
     let mut files = Vec::new();
-    for source in SOURCES.into_iter().chain(["src/scenario.rs", LOCK_FILE]) {
+    for source in SOURCES.into_iter().chain([LOCK_FILE]) {
         println!("cargo::rerun-if-changed={source}");
         gather(Path::new(source), &mut files);
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::capture::Capture;
 use crate::figure::{DelayDistribution, Figure};
-use crate::plan::{Parameter, Point};
+use crate::plan::{Parameter, Plan, Point};
 use crate::samples::Samples;
 use crate::summary::Results;
 
@@ -67,13 +67,22 @@ fn distribution(results: &Results, series: &str) -> Figure {
     let mut distribution = DelayDistribution::new(plan.title(), &plan.conditions());
     for point in results.points().iter().take(CURVES_MAX) {
         if let Some(summary) = point.series().get(series) {
-            distribution.curve(&plan.label(point.point()), summary.all());
+            distribution.curve(&curve_name(plan, point.point()), summary.all());
         }
     }
     let mut figure = distribution.figure();
     figure.x.label = series.to_owned();
     figure.y.label = "share that takes longer".to_owned();
     figure
+}
+
+/// What tells a point from the others: its values alone if only one parameter is swept.
+fn curve_name(plan: &Plan, point: &Point) -> String {
+    let swept: Vec<&str> = plan.swept().collect();
+    match swept.as_slice() {
+        [name] => point.value(name).map(|value| value.to_string()).unwrap_or_default(),
+        _ => plan.label(point),
+    }
 }
 
 /// A published number beside ours.
@@ -98,12 +107,7 @@ impl Comparison {
     /// Ours over the published number, less one: 0.1 if ours is a tenth larger. `None` if this run did not measure it, or
     /// if the published number is zero and ours is not.
     pub fn deviation(&self) -> Option<f64> {
-        let measured = self.measured?;
-        if measured == self.published {
-            return Some(0.0);
-        }
-        let deviation = measured / self.published - 1.0;
-        deviation.is_finite().then_some(deviation)
+        deviation(self.published, self.measured)
     }
 
     /// Whether ours differs from the published number by more than a quarter of it; `None` if this run did not measure
@@ -112,6 +116,16 @@ impl Comparison {
         self.measured?;
         Some(self.deviation().is_none_or(|deviation| deviation.abs() > MISSED_FROM))
     }
+}
+
+/// `measured` over `published`, less one.
+pub(crate) fn deviation(published: f64, measured: Option<f64>) -> Option<f64> {
+    let measured = measured?;
+    if measured == published {
+        return Some(0.0);
+    }
+    let deviation = measured / published - 1.0;
+    deviation.is_finite().then_some(deviation)
 }
 
 /// A statement about the shape of the results.

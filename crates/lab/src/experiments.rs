@@ -1,6 +1,7 @@
 //! The experiments that the lab knows, one file each.
 
 mod bursts;
+mod fairness_crowd;
 mod host_tcp;
 mod linux_thin;
 mod mathis;
@@ -18,26 +19,34 @@ mod p10_fig8;
 mod p10_fig8a;
 mod p10_fig8b;
 mod p10_fig9;
+mod r15;
+mod r15_congestion;
+mod r15_tail_loss;
+mod r15_web;
 mod reordering;
 mod replay;
 mod slow_start;
 mod thin_latency;
 
 pub use bursts::Bursts;
+pub use fairness_crowd::FairnessCrowd;
 pub use host_tcp::HostTcp;
 pub use linux_thin::LinuxThin;
 pub use mathis::Mathis;
 pub use md1::Md1;
 pub use p06_table2::P06Table2;
 pub use p06_table3::P06Table3;
-pub use p10_fig10::P10Fig10;
-pub use p10_fig11::P10Fig11;
-pub use p10_fig12::P10Fig12;
-pub use p10_fig13::P10Fig13;
 pub use p10_fig4::P10Fig4;
 pub use p10_fig8a::P10Fig8a;
 pub use p10_fig8b::P10Fig8b;
 pub use p10_fig9::P10Fig9;
+pub use p10_fig10::P10Fig10;
+pub use p10_fig11::P10Fig11;
+pub use p10_fig12::P10Fig12;
+pub use p10_fig13::P10Fig13;
+pub use r15_congestion::R15Congestion;
+pub use r15_tail_loss::R15TailLoss;
+pub use r15_web::R15Web;
 pub use reordering::Reordering;
 pub use replay::Replay;
 pub use slow_start::SlowStart;
@@ -46,7 +55,31 @@ pub use thin_latency::ThinLatency;
 use crate::experiment::Experiment;
 
 /// All experiments, in the order in which they are listed.
-pub const ALL: &[&dyn Experiment] = &[&Md1, &Mathis, &SlowStart, &LinuxThin, &HostTcp, &ThinLatency, &Bursts, &Reordering, &Replay, &P06Table2, &P06Table3, &P10Fig4, &P10Fig8a, &P10Fig8b, &P10Fig9, &P10Fig10, &P10Fig11, &P10Fig12, &P10Fig13];
+pub const ALL: &[&dyn Experiment] = &[
+    &Md1,
+    &Mathis,
+    &SlowStart,
+    &LinuxThin,
+    &HostTcp,
+    &ThinLatency,
+    &Bursts,
+    &Reordering,
+    &FairnessCrowd,
+    &Replay,
+    &P06Table2,
+    &P06Table3,
+    &P10Fig4,
+    &P10Fig8a,
+    &P10Fig8b,
+    &P10Fig9,
+    &P10Fig10,
+    &P10Fig11,
+    &P10Fig12,
+    &P10Fig13,
+    &R15TailLoss,
+    &R15Congestion,
+    &R15Web,
+];
 
 /// The experiment `name`, if there is one.
 pub fn find(name: &str) -> Option<&'static dyn Experiment> {

@@ -14,7 +14,8 @@
 //! - [`summary`]: means with confidence intervals, percentiles
 //! - [`report`]: everything that is written about a run
 //! - [`statistics`] gathers delays and tells their mean, percentiles and distribution
-//! - [`figure`] draws curves on logarithmic axes as SVG; [`png`] makes pictures of them
+//! - [`figure`] draws curves, points, bars and the life of packets as SVG; [`png`] makes pictures of them
+//! - [`capture`] writes the packets of a run for Wireshark
 //!
 //! ```
 //! use std::time::Duration;

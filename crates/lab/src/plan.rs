@@ -43,6 +43,8 @@ use raw::{RawPlan, Setting, Settings};
 
 /// The most points of one plan.
 pub const POINTS_MAX: usize = 100_000;
+/// The most runs of one plan: points times repetitions.
+pub const RUNS_MAX: usize = 1_000_000;
 /// The most repetitions of each point.
 pub const REPETITIONS_MAX: u32 = 10_000;
 
@@ -107,9 +109,13 @@ impl Plan {
         self.repetitions
     }
 
-    /// Runs each point this often instead, at least once and at most [`REPETITIONS_MAX`] times.
-    pub fn set_repetitions(&mut self, repetitions: u32) {
-        self.repetitions = repetitions.clamp(1, REPETITIONS_MAX);
+    /// Runs each point this often instead, at least once, at most [`REPETITIONS_MAX`] times, and so that there are at most
+    /// [`RUNS_MAX`] runs. Returns how often that is.
+    pub fn set_repetitions(&mut self, repetitions: u32) -> u32 {
+        let most = RUNS_MAX / self.points().len().max(1);
+        let most = u32::try_from(most).unwrap_or(u32::MAX).clamp(1, REPETITIONS_MAX);
+        self.repetitions = repetitions.clamp(1, most);
+        self.repetitions
     }
 
     /// Each parameter, in the order in which the experiment declares them, and its values: more than one if it is swept.
@@ -120,6 +126,11 @@ impl Plan {
     /// The names of the parameters that are swept.
     pub fn swept(&self) -> impl Iterator<Item = &'static str> {
         self.sweep.iter().filter(|(_, values)| values.len() > 1).map(|(name, _)| *name)
+    }
+
+    /// The parameters of which at most one departs from the first value of its list.
+    pub fn one_at_a_time(&self) -> &[&'static str] {
+        &self.one_at_a_time
     }
 
     /// Every combination of the swept values, but of the parameters that are swept one at a time only those in which at most
@@ -227,14 +238,32 @@ impl PlanFile {
             })?;
             sweep.push((parameter.name, values));
         }
-        let points = sweep.iter().try_fold(1usize, |points, (_, values)| points.checked_mul(values.len()));
-        if points.is_none_or(|points| points > POINTS_MAX) {
-            let problem = format!("the sweep has too many points; expected at most {POINTS_MAX}");
-            return Err(self.source.error(&self.raw.experiment.span(), problem));
-        }
+        self.check_size(&sweep, numbers.repetitions)?;
         let alone = if self.raw.one_at_a_time.is_some() { self } else { &own }.one_at_a_time(experiment)?;
         let title = self.raw.title.clone().or(own.raw.title).unwrap_or_else(|| experiment.title().to_owned());
         Ok(Plan { title, scale, seed: numbers.seed, repetitions: numbers.repetitions, sweep, one_at_a_time: alone })
+    }
+
+    /// A sweep that would never end is refused where its longest list is.
+    fn check_size(&self, sweep: &[(&'static str, Vec<Value>)], repetitions: u32) -> Result<(), PlanError> {
+        let points = sweep.iter().try_fold(1usize, |points, (_, values)| points.checked_mul(values.len()));
+        let runs = points.and_then(|points| points.checked_mul(usize::try_from(repetitions).ok()?));
+        let told = |number: Option<usize>| number.map_or("too many".to_owned(), |number| number.to_string());
+        let problem = if points.is_none_or(|points| points > POINTS_MAX) {
+            format!("the sweep has {} points; expected at most {POINTS_MAX}", told(points))
+        } else if runs.is_none_or(|runs| runs > RUNS_MAX) {
+            format!("points times repetitions are {} runs; expected at most {RUNS_MAX}", told(runs))
+        } else {
+            return Ok(());
+        };
+        let lists = self.raw.parameters.values().chain(self.raw.quick.parameters.values());
+        let length = |setting: &&Spanned<Setting>| match setting.get_ref() {
+            Setting::List(list) => list.len(),
+            _ => 0,
+        };
+        let longest = lists.max_by_key(length).filter(|setting| length(setting) > 1);
+        let place = longest.map_or(self.raw.experiment.span(), Spanned::span);
+        Err(self.source.error(&place, problem))
     }
 
     fn own(experiment: &dyn Experiment) -> Result<Self, PlanError> {

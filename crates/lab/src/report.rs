@@ -34,6 +34,7 @@ pub struct Report<'e> {
     comparisons: Vec<Comparison>,
     checks: Vec<Check>,
     figures: Vec<String>,
+    command: Option<String>,
 }
 
 /// Why a report could not be made or written.
@@ -69,7 +70,14 @@ impl<'e> Report<'e> {
             checks: experiment.checks(&results),
             results,
             figures,
+            command: None,
         })
+    }
+
+    /// Says on the page by which command the run can be repeated.
+    #[must_use]
+    pub fn with_command(self, command: String) -> Self {
+        Self { command: Some(command), ..self }
     }
 
     /// Whether no check is broken.

@@ -14,7 +14,8 @@ use rayon::prelude::*;
 use crate::experiment::Experiment;
 use crate::plan::{Plan, Point};
 use crate::samples::Samples;
-use crate::store::{Identity, Store, fnv_1a};
+pub use crate::store::Pruned;
+use crate::store::{Identity, Store};
 use crate::summary::{PointSummary, Results};
 
 /// How a plan is run. None of this changes the results.
@@ -30,12 +31,17 @@ pub struct RunOptions {
     pub code_version: String,
 }
 
-/// A code version that changes with every change of `program`, the executable file that runs experiments.
+/// The version of the code that this lab was built from: a hash of the sources of everything that runs in a simulation and of
+/// all dependencies' versions. It does not depend on how or where the lab was built.
+pub const CODE_VERSION: &str = env!("FESTINA_CODE_VERSION");
+
+/// Removes from a store what no run of `code_version` takes up: finished runs of other versions, and what broken-off runs
+/// left behind. No run may be under way in the store.
 ///
 /// # Errors
-/// If the file cannot be read.
-pub fn code_version(program: &Path) -> io::Result<String> {
-    Ok(format!("{:016x}", fnv_1a(&std::fs::read(program)?)))
+/// If the store cannot be read, or a file not removed.
+pub fn prune(store: &Path, code_version: &str) -> io::Result<Pruned> {
+    Store::prune(store, code_version)
 }
 
 /// One of several equal parts of a plan.

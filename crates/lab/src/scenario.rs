@@ -9,8 +9,8 @@
 
 mod congested;
 mod fairness;
-mod game;
 pub(crate) mod fate;
+mod game;
 mod petlund;
 mod retransmissions;
 mod sender;

@@ -4,8 +4,8 @@
 //! filled by different machines are merged by copying one into the other.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,6 +17,8 @@ use crate::statistics::{DelayStatistics, Sums};
 
 /// Part of every identity, so that files of another form are never read.
 const FORM: &str = "festina lab run, form 2";
+/// How the names of files end that are being written.
+const UNFINISHED: &str = ".unfinished";
 /// The last line; without it the file is not whole.
 const END: &str = "end";
 
@@ -27,11 +29,18 @@ pub(crate) struct Identity(String);
 impl Identity {
     /// The run of `experiment`, as it is in `code_version`, at `point` with `seed`.
     pub(crate) fn new(experiment: &str, code_version: &str, point: &Point, seed: u64) -> Self {
-        Self(format!("{FORM}; {experiment}; {}; seed {seed}; code {}", point.line(), code_version.escape_default()))
+        Self(format!("{FORM}; {experiment}; {}; seed {seed}{}", point.line(), Self::end(code_version)))
+    }
+
+    /// The end of all identities of runs of a code version.
+    fn end(code_version: &str) -> String {
+        format!("; code {}", code_version.escape_default())
     }
 
     fn file_name(&self) -> String {
-        format!("{:016x}.csv", fnv_1a(self.0.as_bytes()))
+        let mut hash = Fnv1a::default();
+        hash.add(self.0.as_bytes());
+        format!("{:016x}.csv", hash.value())
     }
 }
 
@@ -58,13 +67,6 @@ impl Fnv1a {
     }
 }
 
-/// The hash of `bytes` alone.
-pub(crate) fn fnv_1a(bytes: &[u8]) -> u64 {
-    let mut hash = Fnv1a::default();
-    hash.add(bytes);
-    hash.value()
-}
-
 /// A folder of finished runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
@@ -88,10 +90,50 @@ impl Store {
     pub(crate) fn save(&self, identity: &Identity, samples: &Samples) -> io::Result<()> {
         let name = identity.file_name();
         // Two processes may be at the same run; each writes a file of its own, and one of them stays.
-        let unfinished = self.folder.join(format!("{name}.{}.unfinished", std::process::id()));
+        let unfinished = self.folder.join(format!("{name}.{}{UNFINISHED}", std::process::id()));
         fs::write(&unfinished, encode(identity, samples))?;
         fs::rename(&unfinished, self.folder.join(name))
     }
+
+    /// Removes all files from `folder` that no run of `code_version` would read.
+    pub(crate) fn prune(folder: &Path, code_version: &str) -> io::Result<Pruned> {
+        let mut pruned = Pruned::default();
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let (path, name) = (entry.path(), entry.file_name());
+            let name = name.to_string_lossy();
+            let is_stale = if name.ends_with(".csv") {
+                !begins_with_run_of(&path, code_version)?
+            } else {
+                name.ends_with(UNFINISHED)
+            };
+            if is_stale {
+                pruned.files += 1;
+                pruned.bytes += entry.metadata()?.len();
+                fs::remove_file(&path)?;
+            }
+        }
+        Ok(pruned)
+    }
+}
+
+/// What was removed from a store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// How many files.
+    pub files: u64,
+    /// Their size.
+    pub bytes: u64,
+}
+
+/// Whether the file's first line is the identity of a run of this code version.
+fn begins_with_run_of(path: &Path, code_version: &str) -> io::Result<bool> {
+    /// Longer identities do not exist.
+    const IDENTITY_BYTES_MAX: u64 = 1 << 16;
+    let mut line = Vec::new();
+    BufReader::new(File::open(path)?.take(IDENTITY_BYTES_MAX)).read_until(b'\n', &mut line)?;
+    let line = String::from_utf8_lossy(&line);
+    Ok(line.starts_with(FORM) && line.trim_end().ends_with(&Identity::end(code_version)))
 }
 
 fn encode(identity: &Identity, samples: &Samples) -> String {

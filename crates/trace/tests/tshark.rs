@@ -2,13 +2,13 @@
 
 use std::env;
 use std::fs::{self, File};
-use std::io::{BufWriter, ErrorKind};
+use std::io::{BufReader, BufWriter, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use festina_sctp::wire::{ChunkOut, CommonHeader, DataHeader, InitOut, PacketBuilder, Parameter, Ssn, StreamId, Tsn};
-use festina_trace::{PcapngWriter, ip};
+use festina_trace::{PcapngWriter, ip, read_flows};
 use festina_units::Instant;
 
 const START: Instant = Instant::from_nanos(1_700_000_000_123_456_789);
@@ -167,4 +167,21 @@ fn tshark_dissects_the_capture_without_complaint() {
     )
     .expect("it is installed");
     assert_eq!(fields.lines().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn what_tshark_writes_as_pcap_reads_back_as_the_same_flows() {
+    let name = |extension| env::temp_dir().join(format!("festina-trace-again-{}.{extension}", std::process::id()));
+    let (pcapng, pcap) = (ScratchFile(name("pcapng")), ScratchFile(name("pcap")));
+    write_capture(&pcapng.0);
+    let arguments = ["-F", "nsecpcap", "-w", pcap.0.to_str().expect("a plain path")];
+    if tshark(&pcapng.0, &arguments).is_none() {
+        assert!(env::var_os("CI").is_none(), "CI must have tshark installed");
+        println!("skipped: tshark is not installed");
+        return;
+    }
+    let [ours, theirs] = [&pcapng, &pcap]
+        .map(|file| read_flows(BufReader::new(File::open(&file.0).expect("it was written"))).expect("a sound capture"));
+    assert!(ours.len() >= 3, "SCTP over IPv4 and IPv6, and UDP");
+    assert_eq!(ours, theirs);
 }

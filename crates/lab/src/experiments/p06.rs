@@ -180,6 +180,14 @@ impl Quantity {
             Self::Mean => first.delays_by(Ordinal::First, cause)?.all().mean().map(milliseconds),
         }
     }
+
+    /// Between what it lies from run to run, as a sentence; `None` if it is not known of each run.
+    fn spread(self, summary: &PointSummary, cause: RetransmissionCause) -> Option<String> {
+        let runs = summary.values().get(&self.name(cause))?.values();
+        let low = runs.iter().copied().reduce(f64::min)?;
+        let high = runs.iter().copied().reduce(f64::max)?;
+        Some(format!(" In our {} runs it is {low:.0} to {high:.0}.", runs.len()))
+    }
 }
 
 /// A line of a table: number of first retransmissions, shortest, longest and mean delay in milliseconds.
@@ -211,7 +219,7 @@ impl Published {
         &self,
         row: &str,
         ours: Option<&PointSummary>,
-        why: impl Fn(Quantity) -> Option<&'static str>,
+        why: impl Fn(Quantity) -> &'static str,
     ) -> Vec<Comparison> {
         let quantities = [QUANTITIES.as_slice(), &[Quantity::Share]].concat();
         let comparison = |quantity: Quantity| {
@@ -223,7 +231,8 @@ impl Published {
                 why: None,
             };
             if comparison.is_missed() == Some(true) {
-                comparison.why = why(quantity).map(str::to_owned);
+                let spread = ours.and_then(|summary| quantity.spread(summary, self.cause));
+                comparison.why = Some(format!("{}{}", why(quantity), spread.unwrap_or_default()));
             }
             Some(comparison)
         };

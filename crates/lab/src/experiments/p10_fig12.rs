@@ -48,7 +48,8 @@ impl Experiment for P10Fig12 {
          The paper names the rates 400, 500 and 1000 kbit/s; its figure begins at thin rates. It does not state how large \
          the messages are, nor how many packets may wait in front of the bottleneck. We write messages of 1,000 bytes, one \
          to a packet (the paper's modifications are off from 400 kbit/s on, which small messages would be far earlier), and \
-         let 20 packets wait, nearly twice what the path holds. Both are swept one at a time. Receivers delay SACKs by 200 ms \
+         let 20 packets wait, nearly twice what the path holds. Both are swept one at a time, as are the two readings of the fix of \
+         the timer's restart; the checks judge the first of each and tell of the others. Receivers delay SACKs by 200 ms \
          as lksctp does. Each packet reaches the bottleneck up to 4 ms later at random, without overtaking: without such \
          irregularity, which real hosts have, a drop-tail queue picks its victims by a clockwork.\n\n\
          The paper explains the slightly lower throughput of the modified stream by the time that its new code takes. Our \
@@ -105,8 +106,8 @@ impl Experiment for P10Fig12 {
 
     fn figures(&self, results: &Results) -> Vec<Figure> {
         vec![
-            figure(results, TESTED, "Throughput of the stream that tries to send at a rate"),
-            figure(results, GREEDY, "Throughput of the greedy stream beside it"),
+            figure(results, TESTED, "Throughput of the stream that tries to send at a rate", ""),
+            figure(results, GREEDY, "Throughput of the greedy stream beside it", "beside "),
         ]
     }
 }
@@ -124,6 +125,7 @@ pub(super) fn parameters() -> Vec<Parameter> {
         parameter("rtt", "the round-trip time without queues", Kind::Duration(ms(1)..=ms(10_000))),
         parameter("queue", "how many packets may wait in front of the bottleneck", Kind::Count(1..=100_000)),
         parameter("size", "the size of the messages of the tested stream", Kind::Bytes(sizes)),
+        parameter("timer_fix", "what the fix of the timer's restart does (section 5.2)", Kind::Choice(TimerFix::NAMES)),
         parameter("sack_delay", "how long receivers delay a SACK", Kind::Duration(Duration::ZERO..=ms(500))),
         parameter("duration", "for how long the throughput is measured", Kind::Duration(ms(1_000)..=ms(86_400_000))),
     ]
@@ -131,7 +133,8 @@ pub(super) fn parameters() -> Vec<Parameter> {
 
 /// The tested stream, then the greedy one; throughput in intervals of `interval`.
 pub(super) fn beside_greedy(point: &Point, interval: Duration) -> Competition {
-    let stack = |name| Group::named(name).stack(TimerFix::WithMinRto, point.duration("sack_delay"));
+    let fix = TimerFix::named(point.choice("timer_fix"));
+    let stack = |name| Group::named(name).stack(fix, point.duration("sack_delay"));
     let cbr = Cbr { rate: point.bandwidth("rate"), size: point.bytes("size") };
     let greedy = Greedy { size: ByteCount::from_bytes(1_000) };
     Competition {
@@ -174,6 +177,8 @@ pub(super) fn condition(results: &Results, summary: &PointSummary) -> String {
 /// How much more of something there is with the modified stream, as a share, and half the width of its 95% confidence interval.
 struct Difference {
     condition: String,
+    /// Every parameter but the rate has its first value.
+    is_base: bool,
     kbit_s: f64,
     share: f64,
     half_width: f64,
@@ -188,12 +193,19 @@ fn differences(results: &Results, value: &str) -> Vec<Difference> {
         let ratio = after? / before?;
         Some(Difference {
             condition: condition(results, lksctp),
+            is_base: is_base(results, lksctp.point()),
             kbit_s: kbit_s(lksctp.point()),
             share: ratio - 1.0,
             half_width: ratio * (before_half / before?).hypot(after_half / after?),
         })
     };
     pairs(results).into_iter().filter_map(difference).collect()
+}
+
+/// Whether every parameter but the stream and its rate has the first value of the plan's list.
+fn is_base(results: &Results, point: &Point) -> bool {
+    let mut sweep = results.plan().sweep().iter();
+    sweep.all(|(name, values)| ["tested", "rate"].contains(name) || point.value(name) == values.first().copied())
 }
 
 fn kbit_s(point: &Point) -> f64 {
@@ -205,52 +217,54 @@ fn as_f64(count: u64) -> f64 {
     count as f64
 }
 
-/// Whether no difference lies beyond its bound by more than chance explains, and the one that lies farthest out.
+/// Whether under the plan's base conditions no difference lies beyond its bound by more than chance explains; what lies farthest out,
+/// there and under the other conditions.
 fn difference_check(
     statement: &str,
     differences: &[Difference],
     concerns: impl Fn(&Difference) -> bool,
     beyond: impl Fn(f64) -> f64,
 ) -> Check {
-    let concerned = differences.iter().filter(|difference| concerns(difference));
-    let Some(worst) = concerned.max_by(|a, b| beyond(a.share).total_cmp(&beyond(b.share))) else {
+    let worst = |is_base: bool| {
+        let concerned = differences.iter().filter(|difference| difference.is_base == is_base && concerns(difference));
+        concerned.max_by(|a, b| beyond(a.share).total_cmp(&beyond(b.share)))
+    };
+    let told = |difference: &Difference| {
+        let Difference { condition, share, half_width, .. } = difference;
+        format!("{:+.1}% ± {:.1}%, at {condition}", share * 100.0, half_width * 100.0)
+    };
+    let Some(worst_at_base) = worst(true) else {
         return Check::skipped(statement, "this plan has no such pair of points");
     };
-    let holds = differences
-        .iter()
-        .filter(|difference| concerns(difference))
-        .all(|difference| beyond(difference.share) <= difference.half_width);
-    let Difference { condition, share, half_width, .. } = worst;
-    Check::new(
-        statement,
-        holds,
-        format!("at worst {:+.1}% ± {:.1}%, at {condition}", share * 100.0, half_width * 100.0),
-    )
+    let mut judged = differences.iter().filter(|difference| difference.is_base && concerns(difference));
+    let holds = judged.all(|difference| beyond(difference.share) <= difference.half_width);
+    let elsewhere = worst(false).map_or_else(String::new, |worst| format!("; under other conditions {}", told(worst)));
+    Check::new(statement, holds, format!("at worst {}{elsewhere}", told(worst_at_base)))
 }
 
 /// Mean and confidence interval over the rate at the first value of every other parameter.
-fn figure(results: &Results, value: &str, title: &str) -> Figure {
-    let base = results.points().first().map(|summary| summary.point().clone());
-    let is_base = |point: &Point| {
-        let named = |name: &str| base.as_ref().and_then(|base| base.value(name)) == point.value(name);
-        ["bottleneck", "rtt", "queue", "size", "sack_delay", "duration"].iter().all(|name| named(name))
-    };
+fn figure(results: &Results, value: &str, title: &str, beside: &str) -> Figure {
     let mut top = 0f64;
     let mut series = Vec::new();
-    for (tested, name) in TESTED_STREAMS.into_iter().zip(["beside or as lksctp", "beside or as modified lksctp"]) {
-        let of_stream = |point: &Point| point.choice("tested") == tested && is_base(point);
+    for (tested, name) in TESTED_STREAMS.into_iter().zip(["lksctp", "modified lksctp"]) {
+        let of_stream = |point: &Point| point.choice("tested") == tested && is_base(results, point);
         let points = results.points().iter().filter(|summary| of_stream(summary.point())).filter_map(|summary| {
             let repeated = summary.values().get(value)?;
             Some(plot_point(kbit_s(summary.point()), repeated.mean()?, repeated))
         });
         let points: Vec<PlotPoint> = points.collect();
         top = points.iter().map(|point| point.y).fold(top, f64::max);
-        series.push(PointSeries::new(name, points));
+        series.push(PointSeries::new(&format!("{beside}{name}"), points));
     }
     let highest_rate = series.iter().flat_map(|series| &series.points).map(|point| point.x).fold(0.0, f64::max);
     let x = Axis::from_zero("rate that the stream tries to send at, in kbit/s", highest_rate, Unit::Number);
     let y = Axis::from_zero("throughput in kbit/s", top, Unit::Number);
-    let mut figure = Figure::new(title, &results.plan().conditions(), x, y);
+    let first = results.points().first();
+    let base =
+        first.into_iter().flat_map(|first| results.plan().swept().map(move |name| (name, first.point().value(name))));
+    let base = base.filter(|(name, _)| !["tested", "rate"].contains(name));
+    let base: String = base.filter_map(|(name, value)| Some(format!("{name} {}, ", value?))).collect();
+    let mut figure = Figure::new(title, &format!("{base}{}", results.plan().conditions()), x, y);
     figure.points = series;
     figure
 }

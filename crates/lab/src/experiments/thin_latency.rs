@@ -5,11 +5,14 @@ mod checks;
 use festina_units::{ByteCount, Duration, Probability};
 use serde_json::{Value, json};
 
+use crate::capture::Capture;
 use crate::experiment::{Check, Comparison, Experiment};
 use crate::figure::{DelayDistribution, Figure, Threshold};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
-use crate::scenario::fate::{self, DELIVERED, DELIVERY, MESSAGES, PACKETS_SENT, SPURIOUS, SPURIOUS_UNAVOIDABLE, total};
+use crate::scenario::fate::{
+    self, BYTES_SENT, COPIES, DELIVERED, DELIVERY, MESSAGES, PACKETS_SENT, SPURIOUS, SPURIOUS_UNAVOIDABLE, total,
+};
 use crate::scenario::{Sender, Stack, ThinStream};
 use crate::summary::{PointSummary, Results};
 
@@ -37,7 +40,9 @@ impl Experiment for ThinLatency {
          the application writes it to the moment at which the receiving application has it, so a message behind a lost \
          one waits for it. The floor is half the round-trip time.\n\n\
          A retransmission is spurious if an earlier copy of its chunk arrived. It is unavoidable if the receiver \
-         acknowledged that copy in time and every packet that would have told the sender was lost: no sender can know.\n\n\
+         acknowledged that copy in time and every packet that would have told the sender was lost: no sender can know. Copies \
+         that ride in a packet that leaves anyway, or that a sender sends on purpose (redundancy), are not retransmissions \
+         in this sense; they are counted as copies, and the bytes that they cost are in bytes sent.\n\n\
          The parameters rtt, iat and loss are swept one at a time around the first value of each."
     }
 
@@ -68,12 +73,11 @@ impl Experiment for ThinLatency {
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {
-        let sender = Sender::of(point);
-        let [rtt, iat, duration] = ["rtt", "iat", "duration"].map(|name| point.duration(name));
-        let stack = Stack::sctp(sender.mechanisms(), point.duration("sack_delay"));
-        let loss = point.probability("loss");
-        let run = ThinStream::periodic(stack, iat, point.bytes("size"), duration, rtt).with_loss(loss, loss).run(seed);
-        fate::samples(&run)
+        fate::samples(&stream(point).run(seed))
+    }
+
+    fn capture(&self, point: &Point, seed: u64) -> Option<Capture> {
+        Some(stream(point).capture(seed))
     }
 
     fn comparisons(&self, results: &Results) -> Vec<Comparison> {
@@ -106,6 +110,13 @@ impl Experiment for ThinLatency {
     }
 }
 
+fn stream(point: &Point) -> ThinStream {
+    let [rtt, iat, duration] = ["rtt", "iat", "duration"].map(|name| point.duration(name));
+    let stack = Stack::sctp(Sender::of(point).mechanisms(), point.duration("sack_delay"));
+    let loss = point.probability("loss");
+    ThinStream::periodic(stack, iat, point.bytes("size"), duration, rtt).with_loss(loss, loss)
+}
+
 /// One element of `results`.
 fn row(summary: &PointSummary) -> Value {
     let point = summary.point();
@@ -122,6 +133,8 @@ fn row(summary: &PointSummary) -> Value {
         "messages": total(summary, MESSAGES),
         "delivered": total(summary, DELIVERED),
         "packets_sent": total(summary, PACKETS_SENT),
+        "bytes_sent": total(summary, BYTES_SENT),
+        "copies": total(summary, COPIES),
         "delivery_ms": {
             "mean": ms(delivery.and_then(|delays| delays.mean())),
             "p50": quantile(0.5),

@@ -8,6 +8,8 @@ pub(super) const FONT_SIZE: i32 = 13;
 /// Half the height of a name's box and the gap between curve and name, in canvas units.
 const HALF_HEIGHT: i32 = 9 * SCALE;
 const GAP: i32 = 9 * SCALE;
+/// How far curves stay away from the ends of a name: more than half of what lies between two of their dots, and their width.
+const CLEARANCE: i32 = 5 * SCALE;
 
 /// What a hit costs: a curve through a name is as bad as another name below it; a thin dashed line is tolerable.
 const CURVE_COST: i64 = 20;
@@ -37,8 +39,9 @@ struct Rectangle {
 }
 
 impl Rectangle {
+    /// Whether a point lies inside or so close that a line through it would touch the text.
     fn contains(&self, (x, y): (i32, i32)) -> bool {
-        (self.left..=self.right).contains(&x) && (self.top..=self.bottom).contains(&y)
+        (self.left - CLEARANCE..=self.right + CLEARANCE).contains(&x) && (self.top..=self.bottom).contains(&y)
     }
 
     fn overlaps(&self, other: &Rectangle) -> bool {

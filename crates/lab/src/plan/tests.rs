@@ -213,16 +213,23 @@ fn a_sweep_without_end_is_refused() {
     let (rtts, packets) = (rtts.join(","), packets.join(","));
     let text = format!("experiment = \"every\"\n[parameters]\nrtt = [{rtts}]\npackets = [{packets}]\n");
     let complaint = read(&text, Scale::Full).expect_err("two million points").to_string();
-    assert!(complaint.ends_with("too many points; expected at most 100000"), "{complaint}");
+    assert_eq!(complaint, "my.toml:3:7: the sweep has 2000000 points; expected at most 100000");
+
+    let text = format!("experiment = \"every\"\nrepetitions = 1000\n[quick.parameters]\nrtt = [{rtts}]\n");
+    assert!(read(&text, Scale::Full).is_ok(), "only the quick scale sweeps");
+    let complaint = read(&text, Scale::Quick).expect_err("two million runs").to_string();
+    assert_eq!(complaint, "my.toml:4:7: points times repetitions are 2000000 runs; expected at most 1000000");
 }
 
 #[test]
 fn repetitions_stay_within_their_limits() {
     let mut plan = Plan::own(&Every, Scale::Full);
-    plan.set_repetitions(0);
-    assert_eq!(plan.repetitions(), 1);
-    plan.set_repetitions(u32::MAX);
-    assert_eq!(plan.repetitions(), REPETITIONS_MAX);
+    assert_eq!((plan.set_repetitions(0), plan.repetitions()), (1, 1));
+    assert_eq!((plan.set_repetitions(u32::MAX), plan.repetitions()), (REPETITIONS_MAX, REPETITIONS_MAX));
+    let rtts: Vec<String> = (1..=500).map(|ms| format!("\"{ms}ms\"")).collect();
+    let text = format!("experiment = \"every\"\nparameters.rtt = [{}]\n", rtts.join(","));
+    let mut wide = read(&text, Scale::Full).expect("a sound plan");
+    assert_eq!(wide.set_repetitions(5_000), 1_000, "a thousand points, a million runs");
     assert!(experiments::find("every").is_none(), "this experiment is for tests only");
 }
 

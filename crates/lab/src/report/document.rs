@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Report;
-use crate::experiment::{Check, Comparison, Verdict};
+use crate::experiment::{Check, Comparison, Verdict, deviation};
 use crate::summary::{PointSummary, Repeated, SeriesSummary};
 
 /// All that `summary.json` holds.
@@ -24,7 +24,16 @@ pub(super) struct Document {
     checks: Vec<Checked>,
 }
 
-/// What the page about all runs needs to know about one.
+/// What the page about all runs needs to know about one, read from its `summary.json`.
+#[derive(Debug, Deserialize)]
+pub(super) struct Overview {
+    #[serde(flatten)]
+    pub(super) header: Header,
+    pub(super) comparisons: Vec<Compared>,
+    pub(super) checks: Vec<Checked>,
+}
+
+/// What a run is about, and its verdicts counted.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Header {
     pub(super) experiment: String,
@@ -62,21 +71,23 @@ struct Estimate {
     half_width_95: Option<f64>,
 }
 
-#[derive(Debug, Serialize)]
-struct Compared {
-    what: String,
-    unit: &'static str,
-    published: f64,
-    measured: Option<f64>,
-    missed: Option<bool>,
-    why: Option<String>,
+/// A published number beside ours.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Compared {
+    pub(super) what: String,
+    pub(super) unit: String,
+    pub(super) published: f64,
+    pub(super) measured: Option<f64>,
+    pub(super) missed: Option<bool>,
+    pub(super) why: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
-struct Checked {
-    statement: String,
-    verdict: &'static str,
-    seen: String,
+/// A check and its verdict: `holds`, `broken` or `skipped`.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Checked {
+    pub(super) statement: String,
+    pub(super) verdict: String,
+    pub(super) seen: String,
 }
 
 impl Document {
@@ -147,10 +158,10 @@ impl Estimate {
 }
 
 impl Compared {
-    fn of(comparison: &Comparison) -> Self {
+    pub(super) fn of(comparison: &Comparison) -> Self {
         Self {
             what: comparison.what.clone(),
-            unit: comparison.unit,
+            unit: comparison.unit.to_owned(),
             published: rounded(comparison.published),
             measured: comparison.measured.map(rounded),
             missed: comparison.is_missed(),
@@ -159,10 +170,17 @@ impl Compared {
     }
 }
 
+impl Compared {
+    /// Ours over the published number, less one.
+    pub(super) fn deviation(&self) -> Option<f64> {
+        deviation(self.published, self.measured)
+    }
+}
+
 impl Checked {
-    fn of(check: &Check) -> Self {
+    pub(super) fn of(check: &Check) -> Self {
         let (verdict, seen) = verdict(check);
-        Self { statement: check.statement.clone(), verdict, seen: seen.to_owned() }
+        Self { statement: check.statement.clone(), verdict: verdict.to_owned(), seen: seen.to_owned() }
     }
 }
 

@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use super::Report;
-use super::document::{milliseconds, quantile_name, verdict};
+use super::document::{Checked, Compared, milliseconds, quantile_name};
 use super::text::{comparison_rows, estimate, number};
-use crate::experiment::{Check, Comparison};
-use crate::plan::Plan;
+use crate::experiment::Experiment;
+use crate::plan::{Plan, Scale, Value};
+use crate::runner::CODE_VERSION;
 use crate::summary::{QUANTILES, Results};
 
 /// The look of all pages.
@@ -28,6 +29,7 @@ tbody tr + tr > * { border-top: 1px solid #e6e9ec; }
 .holds { color: #14682f; font-weight: 600; }
 .broken, .missed { color: #b3261e; font-weight: 600; }
 .skipped { color: #5c6670; }
+.why { display: block; text-align: left; max-width: 24rem; }
 pre { font: .85rem/1.5 ui-monospace, Menlo, Consolas, monospace; background: #f3f5f6; padding: .7rem .9rem; white-space: pre-wrap; }
 ";
 
@@ -36,11 +38,11 @@ pub(super) fn page(report: &Report<'_>) -> String {
     let experiment = report.experiment;
     let mut body = format!("<h1>{}</h1>\n", escape(results.plan().title()));
     let _ = writeln!(body, "<p class=\"note\">{}, {}</p>", escape(experiment.name()), escape(experiment.reference()));
-    body += &checks(&report.checks);
+    body += &checks(report);
     for figure in &report.figures {
         let _ = writeln!(body, "<figure class=\"wide\">\n{figure}\n</figure>");
     }
-    body += &comparisons(&report.comparisons);
+    body += &comparisons(report);
     body += &delays(results);
     body += &values(results);
     body += "<h2>What was run</h2>\n";
@@ -48,11 +50,13 @@ pub(super) fn page(report: &Report<'_>) -> String {
         let _ = writeln!(body, "<p>{}</p>", escape(paragraph));
     }
     let _ = writeln!(body, "<p>{}.</p>\n{}", escape(&results.plan().conditions()), parameters(report));
+    body += &origin(report);
     let _ = writeln!(
         body,
-        "<p>Every delay is in <code>samples.csv</code>, delays that were only counted are in <code>tallies.csv</code>, every other number of each run in <code>values.csv</code>, this \
+        "<p>Every delay that was kept is in <code>samples.csv</code>, how many there were of each length of those that were \
+         only counted in <code>tallies.csv</code>, every other number of each run in <code>values.csv</code>, this \
          page's numbers in <code>summary.json</code>. As a plan:</p>\n<pre>{}</pre>",
-        escape(&plan_text(experiment.name(), results.plan()))
+        escape(&plan_text(experiment, results.plan()))
     );
     document(results.plan().title(), &body)
 }
@@ -87,21 +91,23 @@ pub(super) fn table(heading: &[String], rows: &[Vec<String>], words: usize) -> S
     format!("<div class=\"wide\"><table>\n<thead>\n{heading}</thead>\n<tbody>\n{body}</tbody>\n</table></div>\n")
 }
 
-fn checks(checks: &[Check]) -> String {
+/// The checks with their verdicts, if there are any.
+pub(super) fn checks_table(checks: &[Checked]) -> String {
     if checks.is_empty() {
         return String::new();
     }
     let rows: Vec<Vec<String>> = checks
         .iter()
-        .map(|check| {
-            let (verdict, seen) = verdict(check);
-            vec![format!("<span class=\"{verdict}\">{verdict}</span>"), escape(&check.statement), escape(seen)]
+        .map(|Checked { statement, verdict, seen }| {
+            let verdict = escape(verdict);
+            vec![format!("<span class=\"{verdict}\">{verdict}</span>"), escape(statement), escape(seen)]
         })
         .collect();
-    format!("<h2>Checks</h2>\n{}", table(&["", "what must hold", "what was seen"].map(str::to_owned), &rows, 3))
+    table(&["", "what must hold", "what was seen"].map(str::to_owned), &rows, 3)
 }
 
-fn comparisons(comparisons: &[Comparison]) -> String {
+/// The published numbers beside ours, if there are any, and why some differ.
+pub(super) fn comparisons_table(comparisons: &[Compared]) -> String {
     if comparisons.is_empty() {
         return String::new();
     }
@@ -112,19 +118,37 @@ fn comparisons(comparisons: &[Comparison]) -> String {
         .zip(comparisons)
         .map(|(row, comparison)| {
             let mut row: Vec<String> = row.iter().map(|cell| escape(cell)).collect();
-            if comparison.is_missed() == Some(true) {
+            if comparison.missed == Some(true) {
                 row.pop();
                 row.push("<span class=\"missed\">missed</span>".to_owned());
             }
-            let unexplained = if comparison.is_missed() == Some(true) { "not known" } else { "" };
-            row.push(escape(comparison.why.as_deref().unwrap_or(unexplained)));
+            let unexplained = if comparison.missed == Some(true) { "not known" } else { "" };
+            row.push(format!(
+                "<span class=\"why\">{}</span>",
+                escape(comparison.why.as_deref().unwrap_or(unexplained))
+            ));
             row
         })
         .collect();
-    let note = "<p class=\"note\">A published number counts as missed if ours differs by more than a quarter of it. \
-                Nothing is tuned to meet one.</p>\n";
-    format!("<h2>Published numbers and ours</h2>\n{}{note}", table(&heading, &rows, 1))
+    table(&heading, &rows, 1)
 }
+
+fn checks(report: &Report<'_>) -> String {
+    let checks: Vec<Checked> = report.checks.iter().map(Checked::of).collect();
+    if checks.is_empty() { String::new() } else { format!("<h2>Checks</h2>\n{}", checks_table(&checks)) }
+}
+
+fn comparisons(report: &Report<'_>) -> String {
+    let comparisons: Vec<Compared> = report.comparisons.iter().map(Compared::of).collect();
+    if comparisons.is_empty() {
+        return String::new();
+    }
+    format!("<h2>Published numbers and ours</h2>\n{}{MISSED_NOTE}", comparisons_table(&comparisons))
+}
+
+/// What `missed` means.
+pub(super) const MISSED_NOTE: &str = "<p class=\"note\">A published number counts as missed if ours differs by more than \
+     a quarter of it. Nothing is tuned to meet one.</p>\n";
 
 fn delays(results: &Results) -> String {
     let mut heading = ["point", "series", "delays", "mean", "± 95%"].map(str::to_owned).to_vec();
@@ -179,14 +203,45 @@ fn parameters(report: &Report<'_>) -> String {
     table(&["parameter", "value", "meaning"].map(str::to_owned), &rows, 3)
 }
 
-/// The plan that runs the same again.
-fn plan_text(experiment: &str, plan: &Plan) -> String {
-    use crate::plan::Value;
+/// What it takes to come to the same numbers.
+fn origin(report: &Report<'_>) -> String {
+    let plan = report.results.plan();
+    let seeds: Vec<String> = (0..plan.repetitions().min(SEEDS_SHOWN))
+        .map(|repetition| plan.repetition_seed(repetition).to_string())
+        .collect();
+    let more = match plan.repetitions().saturating_sub(SEEDS_SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
     let mut text = format!(
-        "experiment = \"{experiment}\"\nseed = {}\nrepetitions = {}\n\n[parameters]\n",
+        "<p>All random numbers derive from the seed {}; the repetitions' own seeds are {}{more}. The code that ran is \
+         version <code>{CODE_VERSION}</code>.",
+        plan.seed(),
+        seeds.join(", "),
+    );
+    if let Some(command) = &report.command {
+        let _ = write!(text, " The command was <code>{}</code>.", escape(command));
+    }
+    text + "</p>\n"
+}
+
+/// How many repetitions' seeds are listed.
+const SEEDS_SHOWN: u32 = 30;
+
+/// The plan that runs the same again.
+fn plan_text(experiment: &dyn Experiment, plan: &Plan) -> String {
+    let mut text = format!(
+        "experiment = \"{}\"\nseed = {}\nrepetitions = {}\n",
+        experiment.name(),
         plan.seed(),
         plan.repetitions()
     );
+    let alone = plan.one_at_a_time();
+    if !alone.is_empty() || !Plan::own(experiment, Scale::Full).one_at_a_time().is_empty() {
+        let names: Vec<String> = alone.iter().map(|name| format!("\"{name}\"")).collect();
+        let _ = writeln!(text, "one_at_a_time = [{}]", names.join(", "));
+    }
+    text += "\n[parameters]\n";
     for (name, values) in plan.sweep() {
         let values: Vec<String> = values
             .iter()

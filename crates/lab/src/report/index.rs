@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::document::Header;
-use super::html::{document, escape, table};
+use super::document::{Header, Overview};
+use super::html::{MISSED_NOTE, checks_table, comparisons_table, document, escape, table};
 use super::{PAGE, ReportError, SUMMARY, write};
 
 /// Writes `index.html` into `folder`, about every run that has a folder of its own in there, by name. Folders without a
@@ -18,9 +18,9 @@ pub fn write_index(folder: &Path) -> Result<PathBuf, ReportError> {
     for entry in fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let summary = fs::read_to_string(entry.path().join(SUMMARY)).ok();
-        let header = summary.and_then(|text| serde_json::from_str::<Header>(&text).ok());
-        if let (Some(header), Ok(name)) = (header, entry.file_name().into_string()) {
-            runs.push((name, header));
+        let overview = summary.and_then(|text| serde_json::from_str::<Overview>(&text).ok());
+        if let (Some(overview), Ok(name)) = (overview, entry.file_name().into_string()) {
+            runs.push((name, overview));
         }
     }
     runs.sort_by(|(name, _), (other, _)| name.cmp(other));
@@ -29,11 +29,27 @@ pub fn write_index(folder: &Path) -> Result<PathBuf, ReportError> {
     Ok(path)
 }
 
-fn page(runs: &[(String, Header)]) -> String {
-    let rows: Vec<Vec<String>> = runs.iter().map(|(name, header)| row(name, header)).collect();
+fn page(runs: &[(String, Overview)]) -> String {
+    let rows: Vec<Vec<String>> = runs.iter().map(|(name, overview)| row(name, &overview.header)).collect();
     let heading = ["run", "experiment", "what", "source", "scale", "checks", "published numbers"].map(str::to_owned);
-    let body = format!("<h1>Festina's laboratory</h1>\n{}", table(&heading, &rows, 7));
+    let mut body = format!("<h1>Festina's laboratory</h1>\n{}", table(&heading, &rows, 7));
+    for (name, overview) in runs {
+        body += &section(name, overview);
+    }
+    if runs.iter().any(|(_, overview)| !overview.comparisons.is_empty()) {
+        body += MISSED_NOTE;
+    }
     document("laboratory", &body)
+}
+
+/// A run's checks and its numbers beside the published ones.
+fn section(name: &str, overview: &Overview) -> String {
+    let (checks, comparisons) = (checks_table(&overview.checks), comparisons_table(&overview.comparisons));
+    format!("<h2>{}: {}</h2>\n{checks}{comparisons}", link(name), escape(&overview.header.title))
+}
+
+fn link(name: &str) -> String {
+    format!("<a href=\"{name}/{PAGE}\">{name}</a>", name = escape(name))
 }
 
 fn row(name: &str, header: &Header) -> Vec<String> {
@@ -46,11 +62,11 @@ fn row(name: &str, header: &Header) -> Vec<String> {
         }
     };
     let published = match (header.published_met, header.published_missed) {
+        (0, 0) => "none".to_owned(),
         (met, 0) => format!("{met} met"),
         (met, missed) => format!("{met} met, <span class=\"missed\">{missed} missed</span>"),
     };
-    let link = format!("<a href=\"{name}/{PAGE}\">{name}</a>", name = escape(name));
     let [experiment, title, reference, scale] =
         [&header.experiment, &header.title, &header.reference, &header.scale].map(|text| escape(text));
-    vec![link, experiment, title, reference, scale, checks, published]
+    vec![link(name), experiment, title, reference, scale, checks, published]
 }

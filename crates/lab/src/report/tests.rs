@@ -43,7 +43,10 @@ fn numbers_as_published_hold_and_others_are_shown_as_missed() {
     let page = bad.html();
     assert!(page.contains("<span class=\"broken\">broken</span>"));
     assert!(page.contains("<td>500.0</td><td>700.0</td><td>µs</td><td>+40.0%</td>"), "{page}");
-    assert!(page.contains("<span class=\"missed\">missed</span></td><td>not known</td>"), "{page}");
+    assert!(
+        page.contains("<span class=\"missed\">missed</span></td><td><span class=\"why\">not known</span></td>"),
+        "{page}"
+    );
     assert!(bad.text().contains("+40.0%  missed"), "{}", bad.text());
     assert!(bad.checks_text().contains("broken  At every load the mean waiting time"), "{}", bad.checks_text());
 }
@@ -67,6 +70,37 @@ fn the_plan_on_the_page_runs_the_same_again() {
     let again = PlanFile::parse("again.toml", &plan).and_then(|file| file.plan(&Md1, Scale::Full)).expect("a plan");
     assert_eq!(again.sweep(), results(500, 0.5).plan().sweep());
     assert_eq!((again.seed(), again.repetitions()), (1, 2));
+}
+
+#[test]
+fn the_page_names_seeds_code_version_and_command() {
+    let plan = results(500, 0.5).plan().clone();
+    let page = report(500, 0.5).with_command("festina lab run \"a&b.toml\"".to_owned()).html();
+    for repetition in 0..2 {
+        assert!(page.contains(&plan.repetition_seed(repetition).to_string()), "{page}");
+    }
+    assert!(page.contains(crate::runner::CODE_VERSION));
+    assert!(page.contains("The command was <code>festina lab run &quot;a&amp;b.toml&quot;</code>"), "{page}");
+}
+
+#[test]
+fn published_numbers_of_what_was_not_run_are_counted_in_the_terminal_and_listed_on_the_page() {
+    let plan = results(500, 0.5).plan().clone();
+    let points = plan.points().into_iter().map(PointSummary::new).collect();
+    let report = Report::new(&Md1, Results::new(plan, points)).expect("the figure can be drawn");
+    let text = report.text();
+    assert!(text.contains("\npublished numbers of points that were not run: 2\n"), "{text}");
+    assert!(!text.contains("not run  "), "{text}");
+    assert_eq!(report.html().matches("<td>not run</td>").count(), 2);
+}
+
+#[test]
+fn the_plan_on_the_page_says_what_is_swept_one_at_a_time() {
+    let text = "experiment = \"md1\"\none_at_a_time = [\"load\"]\n";
+    let plan = PlanFile::parse("p.toml", text).and_then(|file| file.plan(&Md1, Scale::Full)).expect("a sound plan");
+    let points = plan.points().into_iter().map(|point| summary(point, 500, 0.5)).collect();
+    let report = Report::new(&Md1, Results::new(plan, points)).expect("the figure can be drawn");
+    assert!(report.html().contains("one_at_a_time = [&quot;load&quot;]"));
 }
 
 #[test]
@@ -99,6 +133,9 @@ fn the_index_lists_each_run_with_its_verdicts() {
     let (a, b) = (page.find("a-run/report.html").expect("a link"), page.find("b-run/report.html").expect("a link"));
     assert!(a < b, "by name");
     assert!(page.contains("<span class=\"broken\">1 broken</span>, 1 hold"), "{page}");
+    assert_eq!(page.matches("<h2>").count(), 2, "a section for each run");
+    assert!(page.contains("<td>500.0</td><td>700.0</td><td>µs</td><td>+40.0%</td>"), "its numbers are there: {page}");
+    assert!(page.contains("<span class=\"holds\">holds</span>"), "its checks are there: {page}");
     assert!(!page.contains("broken/report.html"), "what has no summary is left out");
 }
 

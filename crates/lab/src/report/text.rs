@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::Report;
-use super::document::{milliseconds, verdict};
-use crate::experiment::{Check, Comparison};
+use super::document::{Compared, milliseconds, verdict};
+use crate::experiment::Check;
 use crate::summary::Repeated;
 
 pub(super) fn text(report: &Report<'_>) -> String {
@@ -36,7 +36,17 @@ pub(super) fn text(report: &Report<'_>) -> String {
     text += &table(&rows, 2);
     if !report.comparisons.is_empty() {
         let _ = writeln!(text, "\npublished: {}", report.experiment.reference());
-        text += &table(&comparison_rows(&report.comparisons), 1);
+        let comparisons = report.comparisons.iter().filter(|comparison| comparison.measured.is_some());
+        let comparisons: Vec<Compared> = comparisons.map(Compared::of).collect();
+        if !comparisons.is_empty() {
+            text += &table(&comparison_rows(&comparisons), 1);
+        }
+        match report.comparisons.len() - comparisons.len() {
+            0 => {}
+            others => {
+                let _ = writeln!(text, "published numbers of points that were not run: {others}");
+            }
+        }
     }
     if !report.checks.is_empty() {
         let _ = write!(text, "\n{}", checks(&report.checks));
@@ -54,17 +64,17 @@ pub(super) fn checks(checks: &[Check]) -> String {
 }
 
 /// A heading and a row per published number.
-pub(super) fn comparison_rows(comparisons: &[Comparison]) -> Vec<Vec<String>> {
+pub(super) fn comparison_rows(comparisons: &[Compared]) -> Vec<Vec<String>> {
     let mut rows = vec![["number", "published", "ours", "unit", "deviation", ""].map(str::to_owned).to_vec()];
     for comparison in comparisons {
         let ours = comparison.measured.map_or("not run".to_owned(), number);
         let deviation = comparison.deviation().map_or(String::new(), |deviation| format!("{:+.1}%", deviation * 100.0));
-        let missed = if comparison.is_missed() == Some(true) { "missed" } else { "" };
+        let missed = if comparison.missed == Some(true) { "missed" } else { "" };
         rows.push(vec![
             comparison.what.clone(),
             number(comparison.published),
             ours,
-            comparison.unit.to_owned(),
+            comparison.unit.clone(),
             deviation,
             missed.to_owned(),
         ]);

@@ -2,7 +2,7 @@ use std::fs;
 use std::sync::Mutex;
 
 use super::*;
-use crate::experiments::Md1;
+use crate::experiments::{Md1, Replay};
 use crate::plan::{PlanFile, Scale};
 use crate::report::Report;
 
@@ -67,6 +67,45 @@ fn written(test: &str, plan: &Plan, jobs: usize) -> Vec<(String, Vec<u8>)> {
     files
 }
 
+/// Delivery delays of one short stream over each stack, which are tallied.
+fn short_replay() -> Plan {
+    let text =
+        "experiment = \"replay\"\nrepetitions = 2\n[parameters]\nflows = 2\nduration = \"20s\"\nloss = \"10%\"\n";
+    PlanFile::parse("short.toml", text).and_then(|file| file.plan(&Replay, Scale::Full)).expect("it makes sense")
+}
+
+#[test]
+fn one_thread_and_three_write_the_same_bytes_about_protocols() {
+    let [one, three] = [("replay-one", 1), ("replay-three", 3)].map(|(test, jobs)| {
+        let folder = Folder::new(test);
+        let options = RunOptions { jobs: Some(jobs), ..folder.options() };
+        let outcome = run(&Replay, &short_replay(), &options, &|_| {}).expect("the store can be used");
+        let Outcome::Complete(results) = outcome else { panic!("nothing is missing: {outcome:?}") };
+        Report::new(&Replay, *results).expect("the figure can be drawn").write(&folder.0, &options).expect("written");
+        let read = |name: &str| fs::read_to_string(folder.0.join(name)).expect(name);
+        ["report.html", "summary.json", "tallies.csv", "values.csv", "figure-1.svg"].map(read)
+    });
+    assert!(one[2].lines().count() > 50, "delays are tallied");
+    assert!(one == three, "the bytes depend on the number of threads");
+}
+
+/// The test runs in debug and in release, here and elsewhere: each must come to these bytes. They change if the simulator's
+/// link, its random numbers or the form of the files does.
+#[test]
+fn the_bytes_are_those_of_every_build_and_machine() {
+    let files = written("golden", &small(), 2);
+    let hashes = ["samples.csv", "values.csv", "summary.json"].map(|name| {
+        let (_, bytes) = files.iter().find(|(file, _)| file == name).expect(name);
+        let mut hash = crate::store::Fnv1a::default();
+        hash.add(bytes);
+        format!("{name} {:016x}", hash.value())
+    });
+    assert_eq!(
+        hashes,
+        ["samples.csv 97aff13c5c559db7", "values.csv f92cbe93b66cc40b", "summary.json 571074cf8571bb14"]
+    );
+}
+
 #[test]
 fn one_thread_and_four_write_the_same_bytes_at_quick_scale() {
     let plan = Plan::own(&Md1, Scale::Quick);
@@ -127,6 +166,24 @@ fn runs_of_other_code_are_not_taken_up() {
     complete(&small(), &folder.options());
     complete(&small(), &RunOptions { code_version: "2".to_owned(), ..folder.options() });
     assert_eq!(folder.stored().len(), 12);
+}
+
+#[test]
+fn pruning_removes_runs_of_other_code_and_leftovers_only() {
+    let folder = Folder::new("prune");
+    complete(&small(), &folder.options());
+    let kept = folder.stored();
+    complete(&small(), &RunOptions { code_version: "2".to_owned(), ..folder.options() });
+    let leftover = folder.0.join("runs/0123.csv.77.unfinished");
+    fs::write(&leftover, "half").expect("it can be written");
+    fs::write(folder.0.join("runs/notes.txt"), "mine").expect("it can be written");
+    let pruned = prune(&folder.0.join("runs"), "1").expect("the store can be read");
+    assert_eq!(pruned.files, 7);
+    assert!(pruned.bytes > 1_000);
+    let left = folder.stored();
+    assert!(kept.iter().all(|path| left.contains(path)));
+    assert_eq!(left.len(), kept.len() + 1, "what is not the store's is left alone: {left:?}");
+    assert_eq!(prune(&folder.0.join("runs"), "1").expect("the store can be read"), Pruned::default());
 }
 
 #[test]

@@ -63,6 +63,8 @@ pub struct WebTraffic {
     pub rtt_max: Duration,
     /// The TCP of both sides.
     pub tcp: TcpConfig,
+    /// Whether as much web traffic crosses the bottleneck the other way, so that acknowledgements get lost, too.
+    pub is_both_ways: bool,
 }
 
 /// What became of it.
@@ -76,7 +78,7 @@ pub struct CongestedRun {
     pub dropped_packets: u64,
     /// Bytes that the bottleneck delivered meanwhile.
     pub delivered_bytes: u64,
-    /// What the web server did until the end.
+    /// What the web server on the streams' side did until the end.
     pub web: TcpTotals,
     /// Links that packets have crossed, for measurements of speed.
     pub hops: u64,
@@ -120,8 +122,8 @@ impl WebTraffic {
 struct Layout {
     topology: Topology,
     bottleneck: LinkId,
-    server: NodeId,
-    clients: Vec<NodeId>,
+    /// A server and its clients for each way that web traffic takes, that of the streams first.
+    web: Vec<(NodeId, Vec<NodeId>)>,
     streams: Vec<[NodeId; 2]>,
 }
 
@@ -133,7 +135,7 @@ impl Congested {
         let starts_at = WEB_STARTS_AT + WARM_UP;
         let stops_at = starts_at + self.duration;
         let hosts = self.hosts(&layout, seed, starts_at, stops_at);
-        let Layout { topology, bottleneck, server, streams, .. } = layout;
+        let Layout { topology, bottleneck, web, streams } = layout;
         let mut simulation: Simulation<Packet, Host> = Simulation::new(topology, hosts, seed);
         simulation.run_until(starts_at);
         let before = simulation.link_counters(bottleneck);
@@ -155,7 +157,10 @@ impl Congested {
             offered_packets: change(|counters| counters.offered),
             dropped_packets: change(|counters| counters.queue_dropped),
             delivered_bytes: change(|counters| counters.delivered_bytes.bytes()),
-            web: simulation.node(server).as_tcp().map(TcpHost::totals).unwrap_or_default(),
+            web: web
+                .first()
+                .and_then(|(server, _)| simulation.node(*server).as_tcp())
+                .map_or_else(TcpTotals::default, TcpHost::totals),
             hops: simulation.counters().hops,
         }
     }
@@ -173,14 +178,20 @@ impl Congested {
             let link = LinkConfig { rate: Some(ACCESS_RATE), delay: rtt / 2, ..LinkConfig::default() };
             Duplex::symmetric(link)
         };
-        let server = topology.host("server");
-        topology.duplex(server, left, access(Duration::ZERO));
-        let clients = (1..=self.web.clients).map(|number| {
-            let client = topology.host(&format!("client{number}"));
-            topology.duplex(right, client, access(self.web.rtt_max * number / self.web.clients));
-            client
-        });
-        let clients = clients.collect();
+        let ways =
+            if self.web.is_both_ways { &[("", left, right), ("back_", right, left)][..] } else { &[("", left, right)] };
+        let mut web = Vec::new();
+        for &(prefix, near, far) in ways {
+            let server = topology.host(&format!("{prefix}server"));
+            topology.duplex(server, near, access(Duration::ZERO));
+            let clients = (1..=self.web.clients).map(|number| {
+                let client = topology.host(&format!("{prefix}client{number}"));
+                topology.duplex(far, client, access(self.web.rtt_max * number / self.web.clients));
+                client
+            });
+            let clients = clients.collect();
+            web.push((server, clients));
+        }
         let streams = (1..=self.streams).map(|number| {
             let ends = [format!("sender{number}"), format!("receiver{number}")].map(|name| topology.host(&name));
             topology.duplex(ends[0], left, access(Duration::ZERO));
@@ -188,25 +199,28 @@ impl Congested {
             ends
         });
         let streams = streams.collect();
-        Layout { topology, bottleneck, server, clients, streams }
+        Layout { topology, bottleneck, web, streams }
     }
 
     /// In the order in which [`layout`](Self::layout) adds them.
     fn hosts(&self, layout: &Layout, seed: u64, starts_at: Instant, stops_at: Instant) -> Vec<Host> {
         let WebTraffic { web, tcp, .. } = self.web;
-        let mut server = TcpHost::new(layout.server, seed);
-        for &peer in &layout.clients {
-            server = server.with_sender(TcpSender {
-                peer,
-                config: tcp,
-                workload: Workload::Web(web),
-                connects_at: WEB_STARTS_AT,
-                starts_at: WEB_STARTS_AT,
-                stops_at: Some(stops_at),
-            });
+        let mut hosts = Vec::new();
+        for (node, clients) in &layout.web {
+            let mut server = TcpHost::new(*node, seed);
+            for &peer in clients {
+                server = server.with_sender(TcpSender {
+                    peer,
+                    config: tcp,
+                    workload: Workload::Web(web),
+                    connects_at: WEB_STARTS_AT,
+                    starts_at: WEB_STARTS_AT,
+                    stops_at: Some(stops_at),
+                });
+            }
+            hosts.push(Host::from(server));
+            hosts.extend(clients.iter().map(|&client| Host::from(TcpHost::new(client, seed).listening(tcp))));
         }
-        let mut hosts = vec![Host::from(server)];
-        hosts.extend(layout.clients.iter().map(|&client| Host::from(TcpHost::new(client, seed).listening(tcp))));
         for (number, &[from, to]) in (0..).zip(&layout.streams) {
             let traffic = Traffic {
                 workload: self.workload.clone(),
@@ -244,6 +258,7 @@ mod tests {
                 web: Web::default(),
                 rtt_max: Duration::from_millis(400),
                 tcp: WebTraffic::linux_2_6(),
+                is_both_ways: false,
             },
         }
     }
@@ -274,6 +289,18 @@ mod tests {
                 assert_eq!(truth.retransmissions, []);
             }
         }
+    }
+
+    #[test]
+    fn web_traffic_both_ways_loses_acknowledgements_too() {
+        let way_back = |is_both_ways| {
+            let mut congested = congested(10_000_000);
+            congested.web.is_both_ways = is_both_ways;
+            let truth = congested.run(1).truth();
+            // With every packet of the stream there and answered, nothing but a lost SACK brings a copy of what has arrived.
+            truth.duplicates_arrived
+        };
+        assert!(way_back(true) > way_back(false));
     }
 
     #[test]

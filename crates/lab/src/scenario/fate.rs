@@ -1,6 +1,7 @@
 //! What became of the messages and chunks of a stream, counted: for experiments that compare senders.
 
 use festina_models::record::Necessity;
+use festina_sctp::RetransmissionCause;
 
 use super::StreamRun;
 use crate::samples::Samples;
@@ -14,10 +15,16 @@ pub(crate) const MESSAGES: &str = "messages";
 pub(crate) const DELIVERED: &str = "delivered";
 /// How many packets the sender sent.
 pub(crate) const PACKETS_SENT: &str = "packets sent";
-/// How many retransmissions were in vain.
+/// How many retransmissions were in vain: those that a timer, a probe or a report of loss called for, not copies of chunks in
+/// packets that left for another reason, nor those that a profile sends on purpose.
 pub(crate) const SPURIOUS: &str = "spurious";
 /// How many of these the sender could not know to be in vain, as the acknowledgements had been lost.
 pub(crate) const SPURIOUS_UNAVOIDABLE: &str = "spurious unavoidable";
+
+/// How many copies of chunks left without a call for them: beside others in a packet, or as redundancy.
+pub(crate) const COPIES: &str = "copies";
+/// Bytes of the packets that the sender sent, IP headers included.
+pub(crate) const BYTES_SENT: &str = "bytes sent";
 
 /// All of these of one run.
 pub(crate) fn samples(run: &StreamRun) -> Samples {
@@ -27,13 +34,17 @@ pub(crate) fn samples(run: &StreamRun) -> Samples {
         samples.tally(DELIVERY, delay);
     }
     let delivered = truth.messages.iter().filter(|message| message.delivered_at.is_some()).count();
-    let spurious = truth.retransmissions.iter().filter(|resent| resent.is_spurious());
+    let is_copy = |cause: RetransmissionCause| cause.is_bundled() || cause == RetransmissionCause::Copy;
+    let copies = truth.retransmissions.iter().filter(|resent| is_copy(resent.cause)).count();
+    let spurious = truth.retransmissions.iter().filter(|resent| resent.is_spurious() && !is_copy(resent.cause));
     let unavoidable = spurious.clone().filter(|resent| resent.necessity == Necessity::AcknowledgementLost);
     samples.set(MESSAGES, as_f64(truth.messages.len()));
     samples.set(DELIVERED, as_f64(delivered));
     samples.set(SPURIOUS, as_f64(spurious.count()));
     samples.set(SPURIOUS_UNAVOIDABLE, as_f64(unavoidable.count()));
+    samples.set(COPIES, as_f64(copies));
     samples.set(PACKETS_SENT, as_f64(usize::try_from(run.packets_sent).unwrap_or(usize::MAX)));
+    samples.set(BYTES_SENT, as_f64(usize::try_from(run.bytes_sent).unwrap_or(usize::MAX)));
     samples
 }
 

@@ -38,6 +38,8 @@ pub struct StreamRun {
     pub record: StreamRecord,
     /// Packets that the sender sent, handshake and heartbeats included.
     pub packets_sent: u64,
+    /// Their bytes, IP headers included.
+    pub bytes_sent: u64,
     /// Packets that the receiver sent.
     pub packets_returned: u64,
 }
@@ -103,6 +105,7 @@ impl ThinStream {
         let run = StreamRun {
             record,
             packets_sent: simulation.link_counters(forward).offered,
+            bytes_sent: simulation.link_counters(forward).offered_bytes.bytes(),
             packets_returned: simulation.link_counters(backward).offered,
         };
         (run, simulation.into_tap())

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use festina_units::Duration;
 use serde::Deserialize;
 
 /// The recorded numbers.
@@ -53,6 +54,12 @@ impl Recorded {
     pub(super) fn quantile_ms(&self, run: &Run, quantile: f64) -> Option<f64> {
         let taken = self.quantiles.iter().position(|&taken| taken == quantile)?;
         run.quantiles_ms.get(taken).copied()
+    }
+
+    /// Each delay, in ms, with the share of messages of `run` that took longer, from 0 to 1.
+    pub(super) fn shares_later(&self, run: &Run) -> impl Iterator<Item = (f64, f64)> {
+        let delays_ms = self.later_than_ms.iter().map(|&ms| Duration::from_millis(ms).as_secs_f64() * 1e3);
+        delays_ms.zip(run.later_percent.iter().map(|percent| percent / 100.0))
     }
 
     /// The share of messages of `run` that took longer than `than_ms`, from 0 to 1.

@@ -15,18 +15,19 @@ const NEARLY_ALL: f64 = 0.8;
 
 pub(super) fn checks(base: &Base<'_>) -> Vec<Check> {
     vec![
-        falls(
+        goes_one_way(
             base,
             "The longer the round-trip time, the smaller the share of timeouts.",
-            |cause| cause == Timeout,
+            Timeout,
             std::cmp::Ordering::is_ge,
         ),
-        falls(
+        goes_one_way(
             base,
             "The longer the round-trip time, the larger the share of unsolicited bundling.",
-            |cause| cause == Bundled,
+            Bundled,
             std::cmp::Ordering::is_le,
         ),
+        timeouts_become_fewer(base),
         timeouts_dominate(base),
         bundling_dominates(base),
         above_a_second(base),
@@ -35,13 +36,12 @@ pub(super) fn checks(base: &Base<'_>) -> Vec<Check> {
 }
 
 /// Whether a share goes one way from each round-trip time to the next, and by more than chance from the first to the last.
-fn falls(
+fn goes_one_way(
     base: &Base<'_>,
     statement: &str,
-    class: impl Fn(RetransmissionCause) -> bool,
+    cause: RetransmissionCause,
     goes: impl Fn(std::cmp::Ordering) -> bool,
 ) -> Check {
-    let cause = super::CLASSES.into_iter().find(|cause| class(*cause)).expect("the class is one of the table's");
     let Some(shares) = base.over_rtts(Quantity::Share, cause) else { return skipped(statement) };
     let differs = |before: f64, after: f64| (before - after).abs() > CHANCE;
     let ordered = |before: &f64, after: &f64| goes(before.total_cmp(after));
@@ -49,6 +49,16 @@ fn falls(
     let ends =
         shares.first().zip(shares.last()).is_some_and(|(first, last)| ordered(first, last) && differs(*first, *last));
     Check::new(statement, steps && ends, percents(&shares))
+}
+
+fn timeouts_become_fewer(base: &Base<'_>) -> Check {
+    let statement =
+        "The number of timeouts falls as well: it is smallest at the longest round-trip time and largest at 0.";
+    let Some(numbers) = base.over_rtts(Quantity::Number, Timeout) else { return skipped(statement) };
+    let [Some(first), Some(last)] = [numbers.first(), numbers.last()] else { return skipped(statement) };
+    let holds = numbers.iter().all(|number| (last..=first).contains(&number)) && last < first;
+    let seen: Vec<String> = numbers.iter().map(|number| format!("{number:.0}")).collect();
+    Check::new(statement, holds, format!("{} in each run", seen.join(", ")))
 }
 
 fn timeouts_dominate(base: &Base<'_>) -> Check {

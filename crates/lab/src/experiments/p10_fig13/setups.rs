@@ -15,6 +15,8 @@ pub(super) enum Setup {
     Lksctp,
     /// SCTP of FreeBSD 6.2.
     FreeBsd,
+    /// The same with early fast retransmit switched on.
+    FreeBsdEfr,
     /// The modifications with the other reading of the fix: no chunk waits for more than one RTO, and none for less.
     FixByAge,
     /// The modifications without the fix.
@@ -40,6 +42,7 @@ impl Setup {
         Self::Modified,
         Self::Lksctp,
         Self::FreeBsd,
+        Self::FreeBsdEfr,
         Self::FixByAge,
         Self::WithoutTimerFix,
         Self::WithoutMinRto,
@@ -57,6 +60,7 @@ impl Setup {
             Self::Modified => "modified lksctp",
             Self::Lksctp => "lksctp",
             Self::FreeBsd => "FreeBSD",
+            Self::FreeBsdEfr => "FreeBSD EFR",
             Self::FixByAge => "modified with timer fix by age",
             Self::WithoutTimerFix => "modified without timer fix",
             Self::WithoutMinRto => "modified without min RTO",
@@ -73,6 +77,7 @@ impl Setup {
             Self::Modified => row(0.0855, 6.708, 302.0, 1_725.0),
             Self::Lksctp => row(0.0690, 0.032, 304.0, 3_521.0),
             Self::FreeBsd => row(0.0765, 0.006, 303.0, 5_326.0),
+            Self::FreeBsdEfr => row(0.0831, 0.038, 304.0, 2_664.0),
             _ => None,
         }
     }
@@ -96,6 +101,7 @@ impl Setup {
             Self::Modified => all_mods(TimerFix::AsWorded),
             Self::Lksctp => of_group(Group::Lksctp, TimerFix::AsWorded),
             Self::FreeBsd => freebsd(Profile::Rfc9260),
+            Self::FreeBsdEfr => freebsd(Profile::FreebsdEfr),
             Self::FixByAge => all_mods(TimerFix::WithMinRto),
             Self::WithoutTimerFix => all_mods(TimerFix::Nowhere),
             Self::WithoutMinRto => without_min_rto(TimerFix::AsWorded),
@@ -111,6 +117,11 @@ impl Setup {
     /// The series of these times of messages that a retransmission brought.
     pub(super) fn repair(self) -> String {
         format!("repair {}", self.name())
+    }
+
+    /// The same of those messages after which the application fell silent for a second or more.
+    pub(super) fn idle_repair(self) -> String {
+        format!("idle repair {}", self.name())
     }
 
     /// The series of the times from the write of a message to its delivery in order.
@@ -187,11 +198,11 @@ mod tests {
     }
 
     #[test]
-    fn every_set_up_has_a_name_of_its_own_and_the_paper_has_three_of_them() {
+    fn every_set_up_has_a_name_of_its_own_and_the_paper_has_four_of_them() {
         let mut names: Vec<&str> = Setup::ALL.iter().map(|setup| setup.name()).collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), Setup::ALL.len());
-        assert_eq!(Setup::published().count(), 3);
+        assert_eq!(Setup::published().count(), 4);
     }
 }

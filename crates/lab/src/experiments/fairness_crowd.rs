@@ -1,0 +1,197 @@
+//! `fairness-crowd`: what a crowd of thin streams leaves to standard flows (the question that P10 §7.4 leaves open).
+
+mod checks;
+mod crowd;
+
+use festina_models::tcp::TcpConfig;
+use festina_models::workload::{Greedy, Periodic, Workload};
+use festina_recovery::Profile;
+use festina_units::{Bandwidth, ByteCount, Duration};
+
+use crate::experiment::{Check, Comparison, Experiment};
+use crate::figure::{Axis, Figure, PlotPoint, PointSeries, Unit};
+use crate::plan::{Kind, Parameter, Point};
+use crate::samples::Samples;
+use crate::scenario::{Competition, Competitor, Share, Stack};
+use crate::summary::Results;
+use crowd::Crowd;
+
+/// Payload of the standard flows, all together.
+pub(crate) const STANDARD: &str = "standard Mbit/s";
+const SCTP: &str = "SCTP Mbit/s";
+const TCP: &str = "TCP Mbit/s";
+/// Jain's index of the standard flows.
+pub(crate) const JAIN: &str = "Jain's index of the standard flows";
+/// Of the standard flows' packets.
+pub(crate) const LOSS: &str = "loss of the standard flows %";
+/// In front of the bottleneck.
+pub(crate) const QUEUEING: &str = "queueing ms";
+const CROWD_LOSS: &str = "loss of the crowd %";
+const CROWD_PACKETS: &str = "packets for each message of the crowd";
+const DELIVERY: &str = "delivery of the crowd's messages";
+
+/// Thin streams by the hundred beside greedy SCTP and TCP.
+#[derive(Clone, Copy, Debug)]
+pub struct FairnessCrowd;
+
+impl Experiment for FairnessCrowd {
+    fn name(&self) -> &'static str {
+        "fairness-crowd"
+    }
+
+    fn title(&self) -> &'static str {
+        "What a crowd of thin streams leaves to standard flows"
+    }
+
+    fn reference(&self) -> &'static str {
+        "Festina's own; the question is left open by Petlund et al. 2010, section 7.4"
+    }
+
+    fn about(&self) -> &'static str {
+        "Greedy flows that follow the standards (half of them SCTP by RFC 9260, half TCP by RFC 5681 and 6675) share a bottleneck with a \
+         crowd of thin streams, each a message of 100 bytes every 250 ms. The crowd recovers from loss by one profile \
+         or another. What the standard flows have beside it (throughput, Jain's index, lost packets, time in the queue) is compared with \
+         what they have beside as many thin streams of the standard. A thin stream that retransmits early or \
+         in vain takes from others; a crowd of a thousand takes it a thousand times.\n\n\
+         The bottleneck has 10 Mbit/s and a round-trip time of 100 ms, as in the paper's other experiments; 100 packets may wait, and \
+         what does not fit is dropped. A thousand thin streams fill half of it. Receivers delay SACKs by 200 ms. Each packet reaches the \
+         bottleneck up to 4 ms later at random, without overtaking. The first 20 seconds are not measured."
+    }
+
+    fn plan(&self) -> &'static str {
+        include_str!("../../../../experiments/fairness-crowd.toml")
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        let parameter = |name, about, kind| Parameter { name, about, kind };
+        let ms = Duration::from_millis;
+        let rates = Bandwidth::from_bits_per_second(10_000)..=Bandwidth::from_bits_per_second(10_000_000_000);
+        let sizes = ByteCount::from_bytes(1)..=ByteCount::from_bytes(1_000);
+        vec![
+            parameter("crowd", "how the thin streams recover from loss", Kind::Choice(Crowd::NAMES)),
+            parameter("streams", "how many thin streams there are", Kind::Count(1..=10_000)),
+            parameter(
+                "iat",
+                "the time from one message of a thin stream to the next",
+                Kind::Duration(ms(1)..=ms(60_000)),
+            ),
+            parameter("size", "the size of a message", Kind::Bytes(sizes)),
+            parameter("pairs", "how many greedy flows there are of SCTP, and as many of TCP", Kind::Count(1..=100)),
+            parameter("bottleneck", "how fast the bottleneck is", Kind::Bandwidth(rates)),
+            parameter("rtt", "the round-trip time without queues", Kind::Duration(ms(1)..=ms(10_000))),
+            parameter("queue", "how many packets may wait in front of the bottleneck", Kind::Count(1..=100_000)),
+            parameter("sack_delay", "how long receivers delay a SACK", Kind::Duration(ms(0)..=ms(500))),
+            parameter("duration", "for how long is measured", Kind::Duration(ms(1_000)..=ms(86_400_000))),
+        ]
+    }
+
+    fn run(&self, point: &Point, seed: u64) -> Samples {
+        let outcome = competition(point).run(seed);
+        let (crowd, standard) = outcome.shares.split_first().expect("the crowd is the first competitor");
+        let mut samples = Samples::new();
+        // The first half of the standard flows is SCTP.
+        let (sctp, tcp) = standard.split_at(standard.len() / 2);
+        for (name, shares) in [(STANDARD, standard), (SCTP, sctp), (TCP, tcp)] {
+            samples.set(name, shares.iter().map(|share| share.goodput_bps).sum::<f64>() / 1e6);
+        }
+        samples.set(JAIN, jains_index(standard));
+        let [offered, dropped] = [|share: &Share| share.packets_offered, |share: &Share| share.packets_dropped]
+            .map(|count| standard.iter().map(count).sum::<u64>());
+        samples.set(LOSS, as_f64(dropped) / as_f64(offered.max(1)) * 100.0);
+        samples.set(QUEUEING, outcome.queueing_delay_mean.as_secs_f64() * 1e3);
+        samples.set(CROWD_LOSS, crowd.loss() * 100.0);
+        samples.set(CROWD_PACKETS, crowd.packets_per_byte() * as_f64(point.bytes("size").bytes()));
+        for truth in crowd.records.iter().map(|record| record.truth()) {
+            for delay in truth.messages.iter().filter_map(|message| message.delay()) {
+                samples.tally(DELIVERY, delay);
+            }
+        }
+        samples
+    }
+
+    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
+        Vec::new()
+    }
+
+    fn checks(&self, results: &Results) -> Vec<Check> {
+        checks::checks(results)
+    }
+
+    fn figures(&self, results: &Results) -> Vec<Figure> {
+        vec![
+            figure(results, STANDARD, "Payload of all standard flows beside the crowd", "Mbit/s"),
+            figure(results, LOSS, "Packets of the standard flows that find no room", "%"),
+            figure(results, QUEUEING, "Waiting in front of the bottleneck", "ms"),
+        ]
+    }
+}
+
+/// The crowd, then the greedy flows.
+fn competition(point: &Point) -> Competition {
+    let sack_delay = point.duration("sack_delay");
+    let periodic = Periodic { interval: point.duration("iat"), size: point.bytes("size") };
+    let mut competitors = vec![Competitor {
+        stack: Stack::sctp(Crowd::named(point.choice("crowd")).mechanisms(), sack_delay),
+        workload: Workload::Periodic(periodic),
+        streams: u32::try_from(point.count("streams")).unwrap_or(u32::MAX),
+    }];
+    for stack in [Stack::sctp(Profile::Rfc9260.mechanisms(), sack_delay), Stack::tcp(TcpConfig::sack())] {
+        for _ in 0..point.count("pairs") {
+            let greedy = Greedy { size: ByteCount::from_bytes(1_000) };
+            competitors.push(Competitor { stack: stack.clone(), workload: Workload::Greedy(greedy), streams: 1 });
+        }
+    }
+    let duration = point.duration("duration");
+    Competition {
+        competitors,
+        rate: point.bandwidth("bottleneck"),
+        rtt: point.duration("rtt"),
+        queue_packets: usize::try_from(point.count("queue")).unwrap_or(usize::MAX),
+        warm_up: Duration::from_secs(20),
+        duration,
+        interval: duration,
+    }
+}
+
+/// 1 if all have the same, `1/n` if one has all.
+fn jains_index(shares: &[Share]) -> f64 {
+    let sum: f64 = shares.iter().map(|share| share.goodput_bps).sum();
+    let squares: f64 = shares.iter().map(|share| share.goodput_bps.powi(2)).sum();
+    if squares > 0.0 { sum.powi(2) / (squares * count_as_f64(shares.len())) } else { 0.0 }
+}
+
+/// A number over the size of the crowd, a line for each kind of crowd.
+fn figure(results: &Results, value: &str, title: &str, unit: &str) -> Figure {
+    let mut series: Vec<PointSeries> = Vec::new();
+    let (mut top, mut most) = (0f64, 1f64);
+    for summary in results.points() {
+        let Some(repeated) = summary.values().get(value) else { continue };
+        let Some(mean) = repeated.mean() else { continue };
+        let whisker = repeated.half_width_95().map(|half| ((mean - half).max(0.0), mean + half));
+        let x = as_f64(summary.point().count("streams"));
+        (top, most) = (top.max(whisker.map_or(mean, |(_, high)| high)), most.max(x));
+        let name = summary.point().choice("crowd");
+        let point = PlotPoint { x, y: mean, whisker };
+        match series.iter_mut().find(|series| series.name == name) {
+            Some(series) => series.points.push(point),
+            None => series.push(PointSeries::new(name, [point])),
+        }
+    }
+    let x = Axis::log("thin streams", 0.8, most * 1.25, Unit::Number);
+    let y = Axis::from_zero(unit, top, Unit::Number);
+    let mut figure = Figure::new(title, &results.plan().conditions(), x, y);
+    figure.points = series;
+    figure
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "counts of packets stay far below 2^53, and only reports use the result"
+)]
+fn as_f64(count: u64) -> f64 {
+    count as f64
+}
+
+fn count_as_f64(count: usize) -> f64 {
+    as_f64(u64::try_from(count).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,134 @@
+//! What the experiments after R15 (Paper III) share: the senders that are compared, and what R15 says of them.
+
+mod cases;
+mod chart;
+mod family;
+
+pub(super) use cases::{ALMOST_ALL, Case, Cases, as_share};
+pub(super) use chart::chart;
+pub(super) use family::Family;
+
+use std::sync::LazyLock;
+
+use festina_models::record::Truth;
+use festina_models::tcp::{DelayedAck, LossRecovery, RtoConfig, RtoFloor, Switches, TailProbe, TcpConfig};
+use festina_models::workload::{Replay, Workload};
+use festina_units::{ByteCount, Duration};
+
+use crate::plan::Point;
+use crate::samples::Samples;
+use crate::scenario::{Sender, Stack};
+
+/// Retransmissions in vain.
+pub(super) const SPURIOUS: &str = "spurious";
+/// Packets with data, retransmissions included.
+pub(super) const PACKETS: &str = "data packets";
+
+/// Payload of a full packet over TCP.
+const TCP_PACKET_BYTES: u32 = 1_460;
+/// The same over SCTP: one message, two of which never share a packet.
+const SCTP_PACKET_BYTES: u32 = 1_200;
+
+/// Every sender: TCP with each mechanism, and SCTP with each profile.
+static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    let tcp = TCP.iter().map(|&(name, _)| name);
+    tcp.chain(Sender::names().iter().copied()).collect()
+});
+
+type Setting = fn(&mut TcpConfig);
+
+/// TCP with each mechanism, by what it has beyond [`tcp`].
+const TCP: &[(&str, Setting)] = &[
+    ("tcp-standard", |_| {}),
+    ("tcp-rtor", |tcp| tcp.switches.rto_restart = true),
+    ("tcp-tlp", |tcp| tcp.switches.tail_probe = TailProbe::Draft),
+    ("tcp-tlpr", |tcp| {
+        tcp.switches.tail_probe = TailProbe::Draft;
+        tcp.switches.tail_probe_restart = true;
+    }),
+    ("tcp-tlpr-rtor", |tcp| {
+        tcp.switches.tail_probe = TailProbe::Draft;
+        tcp.switches.tail_probe_restart = true;
+        tcp.switches.rto_restart = true;
+    }),
+    ("tcp-rack", |tcp| {
+        tcp.recovery = LossRecovery::Linux;
+        tcp.switches.tail_probe = TailProbe::Rfc8985;
+    }),
+];
+
+/// What all TCP senders have in common: SACK with FACK and early retransmit, ten packets at first, and Linux's RTO
+/// of SRTT and 200 ms more at least.
+fn tcp() -> TcpConfig {
+    TcpConfig {
+        mss_bytes: TCP_PACKET_BYTES,
+        initial_window_segments: 10,
+        rto: RtoConfig { floor: RtoFloor::Variance, ..RtoConfig::default() },
+        switches: Switches { fack: true, early_retransmit: true, ..Switches::default() },
+        ..TcpConfig::sack()
+    }
+}
+
+/// The names that a plan can choose from.
+pub(super) fn sender_names() -> &'static [&'static str] {
+    &NAMES
+}
+
+/// The sender that a point chooses, over a receiver that delays acknowledgements by `delayed_ack` at most.
+pub(super) fn stack(point: &Point, delayed_ack: Duration) -> Stack {
+    let name = point.choice("sender");
+    let Some((_, set)) = TCP.iter().find(|(known, _)| *known == name) else {
+        return Stack::sctp(Sender::of(point).mechanisms(), delayed_ack);
+    };
+    let delayed_ack = match delayed_ack {
+        Duration::ZERO => DelayedAck::OFF,
+        delay => DelayedAck { delay, ..DelayedAck::default() },
+    };
+    let mut sender = TcpConfig { delayed_ack, ..tcp() };
+    set(&mut sender);
+    Stack::tcp(sender)
+}
+
+/// Payload of a full packet.
+pub(super) fn packet_bytes(stack: &Stack) -> u64 {
+    u64::from(match stack {
+        Stack::Tcp { .. } => TCP_PACKET_BYTES,
+        Stack::Sctp { .. } => SCTP_PACKET_BYTES,
+    })
+}
+
+/// Writes of so many bytes each at its time, each divided into full packets and a rest, so that the fate of every
+/// packet is known.
+pub(super) fn writes(writes: &[(Duration, u64)], packet_bytes: u64) -> Workload {
+    let packets = writes.iter().flat_map(|&(at, bytes)| {
+        let full = bytes / packet_bytes;
+        let rest = Some(bytes % packet_bytes).filter(|&rest| rest > 0);
+        (0..full).map(move |_| packet_bytes).chain(rest).map(move |bytes| (at, ByteCount::from_bytes(bytes)))
+    });
+    Workload::Replay(Replay::new(packets).expect("writes follow each other in time, and none is empty"))
+}
+
+/// What a connection sent, and what of it was in vain, into counts that [`set`](Cost::set) gives to the samples.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cost {
+    packets: u64,
+    spurious: u64,
+}
+
+impl Cost {
+    pub(super) fn add(&mut self, truth: &Truth) {
+        let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        self.packets += truth.first_transmissions + count(truth.retransmissions.len());
+        self.spurious += count(truth.retransmissions.iter().filter(|resent| resent.is_spurious()).count());
+    }
+
+    pub(super) fn set(self, samples: &mut Samples) {
+        samples.set(PACKETS, as_f64(self.packets));
+        samples.set(SPURIOUS, as_f64(self.spurious));
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a simulation has fewer than 2^52 packets")]
+pub(super) fn as_f64(count: u64) -> f64 {
+    count as f64
+}

@@ -1,0 +1,193 @@
+//! `r15-congestion`: many short flows whose packets the queue of a busy bottleneck drops.
+
+mod crowd;
+
+use festina_units::{Bandwidth, Duration};
+
+use super::r15::{self, Cases, Cost, Family};
+use crate::experiment::{Check, Comparison, Experiment};
+use crate::figure::{DelayDistribution, Figure};
+use crate::plan::{Kind, Parameter, Point};
+use crate::samples::Samples;
+use crate::scenario::fate::total;
+use crate::summary::Results;
+use crowd::{Background, Crowd};
+
+/// From the write to the complete delivery, of every flow.
+const ALL: &str = "completion";
+/// The same of the flows whose last packet was lost.
+const TAIL_LOST: &str = "completion after tail loss";
+const FLOWS: &str = "flows";
+const UNDELIVERED: &str = "undelivered";
+const OFFERED: &str = "offered packets";
+const DROPPED: &str = "dropped packets";
+
+/// How many more packets a mechanism may send than the standard: RFC 7765 §5.2 cites R15 with no significant increase of
+/// the load.
+const MORE_PACKETS_MAX: f64 = 0.02;
+
+/// A mean of fewer delays tells nothing: they spread over a second.
+const DELAYS_MIN: u64 = 200;
+/// The same of flows, for counts of packets.
+const FLOWS_MIN: f64 = 2_000.0;
+
+/// Tail loss by congestion.
+#[derive(Clone, Copy, Debug)]
+pub struct R15Congestion;
+
+impl Experiment for R15Congestion {
+    fn name(&self) -> &'static str {
+        "r15-congestion"
+    }
+
+    fn title(&self) -> &'static str {
+        "Short flows through a congested bottleneck, by mechanism"
+    }
+
+    fn reference(&self) -> &'static str {
+        "Rajiullah et al. 2015, realistic tail loss (Paper III of the thesis, §3.2)"
+    }
+
+    fn about(&self) -> &'static str {
+        "Short flows of one to ten full packets (uniformly) begin at random times (exponential gaps), each over a fresh connection \
+         whose handshake is over, and share a drop-tail bottleneck with background traffic of TCP (SACK, CUBIC) in the same \
+         direction. The background is web: 81 clients as Petlund et al. 2010 §6.2 have them, whose responses offer 9.1 Mbit/s in \
+         all; or greedy: 12 transfers without an end. Round-trip times of the background without queues lie between zero and \
+         400 ms.\n\n\
+         R15's parameters are not published in text; all these are our choice, with P10's bottleneck of 10 Mbit/s and 100 packets. \
+         The same flows begin at the same times under each sender, but which packets are dropped hangs on everything that \
+         was sent before, so senders compare by their means. A flow met a tail loss if the first copy of its last packet did not \
+         arrive. The senders are those of r15-tail-loss. The cost is the share of data packets that were sent in vain."
+    }
+
+    fn plan(&self) -> &'static str {
+        include_str!("../../../../experiments/r15-congestion.toml")
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        let parameter = |name, about, kind| Parameter { name, about, kind };
+        let ms = Duration::from_millis;
+        let rates = Bandwidth::from_bits_per_second(100_000)..=Bandwidth::from_bits_per_second(1_000_000_000);
+        vec![
+            parameter("sender", "TCP with a mechanism, or a profile of SCTP", Kind::Choice(r15::sender_names())),
+            parameter("background", "what else crosses the bottleneck", Kind::Choice(Background::NAMES)),
+            parameter("rtt", "the round-trip time of the flows without queues", Kind::Duration(ms(1)..=ms(2_000))),
+            parameter("rate", "the rate of the bottleneck, each way", Kind::Bandwidth(rates)),
+            parameter("queue", "how many packets may wait in front of it", Kind::Count(1..=100_000)),
+            parameter("interval", "the mean time from one flow to the next", Kind::Duration(ms(1)..=ms(60_000))),
+            parameter("duration", "for how long flows begin", Kind::Duration(ms(1_000)..=ms(3_600_000))),
+            parameter("delayed_ack", "how long the receiver delays", Kind::Duration(Duration::ZERO..=ms(500))),
+        ]
+    }
+
+    fn run(&self, point: &Point, seed: u64) -> Samples {
+        let crowd = Crowd {
+            stack: r15::stack(point, point.duration("delayed_ack")),
+            background: Background::of(point.choice("background")),
+            rtt: point.duration("rtt"),
+            rate: point.bandwidth("rate"),
+            queue_packets: usize::try_from(point.count("queue")).unwrap_or(usize::MAX),
+            interval: point.duration("interval"),
+            duration: point.duration("duration"),
+        };
+        let run = crowd.run(seed);
+        let mut samples = Samples::new();
+        let (mut cost, mut undelivered) = (Cost::default(), 0);
+        for record in &run.records {
+            let truth = record.truth();
+            cost.add(truth);
+            let delays = truth.messages.iter().map(|message| Some(message.delivered_at? - message.due_at));
+            let Some(completion) = delays.collect::<Option<Vec<_>>>().and_then(|delays| delays.into_iter().max())
+            else {
+                undelivered += 1;
+                continue;
+            };
+            samples.tally(ALL, completion);
+            if truth.messages.last().is_some_and(|last| last.delivered_by != Some(0)) {
+                samples.tally(TAIL_LOST, completion);
+            }
+        }
+        cost.set(&mut samples);
+        samples.set(FLOWS, r15::as_f64(u64::try_from(run.records.len()).unwrap_or(u64::MAX)));
+        samples.set(UNDELIVERED, r15::as_f64(undelivered));
+        samples.set(OFFERED, r15::as_f64(run.offered_packets));
+        samples.set(DROPPED, r15::as_f64(run.dropped_packets));
+        samples
+    }
+
+    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
+        Vec::new()
+    }
+
+    fn checks(&self, results: &Results) -> Vec<Check> {
+        let undelivered: f64 = results.points().iter().map(|point| total(point, UNDELIVERED)).sum();
+        let statement = "Every flow is delivered whole.";
+        let mut checks = vec![Check::new(statement, undelivered == 0.0, format!("{undelivered} are not"))];
+        let delays = Cases::of(results, TAIL_LOST, DELAYS_MIN);
+        checks.push(delays.dependence_check(&Family::TCP));
+        checks.push(delays.standard_check(&Family::SCTP, "festina"));
+        for family in &Family::ALL {
+            checks.extend(delays.standard_checks(family));
+            checks.extend(family.restarted_probes().map(|tlpr| delays.best_check(family, tlpr)));
+            checks.push(load_check(results, family));
+        }
+        checks
+    }
+
+    fn figures(&self, results: &Results) -> Vec<Figure> {
+        let conditions = results.plan().conditions();
+        let mut figures = Vec::new();
+        for family in &Family::ALL {
+            for series in [TAIL_LOST, ALL] {
+                let title = format!("{}: mean {series}", family.name);
+                let label = |case: &r15::Case<'_>| case.label().to_owned();
+                let delays = Cases::of(results, series, 1);
+                figures.extend(r15::chart(&title, &conditions, series, &delays, family, label));
+            }
+            for background in Background::NAMES {
+                let title = format!("{}: completion after tail loss beside {background} traffic", family.name);
+                let mut distribution = DelayDistribution::new(&title, &conditions);
+                let settings = [("background", *background)];
+                let points = results.matching(&settings);
+                for point in points.filter(|point| family.has(point.point().choice("sender"))) {
+                    if let Some(series) = point.series().get(TAIL_LOST) {
+                        distribution.curve(point.point().choice("sender"), series.all());
+                    }
+                }
+                let figure = distribution.figure();
+                figures.extend(Some(figure).filter(|figure| !figure.curves.is_empty()));
+            }
+        }
+        figures
+    }
+}
+
+/// What the mechanisms cost the network.
+fn load_check(results: &Results, family: &Family) -> Check {
+    let statement = format!(
+        "{}: no mechanism of R15 sends more than {:.0}% more data packets than {}.",
+        family.name,
+        MORE_PACKETS_MAX * 100.0,
+        family.standard
+    );
+    let sum = |sender: &str, name: &str| -> f64 {
+        let points = results.points().iter().filter(|point| point.point().choice("sender") == sender);
+        points.map(|point| total(point, name)).sum()
+    };
+    let per_flow = |sender: &str| sum(sender, r15::PACKETS) / sum(sender, FLOWS);
+    let senders = [family.mechanisms().as_slice(), &[family.standard]].concat();
+    if senders.iter().any(|sender| sum(sender, FLOWS) < FLOWS_MIN) {
+        return Check::skipped(statement, "the plan has not these senders, or too few flows to tell");
+    }
+    let standard = per_flow(family.standard);
+    let more = senders.iter().map(|sender| {
+        let in_vain = sum(sender, r15::SPURIOUS) / sum(sender, r15::PACKETS);
+        (sender, per_flow(sender) / standard - 1.0, in_vain)
+    });
+    let more: Vec<_> = more.collect();
+    let holds = more.iter().all(|(_, more, _)| *more <= MORE_PACKETS_MAX);
+    let seen = more.iter().map(|(sender, more, in_vain)| {
+        format!("{sender} {:+.2}%, {:.2}% of all in vain", more * 100.0, in_vain * 100.0)
+    });
+    Check::new(statement, holds, seen.collect::<Vec<_>>().join("; "))
+}

@@ -1,0 +1,252 @@
+//! Short flows beside background traffic in front of a bottleneck.
+//!
+//! ```text
+//! sender ──┐                   ┌── receiver
+//! server ──┼─ left ───── right ┼── client 1
+//!          ┘     bottleneck    └── client n, each with a delay of its own
+//! ```
+
+use festina_models::host::Host;
+use festina_models::packet::Packet;
+use festina_models::tcp_host::{TcpHost, TcpSender};
+use festina_models::workload::{Greedy, Web, Workload};
+use festina_netsim::{
+    Duplex, LinkConfig, LinkCounters, LinkId, NodeId, QueueLimit, RandomStream, Simulation, Topology,
+};
+use festina_units::{Bandwidth, ByteCount, Duration, Instant};
+
+use crate::experiments::r15;
+use crate::scenario::{Stack, StreamRecord, Traffic, WebTraffic};
+
+/// The background begins at once; the flows when it has settled.
+const WARM_UP: Duration = Duration::from_secs(20);
+/// How long before its write a flow's handshake begins.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+/// After the last flow has begun the network runs on in steps of this size until all is delivered.
+const DRAIN_STEP: Duration = Duration::from_secs(10);
+/// When what is not delivered counts as lost for good.
+const DRAIN_MAX: Duration = Duration::from_secs(300);
+/// All links but the bottleneck.
+const ACCESS_RATE: Bandwidth = Bandwidth::from_bits_per_second(100_000_000);
+/// The round-trip time of the last client of the background; those of the others lie evenly between zero and it.
+const BACKGROUND_RTT_MAX: Duration = Duration::from_millis(400);
+/// The longest flow, in packets.
+const PACKETS_MAX: u64 = 10;
+
+/// What else crosses the bottleneck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Background {
+    /// Responses to browsing clients (P10 §6.2).
+    Web,
+    /// Transfers without an end.
+    Greedy,
+}
+
+impl Background {
+    /// As a plan names them.
+    pub(super) const NAMES: &[&str] = &["web", "greedy"];
+
+    pub(super) fn of(name: &str) -> Self {
+        if name == "web" { Self::Web } else { Self::Greedy }
+    }
+
+    fn clients(self) -> u32 {
+        match self {
+            Self::Web => 81,
+            Self::Greedy => 12,
+        }
+    }
+
+    fn workload(self) -> Workload {
+        match self {
+            Self::Web => Workload::Web(Web::default()),
+            Self::Greedy => Workload::Greedy(Greedy { size: ByteCount::from_bytes(64_000) }),
+        }
+    }
+}
+
+/// The flows and what they meet.
+#[derive(Clone, Debug)]
+pub(super) struct Crowd {
+    pub(super) stack: Stack,
+    pub(super) background: Background,
+    pub(super) rtt: Duration,
+    pub(super) rate: Bandwidth,
+    pub(super) queue_packets: usize,
+    /// The mean time from one flow to the next.
+    pub(super) interval: Duration,
+    /// For how long flows begin.
+    pub(super) duration: Duration,
+}
+
+/// What became of them.
+#[derive(Clone, Debug)]
+pub(super) struct CrowdRun {
+    /// Of each flow.
+    pub(super) records: Vec<StreamRecord>,
+    /// Packets that were offered to the bottleneck while flows began.
+    pub(super) offered_packets: u64,
+    /// What of these found no room.
+    pub(super) dropped_packets: u64,
+}
+
+/// Where everything is.
+struct Layout {
+    topology: Topology,
+    bottleneck: LinkId,
+    ends: [NodeId; 2],
+    server: NodeId,
+    clients: Vec<NodeId>,
+}
+
+impl Crowd {
+    pub(super) fn run(&self, seed: u64) -> CrowdRun {
+        let layout = self.layout();
+        let starts_at = Instant::ZERO + WARM_UP;
+        let stops_at = starts_at + self.duration;
+        let mut hosts: Vec<Host> =
+            self.stack.hosts_of_many(layout.ends[0], layout.ends[1], seed, &self.flows(seed, starts_at)).into();
+        hosts.extend(self.background_hosts(&layout, seed, stops_at));
+        let Layout { topology, bottleneck, ends: [from, to], .. } = layout;
+        let mut simulation: Simulation<Packet, Host> = Simulation::new(topology, hosts, seed);
+        simulation.run_until(starts_at);
+        let before = simulation.link_counters(bottleneck);
+        simulation.run_until(stops_at);
+        let after = simulation.link_counters(bottleneck);
+        let mut drained = Duration::ZERO;
+        let records = loop {
+            drained += DRAIN_STEP;
+            simulation.run_until(stops_at + drained);
+            let records = StreamRecord::observe(simulation.node(from), simulation.node(to));
+            if drained >= DRAIN_MAX || records.iter().all(StreamRecord::is_delivered) {
+                break records;
+            }
+        };
+        let change = |count: fn(&LinkCounters) -> u64| count(&after) - count(&before);
+        CrowdRun {
+            records,
+            offered_packets: change(|counters| counters.offered),
+            dropped_packets: change(|counters| counters.queue_dropped),
+        }
+    }
+
+    fn layout(&self) -> Layout {
+        let mut topology = Topology::new();
+        let [left, right] = topology.routers(["left", "right"]);
+        let narrow = LinkConfig {
+            rate: Some(self.rate),
+            queue: QueueLimit::packets(self.queue_packets),
+            ..LinkConfig::default()
+        };
+        let (bottleneck, _) = topology.duplex(left, right, Duplex::symmetric(narrow));
+        let access = |rtt: Duration| {
+            Duplex::symmetric(LinkConfig { rate: Some(ACCESS_RATE), delay: rtt / 2, ..LinkConfig::default() })
+        };
+        let ends = topology.hosts(["sender", "receiver"]);
+        topology.duplex(ends[0], left, access(Duration::ZERO));
+        topology.duplex(right, ends[1], access(self.rtt));
+        let server = topology.host("server");
+        topology.duplex(server, left, access(Duration::ZERO));
+        let count = self.background.clients();
+        let clients = (1..=count).map(|number| {
+            let client = topology.host(&format!("client{number}"));
+            topology.duplex(right, client, access(BACKGROUND_RTT_MAX * number / count));
+            client
+        });
+        let clients = clients.collect();
+        Layout { topology, bottleneck, ends, server, clients }
+    }
+
+    /// The flows in the order in which they begin: the same for every sender.
+    fn flows(&self, seed: u64, starts_at: Instant) -> Vec<Traffic> {
+        let [mut gaps, mut lengths] = ["gaps", "lengths"].map(|of| RandomStream::new(seed, &format!("flows/{of}")));
+        let bytes = r15::packet_bytes(&self.stack);
+        let mut flows = Vec::new();
+        let mut begins_at = starts_at;
+        loop {
+            begins_at += gaps.exponential(self.interval);
+            if begins_at >= starts_at + self.duration {
+                return flows;
+            }
+            let packets = 1 + lengths.below(PACKETS_MAX);
+            flows.push(Traffic {
+                workload: r15::writes(&[(Duration::ZERO, bytes * packets)], bytes),
+                connects_at: begins_at.saturating_sub(HANDSHAKE),
+                starts_at: begins_at,
+                stops_at: begins_at + Duration::from_nanos(1),
+            });
+        }
+    }
+
+    /// The server and its clients, in this order.
+    fn background_hosts(&self, layout: &Layout, seed: u64, stops_at: Instant) -> Vec<Host> {
+        let config = WebTraffic::linux_2_6();
+        let mut server = TcpHost::new(layout.server, seed);
+        for (number, &peer) in (0..).zip(&layout.clients) {
+            // Transfers do not all begin at once.
+            let begins_at = Instant::ZERO + Duration::from_millis(100) * number;
+            server = server.with_sender(TcpSender {
+                peer,
+                config,
+                workload: self.background.workload(),
+                connects_at: begins_at,
+                starts_at: begins_at,
+                stops_at: Some(stops_at),
+            });
+        }
+        let clients = layout.clients.iter().map(|&client| TcpHost::new(client, seed).listening(config));
+        std::iter::once(server).chain(clients).map(Host::from).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use festina_models::tcp::TcpConfig;
+    use festina_recovery::Profile;
+
+    use super::*;
+
+    fn crowd(stack: Stack, background: Background) -> Crowd {
+        Crowd {
+            stack,
+            background,
+            rtt: Duration::from_millis(100),
+            rate: Bandwidth::from_bits_per_second(10_000_000),
+            queue_packets: 100,
+            interval: Duration::from_millis(100),
+            duration: Duration::from_secs(10),
+        }
+    }
+
+    #[test]
+    fn the_background_makes_the_bottleneck_drop_packets_and_some_flows_lose_their_tail() {
+        let run = crowd(Stack::tcp(TcpConfig::sack()), Background::Greedy).run(1);
+        assert!((70..140).contains(&run.records.len()), "{}", run.records.len());
+        assert!(run.dropped_packets > 0 && run.dropped_packets < run.offered_packets / 5);
+        let lost_tail = run.records.iter().filter(|record| {
+            let last = record.truth().messages.last();
+            last.is_some_and(|last| last.delivered_by != Some(0))
+        });
+        assert!((1..50).contains(&lost_tail.count()));
+    }
+
+    #[test]
+    fn every_flow_is_delivered_beside_either_background() {
+        let sctp = Stack::sctp(Profile::Rfc9260.mechanisms(), Duration::from_millis(200));
+        for background in [Background::Web, Background::Greedy] {
+            let run = crowd(sctp.clone(), background).run(1);
+            assert!(run.records.len() > 70);
+            assert!(run.records.iter().all(StreamRecord::is_delivered), "{background:?}");
+        }
+    }
+
+    #[test]
+    fn the_same_flows_begin_at_the_same_times_whoever_sends_them() {
+        let begin = |stack| {
+            let flows = crowd(stack, Background::Web).flows(7, Instant::from_secs(20));
+            flows.into_iter().map(|flow| flow.starts_at).collect::<Vec<_>>()
+        };
+        let sctp = Stack::sctp(Profile::Festina.mechanisms(), Duration::ZERO);
+        assert_eq!(begin(sctp), begin(Stack::tcp(TcpConfig::sack())));
+    }
+}
