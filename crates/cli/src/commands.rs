@@ -62,7 +62,8 @@ pub(crate) struct PeerArgs {
     #[arg(short, long, value_name = "PORT", default_value_t = festina::DEFAULT_SCTP_PORT)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
-    /// How this side recovers from packet loss: rfc9260, lksctp-2006, petlund-2010 or festina
+    /// How this side recovers from packet loss: rfc9260, lksctp-2006, pedersen-2006, petlund-2010, freebsd-efr,
+    /// early-retransmit, rto-restart, tlp, tlpr, rack or festina
     #[arg(long, value_name = "NAME", default_value_t = Profile::Festina)]
     profile: Profile,
     /// Give up if the peer does not answer at first, or ping's last message, for this time

@@ -8,9 +8,10 @@ use clap::{Args, Subcommand};
 use festina_lab::capture::{CaptureError, PACKETS_MAX};
 use festina_lab::experiment::Experiment;
 use festina_lab::experiments;
-use festina_lab::plan::{Plan, PlanFile, Scale};
+use festina_lab::plan::{Parameter, Plan, PlanFile, Scale};
 use festina_lab::report::{Report, write_index};
 use festina_lab::runner::{self, Outcome, RunOptions, Shard};
+use festina_units::ByteCount;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::args::{self, UsageError};
@@ -23,7 +24,7 @@ Examples:
   festina lab run mine.toml --seeds 30     a plan of your own, each point 30 times
   festina lab run md1 --json - | jq .checks
   festina lab run md1 --shard 1/4          the first of four parts, for example on one of four machines
-  festina lab run thin-latency --quick --capture packets     and packets/thin-latency-*.pcapng for Wireshark
+  festina lab run replay --quick --capture packets      and packets/replay-quick-*.pcapng for Wireshark
 
 A run that was broken off goes on where it stopped. To merge parts, copy the files of their `runs` folders into one and \
 run the same once more without --shard.";
@@ -33,17 +34,43 @@ Examples:
   festina lab check md1 --quick
   festina lab check md1 && echo the shape holds";
 
+/// The folder of finished runs within the folder of a report.
+const STORE: &str = "runs";
+
 /// Subcommands of `festina lab`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
     /// List the experiments
     List,
+    /// Tell what an experiment does and what a plan for it can set
+    Show(ShowArgs),
     /// Run an experiment and write its report
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
     /// Run an experiment and tell whether its results have the shape that they must have
     #[command(after_help = CHECK_EXAMPLES)]
     Check(PlanArgs),
+    /// Remove finished runs that this version of the code does not take up any more
+    Prune(PruneArgs),
+}
+
+/// Arguments of `festina lab prune`.
+#[derive(Debug, Args)]
+pub(crate) struct PruneArgs {
+    /// The folder for all reports; no run may be under way in it
+    #[arg(long, value_name = "DIR", default_value = "lab")]
+    out: PathBuf,
+}
+
+/// Arguments of `festina lab show`.
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// The name of an experiment
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Print its plan and nothing else, as a start for a plan of your own
+    #[arg(long)]
+    plan: bool,
 }
 
 /// Arguments of `festina lab run`.
@@ -102,8 +129,10 @@ pub(crate) struct PlanArgs {
 pub(crate) fn run(command: LabCommand) -> Result<()> {
     match command {
         LabCommand::List => output::print(&list()),
+        LabCommand::Show(arguments) => output::print(show(&arguments)?.trim_end()),
         LabCommand::Run(arguments) => run_plan(&arguments),
         LabCommand::Check(arguments) => check(&arguments),
+        LabCommand::Prune(arguments) => prune(&arguments),
     }
 }
 
@@ -115,6 +144,29 @@ fn list() -> String {
         let _ = writeln!(text, "{name:<width$}  {title}; {reference}");
     }
     text.trim_end().to_owned()
+}
+
+fn show(arguments: &ShowArgs) -> Result<String, UsageError> {
+    let experiment = named(&arguments.name)?;
+    if arguments.plan {
+        return Ok(experiment.plan().to_owned());
+    }
+    let (name, title, reference) = (experiment.name(), experiment.title(), experiment.reference());
+    let mut text = format!("{name}: {title}\n{reference}\n\n{}\n\nA plan can set:\n", experiment.about());
+    for Parameter { name, about, kind } in experiment.parameters() {
+        let _ = writeln!(text, "  {name}: {about}; {kind}");
+    }
+    let _ = write!(text, "\nIts own plan:\n\n{}", experiment.plan());
+    Ok(text)
+}
+
+/// The experiment of this name.
+fn named(name: &str) -> Result<&'static dyn Experiment, UsageError> {
+    experiments::find(name).ok_or_else(|| {
+        let known: Vec<&str> = experiments::ALL.iter().map(|experiment| experiment.name()).collect();
+        let known = known.join(", ");
+        UsageError::new(format!("there is no experiment \"{name}\"; there are {known}, or a plan in a file FILE.toml"))
+    })
 }
 
 fn run_plan(arguments: &RunArgs) -> Result<()> {
@@ -157,6 +209,21 @@ fn check(arguments: &PlanArgs) -> Result<()> {
     Ok(())
 }
 
+fn prune(arguments: &PruneArgs) -> Result<()> {
+    let folder = &arguments.out;
+    let failed = || format!("cannot tidy up {}", folder.display());
+    let (mut files, mut bytes) = (0, 0);
+    for entry in std::fs::read_dir(folder).with_context(failed)? {
+        let store = entry.with_context(failed)?.path().join(STORE);
+        if store.is_dir() {
+            let pruned = runner::prune(&store, runner::CODE_VERSION).with_context(failed)?;
+            files += pruned.files;
+            bytes += pruned.bytes;
+        }
+    }
+    output::print(&format!("Finished runs removed: {files}, together {}", ByteCount::from_bytes(bytes)))
+}
+
 /// A broken check is a failure.
 fn judge(report: &Report<'_>) -> Result<()> {
     let broken = report.broken().count();
@@ -173,6 +240,8 @@ struct Job {
     plan: Plan,
     /// What files and folders are named after.
     name: String,
+    /// What to type to get the same results; where they go and how many threads run changes nothing.
+    command: String,
     /// Where the report goes.
     folder: PathBuf,
     options: RunOptions,
@@ -183,18 +252,28 @@ impl Job {
         let scale = if arguments.quick { Scale::Quick } else { Scale::Full };
         let (experiment, mut plan, name) = plan(&arguments.plan, scale)?;
         if let Some(seeds) = arguments.seeds {
-            plan.set_repetitions(seeds);
+            let possible = plan.set_repetitions(seeds);
+            if possible < seeds {
+                let problem = format!("with {seeds} seeds the plan has too many runs; at most {possible} are possible");
+                return Err(UsageError::new(problem).into());
+            }
         }
         let name = if arguments.quick { format!("{name}-quick") } else { name };
+        let mut command = format!("festina lab run {}", arguments.plan);
+        if arguments.quick {
+            command += " --quick";
+        }
+        if let Some(seeds) = arguments.seeds {
+            let _ = write!(command, " --seeds {seeds}");
+        }
         let folder = arguments.out.join(&name);
-        let code_version = std::env::current_exe().and_then(|program| runner::code_version(&program));
         let options = RunOptions {
             jobs: arguments.jobs.map(usize::from),
             shard,
-            store: folder.join("runs"),
-            code_version: code_version.context("cannot read the program itself, whose version marks finished runs")?,
+            store: folder.join(STORE),
+            code_version: runner::CODE_VERSION.to_owned(),
         };
-        Ok(Self { experiment, plan, name, folder, options })
+        Ok(Self { experiment, plan, name, command, folder, options })
     }
 
     /// Writes the packets of one run.
@@ -238,7 +317,9 @@ impl Job {
         });
         bar.finish_and_clear();
         match outcome? {
-            Outcome::Complete(results) => Ok(Some(Report::new(self.experiment, *results)?)),
+            Outcome::Complete(results) => {
+                Ok(Some(Report::new(self.experiment, *results)?.with_command(self.command.clone())))
+            }
             Outcome::Partial { missing, total } => {
                 let (shard, store) = (self.options.shard, self.options.store.display());
                 output::notice(&format!(
@@ -263,11 +344,6 @@ fn plan(text: &str, scale: Scale) -> Result<(&'static dyn Experiment, Plan, Stri
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         return Ok((experiment, plan, name));
     }
-    let Some(experiment) = experiments::find(text) else {
-        let known: Vec<&str> = experiments::ALL.iter().map(|experiment| experiment.name()).collect();
-        let known = known.join(", ");
-        let problem = format!("there is no experiment \"{text}\"; there are {known}, or a plan in a file FILE.toml");
-        return Err(UsageError::new(problem));
-    };
+    let experiment = named(text)?;
     Ok((experiment, Plan::own(experiment, scale), text.to_owned()))
 }

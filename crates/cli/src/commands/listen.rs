@@ -44,7 +44,8 @@ pub(crate) struct ListenArgs {
     /// Print messages as hexadecimal digits, one line each
     #[arg(long)]
     hex: bool,
-    /// How this side recovers from packet loss: rfc9260, lksctp-2006, petlund-2010 or festina
+    /// How this side recovers from packet loss: rfc9260, lksctp-2006, pedersen-2006, petlund-2010, freebsd-efr,
+    /// early-retransmit, rto-restart, tlp, tlpr, rack or festina
     #[arg(long, value_name = "NAME", default_value_t = Profile::Festina)]
     profile: Profile,
 }

@@ -14,7 +14,10 @@ use crate::link;
 /// What players notice: shooters, role-playing games, strategy games (Petlund et al. 2010, §3).
 const THRESHOLDS_MS: [u64; 3] = [100, 500, 1000];
 
-/// The delays' distributions as SVG.
+/// With more profiles than this, the simulated curves, which mostly lie on the measured ones, would be too many.
+const SIMULATED_PROFILES_MAX: usize = 3;
+
+/// The delays' distributions as SVG, measured and, if there is room, simulated.
 pub(crate) fn figure(scenario: &Scenario, outcomes: &[Outcome]) -> Result<String, FigureError> {
     let mut distribution = DelayDistribution::new("How long messages take to arrive", &scenario.summary());
     for delay_ms in THRESHOLDS_MS {
@@ -23,6 +26,9 @@ pub(crate) fn figure(scenario: &Scenario, outcomes: &[Outcome]) -> Result<String
     }
     for outcome in outcomes {
         distribution.curve(outcome.profile.name(), &outcome.delays);
+        if let Some(simulated) = outcome.simulated.as_ref().filter(|_| outcomes.len() <= SIMULATED_PROFILES_MAX) {
+            distribution.curve(&format!("{}, simulated", outcome.profile.name()), &simulated.delays);
+        }
     }
     distribution.figure().to_svg()
 }
@@ -202,6 +208,18 @@ mod tests {
     use super::*;
     use crate::compare::outcome::example;
     use crate::compare::scenario::tests::default_scenario;
+    use crate::compare::simulated::tests::simulated_example;
+
+    #[test]
+    fn a_figure_of_few_profiles_shows_the_simulated_curves_too() {
+        let with = |profile: &Profile| Outcome { simulated: simulated_example(&[10, 30]), ..example(*profile) };
+        let drawn = |profiles: &[Profile]| {
+            let outcomes: Vec<_> = profiles.iter().map(with).collect();
+            figure(&default_scenario(), &outcomes).expect("the axes are sound")
+        };
+        assert!(drawn(&[Profile::Festina]).contains("festina, simulated"));
+        assert!(!drawn(Profile::all()).contains("simulated"));
+    }
 
     #[test]
     fn the_page_holds_figure_table_and_the_command_to_repeat_it_and_loads_nothing() {

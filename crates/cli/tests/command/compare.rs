@@ -23,7 +23,9 @@ fn number(value: &Value) -> f64 {
 #[test]
 fn without_loss_every_message_of_every_profile_arrives_and_everything_is_written() {
     let folder = folder("compare-without-loss");
-    let compared = compare_in(&folder, &["--duration", "2s", "--associations", "8", "--loss", "0%", "--json", "-"]);
+    let all = Profile::all().iter().map(|profile| profile.name()).collect::<Vec<_>>().join(",");
+    let scenario = ["--duration", "2s", "--associations", "8", "--loss", "0%"];
+    let compared = compare_in(&folder, &[&scenario[..], &["--profiles", &all, "--json", "-"]].concat());
     assert_eq!(compared.code, Some(0), "{compared:?}");
 
     let json: Value = serde_json::from_str(&compared.stdout).expect("standard output is one JSON document");

@@ -29,11 +29,24 @@ fn read(path: impl AsRef<Path>) -> String {
 fn the_list_names_every_experiment_and_its_source() {
     let listed = lab_in(&folder("lab-list"), &["list"]);
     assert_eq!((listed.code, listed.stderr.as_str()), (Some(0), ""));
-    assert!(
-        listed.stdout.contains("md1  Waiting time in front of a busy link; Pollaczek and Khinchine"),
-        "{}",
-        listed.stdout
-    );
+    let line = listed.stdout.lines().find(|line| line.starts_with("md1 ")).expect("md1 is listed");
+    assert!(line.contains("  Waiting time in front of a busy link; Pollaczek and Khinchine"), "{line}");
+}
+
+#[test]
+fn an_experiment_is_shown_with_what_a_plan_can_set_and_its_plan_can_be_run() {
+    let folder = folder("lab-show");
+    let shown = lab_in(&folder, &["show", "replay"]);
+    for expected in
+        ["Each flow of the capture", "  rtt: the round-trip time; a duration", "\nexperiment = \"replay\"\n"]
+    {
+        assert!(shown.stdout.contains(expected), "{expected} is missing in\n{}", shown.stdout);
+    }
+    write(&folder, "own.toml", &lab_in(&folder, &["show", "md1", "--plan"]).stdout);
+    assert_eq!(lab_in(&folder, &["check", "own.toml", "--quick"]).code, Some(0));
+    let unknown = lab_in(&folder, &["show", "md2"]);
+    assert_eq!(unknown.code, Some(2));
+    assert!(unknown.stderr.contains("there is no experiment \"md2\"; there are md1, "), "{}", unknown.stderr);
 }
 
 /// What was said on standard error, but for the remark that a system without fonts gets no pictures. Continuous integration
@@ -131,6 +144,69 @@ fn bad_plans_and_names_get_one_line_and_code_two() {
         assert_eq!(refused.stderr.lines().count(), 1, "{}", refused.stderr);
         assert!(refused.stderr.contains(expected), "{arguments:?} said {}", refused.stderr);
     }
+}
+
+/// A replay of a few seconds, of `capture`.
+fn replay_of(capture: &str) -> String {
+    format!(
+        "experiment = \"replay\"\nrepetitions = 1\n[parameters]\ncapture = \"{capture}\"\nflows = 1\n\
+         sender = [\"festina\", \"tcp-new-reno\"]\nduration = \"10s\"\n"
+    )
+}
+
+#[test]
+fn packets_are_captured_and_a_capture_is_replayed() {
+    let folder = folder("lab-capture");
+    write(&folder, "mine.toml", &replay_of("none"));
+    for point in ["1", "2"] {
+        let ran = lab_in(&folder, &["run", "mine.toml", "--capture", "packets", "--capture-point", point]);
+        let expected = format!("are in packets/mine-point{point}-sender-receiver.pcapng");
+        assert!(ran.stderr.contains(&expected), "{ran:?}");
+    }
+    write(&folder, "again.toml", &replay_of("packets/mine-point1-sender-receiver.pcapng"));
+    let again = lab_in(&folder, &["run", "again.toml", "--json", "-"]);
+    let json: Value = serde_json::from_str(&again.stdout).expect("JSON");
+    // The same messages travel over either stack, whatever carried them when they were captured.
+    let messages = |point: usize| json["points"][point]["values"]["messages"]["mean"].as_f64().expect("a number");
+    assert!(messages(0) > 5.0, "{json}");
+    assert!((messages(0) - messages(1)).abs() < 0.5, "{json}");
+    let page = read(folder.join("lab/again/report.html"));
+    assert!(page.contains("The command was <code>festina lab run again.toml</code>"), "{page}");
+}
+
+#[test]
+fn captures_that_cannot_be_are_told_with_code_two() {
+    let folder = folder("lab-no-capture");
+    write(&folder, "mine.toml", &replay_of("none"));
+    write(&folder, "missing.toml", &replay_of("gone.pcap"));
+    let cases: [(&[&str], &str); 5] = [
+        (&["run", "md1", "--quick", "--capture", "p"], "the experiment md1 has no packets to capture"),
+        (&["run", "mine.toml", "--capture", "p", "--capture-link", "up"], "there is no link \"up\"; there are sender>"),
+        (&["run", "mine.toml", "--capture", "p", "--capture-point", "3"], "no point 3 to capture; the plan has 2"),
+        (&["run", "mine.toml", "--capture-point", "1"], "--capture <DIR>"),
+        (&["run", "missing.toml"], "missing.toml:4:11: capture: gone.pcap cannot be replayed: No such file"),
+    ];
+    for (arguments, expected) in cases {
+        let refused = lab_in(&folder, arguments);
+        assert_eq!((refused.code, refused.stdout.as_str()), (Some(2), ""), "{arguments:?}: {refused:?}");
+        assert!(refused.stderr.contains(expected), "{arguments:?} said {}", refused.stderr);
+    }
+}
+
+#[test]
+fn pruning_removes_runs_of_other_code_only() {
+    let folder = folder("lab-prune");
+    write(&folder, "mine.toml", SHORT);
+    lab_in(&folder, &["run", "mine.toml"]);
+    write(&folder, "lab/mine/runs/0000000000000000.csv", "festina lab run, form 2; md1; x=1; seed 1; code 0\nend\n");
+    let pruned = lab_in(&folder, &["prune"]);
+    assert_eq!(
+        (pruned.code, pruned.stdout.as_str()),
+        (Some(0), "Finished runs removed: 1, together 54B\n"),
+        "{pruned:?}"
+    );
+    assert_eq!(std::fs::read_dir(folder.join("lab/mine/runs")).expect("the store").count(), 4);
+    assert_eq!(lab_in(&folder, &["prune", "--out", "nowhere"]).code, Some(1));
 }
 
 #[test]

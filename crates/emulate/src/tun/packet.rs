@@ -98,10 +98,12 @@ const FNV_PRIME: u64 = 0x0100_0000_01b3;
 
 /// The Internet checksum of a header of which one word has changed (RFC 1624, equation 3).
 fn updated_checksum(checksum: u16, before: u16, after: u16) -> u16 {
-    let sum = u32::from(!checksum) + u32::from(!before) + u32::from(after);
-    let folded = (sum & 0xffff) + (sum >> 16);
-    let folded = (folded & 0xffff) + (folded >> 16);
-    !(folded as u16)
+    !ones_complement_sum(ones_complement_sum(!checksum, !before), after)
+}
+
+fn ones_complement_sum(a: u16, b: u16) -> u16 {
+    let (sum, carries) = a.overflowing_add(b);
+    sum + u16::from(carries)
 }
 
 #[cfg(test)]
