@@ -37,11 +37,14 @@
 //!   them up to a loss rate of 37 %.
 //! - Many thin flows together can fill a link without any of them exceeding that. So each watches for
 //!   signs of congestion: a queue (SRTT well above the smallest round-trip time of the last
-//!   minutes), ECN marks, and a loss rate that has risen to three times what it was, as it does if
-//!   the copies themselves overload the link. While there is a sign no copy is made. Afterwards they
-//!   come back in proportion to a share that each sign halves, once per half second, and that
-//!   recovers by 1/32 in a second: additive increase and multiplicative decrease, so that a crowd
-//!   settles where the copies that it makes leave no queue. From nothing to full takes 32 s.
+//!   minutes), ECN marks, a loss rate that has risen to three times what it was, as it does if the
+//!   copies themselves overload the link, and any loss while round-trip times swing by milliseconds,
+//!   as they do behind a queue that is short because its packets are small. While there is a sign no
+//!   copy is made. Afterwards they
+//!   come back in proportion to a share that each sign halves, once per half second, and that such a
+//!   loss takes away; it recovers by 1/32 in two seconds: additive increase and multiplicative
+//!   decrease, so that a crowd settles where the copies that it makes leave no queue. From nothing to
+//!   full takes 64 s.
 //! - A copy hides the loss of its original from the receiver, and must not from the sender: such a
 //!   loss counts for the loss rate, and the caller must tell its congestion control
 //!   ([`copy_log`]).
@@ -118,6 +121,10 @@ const RTT_MIN_WINDOW: Duration = Duration::from_secs(300);
 /// that.
 const QUEUE_MIN: Duration = Duration::from_millis(10);
 
+/// A loss while the round-trip time swings by less than this, or by less than a sixteenth of its minimum, says nothing of a
+/// queue. A router's queue that counts packets can be full of small ones, and then is only a few milliseconds long.
+const SWING_MIN: Duration = Duration::from_millis(4);
+
 /// How long a mark or a rising loss rate forbids copies, at least.
 const QUIET_MIN: Duration = Duration::from_secs(1);
 
@@ -177,10 +184,14 @@ pub enum WhyNot {
 pub struct CopyScheduler {
     redundancy: Redundancy,
     rtt_min: WindowedMin,
+    /// How far above its minimum the round-trip time was of late: a maximum that falls by a sixteenth with each sample.
+    swing: Duration,
     loss: LossRate,
     throttle: Throttle,
     /// A mark or a rising loss rate forbids copies until then.
     quiet_until: Instant,
+    /// A loss while the round-trip time swings forbids copies in packets of their own until then.
+    crowded_until: Instant,
     saved: u32,
     departures: [Option<Instant>; MESSAGES_MAX],
     next: usize,
@@ -193,9 +204,11 @@ impl CopyScheduler {
         Self {
             redundancy,
             rtt_min: WindowedMin::new(RTT_MIN_WINDOW),
+            swing: Duration::ZERO,
             loss: LossRate::new(),
             throttle: Throttle::default(),
             quiet_until: Instant::ZERO,
+            crowded_until: Instant::ZERO,
             saved: 0,
             departures: [None; MESSAGES_MAX],
             next: 0,
@@ -217,6 +230,8 @@ impl CopyScheduler {
     /// [`copy_log`] for how to get them although every message is sent twice.
     pub fn round_trip(&mut self, now: Instant, rtt: Duration) {
         self.rtt_min.sample(now, rtt);
+        let excess = rtt.saturating_sub(self.rtt_min.get().unwrap_or(rtt));
+        self.swing = excess.max(self.swing - self.swing / 16);
     }
 
     /// The first transmission of a message turned out `lost`, or it arrived.
@@ -225,14 +240,21 @@ impl CopyScheduler {
         if self.loss.is_rising() {
             self.loss.settle();
             self.congestion_signalled(now, srtt);
+        } else if lost && self.swings() {
+            self.crowded_until = self.crowded_until.max(now + quiet(srtt));
+            self.throttle.crowded(now);
         }
+    }
+
+    /// Whether the round-trip time varies as much as it does behind a queue that fills and empties.
+    fn swings(&self) -> bool {
+        self.rtt_min.get().is_some_and(|rtt_min| self.swing > (rtt_min / 16).max(SWING_MIN))
     }
 
     /// The path signalled congestion: an ECN mark was reported, or congestion control cut its window
     /// for other data of this path. No copy is made for eight round trips, at least a second.
     pub fn congestion_signalled(&mut self, now: Instant, srtt: Option<Duration>) {
-        let quiet = srtt.unwrap_or_default().saturating_mul(8).max(QUIET_MIN);
-        self.quiet_until = self.quiet_until.max(now + quiet);
+        self.quiet_until = self.quiet_until.max(now + quiet(srtt));
         self.throttle.congested(now);
     }
 
@@ -254,7 +276,7 @@ impl CopyScheduler {
         if !message.is_single_chunk {
             return CopyDecision::Not(WhyNot::Large);
         }
-        if is_congested {
+        if is_congested || message.now < self.crowded_until {
             return CopyDecision::Not(WhyNot::Congested);
         }
         if self.loss.long_run().exceeds_tcp(self.messages_within(message.now, srtt) * (COPY_COST + budget)) {
@@ -323,6 +345,11 @@ impl CopyScheduler {
             self.departures.iter().flatten().filter(|&&at| at == now || now.saturating_duration_since(at) < srtt);
         recent.fold(0, |count, _| count + 1)
     }
+}
+
+/// For how long a sign of congestion forbids copies: eight round trips, at least a second.
+fn quiet(srtt: Option<Duration>) -> Duration {
+    srtt.unwrap_or_default().saturating_mul(8).max(QUIET_MIN)
 }
 
 impl fmt::Display for Redundancy {

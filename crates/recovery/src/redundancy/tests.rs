@@ -144,14 +144,35 @@ fn a_mark_stops_all_copies_for_a_second_and_halves_them_afterwards() {
 }
 
 #[test]
-fn after_congestion_the_full_share_takes_half_a_minute_to_come_back() {
+fn a_loss_stops_copies_while_round_trips_swing_but_not_on_a_steady_path_and_bundling_goes_on() {
+    let mut steady = scheduler();
+    steady.outcome(at(1_000), true, SRTT);
+    assert!(copies(&mut steady, at(1_000), 4) > 0);
+
+    let mut swinging = scheduler();
+    swinging.round_trip(at(500), ms(107));
+    assert!(copies(&mut swinging.clone(), at(1_000), 4) > 0, "swinging alone says nothing");
+    swinging.outcome(at(1_000), true, SRTT);
+    assert_eq!(copies(&mut swinging, at(1_000), 4), 0);
+    assert!(swinging.bundles(at(1_000), true, SRTT));
+
+    // A swing is forgotten: after twenty quiet samples of 7 ms less than 2 are left.
+    let mut calmed = scheduler();
+    calmed.round_trip(at(500), ms(107));
+    (0..20).for_each(|_| calmed.round_trip(at(900), RTT));
+    calmed.outcome(at(1_000), true, SRTT);
+    assert!(copies(&mut calmed, at(1_000), 4) > 0);
+}
+
+#[test]
+fn after_congestion_the_full_share_takes_a_minute_to_come_back() {
     let mut scheduler = scheduler();
     for half_second in 0..10 {
         scheduler.congestion_signalled(at(1_000 + 500 * half_second), SRTT);
     }
-    let per_eight_seconds: Vec<_> = (0..5).map(|nth| copies(&mut scheduler, at(7_000 + 8_000 * nth), 32)).collect();
-    assert!(per_eight_seconds.is_sorted(), "{per_eight_seconds:?}");
-    assert!(per_eight_seconds[0] <= 6 && per_eight_seconds[4] == 32, "{per_eight_seconds:?}");
+    let per_sixteen_seconds: Vec<_> = (0..5).map(|nth| copies(&mut scheduler, at(7_000 + 16_000 * nth), 64)).collect();
+    assert!(per_sixteen_seconds.is_sorted(), "{per_sixteen_seconds:?}");
+    assert!(per_sixteen_seconds[0] <= 12 && per_sixteen_seconds[4] == 64, "{per_sixteen_seconds:?}");
 }
 
 #[test]

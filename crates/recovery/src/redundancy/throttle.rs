@@ -7,7 +7,7 @@ const FULL: u32 = 32;
 
 /// How often congestion halves the share, and how often its absence adds a part to it.
 const HALVING_PAUSE: Duration = Duration::from_millis(500);
-const GROWTH_PAUSE: Duration = Duration::from_secs(1);
+const GROWTH_PAUSE: Duration = Duration::from_secs(2);
 
 /// Additive increase, multiplicative decrease.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -32,6 +32,14 @@ impl Throttle {
             self.halved = Some(now);
             self.parts /= 2;
         }
+    }
+
+    /// Something was lost behind a queue: the crowd is larger than its link, and each of its streams hears of that only now
+    /// and then.
+    pub(super) fn crowded(&mut self, now: Instant) {
+        self.since = now;
+        self.halved = Some(now);
+        self.parts = 0;
     }
 
     /// There is no sign of congestion. One step at most, so that an idle sender earns nothing.
