@@ -82,7 +82,9 @@ impl RoundTrip {
         if timed.newest_only && news.highest_acked != Some(timed.tsn) {
             return None;
         }
-        let answers = |resent_at| news.rtt_min.is_none_or(|rtt_min| news.now - resent_at >= rtt_min);
+        // On real paths the answer to the later copy may be a little quicker than any before it. Taken for that to the first, it
+        // would be a sample of twice the round-trip time.
+        let answers = |resent_at| news.rtt_min.is_none_or(|rtt_min| news.now - resent_at >= rtt_min - rtt_min / 16);
         if timed.resent_at.is_some_and(answers) {
             self.unsettled = Some(Unsettled { tsn: timed.tsn, rtt, duplicates_missing: timed.resent });
             return None;
@@ -129,6 +131,16 @@ mod tests {
         assert_eq!(round_trip.take_sample(&news(110, 2), |_| true), None, "nothing is timed until new data leaves");
         round_trip.sent_new(3, at(120), RttSampling::Unambiguous);
         assert_eq!(round_trip.take_sample(&news(150, 3), |tsn| tsn == 3), Some(ms(30)));
+    }
+
+    #[test]
+    fn an_answer_to_a_probe_that_is_quicker_than_any_before_is_not_taken_for_one_to_the_first_copy() {
+        for (answered_ms, expected) in [(204, None), (199, None), (198, Some(ms(198)))] {
+            let mut round_trip = RoundTrip::default();
+            round_trip.sent_new(5, at(0), RttSampling::Inferred);
+            round_trip.resent(5, at(105), RttSampling::Inferred, Again::Alone);
+            assert_eq!(round_trip.take_sample(&news(answered_ms, 5), |_| true), expected, "{answered_ms} ms");
+        }
     }
 
     #[test]
