@@ -134,16 +134,6 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_to_a_probe_that_is_quicker_than_any_before_is_not_taken_for_one_to_the_first_copy() {
-        for (answered_ms, expected) in [(204, None), (199, None), (198, Some(ms(198)))] {
-            let mut round_trip = RoundTrip::default();
-            round_trip.sent_new(5, at(0), RttSampling::Inferred);
-            round_trip.resent(5, at(105), RttSampling::Inferred, Again::Alone);
-            assert_eq!(round_trip.take_sample(&news(answered_ms, 5), |_| true), expected, "{answered_ms} ms");
-        }
-    }
-
-    #[test]
     fn an_unacknowledged_chunk_stays_timed() {
         let mut round_trip = RoundTrip::default();
         round_trip.sent_new(1, at(0), RttSampling::Unambiguous);
@@ -172,8 +162,9 @@ mod tests {
     }
 
     #[test]
-    fn an_acknowledgement_sooner_after_a_retransmission_than_any_round_trip_measures_the_first_transmission() {
-        for (acked_ms, expected) in [(204, Some(ms(204))), (205, None)] {
+    fn an_acknowledgement_much_sooner_after_a_retransmission_than_any_round_trip_measures_the_first_transmission() {
+        // A sixteenth sooner than 100 ms is 93.75 ms: the answer to the retransmission may be that quick on a real path.
+        for (acked_ms, expected) in [(198, Some(ms(198))), (199, None), (204, None), (205, None)] {
             let mut round_trip = RoundTrip::default();
             round_trip.sent_new(5, at(0), RttSampling::Inferred);
             for resent_ms in [105, 210] {
