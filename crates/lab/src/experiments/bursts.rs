@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use festina_netsim::{GilbertElliott, LossModel, RandomStream};
-use festina_units::{ByteCount, Duration, Instant, Probability};
+use festina_units::{Duration, Instant, Probability};
 
 use crate::experiment::{Check, Comparison, Experiment};
 use crate::figure::{DelayDistribution, Figure};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
-use crate::scenario::fate::{self, DELIVERED, DELIVERY, MESSAGES, total};
-use crate::scenario::{Sender, Stack, ThinStream};
+use crate::scenario::Sender;
+use crate::scenario::fate::{self, DELIVERY};
 use crate::summary::{PointSummary, Results};
 
 /// The series of the least delays that the outages leave possible.
@@ -52,35 +52,24 @@ impl Experiment for Bursts {
 
     fn parameters(&self) -> Vec<Parameter> {
         let parameter = |name, about, kind| Parameter { name, about, kind };
-        let ms = Duration::from_millis;
         let shares = Probability::from_ppb(1)..=Probability::from_percent(50);
-        vec![
-            parameter("sender", "the recovery profile, for festina also its redundancy", Kind::Choice(Sender::names())),
-            parameter("iat", "the time from one message to the next", Kind::Duration(ms(1)..=ms(60_000))),
+        let mut parameters = Sender::parameters();
+        parameters.extend([
             parameter("bad", "for which share of the time each way is bad", Kind::Probability(shares)),
             parameter("bad_mean", "the mean length of a bad period, in messages' intervals", Kind::Count(1..=1_000)),
-            parameter("rtt", "the round-trip time", Kind::Duration(ms(1)..=ms(10_000))),
-            parameter("duration", "for how long messages are written", Kind::Duration(ms(1_000)..=ms(86_400_000))),
-            parameter("sack_delay", "how long the receiver delays a SACK", Kind::Duration(Duration::ZERO..=ms(500))),
-            parameter(
-                "size",
-                "the size of a message",
-                Kind::Bytes(ByteCount::from_bytes(1)..=ByteCount::from_bytes(1_000)),
-            ),
-        ]
+        ]);
+        parameters
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {
-        let [rtt, iat, duration] = ["rtt", "iat", "duration"].map(|name| point.duration(name));
-        let stack = Stack::sctp(Sender::of(point).mechanisms(), point.duration("sack_delay"));
-        let mut stream = ThinStream::periodic(stack, iat, point.bytes("size"), duration, rtt);
+        let mut stream = Sender::stream(point);
         let [forward, backward] = ["forward", "backward"].map(|way| outages(point, seed, way));
         stream.forward.loss = LossModel::Outages(Arc::clone(&forward));
         stream.backward.loss = LossModel::Outages(backward);
         let run = stream.run(seed);
         let mut samples = fate::samples(&run);
         for message in &run.record.truth().messages {
-            samples.tally(FLOOR, good_from(&forward, message.due_at) + rtt / 2 - message.due_at);
+            samples.tally(FLOOR, good_from(&forward, message.due_at) + point.duration("rtt") / 2 - message.due_at);
         }
         samples
     }
@@ -90,13 +79,7 @@ impl Experiment for Bursts {
     }
 
     fn checks(&self, results: &Results) -> Vec<Check> {
-        let missing = |summary: &PointSummary| total(summary, MESSAGES) - total(summary, DELIVERED);
-        let missing = results.points().iter().map(missing).fold(0.0, f64::max);
-        let mut checks = vec![Check::new(
-            "Every message is delivered in the end.",
-            missing == 0.0,
-            format!("{missing} are missing"),
-        )];
+        let mut checks = vec![fate::delivered_check(results)];
         checks.extend(results.points().iter().filter_map(above_floor_check));
         checks
     }

@@ -1,14 +1,14 @@
 //! `reordering`: what recovery costs where nothing is lost but order and regularity, and what tolerance of it costs.
 
 use festina_netsim::{Jitter, JitterShape, LossModel, Reordering as Overtaking};
-use festina_units::{ByteCount, Duration, Probability};
+use festina_units::{Duration, Probability};
 
 use crate::experiment::{Check, Comparison, Experiment};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
-use crate::scenario::fate::{self, DELIVERED, MESSAGES, avoidable_share, total};
-use crate::scenario::{Sender, Stack, ThinStream};
-use crate::summary::{PointSummary, Results};
+use crate::scenario::Sender;
+use crate::scenario::fate::{self, avoidable_share};
+use crate::summary::Results;
 
 /// The largest share of `festina`'s packets that may be avoidable spurious retransmissions: in order, with up to 1 % of
 /// the packets reordered, and with jitter.
@@ -48,28 +48,18 @@ impl Experiment for Reordering {
         let parameter = |name, about, kind| Parameter { name, about, kind };
         let ms = Duration::from_millis;
         let shares = || Kind::Probability(Probability::ZERO..=Probability::from_percent(50));
-        vec![
-            parameter("sender", "the recovery profile, for festina also its redundancy", Kind::Choice(Sender::names())),
-            parameter("iat", "the time from one message to the next", Kind::Duration(ms(1)..=ms(60_000))),
+        let mut parameters = Sender::parameters();
+        parameters.extend([
             parameter("reordered", "how probably a packet is held back", shares()),
             parameter("held_back", "for how long", Kind::Duration(Duration::ZERO..=ms(10_000))),
             parameter("jitter", "the standard deviation of a round trip", Kind::Duration(Duration::ZERO..=ms(1_000))),
             parameter("loss", "how probably a packet is lost, each way", shares()),
-            parameter("rtt", "the round-trip time", Kind::Duration(ms(1)..=ms(10_000))),
-            parameter("duration", "for how long messages are written", Kind::Duration(ms(1_000)..=ms(86_400_000))),
-            parameter("sack_delay", "how long the receiver delays a SACK", Kind::Duration(Duration::ZERO..=ms(500))),
-            parameter(
-                "size",
-                "the size of a message",
-                Kind::Bytes(ByteCount::from_bytes(1)..=ByteCount::from_bytes(1_000)),
-            ),
-        ]
+        ]);
+        parameters
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {
-        let [rtt, iat, duration] = ["rtt", "iat", "duration"].map(|name| point.duration(name));
-        let stack = Stack::sctp(Sender::of(point).mechanisms(), point.duration("sack_delay"));
-        let mut stream = ThinStream::periodic(stack, iat, point.bytes("size"), duration, rtt);
+        let mut stream = Sender::stream(point);
         for link in [&mut stream.forward, &mut stream.backward] {
             link.loss = LossModel::Independent(point.probability("loss"));
             link.reordering =
@@ -87,12 +77,9 @@ impl Experiment for Reordering {
     }
 
     fn checks(&self, results: &Results) -> Vec<Check> {
-        let missing = |summary: &PointSummary| total(summary, MESSAGES) - total(summary, DELIVERED);
-        let missing = results.points().iter().map(missing).fold(0.0, f64::max);
-        let all = Check::new("Every message is delivered.", missing == 0.0, format!("{missing} are missing"));
         let [ordered, reordered, jittery] = AVOIDABLE_MAX;
         vec![
-            all,
+            fate::delivered_check(results),
             avoidable_check(results, "in order and without jitter", ordered, |share, jitter| share == 0.0 && !jitter),
             avoidable_check(results, "with up to 1% reordered", reordered, |share, jitter| {
                 share > 0.0 && share <= 0.01 && !jitter

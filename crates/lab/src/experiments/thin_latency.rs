@@ -2,7 +2,7 @@
 
 mod checks;
 
-use festina_units::{ByteCount, Duration, Probability};
+use festina_units::{Duration, Probability};
 use serde_json::{Value, json};
 
 use crate::capture::Capture;
@@ -13,7 +13,7 @@ use crate::samples::Samples;
 use crate::scenario::fate::{
     self, BYTES_SENT, COPIES, DELIVERED, DELIVERY, MESSAGES, PACKETS_SENT, SPURIOUS, SPURIOUS_UNAVOIDABLE, total,
 };
-use crate::scenario::{Sender, Stack, ThinStream};
+use crate::scenario::{Sender, ThinStream};
 use crate::summary::{PointSummary, Results};
 
 /// The delivery delay of a thin stream under independent loss.
@@ -51,25 +51,10 @@ impl Experiment for ThinLatency {
     }
 
     fn parameters(&self) -> Vec<Parameter> {
-        let parameter = |name, about, kind| Parameter { name, about, kind };
-        let ms = Duration::from_millis;
-        vec![
-            parameter("sender", "the recovery profile, for festina also its redundancy", Kind::Choice(Sender::names())),
-            parameter("rtt", "the round-trip time without queues", Kind::Duration(ms(1)..=ms(10_000))),
-            parameter("iat", "the time from one message to the next", Kind::Duration(ms(1)..=ms(60_000))),
-            parameter(
-                "loss",
-                "how probably a packet is lost, each way",
-                Kind::Probability(Probability::ZERO..=Probability::from_percent(50)),
-            ),
-            parameter("duration", "for how long messages are written", Kind::Duration(ms(1_000)..=ms(86_400_000))),
-            parameter("sack_delay", "how long the receiver delays a SACK", Kind::Duration(Duration::ZERO..=ms(500))),
-            parameter(
-                "size",
-                "the size of a message",
-                Kind::Bytes(ByteCount::from_bytes(1)..=ByteCount::from_bytes(1_000)),
-            ),
-        ]
+        let loss = Kind::Probability(Probability::ZERO..=Probability::from_percent(50));
+        let mut parameters = Sender::parameters();
+        parameters.push(Parameter { name: "loss", about: "how probably a packet is lost, each way", kind: loss });
+        parameters
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {
@@ -111,10 +96,8 @@ impl Experiment for ThinLatency {
 }
 
 fn stream(point: &Point) -> ThinStream {
-    let [rtt, iat, duration] = ["rtt", "iat", "duration"].map(|name| point.duration(name));
-    let stack = Stack::sctp(Sender::of(point).mechanisms(), point.duration("sack_delay"));
     let loss = point.probability("loss");
-    ThinStream::periodic(stack, iat, point.bytes("size"), duration, rtt).with_loss(loss, loss)
+    Sender::stream(point).with_loss(loss, loss)
 }
 
 /// One element of `results`.

@@ -4,8 +4,9 @@ use festina_models::record::Necessity;
 use festina_sctp::RetransmissionCause;
 
 use super::StreamRun;
+use crate::experiment::Check;
 use crate::samples::Samples;
-use crate::summary::PointSummary;
+use crate::summary::{PointSummary, Results};
 
 /// The series of delivery delays: from the application's write to the receiving application.
 pub(crate) const DELIVERY: &str = "delivery";
@@ -46,6 +47,17 @@ pub(crate) fn samples(run: &StreamRun) -> Samples {
     samples.set(PACKETS_SENT, as_f64(usize::try_from(run.packets_sent).unwrap_or(usize::MAX)));
     samples.set(BYTES_SENT, as_f64(usize::try_from(run.bytes_sent).unwrap_or(usize::MAX)));
     samples
+}
+
+/// Whether every message of every point was delivered.
+pub(crate) fn delivered_check(results: &Results) -> Check {
+    let missing = |summary: &PointSummary| total(summary, MESSAGES) - total(summary, DELIVERED);
+    let missing: f64 = results.points().iter().map(missing).sum();
+    Check::new(
+        "Every message is delivered in the end, whoever sends it.",
+        missing == 0.0,
+        format!("{missing} are missing"),
+    )
 }
 
 /// The sum of a number over all repetitions.

@@ -4,8 +4,10 @@ use std::sync::LazyLock;
 
 use festina_recovery::redundancy::Redundancy;
 use festina_recovery::{Mechanisms, Profile};
+use festina_units::{ByteCount, Duration};
 
-use crate::plan::Point;
+use super::{Stack, ThinStream};
+use crate::plan::{Kind, Parameter, Point};
 
 /// Stands between a profile and the redundancy that takes the place of its own.
 const WITH: char = '+';
@@ -36,6 +38,28 @@ impl Sender {
         let profile: Profile = profile.parse().expect("a plan can choose only from the profiles' names");
         let redundancy = redundancy.map(|name| name.parse().expect("each name ends with a known redundancy"));
         Self { profile, redundancy: redundancy.unwrap_or(profile.mechanisms().redundancy) }
+    }
+
+    /// What a plan can set about a periodic stream of small messages, whatever the network does to it.
+    pub(crate) fn parameters() -> Vec<Parameter> {
+        let parameter = |name, about, kind| Parameter { name, about, kind };
+        let ms = Duration::from_millis;
+        let sizes = ByteCount::from_bytes(1)..=ByteCount::from_bytes(1_000);
+        vec![
+            parameter("sender", "the recovery profile, for festina also its redundancy", Kind::Choice(&NAMES)),
+            parameter("rtt", "the round-trip time without queues", Kind::Duration(ms(1)..=ms(10_000))),
+            parameter("iat", "the time from one message to the next", Kind::Duration(ms(1)..=ms(60_000))),
+            parameter("duration", "for how long messages are written", Kind::Duration(ms(1_000)..=ms(86_400_000))),
+            parameter("sack_delay", "how long the receiver delays a SACK", Kind::Duration(Duration::ZERO..=ms(500))),
+            parameter("size", "the size of a message", Kind::Bytes(sizes)),
+        ]
+    }
+
+    /// The stream that a point describes with these parameters, over a path that loses nothing.
+    pub(crate) fn stream(point: &Point) -> ThinStream {
+        let [rtt, iat, duration] = ["rtt", "iat", "duration"].map(|name| point.duration(name));
+        let stack = Stack::sctp(Self::of(point).mechanisms(), point.duration("sack_delay"));
+        ThinStream::periodic(stack, iat, point.bytes("size"), duration, rtt)
     }
 
     pub(crate) fn profile(self) -> &'static str {

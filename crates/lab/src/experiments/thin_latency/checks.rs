@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::experiment::{Check, Comparison};
 use crate::plan::Point;
-use crate::scenario::fate::{DELIVERED, DELIVERY, MESSAGES, PACKETS_SENT, avoidable_share, total};
+use crate::scenario::fate::{self, DELIVERY, MESSAGES, PACKETS_SENT, avoidable_share, total};
 use crate::summary::{PointSummary, Results};
 
 /// The conditions under which peers were measured.
@@ -87,7 +87,7 @@ pub(super) fn comparisons(results: &Results) -> Vec<Comparison> {
 }
 
 pub(super) fn checks(results: &Results) -> Vec<Check> {
-    let mut checks = vec![all_delivered(results)];
+    let mut checks = vec![fate::delivered_check(results)];
     checks.extend(TARGETS.iter().map(|target| target.check(results)));
     let mut seen: Vec<String> = Vec::new();
     for summary in results.points() {
@@ -118,12 +118,6 @@ fn ms(delay: Option<Duration>) -> Option<f64> {
 
 fn packets_per_message(summary: &PointSummary) -> f64 {
     total(summary, PACKETS_SENT) / total(summary, MESSAGES)
-}
-
-fn all_delivered(results: &Results) -> Check {
-    let missing = |summary: &PointSummary| total(summary, MESSAGES) - total(summary, DELIVERED);
-    let worst = results.points().iter().map(missing).fold(0.0, f64::max);
-    Check::new("Every message is delivered, whichever profile sends it.", worst == 0.0, format!("{worst} are missing"))
 }
 
 fn never_worse(results: &Results, at: &str) -> Check {
