@@ -63,17 +63,26 @@ impl LossRate {
         Self::default()
     }
 
-    /// The fate of a packet's first transmission has become known: it was `lost`, or it arrived. A
-    /// loss that a redundant copy repaired unseen is a loss.
+    /// The first transmission of a packet turned out lost. A loss that a redundant copy repaired unseen is one.
     ///
     /// The long run takes an outcome when it leaves the recent horizon, so that the two never hold
     /// the same packet and a rise stands out.
-    pub fn record(&mut self, lost: bool) {
-        if self.recorded == RECENT {
-            self.remember(u32::from(self.recent >> (RECENT - 1) == 1), 1);
+    pub fn lost(&mut self) {
+        self.arrived(1);
+        self.recent |= 1;
+    }
+
+    /// So many first transmissions turned out to have arrived.
+    pub fn arrived(&mut self, count: u32) {
+        let recorded = self.recorded.saturating_add(count);
+        let leaving = recorded.saturating_sub(RECENT);
+        if leaving > 0 {
+            let known = leaving.min(self.recorded);
+            let oldest = self.recent.checked_shr(self.recorded - known).unwrap_or(0);
+            self.remember(oldest.count_ones(), leaving);
         }
-        self.recent = (self.recent << 1) | u64::from(lost);
-        self.recorded = (self.recorded + 1).min(RECENT);
+        self.recent = self.recent.checked_shl(count).unwrap_or(0);
+        self.recorded = recorded.min(RECENT);
     }
 
     /// The last 64 packets, or those that there were.
@@ -111,8 +120,8 @@ impl LossRate {
 
     fn remember(&mut self, lost: u32, all: u32) {
         self.long_lost += lost;
-        self.long_all += all;
-        if self.long_all >= LONG_RUN {
+        self.long_all = self.long_all.saturating_add(all);
+        while self.long_all >= LONG_RUN {
             self.long_lost /= 2;
             self.long_all /= 2;
         }
@@ -125,8 +134,12 @@ mod tests {
     use proptest::prelude::*;
 
     /// `packets` outcomes of which every `one_in`th is a loss.
+    fn record(rate: &mut LossRate, lost: bool) {
+        if lost { rate.lost() } else { rate.arrived(1) }
+    }
+
     fn steady(rate: &mut LossRate, packets: u32, one_in: u32) {
-        (1..=packets).for_each(|nth| rate.record(nth % one_in == 0));
+        (1..=packets).for_each(|nth| record(rate, nth % one_in == 0));
     }
 
     #[test]
@@ -151,7 +164,7 @@ mod tests {
         for one_in in [2, 3, 5, 10, 20, 100] {
             let mut rate = LossRate::new();
             for nth in 1..=2_000 {
-                rate.record(nth % one_in == 0);
+                record(&mut rate, nth % one_in == 0);
                 assert!(!rate.is_rising(), "one in {one_in}, packet {nth}");
             }
         }
@@ -188,12 +201,22 @@ mod tests {
 
     proptest! {
         #[test]
+        fn many_arrivals_at_once_are_as_many_one_by_one(before in prop::collection::vec(any::<bool>(), 0..200), count in 0..300_u32) {
+            let mut singly = LossRate::new();
+            before.iter().for_each(|&lost| record(&mut singly, lost));
+            let mut at_once = singly;
+            (0..count).for_each(|_| singly.arrived(1));
+            at_once.arrived(count);
+            prop_assert_eq!(at_once, singly);
+        }
+
+        #[test]
         fn any_outcomes_keep_the_counts_sound(
             outcomes in prop::collection::vec((any::<bool>(), any::<bool>()), 1..3_000),
         ) {
             let mut rate = LossRate::new();
             for (lost, settle) in outcomes {
-                rate.record(lost);
+                record(&mut rate, lost);
                 if settle {
                     rate.settle();
                 }

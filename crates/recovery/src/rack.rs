@@ -10,8 +10,10 @@
 //! 2. once for that acknowledgement: [`Rack::ack_processed`];
 //! 3. [`Rack::reordering_window`], and with it [`Rack::judge`] for every packet still outstanding;
 //! 4. the latest [`Judgement::WaitUntil`] is when to judge again (§6.2 step 5 arms its timer with
-//!    it), if no acknowledgement comes before;
-//! 5. when the retransmission timer expires: [`Rack::judge_on_timeout`] (§6.3).
+//!    it), if no acknowledgement comes before.
+//!
+//! Which packets an expiry of the retransmission timer marks (§6.3) is left to the protocol: SCTP has a rule of its own for it
+//! (RFC 9260 §6.3.3 E3).
 
 use festina_units::{Duration, Instant};
 
@@ -181,20 +183,6 @@ impl Rack {
         }
         let due = self.due(packet, reordering_window);
         if due <= now { Judgement::Lost } else { Judgement::WaitUntil(due) }
-    }
-
-    /// Whether an outstanding packet is lost now that the retransmission timer has expired (RFC 8985
-    /// §6.3): the earliest one is, and so is each whose acknowledgement is overdue, whether or not
-    /// anything sent later has arrived. Packets sent only just now are not.
-    #[must_use]
-    pub fn judge_on_timeout(
-        &self,
-        packet: &Transmission,
-        is_earliest: bool,
-        reordering_window: Duration,
-        now: Instant,
-    ) -> bool {
-        is_earliest || self.due(packet, reordering_window) <= now
     }
 
     fn due(&self, packet: &Transmission, reordering_window: Duration) -> Instant {

@@ -1,6 +1,6 @@
 //! How many bytes does a sender send per round trip? A meter of constant size.
 
-use festina_units::{Duration, Instant};
+use festina_units::{Duration, Instant, duration::saturating_nanos};
 
 /// Bytes sent during the window up to the latest sending.
 ///
@@ -10,9 +10,9 @@ use festina_units::{Duration, Instant};
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct RateMeter {
     window_started: Instant,
+    latest: Instant,
     current_bytes: u32,
     previous_bytes: u32,
-    latest_bytes: u32,
 }
 
 impl RateMeter {
@@ -24,43 +24,52 @@ impl RateMeter {
 
     /// So many bytes leave at `now`; the window is as long as `window`.
     pub fn sent(&mut self, now: Instant, bytes: u32, window: Duration) {
-        self.advance(now, window);
+        self.advance(now, saturating_nanos(window));
         self.current_bytes = self.current_bytes.saturating_add(bytes);
-        self.latest_bytes = self.estimate(now, window);
+        self.latest = now;
     }
 
-    /// Bytes sent during the window up to the latest sending, that included. What a silence since
-    /// then would make of it is not taken into account.
+    /// Whether more than `limit_bytes` were sent during the window up to the latest sending, that included. What a silence since then
+    /// would make of it is not taken into account.
     #[must_use]
-    pub fn latest_bytes(&self) -> u32 {
-        self.latest_bytes
+    pub fn exceeds(&self, limit_bytes: u32, window: Duration) -> bool {
+        self.current_bytes > limit_bytes || self.estimate(self.latest, saturating_nanos(window)) > limit_bytes
     }
 
     /// Bytes sent during the window up to `now`.
     #[must_use]
     pub fn bytes_at(&self, now: Instant, window: Duration) -> u32 {
-        let mut meter = *self;
-        meter.advance(now, window);
-        meter.estimate(now, window)
+        let (mut meter, window_ns) = (*self, saturating_nanos(window));
+        meter.advance(now, window_ns);
+        meter.estimate(now, window_ns)
     }
 
-    fn advance(&mut self, now: Instant, window: Duration) {
-        let age = now.saturating_duration_since(self.window_started);
-        if age < window {
+    fn advance(&mut self, now: Instant, window_ns: u64) {
+        let age_ns = age_ns(now, self.window_started);
+        if age_ns < window_ns {
             return;
         }
-        let is_next = age < window.saturating_mul(2);
+        let is_next = age_ns - window_ns < window_ns;
         self.previous_bytes = if is_next { self.current_bytes } else { 0 };
-        self.window_started = if is_next { self.window_started + window } else { now };
+        self.window_started =
+            if is_next { Instant::from_nanos(self.window_started.as_nanos().saturating_add(window_ns)) } else { now };
         self.current_bytes = 0;
     }
 
-    fn estimate(&self, now: Instant, window: Duration) -> u32 {
-        let window_ns = window.as_nanos().max(1);
-        let left_ns = window_ns.saturating_sub(now.saturating_duration_since(self.window_started).as_nanos());
-        let of_previous = u128::from(self.previous_bytes) * left_ns / window_ns;
+    fn estimate(&self, now: Instant, window_ns: u64) -> u32 {
+        let left_ns = window_ns.saturating_sub(age_ns(now, self.window_started));
+        if self.previous_bytes == 0 || left_ns == 0 {
+            return self.current_bytes;
+        }
+        // Both in units of which a window has less than 2^32, so that the product fits.
+        let unit = (u64::BITS - window_ns.leading_zeros()).saturating_sub(u32::BITS);
+        let of_previous = u64::from(self.previous_bytes) * (left_ns >> unit) / (window_ns >> unit);
         self.current_bytes.saturating_add(u32::try_from(of_previous).unwrap_or(u32::MAX))
     }
+}
+
+fn age_ns(now: Instant, then: Instant) -> u64 {
+    now.as_nanos().saturating_sub(then.as_nanos())
 }
 
 #[cfg(test)]
@@ -80,8 +89,7 @@ mod tests {
         for nth in 0..50 {
             meter.sent(at(20 * nth), 116, WINDOW);
         }
-        let five_packets_or_six = 5 * 116..=6 * 116;
-        assert!(five_packets_or_six.contains(&meter.latest_bytes()), "{meter:?}");
+        assert!(meter.exceeds(5 * 116 - 1, WINDOW) && !meter.exceeds(6 * 116, WINDOW), "{meter:?}");
     }
 
     #[test]
@@ -90,14 +98,15 @@ mod tests {
         meter.sent(at(0), 5_000, WINDOW);
         assert_eq!(meter.bytes_at(at(150), WINDOW), 2_500);
         meter.sent(at(200), 10, WINDOW);
-        assert_eq!(meter.latest_bytes(), 10);
+        assert!(meter.exceeds(9, WINDOW) && !meter.exceeds(10, WINDOW), "{meter:?}");
     }
 
     #[test]
     fn silence_does_not_change_the_latest_figure_but_the_one_for_now() {
         let mut meter = RateMeter::new();
         meter.sent(at(0), 700, WINDOW);
-        assert_eq!((meter.latest_bytes(), meter.bytes_at(at(500), WINDOW)), (700, 0));
+        assert!(meter.exceeds(699, WINDOW) && !meter.exceeds(700, WINDOW), "{meter:?}");
+        assert_eq!(meter.bytes_at(at(500), WINDOW), 0);
     }
 
     proptest! {
@@ -109,9 +118,11 @@ mod tests {
             let (mut meter, mut now, mut total) = (RateMeter::new(), Instant::ZERO, 0_u64);
             for (pause_ns, bytes) in sent {
                 now += Duration::from_nanos(pause_ns.into());
-                meter.sent(now, bytes, Duration::from_nanos(window_ns));
+                let window = Duration::from_nanos(window_ns);
+                meter.sent(now, bytes, window);
                 total += u64::from(bytes);
-                prop_assert!(u64::from(meter.latest_bytes()) <= total);
+                prop_assert!(u64::from(meter.bytes_at(now, window)) <= total);
+                prop_assert!(!meter.exceeds(meter.bytes_at(now, window), window));
             }
         }
     }

@@ -46,13 +46,11 @@
 //!   decrease, so that a crowd settles where the copies that it makes leave no queue. From nothing to
 //!   full takes 64 s.
 //! - A copy hides the loss of its original from the receiver, and must not from the sender: such a
-//!   loss counts for the loss rate, and the caller must tell its congestion control
-//!   ([`copy_log`]).
+//!   loss counts for the loss rate, and the caller must tell its congestion control.
 //!
 //! What it cannot see: a queue that is there from the first packet and never shrinks looks like a
 //! long path. A thin flow that starts in it makes copies until ECN or losses stop it.
 
-pub mod copy_log;
 mod throttle;
 
 use core::{fmt, str::FromStr};
@@ -215,32 +213,25 @@ impl CopyScheduler {
         }
     }
 
-    /// Changes the option; what was learned about the path stays.
-    pub fn set_redundancy(&mut self, redundancy: Redundancy) {
-        self.redundancy = redundancy;
-    }
-
-    /// The option as it is set.
-    #[must_use]
-    pub fn redundancy(&self) -> Redundancy {
-        self.redundancy
-    }
-
-    /// A round trip was measured, unambiguously. Without measurements a queue goes unnoticed: see
-    /// [`copy_log`] for how to get them although every message is sent twice.
+    /// A round trip was measured, unambiguously. Without measurements a queue goes unnoticed.
     pub fn round_trip(&mut self, now: Instant, rtt: Duration) {
         self.rtt_min.sample(now, rtt);
         let excess = rtt.saturating_sub(self.rtt_min.get().unwrap_or(rtt));
         self.swing = excess.max(self.swing - self.swing / 16);
     }
 
-    /// The first transmission of a message turned out `lost`, or it arrived.
-    pub fn outcome(&mut self, now: Instant, lost: bool, srtt: Option<Duration>) {
-        self.loss.record(lost);
+    /// The first transmissions of so many chunks turned out to have arrived.
+    pub fn arrived(&mut self, count: u32) {
+        self.loss.arrived(count);
+    }
+
+    /// The first transmission of a chunk turned out lost.
+    pub fn lost(&mut self, now: Instant, srtt: Option<Duration>) {
+        self.loss.lost();
         if self.loss.is_rising() {
             self.loss.settle();
             self.congestion_signalled(now, srtt);
-        } else if lost && self.swings() {
+        } else if self.swings() {
             self.crowded_until = self.crowded_until.max(now + quiet(srtt));
             self.throttle.crowded(now);
         }
@@ -260,6 +251,7 @@ impl CopyScheduler {
 
     /// A message leaves for the first time: does it get a copy?
     pub fn message_sent(&mut self, message: &Departure) -> CopyDecision {
+        let Redundancy::Spaced(spaced) = self.redundancy else { return CopyDecision::Not(WhyNot::Disabled) };
         self.note_departure(message.now);
         let is_congested = self.is_congested(message.now, message.srtt);
         if is_congested {
@@ -267,7 +259,6 @@ impl CopyScheduler {
         } else {
             self.throttle.clear(message.now);
         }
-        let Redundancy::Spaced(spaced) = self.redundancy else { return CopyDecision::Not(WhyNot::Disabled) };
         let budget = u32::from(spaced.copies_per_thousand_messages).min(COPY_COST);
         if !message.thin {
             return CopyDecision::Not(WhyNot::NotThin);
@@ -304,15 +295,6 @@ impl CopyScheduler {
     #[must_use]
     pub fn bundles(&self, now: Instant, thin: bool, srtt: Option<Duration>) -> bool {
         self.redundancy != Redundancy::Off && thin && !self.is_congested(now, srtt)
-    }
-
-    /// Whether a packet with new data that leaves at `now` and has room shall take the copy along
-    /// that is to leave at `copy_at`, which then is saved. In the first half of the spacing it would
-    /// meet the fate of the original too often.
-    #[must_use]
-    pub fn rides_along(now: Instant, sent: Instant, copy_at: Instant) -> bool {
-        let (spacing, age) = (copy_at.saturating_duration_since(sent), now.saturating_duration_since(sent));
-        age >= spacing / 2
     }
 
     /// Whether the path shows congestion.

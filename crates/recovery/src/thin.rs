@@ -188,7 +188,7 @@ impl ThinDetector {
                 None => in_flight <= self.limit(pttfr),
             },
             ThinDetection::Light { pttfr, bytes_max } => {
-                let is_light = srtt.is_some() && self.new_data.latest_bytes() <= bytes_max;
+                let is_light = srtt.is_some_and(|srtt| !self.new_data.exceeds(bytes_max, srtt));
                 is_light || self.is_thin(ThinDetection::DynamicRate { pttfr }, srtt)
             }
         }
@@ -219,6 +219,9 @@ impl ThinDetector {
 /// bounded.
 fn limit(pttfr: u8, lost: u32, all: u32) -> u64 {
     let (packets, all) = (u64::from(pttfr) + 1, u64::from(all));
+    if lost == 0 {
+        return packets.min(THIN_PACKETS_MAX);
+    }
     match all.saturating_sub(u64::from(lost)) {
         0 => THIN_PACKETS_MAX,
         delivered => (packets * all / delivered).min(THIN_PACKETS_MAX),

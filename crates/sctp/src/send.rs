@@ -314,7 +314,15 @@ impl Sender {
     }
 
     /// Drops the messages in front that must not be sent any more.
+    #[inline]
     fn drop_stale(&mut self, now: Instant, events: &mut Events) {
+        if self.buffer.front_is_stale(now, self.streams.count) {
+            self.drop_all_stale(now, events);
+        }
+    }
+
+    #[cold]
+    fn drop_all_stale(&mut self, now: Instant, events: &mut Events) {
         while let Some((id, reason)) = self.buffer.pop_stale(now, self.streams.count) {
             self.counters.messages_abandoned += 1;
             events.push(Event::MessageAbandoned { id, reason });

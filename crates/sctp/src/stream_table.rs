@@ -28,6 +28,7 @@ impl<T: Default> StreamTable<T> {
     }
 
     /// The state of a stream; made by default on first use.
+    #[inline]
     pub(crate) fn get_mut(&mut self, stream: StreamId) -> &mut T {
         let (page, entry) = place(stream);
         if self.pages.len() <= page {

@@ -7,7 +7,7 @@ mod timers;
 
 use std::collections::VecDeque;
 
-use festina_recovery::early_retransmit;
+use festina_recovery::{early_retransmit, limited_transmit};
 use festina_units::{Duration, Instant};
 
 use self::{
@@ -348,8 +348,8 @@ impl Sender {
     fn flight_before_new_data(&self) -> u32 {
         match self.recovery.phase {
             Phase::Open if !self.is_linux() => {
-                let credit = if self.config.switches.limited_transmit { DUP_THRESH - 1 } else { 0 };
-                self.board.outstanding() - self.board.delivered_above().min(credit)
+                let duplicates = if self.config.switches.limited_transmit { self.board.delivered_above() } else { 0 };
+                self.board.outstanding() - limited_transmit::excess_segments(duplicates, DUP_THRESH)
             }
             _ => self.board.in_flight(),
         }

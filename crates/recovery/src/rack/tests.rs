@@ -143,14 +143,6 @@ fn rfc_8985_6_2_no_number_of_duplicate_reports_widens_the_window_beyond_srtt() {
     assert_eq!(rack.reordering_window(false, 0, None), ms(100));
 }
 
-#[test]
-fn rfc_8985_6_3_a_timeout_takes_the_earliest_and_what_is_overdue_for_lost() {
-    let rack = rack();
-    assert!(rack.judge_on_timeout(&first(2, 990), true, ms(25), at(1_000)));
-    assert!(rack.judge_on_timeout(&first(3, 875), false, ms(25), at(1_000)));
-    assert!(!rack.judge_on_timeout(&first(4, 876), false, ms(25), at(1_000)));
-}
-
 proptest! {
     #[test]
     fn any_acknowledgements_leave_the_window_within_srtt_and_judge_every_packet_consistently(
@@ -178,9 +170,8 @@ proptest! {
             Judgement::WaitUntil(until) => {
                 prop_assert!(until > now);
                 prop_assert_eq!(rack.judge(&packet, window, until), Judgement::Lost);
-                prop_assert!(!rack.judge_on_timeout(&packet, false, window, now));
             }
-            Judgement::Lost => prop_assert!(rack.judge_on_timeout(&packet, false, window, now)),
+            Judgement::Lost => prop_assert!(rack.newest_delivered() >= Some(packet.sent)),
             Judgement::NotYetJudged => prop_assert!(rack.newest_delivered().is_none_or(|sent| sent <= packet.sent)),
         }
     }

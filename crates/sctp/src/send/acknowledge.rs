@@ -42,6 +42,7 @@ impl Sender {
             sends_copies: self.recovery.sends_copies(),
         };
         let Self { ledger, buffer, counters, recovery, .. } = self;
+        recovery.published();
         let acked = |chunk: &Chunk, progress: Progress| {
             if progress.is_new {
                 recovery.chunk_acked(now, chunk, progress);
@@ -119,7 +120,7 @@ impl Sender {
             events.push(Event::Writable);
         }
         self.drop_stale(now, events);
-        self.update_timers(now);
+        self.update_deadlines(now);
         SackOutcome { peer_alive }
     }
 

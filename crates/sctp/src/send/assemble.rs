@@ -62,6 +62,7 @@ impl Sender {
         }
         let new_data = match licence {
             Licence::TailProbe(content) => content == ProbeContent::NewData,
+            Licence::NewData => true,
             _ => self.allows_new_data(),
         };
         let mut loaded = Loaded::default();
@@ -136,6 +137,8 @@ impl Sender {
                 let room_bytes = free.saturating_sub(new_bytes);
                 if rules.bundling.with_new_data {
                     Companions::Bundled { room_bytes }
+                } else if room_bytes <= DATA_HEADER_BYTES {
+                    Companions::None
                 } else {
                     self.recovery.redundant(now, room_bytes, new_bytes, self.timer.silent_since)
                 }
@@ -311,6 +314,6 @@ impl Sender {
             self.timer.start(now, self.recovery.rto());
         }
         self.arm_published(now);
-        self.update_timers(now);
+        self.update_deadlines(now);
     }
 }

@@ -98,6 +98,11 @@ impl Sender {
         let mut lost = 0;
         for tsn in first..next {
             let Some(chunk) = self.ledger.get(tsn) else { break };
+            // What follows left later still, whether for the first time or again.
+            if chunk.transmissions == 1 && published.rack.newest_delivered().is_none_or(|newest| newest < chunk.sent_at)
+            {
+                break;
+            }
             if chunk.state != ChunkState::InFlight {
                 continue;
             }

@@ -171,9 +171,12 @@ impl Recovery {
     }
 
     /// A chunk was acknowledged for the first time; in ascending order of TSNs.
+    #[inline]
     pub(super) fn chunk_acked(&mut self, now: Instant, chunk: &Chunk, progress: Progress) {
-        self.learn_reordering(now, chunk);
-        if let Some(published) = self.published() {
+        if chunk.miss_indications > 0 || chunk.fast_retransmitted {
+            self.learn_reordering(now, chunk);
+        }
+        if let Some(published) = &mut self.published {
             published.acked(now, chunk, progress);
         }
     }
@@ -223,17 +226,19 @@ impl Recovery {
         if new_bytes > 0 {
             self.detector.new_data_sent(now, u32::try_from(new_bytes).unwrap_or(u32::MAX), srtt);
         }
-        let redundancy = self.mechanisms.redundancy;
-        if redundancy != Redundancy::Off
+        if self.mechanisms.redundancy != Redundancy::Off
             && let Some(srtt) = srtt
         {
-            let copies = self.copies.get_or_insert_with(|| {
-                let mut copies = Copies::new(redundancy);
-                copies.measured(now, &self.rtt);
-                Box::new(copies)
-            });
-            copies.data_sent(now, bytes, srtt);
+            self.copies(now).data_sent(now, bytes, srtt);
         }
+    }
+
+    fn copies(&mut self, now: Instant) -> &mut Copies {
+        self.copies.get_or_insert_with(|| {
+            let mut copies = Copies::new(self.mechanisms.redundancy);
+            copies.measured(now, &self.rtt);
+            Box::new(copies)
+        })
     }
 
     /// A packet left with these chunks, all new, `whole` if each is a message: is there to be a copy of it?
@@ -269,6 +274,9 @@ impl Recovery {
         new_bytes: usize,
         silent_since: Option<Instant>,
     ) -> Companions {
+        if !self.thin && silent_since.is_none() {
+            return Companions::None;
+        }
         let Some(srtt) = self.rtt.srtt() else { return Companions::None };
         // Right after a probe, the next acknowledgement of a dense stream may only be a moment away.
         let silent = silent_since.is_some_and(|since| now - since >= srtt / SILENT_TURN_PARTS);

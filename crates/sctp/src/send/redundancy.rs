@@ -116,7 +116,7 @@ impl Copies {
             highest.transmissions > 1 && rtt.rtt_min().is_some_and(|rtt_min| now - highest.sent_at < rtt_min)
         });
         let lost = report.acked_copies.saturating_sub(duplicates + usize::from(answers_earlier));
-        (lost..report.acked_chunks).for_each(|_| self.scheduler.outcome(now, false, srtt));
-        (0..lost).for_each(|_| self.scheduler.outcome(now, true, srtt));
+        self.scheduler.arrived(u32::try_from(report.acked_chunks.saturating_sub(lost)).unwrap_or(u32::MAX));
+        (0..lost).for_each(|_| self.scheduler.lost(now, srtt));
     }
 }

@@ -63,6 +63,7 @@ impl Scheduler {
         }
     }
 
+    #[inline]
     pub(super) fn push(&mut self, message: PendingMessage) {
         match self {
             Self::FirstComeFirstServed(queue) => queue.push_back(message),
@@ -80,6 +81,7 @@ impl Scheduler {
     }
 
     /// The message whose turn it is.
+    #[inline]
     pub(super) fn front(&self) -> Option<&PendingMessage> {
         match self {
             Self::FirstComeFirstServed(queue) => queue.front(),
@@ -88,6 +90,7 @@ impl Scheduler {
     }
 
     /// As [`front`](Self::front).
+    #[inline]
     pub(super) fn front_mut(&mut self) -> Option<&mut PendingMessage> {
         match self {
             Self::FirstComeFirstServed(queue) => queue.front_mut(),
@@ -96,6 +99,7 @@ impl Scheduler {
     }
 
     /// Drops the front message; the turn passes on.
+    #[inline]
     pub(super) fn pop(&mut self) {
         match self {
             Self::FirstComeFirstServed(queue) => {

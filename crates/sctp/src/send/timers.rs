@@ -160,9 +160,14 @@ impl Sender {
         u32::try_from(unsent).unwrap_or(u32::MAX)
     }
 
-    /// Brings every deadline up to date. The last act of each mutation.
+    /// Judges anew which rules hold and brings every deadline up to date. The last act of each mutation.
     pub(super) fn update_timers(&mut self, now: Instant) {
         self.recovery.refresh(self.window.probe().is_some());
+        self.update_deadlines(now);
+    }
+
+    /// As [`update_timers`](Self::update_timers), after one that has judged already.
+    pub(super) fn update_deadlines(&mut self, now: Instant) {
         if self.ledger.lost().chunks == 0 {
             self.repair.packet_due = None;
         }
