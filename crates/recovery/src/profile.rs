@@ -72,8 +72,8 @@ pub struct Rules {
     pub one_packet_after_timeout: bool,
     /// Which packets carry outstanding chunks along, uncalled for (P06 §3.3, §4.4).
     pub bundling: Bundling,
-    /// Set the I bit (RFC 7053) on every DATA chunk, so that the receiver does not delay its SACK.
-    pub immediate_sack: bool,
+    /// Which DATA chunks ask the receiver not to delay its SACK.
+    pub immediate_sack: ImmediateSack,
     /// The probe that takes the place of the retransmission timer.
     pub probe: Probe,
     /// What is done to detect needless retransmissions and about them.
@@ -95,10 +95,22 @@ impl Rules {
         fast_restarts_timer: true,
         one_packet_after_timeout: true,
         bundling: Bundling::RFC9260,
-        immediate_sack: false,
+        immediate_sack: ImmediateSack::Never,
         probe: Probe::Off,
         spurious: SpuriousResponse::NONE,
     };
+}
+
+/// Which DATA chunks carry the I bit (RFC 7053), beyond those for which the application asks and the last before a SHUTDOWN.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum ImmediateSack {
+    /// No other.
+    Never,
+    /// Those behind which nothing waits to be sent: no later one makes the receiver answer. So the sender learns of a tail's fate a
+    /// round trip after it left, and its tail loss probe need not allow for a delayed SACK.
+    Tail,
+    /// All.
+    Always,
 }
 
 /// By what a loss is told from reordering.
@@ -191,8 +203,9 @@ pub enum Profile {
     /// Festina's own, the default. On thin streams, also those of many small packets: the I bit, a
     /// probe as soon as an acknowledgement is overdue and one per round trip for the first three
     /// seconds of silence, RTO.Min 200 ms with exponential backoff after that, fast retransmit on
-    /// the first indication, and copies of unacknowledged chunks in packets that leave anyway. The
-    /// standard otherwise.
+    /// the first indication, and copies of unacknowledged chunks in packets that leave anyway. On
+    /// other streams `Rack` with the I bit on tails: losses are found by time and tails are probed, and
+    /// congestion control is the standard's.
     #[default]
     Festina,
 }
@@ -250,11 +263,7 @@ impl Profile {
             Self::RtoRestart => always(Rules { timer_restart: TimerRestart::SinceEarliestSent, ..Rules::RFC9260 }),
             Self::Tlp => always(Rules { probe: Probe::TailLoss(TlpRule::Draft), ..Rules::RFC9260 }),
             Self::Tlpr => always(Rules { probe: Probe::TailLoss(TlpRule::DraftWithRestart), ..Rules::RFC9260 }),
-            Self::Rack => always(Rules {
-                loss_detection: LossDetection::Rack,
-                probe: Probe::TailLoss(TlpRule::Rfc8985),
-                ..Rules::RFC9260
-            }),
+            Self::Rack => always(rack()),
             Self::Festina => festina(),
         }
     }
@@ -263,6 +272,10 @@ impl Profile {
 /// The same rules for every stream.
 fn always(rules: Rules) -> Mechanisms {
     Mechanisms { thin_detection: ThinDetection::Never, normal: rules, thin: rules, redundancy: Redundancy::Off }
+}
+
+fn rack() -> Rules {
+    Rules { loss_detection: LossDetection::Rack, probe: Probe::TailLoss(TlpRule::Rfc8985), ..Rules::RFC9260 }
 }
 
 fn lksctp_2_6_15() -> Rules {
@@ -320,7 +333,7 @@ fn petlund_2010() -> Mechanisms {
 fn festina() -> Mechanisms {
     Mechanisms {
         thin_detection: ThinDetection::Light { pttfr: 3, bytes_max: LIGHT_BYTES_MAX },
-        normal: Rules::RFC9260,
+        normal: Rules { immediate_sack: ImmediateSack::Tail, ..rack() },
         thin: Rules {
             rto_min: Duration::from_millis(200),
             rtt_sampling: RttSampling::Inferred,
@@ -328,7 +341,7 @@ fn festina() -> Mechanisms {
             timer_restart: TimerRestart::SinceEarliestSent,
             fast_retransmit: FastRetransmit { threshold: 1, repeats: false },
             loss_detection: LossDetection::Tolerant,
-            immediate_sack: true,
+            immediate_sack: ImmediateSack::Always,
             probe: Probe::FESTINA,
             ..Rules::RFC9260
         },
@@ -393,8 +406,9 @@ mod tests {
     }
 
     #[test]
-    fn streams_that_are_not_thin_get_the_standard_from_festina() {
-        assert_eq!(*Profile::Festina.mechanisms().rules(false), Rules::RFC9260);
+    fn streams_that_are_not_thin_get_rack_from_festina() {
+        let rack = *Profile::Rack.mechanisms().rules(false);
+        assert_eq!(*Profile::Festina.mechanisms().rules(false), Rules { immediate_sack: ImmediateSack::Tail, ..rack });
         assert_eq!(Profile::default(), Profile::Festina);
     }
 

@@ -26,7 +26,7 @@ pub(crate) struct Chunk {
     pub(crate) ssn: Ssn,
     pub(crate) unordered: bool,
     pub(crate) piece: Piece,
-    /// The application asked for a SACK without delay.
+    /// The receiver is asked not to delay its SACK: by the application, or because nothing waited behind this chunk.
     pub(crate) immediate_ack: bool,
     pub(crate) state: ChunkState,
     /// Times that it left; stops at 255.

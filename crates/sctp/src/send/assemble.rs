@@ -1,7 +1,7 @@
 //! What goes into the next packet (RFC 9260 §6.1, §6.10): lost chunks in TSN order, then companions that ride along, then new data.
 
 use bytes::Bytes;
-use festina_recovery::profile::Rules;
+use festina_recovery::profile::{ImmediateSack, Rules};
 use festina_recovery::tlp::ProbeContent;
 use festina_units::Instant;
 
@@ -157,8 +157,8 @@ impl Sender {
         events: &mut Events,
         loaded: &mut Loaded,
     ) {
-        let &Rules { immediate_sack: immediate, rtt_sampling: sampling, fast_restarts_timer, .. } =
-            self.recovery.rules();
+        let &Rules { immediate_sack, rtt_sampling: sampling, fast_restarts_timer, .. } = self.recovery.rules();
+        let immediate = immediate_sack == ImmediateSack::Always;
         let again = if companions.ride_with_new_data() { Again::BesideNewData } else { Again::Alone };
         let alone = matches!(companions, Companions::None);
         let first = if alone { self.ledger.lost_from() } else { self.ledger.first_tsn() };
@@ -225,10 +225,11 @@ impl Sender {
             if !self.window.allows(bytes, self.ledger.in_flight().payload_bytes) {
                 break;
             }
-            let Some((chunk, begins)) = self.cut_chunk(bytes, now) else { break };
+            let Some((mut chunk, begins)) = self.cut_chunk(bytes, now) else { break };
             let tsn = self.ledger.next_tsn();
-            let last_of_all = self.closing && self.buffer.is_empty();
-            let immediate = self.recovery.rules().immediate_sack || chunk.immediate_ack || last_of_all;
+            let immediate_sack = self.recovery.rules().immediate_sack;
+            chunk.immediate_ack |= (self.closing || immediate_sack == ImmediateSack::Tail) && self.buffer.is_empty();
+            let immediate = immediate_sack == ImmediateSack::Always || chunk.immediate_ack;
             let written = packet.data(&chunk.header(tsn, immediate), &chunk.payload);
             debug_assert!(written, "the piece was cut to the room in the packet");
             if let Some(id) = begins {

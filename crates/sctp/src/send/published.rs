@@ -47,6 +47,11 @@ impl Published {
         self.tail.measured();
     }
 
+    /// Other rules hold for now.
+    pub(super) fn disarm(&mut self) {
+        (self.rack_at, self.tail_at, self.early_at) = (None, None, None);
+    }
+
     pub(super) fn next_at(&self) -> Option<Instant> {
         [self.rack_at, self.early_at].into_iter().flatten().min()
     }
@@ -121,16 +126,16 @@ impl Sender {
     /// Acts on the timers of these mechanisms. Whether one had expired.
     pub(super) fn handle_published_timeout(&mut self, now: Instant) -> bool {
         let Some(published) = self.recovery.published() else { return false };
-        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
-        let (rack, early) = (is_due(published.rack_at), is_due(published.early_at));
-        if rack {
+        let is_due = |at: &mut Instant| *at <= now;
+        let (rack, early) = (published.rack_at.take_if(is_due), published.early_at.take_if(is_due));
+        if rack.is_some() {
             let lost = self.judge_by_time(now);
             self.enter_recovery(lost);
         }
-        if early {
+        if early.is_some() {
             self.mark_early(now);
         }
-        rack || early
+        rack.is_some() || early.is_some()
     }
 
     /// The walk of FreeBSD's early fast retransmit.
@@ -170,6 +175,8 @@ impl Sender {
         if Published::is_needed(self.recovery.rules()) {
             self.arm_early(now);
             self.arm_tail(now);
+        } else {
+            self.recovery.disarm_published();
         }
     }
 
@@ -185,6 +192,7 @@ impl Sender {
     fn arm_tail(&mut self, now: Instant) {
         let Probe::TailLoss(rule) = self.recovery.rules().probe else { return };
         let earliest_sent = self.ledger.get(self.ledger.first_tsn()).map_or(now, |chunk| chunk.sent_at);
+        let answered_at_once = self.ledger.get(self.ledger.next_tsn() - 1).is_some_and(|last| last.immediate_ack);
         let terms = TlpTerms {
             now,
             srtt: self.recovery.rtt.srtt(),
@@ -195,7 +203,7 @@ impl Sender {
                 && self.ledger.gap_acked_chunks() == 0
                 && self.repair.exit_tsn.is_none()
                 && self.recovery.series.timeouts() == 0,
-            ack_delay_max: ACK_DELAY_MAX,
+            ack_delay_max: if answered_at_once { Duration::ZERO } else { ACK_DELAY_MAX },
             timeout_at: self.timer.timeout_at().unwrap_or(now + self.recovery.rto()),
         };
         if let Some(published) = self.recovery.published() {

@@ -193,6 +193,13 @@ impl Recovery {
         self.published.as_deref_mut()
     }
 
+    /// The timers of RACK and its like stop, since the rules do not ask for them.
+    pub(super) fn disarm_published(&mut self) {
+        if let Some(published) = &mut self.published {
+            published.disarm();
+        }
+    }
+
     /// What F-RTO and undoing remember, if the rules ask for it.
     pub(super) fn suspicion(&mut self) -> Option<&mut Suspicion> {
         if self.rules().spurious == SpuriousResponse::NONE {

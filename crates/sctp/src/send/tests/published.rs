@@ -1,5 +1,8 @@
 //! Tail loss probes (R15 §3.4.2, RFC 8985 §7), RACK (RFC 8985 §6), early retransmit (RFC 5827) and FreeBSD's early fast retransmit.
 
+use festina_recovery::profile::Rules;
+use festina_recovery::thin::ThinDetection;
+
 use super::*;
 
 fn rig(profile: Profile) -> Rig {
@@ -139,6 +142,40 @@ fn rack_takes_a_chunk_for_lost_a_quarter_of_a_round_trip_after_it_was_overtaken_
     assert_eq!(rig.tsns(), [[1]]);
     let stats = rig.stats();
     assert_eq!((stats.sent.retransmitted.fast, stats.sent.chunks_lost, stats.sent.timeouts), (1, 1, 0));
+}
+
+#[test]
+fn rack_s_timer_stops_when_the_stream_turns_thin_and_its_rules_know_nothing_of_rack() {
+    let timers = |in_flight_below| {
+        let thin_detection = ThinDetection::Static { in_flight_below };
+        let mechanisms = Mechanisms { thin_detection, thin: Rules::RFC9260, ..Profile::Rack.mechanisms() };
+        let mut rig = Rig::with(&config(mechanisms)).measured(ms(100));
+        rig.flight(1, 100);
+        rig.wait(20);
+        rig.flight(1, 100);
+        rig.flight(1, 100);
+        rig.wait(100);
+        rig.sack(0, &[(2, 2)]);
+        let deadline = rig.sender.deadline().expect("two chunks are outstanding") - rig.now;
+        (rig.sender.recovery.is_thin(), deadline)
+    };
+    assert_eq!(timers(2), (false, ms(5)));
+    assert_eq!(timers(3), (true, ms(880)), "T3-rtx");
+}
+
+#[test]
+fn the_tail_of_a_dense_stream_asks_for_an_answer_at_once_and_is_probed_two_round_trips_later() {
+    let festina = Mechanisms { thin_detection: ThinDetection::Never, ..Profile::Festina.mechanisms() };
+    let mut rig = Rig::with(&config(festina)).measured(ms(100));
+    for _ in 0..3 {
+        rig.send_bytes(FULL);
+    }
+    let bits: Vec<String> = rig.packets().into_iter().flatten().map(|sent| sent.bits).collect();
+    assert_eq!(bits, ["BE", "BE", "IBE"]);
+    rig.wait(100);
+    rig.sack(2, &[]);
+    assert_eq!(rig.expire(), (ms(200), PROBE), "a lone chunk, whose SACK nobody delays");
+    assert_eq!(rig.tsns(), [[3]]);
 }
 
 #[test]
