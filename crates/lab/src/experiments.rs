@@ -23,6 +23,7 @@ mod r15;
 mod r15_congestion;
 mod r15_tail_loss;
 mod r15_web;
+mod recovery_sequences;
 mod reordering;
 mod replay;
 mod slow_start;
@@ -47,6 +48,7 @@ pub use p10_fig13::P10Fig13;
 pub use r15_congestion::R15Congestion;
 pub use r15_tail_loss::R15TailLoss;
 pub use r15_web::R15Web;
+pub use recovery_sequences::RecoverySequences;
 pub use reordering::Reordering;
 pub use replay::Replay;
 pub use slow_start::SlowStart;
@@ -62,6 +64,7 @@ pub const ALL: &[&dyn Experiment] = &[
     &LinuxThin,
     &HostTcp,
     &ThinLatency,
+    &RecoverySequences,
     &Bursts,
     &Reordering,
     &FairnessCrowd,

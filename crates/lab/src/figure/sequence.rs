@@ -28,6 +28,7 @@ pub struct TimeSequence {
     number_label: String,
     packets: Vec<(Duration, u64, Happening)>,
     acknowledged: Vec<(Duration, u64)>,
+    delivered: Vec<(Duration, u64)>,
     notes: Vec<(Duration, u64, String)>,
 }
 
@@ -44,15 +45,18 @@ pub enum Happening {
     RetransmissionLost,
     /// It was sent once more though it had arrived, or was about to.
     Spurious,
+    /// The same, but on purpose: nothing had called for it.
+    Copied,
 }
 
 /// In the order of the legend.
-const HAPPENINGS: [(Happening, &str, Marker, Color); 5] = [
+const HAPPENINGS: [(Happening, &str, Marker, Color); 6] = [
     (Happening::Sent, "sent", Marker::Dot, Color::Blue),
     (Happening::Lost, "sent, lost", Marker::Cross, Color::Vermilion),
     (Happening::Retransmitted, "retransmitted", Marker::Triangle, Color::Green),
     (Happening::RetransmissionLost, "retransmitted, lost", Marker::Plus, Color::Vermilion),
     (Happening::Spurious, "retransmitted needlessly", Marker::Diamond, Color::Pink),
+    (Happening::Copied, "copied", Marker::Ring, Color::Sky),
 ];
 
 impl TimeSequence {
@@ -64,6 +68,7 @@ impl TimeSequence {
             number_label: number_label.to_owned(),
             packets: Vec::new(),
             acknowledged: Vec::new(),
+            delivered: Vec::new(),
             notes: Vec::new(),
         }
     }
@@ -79,6 +84,11 @@ impl TimeSequence {
         self.acknowledged.push((at, number));
     }
 
+    /// At `at` the receiving application had all up to and including `number`. Calls are in the order of time.
+    pub fn delivered(&mut self, at: Duration, number: u64) {
+        self.delivered.push((at, number));
+    }
+
     /// Writes something beside a packet.
     pub fn note(&mut self, at: Duration, number: u64, text: &str) {
         self.notes.push((at, number, text.to_owned()));
@@ -86,9 +96,9 @@ impl TimeSequence {
 
     /// The figure, its axes chosen so that everything is seen.
     pub fn figure(self) -> Figure {
-        let times = self.packets.iter().map(|(at, ..)| *at).chain(self.acknowledged.iter().map(|(at, _)| *at));
-        let numbers =
-            || self.packets.iter().map(|(_, number, _)| *number).chain(self.acknowledged.iter().map(|(_, n)| *n));
+        let known = || self.acknowledged.iter().chain(&self.delivered);
+        let times = self.packets.iter().map(|(at, ..)| *at).chain(known().map(|(at, _)| *at));
+        let numbers = || self.packets.iter().map(|(_, number, _)| *number).chain(known().map(|(_, number)| *number));
         let latest_ms = times.max().map_or(1.0, milliseconds).max(1.0);
         let (lowest, highest) = (numbers().min().unwrap_or(0), numbers().max().unwrap_or(1));
         let span = as_f64(highest - lowest).max(1.0);
@@ -96,8 +106,10 @@ impl TimeSequence {
         let y =
             Axis::linear(&self.number_label, as_f64(lowest) - 0.06 * span, as_f64(highest) + 0.06 * span, Unit::Count);
         let mut figure = Figure::new(&self.title, &self.subtitle, x, y);
-        if !self.acknowledged.is_empty() {
-            figure.curves.push(Curve { name: "acknowledged".to_owned(), points: steps(&self.acknowledged) });
+        for (name, known) in [("acknowledged", &self.acknowledged), ("delivered", &self.delivered)] {
+            if !known.is_empty() {
+                figure.curves.push(Curve { name: name.to_owned(), points: steps(known) });
+            }
         }
         figure.has_curve_names = false;
         for (happening, name, marker, color) in HAPPENINGS {
@@ -121,7 +133,7 @@ impl TimeSequence {
     }
 }
 
-/// A line that stays level until the next acknowledgement.
+/// A line that stays level until more is known to have arrived.
 fn steps(acknowledged: &[(Duration, u64)]) -> Vec<(f64, f64)> {
     let mut points: Vec<(f64, f64)> = Vec::new();
     for (at, number) in acknowledged {
@@ -159,6 +171,7 @@ mod tests {
         let names: Vec<&str> = figure.points.iter().map(|series| series.name.as_str()).collect();
         assert_eq!(names, ["sent", "sent, lost"]);
         assert_eq!(figure.curves[0].points, [(50.0, 10.0), (300.0, 10.0), (300.0, 11.0)]);
+        assert_eq!(figure.curves.len(), 1, "nothing is known of deliveries");
         assert!(figure.x.high > 300.0 && figure.y.low < 10.0 && figure.y.high > 11.0);
     }
 

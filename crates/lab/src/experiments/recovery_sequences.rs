@@ -1,0 +1,98 @@
+//! `recovery-sequences`: what each profile does about one lost message, packet by packet.
+
+mod checks;
+mod scene;
+
+use festina_units::{ByteCount, Duration};
+
+use crate::capture::Capture;
+use crate::experiment::{Check, Comparison, Experiment};
+use crate::figure::Figure;
+use crate::plan::{Kind, Parameter, Point};
+use crate::samples::Samples;
+use crate::scenario::{Sender, fate};
+use crate::summary::Results;
+use scene::{Loss, Scene};
+
+/// The series with the delay of the message that is lost: from the write to the delivery.
+const LOST_DELAY: &str = "lost message";
+
+/// One scripted loss per point, and a time-sequence figure of it.
+#[derive(Clone, Copy, Debug)]
+pub struct RecoverySequences;
+
+impl Experiment for RecoverySequences {
+    fn name(&self) -> &'static str {
+        "recovery-sequences"
+    }
+
+    fn title(&self) -> &'static str {
+        "What each profile does about a lost message, packet by packet"
+    }
+
+    fn reference(&self) -> &'static str {
+        "Festina's own; the mechanisms are those of P06, P10, R15 and the RFCs that docs/recovery.md names"
+    }
+
+    fn about(&self) -> &'static str {
+        "An application writes one small message every interval over one association, long enough for the round-trip time to be \
+         known. Then packets are lost, exactly those that the parameter lost names: the first transmission of one message \
+         (message), those of two messages in a row (pair), that of a message and the packet that repeats it first, with \
+         what leaves in the same moment (repair), or that of the last message that is written at all (last). Nothing else is lost, no acknowledgement either. The receiver is \
+         unmodified and delays SACKs by 200 ms unless the sender's I bit asks it not to (RFC 7053).\n\n\
+         Each figure has the life of the messages around the loss: when each left, whether that was lost, when it left \
+         again and why, and up to which message the application had received at which time. A copy is a chunk that was sent again \
+         without a call for it: it rode in a packet that left anyway, or redundancy asked for it. Copies that turned out to be \
+         needed are drawn as retransmissions.\n\n\
+         The delay of the lost message, of the first one of a pair, runs from the application's write to the delivery. Packets \
+         are all that the sender sent in the whole run."
+    }
+
+    fn plan(&self) -> &'static str {
+        include_str!("../../../../experiments/recovery-sequences.toml")
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        let parameter = |name, about, kind| Parameter { name, about, kind };
+        let ms = Duration::from_millis;
+        vec![
+            parameter("sender", "the recovery profile, for festina also its redundancy", Kind::Choice(Sender::names())),
+            parameter("iat", "the time from one message to the next", Kind::Duration(ms(5)..=ms(10_000))),
+            parameter("lost", "which packets are lost", Kind::Choice(Loss::NAMES)),
+            parameter("rtt", "the round-trip time", Kind::Duration(ms(5)..=ms(2_000))),
+            parameter("sack_delay", "how long the receiver delays a SACK", Kind::Duration(Duration::ZERO..=ms(500))),
+            parameter(
+                "size",
+                "the size of a message",
+                Kind::Bytes(ByteCount::from_bytes(1)..=ByteCount::from_bytes(1_000)),
+            ),
+        ]
+    }
+
+    fn run(&self, point: &Point, seed: u64) -> Samples {
+        let run = Scene::of(point).stream(seed).run(seed);
+        let mut samples = fate::samples(&run);
+        if let Some(delay) = scene::lost_message(run.record.truth()).and_then(|message| message.delay()) {
+            samples.tally(LOST_DELAY, delay);
+        }
+        samples
+    }
+
+    fn capture(&self, point: &Point, seed: u64) -> Option<Capture> {
+        Some(Scene::of(point).stream(seed).capture(seed))
+    }
+
+    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
+        Vec::new()
+    }
+
+    fn checks(&self, results: &Results) -> Vec<Check> {
+        checks::checks(results)
+    }
+
+    /// One figure per point. Results have delays, not packets, so the first repetition is run once more; it takes milliseconds.
+    fn figures(&self, results: &Results) -> Vec<Figure> {
+        let seed = results.plan().repetition_seed(0);
+        results.points().iter().filter_map(|summary| Scene::of(summary.point()).figure(seed)).collect()
+    }
+}

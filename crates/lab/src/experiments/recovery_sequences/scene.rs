@@ -1,0 +1,214 @@
+//! One scripted loss, and its figure.
+
+use std::time::Duration;
+
+use festina_models::record::{MessageRecord, RetransmissionRecord, Truth};
+use festina_netsim::LossModel;
+use festina_sctp::RetransmissionCause;
+use festina_units::{ByteCount, Instant};
+
+use crate::figure::{Figure, Happening, TimeSequence};
+use crate::plan::Point;
+use crate::scenario::{Sender, Stack, StreamRun, ThinStream, cause_name};
+
+/// Which message is lost, counted from zero: by then the round-trip time is well known.
+const LOST: u32 = 60;
+/// How many messages before it the figure has.
+const LEAD: u32 = 2;
+/// For how long messages are written after the loss: longer than any profile needs to recover.
+const AFTERMATH: Duration = Duration::from_secs(10);
+/// How long the link loses what is offered to it: less than anything else lasts.
+const INSTANT: Duration = Duration::from_micros(100);
+
+/// Which packets are lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Loss {
+    /// The first transmission of one message.
+    Message,
+    /// Those of two messages in a row.
+    Pair,
+    /// That of a message, and the packet that repeats it first, with whatever else leaves in the same moment.
+    Repair,
+    /// That of the last message.
+    Last,
+}
+
+impl Loss {
+    /// The names that a plan can choose from.
+    pub(super) const NAMES: &'static [&'static str] = &["message", "pair", "repair", "last"];
+
+    /// What a point chooses.
+    pub(super) fn of(point: &Point) -> Self {
+        match point.choice("lost") {
+            "pair" => Self::Pair,
+            "repair" => Self::Repair,
+            "last" => Self::Last,
+            _ => Self::Message,
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Message => "one message is lost",
+            Self::Pair => "two messages in a row are lost",
+            Self::Repair => "a message and its first repair are lost",
+            Self::Last => "the last message is lost",
+        }
+    }
+
+    /// The last message whose first transmission is lost.
+    fn last_lost(self) -> u32 {
+        if self == Self::Pair { LOST + 1 } else { LOST }
+    }
+}
+
+/// A thin stream and what it loses.
+pub(super) struct Scene {
+    name: String,
+    conditions: String,
+    loss: Loss,
+    lossless: ThinStream,
+}
+
+impl Scene {
+    /// What a point describes.
+    pub(super) fn of(point: &Point) -> Self {
+        let [iat, rtt, sack_delay] = ["iat", "rtt", "sack_delay"].map(|name| point.duration(name));
+        let loss = Loss::of(point);
+        let after = if loss == Loss::Last { INSTANT } else { AFTERMATH };
+        let stack = Stack::sctp(Sender::of(point).mechanisms(), sack_delay);
+        let size: ByteCount = point.bytes("size");
+        let value = |name| point.value(name).map_or_else(String::new, |value| value.to_string());
+        Self {
+            name: point.choice("sender").to_owned(),
+            conditions: format!("a message of {size} every {}, RTT {}", value("iat"), value("rtt")),
+            loss,
+            lossless: ThinStream::periodic(stack, iat, size, iat * LOST + after, rtt),
+        }
+    }
+
+    /// The stream with its losses. When a packet leaves is found by running the stream without its loss: up to that
+    /// moment the runs are the same.
+    pub(super) fn stream(&self, seed: u64) -> ThinStream {
+        let messages = self.lossless.run(seed).record.truth().messages.clone();
+        let lost = messages.iter().filter(|message| (LOST..=self.loss.last_lost()).contains(&message.sequence));
+        let mut moments: Vec<Instant> = lost.filter_map(|message| message.left_at).collect();
+        let stream = self.losing(&moments);
+        if self.loss != Loss::Repair {
+            return stream;
+        }
+        let run = stream.run(seed);
+        let repairs = run.record.truth().retransmissions.iter().filter(|resent| resent.sequence == LOST);
+        moments.extend(repairs.map(|resent| resent.at).next());
+        self.losing(&moments)
+    }
+
+    fn losing(&self, moments: &[Instant]) -> ThinStream {
+        let mut stream = self.lossless.clone();
+        stream.forward.loss = LossModel::Outages(moments.iter().map(|&at| at..at + INSTANT).collect());
+        stream
+    }
+
+    /// The life of the messages around the loss; `None` if there was none to be lost.
+    pub(super) fn figure(&self, seed: u64) -> Option<Figure> {
+        let run: StreamRun = self.stream(seed).run(seed);
+        let truth = run.record.truth();
+        let lost = lost_message(truth)?;
+        let first = truth.messages.iter().find(|message| message.sequence + LEAD == LOST)?;
+        let recovered = truth.messages.iter().filter(|message| message.sequence <= self.loss.last_lost());
+        let until = recovered.filter_map(|message| message.delivered_at).max()? + 2 * self.lossless.forward.delay;
+        let delay_ms = lost.delay()?.as_secs_f64() * 1e3;
+        let title = format!("{}: {}", self.name, self.loss.words());
+        let subtitle = format!("{}; delivered {delay_ms:.0} ms after the write", self.conditions);
+        let mut drawing =
+            Drawing { begins: first.sent_at, until, sequence: TimeSequence::new(&title, &subtitle, "message") };
+        truth.messages.iter().for_each(|message| drawing.message(message));
+        truth.retransmissions.iter().for_each(|resent| drawing.resent(resent));
+        Some(drawing.sequence.figure())
+    }
+}
+
+/// The message that is lost, the first if there are two.
+pub(super) fn lost_message(truth: &Truth) -> Option<&MessageRecord> {
+    truth.messages.iter().find(|message| message.sequence == LOST)
+}
+
+/// A figure that has messages from [`LEAD`] before the loss on, numbered from one, and time from the first one's write on.
+struct Drawing {
+    begins: Instant,
+    until: Instant,
+    sequence: TimeSequence,
+}
+
+impl Drawing {
+    /// Where something lies, if it is in the figure at all.
+    fn place(&self, at: Instant, message: u32) -> Option<(Duration, u64)> {
+        let number = (message + LEAD + 1).checked_sub(LOST).filter(|number| *number > 0)?;
+        (at <= self.until).then(|| (at.saturating_duration_since(self.begins), u64::from(number)))
+    }
+
+    fn message(&mut self, message: &MessageRecord) {
+        if let Some((at, number)) = message.left_at.and_then(|at| self.place(at, message.sequence)) {
+            let arrived = message.delivered_by == Some(0);
+            self.sequence.packet(at, number, if arrived { Happening::Sent } else { Happening::Lost });
+        }
+        if let Some((at, number)) = message.delivered_at.and_then(|at| self.place(at, message.sequence)) {
+            self.sequence.delivered(at, number);
+        }
+    }
+
+    fn resent(&mut self, resent: &RetransmissionRecord) {
+        let Some((at, number)) = self.place(resent.at, resent.sequence) else { return };
+        let happening = happening(resent);
+        self.sequence.packet(at, number, happening);
+        if matches!(happening, Happening::Retransmitted | Happening::RetransmissionLost) {
+            self.sequence.note(at, number, short_name(resent.cause));
+        }
+    }
+}
+
+fn happening(resent: &RetransmissionRecord) -> Happening {
+    let is_copy = resent.cause.is_bundled() || resent.cause == RetransmissionCause::Copy;
+    match (resent.arrived_at, resent.is_spurious()) {
+        (None, _) => Happening::RetransmissionLost,
+        (Some(_), false) => Happening::Retransmitted,
+        (Some(_), true) if is_copy => Happening::Copied,
+        (Some(_), true) => Happening::Spurious,
+    }
+}
+
+/// A name that fits beside a point.
+fn short_name(cause: RetransmissionCause) -> &'static str {
+    match cause {
+        RetransmissionCause::Copy => "copy",
+        RetransmissionCause::Bundled | RetransmissionCause::ReportedBundled => "bundled",
+        other => cause_name(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiments::RecoverySequences;
+    use crate::plan::{Plan, Scale};
+
+    #[test]
+    fn exactly_the_packets_that_the_scene_names_are_lost() {
+        let plan = Plan::own(&RecoverySequences, Scale::Full);
+        for point in plan.points() {
+            let loss = Loss::of(&point);
+            let run = Scene::of(&point).stream(1).run(1);
+            let truth = run.record.truth();
+            let resent_lost = truth.retransmissions.iter().filter(|resent| resent.arrived_at.is_none());
+            let repairs: Vec<_> = resent_lost.map(|resent| (resent.sequence, resent.ordinal, resent.at)).collect();
+            // What leaves beside the lost repair is lost as well.
+            let is_beside = |at| loss == Loss::Repair && repairs.first().is_some_and(|(.., repair)| *repair == at);
+            let lost = truth.messages.iter().filter(|message| message.delivered_by != Some(0));
+            let lost = lost.filter(|message| !message.left_at.is_some_and(is_beside)).map(|message| message.sequence);
+            assert_eq!(lost.collect::<Vec<_>>(), (LOST..=loss.last_lost()).collect::<Vec<_>>(), "{point:?}");
+            let first_repairs = repairs.iter().filter(|(sequence, ordinal, _)| (*sequence, *ordinal) == (LOST, 1));
+            assert_eq!(first_repairs.count(), usize::from(loss == Loss::Repair), "{point:?}");
+            assert!(repairs.iter().all(|(.., at)| is_beside(*at)), "{point:?}");
+        }
+    }
+}
