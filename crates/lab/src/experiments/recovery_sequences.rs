@@ -3,8 +3,6 @@
 mod checks;
 mod scene;
 
-use festina_units::{ByteCount, Duration};
-
 use crate::capture::Capture;
 use crate::experiment::{Check, Comparison, Experiment};
 use crate::figure::Figure;
@@ -38,8 +36,9 @@ impl Experiment for RecoverySequences {
         "An application writes one small message every interval over one association, long enough for the round-trip time to be \
          known. Then packets are lost, exactly those that the parameter lost names: the first transmission of one message \
          (message), those of two messages in a row (pair), that of a message and the packet that repeats it first, with \
-         what leaves in the same moment (repair), or that of the last message that is written at all (last). Nothing else is lost, no acknowledgement either. The receiver is \
-         unmodified and delays SACKs by 200 ms unless the sender's I bit asks it not to (RFC 7053).\n\n\
+         what leaves in the same moment (repair), or that of the last message that is written at all (last). Nothing else \
+         is lost, no acknowledgement either. The receiver is unmodified and delays SACKs by 200 ms unless the sender's I bit \
+         asks it not to (RFC 7053).\n\n\
          Each figure has the life of the messages around the loss: when each left, whether that was lost, when it left \
          again and why, and up to which message the application had received at which time. A copy is a chunk that was sent again \
          without a call for it: it rode in a packet that left anyway, or redundancy asked for it. Copies that turned out to be \
@@ -53,20 +52,11 @@ impl Experiment for RecoverySequences {
     }
 
     fn parameters(&self) -> Vec<Parameter> {
-        let parameter = |name, about, kind| Parameter { name, about, kind };
-        let ms = Duration::from_millis;
-        vec![
-            parameter("sender", "the recovery profile, for festina also its redundancy", Kind::Choice(Sender::names())),
-            parameter("iat", "the time from one message to the next", Kind::Duration(ms(5)..=ms(10_000))),
-            parameter("lost", "which packets are lost", Kind::Choice(Loss::NAMES)),
-            parameter("rtt", "the round-trip time", Kind::Duration(ms(5)..=ms(2_000))),
-            parameter("sack_delay", "how long the receiver delays a SACK", Kind::Duration(Duration::ZERO..=ms(500))),
-            parameter(
-                "size",
-                "the size of a message",
-                Kind::Bytes(ByteCount::from_bytes(1)..=ByteCount::from_bytes(1_000)),
-            ),
-        ]
+        // The messages around the loss say how long a run lasts.
+        let mut parameters: Vec<_> = Sender::parameters().into_iter().filter(|one| one.name != "duration").collect();
+        let about = "which packets are lost";
+        parameters.push(Parameter { name: "lost", about, kind: Kind::Choice(Loss::NAMES) });
+        parameters
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

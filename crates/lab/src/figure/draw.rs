@@ -179,10 +179,12 @@ impl<'f, 's> Page<'f, 's> {
                 pen.text(name, at, &style(label::FONT_SIZE, color_of(index)).bold().middle())?;
             }
         }
-        for note in &figure.notes {
-            let at = axes.point((note.x, note.y));
-            let to = label::beside(&note.text, at, paths, &axes.area);
-            pen.text(&note.text, to, &style(label::FONT_SIZE, INK).middle())?;
+        let texts: Vec<(&str, Point)> =
+            figure.notes.iter().map(|note| (note.text.as_str(), axes.point((note.x, note.y)))).collect();
+        let points = figure.points.iter().flat_map(|series| &series.points);
+        let points: Vec<Point> = points.map(|point| axes.point((point.x, point.y))).collect();
+        for ((text, _), to) in texts.iter().zip(label::beside(&texts, &points, paths, &axes.area)) {
+            pen.text(text, to, &style(label::FONT_SIZE, INK).middle())?;
         }
         Ok(())
     }

@@ -8,6 +8,8 @@ pub(super) const FONT_SIZE: i32 = 13;
 /// Half the height of a name's box and the gap between curve and name, in canvas units.
 const HALF_HEIGHT: i32 = 9 * SCALE;
 const GAP: i32 = 9 * SCALE;
+/// Half the height of a point and a little more: texts above and below one stay so far away from its middle.
+const POINT_HALF_HEIGHT: i32 = 5 * SCALE;
 /// How far curves stay away from the ends of a name: more than half of what lies between two of their dots, and their width.
 const CLEARANCE: i32 = 5 * SCALE;
 
@@ -94,13 +96,48 @@ pub(super) fn place(names: &[&str], paths: &[Vec<(i32, i32)>], mark_xs: &[i32], 
     placed
 }
 
-/// The middle of the left edge of a text beside the place `at`: on the side that has the most room between the curves.
-pub(super) fn beside(text: &str, at: (i32, i32), paths: &[Vec<(i32, i32)>], area: &Area) -> (i32, i32) {
-    let dotted: Vec<Vec<(i32, i32)>> = paths.iter().map(|path| dots_along(path)).collect();
-    let width = text_width(text, FONT_SIZE) * SCALE;
-    let hits = |candidate: &Rectangle| dotted.iter().flatten().filter(|dot| candidate.contains(**dot)).count();
-    let best = candidates(&[at], width).filter(|candidate| fits(candidate, area)).min_by_key(hits);
-    best.map_or((at.0 + GAP, at.1), |rectangle| (rectangle.left, rectangle.top + HALF_HEIGHT))
+/// The middles of the left edges of texts, each close to its place: above, below, right or left of it, wherever it covers the
+/// fewest other texts, points and curves.
+pub(super) fn beside(
+    texts: &[(&str, (i32, i32))],
+    points: &[(i32, i32)],
+    paths: &[Vec<(i32, i32)>],
+    area: &Area,
+) -> Vec<(i32, i32)> {
+    let dots: Vec<(i32, i32)> = paths.iter().flat_map(|path| dots_along(path)).collect();
+    let mut taken: Vec<Rectangle> = Vec::new();
+    let mut places = Vec::new();
+    for &(text, at) in texts {
+        let width = text_width(text, FONT_SIZE) * SCALE;
+        let hits = |candidate: &Rectangle| {
+            let labels = taken.iter().filter(|other| candidate.overlaps(other)).count();
+            let points = points.iter().filter(|point| candidate.contains(**point)).count();
+            (labels + points, dots.iter().filter(|dot| candidate.contains(**dot)).count())
+        };
+        let best = around(at, width).into_iter().filter(|candidate| fits(candidate, area)).min_by_key(hits);
+        places.push(best.as_ref().map_or((at.0 + GAP, at.1), |place| (place.left, place.top + HALF_HEIGHT)));
+        taken.extend(best);
+    }
+    places
+}
+
+/// Places above, below, right and left of a point, then above and below it but aside or farther away.
+fn around((x, y): (i32, i32), width: i32) -> Vec<Rectangle> {
+    let from = |left: i32, middle: i32| Rectangle {
+        left,
+        right: left + width,
+        top: middle - HALF_HEIGHT,
+        bottom: middle + HALF_HEIGHT,
+    };
+    let away = HALF_HEIGHT + POINT_HALF_HEIGHT;
+    let mut places = vec![from(x - width / 2, y - away), from(x - width / 2, y + away)];
+    places.extend([from(x + GAP, y), from(x - GAP - width, y)]);
+    for rows in [0, 1] {
+        for away in [-away - rows * 2 * HALF_HEIGHT, away + rows * 2 * HALF_HEIGHT] {
+            places.extend([x - width / 2, x, x - width].map(|left| from(left, y + away)));
+        }
+    }
+    places
 }
 
 /// Places right and left of the curve.
@@ -198,6 +235,29 @@ mod tests {
             assert!(rectangles.iter().skip(number + 1).all(|other| !one.overlaps(other)));
             assert!(paths.iter().all(|path| !dots_along(path).iter().any(|dot| one.contains(*dot))));
         }
+    }
+
+    #[test]
+    fn texts_beside_points_in_a_row_cover_neither_each_other_nor_a_point_nor_a_curve() {
+        let texts = [("fast retransmit", (1_000, 700)), ("fast retransmit", (1_200, 700)), ("probe", (1_260, 700))];
+        let points: Vec<(i32, i32)> = texts.iter().map(|(_, at)| *at).chain([(1_600, 700)]).collect();
+        let above = vec![(900, 640), (1_150, 640)];
+        let places = beside(&texts, &points, std::slice::from_ref(&above), &AREA);
+        let boxes: Vec<Rectangle> =
+            (0..).zip(&places).map(|(index, at)| rectangle(&Placed { index, at: *at }, texts[index].0)).collect();
+        for (number, one) in boxes.iter().enumerate() {
+            assert!(boxes.iter().skip(number + 1).all(|other| !one.overlaps(other)), "{places:?}");
+            assert!(!points.iter().any(|point| one.contains(*point)), "{places:?}");
+            assert!(!dots_along(&above).iter().any(|dot| one.contains(*dot)), "{places:?}");
+        }
+    }
+
+    #[test]
+    fn a_text_beside_a_point_in_a_corner_stays_inside() {
+        let at = (2_990, 5);
+        let places = beside(&[("timeout", at)], &[at], &[], &AREA);
+        let placed = rectangle(&Placed { index: 0, at: places[0] }, "timeout");
+        assert!(fits(&placed, &AREA), "{places:?}");
     }
 
     #[test]

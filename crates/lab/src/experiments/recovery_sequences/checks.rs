@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::LOST_DELAY;
 use crate::experiment::Check;
 use crate::plan::Point;
-use crate::scenario::fate::{DELIVERED, MESSAGES, total};
+use crate::scenario::fate;
 use crate::summary::{PointSummary, Results};
 
 /// What is less than a rounding of timers to whole milliseconds is no difference.
@@ -26,6 +26,7 @@ const ORDERS: &[Order] = &[
         later: &[
             "rfc9260",
             "lksctp-2006",
+            "pedersen-2006",
             "petlund-2010",
             "freebsd-efr",
             "early-retransmit",
@@ -48,10 +49,7 @@ const ORDERS: &[Order] = &[
 
 /// All checks.
 pub(super) fn checks(results: &Results) -> Vec<Check> {
-    let missing = |summary: &PointSummary| total(summary, MESSAGES) - total(summary, DELIVERED);
-    let missing = results.points().iter().map(missing).fold(0.0, f64::max);
-    let mut checks =
-        vec![Check::new("Every message is delivered in the end.", missing == 0.0, format!("{missing} are missing"))];
+    let mut checks = vec![fate::delivered_check(results)];
     // One way, and what passes before the repair leaves: a round trip and a twentieth for a probe, a tenth for a copy.
     checks.push(within(results, "festina", &["message", "pair", "last"], 1.6));
     checks.push(within(results, "festina", &["repair"], 2.65));
@@ -151,41 +149,7 @@ mod tests {
         assert_eq!(figures.len(), results.points().len());
         for figure in figures {
             let svg = figure.to_svg().expect("its axes are sound");
-            assert!(svg.contains("sent, lost") && svg.contains("delivered"), "{}", figure.title);
-        }
-    }
-    //TEMP
-    #[test]
-    fn temp_dump() {
-        let results = results(Scale::Full);
-        for s in results.points() {
-            let p = s.point();
-            let v = |n: &str| total(s, n);
-            println!(
-                "{:>16} {} {:>8} lost {:?} packets {} copies {} spurious {} (unav {})",
-                p.choice("sender"),
-                p.value("iat").unwrap(),
-                p.choice("lost"),
-                delay(s),
-                v("packets sent"),
-                v("copies"),
-                v("spurious"),
-                v("spurious unavoidable")
-            );
-        }
-        for c in checks(&results) {
-            println!("{c:?}");
-        }
-        std::fs::create_dir_all("/tmp/rec-fig").unwrap();
-        let figures = RecoverySequences.figures(&results);
-        for (s, f) in results.points().iter().zip(figures) {
-            let p = s.point();
-            let name = format!("/tmp/rec-fig/{}-{}-{}", p.choice("sender"), p.value("iat").unwrap(), p.choice("lost"));
-            let svg = f.to_svg().unwrap();
-            std::fs::write(format!("{name}.svg"), &svg).unwrap();
-            if p.value("iat").unwrap().to_string() == "250ms" || p.choice("lost") == "message" {
-                std::fs::write(format!("{name}.png"), crate::png::from_svg(&svg).unwrap()).unwrap();
-            }
+            assert!(svg.contains("sent, lost") && svg.contains("delivered, in order"), "{}", figure.title);
         }
     }
 }
