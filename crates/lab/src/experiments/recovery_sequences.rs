@@ -12,9 +12,6 @@ use crate::scenario::{Sender, fate};
 use crate::summary::Results;
 use scene::{Loss, Scene};
 
-/// The series with the delay of the message that is lost: from the write to the delivery.
-const LOST_DELAY: &str = "lost message";
-
 /// One scripted loss per point, and a time-sequence figure of it.
 #[derive(Clone, Copy, Debug)]
 pub struct RecoverySequences;
@@ -36,15 +33,16 @@ impl Experiment for RecoverySequences {
         "An application writes one small message every interval over one association, long enough for the round-trip time to be \
          known. Then packets are lost, exactly those that the parameter lost names: the first transmission of one message \
          (message), those of two messages in a row (pair), that of a message and the packet that repeats it first, with \
-         what leaves in the same moment (repair), or that of the last message that is written at all (last). Nothing else \
-         is lost, no acknowledgement either. The receiver is unmodified and delays SACKs by 200 ms unless the sender's I bit \
-         asks it not to (RFC 7053).\n\n\
+         what leaves in the same moment (repair), that of the last message that is written at all (last), or those of two \
+         messages in a row and what the receiver answers to the packet that repeats the first of them (answer). Nothing else \
+         is lost. The receiver is unmodified and delays SACKs by 200 ms unless the sender's I bit asks it not to (RFC \
+         7053).\n\n\
          Each figure has the life of the messages around the loss: when each left, whether that was lost, when it left \
          again and why, and up to which message the application had received at which time. A copy is a chunk that was sent again \
          without a call for it: it rode in a packet that left anyway, or redundancy asked for it. Copies that turned out to be \
          needed are drawn as retransmissions.\n\n\
-         The delay of the lost message, of the first one of a pair, runs from the application's write to the delivery. Packets \
-         are all that the sender sent in the whole run."
+         Delays run from the application's write to the delivery; the longest is that of what was lost, or of what had to wait \
+         for it. Packets are all that the sender sent in the whole run."
     }
 
     fn plan(&self) -> &'static str {
@@ -60,12 +58,7 @@ impl Experiment for RecoverySequences {
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {
-        let run = Scene::of(point).stream(seed).run(seed);
-        let mut samples = fate::samples(&run);
-        if let Some(delay) = scene::lost_message(run.record.truth()).and_then(|message| message.delay()) {
-            samples.tally(LOST_DELAY, delay);
-        }
-        samples
+        fate::samples(&Scene::of(point).stream(seed).run(seed))
     }
 
     fn capture(&self, point: &Point, seed: u64) -> Option<Capture> {

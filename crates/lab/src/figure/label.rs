@@ -96,8 +96,8 @@ pub(super) fn place(names: &[&str], paths: &[Vec<(i32, i32)>], mark_xs: &[i32], 
     placed
 }
 
-/// The middles of the left edges of texts, each close to its place: above, below, right or left of it, wherever it covers the
-/// fewest other texts, points and curves.
+/// The middles of the left edges of texts, each close to its place: left, right, above or below, wherever it covers the fewest
+/// other texts, points and curves.
 pub(super) fn beside(
     texts: &[(&str, (i32, i32))],
     points: &[(i32, i32)],
@@ -121,7 +121,7 @@ pub(super) fn beside(
     places
 }
 
-/// Places above, below, right and left of a point, then above and below it but aside or farther away.
+/// Places left and right of a point, then above and below it, aside of that or farther away.
 fn around((x, y): (i32, i32), width: i32) -> Vec<Rectangle> {
     let from = |left: i32, middle: i32| Rectangle {
         left,
@@ -130,8 +130,7 @@ fn around((x, y): (i32, i32), width: i32) -> Vec<Rectangle> {
         bottom: middle + HALF_HEIGHT,
     };
     let away = HALF_HEIGHT + POINT_HALF_HEIGHT;
-    let mut places = vec![from(x - width / 2, y - away), from(x - width / 2, y + away)];
-    places.extend([from(x + GAP, y), from(x - GAP - width, y)]);
+    let mut places = vec![from(x - GAP - width, y), from(x + GAP, y)];
     for rows in [0, 1] {
         for away in [-away - rows * 2 * HALF_HEIGHT, away + rows * 2 * HALF_HEIGHT] {
             places.extend([x - width / 2, x, x - width].map(|left| from(left, y + away)));

@@ -29,6 +29,7 @@ pub struct TimeSequence {
     time_label: String,
     number_label: String,
     zero: Duration,
+    end: Duration,
     packets: Vec<(Duration, u64, Happening)>,
     acknowledged: Vec<(Duration, u64)>,
     delivered: Vec<(Duration, u64)>,
@@ -66,7 +67,7 @@ const HAPPENINGS: [(Happening, &str, Marker, Color); 7] = [
 ];
 
 /// Up to so many numbers, each is written beside its axis.
-const NUMBERS_WRITTEN_MAX: u64 = 12;
+const NUMBERS_WRITTEN_MAX: u64 = 16;
 
 impl TimeSequence {
     /// A figure without packets yet, whose time counts from zero. `number_label` says what the numbers are.
@@ -77,6 +78,7 @@ impl TimeSequence {
             time_label: "time".to_owned(),
             number_label: number_label.to_owned(),
             zero: Duration::ZERO,
+            end: Duration::ZERO,
             packets: Vec::new(),
             acknowledged: Vec::new(),
             delivered: Vec::new(),
@@ -88,6 +90,11 @@ impl TimeSequence {
     pub fn count_from(&mut self, zero: Duration, time_label: &str) {
         self.zero = zero;
         time_label.clone_into(&mut self.time_label);
+    }
+
+    /// The figure goes on until `end` at least.
+    pub fn lasts_until(&mut self, end: Duration) {
+        self.end = end;
     }
 
     /// Marks what happened to packet `number`, which left at `at`.
@@ -116,7 +123,7 @@ impl TimeSequence {
         let known = || self.acknowledged.iter().chain(&self.delivered);
         let times = self.packets.iter().map(|(at, ..)| *at).chain(known().map(|(at, _)| *at));
         let numbers = || self.packets.iter().map(|(_, number, _)| *number).chain(known().map(|(_, number)| *number));
-        let latest = times.max().unwrap_or_default();
+        let latest = times.fold(self.end, Duration::max);
         let (lowest, highest) = (numbers().min().unwrap_or(0), numbers().max().unwrap_or(1));
         // Room for half a point at both ends.
         let margin_ms = milliseconds(latest).max(1.0) * 0.02;
@@ -217,12 +224,13 @@ mod tests {
         sequence.packet(at(100), 11, Happening::Lost);
         sequence.packet(at(400), 12, Happening::Sent);
         sequence.delivered(at(50), 10);
+        sequence.lasts_until(at(450));
         sequence.note(at(100), 11, "a note");
         let figure = sequence.figure();
-        assert_eq!(figure.curves[0].points, [(-50.0, 10.0), (300.0, 10.0)]);
+        assert_eq!(figure.curves[0].points, [(-50.0, 10.0), (350.0, 10.0)]);
         let lost = figure.points.iter().find(|series| series.name == "sent, lost").expect("one is lost");
         assert_eq!((lost.points[0].x, figure.notes[0].x), (0.0, 0.0));
-        assert!(figure.x.low < -100.0 && figure.x.high > 300.0 && figure.x.label == "time since the loss");
+        assert!(figure.x.low < -100.0 && figure.x.high > 350.0 && figure.x.label == "time since the loss");
     }
 
     #[test]

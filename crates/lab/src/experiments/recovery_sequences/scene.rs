@@ -31,11 +31,13 @@ pub(super) enum Loss {
     Repair,
     /// That of the last message.
     Last,
+    /// Those of two messages in a row, and what the receiver answers to the packet that repeats the first of them.
+    Answer,
 }
 
 impl Loss {
     /// The names that a plan can choose from.
-    pub(super) const NAMES: &'static [&'static str] = &["message", "pair", "repair", "last"];
+    pub(super) const NAMES: &'static [&'static str] = &["message", "pair", "repair", "last", "answer"];
 
     /// What a point chooses.
     pub(super) fn of(point: &Point) -> Self {
@@ -43,6 +45,7 @@ impl Loss {
             "pair" => Self::Pair,
             "repair" => Self::Repair,
             "last" => Self::Last,
+            "answer" => Self::Answer,
             _ => Self::Message,
         }
     }
@@ -53,12 +56,13 @@ impl Loss {
             Self::Pair => "two messages in a row are lost",
             Self::Repair => "a message and its first repair are lost",
             Self::Last => "the last message is lost",
+            Self::Answer => "two messages and the answer to their repair are lost",
         }
     }
 
     /// The last message whose first transmission is lost.
     fn last_lost(self) -> u32 {
-        if self == Self::Pair { LOST + 1 } else { LOST }
+        if matches!(self, Self::Pair | Self::Answer) { LOST + 1 } else { LOST }
     }
 }
 
@@ -93,19 +97,17 @@ impl Scene {
         let messages = self.lossless.run(seed).record.truth().messages.clone();
         let lost = messages.iter().filter(|message| (LOST..=self.loss.last_lost()).contains(&message.sequence));
         let mut moments: Vec<Instant> = lost.filter_map(|message| message.left_at).collect();
-        let stream = self.losing(&moments);
-        if self.loss != Loss::Repair {
+        let mut stream = losing(&self.lossless, &moments);
+        if !matches!(self.loss, Loss::Repair | Loss::Answer) {
             return stream;
         }
         let run = stream.run(seed);
-        let repairs = run.record.truth().retransmissions.iter().filter(|resent| resent.sequence == LOST);
-        moments.extend(repairs.map(|resent| resent.at).next());
-        self.losing(&moments)
-    }
-
-    fn losing(&self, moments: &[Instant]) -> ThinStream {
-        let mut stream = self.lossless.clone();
-        stream.forward.loss = LossModel::Outages(moments.iter().map(|&at| at..at + INSTANT).collect());
+        let repair = run.record.truth().retransmissions.iter().find(|resent| resent.sequence == LOST);
+        if self.loss == Loss::Repair {
+            moments.extend(repair.map(|resent| resent.at));
+            return losing(&self.lossless, &moments);
+        }
+        stream.backward.loss = outages(repair.and_then(|resent| resent.arrived_at).as_slice());
         stream
     }
 
@@ -115,14 +117,17 @@ impl Scene {
         let truth = run.record.truth();
         let lost = lost_message(truth)?;
         let first = truth.messages.iter().find(|message| message.sequence + LEAD == LOST)?;
+        let latest = truth.messages.iter().max_by_key(|message| message.delay())?;
         let recovered = truth.messages.iter().filter(|message| message.sequence <= self.loss.last_lost());
-        let until = recovered.filter_map(|message| message.delivered_at).max()? + 2 * self.lossless.forward.delay;
-        let delay_ms = lost.delay()?.as_secs_f64() * 1e3;
+        let recovered = recovered.chain([latest]).filter_map(|message| message.delivered_at).max()?;
+        let until = recovered + 2 * self.lossless.forward.delay;
+        let (number, delay_ms) = (latest.sequence + LEAD + 1 - LOST, latest.delay()?.as_secs_f64() * 1e3);
         let title = format!("{}: {}", self.name, self.loss.words());
-        let subtitle = format!("{}; message {} arrives after {delay_ms:.0} ms", self.conditions, LEAD + 1);
+        let subtitle = format!("{}; message {number} arrives {delay_ms:.0} ms after its write", self.conditions);
         let mut sequence = TimeSequence::new(&title, &subtitle, "message");
         let zero = lost.sent_at.saturating_duration_since(first.sent_at);
         sequence.count_from(zero, &format!("time since message {} was written", LEAD + 1));
+        sequence.lasts_until(until.saturating_duration_since(first.sent_at));
         let mut drawing = Drawing { begins: first.sent_at, until, sequence };
         truth.messages.iter().for_each(|message| drawing.message(message));
         truth.retransmissions.iter().for_each(|resent| drawing.resent(resent));
@@ -130,8 +135,19 @@ impl Scene {
     }
 }
 
+/// The stream over a path that loses what is offered to it at these moments.
+fn losing(stream: &ThinStream, moments: &[Instant]) -> ThinStream {
+    let mut stream = stream.clone();
+    stream.forward.loss = outages(moments);
+    stream
+}
+
+fn outages(moments: &[Instant]) -> LossModel {
+    LossModel::Outages(moments.iter().map(|&at| at..at + INSTANT).collect())
+}
+
 /// The message that is lost, the first if there are two.
-pub(super) fn lost_message(truth: &Truth) -> Option<&MessageRecord> {
+fn lost_message(truth: &Truth) -> Option<&MessageRecord> {
     truth.messages.iter().find(|message| message.sequence == LOST)
 }
 
@@ -191,6 +207,8 @@ fn short_name(cause: RetransmissionCause) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use festina_models::record::Necessity;
+
     use super::*;
     use crate::experiments::RecoverySequences;
     use crate::plan::{Plan, Scale};
@@ -219,12 +237,31 @@ mod tests {
             };
             let named = departures.iter().filter(|(sequence, ordinal, ..)| is_named(*sequence, *ordinal));
             let moments: Vec<Instant> = named.map(|(.., at, _)| *at).collect();
-            let expected = [Loss::Pair, Loss::Repair].contains(&loss);
-            assert_eq!(moments.len(), 1 + usize::from(expected), "{point:?}");
+            let are_two = matches!(loss, Loss::Pair | Loss::Repair | Loss::Answer);
+            assert_eq!(moments.len(), 1 + usize::from(are_two), "{point:?}");
             // Copies of other messages may ride in the packets that are lost. Nothing else is.
             for (sequence, ordinal, at, arrived) in departures {
                 assert_eq!(!arrived, moments.contains(&at), "message {sequence}, transmission {ordinal}: {point:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_lost_answer_costs_rto_restart_a_second_timeout_and_the_standard_none() {
+        let plan = Plan::own(&RecoverySequences, Scale::Full);
+        let timeouts = |sender: &str| {
+            let point = plan.points().into_iter().find(|point| {
+                point.choice("sender") == sender
+                    && point.duration("iat") == Duration::from_millis(250)
+                    && Loss::of(point) == Loss::Answer
+            });
+            let run = Scene::of(&point.expect("the plan has it")).stream(1).run(1);
+            let resent = run.record.truth().retransmissions.clone().into_iter();
+            let timeouts =
+                resent.filter(|resent| resent.cause == RetransmissionCause::Timeout && resent.sequence == LOST);
+            timeouts.map(|resent| resent.necessity).collect::<Vec<_>>()
+        };
+        assert_eq!(timeouts("rfc9260"), [Necessity::Needed]);
+        assert_eq!(timeouts("rto-restart"), [Necessity::Needed, Necessity::AcknowledgementLost]);
     }
 }

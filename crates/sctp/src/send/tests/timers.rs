@@ -155,6 +155,36 @@ fn after_a_timeout_small_packets_go_on_leaving_in_lksctp_only() {
     }
 }
 
+/// Why RTO restart can be slower than the standard in the long run: it makes no difference to the first timeout, but to what is
+/// under way when the timer expires (docs/recovery.md).
+#[test]
+fn after_a_timeout_a_packet_sent_just_before_stands_in_for_a_lost_answer_and_one_to_be_sent_just_after_cannot() {
+    for is_sent_before in [true, false] {
+        let mut rig = Rig::standard().measured(ms(100));
+        rig.flight(1, 100);
+        rig.wait(950);
+        if is_sent_before {
+            rig.flight(1, 100);
+        }
+        rig.expire();
+        rig.packets();
+        rig.wait(50);
+        if is_sent_before {
+            rig.sack(0, &[(2, 2)]);
+        }
+        // What answers the retransmission is lost.
+        let next = rig.flight(1, 100);
+        assert_eq!(next.is_empty(), !is_sent_before, "section 7.2.3: one packet until something is acknowledged");
+        if is_sent_before {
+            rig.wait(100);
+            rig.sack(3, &[]);
+            assert_eq!(rig.sender.deadline(), None, "the next message has brought the answer");
+        } else {
+            assert_eq!(deadline_in(&rig), Some(ms(1_950)), "nothing moves before the doubled timer expires");
+        }
+    }
+}
+
 #[test]
 fn a_measurement_ends_the_backing_off_section_6_3_3() {
     let mut rig = Rig::standard().measured(ms(100));
