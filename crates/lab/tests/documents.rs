@@ -10,7 +10,10 @@ use festina_lab::plan::{Plan, Point, Scale};
 use festina_lab::runner::{self, Outcome, RunOptions, Shard};
 use festina_lab::scenario::{Stack, ThinStream};
 use festina_lab::summary::Results;
+use festina_netsim::{Jitter, JitterShape};
 use festina_recovery::backoff::Backoff;
+use festina_recovery::profile::LossDetection;
+use festina_recovery::redundancy::Redundancy;
 use festina_recovery::rto_restart::TimerRestart;
 use festina_recovery::{Mechanisms, Profile};
 use festina_units::{ByteCount, Probability};
@@ -88,7 +91,7 @@ fn the_delays_in_the_document_on_recovery_are_those_that_the_experiment_measures
     assert!(missing.is_empty(), "docs/recovery.md does not have these rows:\n{missing:#?}");
 }
 
-/// How a message every 250 ms fares over a round trip of 100 ms with 5 % loss each way and SACKs delayed by 200 ms, in ten hours.
+/// How a stream fared.
 struct Fared {
     /// The 99th and the 99.9th percentile of the delays.
     percentiles: [Duration; 2],
@@ -96,17 +99,38 @@ struct Fared {
     needless: usize,
 }
 
-fn fared(mechanisms: Mechanisms) -> Fared {
+impl Fared {
+    fn of(stream: &ThinStream) -> Self {
+        let run = stream.run(1);
+        let truth = run.record.truth();
+        let mut delays: Vec<Duration> = truth.messages.iter().filter_map(|message| message.delay()).collect();
+        delays.sort_unstable();
+        let needless = truth.retransmissions.iter().filter(|resent| resent.is_spurious() && !resent.cause.is_bundled());
+        Self { percentiles: [990, 999].map(|share| delays[delays.len() * share / 1_000]), needless: needless.count() }
+    }
+
+    /// A message every 250 ms over a round trip of 100 ms with 5 % loss each way, SACKs delayed by 200 ms, in ten hours.
+    fn on_lossy_path(mechanisms: Mechanisms) -> Self {
+        let loss = Probability::from_percent(5);
+        Self::of(&stream(mechanisms, 250, 36_000).with_loss(loss, loss))
+    }
+
+    /// A message every 20 ms over a round trip of 100 ms with a standard deviation of 20 ms and 1 % loss each way, in ten minutes.
+    fn on_jittery_path(mechanisms: Mechanisms) -> Self {
+        let loss = Probability::from_percent(1);
+        let mut stream = stream(mechanisms, 20, 600).with_loss(loss, loss);
+        for link in [&mut stream.forward, &mut stream.backward] {
+            let std_dev = Duration::from_millis(20).mul_f64(std::f64::consts::FRAC_1_SQRT_2);
+            link.jitter = Jitter { shape: JitterShape::Normal { std_dev }, keeps_order: false };
+        }
+        Self::of(&stream)
+    }
+}
+
+fn stream(mechanisms: Mechanisms, interval_ms: u64, seconds: u64) -> ThinStream {
     let ms = Duration::from_millis;
-    let stack = Stack::sctp(mechanisms, ms(200));
-    let loss = Probability::from_percent(5);
-    let stream = ThinStream::periodic(stack, ms(250), ByteCount::from_bytes(100), Duration::from_secs(36_000), ms(100));
-    let run = stream.with_loss(loss, loss).run(1);
-    let truth = run.record.truth();
-    let mut delays: Vec<Duration> = truth.messages.iter().filter_map(|message| message.delay()).collect();
-    delays.sort_unstable();
-    let needless = truth.retransmissions.iter().filter(|resent| resent.is_spurious() && !resent.cause.is_bundled());
-    Fared { percentiles: [990, 999].map(|share| delays[delays.len() * share / 1_000]), needless: needless.count() }
+    let (stack, size) = (Stack::sctp(mechanisms, ms(200)), ByteCount::from_bytes(100));
+    ThinStream::periodic(stack, ms(interval_ms), size, Duration::from_secs(seconds), ms(100))
 }
 
 #[test]
@@ -119,7 +143,8 @@ fn single_switches_do_what_the_document_on_recovery_says_of_them() {
     since_earliest_sent.thin.timer_restart = TimerRestart::SinceEarliestSent;
     let mut exponential = petlund;
     exponential.thin.backoff = Backoff::Exponential;
-    let [as_published, since_earliest_sent, exponential] = [petlund, since_earliest_sent, exponential].map(fared);
+    let [as_published, since_earliest_sent, exponential] =
+        [petlund, since_earliest_sent, exponential].map(Fared::on_lossy_path);
     assert_eq!(as_published.percentiles, since_earliest_sent.percentiles);
     assert_eq!(as_published.percentiles, exponential.percentiles);
     for needless in [as_published.needless, since_earliest_sent.needless] {
@@ -129,6 +154,28 @@ fn single_switches_do_what_the_document_on_recovery_says_of_them() {
     let festina = Profile::Festina.mechanisms();
     let mut without_bit = festina;
     without_bit.thin.immediate_sack = false;
-    let [with_bit, without_bit] = [festina, without_bit].map(|mechanisms| fared(mechanisms).percentiles[0]);
+    let [with_bit, without_bit] =
+        [festina, without_bit].map(|mechanisms| Fared::on_lossy_path(mechanisms).percentiles[0]);
     assert_eq!([with_bit, without_bit].map(|p99| p99.as_millis()), [155, 300]);
+}
+
+#[test]
+fn tolerance_of_reordering_does_what_the_document_on_recovery_says_of_it() {
+    let text = fs::read_to_string(document("recovery.md")).expect("the document is there");
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for redundancy in [Redundancy::Off, Redundancy::Bundled] {
+        let tolerant = Mechanisms { redundancy, ..Profile::Festina.mechanisms() };
+        assert_eq!(tolerant.thin.loss_detection, LossDetection::Tolerant);
+        let mut counting = tolerant;
+        counting.thin.loss_detection = LossDetection::Counted;
+        let [tolerant, counting] = [tolerant, counting].map(Fared::on_jittery_path);
+        let p99_ms = |fared: &Fared| (fared.percentiles[0].as_secs_f64() * 1e3).round();
+        let delays = match (p99_ms(&tolerant), p99_ms(&counting)) {
+            (with, without) if with.total_cmp(&without).is_eq() => format!("p99 is {with} ms either way"),
+            (with, without) => format!("p99 is {with} instead of {without} ms"),
+        };
+        for said in [format!("{} instead of {} needless", tolerant.needless, counting.needless), delays] {
+            assert!(text.contains(&said), "{redundancy}: {said}");
+        }
+    }
 }
