@@ -44,7 +44,7 @@
 //!   come back in proportion to a share that each sign halves, once per half second, and that such a
 //!   loss takes away; it recovers by 1/32 in two seconds: additive increase and multiplicative
 //!   decrease, so that a crowd settles where the copies that it makes leave no queue. From nothing to
-//!   full takes 64 s.
+//!   full takes 64 s, twice as long after a loss behind a queue, and with each further one twice as long again.
 //! - A copy hides the loss of its original from the receiver, and must not from the sender: such a
 //!   loss counts for the loss rate, and the caller must tell its congestion control.
 //!
@@ -244,7 +244,7 @@ impl CopyScheduler {
 
     /// The path signalled congestion: an ECN mark was reported, or congestion control cut its window
     /// for other data of this path. No copy is made for eight round trips, at least a second.
-    pub fn congestion_signalled(&mut self, now: Instant, srtt: Option<Duration>) {
+    fn congestion_signalled(&mut self, now: Instant, srtt: Option<Duration>) {
         self.quiet_until = self.quiet_until.max(now + quiet(srtt));
         self.throttle.congested(now);
     }

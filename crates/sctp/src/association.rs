@@ -303,17 +303,24 @@ impl Association {
     }
 
     fn handle_heartbeat_timeout(&mut self, now: Instant) {
-        self.sender.give_back_memory();
-        self.events.give_back_memory();
-        if let Some(receiver) = &mut self.receiver {
-            receiver.give_back_memory();
-        }
         if self.path.heartbeat_missed(now) {
             self.path_failed(now);
             self.arm_heartbeat(now);
         } else {
             let pause = self.heartbeat_pause(now).unwrap_or(Duration::MAX);
             self.path.send_heartbeat_if_idle(now, pause);
+        }
+        // While data leaves now and then, what the sender has learned of the path is worth its memory.
+        if self.path.heartbeat_ready() {
+            self.give_back_memory();
+        }
+    }
+
+    fn give_back_memory(&mut self) {
+        self.sender.give_back_memory();
+        self.events.give_back_memory();
+        if let Some(receiver) = &mut self.receiver {
+            receiver.give_back_memory();
         }
     }
 

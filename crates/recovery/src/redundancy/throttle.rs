@@ -9,18 +9,22 @@ const FULL: u32 = 32;
 const HALVING_PAUSE: Duration = Duration::from_millis(500);
 const GROWTH_PAUSE: Duration = Duration::from_secs(2);
 
+/// The longest pause between two parts, after loss upon loss behind a queue.
+const GROWTH_PAUSE_MAX: Duration = Duration::from_secs(64);
+
 /// Additive increase, multiplicative decrease.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Throttle {
     parts: u32,
     halved: Option<Instant>,
+    growth_pause: Duration,
     /// When the share last changed, or the last sign of congestion was seen.
     since: Instant,
 }
 
 impl Default for Throttle {
     fn default() -> Self {
-        Self { parts: FULL, halved: None, since: Instant::ZERO }
+        Self { parts: FULL, halved: None, growth_pause: GROWTH_PAUSE, since: Instant::ZERO }
     }
 }
 
@@ -35,18 +39,23 @@ impl Throttle {
     }
 
     /// Something was lost behind a queue: the crowd is larger than its link, and each of its streams hears of that only now
-    /// and then.
+    /// and then. If that happens again before the share is whole, it grows half as fast, lest the copies with which a thousand
+    /// streams try whether there is room fill the link.
     pub(super) fn crowded(&mut self, now: Instant) {
         self.since = now;
         self.halved = Some(now);
         self.parts = 0;
+        self.growth_pause = self.growth_pause.saturating_mul(2).min(GROWTH_PAUSE_MAX);
     }
 
     /// There is no sign of congestion. One step at most, so that an idle sender earns nothing.
     pub(super) fn clear(&mut self, now: Instant) {
-        if self.parts < FULL && now.saturating_duration_since(self.since) >= GROWTH_PAUSE {
+        if self.parts < FULL && now.saturating_duration_since(self.since) >= self.growth_pause {
             self.parts += 1;
             self.since = now;
+            if self.parts == FULL {
+                self.growth_pause = GROWTH_PAUSE;
+            }
         }
     }
 

@@ -57,18 +57,17 @@ impl Sender {
         self.recovery.acknowledged(now, &report, sack.duplicates().count());
         self.window.told(sack.a_rwnd);
         self.window.handle_sack(self.ledger.first_tsn());
-        // A duplicate may tell which copy it was that an earlier SACK acknowledged, and so how long the round trip took. Reported
-        // by the very SACK that acknowledges the chunk, it tells that this one answers a later copy.
+        // A duplicate may tell which copy it was that an earlier SACK acknowledged, and so how long the round trip took.
         let first_tsn = self.ledger.first_tsn();
-        let duplicates = sack.duplicates().map(|duplicate| duplicate.unwrap(first_tsn));
-        for tsn in duplicates.clone() {
+        let timed_tsn = self.round_trip.timed_tsn();
+        let mut timed_is_duplicate = false;
+        for tsn in sack.duplicates().map(|duplicate| duplicate.unwrap(first_tsn)) {
+            timed_is_duplicate |= Some(tsn) == timed_tsn;
             if let Some(rtt) = self.round_trip.duplicate_reported(tsn) {
                 self.take_round_trip(now, rtt, events);
             }
         }
-        let outcome = self.acknowledged(now, report, events);
-        duplicates.for_each(|tsn| self.round_trip.answered_later_copy(tsn));
-        Ok(outcome)
+        Ok(self.acknowledged(now, report, timed_is_duplicate, events))
     }
 
     /// Applies the cumulative TSN ack of a SHUTDOWN (RFC 9260 §9.2).
@@ -86,16 +85,23 @@ impl Sender {
         let Some(report) = ledger.acknowledge(cumulative_tsn, acked)? else { return Ok(SackOutcome::default()) };
         self.recovery.detector.sack(self.ledger.first_tsn() - 1, &[]);
         self.window.handle_sack(self.ledger.first_tsn());
-        Ok(self.acknowledged(now, report, events))
+        Ok(self.acknowledged(now, report, false, events))
     }
 
-    fn acknowledged(&mut self, now: Instant, report: AckReport, events: &mut Events) -> SackOutcome {
+    fn acknowledged(
+        &mut self,
+        now: Instant,
+        report: AckReport,
+        timed_is_duplicate: bool,
+        events: &mut Events,
+    ) -> SackOutcome {
         let Self { ledger, round_trip, .. } = self;
         let is_acked = |tsn| ledger.get(tsn).is_none_or(|chunk| chunk.state == ChunkState::GapAcked);
         let news = AckNews {
             now,
             highest_acked: report.highest_acked.map(|highest| highest.tsn),
             rtt_min: self.recovery.rtt.rtt_min(),
+            timed_is_duplicate,
         };
         if let Some(rtt) = round_trip.take_sample(&news, is_acked) {
             self.take_round_trip(now, rtt, events);

@@ -48,9 +48,16 @@ pub(super) struct AckNews {
     pub(super) highest_acked: Option<u64>,
     /// The smallest round-trip time so far.
     pub(super) rtt_min: Option<Duration>,
+    /// It reports the timed chunk as a duplicate as well: an earlier acknowledgement got lost, and this one answers a later copy.
+    pub(super) timed_is_duplicate: bool,
 }
 
 impl RoundTrip {
+    /// The chunk that is timed.
+    pub(super) fn timed_tsn(&self) -> Option<u64> {
+        self.timed.map(|timed| timed.tsn)
+    }
+
     /// A chunk left for the first time.
     pub(super) fn sent_new(&mut self, tsn: u64, now: Instant, sampling: RttSampling) {
         let newest_only = sampling == RttSampling::Inferred;
@@ -86,7 +93,8 @@ impl RoundTrip {
         // would be a sample of twice the round-trip time.
         let answers = |resent_at| news.rtt_min.is_none_or(|rtt_min| news.now - resent_at >= rtt_min - rtt_min / 16);
         if timed.resent_at.is_some_and(answers) {
-            self.unsettled = Some(Unsettled { tsn: timed.tsn, rtt, duplicates_missing: timed.resent });
+            let unsettled = Unsettled { tsn: timed.tsn, rtt, duplicates_missing: timed.resent };
+            self.unsettled = (!news.timed_is_duplicate).then_some(unsettled);
             return None;
         }
         Some(rtt)
@@ -98,11 +106,6 @@ impl RoundTrip {
         let unsettled = self.unsettled.as_mut().filter(|unsettled| unsettled.tsn == tsn)?;
         unsettled.duplicates_missing = unsettled.duplicates_missing.saturating_sub(1);
         self.unsettled.take_if(|unsettled| unsettled.duplicates_missing == 0).map(|unsettled| unsettled.rtt)
-    }
-
-    /// The acknowledgement of this chunk came when it had arrived before already.
-    pub(super) fn answered_later_copy(&mut self, tsn: u64) {
-        self.unsettled.take_if(|unsettled| unsettled.tsn == tsn);
     }
 }
 
@@ -119,7 +122,12 @@ mod tests {
     }
 
     fn news(millis: u64, highest_acked: u64) -> AckNews {
-        AckNews { now: at(millis), highest_acked: Some(highest_acked), rtt_min: Some(ms(100)) }
+        AckNews {
+            now: at(millis),
+            highest_acked: Some(highest_acked),
+            rtt_min: Some(ms(100)),
+            timed_is_duplicate: false,
+        }
     }
 
     #[test]
@@ -214,8 +222,8 @@ mod tests {
         let mut round_trip = RoundTrip::default();
         round_trip.sent_new(5, at(0), RttSampling::Inferred);
         round_trip.resent(5, at(105), RttSampling::Inferred, Again::Alone);
-        assert_eq!(round_trip.take_sample(&news(205, 5), |_| true), None);
-        round_trip.answered_later_copy(5);
+        let news = AckNews { timed_is_duplicate: true, ..news(205, 5) };
+        assert_eq!(round_trip.take_sample(&news, |_| true), None);
         assert_eq!(round_trip.duplicate_reported(5), None);
     }
 }

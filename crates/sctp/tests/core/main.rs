@@ -5,3 +5,4 @@ mod hostile;
 mod pair;
 mod random_walk;
 mod rfc9260;
+mod thin;

@@ -218,3 +218,22 @@ fn a_queue_on_the_path_stops_the_spaced_copies_sooner_than_those_that_cost_no_pa
     };
     assert_eq!((copies_at(100), copies_at(120)), (1, 0));
 }
+
+#[test]
+fn a_round_trip_that_has_tripled_is_measured_by_the_reports_of_duplicates() {
+    let mut rig = Rig::probing().measured(ms(50));
+    rig.flight(1, 100);
+    let sent_at = rig.now;
+    for _ in 0..2 {
+        rig.expire();
+        assert_eq!(rig.tsns(), [[1]], "a probe");
+    }
+    rig.now = sent_at + ms(150);
+    rig.sack(1, &[]);
+    for _ in 0..2 {
+        assert_eq!(rig.stats().path.srtt, Some(ms(50)), "any of the three may have been acknowledged");
+        rig.wait(55);
+        rig.sack_full(1, WINDOW, &[], &[1]);
+    }
+    assert_eq!(rig.stats().path.srtt, Some(Duration::from_micros(62_500)), "an eighth of the way from 50 to 150 ms");
+}

@@ -1,0 +1,40 @@
+//! What a sender knows of a path while a thin stream goes on.
+
+use festina_netsim::{Link, LinkConfig};
+use festina_recovery::redundancy::Redundancy;
+use festina_recovery::{Mechanisms, Profile};
+use festina_sctp::{Config, Message};
+use festina_units::Duration;
+
+use crate::pair::Pair;
+
+fn delay(millis: u64) -> LinkConfig {
+    LinkConfig { delay: Duration::from_millis(millis), ..LinkConfig::default() }
+}
+
+/// Sends 100 bytes every 250 ms for so long; how many copies left.
+fn copies(pair: &mut Pair, time: Duration) -> u64 {
+    let before = pair.hosts[0].association().stats().sent.retransmitted.copies;
+    let end = pair.now + time;
+    while pair.now < end {
+        let now = pair.now;
+        pair.hosts[0].association().send(now, Message::new(vec![1; 100])).unwrap();
+        pair.drain(0);
+        pair.run_for(Duration::from_millis(250));
+    }
+    pair.hosts[0].association().stats().sent.retransmitted.copies - before
+}
+
+#[test]
+fn a_queue_is_known_for_one_however_often_the_heartbeat_timer_expires_meanwhile() {
+    let mechanisms = Mechanisms { redundancy: Redundancy::SPACED, ..Profile::Festina.mechanisms() };
+    let config = Config { mechanisms, ..Config::default() };
+    let mut pair = Pair::new([config.clone(), config], [delay(25), delay(25)], 1);
+    pair.connect(0, 1);
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(copies(&mut pair, Duration::from_secs(10)), 40, "one for each message");
+    // A queue that stands: nothing is on its way just now.
+    pair.links[0] = Link::new(delay(75), 1, "there");
+    copies(&mut pair, Duration::from_secs(2));
+    assert_eq!(copies(&mut pair, Duration::from_secs(120)), 0);
+}
