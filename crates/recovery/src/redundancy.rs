@@ -37,19 +37,19 @@
 //!   them up to a loss rate of 37 %.
 //! - Many thin flows together can fill a link without any of them exceeding that. So each watches for
 //!   signs of congestion: a queue (SRTT well above the smallest round-trip time of the last
-//!   minutes), ECN marks, a loss rate that has risen to three times what it was, as it does if the
-//!   copies themselves overload the link, and any loss while round-trip times swing by milliseconds,
-//!   as they do behind a queue that is short because its packets are small. While there is a sign no
-//!   copy is made. Afterwards they
-//!   come back in proportion to a share that each sign halves, once per half second, and that such a
-//!   loss takes away; it recovers by 1/32 in two seconds: additive increase and multiplicative
-//!   decrease, so that a crowd settles where the copies that it makes leave no queue. From nothing to
-//!   full takes 64 s, twice as long after a loss behind a queue, and with each further one twice as long again.
+//!   minutes), a loss rate that has risen to three times what it was, as it does if the copies
+//!   themselves overload the link, and any loss while round-trip times swing by milliseconds, as they
+//!   do behind a queue that is short because its packets are small. While there is a sign no copy is
+//!   made. Afterwards they come back in proportion to a share that each sign halves, once per half
+//!   second, and that such a loss takes away; it recovers by 1/32 in two seconds: additive increase
+//!   and multiplicative decrease, so that a crowd settles where the copies that it makes leave no
+//!   queue. From nothing to full takes 64 s, twice as long after a loss behind a queue, and with each
+//!   further one twice as long again.
 //! - A copy hides the loss of its original from the receiver, and must not from the sender: such a
-//!   loss counts for the loss rate, and the caller must tell its congestion control.
+//!   loss counts for the loss rate, and the caller tells its congestion control.
 //!
 //! What it cannot see: a queue that is there from the first packet and never shrinks looks like a
-//! long path. A thin flow that starts in it makes copies until ECN or losses stop it.
+//! long path. A thin flow that starts in it makes copies until losses stop it.
 
 mod throttle;
 
@@ -123,7 +123,7 @@ const QUEUE_MIN: Duration = Duration::from_millis(10);
 /// queue. A router's queue that counts packets can be full of small ones, and then is only a few milliseconds long.
 const SWING_MIN: Duration = Duration::from_millis(4);
 
-/// How long a mark or a rising loss rate forbids copies, at least.
+/// How long a rising loss rate forbids copies, at least.
 const QUIET_MIN: Duration = Duration::from_secs(1);
 
 /// Messages whose times are remembered; more per round trip are not thin by any rule.
@@ -186,7 +186,7 @@ pub struct CopyScheduler {
     swing: Duration,
     loss: LossRate,
     throttle: Throttle,
-    /// A mark or a rising loss rate forbids copies until then.
+    /// A rising loss rate forbids copies until then.
     quiet_until: Instant,
     /// A loss while the round-trip time swings forbids copies in packets of their own until then.
     crowded_until: Instant,
@@ -242,8 +242,7 @@ impl CopyScheduler {
         self.rtt_min.get().is_some_and(|rtt_min| self.swing > (rtt_min / 16).max(SWING_MIN))
     }
 
-    /// The path signalled congestion: an ECN mark was reported, or congestion control cut its window
-    /// for other data of this path. No copy is made for eight round trips, at least a second.
+    /// The path shows congestion: no copy is made for eight round trips, at least a second.
     fn congestion_signalled(&mut self, now: Instant, srtt: Option<Duration>) {
         self.quiet_until = self.quiet_until.max(now + quiet(srtt));
         self.throttle.congested(now);

@@ -94,8 +94,10 @@ struct OutboundStreams {
 /// What is being done about losses.
 #[derive(Debug, Default)]
 struct Repair {
-    /// Fast recovery (RFC 9260 §7.2.4): the highest TSN that was outstanding when it was entered; `None` outside of it.
-    exit_tsn: Option<u64>,
+    /// Fast recovery lasts until `cut_tsn` is acknowledged (RFC 9260 §7.2.4).
+    in_fast_recovery: bool,
+    /// The highest TSN that had been sent when cwnd was last cut.
+    cut_tsn: u64,
     /// One packet of lost chunks may leave regardless of cwnd, for this reason (RFC 9260 §6.3.3 E3, §7.2.4).
     packet_due: Option<RetransmissionCause>,
 }

@@ -134,7 +134,7 @@ fn a_queue_stops_all_copies() {
 }
 
 #[test]
-fn a_mark_stops_all_copies_for_a_second_and_halves_them_afterwards() {
+fn a_sign_of_congestion_stops_all_copies_for_a_second_and_halves_them_afterwards() {
     let mut scheduler = scheduler();
     scheduler.congestion_signalled(at(1_000), SRTT);
     assert_eq!(copies(&mut scheduler, at(1_000), 4), 0);
@@ -172,6 +172,23 @@ fn after_congestion_the_full_share_takes_a_minute_to_come_back() {
     let per_sixteen_seconds: Vec<_> = (0..5).map(|nth| copies(&mut scheduler, at(7_000 + 16_000 * nth), 64)).collect();
     assert!(per_sixteen_seconds.is_sorted(), "{per_sixteen_seconds:?}");
     assert!(per_sixteen_seconds[0] <= 12 && per_sixteen_seconds[4] == 64, "{per_sixteen_seconds:?}");
+}
+
+#[test]
+fn each_loss_behind_a_queue_makes_copies_come_back_half_as_fast_until_they_are_all_back() {
+    let mut scheduler = scheduler();
+    scheduler.round_trip(at(0), ms(107));
+    let mut from = 1_000_u64;
+    let mut copies_after_a_loss = |seconds: u64| {
+        scheduler.lost(at(from), SRTT);
+        let copies = copies(&mut scheduler, at(from), 4 * seconds);
+        from += 1_000 * seconds;
+        copies
+    };
+    let [first, second, third] = [(); 3].map(|()| copies_after_a_loss(20));
+    assert!(first >= 4 && second <= first / 2 && third <= second / 2, "{first}, {second}, {third}");
+    copies_after_a_loss(2_100);
+    assert_eq!(copies_after_a_loss(20), first, "they were all back");
 }
 
 #[test]

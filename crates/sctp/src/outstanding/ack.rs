@@ -38,6 +38,8 @@ pub(crate) struct AckReport {
     pub(crate) acked_chunks: usize,
     /// How many of them had been sent more than once.
     pub(crate) acked_copies: usize,
+    /// The highest TSN of those.
+    pub(crate) highest_copy: Option<u64>,
     /// The one of them with the highest TSN.
     pub(crate) highest_acked: Option<HighestAcked>,
     /// A chunk that had been sent more than once was reported as a duplicate.
@@ -74,7 +76,10 @@ impl AckReport {
     fn count(&mut self, tsn: u64, chunk: &Chunk) {
         self.acked_bytes += chunk.bytes();
         self.acked_chunks += 1;
-        self.acked_copies += usize::from(chunk.transmissions > 1);
+        if chunk.transmissions > 1 {
+            self.acked_copies += 1;
+            self.highest_copy = Some(tsn);
+        }
         self.highest_acked = Some(HighestAcked { tsn, sent_at: chunk.sent_at, transmissions: chunk.transmissions });
     }
 }

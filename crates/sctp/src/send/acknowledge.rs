@@ -35,7 +35,7 @@ impl Sender {
     ) -> Result<SackOutcome, ProtocolViolation> {
         let terms = SackTerms {
             // A stack that retransmits fast again and again knows no fast recovery.
-            in_fast_recovery: self.repair.exit_tsn.is_some() && !self.recovery.rules().fast_retransmit.repeats,
+            in_fast_recovery: self.repair.in_fast_recovery && !self.recovery.rules().fast_retransmit.repeats,
             fast_retransmit: self.recovery.counted_misses(),
             overtaken_after: self.recovery.overtaken_after(now),
             early_retransmit: self.recovery.rules().early_retransmit && !self.allows_new_data(),
@@ -54,7 +54,8 @@ impl Sender {
         let Some(mut report) = ledger.apply_sack(sack, terms, acked)? else { return Ok(SackOutcome::default()) };
         self.recovery.observe_sack(sack, self.ledger.first_tsn() - 1);
         report.duplicate_of_resent = self.count_spurious(sack);
-        self.recovery.acknowledged(now, &report, sack.duplicates().count());
+        let lost_first_copies = self.recovery.acknowledged(now, &report, sack.duplicates().count());
+        self.cut_for_unseen_loss(&report, lost_first_copies);
         self.window.told(sack.a_rwnd);
         self.window.handle_sack(self.ledger.first_tsn());
         // A duplicate may tell which copy it was that an earlier SACK acknowledged, and so how long the round trip took.
@@ -135,11 +136,12 @@ impl Sender {
         self.congestion.on_acked(Acked {
             bytes: report.acked_bytes,
             in_flight_before: report.in_flight_bytes_before,
-            in_fast_recovery: self.repair.exit_tsn.is_some(),
+            in_fast_recovery: self.repair.in_fast_recovery,
             all_acked: self.ledger.is_empty(),
         });
         let first_tsn = self.ledger.first_tsn();
-        let recovery_ended = self.repair.exit_tsn.take_if(|exit| *exit < first_tsn).is_some();
+        let recovery_ended = self.repair.in_fast_recovery && self.repair.cut_tsn < first_tsn;
+        self.repair.in_fast_recovery &= !recovery_ended;
         let judged_lost = self.judge_after_ack(now, report, recovery_ended);
         self.enter_recovery(report.lost_chunks + judged_lost);
     }
@@ -147,12 +149,27 @@ impl Sender {
     /// So many chunks were found lost: fast recovery begins, unless it lasts already (RFC 9260 §7.2.4).
     pub(super) fn enter_recovery(&mut self, lost_chunks: usize) {
         self.counters.chunks_lost += lost_chunks as u64;
-        if lost_chunks > 0 && self.repair.exit_tsn.is_none() {
-            self.note_cut();
-            self.congestion.on_loss();
-            self.repair.exit_tsn = Some(self.ledger.next_tsn() - 1);
+        if lost_chunks > 0 && !self.repair.in_fast_recovery {
+            self.cut_window();
+            self.repair.in_fast_recovery = true;
             self.repair.packet_due = Some(RetransmissionCause::Fast);
             self.abandon_tail_probe();
+        }
+    }
+
+    /// A loss became known.
+    pub(super) fn cut_window(&mut self) {
+        self.note_cut();
+        self.congestion.on_loss();
+        self.repair.cut_tsn = self.ledger.next_tsn() - 1;
+    }
+
+    /// A copy or a probe that left while nothing was taken for lost was needed: congestion control hears of that loss as of any other,
+    /// once per window (as for the probes of RFC 8985 §7.4).
+    fn cut_for_unseen_loss(&mut self, report: &AckReport, lost_first_copies: usize) {
+        let is_news = report.highest_copy.is_some_and(|tsn| tsn > self.repair.cut_tsn);
+        if lost_first_copies > 0 && is_news && !self.repair.in_fast_recovery && self.recovery.repairs_unseen_losses() {
+            self.cut_window();
         }
     }
 

@@ -82,8 +82,8 @@ impl Sender {
             probe_duplicated: report.duplicate_of_resent,
             is_plain_duplicate: report.acked_chunks == 0 && self.ledger.gap_acked_chunks() == 0,
         });
-        if tail == TlpVerdict::Repaired && self.repair.exit_tsn.is_none() {
-            self.congestion.on_loss();
+        if tail == TlpVerdict::Repaired && !self.repair.in_fast_recovery {
+            self.cut_window();
         }
         self.judge_by_time(now)
     }
@@ -93,7 +93,7 @@ impl Sender {
         if self.recovery.rules().loss_detection != LossDetection::Rack {
             return 0;
         }
-        let in_recovery = self.repair.exit_tsn.is_some();
+        let in_recovery = self.repair.in_fast_recovery;
         let gap_acked = u32::try_from(self.ledger.gap_acked_chunks()).unwrap_or(u32::MAX);
         let srtt = self.recovery.rtt.srtt();
         let (first, next) = (self.ledger.first_tsn(), self.ledger.next_tsn());
@@ -201,7 +201,7 @@ impl Sender {
             earliest_sent,
             is_open: self.ledger.lost().chunks == 0
                 && self.ledger.gap_acked_chunks() == 0
-                && self.repair.exit_tsn.is_none()
+                && !self.repair.in_fast_recovery
                 && self.recovery.series.timeouts() == 0,
             ack_delay_max: if answered_at_once { Duration::ZERO } else { ACK_DELAY_MAX },
             timeout_at: self.timer.timeout_at().unwrap_or(now + self.recovery.rto()),

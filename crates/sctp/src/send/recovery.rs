@@ -294,11 +294,25 @@ impl Recovery {
         Companions::Redundant(Redundant { room_bytes, budget_bytes: budget, srtt, silent })
     }
 
-    /// An acknowledgement was applied, with so many reports of duplicates.
-    pub(super) fn acknowledged(&mut self, now: Instant, report: &AckReport, duplicates: usize) {
+    /// An acknowledgement was applied, with so many reports of duplicates. How many chunks it told of whose first copy was lost.
+    ///
+    /// A chunk that was sent again counts as lost at first if nothing says that its first copy arrived: that errs to the safe side if it
+    /// was an acknowledgement that was lost.
+    pub(super) fn acknowledged(&mut self, now: Instant, report: &AckReport, duplicates: usize) -> usize {
+        let rtt = &self.rtt;
+        let answers_earlier = report.highest_acked.is_some_and(|highest| {
+            highest.transmissions > 1 && rtt.rtt_min().is_some_and(|rtt_min| now - highest.sent_at < rtt_min)
+        });
+        let lost = report.acked_copies.saturating_sub(duplicates + usize::from(answers_earlier));
         if let Some(copies) = self.copies.as_mut().filter(|_| self.thin) {
-            copies.acknowledged(now, report, duplicates, &self.rtt);
+            copies.acknowledged(now, report.acked_chunks, lost, rtt.srtt());
         }
+        lost
+    }
+
+    /// Whether what leaves again may repair a loss that nobody was told of: Festina's probes and copies do.
+    pub(super) fn repairs_unseen_losses(&self) -> bool {
+        matches!(self.rules().probe, Probe::RoundTrip { .. }) || (self.thin && self.copies.is_some())
     }
 
     /// Nothing is outstanding: memory that a thin stream does not need is given back.

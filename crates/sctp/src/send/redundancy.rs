@@ -9,8 +9,6 @@ use festina_recovery::rtt::RttEstimator;
 use festina_recovery::windowed_min::WindowedMin;
 use festina_units::{Duration, Instant};
 
-use crate::outstanding::AckReport;
-
 /// How long the smallest SRTT is remembered; longer than queues stand.
 const SRTT_MIN_WINDOW: Duration = Duration::from_secs(300);
 
@@ -108,15 +106,9 @@ impl Copies {
         self.scheduler.copy_saved();
     }
 
-    /// An acknowledgement was applied; so many `duplicates` were reported with it. A chunk that was sent again counts as lost at first
-    /// if nothing says that its first copy arrived: that errs to the safe side if it was an acknowledgement that was lost.
-    pub(super) fn acknowledged(&mut self, now: Instant, report: &AckReport, duplicates: usize, rtt: &RttEstimator) {
-        let srtt = rtt.srtt();
-        let answers_earlier = report.highest_acked.is_some_and(|highest| {
-            highest.transmissions > 1 && rtt.rtt_min().is_some_and(|rtt_min| now - highest.sent_at < rtt_min)
-        });
-        let lost = report.acked_copies.saturating_sub(duplicates + usize::from(answers_earlier));
-        self.scheduler.arrived(u32::try_from(report.acked_chunks.saturating_sub(lost)).unwrap_or(u32::MAX));
+    /// So many chunks were acknowledged for the first time, the first copies of so many of which were lost.
+    pub(super) fn acknowledged(&mut self, now: Instant, chunks: usize, lost: usize, srtt: Option<Duration>) {
+        self.scheduler.arrived(u32::try_from(chunks.saturating_sub(lost)).unwrap_or(u32::MAX));
         (0..lost).for_each(|_| self.scheduler.lost(now, srtt));
     }
 }

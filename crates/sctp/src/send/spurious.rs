@@ -41,7 +41,7 @@ impl Sender {
     /// The window is about to be cut.
     pub(super) fn note_cut(&mut self) {
         let (before, in_flight) = (self.window_now(), self.ledger.in_flight().bytes as u64);
-        let same_recovery = self.repair.exit_tsn.is_some();
+        let same_recovery = self.repair.in_fast_recovery;
         if self.recovery.rules().spurious.undo
             && let Some(suspicion) = self.recovery.suspicion()
         {
@@ -119,7 +119,7 @@ impl Sender {
         let Some(window) = self.recovery.suspicion().and_then(|suspicion| ask(&mut suspicion.cuts)) else { return };
         let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         self.congestion.restore(bytes(window.cwnd_bytes), bytes(window.ssthresh_bytes));
-        self.repair.exit_tsn = None;
+        self.repair.in_fast_recovery = false;
     }
 
     fn undo_terms(&self, acked_bytes: usize) -> UndoTerms {

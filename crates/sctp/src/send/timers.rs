@@ -112,7 +112,8 @@ impl Sender {
         self.counters.chunks_lost += lost as u64;
         self.congestion.on_timeout(self.recovery.rules().one_packet_after_timeout);
         self.recovery.detector.timed_out();
-        self.repair = Repair { exit_tsn: None, packet_due: Some(RetransmissionCause::Timeout) };
+        let cut_tsn = self.ledger.next_tsn() - 1;
+        self.repair = Repair { in_fast_recovery: false, cut_tsn, packet_due: Some(RetransmissionCause::Timeout) };
         self.abandon_tail_probe();
         TimerExpiry::Timeout { counts: true }
     }

@@ -237,3 +237,28 @@ fn a_round_trip_that_has_tripled_is_measured_by_the_reports_of_duplicates() {
     }
     assert_eq!(rig.stats().path.srtt, Some(Duration::from_micros(62_500)), "an eighth of the way from 50 to 150 ms");
 }
+
+#[test]
+fn a_loss_that_only_a_probe_or_a_copy_repaired_cuts_the_window_once_as_any_other_does() {
+    let cuts = |first_copy_arrived: bool| {
+        let mut rig = Rig::probing().measured(ms(100));
+        rig.sender.congestion.restore(20 * CHUNKS_BYTES, usize::MAX);
+        let cwnd = |rig: &mut Rig| rig.stats().path.cwnd_bytes / CHUNKS_BYTES as u64;
+        rig.flight(1, 100);
+        rig.expire();
+        assert_eq!(rig.tsns(), [[1]]);
+        rig.flight(1, 100);
+        assert_eq!(cwnd(&mut rig), 20, "nobody knows yet");
+        rig.wait(100);
+        let duplicates = if first_copy_arrived { &[1][..] } else { &[] };
+        rig.sack_full(1, WINDOW, &[], duplicates);
+        let after_one = cwnd(&mut rig);
+        rig.expire();
+        assert_eq!(rig.tsns(), [[2]]);
+        rig.wait(100);
+        rig.sack(2, &[]);
+        (after_one, cwnd(&mut rig))
+    };
+    assert_eq!(cuts(true), (20, 10), "the second chunk's first copy was lost");
+    assert_eq!(cuts(false), (10, 10), "both were in the same window");
+}
