@@ -37,6 +37,16 @@ impl Published {
             || rules.spurious != SpuriousResponse::NONE
     }
 
+    /// These rules hold now. A thin stream may have others than a thick one: what they do not ask for must not be waited for.
+    pub(super) fn stop_what_is_off(&mut self, rules: &Rules) {
+        self.rack_at = self.rack_at.filter(|_| rules.loss_detection == LossDetection::Rack);
+        self.early_at = self.early_at.filter(|_| rules.early_fast_retransmit.is_some());
+        self.tail_at = self.tail_at.filter(|_| matches!(rules.probe, Probe::TailLoss(_)));
+        if !rules.spurious.f_rto {
+            self.suspicion.believe_timeout();
+        }
+    }
+
     /// A chunk was acknowledged for the first time; in ascending order of TSNs.
     pub(super) fn acked(&mut self, now: Instant, chunk: &Chunk, progress: Progress) {
         self.rack.acked(now, &transmission(progress.tsn, chunk), None);
@@ -45,11 +55,6 @@ impl Published {
 
     pub(super) fn measured(&mut self) {
         self.tail.measured();
-    }
-
-    /// Other rules hold for now.
-    pub(super) fn disarm(&mut self) {
-        (self.rack_at, self.tail_at, self.early_at) = (None, None, None);
     }
 
     pub(super) fn next_at(&self) -> Option<Instant> {
@@ -175,8 +180,6 @@ impl Sender {
         if Published::is_needed(self.recovery.rules()) {
             self.arm_early(now);
             self.arm_tail(now);
-        } else {
-            self.recovery.disarm_published();
         }
     }
 

@@ -91,6 +91,10 @@ impl Recovery {
     pub(super) fn refresh(&mut self, window_probing: bool) {
         self.thin = self.detector.is_thin(self.mechanisms.thin_detection, self.rtt.srtt());
         self.window_probing = window_probing;
+        let rules = if window_probing { &Rules::RFC9260 } else { self.mechanisms.rules(self.thin) };
+        if let Some(published) = &mut self.published {
+            published.stop_what_is_off(rules);
+        }
     }
 
     /// Whether the stream was thin when last judged.
@@ -191,13 +195,6 @@ impl Recovery {
             self.published = Some(Box::default());
         }
         self.published.as_deref_mut()
-    }
-
-    /// The timers of RACK and its like stop, since the rules do not ask for them.
-    pub(super) fn disarm_published(&mut self) {
-        if let Some(published) = &mut self.published {
-            published.disarm();
-        }
     }
 
     /// What F-RTO and undoing remember, if the rules ask for it.

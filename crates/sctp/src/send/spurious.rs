@@ -31,6 +31,12 @@ impl Suspicion {
         self.acked_sent_once |= progress.tsn <= self.highest_sent && chunk.transmissions == 1;
     }
 
+    /// Nobody will find out whether the timeout was spurious.
+    pub(super) fn believe_timeout(&mut self) {
+        self.f_rto = FRto::new();
+        self.new_data_first = false;
+    }
+
     /// What was taken for lost waits until it is known whether the timeout was spurious.
     pub(super) fn holds_back(&self) -> bool {
         self.f_rto.is_undecided()

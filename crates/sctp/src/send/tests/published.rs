@@ -214,3 +214,15 @@ fn early_fast_retransmit_sends_again_what_waited_for_its_timer_and_takes_a_packe
     assert_eq!(stats.path.cwnd_bytes, cwnd - CHUNKS_BYTES as u64);
     assert_eq!((stats.sent.retransmitted.fast, stats.sent.timeouts), (1, 0));
 }
+
+#[test]
+fn a_timer_that_only_thin_streams_have_stops_when_the_stream_ceases_to_be_thin() {
+    let mut mechanisms = Profile::FreebsdEfr.mechanisms();
+    mechanisms.thin_detection = ThinDetection::Static { in_flight_below: 4 };
+    mechanisms.normal = Rules::RFC9260;
+    let mut rig = Rig::with(&config(mechanisms)).measured(ms(100));
+    rig.flight(3, FULL);
+    assert_eq!(rig.sender.deadline(), Some(rig.now + ms(250)));
+    rig.flight(1, FULL);
+    assert_eq!(rig.sender.deadline(), Some(rig.now + ms(1_000)));
+}

@@ -1,6 +1,7 @@
 //! F-RTO (RFC 4138) and undoing needless cuts (RFC 4015).
 
 use festina_recovery::profile::{Rules, SpuriousResponse};
+use festina_recovery::thin::ThinDetection;
 
 use super::*;
 
@@ -64,6 +65,26 @@ fn a_second_timeout_is_not_doubted() {
     assert_eq!(rig.tsns(), [[1]]);
     rig.sack(1, &[]);
     assert_eq!(rig.tsns(), [[2], [3]]);
+}
+
+#[test]
+fn a_stream_that_ceases_to_be_thin_meanwhile_and_then_has_no_f_rto_sends_what_is_lost() {
+    let mut mechanisms = Profile::Rfc9260.mechanisms();
+    mechanisms.thin_detection = ThinDetection::DynamicRate { pttfr: 3 };
+    mechanisms.thin = Rules { spurious: BOTH, ..Rules::RFC9260 };
+    let mut rig = Rig::with(&config(mechanisms)).measured(ms(10));
+    rig.flight(1, FULL);
+    rig.sack(1, &[]);
+    for _ in 0..4 {
+        rig.wait(20);
+        rig.flight(1, FULL);
+    }
+    rig.expire();
+    assert_eq!(rig.tsns(), [[2]]);
+    (0..40).for_each(|_| rig.sender.handle_round_trip(rig.now, ms(10_000), &mut rig.events));
+    assert!(!rig.stats().path.thin);
+    rig.sack(2, &[]);
+    assert_eq!(rig.tsns(), [[3], [4]]);
 }
 
 #[test]
