@@ -315,12 +315,14 @@ impl Sender {
         }
     }
 
-    /// Drops the messages in front that must not be sent any more.
+    /// Drops the messages in front that must not be sent any more. Whether there were any.
     #[inline]
-    fn drop_stale(&mut self, now: Instant, events: &mut Events) {
-        if self.buffer.front_is_stale(now, self.streams.count) {
+    fn drop_stale(&mut self, now: Instant, events: &mut Events) -> bool {
+        let is_stale = self.buffer.front_is_stale(now, self.streams.count);
+        if is_stale {
             self.drop_all_stale(now, events);
         }
+        is_stale
     }
 
     #[cold]

@@ -55,7 +55,10 @@ impl Sender {
 
     /// Fills a packet behind the control chunks that it may hold already; one call per packet. Returns the DATA chunks written.
     pub(crate) fn fill(&mut self, now: Instant, packet: &mut PacketBuilder<'_>, events: &mut Events) -> usize {
-        self.drop_stale(now, events);
+        if self.drop_stale(now, events) {
+            // What comes next may not fit into the peer's window: then that is to be probed.
+            self.update_timers(now);
+        }
         let licence = self.licence();
         if licence == Licence::Nothing {
             return 0;

@@ -37,6 +37,19 @@ fn new_data_waits_for_a_window_that_holds_the_whole_chunk_section_6_1_rule_a() {
 }
 
 #[test]
+fn if_the_message_in_front_expires_the_window_that_is_too_small_for_the_next_one_is_probed() {
+    let mut rig = Rig::new(Profile::Festina).measured(ms(100));
+    rig.flight(1, FULL);
+    rig.sack_full(1, 300, &[], &[]);
+    rig.send(Message::new(vec![7; 300]).with_lifetime(ms(10)));
+    rig.send_bytes(FULL);
+    rig.wait(11);
+    assert_eq!(rig.tsns(), Vec::<Vec<u32>>::new(), "one is too late, one too large");
+    assert_eq!(rig.expire(), (ms(200), None));
+    assert_eq!(rig.tsns(), [[2]]);
+}
+
+#[test]
 fn a_closed_window_is_probed_after_one_rto_with_one_chunk_section_6_1_rule_a() {
     let mut rig = blocked(Profile::Rfc9260, 0);
     rig.send_bytes(10);
