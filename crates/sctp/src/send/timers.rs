@@ -87,10 +87,16 @@ impl Sender {
     /// Lets the copy leave whose time has come, unless it is not needed any more.
     fn make_due_copy(&mut self, now: Instant) {
         let Some((first_tsn, last_tsn)) = self.recovery.take_due_copy(now) else { return };
+        self.timer.copy_due = Some((first_tsn, last_tsn));
+        self.drop_needless_copy();
+    }
+
+    /// A copy is not needed any more if all of its chunks arrived or left again meanwhile.
+    fn drop_needless_copy(&mut self) {
+        let Some((first_tsn, last_tsn)) = self.timer.copy_due else { return };
         let is_original = |chunk: &Chunk| chunk.state == ChunkState::InFlight && chunk.transmissions == 1;
-        if (first_tsn..=last_tsn).any(|tsn| self.ledger.get(tsn).is_some_and(is_original)) {
-            self.timer.copy_due = Some((first_tsn, last_tsn));
-        } else {
+        if !(first_tsn..=last_tsn).any(|tsn| self.ledger.get(tsn).is_some_and(is_original)) {
+            self.timer.copy_due = None;
             self.recovery.copy_saved();
         }
     }
@@ -173,7 +179,7 @@ impl Sender {
             self.repair.packet_due = None;
         }
         self.timer.probe_due &= self.ledger.in_flight().chunks > 0;
-        self.timer.copy_due = self.timer.copy_due.filter(|&(_, last_tsn)| self.ledger.first_tsn() <= last_tsn);
+        self.drop_needless_copy();
         if self.ledger.is_empty() {
             self.timer.running = None;
             self.timer.silent_since = None;

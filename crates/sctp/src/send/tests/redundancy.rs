@@ -163,6 +163,21 @@ fn a_spaced_copy_does_not_leave_if_its_chunk_was_acknowledged_or_left_in_another
 }
 
 #[test]
+fn a_due_copy_that_could_not_leave_is_given_up_when_a_gap_report_shows_that_its_chunk_arrived() {
+    let mut rig = spaced();
+    rig.flight(1, FULL);
+    rig.flight(1, 100);
+    rig.expire();
+    rig.packets();
+    rig.expire();
+    assert!(rig.sender.can_send(rig.now), "the copy of chunk 2");
+    rig.sack(0, &[(2, 2)]);
+    assert!(!rig.sender.can_send(rig.now));
+    rig.expire();
+    assert_eq!(rig.tsns(), [[1]], "cwnd and probes are not in its way");
+}
+
+#[test]
 fn a_stream_that_is_not_thin_gets_no_spaced_copies() {
     let mut rig = spaced();
     let cumulative = rig.grow(10);
