@@ -292,7 +292,6 @@ impl Sender {
             Licence::TailProbe(content) => {
                 self.timer.tail_due = None;
                 self.tail_probe_left(content);
-                self.timer.start(now, self.recovery.rto());
             }
             Licence::Urgent(cause) => {
                 self.repair.packet_due = None;

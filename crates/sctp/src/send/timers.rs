@@ -129,11 +129,11 @@ impl Sender {
         if matches!(self.recovery.rules().probe, Probe::TailLoss(_)) {
             self.burst.restart();
             self.timer.tail_due = Some(self.tail_content());
-            return TimerExpiry::Probe;
+        } else {
+            let waited = now - self.timer_reference();
+            self.recovery.series.probed(waited);
+            self.timer.probe_due = true;
         }
-        let waited = now - self.timer_reference();
-        self.recovery.series.probed(waited);
-        self.timer.probe_due = true;
         self.timer.start(now, self.recovery.rto());
         TimerExpiry::Probe
     }

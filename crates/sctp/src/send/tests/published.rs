@@ -226,3 +226,11 @@ fn a_timer_that_only_thin_streams_have_stops_when_the_stream_ceases_to_be_thin()
     rig.flight(1, FULL);
     assert_eq!(rig.sender.deadline(), Some(rig.now + ms(1_000)));
 }
+
+#[test]
+fn a_tail_loss_probe_that_waits_for_cookie_ack_gives_the_retransmission_timer_its_full_time_again() {
+    let mut rig = Rig::new(Profile::Rack);
+    rig.flight(1, 100);
+    assert_eq!(rig.expire(), (ms(1_000), PROBE), "without a measurement it replaces the timeout");
+    assert_eq!(rig.sender.deadline(), Some(rig.now + ms(1_000)), "though it has not left");
+}
