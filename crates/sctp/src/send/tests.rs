@@ -1,5 +1,6 @@
 //! Drives the sender by hand: messages and SACKs go in, packets are read back.
 
+mod hostile;
 mod messages;
 mod published;
 mod recovery;

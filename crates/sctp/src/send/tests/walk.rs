@@ -12,10 +12,10 @@ const STREAMS: u64 = 5;
 const STEPS_MAX: usize = 50_000;
 
 /// A pseudo-random sequence (SplitMix64).
-struct Dice(u64);
+pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
+    pub(super) fn roll(&mut self, sides: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -23,8 +23,13 @@ impl Dice {
         (z ^ (z >> 31)) % sides
     }
 
-    fn percent(&mut self, percent: u64) -> bool {
+    pub(super) fn percent(&mut self, percent: u64) -> bool {
         self.roll(100) < percent
+    }
+
+    /// One of these.
+    pub(super) fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        &of[usize::try_from(self.roll(of.len() as u64)).expect("below the length")]
     }
 }
 
