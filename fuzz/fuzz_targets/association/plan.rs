@@ -12,7 +12,7 @@ pub struct Plan {
 /// Settings of both sides.
 #[derive(Arbitrary, Debug)]
 pub struct Setup {
-    pub profile: u8,
+    pub mechanisms: MechanismsPlan,
     pub packet_bytes: u16,
     pub receive_buffer_bytes: u16,
     pub send_buffer_bytes: u16,
@@ -22,6 +22,18 @@ pub struct Setup {
     pub round_robin: bool,
     pub message_events: bool,
     pub heartbeats: bool,
+}
+
+/// How losses are recovered.
+#[derive(Arbitrary, Debug)]
+pub struct MechanismsPlan {
+    /// The profile whose rules hold while the stream is not thin.
+    pub normal: u8,
+    /// The profile whose rules hold while it is, and which may tell when that is so.
+    pub thin: u8,
+    pub redundancy: u8,
+    /// Whether needless timeouts and cuts are looked for.
+    pub doubts: bool,
 }
 
 /// One of the two hosts.
@@ -97,9 +109,9 @@ pub enum Operation {
     },
     /// Time goes to the next timer.
     WaitForTimer,
-    SetProfile {
+    SetMechanisms {
         at: Side,
-        profile: u8,
+        mechanisms: MechanismsPlan,
     },
     Shutdown {
         at: Side,

@@ -5,12 +5,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use festina_recovery::profile::SpuriousResponse;
+use festina_recovery::redundancy::Redundancy;
+use festina_recovery::thin::ThinDetection;
 use festina_sctp::wire::{Chunk, CommonHeader, Packet, Parameter};
-use festina_sctp::{Association, Config, Context, Event, Incoming, Listener, Message, Ports, Profile, StreamScheduler};
+use festina_sctp::{
+    Association, Config, Context, Event, Incoming, Listener, Mechanisms, Message, Ports, Profile, StreamScheduler,
+};
 use festina_units::{Duration, Instant};
 
 use crate::forge::{Knowledge, forge, seal};
-use crate::plan::{Forgery, MessagePlan, Operation, Setup, Side, TagPlan};
+use crate::plan::{Forgery, MechanismsPlan, MessagePlan, Operation, Setup, Side, TagPlan};
 
 const PORTS: [u16; 2] = [5_001, 5_000];
 /// Packets under way on one link; more push out the oldest.
@@ -59,8 +64,26 @@ fn profile(number: u8) -> Profile {
     profiles[usize::from(number) % profiles.len()]
 }
 
+/// The rules of two profiles, one for thick streams and one for thin ones.
+fn mechanisms(plan: &MechanismsPlan) -> Mechanisms {
+    let all = [Redundancy::Off, Redundancy::Bundled, Redundancy::SPACED];
+    let mut mechanisms = Mechanisms {
+        normal: profile(plan.normal).mechanisms().normal,
+        redundancy: all[usize::from(plan.redundancy) % all.len()],
+        ..profile(plan.thin).mechanisms()
+    };
+    if mechanisms.thin_detection == ThinDetection::Never {
+        mechanisms.thin_detection = Profile::Festina.mechanisms().thin_detection;
+    }
+    if plan.doubts {
+        let spurious = SpuriousResponse { f_rto: true, undo: true };
+        (mechanisms.normal.spurious, mechanisms.thin.spurious) = (spurious, spurious);
+    }
+    mechanisms
+}
+
 fn config(setup: &Setup) -> Config {
-    let mut config = Config::with_profile(profile(setup.profile));
+    let mut config = Config { mechanisms: mechanisms(&setup.mechanisms), ..Config::default() };
     let limits = &mut config.limits;
     limits.packet_bytes_max = 384 + usize::from(setup.packet_bytes) % 1_200;
     limits.receive_buffer_bytes = 1_500 + usize::from(setup.receive_buffer_bytes);
@@ -220,9 +243,9 @@ impl World {
                     self.wait_until(deadline);
                 }
             }
-            Operation::SetProfile { at, profile: number } => {
+            Operation::SetMechanisms { at, mechanisms: plan } => {
                 if let Some(association) = &mut self.hosts[index(*at)].association {
-                    association.set_mechanisms(now, profile(*number).mechanisms());
+                    association.set_mechanisms(now, mechanisms(plan));
                 }
                 self.drain(index(*at));
             }
