@@ -3,7 +3,10 @@
 
 use festina_units::{Duration, Instant};
 
-use crate::{rtt::RttEstimator, tlp::TlpRule};
+use crate::{
+    rtt::{CLOCK_GRANULARITY, RttEstimator},
+    tlp::TlpRule,
+};
 
 /// The probe timer of a rule set.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -82,7 +85,8 @@ pub fn draft_timeout(srtt: Duration, outstanding: u32, delayed_ack_max: Duration
 }
 
 /// The probe timeout of RFC 8985 §7.2, for `outstanding` segments; `until_rto` is what is left on
-/// the retransmission timer.
+/// the retransmission timer. Two round trips of no time count as [`CLOCK_GRANULARITY`]: a probe that is
+/// due as soon as its data has left probes nothing.
 #[must_use]
 pub fn rfc8985_timeout(
     srtt: Option<Duration>,
@@ -90,9 +94,9 @@ pub fn rfc8985_timeout(
     ack_delay_max: Duration,
     until_rto: Duration,
 ) -> Duration {
+    let ack_delay = if outstanding == 1 { ack_delay_max } else { Duration::ZERO };
     let timeout = match srtt {
-        Some(srtt) if outstanding == 1 => srtt.saturating_mul(2).saturating_add(ack_delay_max),
-        Some(srtt) => srtt.saturating_mul(2),
+        Some(srtt) => srtt.saturating_mul(2).saturating_add(ack_delay).max(CLOCK_GRANULARITY),
         None => Duration::from_secs(1),
     };
     timeout.min(until_rto)
@@ -169,6 +173,8 @@ mod tests {
         assert_eq!(rfc8985_timeout(Some(ms(100)), 1, ms(200), ms(1000)), ms(400));
         assert_eq!(rfc8985_timeout(None, 1, ms(200), ms(3000)), ms(1000));
         assert_eq!(rfc8985_timeout(Some(ms(100)), 1, ms(200), ms(300)), ms(300));
+        assert_eq!(rfc8985_timeout(Some(Duration::ZERO), 2, ms(200), ms(300)), ms(1), "not at once");
+        assert_eq!(rfc8985_timeout(Some(Duration::ZERO), 1, ms(0), ms(300)), ms(1));
     }
 
     proptest! {
