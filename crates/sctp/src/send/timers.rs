@@ -64,7 +64,8 @@ impl Sender {
     /// When to call [`handle_timeout`](Self::handle_timeout).
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let loss = self.timer.next.map(TimerDecision::at);
-        let others = [self.window.deadline(), self.recovery.copy_at(), self.recovery.published_at()];
+        let copy = self.recovery.copy_at().filter(|_| self.timer.copy_due.is_none());
+        let others = [self.window.deadline(), copy, self.recovery.published_at()];
         others.into_iter().chain([loss]).flatten().min()
     }
 
@@ -79,24 +80,19 @@ impl Sender {
         if self.handle_published_timeout(now) || expiry.is_some() {
             self.burst.restart();
         }
-        self.make_due_copy(now);
         self.update_timers(now);
         expiry
     }
 
-    /// Lets the copy leave whose time has come, unless it is not needed any more.
+    /// Lets the next copy leave whose time has come. It is not needed any more if all of its chunks arrived or left again meanwhile.
     fn make_due_copy(&mut self, now: Instant) {
-        let Some((first_tsn, last_tsn)) = self.recovery.take_due_copy(now) else { return };
-        self.timer.copy_due = Some((first_tsn, last_tsn));
-        self.drop_needless_copy();
-    }
-
-    /// A copy is not needed any more if all of its chunks arrived or left again meanwhile.
-    fn drop_needless_copy(&mut self) {
-        let Some((first_tsn, last_tsn)) = self.timer.copy_due else { return };
         let is_original = |chunk: &Chunk| chunk.state == ChunkState::InFlight && chunk.transmissions == 1;
-        if !(first_tsn..=last_tsn).any(|tsn| self.ledger.get(tsn).is_some_and(is_original)) {
-            self.timer.copy_due = None;
+        while let Some((first_tsn, last_tsn)) = self.timer.copy_due.or_else(|| self.recovery.take_due_copy(now)) {
+            let needed = (first_tsn..=last_tsn).any(|tsn| self.ledger.get(tsn).is_some_and(is_original));
+            self.timer.copy_due = needed.then_some((first_tsn, last_tsn));
+            if needed {
+                break;
+            }
             self.recovery.copy_saved();
         }
     }
@@ -179,7 +175,7 @@ impl Sender {
             self.repair.packet_due = None;
         }
         self.timer.probe_due &= self.ledger.in_flight().chunks > 0;
-        self.drop_needless_copy();
+        self.make_due_copy(now);
         if self.ledger.is_empty() {
             self.timer.running = None;
             self.timer.silent_since = None;

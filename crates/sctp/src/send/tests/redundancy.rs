@@ -168,13 +168,22 @@ fn a_due_copy_that_could_not_leave_is_given_up_when_a_gap_report_shows_that_its_
     rig.flight(1, FULL);
     rig.flight(1, 100);
     rig.expire();
-    rig.packets();
-    rig.expire();
+    assert_eq!(rig.packet().len(), 1, "the copy of chunk 1");
     assert!(rig.sender.can_send(rig.now), "the copy of chunk 2");
     rig.sack(0, &[(2, 2)]);
     assert!(!rig.sender.can_send(rig.now));
     rig.expire();
     assert_eq!(rig.tsns(), [[1]], "cwnd and probes are not in its way");
+}
+
+#[test]
+fn copies_of_several_packets_that_are_due_at_once_leave_one_after_the_other() {
+    let mut rig = spaced();
+    assert_eq!(rig.flight(2, 1_000), [[1], [2]]);
+    rig.expire();
+    assert!(rig.sender.deadline() > Some(rig.now), "even if nothing can leave at the moment");
+    assert_eq!(rig.tsns(), [[1], [2]]);
+    assert!(rig.sender.deadline() > Some(rig.now));
 }
 
 #[test]
