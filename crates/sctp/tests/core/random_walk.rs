@@ -7,7 +7,8 @@ use bytes::Bytes;
 use festina_netsim::{
     GilbertElliott, Jitter, JitterShape, LinkConfig, LossModel, QueueLimit, RandomStream, Reordering,
 };
-use festina_recovery::Profile;
+use festina_recovery::redundancy::Redundancy;
+use festina_recovery::{Mechanisms, Profile};
 use festina_sctp::{ClosedReason, Config, Message, SendError};
 use festina_units::{Bandwidth, Duration, Probability};
 
@@ -28,6 +29,7 @@ struct Met {
     retransmitted: u64,
     timeouts: u64,
     fast: u64,
+    copies: u64,
     fragmented: u64,
     collisions: u64,
     messages: u64,
@@ -44,6 +46,7 @@ impl Met {
         self.retransmitted += other.retransmitted;
         self.timeouts += other.timeouts;
         self.fast += other.fast;
+        self.copies += other.copies;
         self.fragmented += other.fragmented;
         self.collisions += other.collisions;
         self.messages += other.messages;
@@ -99,10 +102,23 @@ fn link(random: &mut RandomStream) -> LinkConfig {
     }
 }
 
+fn pick<T: Copy>(random: &mut RandomStream, of: &[T]) -> T {
+    of[usize::try_from(random.below(of.len() as u64)).unwrap()]
+}
+
+/// A profile, or the rules of one for thick streams and those of another for thin ones; and any redundancy.
+fn mechanisms(random: &mut RandomStream) -> Mechanisms {
+    let mut mechanisms = pick(random, Profile::all()).mechanisms();
+    if random.below(2) == 0 {
+        mechanisms.thin_detection = Profile::Festina.mechanisms().thin_detection;
+        mechanisms.normal = pick(random, Profile::all()).mechanisms().normal;
+    }
+    mechanisms.redundancy = pick(random, &[Redundancy::Off, Redundancy::Bundled, Redundancy::SPACED]);
+    mechanisms
+}
+
 fn config(random: &mut RandomStream) -> Config {
-    let profiles = Profile::all();
-    let profile = profiles[usize::try_from(random.below(profiles.len() as u64)).unwrap()];
-    let mut config = Config::with_profile(profile);
+    let mut config = Config { mechanisms: mechanisms(random), ..Config::default() };
     config.limits.packet_bytes_max = usize::try_from(400 + random.below(1_100)).unwrap();
     config.limits.receive_buffer_bytes = usize::try_from(2_000 + random.below(60_000)).unwrap();
     config.limits.send_buffer_bytes = usize::try_from(2_000 + random.below(60_000)).unwrap();
@@ -181,11 +197,10 @@ impl Walk {
             }
             _ => {
                 let index = usize::try_from(self.random.below(2)).unwrap();
-                let profiles = Profile::all();
-                let profile = profiles[usize::try_from(self.random.below(profiles.len() as u64)).unwrap()];
+                let mechanisms = mechanisms(&mut self.random);
                 let now = self.pair.now;
                 if let Some(association) = &mut self.pair.hosts[index].association {
-                    association.set_mechanisms(now, profile.mechanisms());
+                    association.set_mechanisms(now, mechanisms);
                     self.pair.drain(index);
                 }
             }
@@ -280,6 +295,7 @@ impl Walk {
             self.met.retransmitted += stats.retransmitted.total();
             self.met.timeouts += stats.timeouts;
             self.met.fast += stats.retransmitted.fast;
+            self.met.copies += stats.retransmitted.copies;
         }
         self.met.messages += self.pair.hosts.iter().map(|host| host.received.len() as u64).sum::<u64>();
     }
@@ -306,6 +322,7 @@ fn walk_all(seeds: std::ops::Range<u64>) {
         ("retransmitted", met.retransmitted),
         ("retransmitted by timeout", met.timeouts),
         ("retransmitted fast", met.fast),
+        ("copied in a packet of its own", met.copies),
         ("fragmented", met.fragmented),
         ("opened from both sides", met.collisions),
     ] {
