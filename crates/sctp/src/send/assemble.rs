@@ -119,6 +119,13 @@ impl Sender {
         })
     }
 
+    /// Whether new data still fits into the peer's window once all that was lost has left again.
+    fn has_window_behind_lost(&self) -> bool {
+        let outstanding = self.ledger.in_flight().payload_bytes + self.ledger.lost().payload_bytes;
+        self.ledger.lost().chunks == 0
+            || self.next_piece_bytes().is_some_and(|bytes| self.window.allows(bytes, outstanding))
+    }
+
     fn companions(&self, now: Instant, licence: Licence, new_data: bool, room_bytes: usize) -> Companions {
         let rules = self.recovery.rules();
         let free = room_bytes.saturating_sub(self.ledger.lost().bytes);
@@ -135,7 +142,7 @@ impl Sender {
             Licence::Urgent(RetransmissionCause::Fast) if rules.bundling.into_fast_retransmit => {
                 Companions::Bundled { room_bytes: free }
             }
-            _ if new_data => {
+            _ if new_data && self.has_window_behind_lost() => {
                 let new_bytes = self.buffer.queued_chunk_bytes_max();
                 let room_bytes = free.saturating_sub(new_bytes);
                 if rules.bundling.with_new_data {

@@ -128,6 +128,25 @@ fn in_silence_every_packet_takes_along_what_has_waited_for_its_turn() {
     assert_eq!(rig.flight(1, 300), [[3, 4, 6]]);
 }
 
+#[test]
+fn what_is_sent_again_takes_no_copies_along_for_new_data_that_the_window_has_no_room_for_behind_it() {
+    let mut rig = light();
+    rig.flight(1, 100);
+    rig.wait(98);
+    rig.flight(2, 700);
+    rig.wait(2);
+    rig.sack(1, &[]);
+    assert_eq!(rig.flight(1, 100), [[4]]);
+    rig.wait(98);
+    rig.send_bytes(100);
+    rig.sack_full(1, 300, &[(2, 2)], &[]);
+    assert_eq!(rig.tsns(), [[2]]);
+    rig.wait(100);
+    rig.sack(4, &[]);
+    let srtt = rig.stats().path.srtt;
+    assert!(srtt < Some(ms(101)), "{srtt:?}: a copy of chunk 4 was timed as if chunk 5 had been beside it");
+}
+
 fn spaced() -> Rig {
     let mechanisms = Mechanisms { redundancy: Redundancy::SPACED, ..Profile::Festina.mechanisms() };
     Rig::with(&config(mechanisms)).measured(ms(100))
