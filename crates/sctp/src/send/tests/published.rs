@@ -179,6 +179,118 @@ fn the_tail_of_a_dense_stream_asks_for_an_answer_at_once_and_is_probed_two_round
 }
 
 #[test]
+fn a_loss_is_answered_for_once_if_a_fast_recovery_follows_the_probe() {
+    let mut rig = rig(Profile::Tlp);
+    let cumulative = rig.grow(40);
+    let last = Tsn::wrap(rig.sender.ledger.next_tsn() - 1).0;
+    assert_eq!(rig.expire().1, PROBE);
+    assert_eq!(rig.tsns(), [[last]]);
+    let cwnd = rig.stats().path.cwnd_bytes;
+    (2..=4).for_each(|end| {
+        rig.sack(cumulative, &[(2, end)]);
+        rig.packets();
+    });
+    rig.sack(last, &[]);
+    rig.packets();
+    rig.sack(last + 1, &[]);
+    let after = rig.stats().path.cwnd_bytes;
+    assert!(after < cwnd && after >= cwnd / 2, "{cwnd} and {after}");
+}
+
+#[test]
+fn an_answer_too_soon_for_a_retransmission_condemns_nothing_that_left_before_that_rfc_8985_section_6_2_step_2() {
+    let mut rig = rig(Profile::Rack);
+    rig.flight(1, 100);
+    rig.wait(20);
+    rig.flight(1, 100);
+    rig.wait(90);
+    rig.flight(1, 100);
+    rig.wait(10);
+    rig.sack(0, &[(2, 2)]);
+    assert_eq!(rig.expire().0, ms(5));
+    assert_eq!(rig.tsns(), [[1]]);
+    rig.wait(2);
+    rig.sack(2, &[]);
+    assert_eq!(rig.tsns(), Vec::<Vec<u32>>::new(), "chunk 3 left 17 ms ago");
+}
+
+/// The first of two chunks is lost, which takes RACK so long to find after the answer to the second. Then both are acknowledged.
+fn rack_repairs(rig: &mut Rig, duplicates: &[u32]) -> Duration {
+    let first = Tsn::wrap(rig.sender.ledger.next_tsn()).0;
+    rig.flight(1, 100);
+    rig.wait(20);
+    rig.flight(1, 100);
+    rig.wait(100);
+    rig.sack(first - 1, &[(2, 2)]);
+    let waited = rig.expire().0;
+    assert_eq!(rig.tsns(), [[first]]);
+    rig.wait(100);
+    rig.sack_full(first + 1, WINDOW, &[], duplicates);
+    waited
+}
+
+#[test]
+fn a_duplicate_report_widens_the_reordering_window_for_sixteen_recoveries_rfc_8985_section_6_2_step_4() {
+    let mut rig = rig(Profile::Rack);
+    assert_eq!(rack_repairs(&mut rig, &[1]), ms(5));
+    for _ in 0..16 {
+        assert_eq!(rack_repairs(&mut rig, &[]), ms(30));
+    }
+    assert_eq!(rack_repairs(&mut rig, &[]), ms(5));
+}
+
+#[test]
+fn rfc_8985_probes_again_once_a_round_trip_was_measured_section_7_3() {
+    let mut rig = rig(Profile::Rack);
+    let mut expired = Vec::new();
+    for tsn in 1..=3 {
+        rig.flight(1, 100);
+        if tsn != 2 {
+            expired.push(rig.expire().1);
+            rig.packets();
+        } else {
+            assert_eq!(rig.sender.deadline(), Some(rig.now + ms(1_000)), "what was probed for measured nothing");
+        }
+        rig.wait(100);
+        rig.sack(tsn, &[]);
+    }
+    assert_eq!(expired, [PROBE, PROBE]);
+}
+
+#[test]
+fn the_draft_takes_a_sack_without_news_for_no_answer_to_its_probes() {
+    let mut rig = rig(Profile::Tlp);
+    rig.flight(1, 100);
+    for _ in 0..2 {
+        assert_eq!(rig.expire().1, PROBE);
+        rig.packets();
+        rig.sack(0, &[]);
+    }
+    assert!(matches!(rig.expire().1, Some(TimerExpiry::Timeout { .. })));
+}
+
+#[test]
+fn after_a_timeout_there_is_no_tail_loss_probe_until_a_round_trip_was_measured_and_none_is_waited_for() {
+    let mut rig = rig(Profile::Tlp);
+    rig.flight(2, FULL);
+    for expected in [[[2]], [[2]], [[1]]] {
+        rig.expire();
+        assert_eq!(rig.tsns(), expected);
+    }
+    rig.wait(100);
+    rig.sack(1, &[]);
+    assert_eq!(rig.tsns(), [[2]]);
+    assert_eq!(rig.sender.deadline(), Some(rig.now + ms(2_000)));
+    rig.wait(100);
+    rig.sack(2, &[]);
+    rig.flight(1, 100);
+    let cwnd = rig.stats().path.cwnd_bytes;
+    rig.wait(100);
+    rig.sack(3, &[]);
+    assert_eq!(rig.stats().path.cwnd_bytes, cwnd, "the timeout has answered for the loss");
+}
+
+#[test]
 fn rack_notices_that_a_retransmission_was_lost_which_the_standard_leaves_to_the_timeout() {
     let resent = |profile| {
         let mut rig = rig(profile);

@@ -330,3 +330,18 @@ fn a_thin_festina_stream_believes_the_first_indication_until_the_path_is_seen_to
     assert!(waited < ms(10) && expiry == Some(TimerExpiry::Probe), "the probe timer bounds the wait: {waited:?}");
     assert_eq!(rig.tsns(), [[3]]);
 }
+
+#[test]
+fn a_retransmission_that_was_needed_teaches_no_tolerance_of_reordering() {
+    let mut rig = Rig::probing().measured(ms(100));
+    for first in [1, 3] {
+        rig.flight(1, 100);
+        rig.wait(20);
+        rig.flight(1, 100);
+        rig.wait(80);
+        rig.sack(first - 1, &[(2, 2)]);
+        assert_eq!(rig.tsns(), [[first]]);
+        rig.wait(100);
+        rig.sack(first + 1, &[]);
+    }
+}

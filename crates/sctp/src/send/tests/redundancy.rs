@@ -1,5 +1,7 @@
 //! Copies in packets that leave anyway, on light streams of Festina.
 
+use festina_recovery::redundancy::Spaced;
+
 use super::*;
 
 const INTERVAL_MS: u64 = 20;
@@ -147,6 +149,36 @@ fn what_is_sent_again_takes_no_copies_along_for_new_data_that_the_window_has_no_
     assert!(srtt < Some(ms(101)), "{srtt:?}: a copy of chunk 4 was timed as if chunk 5 had been beside it");
 }
 
+#[test]
+fn a_chunk_acknowledged_and_reported_as_duplicate_at_once_had_lost_its_first_copy_and_measures_nothing() {
+    let mut rig = Rig::probing().measured(ms(100));
+    rig.flight(1, 100);
+    rig.expire();
+    assert_eq!(rig.tsns(), [[1]]);
+    rig.wait(100);
+    rig.sack_full(1, WINDOW, &[], &[1]);
+    rig.sack_full(1, WINDOW, &[], &[1]);
+    assert_eq!(rig.stats().path.srtt, Some(ms(100)));
+}
+
+#[test]
+fn new_data_and_copies_together_keep_to_three_times_what_a_light_stream_may_send() {
+    let mut rig = light();
+    let mut sent_bytes = Vec::new();
+    for nth in 0..100 {
+        if let Some(cumulative) = u32::checked_sub(nth, 19) {
+            rig.sack(cumulative, &[]);
+        }
+        rig.send_bytes(200);
+        sent_bytes.push(rig.packets().iter().flatten().map(|chunk| 16 + chunk.len).sum::<usize>());
+        rig.wait(5);
+    }
+    let per_round_trip: Vec<usize> = sent_bytes.windows(20).map(|window| window.iter().sum()).collect();
+    // The meter counts in whole round trips: one message of 200 bytes with three copies is as exact as it gets.
+    let most = per_round_trip.iter().copied().max();
+    assert!(most > Some(12_000) && most < Some(13_032 + 4 * 216), "{most:?}: without the limit it would be 17,280");
+}
+
 fn spaced() -> Rig {
     let mechanisms = Mechanisms { redundancy: Redundancy::SPACED, ..Profile::Festina.mechanisms() };
     Rig::with(&config(mechanisms)).measured(ms(100))
@@ -203,6 +235,53 @@ fn copies_of_several_packets_that_are_due_at_once_leave_one_after_the_other() {
     assert!(rig.sender.deadline() > Some(rig.now), "even if nothing can leave at the moment");
     assert_eq!(rig.tsns(), [[1], [2]]);
     assert!(rig.sender.deadline() > Some(rig.now));
+}
+
+#[test]
+fn of_a_packet_only_the_chunks_that_have_not_left_again_since_are_copied() {
+    let mut rig = spaced();
+    rig.send_bytes(100);
+    assert_eq!(rig.flight(1, 900), [[1, 2]]);
+    rig.wait(6);
+    assert_eq!(rig.flight(1, 300), [[1, 3]]);
+    rig.expire();
+    assert_eq!(rig.tsns(), [[2]]);
+}
+
+#[test]
+fn where_most_originals_are_lost_spaced_copies_end_and_where_they_arrive_too_they_do_not() {
+    for original_arrives in [true, false] {
+        let mut rig = spaced();
+        for tsn in 1..=20 {
+            rig.flight(1, 100);
+            rig.expire();
+            rig.packets();
+            rig.wait(100);
+            let duplicates = if original_arrives { &[tsn][..] } else { &[] };
+            rig.sack_full(tsn, WINDOW, &[], duplicates);
+            rig.wait(200);
+        }
+        let copies = rig.stats().sent.retransmitted.copies;
+        assert!(if original_arrives { copies == 20 } else { copies < 15 }, "{copies}");
+    }
+}
+
+#[test]
+fn a_copy_that_was_not_needed_is_not_taken_off_the_budget() {
+    let redundancy = Redundancy::Spaced(Spaced { spacing: Some(ms(12)), copies_per_thousand_messages: 500 });
+    let mechanisms = Mechanisms { redundancy, ..Profile::Festina.mechanisms() };
+    let mut rig = Rig::with(&config(mechanisms)).measured(ms(10));
+    for tsn in 1..=2 {
+        rig.flight(1, 100);
+        rig.wait(10);
+        rig.sack(tsn, &[]);
+        rig.wait(2);
+        rig.sender.handle_timeout(rig.now, &mut rig.events);
+        assert_eq!(rig.tsns(), Vec::<Vec<u32>>::new());
+    }
+    rig.flight(1, 100);
+    assert_eq!(rig.expire(), (ms(12), None));
+    assert_eq!(rig.tsns(), [[3]], "what the second message did not need");
 }
 
 #[test]

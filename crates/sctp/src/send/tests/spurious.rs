@@ -33,6 +33,21 @@ fn after_a_timeout_new_data_goes_before_what_was_taken_for_lost_rfc_4138_section
 }
 
 #[test]
+fn two_packets_of_new_data_are_enough_to_find_out_rfc_4138_section_3() {
+    let mut rig = rig(BOTH);
+    rig.flight(4, FULL);
+    (0..6).for_each(|_| {
+        rig.send_bytes(700);
+    });
+    rig.expire();
+    rig.packets();
+    rig.sack(1, &[]);
+    assert_eq!(rig.tsns(), [[5], [6]], "cwnd would take four");
+    rig.sack(1, &[]);
+    assert_eq!(rig.tsns(), Vec::<Vec<u32>>::new());
+}
+
+#[test]
 fn chunks_sent_once_that_are_acknowledged_next_prove_that_the_timeout_was_spurious() {
     let mut rig = after_timeout(BOTH);
     rig.sack(1, &[]);
@@ -42,6 +57,7 @@ fn chunks_sent_once_that_are_acknowledged_next_prove_that_the_timeout_was_spurio
     let stats = rig.stats();
     assert!(stats.path.ssthresh_bytes > 1 << 40, "as before the timeout: {}", stats.path.ssthresh_bytes);
     assert_eq!(stats.path.rto, ms(1_000), "nothing backs off");
+    assert_eq!(stats.sent.chunks_lost, 2, "those that were sent again or acknowledged meanwhile");
     assert_eq!(stats.path.in_flight_bytes, 4 * CHUNKS_BYTES as u64, "chunks 3 and 4 are on the way again");
     rig.sack(4, &[]);
     rig.packets();
@@ -56,6 +72,41 @@ fn new_data_that_is_acknowledged_first_proves_that_the_timeout_was_right() {
     rig.sack(1, &[(4, 4)]);
     assert_eq!(rig.tsns(), [[2], [3]]);
     assert_eq!(rig.stats().path.ssthresh_bytes, 4 * CHUNKS_BYTES as u64);
+}
+
+#[test]
+fn what_was_acknowledged_before_the_timeout_proves_nothing_and_refutes_nothing() {
+    let mut rig = rig(BOTH);
+    rig.flight(1, FULL);
+    rig.sack(1, &[]);
+    rig.flight(10, FULL);
+    rig.expire();
+    rig.packets();
+    rig.sack(2, &[]);
+    assert!(rig.stats().path.ssthresh_bytes < 10_000);
+    rig.packets();
+    rig.sack(3, &[]);
+    assert!(rig.stats().path.ssthresh_bytes > 1 << 40, "chunk 3 was sent once");
+}
+
+#[test]
+fn if_the_peers_window_has_no_room_for_new_data_the_timeout_is_believed_rfc_4138_section_3() {
+    let mut rig = after_timeout(BOTH);
+    rig.sack_full(1, 1_000, &[], &[]);
+    assert_eq!(rig.tsns(), [[2], [3]]);
+}
+
+#[test]
+fn a_timeout_whose_packet_carries_all_that_is_outstanding_is_believed_rfc_4138_section_3() {
+    let mut rig = rig(BOTH);
+    rig.flight(2, 100);
+    rig.expire();
+    assert_eq!(rig.tsns(), [[1, 2]]);
+    let ssthresh = rig.stats().path.ssthresh_bytes;
+    rig.flight(6, FULL);
+    rig.sack(1, &[]);
+    rig.sack(2, &[]);
+    assert_eq!(rig.stats().path.ssthresh_bytes, ssthresh);
 }
 
 #[test]

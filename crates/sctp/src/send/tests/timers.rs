@@ -336,13 +336,27 @@ fn a_probe_takes_what_is_overdue_and_in_silence_everything() {
     rig.flight(1, 100);
     assert_eq!(rig.expire().1, Some(TimerExpiry::Probe));
     assert_eq!(rig.tsns(), [[1]], "chunk 2 may still be answered");
-    assert_eq!(rig.expire(), (ms(105), Some(TimerExpiry::Probe)), "one probe per round trip");
-    assert_eq!(rig.tsns(), [[1, 2]]);
+    rig.wait(20);
+    rig.flight(1, 100);
+    assert_eq!(rig.expire(), (ms(85), Some(TimerExpiry::Probe)), "one probe per round trip");
+    assert_eq!(rig.tsns(), [[1, 2, 3]], "chunk 3 too, which left 85 ms ago");
     rig.wait(50);
     rig.sack(1, &[]);
     rig.flight(1, 100);
     assert_eq!(rig.expire().0, ms(55), "an answer ends the silence: chunk 2 is due on its own");
-    assert_eq!(rig.tsns(), [[2]]);
+    assert_eq!(rig.tsns(), [[2, 3]]);
+}
+
+#[test]
+fn in_silence_new_data_takes_along_what_is_unanswered_even_without_redundancy() {
+    let mut rig = Rig::probing().measured(ms(100));
+    rig.flight(1, 100);
+    rig.expire();
+    rig.packets();
+    rig.wait(24);
+    assert_eq!(rig.flight(1, 100), [[2]]);
+    rig.wait(1);
+    assert_eq!(rig.flight(1, 100), [[1, 3]], "a quarter of a round trip after the probe");
 }
 
 #[test]
