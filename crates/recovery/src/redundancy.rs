@@ -213,6 +213,11 @@ impl CopyScheduler {
         }
     }
 
+    /// Changes the option; what was learned about the path stays.
+    pub fn set_redundancy(&mut self, redundancy: Redundancy) {
+        self.redundancy = redundancy;
+    }
+
     /// A round trip was measured, unambiguously. Without measurements a queue goes unnoticed.
     pub fn round_trip(&mut self, now: Instant, rtt: Duration) {
         self.rtt_min.sample(now, rtt);

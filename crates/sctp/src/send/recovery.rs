@@ -83,7 +83,12 @@ impl Recovery {
 
     pub(super) fn set_mechanisms(&mut self, mechanisms: &Mechanisms) {
         self.mechanisms = Arc::new(*mechanisms);
-        self.copies = None;
+        if mechanisms.redundancy == Redundancy::Off {
+            self.copies = None;
+        }
+        if let Some(copies) = &mut self.copies {
+            copies.set_redundancy(mechanisms.redundancy);
+        }
         self.published = None;
     }
 

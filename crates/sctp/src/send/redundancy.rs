@@ -44,6 +44,11 @@ impl Copies {
         }
     }
 
+    /// Changes the option; what the path said stays, and so do the copies that are planned.
+    pub(super) fn set_redundancy(&mut self, redundancy: Redundancy) {
+        self.scheduler.set_redundancy(redundancy);
+    }
+
     /// A round trip was measured.
     pub(super) fn measured(&mut self, now: Instant, rtt: &RttEstimator) {
         if let (Some(latest), Some(srtt)) = (rtt.rtt_latest(), rtt.srtt()) {

@@ -345,3 +345,21 @@ fn a_retransmission_that_was_needed_teaches_no_tolerance_of_reordering() {
         rig.sack(first + 1, &[]);
     }
 }
+
+#[test]
+fn a_chunk_that_left_twice_condemns_no_copy_that_left_before_its_second_time() {
+    let mut rig = Rig::probing().measured(ms(100));
+    rig.flight(1, 100);
+    rig.wait(60);
+    rig.flight(1, 100);
+    rig.wait(2);
+    rig.flight(1, 100);
+    rig.expire();
+    assert_eq!(rig.tsns(), [[1]], "a probe");
+    rig.wait(45);
+    rig.sack(0, &[(3, 3)]);
+    assert_eq!(rig.tsns(), [[2]]);
+    rig.wait(10);
+    rig.sack(0, &[(2, 3)]);
+    assert_eq!(rig.tsns(), Vec::<Vec<u32>>::new(), "it was the first copy of 2, and tells nothing of the second of 1");
+}

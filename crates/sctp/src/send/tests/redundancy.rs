@@ -99,6 +99,22 @@ fn a_queue_on_the_path_stops_the_copies() {
 }
 
 #[test]
+fn what_the_path_said_against_copies_still_holds_when_the_mechanisms_change() {
+    let mut rig = light();
+    stream(&mut rig, 2, 100);
+    rig.sack(2, &[]);
+    for cumulative in 3..30 {
+        rig.flight(1, 100);
+        rig.wait(140);
+        rig.sack(cumulative, &[]);
+    }
+    let mut mechanisms = Profile::Festina.mechanisms();
+    mechanisms.thin.rto_min = ms(300);
+    rig.sender.set_mechanisms(rig.now, &mechanisms);
+    assert_eq!(stream(&mut rig, 3, 100), [[30], [31], [32]]);
+}
+
+#[test]
 fn the_round_trip_is_measured_although_every_chunk_is_copied() {
     let mut rig = light();
     stream(&mut rig, 6, 100);
