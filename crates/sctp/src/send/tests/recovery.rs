@@ -363,3 +363,11 @@ fn a_chunk_that_left_twice_condemns_no_copy_that_left_before_its_second_time() {
     rig.sack(0, &[(2, 3)]);
     assert_eq!(rig.tsns(), Vec::<Vec<u32>>::new(), "it was the first copy of 2, and tells nothing of the second of 1");
 }
+
+#[test]
+fn what_left_in_the_packet_before_is_not_bundled_with_new_data_at_the_same_instant_p06_section_4_4() {
+    let mut rig = Rig::new(Profile::Pedersen2006).measured(ms(100));
+    assert_eq!(rig.flight(3, 500), [vec![1, 2], vec![3]]);
+    rig.wait(1);
+    assert_eq!(rig.flight(1, 100), [[1, 2, 4]]);
+}
