@@ -114,6 +114,11 @@ impl Liar {
             _ => WINDOW,
         };
         let cumulative = if self.dice.percent(5) { self.cumulative.saturating_sub(3) } else { self.cumulative };
+        if self.dice.percent(5) {
+            let acked = self.rig.sender.handle_cumulative_ack(self.rig.now, Tsn(cumulative), &mut self.rig.events);
+            acked.expect("it was sent");
+            return;
+        }
         self.rig.sack_full(cumulative, a_rwnd, &gaps, &duplicates);
     }
 
