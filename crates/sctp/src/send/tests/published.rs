@@ -188,8 +188,8 @@ fn a_loss_is_answered_for_once_if_a_fast_recovery_follows_the_probe() {
     let cwnd = rig.stats().path.cwnd_bytes;
     (2..=4).for_each(|end| {
         rig.sack(cumulative, &[(2, end)]);
-        rig.packets();
     });
+    assert_eq!(rig.packet().len(), 1, "the fast retransmission, and nothing new");
     rig.sack(last, &[]);
     rig.packets();
     rig.sack(last + 1, &[]);
