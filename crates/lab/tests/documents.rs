@@ -12,7 +12,7 @@ use festina_lab::scenario::{Stack, ThinStream};
 use festina_lab::summary::Results;
 use festina_netsim::{Jitter, JitterShape};
 use festina_recovery::backoff::Backoff;
-use festina_recovery::profile::LossDetection;
+use festina_recovery::profile::{ImmediateSack, LossDetection};
 use festina_recovery::redundancy::Redundancy;
 use festina_recovery::rto_restart::TimerRestart;
 use festina_recovery::{Mechanisms, Profile};
@@ -153,7 +153,7 @@ fn single_switches_do_what_the_document_on_recovery_says_of_them() {
 
     let festina = Profile::Festina.mechanisms();
     let mut without_bit = festina;
-    without_bit.thin.immediate_sack = false;
+    without_bit.thin.immediate_sack = ImmediateSack::Never;
     let [with_bit, without_bit] =
         [festina, without_bit].map(|mechanisms| Fared::on_lossy_path(mechanisms).percentiles[0]);
     assert_eq!([with_bit, without_bit].map(|p99| p99.as_millis()), [155, 300]);

@@ -117,7 +117,7 @@ impl Sender {
         if !self.recovery.held_back().1 {
             self.burst.restart();
         }
-        self.recovery.refresh(self.window.probe().is_some());
+        self.recovery.refresh(self.window.probe().is_some(), self.ledger.len());
         self.restart_timer_after_sack(now, report.cumulative_advanced, report.acked_bytes > 0);
         self.arm_published(now);
         if report.cumulative_advanced && self.is_drained() {

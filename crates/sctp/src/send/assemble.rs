@@ -310,7 +310,7 @@ impl Sender {
         }
         self.last_sent_at = now;
         self.recovery.packet_sent(now, loaded.tsn_highest, loaded.bytes, loaded.new_bytes);
-        self.recovery.refresh(self.window.probe().is_some());
+        self.recovery.refresh(self.window.probe().is_some(), self.ledger.len());
         if let Some(others) = loaded.new_chunks.checked_sub(1) {
             self.burst.packets_left = self.burst.packets_left.saturating_sub(1);
             self.recovery.new_data_sent(

@@ -25,6 +25,10 @@ use crate::wire::Sack;
 /// Gap ack blocks that the thin-stream detector is shown; a stream with more of them is not thin.
 const BLOCKS_SHOWN_MAX: usize = 64;
 
+/// A stream with more chunks outstanding is not thin, whatever the detector says: some rules of thin streams look at each of them
+/// for every packet, and a peer that keeps back its cumulative TSN ack can make the list long.
+const OUTSTANDING_THIN_MAX: usize = 2_048;
+
 /// Packets in flight for which memory is kept while nothing is outstanding.
 const PACKETS_KEPT: usize = 4;
 
@@ -92,9 +96,10 @@ impl Recovery {
         self.published = None;
     }
 
-    /// Judges anew which rules hold.
-    pub(super) fn refresh(&mut self, window_probing: bool) {
-        self.thin = self.detector.is_thin(self.mechanisms.thin_detection, self.rtt.srtt());
+    /// Judges anew which rules hold, with so many chunks outstanding.
+    pub(super) fn refresh(&mut self, window_probing: bool, outstanding: usize) {
+        self.thin = outstanding <= OUTSTANDING_THIN_MAX
+            && self.detector.is_thin(self.mechanisms.thin_detection, self.rtt.srtt());
         self.window_probing = window_probing;
         let rules = if window_probing { &Rules::RFC9260 } else { self.mechanisms.rules(self.thin) };
         if let Some(published) = &mut self.published {

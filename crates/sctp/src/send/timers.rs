@@ -165,7 +165,7 @@ impl Sender {
 
     /// Judges anew which rules hold and brings every deadline up to date. The last act of each mutation.
     pub(super) fn update_timers(&mut self, now: Instant) {
-        self.recovery.refresh(self.window.probe().is_some());
+        self.recovery.refresh(self.window.probe().is_some(), self.ledger.len());
         self.update_deadlines(now);
     }
 

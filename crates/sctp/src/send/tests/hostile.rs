@@ -213,3 +213,21 @@ fn a_lying_peer_neither_spins_nor_stops_a_sender_whose_mechanisms_change() {
         (0..SEEDS).filter(|&seed| std::panic::catch_unwind(|| Liar::new(seed).run()).is_err()).collect();
     assert!(failed.is_empty(), "seeds {failed:?} failed");
 }
+
+#[test]
+fn a_peer_that_never_acknowledges_the_first_chunk_does_not_make_a_thin_stream_ever_dearer() {
+    let mut rig = Rig::new(Profile::Festina).measured(ms(100));
+    rig.flight(1, 1);
+    let mut outstanding_while_thin = 0;
+    for last in 2..=3_000 {
+        rig.wait(30);
+        rig.flight(1, 1);
+        rig.sack(0, &[(2, last)]);
+        rig.packets();
+        if rig.sender.recovery.is_thin() {
+            outstanding_while_thin = rig.sender.ledger.len();
+        }
+    }
+    assert!(rig.sender.ledger.len() >= 3_000);
+    assert!((2_000..=2_048).contains(&outstanding_while_thin), "{outstanding_while_thin}");
+}
