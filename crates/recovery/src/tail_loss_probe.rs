@@ -17,8 +17,8 @@ pub enum Probe {
     /// in place of the retransmission timer and as often as [`crate::backoff::Backoff`] lets timers
     /// run without growing. Festina's own.
     ///
-    /// A probe retransmits. It leaves cwnd and ssthresh alone, counts no path error, and needs no
-    /// open window.
+    /// A probe retransmits. It counts no path error, needs no open window, and leaves cwnd and
+    /// ssthresh alone as long as nobody knows that it was needed.
     RoundTrip {
         /// How many mean deviations ([`RttEstimator::deviation`]) an acknowledgement may be late.
         deviations: u8,
