@@ -12,6 +12,10 @@ use festina_units::{Duration, Instant};
 /// How long the smallest SRTT is remembered; longer than queues stand.
 const SRTT_MIN_WINDOW: Duration = Duration::from_secs(300);
 
+/// Copies that may wait at a time. A thin stream plans a handful per round trip, and a copy waits for a tenth of one; a stream of many
+/// tiny packets goes without copies for what is beyond.
+const PLANNED_MAX: usize = 32;
+
 /// SRTT above its smallest value by less than this is no queue.
 const QUEUE_MIN: Duration = Duration::from_millis(10);
 
@@ -22,7 +26,7 @@ pub(super) struct Copies {
     srtt_min: WindowedMin,
     /// All DATA that leaves, copies included.
     wire: RateMeter,
-    /// Copies that are to leave, in the order of their times.
+    /// Copies that are to leave, in the order of their times; at most [`PLANNED_MAX`].
     planned: VecDeque<Planned>,
 }
 
@@ -92,7 +96,11 @@ impl Copies {
     ) {
         let departure = Departure { now, thin, srtt: rtt.srtt(), is_single_chunk: whole };
         if let CopyDecision::At(at) = self.scheduler.message_sent(&departure) {
-            self.planned.push_back(Planned { at, first_tsn, last_tsn });
+            if self.planned.len() < PLANNED_MAX {
+                self.planned.push_back(Planned { at, first_tsn, last_tsn });
+            } else {
+                self.scheduler.copy_saved();
+            }
         }
     }
 
@@ -115,5 +123,22 @@ impl Copies {
     pub(super) fn acknowledged(&mut self, now: Instant, chunks: usize, lost: usize, srtt: Option<Duration>) {
         self.scheduler.arrived(u32::try_from(chunks.saturating_sub(lost)).unwrap_or(u32::MAX));
         (0..lost).for_each(|_| self.scheduler.lost(now, srtt));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn however_many_packets_leave_at_once_only_so_many_copies_wait() {
+        let (now, mut rtt) = (Instant::from_secs(1), RttEstimator::new(Duration::from_secs(1)));
+        rtt.sample(Duration::from_millis(100));
+        let mut copies = Copies::new(Redundancy::SPACED);
+        copies.measured(now, &rtt);
+        (0..1_000).for_each(|tsn| copies.new_data_sent(now, true, &rtt, (tsn, tsn), true));
+        let later = now + Duration::from_secs(1);
+        let waiting: Vec<_> = std::iter::from_fn(|| copies.take_due(later)).collect();
+        assert_eq!(waiting, (0..32).map(|tsn| (tsn, tsn)).collect::<Vec<_>>());
     }
 }
