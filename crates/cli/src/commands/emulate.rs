@@ -7,11 +7,12 @@ mod udp;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use festina_emulate::Lateness;
-use festina_netsim::LinkCounters;
+use festina_netsim::{LinkConfig, LinkCounters};
 
-use crate::signal;
+use crate::link::{BackArgs, LinkArgs};
+use crate::{args, signal};
 
 /// How often the emulator is asked whether it still lives.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
@@ -35,23 +36,45 @@ pub(crate) async fn run(command: EmulateCommand) -> Result<()> {
     }
 }
 
-/// Returns when interrupted, when the time is over, or when the emulator has failed.
-async fn wait_for_the_end(has_failed: impl Fn() -> bool, time: Option<Duration>) {
-    let time_is_over = async {
-        match time {
-            Some(time) => tokio::time::sleep(time).await,
-            None => std::future::pending().await,
+/// The network that is emulated, whatever it joins, and for how long.
+#[derive(Debug, Args)]
+struct NetworkArgs {
+    /// End after this time instead of on Ctrl-C
+    #[arg(long, value_name = "TIME", value_parser = args::positive_duration)]
+    time: Option<Duration>,
+    /// The same seed loses the same packets
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    link: LinkArgs,
+    #[command(flatten)]
+    back: BackArgs,
+}
+
+impl NetworkArgs {
+    /// The links there and back.
+    fn links(&self) -> Result<(LinkConfig, LinkConfig)> {
+        Ok((self.link.config()?, self.back.over(&self.link).config()?))
+    }
+
+    /// Returns when interrupted, when the time is over, or when the emulator has failed.
+    async fn wait_for_the_end(&self, has_failed: impl Fn() -> bool) {
+        let time_is_over = async {
+            match self.time {
+                Some(time) => tokio::time::sleep(time).await,
+                None => std::future::pending().await,
+            }
+        };
+        let failed = async {
+            while !has_failed() {
+                tokio::time::sleep(CHECK_INTERVAL).await;
+            }
+        };
+        tokio::select! {
+            () = signal::interrupted() => {}
+            () = time_is_over => {}
+            () = failed => {}
         }
-    };
-    let failed = async {
-        while !has_failed() {
-            tokio::time::sleep(CHECK_INTERVAL).await;
-        }
-    };
-    tokio::select! {
-        () = signal::interrupted() => {}
-        () = time_is_over => {}
-        () = failed => {}
     }
 }
 

@@ -2,16 +2,14 @@
 
 use std::net::Ipv4Addr;
 use std::str::FromStr;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
 use festina_emulate::{MTU_BYTES, Namespace, TunEnd, TunPair};
 
-use super::{lateness_text, table, wait_for_the_end};
+use super::{NetworkArgs, lateness_text, table};
 use crate::args::UsageError;
-use crate::link::{BackArgs, LinkArgs};
-use crate::{args, output};
+use crate::output;
 
 /// What a device must carry at the least (RFC 791).
 const MTU_BYTES_MIN: i64 = 68;
@@ -56,33 +54,24 @@ pub(crate) struct TunArgs {
     #[arg(long, value_name = "BYTES", default_value_t = MTU_BYTES)]
     #[arg(value_parser = clap::value_parser!(u16).range(MTU_BYTES_MIN..))]
     mtu: u16,
-    /// End after this time instead of on Ctrl-C
-    #[arg(long, value_name = "TIME", value_parser = args::positive_duration)]
-    time: Option<Duration>,
-    /// The same seed loses the same packets
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    seed: u64,
     #[command(flatten)]
-    link: LinkArgs,
-    #[command(flatten)]
-    back: BackArgs,
+    network: NetworkArgs,
 }
 
 /// Emulates until interrupted or the time is over, then prints what was done.
 pub(super) async fn run(arguments: TunArgs) -> Result<()> {
-    let forward = arguments.link.config()?;
-    let backward = arguments.back.over(&arguments.link).config()?;
+    let links = arguments.network.links()?;
     if arguments.left.as_ref() == Some(&arguments.right) {
         return Err(
             UsageError::new("--left and --right name the same network namespace; traffic would stay inside").into()
         );
     }
     let (left, right) = ends(&arguments)?;
-    let pair = TunPair::create(&left, &right, arguments.mtu, (forward, backward), arguments.seed)?;
+    let pair = TunPair::create(&left, &right, arguments.mtu, links, arguments.network.seed)?;
     let pair = pair.spawn().context("cannot start the emulation")?;
     let described = [&left, &right].map(|end| format!("{} ({})", end.address, end.device));
     output::notice(&format!("{} and {} are joined", described[0], described[1]));
-    wait_for_the_end(|| pair.has_failed(), arguments.time).await;
+    arguments.network.wait_for_the_end(|| pair.has_failed()).await;
     let counters = pair.stop().context("the emulation failed")?;
     let table = table(&format!("{} to {}", left.address, right.address), [&counters.forward, &counters.backward]);
     let mut text = format!("{table}\n{}", lateness_text(&counters.lateness));

@@ -1,16 +1,14 @@
 //! `festina emulate udp`: a UDP proxy.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
 use festina_emulate::{ProxyCounters, UdpProxy};
 
-use super::{lateness_text, table, wait_for_the_end};
+use super::{NetworkArgs, lateness_text, table};
 use crate::address::HostPort;
-use crate::link::{BackArgs, LinkArgs};
-use crate::{args, output};
+use crate::output;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,29 +29,20 @@ pub(crate) struct UdpArgs {
     /// Where their datagrams go
     #[arg(long, value_name = "HOST:PORT")]
     to: HostPort,
-    /// End after this time instead of on Ctrl-C
-    #[arg(long, value_name = "TIME", value_parser = args::positive_duration)]
-    time: Option<Duration>,
-    /// The same seed loses the same packets
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    seed: u64,
     #[command(flatten)]
-    link: LinkArgs,
-    #[command(flatten)]
-    back: BackArgs,
+    network: NetworkArgs,
 }
 
 /// Passes datagrams on until interrupted or the time is over, then prints what was done.
 pub(super) async fn run(arguments: UdpArgs) -> Result<()> {
-    let forward = arguments.link.config()?;
-    let backward = arguments.back.over(&arguments.link).config()?;
+    let (forward, backward) = arguments.network.links()?;
     let listen = arguments.listen.resolve().await?;
     let target = arguments.to.resolve().await?;
-    let proxy = UdpProxy::bind(listen, target, forward, backward, arguments.seed)
+    let proxy = UdpProxy::bind(listen, target, forward, backward, arguments.network.seed)
         .and_then(UdpProxy::spawn)
         .with_context(|| format!("cannot listen on {listen}"))?;
     output::notice(&format!("{} leads to {target}", proxy.local_addr()));
-    wait_for_the_end(|| proxy.has_failed(), arguments.time).await;
+    arguments.network.wait_for_the_end(|| proxy.has_failed()).await;
     let counters = proxy.stop().context("the proxy failed")?;
     output::print(&summary(&counters, target))?;
     Ok(())
