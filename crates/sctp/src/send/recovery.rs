@@ -10,6 +10,7 @@ use festina_recovery::profile::{LossDetection, Rules, SpuriousResponse};
 use festina_recovery::redundancy::Redundancy;
 use festina_recovery::reordering::ReorderingEstimator;
 use festina_recovery::rtt::RttEstimator;
+use festina_recovery::spurious::answers_earlier;
 use festina_recovery::tail_loss_probe::Probe;
 use festina_recovery::thin::ThinDetector;
 use festina_units::{Duration, Instant};
@@ -169,10 +170,12 @@ impl Recovery {
     /// A chunk that was acknowledged now may tell how late overtaken packets are: one that was reported missing arrived, or its fast
     /// retransmission turned out needless.
     fn learn_reordering(&mut self, now: Instant, chunk: &Chunk) {
-        let (Some(srtt), Some(rtt_min)) = (self.rtt.srtt(), self.rtt.rtt_min()) else { return };
+        let Some(srtt) = self.rtt.srtt() else { return };
         let age = now - chunk.sent_at;
         let arrived_late = chunk.transmissions == 1 && chunk.miss_indications > 0;
-        let needless = chunk.transmissions == 2 && chunk.fast_retransmitted && age < rtt_min;
+        let needless = chunk.transmissions == 2
+            && chunk.fast_retransmitted
+            && answers_earlier(now, chunk.sent_at, self.rtt.rtt_min());
         if !(arrived_late || needless) || !self.tolerates_reordering() {
             return;
         }
@@ -307,9 +310,9 @@ impl Recovery {
     /// was an acknowledgement that was lost.
     pub(super) fn acknowledged(&mut self, now: Instant, report: &AckReport, duplicates: usize) -> usize {
         let rtt = &self.rtt;
-        let answers_earlier = report.highest_acked.is_some_and(|highest| {
-            highest.transmissions > 1 && rtt.rtt_min().is_some_and(|rtt_min| now - highest.sent_at < rtt_min)
-        });
+        let answers_earlier = report
+            .highest_acked
+            .is_some_and(|highest| highest.transmissions > 1 && answers_earlier(now, highest.sent_at, rtt.rtt_min()));
         let lost = report.acked_copies.saturating_sub(duplicates + usize::from(answers_earlier));
         if let Some(copies) = self.copies.as_mut().filter(|_| self.thin) {
             copies.acknowledged(now, report.acked_chunks, lost, rtt.srtt());

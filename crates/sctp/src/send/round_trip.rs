@@ -1,6 +1,7 @@
 //! Which chunk is timed for the round-trip time (RFC 9260 §6.3.1 C4, C5).
 
 use festina_recovery::rtt::RttSampling;
+use festina_recovery::spurious::answers_earlier;
 use festina_units::{Duration, Instant};
 
 /// At most one chunk is timed, so there is at most one sample per round trip.
@@ -89,10 +90,8 @@ impl RoundTrip {
         if timed.newest_only && news.highest_acked != Some(timed.tsn) {
             return None;
         }
-        // On real paths the answer to the later copy may be a little quicker than any before it. Taken for that to the first, it
-        // would be a sample of twice the round-trip time.
-        let answers = |resent_at| news.rtt_min.is_none_or(|rtt_min| news.now - resent_at >= rtt_min - rtt_min / 16);
-        if timed.resent_at.is_some_and(answers) {
+        // The answer to a later copy, taken for that to the first, would be a sample of twice the round-trip time.
+        if timed.resent_at.is_some_and(|resent_at| !answers_earlier(news.now, resent_at, news.rtt_min)) {
             let unsettled = Unsettled { tsn: timed.tsn, rtt, duplicates_missing: timed.resent };
             self.unsettled = (!news.timed_is_duplicate).then_some(unsettled);
             return None;
