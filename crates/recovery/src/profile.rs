@@ -204,8 +204,9 @@ pub enum Profile {
     /// probe as soon as an acknowledgement is overdue and one per round trip for the first three
     /// seconds of silence, RTO.Min 200 ms with exponential backoff after that, fast retransmit on
     /// the first indication, and copies of unacknowledged chunks in packets that leave anyway. On
-    /// other streams `Rack` with the I bit on tails: losses are found by time and tails are probed, and
-    /// congestion control is the standard's.
+    /// other streams `Rack` with the I bit on tails: losses are found by time and tails are probed.
+    /// Congestion control is the standard's, but that a cut of the window is undone if what was taken
+    /// for lost proves to have been reordered.
     #[default]
     Festina,
 }
@@ -333,7 +334,11 @@ fn petlund_2010() -> Mechanisms {
 fn festina() -> Mechanisms {
     Mechanisms {
         thin_detection: ThinDetection::Light { pttfr: 3, bytes_max: LIGHT_BYTES_MAX },
-        normal: Rules { immediate_sack: ImmediateSack::Tail, ..rack() },
+        normal: Rules {
+            immediate_sack: ImmediateSack::Tail,
+            spurious: SpuriousResponse { f_rto: false, undo: true },
+            ..rack()
+        },
         thin: Rules {
             rto_min: Duration::from_millis(200),
             rtt_sampling: RttSampling::Inferred,
@@ -407,8 +412,10 @@ mod tests {
 
     #[test]
     fn streams_that_are_not_thin_get_rack_from_festina() {
-        let rack = *Profile::Rack.mechanisms().rules(false);
-        assert_eq!(*Profile::Festina.mechanisms().rules(false), Rules { immediate_sack: ImmediateSack::Tail, ..rack });
+        let (rack, festina) = (Profile::Rack.mechanisms(), Profile::Festina.mechanisms());
+        let spurious = SpuriousResponse { f_rto: false, undo: true };
+        let expected = Rules { immediate_sack: ImmediateSack::Tail, spurious, ..*rack.rules(false) };
+        assert_eq!(*festina.rules(false), expected);
         assert_eq!(Profile::default(), Profile::Festina);
     }
 
