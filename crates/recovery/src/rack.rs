@@ -71,6 +71,8 @@ pub enum Judgement {
 pub struct Rack {
     /// The delivered transmission that was sent last (RACK.xmit_ts, RACK.end_seq).
     newest: Option<(Instant, u64)>,
+    /// What was last measured: a transmission and its acknowledgement.
+    measured: Option<(Instant, Instant)>,
     rtt: Duration,
     rtt_min: WindowedMin,
     /// The highest sequence number delivered (RACK.fack).
@@ -88,6 +90,7 @@ impl Default for Rack {
     fn default() -> Self {
         Self {
             newest: None,
+            measured: None,
             rtt: Duration::ZERO,
             rtt_min: WindowedMin::new(RTT_MIN_WINDOW),
             highest_delivered: None,
@@ -124,8 +127,11 @@ impl Rack {
                 return;
             }
         }
-        if !packet.retransmitted || answers_last {
+        // The chunks of a packet, and what else left and arrived together, are one measurement.
+        let measured = Some((packet.sent, now));
+        if self.measured != measured && (!packet.retransmitted || answers_last) {
             self.rtt_min.sample(now, rtt);
+            self.measured = measured;
         }
         self.rtt = rtt;
         self.newest = self.newest.max(Some((packet.sent, packet.sequence)));

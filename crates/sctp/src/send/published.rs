@@ -207,7 +207,7 @@ impl Sender {
                 && !self.repair.in_fast_recovery
                 && self.recovery.series.timeouts() == 0,
             ack_delay_max: if answered_at_once { Duration::ZERO } else { ACK_DELAY_MAX },
-            timeout_at: self.timer.timeout_at().unwrap_or(now + self.recovery.rto()),
+            timeout_at: self.timer.timeout_at().unwrap_or_else(|| now + self.recovery.rto()),
         };
         if let Some(published) = self.recovery.published() {
             published.tail_at = rule.deadline(&published.tail, &terms);
