@@ -38,6 +38,7 @@
 #![forbid(unsafe_code)]
 
 pub mod capture;
+mod count;
 pub mod experiment;
 pub mod experiments;
 pub mod figure;

@@ -7,6 +7,7 @@
 //! - [`GameReplay`]: machines that replay game traffic side by side
 //! - [`Retransmissions`]: retransmissions counted and timed by ordinal, cause and need
 
+pub(crate) mod bottleneck;
 mod congested;
 mod fairness;
 pub(crate) mod fate;

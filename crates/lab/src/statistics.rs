@@ -1,5 +1,6 @@
 //! Delays gathered one by one, and what can be said about them.
 
+use crate::count::as_f64;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -98,7 +99,7 @@ impl DelayStatistics {
     /// The standard deviation of the population, which `ping` prints as "mdev"; `None` without delays.
     pub fn standard_deviation(&self) -> Option<Duration> {
         let mean_s = self.mean()?.as_secs_f64();
-        let variance_s2 = self.sum_of_squares_s2 / count_as_f64(self.count()) - mean_s.powi(2);
+        let variance_s2 = self.sum_of_squares_s2 / as_f64(self.count()) - mean_s.powi(2);
         // Rounding may leave a tiny negative variance when all delays are equal.
         Some(Duration::from_secs_f64(variance_s2.max(0.0).sqrt()))
     }
@@ -135,7 +136,7 @@ impl DelayStatistics {
             .map(|step| {
                 later -= step.count_since_last_iteration();
                 let delay = Duration::from_nanos(step.value_iterated_to());
-                ShareLater { delay: delay.clamp(min, max), share: count_as_f64(later) / count_as_f64(count) }
+                ShareLater { delay: delay.clamp(min, max), share: as_f64(later) / as_f64(count) }
             })
             .collect()
     }
@@ -157,11 +158,6 @@ pub struct ShareLater {
     pub delay: Duration,
     /// The share, from 0 to 1, of all delays that are longer than `delay`.
     pub share: f64,
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of delays stay far below 2^53, and only reports use the result")]
-fn count_as_f64(count: u64) -> f64 {
-    count as f64
 }
 
 #[cfg(test)]

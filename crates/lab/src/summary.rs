@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
+use crate::count::as_f64;
 use crate::plan::{Plan, Point};
 use crate::samples::Samples;
 use crate::statistics::DelayStatistics;
@@ -154,14 +155,14 @@ impl Repeated {
 
     /// The mean; `None` if no repetition has the number.
     pub fn mean(&self) -> Option<f64> {
-        (!self.values.is_empty()).then(|| self.sum() / count_as_f64(self.values.len()))
+        (!self.values.is_empty()).then(|| self.sum() / as_f64(self.values.len()))
     }
 
     /// Half the width of the 95% confidence interval of the mean (Student's t, which takes the repetitions as independent
     /// and their numbers as about normal); `None` below two repetitions.
     pub fn half_width_95(&self) -> Option<f64> {
         let mean = self.mean()?;
-        let count = count_as_f64(self.values.len());
+        let count = as_f64(self.values.len());
         let freedom = count - 1.0;
         if freedom < 1.0 {
             return None;
@@ -170,11 +171,6 @@ impl Repeated {
         let distribution = StudentsT::new(0.0, 1.0, freedom).expect("scale one and a degree of freedom are sound");
         Some(distribution.inverse_cdf(0.975) * (squares / freedom / count).sqrt())
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "there are at most ten thousand repetitions")]
-fn count_as_f64(count: usize) -> f64 {
-    count as f64
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use festina_models::workload::{Greedy, Periodic, Workload};
 use festina_recovery::Profile;
 use festina_units::{Bandwidth, ByteCount, Duration};
 
+use crate::count::as_f64;
 use crate::experiment::{Check, Comparison, Experiment};
 use crate::figure::{Axis, Figure, PlotPoint, PointSeries, Unit};
 use crate::plan::{Kind, Parameter, Point};
@@ -157,7 +158,7 @@ fn competition(point: &Point) -> Competition {
 fn jains_index(shares: &[Share]) -> f64 {
     let sum: f64 = shares.iter().map(|share| share.goodput_bps).sum();
     let squares: f64 = shares.iter().map(|share| share.goodput_bps.powi(2)).sum();
-    if squares > 0.0 { sum.powi(2) / (squares * count_as_f64(shares.len())) } else { 0.0 }
+    if squares > 0.0 { sum.powi(2) / (squares * as_f64(shares.len())) } else { 0.0 }
 }
 
 /// A number over the size of the crowd, a line for each kind of crowd.
@@ -182,16 +183,4 @@ fn figure(results: &Results, value: &str, title: &str, unit: &str) -> Figure {
     let mut figure = Figure::new(title, &results.plan().conditions(), x, y);
     figure.points = series;
     figure
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "counts of packets stay far below 2^53, and only reports use the result"
-)]
-fn as_f64(count: u64) -> f64 {
-    count as f64
-}
-
-fn count_as_f64(count: usize) -> f64 {
-    as_f64(u64::try_from(count).unwrap_or(u64::MAX))
 }

@@ -10,6 +10,7 @@ use festina_recovery::thin::ThinDetection;
 use festina_recovery::{Mechanisms, Profile};
 use festina_units::{ByteCount, Duration, Probability};
 
+use crate::count::as_f64;
 use crate::experiment::{Check, Comparison, Experiment};
 use crate::figure::{Color, DelayDistribution, Figure, Marker, PlotPoint, PointSeries};
 use crate::plan::{Kind, Parameter, Point};
@@ -399,9 +400,4 @@ fn activity_check(results: &Results) -> Check {
         None => Check::skipped(statement, "this plan has no TCP at 5%"),
         Some((deviation, what)) => Check::new(statement, deviation.abs() <= 0.15, format!("at most {what}")),
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of this experiment are far below 2^53")]
-fn as_f64(count: u64) -> f64 {
-    count as f64
 }

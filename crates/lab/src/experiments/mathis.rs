@@ -8,6 +8,7 @@ use festina_models::workload::{Greedy, Workload};
 use festina_netsim::{Duplex, LinkConfig, LossModel, Simulation, Topology};
 use festina_units::{ByteCount, Duration, Instant, Probability};
 
+use crate::count::as_f64;
 use crate::experiment::{Check, Comparison, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Kind, Parameter, Point};
@@ -197,9 +198,4 @@ fn slope_check(results: &Results) -> Check {
     }
     let exponent = (last.1 - first.1) / (last.0 - first.0);
     Check::new(statement, (exponent + 0.5).abs() <= 0.1, format!("the exponent is {exponent:.3}"))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of this experiment are far below 2^53")]
-fn as_f64(count: u64) -> f64 {
-    count as f64
 }

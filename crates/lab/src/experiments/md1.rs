@@ -5,6 +5,7 @@ use std::time::Duration;
 use festina_netsim::{Admission, Link, LinkConfig, LinkPacket, QueueLimit, RandomStream};
 use festina_units::{Bandwidth, ByteCount, Instant, Probability};
 
+use crate::count::as_f64;
 use crate::experiment::{Check, Comparison, Experiment};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::{Sample, Samples};
@@ -85,7 +86,7 @@ impl Experiment for Md1 {
             collect(&mut link, now);
         }
         collect(&mut link, Instant::MAX);
-        samples.set(SHARE_WITHOUT_WAIT, f64::from(without_wait) / packets_as_f64(point));
+        samples.set(SHARE_WITHOUT_WAIT, f64::from(without_wait) / as_f64(point.count("packets")));
         samples
     }
 
@@ -204,9 +205,4 @@ fn growth_check(results: &Results) -> Check {
     let rises = waits.is_sorted_by(|(_, wait), (_, next)| wait < next);
     let seen: Vec<String> = waits.iter().map(|(_, wait_s)| format!("{:.0}", wait_s * 1e6)).collect();
     Check::new(statement, rises, format!("means of {} µs in the order of the load", seen.join(", ")))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "there are at most ten million packets")]
-fn packets_as_f64(point: &Point) -> f64 {
-    point.count("packets") as f64
 }

@@ -6,6 +6,7 @@ use festina_models::workload::{Periodic, Web, Workload};
 use festina_units::{Bandwidth, Duration};
 
 use super::p10_fig8::{group_and_delay, stream_parameters};
+use crate::count::as_f64;
 use crate::experiment::Comparison;
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -117,7 +118,7 @@ fn congested(point: &Point) -> Congested {
 pub(super) fn loss_comparison(results: &Results) -> Comparison {
     let losses = results.points().iter().filter_map(|summary| summary.values().get(LOSS)).filter_map(Repeated::mean);
     let losses: Vec<f64> = losses.collect();
-    let mean = losses.iter().sum::<f64>() / count_as_f64(losses.len() as u64);
+    let mean = losses.iter().sum::<f64>() / as_f64(losses.len() as u64);
     Comparison {
         what: "average packet loss at the bottleneck".to_owned(),
         unit: "%",
@@ -133,15 +134,10 @@ pub(super) fn loss_comparison(results: &Results) -> Comparison {
 
 fn utilisation_percent(point: &Point, run: &CongestedRun) -> f64 {
     let bits_possible =
-        count_as_f64(point.bandwidth("bottleneck").bits_per_second()) * point.duration("duration").as_secs_f64();
-    count_as_f64(run.delivered_bytes) * 8.0 / bits_possible * 100.0
+        as_f64(point.bandwidth("bottleneck").bits_per_second()) * point.duration("duration").as_secs_f64();
+    as_f64(run.delivered_bytes) * 8.0 / bits_possible * 100.0
 }
 
 fn percent(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { count_as_f64(part) / count_as_f64(whole) * 100.0 }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a simulation has fewer than 2^52 packets and bytes")]
-fn count_as_f64(count: u64) -> f64 {
-    count as f64
+    if whole == 0 { 0.0 } else { as_f64(part) / as_f64(whole) * 100.0 }
 }

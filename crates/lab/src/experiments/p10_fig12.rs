@@ -3,6 +3,7 @@
 use festina_models::workload::{Cbr, Greedy, Workload};
 use festina_units::{Bandwidth, ByteCount, Duration};
 
+use crate::count::as_f64;
 use crate::experiment::{Check, Comparison, Experiment};
 use crate::figure::{Axis, Figure, PlotPoint, PointSeries, Unit};
 use crate::plan::{Kind, Parameter, Point, Value};
@@ -210,11 +211,6 @@ fn is_base(results: &Results, point: &Point) -> bool {
 
 fn kbit_s(point: &Point) -> f64 {
     as_f64(point.bandwidth("rate").bits_per_second()) / 1e3
-}
-
-#[expect(clippy::cast_precision_loss, reason = "rates and sizes are far below 2^53, and only reports use the result")]
-fn as_f64(count: u64) -> f64 {
-    count as f64
 }
 
 /// Whether under the plan's base conditions no difference lies beyond its bound by more than chance explains; what lies farthest out,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use festina_netsim::{GilbertElliott, Jitter, JitterShape, LinkConfig, LossModel};
 use festina_units::Probability;
 
+use crate::count::as_f64;
 use crate::experiment::{Check, Comparison, Experiment};
 use crate::figure::{Axis, Curve, DelayDistribution, Figure, Unit};
 use crate::plan::{Kind, Parameter, Point};
@@ -195,12 +196,4 @@ fn published_figure(point: &PointSummary, subtitle: &str) -> Figure {
     let mut figure = Figure::new("The last thousandth: arrival times of game traffic", subtitle, x, y);
     figure.curves = curves;
     figure
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "counts of packets stay far below 2^53, and only reports use the result"
-)]
-fn as_f64(count: u64) -> f64 {
-    count as f64
 }

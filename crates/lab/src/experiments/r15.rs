@@ -15,6 +15,7 @@ use festina_models::tcp::{DelayedAck, LossRecovery, RtoConfig, RtoFloor, Switche
 use festina_models::workload::{Replay, Workload};
 use festina_units::{ByteCount, Duration};
 
+use crate::count::as_f64;
 use crate::plan::Point;
 use crate::samples::Samples;
 use crate::scenario::{Sender, Stack};
@@ -126,9 +127,4 @@ impl Cost {
         samples.set(PACKETS, as_f64(self.packets));
         samples.set(SPURIOUS, as_f64(self.spurious));
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a simulation has fewer than 2^52 packets")]
-pub(super) fn as_f64(count: u64) -> f64 {
-    count as f64
 }

@@ -5,6 +5,7 @@ mod crowd;
 use festina_units::{Bandwidth, Duration};
 
 use super::r15::{self, Cases, Cost, Family};
+use crate::count::as_f64;
 use crate::experiment::{Check, Comparison, Experiment};
 use crate::figure::{DelayDistribution, Figure};
 use crate::plan::{Kind, Parameter, Point};
@@ -108,10 +109,10 @@ impl Experiment for R15Congestion {
             }
         }
         cost.set(&mut samples);
-        samples.set(FLOWS, r15::as_f64(u64::try_from(run.records.len()).unwrap_or(u64::MAX)));
-        samples.set(UNDELIVERED, r15::as_f64(undelivered));
-        samples.set(OFFERED, r15::as_f64(run.offered_packets));
-        samples.set(DROPPED, r15::as_f64(run.dropped_packets));
+        samples.set(FLOWS, as_f64(u64::try_from(run.records.len()).unwrap_or(u64::MAX)));
+        samples.set(UNDELIVERED, as_f64(undelivered));
+        samples.set(OFFERED, as_f64(run.offered_packets));
+        samples.set(DROPPED, as_f64(run.dropped_packets));
         samples
     }
 

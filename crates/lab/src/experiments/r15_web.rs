@@ -8,6 +8,7 @@ use festina_netsim::{GilbertElliott, LinkConfig, LossModel, QueueLimit, RandomSt
 use festina_units::{Bandwidth, Duration, Instant, Probability};
 
 use super::r15::{self, Cases, Cost, Family};
+use crate::count::as_f64;
 use crate::experiment::{Check, Comparison, Experiment};
 use crate::figure::{DelayDistribution, Figure};
 use crate::plan::{Kind, Parameter, Point};
@@ -102,8 +103,8 @@ impl Experiment for R15Web {
             }
         }
         cost.set(&mut samples);
-        samples.set(PAGES, r15::as_f64(point.count("pages")));
-        samples.set(LOADED, r15::as_f64(loaded));
+        samples.set(PAGES, as_f64(point.count("pages")));
+        samples.set(LOADED, as_f64(loaded));
         samples
     }
 

@@ -8,6 +8,7 @@ use festina_trace::Flow;
 use festina_units::{Duration, Probability};
 
 use crate::capture::Capture;
+use crate::count::as_f64;
 use crate::experiment::{Check, Comparison, Experiment};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -168,9 +169,4 @@ fn tail_check(results: &Results) -> Check {
         }
         _ => Check::skipped(statement, "both of these senders, or losses"),
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a simulation has fewer than 2^52 messages and packets")]
-fn as_f64(count: u64) -> f64 {
-    count as f64
 }

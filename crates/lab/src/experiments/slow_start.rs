@@ -3,6 +3,7 @@
 use festina_models::tcp::{DelayedAck, Growth, SendBufferLimit, TcpConfig};
 use festina_units::{ByteCount, Duration};
 
+use crate::count::as_f64;
 use crate::experiment::{Check, Comparison, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Kind, Parameter, Point};
@@ -156,9 +157,4 @@ fn delayed_check(results: &Results) -> Check {
         most = most.max(rounds / low);
     }
     Check::new(statement, holds, format!("at most {most:.2} times the closed form"))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "sizes of this experiment are far below 2^53")]
-fn as_f64(count: u64) -> f64 {
-    count as f64
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{Axis, Color, Curve, Figure, Marker, Note, PlotPoint, PointSeries, Tick, Unit};
+use crate::count::as_f64;
 
 /// Builds a [`Figure`] with the time across and packet numbers (TSNs, segments) upwards.
 ///
@@ -188,11 +189,6 @@ fn number_axis(label: &str, lowest: u64, highest: u64) -> Axis {
 
 fn milliseconds(at: Duration) -> f64 {
     at.as_secs_f64() * 1000.0
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a figure has far fewer packets than 2^53, and only draws them")]
-fn as_f64(number: u64) -> f64 {
-    number as f64
 }
 
 #[cfg(test)]

@@ -13,21 +13,18 @@ use festina_models::record::Truth;
 use festina_models::tcp::{CongestionControl, DelayedAck, RtoConfig, RtoFloor, Switches, TcpConfig};
 use festina_models::tcp_host::{TcpHost, TcpSender, TcpTotals};
 use festina_models::workload::{Web, Workload};
-use festina_netsim::{Duplex, LinkConfig, LinkCounters, LinkId, NodeId, QueueLimit, Simulation, Topology};
+use festina_netsim::{LinkId, NodeId, Simulation, Topology};
 use festina_units::{Bandwidth, Duration, Instant};
 
+use super::bottleneck::{Bottleneck, Crossing};
 use super::{Stack, StreamRecord, Traffic};
 
 /// Handshakes of the streams are over by then.
 const WEB_STARTS_AT: Instant = Instant::from_secs(5);
 /// Before the streams begin to write, the web traffic has had this long to build up.
 const WARM_UP: Duration = Duration::from_secs(20);
-/// After the last write the network runs empty in steps of this size.
-const DRAIN_STEP: Duration = Duration::from_secs(10);
 /// When what is not delivered counts as lost for good.
 const DRAIN_MAX: Duration = Duration::from_secs(600);
-/// All links but the bottleneck.
-const ACCESS_RATE: Bandwidth = Bandwidth::from_bits_per_second(100_000_000);
 
 /// Thin streams that share a bottleneck with responses of a web server.
 #[derive(Clone, Debug)]
@@ -137,26 +134,15 @@ impl Congested {
         let hosts = self.hosts(&layout, seed, starts_at, stops_at);
         let Layout { topology, bottleneck, web, streams } = layout;
         let mut simulation: Simulation<Packet, Host> = Simulation::new(topology, hosts, seed);
-        simulation.run_until(starts_at);
-        let before = simulation.link_counters(bottleneck);
-        simulation.run_until(stops_at);
-        let after = simulation.link_counters(bottleneck);
-        let mut drained = Duration::ZERO;
-        let records = loop {
-            drained += DRAIN_STEP;
-            simulation.run_until(stops_at + drained);
+        let crossing = Crossing::run(&mut simulation, bottleneck, [starts_at, stops_at], DRAIN_MAX, |simulation| {
             let ends = streams.iter().map(|ends| ends.map(|end| simulation.node(end)));
-            let records: Vec<_> = ends.flat_map(|[from, to]| StreamRecord::observe(from, to)).collect();
-            if drained >= DRAIN_MAX || records.iter().all(StreamRecord::is_delivered) {
-                break records;
-            }
-        };
-        let change = |count: fn(&LinkCounters) -> u64| count(&after) - count(&before);
+            ends.flat_map(|[from, to]| StreamRecord::observe(from, to)).collect()
+        });
         CongestedRun {
-            streams: records,
-            offered_packets: change(|counters| counters.offered),
-            dropped_packets: change(|counters| counters.queue_dropped),
-            delivered_bytes: change(|counters| counters.delivered_bytes.bytes()),
+            offered_packets: crossing.counted(|counters| counters.offered),
+            dropped_packets: crossing.counted(|counters| counters.queue_dropped),
+            delivered_bytes: crossing.counted(|counters| counters.delivered_bytes.bytes()),
+            streams: crossing.records,
             web: web
                 .first()
                 .and_then(|(server, _)| simulation.node(*server).as_tcp())
@@ -166,40 +152,26 @@ impl Congested {
     }
 
     fn layout(&self) -> Layout {
-        let mut topology = Topology::new();
-        let [left, right] = topology.routers(["left", "right"]);
-        let narrow = LinkConfig {
-            rate: Some(self.rate),
-            queue: QueueLimit::packets(self.queue_packets),
-            ..LinkConfig::default()
-        };
-        let (bottleneck, _) = topology.duplex(left, right, Duplex::symmetric(narrow));
-        let access = |rtt: Duration| {
-            let link = LinkConfig { rate: Some(ACCESS_RATE), delay: rtt / 2, ..LinkConfig::default() };
-            Duplex::symmetric(link)
-        };
+        let mut network = Bottleneck::new(self.rate, self.queue_packets);
+        let (left, right) = (network.left, network.right);
         let ways =
             if self.web.is_both_ways { &[("", left, right), ("back_", right, left)][..] } else { &[("", left, right)] };
         let mut web = Vec::new();
         for &(prefix, near, far) in ways {
-            let server = topology.host(&format!("{prefix}server"));
-            topology.duplex(server, near, access(Duration::ZERO));
+            let server = network.source(&format!("{prefix}server"), near);
             let clients = (1..=self.web.clients).map(|number| {
-                let client = topology.host(&format!("{prefix}client{number}"));
-                topology.duplex(far, client, access(self.web.rtt_max * number / self.web.clients));
-                client
+                let rtt = self.web.rtt_max * number / self.web.clients;
+                network.sink(&format!("{prefix}client{number}"), far, rtt)
             });
             let clients = clients.collect();
             web.push((server, clients));
         }
         let streams = (1..=self.streams).map(|number| {
-            let ends = [format!("sender{number}"), format!("receiver{number}")].map(|name| topology.host(&name));
-            topology.duplex(ends[0], left, access(Duration::ZERO));
-            topology.duplex(right, ends[1], access(self.rtt));
-            ends
+            let sender = network.source(&format!("sender{number}"), left);
+            [sender, network.sink(&format!("receiver{number}"), right, self.rtt)]
         });
         let streams = streams.collect();
-        Layout { topology, bottleneck, web, streams }
+        Layout { topology: network.topology, bottleneck: network.link, web, streams }
     }
 
     /// In the order in which [`layout`](Self::layout) adds them.

@@ -18,6 +18,7 @@ use festina_netsim::{
 use festina_units::{Bandwidth, Duration, Instant};
 
 use super::{Stack, StreamRecord, Traffic};
+use crate::count::as_f64;
 
 /// Packets of a long transfer fill the queue in step with each other, which decides whom a drop-tail queue drops; real hosts are
 /// not that regular. Each packet takes up to this much longer to the bottleneck, without overtaking.
@@ -129,7 +130,7 @@ impl Competition {
         let samples = simulation.queue_samples(queue);
         let waiting_bytes: u64 = samples.iter().map(|sample| sample.bytes.bytes()).sum();
         let waiting_s = as_f64(waiting_bytes * 8) / as_f64(self.rate.bits_per_second());
-        let queueing_delay_mean = Duration::from_secs_f64(waiting_s).div_f64(count_as_f64(samples.len().max(1)));
+        let queueing_delay_mean = Duration::from_secs_f64(waiting_s).div_f64(as_f64(samples.len().max(1)));
         Outcome { shares, queueing_delay_mean }
     }
 
@@ -222,15 +223,6 @@ fn bytes_received(host: &Host) -> u64 {
         Host::Tcp(host) => host.totals().bytes_received,
         Host::Udp(_) => 0,
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of bits stay far below 2^53, and only reports use the result")]
-fn as_f64(count: u64) -> f64 {
-    count as f64
-}
-
-fn count_as_f64(count: usize) -> f64 {
-    as_f64(u64::try_from(count).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use festina_models::record::Necessity;
 use festina_sctp::RetransmissionCause;
 
 use super::StreamRun;
+use crate::count::as_f64;
 use crate::experiment::Check;
 use crate::samples::Samples;
 use crate::summary::{PointSummary, Results};
@@ -68,9 +69,4 @@ pub(crate) fn total(summary: &PointSummary, name: &str) -> f64 {
 /// The share of the packets sent that were spurious retransmissions although the sender could have known.
 pub(crate) fn avoidable_share(summary: &PointSummary) -> f64 {
     (total(summary, SPURIOUS) - total(summary, SPURIOUS_UNAVOIDABLE)) / total(summary, PACKETS_SENT)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a simulation has fewer than 2^52 messages and packets")]
-fn as_f64(count: usize) -> f64 {
-    count as f64
 }

@@ -3,6 +3,7 @@
 use festina_models::record::{RetransmissionRecord, Truth};
 use festina_sctp::RetransmissionCause;
 
+use crate::count::as_f64;
 use crate::samples::{Sample, Samples};
 use crate::summary::{PointSummary, SeriesSummary};
 
@@ -172,11 +173,6 @@ impl<'a> Retransmissions<'a> {
 
 fn ratio(part: f64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part / as_f64(whole))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of retransmissions stay far below 2^53")]
-fn as_f64(count: u64) -> f64 {
-    count as f64
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::Family;
+use crate::count::as_f64;
 use crate::experiment::{Check, Comparison};
 use crate::summary::{PointSummary, Results};
 
@@ -175,7 +176,7 @@ impl<'a> Cases<'a> {
     /// The mean delays of two senders over the cases that have both.
     fn means_ms(&self, senders: [&str; 2]) -> Option<[f64; 2]> {
         let pairs: Vec<_> = self.cases.iter().filter_map(|case| case.pair_ms(senders)).collect();
-        let mean = |index: usize| pairs.iter().map(|pair| pair[index]).sum::<f64>() / count_as_f64(pairs.len());
+        let mean = |index: usize| pairs.iter().map(|pair| pair[index]).sum::<f64>() / as_f64(pairs.len());
         (!pairs.is_empty()).then(|| [mean(0), mean(1)])
     }
 }
@@ -184,7 +185,7 @@ const LACKING: &str = "the plan has not these senders, or too few delays to tell
 
 /// Half the width of the 95% confidence interval of the mean; zero below two values.
 fn half_width_95(values: &[f64]) -> f64 {
-    let count = count_as_f64(values.len());
+    let count = as_f64(values.len());
     if count < 2.0 {
         return 0.0;
     }
@@ -196,12 +197,7 @@ fn half_width_95(values: &[f64]) -> f64 {
 
 /// How large a share of `all` it is.
 pub(crate) fn as_share(of: usize, all: usize) -> f64 {
-    count_as_f64(of) / count_as_f64(all)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 cases and repetitions")]
-fn count_as_f64(count: usize) -> f64 {
-    count as f64
+    as_f64(of) / as_f64(all)
 }
 
 #[cfg(test)]
@@ -209,7 +205,7 @@ mod tests {
     use super::*;
 
     fn delay(each_ms: &[f64]) -> Delay {
-        Delay { ms: each_ms.iter().sum::<f64>() / count_as_f64(each_ms.len()), each_ms: each_ms.to_vec() }
+        Delay { ms: each_ms.iter().sum::<f64>() / as_f64(each_ms.len()), each_ms: each_ms.to_vec() }
     }
 
     #[test]

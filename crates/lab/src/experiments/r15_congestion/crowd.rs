@@ -10,24 +10,19 @@ use festina_models::host::Host;
 use festina_models::packet::Packet;
 use festina_models::tcp_host::{TcpHost, TcpSender};
 use festina_models::workload::{Greedy, Web, Workload};
-use festina_netsim::{
-    Duplex, LinkConfig, LinkCounters, LinkId, NodeId, QueueLimit, RandomStream, Simulation, Topology,
-};
+use festina_netsim::{LinkId, NodeId, RandomStream, Simulation, Topology};
 use festina_units::{Bandwidth, ByteCount, Duration, Instant};
 
 use crate::experiments::r15;
+use crate::scenario::bottleneck::{Bottleneck, Crossing};
 use crate::scenario::{Stack, StreamRecord, Traffic, WebTraffic};
 
 /// The background begins at once; the flows when it has settled.
 const WARM_UP: Duration = Duration::from_secs(20);
 /// How long before its write a flow's handshake begins.
 const HANDSHAKE: Duration = Duration::from_secs(5);
-/// After the last flow has begun the network runs on in steps of this size until all is delivered.
-const DRAIN_STEP: Duration = Duration::from_secs(10);
 /// When what is not delivered counts as lost for good.
 const DRAIN_MAX: Duration = Duration::from_secs(300);
-/// All links but the bottleneck.
-const ACCESS_RATE: Bandwidth = Bandwidth::from_bits_per_second(100_000_000);
 /// The round-trip time of the last client of the background; those of the others lie evenly between zero and it.
 const BACKGROUND_RTT_MAX: Duration = Duration::from_millis(400);
 /// The longest flow, in packets.
@@ -109,52 +104,27 @@ impl Crowd {
         hosts.extend(self.background_hosts(&layout, seed, stops_at));
         let Layout { topology, bottleneck, ends: [from, to], .. } = layout;
         let mut simulation: Simulation<Packet, Host> = Simulation::new(topology, hosts, seed);
-        simulation.run_until(starts_at);
-        let before = simulation.link_counters(bottleneck);
-        simulation.run_until(stops_at);
-        let after = simulation.link_counters(bottleneck);
-        let mut drained = Duration::ZERO;
-        let records = loop {
-            drained += DRAIN_STEP;
-            simulation.run_until(stops_at + drained);
-            let records = StreamRecord::observe(simulation.node(from), simulation.node(to));
-            if drained >= DRAIN_MAX || records.iter().all(StreamRecord::is_delivered) {
-                break records;
-            }
-        };
-        let change = |count: fn(&LinkCounters) -> u64| count(&after) - count(&before);
+        let crossing = Crossing::run(&mut simulation, bottleneck, [starts_at, stops_at], DRAIN_MAX, |simulation| {
+            StreamRecord::observe(simulation.node(from), simulation.node(to))
+        });
         CrowdRun {
-            records,
-            offered_packets: change(|counters| counters.offered),
-            dropped_packets: change(|counters| counters.queue_dropped),
+            offered_packets: crossing.counted(|counters| counters.offered),
+            dropped_packets: crossing.counted(|counters| counters.queue_dropped),
+            records: crossing.records,
         }
     }
 
     fn layout(&self) -> Layout {
-        let mut topology = Topology::new();
-        let [left, right] = topology.routers(["left", "right"]);
-        let narrow = LinkConfig {
-            rate: Some(self.rate),
-            queue: QueueLimit::packets(self.queue_packets),
-            ..LinkConfig::default()
-        };
-        let (bottleneck, _) = topology.duplex(left, right, Duplex::symmetric(narrow));
-        let access = |rtt: Duration| {
-            Duplex::symmetric(LinkConfig { rate: Some(ACCESS_RATE), delay: rtt / 2, ..LinkConfig::default() })
-        };
-        let ends = topology.hosts(["sender", "receiver"]);
-        topology.duplex(ends[0], left, access(Duration::ZERO));
-        topology.duplex(right, ends[1], access(self.rtt));
-        let server = topology.host("server");
-        topology.duplex(server, left, access(Duration::ZERO));
+        let mut network = Bottleneck::new(self.rate, self.queue_packets);
+        let (left, right) = (network.left, network.right);
+        let sender = network.source("sender", left);
+        let ends = [sender, network.sink("receiver", right, self.rtt)];
+        let server = network.source("server", left);
         let count = self.background.clients();
-        let clients = (1..=count).map(|number| {
-            let client = topology.host(&format!("client{number}"));
-            topology.duplex(right, client, access(BACKGROUND_RTT_MAX * number / count));
-            client
-        });
+        let clients = (1..=count)
+            .map(|number| network.sink(&format!("client{number}"), right, BACKGROUND_RTT_MAX * number / count));
         let clients = clients.collect();
-        Layout { topology, bottleneck, ends, server, clients }
+        Layout { topology: network.topology, bottleneck: network.link, ends, server, clients }
     }
 
     /// The flows in the order in which they begin: the same for every sender.

@@ -83,8 +83,8 @@ fn a_stream_with_much_data_gets_no_copies_and_the_standard() {
     assert_eq!(rig.stats().sent.retransmitted.bundled, 0);
 }
 
-#[test]
-fn a_queue_on_the_path_stops_the_copies() {
+/// A light stream whose round trip grew from 100 to 140 ms.
+fn behind_a_queue() -> Rig {
     let mut rig = light();
     stream(&mut rig, 2, 100);
     rig.sack(2, &[]);
@@ -93,6 +93,12 @@ fn a_queue_on_the_path_stops_the_copies() {
         rig.wait(140);
         rig.sack(cumulative, &[]);
     }
+    rig
+}
+
+#[test]
+fn a_queue_on_the_path_stops_the_copies() {
+    let mut rig = behind_a_queue();
     rig.events();
     assert!(rig.stats().path.srtt > Some(ms(130)));
     assert_eq!(stream(&mut rig, 3, 100), [[30], [31], [32]]);
@@ -100,14 +106,7 @@ fn a_queue_on_the_path_stops_the_copies() {
 
 #[test]
 fn what_the_path_said_against_copies_still_holds_when_the_mechanisms_change() {
-    let mut rig = light();
-    stream(&mut rig, 2, 100);
-    rig.sack(2, &[]);
-    for cumulative in 3..30 {
-        rig.flight(1, 100);
-        rig.wait(140);
-        rig.sack(cumulative, &[]);
-    }
+    let mut rig = behind_a_queue();
     let mut mechanisms = Profile::Festina.mechanisms();
     mechanisms.thin.rto_min = ms(300);
     rig.sender.set_mechanisms(rig.now, &mechanisms);
