@@ -112,11 +112,23 @@ mod tests {
     }
 
     #[test]
-    fn festina_probes_once_per_round_trip_for_three_seconds_and_then_backs_off() {
+    fn festina_probes_once_per_round_trip_ever_more_rarely_in_silence_and_after_three_seconds_backs_off() {
         let acted = silence(Profile::Festina.mechanisms().rules(true), &steady_rtt(), Duration::from_secs(8));
-        let (probes, timeouts) = acted.split_at(29);
-        assert!(probes.iter().zip(1..).all(|(&act, nth)| act == (105 * nth, true)));
-        assert_eq!(timeouts, [(3245, false), (3490, false), (3980, false), (4960, false), (6920, false)]);
+        let (probes, timeouts) = acted.split_at(23);
+        assert!(probes.iter().all(|&(_, is_probe)| is_probe));
+        assert!(probes.iter().take(13).zip(1..).all(|(&(at, _), nth)| at == 105 * nth));
+        let pauses: Vec<_> = probes.windows(2).skip(12).map(|pair| pair[1].0 - pair[0].0).collect();
+        assert_eq!(pauses, [113, 123, 134, 145, 156, 170, 184, 199, 216, 234], "a twelfth of the silence");
+        assert_eq!(timeouts, [(3239, false), (3478, false), (3956, false), (4913, false), (6826, false)]);
+    }
+
+    #[test]
+    fn a_silent_peer_on_a_path_of_a_millisecond_is_asked_at_most_sixty_times_in_three_seconds() {
+        let mut rtt = RttEstimator::new(ms(1000));
+        (0..40).for_each(|_| rtt.sample(ms(1)));
+        let acted = silence(Profile::Festina.mechanisms().rules(true), &rtt, Duration::from_secs(3));
+        assert!(acted.iter().all(|&(_, is_probe)| is_probe));
+        assert!((40..=60).contains(&acted.len()), "{} probes", acted.len());
     }
 
     #[test]

@@ -201,7 +201,7 @@ pub enum Profile {
     /// The standard with RACK and its tail loss probe in place of miss indications (RFC 8985).
     Rack,
     /// Festina's own, the default. On thin streams, also those of many small packets: the I bit, a
-    /// probe as soon as an acknowledgement is overdue and one per round trip for the first three
+    /// probe as soon as an acknowledgement is overdue and about one per round trip for the first three
     /// seconds of silence, RTO.Min 200 ms with exponential backoff after that, fast retransmit on
     /// the first indication, and copies of unacknowledged chunks in packets that leave anyway. On
     /// other streams `Rack` with the I bit on tails: losses are found by time and tails are probed.

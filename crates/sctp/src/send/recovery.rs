@@ -5,7 +5,6 @@ use std::sync::Arc;
 use festina_recovery::Mechanisms;
 use festina_recovery::backoff::ExpirySeries;
 use festina_recovery::fast_retransmit::FastRetransmit;
-use festina_recovery::loss_timer::timeout_interval;
 use festina_recovery::profile::{LossDetection, Rules, SpuriousResponse};
 use festina_recovery::redundancy::Redundancy;
 use festina_recovery::reordering::ReorderingEstimator;
@@ -123,9 +122,12 @@ impl Recovery {
         self.rules().probe != Probe::Off || (self.thin && self.copies.is_some())
     }
 
-    /// The retransmission timeout, backoff included.
+    /// The retransmission timeout, backoff included. A probe of the peer's window backs off by the standard's rules, from the RTO that
+    /// the profile gives the stream.
     pub(super) fn rto(&self) -> Duration {
-        timeout_interval(self.rules(), &self.rtt, &self.series, self.rto_max)
+        let rto_min = self.mechanisms.rules(self.thin).rto_min;
+        let base = self.rtt.rto(rto_min, self.rto_max);
+        self.rules().backoff.interval(base, &self.series, self.rto_max)
     }
 
     /// Takes an unambiguous round-trip time; backing off ends (RFC 9260 §6.3.3).

@@ -71,16 +71,21 @@ fn a_window_too_small_for_the_next_chunk_is_probed_like_a_closed_one() {
 
 #[test]
 fn probes_back_off_and_count_nothing_while_the_peer_answers_section_6_1_rule_a() {
-    for profile in [Profile::Rfc9260, Profile::Festina, Profile::Petlund2010] {
+    for (profile, rto) in [(Profile::Rfc9260, 1_000), (Profile::Festina, 200), (Profile::Petlund2010, 232)] {
         let mut rig = blocked(profile, 0);
         rig.expire();
         rig.packets();
         let cwnd = rig.stats().path.cwnd_bytes;
-        for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
+        let mut pauses = Vec::new();
+        for _ in 0..10 {
             assert!(rig.sack_full(1, 0, &[], &[]).peer_alive);
-            assert_eq!(rig.expire(), (ms(seconds * 1_000), Some(TimerExpiry::Timeout { counts: false })), "{profile}");
+            let (pause, expiry) = rig.expire();
+            assert_eq!(expiry, Some(TimerExpiry::Timeout { counts: false }), "{profile}");
             assert_eq!(rig.tsns(), [[2]]);
+            pauses.push(pause);
         }
+        assert_eq!(pauses[..3], [1, 2, 4].map(|factor| ms(factor * rto)), "{profile} starts from its own RTO");
+        assert!(pauses.is_sorted() && pauses[9] == ms(60_000), "{pauses:?}");
         assert_eq!(rig.stats().path.cwnd_bytes, cwnd, "probing does not touch cwnd");
         assert_eq!(rig.stats().sent.timeouts, 0);
     }
