@@ -158,7 +158,8 @@ pub struct Limits {
     pub inbound_streams: u16,
     /// Receive buffer: the advertised receiver window when empty.
     pub receive_buffer_bytes: usize,
-    /// Send buffer: payload bytes queued or not yet acknowledged.
+    /// Send buffer: bytes queued or not yet acknowledged. Each message counts its payload and 128 bytes, about what it takes in
+    /// memory.
     pub send_buffer_bytes: usize,
     /// After the send buffer was full, the application is told that it can write again when it has drained to this.
     pub send_low_water_bytes: usize,

@@ -55,11 +55,14 @@ pub enum Event {
         /// When the acknowledgement came.
         at: Instant,
     },
-    /// The message will not be delivered. Always told.
-    MessageAbandoned {
-        /// Which message.
-        id: MessageId,
-        /// Why not.
+    /// These messages will not be delivered. Always reported; messages with consecutive identities share an event, so that the end of an
+    /// association with a full send buffer costs one or two.
+    MessagesAbandoned {
+        /// The first message.
+        first: MessageId,
+        /// The last one, which may be the first; all between them are abandoned, too.
+        last: MessageId,
+        /// Why.
         reason: AbandonReason,
     },
     /// A chunk was sent again. Only with `message_events`.
@@ -163,6 +166,18 @@ impl Events {
         if self.peer_errors < PEER_ERRORS_MAX {
             self.peer_errors += 1;
             self.queue.push_back(Event::PeerError { code, info });
+        }
+    }
+
+    /// Reports that a message was given up, together with the one before it if that was reported just now for the same reason.
+    pub(crate) fn push_abandoned(&mut self, id: MessageId, reason: AbandonReason) {
+        if let Some(Event::MessagesAbandoned { last, reason: before, .. }) = self.queue.back_mut()
+            && *before == reason
+            && last.0.checked_add(1) == Some(id.0)
+        {
+            *last = id;
+        } else {
+            self.queue.push_back(Event::MessagesAbandoned { first: id, last: id, reason });
         }
     }
 

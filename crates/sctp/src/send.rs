@@ -270,22 +270,24 @@ impl Sender {
 
     /// The association is over: every message that was not acknowledged is abandoned.
     pub(crate) fn fail_all(&mut self, events: &mut Events) {
-        let mut told = None;
-        let mut abandon = |id: MessageId, reason: AbandonReason| {
-            if told != Some(id) {
-                told = Some(id);
-                self.counters.messages_abandoned += 1;
-                events.push(Event::MessageAbandoned { id, reason });
-            }
-        };
-        while let Some((id, bytes)) = self.ledger.pop(|chunk| (chunk.message, chunk.payload.len())) {
-            self.buffer.release(bytes);
-            abandon(id, AbandonReason::UnacknowledgedAtEnd);
+        let mut failed = Vec::new();
+        while let Some((id, bytes, is_end)) =
+            self.ledger.pop(|chunk| (chunk.message, chunk.payload.len(), chunk.piece.is_end()))
+        {
+            self.buffer.release(bytes, is_end);
+            failed.push((id, AbandonReason::UnacknowledgedAtEnd));
         }
         while let Some(message) = self.buffer.front() {
             let reason = if message.begun { AbandonReason::UnacknowledgedAtEnd } else { AbandonReason::UnsentAtEnd };
-            abandon(message.id, reason);
+            failed.push((message.id, reason));
             self.buffer.discard();
+        }
+        // Streams that take turns leave them out of order.
+        failed.sort_unstable_by_key(|&(id, _)| id);
+        failed.dedup_by_key(|&mut (id, _)| id);
+        self.counters.messages_abandoned += failed.len() as u64;
+        for (id, reason) in failed {
+            events.push_abandoned(id, reason);
         }
         self.timer = LossTimer::default();
         self.window.opened();
@@ -329,7 +331,7 @@ impl Sender {
     fn drop_all_stale(&mut self, now: Instant, events: &mut Events) {
         while let Some((id, reason)) = self.buffer.pop_stale(now, self.streams.count) {
             self.counters.messages_abandoned += 1;
-            events.push(Event::MessageAbandoned { id, reason });
+            events.push_abandoned(id, reason);
             if self.is_drained() {
                 events.push(Event::Drained);
             }

@@ -207,7 +207,7 @@ impl Sender {
 
 /// A chunk is acknowledged for good. Fragments are acknowledged in order, so the last one completes its message.
 fn settle(now: Instant, chunk: &Chunk, buffer: &mut SendBuffer, counters: &mut SentStats, events: &mut Events) {
-    buffer.release(chunk.payload.len());
+    buffer.release(chunk.payload.len(), chunk.piece.is_end());
     if chunk.piece.is_end() {
         counters.messages_acked += 1;
         events.push_message_event(|| Event::MessageDelivered { id: chunk.message, at: now });

@@ -1,4 +1,4 @@
-//! The send buffer: messages that wait for their TSNs, and the account of all payload that the application handed over.
+//! The send buffer: messages that wait for their TSNs, and the account of all that the application handed over.
 
 use bytes::Bytes;
 use festina_units::Instant;
@@ -11,13 +11,17 @@ use crate::message::{Message, MessageId};
 use crate::outstanding::chunk_bytes;
 use crate::wire::{Ssn, StreamId};
 
-/// Payload bytes queued or not yet acknowledged, and the messages that wait.
+/// What a message costs besides its payload, queued or outstanding: its entry in a queue that has grown to twice what it holds. It
+/// keeps a buffer full of one-byte messages from taking seventy times its limit.
+pub(super) const MESSAGE_OVERHEAD_BYTES: usize = 128;
+
+/// What is queued or not yet acknowledged, and the messages that wait.
 #[derive(Debug)]
 pub(super) struct SendBuffer {
     scheduler: Scheduler,
     queued: Queued,
-    /// Payload bytes queued or not yet acknowledged for good.
-    used_bytes: usize,
+    /// Queued or not yet acknowledged for good.
+    used: Used,
     limit_bytes: usize,
     low_water_bytes: usize,
     message_bytes_max: usize,
@@ -30,6 +34,19 @@ pub(super) struct SendBuffer {
 struct Queued {
     messages: usize,
     payload_bytes: usize,
+}
+
+/// What was handed over and is not settled yet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Used {
+    messages: usize,
+    payload_bytes: usize,
+}
+
+impl Used {
+    fn cost_bytes(self) -> usize {
+        self.payload_bytes.saturating_add(self.messages.saturating_mul(MESSAGE_OVERHEAD_BYTES))
+    }
 }
 
 /// A message, or what is left of one, that waits for its TSNs. It gets them as late as possible, so that one that expires here
@@ -86,7 +103,7 @@ impl SendBuffer {
         Self {
             scheduler: Scheduler::new(config.scheduler),
             queued: Queued::default(),
-            used_bytes: 0,
+            used: Used::default(),
             limit_bytes: send_buffer_bytes,
             low_water_bytes: send_low_water_bytes,
             message_bytes_max,
@@ -112,11 +129,12 @@ impl SendBuffer {
         if message.stream.0 >= streams {
             return Err(SendError::NoSuchStream { message, streams });
         }
-        if self.used_bytes > 0 && self.used_bytes.saturating_add(bytes) > self.limit_bytes {
+        let used = Used { messages: self.used.messages + 1, payload_bytes: self.used.payload_bytes + bytes };
+        if self.used.messages > 0 && used.cost_bytes() > self.limit_bytes {
             self.was_full = true;
             return Err(SendError::BufferFull(message));
         }
-        self.used_bytes += bytes;
+        self.used = used;
         self.queued.messages += 1;
         self.queued.payload_bytes += bytes;
         self.scheduler.push(PendingMessage::new(now, message, id));
@@ -139,7 +157,7 @@ impl SendBuffer {
 
     /// Payload bytes queued or not yet acknowledged for good.
     pub(super) fn used_bytes(&self) -> usize {
-        self.used_bytes
+        self.used.payload_bytes
     }
 
     /// The message whose turn it is.
@@ -169,7 +187,7 @@ impl SendBuffer {
     /// Takes the front message out of the buffer altogether.
     pub(super) fn discard(&mut self) {
         if let Some(rest) = self.take(usize::MAX) {
-            self.release(rest.len());
+            self.release(rest.len(), true);
         }
     }
 
@@ -194,14 +212,15 @@ impl SendBuffer {
         self.scheduler.give_back_memory();
     }
 
-    /// Payload bytes leave the account: acknowledged or given up.
-    pub(super) fn release(&mut self, bytes: usize) {
-        self.used_bytes -= bytes;
+    /// A piece of a message leaves the account, acknowledged or given up; with the last one the message does.
+    pub(super) fn release(&mut self, payload_bytes: usize, is_end: bool) {
+        self.used.payload_bytes -= payload_bytes;
+        self.used.messages -= usize::from(is_end);
     }
 
     /// Whether the application is to be told, now and once, that there is room again.
     pub(super) fn take_writable(&mut self) -> bool {
-        let writable = self.was_full && self.used_bytes <= self.low_water_bytes;
+        let writable = self.was_full && self.used.cost_bytes() <= self.low_water_bytes;
         self.was_full &= !writable;
         writable
     }
@@ -241,14 +260,28 @@ pub(super) mod tests {
         assert_eq!(buffer.used_bytes(), 0);
     }
 
+    /// What a buffer needs for `messages` with `payload_bytes` in all.
+    const fn cost(messages: usize, payload_bytes: usize) -> usize {
+        messages * MESSAGE_OVERHEAD_BYTES + payload_bytes
+    }
+
     #[test]
     fn the_limit_counts_what_is_queued_and_what_is_unacknowledged() {
-        let mut buffer = buffer(100, 50);
+        let mut buffer = buffer(cost(2, 100), 50);
         assert_eq!(push(&mut buffer, 60), Ok(()));
         assert_eq!(buffer.take(60).map(|payload| payload.len()), Some(60));
         assert_eq!((buffer.queued_bytes(), buffer.used_bytes()), (0, 60));
         assert!(matches!(push(&mut buffer, 41), Err(SendError::BufferFull(_))));
         assert_eq!(push(&mut buffer, 40), Ok(()));
+    }
+
+    #[test]
+    fn tiny_messages_fill_the_buffer_by_what_they_cost_and_not_by_their_payload() {
+        let mut buffer = buffer(10_000, 50);
+        let taken = (0..).take_while(|_| push(&mut buffer, 1).is_ok()).count();
+        assert_eq!(taken, 10_000 / (1 + MESSAGE_OVERHEAD_BYTES));
+        let per_message = size_of::<PendingMessage>().max(size_of::<crate::outstanding::Chunk>());
+        assert!(MESSAGE_OVERHEAD_BYTES >= 2 * per_message, "a queue may have grown to twice what it holds");
     }
 
     #[test]
@@ -259,18 +292,19 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn writable_is_told_once_at_the_low_water_mark_after_a_refusal() {
-        let mut buffer = buffer(100, 50);
+    fn writable_is_reported_once_at_the_low_water_mark_after_a_refusal() {
+        let mut buffer = buffer(cost(1, 100), cost(1, 50));
         assert_eq!(push(&mut buffer, 100), Ok(()));
         assert!(push(&mut buffer, 1).is_err());
         buffer.take(100);
-        buffer.release(49);
+        buffer.release(49, false);
         assert!(!buffer.take_writable(), "51 bytes are still there");
-        buffer.release(1);
+        buffer.release(1, false);
         assert!(buffer.take_writable());
         assert!(!buffer.take_writable());
-        buffer.release(50);
+        buffer.release(50, true);
         assert!(!buffer.take_writable(), "nothing was refused since");
+        assert_eq!(buffer.used.cost_bytes(), 0);
     }
 
     #[test]

@@ -115,7 +115,7 @@ fn a_message_that_expired_in_the_queue_costs_no_tsn_section_11_1_5() {
     rig.wait(10);
     assert!(rig.sender.can_send(rig.now));
     assert_eq!(rig.tsns(), [[1]]);
-    let abandoned = Event::MessageAbandoned { id: late, reason: AbandonReason::Expired };
+    let abandoned = Event::MessagesAbandoned { first: late, last: late, reason: AbandonReason::Expired };
     assert!(rig.events().contains(&abandoned));
     assert_eq!(rig.stats().sent.messages_abandoned, 1);
     rig.sack(1, &[]);
@@ -152,7 +152,7 @@ fn messages_for_streams_that_the_handshake_refused_are_abandoned() {
     let refused = rig.send(Message::new("x").on_stream(50));
     let kept = rig.send(Message::new("y").on_stream(3));
     rig.sender.establish(rig.now, WINDOW, 10, None, &mut rig.events);
-    let abandoned = Event::MessageAbandoned { id: refused, reason: AbandonReason::StreamRefused };
+    let abandoned = Event::MessagesAbandoned { first: refused, last: refused, reason: AbandonReason::StreamRefused };
     assert_eq!(rig.events(), [abandoned]);
     assert_eq!(rig.tsns(), [[1]]);
     rig.sack(1, &[]);
@@ -163,8 +163,8 @@ fn messages_for_streams_that_the_handshake_refused_are_abandoned() {
 #[test]
 fn a_full_buffer_refuses_and_tells_when_it_has_drained() {
     let mut config = config(Profile::Rfc9260.mechanisms());
-    config.limits.send_buffer_bytes = 3_000;
-    config.limits.send_low_water_bytes = 1_000;
+    config.limits.send_buffer_bytes = 3 * 1_128;
+    config.limits.send_low_water_bytes = 1_128;
     let mut rig = Rig::with(&config);
     (0..3).for_each(|_| {
         rig.send_bytes(1_000);
@@ -235,16 +235,36 @@ fn the_end_of_the_association_abandons_every_message_once() {
     rig.events();
     rig.sender.fail_all(&mut rig.events);
     let reasons: Vec<_> = rig.events().into_iter().collect();
-    let abandoned = |id, reason| Event::MessageAbandoned { id: MessageId(id), reason };
-    let expected = [
-        abandoned(0, AbandonReason::UnacknowledgedAtEnd),
-        abandoned(1, AbandonReason::UnacknowledgedAtEnd),
-        abandoned(2, AbandonReason::UnsentAtEnd),
-    ];
+    let abandoned =
+        |first, last, reason| Event::MessagesAbandoned { first: MessageId(first), last: MessageId(last), reason };
+    let expected = [abandoned(0, 1, AbandonReason::UnacknowledgedAtEnd), abandoned(2, 2, AbandonReason::UnsentAtEnd)];
     assert_eq!(reasons, expected);
     assert_eq!(rig.sender.deadline(), None);
     assert!(rig.sender.is_drained() && !rig.sender.can_send(rig.now));
     assert_eq!(rig.stats().path.send_buffer_bytes, 0);
+}
+
+#[test]
+fn the_end_of_a_buffer_full_of_tiny_messages_is_reported_in_two_events_even_if_streams_take_turns() {
+    for scheduler in [StreamScheduler::FirstComeFirstServed, StreamScheduler::RoundRobin] {
+        let mut rig = Rig::with(&Config { scheduler, ..config(Profile::Rfc9260.mechanisms()) });
+        let mut messages = 0;
+        while rig.try_send(Message::new("x").on_stream(messages % 10)).is_ok() {
+            messages += 1;
+        }
+        assert!((30_000..40_000).contains(&messages), "{messages} messages of a byte in 4 MiB");
+        rig.packets();
+        rig.events();
+        rig.sender.fail_all(&mut rig.events);
+        let reported = rig.events();
+        assert!(reported.len() <= 2, "{} events", reported.len());
+        assert_eq!(rig.stats().sent.messages_abandoned, u64::from(messages));
+        let counts = reported.iter().map(|event| match event {
+            Event::MessagesAbandoned { first, last, .. } => last.0 + 1 - first.0,
+            event => panic!("{event:?}"),
+        });
+        assert_eq!(counts.sum::<u64>(), u64::from(messages));
+    }
 }
 
 #[test]
@@ -254,8 +274,9 @@ fn a_restart_of_the_peer_begins_with_new_tsns_and_stream_sequence_numbers_sectio
     rig.sack(1, &[]);
     let config = config(Profile::Rfc9260.mechanisms());
     rig.sender.reset_for_restart(rig.now, &config, Tsn(9_000), &mut rig.events);
-    let abandoned = rig.events().into_iter().filter(|event| matches!(event, Event::MessageAbandoned { .. }));
-    assert_eq!(abandoned.count(), 2);
+    let (first, last) = (MessageId(1), MessageId(2));
+    let abandoned = Event::MessagesAbandoned { first, last, reason: AbandonReason::UnacknowledgedAtEnd };
+    assert!(rig.events().contains(&abandoned));
     rig.sender.establish(rig.now, WINDOW, 100, None, &mut rig.events);
     rig.send_bytes(10);
     let packets = rig.packets();

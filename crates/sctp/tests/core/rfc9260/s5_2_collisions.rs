@@ -360,7 +360,7 @@ fn s5_2_4_unacknowledged_messages_fail_at_a_restart() {
     peer.take();
     let answer = unexpected_init(&mut peer, &new_init());
     peer.give_tagged(answer.tag, &[cookie_echo(&answer.cookie())]);
-    assert!(peer.events.iter().any(|event| matches!(event, Event::MessageAbandoned { .. })));
+    assert!(peer.events.iter().any(|event| matches!(event, Event::MessagesAbandoned { .. })));
 }
 
 #[test]

@@ -239,7 +239,9 @@ fn s12_4_a_sack_of_a_tsn_that_was_never_sent_aborts_the_association() {
 
 #[test]
 fn s6_1_at_most_65535_ordered_messages_of_a_stream_are_in_the_send_window() {
-    let mut peer = Peer::established();
+    let mut roomy = config();
+    roomy.limits.send_buffer_bytes = 64 << 20;
+    let mut peer = Peer::serving(roomy, &init_ack());
     let mut highest = 0;
     for _ in 0..660 {
         for _ in 0..100 {

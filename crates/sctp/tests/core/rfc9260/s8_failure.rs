@@ -188,7 +188,7 @@ fn s8_1_too_many_timeouts_in_a_row_end_the_association() {
     assert!(peer.take().iter().all(|sent| sent.data().is_empty()), "no more data is sent");
     peer.wait(Duration::from_secs(600));
     peer.nothing_sent();
-    assert!(peer.events.iter().any(|event| matches!(event, Event::MessageAbandoned { .. })));
+    assert!(peer.events.iter().any(|event| matches!(event, Event::MessagesAbandoned { .. })));
 }
 
 #[test]
