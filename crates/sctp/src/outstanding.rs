@@ -5,10 +5,12 @@
 //! | [`ledger`] | the chunks by TSN, their states, and the sums that follow from them |
 //! | [`ack`] | what a SACK does to the ledger |
 //! | [`loss`] | which chunks a SACK reports missing: pure |
+//! | [`reported`] | what the last SACK's gap ack blocks said: what the next one changes |
 
 pub(crate) mod ack;
 pub(crate) mod ledger;
 pub(crate) mod loss;
+mod reported;
 
 pub(crate) use ack::{AckReport, Progress, SackTerms};
 pub(crate) use ledger::{Chunk, ChunkState, Ledger, Piece};

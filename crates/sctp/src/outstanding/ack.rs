@@ -1,7 +1,7 @@
 //! What an acknowledgement does to the ledger (RFC 9260 §6.2.1, §7.2.4).
 //!
-//! The cumulative part costs as much as it acknowledges; gap ack blocks cost one pass over the chunks up to the highest one
-//! reported, whatever the peer puts into them.
+//! The cumulative part costs as much as it acknowledges. Gap ack blocks cost what they change, and a step for each block; miss
+//! indications cost a step for each chunk that is missing.
 
 use festina_recovery::early_retransmit;
 use festina_recovery::fast_retransmit::FastRetransmit;
@@ -9,6 +9,7 @@ use festina_units::Instant;
 
 use super::ledger::{Chunk, ChunkState, Ledger};
 use super::loss::{Evidence, is_overtaken, missing_below};
+use super::reported::{Block, difference};
 use crate::error::ProtocolViolation;
 use crate::event::RetransmissionCause;
 use crate::wire::{Sack, Tsn};
@@ -118,7 +119,11 @@ impl Ledger {
             });
         }
         // Had the peer kept it, it would have acknowledged this one as well. Left as reported, it would never be sent again.
-        report.reneged_chunks += usize::from(self.renege(self.first_tsn()));
+        let first_tsn = self.first_tsn();
+        report.reneged_chunks += usize::from(self.renege(first_tsn));
+        if let Some(reported) = self.reported_before() {
+            reported.forget_through(first_tsn);
+        }
         Ok(Some(report))
     }
 
@@ -141,8 +146,11 @@ impl Ledger {
         if highest_reported.is_none() && self.gap_acked_chunks() == 0 {
             return Ok(Some(report));
         }
-        let gap_acked_before = self.gap_acked_chunks();
-        let news = self.mark_gap_acked(blocks.clone(), &mut report, acked);
+        let (first_tsn, next_tsn) = (self.first_tsn(), self.next_tsn());
+        let is_believed = self.reported().is_believed(first_tsn);
+        let blocks = blocks.take_while(move |_| is_believed);
+        let before = self.reported().take();
+        let news = self.mark_gap_acked(difference(blocks.clone(), before.iter().copied()), &mut report, acked);
         let evidence = Evidence {
             highest_newly_acked: news.highest_tsn,
             highest_reported,
@@ -150,26 +158,26 @@ impl Ledger {
             in_fast_recovery: terms.in_fast_recovery,
         };
         if let Some(limit) = missing_below(evidence) {
-            self.count_misses(holes(blocks.clone(), self.first_tsn(), limit), terms, news.newest_sent_at, &mut report);
+            self.count_misses(holes(blocks.clone(), first_tsn, limit), terms, news.newest_sent_at, &mut report);
         }
-        if news.confirmed_chunks < gap_acked_before {
-            self.mark_reneged(blocks, &mut report);
+        for tsn in difference(before.iter().copied(), blocks.clone()).flat_map(|(first, last)| first..=last) {
+            report.reneged_chunks += usize::from(self.renege(tsn));
         }
+        let reported = self.reported();
+        reported.note_reneged(report.reneged_chunks, next_tsn);
+        reported.replace(before, blocks);
         Ok(Some(report))
     }
 
     fn mark_gap_acked(
         &mut self,
-        blocks: impl Iterator<Item = Block>,
+        newly_reported: impl Iterator<Item = Block>,
         report: &mut AckReport,
         mut acked: impl FnMut(&Chunk, Progress),
     ) -> GapNews {
         let mut news = GapNews::default();
-        for tsn in blocks.flat_map(|(start, end)| start..=end) {
-            let Some(chunk) = self.gap_ack(tsn) else {
-                news.confirmed_chunks += 1;
-                continue;
-            };
+        for tsn in newly_reported.flat_map(|(first, last)| first..=last) {
+            let Some(chunk) = self.gap_ack(tsn) else { continue };
             report.count(tsn, chunk);
             acked(chunk, Progress { tsn, is_new: true, is_settled: false });
             news.highest_tsn = Some(tsn);
@@ -187,12 +195,6 @@ impl Ledger {
         let usual = FastRetransmit::RFC9260.threshold.into();
         let threshold = early_retransmit::threshold(outstanding, false, usual);
         threshold < usual && self.gap_acked_chunks() as u64 >= u64::from(threshold)
-    }
-
-    fn mark_reneged(&mut self, blocks: impl Iterator<Item = Block>, report: &mut AckReport) {
-        for tsn in holes(blocks, self.first_tsn(), self.next_tsn()) {
-            report.reneged_chunks += usize::from(self.renege(tsn));
-        }
     }
 
     fn count_misses(
@@ -228,12 +230,7 @@ struct GapNews {
     highest_tsn: Option<u64>,
     /// When the last of the chunks acknowledged for the first time was sent.
     newest_sent_at: Option<Instant>,
-    /// Chunks that were known to be acknowledged.
-    confirmed_chunks: usize,
 }
-
-/// First and last TSN of a gap ack block.
-type Block = (u64, u64);
 
 /// The gap ack blocks as TSNs, ascending and apart from each other; a block that ends before it starts, touches the cumulative
 /// TSN or does not lie above its predecessor is left out.

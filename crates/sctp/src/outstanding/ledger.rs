@@ -6,6 +6,7 @@ use bytes::Bytes;
 use festina_units::Instant;
 
 use super::chunk_bytes;
+use super::reported::Reported;
 use crate::event::RetransmissionCause;
 use crate::message::MessageId;
 use crate::wire::{DataHeader, Ssn, StreamId, Tsn};
@@ -104,9 +105,10 @@ pub(crate) struct Ledger {
     first_tsn: u64,
     in_flight: Tally,
     lost: Tally,
-    gap_acked_chunks: usize,
     /// No chunk below is lost.
     lost_from: u64,
+    /// Which chunks those are that gap ack blocks reported. On the heap, since most associations have none.
+    reported: Option<Box<Reported>>,
 }
 
 /// How many chunks are in one state, and how large they are.
@@ -140,8 +142,8 @@ impl Ledger {
             first_tsn,
             in_flight: Tally::default(),
             lost: Tally::default(),
-            gap_acked_chunks: 0,
             lost_from: first_tsn,
+            reported: None,
         }
     }
 
@@ -175,7 +177,7 @@ impl Ledger {
 
     /// How many chunks gap ack blocks have reported.
     pub(crate) fn gap_acked_chunks(&self) -> usize {
-        self.gap_acked_chunks
+        self.reported.as_ref().map_or(0, |reported| reported.chunks)
     }
 
     /// No chunk with a lower TSN is lost.
@@ -205,16 +207,34 @@ impl Ledger {
         let seen = look(chunk);
         match chunk.state {
             ChunkState::InFlight => self.in_flight.remove(chunk),
-            ChunkState::GapAcked => self.gap_acked_chunks -= 1,
+            ChunkState::GapAcked => count_gap_acked(&mut self.reported, |chunks| chunks - 1),
             ChunkState::Lost(_) => self.lost.remove(chunk),
         }
         self.chunks.pop_front();
         self.first_tsn += 1;
         self.lost_from = self.lost_from.max(self.first_tsn);
-        if self.chunks.is_empty() && self.chunks.capacity() > CHUNKS_KEPT {
-            self.chunks = VecDeque::new();
+        if self.chunks.is_empty() {
+            self.shrink();
         }
         Some(seen)
+    }
+
+    /// Nothing is outstanding: keeps what a thin stream needs.
+    fn shrink(&mut self) {
+        if self.chunks.capacity() > CHUNKS_KEPT {
+            self.chunks = VecDeque::new();
+        }
+        self.reported.take_if(|reported| reported.is_blank(self.first_tsn));
+    }
+
+    /// What gap ack blocks have reported.
+    pub(super) fn reported(&mut self) -> &mut Reported {
+        self.reported.get_or_insert_default()
+    }
+
+    /// As [`reported`](Self::reported), if anything ever was.
+    pub(super) fn reported_before(&mut self) -> Option<&mut Reported> {
+        self.reported.as_deref_mut()
     }
 
     /// Gives back even the memory that a thin stream needs, if nothing is outstanding.
@@ -235,7 +255,7 @@ impl Ledger {
         }
         chunk.state = ChunkState::GapAcked;
         chunk.miss_indications = 0;
-        self.gap_acked_chunks += 1;
+        count_gap_acked(&mut self.reported, |chunks| chunks + 1);
         Some(chunk)
     }
 
@@ -246,7 +266,7 @@ impl Ledger {
         if chunk.state != ChunkState::GapAcked {
             return false;
         }
-        self.gap_acked_chunks -= 1;
+        count_gap_acked(&mut self.reported, |chunks| chunks - 1);
         self.in_flight.add(chunk);
         chunk.state = ChunkState::InFlight;
         chunk.miss_indications = 1;
@@ -331,4 +351,10 @@ impl Ledger {
     fn index(&self, tsn: u64) -> Option<usize> {
         usize::try_from(tsn.checked_sub(self.first_tsn)?).ok()
     }
+}
+
+/// A chunk came to be reported by gap ack blocks, or is not any more.
+fn count_gap_acked(reported: &mut Option<Box<Reported>>, count: impl FnOnce(usize) -> usize) {
+    let reported = reported.get_or_insert_default();
+    reported.chunks = count(reported.chunks);
 }

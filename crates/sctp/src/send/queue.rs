@@ -32,21 +32,26 @@ pub(super) struct SendBuffer {
 /// Sums over the messages that wait.
 #[derive(Clone, Copy, Debug, Default)]
 struct Queued {
-    messages: usize,
+    messages: u32,
     payload_bytes: usize,
 }
 
 /// What was handed over and is not settled yet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Used {
-    messages: usize,
+    messages: u32,
     payload_bytes: usize,
 }
 
 impl Used {
     fn cost_bytes(self) -> usize {
-        self.payload_bytes.saturating_add(self.messages.saturating_mul(MESSAGE_OVERHEAD_BYTES))
+        self.payload_bytes.saturating_add(messages(self.messages) * MESSAGE_OVERHEAD_BYTES)
     }
+}
+
+/// A count of messages. The largest buffer holds eight million, by what each costs.
+fn messages(count: u32) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
 }
 
 /// A message, or what is left of one, that waits for its TSNs. It gets them as late as possible, so that one that expires here
@@ -152,7 +157,7 @@ impl SendBuffer {
 
     /// At most what the queued messages take in packets if none is fragmented.
     pub(super) fn queued_chunk_bytes_max(&self) -> usize {
-        self.queued.payload_bytes + self.queued.messages * chunk_bytes(3)
+        self.queued.payload_bytes + messages(self.queued.messages) * chunk_bytes(3)
     }
 
     /// Payload bytes queued or not yet acknowledged for good.
@@ -215,7 +220,7 @@ impl SendBuffer {
     /// A piece of a message leaves the account, acknowledged or given up; with the last one the message does.
     pub(super) fn release(&mut self, payload_bytes: usize, is_end: bool) {
         self.used.payload_bytes -= payload_bytes;
-        self.used.messages -= usize::from(is_end);
+        self.used.messages -= u32::from(is_end);
     }
 
     /// Whether the application is to be told, now and once, that there is room again.

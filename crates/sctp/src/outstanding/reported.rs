@@ -1,0 +1,156 @@
+//! What the gap ack blocks of the last SACK said, so that the next one costs what it changes and not what it repeats.
+
+use crate::outstanding::CHUNKS_MAX;
+
+/// First and last TSN of a run of chunks.
+pub(super) type Block = (u64, u64);
+
+/// Chunks that a peer may take back before its gap ack blocks are passed over for a while.
+///
+/// RFC 9260 §6.2.1 lets a receiver drop what it has reported, but hardly any does. One that reports and takes back a whole flight in
+/// turn would make each of its SACKs cost a walk over the flight.
+const RENEGED_MAX: usize = 1_024;
+
+/// The chunks that the last SACK reported above its cumulative TSN, and how far reports are believed.
+#[derive(Debug, Default)]
+pub(super) struct Reported {
+    /// Ascending, without overlap, above the Cumulative TSN Ack Point.
+    blocks: Vec<Block>,
+    /// How many chunks those are.
+    pub(super) chunks: usize,
+    /// Chunks taken back, since reports were last believed anew.
+    reneged_chunks: usize,
+    /// Gap ack blocks are passed over until the peer has acknowledged everything below this.
+    believed_from: u64,
+}
+
+impl Reported {
+    /// The chunks of the last SACK. To be given back by [`replace`](Self::replace).
+    pub(super) fn take(&mut self) -> Vec<Block> {
+        std::mem::take(&mut self.blocks)
+    }
+
+    /// The chunks of the SACK that has just been applied, in the memory of those before.
+    pub(super) fn replace(&mut self, mut memory: Vec<Block>, blocks: impl Iterator<Item = Block>) {
+        memory.clear();
+        memory.extend(blocks);
+        self.blocks = memory;
+    }
+
+    /// Everything up to `tsn` is not reported by a gap ack block any more.
+    pub(super) fn forget_through(&mut self, tsn: u64) {
+        let gone = self.blocks.partition_point(|&(_, last)| last <= tsn);
+        self.blocks.drain(..gone);
+        if let Some((first, _)) = self.blocks.first_mut() {
+            *first = (*first).max(tsn + 1);
+        }
+    }
+
+    /// Whether gap ack blocks count, now that all below `first_tsn` is acknowledged.
+    pub(super) fn is_believed(&self, first_tsn: u64) -> bool {
+        self.believed_from <= first_tsn
+    }
+
+    /// The peer took back some of what it had reported. Whoever does so again and again is believed when all that is outstanding
+    /// now, below `next_tsn`, has been acknowledged.
+    pub(super) fn note_reneged(&mut self, chunks: usize, next_tsn: u64) {
+        self.reneged_chunks += chunks;
+        if self.reneged_chunks > RENEGED_MAX {
+            self.reneged_chunks = 0;
+            self.believed_from = next_tsn;
+        }
+    }
+
+    /// Whether there is nothing to remember while nothing is outstanding, below `first_tsn`.
+    pub(super) fn is_blank(&self, first_tsn: u64) -> bool {
+        self.blocks.is_empty() && self.chunks == 0 && self.reneged_chunks == 0 && self.is_believed(first_tsn)
+    }
+}
+
+/// The parts of `these` that no block of `those` covers. Both ascend and do not overlap themselves; so does the result. The cost is
+/// that of walking over the blocks, however long they are.
+pub(super) fn difference(
+    these: impl Iterator<Item = Block>,
+    those: impl Iterator<Item = Block>,
+) -> impl Iterator<Item = Block> {
+    let (mut these, mut those) = (these.peekable(), those.peekable());
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let &(first, last) = these.peek()?;
+            let first = first.max(from);
+            if first > last {
+                these.next();
+                continue;
+            }
+            while those.next_if(|&(_, covered_to)| covered_to < first).is_some() {}
+            let (covered_from, covered_to) = those.peek().copied().unwrap_or((u64::MAX, u64::MAX));
+            if covered_from <= first {
+                from = covered_to + 1;
+                continue;
+            }
+            from = last.min(covered_from - 1) + 1;
+            return Some((first, from - 1));
+        }
+    })
+}
+
+const _: () = assert!(RENEGED_MAX < CHUNKS_MAX);
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Ascending blocks out of lengths of holes and of blocks; a hole of zero makes two blocks touch.
+    fn blocks(lengths: &[(u64, u64)]) -> Vec<Block> {
+        let mut next = 1;
+        let block = |&(hole, length): &(u64, u64)| {
+            let first = next + hole;
+            next = first + length;
+            (first, next - 1)
+        };
+        lengths.iter().map(block).collect()
+    }
+
+    fn set(blocks: &[Block]) -> BTreeSet<u64> {
+        blocks.iter().flat_map(|&(first, last)| first..=last).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn the_difference_is_that_of_the_sets(
+            these in prop::collection::vec((0..4_u64, 1..6_u64), 0..20),
+            those in prop::collection::vec((0..4_u64, 1..6_u64), 0..20),
+        ) {
+            let (these, those) = (blocks(&these), blocks(&those));
+            let result: Vec<_> = difference(these.iter().copied(), those.iter().copied()).collect();
+            prop_assert!(result.iter().all(|&(first, last)| first <= last));
+            prop_assert!(result.windows(2).all(|pair| pair[0].1 < pair[1].0));
+            prop_assert_eq!(set(&result), &set(&these) - &set(&those));
+        }
+
+        #[test]
+        fn what_is_forgotten_is_gone_and_nothing_else(lengths in prop::collection::vec((0..4_u64, 1..6_u64), 0..20), tsn in 0..60_u64) {
+            let blocks = blocks(&lengths);
+            let mut reported = Reported::default();
+            reported.replace(Vec::new(), blocks.iter().copied());
+            reported.forget_through(tsn);
+            let above: BTreeSet<_> = set(&blocks).into_iter().filter(|&reported| reported > tsn).collect();
+            prop_assert_eq!(set(&reported.take()), above);
+        }
+    }
+
+    #[test]
+    fn a_peer_that_takes_back_too_much_is_believed_once_it_has_acknowledged_all_that_was_outstanding() {
+        let mut reported = Reported::default();
+        reported.note_reneged(RENEGED_MAX, 5_000);
+        assert!(reported.is_believed(10));
+        reported.note_reneged(1, 5_000);
+        assert!(!reported.is_believed(4_999) && !reported.is_blank(4_999));
+        assert!(reported.is_believed(5_000) && reported.is_blank(5_000));
+    }
+}
