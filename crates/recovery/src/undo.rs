@@ -41,19 +41,65 @@ pub struct UndoTerms {
     pub initial_window_bytes: u64,
 }
 
-/// Remembers the latest cut and what was retransmitted since.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+/// Repairs that one episode remembers; with more of them nobody asks whether the cut was needed.
+pub const REPAIRS_MAX: usize = 256;
+
+/// Remembers the latest cut and what was repaired since.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CutHistory {
     episode: Option<Episode>,
     credits: u8,
 }
 
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Episode {
     before: Window,
     in_flight_bytes: u64,
-    /// Retransmissions that were not shown to be needless.
-    unexplained: u32,
+    /// Repairs that were not shown to be needless; at most [`REPAIRS_MAX`].
+    open: Vec<Repair>,
+    /// At least one was.
+    has_needless: bool,
+    /// The lowest [`Answer::judged_at`] of those.
+    judged_at: u64,
+}
+
+/// A packet or chunk that was taken for lost and left again.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+struct Repair {
+    sequence: u64,
+    /// Duplicates of it that the peer reported.
+    duplicates: u32,
+    answer: Option<Answer>,
+}
+
+/// A repaired packet was acknowledged.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+struct Answer {
+    /// How often it had left by then.
+    transmissions: u32,
+    /// When this is acknowledged, which left after the answer came, and no duplicate was reported, the repair was needed.
+    judged_at: u64,
+}
+
+impl Repair {
+    /// All its transmissions arrived, so the first one did.
+    fn is_needless(&self) -> bool {
+        self.answer.is_some_and(|answer| self.duplicates + 1 >= answer.transmissions)
+    }
+}
+
+/// What the acknowledgement of a repaired packet says of it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct RepairAck {
+    /// Its sequence number.
+    pub sequence: u64,
+    /// How often it has left, the first time included.
+    pub transmissions: u32,
+    /// The acknowledgement came too soon to answer the last transmission
+    /// ([`crate::spurious::answers_earlier`]).
+    pub answers_earlier: bool,
+    /// The sequence number that will be sent next.
+    pub next_sequence: u64,
 }
 
 impl Default for CutHistory {
@@ -79,24 +125,60 @@ impl CutHistory {
             return;
         }
         self.stands();
-        self.episode = Some(Episode { before, in_flight_bytes, unexplained: 0 });
+        self.episode =
+            Some(Episode { before, in_flight_bytes, open: Vec::new(), has_needless: false, judged_at: u64::MAX });
     }
 
-    /// A chunk was retransmitted because it was taken for lost. Copies and probes that no cut
-    /// follows from do not count.
-    pub fn retransmitted(&mut self) {
-        if let Some(episode) = &mut self.episode {
-            episode.unexplained = episode.unexplained.saturating_add(1);
+    /// A packet left again because it was taken for lost. Copies and probes that no cut follows from
+    /// do not count, and neither do their duplicates.
+    pub fn repaired(&mut self, sequence: u64) {
+        let Some(episode) = &mut self.episode else { return };
+        if let Some(again) = episode.open.iter_mut().find(|repair| repair.sequence == sequence) {
+            again.answer = None;
+            episode.find_next_judgement();
+        } else if episode.open.len() < REPAIRS_MAX {
+            episode.open.push(Repair { sequence, duplicates: 0, answer: None });
+        } else {
+            self.stands();
         }
     }
 
-    /// One of those retransmissions was needless ([`crate::spurious::Verdict::is_spurious`]); to be
-    /// told once for each. If it was the last that could have been needed, this is the window to
-    /// restore.
-    pub fn was_needless(&mut self, terms: &UndoTerms) -> Option<Window> {
-        let episode = self.episode.as_mut()?;
-        episode.unexplained = episode.unexplained.checked_sub(1)?;
-        if episode.unexplained > 0 { None } else { self.undo(terms) }
+    /// A packet that left more than once was acknowledged. An answer to an earlier transmission
+    /// proves that the one repair was needless (Eifel detection, RFC 3522); if it left more often
+    /// than twice, it may answer a copy.
+    pub fn acked(&mut self, ack: &RepairAck) {
+        let Some(episode) = &mut self.episode else { return };
+        let Some(repair) = episode.open.iter_mut().find(|repair| repair.sequence == ack.sequence) else { return };
+        repair.answer = Some(Answer { transmissions: ack.transmissions, judged_at: ack.next_sequence });
+        episode.judged_at = episode.judged_at.min(ack.next_sequence);
+        if ack.answers_earlier && ack.transmissions == 2 {
+            repair.duplicates = 1;
+        }
+        episode.close_needless();
+    }
+
+    /// The peer reported a duplicate. It proves a repair needless if all but one of that packet's
+    /// transmissions are reported: then the first one arrived, whatever the others were sent for.
+    pub fn duplicate_reported(&mut self, sequence: u64) {
+        let Some(episode) = &mut self.episode else { return };
+        if let Some(repair) = episode.open.iter_mut().find(|repair| repair.sequence == sequence) {
+            repair.duplicates = repair.duplicates.saturating_add(1);
+            episode.close_needless();
+        }
+    }
+
+    /// An acknowledgement was applied, with the duplicates that it reports: everything below
+    /// `earliest_outstanding` is acknowledged, and `losses_wait` if something taken for lost has
+    /// not left again yet. If all repairs were needless, this is the window to restore; if one was
+    /// needed, the cut stands.
+    pub fn judge(&mut self, earliest_outstanding: u64, losses_wait: bool, terms: &UndoTerms) -> Option<Window> {
+        let episode = self.episode.as_ref()?;
+        if episode.judged_at < earliest_outstanding {
+            self.stands();
+            return None;
+        }
+        let all_needless = episode.has_needless && episode.open.is_empty() && !losses_wait;
+        if all_needless { self.undo(terms) } else { None }
     }
 
     /// The timeout behind the cut was spurious as a whole ([`crate::f_rto`]): the window to restore.
@@ -115,13 +197,12 @@ impl CutHistory {
     /// whichever is more, and the window to what is in flight now and a little more, so that it
     /// reaches its old size in slow start and not in a burst.
     fn undo(&mut self, terms: &UndoTerms) -> Option<Window> {
-        let episode = self.episode?;
         let Some(credits) = self.credits.checked_sub(1) else {
             self.stands();
             return None;
         };
+        let episode = self.episode.take()?;
         self.credits = credits;
-        self.episode = None;
         let before = episode.before;
         let conservative = terms.in_flight_bytes.saturating_add(terms.acked_bytes.min(terms.initial_window_bytes));
         let threshold = episode.in_flight_bytes.min(before.cwnd_bytes).max(before.ssthresh_bytes);
@@ -132,127 +213,21 @@ impl CutHistory {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const BEFORE: Window = Window { cwnd_bytes: 20_000, ssthresh_bytes: 12_000 };
-    const TERMS: UndoTerms = UndoTerms {
-        window: Window { cwnd_bytes: 1_500, ssthresh_bytes: 10_000 },
-        in_flight_bytes: 9_000,
-        acked_bytes: 3_000,
-        initial_window_bytes: 4_404,
-    };
-
-    /// A cut with 18,000 bytes in flight, and `retransmissions` since.
-    fn after_cut(retransmissions: u32) -> CutHistory {
-        let mut history = CutHistory::new();
-        history.cut(BEFORE, 18_000, false);
-        (0..retransmissions).for_each(|_| history.retransmitted());
-        history
-    }
-
-    #[test]
-    fn rfc_4015_the_threshold_returns_and_the_window_follows_in_slow_start() {
-        let restored = after_cut(1).was_needless(&TERMS);
-        assert_eq!(restored, Some(Window { cwnd_bytes: 12_000, ssthresh_bytes: 18_000 }));
-    }
-
-    #[test]
-    fn rfc_4015_the_burst_is_at_most_the_initial_window() {
-        let terms = UndoTerms { acked_bytes: 9_000, ..TERMS };
-        let restored = after_cut(1).was_needless(&terms).expect("undone");
-        assert_eq!(restored.cwnd_bytes, 9_000 + 4_404);
-    }
-
-    #[test]
-    fn only_when_all_retransmissions_were_needless_is_the_cut_undone() {
-        let mut history = after_cut(3);
-        assert_eq!(history.was_needless(&TERMS), None);
-        assert_eq!(history.was_needless(&TERMS), None);
-        assert!(history.was_needless(&TERMS).is_some());
-        assert_eq!(history.was_needless(&TERMS), None, "once");
-    }
-
-    #[test]
-    fn a_loss_that_was_one_or_a_mark_lets_the_cut_stand() {
-        let mut history = after_cut(2);
-        history.was_needless(&TERMS);
-        history.stands();
-        assert_eq!(history.was_needless(&TERMS), None);
-        assert_eq!(history.timeout_was_spurious(&TERMS), None);
-    }
-
-    #[test]
-    fn a_report_without_a_retransmission_undoes_nothing() {
-        assert_eq!(after_cut(0).was_needless(&TERMS), None);
-        assert_eq!(CutHistory::new().was_needless(&TERMS), None);
-        assert_eq!(CutHistory::new().timeout_was_spurious(&TERMS), None);
-    }
-
-    #[test]
-    fn a_spurious_timeout_is_undone_at_once() {
-        assert!(after_cut(4).timeout_was_spurious(&TERMS).is_some());
-    }
-
-    #[test]
-    fn a_second_cut_in_the_same_recovery_restores_what_was_before_the_first() {
-        let mut history = after_cut(1);
-        history.cut(Window { cwnd_bytes: 10_000, ssthresh_bytes: 10_000 }, 9_000, true);
-        history.retransmitted();
-        assert_eq!(history.was_needless(&TERMS), None);
-        assert_eq!(history.was_needless(&TERMS).expect("undone").ssthresh_bytes, 18_000);
-    }
-
-    #[test]
-    fn a_peer_that_calls_every_retransmission_needless_has_every_second_cut_undone() {
-        let mut history = CutHistory::new();
-        let undone = (0..1_000).filter(|_| {
-            history.cut(BEFORE, 18_000, false);
-            history.retransmitted();
-            history.was_needless(&TERMS).is_some()
-        });
-        assert_eq!(undone.count(), 501);
-    }
-
-    proptest! {
-        #[test]
-        fn no_window_is_restored_above_what_it_was_nor_more_often_than_the_credit_allows(
-            steps in prop::collection::vec((0..6_u8, 0..50_000_u64, 0..50_000_u64), 1..200),
-        ) {
-            let mut history = CutHistory::new();
-            let (mut cuts, mut undone) = (0_u64, 0_u64);
-            let mut before = BEFORE;
-            for (what, one, two) in steps {
-                let terms = UndoTerms { in_flight_bytes: one, acked_bytes: two, ..TERMS };
-                let restored = match what {
-                    0 => {
-                        before = Window { cwnd_bytes: one, ssthresh_bytes: two };
-                        cuts += 1;
-                        history.cut(before, two, false);
-                        None
-                    }
-                    1 => {
-                        history.retransmitted();
-                        None
-                    }
-                    2 => {
-                        history.stands();
-                        None
-                    }
-                    3 => history.timeout_was_spurious(&terms),
-                    _ => history.was_needless(&terms),
-                };
-                if let Some(window) = restored {
-                    undone += 1;
-                    prop_assert!(window.cwnd_bytes <= before.cwnd_bytes.max(terms.window.cwnd_bytes));
-                    let highest = before.ssthresh_bytes.max(before.cwnd_bytes);
-                    prop_assert!(window.ssthresh_bytes <= highest.max(terms.window.ssthresh_bytes));
-                    prop_assert!(window.cwnd_bytes >= terms.window.cwnd_bytes);
-                }
-                prop_assert!(2 * undone <= cuts + u64::from(CREDITS_MAX));
-            }
+impl Episode {
+    fn close_needless(&mut self) {
+        let before = self.open.len();
+        self.open.retain(|repair| !repair.is_needless());
+        if self.open.len() < before {
+            self.has_needless = true;
+            self.find_next_judgement();
         }
     }
+
+    fn find_next_judgement(&mut self) {
+        let answers = self.open.iter().filter_map(|repair| repair.answer);
+        self.judged_at = answers.map(|answer| answer.judged_at).min().unwrap_or(u64::MAX);
+    }
 }
+
+#[cfg(test)]
+mod tests;

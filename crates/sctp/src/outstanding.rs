@@ -3,17 +3,22 @@
 //! | room | what it knows |
 //! |---|---|
 //! | [`ledger`] | the chunks by TSN, their states, and the sums that follow from them |
-//! | [`ack`] | what a SACK does to the ledger |
+//! | [`ack`] | what an acknowledgement does to the ledger |
+//! | [`digest`] | what an acknowledgement says |
 //! | [`loss`] | which chunks a SACK reports missing: pure |
 //! | [`reported`] | what the last SACK's gap ack blocks said: what the next one changes |
+//! | [`settled`] | what left more than once, after it was acknowledged |
 
 pub(crate) mod ack;
+pub(crate) mod digest;
 pub(crate) mod ledger;
 pub(crate) mod loss;
 mod reported;
+mod settled;
 
-pub(crate) use ack::{AckReport, Progress, SackTerms};
-pub(crate) use ledger::{Chunk, ChunkState, Ledger, Piece};
+pub(crate) use ack::{Observer, SackTerms};
+pub(crate) use digest::{Acknowledgement, Digest, Progress};
+pub(crate) use ledger::{Chunk, ChunkState, Ledger, Piece, SentAs};
 
 use crate::wire::DATA_HEADER_BYTES;
 

@@ -7,6 +7,7 @@ use festina_recovery::early_retransmit;
 use festina_recovery::fast_retransmit::FastRetransmit;
 use festina_units::Instant;
 
+use super::digest::{Acknowledgement, Digest, Duplicates, Progress};
 use super::ledger::{Chunk, ChunkState, Ledger};
 use super::loss::{Evidence, is_overtaken, missing_below};
 use super::reported::{Block, difference};
@@ -28,75 +29,26 @@ pub(crate) struct SackTerms {
     pub(crate) sends_copies: bool,
 }
 
-/// What an acknowledgement changed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct AckReport {
-    /// The Cumulative TSN Ack Point moved, and with it the earliest outstanding TSN.
-    pub(crate) cumulative_advanced: bool,
-    /// Acknowledged for the first time, headers and padding included.
-    pub(crate) acked_bytes: usize,
-    /// How many chunks those are.
-    pub(crate) acked_chunks: usize,
-    /// How many of them had been sent more than once.
-    pub(crate) acked_copies: usize,
-    /// The highest TSN of those.
-    pub(crate) highest_copy: Option<u64>,
-    /// The one of them with the highest TSN.
-    pub(crate) highest_acked: Option<HighestAcked>,
-    /// A chunk that had been sent more than once was reported as a duplicate.
-    pub(crate) duplicate_of_resent: bool,
-    /// On the way before, headers and padding included.
-    pub(crate) in_flight_bytes_before: usize,
-    /// Chunks now taken for lost.
-    pub(crate) lost_chunks: usize,
-    /// Chunks that the peer had reported and no longer does.
-    pub(crate) reneged_chunks: usize,
-}
+/// Duplicate TSNs of one SACK that are read. A packet of 1,500 bytes has room for fewer.
+const DUPLICATES_READ_MAX: usize = 512;
 
-/// What an acknowledgement says of one chunk.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Progress {
-    pub(crate) tsn: u64,
-    /// It was not known before to have arrived.
-    pub(crate) is_new: bool,
-    /// It is acknowledged for good, and leaves the ledger.
-    pub(crate) is_settled: bool,
-}
+/// Who looks on while the ledger applies an acknowledgement.
+pub(crate) trait Observer {
+    /// A chunk is acknowledged for the first time or for good; in ascending order of TSNs, first those below the cumulative TSN.
+    fn acked(&mut self, chunk: &Chunk, progress: Progress);
 
-/// The chunk with the highest TSN that an acknowledgement told of for the first time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct HighestAcked {
-    pub(crate) tsn: u64,
-    /// When it last left.
-    pub(crate) sent_at: Instant,
-    pub(crate) transmissions: u8,
-}
-
-impl AckReport {
-    /// A chunk was acknowledged for the first time.
-    fn count(&mut self, tsn: u64, chunk: &Chunk) {
-        self.acked_bytes += chunk.bytes();
-        self.acked_chunks += 1;
-        if chunk.transmissions > 1 {
-            self.acked_copies += 1;
-            self.highest_copy = Some(tsn);
-        }
-        self.highest_acked = Some(HighestAcked { tsn, sent_at: chunk.sent_at, transmissions: chunk.transmissions });
-    }
+    /// A duplicate is reported, after all that is acknowledged was shown.
+    fn duplicate(&mut self, tsn: u64);
 }
 
 const UNSENT: ProtocolViolation = ProtocolViolation("a TSN was acknowledged that was never sent");
 
 impl Ledger {
-    /// Applies a cumulative TSN ack and shows every chunk that it acknowledges to `acked`. `None` if it is older than what is known.
-    ///
-    /// # Errors
-    /// Peer: it acknowledges what was never sent.
-    pub(crate) fn acknowledge(
+    fn acknowledge(
         &mut self,
         cumulative_tsn: Tsn,
-        mut acked: impl FnMut(&Chunk, Progress),
-    ) -> Result<Option<AckReport>, ProtocolViolation> {
+        observer: &mut impl Observer,
+    ) -> Result<Option<Digest>, ProtocolViolation> {
         let cumulative = cumulative_tsn.unwrap(self.first_tsn());
         if cumulative >= self.next_tsn() {
             return Err(UNSENT);
@@ -104,82 +56,109 @@ impl Ledger {
         if cumulative + 1 < self.first_tsn() {
             return Ok(None);
         }
-        let mut report = AckReport {
+        let mut digest = Digest {
             cumulative_advanced: cumulative >= self.first_tsn(),
             in_flight_bytes_before: self.in_flight().bytes,
-            ..AckReport::default()
+            ..Digest::default()
         };
         for tsn in self.first_tsn()..=cumulative {
             self.pop(|chunk| {
                 let is_new = chunk.state != ChunkState::GapAcked;
                 if is_new {
-                    report.count(tsn, chunk);
+                    digest.count(tsn, chunk);
                 }
-                acked(chunk, Progress { tsn, is_new, is_settled: true });
+                observer.acked(chunk, Progress { tsn, is_new, is_settled: true });
             });
         }
         // Had the peer kept it, it would have acknowledged this one as well. Left as reported, it would never be sent again.
         let first_tsn = self.first_tsn();
-        report.reneged_chunks += usize::from(self.renege(first_tsn));
+        digest.reneged_chunks += usize::from(self.renege(first_tsn));
         if let Some(reported) = self.reported_before() {
             reported.forget_through(first_tsn);
         }
-        Ok(Some(report))
+        Ok(Some(digest))
     }
 
-    /// Applies a SACK and shows every chunk that it acknowledges to `acked`. `None` if it is older than what is known.
+    /// Applies an acknowledgement, and shows `observer` what it acknowledges and reports as duplicate. `None` if it is older than what is
+    /// known.
     ///
     /// # Errors
     /// Peer: it acknowledges what was never sent. Blocks that make no sense are passed over.
-    pub(crate) fn apply_sack(
+    pub(crate) fn apply(
+        &mut self,
+        acknowledgement: Acknowledgement<'_>,
+        terms: SackTerms,
+        observer: &mut impl Observer,
+    ) -> Result<Option<Digest>, ProtocolViolation> {
+        let Some(mut digest) = self.acknowledge(acknowledgement.cumulative_tsn, observer)? else { return Ok(None) };
+        if let Some(sack) = acknowledgement.sack {
+            self.apply_gap_ack_blocks(sack, terms, observer, &mut digest)?;
+            self.count_duplicates(sack, observer, &mut digest.duplicates);
+        }
+        Ok(Some(digest))
+    }
+
+    fn apply_gap_ack_blocks(
         &mut self,
         sack: &Sack<'_>,
         terms: SackTerms,
-        mut acked: impl FnMut(&Chunk, Progress),
-    ) -> Result<Option<AckReport>, ProtocolViolation> {
-        let Some(mut report) = self.acknowledge(sack.cumulative_tsn, &mut acked)? else { return Ok(None) };
-        let blocks = blocks(sack, self.first_tsn() - 1);
+        observer: &mut impl Observer,
+        digest: &mut Digest,
+    ) -> Result<(), ProtocolViolation> {
+        let (first_tsn, next_tsn) = (self.first_tsn(), self.next_tsn());
+        let blocks = blocks(sack, first_tsn - 1);
         let highest_reported = blocks.clone().last().map(|(_, end)| end);
-        if highest_reported.is_some_and(|end| end >= self.next_tsn()) {
+        if highest_reported.is_some_and(|end| end >= next_tsn) {
             return Err(UNSENT);
         }
         if highest_reported.is_none() && self.gap_acked_chunks() == 0 {
-            return Ok(Some(report));
+            return Ok(());
         }
-        let (first_tsn, next_tsn) = (self.first_tsn(), self.next_tsn());
         let is_believed = self.reported().is_believed(first_tsn);
         let blocks = blocks.take_while(move |_| is_believed);
         let before = self.reported().take();
-        let news = self.mark_gap_acked(difference(blocks.clone(), before.iter().copied()), &mut report, acked);
+        let news = self.mark_gap_acked(difference(blocks.clone(), before.iter().copied()), digest, observer);
         let evidence = Evidence {
             highest_newly_acked: news.highest_tsn,
-            highest_reported,
-            cumulative_advanced: report.cumulative_advanced,
+            highest_reported: highest_reported.filter(|_| is_believed),
+            cumulative_advanced: digest.cumulative_advanced,
             in_fast_recovery: terms.in_fast_recovery,
         };
         if let Some(limit) = missing_below(evidence) {
-            self.count_misses(holes(blocks.clone(), first_tsn, limit), terms, news.newest_sent_at, &mut report);
+            self.count_misses(holes(blocks.clone(), first_tsn, limit), terms, news.newest_sent_at, digest);
         }
         for tsn in difference(before.iter().copied(), blocks.clone()).flat_map(|(first, last)| first..=last) {
-            report.reneged_chunks += usize::from(self.renege(tsn));
+            digest.reneged_chunks += usize::from(self.renege(tsn));
         }
         let reported = self.reported();
-        reported.note_reneged(report.reneged_chunks, next_tsn);
+        reported.note_reneged(digest.reneged_chunks, next_tsn);
         reported.replace(before, blocks);
-        Ok(Some(report))
+        Ok(())
+    }
+
+    fn count_duplicates(&mut self, sack: &Sack<'_>, observer: &mut impl Observer, duplicates: &mut Duplicates) {
+        let first_tsn = self.first_tsn();
+        for tsn in sack.duplicates().take(DUPLICATES_READ_MAX).map(|tsn| tsn.unwrap(first_tsn)) {
+            let sent_as = match self.get(tsn) {
+                Some(chunk) => (chunk.transmissions > 1).then_some(chunk.sent_as),
+                None => self.reported_before().and_then(|reported| reported.settled.take_duplicate(tsn)),
+            };
+            duplicates.count(sent_as);
+            observer.duplicate(tsn);
+        }
     }
 
     fn mark_gap_acked(
         &mut self,
         newly_reported: impl Iterator<Item = Block>,
-        report: &mut AckReport,
-        mut acked: impl FnMut(&Chunk, Progress),
+        digest: &mut Digest,
+        observer: &mut impl Observer,
     ) -> GapNews {
         let mut news = GapNews::default();
         for tsn in newly_reported.flat_map(|(first, last)| first..=last) {
             let Some(chunk) = self.gap_ack(tsn) else { continue };
-            report.count(tsn, chunk);
-            acked(chunk, Progress { tsn, is_new: true, is_settled: false });
+            digest.count(tsn, chunk);
+            observer.acked(chunk, Progress { tsn, is_new: true, is_settled: false });
             news.highest_tsn = Some(tsn);
             // Of a chunk that was sent more than once nobody knows which copy arrived.
             if chunk.transmissions == 1 {
@@ -202,7 +181,7 @@ impl Ledger {
         missing: impl Iterator<Item = u64>,
         terms: SackTerms,
         newest_acked: Option<Instant>,
-        report: &mut AckReport,
+        digest: &mut Digest,
     ) {
         let early = terms.early_retransmit && self.proves_loss_early();
         for tsn in missing {
@@ -217,7 +196,7 @@ impl Ledger {
             let early = early && !chunk.fast_retransmitted;
             if early || terms.fast_retransmit.is_lost(chunk.miss_indications, chunk.fast_retransmitted) {
                 self.lose(tsn, RetransmissionCause::Fast);
-                report.lost_chunks += 1;
+                digest.lost_chunks += 1;
             }
         }
     }

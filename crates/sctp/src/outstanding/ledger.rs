@@ -35,6 +35,25 @@ pub(crate) struct Chunk {
     /// Since it last left (RFC 9260 §7.2.4).
     pub(crate) miss_indications: u8,
     pub(crate) fast_retransmitted: bool,
+    /// What it last left for.
+    pub(crate) sent_as: SentAs,
+}
+
+/// What a chunk left for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SentAs {
+    /// To arrive: the first transmission.
+    First,
+    /// It was taken for lost.
+    Repair,
+    /// Its acknowledgement was overdue.
+    Probe,
+    /// The last chunk went again, so that the peer reports what is missing (RFC 8985 §7).
+    TailProbe,
+    /// There was room in a packet that left anyway.
+    Companion,
+    /// Redundancy in a packet of its own.
+    Copy,
 }
 
 /// Which piece of its message a chunk is (the B and E bits, RFC 9260 §3.3.1).
@@ -210,6 +229,9 @@ impl Ledger {
             ChunkState::GapAcked => count_gap_acked(&mut self.reported, |chunks| chunks - 1),
             ChunkState::Lost(_) => self.lost.remove(chunk),
         }
+        if chunk.transmissions > 1 {
+            self.reported.get_or_insert_default().settled.push(self.first_tsn, chunk);
+        }
         self.chunks.pop_front();
         self.first_tsn += 1;
         self.lost_from = self.lost_from.max(self.first_tsn);
@@ -241,6 +263,10 @@ impl Ledger {
     pub(crate) fn give_back_memory(&mut self) {
         if self.chunks.is_empty() {
             self.chunks = VecDeque::new();
+            if let Some(reported) = &mut self.reported {
+                reported.forget_settled();
+            }
+            self.shrink();
         }
     }
 
@@ -326,7 +352,7 @@ impl Ledger {
     }
 
     /// The chunk leaves again.
-    pub(crate) fn resend(&mut self, tsn: u64, now: Instant) {
+    pub(crate) fn resend(&mut self, tsn: u64, now: Instant, sent_as: SentAs) {
         let Some(chunk) = self.index(tsn).and_then(|index| self.chunks.get_mut(index)) else { return };
         if let ChunkState::Lost(_) = chunk.state {
             self.lost.remove(chunk);
@@ -334,6 +360,7 @@ impl Ledger {
             chunk.state = ChunkState::InFlight;
         }
         chunk.sent_at = now;
+        chunk.sent_as = sent_as;
         chunk.transmissions = chunk.transmissions.saturating_add(1);
         chunk.miss_indications = 0;
         if self.lost.chunks == 0 {

@@ -1,5 +1,6 @@
-//! What the gap ack blocks of the last SACK said, so that the next one costs what it changes and not what it repeats.
+//! What SACKs have said: the gap ack blocks of the last one, so that the next one costs what it changes and not what it repeats.
 
+use super::settled::Settled;
 use crate::outstanding::CHUNKS_MAX;
 
 /// First and last TSN of a run of chunks.
@@ -11,7 +12,7 @@ pub(super) type Block = (u64, u64);
 /// turn would make each of its SACKs cost a walk over the flight.
 const RENEGED_MAX: usize = 1_024;
 
-/// The chunks that the last SACK reported above its cumulative TSN, and how far reports are believed.
+/// The chunks that the last SACK reported above its cumulative TSN, how far reports are believed, and what may be reported yet.
 #[derive(Debug, Default)]
 pub(super) struct Reported {
     /// Ascending, without overlap, above the Cumulative TSN Ack Point.
@@ -22,6 +23,8 @@ pub(super) struct Reported {
     reneged_chunks: usize,
     /// Gap ack blocks are passed over until the peer has acknowledged everything below this.
     believed_from: u64,
+    /// Chunks of which duplicates may yet be reported.
+    pub(super) settled: Settled,
 }
 
 impl Reported {
@@ -61,9 +64,18 @@ impl Reported {
         }
     }
 
+    /// The stream has been idle: no duplicate of anything before will be reported.
+    pub(super) fn forget_settled(&mut self) {
+        self.settled = Settled::default();
+    }
+
     /// Whether there is nothing to remember while nothing is outstanding, below `first_tsn`.
     pub(super) fn is_blank(&self, first_tsn: u64) -> bool {
-        self.blocks.is_empty() && self.chunks == 0 && self.reneged_chunks == 0 && self.is_believed(first_tsn)
+        self.blocks.is_empty()
+            && self.chunks == 0
+            && self.reneged_chunks == 0
+            && self.is_believed(first_tsn)
+            && self.settled.is_empty()
     }
 }
 

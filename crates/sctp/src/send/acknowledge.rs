@@ -1,14 +1,15 @@
 //! What an acknowledgement changes beyond the ledger (RFC 9260 §6.2.1, §6.3.2, §7.2).
 
-use festina_units::Instant;
+use festina_units::{Duration, Instant};
 
 use super::Sender;
 use super::queue::SendBuffer;
-use super::round_trip::AckNews;
+use super::recovery::Recovery;
+use super::round_trip::{AckNews, RoundTrip};
 use crate::congestion::Acked;
 use crate::error::ProtocolViolation;
 use crate::event::{Event, Events, RetransmissionCause};
-use crate::outstanding::{AckReport, Chunk, ChunkState, Progress, SackTerms};
+use crate::outstanding::{Acknowledgement, Chunk, ChunkState, Digest, Observer, Progress, SackTerms};
 use crate::stats::SentStats;
 use crate::wire::{Sack, Tsn};
 
@@ -23,7 +24,7 @@ pub(crate) struct SackOutcome {
 impl Sender {
     /// Applies a SACK. One that is older than what is known changes nothing.
     ///
-    /// Tells [`Event::MessageDelivered`], [`Event::Writable`] and [`Event::Drained`].
+    /// Reports [`Event::MessageDelivered`], [`Event::Writable`] and [`Event::Drained`].
     ///
     /// # Errors
     /// Peer: it acknowledged a TSN that was never sent.
@@ -33,42 +34,7 @@ impl Sender {
         sack: &Sack<'_>,
         events: &mut Events,
     ) -> Result<SackOutcome, ProtocolViolation> {
-        let terms = SackTerms {
-            // A stack that retransmits fast again and again knows no fast recovery.
-            in_fast_recovery: self.repair.in_fast_recovery && !self.recovery.rules().fast_retransmit.repeats,
-            fast_retransmit: self.recovery.counted_misses(),
-            overtaken_after: self.recovery.overtaken_after(now),
-            early_retransmit: self.recovery.rules().early_retransmit && !self.allows_new_data(),
-            sends_copies: self.recovery.sends_copies(),
-        };
-        let Self { ledger, buffer, counters, recovery, .. } = self;
-        recovery.published();
-        let acked = |chunk: &Chunk, progress: Progress| {
-            if progress.is_new {
-                recovery.chunk_acked(now, chunk, progress);
-            }
-            if progress.is_settled {
-                settle(now, chunk, buffer, counters, events);
-            }
-        };
-        let Some(mut report) = ledger.apply_sack(sack, terms, acked)? else { return Ok(SackOutcome::default()) };
-        self.recovery.observe_sack(sack, self.ledger.first_tsn() - 1);
-        report.duplicate_of_resent = self.count_spurious(sack);
-        let lost_first_copies = self.recovery.acknowledged(now, &report, sack.duplicates().count());
-        self.cut_for_unseen_loss(&report, lost_first_copies);
-        self.window.told(sack.a_rwnd);
-        self.window.handle_sack(self.ledger.first_tsn());
-        // A duplicate may tell which copy it was that an earlier SACK acknowledged, and so how long the round trip took.
-        let first_tsn = self.ledger.first_tsn();
-        let timed_tsn = self.round_trip.timed_tsn();
-        let mut timed_is_duplicate = false;
-        for tsn in sack.duplicates().map(|duplicate| duplicate.unwrap(first_tsn)) {
-            timed_is_duplicate |= Some(tsn) == timed_tsn;
-            if let Some(rtt) = self.round_trip.duplicate_reported(tsn) {
-                self.take_round_trip(now, rtt, events);
-            }
-        }
-        Ok(self.acknowledged(now, report, timed_is_duplicate, events))
+        self.apply(now, Acknowledgement { cumulative_tsn: sack.cumulative_tsn, sack: Some(sack) }, events)
     }
 
     /// Applies the cumulative TSN ack of a SHUTDOWN (RFC 9260 §9.2).
@@ -81,18 +47,64 @@ impl Sender {
         cumulative_tsn: Tsn,
         events: &mut Events,
     ) -> Result<SackOutcome, ProtocolViolation> {
-        let Self { ledger, buffer, counters, .. } = self;
-        let acked = |chunk: &Chunk, _| settle(now, chunk, buffer, counters, events);
-        let Some(report) = ledger.acknowledge(cumulative_tsn, acked)? else { return Ok(SackOutcome::default()) };
-        self.recovery.detector.sack(self.ledger.first_tsn() - 1, &[]);
+        self.apply(now, Acknowledgement { cumulative_tsn, sack: None }, events)
+    }
+
+    fn apply(
+        &mut self,
+        now: Instant,
+        acknowledgement: Acknowledgement<'_>,
+        events: &mut Events,
+    ) -> Result<SackOutcome, ProtocolViolation> {
+        let terms = SackTerms {
+            // A stack that retransmits fast again and again has no fast recovery.
+            in_fast_recovery: self.repair.in_fast_recovery && !self.recovery.rules().fast_retransmit.repeats,
+            fast_retransmit: self.recovery.counted_misses(),
+            overtaken_after: self.recovery.overtaken_after(now),
+            early_retransmit: self.recovery.rules().early_retransmit && !self.allows_new_data(),
+            sends_copies: self.recovery.sends_copies(),
+        };
+        let next_tsn = self.ledger.next_tsn();
+        let Self { ledger, buffer, counters, recovery, round_trip, .. } = self;
+        recovery.published();
+        let mut reader = Reader {
+            now,
+            next_tsn,
+            recovery,
+            round_trip,
+            buffer,
+            counters,
+            events,
+            rtt: None,
+            timed_is_duplicate: false,
+        };
+        let Some(digest) = ledger.apply(acknowledgement, terms, &mut reader)? else {
+            return Ok(SackOutcome::default());
+        };
+        let Reader { rtt, timed_is_duplicate, .. } = reader;
+        let cumulative = self.ledger.first_tsn() - 1;
+        match acknowledgement.sack {
+            Some(sack) => self.recovery.observe_sack(sack, cumulative),
+            None => self.recovery.detector.sack(cumulative, &[]),
+        }
+        self.count_spurious(digest.duplicates.of_resent);
+        self.judge_repairs(&digest);
+        let lost_first_copies = self.recovery.acknowledged(now, &digest);
+        self.cut_for_unseen_loss(&digest, lost_first_copies);
+        if let Some(sack) = acknowledgement.sack {
+            self.window.told(sack.a_rwnd);
+        }
         self.window.handle_sack(self.ledger.first_tsn());
-        Ok(self.acknowledged(now, report, false, events))
+        if let Some(rtt) = rtt {
+            self.take_round_trip(now, rtt, events);
+        }
+        Ok(self.acknowledged(now, digest, timed_is_duplicate, events))
     }
 
     fn acknowledged(
         &mut self,
         now: Instant,
-        report: AckReport,
+        digest: Digest,
         timed_is_duplicate: bool,
         events: &mut Events,
     ) -> SackOutcome {
@@ -100,27 +112,27 @@ impl Sender {
         let is_acked = |tsn| ledger.get(tsn).is_none_or(|chunk| chunk.state == ChunkState::GapAcked);
         let news = AckNews {
             now,
-            highest_acked: report.highest_acked.map(|highest| highest.tsn),
+            highest_acked: digest.highest_acked.map(|highest| highest.tsn),
             rtt_min: self.recovery.rtt.rtt_min(),
             timed_is_duplicate,
         };
         if let Some(rtt) = round_trip.take_sample(&news, is_acked) {
             self.take_round_trip(now, rtt, events);
         }
-        let peer_alive = report.acked_bytes > 0 || self.window.probe().is_some();
-        self.update_congestion(now, &report);
-        self.suspect_timeout(&report);
+        let peer_alive = digest.acked_bytes > 0 || self.window.probe().is_some();
+        self.update_congestion(now, &digest);
+        self.suspect_timeout(&digest);
         self.resend_window_probe();
-        if report.acked_bytes > 0 {
+        if digest.acked_bytes > 0 {
             self.timer.silent_since = None;
         }
         if !self.recovery.held_back().1 {
             self.burst.restart();
         }
         self.recovery.refresh(self.window.probe().is_some(), self.ledger.len());
-        self.restart_timer_after_sack(now, report.cumulative_advanced, report.acked_bytes > 0);
+        self.restart_timer_after_sack(now, digest.cumulative_advanced, digest.acked_bytes > 0);
         self.arm_published(now);
-        if report.cumulative_advanced && self.is_drained() {
+        if digest.cumulative_advanced && self.is_drained() {
             events.push(Event::Drained);
         }
         if self.buffer.take_writable() {
@@ -132,18 +144,18 @@ impl Sender {
     }
 
     /// First the growth that the SACK earned, then the loss that it revealed (the note of RFC 9260 §7.2.4).
-    fn update_congestion(&mut self, now: Instant, report: &AckReport) {
+    fn update_congestion(&mut self, now: Instant, digest: &Digest) {
         self.congestion.on_acked(Acked {
-            bytes: report.acked_bytes,
-            in_flight_before: report.in_flight_bytes_before,
+            bytes: digest.acked_bytes,
+            in_flight_before: digest.in_flight_bytes_before,
             in_fast_recovery: self.repair.in_fast_recovery,
             all_acked: self.ledger.is_empty(),
         });
         let first_tsn = self.ledger.first_tsn();
         let recovery_ended = self.repair.in_fast_recovery && self.repair.cut_tsn < first_tsn;
         self.repair.in_fast_recovery &= !recovery_ended;
-        let judged_lost = self.judge_after_ack(now, report, recovery_ended);
-        self.enter_recovery(report.lost_chunks + judged_lost);
+        let judged_lost = self.judge_after_ack(now, digest, recovery_ended);
+        self.enter_recovery(digest.lost_chunks + judged_lost);
     }
 
     /// So many chunks were found lost: fast recovery begins, unless it lasts already (RFC 9260 §7.2.4).
@@ -166,8 +178,8 @@ impl Sender {
 
     /// A copy or a probe that left while nothing was taken for lost was needed: congestion control hears of that loss as of any other,
     /// once per window (as for the probes of RFC 8985 §7.4).
-    fn cut_for_unseen_loss(&mut self, report: &AckReport, lost_first_copies: usize) {
-        let is_news = report.highest_copy.is_some_and(|tsn| tsn > self.repair.cut_tsn);
+    fn cut_for_unseen_loss(&mut self, digest: &Digest, lost_first_copies: usize) {
+        let is_news = digest.highest_copy.is_some_and(|tsn| tsn > self.repair.cut_tsn);
         if lost_first_copies > 0 && is_news && !self.repair.in_fast_recovery && self.recovery.repairs_unseen_losses() {
             self.cut_window();
         }
@@ -185,23 +197,43 @@ impl Sender {
         }
     }
 
-    /// Counts the retransmissions that the peer reports as duplicates. A report for a chunk that was sent once is the network's
-    /// doing; for one that is gone from the ledger nobody can tell, so the sum of retransmissions bounds the count. Whether there
-    /// was any.
-    fn count_spurious(&mut self, sack: &Sack<'_>) -> bool {
-        let before = self.counters.spurious;
-        for duplicate in sack.duplicates() {
-            let tsn = duplicate.unwrap(self.ledger.first_tsn());
-            let resent = match self.ledger.get(tsn) {
-                Some(chunk) => chunk.transmissions > 1,
-                None => tsn < self.ledger.first_tsn(),
-            };
-            if resent && self.counters.spurious < self.counters.retransmitted.total() {
-                self.counters.spurious += 1;
-                self.repair_was_needless();
-            }
+    /// Counts retransmissions that the peer reports as duplicates. The network may duplicate, too, so all retransmissions bound the count.
+    fn count_spurious(&mut self, duplicates: usize) {
+        let spurious = self.counters.spurious.saturating_add(duplicates as u64);
+        self.counters.spurious = spurious.min(self.counters.retransmitted.total());
+    }
+}
+
+/// Passes on what an acknowledgement says of single chunks.
+struct Reader<'s> {
+    now: Instant,
+    next_tsn: u64,
+    recovery: &'s mut Recovery,
+    round_trip: &'s mut RoundTrip,
+    buffer: &'s mut SendBuffer,
+    counters: &'s mut SentStats,
+    events: &'s mut Events,
+    /// A duplicate reports which transmission an earlier SACK acknowledged, and so how long the round trip took.
+    rtt: Option<Duration>,
+    /// The chunk that is timed is among the duplicates.
+    timed_is_duplicate: bool,
+}
+
+impl Observer for Reader<'_> {
+    #[inline]
+    fn acked(&mut self, chunk: &Chunk, progress: Progress) {
+        if progress.is_new {
+            self.recovery.chunk_acked(self.now, chunk, progress, self.next_tsn);
         }
-        self.counters.spurious > before
+        if progress.is_settled {
+            settle(self.now, chunk, self.buffer, self.counters, self.events);
+        }
+    }
+
+    fn duplicate(&mut self, tsn: u64) {
+        self.timed_is_duplicate |= Some(tsn) == self.round_trip.timed_tsn();
+        self.rtt = self.round_trip.duplicate_reported(tsn).or(self.rtt);
+        self.recovery.duplicate_reported(tsn);
     }
 }
 

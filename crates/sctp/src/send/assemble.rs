@@ -11,7 +11,7 @@ use super::fragment::piece_bytes;
 use super::round_trip::Again;
 use crate::event::{Event, Events, RetransmissionCause};
 use crate::message::MessageId;
-use crate::outstanding::{CHUNKS_MAX, Chunk, ChunkState, Piece};
+use crate::outstanding::{CHUNKS_MAX, Chunk, ChunkState, Piece, SentAs};
 use crate::wire::{DATA_HEADER_BYTES, PacketBuilder, Ssn};
 
 /// Why a packet may leave now.
@@ -31,6 +31,19 @@ enum Licence {
     Retransmission,
     /// There is new data, and cwnd, burst limit and the peer's window have room (rules A, B, D).
     NewData,
+}
+
+impl Licence {
+    /// What a chunk in this state leaves again for.
+    fn sent_as(self, state: ChunkState, cause: RetransmissionCause) -> SentAs {
+        match (state, self, cause) {
+            (ChunkState::Lost(_), _, _) => SentAs::Repair,
+            (_, Self::TailProbe(_), _) => SentAs::TailProbe,
+            (_, _, RetransmissionCause::Probe) => SentAs::Probe,
+            (_, _, RetransmissionCause::Copy) => SentAs::Copy,
+            _ => SentAs::Companion,
+        }
+    }
 }
 
 /// What was put into a packet.
@@ -193,10 +206,10 @@ impl Sender {
             }
             loaded.bytes += chunk.bytes();
             let id = chunk.message;
-            let was_lost = matches!(chunk.state, ChunkState::Lost(_));
-            self.ledger.resend(tsn, now);
-            if was_lost {
-                self.note_repair();
+            let sent_as = licence.sent_as(chunk.state, cause);
+            self.ledger.resend(tsn, now, sent_as);
+            if sent_as == SentAs::Repair {
+                self.note_repair(tsn);
             }
             self.round_trip.resent(tsn, now, sampling, again);
             self.count_retransmission(cause);
@@ -282,6 +295,7 @@ impl Sender {
             transmissions: 1,
             miss_indications: 0,
             fast_retransmitted: false,
+            sent_as: SentAs::First,
         };
         chunk.payload = self.buffer.take(bytes)?;
         let begun = begins.then_some(chunk.message);

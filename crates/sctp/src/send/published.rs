@@ -11,7 +11,7 @@ use festina_units::{Duration, Instant};
 use super::Sender;
 use super::spurious::Suspicion;
 use crate::event::RetransmissionCause;
-use crate::outstanding::{AckReport, Chunk, ChunkState, Progress};
+use crate::outstanding::{Chunk, ChunkState, Digest, Progress};
 
 /// The delay of a SACK that RFC 9260 §6.2 suggests.
 const ACK_DELAY_MAX: Duration = Duration::from_millis(200);
@@ -72,20 +72,20 @@ fn transmission(tsn: u64, chunk: &Chunk) -> Transmission {
 
 impl Sender {
     /// An acknowledgement was applied. RACK judges what is still outstanding; how many chunks are lost now that were not before.
-    pub(super) fn judge_after_ack(&mut self, now: Instant, report: &AckReport, recovery_ended: bool) -> usize {
+    pub(super) fn judge_after_ack(&mut self, now: Instant, digest: &Digest, recovery_ended: bool) -> usize {
         let (earliest, next) = (self.ledger.first_tsn(), self.ledger.next_tsn());
         let Some(published) = self.recovery.published() else { return 0 };
         published.rack.ack_processed(&AckSummary {
-            duplicate_reported: report.duplicate_of_resent,
+            duplicate_reported: digest.duplicates.beside_tail_probes > 0,
             earliest_outstanding: earliest,
             next_sequence: next,
             recovery_ended,
         });
         let tail = published.tail.acked(&TlpAck {
             earliest_outstanding: earliest,
-            is_new: report.acked_chunks > 0,
-            probe_duplicated: report.duplicate_of_resent,
-            is_plain_duplicate: report.acked_chunks == 0 && self.ledger.gap_acked_chunks() == 0,
+            is_new: digest.acked_chunks > 0,
+            probe_duplicated: digest.duplicates.of_tail_probes > 0,
+            is_plain_duplicate: digest.acked_chunks == 0 && self.ledger.gap_acked_chunks() == 0,
         });
         if tail == TlpVerdict::Repaired && !self.repair.in_fast_recovery {
             self.cut_window();

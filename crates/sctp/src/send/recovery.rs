@@ -12,6 +12,7 @@ use festina_recovery::rtt::RttEstimator;
 use festina_recovery::spurious::answers_earlier;
 use festina_recovery::tail_loss_probe::Probe;
 use festina_recovery::thin::ThinDetector;
+use festina_recovery::undo::RepairAck;
 use festina_units::{Duration, Instant};
 
 use super::companions::{Companions, Redundant, SILENT_TURN_PARTS};
@@ -19,7 +20,7 @@ use super::published::Published;
 use super::redundancy::Copies;
 use super::spurious::Suspicion;
 use crate::config::Config;
-use crate::outstanding::{AckReport, Chunk, Progress};
+use crate::outstanding::{Chunk, Digest, Progress};
 use crate::wire::Sack;
 
 /// Gap ack blocks that the thin-stream detector is shown; a stream with more of them is not thin.
@@ -191,12 +192,26 @@ impl Recovery {
 
     /// A chunk was acknowledged for the first time; in ascending order of TSNs.
     #[inline]
-    pub(super) fn chunk_acked(&mut self, now: Instant, chunk: &Chunk, progress: Progress) {
+    pub(super) fn chunk_acked(&mut self, now: Instant, chunk: &Chunk, progress: Progress, next_tsn: u64) {
         if chunk.miss_indications > 0 || chunk.fast_retransmitted {
             self.learn_reordering(now, chunk);
         }
+        let Some(published) = &mut self.published else { return };
+        published.acked(now, chunk, progress);
+        if chunk.transmissions > 1 {
+            published.suspicion.cuts.acked(&RepairAck {
+                sequence: progress.tsn,
+                transmissions: chunk.transmissions.into(),
+                answers_earlier: answers_earlier(now, chunk.sent_at, self.rtt.rtt_min()),
+                next_sequence: next_tsn,
+            });
+        }
+    }
+
+    /// A duplicate is reported.
+    pub(super) fn duplicate_reported(&mut self, tsn: u64) {
         if let Some(published) = &mut self.published {
-            published.acked(now, chunk, progress);
+            published.suspicion.cuts.duplicate_reported(tsn);
         }
     }
 
@@ -306,18 +321,18 @@ impl Recovery {
         Companions::Redundant(Redundant { room_bytes, budget_bytes: budget, srtt, silent })
     }
 
-    /// An acknowledgement was applied, with so many reports of duplicates. How many chunks it told of whose first copy was lost.
+    /// An acknowledgement was applied. Returns the number of chunks in it whose first transmission was lost.
     ///
     /// A chunk that was sent again counts as lost at first if nothing says that its first copy arrived: that errs to the safe side if it
     /// was an acknowledgement that was lost.
-    pub(super) fn acknowledged(&mut self, now: Instant, report: &AckReport, duplicates: usize) -> usize {
+    pub(super) fn acknowledged(&mut self, now: Instant, digest: &Digest) -> usize {
         let rtt = &self.rtt;
-        let answers_earlier = report
+        let answers_earlier = digest
             .highest_acked
             .is_some_and(|highest| highest.transmissions > 1 && answers_earlier(now, highest.sent_at, rtt.rtt_min()));
-        let lost = report.acked_copies.saturating_sub(duplicates + usize::from(answers_earlier));
+        let lost = digest.acked_copies.saturating_sub(digest.duplicates.reported + usize::from(answers_earlier));
         if let Some(copies) = self.copies.as_mut().filter(|_| self.thin) {
-            copies.acknowledged(now, report.acked_chunks, lost, rtt.srtt());
+            copies.acknowledged(now, digest.acked_chunks, lost, rtt.srtt());
         }
         lost
     }

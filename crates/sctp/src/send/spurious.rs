@@ -4,7 +4,7 @@ use festina_recovery::f_rto::{FRto, FRtoAck, FRtoStep, Timeout};
 use festina_recovery::undo::{CutHistory, UndoTerms, Window};
 
 use super::Sender;
-use crate::outstanding::{AckReport, Chunk, Progress};
+use crate::outstanding::{Chunk, Digest, Progress};
 
 /// Packets of new data that leave to find out whether a timeout was spurious (RFC 4138 §3).
 const NEW_PACKETS: u32 = 2;
@@ -21,7 +21,7 @@ pub(super) struct Suspicion {
     acked_new: bool,
     /// New data leaves ahead of what is taken for lost.
     pub(super) new_data_first: bool,
-    cuts: CutHistory,
+    pub(super) cuts: CutHistory,
 }
 
 impl Suspicion {
@@ -56,9 +56,9 @@ impl Sender {
     }
 
     /// A chunk that was taken for lost left again.
-    pub(super) fn note_repair(&mut self) {
+    pub(super) fn note_repair(&mut self, tsn: u64) {
         if let Some(suspicion) = self.recovery.suspicion() {
-            suspicion.cuts.retransmitted();
+            suspicion.cuts.repaired(tsn);
         }
     }
 
@@ -80,14 +80,14 @@ impl Sender {
     }
 
     /// An acknowledgement was applied (RFC 4138 §3).
-    pub(super) fn suspect_timeout(&mut self, report: &AckReport) {
+    pub(super) fn suspect_timeout(&mut self, digest: &Digest) {
         let in_flight = self.ledger.in_flight().payload_bytes;
         let new_data_sendable = self.next_piece_bytes().is_some_and(|bytes| self.window.allows(bytes, in_flight));
         let cumulative = self.ledger.first_tsn() - 1;
         let Some(suspicion) = self.recovery.suspicion() else { return };
         let step = suspicion.f_rto.acked(&FRtoAck {
             cumulative,
-            advanced: report.cumulative_advanced,
+            advanced: digest.cumulative_advanced,
             acked_sent_once: suspicion.acked_sent_once,
             acked_new: suspicion.acked_new,
             new_data_sendable,
@@ -99,23 +99,24 @@ impl Sender {
         };
         match step {
             FRtoStep::SendNewData => self.burst.packets_left = NEW_PACKETS.min(self.burst.packets_max),
-            FRtoStep::Spurious => self.timeout_was_spurious(report),
+            FRtoStep::Spurious => self.timeout_was_spurious(digest),
             FRtoStep::Wait | FRtoStep::Genuine | FRtoStep::Undecided => {}
         }
     }
 
-    fn timeout_was_spurious(&mut self, report: &AckReport) {
+    fn timeout_was_spurious(&mut self, digest: &Digest) {
         let found = self.ledger.find_all() as u64;
         self.counters.chunks_lost = self.counters.chunks_lost.saturating_sub(found);
         self.recovery.series.measured();
-        let terms = self.undo_terms(report.acked_bytes);
+        let terms = self.undo_terms(digest.acked_bytes);
         self.undo_cut(|cuts| cuts.timeout_was_spurious(&terms));
     }
 
-    /// The peer reported a retransmitted chunk as a duplicate.
-    pub(super) fn repair_was_needless(&mut self) {
-        let terms = self.undo_terms(0);
-        self.undo_cut(|cuts| cuts.was_needless(&terms));
+    /// An acknowledgement was applied: were all repairs since the last cut needless?
+    pub(super) fn judge_repairs(&mut self, digest: &Digest) {
+        let terms = self.undo_terms(digest.acked_bytes);
+        let (first_tsn, losses_wait) = (self.ledger.first_tsn(), self.ledger.lost().chunks > 0);
+        self.undo_cut(|cuts| cuts.judge(first_tsn, losses_wait, &terms));
     }
 
     fn undo_cut(&mut self, ask: impl FnOnce(&mut CutHistory) -> Option<Window>) {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::message::MessageId;
-use crate::outstanding::Piece;
+use crate::outstanding::{Piece, SentAs};
 use crate::wire::{Ssn, StreamId};
 
 /// TSN 1, unwrapped.
@@ -28,6 +28,7 @@ fn chunk() -> Chunk {
         transmissions: 1,
         miss_indications: 0,
         fast_retransmitted: false,
+        sent_as: SentAs::First,
     }
 }
 
@@ -38,9 +39,25 @@ fn ledger(count: usize) -> Ledger {
     ledger
 }
 
-fn apply(ledger: &mut Ledger, cumulative: u32, gaps: &[(u16, u16)]) -> Option<AckReport> {
-    let sack = Sack::new_for_test(Tsn(cumulative), 0, gaps, &[]);
-    ledger.apply_sack(&sack, PLAIN, |_, _| ()).expect("the SACK is sound")
+fn apply(ledger: &mut Ledger, cumulative: u32, gaps: &[(u16, u16)]) -> Option<Digest> {
+    apply_sack(ledger, &Sack::new_for_test(Tsn(cumulative), 0, gaps, &[])).expect("the SACK is sound")
+}
+
+fn apply_sack(ledger: &mut Ledger, sack: &Sack<'_>) -> Result<Option<Digest>, ProtocolViolation> {
+    let acknowledgement = Acknowledgement { cumulative_tsn: sack.cumulative_tsn, sack: Some(sack) };
+    ledger.apply(acknowledgement, PLAIN, &mut Settlements::default())
+}
+
+/// Counts what is acknowledged for good.
+#[derive(Default)]
+struct Settlements(usize);
+
+impl Observer for Settlements {
+    fn acked(&mut self, _: &Chunk, progress: Progress) {
+        self.0 += usize::from(progress.is_settled);
+    }
+
+    fn duplicate(&mut self, _: u64) {}
 }
 
 /// One letter per chunk: flying, acked by a gap block, lost.
@@ -70,9 +87,9 @@ fn check_sums(ledger: &Ledger) {
 #[test]
 fn a_cumulative_ack_shows_what_it_acknowledges_in_order() {
     let mut ledger = ledger(5);
-    let mut settled = 0;
-    let report = ledger.acknowledge(Tsn(3), |_, _| settled += 1).expect("sound").expect("new");
-    assert_eq!(settled, 3);
+    let mut settled = Settlements::default();
+    let report = ledger.acknowledge(Tsn(3), &mut settled).expect("sound").expect("new");
+    assert_eq!(settled.0, 3);
     assert!(report.cumulative_advanced);
     assert_eq!((report.acked_bytes, report.in_flight_bytes_before), (3 * 116, 5 * 116));
     assert_eq!((ledger.first_tsn(), ledger.next_tsn()), (ONE + 3, ONE + 5));
@@ -115,11 +132,11 @@ fn blocks_that_make_no_sense_are_passed_over() {
 fn acknowledging_beyond_what_was_sent_is_an_error_and_changes_no_gap() {
     let mut ledger = ledger(4);
     let beyond = Sack::new_for_test(Tsn(0), 0, &[(2, 5)], &[]);
-    assert!(ledger.apply_sack(&beyond, PLAIN, |_, _| ()).is_err());
+    assert!(apply_sack(&mut ledger, &beyond).is_err());
     assert_eq!(states(&ledger), "ffff");
-    assert!(ledger.acknowledge(Tsn(5), |_, _| ()).is_err());
+    assert!(ledger.acknowledge(Tsn(5), &mut Settlements::default()).is_err());
     let far = Sack::new_for_test(Tsn(0), 0, &[(2, u16::MAX)], &[]);
-    assert!(ledger.apply_sack(&far, PLAIN, |_, _| ()).is_err());
+    assert!(apply_sack(&mut ledger, &far).is_err());
 }
 
 #[test]
@@ -179,7 +196,7 @@ fn the_sums_hold_through_any_history() {
             }
             4 => {
                 let lost_from = ledger.lost_from();
-                ledger.resend(lost_from, Instant::from_nanos(step));
+                ledger.resend(lost_from, Instant::from_nanos(step), SentAs::Repair);
             }
             _ => {
                 let len = u16::try_from(ledger.len()).expect("a small ledger");

@@ -159,3 +159,83 @@ fn a_cut_is_undone_when_all_that_was_sent_again_is_reported_as_duplicate_rfc_401
         assert_eq!(!rig.sender.repair.in_fast_recovery, restored);
     }
 }
+
+#[test]
+fn the_duplicate_of_a_tail_probe_does_not_undo_the_cut_of_a_loss_that_was_one() {
+    let mut mechanisms = Profile::Tlp.mechanisms();
+    mechanisms.normal.spurious = BOTH;
+    let mut rig = Rig::with(&config(mechanisms)).measured(ms(100));
+    let cumulative = rig.grow(20);
+    assert_eq!(rig.expire().1, Some(TimerExpiry::Probe));
+    let probed = rig.tsns()[0][0];
+    lose_first(&mut rig, cumulative, &[cumulative + 1]);
+    let cut = rig.stats().path.ssthresh_bytes;
+    rig.wait(100);
+    rig.sack_full(probed, WINDOW, &[], &[probed]);
+    assert_eq!(rig.stats().path.ssthresh_bytes, cut, "the probe was needless, the repair was not");
+    assert_eq!(rig.stats().sent.spurious, 1);
+}
+
+#[test]
+fn the_duplicates_of_companions_do_not_undo_the_cut_of_a_loss_that_was_one() {
+    let mut mechanisms = Profile::Rfc9260.mechanisms();
+    mechanisms.normal.spurious = BOTH;
+    mechanisms.normal.bundling.into_fast_retransmit = true;
+    let mut rig = Rig::with(&config(mechanisms)).measured(ms(100));
+    ten_small_packets(&mut rig);
+    lose_first(&mut rig, 0, &[1, 5, 6, 7, 8, 9, 10]);
+    let cut = rig.stats().path.ssthresh_bytes;
+    rig.wait(100);
+    rig.sack_full(10, WINDOW, &[], &[5, 6, 7, 8, 9, 10]);
+    assert_eq!(rig.stats().path.ssthresh_bytes, cut);
+    assert_eq!(rig.stats().sent.spurious, 6);
+}
+
+#[test]
+fn a_repair_that_is_answered_sooner_than_any_round_trip_is_undone_without_a_duplicate_report_rfc_3522() {
+    for (answered_after, undone) in [(20, true), (100, false)] {
+        let mut rig = rig(BOTH);
+        ten_small_packets(&mut rig);
+        lose_first(&mut rig, 0, &[1]);
+        let cut = rig.stats().path.ssthresh_bytes;
+        rig.wait(answered_after);
+        rig.sack(5, &[]);
+        assert_eq!(rig.stats().path.ssthresh_bytes > cut, undone, "answered after {answered_after} ms");
+    }
+}
+
+#[test]
+fn a_duplicate_that_is_reported_when_later_data_is_answered_does_not_undo_the_cut() {
+    for (later_data, undone) in [(false, true), (true, false)] {
+        let mut rig = rig(BOTH);
+        ten_small_packets(&mut rig);
+        lose_first(&mut rig, 0, &[1]);
+        let cut = rig.stats().path.ssthresh_bytes;
+        rig.wait(100);
+        rig.sack(10, &[]);
+        if later_data {
+            rig.flight(1, 100);
+            rig.wait(100);
+            rig.sack(11, &[]);
+        }
+        rig.sack_full(if later_data { 11 } else { 10 }, WINDOW, &[], &[1]);
+        assert_eq!(rig.stats().path.ssthresh_bytes > cut, undone);
+    }
+}
+
+/// The chunks 1 to 10 leave in packets of their own, 100 ms before now.
+fn ten_small_packets(rig: &mut Rig) {
+    (0..10).for_each(|_| {
+        rig.flight(1, 100);
+    });
+    rig.wait(100);
+}
+
+/// Three SACKs report the chunk above `cumulative` missing; what is `expected` leaves again.
+fn lose_first(rig: &mut Rig, cumulative: u32, expected: &[u32]) {
+    (2..=4).for_each(|end| {
+        rig.sack(cumulative, &[(2, end)]);
+    });
+    assert_eq!(rig.tsns()[0], expected);
+    assert!(rig.stats().path.ssthresh_bytes < 1 << 40, "the window is cut");
+}

@@ -1,0 +1,99 @@
+//! What one acknowledgement says, whoever carries it. The ledger builds it once; everything else reads it.
+
+use festina_units::Instant;
+
+use super::ledger::{Chunk, SentAs};
+use crate::wire::{Sack, Tsn};
+
+/// What the peer reports: a cumulative TSN ack alone, as SHUTDOWN carries it, or a SACK.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Acknowledgement<'a> {
+    pub(crate) cumulative_tsn: Tsn,
+    /// Gap ack blocks, duplicates and window, unless the chunk has none.
+    pub(crate) sack: Option<&'a Sack<'a>>,
+}
+
+/// What an acknowledgement changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Digest {
+    /// The Cumulative TSN Ack Point moved, and with it the earliest outstanding TSN.
+    pub(crate) cumulative_advanced: bool,
+    /// Acknowledged for the first time, headers and padding included.
+    pub(crate) acked_bytes: usize,
+    /// How many chunks those are.
+    pub(crate) acked_chunks: usize,
+    /// How many of them had been sent more than once.
+    pub(crate) acked_copies: usize,
+    /// The highest TSN of those.
+    pub(crate) highest_copy: Option<u64>,
+    /// The one of them with the highest TSN.
+    pub(crate) highest_acked: Option<HighestAcked>,
+    /// On the way before, headers and padding included.
+    pub(crate) in_flight_bytes_before: usize,
+    /// Chunks now taken for lost.
+    pub(crate) lost_chunks: usize,
+    /// Chunks that the peer had reported and no longer does.
+    pub(crate) reneged_chunks: usize,
+    /// What it reports as duplicates.
+    pub(crate) duplicates: Duplicates,
+}
+
+/// The duplicates that an acknowledgement reports, by what the chunks last left for. A duplicate of a chunk that left once is the
+/// network's doing and counts nowhere but in the sum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Duplicates {
+    /// All of them.
+    pub(crate) reported: usize,
+    /// Of chunks that left more than once.
+    pub(crate) of_resent: usize,
+    /// Of chunks that left more than once, and last for another reason than as a tail probe (RFC 8985 §6.2 step 4).
+    pub(crate) beside_tail_probes: usize,
+    /// Of chunks that last left as a tail probe.
+    pub(crate) of_tail_probes: usize,
+}
+
+/// What an acknowledgement says of one chunk.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress {
+    pub(crate) tsn: u64,
+    /// It was not known before to have arrived.
+    pub(crate) is_new: bool,
+    /// It is acknowledged for good, and leaves the ledger.
+    pub(crate) is_settled: bool,
+}
+
+/// The chunk with the highest TSN that an acknowledgement reports for the first time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HighestAcked {
+    pub(crate) tsn: u64,
+    /// When it last left.
+    pub(crate) sent_at: Instant,
+    pub(crate) transmissions: u8,
+}
+
+impl Digest {
+    /// A chunk was acknowledged for the first time.
+    pub(super) fn count(&mut self, tsn: u64, chunk: &Chunk) {
+        self.acked_bytes += chunk.bytes();
+        self.acked_chunks += 1;
+        if chunk.transmissions > 1 {
+            self.acked_copies += 1;
+            self.highest_copy = Some(tsn);
+        }
+        self.highest_acked = Some(HighestAcked { tsn, sent_at: chunk.sent_at, transmissions: chunk.transmissions });
+    }
+}
+
+impl Duplicates {
+    /// A duplicate is reported; `sent_as` is what its chunk last left for, if it left more than once.
+    pub(super) fn count(&mut self, sent_as: Option<SentAs>) {
+        self.reported += 1;
+        let Some(sent_as) = sent_as else { return };
+        self.of_resent += 1;
+        if sent_as == SentAs::TailProbe {
+            self.of_tail_probes += 1;
+        } else {
+            self.beside_tail_probes += 1;
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Chunks that left more than once and are acknowledged for good: duplicates of them are reported later.
+
+use std::collections::VecDeque;
+
+use super::ledger::{Chunk, SentAs};
+
+/// Chunks remembered. A duplicate is reported within a round trip of its acknowledgement; in a flight of six thousand chunks with 1 %
+/// loss, that many were repaired.
+const SETTLED_MAX: usize = 64;
+
+/// The last chunks that left more than once, in the order of their TSNs.
+#[derive(Debug, Default)]
+pub(super) struct Settled {
+    chunks: VecDeque<SettledChunk>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct SettledChunk {
+    tsn: u64,
+    sent_as: SentAs,
+    /// Times that it left beyond those that the peer is known to have received.
+    unreported: u8,
+}
+
+impl Settled {
+    /// A chunk that left more than once is acknowledged for good.
+    pub(super) fn push(&mut self, tsn: u64, chunk: &Chunk) {
+        if self.chunks.len() == SETTLED_MAX {
+            self.chunks.pop_front();
+        }
+        let unreported = chunk.transmissions.saturating_sub(1);
+        self.chunks.push_back(SettledChunk { tsn, sent_as: chunk.sent_as, unreported });
+    }
+
+    /// The peer reports a duplicate. Returns what the chunk last left for, unless it is not remembered or all of its
+    /// transmissions have been reported: then the network made the duplicate.
+    pub(super) fn take_duplicate(&mut self, tsn: u64) -> Option<SentAs> {
+        let index = self.chunks.binary_search_by_key(&tsn, |chunk| chunk.tsn).ok()?;
+        let chunk = self.chunks.get_mut(index)?;
+        chunk.unreported = chunk.unreported.checked_sub(1)?;
+        Some(chunk.sent_as)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+}
