@@ -9,6 +9,7 @@
 //! | [`fragment`] | how much of a message goes into a packet |
 //! | [`assemble`] | what goes into the next packet: retransmissions, companions, new data |
 //! | [`companions`] | which chunks ride along though they are not lost |
+//! | [`departures`] | the chunks in the order in which they left |
 //! | [`published`] | probes, judgements by time and timers that other stacks have |
 //! | [`spurious`] | what to take back when a retransmission was needless |
 //! | [`redundancy`] | how much may be spent on copies |
@@ -23,6 +24,7 @@
 mod acknowledge;
 mod assemble;
 mod companions;
+mod departures;
 mod fragment;
 mod published;
 mod queue;

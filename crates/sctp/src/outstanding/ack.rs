@@ -19,7 +19,8 @@ use crate::wire::{Sack, Tsn};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SackTerms {
     pub(crate) in_fast_recovery: bool,
-    pub(crate) fast_retransmit: FastRetransmit,
+    /// How many miss indications prove a loss; `None` if they are not counted.
+    pub(crate) fast_retransmit: Option<FastRetransmit>,
     /// What left later than this may just have been overtaken, and is not lost yet whatever was reported.
     pub(crate) overtaken_after: Option<Instant>,
     /// Fewer miss indications may be enough: early retransmit (RFC 5827), and there is nothing new that may leave.
@@ -124,8 +125,8 @@ impl Ledger {
             cumulative_advanced: digest.cumulative_advanced,
             in_fast_recovery: terms.in_fast_recovery,
         };
-        if let Some(limit) = missing_below(evidence) {
-            self.count_misses(holes(blocks.clone(), first_tsn, limit), terms, news.newest_sent_at, digest);
+        if let (Some(limit), Some(rule)) = (missing_below(evidence), terms.fast_retransmit) {
+            self.count_misses(holes(blocks.clone(), first_tsn, limit), rule, terms, news.newest_sent_at, digest);
         }
         for tsn in difference(before.iter().copied(), blocks.clone()).flat_map(|(first, last)| first..=last) {
             digest.reneged_chunks += usize::from(self.renege(tsn));
@@ -179,6 +180,7 @@ impl Ledger {
     fn count_misses(
         &mut self,
         missing: impl Iterator<Item = u64>,
+        rule: FastRetransmit,
         terms: SackTerms,
         newest_acked: Option<Instant>,
         digest: &mut Digest,
@@ -194,7 +196,7 @@ impl Ledger {
                 continue;
             }
             let early = early && !chunk.fast_retransmitted;
-            if early || terms.fast_retransmit.is_lost(chunk.miss_indications, chunk.fast_retransmitted) {
+            if early || rule.is_lost(chunk.miss_indications, chunk.fast_retransmitted) {
                 self.lose(tsn, RetransmissionCause::Fast);
                 digest.lost_chunks += 1;
             }

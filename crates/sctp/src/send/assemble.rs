@@ -208,6 +208,7 @@ impl Sender {
             let id = chunk.message;
             let sent_as = licence.sent_as(chunk.state, cause);
             self.ledger.resend(tsn, now, sent_as);
+            self.recovery.chunk_left(now, tsn);
             if sent_as == SentAs::Repair {
                 self.note_repair(tsn);
             }
@@ -262,6 +263,7 @@ impl Sender {
             loaded.new_bytes += chunk.bytes();
             loaded.has_fragment |= chunk.piece != Piece::Whole;
             self.ledger.push(chunk);
+            self.recovery.chunk_left(now, tsn);
             self.round_trip.sent_new(tsn, now, self.recovery.rules().rtt_sampling);
             self.window.sent_new(tsn);
             self.counters.chunks += 1;

@@ -9,6 +9,7 @@ use festina_recovery::tlp::{self, ProbeContent, TailLossProbe, TlpAck, TlpTerms,
 use festina_units::{Duration, Instant};
 
 use super::Sender;
+use super::departures::Departures;
 use super::spurious::Suspicion;
 use crate::event::RetransmissionCause;
 use crate::outstanding::{Chunk, ChunkState, Digest, Progress};
@@ -20,6 +21,8 @@ const ACK_DELAY_MAX: Duration = Duration::from_millis(200);
 #[derive(Debug, Default)]
 pub(super) struct Published {
     rack: Rack,
+    /// What RACK judges, while it does.
+    departures: Option<Departures>,
     /// When RACK judges again (RFC 8985 §6.2 step 5).
     rack_at: Option<Instant>,
     tail: TailLossProbe,
@@ -39,7 +42,10 @@ impl Published {
 
     /// These rules hold now. A thin stream may have others than a thick one: what they do not ask for must not be waited for.
     pub(super) fn stop_what_is_off(&mut self, rules: &Rules) {
-        self.rack_at = self.rack_at.filter(|_| rules.loss_detection == LossDetection::Rack);
+        if rules.loss_detection != LossDetection::Rack {
+            self.rack_at = None;
+            self.departures = None;
+        }
         self.early_at = self.early_at.filter(|_| rules.early_fast_retransmit.is_some());
         self.tail_at = self.tail_at.filter(|_| matches!(rules.probe, Probe::TailLoss(_)));
         if !rules.spurious.f_rto {
@@ -51,6 +57,19 @@ impl Published {
     pub(super) fn acked(&mut self, now: Instant, chunk: &Chunk, progress: Progress) {
         self.rack.acked(now, &transmission(progress.tsn, chunk), None);
         self.suspicion.acked(chunk, progress);
+    }
+
+    /// A chunk leaves.
+    #[inline]
+    pub(super) fn chunk_left(&mut self, now: Instant, tsn: u64) {
+        if let Some(departures) = &mut self.departures {
+            departures.push(now, tsn);
+        }
+    }
+
+    /// Chunks that had arrived or were lost are on the way again.
+    pub(super) fn chunks_returned(&mut self) {
+        self.departures = None;
     }
 
     pub(super) fn measured(&mut self) {
@@ -75,6 +94,9 @@ impl Sender {
     pub(super) fn judge_after_ack(&mut self, now: Instant, digest: &Digest, recovery_ended: bool) -> usize {
         let (earliest, next) = (self.ledger.first_tsn(), self.ledger.next_tsn());
         let Some(published) = self.recovery.published() else { return 0 };
+        if digest.reneged_chunks > 0 {
+            published.chunks_returned();
+        }
         published.rack.ack_processed(&AckSummary {
             duplicate_reported: digest.duplicates.beside_tail_probes > 0,
             earliest_outstanding: earliest,
@@ -93,7 +115,8 @@ impl Sender {
         self.judge_by_time(now)
     }
 
-    /// RFC 8985 §6.2 step 5.
+    /// RFC 8985 §6.2 step 5, but that the timer is set for the first chunk that is due and not for the last: each is repaired when it is
+    /// due.
     fn judge_by_time(&mut self, now: Instant) -> usize {
         if self.recovery.rules().loss_detection != LossDetection::Rack {
             return 0;
@@ -101,28 +124,25 @@ impl Sender {
         let in_recovery = self.repair.in_fast_recovery;
         let gap_acked = u32::try_from(self.ledger.gap_acked_chunks()).unwrap_or(u32::MAX);
         let srtt = self.recovery.rtt.srtt();
-        let (first, next) = (self.ledger.first_tsn(), self.ledger.next_tsn());
-        let Some(published) = self.recovery.published() else { return 0 };
+        let Self { ledger, recovery, .. } = self;
+        let Some(published) = recovery.published() else { return 0 };
         let window = published.rack.reordering_window(in_recovery, gap_acked, srtt);
         published.rack_at = None;
+        published.departures.take_if(|departures| departures.is_stale(ledger));
+        let departures = published.departures.get_or_insert_with(|| Departures::of(ledger));
         let mut lost = 0;
-        for tsn in first..next {
-            let Some(chunk) = self.ledger.get(tsn) else { break };
-            // What follows left later still, whether for the first time or again.
-            if chunk.transmissions == 1 && published.rack.newest_delivered().is_none_or(|newest| newest < chunk.sent_at)
-            {
-                break;
-            }
-            if chunk.state != ChunkState::InFlight {
-                continue;
-            }
+        while let Some((tsn, chunk)) = departures.first(ledger) {
             match published.rack.judge(&transmission(tsn, chunk), window, now) {
                 Judgement::Lost => {
-                    self.ledger.lose(tsn, RetransmissionCause::Fast);
+                    ledger.lose(tsn, RetransmissionCause::Fast);
                     lost += 1;
                 }
-                Judgement::WaitUntil(at) => published.rack_at = published.rack_at.max(Some(at)),
-                Judgement::NotYetJudged => {}
+                // What follows left later, and is due later.
+                Judgement::WaitUntil(at) => {
+                    published.rack_at = Some(at);
+                    break;
+                }
+                Judgement::NotYetJudged => break,
             }
         }
         lost

@@ -154,12 +154,20 @@ impl Recovery {
         }
     }
 
-    /// How many miss indications prove a loss; with RACK, which judges by time, no number does.
-    pub(super) fn counted_misses(&self) -> FastRetransmit {
+    /// How many miss indications prove a loss; with RACK, which judges by time, nobody counts them.
+    pub(super) fn counted_misses(&self) -> Option<FastRetransmit> {
         let rules = self.rules();
         match rules.loss_detection {
-            LossDetection::Counted | LossDetection::Tolerant => rules.fast_retransmit,
-            LossDetection::Rack => FastRetransmit { threshold: u8::MAX, repeats: false },
+            LossDetection::Counted | LossDetection::Tolerant => Some(rules.fast_retransmit),
+            LossDetection::Rack => None,
+        }
+    }
+
+    /// A chunk leaves, for the first time or again.
+    #[inline]
+    pub(super) fn chunk_left(&mut self, now: Instant, tsn: u64) {
+        if let Some(published) = &mut self.published {
+            published.chunk_left(now, tsn);
         }
     }
 

@@ -106,6 +106,9 @@ impl Sender {
 
     fn timeout_was_spurious(&mut self, digest: &Digest) {
         let found = self.ledger.find_all() as u64;
+        if let Some(published) = self.recovery.published() {
+            published.chunks_returned();
+        }
         self.counters.chunks_lost = self.counters.chunks_lost.saturating_sub(found);
         self.recovery.series.measured();
         let terms = self.undo_terms(digest.acked_bytes);

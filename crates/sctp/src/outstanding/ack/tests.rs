@@ -7,7 +7,7 @@ use crate::wire::{Ssn, StreamId};
 const ONE: u64 = (1 << 32) + 1;
 const PLAIN: SackTerms = SackTerms {
     in_fast_recovery: false,
-    fast_retransmit: FastRetransmit::RFC9260,
+    fast_retransmit: Some(FastRetransmit::RFC9260),
     overtaken_after: None,
     early_retransmit: false,
     sends_copies: false,

@@ -1,0 +1,125 @@
+//! Chunks in the order in which they last left, for loss detection by time (RFC 8985 §6.2 step 5 asks for that list).
+
+use std::collections::VecDeque;
+
+use festina_units::Instant;
+
+use crate::outstanding::{Chunk, ChunkState, Ledger};
+
+/// Entries that may be out of date beside twice as many as there are chunks.
+const STALE_MAX: usize = 64;
+
+/// What is on the way, the longest first. An acknowledgement looks at the front only, so that it costs what it changes, however much
+/// is in flight.
+///
+/// A chunk that was acknowledged, was taken for lost or left again leaves its entry behind; it is dropped when it comes to the front.
+/// Memory: 16 bytes for each entry, at most twice as many as there are outstanding chunks, and 64.
+#[derive(Debug, Default)]
+pub(super) struct Departures {
+    order: VecDeque<(Instant, u64)>,
+}
+
+impl Departures {
+    /// The departures of all that is on the way now.
+    pub(super) fn of(ledger: &Ledger) -> Self {
+        let on_the_way = (ledger.first_tsn()..).zip(ledger.iter()).filter(|(_, chunk)| is_on_the_way(chunk));
+        let mut order: Vec<_> = on_the_way.map(|(tsn, chunk)| (chunk.sent_at, tsn)).collect();
+        order.sort_unstable();
+        Self { order: order.into() }
+    }
+
+    /// A chunk leaves.
+    #[inline]
+    pub(super) fn push(&mut self, now: Instant, tsn: u64) {
+        self.order.push_back((now, tsn));
+    }
+
+    /// The chunk that has been on the way for the longest time, and its TSN.
+    pub(super) fn first<'l>(&mut self, ledger: &'l Ledger) -> Option<(u64, &'l Chunk)> {
+        while let Some(&(sent_at, tsn)) = self.order.front() {
+            let chunk = ledger.get(tsn).filter(|chunk| is_on_the_way(chunk) && chunk.sent_at == sent_at);
+            if let Some(chunk) = chunk {
+                return Some((tsn, chunk));
+            }
+            self.order.pop_front();
+        }
+        None
+    }
+
+    /// Whether so many entries are out of date that the list is to be made anew.
+    pub(super) fn is_stale(&self, ledger: &Ledger) -> bool {
+        self.order.len() > 2 * ledger.len() + STALE_MAX
+    }
+}
+
+fn is_on_the_way(chunk: &Chunk) -> bool {
+    chunk.state == ChunkState::InFlight
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::event::RetransmissionCause;
+    use crate::message::MessageId;
+    use crate::outstanding::{Piece, SentAs};
+    use crate::wire::{Ssn, StreamId};
+
+    fn chunk(sent_at: Instant) -> Chunk {
+        Chunk {
+            payload: Bytes::from_static(b"x"),
+            message: MessageId(0),
+            sent_at,
+            ppid: 0,
+            stream: StreamId(0),
+            ssn: Ssn(0),
+            unordered: false,
+            piece: Piece::Whole,
+            immediate_ack: false,
+            state: ChunkState::InFlight,
+            transmissions: 1,
+            miss_indications: 0,
+            fast_retransmitted: false,
+            sent_as: SentAs::First,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_first_departure_is_that_of_the_chunk_that_has_been_on_the_way_for_the_longest_time(
+            steps in prop::collection::vec((0..8_u8, any::<prop::sample::Index>()), 1..300),
+        ) {
+            let mut ledger = Ledger::new(1 << 32);
+            let mut departures = Departures::default();
+            for (nanosecond, (step, index)) in (1_u64..).zip(steps) {
+                let now = Instant::from_nanos(nanosecond);
+                let tsn = ledger.first_tsn() + index.index(ledger.len().max(1)) as u64;
+                match step {
+                    0..=3 => {
+                        departures.push(now, ledger.next_tsn());
+                        ledger.push(chunk(now));
+                    }
+                    4 => ledger.lose(tsn, RetransmissionCause::Fast),
+                    5 if ledger.get(tsn).is_some_and(|chunk| chunk.state != ChunkState::GapAcked) => {
+                        ledger.resend(tsn, now, SentAs::Repair);
+                        departures.push(now, tsn);
+                    }
+                    6 => {
+                        ledger.gap_ack(tsn);
+                    }
+                    _ => {
+                        ledger.pop(|_| ());
+                    }
+                }
+                departures = if departures.is_stale(&ledger) { Departures::of(&ledger) } else { departures };
+                let on_the_way = (ledger.first_tsn()..).zip(ledger.iter()).filter(|(_, chunk)| is_on_the_way(chunk));
+                let expected = on_the_way.map(|(tsn, chunk)| (chunk.sent_at, tsn)).min();
+                let first = departures.first(&ledger).map(|(tsn, chunk)| (chunk.sent_at, tsn));
+                prop_assert_eq!(first, expected);
+                prop_assert_eq!(Departures::of(&ledger).first(&ledger).map(|(tsn, _)| tsn), expected.map(|(_, tsn)| tsn));
+            }
+        }
+    }
+}
