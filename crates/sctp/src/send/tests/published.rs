@@ -46,6 +46,17 @@ fn early_retransmit_waits_while_new_data_may_leave_rfc_5827_section_3_1() {
 }
 
 #[test]
+fn early_retransmit_repairs_a_chunk_once_and_leaves_the_rest_to_the_timeout() {
+    let mut rig = rig(Profile::EarlyRetransmit);
+    rig.flight(2, FULL);
+    rig.sack(0, &[(2, 2)]);
+    assert_eq!(rig.tsns(), [[1]]);
+    assert_eq!(rig.flight(1, FULL), [[3]]);
+    rig.sack(0, &[(2, 3)]);
+    assert_eq!(rig.tsns(), Vec::<Vec<u32>>::new(), "both others are reported, and the repair is on its way");
+}
+
+#[test]
 fn the_draft_probes_with_the_last_chunk_after_two_round_trips_r15_equation_1() {
     let mut rig = rig(Profile::Tlp);
     rig.flight(1, 100);

@@ -105,6 +105,19 @@ fn a_queue_on_the_path_stops_the_copies() {
 }
 
 #[test]
+fn jitter_is_no_queue() {
+    let mut rig = light();
+    for cumulative in 1..30 {
+        rig.flight(1, 100);
+        rig.wait(if cumulative % 2 == 0 { 100 } else { 150 });
+        rig.sack(cumulative, &[]);
+    }
+    rig.events();
+    assert!(rig.stats().path.srtt > Some(ms(115)), "higher than it ever was, by more than an eighth");
+    assert_eq!(stream(&mut rig, 3, 100), [vec![30], vec![30, 31], vec![30, 31, 32]]);
+}
+
+#[test]
 fn what_the_path_said_against_copies_still_holds_when_the_mechanisms_change() {
     let mut rig = behind_a_queue();
     let mut mechanisms = Profile::Festina.mechanisms();

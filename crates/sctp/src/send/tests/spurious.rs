@@ -192,6 +192,36 @@ fn the_duplicates_of_companions_do_not_undo_the_cut_of_a_loss_that_was_one() {
 }
 
 #[test]
+fn companions_whose_duplicates_are_not_reported_do_not_keep_a_needless_repair_from_being_undone() {
+    let mut mechanisms = Profile::Rfc9260.mechanisms();
+    mechanisms.normal.spurious = BOTH;
+    mechanisms.normal.bundling.into_fast_retransmit = true;
+    let mut rig = Rig::with(&config(mechanisms)).measured(ms(100));
+    ten_small_packets(&mut rig);
+    lose_first(&mut rig, 0, &[1, 5, 6, 7, 8, 9, 10]);
+    let cut = rig.stats().path.ssthresh_bytes;
+    rig.wait(100);
+    rig.sack(10, &[]);
+    rig.sack_full(10, WINDOW, &[], &[1]);
+    assert!(rig.stats().path.ssthresh_bytes > cut);
+}
+
+#[test]
+fn a_timeout_during_fast_recovery_does_not_change_what_is_restored() {
+    let mut rig = rig(SpuriousResponse { f_rto: false, undo: true });
+    ten_small_packets(&mut rig);
+    lose_first(&mut rig, 0, &[1]);
+    rig.expire();
+    assert_eq!(rig.tsns(), [[1, 5, 6, 7, 8, 9, 10]]);
+    assert_eq!(rig.stats().path.cwnd_bytes, CHUNKS_BYTES as u64);
+    rig.wait(100);
+    rig.sack(10, &[]);
+    rig.sack_full(10, WINDOW, &[], &[1, 1, 5, 6, 7, 8, 9, 10]);
+    let restored = rig.stats().path;
+    assert!(restored.ssthresh_bytes > 1 << 40, "what was before the first cut: {}", restored.ssthresh_bytes);
+}
+
+#[test]
 fn a_repair_that_is_answered_sooner_than_any_round_trip_is_undone_without_a_duplicate_report_rfc_3522() {
     for (answered_after, undone) in [(20, true), (100, false)] {
         let mut rig = rig(BOTH);
