@@ -107,8 +107,12 @@ impl Ledger {
         digest: &mut Digest,
     ) -> Result<(), ProtocolViolation> {
         let (first_tsn, next_tsn) = (self.first_tsn(), self.next_tsn());
-        let blocks = blocks(sack, first_tsn - 1);
-        let highest_reported = blocks.clone().last().map(|(_, end)| end);
+        let (cumulative, gaps) = (first_tsn - 1, sack.gap_ack_block_bytes());
+        let repeated = self.reported_before().map_or(0, |reported| reported.repeated(cumulative, gaps));
+        let changed = blocks(sack, cumulative, repeated);
+        let highest_reported =
+            changed.clone().last().or_else(|| blocks(sack, cumulative, 0).nth(repeated.checked_sub(1)?));
+        let highest_reported = highest_reported.map(|(_, end)| end);
         if highest_reported.is_some_and(|end| end >= next_tsn) {
             return Err(UNSENT);
         }
@@ -116,9 +120,10 @@ impl Ledger {
             return Ok(());
         }
         let is_believed = self.reported().is_believed(first_tsn);
-        let blocks = blocks.take_while(move |_| is_believed);
+        let changed = changed.take_while(move |_| is_believed);
         let before = self.reported().take();
-        let news = self.mark_gap_acked(difference(blocks.clone(), before.iter().copied()), digest, observer);
+        let changed_before = || before.iter().skip(repeated).copied();
+        let news = self.mark_gap_acked(difference(changed.clone(), changed_before()), digest, observer);
         let evidence = Evidence {
             highest_newly_acked: news.highest_tsn,
             highest_reported: highest_reported.filter(|_| is_believed),
@@ -126,14 +131,15 @@ impl Ledger {
             in_fast_recovery: terms.in_fast_recovery,
         };
         if let (Some(limit), Some(rule)) = (missing_below(evidence), terms.fast_retransmit) {
-            self.count_misses(holes(blocks.clone(), first_tsn, limit), rule, terms, news.newest_sent_at, digest);
+            let all = blocks(sack, cumulative, 0).take_while(|_| is_believed);
+            self.count_misses(holes(all, first_tsn, limit), rule, terms, news.newest_sent_at, digest);
         }
-        for tsn in difference(before.iter().copied(), blocks.clone()).flat_map(|(first, last)| first..=last) {
+        for tsn in difference(changed_before(), changed.clone()).flat_map(|(first, last)| first..=last) {
             digest.reneged_chunks += usize::from(self.renege(tsn));
         }
         let reported = self.reported();
         reported.note_reneged(digest.reneged_chunks, next_tsn);
-        reported.replace(before, blocks);
+        reported.replace(before, repeated, changed, (cumulative, gaps));
         Ok(())
     }
 
@@ -214,10 +220,10 @@ struct GapNews {
 }
 
 /// The gap ack blocks as TSNs, ascending and apart from each other; a block that ends before it starts, touches the cumulative
-/// TSN or does not lie above its predecessor is left out.
-fn blocks(sack: &Sack<'_>, cumulative: u64) -> impl Iterator<Item = Block> + Clone {
-    let mut above = 1;
-    sack.gap_ack_blocks().filter_map(move |(start, end)| {
+/// TSN or does not lie above its predecessor is left out. The first `skipped` blocks, which are known to be sound, are passed over.
+fn blocks(sack: &Sack<'_>, cumulative: u64, skipped: usize) -> impl Iterator<Item = Block> + Clone {
+    let mut above = skipped.checked_sub(1).and_then(|last| sack.gap_ack_blocks().nth(last)).map_or(1, |(_, end)| end);
+    sack.gap_ack_blocks().skip(skipped).filter_map(move |(start, end)| {
         let sound = start > above && start <= end;
         sound.then(|| {
             above = end;

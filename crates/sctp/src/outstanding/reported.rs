@@ -17,6 +17,9 @@ const RENEGED_MAX: usize = 1_024;
 pub(super) struct Reported {
     /// Ascending, without overlap, above the Cumulative TSN Ack Point.
     blocks: Vec<Block>,
+    /// The same as on the wire, relative to this TSN; none if the peer's blocks were not all sound.
+    gaps: Vec<[u8; 4]>,
+    cumulative: u64,
     /// How many chunks those are.
     pub(super) chunks: usize,
     /// Chunks taken back, since reports were last believed anew.
@@ -28,16 +31,50 @@ pub(super) struct Reported {
 }
 
 impl Reported {
-    /// The chunks of the last SACK. To be given back by [`replace`](Self::replace).
+    /// The number of blocks in front that a SACK repeats from the one before: while a gap stays open, hardly more than the last block
+    /// changes. `gaps` are the blocks as on the wire.
+    pub(super) fn repeated(&self, cumulative: u64, gaps: &[[u8; 4]]) -> usize {
+        if self.cumulative != cumulative {
+            return 0;
+        }
+        let both = self.gaps.len().min(gaps.len());
+        let is_same = |count: usize| {
+            self.gaps.get(..count).map(<[_]>::as_flattened) == gaps.get(..count).map(<[_]>::as_flattened)
+        };
+        // Hardly more than the last one differs, and the others take one comparison.
+        match both.checked_sub(1) {
+            None => 0,
+            Some(_) if is_same(both) => both,
+            Some(but_the_last) if is_same(but_the_last) => but_the_last,
+            Some(_) => self.gaps.iter().zip(gaps).take_while(|(before, now)| before == now).count(),
+        }
+    }
+
+    /// The blocks of the last SACK. To be given back by [`replace`](Self::replace).
     pub(super) fn take(&mut self) -> Vec<Block> {
         std::mem::take(&mut self.blocks)
     }
 
-    /// The chunks of the SACK that has just been applied, in the memory of those before.
-    pub(super) fn replace(&mut self, mut memory: Vec<Block>, blocks: impl Iterator<Item = Block>) {
-        memory.clear();
-        memory.extend(blocks);
-        self.blocks = memory;
+    /// The SACK that has just been applied: the first `repeated` of the blocks `before` and then `blocks`; `gaps` are all as on the
+    /// wire.
+    pub(super) fn replace(
+        &mut self,
+        mut before: Vec<Block>,
+        repeated: usize,
+        blocks: impl Iterator<Item = Block>,
+        (cumulative, gaps): (u64, &[[u8; 4]]),
+    ) {
+        before.truncate(repeated);
+        before.extend(blocks);
+        self.blocks = before;
+        self.gaps.truncate(repeated);
+        // If some make no sense, the two lists do not stand side by side, and nothing is to be taken for repeated.
+        if self.blocks.len() == gaps.len() {
+            self.gaps.extend_from_slice(gaps.get(repeated..).unwrap_or_default());
+        } else {
+            self.gaps.clear();
+        }
+        self.cumulative = cumulative;
     }
 
     /// Everything up to `tsn` is not reported by a gap ack block any more.
@@ -149,7 +186,7 @@ mod tests {
         fn what_is_forgotten_is_gone_and_nothing_else(lengths in prop::collection::vec((0..4_u64, 1..6_u64), 0..20), tsn in 0..60_u64) {
             let blocks = blocks(&lengths);
             let mut reported = Reported::default();
-            reported.replace(Vec::new(), blocks.iter().copied());
+            reported.replace(Vec::new(), 0, blocks.iter().copied(), (0, &[]));
             reported.forget_through(tsn);
             let above: BTreeSet<_> = set(&blocks).into_iter().filter(|&reported| reported > tsn).collect();
             prop_assert_eq!(set(&reported.take()), above);

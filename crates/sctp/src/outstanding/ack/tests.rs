@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 use crate::message::MessageId;
 use crate::outstanding::{Piece, SentAs};
@@ -206,5 +208,48 @@ fn the_sums_hold_through_any_history() {
             }
         }
         check_sums(&ledger);
+    }
+}
+
+proptest! {
+    #[test]
+    fn after_each_sack_exactly_those_chunks_count_as_reported_that_it_reports(
+        sacks in prop::collection::vec((0..4_u8, 0..3_u32, prop::collection::vec((0..6_u16, 0..5_u16), 0..8)), 1..25),
+    ) {
+        let mut ledger = ledger(200);
+        let (mut cumulative, mut gaps) = (0, Vec::new());
+        for (step, advance, changes) in sacks {
+            match step {
+                // The same with a longer last block, as while a gap stays open.
+                0 | 1 => {
+                    if let Some((_, end)) = gaps.last_mut() {
+                        *end += u16::from(step) + 1;
+                    }
+                }
+                // Another one, of which blocks may overlap or touch.
+                _ => {
+                    let mut next = 0;
+                    let block = |(hole, length): (u16, u16)| {
+                        let start = next + hole;
+                        next = start + length;
+                        (start, next)
+                    };
+                    gaps = changes.into_iter().map(block).collect();
+                    cumulative += if step == 3 { advance } else { 0 };
+                }
+            }
+            apply(&mut ledger, cumulative, &gaps);
+            let mut above = 1;
+            let mut reported = std::collections::BTreeSet::new();
+            for &(start, end) in gaps.iter().filter(|(start, end)| start <= end) {
+                if start > above {
+                    above = end;
+                    reported.extend((start..=end).map(|offset| ONE - 1 + u64::from(cumulative) + u64::from(offset)));
+                }
+            }
+            let counted = (ledger.first_tsn()..).zip(ledger.iter()).filter(|(_, chunk)| chunk.state == ChunkState::GapAcked);
+            prop_assert_eq!(counted.map(|(tsn, _)| tsn).collect::<std::collections::BTreeSet<_>>(), reported);
+            check_sums(&ledger);
+        }
     }
 }

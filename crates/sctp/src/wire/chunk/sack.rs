@@ -71,6 +71,12 @@ impl<'a> Sack<'a> {
         self.gaps.iter().map(|&[s0, s1, e0, e1]| (u16::from_be_bytes([s0, s1]), u16::from_be_bytes([e0, e1])))
     }
 
+    /// As [`gap_ack_blocks`](Self::gap_ack_blocks), as on the wire.
+    #[inline]
+    pub(crate) fn gap_ack_block_bytes(&self) -> &'a [[u8; 4]] {
+        self.gaps
+    }
+
     /// The TSNs that arrived more than once since the last SACK, in the order received.
     #[inline]
     pub fn duplicates(&self) -> impl ExactSizeIterator<Item = Tsn> + DoubleEndedIterator + Clone + use<'a> {
