@@ -59,7 +59,7 @@ impl Config {
         check("limits.inbound_streams", limits.inbound_streams.into(), 1, 65_535)?;
         check("limits.receive_buffer_bytes", limits.receive_buffer_bytes, 1_500, 1 << 30)?;
         check("limits.send_buffer_bytes", limits.send_buffer_bytes, 1_500, 1 << 30)?;
-        check("limits.message_bytes_max", limits.message_bytes_max, 1, 1 << 30)?;
+        check("limits.message_bytes_max", limits.message_bytes_max, 1, limits.receive_buffer_bytes)?;
         check("limits.send_low_water_bytes", limits.send_low_water_bytes, 0, limits.send_buffer_bytes)?;
         check("sack.every_packets", self.sack.every_packets.into(), 1, 255)?;
         let delay_ms = usize::try_from(self.sack.delay.as_millis()).unwrap_or(usize::MAX);
@@ -154,16 +154,18 @@ pub struct Limits {
     pub packet_bytes_max: usize,
     /// Outbound streams asked for.
     pub outbound_streams: u16,
-    /// Inbound streams accepted.
+    /// Inbound streams accepted. A receive buffer below 448 KiB allows for fewer than 65,535: one per 8 bytes, and 8,192, so
+    /// that what is remembered of each stream leaves most of the buffer free.
     pub inbound_streams: u16,
-    /// Receive buffer: the advertised receiver window when empty.
+    /// Receive buffer: the advertised receiver window when empty. What is held for a peer, as allocated, is at most twice this
+    /// and 64 KiB, whatever arrives.
     pub receive_buffer_bytes: usize,
     /// Send buffer: bytes queued or not yet acknowledged. Each message counts its payload and 128 bytes, about what it takes in
     /// memory.
     pub send_buffer_bytes: usize,
     /// After the send buffer was full, the application is told that it can write again when it has drained to this.
     pub send_low_water_bytes: usize,
-    /// Largest message sent or received.
+    /// Largest message sent or received; at most the receive buffer, since messages are delivered whole.
     pub message_bytes_max: usize,
     /// Packets that one acknowledgement may release (Max.Burst, RFC 9260 §6.1).
     pub burst_packets_max: u32,
@@ -178,9 +180,17 @@ impl Default for Limits {
             receive_buffer_bytes: 1 << 20,
             send_buffer_bytes: 4 << 20,
             send_low_water_bytes: 1 << 20,
-            message_bytes_max: 4 << 20,
+            message_bytes_max: 1 << 20,
             burst_packets_max: 4,
         }
+    }
+}
+
+impl Limits {
+    /// The inbound streams that the receive buffer allows for: each takes 2 bytes when all are in use, 16 KiB of them are free,
+    /// and the rest may take a quarter of the buffer.
+    pub(crate) fn inbound_streams_affordable(&self) -> u16 {
+        u16::try_from(8_192 + self.receive_buffer_bytes / 8).unwrap_or(u16::MAX)
     }
 }
 

@@ -87,7 +87,8 @@ impl<Payload: Into<Bytes>> From<Payload> for Message {
 /// One whole message as the peer's application sent it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedMessage {
-    /// The bytes of the message.
+    /// The bytes of the message. A message that came in one piece may be a slice of its packet and keep that packet in memory,
+    /// but nothing else; one of less than half of a packet above 2 KiB is a copy of its own.
     pub payload: Bytes,
     /// The stream that carried it.
     pub stream: StreamId,

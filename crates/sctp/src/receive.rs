@@ -2,52 +2,69 @@
 //! go out.
 //!
 //! - `tracker`: which TSNs have arrived
-//! - `reassembly`: fragments become messages
+//! - `reassembly`, `parts`: fragments become messages
 //! - `deliver`: order within each stream; the queue to the application
+//! - `cost`: what counts, and what may be a slice of its packet
 //! - `window`: how much may still come
 //! - `sack`: when to acknowledge
 //!
 //! A message that comes whole and in order takes the short way: a slice of its packet is pushed to the queue. There is no
-//! copy, no allocation (but the queue's own growth) and no look-up besides the stream's entry in a paged table.
+//! copy, no allocation (but the queue's own growth) and no look-up besides the stream's entry in a flat table.
 //!
 //! # The receive buffer
-//! The window that is advertised is the receive buffer less everything held, with an overhead per chunk: messages that the
-//! application has not fetched, messages that wait for an earlier one of their stream, and fragments above a gap. A chunk
-//! that finds the window closed is dropped. What was accepted is never given up again, although RFC 9260 §6.2 would have the
-//! highest chunk make room for a lower one.
+//! The window that is advertised is the receive buffer less everything held, as allocated: messages that the application has
+//! not fetched, messages that wait for an earlier one of their stream, and fragments. A slice counts as the whole packet that
+//! it keeps alive, once per packet in the queue to the application. What counts as allocated in full is the packet that is
+//! handed in, so it must not share its memory with others.
 //!
-//! Messages are only ever delivered whole, so two rules keep a full buffer from standing still for ever:
+//! What is held is a slice if it makes up half of its packet at least, and a copy otherwise. A message that the application
+//! can fetch at once is a slice however small it is, while less than half of the buffer is used and its packet has at most
+//! 2 KiB. Fragments below 512 bytes are gathered in buffers, so that a message in fragments of one byte costs about its bytes.
 //!
-//! - The fragments at the cumulative TSN, the head, do not count towards the window but towards a bound of their own. Thus a
-//!   message may be larger than the receive buffer, up to `Limits::message_bytes_max`. Once whole, it counts.
-//! - The chunk that the cumulative TSN waits for is accepted although the window is closed if later ones are held already and
-//!   either the application has nothing to fetch, so that only this chunk can bring progress, or less than
-//!   two buffers are in use.
+//! A chunk that finds the window closed is dropped. What was accepted is never given up again, although RFC 9260 §6.2 would
+//! have the highest chunk make room for a lower one.
+//!
+//! Messages are only ever delivered whole, so four rules keep a full buffer from standing still for ever. None of them holds
+//! beyond two buffers and 4 KiB, except the last, which goes 8 KiB further:
+//!
+//! - The chunk that the cumulative TSN waits for is accepted although the window is closed if later ones are held already.
+//! - It is accepted as well if the application has nothing to fetch, so that only this chunk can bring progress.
+//! - While no TSN is missing and the application has nothing to fetch, a quarter of the buffer stays open. All that is held
+//!   then is a message that lacks its end, and one chunk per round trip would complete it too slowly.
+//! - A message in one chunk that the application can fetch at once is accepted while there is no other to fetch.
+//!
+//! An honest peer never meets the limit of two buffers with an application that fetches: what it has outstanding and what is
+//! held above a gap was all within a window of one buffer, and a message has at most the size of the buffer, of which what was
+//! not kept as a slice within the first buffer costs at most a fifth more than its bytes.
 //!
 //! # Bounds
-//! Against any peer, with an application that fetches nothing:
+//! Against any peer, with an application that fetches nothing, memory as allocated is at most two receive buffers + 64 KiB:
 //!
-//! - what counts towards the window: two receive buffers and two chunks
-//! - the head: twice `message_bytes_max` + 64 KiB, and `message_bytes_max` once more when it has become whole
-//! - packets that small slices in the delivery queue keep alive: one receive buffer
-//! - 1,024 TSN ranges, 64 duplicate TSNs, and a page of 128 bytes per 16 streams in use
+//! - what counts towards the window: two receive buffers + 12 KiB, and what the buffer of the last fragment grew by, 4 KiB
+//! - 1,024 TSN ranges: 16 KiB
+//! - the table of streams: 16 KiB, and what it takes beyond counts towards the window (at most 128 KiB in all; a small receive
+//!   buffer allows for fewer streams, see `Limits::inbound_streams`)
+//! - 64 duplicate TSNs, the first 64 entries of the queue to the application: 4 KiB
 //! - the TSNs above the cumulative one: 32,767; chunks beyond are dropped
 
 use bytes::Bytes;
 use festina_units::Instant;
 use thiserror::Error;
 
+use self::cost::Fill;
 use self::deliver::Delivery;
-use self::reassembly::{Assembled, Reassembly};
+use self::reassembly::Reassembly;
 use self::sack::SackSchedule;
 use self::tracker::{Place, Spot, Tracker};
-use self::window::Window;
+use self::window::{Use, Window};
 use crate::config::Config;
 use crate::message::ReceivedMessage;
 use crate::stats::ReceivedStats;
 use crate::wire::{Data, PacketBuilder, StreamId, Tsn};
 
+mod cost;
 mod deliver;
+mod parts;
 mod reassembly;
 mod sack;
 mod tracker;
@@ -63,10 +80,6 @@ pub(crate) struct Receiver {
     delivery: Delivery,
     window: Window,
     sack: SackSchedule,
-    /// Bytes of the packets of which a slice went to the delivery queue, since the queue was empty.
-    pinned_bytes: usize,
-    /// The packet at hand is among them.
-    packet_pinned: bool,
     inbound_streams: u16,
     counts: Counts,
 }
@@ -119,19 +132,17 @@ impl Receiver {
     pub(crate) fn new(config: &Config, peer_first_tsn: Tsn, inbound_streams: u16) -> Self {
         Self {
             tracker: Tracker::new(peer_first_tsn),
-            reassembly: Reassembly::new(config.limits.message_bytes_max),
+            reassembly: Reassembly::new(&config.limits),
             delivery: Delivery::default(),
             window: Window::new(&config.limits),
             sack: SackSchedule::new(&config.sack),
-            pinned_bytes: 0,
-            packet_pinned: false,
             inbound_streams,
             counts: Counts::default(),
         }
     }
 
-    /// Takes one DATA chunk. `packet` is the packet that holds `data.payload`; slices of it may be kept, and with them
-    /// whatever memory it shares with other packets.
+    /// Takes one DATA chunk. `packet` is the packet that holds `data.payload`; slices of it may be kept, and count as
+    /// much as the packet.
     ///
     /// # Errors
     /// The peer broke the protocol, and the association must be aborted.
@@ -155,7 +166,7 @@ impl Receiver {
         let verdict = if data.stream.0 >= self.inbound_streams {
             self.reassembly.check_outside(spot)?;
             DataVerdict::InvalidStream(data.stream)
-        } else if self.has_room(spot) {
+        } else if self.has_room(spot, data) {
             self.keep(spot, data, packet)?;
             self.counts.chunks += 1;
             DataVerdict::Accepted
@@ -174,60 +185,49 @@ impl Receiver {
         DataVerdict::DroppedNoSpace
     }
 
-    /// Whether a new chunk may be kept; the module's documentation tells why.
+    /// Whether a new chunk may be kept; the module's documentation says why.
     #[inline]
-    fn has_room(&self, spot: Spot) -> bool {
-        let used_bytes = self.used_bytes();
-        if self.window.open_bytes(used_bytes) > 0 {
-            return true;
-        }
-        let fills_gap = spot.is_next && !self.tracker.is_contiguous();
-        fills_gap && (!self.delivery.has_ready() || used_bytes < 2 * self.window.buffer_bytes())
+    fn has_room(&self, spot: Spot, data: &Data<'_>) -> bool {
+        let held = self.held();
+        self.window.has_room(held, data.payload.len(), spot.is_next) || self.brings_relief(spot, data, held)
+    }
+
+    /// Whether the chunk is a message that the application can fetch at once while there is no other.
+    #[cold]
+    fn brings_relief(&self, spot: Spot, data: &Data<'_>, held: Use) -> bool {
+        let is_fetched_at_once = spot.is_next && !held.has_ready && data.beginning && data.end;
+        is_fetched_at_once && self.delivery.is_due(data) && self.window.has_room_for_relief(held, data.payload.len())
     }
 
     #[inline]
     fn used_bytes(&self) -> usize {
-        self.reassembly.runs_bytes() + self.delivery.held_bytes()
+        self.reassembly.held_bytes() + self.delivery.held_bytes()
+    }
+
+    #[inline]
+    fn held(&self) -> Use {
+        Use {
+            used_bytes: self.used_bytes(),
+            has_ready: self.delivery.has_ready(),
+            has_gap: !self.tracker.is_contiguous(),
+        }
     }
 
     fn keep(&mut self, spot: Spot, data: &Data<'_>, packet: &Bytes) -> Result<(), ReceiveError> {
-        let Data { stream, ssn, ppid, unordered, .. } = *data;
+        let fill = Fill { used_bytes: self.used_bytes(), buffer_bytes: self.window.buffer_bytes() };
         if data.beginning && data.end {
             self.reassembly.check_whole(spot, data)?;
-            let payload = if spot.is_next { self.slice_in_order(data, packet) } else { slice_or_copy(data, packet) };
-            let message = ReceivedMessage { payload, stream, ppid, unordered };
-            self.delivery.take(message, ssn)?;
-        } else if let Some(Assembled { message, ssn }) =
-            self.reassembly.take(spot, data, slice_or_copy(data, packet))?
-        {
-            self.delivery.take(message, ssn)?;
+            self.delivery.take(data, packet, fill)?;
+        } else if let Some(assembled) = self.reassembly.take(spot, data, packet, fill)? {
+            self.delivery.take_assembled(assembled)?;
         }
         Ok(())
-    }
-
-    /// A slice of the packet however small it is, since the application will soon fetch it; but not of ever more packets if
-    /// it does not.
-    #[inline]
-    fn slice_in_order(&mut self, data: &Data<'_>, packet: &Bytes) -> Bytes {
-        if !self.delivery.has_ready() {
-            self.pinned_bytes = 0;
-            self.packet_pinned = false;
-        }
-        if !self.packet_pinned {
-            let pinned_bytes = self.pinned_bytes.saturating_add(packet.len());
-            if pinned_bytes > self.window.buffer_bytes() {
-                return slice_or_copy(data, packet);
-            }
-            self.pinned_bytes = pinned_bytes;
-            self.packet_pinned = true;
-        }
-        packet.slice_ref(data.payload)
     }
 
     /// Ends a packet: makes the one SACK decision for it. Does nothing if it held no DATA.
     #[inline]
     pub(crate) fn packet_done(&mut self, now: Instant) {
-        self.packet_pinned = false;
+        self.delivery.packet_done();
         self.sack.packet_done(now, !self.tracker.is_contiguous());
     }
 
@@ -251,7 +251,7 @@ impl Receiver {
     /// Writes a SACK with as many gap ack blocks and duplicate TSNs as fit, and clears what waited for it. Returns whether
     /// there was room for one.
     pub(crate) fn write_sack(&mut self, packet: &mut PacketBuilder<'_>) -> bool {
-        let open_bytes = self.window.open_bytes(self.used_bytes());
+        let open_bytes = self.window.open_bytes(self.held());
         let a_rwnd = u32::try_from(open_bytes).unwrap_or(u32::MAX);
         let written = packet.sack(self.cumulative_tsn(), a_rwnd, self.tracker.gap_ack_blocks(), self.sack.duplicates());
         if written {
@@ -285,7 +285,7 @@ impl Receiver {
     pub(crate) fn poll_message(&mut self) -> Option<ReceivedMessage> {
         let message = self.delivery.pop()?;
         self.counts.messages += 1;
-        if self.window.is_update_due(self.used_bytes()) {
+        if self.window.is_update_due(self.held()) {
             self.sack.request();
         }
         Some(message)
@@ -318,16 +318,6 @@ impl Receiver {
         stats.chunks = chunks;
         stats.duplicates = duplicates;
         stats.chunks_dropped = chunks_dropped;
-    }
-}
-
-/// A slice of the packet if it makes up at least half of it, a copy otherwise: what is held for long must not keep much more
-/// alive than itself.
-fn slice_or_copy(data: &Data<'_>, packet: &Bytes) -> Bytes {
-    if data.payload.len() >= packet.len() / 2 {
-        packet.slice_ref(data.payload)
-    } else {
-        Bytes::copy_from_slice(data.payload)
     }
 }
 

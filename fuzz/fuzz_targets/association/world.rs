@@ -92,7 +92,7 @@ fn config(setup: &Setup) -> Config {
     limits.receive_buffer_bytes = 1_500 + usize::from(setup.receive_buffer_bytes);
     limits.send_buffer_bytes = 1_500 + usize::from(setup.send_buffer_bytes);
     limits.send_low_water_bytes = limits.send_buffer_bytes / 2;
-    limits.message_bytes_max = 1 + usize::from(setup.message_bytes);
+    limits.message_bytes_max = (1 + usize::from(setup.message_bytes)).min(limits.receive_buffer_bytes);
     limits.outbound_streams = 1 + u16::from(setup.streams);
     limits.inbound_streams = 1 + u16::from(setup.streams);
     config.sack.delay = Duration::from_millis(setup.sack_delay_ms.into());
@@ -365,7 +365,7 @@ impl World {
     fn read(&mut self, at: usize, count: usize) {
         let host = &mut self.hosts[at];
         let limits = &host.context.config().limits;
-        let bytes_max = 2 * limits.receive_buffer_bytes + 2 * limits.message_bytes_max + 70_000;
+        let bytes_max = 2 * limits.receive_buffer_bytes + (64 << 10);
         let Some(association) = &mut host.association else { return };
         let messages = std::iter::from_fn(|| association.poll_message()).take(count);
         let bytes: usize = messages.map(|message| message.payload.len()).sum();

@@ -73,7 +73,7 @@ async fn dropping_the_last_handle_delivers_what_was_sent_and_then_ends() {
 #[tokio::test]
 async fn a_peer_that_still_talks_does_not_keep_a_dropped_association_alive() {
     let mut config = Config::default();
-    config.limits.receive_buffer_bytes = 10_000;
+    (config.limits.receive_buffer_bytes, config.limits.message_bytes_max) = (10_000, 10_000);
     let pair = pair_with(config.clone(), config).await;
     in_time(async {
         let far_more_than_the_window = 200;

@@ -43,8 +43,10 @@ impl Context {
     ///
     /// # Errors
     /// A setting is out of range.
-    pub fn new(config: Config, secret: [u8; 16]) -> Result<Arc<Self>, ConfigError> {
+    pub fn new(mut config: Config, secret: [u8; 16]) -> Result<Arc<Self>, ConfigError> {
         config.validate()?;
+        let limits = &mut config.limits;
+        limits.inbound_streams = limits.inbound_streams.min(limits.inbound_streams_affordable());
         let mechanisms = Arc::new(config.mechanisms);
         Ok(Arc::new(Self { config, mechanisms, key: Key::new(secret) }))
     }

@@ -2,81 +2,235 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::window::CHUNK_OVERHEAD_BYTES;
+use bytes::Bytes;
+
+use super::cost::{Fill, QUEUE_ENTRY_BYTES, WAITING_ENTRY_BYTES, is_wasteful, packet_bytes};
+use super::reassembly::Assembled;
 use crate::message::ReceivedMessage;
 use crate::stream_table::StreamTable;
-use crate::wire::{Ssn, StreamId};
-
-/// The first SSN of every stream, unwrapped: one whole turn up, so that an SSN behind it stays above zero.
-const FIRST_SSN: u64 = 1 << 16;
+use crate::wire::{Data, Ssn, StreamId};
 
 /// How much of the queue's capacity outlives the queue's running empty, in messages: what one packet of small messages needs.
 const IDLE_CAPACITY_MAX: usize = 16;
 
+/// Up to so many messages the queue's capacity is doubled when it is full; beyond, it grows by an eighth, and shrinks when half
+/// of it is idle, so that no message has more than a second entry in reserve.
+const DOUBLED_CAPACITY_MAX: usize = 64;
+
+/// What the table of streams may take before it counts.
+const TABLE_BYTES_FREE: usize = 16 << 10;
+
+/// How far ahead of the next SSN one may lie; any other is behind it.
+const SSN_SPAN: u16 = 1 << 15;
+
+const USED_TWICE: &str = "a stream sequence number was used twice";
+
 /// Whole messages: those that the application can have, and those that wait for an earlier one of their stream.
 ///
-/// Memory: everything in here counts towards the receive window. A stream costs eight bytes (and its page of the table) once
-/// an ordered message has come on it.
+/// Memory: everything in here counts towards the receive window, except the first 64 entries of the queue and the first
+/// 16 KiB of the table of streams.
 #[derive(Debug, Default)]
 pub(super) struct Delivery {
-    ready: VecDeque<ReceivedMessage>,
-    /// By stream and unwrapped SSN. Empty unless something was lost or reordered.
-    waiting: BTreeMap<(StreamId, u64), ReceivedMessage>,
-    /// How many ordered messages have become ready, per stream.
-    ordered: StreamTable<u64>,
+    ready: VecDeque<Held>,
+    /// By stream and SSN. Empty unless something was lost or reordered.
+    waiting: BTreeMap<(StreamId, u16), Held>,
+    /// The SSN that is due, per stream.
+    next_ssn: StreamTable<u16>,
+    /// Where in `ready` the latest slice of the packet at hand lies. It carries the charge for the packet, since it is the last
+    /// of its slices to be fetched.
+    packet_slice: Option<u32>,
     bytes: usize,
 }
 
+/// A message with what it keeps allocated, its entry not included.
+#[derive(Debug)]
+struct Held {
+    message: ReceivedMessage,
+    charge_bytes: u32,
+}
+
+/// When a message of a stream may be fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    Now,
+    Later,
+}
+
 impl Delivery {
-    /// Takes a whole message. SSNs alone make the order: one that was skipped may come with a later TSN.
+    /// Takes a chunk that holds a whole message. SSNs alone make the order: one that was skipped may come with a later TSN.
     ///
     /// # Errors
     /// The peer used an SSN twice.
     #[inline]
-    pub(super) fn take(&mut self, message: ReceivedMessage, ssn: Ssn) -> Result<(), &'static str> {
-        self.bytes += cost_bytes(&message);
-        if message.unordered {
-            self.ready.push_back(message);
-            return Ok(());
-        }
-        let stream = message.stream;
-        let delivered = self.ordered.get_mut(stream);
-        let next = FIRST_SSN + *delivered;
-        let ssn = ssn.unwrap(next);
-        if ssn == next {
-            *delivered += 1;
-            self.ready.push_back(message);
-            if !self.waiting.is_empty() {
-                self.release_waiting(stream);
+    pub(super) fn take(&mut self, data: &Data<'_>, packet: &Bytes, fill: Fill) -> Result<(), &'static str> {
+        match self.turn(data.stream, data.ssn, data.unordered)? {
+            Turn::Now => {
+                self.push_chunk(data, packet, fill);
+                self.release_waiting(data.stream, data.unordered);
+                Ok(())
             }
-            Ok(())
-        } else if ssn < next {
-            Err("a stream sequence number was used twice")
-        } else {
-            match self.waiting.insert((stream, ssn), message) {
-                None => Ok(()),
-                Some(_) => Err("a stream sequence number was used twice"),
+            Turn::Later => {
+                let len = data.payload.len();
+                let (payload, charge_bytes) = if fill.has_room_for_slice(len, packet.len()) {
+                    (packet.slice_ref(data.payload), packet_bytes(packet.len()))
+                } else {
+                    (Bytes::copy_from_slice(data.payload), len)
+                };
+                self.wait(Held::new(message(data, payload), charge_bytes), data.ssn)
             }
         }
     }
 
-    fn release_waiting(&mut self, stream: StreamId) {
-        let delivered = self.ordered.get_mut(stream);
-        while let Some(message) = self.waiting.remove(&(stream, FIRST_SSN + *delivered)) {
-            *delivered += 1;
-            self.ready.push_back(message);
+    /// Takes a message that was put together from fragments.
+    ///
+    /// # Errors
+    /// The peer used an SSN twice.
+    pub(super) fn take_assembled(&mut self, assembled: Assembled) -> Result<(), &'static str> {
+        let Assembled { message, ssn } = assembled;
+        let (stream, unordered, charge_bytes) = (message.stream, message.unordered, message.payload.len());
+        let held = Held::new(message, charge_bytes);
+        match self.turn(stream, ssn, unordered)? {
+            Turn::Now => {
+                self.bytes += charge_bytes;
+                self.push(held);
+                self.release_waiting(stream, unordered);
+                Ok(())
+            }
+            Turn::Later => self.wait(held, ssn),
         }
+    }
+
+    /// Whose turn it is; counts the message if it is its own.
+    #[inline]
+    fn turn(&mut self, stream: StreamId, ssn: Ssn, unordered: bool) -> Result<Turn, &'static str> {
+        if unordered {
+            return Ok(Turn::Now);
+        }
+        if !self.next_ssn.is_flat(stream) {
+            self.enter_stream(stream);
+        }
+        let next = self.next_ssn.get_mut(stream);
+        let ahead = ssn.0.wrapping_sub(*next);
+        if ahead == 0 {
+            *next = next.wrapping_add(1);
+            Ok(Turn::Now)
+        } else if ahead < SSN_SPAN {
+            Ok(Turn::Later)
+        } else {
+            Err(USED_TWICE)
+        }
+    }
+
+    /// Whether a message that came whole could be fetched at once.
+    pub(super) fn is_due(&self, data: &Data<'_>) -> bool {
+        data.unordered || self.next_ssn.get(data.stream) == data.ssn.0
+    }
+
+    /// Makes sure that the table knows the stream, and counts what the table grows by.
+    #[cold]
+    fn enter_stream(&mut self, stream: StreamId) {
+        let before_bytes = self.table_bytes();
+        self.next_ssn.get_mut(stream);
+        self.bytes = self.bytes + self.table_bytes() - before_bytes;
+    }
+
+    fn table_bytes(&self) -> usize {
+        self.next_ssn.held_bytes().saturating_sub(TABLE_BYTES_FREE)
+    }
+
+    /// Queues a chunk for the application. A slice is neither copy nor allocation.
+    #[inline]
+    fn push_chunk(&mut self, data: &Data<'_>, packet: &Bytes, fill: Fill) {
+        let (len, packet_len) = (data.payload.len(), packet.len());
+        let previous = self.packet_slice.and_then(|index| self.ready.get_mut(index as usize));
+        let (payload, charge_bytes) = if is_wasteful(len, packet_len) {
+            self.bytes += len;
+            (Bytes::copy_from_slice(data.payload), len)
+        } else if let Some(previous) = previous {
+            let charge_bytes = std::mem::take(&mut previous.charge_bytes);
+            self.packet_slice = u32::try_from(self.ready.len()).ok();
+            return self.push(Held { message: message(data, packet.slice_ref(data.payload)), charge_bytes });
+        } else if fill.has_room_for_small_slice(packet_len) || fill.has_room_for_slice(len, packet_len) {
+            let charge_bytes = packet_bytes(packet_len);
+            self.packet_slice = u32::try_from(self.ready.len()).ok();
+            self.bytes += charge_bytes;
+            (packet.slice_ref(data.payload), charge_bytes)
+        } else {
+            self.bytes += len;
+            (Bytes::copy_from_slice(data.payload), len)
+        };
+        self.push(Held::new(message(data, payload), charge_bytes));
+    }
+
+    /// Queues a message whose charge is counted.
+    #[inline]
+    fn push(&mut self, held: Held) {
+        if self.ready.len() == self.ready.capacity() {
+            self.grow();
+        }
+        self.bytes += QUEUE_ENTRY_BYTES;
+        self.ready.push_back(held);
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let len = self.ready.len();
+        let more = if len < DOUBLED_CAPACITY_MAX { len.max(4) } else { len / 8 };
+        self.ready.reserve_exact(more);
+    }
+
+    /// Keeps a message until its turn comes.
+    fn wait(&mut self, held: Held, ssn: Ssn) -> Result<(), &'static str> {
+        self.bytes += held.charge() + WAITING_ENTRY_BYTES;
+        match self.waiting.insert((held.message.stream, ssn.0), held) {
+            None => Ok(()),
+            Some(_) => Err(USED_TWICE),
+        }
+    }
+
+    /// A message has become ready: queues those that waited for it.
+    #[inline]
+    fn release_waiting(&mut self, stream: StreamId, unordered: bool) {
+        if !self.waiting.is_empty() && !unordered {
+            self.release_from(stream);
+        }
+    }
+
+    fn release_from(&mut self, stream: StreamId) {
+        loop {
+            let next = self.next_ssn.get_mut(stream);
+            let Some(held) = self.waiting.remove(&(stream, *next)) else { return };
+            *next = next.wrapping_add(1);
+            self.bytes -= WAITING_ENTRY_BYTES;
+            self.push(held);
+        }
+    }
+
+    /// The packet at hand is over.
+    #[inline]
+    pub(super) fn packet_done(&mut self) {
+        self.packet_slice = None;
     }
 
     /// The next message for the application.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<ReceivedMessage> {
-        let message = self.ready.pop_front()?;
-        self.bytes -= cost_bytes(&message);
-        if self.ready.is_empty() && self.ready.capacity() > IDLE_CAPACITY_MAX {
-            self.ready = VecDeque::new();
+        let held = self.ready.pop_front()?;
+        self.packet_slice = None;
+        self.bytes -= held.charge() + QUEUE_ENTRY_BYTES;
+        if self.ready.capacity() > IDLE_CAPACITY_MAX {
+            self.shrink();
         }
-        Some(message)
+        Some(held.message)
+    }
+
+    fn shrink(&mut self) {
+        let (len, capacity) = (self.ready.len(), self.ready.capacity());
+        if len == 0 {
+            self.ready = VecDeque::new();
+        } else if capacity > DOUBLED_CAPACITY_MAX && len < capacity / 2 {
+            self.ready.shrink_to(len + len / 8);
+        }
     }
 
     /// Whether the application can have a message.
@@ -85,7 +239,7 @@ impl Delivery {
         !self.ready.is_empty()
     }
 
-    /// What is held, with the overhead of each message.
+    /// What is held, as allocated.
     #[inline]
     pub(super) fn held_bytes(&self) -> usize {
         self.bytes
@@ -103,40 +257,77 @@ impl Delivery {
         self.ready.capacity()
     }
 
-    /// All streams begin anew. What is ready stays: it has been acknowledged and is complete.
+    /// All streams begin anew. What is ready stays, and goes on to count: it has been acknowledged and is complete.
     pub(super) fn restart(&mut self) {
         self.waiting.clear();
-        self.ordered.clear();
-        self.bytes = self.ready.iter().map(cost_bytes).sum();
+        self.next_ssn.clear();
+        self.packet_slice = None;
+        self.bytes = self.ready.iter().map(|held| held.charge() + QUEUE_ENTRY_BYTES).sum();
     }
 }
 
-fn cost_bytes(message: &ReceivedMessage) -> usize {
-    message.payload.len() + CHUNK_OVERHEAD_BYTES
+impl Held {
+    fn new(message: ReceivedMessage, charge_bytes: usize) -> Self {
+        Self { message, charge_bytes: u32::try_from(charge_bytes).expect("a message has at most 2^30 bytes") }
+    }
+
+    fn charge(&self) -> usize {
+        self.charge_bytes as usize
+    }
+}
+
+fn message(data: &Data<'_>, payload: Bytes) -> ReceivedMessage {
+    ReceivedMessage { payload, stream: data.stream, ppid: data.ppid, unordered: data.unordered }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::Tsn;
 
-    fn message(unordered: bool) -> ReceivedMessage {
-        ReceivedMessage { payload: "x".into(), stream: StreamId(0), ppid: 0, unordered }
+    /// Has a message of one byte arrive in a packet of its own.
+    fn take(delivery: &mut Delivery, ssn: u16, unordered: bool) -> Result<(), &'static str> {
+        let packet = Bytes::from(vec![7; 40]);
+        let payload = &packet[39..];
+        let data = Data {
+            tsn: Tsn(0),
+            stream: StreamId(0),
+            ssn: Ssn(ssn),
+            ppid: 0,
+            unordered,
+            beginning: true,
+            end: true,
+            immediate: false,
+            payload,
+        };
+        let fill = Fill { used_bytes: delivery.held_bytes(), buffer_bytes: 1 << 20 };
+        let result = delivery.take(&data, &packet, fill);
+        delivery.packet_done();
+        result
     }
 
     #[test]
-    fn a_queue_that_was_long_gives_its_memory_back_when_it_runs_empty() {
+    fn a_queue_that_was_long_gives_its_memory_back_as_it_is_emptied() {
         let mut delivery = Delivery::default();
-        for ssn in 0..100 {
-            delivery.take(message(false), Ssn(ssn)).unwrap();
+        for ssn in 0..3_000 {
+            take(&mut delivery, ssn, false).unwrap();
+            assert!(delivery.ready_capacity() <= DOUBLED_CAPACITY_MAX + 2 * delivery.ready.len());
         }
-        while delivery.pop().is_some() {}
-        assert_eq!(delivery.ready_capacity(), 0);
+        while delivery.pop().is_some() {
+            assert!(delivery.ready_capacity() <= DOUBLED_CAPACITY_MAX + 2 * delivery.ready.len());
+        }
+        assert_eq!((delivery.ready_capacity(), delivery.held_bytes()), (0, 0));
+    }
+
+    #[test]
+    fn an_entry_of_the_queue_and_as_much_in_reserve_cost_what_is_counted() {
+        assert!(2 * size_of::<Held>() <= QUEUE_ENTRY_BYTES);
     }
 
     #[test]
     fn a_short_queue_keeps_its_memory_for_the_next_message_until_it_is_told_to_give_it_back() {
         let mut delivery = Delivery::default();
-        delivery.take(message(false), Ssn(0)).unwrap();
+        take(&mut delivery, 0, false).unwrap();
         delivery.give_back_memory();
         delivery.pop().unwrap();
         assert!((1..=IDLE_CAPACITY_MAX).contains(&delivery.ready_capacity()));
@@ -147,8 +338,26 @@ mod tests {
     #[test]
     fn unordered_messages_touch_no_stream() {
         let mut delivery = Delivery::default();
-        delivery.take(message(true), Ssn(9)).unwrap();
-        assert_eq!(delivery.ordered.get(StreamId(0)), None);
-        assert_eq!(delivery.held_bytes(), 1 + CHUNK_OVERHEAD_BYTES);
+        take(&mut delivery, 9, true).unwrap();
+        assert_eq!(delivery.next_ssn.held_bytes(), 0);
+        assert_eq!(delivery.held_bytes(), packet_bytes(40) + QUEUE_ENTRY_BYTES);
+    }
+
+    #[test]
+    fn a_table_of_streams_that_has_grown_large_counts() {
+        let mut delivery = Delivery::default();
+        for stream in 0..=u16::MAX {
+            delivery.turn(StreamId(stream), Ssn(0), false).unwrap();
+        }
+        assert_eq!(delivery.held_bytes(), (128 << 10) - TABLE_BYTES_FREE);
+        delivery.restart();
+        assert_eq!(delivery.held_bytes(), 0);
+    }
+
+    #[test]
+    fn an_ssn_half_a_turn_ahead_is_behind() {
+        let mut delivery = Delivery::default();
+        assert_eq!(take(&mut delivery, SSN_SPAN, false), Err(USED_TWICE));
+        assert_eq!(take(&mut delivery, SSN_SPAN - 1, false), Ok(()));
     }
 }

@@ -1,28 +1,25 @@
 //! Fragments become messages (RFC 9260 §6.9): those of one message have consecutive TSNs, from the B bit to the E bit.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
+use super::cost::{FRAGMENT_BYTES_MIN, Fill, RUN_BYTES, packet_bytes};
+use super::parts::Parts;
 use super::tracker::Spot;
-use super::window::CHUNK_OVERHEAD_BYTES;
+use crate::config::Limits;
 use crate::message::ReceivedMessage;
 use crate::wire::{Data, Ssn, StreamId};
-
-/// Added to twice the largest message: what a message under assembly may take, overhead of its fragments included.
-const ASSEMBLY_ALLOWANCE_BYTES: usize = 64 << 10;
 
 const BEGINS_INSIDE: &str = "a message begins before the one before it has ended";
 const NO_BEGINNING: &str = "a fragment follows the end of a message without beginning one";
 const MIXED: &str = "the fragments of a message differ in stream, stream sequence number or U bit";
 const TOO_LONG: &str = "a message is longer than this endpoint accepts";
-const TOO_FRAGMENTED: &str = "a message has too many small fragments";
 
 /// Messages of which fragments are missing.
 ///
 /// Time: a fragment in order is appended to the head; any other costs a search among the runs, and joining two runs moves the
-/// shorter one. Memory: the runs count towards the receive window; the head has a bound of its own,
-/// `2 * message_bytes_max` + 64 KiB with the overhead of its fragments.
+/// parts of the shorter one. Memory: everything in here counts towards the receive window, as allocated.
 #[derive(Debug)]
 pub(super) struct Reassembly {
     /// The run that ends at the cumulative TSN: it has its beginning and lacks its end.
@@ -30,16 +27,18 @@ pub(super) struct Reassembly {
     /// All others, by their first TSN. Each has a missing TSN as a neighbour, so there are at most twice as many as the
     /// tracker has ranges.
     runs: BTreeMap<u64, Box<Run>>,
-    runs_bytes: usize,
-    message_bytes_max: usize,
+    bytes: usize,
+    message_bytes_max: u32,
+    /// Small fragments are gathered in buffers of this size.
+    gather_bytes: u32,
 }
 
 /// Consecutive fragments of one message.
 #[derive(Debug)]
 struct Run {
     first: u64,
-    parts: VecDeque<Bytes>,
-    bytes: usize,
+    fragments: u64,
+    parts: Parts,
     begins: bool,
     ends: bool,
     ssn: Ssn,
@@ -55,14 +54,21 @@ pub(super) struct Assembled {
 }
 
 impl Reassembly {
-    pub(super) fn new(message_bytes_max: usize) -> Self {
-        Self { head: None, runs: BTreeMap::new(), runs_bytes: 0, message_bytes_max }
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self {
+            head: None,
+            runs: BTreeMap::new(),
+            bytes: 0,
+            message_bytes_max: u32::try_from(limits.message_bytes_max).unwrap_or(u32::MAX),
+            gather_bytes: u32::try_from(limits.receive_buffer_bytes / 16)
+                .map_or(4_096, |bytes| bytes.clamp(256, 4_096)),
+        }
     }
 
-    /// What is held apart from the head, with the overhead of each fragment.
+    /// What is held, as allocated.
     #[inline]
-    pub(super) fn runs_bytes(&self) -> usize {
-        self.runs_bytes
+    pub(super) fn held_bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Takes a chunk that holds a whole message: it must not lie between the fragments of another.
@@ -71,7 +77,7 @@ impl Reassembly {
     /// It does, or it is too long.
     #[inline]
     pub(super) fn check_whole(&self, spot: Spot, data: &Data<'_>) -> Result<(), &'static str> {
-        if data.payload.len() > self.message_bytes_max {
+        if data.payload.len() > self.message_bytes_max as usize {
             return Err(TOO_LONG);
         }
         self.check_outside(spot)
@@ -109,7 +115,7 @@ impl Reassembly {
         spot.after_received && self.runs.get(&(spot.tsn + 1)).is_some_and(|run| !run.begins)
     }
 
-    /// Takes a fragment; `payload` is what is kept of it. Returns the message that it completes.
+    /// Takes a fragment. Returns the message that it completes.
     ///
     /// # Errors
     /// It contradicts its neighbours, or the message grows too long.
@@ -117,30 +123,34 @@ impl Reassembly {
         &mut self,
         spot: Spot,
         data: &Data<'_>,
-        payload: Bytes,
+        packet: &Bytes,
+        fill: Fill,
     ) -> Result<Option<Assembled>, &'static str> {
         self.check_neighbours(spot, data)?;
         let below = if data.beginning { None } else { self.remove_before(spot) };
         let mut run = match below {
-            Some(mut run) => {
-                run.push(data, payload)?;
+            Some(run) => {
+                run.check_same(data.stream, data.unordered, data.ssn)?;
                 run
             }
-            None => Box::new(Run::new(spot.tsn, data, payload)),
+            None => Box::new(Run::new(spot.tsn, data)),
         };
+        run.push(data, packet, fill, self.gather_bytes as usize);
         if !data.end
             && let Some(above) = self.remove(spot.tsn + 1)
         {
-            run.join(*above)?;
+            run.join(*above, self.gather_bytes as usize)?;
         }
-        run.check_size(self.message_bytes_max)?;
+        if run.parts.len() > self.message_bytes_max as usize {
+            return Err(TOO_LONG);
+        }
         if run.begins && run.ends {
             return Ok(Some(run.assemble()));
         }
+        self.bytes += run.cost_bytes();
         if spot.is_next {
             self.head = Some(run);
         } else {
-            self.runs_bytes += run.cost_bytes();
             self.runs.insert(run.first, run);
         }
         Ok(None)
@@ -168,7 +178,9 @@ impl Reassembly {
 
     fn remove_before(&mut self, spot: Spot) -> Option<Box<Run>> {
         if spot.is_next {
-            return self.head.take();
+            let head = self.head.take()?;
+            self.bytes -= head.cost_bytes();
+            return Some(head);
         }
         let (&first, below) = self.runs.range(..spot.tsn).next_back()?;
         if below.next_tsn() == spot.tsn { self.remove(first) } else { None }
@@ -176,7 +188,7 @@ impl Reassembly {
 
     fn remove(&mut self, first: u64) -> Option<Box<Run>> {
         let run = self.runs.remove(&first)?;
-        self.runs_bytes -= run.cost_bytes();
+        self.bytes -= run.cost_bytes();
         Some(run)
     }
 
@@ -186,36 +198,33 @@ impl Reassembly {
         if let Some((&first, _)) = self.runs.first_key_value()
             && first <= cumulative
         {
-            self.head = self.remove(first);
+            self.head = self.runs.remove(&first);
         }
     }
 }
 
 impl Run {
-    fn new(tsn: u64, data: &Data<'_>, payload: Bytes) -> Self {
+    /// A run that still lacks its fragment.
+    fn new(tsn: u64, data: &Data<'_>) -> Self {
         let message =
             ReceivedMessage { payload: Bytes::new(), stream: data.stream, ppid: data.ppid, unordered: data.unordered };
-        let bytes = payload.len();
-        let parts = VecDeque::from([payload]);
-        Self { first: tsn, parts, bytes, begins: data.beginning, ends: data.end, ssn: data.ssn, message }
+        Self {
+            first: tsn,
+            fragments: 0,
+            parts: Parts::default(),
+            begins: data.beginning,
+            ends: false,
+            ssn: data.ssn,
+            message,
+        }
     }
 
     fn next_tsn(&self) -> u64 {
-        self.first + self.parts.len() as u64
+        self.first + self.fragments
     }
 
     fn cost_bytes(&self) -> usize {
-        self.bytes + self.parts.len() * CHUNK_OVERHEAD_BYTES
-    }
-
-    fn check_size(&self, message_bytes_max: usize) -> Result<(), &'static str> {
-        if self.bytes > message_bytes_max {
-            Err(TOO_LONG)
-        } else if self.cost_bytes() > 2 * message_bytes_max + ASSEMBLY_ALLOWANCE_BYTES {
-            Err(TOO_FRAGMENTED)
-        } else {
-            Ok(())
-        }
+        RUN_BYTES + self.parts.held_bytes()
     }
 
     /// Checks that a neighbour belongs to the same message. The SSN of an unordered one has no meaning.
@@ -225,36 +234,31 @@ impl Run {
         if same { Ok(()) } else { Err(MIXED) }
     }
 
-    fn push(&mut self, data: &Data<'_>, payload: Bytes) -> Result<(), &'static str> {
-        self.check_same(data.stream, data.unordered, data.ssn)?;
-        self.bytes += payload.len();
-        self.parts.push_back(payload);
+    fn push(&mut self, data: &Data<'_>, packet: &Bytes, fill: Fill, gather_bytes: usize) {
+        let len = data.payload.len();
+        if len < FRAGMENT_BYTES_MIN {
+            self.parts.gather(data.payload, gather_bytes);
+        } else if fill.has_room_for_slice(len, packet.len()) {
+            self.parts.push(packet.slice_ref(data.payload), packet_bytes(packet.len()));
+        } else {
+            self.parts.push(Bytes::copy_from_slice(data.payload), len);
+        }
+        self.fragments += 1;
         self.ends = data.end;
-        Ok(())
     }
 
     /// Appends the run above.
-    fn join(&mut self, mut above: Self) -> Result<(), &'static str> {
+    fn join(&mut self, above: Self, gather_bytes: usize) -> Result<(), &'static str> {
         self.check_same(above.message.stream, above.message.unordered, above.ssn)?;
-        if self.parts.len() >= above.parts.len() {
-            self.parts.append(&mut above.parts);
-        } else {
-            while let Some(part) = self.parts.pop_back() {
-                above.parts.push_front(part);
-            }
-            self.parts = above.parts;
-        }
-        self.bytes += above.bytes;
+        self.parts.append(above.parts, gather_bytes);
+        self.fragments += above.fragments;
         self.ends = above.ends;
         Ok(())
     }
 
     /// One copy into one buffer of just the right size.
     fn assemble(self) -> Assembled {
-        let mut payload = Vec::with_capacity(self.bytes);
-        for part in &self.parts {
-            payload.extend_from_slice(part);
-        }
-        Assembled { message: ReceivedMessage { payload: payload.into(), ..self.message }, ssn: self.ssn }
+        let payload = self.parts.concatenate();
+        Assembled { message: ReceivedMessage { payload, ..self.message }, ssn: self.ssn }
     }
 }

@@ -9,7 +9,7 @@ mod window;
 use bytes::Bytes;
 use festina_units::{Duration, Instant};
 
-use super::window::CHUNK_OVERHEAD_BYTES;
+use super::cost::{self, QUEUE_ENTRY_BYTES, RUN_BYTES, WAITING_ENTRY_BYTES};
 use super::{DataVerdict, ReceiveError, Receiver};
 use crate::config::Config;
 use crate::message::ReceivedMessage;
@@ -172,9 +172,14 @@ fn packet_bytes(pieces: &[Piece]) -> Bytes {
     buffer.into()
 }
 
-/// What a message of this length costs in the window.
+/// What a packet with one such DATA chunk costs that a slice keeps alive.
+fn packet_cost_bytes(payload_bytes: usize) -> usize {
+    cost::packet_bytes(12 + 16 + payload_bytes.next_multiple_of(4))
+}
+
+/// What a message that came in a packet of its own costs while it can be fetched.
 fn cost_bytes(payload_bytes: usize) -> usize {
-    payload_bytes + CHUNK_OVERHEAD_BYTES
+    packet_cost_bytes(payload_bytes) + QUEUE_ENTRY_BYTES
 }
 
 #[test]

@@ -59,6 +59,8 @@ struct Walk {
     sent: [Vec<Message>; 2],
     met: Met,
     sends_left: u32,
+    /// The smaller of the two receive buffers: the longest message that both take.
+    message_bytes_max: u64,
 }
 
 fn percent(percent: u64) -> Probability {
@@ -123,7 +125,7 @@ fn config(random: &mut RandomStream) -> Config {
     config.limits.receive_buffer_bytes = usize::try_from(2_000 + random.below(60_000)).unwrap();
     config.limits.send_buffer_bytes = usize::try_from(2_000 + random.below(60_000)).unwrap();
     config.limits.send_low_water_bytes = config.limits.send_buffer_bytes / 4;
-    config.limits.message_bytes_max = 100_000;
+    config.limits.message_bytes_max = config.limits.receive_buffer_bytes;
     config.limits.outbound_streams = u16::try_from(1 + random.below(40)).unwrap();
     config.sack.delay = Duration::from_millis(random.below(300));
     config.sack.every_packets = u8::try_from(1 + random.below(3)).unwrap();
@@ -156,9 +158,11 @@ impl Walk {
         let mut random = RandomStream::new(seed, "walk");
         let configs = [config(&mut random), config(&mut random)];
         let links = [link(&mut random), link(&mut random)];
+        let message_bytes_max =
+            configs.iter().map(|config| config.limits.message_bytes_max as u64).min().unwrap_or_default();
         let pair = Pair::new(configs, links, seed);
         let sends_left = u32::try_from(20 + random.below(100)).unwrap();
-        Self { random, pair, sent: [Vec::new(), Vec::new()], met: Met::default(), sends_left }
+        Self { random, pair, sent: [Vec::new(), Vec::new()], met: Met::default(), sends_left, message_bytes_max }
     }
 
     fn run(mut self) -> (Met, [u64; 2]) {
@@ -214,6 +218,7 @@ impl Walk {
             1..=4 => 300 + self.random.below(2_000),
             _ => 8 + self.random.below(200),
         };
+        let len = len.min(self.message_bytes_max);
         let index = self.sent[from].len();
         let mut message = Message::new(payload(from, index, usize::try_from(len).unwrap()))
             .on_stream(u16::try_from(self.random.below(5)).unwrap())

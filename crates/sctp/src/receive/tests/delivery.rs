@@ -135,10 +135,10 @@ fn a_small_chunk_above_a_gap_is_copied_so_that_it_does_not_keep_its_packet_alive
 }
 
 #[test]
-fn messages_that_are_not_fetched_keep_no_more_packets_alive_than_the_buffer_holds() {
+fn messages_that_are_not_fetched_keep_no_more_packets_alive_than_half_of_the_buffer_holds() {
     let mut rig = Rig::with(|config| config.limits.receive_buffer_bytes = 10_000);
     let mut packets = Vec::new();
-    for tsn in 1..=50 {
+    for tsn in 1..=30 {
         let ssn = u16::try_from(tsn).unwrap() - 1;
         // The second chunk is a duplicate: 1,000 bytes that are of no use.
         let bytes = packet_bytes(&[whole(tsn, 0, ssn, "x"), whole(tsn, 0, ssn, [0; 1_000])]);
@@ -146,11 +146,37 @@ fn messages_that_are_not_fetched_keep_no_more_packets_alive_than_the_buffer_hold
         rig.receiver.packet_done(rig.now);
         packets.push(bytes);
     }
+    let packet_cost = cost::packet_bytes(packets[0].len());
+    assert_eq!(rig.receiver.used_bytes(), 30 * QUEUE_ENTRY_BYTES + 4 * packet_cost + 26);
     let messages = rig.messages();
     let slices =
         |packet: &&Bytes| messages.iter().any(|message| packet.as_ptr_range().contains(&message.payload.as_ptr()));
-    assert_eq!(messages.len(), 50);
-    assert_eq!(packets.iter().filter(slices).count(), 9);
+    assert_eq!(messages.len(), 30);
+    assert_eq!(packets.iter().filter(slices).count(), 4);
+    assert_eq!(rig.receiver.used_bytes(), 0);
+}
+
+#[test]
+fn a_packet_counts_once_until_the_last_of_its_messages_is_fetched() {
+    let mut rig = Rig::new();
+    let bytes = packet_bytes(&[whole(1, 0, 0, "a"), whole(2, 0, 1, "b"), whole(3, 0, 2, [0; 500])]);
+    rig.chunks_of(&bytes);
+    rig.receiver.packet_done(rig.now);
+    for waiting in (1..=3).rev() {
+        assert_eq!(rig.receiver.used_bytes(), cost::packet_bytes(bytes.len()) + waiting * QUEUE_ENTRY_BYTES);
+        rig.receiver.poll_message();
+    }
+    assert_eq!(rig.receiver.used_bytes(), 0);
+}
+
+#[test]
+fn a_message_of_less_than_half_of_a_large_packet_is_a_copy_though_it_can_be_fetched_at_once() {
+    let mut rig = Rig::new();
+    let bytes = packet_bytes(&[whole(1, 0, 0, [1; 900]), whole(2, 0, 1, [2; 1_200])]);
+    rig.chunks_of(&bytes);
+    let is_slice: Vec<bool> =
+        rig.messages().iter().map(|message| bytes.as_ptr_range().contains(&message.payload.as_ptr())).collect();
+    assert_eq!(is_slice, [false, true]);
 }
 
 #[test]

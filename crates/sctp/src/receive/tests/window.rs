@@ -24,10 +24,12 @@ fn fill(rig: &mut Rig, tsn: u32, payload_bytes: usize) -> u32 {
 fn what_is_buffered_lowers_the_window_and_what_is_fetched_raises_it_rfc9260_6_2() {
     let mut rig = small();
     assert_eq!(rig.sack().a_rwnd, BUFFER_BYTES);
-    rig.accept(&[whole(1, 0, 0, [0; 100]), whole(3, 0, 2, [0; 200]), piece(5, 0, 3, "M", [0; 300])]);
-    assert_eq!(rig.sack().a_rwnd, BUFFER_BYTES - cost_bytes(100) - cost_bytes(200) - cost_bytes(300));
+    rig.accept(&[whole(1, 0, 0, [0; 100]), whole(3, 0, 2, [0; 200]), piece(5, 0, 3, "M", [0; 600])]);
+    let list_bytes = 2 * size_of::<Bytes>();
+    let held_bytes = packet_cost_bytes(200) + WAITING_ENTRY_BYTES + packet_cost_bytes(600) + RUN_BYTES + list_bytes;
+    assert_eq!(rig.sack().a_rwnd, BUFFER_BYTES - cost_bytes(100) - held_bytes);
     rig.receiver.poll_message();
-    assert_eq!(rig.sack().a_rwnd, BUFFER_BYTES - cost_bytes(200) - cost_bytes(300));
+    assert_eq!(rig.sack().a_rwnd, BUFFER_BYTES - held_bytes);
 }
 
 #[test]
@@ -88,7 +90,8 @@ fn the_peer_is_told_of_a_reopened_window_in_steps_of_a_quarter_of_the_buffer_rfc
 fn messages_of_one_byte_cannot_take_more_memory_than_the_buffer_suggests() {
     let mut rig = small();
     let accepted = usize::try_from(fill(&mut rig, 1, 1)).unwrap() - 1;
-    assert!(accepted * cost_bytes(1) <= BUFFER_BYTES);
+    assert!(accepted * (QUEUE_ENTRY_BYTES + 1) <= BUFFER_BYTES);
+    assert!(rig.receiver.used_bytes() <= BUFFER_BYTES);
 }
 
 #[test]
@@ -116,21 +119,28 @@ fn the_number_of_gaps_is_bounded_and_filling_gaps_makes_room_again() {
 }
 
 #[test]
-fn a_message_many_times_larger_than_the_buffer_arrives_whole() {
-    let mut rig = small();
-    let fragments = 16 * BUFFER_BYTES / 1_000;
-    for index in 0..fragments {
-        let bits = match index {
-            0 => "B",
-            _ if index + 1 == fragments => "E",
-            _ => "M",
-        };
-        rig.accept(&[piece(u32::try_from(index).unwrap() + 1, 0, 0, bits, [9; 1_000])]);
+fn a_message_as_large_as_the_buffer_arrives_whole_and_the_window_never_closes_before_however_it_is_fragmented() {
+    for fragment_bytes in [1, 50, 511, 512, 1_000] {
+        let mut rig = Rig::with(|config| {
+            config.limits.receive_buffer_bytes = BUFFER_BYTES;
+            config.limits.message_bytes_max = BUFFER_BYTES;
+        });
+        let fragments = BUFFER_BYTES.div_ceil(fragment_bytes);
+        for index in 0..fragments {
+            let bits = match index {
+                0 => "B",
+                _ if index + 1 == fragments => "E",
+                _ => "M",
+            };
+            let bytes = fragment_bytes.min(BUFFER_BYTES - index * fragment_bytes);
+            assert!(rig.sack().a_rwnd >= PACKET_BYTES_MAX, "the peer may go on");
+            rig.accept(&[piece(u32::try_from(index).unwrap() + 1, 0, 0, bits, vec![9; bytes])]);
+        }
+        assert_eq!(rig.sack().a_rwnd, 0, "until it is fetched");
+        assert_eq!(rig.messages()[0].payload.len(), BUFFER_BYTES);
+        assert!(rig.receiver.sack_wanted(), "the window is open again");
+        assert_eq!(rig.sack().a_rwnd, BUFFER_BYTES);
     }
-    assert_eq!(rig.sack().a_rwnd, 0, "once whole it counts");
-    assert_eq!(rig.messages()[0].payload.len(), 16 * BUFFER_BYTES);
-    assert!(rig.receiver.sack_wanted(), "the window is open again");
-    assert_eq!(rig.sack().a_rwnd, BUFFER_BYTES);
 }
 
 #[test]
@@ -163,21 +173,40 @@ fn what_fills_a_gap_is_taken_beyond_the_window_but_not_beyond_two_buffers_while_
     let mut rig = small();
     rig.accept(&[piece(30_000, 1, 0, "M", "keeps a gap open for ever")]);
     let dropped = fill(&mut rig, 1, 1_000);
-    let held_bytes = usize::try_from(dropped - 1).unwrap() * cost_bytes(1_000);
-    assert!((2 * BUFFER_BYTES - cost_bytes(1_000)..=2 * BUFFER_BYTES + cost_bytes(1_000)).contains(&held_bytes));
+    let held_bytes = rig.receiver.used_bytes();
+    assert!((2 * BUFFER_BYTES..=2 * BUFFER_BYTES + (4 << 10)).contains(&held_bytes), "{held_bytes}");
     assert_eq!(rig.messages().len(), usize::try_from(dropped - 1).unwrap());
     assert!(fill(&mut rig, dropped, 1_000) > dropped, "what was dropped is taken when it comes again");
 }
 
 #[test]
-fn what_fills_a_gap_is_taken_however_full_the_buffer_is_if_the_application_has_nothing_to_fetch() {
+fn a_message_that_can_be_fetched_is_taken_however_full_the_buffer_is_if_there_is_no_other() {
     let mut rig = small();
-    rig.accept(&[whole(3, 0, 2, [0; 3 * BUFFER_BYTES])]);
-    assert_eq!(rig.packet(&[whole(2, 0, 1, "b")]), [Ok(DataVerdict::DroppedNoSpace)], "not the lowest");
+    rig.accept(&[whole(3, 0, 2, [0; BUFFER_BYTES]), whole(5, 0, 4, [0; BUFFER_BYTES])]);
+    assert!(rig.receiver.used_bytes() > 2 * BUFFER_BYTES);
+    let second = [whole(2, 0, 1, vec![b'b'; 4_000])];
+    assert_eq!(rig.packet(&second), [Ok(DataVerdict::DroppedNoSpace)], "not the lowest");
     rig.accept(&[whole(1, 0, 0, "a")]);
-    assert_eq!(rig.packet(&[whole(2, 0, 1, "b")]), [Ok(DataVerdict::DroppedNoSpace)], "fetch first");
+    assert_eq!(rig.packet(&second), [Ok(DataVerdict::DroppedNoSpace)], "fetch first");
     assert_eq!(rig.texts(), ["a"]);
-    rig.accept(&[whole(2, 0, 1, "b")]);
+    rig.accept(&second);
     assert_eq!(rig.messages().len(), 2);
+    rig.accept(&[whole(4, 0, 3, "d")]);
+    assert_eq!(rig.messages().len(), 2);
+    assert_eq!(rig.sack().a_rwnd, BUFFER_BYTES);
+}
+
+#[test]
+fn what_cannot_be_fetched_is_not_taken_beyond_two_buffers_though_everything_else_was_fetched() {
+    let mut rig = small();
+    for tsn in 1..1_000_u16 {
+        rig.packet(&[whole(tsn.into(), 0, tsn, [0; 500])]);
+        assert!(rig.receiver.used_bytes() <= 2 * BUFFER_BYTES + (4 << 10));
+        assert!(!rig.receiver.has_message());
+    }
+    assert_eq!(rig.sack().a_rwnd, 0);
+    let missing = rig.sack().cumulative + 1;
+    rig.accept(&[whole(missing, 0, 0, "the first")]);
+    assert_eq!(rig.messages().len(), usize::try_from(missing).unwrap());
     assert_eq!(rig.sack().a_rwnd, BUFFER_BYTES);
 }

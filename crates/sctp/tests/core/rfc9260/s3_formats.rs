@@ -167,7 +167,7 @@ fn s3_3_1_the_u_and_i_bits_are_set_as_asked() {
 fn s3_3_2_the_fixed_fields_of_the_own_init_and_init_ack_are_in_range() {
     let mut settings = config();
     (settings.limits.outbound_streams, settings.limits.inbound_streams) = (7, 9);
-    settings.limits.receive_buffer_bytes = 50_000;
+    (settings.limits.receive_buffer_bytes, settings.limits.message_bytes_max) = (50_000, 50_000);
     let init = Peer::connecting(settings.clone()).take_one().init();
     let mut peer = Peer::new(settings);
     peer.give_tagged(0, &[offer().chunk(INIT)]);
@@ -328,7 +328,7 @@ fn s3_3_3_a_large_init_ack_is_taken() {
 #[test]
 fn s3_3_4_a_sack_names_the_cumulative_tsn_and_the_gaps_as_offsets() {
     let mut settings = config();
-    settings.limits.receive_buffer_bytes = 5_000;
+    (settings.limits.receive_buffer_bytes, settings.limits.message_bytes_max) = (5_000, 5_000);
     let mut peer = Peer::serving(settings, &Init { tsn: 10, ..init_ack() });
     peer.reads = false;
     let chunks: Vec<_> = [10, 11, 12, 14, 15, 17].map(|tsn| Data::new(tsn, 0, b"").stream(1).flags(B | E | U)).into();

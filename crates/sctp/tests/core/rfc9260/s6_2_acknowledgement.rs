@@ -176,7 +176,7 @@ fn s6_2_tsns_wrap_around() {
 #[test]
 fn s6_2_the_window_shrinks_by_what_is_not_read_and_grows_by_what_is() {
     let mut settings = config();
-    settings.limits.receive_buffer_bytes = 10_000;
+    (settings.limits.receive_buffer_bytes, settings.limits.message_bytes_max) = (10_000, 10_000);
     let mut peer = Peer::serving(settings, &init_ack());
     peer.reads = false;
     peer.give(&[block(1, 1_000)]);
@@ -197,7 +197,7 @@ fn s6_2_the_window_shrinks_by_what_is_not_read_and_grows_by_what_is() {
 /// A receiver whose buffer of 6,000 bytes is full, and the last TSN that it took.
 fn full_receiver() -> (Peer, u32) {
     let mut settings = config();
-    settings.limits.receive_buffer_bytes = 6_000;
+    (settings.limits.receive_buffer_bytes, settings.limits.message_bytes_max) = (6_000, 6_000);
     let mut peer = Peer::serving(settings, &init_ack());
     peer.reads = false;
     for tsn in 1..20 {
@@ -252,7 +252,7 @@ fn s6_2_a_window_that_stayed_open_causes_no_updates() {
 #[test]
 fn s6_2_data_that_fills_a_gap_is_taken_although_the_window_is_closed() {
     let mut settings = config();
-    settings.limits.receive_buffer_bytes = 6_000;
+    (settings.limits.receive_buffer_bytes, settings.limits.message_bytes_max) = (6_000, 6_000);
     let mut peer = Peer::serving(settings, &init_ack());
     peer.reads = false;
     let mut window = u32::MAX;
