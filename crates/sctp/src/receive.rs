@@ -135,7 +135,7 @@ impl Receiver {
             reassembly: Reassembly::new(&config.limits),
             delivery: Delivery::default(),
             window: Window::new(&config.limits),
-            sack: SackSchedule::new(&config.sack),
+            sack: SackSchedule::new(&config.sack, config.limits.packet_bytes_max),
             inbound_streams,
             counts: Counts::default(),
         }
@@ -153,7 +153,7 @@ impl Receiver {
         if data.payload.is_empty() {
             return Err(ReceiveError::NoUserData { tsn: data.tsn });
         }
-        self.sack.saw_data(data.immediate, !self.tracker.is_contiguous());
+        self.sack.saw_data(data.immediate, !self.tracker.is_contiguous(), packet.len());
         let spot = match self.tracker.place(data.tsn.unwrap(self.tracker.cumulative())) {
             Place::New(spot) => spot,
             Place::Received => {
@@ -228,7 +228,7 @@ impl Receiver {
     #[inline]
     pub(crate) fn packet_done(&mut self, now: Instant) {
         self.delivery.packet_done();
-        self.sack.packet_done(now, !self.tracker.is_contiguous());
+        self.sack.packet_done(now, self.tracker.gaps());
     }
 
     /// Whether a SACK must leave now.

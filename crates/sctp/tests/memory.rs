@@ -95,6 +95,7 @@ struct Victim {
     a_rwnd: usize,
     reads: bool,
     messages: usize,
+    sack_bytes: usize,
     scratch: Vec<u8>,
     answers: Vec<u8>,
     base_bytes: usize,
@@ -123,6 +124,7 @@ impl Victim {
             a_rwnd: buffer_bytes,
             reads,
             messages: 0,
+            sack_bytes: 0,
             scratch: Vec::with_capacity(70_000),
             answers: Vec::with_capacity(4_096),
             base_bytes: 0,
@@ -192,6 +194,7 @@ impl Victim {
                     let offset = sack.cumulative_tsn.0.wrapping_sub(self.first_tsn);
                     self.cumulative = i64::from(offset.cast_signed());
                     self.a_rwnd = usize::try_from(sack.a_rwnd).expect("usize has 32 bits at least");
+                    self.sack_bytes += self.answers.len();
                 }
             }
         }
@@ -557,4 +560,25 @@ fn the_window_falls_by_what_is_held() {
             victim.done("the window");
         }
     }
+}
+
+#[test]
+fn packets_that_bring_nothing_new_draw_at_most_a_few_times_their_bytes() {
+    let mut victim = Victim::new(1 << 20, true);
+    for tsn in (1..600).step_by(2) {
+        victim.give(&[Piece { bits: B | E | U, ..byte(tsn, 0, 0) }], 0);
+    }
+    let before = victim.sack_bytes;
+    let mut given_bytes = 0;
+    for count in 0..3_000 {
+        let tsn = if count % 2 == 0 { 1 } else { 40_000 };
+        victim.give(&[Piece { bits: B | E | U | 8, ..byte(tsn, 0, 0) }], 0);
+        given_bytes += victim.scratch.len();
+        if count % 10 == 0 {
+            victim.wait(Duration::from_millis(1));
+        }
+    }
+    let drawn_bytes = victim.sack_bytes - before;
+    println!("{drawn_bytes} bytes of SACKs for {given_bytes} bytes of packets");
+    assert!(drawn_bytes <= 4 * given_bytes);
 }

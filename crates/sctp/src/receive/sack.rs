@@ -1,12 +1,29 @@
 //! When to acknowledge (RFC 9260 §6.2, §6.7).
+//!
+//! One departure: packets that bring nothing new, duplicates or chunks that are dropped, are not always answered at once. With
+//! many gaps a SACK fills a packet, and a forger or a broken peer would draw 38 bytes with each byte that he sends. Such a SACK
+//! waits until it has at most three times the bytes that it answers, or for the delay. With 16 gaps and packets of
+//! 32 bytes it still leaves at once; with packets of 411 bytes it always does.
 
-use festina_units::Instant;
+use festina_units::{Duration, Instant};
 
 use crate::config::SackPolicy;
 use crate::wire::Tsn;
 
 /// How many duplicate TSNs wait to be reported; further ones still make the SACK leave at once, but are not named in it.
 pub(super) const DUPLICATES_MAX: usize = 64;
+
+/// How many times as many bytes as it came in for a SACK may have that reports nothing new and leaves at once.
+const REPEAT_FACTOR_MAX: u32 = 3;
+
+/// The shortest wait of a SACK that reports nothing new and is longer than that.
+const REPEAT_DELAY_MIN: Duration = Duration::from_millis(20);
+
+/// Common header, chunk header and the fixed fields of a SACK (RFC 9260 §3.1, §3.3.4).
+const SACK_BYTES_MIN: usize = 28;
+
+/// A gap ack block, or a duplicate TSN.
+const SACK_ENTRY_BYTES: usize = 4;
 
 /// Collects what a packet's DATA chunks were, decides once per packet, and holds the delay timer.
 #[derive(Debug)]
@@ -19,6 +36,9 @@ pub(super) struct SackSchedule {
     packet: PacketSeen,
     /// Packets with DATA since the last SACK.
     packets: u8,
+    /// Bytes of these packets.
+    packet_bytes: u32,
+    packet_bytes_max: u32,
     wanted: bool,
     /// Nothing has been acknowledged yet.
     first: bool,
@@ -33,41 +53,53 @@ struct PacketSeen {
     dropped: bool,
     immediate: bool,
     gap: bool,
+    bytes: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Decision {
     Nothing,
     Now,
-    Delay,
+    Delay(Duration),
 }
 
-/// `packets` counts this one; `first` tells that no SACK has left yet.
-fn decide(seen: PacketSeen, packets: u8, first: bool, policy: &SackPolicy) -> Decision {
+/// `packets` counts this one; `first` tells that no SACK has left yet; `is_excessive`, that the SACK would be much longer than
+/// what it answers.
+fn decide(seen: PacketSeen, packets: u8, first: bool, is_excessive: bool, policy: &SackPolicy) -> Decision {
     if !seen.data {
         return Decision::Nothing;
     }
+    if is_excessive && !seen.new {
+        return Decision::Delay(policy.delay.max(REPEAT_DELAY_MIN));
+    }
     let only_duplicates = seen.duplicate && !seen.new;
     let at_once = first || seen.immediate || seen.gap || seen.dropped || only_duplicates;
-    if at_once || packets >= policy.every_packets || policy.delay.is_zero() { Decision::Now } else { Decision::Delay }
+    if at_once || packets >= policy.every_packets || policy.delay.is_zero() {
+        Decision::Now
+    } else {
+        Decision::Delay(policy.delay)
+    }
 }
 
 impl SackSchedule {
-    pub(super) fn new(policy: &SackPolicy) -> Self {
+    pub(super) fn new(policy: &SackPolicy, packet_bytes_max: usize) -> Self {
         Self {
             policy: policy.clone(),
             deadline: None,
             duplicates: Vec::new(),
             packet: PacketSeen::default(),
             packets: 0,
+            packet_bytes: 0,
+            packet_bytes_max: u32::try_from(packet_bytes_max).unwrap_or(u32::MAX),
             wanted: false,
             first: true,
         }
     }
 
-    /// A DATA chunk has come; `gap` tells whether a TSN was missing just before.
+    /// A DATA chunk has come in a packet of this size; `gap` tells whether a TSN was missing just before.
     #[inline]
-    pub(super) fn saw_data(&mut self, immediate: bool, gap: bool) {
+    pub(super) fn saw_data(&mut self, immediate: bool, gap: bool, packet_bytes: usize) {
+        self.packet.bytes = u32::try_from(packet_bytes).unwrap_or(u32::MAX);
         self.packet.data = true;
         self.packet.immediate |= immediate;
         self.packet.gap |= gap;
@@ -89,17 +121,26 @@ impl SackSchedule {
         self.packet.dropped = true;
     }
 
-    /// The packet is over; `gap` tells whether a TSN is missing now.
+    /// The packet is over; `gaps` is the number of gap ack blocks that there are to report now.
     #[inline]
-    pub(super) fn packet_done(&mut self, now: Instant, gap: bool) {
+    pub(super) fn packet_done(&mut self, now: Instant, gaps: usize) {
         let mut seen = std::mem::take(&mut self.packet);
-        seen.gap |= gap;
+        seen.gap |= gaps > 0;
         self.packets = self.packets.saturating_add(u8::from(seen.data));
-        match decide(seen, self.packets, self.first, &self.policy) {
+        self.packet_bytes = self.packet_bytes.saturating_add(seen.bytes);
+        match decide(seen, self.packets, self.first, self.is_excessive(gaps), &self.policy) {
             Decision::Nothing => {}
             Decision::Now => self.wanted = true,
-            Decision::Delay => self.deadline = self.deadline.or(Some(now + self.policy.delay)),
+            Decision::Delay(delay) => self.deadline = self.deadline.or(Some(now + delay)),
         }
+    }
+
+    /// Whether a SACK now would be much longer than the packets that it answers.
+    #[inline]
+    fn is_excessive(&self, gaps: usize) -> bool {
+        let bytes = SACK_BYTES_MIN + SACK_ENTRY_BYTES * (gaps + self.duplicates.len());
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(self.packet_bytes_max);
+        bytes > self.packet_bytes.saturating_mul(REPEAT_FACTOR_MAX)
     }
 
     pub(super) fn request(&mut self) {
@@ -138,6 +179,7 @@ impl SackSchedule {
         self.deadline = None;
         self.duplicates = Vec::new();
         self.packets = 0;
+        self.packet_bytes = 0;
         self.wanted = false;
         self.first = false;
     }

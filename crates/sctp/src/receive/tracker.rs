@@ -74,6 +74,12 @@ impl Tracker {
         self.ranges.is_empty()
     }
 
+    /// How many gap ack blocks there are.
+    #[inline]
+    pub(super) fn gaps(&self) -> usize {
+        self.ranges.len()
+    }
+
     /// Looks a TSN up.
     #[inline]
     pub(super) fn place(&self, tsn: u64) -> Place {

@@ -169,6 +169,55 @@ fn a_duplicate_above_a_gap_is_recognised() {
     assert_eq!((sack.gaps, sack.duplicates), (vec![(2, 2), (4, 4)], vec![3, 5]));
 }
 
+/// A warm rig with so many gaps, all reported.
+fn with_gaps(gaps: u32, change: impl FnOnce(&mut Config)) -> Rig {
+    let mut rig = warm_with(change);
+    rig.accept(&(0..gaps).map(|gap| whole(3 + 2 * gap, 0, 0, "x").unordered()).collect::<Vec<_>>());
+    assert_eq!(rig.sack().gaps.len(), gaps as usize);
+    rig
+}
+
+#[test]
+fn a_sack_that_reports_nothing_new_leaves_at_once_unless_it_has_more_than_three_times_the_bytes_it_answers() {
+    let mut rig = with_gaps(16, |_| {});
+    // 32 bytes come, and 12 + 16 + 16 * 4 + 4 bytes leave.
+    rig.packet(&[whole(3, 0, 0, "x").immediate()]);
+    assert!(rig.receiver.sack_wanted());
+    let mut rig = with_gaps(18, |_| {});
+    rig.packet(&[whole(3, 0, 0, "x").immediate()]);
+    assert!(!rig.receiver.sack_wanted());
+    rig.packet(&[whole(3, 0, 0, "x").immediate()]);
+    assert!(rig.receiver.sack_wanted(), "enough has come");
+    assert_eq!(rig.sack().duplicates, [3, 3]);
+    rig.packet(&[whole(40_000, 0, 0, "x")]);
+    assert!(!rig.receiver.sack_wanted(), "a chunk that is dropped brings nothing new either");
+    rig.wait(DELAY);
+    assert!(rig.receiver.sack_wanted());
+}
+
+#[test]
+fn a_sack_that_reports_something_new_leaves_at_once_however_many_gaps_it_reports_rfc9260_6_7() {
+    let mut rig = with_gaps(300, |_| {});
+    rig.accept(&[whole(5_000, 0, 0, "x").unordered()]);
+    assert!(rig.receiver.sack_wanted());
+}
+
+#[test]
+fn a_duplicate_in_a_full_packet_is_answered_at_once_however_many_gaps_there_are_rfc9260_6_2() {
+    let mut rig = with_gaps(300, |_| {});
+    rig.packet(&[whole(3, 0, 0, [0; 1_000])]);
+    assert!(rig.receiver.sack_wanted());
+}
+
+#[test]
+fn a_long_sack_that_reports_nothing_new_waits_a_little_even_without_delayed_acknowledgements() {
+    let mut rig = with_gaps(300, |config| config.sack.delay = Duration::ZERO);
+    rig.packet(&[whole(3, 0, 0, "x")]);
+    assert!(!rig.receiver.sack_wanted());
+    rig.wait(Duration::from_millis(20));
+    assert!(rig.receiver.sack_wanted());
+}
+
 #[test]
 fn the_list_of_duplicates_is_bounded() {
     let mut rig = warm();
