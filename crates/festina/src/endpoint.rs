@@ -6,6 +6,7 @@ mod demux;
 mod driver;
 mod options;
 pub(crate) mod outbox;
+mod packets;
 #[cfg(unix)]
 mod raw;
 mod shared;

@@ -158,7 +158,7 @@ impl Pair {
     }
 }
 
-/// The next packet, in memory as a driver would give it: part of a block that many packets share.
+/// The next packet, in memory as a driver would give it: in a buffer of its own, which is used again when nobody refers to it.
 fn next_packet(
     from: &mut Association,
     now: Instant,
@@ -168,7 +168,9 @@ fn next_packet(
 ) -> Option<Bytes> {
     buffer.clear();
     counted(spent, || from.poll_transmit(now, buffer))?;
-    block.reserve(buffer.len());
+    if !block.try_reclaim(buffer.len()) {
+        *block = BytesMut::with_capacity(buffer.len());
+    }
     block.extend_from_slice(buffer);
     Some(block.split().freeze())
 }

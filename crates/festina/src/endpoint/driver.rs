@@ -7,10 +7,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use quinn_udp::{EcnCodepoint, RecvMeta};
 
 use super::alarm::Bell;
+use super::packets::Packets;
 use super::shared::Shared;
 use super::socket::{answer_source, count, is_about_the_past};
 use crate::association::Inner;
@@ -24,10 +25,6 @@ const BUFFER_BYTES: usize = 65_536;
 
 /// Batches received before other tasks of the runtime get their turn.
 const BATCHES_PER_TURN: usize = 8;
-
-/// Received packets are cut from blocks of this size, so that a packet costs no allocation of its own. A block lives as long
-/// as the application keeps any message in it.
-const BLOCK_BYTES: usize = 16_384;
 
 /// The future that runs an endpoint; ends when neither handles nor associations are left.
 #[derive(Debug)]
@@ -118,7 +115,7 @@ struct Receiver {
     buffers: Vec<u8>,
     metas: [RecvMeta; BATCH_MAX],
     datagrams: Vec<Datagram>,
-    block: BytesMut,
+    packets: Packets,
     /// Answers have to name their own address.
     wildcard: bool,
 }
@@ -138,7 +135,7 @@ impl Receiver {
             buffers: vec![0; BATCH_MAX * BUFFER_BYTES],
             metas: [RecvMeta::default(); BATCH_MAX],
             datagrams: Vec::new(),
-            block: BytesMut::new(),
+            packets: Packets::default(),
             wildcard,
         }
     }
@@ -159,7 +156,7 @@ impl Receiver {
             for datagram in train.chunks(meta.stride.max(1)) {
                 let packet = shared.socket.packet(datagram);
                 bytes_received += packet.len();
-                let packet = keep(&mut self.block, packet);
+                let packet = self.packets.keep(packet);
                 self.datagrams.push(Datagram { from: meta.addr, source, packet });
             }
         }
@@ -198,40 +195,4 @@ fn is_ordinary(packet: &[u8]) -> bool {
     const CHUNK_DATA: u8 = 0;
     const CHUNK_SACK: u8 = 3;
     matches!(festina_sctp::wire::Packet::first_chunk_type(packet), Some(CHUNK_DATA | CHUNK_SACK))
-}
-
-/// Copies a packet from the receive buffer to where it may stay as long as anybody needs it.
-fn keep(block: &mut BytesMut, packet: &[u8]) -> Bytes {
-    if block.capacity() < packet.len() {
-        // Takes over the old block again if nobody holds a part of it any more.
-        block.reserve(packet.len().max(BLOCK_BYTES));
-    }
-    block.extend_from_slice(packet);
-    block.split().freeze()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn packets_that_were_dropped_give_their_block_back() {
-        let mut block = BytesMut::new();
-        let first = keep(&mut block, &[1; 1_000]).as_ptr();
-        let blocks = (0..1_000).filter(|_| keep(&mut block, &[2; 1_000]).as_ptr() == first).count();
-        assert!(blocks > 30, "every sixteenth packet lies where the first lay");
-    }
-
-    #[test]
-    fn a_packet_that_is_held_stays_as_it_is() {
-        let mut block = BytesMut::new();
-        let held: Vec<_> = (0..100_u8).map(|value| keep(&mut block, &[value; 700])).collect();
-        assert!((0..).zip(&held).all(|(value, packet)| packet == &[value; 700][..]));
-    }
-
-    #[test]
-    fn a_datagram_larger_than_a_block_is_taken_whole() {
-        let packet = vec![7; 60_000];
-        assert_eq!(keep(&mut BytesMut::new(), &packet), packet);
-    }
 }
