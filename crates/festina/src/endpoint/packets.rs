@@ -1,8 +1,6 @@
 //! Where received packets lie: each in a buffer of its own, so that whoever keeps a message keeps one packet in memory and not
 //! its neighbours.
 
-use std::collections::VecDeque;
-
 use bytes::{Bytes, BytesMut};
 
 /// Buffers differ by this much in size, so a buffer is never larger than its packet by as much.
@@ -23,9 +21,13 @@ pub(super) struct Packets {
     sizes: [Buffers; SIZES],
 }
 
-/// Buffers of one size, in the order in which packets were put into them.
+/// Buffers of one size, which take turns.
 #[derive(Debug, Default)]
-struct Buffers(VecDeque<BytesMut>);
+struct Buffers {
+    buffers: Vec<BytesMut>,
+    /// The one that was filled longest ago, or about so.
+    next: usize,
+}
 
 impl Packets {
     /// Copies a packet to where it may stay as long as anybody needs it.
@@ -39,26 +41,28 @@ impl Packets {
 }
 
 impl Buffers {
+    #[inline]
     fn keep(&mut self, packet: &[u8], buffer_bytes: usize) -> Bytes {
-        let mut buffer = self.take(packet.len(), buffer_bytes);
+        let is_free = self.buffers.get_mut(self.next).is_some_and(|buffer| buffer.try_reclaim(packet.len()));
+        if !is_free {
+            self.renew(buffer_bytes);
+        }
+        let next = self.next;
+        self.next = if next + 1 < self.buffers.len() { next + 1 } else { 0 };
+        let Some(buffer) = self.buffers.get_mut(next) else { return Bytes::copy_from_slice(packet) };
         buffer.extend_from_slice(packet);
-        let packet = buffer.split().freeze();
-        self.0.push_back(buffer);
-        packet
+        buffer.split().freeze()
     }
 
-    /// The buffer that was filled longest ago, if its packet is gone; a new one otherwise.
-    fn take(&mut self, len: usize, buffer_bytes: usize) -> BytesMut {
-        if let Some(oldest) = self.0.front_mut() {
-            let is_free = oldest.try_reclaim(len);
-            if (is_free || self.0.len() == BUFFERS_MAX)
-                && let Some(oldest) = self.0.pop_front()
-                && is_free
-            {
-                return oldest;
-            }
+    /// The packet of the next buffer is held: puts a new buffer before it, or in its place if there are enough.
+    #[cold]
+    fn renew(&mut self, buffer_bytes: usize) {
+        let buffer = BytesMut::with_capacity(buffer_bytes);
+        if self.buffers.len() < BUFFERS_MAX {
+            self.buffers.insert(self.next, buffer);
+        } else if let Some(held) = self.buffers.get_mut(self.next) {
+            *held = buffer;
         }
-        BytesMut::with_capacity(buffer_bytes)
     }
 }
 
@@ -106,7 +110,7 @@ mod tests {
     fn the_number_of_buffers_is_bounded() {
         let mut packets = Packets::default();
         let _held: Vec<_> = (0..1_000).map(|_| packets.keep(&[1; 1_000])).collect();
-        assert_eq!(packets.sizes.iter().map(|buffers| buffers.0.len()).sum::<usize>(), BUFFERS_MAX);
+        assert_eq!(packets.sizes.iter().map(|buffers| buffers.buffers.len()).sum::<usize>(), BUFFERS_MAX);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The order of delivery within each stream (RFC 9260 §6.5, §6.6), and the queue to the application.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZeroU32;
 
 use bytes::Bytes;
 
@@ -36,9 +37,10 @@ pub(super) struct Delivery {
     waiting: BTreeMap<(StreamId, u16), Held>,
     /// The SSN that is due, per stream.
     next_ssn: StreamTable<u16>,
-    /// Where in `ready` the latest slice of the packet at hand lies. It carries the charge for the packet, since it is the last
-    /// of its slices to be fetched.
-    packet_slice: Option<u32>,
+    /// How long `ready` was when the latest slice of the packet at hand had been pushed. That slice is to carry the charge for the packet, since it is the
+    /// last of its slices to be fetched.
+    packet_slice: Option<NonZeroU32>,
+    packet_charge_bytes: u32,
     bytes: usize,
 }
 
@@ -138,28 +140,26 @@ impl Delivery {
         self.next_ssn.held_bytes().saturating_sub(TABLE_BYTES_FREE)
     }
 
-    /// Queues a chunk for the application. A slice is neither copy nor allocation.
+    /// Queues a chunk for the application. A slice is neither copy nor allocation; what its packet costs is noted with the
+    /// packet's last slice when the packet is over.
     #[inline]
     fn push_chunk(&mut self, data: &Data<'_>, packet: &Bytes, fill: Fill) {
         let (len, packet_len) = (data.payload.len(), packet.len());
-        let previous = self.packet_slice.and_then(|index| self.ready.get_mut(index as usize));
-        let (payload, charge_bytes) = if is_wasteful(len, packet_len) {
-            self.bytes += len;
-            (Bytes::copy_from_slice(data.payload), len)
-        } else if let Some(previous) = previous {
-            let charge_bytes = std::mem::take(&mut previous.charge_bytes);
-            self.packet_slice = u32::try_from(self.ready.len()).ok();
-            return self.push(Held { message: message(data, packet.slice_ref(data.payload)), charge_bytes });
-        } else if fill.has_room_for_small_slice(packet_len) || fill.has_room_for_slice(len, packet_len) {
-            let charge_bytes = packet_bytes(packet_len);
-            self.packet_slice = u32::try_from(self.ready.len()).ok();
-            self.bytes += charge_bytes;
-            (packet.slice_ref(data.payload), charge_bytes)
+        if !is_wasteful(len, packet_len)
+            && (self.packet_slice.is_some()
+                || fill.has_room_for_small_slice(packet_len)
+                || fill.has_room_for_slice(len, packet_len))
+        {
+            if self.packet_slice.is_none() {
+                self.bytes += packet_bytes(packet_len);
+                self.packet_charge_bytes = charge(packet_bytes(packet_len));
+            }
+            self.push(Held { message: message(data, packet.slice_ref(data.payload)), charge_bytes: 0 });
+            self.packet_slice = u32::try_from(self.ready.len()).ok().and_then(NonZeroU32::new);
         } else {
             self.bytes += len;
-            (Bytes::copy_from_slice(data.payload), len)
-        };
-        self.push(Held::new(message(data, payload), charge_bytes));
+            self.push(Held::new(message(data, Bytes::copy_from_slice(data.payload)), len));
+        }
     }
 
     /// Queues a message whose charge is counted.
@@ -209,26 +209,33 @@ impl Delivery {
     /// The packet at hand is over.
     #[inline]
     pub(super) fn packet_done(&mut self) {
-        self.packet_slice = None;
+        if let Some(len) = self.packet_slice.take()
+            && let Some(last) = self.ready.get_mut(len.get() as usize - 1)
+        {
+            last.charge_bytes = self.packet_charge_bytes;
+        }
     }
 
     /// The next message for the application.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<ReceivedMessage> {
+        if self.packet_slice.is_some() {
+            self.packet_done();
+        }
         let held = self.ready.pop_front()?;
-        self.packet_slice = None;
         self.bytes -= held.charge() + QUEUE_ENTRY_BYTES;
-        if self.ready.capacity() > IDLE_CAPACITY_MAX {
+        if self.ready.len() < self.ready.capacity() / 2 {
             self.shrink();
         }
         Some(held.message)
     }
 
+    #[inline]
     fn shrink(&mut self) {
         let (len, capacity) = (self.ready.len(), self.ready.capacity());
-        if len == 0 {
+        if len == 0 && capacity > IDLE_CAPACITY_MAX {
             self.ready = VecDeque::new();
-        } else if capacity > DOUBLED_CAPACITY_MAX && len < capacity / 2 {
+        } else if capacity > DOUBLED_CAPACITY_MAX {
             self.ready.shrink_to(len + len / 8);
         }
     }
@@ -261,14 +268,14 @@ impl Delivery {
     pub(super) fn restart(&mut self) {
         self.waiting.clear();
         self.next_ssn.clear();
-        self.packet_slice = None;
+        self.packet_done();
         self.bytes = self.ready.iter().map(|held| held.charge() + QUEUE_ENTRY_BYTES).sum();
     }
 }
 
 impl Held {
     fn new(message: ReceivedMessage, charge_bytes: usize) -> Self {
-        Self { message, charge_bytes: u32::try_from(charge_bytes).expect("a message has at most 2^30 bytes") }
+        Self { message, charge_bytes: charge(charge_bytes) }
     }
 
     fn charge(&self) -> usize {
@@ -276,6 +283,11 @@ impl Held {
     }
 }
 
+fn charge(bytes: usize) -> u32 {
+    u32::try_from(bytes).expect("a message has at most 2^30 bytes")
+}
+
+#[inline]
 fn message(data: &Data<'_>, payload: Bytes) -> ReceivedMessage {
     ReceivedMessage { payload, stream: data.stream, ppid: data.ppid, unordered: data.unordered }
 }

@@ -63,13 +63,13 @@ enum Decision {
     Delay(Duration),
 }
 
-/// `packets` counts this one; `first` tells that no SACK has left yet; `is_excessive`, that the SACK would be much longer than
-/// what it answers.
+/// `packets` counts this one; `first` tells that no SACK has left yet; `is_excessive`, that the SACK would report nothing new
+/// and be much longer than what it answers.
 fn decide(seen: PacketSeen, packets: u8, first: bool, is_excessive: bool, policy: &SackPolicy) -> Decision {
     if !seen.data {
         return Decision::Nothing;
     }
-    if is_excessive && !seen.new {
+    if is_excessive {
         return Decision::Delay(policy.delay.max(REPEAT_DELAY_MIN));
     }
     let only_duplicates = seen.duplicate && !seen.new;
@@ -128,7 +128,7 @@ impl SackSchedule {
         seen.gap |= gaps > 0;
         self.packets = self.packets.saturating_add(u8::from(seen.data));
         self.packet_bytes = self.packet_bytes.saturating_add(seen.bytes);
-        match decide(seen, self.packets, self.first, self.is_excessive(gaps), &self.policy) {
+        match decide(seen, self.packets, self.first, !seen.new && self.is_excessive(gaps), &self.policy) {
             Decision::Nothing => {}
             Decision::Now => self.wanted = true,
             Decision::Delay(delay) => self.deadline = self.deadline.or(Some(now + delay)),

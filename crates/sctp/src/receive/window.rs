@@ -62,7 +62,13 @@ impl Window {
     /// Whether a new chunk may be kept; the module above says why. `is_next` tells that no TSN below it is missing.
     #[inline]
     pub(super) fn has_room(&self, held: Use, payload_bytes: usize, is_next: bool) -> bool {
-        if held.used_bytes + payload_bytes + CHUNK_OVERHEAD_BYTES_MAX > 2 * self.buffer_bytes + RESERVE_BYTES {
+        let needed_bytes = held.used_bytes + payload_bytes + CHUNK_OVERHEAD_BYTES_MAX;
+        // The short way: half of the buffer is free, so the window is open.
+        needed_bytes <= self.buffer_bytes / 2 || self.has_room_beyond(held, needed_bytes, is_next)
+    }
+
+    fn has_room_beyond(&self, held: Use, needed_bytes: usize, is_next: bool) -> bool {
+        if needed_bytes > 2 * self.buffer_bytes + RESERVE_BYTES {
             return false;
         }
         if self.open_bytes(held) > 0 {
@@ -91,6 +97,7 @@ impl Window {
     /// Whether the window has grown by a quarter of the buffer since the peer was told (RFC 9260 §6.2).
     #[inline]
     pub(super) fn is_update_due(&self, held: Use) -> bool {
-        self.open_bytes(held) >= self.advertised_bytes.saturating_add(self.buffer_bytes / 4)
+        let due_bytes = self.advertised_bytes + self.buffer_bytes / 4;
+        due_bytes <= self.buffer_bytes && self.open_bytes(held) >= due_bytes
     }
 }
