@@ -90,23 +90,24 @@ impl Association {
     /// Begins an association with a peer: an INIT waits in `poll_transmit`. `nonce` must differ between the associations of
     /// one context; the tag and the first TSN come of it.
     pub fn connect(now: Instant, context: &Arc<Context>, remote: SocketAddr, ports: Ports, nonce: u64) -> Self {
-        let (tag, first_tsn) = handshake::fresh_identity(context, &[nonce]);
-        let mut association = Self::new(now, context, remote, ports, Tags { local: tag, peer: 0 }, first_tsn);
+        let tag = handshake::fresh_tag(context, &[nonce]);
+        let mut association = Self::new(now, context, remote, ports, Tags { local: tag, peer: 0 });
         association.begin_handshake(now);
         association
     }
 
     /// An association out of a cookie that was found valid. It waits for that cookie once more, to be confirmed by it.
     fn accept(now: Instant, context: &Arc<Context>, remote: SocketAddr, cookie: &Cookie) -> Self {
-        let mut association = Self::new(now, context, remote, cookie.ports, cookie.tags, cookie.local_first_tsn);
+        let mut association = Self::new(now, context, remote, cookie.ports, cookie.tags);
         association.begin_handshake(now);
         let round_trip = handshake::cookie_round_trip(now, cookie, context.config());
         association.adopt_peer(now, cookie.tags.peer, &cookie.peer, round_trip);
         association
     }
 
-    fn new(now: Instant, context: &Arc<Context>, remote: SocketAddr, ports: Ports, tags: Tags, first_tsn: Tsn) -> Self {
+    fn new(now: Instant, context: &Arc<Context>, remote: SocketAddr, ports: Ports, tags: Tags) -> Self {
         let config = context.config();
+        let first_tsn = cookie::first_tsn(context, tags.local);
         Self {
             context: Arc::clone(context),
             state: State::Closed,

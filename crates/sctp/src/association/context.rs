@@ -36,6 +36,7 @@ pub(crate) enum Purpose {
     HeartbeatNonce = 4,
     HeartbeatJitter = 5,
     CookieKey = 6,
+    CookieCipher = 7,
 }
 
 impl Context {

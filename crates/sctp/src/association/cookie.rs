@@ -1,43 +1,115 @@
 //! The state cookie: everything a listener must know to build an association, kept by the peer instead of by the listener
 //! (RFC 9260 §5.1.3 to §5.1.5).
+//!
+//! It is short, since an INIT ACK goes to an address that nobody has proven yet. What the packet with COOKIE ECHO says anyway, this
+//! side's tag, the ports and the source's IP address, is signed but not held, and this side's first TSN follows from its tag.
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +---------------------------------------------------------------+
+//! |        time of the INIT ACK, in µs modulo 2^48 ...            |
+//! +-------------------------------+---------------+---------------+
+//! |         ... time              |   prolonged   |  extensions   |
+//! +-------------------------------+---------------+---------------+
+//! |                     tie-tags, 0 for none                      |
+//! +---------------------------------------------------------------+
+//! |                        the peer's tag                         |
+//! +===============================================================+
+//! |                     the peer's first TSN                      |
+//! +---------------------------------------------------------------+
+//! |                  the peer's receive window                    |
+//! +-------------------------------+-------------------------------+
+//! |   the peer's outbound streams |    the peer's inbound streams |
+//! +-------------------------------+-------------------------------+
+//! |                 the peer's addresses, 8 bytes                 |
+//! +---------------------------------------------------------------+
+//! |                        MAC, 16 bytes                          |
+//! ```
+//!
+//! What lies above the double line is encrypted with a key stream that the MAC selects, so that a cookie says nothing of this side's
+//! clock.
 
+use core::num::NonZeroU32;
 use std::net::{IpAddr, SocketAddr};
 
-use bytes::{BufMut, Bytes};
+use bytes::{Buf, BufMut};
 use festina_units::{Duration, Instant};
 
-use super::context::{Context, Ports};
+use super::context::{Context, Ports, Purpose, address_words};
 use super::negotiation::{AddressFilter, Extensions};
 use crate::wire::Tsn;
 
 /// Length of the MAC in bytes.
 const MAC_BYTES: usize = 16;
-/// Length of the signed part: 4 u64, 5 u32, 6 u16, an IP address as IPv6 and a byte of extensions.
-const BODY_BYTES: usize = 4 * 8 + 5 * 4 + 6 * 2 + 16 + 1;
+/// Length of what is encrypted: the time, two single bytes, tie-tags and the peer's tag.
+const SECRET_BYTES: usize = TIME_BYTES + 1 + 1 + 4 + 4;
+/// Length of what stands before the MAC: after the secret part three u32 and the addresses.
+const BODY_BYTES: usize = SECRET_BYTES + 3 * 4 + 8;
 /// Length of the whole cookie.
 pub(crate) const COOKIE_BYTES: usize = BODY_BYTES + MAC_BYTES;
+/// Length of what is signed: the body, the tag, the ports and an IP address as IPv6.
+const SIGNED_BYTES: usize = BODY_BYTES + 4 + 2 * 2 + 16;
+/// Length of the time.
+const TIME_BYTES: usize = 6;
+/// The bits of a time in µs that a cookie holds: 9 years, after which cookies are long stale.
+const TIME_MASK: u64 = (1 << (8 * TIME_BYTES)) - 1;
+/// Cookies are prolonged in steps of this.
+const PROLONGATION_STEP: Duration = Duration::from_millis(250);
+/// A cookie is prolonged by at most this at the peer's wish (RFC 9260 §3.3.2.1.3).
+pub(crate) const PROLONGED_MAX: Duration = Duration::from_secs(60);
 /// How long one signing key is used (RFC 9260 §5.1.3 suggests an hour).
 const KEY_PERIOD: Duration = Duration::from_secs(3_600);
+
+const _: () =
+    assert!(PROLONGED_MAX.as_millis() / PROLONGATION_STEP.as_millis() <= u8::MAX as u128, "one byte holds it");
 
 /// An association that exists only in a cookie as yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cookie {
-    /// When the INIT ACK left.
+    /// When the INIT ACK left, in whole µs.
     pub(crate) created_at: Instant,
-    /// How long after that the cookie is good.
-    pub(crate) lifetime: Duration,
+    /// By how much the cookie outlives the lifetime that is configured, at most [`PROLONGED_MAX`] and in steps of 250 ms.
+    pub(crate) prolonged: Duration,
     /// Tags of the new association: this side's and the peer's.
     pub(crate) tags: Tags,
     /// Tie-tags of the association that existed when the INIT came, or none (RFC 9260 §5.2.2).
-    pub(crate) tie_tags: Option<Tags>,
-    /// First TSN of this side.
-    pub(crate) local_first_tsn: Tsn,
+    pub(crate) tie_tags: Option<TieTags>,
     /// What the peer's INIT said.
     pub(crate) peer: PeerParameters,
     /// SCTP ports.
     pub(crate) ports: Ports,
-    /// Where the INIT came from.
-    pub(crate) remote: SocketAddr,
+    /// Where the INIT came from. The UDP port is left out, since a NAT may change it before the COOKIE ECHO (RFC 6951 §5.4).
+    pub(crate) address: IpAddr,
+}
+
+/// What a packet with COOKIE ECHO says beside its cookie, and what its cookie is good for alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bearer {
+    /// The packet's verification tag.
+    pub(crate) tag: u32,
+    /// The packet's ports, as this side sees them.
+    pub(crate) ports: Ports,
+    /// The packet's source.
+    pub(crate) address: IpAddr,
+}
+
+/// The two tie-tags of RFC 9260 §5.2.2 as one: only this side ever compares them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TieTags(NonZeroU32);
+
+impl TieTags {
+    /// What stands for the association with these tags in cookies, without giving its tags away.
+    pub(crate) fn of(context: &Context, tags: Tags) -> Self {
+        let hash = context.derive_u32(Purpose::TieTags, &[tags.local.into(), tags.peer.into()]);
+        Self(NonZeroU32::new(hash).unwrap_or(NonZeroU32::MIN))
+    }
+}
+
+/// The first TSN of the association in which this side has the tag. Beyond guessing, as the tag is (RFC 9260 §5.3.1), and nobody has
+/// to remember it.
+pub(crate) fn first_tsn(context: &Context, local_tag: u32) -> Tsn {
+    Tsn(context.derive_u32(Purpose::InitialTsn, &[local_tag.into()]))
 }
 
 /// A pair of verification tags.
@@ -79,107 +151,99 @@ pub(crate) enum CookieVerdict {
 
 impl Cookie {
     /// The signed bytes that go into INIT ACK.
-    pub(crate) fn seal(&self, context: &Context) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(COOKIE_BYTES);
-        bytes.put_u64(self.created_at.as_nanos());
-        bytes.put_u64(nanoseconds(self.lifetime));
-        let tie_tags = self.tie_tags.unwrap_or(Tags { local: 0, peer: 0 });
-        for tag in [self.tags.local, self.tags.peer, tie_tags.local, tie_tags.peer] {
-            bytes.put_u32(tag);
-        }
-        bytes.put_u64(u64::from(self.local_first_tsn.0) << 32 | u64::from(self.peer.first_tsn.0));
-        bytes.put_u64(self.peer.addresses.bits());
-        bytes.put_u32(self.peer.a_rwnd);
-        let ip = match self.remote.ip() {
-            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
-            IpAddr::V6(ip) => ip,
-        };
-        bytes.put_u16(self.peer.outbound_streams);
-        bytes.put_u16(self.peer.inbound_streams);
-        bytes.put_u16(self.ports.local);
-        bytes.put_u16(self.ports.peer);
-        bytes.put_u16(self.remote.port());
-        bytes.put_u16(u16::from(self.remote.is_ipv4()));
-        bytes.put_slice(&ip.octets());
-        bytes.put_u8(self.peer.extensions.bits());
-        debug_assert_eq!(bytes.len(), BODY_BYTES);
-        let mac = mac(context, self.created_at, &bytes);
-        bytes.put_u128(mac);
-        bytes
+    pub(crate) fn seal(&self, context: &Context) -> [u8; COOKIE_BYTES] {
+        let mut body = [0; BODY_BYTES];
+        let mut rest = &mut body[..];
+        rest.put_uint(microseconds(self.created_at) & TIME_MASK, TIME_BYTES);
+        rest.put_u8(prolongation_steps(self.prolonged));
+        rest.put_u8(self.peer.extensions.bits());
+        rest.put_u32(self.tie_tags.map_or(0, |TieTags(tags)| tags.get()));
+        rest.put_u32(self.tags.peer);
+        rest.put_u32(self.peer.first_tsn.0);
+        rest.put_u32(self.peer.a_rwnd);
+        rest.put_u16(self.peer.outbound_streams);
+        rest.put_u16(self.peer.inbound_streams);
+        rest.put_u64(self.peer.addresses.bits());
+        let bearer = Bearer { tag: self.tags.local, ports: self.ports, address: self.address };
+        let mac = mac(context, self.created_at, &body, &bearer);
+        encrypt(context, mac, &mut body);
+        let mut cookie = [0; COOKIE_BYTES];
+        cookie[..BODY_BYTES].copy_from_slice(&body);
+        cookie[BODY_BYTES..].copy_from_slice(&mac.to_be_bytes());
+        cookie
     }
 
-    /// Checks what a peer echoed (RFC 9260 §5.1.5, steps 1, 2 and 4). The MAC is compared in constant time.
-    pub(crate) fn open(context: &Context, now: Instant, bytes: &[u8]) -> CookieVerdict {
-        let Some((body, &claimed)) = bytes.split_last_chunk::<MAC_BYTES>() else {
+    /// Checks what a peer echoed (RFC 9260 §5.1.5, steps 1 to 4). The MAC is compared in constant time.
+    pub(crate) fn open(context: &Context, now: Instant, bearer: &Bearer, echoed: &[u8]) -> CookieVerdict {
+        let Ok(cookie) = <&[u8; COOKIE_BYTES]>::try_from(echoed) else {
             return CookieVerdict::Forged;
         };
-        let Some(cookie) = Self::read(body) else {
+        let (Some(body), Some(claimed)) = (cookie.first_chunk(), cookie.last_chunk()) else {
             return CookieVerdict::Forged;
         };
-        if !equal_in_constant_time(mac(context, cookie.created_at, body), u128::from_be_bytes(claimed)) {
+        let (mut body, claimed) = (*body, u128::from_be_bytes(*claimed));
+        encrypt(context, claimed, &mut body);
+        let cookie = Self::read(now, bearer, &body);
+        if !equal_in_constant_time(mac(context, cookie.created_at, &body, bearer), claimed) {
             return CookieVerdict::Forged;
         }
         let age = now.saturating_duration_since(cookie.created_at);
-        match age.checked_sub(cookie.lifetime) {
+        match age.checked_sub(context.config().timers.cookie_lifetime + cookie.prolonged) {
             Some(staleness) if !staleness.is_zero() => CookieVerdict::Stale(cookie, staleness),
             _ => CookieVerdict::Valid(cookie),
         }
     }
 
-    fn read(body: &[u8]) -> Option<Self> {
-        if body.len() != BODY_BYTES {
-            return None;
-        }
-        let mut body = Bytes::copy_from_slice(body);
-        let mut reader = Reader(&mut body);
-        let created_at = Instant::from_nanos(reader.u64()?);
-        let lifetime = Duration::from_nanos(reader.u64()?);
-        let tags = Tags { local: reader.u32()?, peer: reader.u32()? };
-        let tie_tags = Tags { local: reader.u32()?, peer: reader.u32()? };
-        let local_first_tsn = Tsn(reader.u32()?);
-        let first_tsn = Tsn(reader.u32()?);
-        let addresses = AddressFilter::from_bits(reader.u64()?);
-        let a_rwnd = reader.u32()?;
-        let (outbound_streams, inbound_streams) = (reader.u16()?, reader.u16()?);
-        let ports = Ports { local: reader.u16()?, peer: reader.u16()? };
-        let (port, is_ipv4) = (reader.u16()?, reader.u16()? == 1);
-        let ip = std::net::Ipv6Addr::from(reader.u128()?);
-        let ip = if is_ipv4 { IpAddr::V4(ip.to_ipv4_mapped()?) } else { IpAddr::V6(ip) };
-        let extensions = Extensions::from_bits(reader.u8()?);
-        Some(Self {
-            created_at,
-            lifetime,
-            tags,
-            tie_tags: (tie_tags.local != 0 || tie_tags.peer != 0).then_some(tie_tags),
-            local_first_tsn,
-            peer: PeerParameters { a_rwnd, outbound_streams, inbound_streams, first_tsn, extensions, addresses },
-            ports,
-            remote: SocketAddr::new(ip, port),
-        })
+    fn read(now: Instant, bearer: &Bearer, body: &[u8; BODY_BYTES]) -> Self {
+        let mut rest = &body[..];
+        let created_at = latest_with(now, rest.get_uint(TIME_BYTES));
+        let prolonged = PROLONGATION_STEP * rest.get_u8().into();
+        let extensions = Extensions::from_bits(rest.get_u8());
+        let tie_tags = NonZeroU32::new(rest.get_u32()).map(TieTags);
+        let tags = Tags { local: bearer.tag, peer: rest.get_u32() };
+        let first_tsn = Tsn(rest.get_u32());
+        let a_rwnd = rest.get_u32();
+        let (outbound_streams, inbound_streams) = (rest.get_u16(), rest.get_u16());
+        let addresses = AddressFilter::from_bits(rest.get_u64());
+        let peer = PeerParameters { a_rwnd, outbound_streams, inbound_streams, first_tsn, extensions, addresses };
+        Self { created_at, prolonged, tags, tie_tags, peer, ports: bearer.ports, address: bearer.address }
     }
 }
 
-/// Reads big-endian integers; `None` at the end.
-struct Reader<'a>(&'a mut Bytes);
-
-macro_rules! read_integer {
-    ($($name:ident -> $integer:ty),*) => {
-        $(fn $name(&mut self) -> Option<$integer> {
-            const LEN: usize = size_of::<$integer>();
-            let bytes = self.0.first_chunk::<LEN>().copied()?;
-            let _ = self.0.split_to(LEN);
-            Some(<$integer>::from_be_bytes(bytes))
-        })*
-    };
+/// Encrypts the secret part of a body, or decrypts it again. Two cookies with the same MAC are the same cookie, so that each key stream
+/// is used for one text only.
+fn encrypt(context: &Context, mac: u128, body: &mut [u8; BODY_BYTES]) {
+    #[expect(clippy::cast_possible_truncation, reason = "both halves are taken")]
+    let key_stream = context.derive(Purpose::CookieCipher, &[mac as u64, (mac >> 64) as u64]).to_be_bytes();
+    for (byte, key) in body.iter_mut().zip::<[u8; SECRET_BYTES]>(key_stream) {
+        *byte ^= key;
+    }
 }
 
-impl Reader<'_> {
-    read_integer!(u8 -> u8, u16 -> u16, u32 -> u32, u64 -> u64, u128 -> u128);
+fn mac(context: &Context, created_at: Instant, body: &[u8; BODY_BYTES], bearer: &Bearer) -> u128 {
+    let mut signed = [0; SIGNED_BYTES];
+    let mut rest = &mut signed[..];
+    rest.put_slice(body);
+    rest.put_u32(bearer.tag);
+    rest.put_u16(bearer.ports.local);
+    rest.put_u16(bearer.ports.peer);
+    let [ip_low, ip_high, _] = address_words(SocketAddr::new(bearer.address, 0));
+    rest.put_u64(ip_high);
+    rest.put_u64(ip_low);
+    let period = microseconds(created_at) / KEY_PERIOD.as_secs() / 1_000_000;
+    context.cookie_key(period).hash(&signed)
 }
 
-fn mac(context: &Context, created_at: Instant, body: &[u8]) -> u128 {
-    let period = created_at.as_nanos() / nanoseconds(KEY_PERIOD);
-    context.cookie_key(period).hash(body)
+/// The latest time up to `now` whose low bits in µs are these.
+fn latest_with(now: Instant, low_bits: u64) -> Instant {
+    let now_us = microseconds(now);
+    let age_us = now_us.wrapping_sub(low_bits) & TIME_MASK;
+    Instant::from_nanos(now_us.saturating_sub(age_us).saturating_mul(1_000))
+}
+
+fn prolongation_steps(prolonged: Duration) -> u8 {
+    let steps = prolonged.min(PROLONGED_MAX).as_millis().div_ceil(PROLONGATION_STEP.as_millis());
+    u8::try_from(steps).unwrap_or(u8::MAX)
 }
 
 /// Looks at every bit whatever the first ones are, so that timing tells a forger nothing.
@@ -187,8 +251,8 @@ fn equal_in_constant_time(one: u128, other: u128) -> bool {
     core::hint::black_box(one ^ other) == 0
 }
 
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+fn microseconds(time: Instant) -> u64 {
+    time.as_nanos() / 1_000
 }
 
 #[cfg(test)]
@@ -199,10 +263,9 @@ mod tests {
     fn cookie() -> Cookie {
         Cookie {
             created_at: Instant::from_secs(7_000),
-            lifetime: Duration::from_secs(60),
+            prolonged: Duration::from_millis(750),
             tags: Tags { local: 0x1234_5678, peer: 0x9abc_def0 },
-            tie_tags: Some(Tags { local: 3, peer: 4 }),
-            local_first_tsn: Tsn(0xffff_fff0),
+            tie_tags: Some(TieTags(NonZeroU32::MAX)),
             peer: PeerParameters {
                 a_rwnd: 131_072,
                 outbound_streams: 10,
@@ -212,8 +275,12 @@ mod tests {
                 addresses: AddressFilter::from_bits(0x8000_0000_0000_0001),
             },
             ports: Ports { local: 5_000, peer: 5_001 },
-            remote: "192.0.2.7:9899".parse().unwrap(),
+            address: "192.0.2.7".parse().unwrap(),
         }
+    }
+
+    fn bearer(cookie: &Cookie) -> Bearer {
+        Bearer { tag: cookie.tags.local, ports: cookie.ports, address: cookie.address }
     }
 
     fn context(secret: u8) -> std::sync::Arc<Context> {
@@ -222,49 +289,100 @@ mod tests {
 
     #[test]
     fn a_sealed_cookie_opens_to_what_it_held_for_ipv4_and_ipv6_and_without_tie_tags() {
-        for remote in ["192.0.2.7:9899", "[2001:db8::1]:1"] {
-            for tie_tags in [None, Some(Tags { local: 9, peer: 0 })] {
-                let cookie = Cookie { remote: remote.parse().unwrap(), tie_tags, ..cookie() };
+        for address in ["192.0.2.7", "2001:db8::1"] {
+            for tie_tags in [None, Some(TieTags(NonZeroU32::MIN))] {
+                let cookie = Cookie { address: address.parse().unwrap(), tie_tags, ..cookie() };
                 let sealed = cookie.seal(&context(1));
-                assert_eq!(sealed.len(), COOKIE_BYTES);
-                let opened = Cookie::open(&context(1), Instant::from_secs(7_060), &sealed);
+                let opened = Cookie::open(&context(1), Instant::from_secs(7_060), &bearer(&cookie), &sealed);
                 assert_eq!(opened, CookieVerdict::Valid(cookie));
             }
         }
     }
 
     #[test]
-    fn rfc9260_5_1_5_a_cookie_with_any_byte_changed_or_missing_is_forged() {
-        let sealed = cookie().seal(&context(1));
+    fn rfc9260_5_1_5_a_cookie_with_any_bit_changed_or_any_byte_missing_is_forged() {
+        let (sealed, now, bearer) = (cookie().seal(&context(1)), cookie().created_at, bearer(&cookie()));
         for index in 0..sealed.len() {
-            let mut changed = sealed.clone();
-            changed[index] ^= 1;
-            assert_eq!(Cookie::open(&context(1), cookie().created_at, &changed), CookieVerdict::Forged, "byte {index}");
-            assert_eq!(Cookie::open(&context(1), cookie().created_at, &sealed[..index]), CookieVerdict::Forged);
+            for bit in 0..8 {
+                let mut changed = sealed;
+                changed[index] ^= 1 << bit;
+                assert_eq!(Cookie::open(&context(1), now, &bearer, &changed), CookieVerdict::Forged, "byte {index}");
+            }
+            assert_eq!(Cookie::open(&context(1), now, &bearer, &sealed[..index]), CookieVerdict::Forged);
         }
         let longer = [&sealed[..], &[0]].concat();
-        assert_eq!(Cookie::open(&context(1), cookie().created_at, &longer), CookieVerdict::Forged);
+        assert_eq!(Cookie::open(&context(1), now, &bearer, &longer), CookieVerdict::Forged);
+    }
+
+    #[test]
+    fn rfc9260_5_1_5_a_cookie_under_another_tag_from_other_ports_or_another_address_is_forged() {
+        let (sealed, now, own) = (cookie().seal(&context(1)), cookie().created_at, bearer(&cookie()));
+        let strangers = [
+            Bearer { tag: own.tag ^ 1, ..own },
+            Bearer { ports: Ports { local: 5_002, ..own.ports }, ..own },
+            Bearer { ports: Ports { peer: 5_002, ..own.ports }, ..own },
+            Bearer { ports: Ports { local: own.ports.peer, peer: own.ports.local }, ..own },
+            Bearer { address: "192.0.2.8".parse().unwrap(), ..own },
+        ];
+        for stranger in strangers {
+            let verdict = Cookie::open(&context(1), now, &stranger, &sealed);
+            assert_eq!(verdict, CookieVerdict::Forged, "{stranger:?}");
+        }
     }
 
     #[test]
     fn a_cookie_of_another_endpoint_is_forged() {
         let sealed = cookie().seal(&context(1));
-        assert_eq!(Cookie::open(&context(2), cookie().created_at, &sealed), CookieVerdict::Forged);
+        let verdict = Cookie::open(&context(2), cookie().created_at, &bearer(&cookie()), &sealed);
+        assert_eq!(verdict, CookieVerdict::Forged);
     }
 
     #[test]
     fn rfc9260_5_1_5_a_cookie_past_its_lifetime_is_stale_by_the_difference() {
         let sealed = cookie().seal(&context(1));
-        let late = Instant::from_secs(7_063);
-        let verdict = Cookie::open(&context(1), late, &sealed);
+        let late = cookie().created_at + Duration::from_secs(60) + cookie().prolonged + Duration::from_secs(3);
+        let verdict = Cookie::open(&context(1), late, &bearer(&cookie()), &sealed);
         assert_eq!(verdict, CookieVerdict::Stale(cookie(), Duration::from_secs(3)));
     }
 
     #[test]
+    fn a_wish_for_a_longer_life_is_rounded_up_and_bounded() {
+        for (wished_ms, granted_ms) in [(0, 0), (1, 250), (250, 250), (59_900, 60_000), (9_000_000, 60_000)] {
+            let cookie = Cookie { prolonged: Duration::from_millis(wished_ms), ..cookie() };
+            let sealed = cookie.seal(&context(1));
+            let verdict = Cookie::open(&context(1), cookie.created_at, &bearer(&cookie), &sealed);
+            let CookieVerdict::Valid(opened) = verdict else { panic!("{verdict:?}") };
+            assert_eq!(opened.prolonged, Duration::from_millis(granted_ms), "{wished_ms} ms");
+        }
+    }
+
+    #[test]
+    fn the_time_in_a_cookie_is_exact_to_a_microsecond_at_any_age_of_the_endpoint() {
+        for secs in [0, 1, 3_599, 3_600, 281_474_976, 281_474_977, 18_000_000_000] {
+            let created_at = Instant::from_secs(secs) + Duration::from_nanos(1_999);
+            let cookie = Cookie { created_at, ..cookie() };
+            let now = created_at + Duration::from_secs(59);
+            let verdict = Cookie::open(&context(1), now, &bearer(&cookie), &cookie.seal(&context(1)));
+            let CookieVerdict::Valid(opened) = verdict else { panic!("{secs} s: {verdict:?}") };
+            assert_eq!(opened.created_at, Instant::from_secs(secs) + Duration::from_micros(1), "{secs} s");
+        }
+    }
+
+    #[test]
+    fn a_cookie_says_nothing_of_the_clock() {
+        // In clear the high bits of two times a millisecond apart would be the same; of a cipher's about half are.
+        let at = |ms| Cookie { created_at: Instant::from_millis(7_000_000 + ms), ..cookie() }.seal(&context(1));
+        let same: u32 =
+            (0..64_u64).map(|ms| (0..4).map(|byte| (at(ms)[byte] ^ at(ms + 1)[byte]).count_zeros()).sum::<u32>()).sum();
+        let bits = 64 * 32;
+        assert!((bits * 2 / 5..bits * 3 / 5).contains(&same), "{same} of {bits} bits are the same");
+    }
+
+    #[test]
     fn rfc9260_5_1_3_the_signing_key_changes_every_hour() {
-        let body = [0; BODY_BYTES];
-        let first = mac(&context(1), Instant::from_secs(3_599), &body);
-        assert_eq!(first, mac(&context(1), Instant::ZERO, &body));
-        assert_ne!(first, mac(&context(1), Instant::from_secs(3_600), &body));
+        let (body, bearer) = ([0; BODY_BYTES], bearer(&cookie()));
+        let mac = |secs| mac(&context(1), Instant::from_secs(secs), &body, &bearer);
+        assert_eq!(mac(3_599), mac(0));
+        assert_ne!(mac(3_599), mac(3_600));
     }
 }

@@ -1,14 +1,14 @@
 //! Making an association: INIT, INIT ACK, COOKIE ECHO, COOKIE ACK, and what happens when they cross or come late
 //! (RFC 9260 §5).
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use festina_units::{Duration, Instant};
 
 use super::control::{Due, Reply};
-use super::cookie::{Cookie, CookieVerdict, PeerParameters, Tags};
+use super::cookie::{Bearer, Cookie, CookieVerdict, PROLONGED_MAX, PeerParameters, Tags, TieTags, first_tsn};
 use super::negotiation::{AddressFilter, Extensions, InitFault, InitKind, PeerInit, new_addresses};
 use super::state::{RetryTimer, State};
 use super::{Association, Context, Ports, Purpose};
@@ -21,8 +21,9 @@ use crate::wire::{
     Tsn,
 };
 
-/// A cookie is prolonged by at most this at the peer's wish (RFC 9260 §3.3.2.1.3).
-const COOKIE_PROLONGED_MAX: Duration = Duration::from_secs(60);
+/// An answer to a packet whose source nobody has proven is at most so many times as long as the packet. Whoever forges the source could
+/// otherwise have this side flood others with more than he sends himself. QUIC has the same factor (RFC 9000 §8.1).
+const AMPLIFICATION_MAX: usize = 3;
 
 /// What COOKIE ECHO means for an association that exists (RFC 9260 §5.2.4, Table 12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,14 +63,14 @@ impl Association {
             }
         }
         let opening = matches!(self.state, State::CookieWait { .. } | State::CookieEchoed { .. });
-        let (local, first_tsn) = if opening {
-            (self.tags.local, self.first_tsn)
+        let local_tag = if opening {
+            self.tags.local
         } else {
-            fresh_identity(&self.context, &[u64::from(self.tags.local), now.as_nanos(), u64::from(peer.tag)])
+            fresh_tag(&self.context, &[u64::from(self.tags.local), now.as_nanos(), u64::from(peer.tag)])
         };
         let tie_tags = (!matches!(self.state, State::CookieWait { .. })).then(|| self.tie_tags());
-        let identity = Identity { ports: self.ports, local_tag: local, first_tsn, tie_tags };
-        self.control.packet(init_ack(&self.context, now, from, &identity, &peer));
+        let identity = Identity { ports: self.ports, local_tag, tie_tags };
+        self.answer_init(init, init_ack(&self.context, now, from.ip(), &identity, &peer));
     }
 
     /// INIT ACK: echo its cookie (RFC 9260 §5.1 C).
@@ -108,10 +109,13 @@ impl Association {
     pub(super) fn handle_cookie_echo(
         &mut self,
         now: Instant,
+        from: SocketAddr,
         header: &CommonHeader,
         echoed: &[u8],
     ) -> Result<(), PacketDropped> {
-        let cookie = match Cookie::open(&self.context, now, echoed) {
+        // A cookie that was made for other ports, another tag or another address is none here.
+        let bearer = Bearer { tag: header.verification_tag, ports: self.ports, address: from.ip() };
+        let cookie = match Cookie::open(&self.context, now, &bearer, echoed) {
             CookieVerdict::Forged => return Err(PacketDropped::Unexpected("forged cookie")),
             CookieVerdict::Stale(cookie, staleness) if cookie.tags != self.tags => {
                 let header = header_to(self.ports, cookie.tags.peer);
@@ -120,9 +124,6 @@ impl Association {
             }
             CookieVerdict::Stale(cookie, _) | CookieVerdict::Valid(cookie) => cookie,
         };
-        if cookie.ports != self.ports || cookie.tags.local != header.verification_tag {
-            return Err(PacketDropped::Unexpected("cookie of another association"));
-        }
         match self.cookie_action(&cookie) {
             CookieAction::Discard => Err(PacketDropped::Unexpected("late cookie")),
             CookieAction::Restart => {
@@ -235,8 +236,8 @@ impl Association {
         }
         self.control.clear();
         self.tags = cookie.tags;
-        self.first_tsn = cookie.local_first_tsn;
-        self.sender.reset_for_restart(now, self.context.config(), cookie.local_first_tsn, &mut self.events);
+        self.first_tsn = first_tsn(&self.context, cookie.tags.local);
+        self.sender.reset_for_restart(now, self.context.config(), self.first_tsn, &mut self.events);
         self.adopt_peer(now, cookie.tags.peer, &cookie.peer, None);
         self.events.push(Event::PeerRestarted);
         self.control.set(Due::COOKIE_ACK);
@@ -244,16 +245,19 @@ impl Association {
         self.enter_established(now, None);
     }
 
-    /// Tie-tags stand for this association in cookies, without giving its tags away (RFC 9260 §5.2.2).
-    fn tie_tags(&self) -> Tags {
-        let hash = self.context.derive(Purpose::TieTags, &[self.tags.local.into(), self.tags.peer.into()]);
-        #[expect(clippy::cast_possible_truncation, reason = "two parts of a hash make the tags")]
-        let (local, peer) = (hash as u32 | 1, (hash >> 32) as u32);
-        Tags { local, peer }
+    fn tie_tags(&self) -> TieTags {
+        TieTags::of(&self.context, self.tags)
     }
 
     fn refuse_init(&mut self, init: &Init<'_>, cause: &Cause<'_>) {
-        self.control.packet(abort_packet(header_to(self.ports, init.initiate_tag), false, &[*cause]));
+        self.answer_init(init, abort_packet(header_to(self.ports, init.initiate_tag), false, &[*cause]));
+    }
+
+    /// Answers an INIT, whose source may be forged though an association exists.
+    fn answer_init(&mut self, init: &Init<'_>, answer: Vec<u8>) {
+        if answer.len() <= answer_bytes_max(COMMON_HEADER_BYTES + init.chunk_bytes()) {
+            self.control.packet(answer);
+        }
     }
 
     fn refuse_init_ack(&mut self, init: &Init<'_>, fault: &InitFault) {
@@ -292,14 +296,17 @@ pub(super) struct PeerTraits {
 pub(super) struct Identity {
     pub(super) ports: Ports,
     pub(super) local_tag: u32,
-    pub(super) first_tsn: Tsn,
-    pub(super) tie_tags: Option<Tags>,
+    pub(super) tie_tags: Option<TieTags>,
 }
 
-/// A tag other than 0 and a first TSN, both beyond guessing (RFC 9260 §5.3.1).
-pub(super) fn fresh_identity(context: &Context, input: &[u64]) -> (u32, Tsn) {
-    let tag = context.derive_u32(Purpose::LocalTag, input);
-    (tag.max(1), Tsn(context.derive_u32(Purpose::InitialTsn, input)))
+/// A tag other than 0, beyond guessing (RFC 9260 §5.3.1).
+pub(super) fn fresh_tag(context: &Context, input: &[u64]) -> u32 {
+    context.derive_u32(Purpose::LocalTag, input).max(1)
+}
+
+/// The bytes that the answer to a packet of `packet_bytes` may have as long as nobody has proven where that packet came from.
+pub(super) fn answer_bytes_max(packet_bytes: usize) -> usize {
+    packet_bytes.saturating_mul(AMPLIFICATION_MAX)
 }
 
 /// Streams in both directions: the smaller of what one wants and the other allows (RFC 9260 §5.1.1).
@@ -332,28 +339,28 @@ fn own_init<'a>(config: &Config, tag: u32, first_tsn: Tsn, parameters: &'a [Para
 pub(super) fn init_ack(
     context: &Arc<Context>,
     now: Instant,
-    from: SocketAddr,
+    from: IpAddr,
     identity: &Identity,
     peer: &PeerInit,
 ) -> Vec<u8> {
     let config = context.config();
     let cookie = Cookie {
         created_at: now,
-        lifetime: config.timers.cookie_lifetime + peer.cookie_preservative.min(COOKIE_PROLONGED_MAX),
+        prolonged: peer.cookie_preservative.min(PROLONGED_MAX),
         tags: Tags { local: identity.local_tag, peer: peer.tag },
         tie_tags: identity.tie_tags,
-        local_first_tsn: identity.first_tsn,
         peer: peer.parameters,
         ports: identity.ports,
-        remote: from,
+        address: from,
     };
     let sealed = cookie.seal(context);
     let mut parameters = vec![Parameter::StateCookie(&sealed)];
     parameters.extend(peer.unrecognized.iter().map(|bytes| Parameter::UnrecognizedParameter(bytes)));
+    let first_tsn = first_tsn(context, identity.local_tag);
     let init = InitOut {
         // Never more streams than the peer takes (RFC 9260 §3.3.3).
         outbound_streams: config.limits.outbound_streams.min(peer.parameters.inbound_streams),
-        ..own_init(config, identity.local_tag, identity.first_tsn, &parameters)
+        ..own_init(config, identity.local_tag, first_tsn, &parameters)
     };
     lone_packet(header_to(identity.ports, peer.tag), &ChunkOut::InitAck(init))
 }

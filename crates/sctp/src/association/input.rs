@@ -65,7 +65,7 @@ impl Association {
                 return self.handle_init_ack(now, from, &init);
             }
             Chunk::CookieEcho(cookie) => {
-                self.handle_cookie_echo(now, &header, cookie)?;
+                self.handle_cookie_echo(now, from, &header, cookie)?;
                 self.handle_chunks(&mut arrival, chunks)
             }
             first => match self.handle_chunk(&mut arrival, &first) {

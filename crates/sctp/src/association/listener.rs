@@ -9,8 +9,8 @@ use festina_units::Instant;
 
 use super::Association;
 use super::context::{Context, Ports, address_words};
-use super::cookie::{Cookie, CookieVerdict};
-use super::handshake::{Identity, abort_packet, fresh_identity, init_ack, lone_packet, stale_cookie};
+use super::cookie::{Bearer, Cookie, CookieVerdict};
+use super::handshake::{Identity, abort_packet, answer_bytes_max, fresh_tag, init_ack, lone_packet, stale_cookie};
 use super::negotiation::{InitFault, InitKind, PeerInit};
 use crate::error::PacketDropped;
 use crate::wire::{Cause, Chunk, ChunkOut, CommonHeader, Init, Packet};
@@ -32,6 +32,23 @@ pub enum Incoming {
     Reply,
     /// A new association stands; drain it like any other.
     Accepted(Box<Association>),
+}
+
+/// A packet that matches no association.
+struct Stray<'p> {
+    now: Instant,
+    from: SocketAddr,
+    header: CommonHeader,
+    bytes: &'p Bytes,
+}
+
+/// Whether the endpoint has room for another association.
+#[derive(Clone, Copy)]
+enum Room<'t> {
+    /// It has; this tells which tags are taken.
+    Free(&'t dyn Fn(u32) -> bool),
+    /// It has not.
+    None,
 }
 
 /// What kind of packet came out of the blue, in the order in which RFC 9260 §8.4 asks.
@@ -62,6 +79,8 @@ impl Listener {
     }
 
     /// Handles a packet that matches no association. `tag_in_use` tells which local tags live associations have.
+    ///
+    /// An answer is at most 3 times as long as the packet.
     pub fn handle_packet(
         &self,
         now: Instant,
@@ -70,6 +89,16 @@ impl Listener {
         tag_in_use: &dyn Fn(u32) -> bool,
         reply: &mut Vec<u8>,
     ) -> Incoming {
+        self.receive(now, from, packet, Room::Free(tag_in_use), reply)
+    }
+
+    /// The same for an endpoint that takes no more associations: an INIT, or a COOKIE ECHO with a good cookie, is answered by an ABORT
+    /// with the cause "Out of Resource" (RFC 9260 §5.1, §3.3.10.4), all else as ever.
+    pub fn refuse_packet(&self, now: Instant, from: SocketAddr, packet: &Bytes, reply: &mut Vec<u8>) -> Incoming {
+        self.receive(now, from, packet, Room::None, reply)
+    }
+
+    fn receive(&self, now: Instant, from: SocketAddr, packet: &Bytes, room: Room<'_>, reply: &mut Vec<u8>) -> Incoming {
         let parsed = match Packet::parse(packet) {
             Ok(parsed) => parsed,
             Err(error) => return Incoming::Ignored(PacketDropped::Damaged(error)),
@@ -77,19 +106,24 @@ impl Listener {
         if !is_unicast(from.ip()) {
             return Incoming::Ignored(PacketDropped::Unexpected("packet from a non-unicast address"));
         }
-        let header = parsed.header;
+        let stray = Stray { now, from, header: parsed.header, bytes: packet };
         let answer = match classify(&parsed) {
-            Kind::Silent(what) => return Incoming::Ignored(PacketDropped::Unexpected(what)),
-            Kind::Init(init) => self.answer_init(now, from, &header, &init, tag_in_use),
-            Kind::CookieEcho(echoed) => {
-                return self.answer_cookie(now, from, &header, echoed, packet, tag_in_use, reply);
-            }
+            Kind::Silent(what) => Err(PacketDropped::Unexpected(what)),
+            Kind::Init(init) => self.answer_init(&stray, &init, room),
+            Kind::CookieEcho(echoed) => match self.answer_cookie(&stray, echoed, room) {
+                Ok(Opened::Association(association)) => return Incoming::Accepted(association),
+                Ok(Opened::Answer(answer)) => Ok(answer),
+                Err(dropped) => Err(dropped),
+            },
             Kind::ShutdownAck => {
-                Ok(lone_packet(reversed(&header), &ChunkOut::ShutdownComplete { tag_reflected: true }))
+                Ok(lone_packet(reversed(&stray.header), &ChunkOut::ShutdownComplete { tag_reflected: true }))
             }
-            Kind::Other => Ok(abort_packet(reversed(&header), true, &[])),
+            Kind::Other => Ok(abort_packet(reversed(&stray.header), true, &[])),
         };
         match answer {
+            Ok(bytes) if bytes.len() > answer_bytes_max(packet.len()) => {
+                Incoming::Ignored(PacketDropped::Unexpected("packet that is far shorter than its answer"))
+            }
             Ok(bytes) => {
                 reply.extend_from_slice(&bytes);
                 Incoming::Reply
@@ -98,15 +132,9 @@ impl Listener {
         }
     }
 
-    fn answer_init(
-        &self,
-        now: Instant,
-        from: SocketAddr,
-        header: &CommonHeader,
-        init: &Init<'_>,
-        tag_in_use: &dyn Fn(u32) -> bool,
-    ) -> Result<Vec<u8>, PacketDropped> {
-        let to_tag = |tag| CommonHeader { verification_tag: tag, ..reversed(header) };
+    fn answer_init(&self, stray: &Stray<'_>, init: &Init<'_>, room: Room<'_>) -> Result<Vec<u8>, PacketDropped> {
+        let Stray { now, from, header, .. } = *stray;
+        let to_tag = |tag| CommonHeader { verification_tag: tag, ..reversed(&header) };
         let peer = match PeerInit::read(init, InitKind::Init, from.ip()) {
             Ok(peer) => peer,
             Err(InitFault::NoTag) => return Err(PacketDropped::Unexpected("INIT with tag 0")),
@@ -115,68 +143,66 @@ impl Listener {
         if !self.ports.contains(&header.destination_port) {
             return Ok(abort_packet(to_tag(peer.tag), false, &[]));
         }
+        let Room::Free(tag_in_use) = room else {
+            return Ok(abort_packet(to_tag(peer.tag), false, &[Cause::OutOfResource]));
+        };
         let ports = Ports { local: header.destination_port, peer: header.source_port };
-        let (local_tag, first_tsn) = self.unused_identity(now, from, ports, peer.tag, tag_in_use);
-        let identity = Identity { ports, local_tag, first_tsn, tie_tags: None };
-        Ok(init_ack(&self.context, now, from, &identity, &peer))
+        let local_tag = self.unused_tag(now, from, ports, peer.tag, tag_in_use);
+        let identity = Identity { ports, local_tag, tie_tags: None };
+        Ok(init_ack(&self.context, now, from.ip(), &identity, &peer))
     }
 
     /// A tag that no live association has, found without a random source or state.
-    fn unused_identity(
+    fn unused_tag(
         &self,
         now: Instant,
         from: SocketAddr,
         ports: Ports,
         peer_tag: u32,
         tag_in_use: &dyn Fn(u32) -> bool,
-    ) -> (u32, crate::wire::Tsn) {
+    ) -> u32 {
         const ATTEMPTS: u64 = 8;
         let [ip_low, ip_high, udp_port] = address_words(from);
         let ports = u64::from(ports.local) << 32 | u64::from(ports.peer);
-        let identity = |attempt| {
+        let tag = |attempt| {
             let tag_and_attempt = u64::from(peer_tag) << 32 | attempt;
-            fresh_identity(&self.context, &[ip_low, ip_high, udp_port, ports, tag_and_attempt, now.as_nanos()])
+            fresh_tag(&self.context, &[ip_low, ip_high, udp_port, ports, tag_and_attempt, now.as_nanos()])
         };
         // That all attempts hit live tags is out of the question; if they did, COOKIE ECHO would be refused.
-        (0..ATTEMPTS).map(identity).find(|(tag, _)| !tag_in_use(*tag)).unwrap_or_else(|| identity(ATTEMPTS))
+        (0..ATTEMPTS).map(tag).find(|tag| !tag_in_use(*tag)).unwrap_or_else(|| tag(ATTEMPTS))
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one packet and all that is known about it")]
-    fn answer_cookie(
-        &self,
-        now: Instant,
-        from: SocketAddr,
-        header: &CommonHeader,
-        echoed: &[u8],
-        packet: &Bytes,
-        tag_in_use: &dyn Fn(u32) -> bool,
-        reply: &mut Vec<u8>,
-    ) -> Incoming {
-        let cookie = match Cookie::open(&self.context, now, echoed) {
-            CookieVerdict::Forged => return Incoming::Ignored(PacketDropped::Unexpected("forged cookie")),
+    fn answer_cookie(&self, stray: &Stray<'_>, echoed: &[u8], room: Room<'_>) -> Result<Opened, PacketDropped> {
+        let Stray { now, from, header, bytes } = *stray;
+        let ports = Ports { local: header.destination_port, peer: header.source_port };
+        let bearer = Bearer { tag: header.verification_tag, ports, address: from.ip() };
+        let to_peer = |tag| CommonHeader { verification_tag: tag, ..reversed(&header) };
+        let cookie = match Cookie::open(&self.context, now, &bearer, echoed) {
+            CookieVerdict::Forged => return Err(PacketDropped::Unexpected("forged cookie")),
             CookieVerdict::Stale(cookie, staleness) => {
-                let header = CommonHeader { verification_tag: cookie.tags.peer, ..reversed(header) };
-                reply.extend_from_slice(&stale_cookie(header, staleness));
-                return Incoming::Reply;
+                return Ok(Opened::Answer(stale_cookie(to_peer(cookie.tags.peer), staleness)));
             }
             CookieVerdict::Valid(cookie) => cookie,
         };
-        let ports = Ports { local: header.destination_port, peer: header.source_port };
-        if cookie.ports != ports || cookie.tags.local != header.verification_tag || cookie.remote.ip() != from.ip() {
-            return Incoming::Ignored(PacketDropped::Unexpected("cookie of another association"));
-        }
-        if !self.ports.contains(&ports.local) || tag_in_use(cookie.tags.local) {
-            let header = CommonHeader { verification_tag: cookie.tags.peer, ..reversed(header) };
-            reply.extend_from_slice(&abort_packet(header, false, &[Cause::OutOfResource]));
-            return Incoming::Reply;
+        let has_room = match room {
+            Room::Free(tag_in_use) => !tag_in_use(cookie.tags.local),
+            Room::None => false,
+        };
+        if !has_room || !self.ports.contains(&ports.local) {
+            let refusal = abort_packet(to_peer(cookie.tags.peer), false, &[Cause::OutOfResource]);
+            return Ok(Opened::Answer(refusal));
         }
         let mut association = Box::new(Association::accept(now, &self.context, from, &cookie));
         // The cookie confirms the association that was made of it, and what follows it in the packet is DATA.
-        match association.handle_packet(now, from, packet) {
-            Ok(()) => Incoming::Accepted(association),
-            Err(dropped) => Incoming::Ignored(dropped),
-        }
+        association.handle_packet(now, from, bytes)?;
+        Ok(Opened::Association(association))
     }
+}
+
+/// What came out of a genuine cookie.
+enum Opened {
+    Association(Box<Association>),
+    Answer(Vec<u8>),
 }
 
 fn classify<'p>(packet: &Packet<'p>) -> Kind<'p> {

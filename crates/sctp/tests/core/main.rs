@@ -1,6 +1,7 @@
 //! The core from outside: two endpoints and a link in virtual time.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may say so by panicking")]
 
+mod amplification;
 mod bulk;
 mod hostile;
 mod pair;

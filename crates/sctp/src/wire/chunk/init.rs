@@ -17,11 +17,15 @@
 //! |                        parameters ...                         |
 //! ```
 
+use crate::wire::CHUNK_HEADER_BYTES;
 use crate::wire::encode::Encoder;
 use crate::wire::error::Malformation;
 use crate::wire::parameter::{Parameter, Parameters};
 use crate::wire::serial::Tsn;
 use crate::wire::tlv::Frame;
+
+/// Bytes between the chunk header and the parameters.
+const FIXED_BYTES: usize = 16;
 
 /// An INIT or INIT ACK, as read. Zero tags and stream counts are forbidden, but it is for the handshake to answer them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +71,11 @@ impl<'a> Init<'a> {
             initial_tsn: Tsn(u32::from_be_bytes([t0, t1, t2, t3])),
             parameters,
         })
+    }
+
+    /// The chunk's length in bytes as it states it, header included.
+    pub(crate) const fn chunk_bytes(&self) -> usize {
+        CHUNK_HEADER_BYTES + FIXED_BYTES + self.parameters.len()
     }
 
     /// The parameters in order. They are read only as this walk reaches them.
