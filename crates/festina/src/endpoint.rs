@@ -7,10 +7,12 @@ mod driver;
 mod options;
 pub(crate) mod outbox;
 mod packets;
+mod pause;
 #[cfg(unix)]
 mod raw;
 mod shared;
 pub(crate) mod socket;
+mod strays;
 mod timers;
 
 use std::fmt;
@@ -197,5 +199,30 @@ mod tests {
         assert_eq!(client.stats().send_blocked, 1);
         near.send(Message::new("room enough")).await.unwrap();
         assert_eq!(far.recv().await.unwrap().payload, "room enough");
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_cannot_receive_is_asked_rarely_and_works_again_when_it_can() {
+        let address = "127.0.0.1:0".parse().unwrap();
+        let (server, client) = (
+            Endpoint::bind(address, Config::default()).await.unwrap(),
+            Endpoint::bind(address, Config::default()).await.unwrap(),
+        );
+        let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+        let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
+        let (near, far) = (near.unwrap(), far.unwrap());
+
+        let before = server.stats();
+        *lock(&server.shared.socket.receive_fault) = Some(std::io::ErrorKind::OutOfMemory);
+        near.send(Message::new("patience")).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        let during = server.stats();
+        let attempts = during.receive_calls - before.receive_calls;
+        assert!((1..=32).contains(&attempts), "{attempts} attempts");
+        assert_eq!(during.receive_errors - before.receive_errors, attempts);
+
+        *lock(&server.shared.socket.receive_fault) = None;
+        let received = tokio::time::timeout(Duration::from_secs(30), far.recv()).await.unwrap();
+        assert_eq!(received.unwrap().payload, "patience");
     }
 }

@@ -76,6 +76,12 @@ pub enum ConnectError {
         /// The peer.
         remote: SocketAddr,
     },
+    /// Caller: the endpoint has as many associations as its settings allow.
+    #[error("the endpoint has {associations_max} associations, which is as many as its settings allow")]
+    TooManyAssociations {
+        /// The limit, `Admission::associations_max`.
+        associations_max: usize,
+    },
     /// Caller: the endpoint was closed.
     #[error("the endpoint is closed")]
     EndpointClosed,

@@ -20,6 +20,8 @@ pub struct Config {
     pub retries: Retries,
     /// Sizes and bounds.
     pub limits: Limits,
+    /// Whom an endpoint lets in. The core, which knows one association at a time, leaves it to the endpoint around it.
+    pub admission: Admission,
     /// Delayed acknowledgement by this side's receiver.
     pub sack: SackPolicy,
     /// In which order streams get to send.
@@ -42,6 +44,7 @@ impl Config {
             timers: Timers::default(),
             retries: Retries::default(),
             limits: Limits::default(),
+            admission: Admission::default(),
             sack: SackPolicy::default(),
             scheduler: StreamScheduler::default(),
             message_events: false,
@@ -61,6 +64,7 @@ impl Config {
         check("limits.send_buffer_bytes", limits.send_buffer_bytes, 1_500, 1 << 30)?;
         check("limits.message_bytes_max", limits.message_bytes_max, 1, limits.receive_buffer_bytes)?;
         check("limits.send_low_water_bytes", limits.send_low_water_bytes, 0, limits.send_buffer_bytes)?;
+        self.admission.validate()?;
         check("sack.every_packets", self.sack.every_packets.into(), 1, 255)?;
         let delay_ms = usize::try_from(self.sack.delay.as_millis()).unwrap_or(usize::MAX);
         check("sack.delay (ms)", delay_ms, 0, 500)?;
@@ -191,6 +195,44 @@ impl Limits {
     /// and the rest may take a quarter of the buffer.
     pub(crate) fn inbound_streams_affordable(&self) -> u16 {
         u16::try_from(8_192 + self.receive_buffer_bytes / 8).unwrap_or(u16::MAX)
+    }
+}
+
+/// How many associations an endpoint has, and how much it does for strangers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// Associations at the same time, those that this side began included. Peers beyond it are refused with an ABORT that says
+    /// "Out of Resource" (RFC 9260 §3.3.10.4).
+    pub associations_max: usize,
+    /// Associations at the same time that peers with one IP address set up; one /64 network counts as one IPv6 address. Peers beyond it
+    /// are refused in the same way. Many peers behind one NAT need more.
+    pub associations_per_address_max: usize,
+    /// Associations of one port that wait to be accepted by the application. Beyond it handshakes are left unanswered, so that the peer
+    /// repeats them.
+    pub accept_queue_max: usize,
+    /// Packets per second that belong to no association, INIT above all, and are looked at; more are dropped unseen. A tenth of them may
+    /// come at once. For COOKIE ECHO, whose forgeries cost no answer, it is 4 times as many.
+    pub strays_per_second_max: u32,
+}
+
+impl Default for Admission {
+    fn default() -> Self {
+        Self {
+            associations_max: 65_536,
+            associations_per_address_max: 4_096,
+            accept_queue_max: 1_024,
+            strays_per_second_max: 20_000,
+        }
+    }
+}
+
+impl Admission {
+    fn validate(&self) -> Result<(), ConfigError> {
+        check("admission.associations_max", self.associations_max, 1, 1 << 24)?;
+        check("admission.associations_per_address_max", self.associations_per_address_max, 1, 1 << 24)?;
+        check("admission.accept_queue_max", self.accept_queue_max, 1, 1 << 20)?;
+        let strays = usize::try_from(self.strays_per_second_max).unwrap_or(usize::MAX);
+        check("admission.strays_per_second_max", strays, 1, 100_000_000)
     }
 }
 

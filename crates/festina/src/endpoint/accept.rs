@@ -11,19 +11,18 @@ use super::lock;
 use crate::association::{Association, Waiters};
 use crate::error::ListenError;
 
-/// Associations that wait to be accepted, per port. Beyond it, handshakes are left unanswered, so that the peer repeats them.
-const ACCEPT_QUEUE_MAX: usize = 1_024;
-
 /// The ports listened on: the core's stateless part and the queues.
 pub(crate) struct Accepting {
     pub(crate) core: sctp::Listener,
     queues: HashMap<u16, Arc<AcceptQueue>>,
+    /// Associations that may wait per port.
+    queue_max: usize,
     closed: bool,
 }
 
 impl Accepting {
-    pub(crate) fn new(core: sctp::Listener) -> Self {
-        Self { core, queues: HashMap::new(), closed: false }
+    pub(crate) fn new(core: sctp::Listener, queue_max: usize) -> Self {
+        Self { core, queues: HashMap::new(), queue_max, closed: false }
     }
 
     pub(crate) fn listen(&mut self, port: u16) -> Result<Arc<AcceptQueue>, ListenError> {
@@ -37,7 +36,7 @@ impl Accepting {
             return Err(ListenError::PortInUse(port));
         }
         self.core.listen(port);
-        let queue = Arc::new(AcceptQueue::default());
+        let queue = Arc::new(AcceptQueue { associations_max: self.queue_max, state: Mutex::default() });
         self.queues.insert(port, queue.clone());
         Ok(queue)
     }
@@ -73,8 +72,9 @@ impl fmt::Debug for Accepting {
 }
 
 /// Associations that wait to be accepted on one port.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct AcceptQueue {
+    associations_max: usize,
     state: Mutex<QueueState>,
 }
 
@@ -88,7 +88,7 @@ struct QueueState {
 
 impl AcceptQueue {
     pub(crate) fn is_full(&self) -> bool {
-        lock(&self.state).associations.len() >= ACCEPT_QUEUE_MAX
+        lock(&self.state).associations.len() >= self.associations_max
     }
 
     /// Adds an association; after the end it is dropped, and thereby shut down.

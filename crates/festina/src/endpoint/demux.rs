@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::task::Waker;
 
 use festina_sctp::wire::CommonHeader;
-use festina_sctp::{Association, Ports};
+use festina_sctp::{Admission, Association, Ports};
 
 use crate::association::{Inner, Waiters};
 
@@ -34,26 +34,81 @@ impl Key {
 }
 
 /// All living associations of an endpoint, by their own verification tag and by peer address and ports.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Demux {
-    by_tag: HashMap<u32, Arc<Inner>, BuildHasherDefault<TagHasher>>,
+    by_tag: HashMap<u32, Entry, BuildHasherDefault<TagHasher>>,
     tag_by_path: HashMap<(SocketAddr, Ports), u32>,
+    /// Associations that peers set up, by the network that they came from. No longer than `by_tag`.
+    accepted: HashMap<IpAddr, usize>,
+    admission: Admission,
     /// Those who wait for the last association to go.
     waiters: Waiters,
 }
 
+/// A living association.
+#[derive(Debug)]
+struct Entry {
+    association: Arc<Inner>,
+    side: Side,
+}
+
+/// Who began an association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// This endpoint.
+    Own,
+    /// The peer.
+    Peer,
+}
+
+/// Why an association cannot be added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// Its tag or its path is taken.
+    Taken,
+    /// There are too many.
+    Full,
+}
+
 impl Demux {
+    pub(crate) fn new(admission: Admission) -> Self {
+        Self {
+            by_tag: HashMap::default(),
+            tag_by_path: HashMap::new(),
+            accepted: HashMap::new(),
+            admission,
+            waiters: Waiters::None,
+        }
+    }
+
+    /// The association whose own tag the packet carries; not for INIT, nor for the peer's own tag (T bit).
+    pub(crate) fn find_by_tag(&self, header: &CommonHeader, packet: &[u8]) -> Option<&Arc<Inner>> {
+        if header.verification_tag == 0 || has_tag_reflected(packet) {
+            return None;
+        }
+        self.by_tag.get(&header.verification_tag).map(|entry| &entry.association)
+    }
+
     /// The association that gets the packet. Its verification tag tells, unless it is the peer's own (T bit) or none (INIT).
     pub(crate) fn find(&self, from: SocketAddr, header: &CommonHeader, packet: &[u8]) -> Option<&Arc<Inner>> {
-        let by_tag = || self.by_tag.get(&header.verification_tag);
-        if header.verification_tag != 0
-            && !has_tag_reflected(packet)
-            && let Some(association) = by_tag()
-        {
-            return Some(association);
-        }
-        let ports = Ports { local: header.destination_port, peer: header.source_port };
-        self.by_tag.get(self.tag_by_path.get(&(from, ports))?)
+        self.find_by_tag(header, packet).or_else(|| {
+            let ports = Ports { local: header.destination_port, peer: header.source_port };
+            let entry = self.by_tag.get(self.tag_by_path.get(&(from, ports))?)?;
+            Some(&entry.association)
+        })
+    }
+
+    /// Whether a peer at this address may set up another association.
+    pub(crate) fn admits(&self, peer: IpAddr) -> bool {
+        self.has_room()
+            && self
+                .accepted
+                .get(&network(peer))
+                .is_none_or(|count| *count < self.admission.associations_per_address_max)
+    }
+
+    fn has_room(&self) -> bool {
+        self.by_tag.len() < self.admission.associations_max
     }
 
     /// Whether an association uses the tag.
@@ -66,22 +121,33 @@ impl Demux {
         self.tag_by_path.contains_key(&(remote, ports))
     }
 
-    /// Adds an association; `false` if its tag or its path is taken.
-    pub(crate) fn insert(&mut self, key: Key, association: &Arc<Inner>) -> bool {
-        let free = !self.has_tag(key.tag) && !self.has_path(key.remote, key.ports);
-        if free {
-            self.by_tag.insert(key.tag, association.clone());
-            self.tag_by_path.insert((key.remote, key.ports), key.tag);
+    /// Adds an association.
+    pub(crate) fn insert(&mut self, key: Key, association: &Arc<Inner>, side: Side) -> Result<(), Refusal> {
+        if self.has_tag(key.tag) || self.has_path(key.remote, key.ports) {
+            return Err(Refusal::Taken);
         }
-        free
+        let peer = key.remote.ip();
+        let admitted = match side {
+            Side::Own => self.has_room(),
+            Side::Peer => self.admits(peer),
+        };
+        if !admitted {
+            return Err(Refusal::Full);
+        }
+        if side == Side::Peer {
+            *self.accepted.entry(network(peer)).or_default() += 1;
+        }
+        self.by_tag.insert(key.tag, Entry { association: association.clone(), side });
+        self.tag_by_path.insert((key.remote, key.ports), key.tag);
+        Ok(())
     }
 
     /// Follows an association whose own tag changed, as a restart by the peer makes it (RFC 9260 §5.2.4), or whose peer came
     /// to another UDP port (RFC 6951 §5.4). A path that another association has by now stays that one's; packets are found
     /// by their tag all the same.
     pub(crate) fn rekey(&mut self, old: Key, new: Key) {
-        if let Some(association) = self.by_tag.remove(&old.tag) {
-            self.by_tag.insert(new.tag, association);
+        if let Some(entry) = self.by_tag.remove(&old.tag) {
+            self.by_tag.insert(new.tag, entry);
             self.remove_path(old);
             self.tag_by_path.entry((new.remote, new.ports)).or_insert(new.tag);
         }
@@ -98,8 +164,22 @@ impl Demux {
     pub(crate) fn remove(&mut self, key: Key) -> (Option<Arc<Inner>>, Waiters) {
         let removed = self.by_tag.remove(&key.tag);
         self.remove_path(key);
+        if removed.as_ref().is_some_and(|entry| entry.side == Side::Peer) {
+            self.forget_accepted(key.remote.ip());
+        }
         let waiters = if self.by_tag.is_empty() { self.waiters.take() } else { Waiters::None };
-        (removed, waiters)
+        (removed.map(|entry| entry.association), waiters)
+    }
+
+    /// An association's peer keeps its IP address for life, so that it leaves the count that it entered.
+    fn forget_accepted(&mut self, peer: IpAddr) {
+        let network = network(peer);
+        if let Some(count) = self.accepted.get_mut(&network) {
+            *count -= 1;
+            if *count == 0 {
+                self.accepted.remove(&network);
+            }
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -112,12 +192,20 @@ impl Demux {
 
     /// All associations, in no order.
     pub(crate) fn all(&self) -> Vec<Arc<Inner>> {
-        self.by_tag.values().cloned().collect()
+        self.by_tag.values().map(|entry| entry.association.clone()).collect()
     }
 
     /// Has `waker` woken when the last association goes.
     pub(crate) fn wait_until_empty(&mut self, key: u64, waker: &Waker) -> Option<Waker> {
         self.waiters.register(key, waker)
+    }
+}
+
+/// What counts as one address: an IPv4 address, or the /64 network of an IPv6 address, which one host mostly has for itself.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
     }
 }
 
@@ -165,6 +253,15 @@ mod tests {
         assert!(!has_tag_reflected(&packet(14, 0)));
         assert!(!has_tag_reflected(&packet(0, 1)), "on DATA the bit means something else");
         assert!(!has_tag_reflected(&packet(6, 1)[..13]));
+    }
+
+    #[test]
+    fn an_ipv4_address_and_an_ipv6_network_of_64_bits_count_as_one() {
+        let same = |one: &str, other: &str| network(one.parse().unwrap()) == network(other.parse().unwrap());
+        assert!(same("192.0.2.1", "192.0.2.1") && !same("192.0.2.1", "192.0.2.2"));
+        assert!(same("192.0.2.1", "::ffff:192.0.2.1"), "a dual-stack socket sees the second");
+        assert!(!same("::ffff:192.0.2.1", "::ffff:192.0.2.2"));
+        assert!(same("2001:db8::1", "2001:db8::ffff:0:0:1") && !same("2001:db8::1", "2001:db8:0:1::1"));
     }
 
     #[test]

@@ -8,12 +8,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use festina_units::Instant;
 use quinn_udp::{EcnCodepoint, RecvMeta};
 
 use super::alarm::Bell;
 use super::packets::Packets;
+use super::pause::Pause;
 use super::shared::Shared;
-use super::socket::{answer_source, count, is_about_the_past};
+use super::socket::{answer_source, count};
+use super::strays::Strays;
 use crate::association::Inner;
 use crate::clock;
 
@@ -32,17 +35,28 @@ pub(super) struct Driver {
     shared: Arc<Shared>,
     bell: Bell,
     receiver: Receiver,
+    pause: Pause,
     due: Vec<Arc<Inner>>,
 }
 
 impl Driver {
     pub(super) fn new(shared: Arc<Shared>, bell: Bell) -> Self {
-        let wildcard = shared.socket.is_wildcard();
-        Self { shared, bell, receiver: Receiver::new(wildcard), due: Vec::new() }
+        let receiver = Receiver::new(&shared);
+        Self { shared, bell, receiver, pause: Pause::default(), due: Vec::new() }
     }
 
     /// Receives what has come; whether there may be more.
     fn receive(&mut self, context: &mut Context<'_>) -> bool {
+        if self.pause.until(clock::now).is_some() {
+            return false;
+        }
+        self.receiver.strays.begin_turn();
+        let more = self.receive_batches(context);
+        self.receiver.strays.flush(&self.shared.socket);
+        more
+    }
+
+    fn receive_batches(&mut self, context: &mut Context<'_>) -> bool {
         for _ in 0..BATCHES_PER_TURN {
             match self.shared.socket.poll_readable(context) {
                 Poll::Pending => return false,
@@ -54,21 +68,35 @@ impl Driver {
                 }
             }
             match self.receiver.receive(&self.shared) {
-                Ok(()) => self.receiver.distribute(&self.shared),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock || is_about_the_past(&error) => {}
-                Err(error) => tracing::debug!(%error, "cannot receive"),
+                Ok(now) => {
+                    self.pause.succeed();
+                    self.receiver.distribute(now, &self.shared);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.pause.succeed(),
+                Err(error) => {
+                    count(&self.shared.counters.receive_errors, 1);
+                    if self.pause.fail(clock::now(), &error) {
+                        tracing::debug!(%error, "cannot receive");
+                        return false;
+                    }
+                }
             }
         }
         true
     }
 
-    /// Calls the associations whose time has come.
-    fn ring(&mut self, context: &mut Context<'_>) {
-        while self.bell.poll(context).is_ready() {
+    /// Calls the associations whose time has come. While there is `more` to receive, the runtime may look at the bell rarely, so the clock
+    /// is asked as well.
+    fn ring(&mut self, context: &mut Context<'_>, more: bool) {
+        let mut late = more && self.shared.timers.is_due(clock::now());
+        while self.bell.poll(context).is_ready() || std::mem::take(&mut late) {
             self.shared.timers.take_due(clock::now(), &mut self.due);
             for association in self.due.drain(..) {
                 association.handle_timer();
             }
+        }
+        if let Some(until) = self.pause.until(clock::now) {
+            self.shared.timers.ring_by(clock::now(), until);
         }
     }
 
@@ -90,7 +118,7 @@ impl Future for Driver {
         let this = &mut *self;
         this.shared.set_driver(context.waker());
         let more = this.receive(context);
-        this.ring(context);
+        this.ring(context, more);
         this.send_backlog(context);
         if this.shared.is_abandoned() {
             return Poll::Ready(());
@@ -114,7 +142,9 @@ impl Drop for Driver {
 struct Receiver {
     buffers: Vec<u8>,
     metas: [RecvMeta; BATCH_MAX],
+    /// Those that carry the tag of an association.
     datagrams: Vec<Datagram>,
+    strays: Strays,
     packets: Packets,
     /// Answers have to name their own address.
     wildcard: bool,
@@ -122,31 +152,35 @@ struct Receiver {
 
 /// A received datagram and where it came from.
 #[derive(Debug)]
-struct Datagram {
-    from: SocketAddr,
+pub(super) struct Datagram {
+    pub(super) from: SocketAddr,
     /// The address that answers come from.
-    source: Option<IpAddr>,
-    packet: Bytes,
+    pub(super) source: Option<IpAddr>,
+    pub(super) packet: Bytes,
 }
 
 impl Receiver {
-    fn new(wildcard: bool) -> Self {
+    fn new(shared: &Shared) -> Self {
         Self {
             buffers: vec![0; BATCH_MAX * BUFFER_BYTES],
             metas: [RecvMeta::default(); BATCH_MAX],
             datagrams: Vec::new(),
+            strays: Strays::new(shared.admission()),
             packets: Packets::default(),
-            wildcard,
+            wildcard: shared.socket.is_wildcard(),
         }
     }
 
-    /// Receives one batch and takes it apart.
-    fn receive(&mut self, shared: &Shared) -> io::Result<()> {
+    /// Receives one batch and takes it apart: packets that carry the tag of an association on the one side, on the other as many strays as
+    /// are looked at. The rest is dropped here. Returns when that was.
+    fn receive(&mut self, shared: &Shared) -> io::Result<Instant> {
         let mut rest = self.buffers.chunks_exact_mut(BUFFER_BYTES);
         let mut slices: [IoSliceMut<'_>; BATCH_MAX] =
             std::array::from_fn(|_| IoSliceMut::new(rest.next().unwrap_or_default()));
         let filled = shared.socket.receive(&mut slices, &mut self.metas)?;
-        let mut bytes_received = 0;
+        let now = clock::now();
+        let (mut packets, mut bytes, mut shed) = (0, 0, 0);
+        let mut expected = None;
         for (meta, buffer) in self.metas.iter().zip(self.buffers.chunks_exact(BUFFER_BYTES)).take(filled) {
             let train = buffer.get(..meta.len).unwrap_or_default();
             if meta.ecn == Some(EcnCodepoint::Ce) {
@@ -155,32 +189,49 @@ impl Receiver {
             let source = if self.wildcard { answer_source(meta) } else { None };
             for datagram in train.chunks(meta.stride.max(1)) {
                 let packet = shared.socket.packet(datagram);
-                bytes_received += packet.len();
-                let packet = self.packets.keep(packet);
-                self.datagrams.push(Datagram { from: meta.addr, source, packet });
+                packets += 1;
+                bytes += packet.len();
+                let tag = tag_bytes(packet).filter(|_| is_ordinary(packet));
+                let is_expected = (tag.is_some() && tag == expected) || shared.is_expected(packet);
+                if is_expected {
+                    expected = tag;
+                    let packet = self.packets.keep(packet);
+                    self.datagrams.push(Datagram { from: meta.addr, source, packet });
+                } else if self.strays.admit(now, packet) {
+                    let packet = self.packets.keep(packet);
+                    self.strays.push(Datagram { from: meta.addr, source, packet });
+                } else {
+                    shed += 1;
+                }
             }
         }
-        count(&shared.counters.packets_received, self.datagrams.len());
-        count(&shared.counters.bytes_received, bytes_received);
-        Ok(())
+        count(&shared.counters.packets_received, packets);
+        count(&shared.counters.bytes_received, bytes);
+        if shed > 0 {
+            count(&shared.counters.strays_shed, shed);
+            count(&shared.counters.packets_dropped, shed);
+        }
+        Ok(now)
     }
 
-    /// Gives the received packets to their associations: neighbours for the same one together.
-    fn distribute(&mut self, shared: &Arc<Shared>) {
-        let now = clock::now();
+    /// Gives the received packets to their associations, neighbours for the same one together, and then looks at the strays.
+    fn distribute(&mut self, now: Instant, shared: &Arc<Shared>) {
         let mut dropped = 0;
         let mut datagrams = self.datagrams.drain(..).peekable();
-        while let Some(Datagram { from, source, packet }) = datagrams.next() {
-            let Some(association) = shared.find(from, &packet) else {
-                shared.handle_stray(now, from, source, &packet);
+        while let Some(datagram) = datagrams.next() {
+            let Some(association) = shared.find(datagram.from, &datagram.packet) else {
+                // Its association has just ended.
+                self.strays.push(datagram);
                 continue;
             };
+            let Datagram { from, source, packet } = datagram;
             let tag = tag_bytes(&packet);
             let same =
                 |next: &Datagram| next.from == from && is_ordinary(&next.packet) && tag_bytes(&next.packet) == tag;
             let rest = std::iter::from_fn(|| datagrams.next_if(same)).map(|datagram| (datagram.from, datagram.packet));
             dropped += association.handle_packets(now, source, std::iter::once((from, packet)).chain(rest));
         }
+        dropped += self.strays.handle(now, shared);
         count(&shared.counters.packets_dropped, dropped);
     }
 }

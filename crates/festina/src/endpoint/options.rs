@@ -81,4 +81,10 @@ pub struct EndpointStats {
     pub datagrams_congestion_marked: u64,
     /// Handshakes left to be repeated by the peer because the accept queue was full.
     pub accept_queue_overflows: u64,
+    /// INITs and COOKIE ECHOs of peers refused because there were too many associations, in all or with their address.
+    pub associations_refused: u64,
+    /// Packets that belong to no association and were dropped unseen because there were too many. They count as dropped as well.
+    pub strays_shed: u64,
+    /// Receiving failed for another reason than that nothing had come; the endpoint tries again after a pause.
+    pub receive_errors: u64,
 }

@@ -104,7 +104,8 @@ impl Outbox {
         Ok(())
     }
 
-    fn clear(&mut self) {
+    /// Forgets what has not left.
+    pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.groups.clear();
         self.sent = 0;

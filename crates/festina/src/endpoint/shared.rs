@@ -6,14 +6,15 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use festina_sctp::{self as sctp, Config, Incoming, Ports};
+use festina_sctp::{self as sctp, Config, Incoming, Ports, Transmit};
 use festina_units::Instant;
 
 use super::accept::{AcceptQueue, Accepting};
 use super::alarm::Bell;
-use super::demux::{Demux, Key};
+use super::demux::{Demux, Key, Refusal, Side};
 use super::lock;
 use super::options::{ConnectOptions, EndpointStats};
+use super::outbox::Outbox;
 use super::socket::{Socket, SocketCounters, count};
 use super::timers::Timers;
 use crate::association::{Association, Inner};
@@ -23,8 +24,9 @@ use crate::error::{BindError, ConnectError, ListenError};
 /// Local SCTP ports that [`Shared::connect`] chooses from.
 const FIRST_EPHEMERAL_PORT: u16 = 32_768;
 
-/// First chunk type of the packet that ends a handshake.
-const CHUNK_COOKIE_ECHO: u8 = 10;
+/// First chunk types of the packets with which a peer asks for an association.
+const CHUNK_INIT: u8 = 1;
+pub(super) const CHUNK_COOKIE_ECHO: u8 = 10;
 
 /// One endpoint. Its locks are leaves: nobody takes another lock while holding one of them, but that `accepting` may be held
 /// while `demux` is taken.
@@ -52,7 +54,10 @@ pub(super) struct Counters {
     pub(super) bytes_received: AtomicU64,
     pub(super) packets_dropped: AtomicU64,
     pub(super) congestion_marked: AtomicU64,
+    pub(super) strays_shed: AtomicU64,
+    pub(super) receive_errors: AtomicU64,
     accept_queue_overflows: AtomicU64,
+    associations_refused: AtomicU64,
 }
 
 /// Associations with packets that the socket had no room for, and the driver that takes care of them.
@@ -68,13 +73,14 @@ impl Shared {
         getrandom::fill(&mut secret)?;
         getrandom::fill(&mut first_nonce)?;
         let context = sctp::Context::new(config, secret)?;
-        let accepting = Accepting::new(sctp::Listener::new(&context));
+        let admission = context.config().admission.clone();
+        let accepting = Accepting::new(sctp::Listener::new(&context), admission.accept_queue_max);
         let (timers, bell) = Timers::new().map_err(BindError::Timer)?;
         let shared = Arc::new(Self {
             socket,
             context,
             timers,
-            demux: Mutex::default(),
+            demux: Mutex::new(Demux::new(admission)),
             accepting: Mutex::new(accepting),
             backlog: Mutex::default(),
             handles: AtomicUsize::new(0),
@@ -143,19 +149,27 @@ impl Shared {
             let core = sctp::Association::connect(clock::now(), &self.context, address, ports, nonce);
             let key = Key::of(&core);
             let inner = Inner::new(self.clone(), id, core, None);
-            if lock(&self.demux).insert(key, &inner) {
-                let association = Association::new(inner);
-                let mechanisms = options.profile.map(sctp::Profile::mechanisms);
-                association.inner().start(mechanisms);
-                // `close` may have looked for associations just before this one was added.
-                if self.closing.load(Ordering::Acquire) {
-                    association.inner().abort(b"");
-                    return Err(ConnectError::EndpointClosed);
+            let inserted = lock(&self.demux).insert(key, &inner, Side::Own);
+            match inserted {
+                Ok(()) => {
+                    let association = Association::new(inner);
+                    let mechanisms = options.profile.map(sctp::Profile::mechanisms);
+                    association.inner().start(mechanisms);
+                    // `close` may have looked for associations just before this one was added.
+                    if self.closing.load(Ordering::Acquire) {
+                        association.inner().abort(b"");
+                        return Err(ConnectError::EndpointClosed);
+                    }
+                    return Ok(association);
                 }
-                return Ok(association);
-            }
-            if options.local_port.is_some() {
-                return Err(ConnectError::PortInUse { remote, port: local });
+                Err(Refusal::Full) => {
+                    let associations_max = self.context.config().admission.associations_max;
+                    return Err(ConnectError::TooManyAssociations { associations_max });
+                }
+                Err(Refusal::Taken) if options.local_port.is_some() => {
+                    return Err(ConnectError::PortInUse { remote, port: local });
+                }
+                Err(Refusal::Taken) => {}
             }
         }
     }
@@ -170,40 +184,56 @@ impl Shared {
             .find(|local| !demux.has_path(remote, Ports { local: *local, peer }))
     }
 
+    pub(super) fn admission(&self) -> &sctp::Admission {
+        &self.context.config().admission
+    }
+
+    /// Whether the packet carries the own tag of an association.
+    pub(super) fn is_expected(&self, packet: &[u8]) -> bool {
+        sctp::wire::Packet::peek(packet).is_ok_and(|header| lock(&self.demux).find_by_tag(&header, packet).is_some())
+    }
+
     /// Gives a packet to whom it belongs; for associations that is [`Inner::handle_packets`]' work.
     pub(super) fn find(&self, from: SocketAddr, packet: &[u8]) -> Option<Arc<Inner>> {
         let header = sctp::wire::Packet::peek(packet).ok()?;
         lock(&self.demux).find(from, &header, packet).cloned()
     }
 
-    /// Answers a packet that belongs to no association: a handshake's, or one out of the blue (RFC 9260 §8.4).
+    /// Answers a packet that belongs to no association: a handshake's, or one out of the blue (RFC 9260 §8.4). The answer, if there is
+    /// one, is appended to `answers`.
     pub(super) fn handle_stray(
         self: &Arc<Self>,
         now: Instant,
         from: SocketAddr,
         source: Option<IpAddr>,
         packet: &Bytes,
+        answers: &mut Outbox,
     ) {
         let Ok(header) = sctp::wire::Packet::peek(packet) else {
             count(&self.counters.packets_dropped, 1);
             return;
         };
+        let asks = matches!(sctp::wire::Packet::first_chunk_type(packet), Some(CHUNK_INIT | CHUNK_COOKIE_ECHO));
         let accepting = lock(&self.accepting);
         let queue = accepting.queue(header.destination_port).cloned();
-        if sctp::wire::Packet::first_chunk_type(packet) == Some(CHUNK_COOKIE_ECHO)
-            && queue.as_ref().is_some_and(|queue| queue.is_full())
-        {
+        if asks && queue.as_ref().is_some_and(|queue| queue.is_full()) {
             count(&self.counters.accept_queue_overflows, 1);
             return;
         }
-        let mut reply = Vec::new();
-        let tag_in_use = |tag| lock(&self.demux).has_tag(tag);
-        let incoming = accepting.core.handle_packet(now, from, packet, &tag_in_use, &mut reply);
+        let admitted = !asks || lock(&self.demux).admits(from.ip());
+        let before = answers.buffer().len();
+        let incoming = if admitted {
+            let tag_in_use = |tag| lock(&self.demux).has_tag(tag);
+            accepting.core.handle_packet(now, from, packet, &tag_in_use, answers.buffer())
+        } else {
+            count(&self.counters.associations_refused, 1);
+            accepting.core.refuse_packet(now, from, packet, answers.buffer())
+        };
         drop(accepting);
         match (incoming, queue) {
             (Incoming::Reply, _) => {
-                // A lost answer is asked for again.
-                let _ = self.socket.send(from, &reply, reply.len(), source);
+                let len = answers.buffer().len() - before;
+                answers.push(&Transmit { destination: from, len }, self.socket.segments_max());
             }
             (Incoming::Accepted(core), Some(queue)) => self.adopt(*core, source, &queue),
             // Without a queue nobody listens any more: the association goes away before it did anything.
@@ -215,7 +245,9 @@ impl Shared {
     fn adopt(self: &Arc<Self>, core: sctp::Association, source: Option<IpAddr>, queue: &AcceptQueue) {
         let key = Key::of(&core);
         let inner = Inner::new(self.clone(), self.ids.fetch_add(1, Ordering::Relaxed), core, source);
-        if lock(&self.demux).insert(key, &inner) {
+        // Its path may be that of an association that this side has just begun; the peer asks again.
+        let inserted = lock(&self.demux).insert(key, &inner, Side::Peer);
+        if inserted.is_ok() {
             let association = Association::new(inner);
             association.inner().start(None);
             queue.push(association);
@@ -323,6 +355,9 @@ impl Shared {
             packets_dropped: read(&self.counters.packets_dropped),
             datagrams_congestion_marked: read(&self.counters.congestion_marked),
             accept_queue_overflows: read(&self.counters.accept_queue_overflows),
+            associations_refused: read(&self.counters.associations_refused),
+            strays_shed: read(&self.counters.strays_shed),
+            receive_errors: read(&self.counters.receive_errors),
         }
     }
 }

@@ -25,6 +25,9 @@ pub(crate) struct Socket {
     features: UdpSocketState,
     local: SocketAddr,
     pub(crate) counters: SocketCounters,
+    /// Why every attempt to receive fails, if a test wants that.
+    #[cfg(test)]
+    pub(crate) receive_fault: std::sync::Mutex<Option<io::ErrorKind>>,
 }
 
 /// What surrounds an SCTP packet on the wire.
@@ -69,7 +72,15 @@ impl Socket {
         // Makes it non-blocking, and asks for trains of datagrams and ECN marks.
         let features = UdpSocketState::new(UdpSockRef::from(&socket))?;
         let socket = UdpSocket::from_std(socket)?;
-        Ok(Self { socket, kind, features, local, counters: SocketCounters::default() })
+        Ok(Self {
+            socket,
+            kind,
+            features,
+            local,
+            counters: SocketCounters::default(),
+            #[cfg(test)]
+            receive_fault: std::sync::Mutex::default(),
+        })
     }
 
     /// The address bound to.
@@ -175,6 +186,10 @@ impl Socket {
     /// Receives a batch without waiting; the number of buffers filled.
     pub(crate) fn receive(&self, buffers: &mut [IoSliceMut<'_>], metas: &mut [RecvMeta]) -> io::Result<usize> {
         count(&self.counters.receive_calls, 1);
+        #[cfg(test)]
+        if let Some(kind) = *super::lock(&self.receive_fault) {
+            return Err(kind.into());
+        }
         let call = || self.features.recv(UdpSockRef::from(&self.socket), buffers, metas);
         self.socket.try_io(Interest::READABLE, call)
     }

@@ -47,6 +47,20 @@ impl Timers {
         }
     }
 
+    /// Has the bell ring at `at` at the latest, once, for the driver's own sake.
+    pub(crate) fn ring_by(&self, now: Instant, at: Instant) {
+        let mut queue = lock(&self.queue);
+        if at < queue.alarm_at {
+            queue.alarm_at = at;
+            self.alarm.set(at.saturating_duration_since(now));
+        }
+    }
+
+    /// Whether it is time for [`Timers::take_due`], for a driver that is too busy to wait for the bell.
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        lock(&self.queue).alarm_at <= now
+    }
+
     /// Removes an association's entry.
     pub(crate) fn disarm(&self, association: &Inner, at: Instant) {
         let removed = lock(&self.queue).entries.remove(&(at, association.id()));

@@ -1,0 +1,173 @@
+//! Packets that belong to no association: which of them are looked at, and their answers.
+//!
+//! Anybody can send them, with any address, so they get what is left after the associations. What is too much is dropped by its first
+//! bytes alone, without a checksum or a copy. Which packets that hits is chance; a peer that means well repeats its own.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use festina_sctp::Admission;
+use festina_sctp::wire::Packet;
+use festina_units::{Duration, Instant};
+
+use super::driver::Datagram;
+use super::outbox::Outbox;
+use super::shared::{CHUNK_COOKIE_ECHO, Shared};
+use super::socket::Socket;
+
+/// Strays looked at in one turn of the driver, so that timers and other tasks get theirs.
+const STRAYS_PER_TURN: usize = 256;
+
+/// How many more COOKIE ECHOs than other strays are looked at: most of those in a flood are forged, which costs no answer.
+const COOKIES_PER_STRAY: u32 = 4;
+
+/// The strays of a turn.
+#[derive(Debug)]
+pub(super) struct Strays {
+    allowance: Allowance,
+    cookie_allowance: Allowance,
+    /// How many were admitted in this turn.
+    admitted: usize,
+    waiting: Vec<Datagram>,
+    answers: Outbox,
+    /// The address that the answers come from.
+    source: Option<IpAddr>,
+}
+
+impl Strays {
+    pub(super) fn new(admission: &Admission) -> Self {
+        let per_second = admission.strays_per_second_max;
+        Self {
+            allowance: Allowance::new(per_second),
+            cookie_allowance: Allowance::new(per_second.saturating_mul(COOKIES_PER_STRAY)),
+            admitted: 0,
+            waiting: Vec::new(),
+            answers: Outbox::default(),
+            source: None,
+        }
+    }
+
+    /// A new turn of the driver.
+    pub(super) fn begin_turn(&mut self) {
+        self.admitted = 0;
+    }
+
+    /// Whether a stray is looked at; [`Strays::push`] follows.
+    pub(super) fn admit(&mut self, now: Instant, packet: &[u8]) -> bool {
+        if self.admitted >= STRAYS_PER_TURN {
+            return false;
+        }
+        let allowance = match Packet::first_chunk_type(packet) {
+            Some(CHUNK_COOKIE_ECHO) => &mut self.cookie_allowance,
+            _ => &mut self.allowance,
+        };
+        let admitted = allowance.take(now);
+        self.admitted += usize::from(admitted);
+        admitted
+    }
+
+    pub(super) fn push(&mut self, datagram: Datagram) {
+        self.waiting.push(datagram);
+    }
+
+    /// Looks at those that wait. Some belong to an association after all: by their address, as a repeated INIT does, or because one
+    /// before them made it. Returns the number of packets that had no effect on such an association.
+    pub(super) fn handle(&mut self, now: Instant, shared: &Arc<Shared>) -> usize {
+        let mut dropped = 0;
+        for Datagram { from, source, packet } in self.waiting.drain(..) {
+            if let Some(association) = shared.find(from, &packet) {
+                dropped += association.handle_packets(now, source, std::iter::once((from, packet)));
+                continue;
+            }
+            if source != self.source || self.answers.is_full() {
+                send(&mut self.answers, &shared.socket, self.source);
+                self.source = source;
+            }
+            shared.handle_stray(now, from, source, &packet, &mut self.answers);
+        }
+        dropped
+    }
+
+    /// Sends the answers.
+    pub(super) fn flush(&mut self, socket: &Socket) {
+        send(&mut self.answers, socket, self.source);
+    }
+}
+
+/// An answer for which the socket has no room is lost: it is asked for again.
+fn send(answers: &mut Outbox, socket: &Socket, source: Option<IpAddr>) {
+    let _blocked = answers.flush(socket, source);
+    answers.clear();
+}
+
+/// So many per second, and a tenth of that at once: a token bucket that remembers when it was last empty.
+#[derive(Debug)]
+struct Allowance {
+    /// How long it takes for one more.
+    interval: Duration,
+    /// The time that it takes to fill up.
+    depth: Duration,
+    /// What was taken is made up for by then.
+    settled_at: Instant,
+}
+
+impl Allowance {
+    fn new(per_second: u32) -> Self {
+        let interval = Duration::from_secs(1) / per_second.max(1);
+        let depth = Duration::from_millis(100).max(interval);
+        Self { interval, depth, settled_at: Instant::ZERO }
+    }
+
+    /// Takes one, if one is left.
+    fn take(&mut self, now: Instant) -> bool {
+        let settled_at = self.settled_at.max(now.saturating_sub(self.depth)) + self.interval;
+        let left = settled_at <= now;
+        if left {
+            self.settled_at = settled_at;
+        }
+        left
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(allowance: &mut Allowance, at: Instant, attempts: usize) -> usize {
+        (0..attempts).filter(|_| allowance.take(at)).count()
+    }
+
+    #[test]
+    fn an_allowance_gives_a_tenth_at_once_and_then_what_time_brings() {
+        let mut allowance = Allowance::new(20_000);
+        let begin = Instant::from_secs(3_600);
+        assert_eq!(taken(&mut allowance, begin, 10_000), 2_000);
+        assert_eq!(taken(&mut allowance, begin + Duration::from_millis(1), 10_000), 20);
+        let later: usize = (2..1_002).map(|ms| taken(&mut allowance, begin + Duration::from_millis(ms), 1_000)).sum();
+        assert_eq!(later, 20_000, "in one second");
+        assert_eq!(taken(&mut allowance, begin + Duration::from_secs(60), 10_000), 2_000, "it does not save up more");
+    }
+
+    #[test]
+    fn the_smallest_allowance_lets_one_through_now_and_then() {
+        let mut allowance = Allowance::new(1);
+        let begin = Instant::from_secs(3_600);
+        assert_eq!(taken(&mut allowance, begin, 5), 1);
+        assert_eq!(taken(&mut allowance, begin + Duration::from_millis(900), 5), 0);
+        assert_eq!(taken(&mut allowance, begin + Duration::from_secs(1), 5), 1);
+    }
+
+    #[test]
+    fn a_turn_admits_a_bounded_number_and_cookies_have_an_allowance_of_their_own() {
+        let admission = Admission { strays_per_second_max: 1_000, ..Admission::default() };
+        let (mut strays, now) = (Strays::new(&admission), Instant::from_secs(3_600));
+        let packet = |chunk_type| [&[0; 12][..], &[chunk_type, 0, 0, 4]].concat();
+        let (init, cookie_echo) = (packet(1), packet(10));
+        let admitted = |strays: &mut Strays, packet: &[u8]| (0..1_000).filter(|_| strays.admit(now, packet)).count();
+        assert_eq!(admitted(&mut strays, &init), 100);
+        assert_eq!(admitted(&mut strays, &cookie_echo), STRAYS_PER_TURN - 100);
+        strays.begin_turn();
+        assert_eq!(admitted(&mut strays, &init), 0, "time has not brought more");
+        assert_eq!(admitted(&mut strays, &cookie_echo), 400 - (STRAYS_PER_TURN - 100));
+    }
+}

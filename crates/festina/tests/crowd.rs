@@ -1,0 +1,87 @@
+//! Twenty thousand associations from one address. A binary of its own, since it looks at the memory of the process.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use festina::{AssociationState, Config, DEFAULT_SCTP_PORT, Endpoint, now};
+use festina_sctp::{Association, Context, Ports};
+
+/// Associations that one host asks for.
+const ATTEMPTS: u16 = 20_000;
+
+/// What the associations admitted by default may cost in all, with room for buffers. All that were asked for would need more.
+const GROWTH_BYTES_MAX: usize = 28 << 20;
+
+/// Resident memory of this process, where the system tells.
+fn resident_bytes() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.split_whitespace().next()?.parse::<usize>().ok().map(|kib| kib * 1_024)
+}
+
+/// A host that sets up associations and forgets them at once.
+struct Host {
+    socket: UdpSocket,
+    server: SocketAddr,
+    context: Arc<Context>,
+}
+
+impl Host {
+    fn new(server: SocketAddr) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(server).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+        Self { socket, server, context: Context::new(Config::default(), [7; 16]).unwrap() }
+    }
+
+    /// Whether the server took the association.
+    fn attempt(&self, number: u16) -> bool {
+        let ports = Ports { local: 10_000 + number, peer: DEFAULT_SCTP_PORT };
+        let mut association = Association::connect(now(), &self.context, self.server, ports, number.into());
+        let (mut packet, mut buffer) = (Vec::new(), [0; 2_048]);
+        loop {
+            match association.state() {
+                AssociationState::Established => return true,
+                AssociationState::Closed => return false,
+                _ => {}
+            }
+            while association.poll_transmit(now(), &mut packet).is_some() {
+                self.socket.send(&packet).unwrap();
+                packet.clear();
+            }
+            match self.socket.recv(&mut buffer) {
+                // What was meant for an earlier one is dropped.
+                Ok(len) => drop(association.handle_packet(now(), self.server, &Bytes::copy_from_slice(&buffer[..len]))),
+                Err(_) => association.handle_timeout(now()),
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_address_gets_as_many_associations_as_the_default_allows_whatever_it_asks_for() {
+    let server = Endpoint::bind("127.0.0.1:0".parse().unwrap(), Config::default()).await.unwrap();
+    let allowed = Config::default().admission.associations_per_address_max;
+    let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+    let accepting = tokio::spawn(async move {
+        let mut accepted = Vec::new();
+        while let Some(association) = listener.accept().await {
+            accepted.push(association);
+        }
+    });
+    let before = resident_bytes();
+    let host = Host::new(server.local_addr());
+    let taken = tokio::task::spawn_blocking(move || (0..ATTEMPTS).filter(|number| host.attempt(*number)).count());
+    assert_eq!(taken.await.unwrap(), allowed);
+    assert_eq!(server.stats().associations, allowed as u64);
+    assert!(server.stats().associations_refused >= u64::from(ATTEMPTS) - allowed as u64);
+    if let Some((before, after)) = before.zip(resident_bytes()) {
+        let growth = after.saturating_sub(before);
+        println!("{} KiB more", growth / 1_024);
+        assert!(growth <= GROWTH_BYTES_MAX, "{} KiB more", growth / 1_024);
+    }
+    accepting.abort();
+}

@@ -1,0 +1,133 @@
+//! An endpoint takes as many associations as it is told to, and does so much for strangers and no more.
+
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use festina::{Association, Config, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, Listener, Message};
+use festina_sctp::wire::{ChunkOut, CommonHeader, InitOut, PacketBuilder, Tsn};
+
+use crate::support::{endpoint, endpoint_with, in_time, pair_with, until};
+
+/// The cause code with which a full endpoint refuses (RFC 9260 §3.3.10.4).
+const OUT_OF_RESOURCE: u16 = 4;
+
+async fn connected(client: &Endpoint, listener: &Listener, server: &Endpoint) -> (Association, Association) {
+    let (near, far) = in_time(async { tokio::join!(client.connect(server.local_addr()), listener.accept()) }).await;
+    (near.unwrap(), far.unwrap())
+}
+
+/// Asserts that the server refuses another association for want of room.
+async fn refused(client: &Endpoint, server: &Endpoint) {
+    let refused = server.stats().associations_refused;
+    let error = in_time(client.connect(server.local_addr())).await.unwrap_err();
+    assert!(matches!(error, ConnectError::Refused { code: OUT_OF_RESOURCE, .. }), "{error}");
+    assert!(server.stats().associations_refused > refused);
+}
+
+fn init(source_port: u16) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let header = CommonHeader { source_port, destination_port: DEFAULT_SCTP_PORT, verification_tag: 0 };
+    let mut packet = PacketBuilder::new(&mut bytes, header, 1_000);
+    packet.chunk(&ChunkOut::Init(InitOut {
+        initiate_tag: 1,
+        a_rwnd: 100_000,
+        outbound_streams: 1,
+        inbound_streams: 1,
+        initial_tsn: Tsn(1),
+        parameters: &[],
+    }));
+    packet.finish();
+    bytes
+}
+
+#[tokio::test]
+async fn a_full_endpoint_refuses_peers_and_own_wishes_until_an_association_ends() {
+    let mut config = Config::default();
+    config.admission.associations_max = 2;
+    let (client, server) = (endpoint().await, endpoint_with(config).await);
+    let other = endpoint().await;
+    let _other_listener = other.listen(DEFAULT_SCTP_PORT).unwrap();
+    let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+    let first = connected(&client, &listener, &server).await;
+    let _second = connected(&client, &listener, &server).await;
+    refused(&client, &server).await;
+    let error = in_time(server.connect(other.local_addr())).await.unwrap_err();
+    assert_eq!(error, ConnectError::TooManyAssociations { associations_max: 2 });
+
+    in_time(first.0.shutdown()).await.unwrap();
+    until("the association is over", || server.stats().associations == 1).await;
+    let _third = in_time(server.connect(other.local_addr())).await.unwrap();
+    refused(&client, &server).await;
+}
+
+#[tokio::test]
+async fn peers_of_one_address_have_a_limit_that_own_wishes_do_not_count_for() {
+    let mut config = Config::default();
+    config.admission.associations_per_address_max = 2;
+    let (client, server) = (endpoint().await, endpoint_with(config).await);
+    let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+    let _client_listener = client.listen(DEFAULT_SCTP_PORT).unwrap();
+    let _own = [
+        in_time(server.connect(client.local_addr())).await.unwrap(),
+        in_time(server.connect(client.local_addr())).await.unwrap(),
+    ];
+    for _ in 0..3 {
+        let pairs = [connected(&client, &listener, &server).await, connected(&client, &listener, &server).await];
+        refused(&client, &server).await;
+        for (near, _) in &pairs {
+            in_time(near.shutdown()).await.unwrap();
+        }
+        until("both are over", || server.stats().associations == 2).await;
+    }
+}
+
+#[tokio::test]
+async fn the_accept_queue_is_as_long_as_configured_and_peers_wait_for_a_place() {
+    let mut config = Config::default();
+    config.admission.accept_queue_max = 1;
+    config.timers.rto_initial = Duration::from_millis(50);
+    config.timers.rto_max = Duration::from_millis(50);
+    config.retries.init_max = 1_000;
+    let (client, server) = (endpoint_with(config.clone()).await, endpoint_with(config).await);
+    let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+    let patient = || ConnectOptions::default().handshake_timeout(Duration::from_secs(60));
+    let _first = in_time(client.connect_with(server.local_addr(), patient())).await.unwrap();
+    let accepting = async {
+        until("another waits", || server.stats().accept_queue_overflows > 2).await;
+        assert_eq!(server.stats().associations, 1);
+        (listener.accept().await.unwrap(), listener.accept().await.unwrap())
+    };
+    let (second, _accepted) =
+        in_time(async { tokio::join!(client.connect_with(server.local_addr(), patient()), accepting) }).await;
+    assert!(second.is_ok());
+}
+
+#[tokio::test]
+async fn strays_beyond_the_allowance_are_shed_and_associations_go_on() {
+    let mut config = Config::default();
+    config.admission.strays_per_second_max = 1;
+    let pair = pair_with(Config::default(), config).await;
+    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    stranger.connect(pair.server_endpoint.local_addr()).unwrap();
+    let before = pair.server_endpoint.stats();
+    let begun = tokio::time::Instant::now();
+    for port in 1..=200 {
+        stranger.send(&init(port)).unwrap();
+    }
+    let looked_at = || {
+        let (now, allowed) = (pair.server_endpoint.stats(), begun.elapsed().as_secs() + 2);
+        let shed = now.strays_shed - before.strays_shed;
+        assert_eq!(now.packets_dropped - before.packets_dropped, shed, "what is shed is dropped");
+        (200 - shed, allowed)
+    };
+    until("most are shed", || looked_at().0 < 100).await;
+    in_time(async {
+        for round in 0..20_u32 {
+            pair.client.send(Message::new(round.to_be_bytes().to_vec())).await.unwrap();
+            assert_eq!(pair.server.recv().await.unwrap().payload, round.to_be_bytes().to_vec());
+        }
+    })
+    .await;
+    let (looked_at, allowed) = looked_at();
+    assert!(looked_at <= allowed, "{looked_at} INITs were looked at, {allowed} are allowed");
+}
