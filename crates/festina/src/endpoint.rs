@@ -38,6 +38,9 @@ use crate::listener::Listener;
 /// time. Sending needs no task; a message leaves from within [`Association::send`]. When the last clone and the last
 /// [`Listener`] are gone, the task goes on until the last association is over.
 ///
+/// Strangers come last: packets that belong to no association are looked at up to a limit, and peers are let in up to others, all in
+/// [`Admission`](crate::Admission). [`Endpoint::stats`] counts what that turned away.
+///
 /// ICMP errors and other errors of single packets never harm an endpoint: they count as losses on the way.
 pub struct Endpoint {
     shared: Arc<Shared>,

@@ -10,6 +10,7 @@
 //! | [`Listener`] | accepts associations on one SCTP port |
 //! | [`Association`] | sends and receives messages; also as a [`Stream`](Messages) and a [`Sink`](MessageSink) |
 //! | [`Config`], [`ConnectOptions`] | settings for an endpoint and for one association |
+//! | [`Admission`] | how many associations an endpoint takes, and how much it does for strangers |
 //! | [`BindError`], [`ListenError`], [`ConnectError`] | what can go wrong at the start, and whose fault it is |
 //! | [`SendError`], [`ClosedReason`] | what can go wrong later |
 //!
@@ -17,8 +18,8 @@
 //! hand-over to another task. One background task per endpoint receives in batches and watches the time.
 //!
 //! Besides the core's own work, a message costs here: on the way out one lock, no allocation and no copy, and a share of the
-//! system call that sends all packets that may leave; on the way in one copy, a look-up shared by all neighbouring packets of
-//! the association, and no allocation as long as the application keeps up.
+//! system call that sends all packets that may leave; on the way in one copy, two look-ups shared by all neighbouring packets
+//! of the association, and no allocation as long as the application keeps up.
 //!
 //! ```
 //! use festina::{Config, DEFAULT_SCTP_PORT, Endpoint, Message};
