@@ -162,10 +162,10 @@ impl Events {
     }
 
     /// Queues an error that the peer reported, unless too many wait.
-    pub(crate) fn push_peer_error(&mut self, code: u16, info: Bytes) {
+    pub(crate) fn push_peer_error(&mut self, code: u16, info: impl FnOnce() -> Bytes) {
         if self.peer_errors < PEER_ERRORS_MAX {
             self.peer_errors += 1;
-            self.queue.push_back(Event::PeerError { code, info });
+            self.queue.push_back(Event::PeerError { code, info: info() });
         }
     }
 

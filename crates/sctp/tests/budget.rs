@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 
 use bytes::{Bytes, BytesMut};
+use festina_sctp::wire::{Cause, ChunkOut, CommonHeader, PacketBuilder};
 use festina_sctp::{Association, Config, Context, Incoming, Listener, Message, Ports};
 use festina_units::{Duration, Instant};
 
@@ -212,4 +213,21 @@ fn a_burst_of_twenty_messages_costs_its_queues() {
 #[test]
 fn a_message_in_three_packets_is_put_together_in_four_allocations() {
     hold(spent(&[7; 3_600], 1), [0, 0, 4, 0, 0]);
+}
+
+#[test]
+fn an_error_report_that_finds_no_room_costs_no_allocation() {
+    let Pair { now, mut client, .. } = Pair::new();
+    let header =
+        CommonHeader { source_port: SERVER_PORT, destination_port: CLIENT_PORT, verification_tag: client.local_tag() };
+    let mut bytes = Vec::new();
+    let mut builder = PacketBuilder::new(&mut bytes, header, 1_200);
+    assert!(builder.chunk(&ChunkOut::Error { causes: &[Cause::ProtocolViolation(&[b'x'; 60]); 16] }));
+    builder.finish();
+    let packet = Bytes::from(bytes);
+    let mut give = || client.handle_packet(now, address(2), &packet).expect("the packet is in order");
+    give();
+    let mut sum = 0;
+    counted(&mut sum, give);
+    assert_eq!(sum, 0, "16 wait already");
 }

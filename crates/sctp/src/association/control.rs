@@ -2,8 +2,6 @@
 
 use std::collections::VecDeque;
 
-use bytes::Bytes;
-
 use crate::wire::{Cause, ChunkOut, PacketBuilder, StreamId, Tsn};
 
 /// Answers that may wait at once; more are dropped, which a peer sees as loss.
@@ -23,13 +21,13 @@ impl Due {
     pub(crate) const SHUTDOWN_ACK: Self = Self(16);
 }
 
-/// A chunk that answers something the peer sent.
+/// A chunk that answers something the peer sent. It holds copies, since a slice would keep its whole packet alive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
-    HeartbeatAck(Bytes),
+    HeartbeatAck(Box<[u8]>),
     InvalidStream(StreamId),
-    UnrecognizedChunk(Bytes),
-    UnrecognizedParameters(Bytes),
+    UnrecognizedChunk(Box<[u8]>),
+    UnrecognizedParameters(Box<[u8]>),
     CookieWhileShuttingDown,
 }
 
@@ -61,10 +59,10 @@ impl Control {
         self.replies = VecDeque::new();
     }
 
-    /// Queues an answer, unless too many wait.
-    pub(crate) fn reply(&mut self, reply: Reply) {
+    /// Queues an answer, unless too many wait: then it is not even built.
+    pub(crate) fn reply_with(&mut self, reply: impl FnOnce() -> Reply) {
         if self.replies.len() < REPLIES_MAX {
-            self.replies.push_back(reply);
+            self.replies.push_back(reply());
         }
     }
 

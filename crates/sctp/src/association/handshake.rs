@@ -4,7 +4,6 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use festina_units::{Duration, Instant};
 
 use super::control::{Due, Reply};
@@ -97,7 +96,7 @@ impl Association {
         let round_trip = t1.round_trip(now);
         self.adopt_peer(now, peer.tag, &peer.parameters, round_trip);
         if !peer.unrecognized.is_empty() {
-            self.control.reply(Reply::UnrecognizedParameters(peer.unrecognized.concat().into()));
+            self.control.reply_with(|| Reply::UnrecognizedParameters(peer.unrecognized.concat().into()));
         }
         let rto = round_trip.map_or(self.context.config().timers.rto_initial, |_| self.sender.rto());
         self.state = State::CookieEchoed { t1: t1.next_chunk(now, rto), cookie };
@@ -231,7 +230,7 @@ impl Association {
     fn restart(&mut self, now: Instant, cookie: &Cookie) {
         if let State::ShutdownAckSent { .. } = self.state {
             self.control.set(Due::SHUTDOWN_ACK);
-            self.control.reply(Reply::CookieWhileShuttingDown);
+            self.control.reply_with(|| Reply::CookieWhileShuttingDown);
             return;
         }
         self.control.clear();
@@ -391,9 +390,4 @@ pub(super) fn lone_packet(header: CommonHeader, chunk: &ChunkOut<'_>) -> Vec<u8>
 pub(super) fn cookie_round_trip(now: Instant, cookie: &Cookie, config: &Config) -> Option<Duration> {
     let round_trip = now.saturating_duration_since(cookie.created_at);
     (round_trip < config.timers.rto_initial / 2).then_some(round_trip)
-}
-
-/// An echoed chunk's bytes, kept with the packet that holds them.
-pub(super) fn shared(packet: &Bytes, part: &[u8]) -> Bytes {
-    packet.slice_ref(part)
 }

@@ -8,7 +8,7 @@ use festina_units::Instant;
 use super::Association;
 use super::cause_info;
 use super::control::{ECHO_BYTES_MAX, Reply};
-use super::handshake::{header_to, lone_packet, shared};
+use super::handshake::{header_to, lone_packet};
 use super::state::State;
 use crate::error::{ClosedReason, PacketDropped, ProtocolViolation};
 use crate::event::Event;
@@ -20,6 +20,7 @@ use crate::wire::{Abort, Cause, Chunk, ChunkOut, Chunks, CommonHeader, Data, Err
 struct Arrival<'p> {
     now: Instant,
     from: SocketAddr,
+    tag: u32,
     bytes: &'p Bytes,
     had_data: bool,
     had_sack: bool,
@@ -47,23 +48,20 @@ impl Association {
         let Some(Ok(first)) = chunks.next() else {
             return Err(PacketDropped::Unexpected("packet without a whole chunk"));
         };
+        // Such a packet is dropped before anything of it takes effect (RFC 9260 §6.10).
+        if stands_alone(&first) && chunks.next().is_some() {
+            return Err(PacketDropped::Unexpected("company of a chunk that must stand alone"));
+        }
         self.check_source(from.ip(), &first)?;
         self.check_tag(&header, &first)?;
-        let mut arrival = Arrival { now, from, bytes, had_data: false, had_sack: false };
+        let mut arrival = Arrival { now, from, tag: header.verification_tag, bytes, had_data: false, had_sack: false };
         let result = match first {
             Chunk::Init(init) => {
-                if chunks.next().is_some() {
-                    return Err(PacketDropped::Unexpected("INIT with company"));
-                }
                 self.handle_init(now, from, &init);
                 return Ok(());
             }
-            Chunk::InitAck(init) => {
-                if chunks.next().is_some() {
-                    return Err(PacketDropped::Unexpected("INIT ACK with company"));
-                }
-                return self.handle_init_ack(now, from, &init);
-            }
+            Chunk::InitAck(init) => return self.handle_init_ack(now, from, &init),
+            Chunk::ShutdownComplete { .. } => return self.handle_shutdown_complete(),
             Chunk::CookieEcho(cookie) => {
                 self.handle_cookie_echo(now, from, &header, cookie)?;
                 self.handle_chunks(&mut arrival, chunks)
@@ -102,8 +100,8 @@ impl Association {
             Chunk::Init(_) => tag == 0,
             // The cookie itself says for which tag it was made.
             Chunk::CookieEcho(_) => true,
-            Chunk::Abort(Abort { tag_reflected: true, .. }) | Chunk::ShutdownComplete { tag_reflected: true } => {
-                tag == self.tags.peer && tag != 0
+            Chunk::Abort(Abort { tag_reflected, .. }) | Chunk::ShutdownComplete { tag_reflected } => {
+                self.ending_tag_fits(tag, *tag_reflected)
             }
             Chunk::ShutdownAck if matches!(self.state, State::CookieWait { .. } | State::CookieEchoed { .. }) => {
                 // Of an association that is no more: answered as out of the blue (RFC 9260 §8.5.1 E, §9.2).
@@ -114,6 +112,12 @@ impl Association {
             _ => tag == self.tags.local,
         };
         if accepted { Ok(()) } else { Err(PacketDropped::WrongTag) }
+    }
+
+    /// The tag that ABORT and SHUTDOWN COMPLETE need, wherever they stand in the packet: the own one, or with the T bit the peer's
+    /// (RFC 9260 §8.5.1 B, C).
+    fn ending_tag_fits(&self, tag: u32, tag_reflected: bool) -> bool {
+        if tag_reflected { tag == self.tags.peer && tag != 0 } else { tag == self.tags.local }
     }
 
     fn handle_chunk(&mut self, arrival: &mut Arrival<'_>, chunk: &Chunk<'_>) -> Result<Rest, PacketDropped> {
@@ -130,26 +134,29 @@ impl Association {
             }
             Chunk::Heartbeat(heartbeat) => {
                 if self.state.answers_heartbeats() && heartbeat.info.len() <= ECHO_BYTES_MAX {
-                    self.control.reply(Reply::HeartbeatAck(shared(arrival.bytes, heartbeat.info)));
+                    self.control.reply_with(|| Reply::HeartbeatAck(heartbeat.info.into()));
                 }
             }
             Chunk::HeartbeatAck(heartbeat) => self.handle_heartbeat_ack(now, heartbeat.info),
             Chunk::Abort(abort) => {
+                if !self.ending_tag_fits(arrival.tag, abort.tag_reflected) {
+                    return Err(PacketDropped::WrongTag);
+                }
                 self.handle_abort(abort);
                 return Ok(Rest::Skip);
             }
             Chunk::Shutdown(shutdown) => self.handle_shutdown(now, shutdown.cumulative_tsn)?,
             Chunk::ShutdownAck => self.handle_shutdown_ack()?,
-            Chunk::ShutdownComplete { .. } => self.handle_shutdown_complete()?,
             Chunk::Error(errors) => self.handle_errors(now, errors),
             Chunk::CookieAck => {
                 // A late or repeated one means nothing (RFC 9260 §5.2.5), but what follows it does.
                 let _late = self.handle_cookie_ack(now);
             }
-            Chunk::Init(_) | Chunk::InitAck(_) | Chunk::CookieEcho(_) => {
-                return Err(PacketDropped::Unexpected("handshake chunk behind another chunk"));
+            // What stands before it has taken effect; nothing of the rest does.
+            Chunk::Init(_) | Chunk::InitAck(_) | Chunk::CookieEcho(_) | Chunk::ShutdownComplete { .. } => {
+                return Err(PacketDropped::Unexpected("chunk that must be first, behind another chunk"));
             }
-            Chunk::Unknown(unknown) => return Ok(self.handle_unknown(arrival, unknown)),
+            Chunk::Unknown(unknown) => return Ok(self.handle_unknown(unknown)),
         }
         Ok(if matches!(self.state, State::Closed) { Rest::Skip } else { Rest::Continue })
     }
@@ -163,7 +170,7 @@ impl Association {
             Ok(verdict) => {
                 arrival.had_data = true;
                 if let DataVerdict::InvalidStream(stream) = verdict {
-                    self.control.reply(Reply::InvalidStream(stream));
+                    self.control.reply_with(|| Reply::InvalidStream(stream));
                 }
                 Rest::Continue
             }
@@ -216,18 +223,18 @@ impl Association {
         for cause in errors.causes() {
             match cause {
                 Ok(Cause::StaleCookie { .. }) => self.handle_stale_cookie(now),
-                Ok(cause) => self.events.push_peer_error(cause.code(), cause_info(&cause)),
+                Ok(cause) => self.events.push_peer_error(cause.code(), || cause_info(&cause)),
                 Err(_) => return,
             }
         }
     }
 
-    fn handle_unknown(&mut self, arrival: &Arrival<'_>, unknown: &UnknownChunk<'_>) -> Rest {
+    fn handle_unknown(&mut self, unknown: &UnknownChunk<'_>) -> Rest {
         let action = unknown.action();
         if action.reports() {
             let bytes = unknown.bytes();
             let reported = bytes.get(..ECHO_BYTES_MAX).unwrap_or(bytes);
-            self.control.reply(Reply::UnrecognizedChunk(shared(arrival.bytes, reported)));
+            self.control.reply_with(|| Reply::UnrecognizedChunk(reported.into()));
         }
         if action.continues() { Rest::Continue } else { Rest::Skip }
     }
@@ -251,4 +258,9 @@ impl Association {
             self.path.remote.set_port(arrival.from.port());
         }
     }
+}
+
+/// Whether a chunk may not share a packet with others (RFC 9260 §6.10).
+fn stands_alone(chunk: &Chunk<'_>) -> bool {
+    matches!(chunk, Chunk::Init(_) | Chunk::InitAck(_) | Chunk::ShutdownComplete { .. })
 }

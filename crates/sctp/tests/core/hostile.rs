@@ -10,7 +10,7 @@ use festina_units::{Duration, Instant};
 
 use crate::rfc9260::packet::{
     ABORT, COOKIE_ECHO, ERROR, HEARTBEAT, HEARTBEAT_ACK, HOST_NAME, INIT, INIT_ACK, Init, SHUTDOWN, SHUTDOWN_ACK,
-    STATE_COOKIE, chunk, cookie_echo, data, packet, shutdown, tlv,
+    STATE_COOKIE, chunk, cookie_echo, data, heartbeat, packet, shutdown, tlv,
 };
 use crate::rfc9260::peer::{LOCAL_PORT, PEER_PORT, PEER_WINDOW, Peer, config, init_ack, ms, offer};
 
@@ -148,6 +148,21 @@ fn errors_reported_by_the_peer_do_not_pile_up_while_nobody_polls_for_them() {
     assert_eq!(events.len(), 16);
     give_to_a_sleeper(&mut peer, &[chunk(ERROR, 0, &out_of_resource())]);
     assert_eq!(poll_events(&mut peer), [Event::PeerError { code: 4, info: Bytes::new() }], "there is room again");
+}
+
+#[test]
+fn answers_that_wait_do_not_keep_the_packets_that_they_answer_alive() {
+    let mut peer = Peer::established();
+    let filler = chunk(0x80, 0, &[0; 60_000]);
+    for asking in [heartbeat(HEARTBEAT, &[b'h'; 900]), chunk(0xc0, 0, &[b'u'; 900])] {
+        let bytes = Bytes::from(packet((PEER_PORT, LOCAL_PORT), peer.tag, &[asking, filler.clone()]));
+        let (now, address) = (peer.now, peer.address);
+        peer.association().handle_packet(now, address, &bytes).unwrap();
+        assert!(bytes.is_unique(), "an answer of 1 KiB would hold 61 KB");
+    }
+    peer.send("now");
+    let kinds: Vec<_> = peer.take().iter().flat_map(|sent| sent.kinds()).collect();
+    assert!(kinds.contains(&HEARTBEAT_ACK) && kinds.contains(&ERROR), "{kinds:?}");
 }
 
 #[test]

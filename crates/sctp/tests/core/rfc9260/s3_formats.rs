@@ -6,8 +6,8 @@ use festina_sctp::{AssociationState, ClosedReason, Event, Message};
 
 use super::packet::{
     ABORT, B, COOKIE_ACK, COOKIE_ECHO, DATA, Data, E, ERROR, HEARTBEAT, HEARTBEAT_ACK, HOST_NAME, I, INIT, INIT_ACK,
-    Init, SACK, STATE_COOKIE, Sack, T_BIT, U, UNRECOGNIZED_PARAMETER, chunk, data, heartbeat, packet, shutdown, tlv,
-    tlvs, u32_at,
+    Init, SACK, SHUTDOWN_COMPLETE, STATE_COOKIE, Sack, T_BIT, U, UNRECOGNIZED_PARAMETER, chunk, data, heartbeat,
+    packet, shutdown, tlv, tlvs, u32_at,
 };
 use super::peer::{LOCAL_PORT, PEER_PORT, PEER_TAG, PEER_WINDOW, Peer, config, init_ack, ms, offer};
 
@@ -466,4 +466,35 @@ fn s6_10_nothing_may_be_bundled_with_a_received_init() {
     peer.address = SocketAddr::from(([192, 0, 2, 9], 1));
     peer.give_tagged(0, &[offer().chunk(INIT), data(1)]);
     peer.nothing_sent();
+}
+
+#[test]
+fn s6_10_a_packet_that_begins_with_a_chunk_that_must_stand_alone_is_dropped_whole() {
+    for tag_and_flags in [(Peer::facing_shutdown_ack_sent().tag, 0), (PEER_TAG, T_BIT)] {
+        let mut ending = Peer::facing_shutdown_ack_sent();
+        let (tag, flags) = tag_and_flags;
+        ending.give_tagged(tag, &[chunk(SHUTDOWN_COMPLETE, flags, b""), chunk(0x80, 0, b"")]);
+        assert_eq!(ending.state(), AssociationState::ShutdownAckSent);
+    }
+    let mut opening = Peer::connecting(config());
+    opening.tag = opening.take_one().init().tag;
+    opening.give(&[init_ack().chunk(INIT_ACK), data(1)]);
+    opening.nothing_sent();
+    assert_eq!(opening.state(), AssociationState::CookieWait);
+    let mut standing = Peer::established();
+    standing.give_tagged(0, &[Init { tag: 99, ..offer() }.chunk(INIT), data(1)]);
+    standing.nothing_sent();
+}
+
+#[test]
+fn s6_10_a_chunk_that_must_stand_alone_is_dropped_behind_others_with_all_that_follows() {
+    let mut peer = Peer::facing_shutdown_ack_sent();
+    peer.give(&[chunk(0x80, 0, b""), chunk(SHUTDOWN_COMPLETE, 0, b""), chunk(ABORT, 0, b"")]);
+    assert_eq!(peer.state(), AssociationState::ShutdownAckSent);
+    for alone in [init_ack().chunk(INIT_ACK), offer().chunk(INIT)] {
+        let mut peer = Peer::established();
+        peer.give(&[data(1), alone, data(2)]);
+        assert_eq!(peer.payloads().len(), 1, "what stood before has taken effect");
+        assert_eq!(peer.take_one().kinds(), [SACK]);
+    }
 }

@@ -158,6 +158,16 @@ fn s8_5_1_b_an_abort_is_accepted_with_the_own_tag_or_with_the_peers_tag_and_the_
 }
 
 #[test]
+fn s8_5_1_b_an_abort_needs_its_tag_behind_other_chunks_as_well() {
+    for (flags, accepted) in [(0, true), (T_BIT, false)] {
+        let mut peer = Peer::established();
+        peer.give(&[heartbeat(HEARTBEAT, b"first"), chunk(ABORT, flags, b""), data(1)]);
+        assert_eq!(peer.closed().is_some(), accepted, "flags {flags}");
+        assert!(peer.received.is_empty(), "nothing behind it is looked at");
+    }
+}
+
+#[test]
 fn s8_5_1_b_in_cookie_wait_only_an_abort_with_the_own_tag_ends_the_attempt() {
     let mut peer = Peer::connecting(config());
     let own = peer.take_one().init().tag;
