@@ -237,7 +237,7 @@ impl Association {
         self.state.name()
     }
 
-    /// The verification tag that packets for this side carry. It changes when the peer restarts.
+    /// The verification tag that packets for this side carry. It changes when the peer restarts, and when it finds a cookie stale.
     pub fn local_tag(&self) -> u32 {
         self.tags.local
     }

@@ -104,6 +104,12 @@ impl TieTags {
         let hash = context.derive_u32(Purpose::TieTags, &[tags.local.into(), tags.peer.into()]);
         Self(NonZeroU32::new(hash).unwrap_or(NonZeroU32::MIN))
     }
+
+    /// What stands for an association that is being opened with this tag. The cookies that it makes hold its own tag and are good for
+    /// it alone: an association made of one later would have its tag and its TSNs once more.
+    pub(crate) fn of_opening(context: &Context, local_tag: u32) -> Self {
+        Self::of(context, Tags { local: local_tag, peer: 0 })
+    }
 }
 
 /// The first TSN of the association in which this side has the tag. Beyond guessing, as the tag is (RFC 9260 §5.3.1), and nobody has

@@ -33,7 +33,11 @@ enum CookieAction {
     UpdatePeer,
     /// D: the expected cookie, or a repetition.
     Confirm,
-    /// C, and all that the table does not list.
+    /// The cookie was made before the peer became known that the association has now. If its owner still lives, it has restarted in
+    /// between and must ask anew, so that a restart (A) gives each incarnation tags and TSNs of its own. Table 12 has B here in
+    /// ESTABLISHED, which would mix the TSNs of both, or nothing at all.
+    Outdated,
+    /// C, and all else that the table does not list.
     Discard,
 }
 
@@ -61,14 +65,14 @@ impl Association {
                 return self.refuse_init(init, &Cause::RestartWithNewAddresses(&added));
             }
         }
-        let opening = matches!(self.state, State::CookieWait { .. } | State::CookieEchoed { .. });
-        let local_tag = if opening {
-            self.tags.local
+        let (ports, tag) = (self.ports, self.tags.local);
+        let identity = if matches!(self.state, State::CookieWait { .. } | State::CookieEchoed { .. }) {
+            let tie_tags = Some(TieTags::of_opening(&self.context, tag));
+            Identity { ports, local_tag: tag, first_tsn: self.first_tsn, tie_tags }
         } else {
-            fresh_tag(&self.context, &[u64::from(self.tags.local), now.as_nanos(), u64::from(peer.tag)])
+            let fresh = fresh_tag(&self.context, &[u64::from(tag), now.as_nanos(), u64::from(peer.tag)]);
+            Identity::new(&self.context, ports, fresh, Some(self.tie_tags()))
         };
-        let tie_tags = (!matches!(self.state, State::CookieWait { .. })).then(|| self.tie_tags());
-        let identity = Identity { ports: self.ports, local_tag, tie_tags };
         self.answer_init(init, init_ack(&self.context, now, from.ip(), &identity, &peer));
     }
 
@@ -117,24 +121,19 @@ impl Association {
         let cookie = match Cookie::open(&self.context, now, &bearer, echoed) {
             CookieVerdict::Forged => return Err(PacketDropped::Unexpected("forged cookie")),
             CookieVerdict::Stale(cookie, staleness) if cookie.tags != self.tags => {
-                let header = header_to(self.ports, cookie.tags.peer);
-                self.control.packet(stale_cookie(header, staleness));
-                return Err(PacketDropped::Unexpected("stale cookie"));
+                return Err(self.refuse_cookie(&cookie, staleness));
             }
             CookieVerdict::Stale(cookie, _) | CookieVerdict::Valid(cookie) => cookie,
         };
         match self.cookie_action(&cookie) {
             CookieAction::Discard => Err(PacketDropped::Unexpected("late cookie")),
+            CookieAction::Outdated => Err(self.refuse_cookie(&cookie, Duration::ZERO)),
             CookieAction::Restart => {
                 self.restart(now, &cookie);
                 Ok(())
             }
             CookieAction::UpdatePeer => {
-                if matches!(self.state, State::CookieWait { .. } | State::CookieEchoed { .. }) {
-                    self.adopt_peer(now, cookie.tags.peer, &cookie.peer, None);
-                } else {
-                    self.tags.peer = cookie.tags.peer;
-                }
+                self.adopt_peer(now, cookie.tags.peer, &cookie.peer, None);
                 self.confirm(now);
                 Ok(())
             }
@@ -149,12 +148,26 @@ impl Association {
         let local_matches = cookie.tags.local == self.tags.local;
         let peer_matches = cookie.tags.peer == self.tags.peer;
         let tie_matches = cookie.tie_tags == Some(self.tie_tags());
-        match (local_matches, peer_matches) {
-            (false, false) if tie_matches => CookieAction::Restart,
-            (true, false) => CookieAction::UpdatePeer,
-            (true, true) => CookieAction::Confirm,
-            (false, _) => CookieAction::Discard,
+        match (local_matches, peer_matches, &self.state) {
+            (true, true, _) => CookieAction::Confirm,
+            (false, false, _) if tie_matches => CookieAction::Restart,
+            (true, false, State::CookieWait { .. }) => CookieAction::UpdatePeer,
+            // The peer of the INIT ACK was not known yet: the cookie may be that of an earlier incarnation.
+            (true, false, State::CookieEchoed { t1, .. }) if cookie.created_at >= t1.started_at() => {
+                CookieAction::UpdatePeer
+            }
+            (true, false, _) => CookieAction::Outdated,
+            (false, false, State::CookieWait { .. } | State::CookieEchoed { .. }) | (false, true, _) => {
+                CookieAction::Discard
+            }
+            (false, false, _) => CookieAction::Outdated,
         }
+    }
+
+    /// Has the owner of a cookie ask for a new one (RFC 9260 §5.2.6). If nobody has its tag any more, nobody listens.
+    fn refuse_cookie(&mut self, cookie: &Cookie, staleness: Duration) -> PacketDropped {
+        self.control.packet(stale_cookie(header_to(self.ports, cookie.tags.peer), staleness));
+        PacketDropped::Unexpected("stale cookie")
     }
 
     /// Enters ESTABLISHED if the handshake was on, and answers with COOKIE ACK.
@@ -180,7 +193,10 @@ impl Association {
                 return self.close(ClosedReason::HandshakeTimeout);
             }
             t1.back_off(now, self.context.config().timers.rto_max);
-            self.tags.peer = 0;
+            // A new tag keeps answers to the last attempt apart from those to this one. The first TSN stays, for DATA may have left
+            // with COOKIE ECHO.
+            let tag = fresh_tag(&self.context, &[u64::from(self.tags.local), now.as_nanos()]);
+            self.tags = Tags { local: tag, peer: 0 };
             self.state = State::CookieWait { t1 };
             self.control.unset(Due::COOKIE_ECHO);
             self.control.set(Due::INIT);
@@ -295,7 +311,15 @@ pub(super) struct PeerTraits {
 pub(super) struct Identity {
     pub(super) ports: Ports,
     pub(super) local_tag: u32,
+    first_tsn: Tsn,
     pub(super) tie_tags: Option<TieTags>,
+}
+
+impl Identity {
+    /// That of an association to come.
+    pub(super) fn new(context: &Context, ports: Ports, local_tag: u32, tie_tags: Option<TieTags>) -> Self {
+        Self { ports, local_tag, first_tsn: first_tsn(context, local_tag), tie_tags }
+    }
 }
 
 /// A tag other than 0, beyond guessing (RFC 9260 §5.3.1).
@@ -355,11 +379,10 @@ pub(super) fn init_ack(
     let sealed = cookie.seal(context);
     let mut parameters = vec![Parameter::StateCookie(&sealed)];
     parameters.extend(peer.unrecognized.iter().map(|bytes| Parameter::UnrecognizedParameter(bytes)));
-    let first_tsn = first_tsn(context, identity.local_tag);
     let init = InitOut {
         // Never more streams than the peer takes (RFC 9260 §3.3.3).
         outbound_streams: config.limits.outbound_streams.min(peer.parameters.inbound_streams),
-        ..own_init(config, identity.local_tag, first_tsn, &parameters)
+        ..own_init(config, identity.local_tag, identity.first_tsn, &parameters)
     };
     lone_packet(header_to(identity.ports, peer.tag), &ChunkOut::InitAck(init))
 }

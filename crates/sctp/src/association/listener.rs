@@ -5,11 +5,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use festina_units::Instant;
+use festina_units::{Duration, Instant};
 
 use super::Association;
 use super::context::{Context, Ports, address_words};
-use super::cookie::{Bearer, Cookie, CookieVerdict};
+use super::cookie::{Bearer, Cookie, CookieVerdict, TieTags};
 use super::handshake::{Identity, abort_packet, answer_bytes_max, fresh_tag, init_ack, lone_packet, stale_cookie};
 use super::negotiation::{InitFault, InitKind, PeerInit};
 use crate::error::PacketDropped;
@@ -148,7 +148,7 @@ impl Listener {
         };
         let ports = Ports { local: header.destination_port, peer: header.source_port };
         let local_tag = self.unused_tag(now, from, ports, peer.tag, tag_in_use);
-        let identity = Identity { ports, local_tag, tie_tags: None };
+        let identity = Identity::new(&self.context, ports, local_tag, None);
         Ok(init_ack(&self.context, now, from.ip(), &identity, &peer))
     }
 
@@ -181,6 +181,12 @@ impl Listener {
             CookieVerdict::Forged => return Err(PacketDropped::Unexpected("forged cookie")),
             CookieVerdict::Stale(cookie, staleness) => {
                 return Ok(Opened::Answer(stale_cookie(to_peer(cookie.tags.peer), staleness)));
+            }
+            // The association that made it was given up.
+            CookieVerdict::Valid(cookie)
+                if cookie.tie_tags == Some(TieTags::of_opening(&self.context, cookie.tags.local)) =>
+            {
+                return Ok(Opened::Answer(stale_cookie(to_peer(cookie.tags.peer), Duration::ZERO)));
             }
             CookieVerdict::Valid(cookie) => cookie,
         };

@@ -80,10 +80,11 @@ impl State {
         matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownSent { .. })
     }
 
-    /// SACK that comes is processed (RFC 9260 §6).
+    /// SACK that comes is processed (RFC 9260 §6). In COOKIE-ECHOED it would do no good: until COOKIE ACK comes, the peer may still turn
+    /// out to be another, which has to get all TSNs from the first on.
     #[inline]
     pub(crate) fn takes_sack(&self) -> bool {
-        self.sends_data() || matches!(self, Self::CookieEchoed { .. })
+        self.sends_data()
     }
 
     /// The application may hand in messages.
@@ -129,6 +130,11 @@ impl RetryTimer {
     /// that stale cookies cannot keep a handshake going.
     pub(crate) fn next_chunk(self, now: Instant, rto: Duration) -> Self {
         Self { retransmissions: self.retransmissions, ..Self::start(now, rto) }
+    }
+
+    /// When the chunk left for the first time.
+    pub(crate) fn started_at(&self) -> Instant {
+        self.started_at
     }
 
     pub(crate) fn is_due(&self, now: Instant) -> bool {

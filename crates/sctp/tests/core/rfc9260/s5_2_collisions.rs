@@ -37,6 +37,13 @@ fn goes_on(peer: &mut Peer, tsn: u32) {
     assert!(sent.iter().all(|sent| sent.tag == PEER_TAG) && sent.iter().any(|sent| sent.has(DATA)), "{sent:?}");
 }
 
+/// Asserts that a cookie had no effect but that its owner, if it lives, is told to send another INIT.
+fn has_to_ask_anew(peer: &mut Peer, tag: u32) {
+    let sent = peer.take_one();
+    assert_eq!((sent.kinds(), sent.tag), (vec![ERROR], tag));
+    assert_eq!(sent.the(ERROR).causes(), [(3, vec![0; 4])], "§3.3.10.3");
+}
+
 #[test]
 fn s5_2_1_an_init_in_cookie_wait_is_answered_with_the_parameters_of_the_own_init() {
     let mut peer = Peer::connecting(config());
@@ -237,6 +244,22 @@ fn s5_2_4_a_cookie_with_another_tag_of_the_peer_replaces_the_peers_tag() {
 }
 
 #[test]
+fn s6_in_cookie_echoed_a_sack_is_not_processed_since_the_peer_may_yet_be_another() {
+    let mut peer = Peer::connecting(config());
+    peer.take();
+    let answer = unexpected_init(&mut peer, &offer());
+    (peer.tag, peer.initial_tsn) = (answer.tag, answer.tsn);
+    peer.send("first");
+    peer.give(&[Init { tag: 99, ..init_ack() }.chunk(INIT_ACK)]);
+    assert_eq!(peer.take_one().kinds(), [COOKIE_ECHO, DATA]);
+    peer.ack(1);
+    peer.give(&[cookie_echo(&answer.cookie())]);
+    peer.take();
+    peer.wait_for_packet();
+    assert_eq!(peer.take_tsns(), [[1]], "the other has not had it");
+}
+
+#[test]
 fn s5_2_4_a_late_cookie_of_an_earlier_own_tag_is_discarded_silently() {
     // The listener's answer to the peer's INIT, from before the association was begun.
     let mut peer = Peer::new(config());
@@ -327,7 +350,7 @@ fn s5_2_4_a_cookie_without_tie_tags_does_not_restart_an_association() {
     peer.give(&[cookie_echo(&cookie)]);
     peer.take();
     peer.give_tagged(early_tag, &[cookie_echo(&early_cookie)]);
-    peer.nothing_sent();
+    has_to_ask_anew(&mut peer, NEW_TAG);
     goes_on(&mut peer, 1);
 }
 
@@ -348,7 +371,7 @@ fn s5_2_4_a_restart_cookie_cannot_be_replayed() {
     peer.give_tagged(second.tag, &[cookie_echo(&second.cookie())]);
     assert_eq!(peer.take_one().kinds(), [COOKIE_ACK]);
     peer.give_tagged(first.tag, &[cookie_echo(&first.cookie())]);
-    peer.nothing_sent();
+    has_to_ask_anew(&mut peer, NEW_TAG);
     let restarts = peer.events.iter().filter(|event| **event == Event::PeerRestarted).count();
     assert_eq!(restarts, 1, "its tie tags are those of the association before the restart");
 }
