@@ -21,7 +21,8 @@ pub(crate) use self::waiters::Waiters;
 /// A connection with one peer that carries messages both ways.
 ///
 /// Clones are cheap and name the same association. Dropping the last one ends it in the background and in good order:
-/// what was sent is still delivered, what arrives later is thrown away.
+/// what was sent is still delivered, what arrives later is thrown away. A peer that does not take what was sent cannot keep it alive:
+/// the limits are those of [`shutdown`](Self::shutdown).
 ///
 /// Received messages wait in the association's receive buffer until they are taken. A slow reader fills that buffer, and the
 /// peer of this one association then stops sending; no other association is held up.
@@ -107,10 +108,12 @@ impl Association {
     /// and agreed to the end (RFC 9260 §9.2). Messages of the peer can still be received meanwhile, and have to be if it has
     /// more to say than the receive buffer holds.
     ///
-    /// The end goes on when the future is dropped.
+    /// The end goes on when the future is dropped. It comes whatever the peer does: at the latest when the peer has acknowledged too
+    /// little for [`Timers::shutdown_stall`](crate::Timers::shutdown_stall), 30 s by default, or, once all is acknowledged, at the end of
+    /// [`Timers::shutdown_guard`](crate::Timers::shutdown_guard).
     ///
     /// # Errors
-    /// Why it ended otherwise.
+    /// Why it ended otherwise: [`ClosedReason::ShutdownTimeout`] if a limit was reached, and what was not acknowledged may be lost.
     pub async fn shutdown(&self) -> Result<(), ClosedReason> {
         self.inner.shutdown();
         match self.closed().await {

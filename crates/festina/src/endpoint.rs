@@ -142,8 +142,7 @@ impl Endpoint {
     }
 
     /// Ends the endpoint in good order: accepts and makes no more associations, shuts all down as [`Association::shutdown`]
-    /// does, and returns when they are over. That takes as long as the peers need, for one that is gone until the shutdown's
-    /// guard timer runs out.
+    /// does, and returns when they are over. That takes as long as the peers need, within the limits of that method.
     pub async fn close(&self) {
         self.shared.close();
         let mut key = None;

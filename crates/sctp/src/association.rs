@@ -37,6 +37,7 @@ use control::{Control, Due};
 use cookie::{Cookie, Tags};
 use handshake::{PeerTraits, Streams};
 use path::{Path, PathVerdict, heartbeat_pause, initial_window_bytes};
+use shutdown::Ending;
 use state::State;
 
 /// At most so many bytes of an error cause are kept for the application.
@@ -57,7 +58,7 @@ pub struct Association {
     first_tsn: Tsn,
     streams: Streams,
     peer: PeerTraits,
-    shutdown_requested: bool,
+    ending: Ending,
     readable_told: bool,
     path: Path,
     sender: Sender,
@@ -116,7 +117,7 @@ impl Association {
             first_tsn,
             streams: Streams::default(),
             peer: PeerTraits::default(),
-            shutdown_requested: false,
+            ending: Ending::default(),
             readable_told: false,
             path: Path::new(now, remote),
             sender: Sender::new(
@@ -174,7 +175,7 @@ impl Association {
     /// # Errors
     /// The message comes back with the reason.
     pub fn send(&mut self, now: Instant, message: Message) -> Result<MessageId, SendError> {
-        if !self.state.takes_messages() || self.shutdown_requested {
+        if !self.state.takes_messages() || self.ending.requested {
             return Err(SendError::Closed(message));
         }
         let id = MessageId(self.counters.messages_taken);
@@ -285,13 +286,15 @@ impl Association {
         let (timer, retries_max, due, given_up) = match &mut self.state {
             State::CookieWait { t1 } => (t1, init_max, Due::INIT, ClosedReason::HandshakeTimeout),
             State::CookieEchoed { t1, .. } => (t1, init_max, Due::COOKIE_ECHO, ClosedReason::HandshakeTimeout),
-            State::ShutdownSent { guard_at, .. } | State::ShutdownAckSent { guard_at, .. } if now >= *guard_at => {
-                let cause = Cause::ProtocolViolation(b"shutdown did not finish in time");
-                return self.abort_with(cause, ClosedReason::ShutdownTimeout);
+            State::ShutdownPending { drain } | State::ShutdownReceived { drain } => {
+                return if drain.is_over(now) {
+                    self.abort_shutdown()
+                };
             }
+            State::ShutdownSent { guard_at, .. } if now >= *guard_at => return self.abort_shutdown(),
             State::ShutdownSent { t2, .. } => (t2, shutdown_max, Due::SHUTDOWN, ClosedReason::PeerUnreachable),
-            State::ShutdownAckSent { t2, .. } => (t2, shutdown_max, Due::SHUTDOWN_ACK, ClosedReason::PeerUnreachable),
-            State::Closed | State::Established | State::ShutdownPending | State::ShutdownReceived => return,
+            State::ShutdownAckSent { t2 } => (t2, shutdown_max, Due::SHUTDOWN_ACK, ClosedReason::PeerUnreachable),
+            State::Closed | State::Established => return,
         };
         if !timer.is_due(now) {
             return;

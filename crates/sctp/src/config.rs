@@ -102,7 +102,12 @@ pub struct Timers {
     pub heartbeat_interval: Option<Duration>,
     /// How long a state cookie is honoured.
     pub cookie_lifetime: Duration,
-    /// Overall limit for an orderly shutdown; `None` means 5 times `rto_max` (RFC 9260 §9.2, T5).
+    /// How long an orderly shutdown waits for the peer to acknowledge a further sixteenth of what was left when it began; then an ABORT
+    /// ends the association. It thus takes at most 17 times as long until all is acknowledged, whatever the peer does (RFC 9260 §9.2
+    /// sets no limit). The limits for a peer that does not answer hold as well.
+    pub shutdown_stall: Duration,
+    /// Overall limit from the first SHUTDOWN that this side sends, after all is acknowledged, to the end; `None` means 5 times `rto_max`
+    /// (RFC 9260 §9.2, T5).
     pub shutdown_guard: Option<Duration>,
 }
 
@@ -113,6 +118,7 @@ impl Default for Timers {
             rto_max: Duration::from_secs(60),
             heartbeat_interval: Some(Duration::from_secs(30)),
             cookie_lifetime: Duration::from_secs(60),
+            shutdown_stall: Duration::from_secs(30),
             shutdown_guard: None,
         }
     }
@@ -125,6 +131,7 @@ impl Timers {
         check_ms("timers.rto_initial (ms)", self.rto_initial, 1)?;
         check_ms("timers.cookie_lifetime (ms)", self.cookie_lifetime, 1)?;
         check_ms("timers.heartbeat_interval (ms)", self.heartbeat_interval.unwrap_or_default(), 0)?;
+        check_ms("timers.shutdown_stall (ms)", self.shutdown_stall, 1)?;
         check_ms("timers.shutdown_guard (ms)", self.shutdown_guard.unwrap_or_default(), 0)
     }
 }

@@ -73,7 +73,8 @@ pub enum ClosedReason {
     /// Network: the peer stopped answering (RFC 9260 §8.1).
     #[error("the peer stopped answering")]
     PeerUnreachable,
-    /// Network or peer: an orderly shutdown did not finish in time (T5, RFC 9260 §9.2).
+    /// Network or peer: an orderly shutdown did not finish in time. Either the peer acknowledged too little of what was left for
+    /// `Timers::shutdown_stall`, or the time from SHUTDOWN on exceeded `Timers::shutdown_guard` (T5, RFC 9260 §9.2).
     #[error("the shutdown did not finish in time")]
     ShutdownTimeout,
 }

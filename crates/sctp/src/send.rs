@@ -238,6 +238,11 @@ impl Sender {
         self.buffer.is_empty() && self.ledger.is_empty()
     }
 
+    /// Payload bytes that are queued or not acknowledged yet.
+    pub(crate) fn left_bytes(&self) -> usize {
+        self.buffer.used_bytes()
+    }
+
     /// Gives back memory, if nothing is queued or outstanding.
     pub(crate) fn give_back_memory(&mut self) {
         if self.is_drained() {

@@ -137,6 +137,40 @@ async fn closing_an_endpoint_ends_its_associations_in_good_order() {
     .await;
 }
 
+/// An association whose client has sent far more than the server, which reads nothing, takes.
+async fn pair_with_a_peer_that_does_not_read() -> crate::support::Pair {
+    let mut patient = Config::default();
+    patient.limits.receive_buffer_bytes = 10_000;
+    let mut brief = Config::default();
+    brief.timers.shutdown_stall = Duration::from_millis(400);
+    let pair = pair_with(brief, patient).await;
+    in_time(async {
+        for _ in 0..100 {
+            pair.client.send(Message::new(vec![1; 1_000])).await.unwrap();
+        }
+    })
+    .await;
+    pair
+}
+
+#[tokio::test]
+async fn closing_an_endpoint_ends_although_a_peer_keeps_its_window_closed() {
+    let pair = pair_with_a_peer_that_does_not_read().await;
+    in_time(pair.client_endpoint.close()).await;
+    assert_eq!(pair.client.closed().await, ClosedReason::ShutdownTimeout);
+    in_time(async {
+        assert!(matches!(pair.server.closed().await, ClosedReason::AbortedByPeer { .. }), "it was told");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_association_without_handles_ends_although_its_peer_keeps_its_window_closed() {
+    let pair = pair_with_a_peer_that_does_not_read().await;
+    drop(pair.client);
+    until("it is gone", || pair.client_endpoint.stats().associations == 0).await;
+}
+
 #[tokio::test]
 async fn dropping_a_listener_ends_what_nobody_accepted_and_frees_the_port() {
     let (client, server) = (endpoint().await, endpoint().await);

@@ -35,6 +35,12 @@ pub(crate) enum Reply {
 #[derive(Debug, Default)]
 pub(crate) struct Control {
     due: u8,
+    /// Apart, since mostly nothing waits.
+    waiting: Option<Box<Waiting>>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
     replies: VecDeque<Reply>,
     /// Packets that are complete: they carry another tag, or must stand alone.
     packets: VecDeque<Vec<u8>>,
@@ -56,51 +62,61 @@ impl Control {
     /// Forgets all but complete packets: the association ends, or begins anew.
     pub(crate) fn clear(&mut self) {
         self.due = 0;
-        self.replies = VecDeque::new();
+        if let Some(waiting) = &mut self.waiting {
+            waiting.replies.clear();
+        }
+        self.give_back_memory();
     }
 
     /// Queues an answer, unless too many wait: then it is not even built.
     pub(crate) fn reply_with(&mut self, reply: impl FnOnce() -> Reply) {
-        if self.replies.len() < REPLIES_MAX {
-            self.replies.push_back(reply());
+        let replies = &mut self.waiting.get_or_insert_default().replies;
+        if replies.len() < REPLIES_MAX {
+            replies.push_back(reply());
         }
     }
 
     /// Queues a complete packet, unless too many wait.
     pub(crate) fn packet(&mut self, packet: Vec<u8>) {
-        if self.packets.len() < REPLIES_MAX {
-            self.packets.push_back(packet);
+        let packets = &mut self.waiting.get_or_insert_default().packets;
+        if packets.len() < REPLIES_MAX {
+            packets.push_back(packet);
         }
     }
 
+    #[inline]
     pub(crate) fn pop_packet(&mut self) -> Option<Vec<u8>> {
-        let packet = self.packets.pop_front();
-        if self.packets.is_empty() && self.packets.capacity() > 0 {
-            self.packets = VecDeque::new();
-        }
+        let packet = self.waiting.as_mut()?.packets.pop_front();
+        self.give_back_memory();
         packet
     }
 
     /// Something waits that is reason enough for a packet.
     #[inline]
     pub(crate) fn wants_packet(&self) -> bool {
-        self.due != 0 || !self.replies.is_empty()
+        self.due != 0 || self.has_replies()
     }
 
+    #[inline]
     pub(crate) fn has_replies(&self) -> bool {
-        !self.replies.is_empty()
+        self.waiting.as_ref().is_some_and(|waiting| !waiting.replies.is_empty())
     }
 
     /// Writes as many answers as fit. An answer that does not even fit into an empty packet is dropped.
     pub(crate) fn write_replies(&mut self, packet: &mut PacketBuilder<'_>) {
-        while let Some(reply) = self.replies.front() {
+        let Some(Waiting { replies, .. }) = self.waiting.as_deref_mut() else { return };
+        while let Some(reply) = replies.front() {
             if !reply.write(packet) && !packet.is_empty() {
                 return;
             }
-            self.replies.pop_front();
+            replies.pop_front();
         }
-        if self.replies.capacity() > 0 {
-            self.replies = VecDeque::new();
+        self.give_back_memory();
+    }
+
+    fn give_back_memory(&mut self) {
+        if self.waiting.as_ref().is_some_and(|waiting| waiting.replies.is_empty() && waiting.packets.is_empty()) {
+            self.waiting = None;
         }
     }
 }

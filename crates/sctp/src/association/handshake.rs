@@ -103,7 +103,7 @@ impl Association {
             self.control.reply_with(|| Reply::UnrecognizedParameters(peer.unrecognized.concat().into()));
         }
         let rto = round_trip.map_or(self.context.config().timers.rto_initial, |_| self.sender.rto());
-        self.state = State::CookieEchoed { t1: t1.next_chunk(now, rto), cookie };
+        self.state = State::CookieEchoed { t1: t1.next_chunk(now, rto), cookie: cookie[..].into() };
         self.control.set(Due::COOKIE_ECHO);
         Ok(())
     }
@@ -236,9 +236,8 @@ impl Association {
         self.arm_heartbeat(now);
         let Streams { outbound, inbound } = self.streams;
         self.events.push(Event::Established { outbound_streams: outbound, inbound_streams: inbound });
-        if self.shutdown_requested {
-            self.state = State::ShutdownPending;
-            self.advance_shutdown(now);
+        if self.ending.requested {
+            self.request_shutdown(now);
         }
     }
 

@@ -5,20 +5,28 @@ use festina_units::{Duration, Instant};
 use super::Association;
 use super::control::Due;
 use super::handshake::{abort_packet, header_to, lone_packet};
-use super::state::{RetryTimer, State};
+use super::state::{Drain, RetryTimer, State};
 use crate::error::{ClosedReason, PacketDropped};
 use crate::event::Event;
 use crate::wire::{Cause, ChunkOut, Tsn};
 
+/// What is known of the end in every state: a peer that restarts makes the association anew, not the end undone.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ending {
+    /// The application wants it.
+    pub(super) requested: bool,
+    /// When T5 expires, which began with the first SHUTDOWN.
+    guard_at: Option<Instant>,
+}
+
 impl Association {
     /// The application wants an orderly end (RFC 9260 §9.2).
     pub(super) fn request_shutdown(&mut self, now: Instant) {
-        // Remembered in every state: a peer that restarts makes the association anew, not the application's wish undone.
-        self.shutdown_requested = true;
+        self.ending.requested = true;
         match self.state {
             State::CookieWait { .. } if self.sender.is_drained() => self.close(ClosedReason::Shutdown),
             State::Established => {
-                self.state = State::ShutdownPending;
+                self.state = State::ShutdownPending { drain: self.new_drain(now) };
                 self.sender.closing();
                 self.advance_shutdown(now);
             }
@@ -29,15 +37,20 @@ impl Association {
     /// Moves on once nothing is outstanding any more.
     pub(super) fn advance_shutdown(&mut self, now: Instant) {
         if !self.sender.is_drained() {
+            if let State::ShutdownPending { drain } | State::ShutdownReceived { drain } = &mut self.state {
+                drain.update(now, self.sender.left_bytes(), self.context.config().timers.shutdown_stall);
+            }
             return;
         }
         match self.state {
-            State::ShutdownPending => {
-                self.state = State::ShutdownSent { t2: self.new_t2(now), guard_at: now + self.guard() };
+            State::ShutdownPending { .. } => {
+                let guard = self.guard();
+                let guard_at = *self.ending.guard_at.get_or_insert(now + guard);
+                self.state = State::ShutdownSent { t2: self.new_t2(now), guard_at };
                 self.control.set(Due::SHUTDOWN);
             }
-            State::ShutdownReceived => {
-                self.state = State::ShutdownAckSent { t2: self.new_t2(now), guard_at: now + self.guard() };
+            State::ShutdownReceived { .. } => {
+                self.state = State::ShutdownAckSent { t2: self.new_t2(now) };
                 self.control.set(Due::SHUTDOWN_ACK);
             }
             _ => return,
@@ -51,14 +64,11 @@ impl Association {
             State::Closed | State::CookieWait { .. } | State::CookieEchoed { .. } => {
                 return Err(PacketDropped::Unexpected("SHUTDOWN"));
             }
-            State::Established | State::ShutdownPending => {
-                self.state = State::ShutdownReceived;
-                self.sender.closing();
-                self.events.push(Event::PeerShutdown);
-            }
-            State::ShutdownReceived => {}
-            State::ShutdownSent { guard_at, .. } => {
-                self.state = State::ShutdownAckSent { t2: self.new_t2(now), guard_at };
+            State::Established => self.enter_shutdown_received(self.new_drain(now)),
+            State::ShutdownPending { drain } => self.enter_shutdown_received(drain),
+            State::ShutdownReceived { .. } => {}
+            State::ShutdownSent { .. } => {
+                self.state = State::ShutdownAckSent { t2: self.new_t2(now) };
                 self.control.unset(Due::SHUTDOWN);
                 self.control.set(Due::SHUTDOWN_ACK);
                 return Ok(());
@@ -70,6 +80,12 @@ impl Association {
         }
         self.handle_cumulative_ack(now, cumulative_tsn);
         Ok(())
+    }
+
+    fn enter_shutdown_received(&mut self, drain: Drain) {
+        self.state = State::ShutdownReceived { drain };
+        self.sender.closing();
+        self.events.push(Event::PeerShutdown);
     }
 
     /// SHUTDOWN ACK: the peer has nothing more either.
@@ -107,6 +123,12 @@ impl Association {
         }
     }
 
+    /// An orderly end takes too long.
+    pub(super) fn abort_shutdown(&mut self) {
+        let cause = Cause::ProtocolViolation(b"shutdown did not finish in time");
+        self.abort_with(cause, ClosedReason::ShutdownTimeout);
+    }
+
     /// Ends the association with an ABORT that tells why.
     pub(super) fn abort_with(&mut self, cause: Cause<'_>, reason: ClosedReason) {
         if matches!(self.state, State::Closed) {
@@ -129,6 +151,10 @@ impl Association {
         self.control.clear();
         self.sender.fail_all(&mut self.events);
         self.events.push(Event::Closed(reason));
+    }
+
+    fn new_drain(&self, now: Instant) -> Drain {
+        Drain::start(now, self.sender.left_bytes(), self.context.config().timers.shutdown_stall)
     }
 
     fn new_t2(&self, now: Instant) -> RetryTimer {

@@ -1,6 +1,5 @@
 //! The states of an association (RFC 9260 §4); each carries the timers that only it needs.
 
-use bytes::Bytes;
 use festina_units::{Duration, Instant};
 
 /// Where an association is in its life (RFC 9260 §4).
@@ -36,20 +35,23 @@ pub(crate) enum State {
     /// COOKIE ECHO is on its way; T1-cookie runs.
     CookieEchoed {
         t1: RetryTimer,
-        cookie: Bytes,
+        cookie: Box<[u8]>,
     },
     Established,
-    ShutdownPending,
+    ShutdownPending {
+        drain: Drain,
+    },
     /// SHUTDOWN is on its way; T2 runs, and so does T5.
     ShutdownSent {
         t2: RetryTimer,
         guard_at: Instant,
     },
-    ShutdownReceived,
-    /// SHUTDOWN ACK is on its way; T2 runs, and so does T5.
+    ShutdownReceived {
+        drain: Drain,
+    },
+    /// SHUTDOWN ACK is on its way; T2 runs.
     ShutdownAckSent {
         t2: RetryTimer,
-        guard_at: Instant,
     },
 }
 
@@ -61,9 +63,9 @@ impl State {
             Self::CookieWait { .. } => AssociationState::CookieWait,
             Self::CookieEchoed { .. } => AssociationState::CookieEchoed,
             Self::Established => AssociationState::Established,
-            Self::ShutdownPending => AssociationState::ShutdownPending,
+            Self::ShutdownPending { .. } => AssociationState::ShutdownPending,
             Self::ShutdownSent { .. } => AssociationState::ShutdownSent,
-            Self::ShutdownReceived => AssociationState::ShutdownReceived,
+            Self::ShutdownReceived { .. } => AssociationState::ShutdownReceived,
             Self::ShutdownAckSent { .. } => AssociationState::ShutdownAckSent,
         }
     }
@@ -71,13 +73,13 @@ impl State {
     /// DATA may leave in packets of its own (RFC 9260 §6).
     #[inline]
     pub(crate) fn sends_data(&self) -> bool {
-        matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownReceived)
+        matches!(self, Self::Established | Self::ShutdownPending { .. } | Self::ShutdownReceived { .. })
     }
 
     /// DATA that comes is taken (RFC 9260 §6).
     #[inline]
     pub(crate) fn takes_data(&self) -> bool {
-        matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownSent { .. })
+        matches!(self, Self::Established | Self::ShutdownPending { .. } | Self::ShutdownSent { .. })
     }
 
     /// SACK that comes is processed (RFC 9260 §6). In COOKIE-ECHOED it would do no good: until COOKIE ACK comes, the peer may still turn
@@ -102,11 +104,45 @@ impl State {
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match self {
             Self::CookieWait { t1 } | Self::CookieEchoed { t1, .. } => Some(t1.expires_at),
-            Self::ShutdownSent { t2, guard_at } | Self::ShutdownAckSent { t2, guard_at } => {
-                Some(t2.expires_at.min(*guard_at))
-            }
-            Self::Closed | Self::Established | Self::ShutdownPending | Self::ShutdownReceived => None,
+            Self::ShutdownPending { drain } | Self::ShutdownReceived { drain } => Some(drain.ends_at),
+            Self::ShutdownSent { t2, guard_at } => Some(t2.expires_at.min(*guard_at)),
+            Self::ShutdownAckSent { t2 } => Some(t2.expires_at),
+            Self::Closed | Self::Established => None,
         }
+    }
+}
+
+/// Bounds the wait until all that is left is acknowledged. The wait starts anew with each step of progress. A step is a part of what was
+/// left at first, so that a peer that takes a byte now and then cannot stretch it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Drain {
+    /// When the wait is over, unless the next step comes before.
+    ends_at: Instant,
+    step_bytes: usize,
+    /// The next step is done when no more than this is left.
+    next_bytes: usize,
+}
+
+impl Drain {
+    /// Steps in which the peer may acknowledge what is left.
+    const STEPS: usize = 16;
+
+    /// The end begins now.
+    pub(crate) fn start(now: Instant, left_bytes: usize, stall: Duration) -> Self {
+        let step_bytes = left_bytes.div_ceil(Self::STEPS).max(1);
+        Self { ends_at: now + stall, step_bytes, next_bytes: left_bytes.saturating_sub(step_bytes) }
+    }
+
+    /// So much is left now.
+    pub(crate) fn update(&mut self, now: Instant, left_bytes: usize, stall: Duration) {
+        if left_bytes <= self.next_bytes {
+            self.ends_at = now + stall;
+            self.next_bytes = left_bytes.saturating_sub(self.step_bytes);
+        }
+    }
+
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        now >= self.ends_at
     }
 }
 
@@ -172,6 +208,23 @@ mod tests {
         }
         assert_eq!(pauses, [1, 2, 3, 3]);
         assert_eq!(timer.retransmissions, 4);
+    }
+
+    #[test]
+    fn what_is_left_may_be_acknowledged_in_at_most_sixteen_steps_each_of_which_may_take_as_long_as_a_stall() {
+        let stall = Duration::from_secs(30);
+        for left in [1, 7, 16, 17, 1_000, 4 << 20] {
+            let mut drain = Drain::start(Instant::ZERO, left, stall);
+            let (mut now, mut steps) = (Instant::ZERO, 0);
+            for rest in (0..left).rev().step_by(left.div_ceil(10_000)) {
+                let before = drain.ends_at;
+                now += Duration::from_millis(1);
+                drain.update(now, rest, stall);
+                steps += u32::from(drain.ends_at != before);
+                assert!(!drain.is_over(drain.ends_at - Duration::from_nanos(1)) && drain.is_over(drain.ends_at));
+            }
+            assert!((1..=16).contains(&steps), "{left} bytes were acknowledged in {steps} steps");
+        }
     }
 
     #[test]

@@ -4,8 +4,8 @@ use festina_sctp::{AssociationState, ClosedReason, Event, Message, SendError};
 use festina_units::Duration;
 
 use super::packet::{
-    ABORT, DATA, HEARTBEAT, INIT, Init, SACK, SHUTDOWN, SHUTDOWN_ACK, SHUTDOWN_COMPLETE, chunk, data, heartbeat,
-    shutdown, tlv, u32_at,
+    ABORT, DATA, HEARTBEAT, INIT, Init, SACK, SHUTDOWN, SHUTDOWN_ACK, SHUTDOWN_COMPLETE, chunk, cookie_echo, data,
+    heartbeat, shutdown, tlv, u32_at,
 };
 use super::peer::{PEER_TAG, Peer, config, init_ack, ms, offer};
 
@@ -146,6 +146,95 @@ fn s9_2_the_guard_timer_aborts_after_five_times_rto_max() {
 }
 
 #[test]
+fn s9_2_the_guard_timer_bounds_a_peer_that_always_has_more_data() {
+    let mut peer = shutdown_sent();
+    let start = peer.now;
+    let mut tsn = 0;
+    while peer.closed().is_none() {
+        tsn += 1;
+        peer.give(&[data(tsn)]);
+        peer.wait(ms(700));
+    }
+    assert_eq!(peer.closed(), Some(&ClosedReason::ShutdownTimeout));
+    assert!(peer.now - start <= Duration::from_secs(301));
+}
+
+#[test]
+fn s9_2_a_peer_that_restarts_again_and_again_does_not_prolong_the_guard_timer() {
+    let mut peer = Peer::client(config(), &offer());
+    peer.shutdown();
+    let start = peer.now;
+    for tag in 100.. {
+        peer.take();
+        peer.wait(Duration::from_secs(50));
+        if peer.closed().is_some() {
+            break;
+        }
+        peer.take();
+        let cookie = peer.begin(&Init { tag, ..offer() });
+        peer.give(&[cookie_echo(&cookie)]);
+    }
+    assert_eq!(peer.closed(), Some(&ClosedReason::ShutdownTimeout));
+    assert_eq!(peer.now - start, Duration::from_secs(300));
+}
+
+/// Lets a peer that keeps its window closed answer everything at once, and acknowledge what `acked` says at that time, until the
+/// association is over or SHUTDOWN or SHUTDOWN ACK leaves. How long it took.
+fn drained_by(peer: &mut Peer, acked: impl Fn(Duration) -> u32) -> Duration {
+    let start = peer.now;
+    loop {
+        let sent = peer.take();
+        if peer.closed().is_some() || sent.iter().any(|sent| sent.has(SHUTDOWN) || sent.has(SHUTDOWN_ACK)) {
+            return peer.now - start;
+        }
+        assert!(peer.now - start < Duration::from_secs(3_600), "it never ends");
+        peer.ack_window(acked(peer.now - start), 0);
+        peer.wait(ms(500));
+    }
+}
+
+#[test]
+fn s9_2_a_peer_that_keeps_its_window_closed_holds_the_end_up_for_the_stall_time_and_no_longer() {
+    for peer_begins in [false, true] {
+        let mut peer = Peer::established();
+        peer.send_full(8);
+        peer.ack_window(4, 0);
+        if peer_begins {
+            peer.give(&[shutdown(peer.tsn(4))]);
+        } else {
+            peer.shutdown();
+        }
+        let time = drained_by(&mut peer, |_| 4);
+        assert_eq!(peer.closed(), Some(&ClosedReason::ShutdownTimeout));
+        assert!(time <= ms(30_500), "{time:?}");
+    }
+}
+
+#[test]
+fn s9_2_a_peer_that_acknowledges_a_little_now_and_then_does_not_hold_the_end_up_for_longer() {
+    let mut peer = Peer::established();
+    for _ in 0..1_000 {
+        peer.send("tiny");
+    }
+    peer.shutdown();
+    let time = drained_by(&mut peer, |time| u32::try_from(time.as_secs() / 29).expect("it ends before"));
+    assert_eq!(peer.closed(), Some(&ClosedReason::ShutdownTimeout));
+    assert!(time <= Duration::from_secs(30), "a thousandth is no progress: {time:?}");
+}
+
+#[test]
+fn s9_2_the_stall_time_begins_anew_with_each_sixteenth_that_is_acknowledged() {
+    let mut peer = Peer::established();
+    for _ in 0..16 {
+        peer.send("tiny");
+    }
+    peer.shutdown();
+    let time = drained_by(&mut peer, |time| u32::try_from(time.as_secs() / 29).expect("it ends before"));
+    assert_eq!(peer.closed(), None);
+    assert!((ms(464_000)..ms(465_000)).contains(&time), "{time:?}");
+}
+
+#[test]
 fn s9_2_in_shutdown_sent_data_is_answered_at_once_by_a_shutdown() {
     let mut peer = shutdown_sent();
     peer.wait(ms(600));
@@ -196,9 +285,8 @@ fn s9_2_a_received_shutdown_is_acknowledged_when_nothing_is_outstanding() {
 
 #[test]
 fn s9_2_shutdown_ack_is_repeated_association_max_retrans_times() {
-    let mut settings = config();
-    settings.timers.shutdown_guard = Some(Duration::from_secs(10_000));
-    let mut peer = Peer::serving(settings, &init_ack());
+    let mut peer = Peer::established();
+    let start = peer.now;
     peer.give(&[shutdown(peer.tsn(0))]);
     peer.take();
     let mut count = 0;
@@ -209,6 +297,7 @@ fn s9_2_shutdown_ack_is_repeated_association_max_retrans_times() {
     }
     assert_eq!(count, 10);
     assert_eq!(peer.closed(), Some(&ClosedReason::PeerUnreachable));
+    assert_eq!(peer.now - start, Duration::from_secs(363), "T5 guards SHUTDOWN alone");
 }
 
 #[test]
