@@ -110,7 +110,8 @@ impl Association {
     ///
     /// The end goes on when the future is dropped. It comes whatever the peer does: at the latest when the peer has acknowledged too
     /// little for [`Timers::shutdown_stall`](crate::Timers::shutdown_stall), 30 s by default, or, once all is acknowledged, at the end of
-    /// [`Timers::shutdown_guard`](crate::Timers::shutdown_guard).
+    /// [`Timers::shutdown_guard`](crate::Timers::shutdown_guard). A peer that has vanished is given up sooner if
+    /// [`Config::peer_timeout`](crate::Config::peer_timeout) is shorter.
     ///
     /// # Errors
     /// Why it ended otherwise: [`ClosedReason::ShutdownTimeout`] if a limit was reached, and what was not acknowledged may be lost.

@@ -25,6 +25,7 @@ pub use listener::{Incoming, Listener};
 pub use negotiation::Extensions;
 pub use state::AssociationState;
 
+use crate::config::Config;
 use crate::error::{ClosedReason, PacketDropped, SendError};
 use crate::event::{Event, Events};
 use crate::message::{Message, MessageId, ReceivedMessage};
@@ -154,6 +155,9 @@ impl Association {
 
     /// Does what is due by `now`. Calling it too early does nothing.
     pub fn handle_timeout(&mut self, now: Instant) {
+        if self.peer_gone_at().is_some_and(|at| now >= at) {
+            self.close(ClosedReason::PeerUnreachable);
+        }
         self.handle_state_timeout(now);
         if matches!(self.state, State::Closed) {
             return;
@@ -225,7 +229,9 @@ impl Association {
             return None;
         }
         let receiver = self.receiver.as_ref().and_then(Receiver::deadline);
-        [self.state.deadline(), self.sender.deadline(), receiver, self.path.deadline()].into_iter().flatten().min()
+        let deadlines =
+            [self.state.deadline(), self.sender.deadline(), receiver, self.path.deadline(), self.peer_gone_at()];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Whether the association is over.
@@ -281,8 +287,9 @@ impl Association {
 
     fn handle_state_timeout(&mut self, now: Instant) {
         let config = self.context.config();
-        let (rto_max, init_max, shutdown_max) =
-            (config.timers.rto_max, config.retries.init_max, config.retries.association_max);
+        let init_max = config.retries.init_max;
+        let shutdown_max = config.peer_timeout.map_or(config.retries.association_max, |_| u32::MAX);
+        let pause_max = if self.state.expects_answers() { self.t2_pause_max() } else { config.timers.rto_max };
         let (timer, retries_max, due, given_up) = match &mut self.state {
             State::CookieWait { t1 } => (t1, init_max, Due::INIT, ClosedReason::HandshakeTimeout),
             State::CookieEchoed { t1, .. } => (t1, init_max, Due::COOKIE_ECHO, ClosedReason::HandshakeTimeout),
@@ -302,14 +309,25 @@ impl Association {
         if timer.retransmissions >= retries_max {
             return self.close(given_up);
         }
-        timer.back_off(now, rto_max);
+        timer.back_off(now, pause_max);
         self.control.set(due);
+    }
+
+    /// When the peer counts as gone if nothing comes.
+    #[inline]
+    fn peer_gone_at(&self) -> Option<Instant> {
+        let timeout = self.context.config().peer_timeout.filter(|_| self.state.expects_answers())?;
+        self.path.silence_ends_at(timeout)
     }
 
     fn handle_heartbeat_timeout(&mut self, now: Instant) {
         if self.path.heartbeat_missed(now) {
             self.path_failed(now);
-            self.arm_heartbeat(now);
+            if self.peer_gone_at().is_some() {
+                self.path.heartbeat_at_once();
+            } else {
+                self.arm_heartbeat(now);
+            }
         } else {
             let pause = self.heartbeat_pause(now).unwrap_or(Duration::MAX);
             self.path.send_heartbeat_if_idle(now, pause);
@@ -329,7 +347,8 @@ impl Association {
     }
 
     fn path_failed(&mut self, now: Instant) {
-        match self.path.failed(now, &self.context.config().retries) {
+        let config = self.context.config();
+        match self.path.failed(now, &config.retries, config.peer_timeout.is_some()) {
             PathVerdict::Hope => {}
             PathVerdict::Inactive => self.events.push(Event::PathReachable(false)),
             PathVerdict::Dead => self.close(ClosedReason::PeerUnreachable),
@@ -338,8 +357,10 @@ impl Association {
 
     fn handle_heartbeat_ack(&mut self, now: Instant, info: &[u8]) {
         let Some(pause) = self.heartbeat_pause(now) else { return };
-        if let Some(round_trip) = self.path.heartbeat_acked(now, info, pause) {
-            self.sender.handle_round_trip(now, round_trip, &mut self.events);
+        if let Some(answer) = self.path.heartbeat_acked(now, info, pause) {
+            if let Some(round_trip) = answer.round_trip {
+                self.sender.handle_round_trip(now, round_trip, &mut self.events);
+            }
             if self.path.answered(now) {
                 self.events.push(Event::PathReachable(true));
             }
@@ -352,9 +373,22 @@ impl Association {
     }
 
     fn heartbeat_pause(&self, now: Instant) -> Option<Duration> {
-        let timers = &self.context.config().timers;
+        let Config { timers, peer_timeout, .. } = self.context.config();
         let rto = self.path.backed_off(self.sender.rto(), timers.rto_max);
-        Some(heartbeat_pause(&self.context, self.tags.local, now, rto, timers.heartbeat_interval?))
+        let interval = timers.heartbeat_interval?;
+        let longest = peer_timeout.map_or(Duration::MAX, |timeout| timeout / 4);
+        let interval = interval.min(longest.saturating_sub(rto * 3 / 2));
+        Some(heartbeat_pause(&self.context, self.tags.local, now, rto, interval).min(longest))
+    }
+
+    /// How long a heartbeat waits for its answer. Where the time of silence is limited, the next one follows then.
+    fn heartbeat_wait(&self) -> Duration {
+        let Config { timers, peer_timeout, .. } = self.context.config();
+        let rto = self.sender.rto();
+        match *peer_timeout {
+            Some(timeout) => self.path.backed_off(rto, timers.rto_max).clamp(timeout / 64, timeout / 8),
+            None => rto,
+        }
     }
 }
 

@@ -18,6 +18,18 @@ pub struct Config {
     pub timers: Timers,
     /// When to give up.
     pub retries: Retries,
+    /// How long a peer may leave this side without any answer; then it counts as gone
+    /// ([`ClosedReason::PeerUnreachable`](crate::ClosedReason::PeerUnreachable)). From 1 s to a day.
+    ///
+    /// The time begins with the first packet that asks for an answer and gets none: DATA, a heartbeat or SHUTDOWN. An outage that is
+    /// shorter never ends an association. An idle path is asked at least every quarter of this time, unless
+    /// `timers.heartbeat_interval` is `None`, and more often once it has not answered. Thus a peer that vanishes is noticed within
+    /// 1.25 times this time.
+    ///
+    /// It takes the place of `retries.association_max` and `retries.unreachable_after_min`, which hold where this is `None`: the rules of
+    /// RFC 9260 §8.1 and their five or six minutes. A handshake has its own limit, `retries.init_max`. The default is 60 s with the
+    /// profile `festina` and `None` with the others, which were published without it.
+    pub peer_timeout: Option<Duration>,
     /// Sizes and bounds.
     pub limits: Limits,
     /// Whom an endpoint lets in. The core, which knows one association at a time, leaves it to the endpoint around it.
@@ -43,6 +55,7 @@ impl Config {
             mechanisms: profile.mechanisms(),
             timers: Timers::default(),
             retries: Retries::default(),
+            peer_timeout: (profile == Profile::Festina).then_some(Duration::from_secs(60)),
             limits: Limits::default(),
             admission: Admission::default(),
             sack: SackPolicy::default(),
@@ -68,6 +81,9 @@ impl Config {
         check("sack.every_packets", self.sack.every_packets.into(), 1, 255)?;
         let delay_ms = usize::try_from(self.sack.delay.as_millis()).unwrap_or(usize::MAX);
         check("sack.delay (ms)", delay_ms, 0, 500)?;
+        if let Some(timeout) = self.peer_timeout {
+            check_ms("peer_timeout (ms)", timeout, 1_000)?;
+        }
         self.timers.validate()
     }
 }
@@ -98,7 +114,7 @@ pub struct Timers {
     pub rto_initial: Duration,
     /// Upper bound of the RTO.
     pub rto_max: Duration,
-    /// Pause between heartbeats on an idle path; `None` sends none.
+    /// Longest pause between heartbeats on an idle path; `Config::peer_timeout` may ask for a shorter one. `None` sends none.
     pub heartbeat_interval: Option<Duration>,
     /// How long a state cookie is honoured.
     pub cookie_lifetime: Duration,
@@ -141,13 +157,13 @@ impl Timers {
 pub struct Retries {
     /// Max.Init.Retransmits: INIT or COOKIE ECHO.
     pub init_max: u32,
-    /// Association.Max.Retrans: consecutive timeouts until the peer counts as unreachable.
+    /// Association.Max.Retrans: consecutive timeouts until the peer counts as unreachable, without a `Config::peer_timeout`.
     pub association_max: u32,
     /// Path.Max.Retrans: consecutive timeouts until a path counts as inactive.
     pub path_max: u32,
     /// No peer is declared unreachable before this much time without any acknowledgement, however many timeouts there were,
     /// so that profiles that retransmit quickly never kill an association that the standard would keep. With the timers and retries of
-    /// RFC 9260 §16 the standard needs 363 s; the default is 5 minutes.
+    /// RFC 9260 §16 the standard needs 363 s; the default is 5 minutes. Only without a `Config::peer_timeout`.
     pub unreachable_after_min: Duration,
 }
 

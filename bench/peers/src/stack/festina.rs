@@ -53,6 +53,8 @@ impl Stack for Festina {
             config.retries.association_max = u32::MAX;
             config.timers.cookie_lifetime = PATIENCE;
             config.timers.shutdown_guard = Some(PATIENCE);
+            config.timers.shutdown_stall = PATIENCE;
+            config.peer_timeout = None;
         }
         let context = Context::new(config, [0x46; 16]).expect("the settings lie within Festina's limits");
         let mut listener = Listener::new(&context);

@@ -56,9 +56,7 @@ async fn a_handshake_that_runs_out_of_retransmissions_tells_how_long_it_took() {
 #[tokio::test]
 async fn a_peer_that_vanishes_is_found_unreachable() {
     let mut config = Config::default();
-    config.retries.association_max = 3;
-    config.retries.unreachable_after_min = Duration::from_millis(300);
-    config.timers.rto_max = Duration::from_millis(200);
+    config.peer_timeout = Some(Duration::from_secs(1));
     let server = endpoint().await;
     let relay = Relay::to(server.local_addr()).await;
     let pair = pair_between(endpoint_with(config).await, server, relay.address).await;

@@ -56,7 +56,7 @@ impl Stack {
     /// SCTP whose sender recovers by `mechanisms` and whose receiver delays its SACKs by `sack_delay`, as the standard
     /// allows (every second packet is acknowledged at once); zero for no delay at all. All else is at the core's defaults.
     pub fn sctp(mechanisms: Mechanisms, sack_delay: Duration) -> Self {
-        let config = Config { mechanisms, message_events: true, ..Config::default() };
+        let config = Config { mechanisms, message_events: true, peer_timeout: None, ..Config::default() };
         let mut receiver = config.clone();
         receiver.sack.delay = sack_delay;
         if sack_delay.is_zero() {

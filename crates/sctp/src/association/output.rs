@@ -71,8 +71,8 @@ impl Association {
             self.control.write_replies(packet);
         }
         if self.path.heartbeat_ready() {
-            let rto = self.sender.rto();
-            let nonce = self.path.heartbeat_sent(now, rto, &self.context, self.tags.local);
+            let wait = self.heartbeat_wait();
+            let nonce = self.path.heartbeat_sent(now, wait, &self.context, self.tags.local);
             packet.chunk(&ChunkOut::Heartbeat { info: &nonce.to_be_bytes() });
         }
         if let Some(receiver) = &mut self.receiver
@@ -85,18 +85,20 @@ impl Association {
         }
         // The last message that SHUTDOWN waited for may just have expired unsent.
         self.advance_shutdown(now);
-        self.write_shutdown_chunks(packet);
+        self.write_shutdown_chunks(now, packet);
     }
 
-    fn write_shutdown_chunks(&mut self, packet: &mut PacketBuilder<'_>) {
+    fn write_shutdown_chunks(&mut self, now: Instant, packet: &mut PacketBuilder<'_>) {
         if self.control.is_set(Due::SHUTDOWN)
             && let Some(receiver) = &self.receiver
             && write_shutdown(packet, receiver.cumulative_tsn())
         {
             self.control.unset(Due::SHUTDOWN);
+            self.path.asked(now);
         }
         if self.control.is_set(Due::SHUTDOWN_ACK) && packet.chunk(&ChunkOut::ShutdownAck) {
             self.control.unset(Due::SHUTDOWN_ACK);
+            self.path.asked(now);
         }
     }
 }

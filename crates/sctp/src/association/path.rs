@@ -18,11 +18,15 @@ pub(crate) struct Path {
     errors: u32,
     /// When the peer last acknowledged anything.
     answered_at: Instant,
+    /// When the first packet left since then that asks for an answer.
+    asked_at: Option<Instant>,
     /// When a chunk last left that measures the round trip.
     used_at: Instant,
     /// Whether the path counts as active.
     reachable: bool,
     heartbeat: Heartbeat,
+    /// The heartbeats since the last answer to one: their count and the nonce of the first. The others count up from it.
+    unanswered: (u32, u64),
 }
 
 /// What a timeout or a missed heartbeat leads to.
@@ -36,6 +40,13 @@ pub(crate) enum PathVerdict {
     Dead,
 }
 
+/// A heartbeat was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HeartbeatAnswer {
+    /// How long that took, if it is certain.
+    pub(crate) round_trip: Option<Duration>,
+}
+
 #[derive(Debug)]
 enum Heartbeat {
     /// Not sent in this state, or by the application's wish.
@@ -45,33 +56,57 @@ enum Heartbeat {
     /// Must leave with the next packet.
     Ready,
     /// Waits for its answer.
-    Sent { nonce: u64, sent_at: Instant, missed_at: Instant },
+    Sent { sent_at: Instant, missed_at: Instant },
 }
 
 impl Path {
     pub(crate) fn new(now: Instant, remote: SocketAddr) -> Self {
-        Self { remote, errors: 0, answered_at: now, used_at: now, reachable: true, heartbeat: Heartbeat::Off }
+        Self {
+            remote,
+            errors: 0,
+            answered_at: now,
+            asked_at: None,
+            used_at: now,
+            reachable: true,
+            heartbeat: Heartbeat::Off,
+            unanswered: (0, 0),
+        }
     }
 
     /// DATA left: the path is not idle.
     #[inline]
     pub(crate) fn used(&mut self, now: Instant) {
         self.used_at = now;
+        self.asked(now);
+    }
+
+    /// Something leaves that a living peer answers.
+    #[inline]
+    pub(crate) fn asked(&mut self, now: Instant) {
+        self.asked_at.get_or_insert(now);
+    }
+
+    /// When the peer will have been silent for so long although it was asked.
+    #[inline]
+    pub(crate) fn silence_ends_at(&self, peer_timeout: Duration) -> Option<Instant> {
+        Some(self.asked_at? + peer_timeout)
     }
 
     /// The peer acknowledged something; `true` if the path had counted as inactive (RFC 9260 §8.2).
     pub(crate) fn answered(&mut self, now: Instant) -> bool {
         self.errors = 0;
         self.answered_at = now;
+        self.asked_at = None;
         !core::mem::replace(&mut self.reachable, true)
     }
 
     /// A timeout or a missed heartbeat (RFC 9260 §8.1, §8.2). The peer is given up only when both the number of errors and
-    /// the time without an answer exceed their limits, so that quick timers do not make it die sooner.
-    pub(crate) fn failed(&mut self, now: Instant, retries: &Retries) -> PathVerdict {
+    /// the time without an answer exceed their limits, so that quick timers do not make it die sooner; not at all where a peer timeout
+    /// decides (`timed`).
+    pub(crate) fn failed(&mut self, now: Instant, retries: &Retries, timed: bool) -> PathVerdict {
         self.errors = self.errors.saturating_add(1);
         let silence = now.saturating_duration_since(self.answered_at);
-        if self.errors > retries.association_max && silence >= retries.unreachable_after_min {
+        if !timed && self.errors > retries.association_max && silence >= retries.unreachable_after_min {
             return PathVerdict::Dead;
         }
         if self.errors > retries.path_max && core::mem::replace(&mut self.reachable, false) {
@@ -98,7 +133,12 @@ impl Path {
         }
     }
 
-    /// Whether a heartbeat has gone without its answer for an RTO.
+    /// A heartbeat leaves with the next packet.
+    pub(crate) fn heartbeat_at_once(&mut self) {
+        self.heartbeat = Heartbeat::Ready;
+    }
+
+    /// Whether a heartbeat has gone without its answer for as long as it waits.
     pub(crate) fn heartbeat_missed(&self, now: Instant) -> bool {
         matches!(self.heartbeat, Heartbeat::Sent { missed_at, .. } if now >= missed_at)
     }
@@ -115,23 +155,40 @@ impl Path {
         matches!(self.heartbeat, Heartbeat::Ready)
     }
 
-    /// The heartbeat leaves now: its nonce.
-    pub(crate) fn heartbeat_sent(&mut self, now: Instant, rto: Duration, context: &Context, tag: u32) -> u64 {
-        #[expect(clippy::cast_possible_truncation, reason = "64 bits of a hash make the nonce")]
-        let nonce = context.derive(Purpose::HeartbeatNonce, &[tag.into(), now.as_nanos()]) as u64;
-        self.heartbeat = Heartbeat::Sent { nonce, sent_at: now, missed_at: now + rto };
+    /// The heartbeat leaves now, and waits so long for its answer: its nonce.
+    pub(crate) fn heartbeat_sent(&mut self, now: Instant, wait: Duration, context: &Context, tag: u32) -> u64 {
+        self.asked(now);
+        self.heartbeat = Heartbeat::Sent { sent_at: now, missed_at: now + wait };
+        let (count, first_nonce) = &mut self.unanswered;
+        if *count == 0 {
+            #[expect(clippy::cast_possible_truncation, reason = "64 bits of a hash make the nonce")]
+            let nonce = context.derive(Purpose::HeartbeatNonce, &[tag.into(), now.as_nanos()]) as u64;
+            *first_nonce = nonce;
+        }
+        let nonce = first_nonce.wrapping_add(u64::from(*count));
+        *count = count.saturating_add(1);
         nonce
     }
 
-    /// A HEARTBEAT ACK came: the round trip, if it answers the heartbeat that is on its way (RFC 9260 §8.3).
-    pub(crate) fn heartbeat_acked(&mut self, now: Instant, info: &[u8], pause: Duration) -> Option<Duration> {
-        match self.heartbeat {
-            Heartbeat::Sent { nonce, sent_at, .. } if info == nonce.to_be_bytes() => {
-                self.heartbeat = Heartbeat::Idle { due_at: now + pause };
+    /// A HEARTBEAT ACK came. It counts if it answers a heartbeat that was not answered yet, however late (RFC 9260 §8.3); it measures the
+    /// round trip if that is the one that still waits.
+    pub(crate) fn heartbeat_acked(&mut self, now: Instant, info: &[u8], pause: Duration) -> Option<HeartbeatAnswer> {
+        let (count, first_nonce) = self.unanswered;
+        let number = u64::from_be_bytes(info.try_into().ok()?).wrapping_sub(first_nonce);
+        if number >= u64::from(count) {
+            return None;
+        }
+        let round_trip = match self.heartbeat {
+            Heartbeat::Sent { sent_at, .. } if number + 1 == u64::from(count) => {
                 Some(now.saturating_duration_since(sent_at))
             }
             _ => None,
+        };
+        self.unanswered = (0, 0);
+        if !matches!(self.heartbeat, Heartbeat::Off) {
+            self.heartbeat = Heartbeat::Idle { due_at: now + pause };
         }
+        Some(HeartbeatAnswer { round_trip })
     }
 }
 
@@ -187,8 +244,19 @@ mod tests {
         let nonce = path.heartbeat_sent(Instant::from_secs(1), RTO, &context(), 5);
         assert_eq!(path.heartbeat_acked(Instant::from_secs(2), b"wrong", PAUSE), None);
         let later = Instant::from_millis(1_300);
-        assert_eq!(path.heartbeat_acked(later, &nonce.to_be_bytes(), PAUSE), Some(Duration::from_millis(300)));
+        let answer = HeartbeatAnswer { round_trip: Some(Duration::from_millis(300)) };
+        assert_eq!(path.heartbeat_acked(later, &nonce.to_be_bytes(), PAUSE), Some(answer));
         assert_eq!(path.heartbeat_acked(later, &nonce.to_be_bytes(), PAUSE), None, "a replay means nothing");
+    }
+
+    #[test]
+    fn a_late_answer_to_a_heartbeat_that_was_missed_counts_but_measures_nothing() {
+        let mut path = path();
+        let nonces = [1, 2, 3].map(|second| path.heartbeat_sent(Instant::from_secs(second), RTO, &context(), 5));
+        let later = Instant::from_secs(4);
+        let late = Some(HeartbeatAnswer { round_trip: None });
+        assert_eq!(path.heartbeat_acked(later, &nonces[1].to_be_bytes(), PAUSE), late);
+        assert_eq!(path.heartbeat_acked(later, &nonces[2].to_be_bytes(), PAUSE), None, "one answer is enough");
     }
 
     #[test]
@@ -202,7 +270,7 @@ mod tests {
     #[test]
     fn rfc9260_8_2_a_path_is_inactive_once_after_more_errors_than_allowed_and_active_again_when_it_answers() {
         let (mut path, retries) = (path(), Retries::default());
-        let verdicts: Vec<_> = (1..=7).map(|second| path.failed(Instant::from_secs(second), &retries)).collect();
+        let verdicts: Vec<_> = (1..=7).map(|second| path.failed(Instant::from_secs(second), &retries, false)).collect();
         let hope = PathVerdict::Hope;
         assert_eq!(verdicts, [hope, hope, hope, hope, hope, PathVerdict::Inactive, hope]);
         assert!(path.answered(Instant::from_secs(8)), "tells that it answers again");
@@ -213,10 +281,10 @@ mod tests {
     fn rfc9260_8_1_the_peer_is_dead_after_too_many_errors_but_never_before_the_minimum_silence() {
         let (mut path, retries) = (path(), Retries::default());
         for second in 1..300 {
-            let verdict = path.failed(Instant::from_secs(second), &retries);
+            let verdict = path.failed(Instant::from_secs(second), &retries, false);
             assert_ne!(verdict, PathVerdict::Dead, "{second} s of silence are too few");
         }
-        assert_eq!(path.failed(Instant::from_secs(300), &retries), PathVerdict::Dead);
+        assert_eq!(path.failed(Instant::from_secs(300), &retries, false), PathVerdict::Dead);
     }
 
     #[test]
@@ -225,7 +293,7 @@ mod tests {
         let pauses = [1, 2, 4, 8, 16, 32, 60, 60].map(Duration::from_secs);
         for (second, pause) in (1..).zip(pauses) {
             assert_eq!(path.backed_off(RTO, rto_max), pause);
-            path.failed(Instant::from_secs(second), &retries);
+            path.failed(Instant::from_secs(second), &retries, false);
         }
         path.answered(Instant::from_secs(9));
         assert_eq!(path.backed_off(RTO, rto_max), RTO);

@@ -6,6 +6,7 @@ use super::Association;
 use super::control::Due;
 use super::handshake::{abort_packet, header_to, lone_packet};
 use super::state::{Drain, RetryTimer, State};
+use crate::config::Config;
 use crate::error::{ClosedReason, PacketDropped};
 use crate::event::Event;
 use crate::wire::{Cause, ChunkOut, Tsn};
@@ -111,9 +112,12 @@ impl Association {
     /// The peer is alive while SHUTDOWN is on its way: T2 begins anew (RFC 9260 §9.2). DATA is answered with SHUTDOWN
     /// and SACK, which tells of gaps and duplicates.
     pub(super) fn hear_while_shutting_down(&mut self, now: Instant, had_data: bool) {
-        let rto = self.sender.rto();
+        let t2_anew = self.new_t2(now);
         if let State::ShutdownSent { t2, .. } = &mut self.state {
-            *t2 = RetryTimer::start(now, rto);
+            *t2 = t2_anew;
+            if self.path.answered(now) {
+                self.events.push(Event::PathReachable(true));
+            }
             if had_data {
                 self.control.set(Due::SHUTDOWN);
                 if let Some(receiver) = &mut self.receiver {
@@ -158,7 +162,13 @@ impl Association {
     }
 
     fn new_t2(&self, now: Instant) -> RetryTimer {
-        RetryTimer::start(now, self.sender.rto())
+        RetryTimer::start(now, self.sender.rto().min(self.t2_pause_max()))
+    }
+
+    /// Where a time of silence ends the association, T2 asks several times until then.
+    pub(super) fn t2_pause_max(&self) -> Duration {
+        let Config { timers, peer_timeout, .. } = self.context.config();
+        peer_timeout.map_or(timers.rto_max, |timeout| timers.rto_max.min(timeout / 8))
     }
 
     fn guard(&self) -> Duration {

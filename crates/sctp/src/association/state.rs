@@ -95,6 +95,12 @@ impl State {
         matches!(self, Self::CookieWait { .. } | Self::CookieEchoed { .. } | Self::Established)
     }
 
+    /// From ESTABLISHED on: the peer must answer what it is asked.
+    #[inline]
+    pub(crate) fn expects_answers(&self) -> bool {
+        self.sends_data() || matches!(self, Self::ShutdownSent { .. } | Self::ShutdownAckSent { .. })
+    }
+
     /// HEARTBEAT is answered (RFC 9260 §8.3), and sent unless the end has begun.
     pub(crate) fn answers_heartbeats(&self) -> bool {
         self.sends_data() || matches!(self, Self::CookieEchoed { .. })

@@ -132,6 +132,7 @@ fn config(random: &mut RandomStream) -> Config {
     // Heavy loss must not be taken for a dead peer.
     config.retries.association_max = 1_000;
     config.retries.init_max = 1_000;
+    config.peer_timeout = None;
     config.timers.shutdown_guard = Some(Duration::from_secs(3_600));
     config.timers.shutdown_stall = Duration::from_secs(3_600);
     config.message_events = random.below(2) == 0;

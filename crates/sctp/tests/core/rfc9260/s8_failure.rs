@@ -1,6 +1,6 @@
 //! §8.1 to §8.3: heartbeats and error counters.
 
-use festina_sctp::{AssociationState, ClosedReason, Config, Event};
+use festina_sctp::{AssociationState, ClosedReason, Config, Event, Profile};
 use festina_units::Duration;
 
 use super::packet::{HEARTBEAT, HEARTBEAT_ACK, SHUTDOWN, SHUTDOWN_ACK, Sent, heartbeat, shutdown, tlvs};
@@ -220,4 +220,112 @@ fn s8_2_timeouts_make_the_path_inactive_and_an_acknowledgement_makes_it_active_a
     assert!(peer.events.contains(&Event::PathReachable(false)));
     peer.ack(1);
     assert!(peer.events.contains(&Event::PathReachable(true)));
+}
+
+/// The settings of a profile with a limit for the silence of a peer.
+fn timed(profile: Profile) -> Config {
+    Config { peer_timeout: Some(Duration::from_secs(60)), ..Config::with_profile(profile) }
+}
+
+/// Lets a peer be silent; how long until the association is over.
+fn silence(peer: &mut Peer) -> Duration {
+    let start = peer.now;
+    while peer.closed().is_none() {
+        peer.take();
+        peer.wait_for_packet();
+        assert!(peer.now - start < Duration::from_secs(600), "nobody notices");
+    }
+    assert_eq!(peer.closed(), Some(&ClosedReason::PeerUnreachable));
+    peer.now - start
+}
+
+#[test]
+fn s8_1_with_a_peer_timeout_a_peer_that_vanishes_is_noticed_in_time_in_every_state() {
+    let ways: [fn(&mut Peer); 5] = [
+        |_| {},
+        |peer| peer.send("lost"),
+        |peer| {
+            peer.send("lost");
+            peer.shutdown();
+        },
+        Peer::shutdown,
+        |peer| peer.give(&[shutdown(peer.tsn(0))]),
+    ];
+    let window = Duration::from_secs(60)..=Duration::from_secs(75);
+    for profile in [Profile::Festina, Profile::Rfc9260] {
+        for (way, begin) in ways.iter().enumerate() {
+            let mut config = timed(profile);
+            config.timers.shutdown_stall = Duration::from_secs(1_000);
+            let mut peer = Peer::serving(config, &init_ack());
+            begin(&mut peer);
+            let time = silence(&mut peer);
+            assert!(window.contains(&time), "{profile:?}, way {way}: {time:?}");
+        }
+    }
+}
+
+#[test]
+fn s8_1_with_a_peer_timeout_an_outage_that_is_shorter_ends_nothing() {
+    for profile in [Profile::Festina, Profile::Rfc9260] {
+        let mut peer = Peer::serving(timed(profile), &init_ack());
+        // The time in which nothing is asked does not count.
+        peer.wait(Duration::from_secs(10));
+        peer.nothing_sent();
+        peer.send("delayed");
+        peer.wait(Duration::from_secs(59));
+        peer.ack(1);
+        assert_eq!(peer.closed(), None);
+        peer.wait(Duration::from_secs(59));
+        assert_eq!(peer.closed(), None);
+    }
+}
+
+#[test]
+fn s8_3_with_a_peer_timeout_an_idle_path_is_asked_four_times_in_that_time_and_more_often_in_silence() {
+    let mut peer = Peer::serving(timed(Profile::Festina), &init_ack());
+    for _ in 0..20 {
+        let pause = peer.wait_for_packet();
+        assert!((Duration::from_secs(12)..=Duration::from_secs(15)).contains(&pause), "{pause:?}");
+        let sent = peer.take_one();
+        answer(&mut peer, &sent);
+    }
+    peer.wait(Duration::from_secs(74));
+    let asked = peer.take().iter().filter(|sent| sent.has(HEARTBEAT)).count();
+    assert!((8..=16).contains(&asked), "{asked}");
+}
+
+#[test]
+fn s8_1_with_a_peer_timeout_a_timer_that_has_backed_off_does_not_end_a_peer_that_answers_heartbeats() {
+    let mut peer = Peer::serving(timed(Profile::Rfc9260), &init_ack());
+    peer.send("full");
+    peer.take();
+    peer.ack_window(1, 0);
+    peer.send("waits");
+    let start = peer.now;
+    // The window stays closed, and each probe is answered, until the pause between two is a minute.
+    let mut lost = 0;
+    while peer.now - start < Duration::from_secs(1_800) {
+        peer.wait_for_packet();
+        for sent in peer.take() {
+            if sent.has(HEARTBEAT) {
+                answer(&mut peer, &sent);
+            } else if peer.now - start > Duration::from_secs(600) {
+                lost += 1;
+            } else {
+                peer.ack_window(1, 0);
+            }
+        }
+        assert_eq!(peer.closed(), None);
+    }
+    assert!(lost > 10);
+}
+
+#[test]
+fn the_peer_timeout_belongs_to_the_profile_festina_and_has_a_range() {
+    assert_eq!(Config::default().peer_timeout, Some(Duration::from_secs(60)));
+    assert_eq!(Config::with_profile(Profile::Rfc9260).peer_timeout, None);
+    for (timeout, valid) in [(ms(999), false), (ms(1_000), true), (Duration::MAX, false)] {
+        let config = Config { peer_timeout: Some(timeout), ..Config::default() };
+        assert_eq!(config.validate().is_ok(), valid, "{timeout:?}");
+    }
 }
