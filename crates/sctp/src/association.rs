@@ -294,9 +294,10 @@ impl Association {
             State::CookieWait { t1 } => (t1, init_max, Due::INIT, ClosedReason::HandshakeTimeout),
             State::CookieEchoed { t1, .. } => (t1, init_max, Due::COOKIE_ECHO, ClosedReason::HandshakeTimeout),
             State::ShutdownPending { drain } | State::ShutdownReceived { drain } => {
-                return if drain.is_over(now) {
-                    self.abort_shutdown()
-                };
+                if drain.is_over(now) {
+                    self.abort_shutdown();
+                }
+                return;
             }
             State::ShutdownSent { guard_at, .. } if now >= *guard_at => return self.abort_shutdown(),
             State::ShutdownSent { t2, .. } => (t2, shutdown_max, Due::SHUTDOWN, ClosedReason::PeerUnreachable),

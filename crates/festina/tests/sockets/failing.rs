@@ -55,8 +55,7 @@ async fn a_handshake_that_runs_out_of_retransmissions_tells_how_long_it_took() {
 
 #[tokio::test]
 async fn a_peer_that_vanishes_is_found_unreachable() {
-    let mut config = Config::default();
-    config.peer_timeout = Some(Duration::from_secs(1));
+    let config = Config { peer_timeout: Some(Duration::from_secs(1)), ..Config::default() };
     let server = endpoint().await;
     let relay = Relay::to(server.local_addr()).await;
     let pair = pair_between(endpoint_with(config).await, server, relay.address).await;
@@ -69,6 +68,17 @@ async fn a_peer_that_vanishes_is_found_unreachable() {
         assert_eq!(pair.client.drained().await, Err(ClosedReason::PeerUnreachable));
     })
     .await;
+}
+
+#[tokio::test]
+async fn closing_an_endpoint_takes_no_longer_than_the_peer_timeout_when_a_peer_has_vanished() {
+    let config = Config { peer_timeout: Some(Duration::from_secs(1)), ..Config::default() };
+    let server = endpoint().await;
+    let relay = Relay::to(server.local_addr()).await;
+    let pair = pair_between(endpoint_with(config).await, server, relay.address).await;
+    relay.cut();
+    in_time(pair.client_endpoint.close()).await;
+    assert_eq!(pair.client.closed().await, ClosedReason::PeerUnreachable);
 }
 
 #[tokio::test]
