@@ -1,5 +1,7 @@
 //! `festina listen`: print what peers send, send them what is typed.
 
+mod audience;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -8,7 +10,9 @@ use bytes::Bytes;
 use clap::Args;
 use festina::{Association, ClosedReason, Endpoint, Listener, Message, Profile, ReceivedMessage};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
+use self::audience::{Audience, Lines};
 use super::{config, message_bytes_max, say_goodbye};
 use crate::address::{self, HostPort};
 use crate::output::Format;
@@ -20,7 +24,8 @@ Examples:
   festina listen :9899 --echo                     send every message back; for festina ping
   festina listen 127.0.0.1:9899 --once --raw > f  store what one peer sends
 
-Standard error tells who comes and goes; standard output holds nothing but messages.";
+Standard error tells who comes and goes; standard output holds nothing but messages. To a terminal, their control \
+characters are escaped. What is typed goes to every peer; one that holds up the others for long misses lines.";
 
 /// Arguments of `festina listen`.
 #[derive(Debug, Args)]
@@ -38,7 +43,7 @@ pub(crate) struct ListenArgs {
     /// End when the first peer has left
     #[arg(long)]
     once: bool,
-    /// Print the bytes of messages with nothing between them
+    /// Print the bytes of messages as they are, even to a terminal, with nothing between them
     #[arg(long, conflicts_with = "hex")]
     raw: bool,
     /// Print messages as hexadecimal digits, one line each
@@ -100,9 +105,10 @@ async fn attend(listener: &Listener, action: Action, once: bool) -> Result<()> {
                     return Ok(());
                 }
             }
-            Some(line) = async { lines.as_mut()?.recv().await }, if !peers.connected.is_empty() => {
-                peers.send_to_all(&line.context("cannot read standard input")?).await;
+            Some(line) = async { lines.as_mut()?.recv().await }, if peers.audience.is_ready() => {
+                peers.say(line.context("cannot read standard input")?);
             }
+            () = peers.audience.changed(), if !peers.audience.is_ready() => peers.go_on(),
         }
     }
 }
@@ -111,20 +117,20 @@ async fn attend(listener: &Listener, action: Action, once: bool) -> Result<()> {
 struct Peers {
     action: Action,
     next_number: u64,
-    connected: BTreeMap<u64, Association>,
+    addresses: BTreeMap<u64, SocketAddr>,
+    audience: Audience,
     tasks: JoinSet<Result<Left>>,
 }
 
 /// A peer that has left.
 struct Left {
     number: u64,
-    remote: SocketAddr,
     reason: ClosedReason,
 }
 
 impl Peers {
     fn new(action: Action) -> Self {
-        Self { action, next_number: 0, connected: BTreeMap::new(), tasks: JoinSet::new() }
+        Self { action, next_number: 0, addresses: BTreeMap::new(), audience: Audience::new(), tasks: JoinSet::new() }
     }
 
     fn add(&mut self, association: Association) {
@@ -132,42 +138,68 @@ impl Peers {
         self.next_number += 1;
         let remote = address::canonical(association.remote_addr());
         output::notice(&format!("{remote} connected"));
-        self.connected.insert(number, association.clone());
-        let action = self.action;
+        self.addresses.insert(number, remote);
+        let (action, lines) = (self.action, self.audience.add(Instant::now(), number));
         self.tasks.spawn(async move {
-            let reason = serve(&association, action).await?;
-            Ok(Left { number, remote, reason })
+            let reason = serve(&association, action, lines).await?;
+            Ok(Left { number, reason })
         });
     }
 
     fn remove(&mut self, left: &Left) {
-        self.connected.remove(&left.number);
-        output::notice(&format!("{} left: {}", left.remote, left.reason));
+        let missed = match self.audience.remove(Instant::now(), left.number) {
+            0 => String::new(),
+            missed => format!("; it was too slow for {missed} lines"),
+        };
+        if let Some(remote) = self.addresses.remove(&left.number) {
+            output::notice(&format!("{remote} left: {}{missed}", output::end_of(&left.reason)));
+        }
     }
 
-    async fn send_to_all(&self, line: &Bytes) {
-        for association in self.connected.values() {
-            if let Err(error) = association.send(Message::new(line.clone())).await {
-                output::complain(&format!("not sent to {}: {error}", association.remote_addr()));
-            }
+    fn say(&mut self, line: Bytes) {
+        let late = self.audience.say(Instant::now(), line);
+        self.complain_of(&late);
+    }
+
+    fn go_on(&mut self) {
+        let late = self.audience.offer(Instant::now());
+        self.complain_of(&late);
+    }
+
+    fn complain_of(&self, late: &[u64]) {
+        for remote in late.iter().filter_map(|number| self.addresses.get(number)) {
+            output::complain(&format!("{remote} holds up the others: it misses lines from now on"));
         }
     }
 }
 
-/// Takes one peer's messages until the association ends, and returns why it did.
-async fn serve(association: &Association, action: Action) -> Result<ClosedReason> {
-    loop {
-        let message = match association.recv().await {
-            Ok(message) => message,
-            Err(reason) => return Ok(reason),
-        };
-        match action {
-            Action::Print(format) => output::print_message(&message.payload, format)?,
-            Action::Echo => {
-                // A peer that leaves before its echo is told apart by the next `recv`.
-                let _ = association.send(echo_of(message)).await;
+/// Takes one peer's messages and sends it what is typed until the association ends, and returns why it did.
+async fn serve(association: &Association, action: Action, mut lines: Lines) -> Result<ClosedReason> {
+    let receiving = async {
+        loop {
+            let message = match association.recv().await {
+                Ok(message) => message,
+                Err(reason) => return Ok(reason),
+            };
+            match action {
+                Action::Print(format) => output::print_message(&message.payload, format)?,
+                Action::Echo => {
+                    // A peer that leaves before its echo is told apart by the next `recv`.
+                    let _ = association.send(echo_of(message)).await;
+                }
             }
         }
+    };
+    let sending = async {
+        while let Some(line) = lines.next().await {
+            // That a peer takes no more because it leaves is told by `recv`.
+            let _ = association.send(Message::new(line)).await;
+        }
+        std::future::pending().await
+    };
+    tokio::select! {
+        ended = receiving => ended,
+        never = sending => never,
     }
 }
 

@@ -138,7 +138,7 @@ impl Ping {
     fn ended(&self, reason: &ClosedReason) -> anyhow::Error {
         match reason {
             ClosedReason::Shutdown => anyhow!("{} ended the association", self.remote),
-            reason => anyhow!("{}: {reason}", self.remote),
+            reason => anyhow!("{}: {}", self.remote, output::end_of(reason)),
         }
     }
 

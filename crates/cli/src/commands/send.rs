@@ -23,7 +23,7 @@ Examples:
   festina send 127.0.0.1:9899 --block 1200 < a.bin    any bytes, of any length, for listen --raw
   festina send 127.0.0.1:9899 --lifetime 200ms        a line older than 200 ms is not sent
 
-Messages that come back are printed as lines. The command ends when everything has been delivered and nothing has come \
+Messages that come back are printed as lines, to a terminal with control characters escaped. The command ends when everything has been delivered and nothing has come \
 back for the time that --wait gives.";
 
 /// Arguments of `festina send`.
@@ -55,7 +55,7 @@ pub(crate) struct SendArgs {
     /// Stay until nothing has come back for this time
     #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = args::any_duration)]
     wait: Duration,
-    /// Print the bytes that come back with nothing between messages
+    /// Print the bytes that come back as they are, even to a terminal, with nothing between messages
     #[arg(long, conflicts_with = "hex")]
     raw: bool,
     /// Print what comes back as hexadecimal digits, one line per message
@@ -164,7 +164,7 @@ fn cut_short(association: &Association, reason: &ClosedReason) -> anyhow::Error 
     let remote = association.remote_addr();
     match reason {
         ClosedReason::Shutdown => anyhow!("{remote} ended the association before all input was sent"),
-        reason => anyhow!("{remote}: {reason}"),
+        reason => anyhow!("{remote}: {}", output::end_of(reason)),
     }
 }
 

@@ -94,6 +94,15 @@ impl Running {
         stdin.write_all(input.as_bytes()).expect("the command reads its input");
     }
 
+    /// Writes the input from a thread of its own, for as long as the command takes it and lives.
+    pub(crate) fn write_in_the_background(&mut self, input: Vec<u8>) {
+        let mut stdin = self.child.stdin.take().expect("standard input is piped and open");
+        thread::spawn(move || {
+            // A test that is over kills the command.
+            let _ = stdin.write_all(&input);
+        });
+    }
+
     /// What Ctrl-C does.
     pub(crate) fn interrupt(&self) {
         let status = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();

@@ -6,3 +6,4 @@ mod flags;
 mod harness;
 mod lab;
 mod messages;
+mod peers;

@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 
 use crate::harness::{Running, festina, folder, run, run_with_input};
 
-fn listen(arguments: &[&str]) -> (Running, String) {
+pub(crate) fn listen(arguments: &[&str]) -> (Running, String) {
     let mut all = vec!["listen", "127.0.0.1:0"];
     all.extend(arguments);
     Running::start_server(&all, "listening on ", ", SCTP port ")
