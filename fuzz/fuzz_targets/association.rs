@@ -7,10 +7,14 @@
 
 #![no_main]
 
-#[path = "association/forge.rs"]
+#[path = "common/chunks.rs"]
+mod chunks;
+#[path = "common/forge.rs"]
 mod forge;
 #[path = "association/plan.rs"]
 mod plan;
+#[path = "common/settings.rs"]
+mod settings;
 #[path = "association/world.rs"]
 mod world;
 

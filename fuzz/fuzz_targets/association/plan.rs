@@ -2,45 +2,14 @@
 
 use arbitrary::Arbitrary;
 
+use crate::chunks::Forgery;
+use crate::settings::{MechanismsPlan, Setup, Side};
+
 /// One run.
 #[derive(Arbitrary, Debug)]
 pub struct Plan {
     pub setup: Setup,
     pub operations: Vec<Operation>,
-}
-
-/// Settings of both sides.
-#[derive(Arbitrary, Debug)]
-pub struct Setup {
-    pub mechanisms: MechanismsPlan,
-    pub packet_bytes: u16,
-    pub receive_buffer_bytes: u16,
-    pub send_buffer_bytes: u16,
-    pub message_bytes: u16,
-    pub streams: u8,
-    pub sack_delay_ms: u8,
-    pub round_robin: bool,
-    pub message_events: bool,
-    pub heartbeats: bool,
-}
-
-/// How losses are recovered.
-#[derive(Arbitrary, Debug)]
-pub struct MechanismsPlan {
-    /// The profile whose rules hold while the stream is not thin.
-    pub normal: u8,
-    /// The profile whose rules hold while it is, and which may tell when that is so.
-    pub thin: u8,
-    pub redundancy: u8,
-    /// Whether needless timeouts and cuts are looked for.
-    pub doubts: bool,
-}
-
-/// One of the two hosts.
-#[derive(Arbitrary, Clone, Copy, Debug)]
-pub enum Side {
-    Client,
-    Server,
 }
 
 /// One thing that happens. `to` is the host that a packet is given to.
@@ -136,62 +105,4 @@ pub struct MessagePlan {
     pub unordered: bool,
     pub immediate: bool,
     pub lifetime_ms: Option<u8>,
-}
-
-/// A packet that the attacker makes up: its checksum is right.
-#[derive(Arbitrary, Debug)]
-pub struct Forgery {
-    pub tag: TagPlan,
-    pub right_ports: bool,
-    pub chunks: Vec<ChunkPlan>,
-}
-
-/// Which verification tag a forged packet carries.
-#[derive(Arbitrary, Debug)]
-pub enum TagPlan {
-    /// The receiver's own: the attacker knows it.
-    Right,
-    /// The one that the receiver sends with.
-    Reflected,
-    Zero,
-    Other(u32),
-}
-
-/// TSNs are relative to what would be right.
-#[derive(Arbitrary, Debug)]
-pub enum ChunkPlan {
-    Data { tsn: i16, stream: u16, ssn: u16, flags: u8, bytes: u16 },
-    DataRow { tsn: i16, step: u8, count: u8, stream: u8, flags: u8, bytes: u8 },
-    Sack { tsn: i16, a_rwnd: u32, gaps: Vec<(u16, u16)>, duplicates: Vec<i16> },
-    Init { ack: bool, tag: u32, a_rwnd: u32, streams: (u16, u16), tsn: u32, parameters: Vec<ParameterPlan> },
-    CookieEcho { which: u8, change: Option<(u8, u8)> },
-    CookieAck,
-    Heartbeat { bytes: u16 },
-    HeartbeatAck { bytes: u16 },
-    Error { causes: Vec<CausePlan> },
-    Abort { tag_reflected: bool, causes: Vec<CausePlan> },
-    Shutdown { tsn: i16 },
-    ShutdownAck,
-    ShutdownComplete { tag_reflected: bool },
-    Unknown { chunk_type: u8, flags: u8, bytes: u16 },
-}
-
-#[derive(Arbitrary, Debug)]
-pub enum ParameterPlan {
-    Cookie { bytes: u16 },
-    Preservative(u32),
-    HostName { bytes: u16 },
-    Extensions(Vec<u8>),
-    ForwardTsn,
-    Unknown { parameter_type: u16, bytes: u16, repeats: u8 },
-}
-
-#[derive(Arbitrary, Debug)]
-pub enum CausePlan {
-    StaleCookie(u32),
-    UserAbort { bytes: u16 },
-    Violation { bytes: u16 },
-    OutOfResource { repeats: u16 },
-    NoUserData(u32),
-    Unknown { code: u16, bytes: u16 },
 }

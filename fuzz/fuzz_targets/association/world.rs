@@ -5,17 +5,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use festina_recovery::profile::SpuriousResponse;
-use festina_recovery::redundancy::Redundancy;
-use festina_recovery::thin::ThinDetection;
-use festina_sctp::wire::{Chunk, CommonHeader, Packet, Parameter};
-use festina_sctp::{
-    Association, Config, Context, Event, Incoming, Listener, Mechanisms, Message, Ports, Profile, StreamScheduler,
-};
+use festina_sctp::wire::{CommonHeader, Packet};
+use festina_sctp::{Association, Config, Context, Event, Incoming, Listener, Message, Ports};
 use festina_units::{Duration, Instant};
 
-use crate::forge::{Knowledge, forge, seal};
-use crate::plan::{Forgery, MechanismsPlan, MessagePlan, Operation, Setup, Side, TagPlan};
+use crate::chunks::{Forgery, TagPlan};
+use crate::forge::{Knowledge, forge, learn, seal};
+use crate::plan::{MessagePlan, Operation};
+use crate::settings::{Setup, Side, config, index, mechanisms};
 
 const PORTS: [u16; 2] = [5_001, 5_000];
 /// Packets under way on one link; more push out the oldest.
@@ -53,57 +50,6 @@ pub struct World {
     /// What travels towards each host.
     links: [VecDeque<Vec<u8>>; 2],
     seen: VecDeque<Vec<u8>>,
-}
-
-fn index(side: Side) -> usize {
-    match side {
-        Side::Client => 0,
-        Side::Server => 1,
-    }
-}
-
-fn profile(number: u8) -> Profile {
-    let profiles = Profile::all();
-    profiles[usize::from(number) % profiles.len()]
-}
-
-/// The rules of two profiles, one for thick streams and one for thin ones.
-fn mechanisms(plan: &MechanismsPlan) -> Mechanisms {
-    let all = [Redundancy::Off, Redundancy::Bundled, Redundancy::SPACED];
-    let mut mechanisms = Mechanisms {
-        normal: profile(plan.normal).mechanisms().normal,
-        redundancy: all[usize::from(plan.redundancy) % all.len()],
-        ..profile(plan.thin).mechanisms()
-    };
-    if mechanisms.thin_detection == ThinDetection::Never {
-        mechanisms.thin_detection = Profile::Festina.mechanisms().thin_detection;
-    }
-    if plan.doubts {
-        let spurious = SpuriousResponse { f_rto: true, undo: true };
-        (mechanisms.normal.spurious, mechanisms.thin.spurious) = (spurious, spurious);
-    }
-    mechanisms
-}
-
-fn config(setup: &Setup) -> Config {
-    let mut config = Config { mechanisms: mechanisms(&setup.mechanisms), ..Config::default() };
-    let limits = &mut config.limits;
-    limits.packet_bytes_max = 384 + usize::from(setup.packet_bytes) % 1_200;
-    limits.receive_buffer_bytes = 1_500 + usize::from(setup.receive_buffer_bytes);
-    limits.send_buffer_bytes = 1_500 + usize::from(setup.send_buffer_bytes);
-    limits.send_low_water_bytes = limits.send_buffer_bytes / 2;
-    limits.message_bytes_max = (1 + usize::from(setup.message_bytes)).min(limits.receive_buffer_bytes);
-    limits.outbound_streams = 1 + u16::from(setup.streams);
-    limits.inbound_streams = 1 + u16::from(setup.streams);
-    config.sack.delay = Duration::from_millis(setup.sack_delay_ms.into());
-    config.message_events = setup.message_events;
-    if setup.round_robin {
-        config.scheduler = StreamScheduler::RoundRobin;
-    }
-    if !setup.heartbeats {
-        config.timers.heartbeat_interval = None;
-    }
-    config
 }
 
 impl Host {
@@ -434,36 +380,14 @@ impl World {
         assert_eq!(bytes.len() % 4, 0);
         let packet = Packet::parse(bytes).expect("a packet that was sent is whole");
         assert!(packet.chunks().next().is_some(), "a packet that was sent has a chunk");
-        for chunk in packet.chunks() {
-            self.note_chunk(from, &chunk.expect("a chunk that was sent is well formed"));
-        }
-        if self.seen.len() == SEEN_MAX {
-            self.seen.pop_front();
-        }
-        self.seen.push_back(bytes.to_vec());
-    }
-
-    fn note_chunk(&mut self, from: usize, chunk: &Chunk<'_>) {
         let [sender, receiver] = match &mut self.hosts {
             [first, second] if from == 0 => [first, second],
             [first, second] => [second, first],
         };
-        match chunk {
-            Chunk::Data(data) => sender.knowledge.tsn_sent = data.tsn.0,
-            Chunk::Sack(sack) => sender.knowledge.tsn_expected = sack.cumulative_tsn.0.wrapping_add(1),
-            Chunk::Init(init) | Chunk::InitAck(init) => {
-                sender.knowledge.tsn_sent = init.initial_tsn.0.wrapping_sub(1);
-                receiver.knowledge.tsn_expected = init.initial_tsn.0;
-                for parameter in init.parameters() {
-                    if let Ok(Parameter::StateCookie(cookie)) = parameter {
-                        // It is the side that made the cookie which takes it back.
-                        sender.knowledge.cookies.push(cookie.to_vec());
-                    }
-                }
-            }
-            Chunk::Error(errors) => assert!(errors.causes().all(|cause| cause.is_ok())),
-            Chunk::Abort(abort) => assert!(abort.causes().all(|cause| cause.is_ok())),
-            _ => {}
+        learn(&packet, &mut sender.knowledge, &mut receiver.knowledge);
+        if self.seen.len() == SEEN_MAX {
+            self.seen.pop_front();
         }
+        self.seen.push_back(bytes.to_vec());
     }
 }

@@ -2,11 +2,11 @@
 
 use festina_sctp::wire::checksum::packet_checksum;
 use festina_sctp::wire::{
-    COMMON_HEADER_BYTES, Cause, ChunkOut, CommonHeader, DataHeader, InitOut, PacketBuilder, Parameter, Ssn, StreamId,
-    Tsn, UnknownChunk, UnknownParameter,
+    COMMON_HEADER_BYTES, Cause, Chunk, ChunkOut, CommonHeader, DataHeader, InitOut, Packet, PacketBuilder, Parameter,
+    Ssn, StreamId, Tsn, UnknownChunk, UnknownParameter,
 };
 
-use crate::plan::{CausePlan, ChunkPlan, ParameterPlan};
+use crate::chunks::{CausePlan, ChunkPlan, ParameterPlan};
 
 /// The largest UDP datagram, less its headers.
 const FORGED_BYTES_MAX: usize = 65_480;
@@ -33,6 +33,29 @@ pub fn forge(header: CommonHeader, chunks: &[ChunkPlan], knowledge: &Knowledge) 
         add(&mut packet, chunk, knowledge);
     }
     if packet.finish() == 0 { header_only(header) } else { bytes }
+}
+
+/// Learns from a packet that a host sent what an eavesdropper would, and checks that every chunk is well formed.
+pub fn learn(packet: &Packet<'_>, sender: &mut Knowledge, receiver: &mut Knowledge) {
+    for chunk in packet.chunks() {
+        match chunk.expect("a chunk that was sent is well formed") {
+            Chunk::Data(data) => sender.tsn_sent = data.tsn.0,
+            Chunk::Sack(sack) => sender.tsn_expected = sack.cumulative_tsn.0.wrapping_add(1),
+            Chunk::Init(init) | Chunk::InitAck(init) => {
+                sender.tsn_sent = init.initial_tsn.0.wrapping_sub(1);
+                receiver.tsn_expected = init.initial_tsn.0;
+                for parameter in init.parameters() {
+                    if let Ok(Parameter::StateCookie(cookie)) = parameter {
+                        // It is the side that made the cookie which takes it back.
+                        sender.cookies.push(cookie.to_vec());
+                    }
+                }
+            }
+            Chunk::Error(errors) => assert!(errors.causes().all(|cause| cause.is_ok())),
+            Chunk::Abort(abort) => assert!(abort.causes().all(|cause| cause.is_ok())),
+            _ => {}
+        }
+    }
 }
 
 fn header_only(header: CommonHeader) -> Vec<u8> {

@@ -1,0 +1,61 @@
+//! What a forged packet is made of.
+
+use arbitrary::Arbitrary;
+
+/// A packet that the attacker makes up: its checksum is right.
+#[derive(Arbitrary, Debug)]
+pub struct Forgery {
+    pub tag: TagPlan,
+    pub right_ports: bool,
+    pub chunks: Vec<ChunkPlan>,
+}
+
+/// Which verification tag a forged packet carries.
+#[derive(Arbitrary, Debug)]
+pub enum TagPlan {
+    /// The receiver's own: the attacker knows it.
+    Right,
+    /// The one that the receiver sends with.
+    Reflected,
+    Zero,
+    Other(u32),
+}
+
+/// TSNs are relative to what would be right.
+#[derive(Arbitrary, Debug)]
+pub enum ChunkPlan {
+    Data { tsn: i16, stream: u16, ssn: u16, flags: u8, bytes: u16 },
+    DataRow { tsn: i16, step: u8, count: u8, stream: u8, flags: u8, bytes: u8 },
+    Sack { tsn: i16, a_rwnd: u32, gaps: Vec<(u16, u16)>, duplicates: Vec<i16> },
+    Init { ack: bool, tag: u32, a_rwnd: u32, streams: (u16, u16), tsn: u32, parameters: Vec<ParameterPlan> },
+    CookieEcho { which: u8, change: Option<(u8, u8)> },
+    CookieAck,
+    Heartbeat { bytes: u16 },
+    HeartbeatAck { bytes: u16 },
+    Error { causes: Vec<CausePlan> },
+    Abort { tag_reflected: bool, causes: Vec<CausePlan> },
+    Shutdown { tsn: i16 },
+    ShutdownAck,
+    ShutdownComplete { tag_reflected: bool },
+    Unknown { chunk_type: u8, flags: u8, bytes: u16 },
+}
+
+#[derive(Arbitrary, Debug)]
+pub enum ParameterPlan {
+    Cookie { bytes: u16 },
+    Preservative(u32),
+    HostName { bytes: u16 },
+    Extensions(Vec<u8>),
+    ForwardTsn,
+    Unknown { parameter_type: u16, bytes: u16, repeats: u8 },
+}
+
+#[derive(Arbitrary, Debug)]
+pub enum CausePlan {
+    StaleCookie(u32),
+    UserAbort { bytes: u16 },
+    Violation { bytes: u16 },
+    OutOfResource { repeats: u16 },
+    NoUserData(u32),
+    Unknown { code: u16, bytes: u16 },
+}

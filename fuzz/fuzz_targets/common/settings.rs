@@ -1,0 +1,95 @@
+//! Settings of both sides, as the fuzzer's input gives them.
+
+use arbitrary::Arbitrary;
+use festina_recovery::profile::SpuriousResponse;
+use festina_recovery::redundancy::Redundancy;
+use festina_recovery::thin::ThinDetection;
+use festina_sctp::{Config, Mechanisms, Profile, StreamScheduler};
+use festina_units::Duration;
+
+/// Settings of both sides.
+#[derive(Arbitrary, Debug)]
+pub struct Setup {
+    pub mechanisms: MechanismsPlan,
+    pub packet_bytes: u16,
+    pub receive_buffer_bytes: u16,
+    pub send_buffer_bytes: u16,
+    pub message_bytes: u16,
+    pub streams: u8,
+    pub sack_delay_ms: u8,
+    pub round_robin: bool,
+    pub message_events: bool,
+    pub heartbeats: bool,
+}
+
+/// How losses are recovered.
+#[derive(Arbitrary, Debug)]
+pub struct MechanismsPlan {
+    /// The profile whose rules hold while the stream is not thin.
+    pub normal: u8,
+    /// The profile whose rules hold while it is, and which may tell when that is so.
+    pub thin: u8,
+    pub redundancy: u8,
+    /// Whether needless timeouts and cuts are looked for.
+    pub doubts: bool,
+}
+
+/// One of the two hosts.
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    Client,
+    Server,
+}
+
+/// The place of a host in arrays of two.
+pub fn index(side: Side) -> usize {
+    match side {
+        Side::Client => 0,
+        Side::Server => 1,
+    }
+}
+
+fn profile(number: u8) -> Profile {
+    let profiles = Profile::all();
+    profiles[usize::from(number) % profiles.len()]
+}
+
+/// The rules of two profiles, one for thick streams and one for thin ones.
+pub fn mechanisms(plan: &MechanismsPlan) -> Mechanisms {
+    let all = [Redundancy::Off, Redundancy::Bundled, Redundancy::SPACED];
+    let mut mechanisms = Mechanisms {
+        normal: profile(plan.normal).mechanisms().normal,
+        redundancy: all[usize::from(plan.redundancy) % all.len()],
+        ..profile(plan.thin).mechanisms()
+    };
+    if mechanisms.thin_detection == ThinDetection::Never {
+        mechanisms.thin_detection = Profile::Festina.mechanisms().thin_detection;
+    }
+    if plan.doubts {
+        let spurious = SpuriousResponse { f_rto: true, undo: true };
+        (mechanisms.normal.spurious, mechanisms.thin.spurious) = (spurious, spurious);
+    }
+    mechanisms
+}
+
+/// The settings that the plan stands for.
+pub fn config(setup: &Setup) -> Config {
+    let mut config = Config { mechanisms: mechanisms(&setup.mechanisms), ..Config::default() };
+    let limits = &mut config.limits;
+    limits.packet_bytes_max = 384 + usize::from(setup.packet_bytes) % 1_200;
+    limits.receive_buffer_bytes = 1_500 + usize::from(setup.receive_buffer_bytes);
+    limits.send_buffer_bytes = 1_500 + usize::from(setup.send_buffer_bytes);
+    limits.send_low_water_bytes = limits.send_buffer_bytes / 2;
+    limits.message_bytes_max = 1 + usize::from(setup.message_bytes);
+    limits.outbound_streams = 1 + u16::from(setup.streams);
+    limits.inbound_streams = 1 + u16::from(setup.streams);
+    config.sack.delay = Duration::from_millis(setup.sack_delay_ms.into());
+    config.message_events = setup.message_events;
+    if setup.round_robin {
+        config.scheduler = StreamScheduler::RoundRobin;
+    }
+    if !setup.heartbeats {
+        config.timers.heartbeat_interval = None;
+    }
+    config
+}

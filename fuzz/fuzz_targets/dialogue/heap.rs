@@ -1,0 +1,65 @@
+//! An allocator that knows for whom each block was allocated.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicIsize, Ordering};
+
+/// The two hosts, and everything else.
+const OWNERS: usize = 3;
+const NOBODY: usize = 2;
+
+thread_local! {
+    static OWNER: Cell<usize> = const { Cell::new(NOBODY) };
+}
+
+static LIVE: [AtomicIsize; OWNERS] = [const { AtomicIsize::new(0) }; OWNERS];
+
+/// Counts live bytes by owner. The owner is written in front of each block, so it does not matter who frees it.
+pub struct Tagging;
+
+fn widened(layout: Layout) -> (Layout, usize) {
+    let front = layout.align().max(align_of::<usize>());
+    (Layout::from_size_align(layout.size() + front, front).expect("no allocation is that large"), front)
+}
+
+// SAFETY: every block is one of the system's, wider by a front that holds the owner and keeps the alignment.
+unsafe impl GlobalAlloc for Tagging {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let (wide, front) = widened(layout);
+        let owner = OWNER.try_with(Cell::get).unwrap_or(NOBODY);
+        // SAFETY: the layout is not empty, and the front has room for the owner.
+        unsafe {
+            let block = System.alloc(wide);
+            if block.is_null() {
+                return block;
+            }
+            block.cast::<usize>().write(owner);
+            LIVE[owner].fetch_add(layout.size() as isize, Ordering::Relaxed);
+            block.add(front)
+        }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        let (wide, front) = widened(layout);
+        // SAFETY: `alloc` made the block with the same layout.
+        unsafe {
+            let block = pointer.sub(front);
+            let owner = block.cast::<usize>().read();
+            LIVE[owner].fetch_sub(layout.size() as isize, Ordering::Relaxed);
+            System.dealloc(block, wide);
+        }
+    }
+}
+
+/// Does something for a host: what is allocated meanwhile is the host's.
+pub fn on_behalf_of<T>(host: usize, action: impl FnOnce() -> T) -> T {
+    let before = OWNER.replace(host);
+    let result = action();
+    OWNER.set(before);
+    result
+}
+
+/// Live bytes that were allocated on behalf of a host.
+pub fn live_bytes(host: usize) -> isize {
+    LIVE[host].load(Ordering::Relaxed)
+}

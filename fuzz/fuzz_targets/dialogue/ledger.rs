@@ -1,0 +1,118 @@
+//! Who sent what to whom, and what has arrived: exactly once, whole, in order.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use festina_sctp::ReceivedMessage;
+
+/// A message says who sent it: session and number.
+pub const HEADER_BYTES: usize = 5;
+/// Sessions that a header can name.
+const SESSIONS_MAX: usize = 255;
+
+/// The time between two restarts of a pair, on one side.
+pub type SessionId = usize;
+
+/// A message as it was sent.
+struct Sent {
+    bytes: usize,
+    stream: u16,
+    unordered: bool,
+    /// Whether it must arrive.
+    reliable: bool,
+    arrived: bool,
+}
+
+#[derive(Default)]
+struct Session {
+    sent: Vec<Sent>,
+    /// One side lost its memory, or the end came otherwise than by a shutdown: messages may be missing.
+    torn: bool,
+}
+
+/// Everything that was sent.
+#[derive(Default)]
+pub struct Ledger {
+    sessions: Vec<Session>,
+    arrived: BTreeSet<(SessionId, SessionId, usize)>,
+    last_of_stream: BTreeMap<(SessionId, SessionId, u16), usize>,
+    messages: usize,
+    bytes: usize,
+}
+
+fn payload(session: SessionId, number: usize, bytes: usize) -> impl Iterator<Item = u8> {
+    let header = [session as u8, (number >> 24) as u8, (number >> 16) as u8, (number >> 8) as u8, number as u8];
+    header.into_iter().chain((0..).map(move |place: usize| (place ^ number) as u8)).take(bytes)
+}
+
+impl Ledger {
+    pub fn has_room(&self) -> bool {
+        self.sessions.len() < SESSIONS_MAX
+    }
+
+    pub fn open(&mut self) -> SessionId {
+        self.sessions.push(Session::default());
+        self.sessions.len() - 1
+    }
+
+    /// The bytes of the next message.
+    pub fn next_payload(&self, session: SessionId, bytes: usize) -> Bytes {
+        payload(session, self.sessions[session].sent.len(), bytes.max(HEADER_BYTES)).collect::<Vec<u8>>().into()
+    }
+
+    /// The next message was accepted.
+    pub fn accepted(&mut self, session: SessionId, bytes: usize, stream: u16, unordered: bool, reliable: bool) {
+        self.messages += 1;
+        self.bytes += bytes;
+        self.sessions[session].sent.push(Sent { bytes, stream, unordered, reliable, arrived: false });
+    }
+
+    /// Messages of the session may be missing from now on.
+    pub fn tear(&mut self, session: SessionId) {
+        self.sessions[session].torn = true;
+    }
+
+    /// The message will not arrive, and this is as it should be.
+    pub fn excuse(&mut self, session: SessionId, number: usize) {
+        if let Some(sent) = self.sessions[session].sent.get_mut(number) {
+            sent.reliable = false;
+        }
+    }
+
+    /// A message was read.
+    pub fn read(&mut self, reader: SessionId, message: &ReceivedMessage) {
+        let bytes = &message.payload;
+        assert!(bytes.len() >= HEADER_BYTES, "a message that nobody sent");
+        let session = SessionId::from(bytes[0]);
+        let number = u32::from_be_bytes([bytes[1], bytes[2], bytes[3], bytes[4]]) as usize;
+        let sent = &mut self.sessions[session].sent[number];
+        assert!(bytes.iter().copied().eq(payload(session, number, sent.bytes)), "message {number} is damaged");
+        assert_eq!((message.stream.0, message.unordered), (sent.stream, sent.unordered));
+        sent.arrived = true;
+        assert!(self.arrived.insert((reader, session, number)), "message {number} of session {session} came twice");
+        if !message.unordered {
+            let last = self.last_of_stream.insert((reader, session, message.stream.0), number);
+            assert!(last.is_none_or(|last| last < number), "message {number} came after {last:?}");
+        }
+    }
+
+    /// Every message that had to arrive has arrived.
+    pub fn check_complete(&self, session: SessionId) {
+        let Session { sent, torn } = &self.sessions[session];
+        if !torn {
+            let missing: Vec<usize> =
+                (0..sent.len()).filter(|&number| sent[number].reliable && !sent[number].arrived).collect();
+            assert!(missing.is_empty(), "messages {missing:?} of session {session} never came");
+        }
+    }
+
+    /// Nothing that had to arrive is missing.
+    pub fn check_all_complete(&self) {
+        (0..self.sessions.len()).for_each(|session| self.check_complete(session));
+    }
+
+    /// How much was sent: messages and bytes.
+    pub fn sent(&self) -> (usize, usize) {
+        (self.messages, self.bytes)
+    }
+}

@@ -1,0 +1,130 @@
+//! What the fuzzer's input means: settings, and a list of operations.
+
+use arbitrary::Arbitrary;
+
+use crate::chunks::Forgery;
+use crate::settings::{MechanismsPlan, Setup, Side};
+
+/// One run.
+#[derive(Arbitrary, Debug)]
+pub struct Plan {
+    pub setup: Setup,
+    /// What the links make of their probabilities.
+    pub seed: u64,
+    pub opening: Opening,
+    pub operations: Vec<Operation>,
+    pub ending: Ending,
+}
+
+/// Who begins.
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening {
+    Client,
+    Both,
+}
+
+/// How it ends, over a link that has healed.
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Everything is delivered, then one side shuts down.
+    Drained(Side),
+    /// One side shuts down at once.
+    AtOnce(Side),
+    /// One side shuts down although the other reads nothing any more.
+    Deaf(Side),
+}
+
+/// One thing that happens.
+#[derive(Arbitrary, Debug)]
+pub enum Operation {
+    Send {
+        from: Side,
+        message: MessagePlan,
+        count: u8,
+    },
+    Read {
+        at: Side,
+        count: u8,
+    },
+    /// From now on messages are read as soon as they come, or not.
+    ReadAll {
+        at: Side,
+        on: bool,
+    },
+    /// Time goes by, from nanoseconds to hours.
+    Wait(Span),
+    /// Time goes to the next packet or timer.
+    Step,
+    /// The link towards a host changes.
+    Link {
+        to: Side,
+        link: LinkPlan,
+    },
+    /// The next packets towards a host are padded.
+    Pad {
+        to: Side,
+        packets: u8,
+        padding: Padding,
+    },
+    SetMechanisms {
+        at: Side,
+        mechanisms: MechanismsPlan,
+    },
+    Connect {
+        at: Side,
+    },
+    Shutdown {
+        at: Side,
+    },
+    Abort {
+        at: Side,
+    },
+    /// The host loses all its memory, and begins anew or waits.
+    Restart {
+        at: Side,
+        connects: bool,
+    },
+    /// The host's packets come from another UDP port from now on.
+    Rebind {
+        at: Side,
+    },
+    /// An attacker who knows the tags sends a packet.
+    Attack {
+        to: Side,
+        forgery: Forgery,
+    },
+}
+
+/// `mantissa` times two to the power of `exponent` nanoseconds.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub struct Span {
+    pub mantissa: u8,
+    pub exponent: u8,
+}
+
+/// Probabilities are in 256ths.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub struct LinkPlan {
+    pub delay: Span,
+    pub jitter: Span,
+    pub loss: u8,
+    pub duplication: u8,
+    pub corruption: u8,
+}
+
+/// A chunk that is added behind those of a packet.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub struct Padding {
+    /// The low bits of a chunk type whose highest bit says that it is to be skipped.
+    pub chunk_type: u8,
+    pub bytes: u16,
+}
+
+#[derive(Arbitrary, Debug)]
+pub struct MessagePlan {
+    pub bytes: u16,
+    pub stream: u8,
+    pub unordered: bool,
+    pub immediate: bool,
+    pub lifetime: Option<Span>,
+}

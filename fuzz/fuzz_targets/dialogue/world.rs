@@ -1,0 +1,344 @@
+//! Both hosts, the network between them, and what must hold after every step.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::SocketAddr;
+
+use festina_sctp::wire::{CommonHeader, Packet};
+use festina_sctp::{Association, Incoming, Message};
+use festina_units::{Duration, Instant};
+
+use crate::chunks::{Forgery, TagPlan};
+use crate::forge::{forge, learn};
+use crate::heap::{live_bytes, on_behalf_of};
+use crate::host::Host;
+use crate::ledger::{HEADER_BYTES, Ledger};
+use crate::network::{Arrival, Network, received, time};
+use crate::plan::{Ending, MessagePlan, Opening, Operation, Plan};
+use crate::settings::{config, index, mechanisms};
+
+/// Calls until no timer is due, as in the target `association`.
+const TIMERS_AT_ONCE_MAX: usize = 2;
+/// Packets that one call may release.
+const PACKETS_PER_CALL_MAX: usize = 400;
+/// Packets that one host may send in a second of virtual time, besides those that its messages account for.
+const PACKETS_PER_SECOND_MAX: usize = 4_000;
+/// Packets that one message may need, copies and answers included.
+const PACKETS_PER_MESSAGE_MAX: usize = 20;
+/// Bytes of long messages that call for one more packet.
+const BYTES_PER_PACKET: usize = 50;
+/// No wait is longer, and all waits together are not either.
+const WAIT_MAX: Duration = Duration::from_secs(24 * 3_600);
+/// No message lives longer.
+const LIFETIME_MAX: Duration = Duration::from_secs(3_600);
+/// Within this time a healed link delivers everything, or the peer counts as dead.
+const RECOVERY_MAX: Duration = Duration::from_secs(30 * 60);
+/// Ports that a host may have moved by.
+const PORTS_MOVED_MAX: u16 = 100;
+
+/// Everything.
+pub struct World {
+    now: Instant,
+    hosts: [Host; 2],
+    network: Network,
+    ledger: Ledger,
+    /// Whether an attacker has sent anything.
+    attacked: bool,
+    /// The second in which packets are counted, and how many each host has sent in it.
+    second: u64,
+    packets: [usize; 2],
+    waited: Duration,
+    trace: DefaultHasher,
+}
+
+impl World {
+    /// Does what the plan says, checks everything, and returns the hash of all packets.
+    pub fn run(plan: &Plan) -> u64 {
+        let mut config = config(&plan.setup);
+        config.limits.message_bytes_max = config.limits.message_bytes_max.max(HEADER_BYTES);
+        let mut ledger = Ledger::default();
+        let hosts = [0, 1].map(|index| Host::new(index, config.clone(), ledger.open()));
+        let mut world = Self {
+            now: Instant::from_secs(1_000),
+            hosts,
+            network: Network::new(plan.seed),
+            ledger,
+            attacked: false,
+            second: 0,
+            packets: [0; 2],
+            waited: Duration::ZERO,
+            trace: DefaultHasher::new(),
+        };
+        world.connect(0);
+        if plan.opening == Opening::Both {
+            world.connect(1);
+        }
+        for operation in &plan.operations {
+            world.act(operation);
+        }
+        world.end(plan.ending);
+        world.trace.finish()
+    }
+
+    fn act(&mut self, operation: &Operation) {
+        let now = self.now;
+        match operation {
+            Operation::Send { from, message, count } => self.send(index(*from), message, *count),
+            Operation::Read { at, count } => self.read(index(*at), usize::from(*count)),
+            Operation::ReadAll { at, on } => {
+                self.hosts[index(*at)].reads = *on;
+                self.settle(index(*at));
+            }
+            Operation::Wait(span) => {
+                let span = time(*span, WAIT_MAX - self.waited);
+                self.waited += span;
+                self.run_until(now + span);
+            }
+            Operation::Step => {
+                if let Some(at) = self.next_at() {
+                    self.run_until(at);
+                }
+            }
+            Operation::Link { to, link } => self.network.set_link(index(*to), *link),
+            Operation::Pad { to, packets, padding } => self.network.pad(index(*to), *packets, *padding),
+            Operation::SetMechanisms { at, mechanisms: plan } => {
+                self.with_association(index(*at), |association| association.set_mechanisms(now, mechanisms(plan)));
+            }
+            Operation::Connect { at } => {
+                if !self.hosts[index(*at)].is_living() && self.ledger.has_room() {
+                    self.connect(index(*at));
+                }
+            }
+            Operation::Shutdown { at } => self.shutdown(index(*at)),
+            Operation::Abort { at } => self.with_association(index(*at), |association| association.abort(b"enough")),
+            Operation::Restart { at, connects } => self.restart(index(*at), *connects),
+            Operation::Rebind { at } => {
+                let address = &mut self.hosts[index(*at)].address;
+                address.set_port(9_899 + (address.port() + 1 - 9_899) % PORTS_MOVED_MAX);
+            }
+            Operation::Attack { to, forgery } => self.attack(index(*to), forgery),
+        }
+    }
+
+    fn end(&mut self, ending: Ending) {
+        self.network.heal();
+        let (side, deaf) = match ending {
+            Ending::Drained(side) | Ending::AtOnce(side) => (index(side), false),
+            Ending::Deaf(side) => (index(side), true),
+        };
+        for at in 0..2 {
+            self.hosts[at].reads = !(deaf && at != side);
+            self.settle(at);
+        }
+        if matches!(ending, Ending::Drained(_)) {
+            self.run_until(self.now + RECOVERY_MAX);
+            if self.hosts.iter().all(Host::is_established) && !self.attacked {
+                self.check_drained();
+            }
+        }
+        self.shut_down_and_wait(side);
+        // A peer that was alone, and whom a late packet of the other called to life, are told to end as well.
+        for at in [1 - side, side, 1 - side] {
+            self.shut_down_and_wait(at);
+        }
+        for at in 0..2 {
+            self.hosts[at].read(usize::MAX, &mut self.ledger);
+        }
+        for host in &self.hosts {
+            assert!(!host.is_living(), "nobody is left to talk to, and yet one lives");
+        }
+        if !self.attacked {
+            self.ledger.check_all_complete();
+        }
+    }
+
+    /// An association that is told to shut down ends, whatever its peer does.
+    fn shut_down_and_wait(&mut self, at: usize) {
+        let session = self.hosts[at].session;
+        self.shutdown(at);
+        self.run_until(self.now + RECOVERY_MAX);
+        let host = &self.hosts[at];
+        let state = host.association.as_ref().map(Association::state);
+        assert!(!host.is_living() || host.session != session, "told to shut down, and yet it lives: {state:?}");
+    }
+
+    fn check_drained(&self) {
+        for host in &self.hosts {
+            let buffered = host.association.as_ref().map(|association| association.stats().path.send_buffer_bytes);
+            assert_eq!(buffered, Some(0), "the link is good, and yet something is stuck");
+            self.ledger.check_complete(host.session);
+        }
+    }
+
+    fn connect(&mut self, at: usize) {
+        let (now, remote) = (self.now, self.hosts[1 - at].address);
+        self.hosts[at].connect(now, remote, &mut self.ledger);
+        self.settle(at);
+    }
+
+    /// What the other host has sent to the old incarnation may be lost with it.
+    fn restart(&mut self, at: usize, connects: bool) {
+        if !self.ledger.has_room() {
+            return;
+        }
+        self.ledger.tear(self.hosts[1 - at].session);
+        self.hosts[at].forget(&mut self.ledger);
+        if connects {
+            self.connect(at);
+        }
+    }
+
+    fn shutdown(&mut self, at: usize) {
+        let now = self.now;
+        self.with_association(at, |association| association.shutdown(now));
+    }
+
+    fn send(&mut self, from: usize, plan: &MessagePlan, count: u8) {
+        for _ in 0..=count {
+            let host = &mut self.hosts[from];
+            let bytes = usize::from(plan.bytes).max(HEADER_BYTES);
+            let (ledger, session) = (&mut self.ledger, host.session);
+            let payload = on_behalf_of(from, || ledger.next_payload(session, bytes));
+            let mut message = Message::new(payload).on_stream(u16::from(plan.stream));
+            message.unordered = plan.unordered;
+            message.immediate_ack = plan.immediate;
+            message.lifetime = plan.lifetime.map(|span| time(span, LIFETIME_MAX));
+            if !host.send(self.now, message, ledger) {
+                break;
+            }
+            self.settle(from);
+        }
+    }
+
+    fn read(&mut self, at: usize, count: usize) {
+        self.hosts[at].read(count, &mut self.ledger);
+        self.settle(at);
+    }
+
+    fn with_association(&mut self, at: usize, action: impl FnOnce(&mut Association)) {
+        if let Some(association) = self.hosts[at].living() {
+            on_behalf_of(at, || action(association));
+            self.settle(at);
+        }
+    }
+
+    fn attack(&mut self, to: usize, forgery: &Forgery) {
+        self.attacked = true;
+        let host = &self.hosts[to];
+        let tag = |host: &Host| host.association.as_ref().map_or(0, Association::local_tag);
+        let verification_tag = match forgery.tag {
+            TagPlan::Right => tag(host),
+            TagPlan::Reflected => tag(&self.hosts[1 - to]),
+            TagPlan::Zero => 0,
+            TagPlan::Other(tag) => tag,
+        };
+        let source_port = if forgery.right_ports { host.ports.peer } else { 9 };
+        let header = CommonHeader { source_port, destination_port: host.ports.local, verification_tag };
+        let packet = forge(header, &forgery.chunks, &host.knowledge);
+        let source = self.hosts[1 - to].address;
+        self.deliver(Arrival { to, source, destination: self.hosts[to].address, bytes: packet });
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.hosts.iter().filter_map(|host| host.association.as_ref()?.poll_deadline()).min()
+    }
+
+    fn next_at(&self) -> Option<Instant> {
+        [self.network.next_at(), self.deadline()].into_iter().flatten().min()
+    }
+
+    fn run_until(&mut self, until: Instant) {
+        while let Some(at) = self.next_at().filter(|&at| at <= until) {
+            self.now = self.now.max(at);
+            if self.network.next_at() == Some(at) {
+                if let Some(arrival) = self.network.next() {
+                    self.deliver(arrival);
+                }
+            } else {
+                self.expire();
+            }
+        }
+        self.now = self.now.max(until);
+    }
+
+    fn expire(&mut self) {
+        let now = self.now;
+        for at in 0..2 {
+            let is_later = (0..TIMERS_AT_ONCE_MAX).any(|_| {
+                self.with_association(at, |association| association.handle_timeout(now));
+                let deadline = self.hosts[at].association.as_ref().and_then(Association::poll_deadline);
+                deadline.is_none_or(|deadline| deadline > now)
+            });
+            assert!(is_later, "a timer that was handled is still due");
+        }
+    }
+
+    /// Gives a packet to a host, as its socket would, if it is still where the packet goes.
+    fn deliver(&mut self, Arrival { to, source, destination, bytes }: Arrival) {
+        if destination != self.hosts[to].address {
+            return;
+        }
+        let now = self.now;
+        let heap_before = live_bytes(to);
+        let packet = on_behalf_of(to, || received(bytes));
+        let host = &mut self.hosts[to];
+        if let Some(association) = host.living() {
+            // What is dropped is dropped for a reason; which one is for other tests.
+            let _dropped = on_behalf_of(to, || association.handle_packet(now, source, &packet));
+        } else if self.ledger.has_room() {
+            let mut reply = Vec::new();
+            let listener = &host.listener;
+            match on_behalf_of(to, || listener.handle_packet(now, source, &packet, &|_| false, &mut reply)) {
+                Incoming::Accepted(association) => host.adopt(*association, heap_before, &mut self.ledger),
+                Incoming::Reply => self.transmit(to, source, reply.clone()),
+                _ => assert!(reply.is_empty(), "nothing is to be sent"),
+            }
+        }
+        drop(packet);
+        self.settle(to);
+    }
+
+    /// Sends what a host has to send, takes its events, lets its application read, and checks it.
+    fn settle(&mut self, at: usize) {
+        self.drain(at);
+        self.hosts[at].poll_events(self.attacked, &mut self.ledger);
+        if self.hosts[at].reads {
+            self.hosts[at].read(usize::MAX, &mut self.ledger);
+            self.drain(at);
+        }
+        self.hosts[at].check_heap();
+    }
+
+    fn drain(&mut self, at: usize) {
+        let now = self.now;
+        let mut buffer = Vec::new();
+        for _ in 0..=PACKETS_PER_CALL_MAX {
+            let Some(association) = &mut self.hosts[at].association else { return };
+            buffer.clear();
+            let Some(transmit) = on_behalf_of(at, || association.poll_transmit(now, &mut buffer)) else { return };
+            self.transmit(at, transmit.destination, buffer.clone());
+        }
+        panic!("one call releases packets without end");
+    }
+
+    fn transmit(&mut self, from: usize, destination: SocketAddr, bytes: Vec<u8>) {
+        self.count_packet(from);
+        (self.now, from, destination, &bytes).hash(&mut self.trace);
+        let [first, second] = &mut self.hosts;
+        let (sender, receiver) = if from == 0 { (first, second) } else { (second, first) };
+        let packet = Packet::parse(&bytes).expect("a packet that was sent is whole");
+        learn(&packet, &mut sender.knowledge, &mut receiver.knowledge);
+        let source = sender.address;
+        self.network.send(self.now, Arrival { to: 1 - from, source, destination, bytes });
+    }
+
+    fn count_packet(&mut self, from: usize) {
+        let second = self.now.as_nanos() / 1_000_000_000;
+        if second != self.second {
+            (self.second, self.packets) = (second, [0; 2]);
+        }
+        self.packets[from] += 1;
+        let (messages, bytes) = self.ledger.sent();
+        let packets_max = PACKETS_PER_SECOND_MAX + PACKETS_PER_MESSAGE_MAX * messages + bytes / BYTES_PER_PACKET;
+        assert!(self.packets[from] <= packets_max, "{packets_max} packets in one second");
+    }
+}
