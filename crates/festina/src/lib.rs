@@ -14,6 +14,10 @@
 //! | [`BindError`], [`ListenError`], [`ConnectError`] | what can go wrong at the start, and whose fault it is |
 //! | [`SendError`], [`ClosedReason`] | what can go wrong later |
 //!
+//! **Nothing is encrypted, and no peer is authenticated**: whoever is on the path can read, change and inject messages. Where the
+//! network is not trusted, run it inside WireGuard or IPsec. `docs/security.md` in the repository says what attackers can do and which
+//! limits hold.
+//!
 //! A message leaves from within [`Association::send`]: the caller's thread runs the protocol and makes the system call, with no
 //! hand-over to another task. One background task per endpoint receives in batches and watches the time.
 //!
