@@ -1,6 +1,6 @@
 //! What the fuzzer's input means: settings, and a list of operations.
 
-use arbitrary::Arbitrary;
+use arbitrary::{Arbitrary, Unstructured};
 
 use crate::chunks::Forgery;
 use crate::settings::{MechanismsPlan, Setup, Side};
@@ -12,8 +12,25 @@ pub struct Plan {
     /// What the links make of their probabilities.
     pub seed: u64,
     pub opening: Opening,
-    pub operations: Vec<Operation>,
     pub ending: Ending,
+    pub operations: Operations,
+}
+
+/// As many operations as the input holds: one more is not a matter of chance, so that long dialogues are as common as short ones.
+#[derive(Debug)]
+pub struct Operations(pub Vec<Operation>);
+
+/// Operations of one run.
+const OPERATIONS_MAX: usize = 300;
+
+impl<'a> Arbitrary<'a> for Operations {
+    fn arbitrary(input: &mut Unstructured<'a>) -> arbitrary::Result<Self> {
+        let mut operations = Vec::new();
+        while !input.is_empty() && operations.len() < OPERATIONS_MAX {
+            operations.push(input.arbitrary()?);
+        }
+        Ok(Self(operations))
+    }
 }
 
 /// Who begins.

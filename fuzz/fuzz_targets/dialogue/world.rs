@@ -72,7 +72,7 @@ impl World {
         if plan.opening == Opening::Both {
             world.connect(1);
         }
-        for operation in &plan.operations {
+        for operation in &plan.operations.0 {
             world.act(operation);
         }
         world.end(plan.ending);
@@ -146,9 +146,7 @@ impl World {
         for host in &self.hosts {
             assert!(!host.is_living(), "nobody is left to talk to, and yet one lives");
         }
-        if !self.attacked {
-            self.ledger.check_all_complete();
-        }
+        self.ledger.check_all_complete();
     }
 
     /// An association that is told to shut down ends, whatever its peer does.
@@ -223,6 +221,7 @@ impl World {
 
     fn attack(&mut self, to: usize, forgery: &Forgery) {
         self.attacked = true;
+        self.ledger.distrust();
         let host = &self.hosts[to];
         let tag = |host: &Host| host.association.as_ref().map_or(0, Association::local_tag);
         let verification_tag = match forgery.tag {
