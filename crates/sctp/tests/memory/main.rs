@@ -2,15 +2,12 @@
 //! allocated. A test program of its own, since it brings its own global allocator.
 #![expect(unsafe_code, reason = "an allocator that counts cannot be written without")]
 
+use festina_units::Duration;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::net::SocketAddr;
-use std::sync::Arc;
+use victim::{B, E, Piece, U, Victim, accept, byte, fragment};
 
-use bytes::Bytes;
-use festina_sctp::wire::{Chunk, CommonHeader, Packet, checksum};
-use festina_sctp::{Association, Config, Context, Incoming, Listener, Ports};
-use festina_units::{Duration, Instant};
+mod victim;
 
 /// The system's allocator, counting the bytes that each thread holds.
 struct Counting;
@@ -48,251 +45,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-const PORTS: Ports = Ports { local: 5_000, peer: 5_001 };
 const BUFFERS: [usize; 2] = [64 << 10, 1 << 20];
-/// Beyond two receive buffers.
-const ALLOWANCE_BYTES: usize = 64 << 10;
 const LARGE_PACKET_BYTES: usize = 65_000;
-
-/// End, beginning and unordered bits of a DATA chunk.
-const E: u8 = 1;
-const B: u8 = 2;
-const U: u8 = 4;
-
-fn address(host: u8) -> SocketAddr {
-    SocketAddr::from(([192, 0, 2, host], 9_899))
-}
-
-/// A DATA chunk; its TSN counts from 0.
-#[derive(Clone, Copy, Debug)]
-struct Piece {
-    tsn: u32,
-    stream: u16,
-    ssn: u16,
-    bits: u8,
-    len: usize,
-}
-
-/// A whole ordered message of one byte.
-fn byte(tsn: u32, stream: u16, ssn: u32) -> Piece {
-    Piece { tsn, stream, ssn: (ssn & 0xffff) as u16, bits: B | E, len: 1 }
-}
-
-fn fragment(tsn: u32, bits: u8, len: usize) -> Piece {
-    Piece { tsn, stream: 0, ssn: 0, bits, len }
-}
-
-/// An association under attack.
-struct Victim {
-    now: Instant,
-    context: Arc<Context>,
-    peer: Arc<Context>,
-    nonce: u64,
-    association: Association,
-    first_tsn: u32,
-    /// The cumulative TSN of the last SACK, counted from 0; -1 before the first.
-    cumulative: i64,
-    a_rwnd: usize,
-    reads: bool,
-    messages: usize,
-    sack_bytes: usize,
-    scratch: Vec<u8>,
-    answers: Vec<u8>,
-    base_bytes: usize,
-    peak_bytes: usize,
-    bytes_max: usize,
-}
-
-impl Victim {
-    fn new(buffer_bytes: usize, reads: bool) -> Self {
-        let mut config = Config::default();
-        config.limits.receive_buffer_bytes = buffer_bytes;
-        config.limits.message_bytes_max = buffer_bytes;
-        config.timers.heartbeat_interval = None;
-        let context = Context::new(config, [1; 16]).expect("the settings are in range");
-        let peer = Context::new(Config::default(), [2; 16]).expect("the settings are in range");
-        let now = Instant::from_secs(1);
-        let (association, first_tsn) = accept(now, &context, &peer);
-        let mut victim = Self {
-            now,
-            context,
-            peer,
-            nonce: 0,
-            association,
-            first_tsn,
-            cumulative: -1,
-            a_rwnd: buffer_bytes,
-            reads,
-            messages: 0,
-            sack_bytes: 0,
-            scratch: Vec::with_capacity(70_000),
-            answers: Vec::with_capacity(4_096),
-            base_bytes: 0,
-            peak_bytes: 0,
-            bytes_max: 2 * buffer_bytes + ALLOWANCE_BYTES,
-        };
-        victim.drain();
-        victim.base_bytes = LIVE_BYTES.get();
-        victim
-    }
-
-    /// One packet with these chunks, filled up to `packet_bytes` with a chunk of a type that is to be passed over.
-    fn give(&mut self, pieces: &[Piece], packet_bytes: usize) {
-        let scratch = &mut self.scratch;
-        scratch.clear();
-        scratch.resize(12, 0);
-        for piece in pieces {
-            scratch.extend([0, piece.bits]);
-            scratch.extend(u16::try_from(16 + piece.len).expect("a chunk has 16 bits of length").to_be_bytes());
-            scratch.extend(self.first_tsn.wrapping_add(piece.tsn).to_be_bytes());
-            scratch.extend(piece.stream.to_be_bytes());
-            scratch.extend(piece.ssn.to_be_bytes());
-            scratch.extend([0; 4]);
-            scratch.resize((scratch.len() + piece.len).next_multiple_of(4), 7);
-        }
-        if scratch.len() + 4 <= packet_bytes {
-            let junk = u16::try_from(packet_bytes - scratch.len()).expect("a chunk has 16 bits of length");
-            scratch.extend([0xbf, 0]);
-            scratch.extend(junk.to_be_bytes());
-            scratch.resize(packet_bytes.next_multiple_of(4), 0);
-        }
-        seal(scratch, self.association.local_tag());
-        let packet = Bytes::copy_from_slice(scratch);
-        let _dropped = self.association.handle_packet(self.now, address(2), &packet);
-        drop(packet);
-        self.settle();
-    }
-
-    /// What follows on every packet; then memory is measured.
-    fn settle(&mut self) {
-        self.drain();
-        if self.reads {
-            self.read();
-        }
-        let held_bytes = LIVE_BYTES.get().saturating_sub(self.base_bytes);
-        self.peak_bytes = self.peak_bytes.max(held_bytes);
-        assert!(held_bytes <= self.bytes_max, "{held_bytes} bytes are held, and {} are allowed", self.bytes_max);
-    }
-
-    fn read(&mut self) {
-        while self.association.poll_message().is_some() {
-            self.messages += 1;
-        }
-        self.drain();
-    }
-
-    fn drain(&mut self) {
-        while self.association.poll_event().is_some() {}
-        loop {
-            self.answers.clear();
-            if self.association.poll_transmit(self.now, &mut self.answers).is_none() {
-                return;
-            }
-            let packet = Packet::parse(&self.answers).expect("the core writes packets that can be read");
-            for chunk in packet.chunks() {
-                if let Ok(Chunk::Sack(sack)) = chunk {
-                    let offset = sack.cumulative_tsn.0.wrapping_sub(self.first_tsn);
-                    self.cumulative = i64::from(offset.cast_signed());
-                    self.a_rwnd = usize::try_from(sack.a_rwnd).expect("usize has 32 bits at least");
-                    self.sack_bytes += self.answers.len();
-                }
-            }
-        }
-    }
-
-    fn wait(&mut self, time: Duration) {
-        self.now += time;
-        self.association.handle_timeout(self.now);
-        self.settle();
-    }
-
-    /// The peer comes back with another tag and other TSNs (RFC 9260 §5.2.4.1).
-    fn restart(&mut self) {
-        self.nonce += 1;
-        let ports = Ports { local: PORTS.peer, peer: PORTS.local };
-        let mut client = Association::connect(self.now, &self.peer, address(1), ports, self.nonce);
-        self.first_tsn = carry(self.now, &mut client, &mut self.association);
-        self.cumulative = -1;
-        drop(client);
-        self.settle();
-    }
-
-    /// The peer behaves from now on: what it sends next arrives.
-    fn behave(&mut self, pieces: &[Piece]) {
-        self.reads = true;
-        self.read();
-        self.wait(Duration::from_millis(500));
-        let before = self.messages;
-        for piece in pieces {
-            let tsn = u32::try_from(self.cumulative + 1).expect("TSNs count from 0");
-            self.give(&[Piece { tsn, ..*piece }], 0);
-            self.wait(Duration::from_millis(500));
-            assert_eq!(self.cumulative, i64::from(tsn).max(self.cumulative), "{piece:?} is refused");
-        }
-        assert!(self.messages > before, "nothing was delivered");
-    }
-
-    fn done(self, name: &str) {
-        println!("{name}: {} of {} bytes", self.peak_bytes, self.bytes_max);
-        assert!(self.peak_bytes > 0);
-    }
-}
-
-/// Fills in header and checksum.
-fn seal(packet: &mut [u8], tag: u32) {
-    let header = CommonHeader { source_port: PORTS.peer, destination_port: PORTS.local, verification_tag: tag };
-    packet[..2].copy_from_slice(&header.source_port.to_be_bytes());
-    packet[2..4].copy_from_slice(&header.destination_port.to_be_bytes());
-    packet[4..8].copy_from_slice(&header.verification_tag.to_be_bytes());
-    let (head, chunks) = packet.split_first_chunk().expect("a packet has a header");
-    let sum = checksum::packet_checksum(head, chunks);
-    packet[8..12].copy_from_slice(&sum.to_le_bytes());
-}
-
-/// A new association, and the first TSN of its peer.
-fn accept(now: Instant, context: &Arc<Context>, peer: &Arc<Context>) -> (Association, u32) {
-    let mut listener = Listener::new(context);
-    listener.listen(PORTS.local);
-    let ports = Ports { local: PORTS.peer, peer: PORTS.local };
-    let mut client = Association::connect(now, peer, address(1), ports, 0);
-    let mut first_tsn = 0;
-    loop {
-        let mut packet = Vec::new();
-        client.poll_transmit(now, &mut packet).expect("the handshake goes on");
-        first_tsn = initial_tsn(&packet).unwrap_or(first_tsn);
-        let mut reply = Vec::new();
-        match listener.handle_packet(now, address(2), &packet.into(), &|_| false, &mut reply) {
-            Incoming::Accepted(server) => return (*server, first_tsn),
-            Incoming::Reply => client.handle_packet(now, address(1), &reply.into()).expect("INIT ACK is welcome"),
-            other => panic!("{other:?}"),
-        }
-    }
-}
-
-/// Carries packets to and fro until both have nothing to say; returns the initial TSN of the client.
-fn carry(now: Instant, client: &mut Association, server: &mut Association) -> u32 {
-    let mut first_tsn = 0;
-    loop {
-        let mut packet = Vec::new();
-        if client.poll_transmit(now, &mut packet).is_none() {
-            return first_tsn;
-        }
-        first_tsn = initial_tsn(&packet).unwrap_or(first_tsn);
-        server.handle_packet(now, address(2), &packet.into()).expect("the handshake is in order");
-        while server.poll_event().is_some() {}
-        let mut reply = Vec::new();
-        while server.poll_transmit(now, &mut reply).is_some() {
-            let _not_expected = client.handle_packet(now, address(1), &std::mem::take(&mut reply).into());
-        }
-    }
-}
-
-fn initial_tsn(packet: &[u8]) -> Option<u32> {
-    match Packet::parse(packet).ok()?.chunks().next()?.ok()? {
-        Chunk::Init(init) => Some(init.initial_tsn.0),
-        _ => None,
-    }
-}
 
 #[test]
 fn messages_whose_turn_never_comes_keep_no_large_packets_alive_though_everything_is_read() {
@@ -543,7 +297,7 @@ fn the_window_falls_by_what_is_held() {
                 let ssn = (u32::from(piece.ssn) + count) & 0xffff;
                 let ssn = if piece.bits == 0 { 0 } else { u16::try_from(ssn).expect("masked") };
                 victim.give(&[Piece { tsn, ssn, ..piece }], packet_bytes);
-                let held_bytes = LIVE_BYTES.get().saturating_sub(victim.base_bytes);
+                let held_bytes = LIVE_BYTES.get().saturating_sub(victim.memory.base_bytes);
                 let told_bytes = buffer_bytes - victim.a_rwnd;
                 assert!(
                     victim.a_rwnd == 0 || told_bytes + 8_000 >= held_bytes,
