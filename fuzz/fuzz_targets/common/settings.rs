@@ -80,7 +80,7 @@ pub fn config(setup: &Setup) -> Config {
     limits.receive_buffer_bytes = 1_500 + usize::from(setup.receive_buffer_bytes);
     limits.send_buffer_bytes = 1_500 + usize::from(setup.send_buffer_bytes);
     limits.send_low_water_bytes = limits.send_buffer_bytes / 2;
-    limits.message_bytes_max = 1 + usize::from(setup.message_bytes);
+    limits.message_bytes_max = (1 + usize::from(setup.message_bytes)).min(limits.receive_buffer_bytes);
     limits.outbound_streams = 1 + u16::from(setup.streams);
     limits.inbound_streams = 1 + u16::from(setup.streams);
     config.sack.delay = Duration::from_millis(setup.sack_delay_ms.into());

@@ -140,7 +140,7 @@ async fn closing_an_endpoint_ends_its_associations_in_good_order() {
 /// An association whose client has sent far more than the server, which reads nothing, takes.
 async fn pair_with_a_peer_that_does_not_read() -> crate::support::Pair {
     let mut patient = Config::default();
-    patient.limits.receive_buffer_bytes = 10_000;
+    (patient.limits.receive_buffer_bytes, patient.limits.message_bytes_max) = (10_000, 10_000);
     let mut brief = Config::default();
     brief.timers.shutdown_stall = Duration::from_millis(400);
     let pair = pair_with(brief, patient).await;
