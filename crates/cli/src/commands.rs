@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use festina::{Association, Config, ConnectOptions, Endpoint, Limits, Profile, Retries, Timers};
+use festina::{Association, Config, ConnectOptions, Endpoint, Limits, Profile};
 
 use crate::address::{self, HostPort};
 use crate::args::{self, Command};
@@ -19,12 +19,9 @@ use crate::args::{self, Command};
 /// How long the end of a command may take when the peer does not answer any more.
 const GOODBYE_MAX: Duration = Duration::from_secs(2);
 
-/// How many timeouts in a row end an association: about a minute of silence, where RFC 9260 proposes ten and thereby six
-/// minutes, too long for someone who waits for the prompt.
-const ASSOCIATION_RETRANSMISSIONS_MAX: u32 = 5;
-
-/// How often a peer from whom nothing is heard is asked whether it is still there.
-const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
+/// How long a peer may be silent, whatever the profile: six minutes, as RFC 9260 proposes, are too long for someone who waits for the
+/// prompt.
+const PEER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The most bytes that one message of this command may have.
 fn message_bytes_max() -> usize {
@@ -33,12 +30,7 @@ fn message_bytes_max() -> usize {
 
 /// How this command's endpoints behave.
 fn config(profile: Profile) -> Config {
-    let standard = Config::with_profile(profile);
-    Config {
-        retries: Retries { association_max: ASSOCIATION_RETRANSMISSIONS_MAX, ..standard.retries },
-        timers: Timers { heartbeat_interval: Some(HEARTBEAT_INTERVAL), ..standard.timers },
-        ..standard
-    }
+    Config { peer_timeout: Some(PEER_TIMEOUT), ..Config::with_profile(profile) }
 }
 
 /// Does what the command line asks for.

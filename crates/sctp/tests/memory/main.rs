@@ -1,10 +1,13 @@
 //! Holds the memory that a peer can make an association hold, whatever it sends: twice the receive buffer and 64 KiB, as
-//! allocated. A test program of its own, since it brings its own global allocator.
+//! allocated; and that of messages to send. A test program of its own, since it brings its own global allocator.
 #![expect(unsafe_code, reason = "an allocator that counts cannot be written without")]
 
-use festina_units::Duration;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::net::SocketAddr;
+
+use festina_sctp::{Association, Config, Context, Message, Ports};
+use festina_units::{Duration, Instant};
 use victim::{B, E, Piece, U, Victim, accept, byte, fragment};
 
 mod victim;
@@ -335,4 +338,30 @@ fn packets_that_bring_nothing_new_draw_at_most_a_few_times_their_bytes() {
     let drawn_bytes = victim.sack_bytes - before;
     println!("{drawn_bytes} bytes of SACKs for {given_bytes} bytes of packets");
     assert!(drawn_bytes <= 4 * given_bytes);
+}
+
+#[test]
+fn messages_to_send_take_little_more_than_the_send_buffer_however_small_they_are() {
+    for buffer_bytes in BUFFERS {
+        for payload_bytes in [1, 100, 1_000] {
+            let mut config = Config::default();
+            config.limits.send_buffer_bytes = buffer_bytes;
+            config.limits.send_low_water_bytes = 0;
+            let context = Context::new(config, [1; 16]).expect("the settings are in range");
+            let (now, remote) = (Instant::from_secs(1), SocketAddr::from(([192, 0, 2, 1], 9_899)));
+            let ports = Ports { local: 5_001, peer: 5_000 };
+            let mut association = Association::connect(now, &context, remote, ports, 7);
+            let before = LIVE_BYTES.get();
+            let messages = (0..).take_while(|_| association.send(now, Message::new(vec![7; payload_bytes])).is_ok());
+            let messages = messages.count();
+            let held_bytes = LIVE_BYTES.get() - before;
+            println!("{messages} messages of {payload_bytes} bytes in a buffer of {buffer_bytes}: {held_bytes} bytes");
+            assert!(messages * (payload_bytes + 200) > buffer_bytes, "the buffer is used");
+            assert!(held_bytes <= buffer_bytes + buffer_bytes / 4, "{held_bytes} bytes");
+            association.abort(b"");
+            let events = std::iter::from_fn(|| association.poll_event()).count();
+            assert!(events <= 2, "{events} events");
+            assert!(LIVE_BYTES.get() <= before, "everything is given back");
+        }
+    }
 }
