@@ -20,6 +20,9 @@ const AT_ONCE: usize = 64;
 /// An association that says nothing for this long is idle.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(2);
 
+/// How often the memory is looked at before it counts as too much.
+const IDLE_INTERVALS_MAX: u32 = 15;
+
 struct Counting;
 
 static LIVE_BYTES: AtomicIsize = AtomicIsize::new(0);
@@ -102,10 +105,16 @@ async fn ten_thousand_associations_exchange_messages_and_cost_little_when_idle()
 
     exchange(&ends).await;
     exchange(&ends).await;
-    // An association counts as idle, and gives back memory, when the first heartbeat is due.
-    tokio::time::sleep(HEARTBEAT_INTERVAL * 2).await;
-    let growth = usize::try_from(live_bytes() - before).unwrap();
-    let per_side = growth / (2 * ASSOCIATIONS as usize);
+    // An association counts as idle, and gives back memory, when the first heartbeat is due. A slow machine takes longer for all.
+    let mut per_side = usize::MAX;
+    for _ in 0..IDLE_INTERVALS_MAX {
+        tokio::time::sleep(HEARTBEAT_INTERVAL * 2).await;
+        let growth = usize::try_from(live_bytes() - before).unwrap();
+        per_side = growth / (2 * ASSOCIATIONS as usize);
+        if per_side <= BYTES_PER_SIDE_MAX {
+            break;
+        }
+    }
     println!("{per_side} bytes per idle association and side");
     assert!(per_side <= BYTES_PER_SIDE_MAX, "{per_side} bytes per idle association and side");
 

@@ -1,6 +1,8 @@
 //! Messages between two running commands.
 
 use std::net::UdpSocket;
+use std::thread;
+use std::time::Duration;
 
 use crate::harness::{Running, festina, folder, run, run_with_input};
 
@@ -9,6 +11,12 @@ pub(crate) fn listen(arguments: &[&str]) -> (Running, String) {
     all.extend(arguments);
     Running::start_server(&all, "listening on ", ", SCTP port ")
 }
+
+/// What a slow machine takes for what is done at once elsewhere.
+const A_WHILE: Duration = Duration::from_secs(2);
+
+/// How long `send` waits for an echo that is sure to come, even on a slow machine.
+const WAIT_FOR_ECHO: &str = "4s";
 
 /// A UDP address where nobody answers.
 fn deaf_address() -> (UdpSocket, String) {
@@ -31,7 +39,7 @@ fn lines_arrive_in_order_and_once_ends_the_listener() {
 #[test]
 fn lines_typed_at_the_listener_reach_the_peer() {
     let (mut listener, address) = listen(&["--once"]);
-    let sender = Running::start(festina(&["send", &address, "--wait", "1s"]));
+    let sender = Running::start(festina(&["send", &address, "--wait", WAIT_FOR_ECHO]));
     assert!(listener.stderr_line().ends_with(" connected"));
     listener.write("welcome\n");
     let sent = sender.end();
@@ -95,14 +103,15 @@ fn a_listener_that_leaves_before_all_input_was_sent_is_a_failure() {
 fn an_echo_has_nothing_of_its_own_to_say() {
     let (mut listener, address) = listen(&["--echo"]);
     listener.write("typed\n");
-    let sent = run_with_input(&["send", &address, "--wait", "500ms"], "sent\n");
+    let sent = run_with_input(&["send", &address, "--wait", WAIT_FOR_ECHO], "sent\n");
     assert_eq!((sent.code, sent.stdout.as_str()), (Some(0), "sent\n"));
 }
 
 #[test]
 fn an_echo_comes_back() {
     let (listener, address) = listen(&["--echo"]);
-    let sent = run_with_input(&["send", &address, "--unordered", "--ppid", "51"], "to and fro\n");
+    let sent =
+        run_with_input(&["send", &address, "--unordered", "--ppid", "51", "--wait", WAIT_FOR_ECHO], "to and fro\n");
     assert_eq!((sent.code, sent.stdout.as_str()), (Some(0), "to and fro\n"));
     listener.interrupt();
     let listened = listener.end();
@@ -124,14 +133,15 @@ fn ping_prints_a_line_per_message_and_a_summary() {
 
 #[test]
 fn a_ping_whose_last_messages_had_no_echo_fails_after_its_summary() {
-    let (listener, address) = listen(&["--echo"]);
-    let ping = Running::start(festina(&["ping", &address, "-c", "100", "-i", "10ms", "--timeout", "500ms"]));
-    std::thread::sleep(std::time::Duration::from_millis(400));
+    let (mut listener, address) = listen(&["--echo"]);
+    let ping = Running::start(festina(&["ping", &address, "-c", "100", "-i", "50ms", "--timeout", "2s"]));
+    assert!(listener.stderr_line().ends_with(" connected"));
+    thread::sleep(A_WHILE);
     drop(listener);
     let pinged = ping.end();
     assert_eq!(pinged.code, Some(1), "{pinged:?}");
     assert!(pinged.stdout.contains("\n100 messages sent, "), "{}", pinged.stdout);
-    assert!(pinged.stderr.contains(" messages had no echo after another 500ms"), "{}", pinged.stderr);
+    assert!(pinged.stderr.contains(" messages had no echo after another 2s"), "{}", pinged.stderr);
 }
 
 #[test]
@@ -144,9 +154,10 @@ fn ping_needs_no_echo_to_time_acknowledgements() {
 
 #[test]
 fn an_interrupted_ping_sums_up() {
-    let (_listener, address) = listen(&["--echo"]);
+    let (mut listener, address) = listen(&["--echo"]);
     let ping = Running::start(festina(&["ping", &address, "-i", "10ms"]));
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert!(listener.stderr_line().ends_with(" connected"));
+    thread::sleep(A_WHILE);
     ping.interrupt();
     let pinged = ping.end();
     assert_eq!(pinged.code, Some(0), "{pinged:?}");
