@@ -7,4 +7,5 @@ mod hostile;
 mod pair;
 mod random_walk;
 mod rfc9260;
+mod silence;
 mod thin;
