@@ -41,6 +41,9 @@ use path::{Path, PathVerdict, heartbeat_pause, initial_window_bytes};
 use shutdown::Ending;
 use state::State;
 
+/// A pause that no association lives to see.
+const NEVER: Duration = Duration::from_secs(1 << 32);
+
 /// At most so many bytes of an error cause are kept for the application.
 const CAUSE_INFO_BYTES_MAX: usize = 64;
 
@@ -169,7 +172,7 @@ impl Association {
             self.path_failed(now);
         }
         self.advance_shutdown(now);
-        if self.path.deadline().is_some_and(|deadline| now >= deadline) {
+        if self.path.deadline(self.quiet_max()).is_some_and(|deadline| now >= deadline) {
             self.handle_heartbeat_timeout(now);
         }
     }
@@ -229,8 +232,13 @@ impl Association {
             return None;
         }
         let receiver = self.receiver.as_ref().and_then(Receiver::deadline);
-        let deadlines =
-            [self.state.deadline(), self.sender.deadline(), receiver, self.path.deadline(), self.peer_gone_at()];
+        let deadlines = [
+            self.state.deadline(),
+            self.sender.deadline(),
+            receiver,
+            self.path.deadline(self.quiet_max()),
+            self.peer_gone_at(),
+        ];
         deadlines.into_iter().flatten().min()
     }
 
@@ -331,7 +339,7 @@ impl Association {
             }
         } else {
             let pause = self.heartbeat_pause(now).unwrap_or(Duration::MAX);
-            self.path.send_heartbeat_if_idle(now, pause);
+            self.path.send_heartbeat_if_idle(now, pause, self.quiet_max());
         }
         // While data leaves now and then, what the sender has learned of the path is worth its memory.
         if self.path.heartbeat_ready() {
@@ -374,12 +382,15 @@ impl Association {
     }
 
     fn heartbeat_pause(&self, now: Instant) -> Option<Duration> {
-        let Config { timers, peer_timeout, .. } = self.context.config();
+        let timers = &self.context.config().timers;
         let rto = self.path.backed_off(self.sender.rto(), timers.rto_max);
-        let interval = timers.heartbeat_interval?;
-        let longest = peer_timeout.map_or(Duration::MAX, |timeout| timeout / 4);
-        let interval = interval.min(longest.saturating_sub(rto * 3 / 2));
-        Some(heartbeat_pause(&self.context, self.tags.local, now, rto, interval).min(longest))
+        Some(heartbeat_pause(&self.context, self.tags.local, now, rto, timers.heartbeat_interval?))
+    }
+
+    /// How long both sides may say nothing before the peer is asked whether it is there.
+    #[inline]
+    fn quiet_max(&self) -> Duration {
+        self.context.config().peer_timeout.map_or(NEVER, |timeout| timeout / 4)
     }
 
     /// How long a heartbeat waits for its answer. Where the time of silence is limited, the next one follows then.

@@ -22,7 +22,7 @@ pub struct Config {
     /// ([`ClosedReason::PeerUnreachable`](crate::ClosedReason::PeerUnreachable)). From 1 s to a day.
     ///
     /// The time begins with the first packet that asks for an answer and gets none: DATA, a heartbeat or SHUTDOWN. An outage that is
-    /// shorter never ends an association. An idle path is asked at least every quarter of this time, unless
+    /// shorter never ends an association. When neither side has said anything for a quarter of this time, the peer is asked, unless
     /// `timers.heartbeat_interval` is `None`, and more often once it has not answered. Thus a peer that vanishes is noticed within
     /// 1.25 times this time.
     ///
@@ -75,7 +75,7 @@ impl Config {
         check("limits.inbound_streams", limits.inbound_streams.into(), 1, 65_535)?;
         check("limits.receive_buffer_bytes", limits.receive_buffer_bytes, 1_500, 1 << 30)?;
         check("limits.send_buffer_bytes", limits.send_buffer_bytes, 1_500, 1 << 30)?;
-        check("limits.message_bytes_max", limits.message_bytes_max, 1, limits.receive_buffer_bytes)?;
+        check("limits.message_bytes_max", limits.message_bytes_max, 1, 1 << 30)?;
         check("limits.send_low_water_bytes", limits.send_low_water_bytes, 0, limits.send_buffer_bytes)?;
         self.admission.validate()?;
         check("sack.every_packets", self.sack.every_packets.into(), 1, 255)?;
@@ -114,7 +114,7 @@ pub struct Timers {
     pub rto_initial: Duration,
     /// Upper bound of the RTO.
     pub rto_max: Duration,
-    /// Longest pause between heartbeats on an idle path; `Config::peer_timeout` may ask for a shorter one. `None` sends none.
+    /// Pause between heartbeats on an idle path; `Config::peer_timeout` may ask earlier where the peer is quiet. `None` sends none.
     pub heartbeat_interval: Option<Duration>,
     /// How long a state cookie is honoured.
     pub cookie_lifetime: Duration,
@@ -192,7 +192,8 @@ pub struct Limits {
     pub send_buffer_bytes: usize,
     /// After the send buffer was full, the application is told that it can write again when it has drained to this.
     pub send_low_water_bytes: usize,
-    /// Largest message sent or received; at most the receive buffer, since messages are delivered whole.
+    /// Largest message sent, and received unless the receive buffer is smaller: messages are delivered whole. A peer that sends a
+    /// larger one breaks the association.
     pub message_bytes_max: usize,
     /// Packets that one acknowledgement may release (Max.Burst, RFC 9260 §6.1).
     pub burst_packets_max: u32,

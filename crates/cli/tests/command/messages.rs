@@ -63,11 +63,11 @@ fn a_file_is_one_message_of_any_bytes() {
 #[test]
 fn a_file_that_is_too_long_is_told_before_the_peer_is_bothered() {
     let path = folder("a-long-file").join("bytes");
-    std::fs::write(&path, vec![1; (4 << 20) + 1]).expect("the file can be written");
+    std::fs::write(&path, vec![1; (1 << 20) + 1]).expect("the file can be written");
     let (_deaf, address) = deaf_address();
     let failed = run(&["send", &address, "--timeout", "300ms", "--file", path.to_str().expect("the path is text")]);
     assert_eq!((failed.code, failed.stderr.lines().count()), (Some(1), 1), "{failed:?}");
-    assert!(failed.stderr.contains("more than the 4194304 bytes that fit into a message"), "{}", failed.stderr);
+    assert!(failed.stderr.contains("more than the 1048576 bytes that fit into a message"), "{}", failed.stderr);
 }
 
 #[test]
@@ -82,9 +82,9 @@ fn blocks_carry_every_byte_of_standard_input() {
 #[test]
 fn a_line_that_never_ends_is_refused() {
     let (_listener, address) = listen(&[]);
-    let sent = run_with_input(&["send", &address], &"x".repeat((4 << 20) + 1));
+    let sent = run_with_input(&["send", &address], &"x".repeat((1 << 20) + 1));
     assert_eq!((sent.code, sent.stderr.lines().count()), (Some(1), 1), "{}", sent.stderr);
-    assert!(sent.stderr.contains("a line has more than the 4194304 bytes"), "{}", sent.stderr);
+    assert!(sent.stderr.contains("a line has more than the 1048576 bytes"), "{}", sent.stderr);
 }
 
 #[test]

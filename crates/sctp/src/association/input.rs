@@ -252,6 +252,7 @@ impl Association {
                 self.events.push(Event::Readable);
             }
         }
+        self.path.heard(arrival.now);
         self.hear_while_shutting_down(arrival.now, arrival.had_data);
         // A peer behind a NAT may change its UDP port, never its address (RFC 6951 §5.4).
         if arrival.from.ip() == self.path.remote.ip() {

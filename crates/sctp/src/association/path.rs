@@ -22,6 +22,8 @@ pub(crate) struct Path {
     asked_at: Option<Instant>,
     /// When a chunk last left that measures the round trip.
     used_at: Instant,
+    /// When anything last came from the peer.
+    heard_at: Instant,
     /// Whether the path counts as active.
     reachable: bool,
     heartbeat: Heartbeat,
@@ -51,7 +53,7 @@ pub(crate) struct HeartbeatAnswer {
 enum Heartbeat {
     /// Not sent in this state, or by the application's wish.
     Off,
-    /// Leaves at this time if the path stays idle.
+    /// Leaves at this time if the path stays idle, or when the peer has been quiet for too long.
     Idle { due_at: Instant },
     /// Must leave with the next packet.
     Ready,
@@ -67,6 +69,7 @@ impl Path {
             answered_at: now,
             asked_at: None,
             used_at: now,
+            heard_at: now,
             reachable: true,
             heartbeat: Heartbeat::Off,
             unanswered: (0, 0),
@@ -78,6 +81,12 @@ impl Path {
     pub(crate) fn used(&mut self, now: Instant) {
         self.used_at = now;
         self.asked(now);
+    }
+
+    /// A packet of the peer's came.
+    #[inline]
+    pub(crate) fn heard(&mut self, now: Instant) {
+        self.heard_at = now;
     }
 
     /// Something leaves that a living peer answers.
@@ -125,12 +134,17 @@ impl Path {
         self.heartbeat = pause.map_or(Heartbeat::Off, |pause| Heartbeat::Idle { due_at: now + pause });
     }
 
-    pub(crate) fn deadline(&self) -> Option<Instant> {
+    /// When to look after the heartbeats, if the peer is asked after `quiet` without a word from either side.
+    pub(crate) fn deadline(&self, quiet: Duration) -> Option<Instant> {
         match self.heartbeat {
             Heartbeat::Off | Heartbeat::Ready => None,
-            Heartbeat::Idle { due_at } => Some(due_at),
+            Heartbeat::Idle { due_at } => Some(due_at.min(self.quiet_until(quiet))),
             Heartbeat::Sent { missed_at, .. } => Some(missed_at),
         }
+    }
+
+    fn quiet_until(&self, quiet: Duration) -> Instant {
+        self.used_at.max(self.heard_at) + quiet
     }
 
     /// A heartbeat leaves with the next packet.
@@ -143,11 +157,15 @@ impl Path {
         matches!(self.heartbeat, Heartbeat::Sent { missed_at, .. } if now >= missed_at)
     }
 
-    /// Lets a heartbeat leave if the path has been idle for `pause`; looks again later otherwise.
-    pub(crate) fn send_heartbeat_if_idle(&mut self, now: Instant, pause: Duration) {
-        if matches!(self.heartbeat, Heartbeat::Idle { due_at } if now >= due_at) {
-            let idle_until = self.used_at + pause;
-            self.heartbeat = if now >= idle_until { Heartbeat::Ready } else { Heartbeat::Idle { due_at: idle_until } };
+    /// Lets a heartbeat leave if the path has been idle for `pause` (RFC 9260 §8.3), or if neither side has said anything for `quiet`;
+    /// looks again later otherwise.
+    pub(crate) fn send_heartbeat_if_idle(&mut self, now: Instant, pause: Duration, quiet: Duration) {
+        let Heartbeat::Idle { due_at } = &mut self.heartbeat else { return };
+        if now >= *due_at {
+            *due_at = self.used_at + pause;
+        }
+        if now >= *due_at || now >= self.quiet_until(quiet) {
+            self.heartbeat = Heartbeat::Ready;
         }
     }
 
@@ -217,6 +235,7 @@ mod tests {
 
     const PAUSE: Duration = Duration::from_secs(30);
     const RTO: Duration = Duration::from_secs(1);
+    const NEVER: Duration = Duration::from_secs(1_000_000);
 
     fn path() -> Path {
         Path::new(Instant::ZERO, "192.0.2.1:9".parse().unwrap())
@@ -231,10 +250,27 @@ mod tests {
         let mut path = path();
         path.set_heartbeat(Instant::ZERO, Some(PAUSE));
         path.used(Instant::from_secs(20));
-        path.send_heartbeat_if_idle(Instant::from_secs(30), PAUSE);
+        path.send_heartbeat_if_idle(Instant::from_secs(30), PAUSE, NEVER);
         assert!(!path.heartbeat_ready());
-        assert_eq!(path.deadline(), Some(Instant::from_secs(50)));
-        path.send_heartbeat_if_idle(Instant::from_secs(50), PAUSE);
+        assert_eq!(path.deadline(NEVER), Some(Instant::from_secs(50)));
+        path.send_heartbeat_if_idle(Instant::from_secs(50), PAUSE, NEVER);
+        assert!(path.heartbeat_ready());
+    }
+
+    #[test]
+    fn a_peer_that_is_heard_of_is_not_asked_before_its_turn_and_one_that_is_quiet_is() {
+        let (mut path, quiet) = (path(), Duration::from_secs(15));
+        path.set_heartbeat(Instant::ZERO, Some(PAUSE));
+        path.heard(Instant::from_secs(10));
+        assert_eq!(path.deadline(quiet), Some(Instant::from_secs(25)));
+        path.heard(Instant::from_secs(20));
+        path.send_heartbeat_if_idle(Instant::from_secs(25), PAUSE, quiet);
+        assert!(!path.heartbeat_ready());
+        assert_eq!(path.deadline(quiet), Some(Instant::from_secs(30)), "its turn");
+        path.used(Instant::from_secs(29));
+        path.send_heartbeat_if_idle(Instant::from_secs(30), PAUSE, quiet);
+        assert_eq!(path.deadline(quiet), Some(Instant::from_secs(44)), "quiet since then");
+        path.send_heartbeat_if_idle(Instant::from_secs(44), PAUSE, quiet);
         assert!(path.heartbeat_ready());
     }
 

@@ -59,7 +59,8 @@ impl Reassembly {
             head: None,
             runs: BTreeMap::new(),
             bytes: 0,
-            message_bytes_max: u32::try_from(limits.message_bytes_max).unwrap_or(u32::MAX),
+            message_bytes_max: u32::try_from(limits.message_bytes_max.min(limits.receive_buffer_bytes))
+                .unwrap_or(u32::MAX),
             gather_bytes: u32::try_from(limits.receive_buffer_bytes / 16)
                 .map_or(4_096, |bytes| bytes.clamp(256, 4_096)),
         }

@@ -219,7 +219,8 @@ impl Sender {
             loaded.tsn_highest = tsn;
             // Companions do not put T3-rtx off, or a stream of new data would do so for ever.
             let restarts_timer = match cause {
-                RetransmissionCause::Fast => fast_restarts_timer,
+                // Early fast retransmits begin no fast recovery: with a peer that is silent, they would put T3-rtx off for ever.
+                RetransmissionCause::Fast => fast_restarts_timer && self.repair.in_fast_recovery,
                 cause => !cause.is_bundled() && cause != RetransmissionCause::Copy,
             };
             loaded.earliest_resent |= tsn == self.ledger.first_tsn() && restarts_timer;

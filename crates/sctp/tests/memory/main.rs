@@ -361,7 +361,7 @@ fn messages_to_send_take_little_more_than_the_send_buffer_however_small_they_are
             association.abort(b"");
             let events = std::iter::from_fn(|| association.poll_event()).count();
             assert!(events <= 2, "{events} events");
-            assert!(LIVE_BYTES.get() <= before, "everything is given back");
+            assert!(LIVE_BYTES.get() <= before + 1_024, "all but a short queue is given back");
         }
     }
 }
