@@ -16,7 +16,10 @@ use std::thread;
 use std::time::Duration;
 
 use festina::{Association, Config, DEFAULT_SCTP_PORT, Endpoint, EndpointStats, Message, now};
-use festina_sctp::wire::{ChunkOut, CommonHeader, InitOut, PacketBuilder, Tsn};
+use forged::init;
+
+#[path = "../tests/sockets/forged.rs"]
+mod forged;
 
 /// Pause between two pings.
 const PING_PAUSE: Duration = Duration::from_millis(2);
@@ -126,22 +129,6 @@ fn send(socket: &UdpSocket, inits: &[Vec<u8>], per_second: u64, stopped: &Atomic
             sent.fetch_add(1, Ordering::Relaxed);
         }
     }
-}
-
-fn init(port: u16) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let header = CommonHeader { source_port: port, destination_port: DEFAULT_SCTP_PORT, verification_tag: 0 };
-    let mut packet = PacketBuilder::new(&mut bytes, header, 1_000);
-    packet.chunk(&ChunkOut::Init(InitOut {
-        initiate_tag: u32::from(port) << 8 | 1,
-        a_rwnd: 100_000,
-        outbound_streams: 1,
-        inbound_streams: 1,
-        initial_tsn: Tsn(1),
-        parameters: &[],
-    }));
-    packet.finish();
-    bytes
 }
 
 fn report(name: &str, round_trips: &mut [Duration]) {

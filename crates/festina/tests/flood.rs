@@ -7,7 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use festina::{Association, Config, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, Message, now};
-use festina_sctp::wire::{ChunkOut, CommonHeader, InitOut, PacketBuilder, Tsn};
+use forged::init;
+
+#[path = "sockets/forged.rs"]
+mod forged;
 
 /// INITs of one flood, as fast as one thread can send them.
 const INITS: usize = 100_000;
@@ -17,22 +20,6 @@ const QUIET_PINGS: usize = 200;
 
 /// A busy machine may disturb a round; one without disturbance is enough.
 const ROUNDS: usize = 5;
-
-fn init(source_port: u16) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let header = CommonHeader { source_port, destination_port: DEFAULT_SCTP_PORT, verification_tag: 0 };
-    let mut packet = PacketBuilder::new(&mut bytes, header, 1_000);
-    packet.chunk(&ChunkOut::Init(InitOut {
-        initiate_tag: 1,
-        a_rwnd: 100_000,
-        outbound_streams: 1,
-        inbound_streams: 1,
-        initial_tsn: Tsn(1),
-        parameters: &[],
-    }));
-    packet.finish();
-    bytes
-}
 
 /// Sends the flood from a thread of its own; the flag is set when all have left.
 fn flood(target: SocketAddr) -> Arc<AtomicBool> {

@@ -4,8 +4,8 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use festina::{Association, Config, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, Listener, Message};
-use festina_sctp::wire::{ChunkOut, CommonHeader, InitOut, PacketBuilder, Tsn};
 
+use crate::forged::init;
 use crate::support::{endpoint, endpoint_with, in_time, pair_with, until};
 
 /// The cause code with which a full endpoint refuses (RFC 9260 §3.3.10.4).
@@ -22,22 +22,6 @@ async fn refused(client: &Endpoint, server: &Endpoint) {
     let error = in_time(client.connect(server.local_addr())).await.unwrap_err();
     assert!(matches!(error, ConnectError::Refused { code: OUT_OF_RESOURCE, .. }), "{error}");
     assert!(server.stats().associations_refused > refused);
-}
-
-fn init(source_port: u16) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let header = CommonHeader { source_port, destination_port: DEFAULT_SCTP_PORT, verification_tag: 0 };
-    let mut packet = PacketBuilder::new(&mut bytes, header, 1_000);
-    packet.chunk(&ChunkOut::Init(InitOut {
-        initiate_tag: 1,
-        a_rwnd: 100_000,
-        outbound_streams: 1,
-        inbound_streams: 1,
-        initial_tsn: Tsn(1),
-        parameters: &[],
-    }));
-    packet.finish();
-    bytes
 }
 
 #[tokio::test]

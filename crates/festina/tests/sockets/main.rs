@@ -4,6 +4,7 @@
 mod crossing;
 mod ending;
 mod failing;
+mod forged;
 mod limits;
 mod living;
 mod moving;

@@ -101,6 +101,27 @@ impl Chunk {
         chunk_bytes(self.payload.len())
     }
 
+    /// A message of 100 bytes that leaves for the first time.
+    #[cfg(test)]
+    pub(crate) fn for_test(sent_at: Instant) -> Self {
+        Self {
+            payload: Bytes::from_static(&[7; 100]),
+            message: MessageId(0),
+            sent_at,
+            ppid: 0,
+            stream: StreamId(0),
+            ssn: Ssn(0),
+            unordered: false,
+            piece: Piece::Whole,
+            immediate_ack: false,
+            state: ChunkState::InFlight,
+            transmissions: 1,
+            miss_indications: 0,
+            fast_retransmitted: false,
+            sent_as: SentAs::First,
+        }
+    }
+
     /// The header to send it with.
     pub(crate) fn header(&self, tsn: u64, immediate: bool) -> DataHeader {
         DataHeader {

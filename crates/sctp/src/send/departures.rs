@@ -58,33 +58,11 @@ fn is_on_the_way(chunk: &Chunk) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
     use proptest::prelude::*;
 
     use super::*;
     use crate::event::RetransmissionCause;
-    use crate::message::MessageId;
-    use crate::outstanding::{Piece, SentAs};
-    use crate::wire::{Ssn, StreamId};
-
-    fn chunk(sent_at: Instant) -> Chunk {
-        Chunk {
-            payload: Bytes::from_static(b"x"),
-            message: MessageId(0),
-            sent_at,
-            ppid: 0,
-            stream: StreamId(0),
-            ssn: Ssn(0),
-            unordered: false,
-            piece: Piece::Whole,
-            immediate_ack: false,
-            state: ChunkState::InFlight,
-            transmissions: 1,
-            miss_indications: 0,
-            fast_retransmitted: false,
-            sent_as: SentAs::First,
-        }
-    }
+    use crate::outstanding::SentAs;
 
     proptest! {
         #[test]
@@ -99,7 +77,7 @@ mod tests {
                 match step {
                     0..=3 => {
                         departures.push(now, ledger.next_tsn());
-                        ledger.push(chunk(now));
+                        ledger.push(Chunk::for_test(now));
                     }
                     4 => ledger.lose(tsn, RetransmissionCause::Fast),
                     5 if ledger.get(tsn).is_some_and(|chunk| chunk.state != ChunkState::GapAcked) => {

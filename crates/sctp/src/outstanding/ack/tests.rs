@@ -1,9 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::message::MessageId;
-use crate::outstanding::{Piece, SentAs};
-use crate::wire::{Ssn, StreamId};
+use crate::outstanding::SentAs;
 
 /// TSN 1, unwrapped.
 const ONE: u64 = (1 << 32) + 1;
@@ -15,29 +13,10 @@ const PLAIN: SackTerms = SackTerms {
     sends_copies: false,
 };
 
-fn chunk() -> Chunk {
-    Chunk {
-        payload: bytes::Bytes::from_static(&[7; 100]),
-        message: MessageId(0),
-        sent_at: Instant::ZERO,
-        ppid: 0,
-        stream: StreamId(0),
-        ssn: Ssn(0),
-        unordered: false,
-        piece: Piece::Whole,
-        immediate_ack: false,
-        state: ChunkState::InFlight,
-        transmissions: 1,
-        miss_indications: 0,
-        fast_retransmitted: false,
-        sent_as: SentAs::First,
-    }
-}
-
 /// Chunks with the TSNs 1 to `count`, of 116 bytes each.
 fn ledger(count: usize) -> Ledger {
     let mut ledger = Ledger::new(ONE);
-    (0..count).for_each(|_| ledger.push(chunk()));
+    (0..count).for_each(|_| ledger.push(Chunk::for_test(Instant::ZERO)));
     ledger
 }
 
@@ -189,7 +168,7 @@ fn the_sums_hold_through_any_history() {
     let mut ledger = ledger(0);
     for step in 0..20_000 {
         match roll(6) {
-            0 | 1 => ledger.push(chunk()),
+            0 | 1 => ledger.push(Chunk::for_test(Instant::ZERO)),
             2 => {
                 ledger.pop(|_| ());
             }
