@@ -7,7 +7,7 @@
 //! - what an association holds on the heap is bounded by its buffers;
 //! - no host accuses the other of a violation of the protocol, unless there was an attacker;
 //! - a reliable message between two incarnations that lived on arrives exactly once, whole, and in the order of its stream;
-//! - when the link heals everything is delivered, and when both are told to shut down both end, in bounded virtual time;
+//! - when the link heals everything is delivered, and when both shut down, both end, in bounded virtual time;
 //! - no timer that was handled is still due, and no second of virtual time sees packets without end;
 //! - the same input gives the same packets at the same times.
 

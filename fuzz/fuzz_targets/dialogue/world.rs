@@ -136,7 +136,7 @@ impl World {
             }
         }
         self.shut_down_and_wait(side);
-        // A peer that was alone, and whom a late packet of the other called to life, are told to end as well.
+        // A peer that was alone, and whom a late packet of the other called to life, have to end as well.
         for at in [1 - side, side, 1 - side] {
             self.shut_down_and_wait(at);
         }
@@ -149,7 +149,7 @@ impl World {
         self.ledger.check_all_complete();
     }
 
-    /// An association that is told to shut down ends, whatever its peer does.
+    /// An association that shuts down ends, whatever its peer does.
     fn shut_down_and_wait(&mut self, at: usize) {
         let session = self.hosts[at].session;
         self.shutdown(at);

@@ -184,7 +184,7 @@ async fn serve(association: &Association, action: Action, mut lines: Lines) -> R
             match action {
                 Action::Print(format) => output::print_message(&message.payload, format)?,
                 Action::Echo => {
-                    // A peer that leaves before its echo is told apart by the next `recv`.
+                    // The next `recv` reports a peer that leaves before its echo.
                     let _ = association.send(echo_of(message)).await;
                 }
             }
@@ -192,7 +192,7 @@ async fn serve(association: &Association, action: Action, mut lines: Lines) -> R
     };
     let sending = async {
         while let Some(line) = lines.next().await {
-            // That a peer takes no more because it leaves is told by `recv`.
+            // If the peer takes no more because it leaves, `recv` reports it.
             let _ = association.send(Message::new(line)).await;
         }
         std::future::pending().await

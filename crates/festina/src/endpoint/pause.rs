@@ -12,7 +12,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(1);
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// Failures in a row that may be echoes of datagrams sent earlier (ICMP). The system tells of each but once.
+/// Failures in a row that may be echoes of datagrams sent earlier (ICMP). The system reports each of them once.
 const ECHOES_MAX: u32 = 8;
 
 /// How long a driver leaves a socket alone that fails. A failure may pass, or last as long as the socket does; asked at once again and
@@ -24,7 +24,7 @@ pub(super) struct Pause {
 }
 
 impl Pause {
-    /// Takes note of a failure; whether there is a pause for it.
+    /// Notes a failure. Returns whether a pause follows.
     pub(super) fn fail(&mut self, now: Instant, error: &io::Error) -> bool {
         self.failures = self.failures.saturating_add(1);
         let mut doublings = self.failures - 1;

@@ -56,7 +56,7 @@ impl Timers {
         }
     }
 
-    /// Whether it is time for [`Timers::take_due`], for a driver that is too busy to wait for the bell.
+    /// Returns whether [`Timers::take_due`] has something to do, for a driver that is too busy to wait for the bell.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         lock(&self.queue).alarm_at <= now
     }

@@ -1,4 +1,4 @@
-//! An endpoint takes as many associations as it is told to, and does so much for strangers and no more.
+//! An endpoint takes as many associations as `Admission` allows, and limits what it does for strangers.
 
 use std::net::UdpSocket;
 use std::time::Duration;

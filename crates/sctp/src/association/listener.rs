@@ -45,7 +45,7 @@ struct Stray<'p> {
 /// Whether the endpoint has room for another association.
 #[derive(Clone, Copy)]
 enum Room<'t> {
-    /// It has; this tells which tags are taken.
+    /// It has; this function returns which tags are taken.
     Free(&'t dyn Fn(u32) -> bool),
     /// It has not.
     None,

@@ -26,7 +26,7 @@ pub(super) struct Reported {
     reneged_chunks: usize,
     /// Gap ack blocks are passed over until the peer has acknowledged everything below this.
     believed_from: u64,
-    /// Chunks of which duplicates may yet be reported.
+    /// Chunks whose duplicates may still be reported.
     pub(super) settled: Settled,
 }
 
@@ -106,7 +106,7 @@ impl Reported {
         self.settled = Settled::default();
     }
 
-    /// Whether there is nothing to remember while nothing is outstanding, below `first_tsn`.
+    /// Returns whether nothing needs to be remembered while nothing is outstanding. `first_tsn` is the next TSN.
     pub(super) fn is_blank(&self, first_tsn: u64) -> bool {
         self.blocks.is_empty()
             && self.chunks == 0

@@ -96,7 +96,7 @@ impl SackSchedule {
         }
     }
 
-    /// A DATA chunk has come in a packet of this size; `gap` tells whether a TSN was missing just before.
+    /// A DATA chunk has come in a packet of this size; `gap`: a TSN was missing just before.
     #[inline]
     pub(super) fn saw_data(&mut self, immediate: bool, gap: bool, packet_bytes: usize) {
         self.packet.bytes = u32::try_from(packet_bytes).unwrap_or(u32::MAX);

@@ -53,7 +53,7 @@ fn two_lives_of_one_side() -> (Pair, [Vec<u8>; 2]) {
     (pair, echoes)
 }
 
-/// Asserts that messages get through both ways, and that nobody had to be told of an error by an abort.
+/// Asserts that messages get through both ways, and that nobody reported an error by an abort.
 fn both_talk(pair: &mut Pair) {
     pair.run_for(Duration::from_secs(10));
     for index in [RESTARTS, STAYS] {
