@@ -129,6 +129,12 @@ impl CutHistory {
             Some(Episode { before, in_flight_bytes, open: Vec::new(), has_needless: false, judged_at: u64::MAX });
     }
 
+    /// Whether the latest cut may yet be undone.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.episode.is_some()
+    }
+
     /// A packet left again because it was taken for lost. Copies and probes that no cut follows from
     /// do not count, and neither do their duplicates.
     pub fn repaired(&mut self, sequence: u64) {

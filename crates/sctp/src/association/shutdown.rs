@@ -111,7 +111,11 @@ impl Association {
 
     /// The peer is alive while SHUTDOWN is on its way: T2 begins anew (RFC 9260 §9.2). DATA is answered with SHUTDOWN
     /// and SACK, which tells of gaps and duplicates.
+    #[inline]
     pub(super) fn hear_while_shutting_down(&mut self, now: Instant, had_data: bool) {
+        if !matches!(self.state, State::ShutdownSent { .. }) {
+            return;
+        }
         let t2_anew = self.new_t2(now);
         if let State::ShutdownSent { t2, .. } = &mut self.state {
             *t2 = t2_anew;

@@ -216,6 +216,11 @@ impl Recovery {
         }
     }
 
+    /// Whether a cut of the window may yet be undone.
+    pub(super) fn doubts_a_cut(&self) -> bool {
+        self.published.as_ref().is_some_and(|published| published.suspicion.cuts.is_open())
+    }
+
     /// A duplicate is reported.
     pub(super) fn duplicate_reported(&mut self, tsn: u64) {
         if let Some(published) = &mut self.published {

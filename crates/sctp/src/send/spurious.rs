@@ -116,7 +116,11 @@ impl Sender {
     }
 
     /// An acknowledgement was applied: were all repairs since the last cut needless?
+    #[inline]
     pub(super) fn judge_repairs(&mut self, digest: &Digest) {
+        if !self.recovery.doubts_a_cut() {
+            return;
+        }
         let terms = self.undo_terms(digest.acked_bytes);
         let (first_tsn, losses_wait) = (self.ledger.first_tsn(), self.ledger.lost().chunks > 0);
         self.undo_cut(|cuts| cuts.judge(first_tsn, losses_wait, &terms));
