@@ -387,7 +387,7 @@ impl Association {
         Some(heartbeat_pause(&self.context, self.tags.local, now, rto, timers.heartbeat_interval?))
     }
 
-    /// How long both sides may say nothing before the peer is asked whether it is there.
+    /// How long both sides may be quiet before this side sends a heartbeat.
     #[inline]
     fn quiet_max(&self) -> Duration {
         self.context.config().peer_timeout.map_or(NEVER, |timeout| timeout / 4)

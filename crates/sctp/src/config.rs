@@ -182,7 +182,7 @@ pub struct Limits {
     /// Outbound streams asked for.
     pub outbound_streams: u16,
     /// Inbound streams accepted. A receive buffer below 448 KiB allows for fewer than 65,535: one per 8 bytes, and 8,192, so
-    /// that what is remembered of each stream leaves most of the buffer free.
+    /// that the table of streams leaves most of the buffer free.
     pub inbound_streams: u16,
     /// Receive buffer: the advertised receiver window when empty. What is held for a peer, as allocated, is at most twice this
     /// and 64 KiB, whatever arrives.

@@ -205,7 +205,7 @@ proptest! {
                         *end += u16::from(step) + 1;
                     }
                 }
-                // Another one, of which blocks may overlap or touch.
+                // Another one, whose blocks may overlap or touch.
                 _ => {
                     let mut next = 0;
                     let block = |(hole, length): (u16, u16)| {

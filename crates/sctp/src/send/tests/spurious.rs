@@ -178,14 +178,7 @@ fn the_duplicate_of_a_tail_probe_does_not_undo_the_cut_of_a_loss_that_was_one() 
 
 #[test]
 fn the_duplicates_of_companions_do_not_undo_the_cut_of_a_loss_that_was_one() {
-    let mut mechanisms = Profile::Rfc9260.mechanisms();
-    mechanisms.normal.spurious = BOTH;
-    mechanisms.normal.bundling.into_fast_retransmit = true;
-    let mut rig = Rig::with(&config(mechanisms)).measured(ms(100));
-    ten_small_packets(&mut rig);
-    lose_first(&mut rig, 0, &[1, 5, 6, 7, 8, 9, 10]);
-    let cut = rig.stats().path.ssthresh_bytes;
-    rig.wait(100);
+    let (mut rig, cut) = repaired_with_companions();
     rig.sack_full(10, WINDOW, &[], &[5, 6, 7, 8, 9, 10]);
     assert_eq!(rig.stats().path.ssthresh_bytes, cut);
     assert_eq!(rig.stats().sent.spurious, 6);
@@ -193,14 +186,7 @@ fn the_duplicates_of_companions_do_not_undo_the_cut_of_a_loss_that_was_one() {
 
 #[test]
 fn companions_whose_duplicates_are_not_reported_do_not_keep_a_needless_repair_from_being_undone() {
-    let mut mechanisms = Profile::Rfc9260.mechanisms();
-    mechanisms.normal.spurious = BOTH;
-    mechanisms.normal.bundling.into_fast_retransmit = true;
-    let mut rig = Rig::with(&config(mechanisms)).measured(ms(100));
-    ten_small_packets(&mut rig);
-    lose_first(&mut rig, 0, &[1, 5, 6, 7, 8, 9, 10]);
-    let cut = rig.stats().path.ssthresh_bytes;
-    rig.wait(100);
+    let (mut rig, cut) = repaired_with_companions();
     rig.sack(10, &[]);
     rig.sack_full(10, WINDOW, &[], &[1]);
     assert!(rig.stats().path.ssthresh_bytes > cut);
@@ -251,6 +237,19 @@ fn a_duplicate_that_is_reported_when_later_data_is_answered_does_not_undo_the_cu
         rig.sack_full(if later_data { 11 } else { 10 }, WINDOW, &[], &[1]);
         assert_eq!(rig.stats().path.ssthresh_bytes > cut, undone);
     }
+}
+
+/// A round trip ago chunk 1 was repaired, and six others left again beside it. The second value is ssthresh after the cut.
+fn repaired_with_companions() -> (Rig, u64) {
+    let mut mechanisms = Profile::Rfc9260.mechanisms();
+    mechanisms.normal.spurious = BOTH;
+    mechanisms.normal.bundling.into_fast_retransmit = true;
+    let mut rig = Rig::with(&config(mechanisms)).measured(ms(100));
+    ten_small_packets(&mut rig);
+    lose_first(&mut rig, 0, &[1, 5, 6, 7, 8, 9, 10]);
+    let cut = rig.stats().path.ssthresh_bytes;
+    rig.wait(100);
+    (rig, cut)
 }
 
 /// The chunks 1 to 10 leave in packets of their own, 100 ms before now.
