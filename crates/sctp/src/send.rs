@@ -8,31 +8,19 @@
 //! | [`scheduler`] | whose message is next |
 //! | [`fragment`] | how much of a message goes into a packet |
 //! | [`assemble`] | what goes into the next packet: retransmissions, companions, new data |
-//! | [`companions`] | which chunks ride along though they are not lost |
-//! | [`departures`] | the chunks in the order in which they left |
-//! | [`published`] | probes, judgements by time and timers that other stacks have |
-//! | [`spurious`] | what to take back when a retransmission was needless |
-//! | [`redundancy`] | how much may be spent on copies |
-//! | [`acknowledge`] | what a SACK changes: window, recovery, timers, events |
-//! | [`timers`] | T3-rtx and the probe that may take its place |
+//! | [`acknowledge`] | what a SACK changes: buffer, windows, events |
+//! | [`timers`] | deadlines |
 //! | [`window`] | the peer's receive window |
-//! | [`round_trip`] | which chunk is timed |
-//! | [`recovery`] | the measurements and mechanisms that the recovery decisions are made from |
+//! | [`repair`] | what is lost, when to ask, what leaves again |
 //!
 //! The chunks themselves live in [`crate::outstanding`], the congestion window in [`crate::congestion`].
 
 mod acknowledge;
 mod assemble;
-mod companions;
-mod departures;
 mod fragment;
-mod published;
 mod queue;
-mod recovery;
-mod redundancy;
-mod round_trip;
+mod repair;
 mod scheduler;
-mod spurious;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -44,21 +32,19 @@ use festina_recovery::Mechanisms;
 use festina_units::{Duration, Instant};
 
 pub(crate) use acknowledge::SackOutcome;
-pub(crate) use timers::TimerExpiry;
+pub(crate) use repair::TimerExpiry;
 
 use crate::config::Config;
-use crate::congestion::{Congestion, Rfc9260};
+use crate::congestion::{Acked, Congestion, Rfc9260};
 use crate::error::SendError;
-use crate::event::{AbandonReason, Event, Events, RetransmissionCause};
+use crate::event::{AbandonReason, Event, Events};
 use crate::message::{Message, MessageId};
 use crate::outstanding::Ledger;
 use crate::stats::{SentStats, Stats};
 use crate::stream_table::StreamTable;
 use crate::wire::{COMMON_HEADER_BYTES, DATA_HEADER_BYTES, Tsn};
 use queue::SendBuffer;
-use recovery::Recovery;
-use round_trip::RoundTrip;
-use timers::LossTimer;
+use repair::{Cut, Release, Repair, Verdict, View, WindowVerdict};
 use window::PeerWindow;
 
 /// The sending side of one association.
@@ -72,10 +58,7 @@ pub(crate) struct Sender {
     streams: OutboundStreams,
     ledger: Ledger,
     congestion: Congestion,
-    recovery: Recovery,
-    round_trip: RoundTrip,
     repair: Repair,
-    timer: LossTimer,
     window: PeerWindow,
     sizes: PacketSizes,
     burst: Burst,
@@ -93,15 +76,15 @@ struct OutboundStreams {
     next_ssn: StreamTable<u16>,
 }
 
-/// What is being done about losses.
-#[derive(Debug, Default)]
-struct Repair {
-    /// Fast recovery lasts until `cut_tsn` is acknowledged (RFC 9260 §7.2.4).
-    in_fast_recovery: bool,
-    /// The highest TSN that had been sent when cwnd was last cut.
-    cut_tsn: u64,
-    /// One packet of lost chunks may leave regardless of cwnd, for this reason (RFC 9260 §6.3.3 E3, §7.2.4).
-    packet_due: Option<RetransmissionCause>,
+/// What presses on the congestion window.
+#[derive(Clone, Copy, Debug)]
+enum Pressure {
+    /// An acknowledgement, told before a loss that it reveals (the note of RFC 9260 §7.2.4).
+    Acked(Acked),
+    /// What repair found.
+    Found(WindowVerdict),
+    /// Nothing was on the way for so many whole RTOs (RFC 9260 §7.2.1).
+    Idle { rto_count: u64 },
 }
 
 /// What fits into a packet.
@@ -154,10 +137,7 @@ impl Sender {
             streams: OutboundStreams { count: outbound_streams, next_ssn: StreamTable::new() },
             ledger: new_ledger(first_tsn),
             congestion: Congestion::Rfc9260(Rfc9260::new(sizes.chunks, sizes.initial_window)),
-            recovery: Recovery::new(config, mechanisms),
-            round_trip: RoundTrip::default(),
-            repair: Repair::default(),
-            timer: LossTimer::default(),
+            repair: Repair::new(config, mechanisms),
             window: PeerWindow::new(peer_a_rwnd),
             sizes,
             burst: Burst { packets_max, packets_left: packets_max },
@@ -181,17 +161,9 @@ impl Sender {
         self.streams.count = outbound_streams;
         self.drop_stale(now, events);
         if let Some(rtt) = rtt_sample {
-            self.take_round_trip(now, rtt, events);
+            self.repair.on_round_trip(now, rtt, events);
         }
-        self.update_timers(now);
-    }
-
-    fn take_round_trip(&mut self, now: Instant, rtt: Duration, events: &mut Events) {
-        self.recovery.sample(now, rtt);
-        events.push_message_event(|| {
-            let srtt = self.recovery.rtt.srtt().unwrap_or(rtt);
-            Event::RoundTripMeasured { at: now, rtt, srtt, rto: self.recovery.rto() }
-        });
+        self.settle(now);
     }
 
     /// Queues a message.
@@ -205,7 +177,7 @@ impl Sender {
         if was_empty {
             self.burst.restart();
             self.decay_idle_window(now);
-            self.update_timers(now);
+            self.settle(now);
         }
         Ok(())
     }
@@ -213,8 +185,8 @@ impl Sender {
     /// A round-trip time was measured by other means than DATA: the handshake or a HEARTBEAT (RFC 9260 §8.3). A T3-rtx that runs
     /// keeps its expiry, but a probe may now precede it.
     pub(crate) fn handle_round_trip(&mut self, now: Instant, rtt: Duration, events: &mut Events) {
-        self.take_round_trip(now, rtt, events);
-        self.update_timers(now);
+        self.repair.on_round_trip(now, rtt, events);
+        self.settle(now);
     }
 
     /// No more messages will come: the last chunk asks for a SACK without delay (RFC 7053 §4, SHUTDOWN-PENDING).
@@ -224,13 +196,13 @@ impl Sender {
 
     /// Changes the loss-recovery mechanisms of the living association.
     pub(crate) fn set_mechanisms(&mut self, now: Instant, mechanisms: &Mechanisms) {
-        self.recovery.set_mechanisms(mechanisms);
-        self.update_timers(now);
+        self.repair.set_mechanisms(mechanisms);
+        self.settle(now);
     }
 
     /// The loss-recovery mechanisms.
     pub(crate) fn mechanisms(&self) -> &Mechanisms {
-        self.recovery.mechanisms()
+        self.repair.mechanisms()
     }
 
     /// Nothing queued and nothing outstanding: SHUTDOWN may go.
@@ -248,13 +220,13 @@ impl Sender {
         if self.is_drained() {
             self.buffer.give_back_memory();
             self.ledger.give_back_memory();
-            self.recovery.give_back_memory();
+            self.repair.give_back_memory();
         }
     }
 
     /// The retransmission timeout, backoff included.
     pub(crate) fn rto(&self) -> Duration {
-        self.recovery.rto()
+        self.repair.rto()
     }
 
     /// Fills in the sending side's counters, but for packets and their bytes, and the path's gauges.
@@ -263,16 +235,16 @@ impl Sender {
         stats.sent = SentStats { packets, bytes, ..self.counters.clone() };
         let in_flight = self.ledger.in_flight();
         let path = &mut stats.path;
-        path.srtt = self.recovery.rtt.srtt();
-        path.rttvar = self.recovery.rtt.rttvar().unwrap_or_default();
-        path.rto = self.recovery.rto();
+        path.srtt = self.repair.rtt().srtt();
+        path.rttvar = self.repair.rtt().rttvar().unwrap_or_default();
+        path.rto = self.repair.rto();
         path.cwnd_bytes = self.congestion.cwnd() as u64;
         path.ssthresh_bytes = self.congestion.ssthresh() as u64;
         path.in_flight_bytes = in_flight.bytes as u64;
-        path.in_flight_packets = u32::try_from(self.recovery.detector.in_flight()).unwrap_or(u32::MAX);
+        path.in_flight_packets = self.repair.packets_in_flight();
         path.peer_window_bytes = self.window.available_bytes(in_flight.payload_bytes) as u64;
         path.send_buffer_bytes = self.buffer.used_bytes() as u64;
-        path.thin = self.recovery.is_thin();
+        path.thin = self.repair.is_thin();
     }
 
     /// The association is over: every message that was not acknowledged is abandoned.
@@ -296,7 +268,7 @@ impl Sender {
         for (id, reason) in failed {
             events.push_abandoned(id, reason);
         }
-        self.timer = LossTimer::default();
+        self.repair.stop();
         self.window.opened();
     }
 
@@ -307,20 +279,58 @@ impl Sender {
         self.streams.next_ssn.clear();
         self.ledger = new_ledger(first_tsn);
         self.congestion = Congestion::Rfc9260(Rfc9260::new(self.sizes.chunks, self.sizes.initial_window));
-        self.recovery.reset(config.timers.rto_initial);
-        self.round_trip = RoundTrip::default();
-        self.repair = Repair::default();
+        self.repair.reset(config);
         self.window = PeerWindow::new(0);
         self.burst.restart();
         self.last_sent_at = now;
         self.closing = false;
     }
 
+    /// What repair sees of the other rooms.
+    fn view(&self) -> View<'_> {
+        let Self { buffer, window, congestion, sizes, burst, .. } = self;
+        View { buffer, window, congestion, sizes: *sizes, burst_packets: burst.packets_left }
+    }
+
+    /// Repair, the ledger that it marks, and what it sees of the other rooms.
+    fn split(&mut self) -> (&mut Repair, &mut Ledger, View<'_>) {
+        let Self { repair, ledger, buffer, window, congestion, sizes, burst, .. } = self;
+        (repair, ledger, View { buffer, window, congestion, sizes: *sizes, burst_packets: burst.packets_left })
+    }
+
+    /// Does what repair found.
+    fn obey(&mut self, verdict: Verdict) {
+        let Verdict { lost, found, window, release } = verdict;
+        self.counters.chunks_lost = (self.counters.chunks_lost + lost as u64).saturating_sub(found as u64);
+        match release {
+            Release::Same => {}
+            Release::Usual => self.burst.restart(),
+            Release::Packets(packets) => self.burst.packets_left = packets.min(self.burst.packets_max),
+        }
+        self.regulate(Pressure::Found(window));
+    }
+
+    /// The one place that moves cwnd.
+    fn regulate(&mut self, pressure: Pressure) {
+        let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        match pressure {
+            Pressure::Acked(acked) => self.congestion.on_acked(acked),
+            Pressure::Found(WindowVerdict::Keep) => {}
+            Pressure::Found(WindowVerdict::Cut(Cut::Loss)) => self.congestion.on_loss(),
+            Pressure::Found(WindowVerdict::Cut(Cut::Timeout { one_packet })) => self.congestion.on_timeout(one_packet),
+            Pressure::Found(WindowVerdict::Cut(Cut::Overdue)) => self.congestion.on_early_retransmit(),
+            Pressure::Found(WindowVerdict::Undo(window)) => {
+                self.congestion.restore(bytes(window.cwnd_bytes), bytes(window.ssthresh_bytes));
+            }
+            Pressure::Idle { rto_count } => self.congestion.on_idle(rto_count),
+        }
+    }
+
     /// Lets cwnd decay for the time that nothing was on the way (RFC 9260 §7.2.1). The initial window waits for its first use.
     fn decay_idle_window(&mut self, now: Instant) {
         if self.ledger.is_empty() && self.counters.chunks > 0 {
-            let rto_count = (now - self.last_sent_at).as_nanos() / self.recovery.rto().as_nanos().max(1);
-            self.congestion.on_idle(u64::try_from(rto_count).unwrap_or(u64::MAX));
+            let rto_count = (now - self.last_sent_at).as_nanos() / self.repair.rto().as_nanos().max(1);
+            self.regulate(Pressure::Idle { rto_count: u64::try_from(rto_count).unwrap_or(u64::MAX) });
         }
     }
 

@@ -26,6 +26,8 @@ pub(crate) struct Digest {
     pub(crate) acked_copies: usize,
     /// The highest TSN of those.
     pub(crate) highest_copy: Option<u64>,
+    /// The lowest TSN of what is acknowledged for the first time and had been sent once.
+    pub(crate) lowest_acked_once: Option<u64>,
     /// The one of them with the highest TSN.
     pub(crate) highest_acked: Option<HighestAcked>,
     /// On the way before, headers and padding included.
@@ -79,6 +81,8 @@ impl Digest {
         if chunk.transmissions > 1 {
             self.acked_copies += 1;
             self.highest_copy = Some(tsn);
+        } else {
+            self.lowest_acked_once.get_or_insert(tsn);
         }
         self.highest_acked = Some(HighestAcked { tsn, sent_at: chunk.sent_at, transmissions: chunk.transmissions });
     }

@@ -1,8 +1,8 @@
 //! Drives the sender by hand: messages and SACKs go in, packets are read back.
 
+mod detectives;
 mod hostile;
 mod messages;
-mod published;
 mod recovery;
 mod redundancy;
 mod spurious;
@@ -17,6 +17,7 @@ use festina_units::{Duration, Instant};
 
 use super::*;
 use crate::error::ProtocolViolation;
+use crate::event::RetransmissionCause;
 use crate::message::Message;
 use crate::wire::{Chunk, CommonHeader, Packet, PacketBuilder, Sack};
 

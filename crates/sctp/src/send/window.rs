@@ -105,11 +105,18 @@ impl PeerWindow {
         self.state = WindowState::Idle;
     }
 
-    /// T3-rtx expired for a probe. Whether the peer has answered since it was last sent: it lives, and is merely full.
-    pub(super) fn take_answered(&mut self) -> bool {
-        match &mut self.state {
-            WindowState::Probing { answered, .. } => std::mem::take(answered),
-            _ => false,
+    /// The TSN of a probe that is outstanding and has been answered since it was last sent: the peer lives, and is merely full.
+    pub(super) fn answered_probe(&self) -> Option<u64> {
+        match self.state {
+            WindowState::Probing { tsn, answered: true } => Some(tsn),
+            _ => None,
+        }
+    }
+
+    /// T3-rtx expired for an answered probe, which leaves again.
+    pub(super) fn probe_again(&mut self) {
+        if let WindowState::Probing { answered, .. } = &mut self.state {
+            *answered = false;
         }
     }
 }

@@ -224,7 +224,7 @@ fn a_peer_that_never_acknowledges_the_first_chunk_does_not_make_a_thin_stream_ev
         rig.flight(1, 1);
         rig.sack(0, &[(2, last)]);
         rig.packets();
-        if rig.sender.recovery.is_thin() {
+        if rig.sender.repair.is_thin() {
             outstanding_while_thin = rig.sender.ledger.len();
         }
     }

@@ -92,12 +92,12 @@ fn fast_recovery_ends_at_its_exit_point_section_7_2_4() {
         rig.sack(0, &[(2, end)]);
     });
     rig.packets();
-    assert!(rig.sender.repair.in_fast_recovery);
-    assert_eq!(rig.sender.repair.cut_tsn, (1 << 32) + 4);
+    assert!(rig.sender.repair.in_fast_recovery());
+    assert_eq!(rig.sender.repair.cut_tsn(), (1 << 32) + 4);
     rig.sack(3, &[]);
-    assert!(rig.sender.repair.in_fast_recovery);
+    assert!(rig.sender.repair.in_fast_recovery());
     rig.sack(4, &[]);
-    assert!(!rig.sender.repair.in_fast_recovery);
+    assert!(!rig.sender.repair.in_fast_recovery());
 }
 
 #[test]

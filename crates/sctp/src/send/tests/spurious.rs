@@ -156,7 +156,7 @@ fn a_cut_is_undone_when_all_that_was_sent_again_is_reported_as_duplicate_rfc_401
         rig.sack(cumulative + 4, &[]);
         rig.sack_full(cumulative + 5, WINDOW, &[], &[cumulative + 1]);
         assert_eq!(rig.stats().path.ssthresh_bytes > cut.ssthresh_bytes, restored);
-        assert_eq!(!rig.sender.repair.in_fast_recovery, restored);
+        assert_eq!(!rig.sender.repair.in_fast_recovery(), restored);
     }
 }
 

@@ -34,7 +34,7 @@ struct Unsettled {
 
 /// How a chunk left again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Again {
+pub(in crate::send) enum Again {
     /// In front of data with a higher TSN that left for the first time: what acknowledges this copy acknowledges that as well.
     BesideNewData,
     /// In any other way.

@@ -168,7 +168,7 @@ fn rack_s_timer_stops_when_the_stream_turns_thin_and_its_rules_know_nothing_of_r
         rig.wait(100);
         rig.sack(0, &[(2, 2)]);
         let deadline = rig.sender.deadline().expect("two chunks are outstanding") - rig.now;
-        (rig.sender.recovery.is_thin(), deadline)
+        (rig.sender.repair.is_thin(), deadline)
     };
     assert_eq!(timers(2), (false, ms(5)));
     assert_eq!(timers(3), (true, ms(880)), "T3-rtx");

@@ -19,7 +19,7 @@ pub(super) const SILENT_TURN_PARTS: u32 = 4;
 
 /// The rule for one packet.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Companions {
+pub(in crate::send) enum Companions {
     None,
     /// In a probe: those whose acknowledgement is overdue (`None`: any), or in silence all.
     Probe {
@@ -45,7 +45,7 @@ pub(super) enum Companions {
 
 /// Copies beside new data: a few of each chunk before its acknowledgement is due, all chunks if nothing is heard of the peer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Redundant {
+pub(in crate::send) struct Redundant {
     /// Bytes that would stay empty.
     pub(super) room_bytes: usize,
     /// Bytes that copies may add now; zero if there shall be no redundancy.
@@ -57,7 +57,7 @@ pub(super) struct Redundant {
 
 impl Companions {
     /// Whether the chunk rides along, and the cause to tell.
-    pub(super) fn admit(&mut self, tsn: u64, chunk: &Chunk, now: Instant) -> Option<RetransmissionCause> {
+    pub(in crate::send) fn admit(&mut self, tsn: u64, chunk: &Chunk, now: Instant) -> Option<RetransmissionCause> {
         let bundled = RetransmissionCause::bundled(chunk.miss_indications);
         match self {
             Self::None => None,
@@ -82,7 +82,7 @@ impl Companions {
     }
 
     /// Whether new data stands behind the chunks in the packet.
-    pub(super) fn ride_with_new_data(&self) -> bool {
+    pub(in crate::send) fn ride_with_new_data(&self) -> bool {
         matches!(self, Self::Redundant(_))
     }
 }

@@ -1,0 +1,524 @@
+//! All that decides about repair: what is lost, when to ask, what leaves again, and what that means for the congestion window.
+//!
+//! The rooms around see four moments and one question: a packet left ([`Repair::on_sent`]), an acknowledgement came
+//! ([`Repair::on_ack`]), a timer expired ([`Repair::on_timeout`]), the surroundings changed ([`Repair::settle`]); and
+//! [`Repair::next`]: what is the next packet for? An acknowledgement and an expiry end in a [`Verdict`]. Repair marks lost chunks in the
+//! ledger, and never touches the congestion window.
+//!
+//! | room | its job |
+//! |---|---|
+//! | [`acknowledgement`] | the order of an acknowledgement's consequences |
+//! | [`expiry`] | the order of an expiry's consequences, and the deadline |
+//! | [`rules`] | which rules hold: profile, thin-stream detector |
+//! | [`timers`] | T3-rtx |
+//! | [`round_trip`] | which chunk is timed |
+//! | [`rack`], [`departures`] | losses judged by time |
+//! | [`tail`] | the tail loss probe |
+//! | [`overdue`] | early fast retransmit |
+//! | [`undo`] | doubts about the last timeout and the last cut |
+//! | [`copies`], [`companions`] | redundancy: packets and riders that nothing calls for |
+//! | [`order`], [`verdict`], [`view`] | what goes out and comes in |
+
+mod acknowledgement;
+mod companions;
+mod copies;
+mod departures;
+mod expiry;
+mod order;
+mod overdue;
+mod rack;
+mod round_trip;
+mod rules;
+mod tail;
+mod timers;
+mod undo;
+mod verdict;
+mod view;
+
+use std::sync::Arc;
+
+use festina_recovery::Mechanisms;
+use festina_recovery::backoff::ExpirySeries;
+use festina_recovery::f_rto::Timeout;
+use festina_recovery::profile::{LossDetection, Rules, SpuriousResponse};
+use festina_recovery::redundancy::Redundancy;
+use festina_recovery::reordering::ReorderingEstimator;
+use festina_recovery::rtt::RttEstimator;
+use festina_recovery::tail_loss_probe::Probe;
+use festina_recovery::tlp::{self, ProbeContent, TlpTerms};
+use festina_units::{Duration, Instant};
+
+pub(super) use acknowledgement::Heard;
+pub(super) use companions::Companions;
+pub(crate) use expiry::TimerExpiry;
+pub(super) use order::{NewData, Order, Purpose};
+pub(super) use round_trip::Again;
+pub(super) use verdict::{Cut, Release, Verdict, WindowVerdict};
+pub(super) use view::View;
+
+use super::assemble::Loaded;
+use crate::config::Config;
+use crate::event::RetransmissionCause;
+use crate::outstanding::{Chunk, ChunkState, Ledger, SentAs};
+use crate::wire::DATA_HEADER_BYTES;
+use companions::{Redundant, SILENT_TURN_PARTS};
+use copies::Copies;
+use order::Owed;
+use overdue::Overdue;
+use rack::LossByTime;
+use round_trip::RoundTrip;
+use rules::RuleBook;
+use tail::Tail;
+use timers::Timers;
+use undo::Doubts;
+
+/// The state of repair on one path.
+#[derive(Debug)]
+pub(super) struct Repair {
+    book: RuleBook,
+    rto_max: Duration,
+    rtt: RttEstimator,
+    series: ExpirySeries,
+    round_trip: RoundTrip,
+    timers: Timers,
+    owed: Owed,
+    recovery: FastRecovery,
+    /// If the mechanisms ask for copies and data has left.
+    copies: Option<Box<Copies>>,
+    /// If the mechanisms ask for any of them and data has left.
+    detectives: Option<Box<Detectives>>,
+    /// If the path was seen to reorder and the mechanisms tolerate it.
+    reordering: Option<Box<ReorderingEstimator>>,
+}
+
+/// Fast recovery (RFC 9260 §7.2.4).
+#[derive(Clone, Copy, Debug, Default)]
+struct FastRecovery {
+    /// It lasts until `cut_tsn` is acknowledged.
+    lasts: bool,
+    /// The highest TSN that had been sent when cwnd was last cut.
+    cut_tsn: u64,
+}
+
+/// The rooms that keep a memory of their own. On the heap, since most associations at rest use none of them.
+#[derive(Debug, Default)]
+struct Detectives {
+    by_time: LossByTime,
+    tail: Tail,
+    overdue: Overdue,
+    doubts: Doubts,
+}
+
+impl Detectives {
+    fn are_needed(rules: &Rules) -> bool {
+        rules.loss_detection == LossDetection::Rack
+            || rules.early_fast_retransmit.is_some()
+            || matches!(rules.probe, Probe::TailLoss(_))
+            || rules.spurious != SpuriousResponse::NONE
+    }
+
+    /// These rules hold now. A thin stream may have others than a thick one: timers that they do not ask for are not waited for.
+    fn stop_what_is_off(&mut self, rules: &Rules) {
+        if rules.loss_detection != LossDetection::Rack {
+            self.by_time.stop();
+        }
+        if rules.early_fast_retransmit.is_none() {
+            self.overdue.stop();
+        }
+        if !matches!(rules.probe, Probe::TailLoss(_)) {
+            self.tail.stop();
+        }
+        if !rules.spurious.f_rto {
+            self.doubts.believe_timeout();
+        }
+    }
+}
+
+impl Repair {
+    pub(super) fn new(config: &Config, mechanisms: Arc<Mechanisms>) -> Self {
+        Self {
+            book: RuleBook::new(mechanisms),
+            rto_max: config.timers.rto_max,
+            rtt: RttEstimator::new(config.timers.rto_initial),
+            series: ExpirySeries::default(),
+            round_trip: RoundTrip::default(),
+            timers: Timers::default(),
+            owed: Owed::default(),
+            recovery: FastRecovery::default(),
+            copies: None,
+            detectives: None,
+            reordering: None,
+        }
+    }
+
+    /// Forgets what was measured (RFC 9260 §5.2.4.1).
+    pub(super) fn reset(&mut self, config: &Config) {
+        *self = Self::new(config, Arc::new(*self.mechanisms()));
+    }
+
+    /// Nothing will be repaired any more.
+    pub(super) fn stop(&mut self) {
+        self.timers.stop();
+        self.owed = Owed::default();
+    }
+
+    /// Gives back even the memory that a thin stream needs.
+    pub(super) fn give_back_memory(&mut self) {
+        self.book.give_back_memory();
+        self.copies = None;
+        self.detectives = None;
+        self.reordering = None;
+    }
+
+    pub(super) fn mechanisms(&self) -> &Mechanisms {
+        self.book.mechanisms()
+    }
+
+    pub(super) fn set_mechanisms(&mut self, mechanisms: &Mechanisms) {
+        self.book.set_mechanisms(mechanisms);
+        if mechanisms.redundancy == Redundancy::Off {
+            self.copies = None;
+        }
+        if let Some(copies) = &mut self.copies {
+            copies.set_redundancy(mechanisms.redundancy);
+        }
+        self.detectives = None;
+    }
+
+    /// The rules that hold now.
+    pub(super) fn rules(&self) -> &Rules {
+        self.book.rules()
+    }
+
+    /// Returns whether the stream is thin.
+    pub(super) fn is_thin(&self) -> bool {
+        self.book.is_thin()
+    }
+
+    /// The measured round-trip time.
+    pub(super) fn rtt(&self) -> &RttEstimator {
+        &self.rtt
+    }
+
+    /// The retransmission timeout, backoff included.
+    pub(super) fn rto(&self) -> Duration {
+        let base = self.rtt.rto(self.book.rto_min(), self.rto_max);
+        self.rules().backoff.interval(base, &self.series, self.rto_max)
+    }
+
+    /// Packets in flight.
+    pub(super) fn packets_in_flight(&self) -> u32 {
+        self.book.packets_in_flight()
+    }
+
+    /// Returns whether fast recovery lasts (RFC 9260 §7.2.4).
+    pub(super) fn in_fast_recovery(&self) -> bool {
+        self.recovery.lasts
+    }
+
+    /// The highest TSN that had been sent when cwnd was last cut.
+    #[cfg(test)]
+    pub(super) fn cut_tsn(&self) -> u64 {
+        self.recovery.cut_tsn
+    }
+
+    /// Takes an unambiguous round-trip time; backing off ends (RFC 9260 §6.3.3).
+    pub(super) fn measured(&mut self, now: Instant, rtt: Duration) {
+        let clock = self.rules().rtt_clock;
+        self.rtt.sample_by(clock, rtt);
+        if let Some(copies) = &mut self.copies {
+            copies.measured(now, &self.rtt);
+        }
+        if let Some(detectives) = &mut self.detectives {
+            detectives.tail.measured();
+        }
+        self.series.measured();
+    }
+
+    /// The window of the peer opened: it answers, and backing off ends.
+    pub(super) fn window_opened(&mut self) {
+        self.series.measured();
+    }
+
+    /// The surroundings changed: judges anew which rules hold and drops what is not owed any more. The last act of each mutation.
+    pub(super) fn settle(&mut self, now: Instant, ledger: &Ledger, view: &View<'_>) {
+        self.judge_rules(ledger, view);
+        self.tidy(now, ledger);
+    }
+
+    fn judge_rules(&mut self, ledger: &Ledger, view: &View<'_>) {
+        self.book.judge(view.is_probing_window(), ledger.len(), self.rtt.srtt());
+        if let Some(detectives) = &mut self.detectives {
+            detectives.stop_what_is_off(self.book.rules());
+        }
+    }
+
+    fn tidy(&mut self, now: Instant, ledger: &Ledger) {
+        if ledger.lost().chunks == 0 {
+            self.owed.repair = None;
+        }
+        self.owed.probe &= ledger.in_flight().chunks > 0;
+        self.make_due_copy(now, ledger);
+        if ledger.is_empty() {
+            self.timers.stop();
+            self.owed.tail_probe = false;
+            self.book.shrink();
+        }
+    }
+
+    /// Lets the next copy leave whose time has come. It is not needed any more if all of its chunks arrived or left again meanwhile.
+    fn make_due_copy(&mut self, now: Instant, ledger: &Ledger) {
+        let Some(copies) = &mut self.copies else { return };
+        let is_original = |chunk: &Chunk| chunk.state == ChunkState::InFlight && chunk.transmissions == 1;
+        while let Some((first_tsn, last_tsn)) = self.owed.copy.or_else(|| copies.take_due(now)) {
+            let needed = (first_tsn..=last_tsn).any(|tsn| ledger.get(tsn).is_some_and(is_original));
+            self.owed.copy = needed.then_some((first_tsn, last_tsn));
+            if needed {
+                break;
+            }
+            copies.saved();
+        }
+    }
+
+    fn detectives(&mut self) -> Option<&mut Detectives> {
+        if self.detectives.is_none() && Detectives::are_needed(self.rules()) {
+            self.detectives = Some(Box::default());
+        }
+        self.detectives.as_deref_mut()
+    }
+
+    /// What F-RTO and undoing remember, if the rules ask for it.
+    fn doubts(&mut self) -> Option<&mut Doubts> {
+        if self.rules().spurious == SpuriousResponse::NONE {
+            return None;
+        }
+        self.detectives().map(|detectives| &mut detectives.doubts)
+    }
+
+    /// Returns whether F-RTO holds back what is taken for lost, and whether it wants new data to leave.
+    fn held_back(&self) -> (bool, bool) {
+        let doubts = self.detectives.as_ref().map(|detectives| &detectives.doubts);
+        doubts.map_or((false, false), |doubts| (doubts.holds_back(), doubts.wants_new_data()))
+    }
+
+    /// What the next packet is for, if one may leave now.
+    pub(super) fn next(&self, ledger: &Ledger, view: &View<'_>) -> Option<Order> {
+        let (holds_back, new_data_first) = self.held_back();
+        let new_data = || match (view.allows_new_data(ledger), new_data_first) {
+            (false, _) => NewData::No,
+            (true, false) => NewData::BehindLost,
+            (true, true) => NewData::Instead,
+        };
+        let with_new_data = |purpose| Some(Order { purpose, new_data: new_data() });
+        if self.owed.probe {
+            return with_new_data(Purpose::Probe);
+        }
+        if self.owed.tail_probe {
+            // RFC 8985 §7.3 lets new data exceed cwnd; RFC 9260 §6.1 rule B does not, and binds new data only.
+            let new_data = new_data();
+            return Some(Order { purpose: Purpose::TailProbe(tlp::content(new_data != NewData::No)), new_data });
+        }
+        if let Some((first_tsn, last_tsn)) = self.owed.copy {
+            return with_new_data(Purpose::Copy { first_tsn, last_tsn });
+        }
+        if ledger.lost().chunks == 0 {
+            return with_new_data(Purpose::NewData).filter(|order| order.new_data != NewData::No);
+        }
+        if let Some(cause) = self.owed.repair {
+            return with_new_data(Purpose::Urgent(cause));
+        }
+        if holds_back {
+            return with_new_data(Purpose::NewData).filter(|order| order.new_data == NewData::Instead);
+        }
+        view.congestion.allows(ledger.in_flight().bytes).then_some(())?;
+        with_new_data(Purpose::Repair)
+    }
+
+    /// Which chunks ride along in the packet, into which `room_bytes` of chunks fit.
+    pub(super) fn companions(
+        &self,
+        now: Instant,
+        order: Order,
+        room_bytes: usize,
+        ledger: &Ledger,
+        view: &View<'_>,
+    ) -> Companions {
+        let rules = self.rules();
+        let free = room_bytes.saturating_sub(ledger.lost().bytes);
+        match order.purpose {
+            Purpose::Probe => Companions::Probe {
+                timeout: rules.probe.timeout(&self.rtt),
+                silent: self.timers.silent_since().is_some(),
+            },
+            Purpose::Copy { first_tsn, last_tsn } => Companions::Copy { first_tsn, last_tsn },
+            Purpose::TailProbe(ProbeContent::NewData) => Companions::None,
+            Purpose::TailProbe(ProbeContent::HighestOutstanding) => {
+                Companions::Last { tsn: ledger.next_tsn().saturating_sub(1) }
+            }
+            Purpose::Urgent(RetransmissionCause::Fast) if rules.bundling.into_fast_retransmit => {
+                Companions::Bundled { room_bytes: free }
+            }
+            _ if order.new_data != NewData::No && view.fits_window_behind_lost(ledger) => {
+                let new_bytes = view.buffer.queued_chunk_bytes_max();
+                let room_bytes = free.saturating_sub(new_bytes);
+                if rules.bundling.with_new_data {
+                    Companions::Bundled { room_bytes }
+                } else if room_bytes <= DATA_HEADER_BYTES {
+                    Companions::None
+                } else {
+                    self.redundant(now, room_bytes, new_bytes)
+                }
+            }
+            _ => Companions::None,
+        }
+    }
+
+    /// Which chunks may ride beside `new_bytes` of new data, if the rules have anything that Festina's own rule is for.
+    fn redundant(&self, now: Instant, room_bytes: usize, new_bytes: usize) -> Companions {
+        let (thin, silent_since) = (self.is_thin(), self.timers.silent_since());
+        if !thin && silent_since.is_none() {
+            return Companions::None;
+        }
+        let Some(srtt) = self.rtt.srtt() else { return Companions::None };
+        // Right after a probe, the next acknowledgement of a dense stream may only be a moment away.
+        let silent = silent_since.is_some_and(|since| now - since >= srtt / SILENT_TURN_PARTS);
+        let budget = self.copies.as_ref().map_or(0, |copies| copies.budget_bytes(now, thin, &self.rtt, new_bytes));
+        if budget == 0 && !silent {
+            return Companions::None;
+        }
+        Companions::Redundant(Redundant { room_bytes, budget_bytes: budget, srtt, silent })
+    }
+
+    /// A chunk left for the first time.
+    #[inline]
+    pub(super) fn on_first_sent(&mut self, now: Instant, tsn: u64) {
+        if let Some(detectives) = &mut self.detectives {
+            detectives.by_time.chunk_left(now, tsn);
+        }
+        self.round_trip.sent_new(tsn, now, self.book.rules().rtt_sampling);
+    }
+
+    /// A chunk left again. Returns whether that restarts T3-rtx, if it is the earliest one outstanding.
+    pub(super) fn on_resent(
+        &mut self,
+        now: Instant,
+        tsn: u64,
+        sent_as: SentAs,
+        cause: RetransmissionCause,
+        again: Again,
+    ) -> bool {
+        if let Some(detectives) = &mut self.detectives {
+            detectives.by_time.chunk_left(now, tsn);
+        }
+        if sent_as == SentAs::Repair
+            && let Some(doubts) = self.doubts()
+        {
+            doubts.repaired(tsn);
+        }
+        let rules = self.book.rules();
+        self.round_trip.resent(tsn, now, rules.rtt_sampling, again);
+        match cause {
+            // Early fast retransmits begin no fast recovery: with a peer that is silent, they would put T3-rtx off for ever.
+            RetransmissionCause::Fast => rules.fast_restarts_timer && self.recovery.lasts,
+            // Companions do not put T3-rtx off, or a stream of new data would do so for ever.
+            cause => !cause.is_bundled() && cause != RetransmissionCause::Copy,
+        }
+    }
+
+    /// A packet left.
+    pub(super) fn on_sent(&mut self, now: Instant, order: Order, loaded: &Loaded, ledger: &Ledger, view: &View<'_>) {
+        self.owed.paid(order.purpose);
+        match order.purpose {
+            Purpose::Probe => self.timers.probed(now),
+            Purpose::TailProbe(content) => {
+                if let Some(detectives) = self.detectives() {
+                    detectives.tail.left(content, ledger.next_tsn());
+                }
+            }
+            Purpose::Urgent(RetransmissionCause::Timeout) => self.timeout_packet_left(loaded.tsn_highest, ledger),
+            Purpose::Urgent(_) | Purpose::Copy { .. } | Purpose::Repair | Purpose::NewData => {}
+        }
+        let srtt = self.rtt.srtt();
+        self.book.packet_sent(now, loaded.tsn_highest, loaded.new_bytes, srtt);
+        if self.book.has_redundancy()
+            && let Some(srtt) = srtt
+        {
+            self.copies(now).data_sent(now, loaded.bytes, srtt);
+        }
+        self.judge_rules(ledger, view);
+        if let Some(copies) = &mut self.copies
+            && let Some(others) = loaded.new_chunks.checked_sub(1)
+        {
+            let tsns = (loaded.tsn_highest - others as u64, loaded.tsn_highest);
+            copies.new_data_sent(now, self.book.is_thin(), &self.rtt, tsns, !loaded.has_fragment);
+        }
+        if self.timers.t3().is_none() || loaded.earliest_resent {
+            self.timers.start(now, self.rto());
+        }
+        self.arm(now, ledger, view);
+        self.tidy(now, ledger);
+    }
+
+    fn copies(&mut self, now: Instant) -> &mut Copies {
+        self.copies.get_or_insert_with(|| {
+            let mut copies = Copies::new(self.book.mechanisms().redundancy);
+            copies.measured(now, &self.rtt);
+            Box::new(copies)
+        })
+    }
+
+    /// The packet that T3-rtx asked for left; `highest_tsn` is the highest in it.
+    fn timeout_packet_left(&mut self, highest_tsn: u64, ledger: &Ledger) {
+        let timeout = Timeout {
+            highest_sent: ledger.next_tsn() - 1,
+            highest_retransmitted: highest_tsn,
+            others_outstanding: ledger.lost().chunks > 0,
+            in_timeout_recovery: self.series.timeouts() > 1,
+            same_path: true,
+        };
+        if self.rules().spurious.f_rto
+            && let Some(doubts) = self.doubts()
+        {
+            doubts.timeout_packet_left(&timeout);
+        }
+    }
+
+    /// DATA left or an acknowledgement came: the timers of the tail probe and of early fast retransmit start again.
+    fn arm(&mut self, now: Instant, ledger: &Ledger, view: &View<'_>) {
+        if !Detectives::are_needed(self.rules()) {
+            return;
+        }
+        let overdue = self.overdue_delay();
+        let tail = match self.rules().probe {
+            Probe::TailLoss(rule) => Some((rule, self.tail_terms(now, ledger, view))),
+            Probe::Off | Probe::RoundTrip { .. } => None,
+        };
+        let Some(detectives) = self.detectives() else { return };
+        detectives.overdue.arm(now, overdue, ledger, view.congestion.cwnd() as u64);
+        if let Some((rule, terms)) = tail {
+            detectives.tail.arm(rule, &terms);
+        }
+    }
+
+    fn overdue_delay(&self) -> Option<Duration> {
+        let floor = self.rules().early_fast_retransmit?;
+        Some(overdue::delay(&self.rtt, floor))
+    }
+
+    fn tail_terms(&self, now: Instant, ledger: &Ledger, view: &View<'_>) -> TlpTerms {
+        let answered_at_once = ledger.get(ledger.next_tsn() - 1).is_some_and(|last| last.immediate_ack);
+        TlpTerms {
+            now,
+            srtt: self.rtt.srtt(),
+            outstanding: self.packets_in_flight(),
+            unsent: view.unsent_packets(),
+            earliest_sent: ledger.get(ledger.first_tsn()).map_or(now, |chunk| chunk.sent_at),
+            is_open: ledger.lost().chunks == 0
+                && ledger.gap_acked_chunks() == 0
+                && !self.recovery.lasts
+                && self.series.timeouts() == 0,
+            ack_delay_max: tail::ack_delay_max(answered_at_once),
+            timeout_at: self.timers.t3().map_or_else(|| now + self.rto(), |running| running.expires),
+        }
+    }
+}

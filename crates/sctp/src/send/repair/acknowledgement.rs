@@ -1,0 +1,295 @@
+//! What an acknowledgement does to repair, in one order.
+
+use festina_recovery::fast_retransmit::FastRetransmit;
+use festina_recovery::profile::LossDetection;
+use festina_recovery::rack::AckSummary;
+use festina_recovery::rto_restart::SackArrival;
+use festina_recovery::spurious::answers_earlier;
+use festina_recovery::tail_loss_probe::Probe;
+use festina_recovery::tlp::TlpAck;
+use festina_recovery::undo::{RepairAck, UndoTerms, Window};
+use festina_units::{Duration, Instant};
+
+use super::expiry::window;
+use super::round_trip::AckNews;
+use super::verdict::Findings;
+use super::{Release, Repair, Verdict, View};
+use crate::event::{Event, Events};
+use crate::outstanding::{Chunk, ChunkState, Digest, Ledger, Progress, SackTerms};
+use crate::wire::Sack;
+
+/// What an acknowledgement says beside its digest.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::send) struct Heard<'a> {
+    /// Gap ack blocks, unless a SHUTDOWN carried it.
+    pub(in crate::send) sack: Option<&'a Sack<'a>>,
+    /// A duplicate reports which transmission an earlier SACK acknowledged, and so how long the round trip took.
+    pub(in crate::send) rtt: Option<Duration>,
+    /// The chunk that is timed is among the duplicates.
+    pub(in crate::send) timed_is_duplicate: bool,
+}
+
+impl Repair {
+    /// How the ledger is to read the acknowledgement at hand.
+    pub(in crate::send) fn terms(&mut self, now: Instant, ledger: &Ledger, view: &View<'_>) -> SackTerms {
+        self.detectives();
+        let rules = self.rules();
+        SackTerms {
+            // A stack that retransmits fast again and again has no fast recovery.
+            in_fast_recovery: self.recovery.lasts && !rules.fast_retransmit.repeats,
+            fast_retransmit: self.counted_misses(),
+            overtaken_after: self.overtaken_after(now),
+            early_retransmit: rules.early_retransmit && !view.allows_new_data(ledger),
+            sends_copies: rules.probe != Probe::Off || self.sends_copies(),
+        }
+    }
+
+    /// How many miss indications prove a loss; with RACK, which judges by time, nobody counts them.
+    fn counted_misses(&self) -> Option<FastRetransmit> {
+        let rules = self.rules();
+        match rules.loss_detection {
+            LossDetection::Counted | LossDetection::Tolerant => Some(rules.fast_retransmit),
+            LossDetection::Rack => None,
+        }
+    }
+
+    /// A chunk that left later than this may just have been overtaken; `None`: on this path nothing is, or the rules do not care.
+    fn overtaken_after(&self, now: Instant) -> Option<Instant> {
+        let (reordering, srtt) = (self.reordering.as_ref()?, self.rtt.srtt()?);
+        let tolerance = reordering.tolerance(now, srtt).filter(|_| self.tolerates_reordering())?;
+        Some(now - (tolerance.lost_at(now, srtt) - now))
+    }
+
+    fn tolerates_reordering(&self) -> bool {
+        self.rules().loss_detection == LossDetection::Tolerant
+    }
+
+    fn sends_copies(&self) -> bool {
+        self.book.is_thin() && self.copies.is_some()
+    }
+
+    /// A chunk was acknowledged for the first time; in ascending order of TSNs.
+    #[inline]
+    pub(in crate::send) fn on_chunk_acked(&mut self, now: Instant, chunk: &Chunk, progress: Progress, next_tsn: u64) {
+        if chunk.miss_indications > 0 || chunk.fast_retransmitted {
+            self.learn_reordering(now, chunk);
+        }
+        let Some(detectives) = &mut self.detectives else { return };
+        detectives.by_time.chunk_acked(now, progress.tsn, chunk);
+        if chunk.transmissions > 1 {
+            detectives.doubts.repair_acked(&RepairAck {
+                sequence: progress.tsn,
+                transmissions: chunk.transmissions.into(),
+                answers_earlier: answers_earlier(now, chunk.sent_at, self.rtt.rtt_min()),
+                next_sequence: next_tsn,
+            });
+        }
+    }
+
+    /// A chunk that was acknowledged now may show how late overtaken packets are: one that was reported missing arrived, or its fast
+    /// retransmission turned out needless.
+    fn learn_reordering(&mut self, now: Instant, chunk: &Chunk) {
+        let Some(srtt) = self.rtt.srtt() else { return };
+        let age = now - chunk.sent_at;
+        let arrived_late = chunk.transmissions == 1 && chunk.miss_indications > 0;
+        let needless = chunk.transmissions == 2
+            && chunk.fast_retransmitted
+            && answers_earlier(now, chunk.sent_at, self.rtt.rtt_min());
+        if !(arrived_late || needless) || !self.tolerates_reordering() {
+            return;
+        }
+        let reordering = self.reordering.get_or_insert_default();
+        if arrived_late {
+            reordering.arrived_late(now, age, srtt, 1);
+        } else {
+            reordering.retransmitted_needlessly(now, srtt);
+        }
+    }
+
+    /// A duplicate is reported. Returns whether it is the chunk that is timed, and the round-trip time that it settles.
+    pub(in crate::send) fn on_duplicate(&mut self, tsn: u64) -> (bool, Option<Duration>) {
+        if let Some(detectives) = &mut self.detectives {
+            detectives.doubts.duplicate_reported(tsn);
+        }
+        (Some(tsn) == self.round_trip.timed_tsn(), self.round_trip.duplicate_reported(tsn))
+    }
+
+    /// An acknowledgement was applied to the ledger, and the growth that it earned to the window (the note of RFC 9260 §7.2.4).
+    pub(in crate::send) fn on_ack(
+        &mut self,
+        now: Instant,
+        digest: &Digest,
+        heard: &Heard<'_>,
+        ledger: &mut Ledger,
+        view: &View<'_>,
+        events: &mut Events,
+    ) -> Verdict {
+        self.book.acknowledged(heard.sack, ledger.first_tsn() - 1);
+        let mut findings = Findings { needless: self.judge_repairs(digest, ledger, view), ..Findings::default() };
+        findings.repaired_unseen = self.repaired_unseen(now, digest);
+        self.take_round_trips(now, digest, heard, ledger, events);
+        let lost = digest.lost_chunks + self.detect_losses(now, digest, ledger, &mut findings);
+        findings.loss = self.enter_recovery(lost);
+        let (found, release) = self.doubt_timeout(digest, ledger, view, &mut findings);
+        if digest.acked_bytes > 0 {
+            self.timers.heard();
+        }
+        let verdict = Verdict { lost, found, window: findings.verdict(), release };
+        self.note_cut(verdict.window, ledger.in_flight().bytes, false, ledger, view);
+        self.judge_rules(ledger, view);
+        self.restart_t3(now, digest, ledger, view);
+        self.arm(now, ledger, view);
+        self.tidy(now, ledger);
+        verdict
+    }
+
+    /// Were all repairs since the last cut needless? Returns the window to restore.
+    fn judge_repairs(&mut self, digest: &Digest, ledger: &Ledger, view: &View<'_>) -> Option<Window> {
+        if !self.detectives.as_ref()?.doubts.doubts_a_cut() || !self.rules().spurious.undo {
+            return None;
+        }
+        let terms = undo_terms(digest, ledger, view);
+        let (first_tsn, losses_wait) = (ledger.first_tsn(), ledger.lost().chunks > 0);
+        let restored = self.doubts()?.judge_repairs(first_tsn, losses_wait, &terms);
+        self.recovery.lasts &= restored.is_none();
+        restored
+    }
+
+    /// Returns whether a copy or a probe was needed that left while nothing was taken for lost: congestion control hears of that loss
+    /// as of any other, once per window (as for the probes of RFC 8985 §7.4).
+    ///
+    /// A chunk that was sent again counts as lost at first if nothing shows that its first copy arrived: that errs to the safe side if
+    /// it was an acknowledgement that was lost.
+    fn repaired_unseen(&mut self, now: Instant, digest: &Digest) -> bool {
+        let rtt = &self.rtt;
+        let answers_earlier = digest
+            .highest_acked
+            .is_some_and(|highest| highest.transmissions > 1 && answers_earlier(now, highest.sent_at, rtt.rtt_min()));
+        let lost = digest.acked_copies.saturating_sub(digest.duplicates.reported + usize::from(answers_earlier));
+        if let Some(copies) = self.copies.as_mut().filter(|_| self.book.is_thin()) {
+            copies.acknowledged(now, digest.acked_chunks, lost, rtt.srtt());
+        }
+        let is_news = digest.highest_copy.is_some_and(|tsn| tsn > self.recovery.cut_tsn);
+        let may_repair_unseen = matches!(self.rules().probe, Probe::RoundTrip { .. }) || self.sends_copies();
+        lost > 0 && is_news && !self.recovery.lasts && may_repair_unseen
+    }
+
+    fn take_round_trips(
+        &mut self,
+        now: Instant,
+        digest: &Digest,
+        heard: &Heard<'_>,
+        ledger: &Ledger,
+        events: &mut Events,
+    ) {
+        if let Some(rtt) = heard.rtt {
+            self.on_round_trip(now, rtt, events);
+        }
+        let is_acked = |tsn| ledger.get(tsn).is_none_or(|chunk| chunk.state == ChunkState::GapAcked);
+        let news = AckNews {
+            now,
+            highest_acked: digest.highest_acked.map(|highest| highest.tsn),
+            rtt_min: self.rtt.rtt_min(),
+            timed_is_duplicate: heard.timed_is_duplicate,
+        };
+        if let Some(rtt) = self.round_trip.take_sample(&news, is_acked) {
+            self.on_round_trip(now, rtt, events);
+        }
+    }
+
+    /// A round-trip time was measured.
+    pub(in crate::send) fn on_round_trip(&mut self, now: Instant, rtt: Duration, events: &mut Events) {
+        self.measured(now, rtt);
+        events.push_message_event(|| {
+            let srtt = self.rtt.srtt().unwrap_or(rtt);
+            Event::RoundTripMeasured { at: now, rtt, srtt, rto: self.rto() }
+        });
+    }
+
+    /// Fast recovery ends or goes on; RACK judges what is still outstanding. Returns the number of chunks that it found lost.
+    fn detect_losses(&mut self, now: Instant, digest: &Digest, ledger: &mut Ledger, findings: &mut Findings) -> usize {
+        let (earliest, next) = (ledger.first_tsn(), ledger.next_tsn());
+        let recovery_ended = self.recovery.lasts && self.recovery.cut_tsn < earliest;
+        self.recovery.lasts &= !recovery_ended;
+        let in_recovery = self.recovery.lasts;
+        let Some(detectives) = self.detectives() else { return 0 };
+        if digest.reneged_chunks > 0 {
+            detectives.by_time.chunks_returned();
+        }
+        detectives.by_time.ack_processed(&AckSummary {
+            duplicate_reported: digest.duplicates.beside_tail_probes > 0,
+            earliest_outstanding: earliest,
+            next_sequence: next,
+            recovery_ended,
+        });
+        let repaired = detectives.tail.repaired(&TlpAck {
+            earliest_outstanding: earliest,
+            is_new: digest.acked_chunks > 0,
+            probe_duplicated: digest.duplicates.of_tail_probes > 0,
+            is_plain_duplicate: digest.acked_chunks == 0 && ledger.gap_acked_chunks() == 0,
+        });
+        findings.repaired_unseen |= repaired && !in_recovery;
+        self.judge_by_time(now, ledger)
+    }
+
+    /// F-RTO (RFC 4138 §3). Returns the number of chunks that turn out not to be lost, and what may leave.
+    fn doubt_timeout(
+        &mut self,
+        digest: &Digest,
+        ledger: &mut Ledger,
+        view: &View<'_>,
+        findings: &mut Findings,
+    ) -> (usize, Release) {
+        let (new_data_sendable, cumulative) = (view.fits_window(ledger), ledger.first_tsn() - 1);
+        let Some(doubts) = self.doubts() else { return (0, Release::Usual) };
+        let (is_spurious, release) = doubts.acked(cumulative, digest, new_data_sendable);
+        if !is_spurious {
+            return (0, release);
+        }
+        let found = ledger.find_all();
+        self.series.measured();
+        let terms = undo_terms(digest, ledger, view);
+        let undoes = self.rules().spurious.undo;
+        if let Some(detectives) = self.detectives() {
+            detectives.by_time.chunks_returned();
+            if undoes {
+                let restored = detectives.doubts.timeout_was_spurious(&terms);
+                findings.needless = findings.needless.or(restored);
+            }
+        }
+        self.recovery.lasts &= findings.needless.is_none();
+        (found, release)
+    }
+
+    /// The rules R2 to R4 (RFC 9260 §6.3.2), or what the profile has instead of R3.
+    fn restart_t3(&mut self, now: Instant, digest: &Digest, ledger: &Ledger, view: &View<'_>) {
+        let Some(earliest) = ledger.get(ledger.first_tsn()) else { return };
+        let rto = self.rto();
+        let Some(running) = self.timers.t3() else {
+            self.timers.start(now, rto);
+            return;
+        };
+        let arrival = SackArrival {
+            now,
+            rto,
+            earliest_acked: digest.cumulative_advanced,
+            any_acked: digest.acked_bytes > 0,
+            timer_started: running.started,
+            earliest_sent: earliest.sent_at,
+            outstanding: self.packets_in_flight(),
+            unsent: view.unsent_packets(),
+        };
+        if let Some(expires) = self.rules().timer_restart.expiry(&arrival) {
+            self.timers.restart(now, expires);
+        }
+    }
+}
+
+fn undo_terms(digest: &Digest, ledger: &Ledger, view: &View<'_>) -> UndoTerms {
+    UndoTerms {
+        window: window(view),
+        in_flight_bytes: ledger.in_flight().bytes as u64,
+        acked_bytes: digest.acked_bytes as u64,
+        initial_window_bytes: view.sizes.initial_window as u64,
+    }
+}

@@ -1,0 +1,210 @@
+//! What an expiry does (RFC 9260 §6.3.3), and when the next one comes.
+
+use festina_recovery::loss_timer::{TimerDecision, decide};
+use festina_recovery::profile::LossDetection;
+use festina_recovery::tail_loss_probe::Probe;
+use festina_recovery::undo::Window;
+use festina_units::Instant;
+
+use super::verdict::{Findings, OnePacket};
+use super::{Cut, Release, Repair, Verdict, View, WindowVerdict, overdue};
+use crate::event::RetransmissionCause;
+use crate::outstanding::{ChunkState, Ledger};
+
+/// What expired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TimerExpiry {
+    /// T3-rtx.
+    Timeout {
+        /// Whether it counts as an error of the path and the association (RFC 9260 §8.1): not if the peer does answer and keeps
+        /// its window closed (RFC 9260 §6.1 rule A).
+        counts: bool,
+    },
+    /// A probe ahead of T3-rtx, which counts against nobody.
+    Probe,
+}
+
+impl Repair {
+    /// When to call [`on_timeout`](Self::on_timeout).
+    pub(in crate::send) fn deadline(&self, ledger: &Ledger) -> Option<Instant> {
+        let copy = self.copies.as_ref().and_then(|copies| copies.next_at()).filter(|_| self.owed.copy.is_none());
+        let detectives = self.detectives.as_ref();
+        let judgement = detectives.and_then(|detectives| detectives.by_time.at());
+        let overdue = detectives.and_then(|detectives| detectives.overdue.at());
+        let loss = self.next_expiry(ledger).map(TimerDecision::at);
+        [loss, copy, judgement, overdue].into_iter().flatten().min()
+    }
+
+    /// Acts on what has expired.
+    pub(in crate::send) fn on_timeout(
+        &mut self,
+        now: Instant,
+        ledger: &mut Ledger,
+        view: &View<'_>,
+    ) -> (Verdict, Option<TimerExpiry>) {
+        let same_recovery = self.recovery.lasts;
+        let mut in_flight_bytes = ledger.in_flight().bytes;
+        let mut findings = Findings::default();
+        let mut lost = 0;
+        let expiry = self.next_expiry(ledger).filter(|next| next.at() <= now).map(|next| match next {
+            TimerDecision::Timeout { .. } => self.time_out(now, ledger, view, &mut findings, &mut lost),
+            TimerDecision::Probe { .. } => self.probe(now, ledger),
+        });
+        let detected = self.handle_detectives(now, ledger, view, &mut findings);
+        let release = if detected.is_some() || expiry.is_some() { Release::Usual } else { Release::Same };
+        lost += detected.unwrap_or_default();
+        let verdict = Verdict { lost, found: 0, window: findings.verdict(), release };
+        if findings.timeout.is_none() {
+            in_flight_bytes = ledger.in_flight().bytes;
+        }
+        self.note_cut(verdict.window, in_flight_bytes, same_recovery, ledger, view);
+        (verdict, expiry)
+    }
+
+    /// RFC 9260 §6.3.3, rules E1 to E3. E4 follows when the retransmission leaves.
+    fn time_out(
+        &mut self,
+        now: Instant,
+        ledger: &mut Ledger,
+        view: &View<'_>,
+        findings: &mut Findings,
+        lost: &mut usize,
+    ) -> TimerExpiry {
+        let rto = self.rto();
+        let waited = self.timers.take_expired().unwrap_or(rto);
+        // An expiry that does not back off is no step of an exponential backoff either: a stream that ceases to be thin begins its
+        // backing off then (P10 §5.3).
+        if self.rules().backoff.is_linear(&self.series) {
+            self.series.probed(waited);
+        } else {
+            self.series.timed_out(waited);
+        }
+        if let Some(tsn) = view.window.answered_probe() {
+            ledger.lose(tsn, RetransmissionCause::Timeout);
+            return TimerExpiry::Timeout { counts: false };
+        }
+        *lost = ledger.time_out(now - rto, self.rules().bundling.into_timeout);
+        findings.timeout = Some(OnePacket(self.rules().one_packet_after_timeout));
+        self.book.timed_out();
+        self.recovery.lasts = false;
+        self.owed.repair = Some(RetransmissionCause::Timeout);
+        self.abandon_tail_probe();
+        TimerExpiry::Timeout { counts: true }
+    }
+
+    /// Nothing is taken for lost: cwnd stays, and the retransmission timer starts again.
+    fn probe(&mut self, now: Instant, ledger: &Ledger) -> TimerExpiry {
+        if matches!(self.rules().probe, Probe::TailLoss(_)) {
+            self.owed.tail_probe = true;
+        } else {
+            self.series.probed(now - self.probe_reference(ledger));
+            self.owed.probe = true;
+        }
+        self.timers.start(now, self.rto());
+        TimerExpiry::Probe
+    }
+
+    /// Judges losses by time and by lateness, if it is time to. Returns the number of chunks found lost.
+    fn handle_detectives(
+        &mut self,
+        now: Instant,
+        ledger: &mut Ledger,
+        view: &View<'_>,
+        findings: &mut Findings,
+    ) -> Option<usize> {
+        let detectives = self.detectives()?;
+        let (by_time, late) = (detectives.by_time.take_due(now), detectives.overdue.take_due(now));
+        let mut lost = 0;
+        if by_time {
+            lost += self.judge_by_time(now, ledger);
+            findings.loss |= self.enter_recovery(lost);
+        }
+        if late && let Some(delay) = self.overdue_delay() {
+            let cwnd_bytes = view.congestion.cwnd() as u64;
+            let marked = overdue::mark(now, delay, ledger, cwnd_bytes);
+            if marked > 0 {
+                self.owed.repair = Some(RetransmissionCause::Fast);
+                findings.overdue = true;
+                lost += marked;
+            }
+            let delay = Some(delay);
+            if let Some(detectives) = self.detectives() {
+                detectives.overdue.arm(now, delay, ledger, cwnd_bytes);
+            }
+        }
+        (by_time || late).then_some(lost)
+    }
+
+    pub(super) fn judge_by_time(&mut self, now: Instant, ledger: &mut Ledger) -> usize {
+        if self.rules().loss_detection != LossDetection::Rack {
+            return 0;
+        }
+        let (in_recovery, srtt) = (self.recovery.lasts, self.rtt.srtt());
+        let Some(detectives) = self.detectives() else { return 0 };
+        detectives.by_time.judge(now, in_recovery, srtt, ledger)
+    }
+
+    /// So many chunks were found lost: fast recovery begins, unless it lasts already (RFC 9260 §7.2.4). Returns whether it begins.
+    pub(super) fn enter_recovery(&mut self, lost_chunks: usize) -> bool {
+        let begins = lost_chunks > 0 && !self.recovery.lasts;
+        if begins {
+            self.recovery.lasts = true;
+            self.owed.repair = Some(RetransmissionCause::Fast);
+            self.abandon_tail_probe();
+        }
+        begins
+    }
+
+    /// T3-rtx expired or a fast recovery begins: they judge losses now.
+    fn abandon_tail_probe(&mut self) {
+        if let Some(detectives) = self.detectives() {
+            detectives.tail.abandon();
+        }
+    }
+
+    /// The window is about to be cut: what it was is remembered, in case the cut proves to have no cause.
+    pub(super) fn note_cut(
+        &mut self,
+        verdict: WindowVerdict,
+        in_flight_bytes: usize,
+        same_recovery: bool,
+        ledger: &Ledger,
+        view: &View<'_>,
+    ) {
+        let WindowVerdict::Cut(Cut::Loss | Cut::Timeout { .. }) = verdict else { return };
+        self.recovery.cut_tsn = ledger.next_tsn() - 1;
+        if self.rules().spurious.undo
+            && let Some(doubts) = self.doubts()
+        {
+            doubts.cut(window(view), in_flight_bytes as u64, same_recovery);
+        }
+    }
+
+    pub(super) fn next_expiry(&self, ledger: &Ledger) -> Option<TimerDecision> {
+        let timeout_at = self.timers.t3()?.expires;
+        let rules = self.rules();
+        if matches!(rules.probe, Probe::TailLoss(_)) && !self.owed.tail_probe {
+            let tail_at = self.detectives.as_ref().and_then(|detectives| detectives.tail.at());
+            let probe = tail_at.map(|at| TimerDecision::Probe { at: at.min(timeout_at) });
+            return Some(probe.unwrap_or(TimerDecision::Timeout { at: timeout_at }));
+        }
+        let probes = rules.probe.timeout(&self.rtt).is_some();
+        if !probes || self.owed.probe || ledger.in_flight().chunks == 0 {
+            return Some(TimerDecision::Timeout { at: timeout_at });
+        }
+        Some(decide(rules, &self.rtt, &self.series, self.probe_reference(ledger), timeout_at))
+    }
+
+    /// From when on the probe timer runs: the longest unanswered transmission, but in silence at least the last probe, so that one
+    /// packet per round trip probes for everything.
+    fn probe_reference(&self, ledger: &Ledger) -> Instant {
+        let in_flight = ledger.iter().filter(|chunk| chunk.state == ChunkState::InFlight);
+        let oldest = in_flight.map(|chunk| chunk.sent_at).min().unwrap_or_default();
+        self.timers.silent_since().map_or(oldest, |probed_at| oldest.max(probed_at))
+    }
+}
+
+/// The congestion window as it is.
+pub(super) fn window(view: &View<'_>) -> Window {
+    Window { cwnd_bytes: view.congestion.cwnd() as u64, ssthresh_bytes: view.congestion.ssthresh() as u64 }
+}

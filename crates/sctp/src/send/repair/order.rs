@@ -1,0 +1,80 @@
+//! What the next packet is for.
+
+use festina_recovery::tlp::ProbeContent;
+
+use crate::event::RetransmissionCause;
+use crate::outstanding::{ChunkState, SentAs};
+
+/// The next packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::send) struct Order {
+    pub(in crate::send) purpose: Purpose,
+    /// New data may be in it.
+    pub(in crate::send) new_data: NewData,
+}
+
+/// Why a packet may leave now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::send) enum Purpose {
+    /// The probe timer expired: one packet of outstanding chunks, regardless of cwnd.
+    Probe,
+    /// A tail loss probe: one packet, regardless of cwnd, with new data if the peer's window takes it, else with the last chunk.
+    TailProbe(ProbeContent),
+    /// The copy of the packet that held these TSNs is due, regardless of cwnd.
+    Copy { first_tsn: u64, last_tsn: u64 },
+    /// A loss was just found: one packet of lost chunks, regardless of cwnd (RFC 9260 §6.3.3 E3, §7.2.4).
+    Urgent(RetransmissionCause),
+    /// There are lost chunks and cwnd has room (RFC 9260 §6.1 rule C).
+    Repair,
+    /// There is new data, and cwnd, burst limit and the peer's window have room (rules A, B, D).
+    NewData,
+}
+
+/// Whether a packet may hold new data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::send) enum NewData {
+    No,
+    /// If nothing that was lost is left to be sent.
+    BehindLost,
+    /// Whatever was lost: F-RTO asks for it (RFC 4138 §3).
+    Instead,
+}
+
+impl Purpose {
+    /// What a chunk in this state leaves again for.
+    pub(in crate::send) fn sent_as(self, state: ChunkState, cause: RetransmissionCause) -> SentAs {
+        match (state, self, cause) {
+            (ChunkState::Lost(_), _, _) => SentAs::Repair,
+            (_, Self::TailProbe(_), _) => SentAs::TailProbe,
+            (_, _, RetransmissionCause::Probe) => SentAs::Probe,
+            (_, _, RetransmissionCause::Copy) => SentAs::Copy,
+            _ => SentAs::Companion,
+        }
+    }
+}
+
+/// What is owed: packets that leave regardless of cwnd.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Owed {
+    /// A probe of a thin stream.
+    pub(super) probe: bool,
+    /// A tail loss probe.
+    pub(super) tail_probe: bool,
+    /// A copy of the chunks from the first to the second of these TSNs.
+    pub(super) copy: Option<(u64, u64)>,
+    /// One packet of lost chunks, for this reason.
+    pub(super) repair: Option<RetransmissionCause>,
+}
+
+impl Owed {
+    /// That packet left.
+    pub(super) fn paid(&mut self, purpose: Purpose) {
+        match purpose {
+            Purpose::Probe => self.probe = false,
+            Purpose::TailProbe(_) => self.tail_probe = false,
+            Purpose::Copy { .. } => self.copy = None,
+            Purpose::Urgent(_) => self.repair = None,
+            Purpose::Repair | Purpose::NewData => {}
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Loss detection by time (RFC 8985 §6): what left well before something that has arrived is lost.
+
+use festina_recovery::rack::{AckSummary, Judgement, Rack, Transmission};
+use festina_units::{Duration, Instant};
+
+use super::departures::Departures;
+use crate::event::RetransmissionCause;
+use crate::outstanding::{Chunk, Ledger};
+
+/// What RACK remembers, and when it judges again.
+#[derive(Debug, Default)]
+pub(super) struct LossByTime {
+    rack: Rack,
+    /// What it judges, while it does.
+    departures: Option<Departures>,
+    /// RFC 8985 §6.2 step 5.
+    at: Option<Instant>,
+}
+
+impl LossByTime {
+    /// The rules do not ask for it any more.
+    pub(super) fn stop(&mut self) {
+        self.at = None;
+        self.departures = None;
+    }
+
+    pub(super) fn at(&self) -> Option<Instant> {
+        self.at
+    }
+
+    /// Returns whether the time to judge has come.
+    pub(super) fn take_due(&mut self, now: Instant) -> bool {
+        self.at.take_if(|at| *at <= now).is_some()
+    }
+
+    /// A chunk leaves.
+    #[inline]
+    pub(super) fn chunk_left(&mut self, now: Instant, tsn: u64) {
+        if let Some(departures) = &mut self.departures {
+            departures.push(now, tsn);
+        }
+    }
+
+    /// Chunks that had arrived or were lost are on the way again.
+    pub(super) fn chunks_returned(&mut self) {
+        self.departures = None;
+    }
+
+    /// A chunk was acknowledged for the first time; in ascending order of TSNs.
+    pub(super) fn chunk_acked(&mut self, now: Instant, tsn: u64, chunk: &Chunk) {
+        self.rack.acked(now, &transmission(tsn, chunk), None);
+    }
+
+    /// An acknowledgement was applied.
+    pub(super) fn ack_processed(&mut self, ack: &AckSummary) {
+        self.rack.ack_processed(ack);
+    }
+
+    /// RFC 8985 §6.2 step 5, but that the timer is set for the first chunk that is due and not for the last: each is repaired when it
+    /// is due. Returns the number of chunks now taken for lost.
+    pub(super) fn judge(
+        &mut self,
+        now: Instant,
+        in_recovery: bool,
+        srtt: Option<Duration>,
+        ledger: &mut Ledger,
+    ) -> usize {
+        let gap_acked = u32::try_from(ledger.gap_acked_chunks()).unwrap_or(u32::MAX);
+        let window = self.rack.reordering_window(in_recovery, gap_acked, srtt);
+        self.at = None;
+        self.departures.take_if(|departures| departures.is_stale(ledger));
+        let departures = self.departures.get_or_insert_with(|| Departures::of(ledger));
+        let mut lost = 0;
+        while let Some((tsn, chunk)) = departures.first(ledger) {
+            match self.rack.judge(&transmission(tsn, chunk), window, now) {
+                Judgement::Lost => {
+                    ledger.lose(tsn, RetransmissionCause::Fast);
+                    lost += 1;
+                }
+                // What follows left later, and is due later.
+                Judgement::WaitUntil(at) => {
+                    self.at = Some(at);
+                    break;
+                }
+                Judgement::NotYetJudged => break,
+            }
+        }
+        lost
+    }
+}
+
+fn transmission(tsn: u64, chunk: &Chunk) -> Transmission {
+    Transmission { sequence: tsn, sent: chunk.sent_at, retransmitted: chunk.transmissions > 1 }
+}

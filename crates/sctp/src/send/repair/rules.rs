@@ -1,0 +1,118 @@
+//! Which rules hold: the profile, the thin-stream detector, and whether the peer's window is being probed.
+
+use std::sync::Arc;
+
+use festina_recovery::Mechanisms;
+use festina_recovery::profile::Rules;
+use festina_recovery::redundancy::Redundancy;
+use festina_recovery::thin::ThinDetector;
+use festina_units::{Duration, Instant};
+
+use crate::wire::Sack;
+
+/// Gap ack blocks that the thin-stream detector is shown; a stream with more of them is not thin.
+const BLOCKS_SHOWN_MAX: usize = 64;
+
+/// A stream with more chunks outstanding is not thin, whatever the detector reports: some rules of thin streams look at each of them
+/// for every packet, and a peer that keeps back its cumulative TSN ack can make the list long.
+const OUTSTANDING_THIN_MAX: usize = 2_048;
+
+/// Packets in flight for which memory is kept while nothing is outstanding.
+const PACKETS_KEPT: usize = 4;
+
+/// The profile and what decides between its rule sets.
+#[derive(Debug)]
+pub(super) struct RuleBook {
+    mechanisms: Arc<Mechanisms>,
+    detector: ThinDetector,
+    /// The most packets that were in flight since the detector last gave memory back.
+    packets_max: usize,
+    thin: bool,
+    /// The standard's rules hold, so that probes of the window back off (RFC 9260 §6.1 rule A).
+    probing_window: bool,
+}
+
+impl RuleBook {
+    pub(super) fn new(mechanisms: Arc<Mechanisms>) -> Self {
+        Self { mechanisms, detector: ThinDetector::new(), packets_max: 0, thin: false, probing_window: false }
+    }
+
+    pub(super) fn mechanisms(&self) -> &Mechanisms {
+        &self.mechanisms
+    }
+
+    pub(super) fn set_mechanisms(&mut self, mechanisms: &Mechanisms) {
+        self.mechanisms = Arc::new(*mechanisms);
+    }
+
+    /// Returns whether the mechanisms ask for copies of any kind.
+    pub(super) fn has_redundancy(&self) -> bool {
+        self.mechanisms.redundancy != Redundancy::Off
+    }
+
+    /// Judges anew which rules hold, with `outstanding` chunks.
+    pub(super) fn judge(&mut self, probing_window: bool, outstanding: usize, srtt: Option<Duration>) {
+        self.thin = outstanding <= OUTSTANDING_THIN_MAX && self.detector.is_thin(self.mechanisms.thin_detection, srtt);
+        self.probing_window = probing_window;
+    }
+
+    /// Returns whether the stream was thin when last judged.
+    pub(super) fn is_thin(&self) -> bool {
+        self.thin
+    }
+
+    /// The rules that hold now.
+    pub(super) fn rules(&self) -> &Rules {
+        if self.probing_window { &Rules::RFC9260 } else { self.mechanisms.rules(self.thin) }
+    }
+
+    /// RTO.Min of the stream. A probe of the peer's window backs off by the standard's rules, but from this.
+    pub(super) fn rto_min(&self) -> Duration {
+        self.mechanisms.rules(self.thin).rto_min
+    }
+
+    /// A packet left, with `new_bytes` of new DATA.
+    pub(super) fn packet_sent(&mut self, now: Instant, tsn_highest: u64, new_bytes: usize, srtt: Option<Duration>) {
+        self.detector.packet_sent(now, tsn_highest, new_bytes > 0);
+        self.packets_max = self.packets_max.max(self.detector.in_flight());
+        if new_bytes > 0 {
+            self.detector.new_data_sent(now, u32::try_from(new_bytes).unwrap_or(u32::MAX), srtt);
+        }
+    }
+
+    /// Packets in flight.
+    pub(super) fn packets_in_flight(&self) -> u32 {
+        u32::try_from(self.detector.in_flight()).unwrap_or(u32::MAX)
+    }
+
+    /// T3-rtx expired.
+    pub(super) fn timed_out(&mut self) {
+        self.detector.timed_out();
+    }
+
+    /// Shows the detector an acknowledgement that has been applied.
+    pub(super) fn acknowledged(&mut self, sack: Option<&Sack<'_>>, cumulative: u64) {
+        let mut shown = [(0, 0); BLOCKS_SHOWN_MAX];
+        let mut count = 0;
+        if let Some(sack) = sack {
+            for (slot, (start, end)) in shown.iter_mut().zip(sack.gap_ack_blocks()) {
+                *slot = (cumulative + u64::from(start), cumulative + u64::from(end));
+                count += 1;
+            }
+        }
+        self.detector.sack(cumulative, shown.get(..count).unwrap_or_default());
+    }
+
+    /// Nothing is outstanding: gives back memory that a thin stream does not need.
+    pub(super) fn shrink(&mut self) {
+        if self.packets_max > PACKETS_KEPT {
+            self.give_back_memory();
+        }
+    }
+
+    /// Gives back even the memory that a thin stream needs.
+    pub(super) fn give_back_memory(&mut self) {
+        self.detector.shrink();
+        self.packets_max = 0;
+    }
+}

@@ -1,0 +1,57 @@
+//! The tail loss probe: the last chunk goes again, so that the peer reports what is missing (RFC 8985 §7, R15 §3.4.2).
+
+use festina_recovery::tlp::{ProbeContent, TailLossProbe, TlpAck, TlpRule, TlpTerms, TlpVerdict};
+use festina_units::{Duration, Instant};
+
+/// The delay of a SACK that RFC 9260 §6.2 suggests.
+const ACK_DELAY_MAX: Duration = Duration::from_millis(200);
+
+/// The probe in flight, and when the next one is due.
+#[derive(Debug, Default)]
+pub(super) struct Tail {
+    probe: TailLossProbe,
+    at: Option<Instant>,
+}
+
+impl Tail {
+    /// Data left or an acknowledgement came: the timer starts again.
+    pub(super) fn arm(&mut self, rule: TlpRule, terms: &TlpTerms) {
+        self.at = rule.deadline(&self.probe, terms);
+    }
+
+    /// When the probe is due.
+    pub(super) fn at(&self) -> Option<Instant> {
+        self.at
+    }
+
+    /// The rules ask for no tail probe any more.
+    pub(super) fn stop(&mut self) {
+        self.at = None;
+    }
+
+    /// T3-rtx expired or a fast recovery begins: they judge losses now.
+    pub(super) fn abandon(&mut self) {
+        self.probe.abandon();
+        self.at = None;
+    }
+
+    /// The probe left; `next_tsn` will leave next.
+    pub(super) fn left(&mut self, content: ProbeContent, next_tsn: u64) {
+        self.probe.sent(content, next_tsn);
+    }
+
+    /// A round trip was measured.
+    pub(super) fn measured(&mut self) {
+        self.probe.measured();
+    }
+
+    /// Returns whether the acknowledgement reveals that the probe repaired a loss.
+    pub(super) fn repaired(&mut self, ack: &TlpAck) -> bool {
+        self.probe.acked(ack) == TlpVerdict::Repaired
+    }
+}
+
+/// The longest delay of the SACK for the last chunk.
+pub(super) fn ack_delay_max(answered_at_once: bool) -> Duration {
+    if answered_at_once { Duration::ZERO } else { ACK_DELAY_MAX }
+}

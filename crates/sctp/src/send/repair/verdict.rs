@@ -1,0 +1,107 @@
+//! What repair found, and what follows from it for the congestion window.
+
+use festina_recovery::undo::Window;
+
+/// What follows from an acknowledgement or an expiry for the rooms around.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::send) struct Verdict {
+    /// Chunks taken for lost now.
+    pub(in crate::send) lost: usize,
+    /// Chunks that were taken for lost and are on the way after all.
+    pub(in crate::send) found: usize,
+    pub(in crate::send) window: WindowVerdict,
+    pub(in crate::send) release: Release,
+}
+
+/// What becomes of the congestion window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::send) enum WindowVerdict {
+    #[default]
+    Keep,
+    Cut(Cut),
+    /// The last cut had no cause: the window is this again.
+    Undo(Window),
+}
+
+/// Why the window is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::send) enum Cut {
+    /// A loss was found, the first of a fast recovery (RFC 9260 §7.2.4), or repaired before anything was taken for lost.
+    Loss,
+    /// T3-rtx expired. With `one_packet` nothing but the retransmission leaves until something is acknowledged (RFC 9260 §7.2.3).
+    Timeout { one_packet: bool },
+    /// Early fast retransmit found chunks overdue (FreeBSD).
+    Overdue,
+}
+
+/// How many packets of new data the event lets leave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::send) enum Release {
+    /// No more than before.
+    Same,
+    /// As many as any event.
+    #[default]
+    Usual,
+    /// So many.
+    Packets(u32),
+}
+
+/// All that speaks for moving the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Findings {
+    /// T3-rtx expired; see [`Cut::Timeout`].
+    pub(super) timeout: Option<OnePacket>,
+    /// Chunks were found lost, and no fast recovery lasts.
+    pub(super) loss: bool,
+    /// A copy, probe or tail probe repaired a loss that nobody had noticed.
+    pub(super) repaired_unseen: bool,
+    /// Early fast retransmit found chunks overdue.
+    pub(super) overdue: bool,
+    /// All repairs since the last cut were needless, or the timeout behind it was: the window to restore.
+    pub(super) needless: Option<Window>,
+}
+
+/// Whether only one packet may leave after a timeout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OnePacket(pub(super) bool);
+
+impl Findings {
+    /// A timeout weighs more than a loss, and a loss found now more than proof that an earlier one was none.
+    pub(super) fn verdict(self) -> WindowVerdict {
+        match self {
+            Self { timeout: Some(OnePacket(one_packet)), .. } => WindowVerdict::Cut(Cut::Timeout { one_packet }),
+            Self { loss: true, .. } | Self { repaired_unseen: true, .. } => WindowVerdict::Cut(Cut::Loss),
+            Self { overdue: true, .. } => WindowVerdict::Cut(Cut::Overdue),
+            Self { needless: Some(window), .. } => WindowVerdict::Undo(window),
+            _ => WindowVerdict::Keep,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW: Window = Window { cwnd_bytes: 20_000, ssthresh_bytes: 30_000 };
+
+    #[test]
+    fn the_graver_finding_decides() {
+        let all = Findings {
+            timeout: Some(OnePacket(true)),
+            loss: true,
+            repaired_unseen: true,
+            overdue: true,
+            needless: Some(WINDOW),
+        };
+        let without_timeout = Findings { timeout: None, ..all };
+        let unseen = Findings { loss: false, ..without_timeout };
+        let overdue = Findings { repaired_unseen: false, ..unseen };
+        let needless = Findings { overdue: false, ..overdue };
+        assert_eq!(all.verdict(), WindowVerdict::Cut(Cut::Timeout { one_packet: true }));
+        assert_eq!(without_timeout.verdict(), WindowVerdict::Cut(Cut::Loss));
+        assert_eq!(unseen.verdict(), WindowVerdict::Cut(Cut::Loss));
+        assert_eq!(overdue.verdict(), WindowVerdict::Cut(Cut::Overdue));
+        assert_eq!(needless.verdict(), WindowVerdict::Undo(WINDOW));
+        assert_eq!(Findings::default().verdict(), WindowVerdict::Keep);
+    }
+}
