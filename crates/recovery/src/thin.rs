@@ -140,17 +140,38 @@ impl ThinDetector {
             // Only retransmissions can stand behind a packet with a higher TSN: a thick stream in
             // good order is done here.
             if self.has_retransmissions {
-                self.drop_acked(|tsn| tsn <= cumulative_tsn);
+                let loss = &mut self.loss;
+                self.in_flight.retain(|packet| {
+                    let acked = packet.tsn_highest <= cumulative_tsn;
+                    if acked {
+                        loss.left(packet.missing_reports);
+                    }
+                    !acked
+                });
             }
             return;
         };
-        self.drop_acked(|tsn| tsn <= cumulative_tsn || is_covered(gap_acked, tsn));
-        for packet in self.in_flight.iter_mut().filter(|packet| packet.tsn_highest < gap_acked_tsn_highest) {
-            packet.missing_reports = packet.missing_reports.saturating_add(1);
-            if packet.missing_reports == MISSING_REPORTS_OF_A_LOSS {
-                self.loss.count(true);
-            }
+        let is_above = |packet: &Packet| packet.tsn_highest > gap_acked_tsn_highest;
+        if !self.has_retransmissions && self.in_flight.front().is_none_or(is_above) {
+            return;
         }
+        let loss = &mut self.loss;
+        self.in_flight.retain_mut(|packet| {
+            // Most packets of a thick stream lie above what is reported.
+            if is_above(packet) {
+                return true;
+            }
+            let acked = packet.tsn_highest <= cumulative_tsn || is_covered(gap_acked, packet.tsn_highest);
+            if acked {
+                loss.left(packet.missing_reports);
+            } else {
+                packet.missing_reports = packet.missing_reports.saturating_add(1);
+                if packet.missing_reports == MISSING_REPORTS_OF_A_LOSS {
+                    loss.count(true);
+                }
+            }
+            !acked
+        });
     }
 
     /// The retransmission timer expired: what was outstanding is taken for having left the network
@@ -201,17 +222,6 @@ impl ThinDetector {
 
     fn limit(&self, pttfr: u8) -> u64 {
         limit(pttfr, self.loss.lost, self.loss.all)
-    }
-
-    fn drop_acked(&mut self, is_acked: impl Fn(u64) -> bool) {
-        let loss = &mut self.loss;
-        self.in_flight.retain(|packet| {
-            let acked = is_acked(packet.tsn_highest);
-            if acked {
-                loss.left(packet.missing_reports);
-            }
-            !acked
-        });
     }
 }
 

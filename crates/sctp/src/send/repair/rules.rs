@@ -92,13 +92,15 @@ impl RuleBook {
 
     /// Shows the detector an acknowledgement that has been applied.
     pub(super) fn acknowledged(&mut self, sack: Option<&Sack<'_>>, cumulative: u64) {
+        let Some(sack) = sack.filter(|sack| sack.gap_ack_blocks().len() > 0) else {
+            self.detector.sack(cumulative, &[]);
+            return;
+        };
         let mut shown = [(0, 0); BLOCKS_SHOWN_MAX];
         let mut count = 0;
-        if let Some(sack) = sack {
-            for (slot, (start, end)) in shown.iter_mut().zip(sack.gap_ack_blocks()) {
-                *slot = (cumulative + u64::from(start), cumulative + u64::from(end));
-                count += 1;
-            }
+        for (slot, (start, end)) in shown.iter_mut().zip(sack.gap_ack_blocks()) {
+            *slot = (cumulative + u64::from(start), cumulative + u64::from(end));
+            count += 1;
         }
         self.detector.sack(cumulative, shown.get(..count).unwrap_or_default());
     }
