@@ -1,8 +1,12 @@
 //! What an association is told when it is made; shared by many associations behind one `Arc`.
 
+mod congestion_control;
+
 use festina_recovery::{Mechanisms, Profile};
 use festina_units::Duration;
 use thiserror::Error;
+
+pub use congestion_control::{CongestionControl, UnknownCongestionControl};
 
 /// The smallest packet size that may be configured: INIT ACK with its cookie and a few reports fits into it, and every IP network has
 /// room for it.
@@ -14,6 +18,8 @@ pub(crate) const PACKET_BYTES_MIN: usize = 384;
 pub struct Config {
     /// Loss recovery: which mechanisms the sender uses.
     pub mechanisms: Mechanisms,
+    /// How much may be on the way. It does not change while the association lives.
+    pub congestion: CongestionControl,
     /// Timers.
     pub timers: Timers,
     /// When to give up.
@@ -53,6 +59,7 @@ impl Config {
     pub fn with_profile(profile: Profile) -> Self {
         Self {
             mechanisms: profile.mechanisms(),
+            congestion: CongestionControl::Rfc9260,
             timers: Timers::default(),
             retries: Retries::default(),
             peer_timeout: (profile == Profile::Festina).then_some(Duration::from_secs(60)),

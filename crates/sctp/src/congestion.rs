@@ -1,19 +1,102 @@
-//! How much may be on the way: the congestion window and what moves it.
+//! How much may be on the way, and how fast it leaves: the congestion window, what moves it, and pacing.
 //!
-//! All quantities are bytes of DATA chunks, header and padding included (RFC 9260 §7.2). A controller is told what happened;
-//! it knows nothing of TSNs, timers or packets.
+//! All quantities are bytes of DATA chunks, header and padding included (RFC 9260 §7.2). A controller hears of bytes, times and
+//! round-trip times; it knows nothing of TSNs, timers or packets.
+//!
+//! | room | what it knows |
+//! |---|---|
+//! | [`rfc9260`] | the standard's window (RFC 9260 §7.2) |
+//! | [`cubic`] | CUBIC (RFC 9438), and how much of the window the application uses |
+//! | [`curve`] | CUBIC's growth between two reductions |
+//! | [`hystart`] | when the first slow start ends without a loss (RFC 9406) |
+//! | [`pacer`] | when the next packet may leave |
 
+mod cubic;
+mod curve;
+mod hystart;
+mod pacer;
 mod rfc9260;
 
 use std::ops::{Deref, DerefMut};
 
+use festina_units::{Duration, Instant};
+
+use crate::config::CongestionControl;
+pub(crate) use cubic::Cubic;
+use pacer::{Pacer, PacingRate};
 pub(crate) use rfc9260::Rfc9260;
 
-/// The controller of a path. One variant per algorithm, so that a path owns it without an allocation.
+/// Congestion control of one path. One variant per algorithm, so that a path owns it without an allocation.
 #[derive(Debug)]
 pub(crate) enum Congestion {
     /// RFC 9260 §7.2: the standard.
     Rfc9260(Rfc9260),
+    /// RFC 9438, paced.
+    Cubic(Cubic),
+}
+
+impl Congestion {
+    /// A path whose packets hold at most `pmdcs` bytes of DATA chunks (PMDCS, RFC 9260 §2.3). `initial_window_bytes` is the part of the
+    /// standard's initial window that depends on the address family (RFC 9260 §7.2.1).
+    pub(crate) fn new(choice: CongestionControl, pmdcs: usize, initial_window_bytes: usize) -> Self {
+        match choice {
+            CongestionControl::Rfc9260 => Self::Rfc9260(Rfc9260::new(pmdcs, initial_window_bytes)),
+            CongestionControl::Cubic => Self::Cubic(Cubic::new(pmdcs)),
+        }
+    }
+
+    /// Whether packets are paced, so that no limit on bursts is needed.
+    pub(crate) fn is_paced(&self) -> bool {
+        matches!(self, Self::Cubic(_))
+    }
+
+    /// A packet with `bytes` of DATA left; `in_flight` are on the way now.
+    pub(crate) fn packet_left(&mut self, now: Instant, bytes: usize, in_flight: usize, srtt: Option<Duration>) {
+        self.on_sent(bytes, in_flight);
+        if let Some(rate) = srtt.and_then(|srtt| self.pacing_rate(srtt))
+            && let Some(pacer) = self.pacer_mut()
+        {
+            pacer.sent(now, bytes, rate);
+        }
+    }
+
+    /// Whether pacing lets a packet leave now. It always does if nothing is on the way.
+    pub(crate) fn is_unpaced(&self, now: Instant, in_flight: usize) -> bool {
+        in_flight == 0 || self.pacer().is_none_or(|pacer| pacer.allows(now))
+    }
+
+    /// When pacing lets a packet leave again. `None`: now, or cwnd does not.
+    pub(crate) fn resumes_at(&self, in_flight: usize) -> Option<Instant> {
+        self.pacer()?.resumes_at().filter(|_| in_flight > 0 && self.allows(in_flight))
+    }
+
+    /// The time at which pacing lets a packet leave again may have come.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        if let Some(pacer) = self.pacer_mut() {
+            pacer.handle_timeout(now);
+        }
+    }
+
+    /// The association is idle: gives back memory that is not worth keeping.
+    pub(crate) fn give_back_memory(&mut self) {
+        if let Self::Cubic(controller) = self {
+            controller.give_back_memory();
+        }
+    }
+
+    fn pacer(&self) -> Option<&Pacer> {
+        match self {
+            Self::Rfc9260(_) => None,
+            Self::Cubic(controller) => controller.pacer(),
+        }
+    }
+
+    fn pacer_mut(&mut self) -> Option<&mut Pacer> {
+        match self {
+            Self::Rfc9260(_) => None,
+            Self::Cubic(controller) => controller.pacer_mut(),
+        }
+    }
 }
 
 impl Deref for Congestion {
@@ -22,6 +105,7 @@ impl Deref for Congestion {
     fn deref(&self) -> &Self::Target {
         match self {
             Self::Rfc9260(controller) => controller,
+            Self::Cubic(controller) => controller,
         }
     }
 }
@@ -30,50 +114,82 @@ impl DerefMut for Congestion {
     fn deref_mut(&mut self) -> &mut Self::Target {
         match self {
             Self::Rfc9260(controller) => controller,
+            Self::Cubic(controller) => controller,
         }
     }
 }
 
-/// What every congestion control algorithm answers and is told.
+/// For a path's memory: windows fit into 32 bits, since send buffers do.
+fn small(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}
+
+/// What every congestion control algorithm answers and hears.
 pub(crate) trait Controller {
     /// The congestion window.
     fn cwnd(&self) -> usize;
 
-    /// The slow-start threshold.
+    /// The slow-start threshold; `usize::MAX` before the first reduction.
     fn ssthresh(&self) -> usize;
 
     /// Whether a packet may leave now. A packet that may leave may also be filled up, so the flight ends below
     /// cwnd + PMDCS (RFC 9260 §6.1 rule B).
     fn allows(&self, in_flight: usize) -> bool;
 
-    /// A SACK acknowledged something for the first time. Told before a loss that the same SACK reveals (RFC 9260 §7.2.4).
-    fn on_acked(&mut self, acked: Acked);
+    /// How fast packets may leave, with this smoothed round-trip time. `None`: without pacing.
+    fn pacing_rate(&self, srtt: Duration) -> Option<PacingRate>;
 
-    /// Missing reports revealed a loss, the first of a fast recovery.
-    fn on_loss(&mut self);
+    /// DATA of `bytes` left, for the first time or again; `in_flight` are on the way now.
+    fn on_sent(&mut self, bytes: usize, in_flight: usize);
 
-    /// T3-rtx expired. With `one_packet` nothing but the retransmission may leave until something is acknowledged.
-    fn on_timeout(&mut self, one_packet: bool);
+    /// A SACK acknowledged something, or nothing. Heard before a loss that the same SACK reveals (RFC 9260 §7.2.4).
+    fn on_ack(&mut self, ack: &Ack);
 
-    /// Early fast retransmit found chunks overdue (FreeBSD, not in RFC 9260).
-    fn on_early_retransmit(&mut self);
+    /// The path is congested.
+    fn on_congestion(&mut self, sign: CongestionSign);
 
-    /// The last cut had no cause: the window and its threshold are these again.
-    fn restore(&mut self, cwnd: usize, ssthresh: usize);
+    /// The last reduction had no cause: the window and its threshold are these again.
+    fn undo(&mut self, cwnd: usize, ssthresh: usize);
 
-    /// Nothing was on the way for so many whole RTOs.
-    fn on_idle(&mut self, rto_count: u64);
+    /// New data comes after nothing was on the way for `idle`, while the retransmission timeout is `rto`.
+    fn on_idle(&mut self, now: Instant, idle: Duration, rto: Duration);
 }
 
 /// What a SACK acknowledged.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Acked {
+pub(crate) struct Ack {
+    pub(crate) now: Instant,
     /// Acknowledged for the first time, by the cumulative TSN or by a gap ack block.
     pub(crate) bytes: usize,
-    /// On the way before the SACK came.
+    /// On the way before the SACK came: whether cwnd or the application limited the sender shows in it.
     pub(crate) in_flight_before: usize,
+    /// When the newest of what is acknowledged for the first time left.
+    pub(crate) sent_at: Option<Instant>,
+    /// How long that took, if it left once.
+    pub(crate) rtt: Option<Duration>,
+    /// The smoothed round-trip time.
+    pub(crate) srtt: Option<Duration>,
     /// Whether the sender was in fast recovery before the SACK came.
     pub(crate) in_fast_recovery: bool,
     /// Whether nothing is outstanding any more.
     pub(crate) all_acked: bool,
+}
+
+/// Why the window is to become smaller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CongestionSign {
+    /// A loss, the first of a fast recovery (RFC 9260 §7.2.4).
+    Loss,
+    /// T3-rtx expired (RFC 9260 §7.2.3).
+    Timeout {
+        /// Nothing but the retransmission may leave until something is acknowledged.
+        one_packet: bool,
+        /// Fast recovery lasted: the window was reduced for the same losses before.
+        in_fast_recovery: bool,
+    },
+    /// The path marked a packet (RFC 3168), once per round trip.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the path hears of no marks yet"))]
+    EcnMark,
+    /// Early fast retransmit found chunks overdue (FreeBSD, not in RFC 9260).
+    Overdue,
 }

@@ -71,7 +71,10 @@ mod stream_table;
 pub mod wire;
 
 pub use association::{Association, AssociationState, Context, Extensions, Incoming, Listener, Ports, Transmit};
-pub use config::{Admission, Config, ConfigError, Limits, Retries, SackPolicy, StreamScheduler, Timers};
+pub use config::{
+    Admission, Config, ConfigError, CongestionControl, Limits, Retries, SackPolicy, StreamScheduler, Timers,
+    UnknownCongestionControl,
+};
 pub use error::{ClosedReason, PacketDropped, SendError};
 pub use event::{AbandonReason, Event, RetransmissionCause};
 pub use festina_recovery::{Mechanisms, Profile};

@@ -35,7 +35,7 @@ pub(crate) use acknowledge::SackOutcome;
 pub(crate) use repair::TimerExpiry;
 
 use crate::config::Config;
-use crate::congestion::{Acked, Congestion, Rfc9260};
+use crate::congestion::{Ack, Congestion};
 use crate::error::SendError;
 use crate::event::{AbandonReason, Event, Events};
 use crate::message::{Message, MessageId};
@@ -44,7 +44,7 @@ use crate::stats::{SentStats, Stats};
 use crate::stream_table::StreamTable;
 use crate::wire::{COMMON_HEADER_BYTES, DATA_HEADER_BYTES, Tsn};
 use queue::SendBuffer;
-use repair::{Cut, Release, Repair, Verdict, View, WindowVerdict};
+use repair::{Release, Repair, Verdict, View, WindowVerdict};
 use window::PeerWindow;
 
 /// The sending side of one association.
@@ -80,11 +80,11 @@ struct OutboundStreams {
 #[derive(Clone, Copy, Debug)]
 enum Pressure {
     /// An acknowledgement, told before a loss that it reveals (the note of RFC 9260 §7.2.4).
-    Acked(Acked),
+    Acked(Ack),
     /// What repair found.
     Found(WindowVerdict),
-    /// Nothing was on the way for so many whole RTOs (RFC 9260 §7.2.1).
-    Idle { rto_count: u64 },
+    /// New data comes after nothing was on the way for `idle` (RFC 9260 §7.2.1).
+    Idle { now: Instant, idle: Duration, rto: Duration },
 }
 
 /// What fits into a packet.
@@ -113,6 +113,12 @@ struct Burst {
 }
 
 impl Burst {
+    /// A sender that is paced needs no other limit.
+    fn new(config: &Config, congestion: &Congestion) -> Self {
+        let packets_max = if congestion.is_paced() { u32::MAX } else { config.limits.burst_packets_max.max(1) };
+        Self { packets_max, packets_left: packets_max }
+    }
+
     fn restart(&mut self) {
         self.packets_left = self.packets_max;
     }
@@ -131,16 +137,16 @@ impl Sender {
         initial_window_bytes: usize,
     ) -> Self {
         let sizes = PacketSizes::new(config.limits.packet_bytes_max, initial_window_bytes);
-        let packets_max = config.limits.burst_packets_max.max(1);
+        let congestion = Congestion::new(config.congestion, sizes.chunks, sizes.initial_window);
         Self {
             buffer: SendBuffer::new(config),
             streams: OutboundStreams { count: outbound_streams, next_ssn: StreamTable::new() },
             ledger: new_ledger(first_tsn),
-            congestion: Congestion::Rfc9260(Rfc9260::new(sizes.chunks, sizes.initial_window)),
+            burst: Burst::new(config, &congestion),
+            congestion,
             repair: Repair::new(config, mechanisms),
             window: PeerWindow::new(peer_a_rwnd),
             sizes,
-            burst: Burst { packets_max, packets_left: packets_max },
             last_sent_at: now,
             closing: false,
             counters: SentStats::default(),
@@ -221,6 +227,7 @@ impl Sender {
             self.buffer.give_back_memory();
             self.ledger.give_back_memory();
             self.repair.give_back_memory();
+            self.congestion.give_back_memory();
         }
     }
 
@@ -278,7 +285,7 @@ impl Sender {
         self.fail_all(events);
         self.streams.next_ssn.clear();
         self.ledger = new_ledger(first_tsn);
-        self.congestion = Congestion::Rfc9260(Rfc9260::new(self.sizes.chunks, self.sizes.initial_window));
+        self.congestion = Congestion::new(config.congestion, self.sizes.chunks, self.sizes.initial_window);
         self.repair.reset(config);
         self.window = PeerWindow::new(0);
         self.burst.restart();
@@ -314,23 +321,20 @@ impl Sender {
     fn regulate(&mut self, pressure: Pressure) {
         let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         match pressure {
-            Pressure::Acked(acked) => self.congestion.on_acked(acked),
+            Pressure::Acked(ack) => self.congestion.on_ack(&ack),
             Pressure::Found(WindowVerdict::Keep) => {}
-            Pressure::Found(WindowVerdict::Cut(Cut::Loss)) => self.congestion.on_loss(),
-            Pressure::Found(WindowVerdict::Cut(Cut::Timeout { one_packet })) => self.congestion.on_timeout(one_packet),
-            Pressure::Found(WindowVerdict::Cut(Cut::Overdue)) => self.congestion.on_early_retransmit(),
+            Pressure::Found(WindowVerdict::Cut(sign)) => self.congestion.on_congestion(sign),
             Pressure::Found(WindowVerdict::Undo(window)) => {
-                self.congestion.restore(bytes(window.cwnd_bytes), bytes(window.ssthresh_bytes));
+                self.congestion.undo(bytes(window.cwnd_bytes), bytes(window.ssthresh_bytes));
             }
-            Pressure::Idle { rto_count } => self.congestion.on_idle(rto_count),
+            Pressure::Idle { now, idle, rto } => self.congestion.on_idle(now, idle, rto),
         }
     }
 
     /// Lets cwnd decay for the time that nothing was on the way (RFC 9260 §7.2.1). The initial window waits for its first use.
     fn decay_idle_window(&mut self, now: Instant) {
         if self.ledger.is_empty() && self.counters.chunks > 0 {
-            let rto_count = (now - self.last_sent_at).as_nanos() / self.repair.rto().as_nanos().max(1);
-            self.regulate(Pressure::Idle { rto_count: u64::try_from(rto_count).unwrap_or(u64::MAX) });
+            self.regulate(Pressure::Idle { now, idle: now - self.last_sent_at, rto: self.repair.rto() });
         }
     }
 

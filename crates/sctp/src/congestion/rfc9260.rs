@@ -1,8 +1,10 @@
 //! Slow start, congestion avoidance and what ends them, as RFC 9260 §7.2 has them for one path.
 
 use festina_recovery::early_fast_retransmit::window_after;
+use festina_units::{Duration, Instant};
 
-use super::{Acked, Controller};
+use super::pacer::PacingRate;
+use super::{Ack, CongestionSign, Controller, small};
 
 /// Congestion control of one path.
 #[derive(Debug)]
@@ -10,7 +12,7 @@ pub(crate) struct Rfc9260 {
     cwnd: usize,
     ssthresh: usize,
     partial_bytes_acked: usize,
-    pmdcs: usize,
+    pmdcs: u32,
     /// Set by a timeout: one packet may be on the way until something is acknowledged (RFC 9260 §7.2.3).
     one_packet: bool,
 }
@@ -23,33 +25,37 @@ impl Rfc9260 {
             cwnd: (4 * pmdcs).min(initial_window_bytes.max(2 * pmdcs)),
             ssthresh: usize::MAX,
             partial_bytes_acked: 0,
-            pmdcs,
+            pmdcs: small(pmdcs),
             one_packet: false,
         }
     }
 
-    fn slow_start(&mut self, acked: Acked) {
+    fn pmdcs(&self) -> usize {
+        self.pmdcs as usize
+    }
+
+    fn slow_start(&mut self, acked: &Ack) {
         let fully_used = acked.in_flight_before >= self.cwnd;
         if fully_used && !acked.in_fast_recovery {
-            self.cwnd += acked.bytes.min(self.pmdcs);
+            self.cwnd += acked.bytes.min(self.pmdcs());
         }
     }
 
     /// Chunks reported as duplicates are not credited (RFC 9260 §7.2.2 would allow it): the peer could invent them.
-    fn congestion_avoidance(&mut self, acked: Acked) {
+    fn congestion_avoidance(&mut self, acked: &Ack) {
         self.partial_bytes_acked += acked.bytes;
         if self.partial_bytes_acked >= self.cwnd {
             if acked.in_flight_before < self.cwnd {
                 self.partial_bytes_acked = self.cwnd;
             } else {
                 self.partial_bytes_acked -= self.cwnd;
-                self.cwnd += self.pmdcs;
+                self.cwnd += self.pmdcs();
             }
         }
     }
 
     fn halve_ssthresh(&mut self) {
-        self.ssthresh = (self.cwnd / 2).max(4 * self.pmdcs);
+        self.ssthresh = (self.cwnd / 2).max(4 * self.pmdcs());
         self.partial_bytes_acked = 0;
     }
 }
@@ -67,7 +73,13 @@ impl Controller for Rfc9260 {
         if self.one_packet { in_flight == 0 } else { in_flight < self.cwnd }
     }
 
-    fn on_acked(&mut self, acked: Acked) {
+    fn pacing_rate(&self, _srtt: Duration) -> Option<PacingRate> {
+        None
+    }
+
+    fn on_sent(&mut self, _bytes: usize, _in_flight: usize) {}
+
+    fn on_ack(&mut self, acked: &Ack) {
         if acked.bytes > 0 {
             self.one_packet = false;
             if self.cwnd <= self.ssthresh {
@@ -81,36 +93,40 @@ impl Controller for Rfc9260 {
         }
     }
 
-    fn on_loss(&mut self) {
-        self.halve_ssthresh();
-        self.cwnd = self.ssthresh;
+    /// The standard knows no marks; RFC 3168 §6.1.2 has them answered as losses are.
+    fn on_congestion(&mut self, sign: CongestionSign) {
+        match sign {
+            CongestionSign::Loss | CongestionSign::EcnMark => {
+                self.halve_ssthresh();
+                self.cwnd = self.ssthresh;
+            }
+            CongestionSign::Timeout { one_packet, .. } => {
+                self.halve_ssthresh();
+                self.cwnd = self.pmdcs();
+                self.one_packet = one_packet;
+            }
+            CongestionSign::Overdue => {
+                let bytes = |size: usize| size as u64;
+                let (cwnd, ssthresh) = window_after(bytes(self.cwnd), bytes(self.ssthresh), bytes(self.pmdcs()));
+                let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+                (self.cwnd, self.ssthresh) = (size(cwnd), size(ssthresh));
+            }
+        }
     }
 
-    fn on_timeout(&mut self, one_packet: bool) {
-        self.halve_ssthresh();
-        self.cwnd = self.pmdcs;
-        self.one_packet = one_packet;
-    }
-
-    fn on_early_retransmit(&mut self) {
-        let bytes = |size: usize| size as u64;
-        let (cwnd, ssthresh) = window_after(bytes(self.cwnd), bytes(self.ssthresh), bytes(self.pmdcs));
-        let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-        (self.cwnd, self.ssthresh) = (size(cwnd), size(ssthresh));
-    }
-
-    fn restore(&mut self, cwnd: usize, ssthresh: usize) {
+    fn undo(&mut self, cwnd: usize, ssthresh: usize) {
         (self.cwnd, self.ssthresh) = (cwnd, ssthresh);
         self.one_packet = false;
     }
 
     /// RFC 9260 §7.2.1: max(cwnd / 2, 4 * PMDCS) once per RTO, and ssthresh remembers the window before the first step. A window
     /// that is below the floor is raised to it; its ssthresh stays, since a threshold that low would end slow start at once.
-    fn on_idle(&mut self, rto_count: u64) {
+    fn on_idle(&mut self, _now: Instant, idle: Duration, rto: Duration) {
+        let rto_count = idle.as_nanos() / rto.as_nanos().max(1);
         if rto_count == 0 {
             return;
         }
-        let floor = 4 * self.pmdcs;
+        let floor = 4 * self.pmdcs();
         if self.cwnd > floor {
             self.ssthresh = self.cwnd;
         }
@@ -126,8 +142,24 @@ mod tests {
     const IPV6_WINDOW: usize = 4_344;
     const PMDCS: usize = 1_000;
 
-    fn acked(bytes: usize, in_flight_before: usize) -> Acked {
-        Acked { bytes, in_flight_before, in_fast_recovery: false, all_acked: false }
+    const RTO: Duration = Duration::from_secs(1);
+    const LOSS: CongestionSign = CongestionSign::Loss;
+
+    fn acked(bytes: usize, in_flight_before: usize) -> Ack {
+        Ack {
+            now: Instant::ZERO,
+            bytes,
+            in_flight_before,
+            sent_at: None,
+            rtt: None,
+            srtt: None,
+            in_fast_recovery: false,
+            all_acked: false,
+        }
+    }
+
+    fn timeout(one_packet: bool) -> CongestionSign {
+        CongestionSign::Timeout { one_packet, in_fast_recovery: false }
     }
 
     fn in_congestion_avoidance() -> Rfc9260 {
@@ -145,23 +177,23 @@ mod tests {
     #[test]
     fn slow_start_grows_by_what_was_acked_but_at_most_one_packet_section_7_2_1() {
         let mut path = Rfc9260::new(PMDCS, IPV6_WINDOW);
-        path.on_acked(acked(300, 4_000));
+        path.on_ack(&acked(300, 4_000));
         assert_eq!(path.cwnd(), 4_300);
-        path.on_acked(acked(3_000, 4_300));
+        path.on_ack(&acked(3_000, 4_300));
         assert_eq!(path.cwnd(), 5_300);
     }
 
     #[test]
     fn slow_start_does_not_grow_a_window_that_is_not_fully_used_section_7_2_1() {
         let mut path = Rfc9260::new(PMDCS, IPV6_WINDOW);
-        path.on_acked(acked(1_000, 3_999));
+        path.on_ack(&acked(1_000, 3_999));
         assert_eq!(path.cwnd(), 4_000);
     }
 
     #[test]
     fn slow_start_does_not_grow_during_fast_recovery_section_7_2_1() {
         let mut path = Rfc9260::new(PMDCS, IPV6_WINDOW);
-        path.on_acked(Acked { in_fast_recovery: true, ..acked(1_000, 4_000) });
+        path.on_ack(&Ack { in_fast_recovery: true, ..acked(1_000, 4_000) });
         assert_eq!(path.cwnd(), 4_000);
     }
 
@@ -169,10 +201,10 @@ mod tests {
     fn congestion_avoidance_adds_one_packet_per_acked_window_section_7_2_2() {
         let mut path = in_congestion_avoidance();
         for _ in 0..4 {
-            path.on_acked(acked(1_000, 5_000));
+            path.on_ack(&acked(1_000, 5_000));
             assert_eq!(path.cwnd(), 5_000);
         }
-        path.on_acked(acked(1_000, 5_000));
+        path.on_ack(&acked(1_000, 5_000));
         assert_eq!(path.cwnd(), 6_000);
         assert_eq!(path.partial_bytes_acked, 0);
     }
@@ -181,7 +213,7 @@ mod tests {
     fn congestion_avoidance_does_not_hoard_credit_while_the_window_is_not_used_section_7_2_2() {
         let mut path = in_congestion_avoidance();
         for _ in 0..20 {
-            path.on_acked(acked(1_000, 2_000));
+            path.on_ack(&acked(1_000, 2_000));
         }
         assert_eq!((path.cwnd(), path.partial_bytes_acked), (5_000, 5_000));
     }
@@ -189,30 +221,30 @@ mod tests {
     #[test]
     fn partial_bytes_acked_starts_again_when_all_is_acked_section_7_2_2() {
         let mut path = in_congestion_avoidance();
-        path.on_acked(Acked { all_acked: true, ..acked(1_000, 1_000) });
+        path.on_ack(&Ack { all_acked: true, ..acked(1_000, 1_000) });
         assert_eq!(path.partial_bytes_acked, 0);
     }
 
     #[test]
     fn a_loss_halves_the_window_but_not_below_four_packets_section_7_2_3() {
         let mut path = Rfc9260 { cwnd: 20_000, ..Rfc9260::new(PMDCS, IPV6_WINDOW) };
-        path.on_loss();
+        path.on_congestion(LOSS);
         assert_eq!((path.cwnd(), path.ssthresh()), (10_000, 10_000));
-        path.on_loss();
-        path.on_loss();
+        path.on_congestion(LOSS);
+        path.on_congestion(LOSS);
         assert_eq!((path.cwnd(), path.ssthresh()), (4_000, 4_000));
     }
 
     #[test]
     fn a_timeout_leaves_one_packet_and_no_second_one_until_an_ack_section_7_2_3() {
         let mut path = Rfc9260 { cwnd: 20_000, ..Rfc9260::new(PMDCS, IPV6_WINDOW) };
-        path.on_timeout(true);
+        path.on_congestion(timeout(true));
         assert_eq!((path.cwnd(), path.ssthresh()), (1_000, 10_000));
         assert!(path.allows(0));
         assert!(!path.allows(100), "a small packet is on the way");
-        path.on_acked(acked(100, 100));
+        path.on_ack(&acked(100, 100));
         assert!(path.allows(100));
-        path.on_timeout(false);
+        path.on_congestion(timeout(false));
         assert!(path.allows(999) && !path.allows(1_000), "cwnd alone limits");
     }
 
@@ -226,19 +258,19 @@ mod tests {
     #[test]
     fn an_idle_path_decays_to_four_packets_and_remembers_where_it_was_section_7_2_1() {
         let mut path = Rfc9260 { cwnd: 40_000, ..Rfc9260::new(PMDCS, IPV6_WINDOW) };
-        path.on_idle(0);
+        path.on_idle(Instant::ZERO, Duration::ZERO, RTO);
         assert_eq!(path.cwnd(), 40_000);
-        path.on_idle(2);
+        path.on_idle(Instant::ZERO, 2 * RTO, RTO);
         assert_eq!((path.cwnd(), path.ssthresh()), (10_000, 40_000));
-        path.on_idle(u64::MAX);
+        path.on_idle(Instant::ZERO, Duration::MAX, RTO);
         assert_eq!(path.cwnd(), 4_000);
     }
 
     #[test]
     fn an_idle_path_below_four_packets_restarts_at_four_in_slow_start_section_7_2_1() {
         let mut path = Rfc9260::new(PMDCS, IPV6_WINDOW);
-        path.on_timeout(true);
-        path.on_idle(1);
+        path.on_congestion(timeout(true));
+        path.on_idle(Instant::ZERO, RTO, RTO);
         assert_eq!((path.cwnd(), path.ssthresh()), (4_000, 4_000));
     }
 }

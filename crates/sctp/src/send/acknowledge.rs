@@ -5,7 +5,7 @@ use festina_units::{Duration, Instant};
 use super::queue::SendBuffer;
 use super::repair::{Heard, Repair};
 use super::{Pressure, Sender};
-use crate::congestion::Acked;
+use crate::congestion::Ack;
 use crate::error::ProtocolViolation;
 use crate::event::{Event, Events, RetransmissionCause};
 use crate::outstanding::{Acknowledgement, Chunk, Observer, Progress};
@@ -71,9 +71,14 @@ impl Sender {
         self.window.handle_sack(self.ledger.first_tsn());
         let peer_alive = digest.acked_bytes > 0 || self.window.probe().is_some();
         self.resend_window_probe();
-        self.regulate(Pressure::Acked(Acked {
+        let newest = digest.highest_acked;
+        self.regulate(Pressure::Acked(Ack {
+            now,
             bytes: digest.acked_bytes,
             in_flight_before: digest.in_flight_bytes_before,
+            sent_at: newest.map(|newest| newest.sent_at),
+            rtt: newest.filter(|newest| newest.transmissions == 1).map(|newest| now - newest.sent_at),
+            srtt: self.repair.rtt().srtt(),
             in_fast_recovery: self.repair.in_fast_recovery(),
             all_acked: self.ledger.is_empty(),
         }));

@@ -31,7 +31,8 @@ impl Sender {
     /// Whether [`fill`](Self::fill) has something to do. It may still write nothing: if all that was queued has expired by now, or
     /// if the next chunk needs an emptier packet than the one given.
     pub(crate) fn can_send(&self, now: Instant) -> bool {
-        self.repair.next(&self.ledger, &self.view()).is_some() || self.buffer.front_is_stale(now, self.streams.count)
+        self.repair.next(now, &self.ledger, &self.view()).is_some()
+            || self.buffer.front_is_stale(now, self.streams.count)
     }
 
     /// Fills a packet behind the control chunks that it may hold already; one call per packet. Returns the DATA chunks written.
@@ -41,7 +42,7 @@ impl Sender {
             self.settle(now);
         }
         let view = self.view();
-        let Some(order) = self.repair.next(&self.ledger, &view) else { return 0 };
+        let Some(order) = self.repair.next(now, &self.ledger, &view) else { return 0 };
         let companions = self.repair.companions(now, order, packet.remaining(), &self.ledger, &view);
         let mut loaded = Loaded::default();
         if order.purpose != Purpose::NewData || self.ledger.lost().chunks == 0 {
@@ -190,6 +191,8 @@ impl Sender {
         if loaded.new_chunks > 0 {
             self.burst.packets_left = self.burst.packets_left.saturating_sub(1);
         }
+        let (in_flight, srtt) = (self.ledger.in_flight().bytes, self.repair.rtt().srtt());
+        self.congestion.packet_left(now, loaded.bytes, in_flight, srtt);
         let (repair, ledger, view) = self.split();
         repair.on_sent(now, order, loaded, ledger, &view);
         self.update_window(now);

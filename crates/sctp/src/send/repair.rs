@@ -53,7 +53,7 @@ pub(super) use companions::Companions;
 pub(crate) use expiry::TimerExpiry;
 pub(super) use order::{NewData, Order, Purpose};
 pub(super) use round_trip::Again;
-pub(super) use verdict::{Cut, Release, Verdict, WindowVerdict};
+pub(super) use verdict::{Release, Verdict, WindowVerdict};
 pub(super) use view::View;
 
 use super::assemble::Loaded;
@@ -302,7 +302,7 @@ impl Repair {
     }
 
     /// What the next packet is for, if one may leave now.
-    pub(super) fn next(&self, ledger: &Ledger, view: &View<'_>) -> Option<Order> {
+    pub(super) fn next(&self, now: Instant, ledger: &Ledger, view: &View<'_>) -> Option<Order> {
         let (holds_back, new_data_first) = self.held_back();
         let new_data = || match (view.allows_new_data(ledger), new_data_first) {
             (false, _) => NewData::No,
@@ -322,7 +322,8 @@ impl Repair {
             return with_new_data(Purpose::Copy { first_tsn, last_tsn });
         }
         if ledger.lost().chunks == 0 {
-            return with_new_data(Purpose::NewData).filter(|order| order.new_data != NewData::No);
+            let order = with_new_data(Purpose::NewData).filter(|order| order.new_data != NewData::No);
+            return order.filter(|_| self.is_unpaced(now, ledger, view));
         }
         if let Some(cause) = self.owed.repair {
             return with_new_data(Purpose::Urgent(cause));
@@ -330,8 +331,24 @@ impl Repair {
         if holds_back {
             return with_new_data(Purpose::NewData).filter(|order| order.new_data == NewData::Instead);
         }
-        view.congestion.allows(ledger.in_flight().bytes).then_some(())?;
-        with_new_data(Purpose::Repair)
+        let may_leave = view.congestion.allows(ledger.in_flight().bytes) && self.is_unpaced(now, ledger, view);
+        if may_leave { with_new_data(Purpose::Repair) } else { None }
+    }
+
+    /// Returns whether pacing lets a packet leave now. It never delays what is lost on a thin stream.
+    fn is_unpaced(&self, now: Instant, ledger: &Ledger, view: &View<'_>) -> bool {
+        self.is_thin_repair(ledger) || view.congestion.is_unpaced(now, ledger.in_flight().bytes)
+    }
+
+    fn is_thin_repair(&self, ledger: &Ledger) -> bool {
+        ledger.lost().chunks > 0 && self.is_thin()
+    }
+
+    /// When pacing lets the next packet leave, if there is one and nothing else keeps it back.
+    pub(super) fn paced_until(&self, ledger: &Ledger, view: &View<'_>) -> Option<Instant> {
+        let resumes_at = view.congestion.resumes_at(ledger.in_flight().bytes)?;
+        let waits = ledger.lost().chunks > 0 || view.allows_new_data(ledger);
+        (waits && !self.is_thin_repair(ledger)).then_some(resumes_at)
     }
 
     /// Which chunks ride along in the packet, into which `room_bytes` of chunks fit.

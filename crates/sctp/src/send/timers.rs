@@ -9,13 +9,15 @@ use crate::event::Events;
 impl Sender {
     /// When to call [`handle_timeout`](Self::handle_timeout).
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        [self.window.deadline(), self.repair.deadline(&self.ledger)].into_iter().flatten().min()
+        let paced_until = self.repair.paced_until(&self.ledger, &self.view());
+        [self.window.deadline(), self.repair.deadline(&self.ledger), paced_until].into_iter().flatten().min()
     }
 
     /// Acts on what has expired.
     pub(crate) fn handle_timeout(&mut self, now: Instant, events: &mut Events) -> Option<TimerExpiry> {
         self.drop_stale(now, events);
         self.window.handle_timeout(now);
+        self.congestion.handle_timeout(now);
         let (repair, ledger, view) = self.split();
         let (verdict, expiry) = repair.on_timeout(now, ledger, &view);
         match expiry {

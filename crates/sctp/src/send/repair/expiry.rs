@@ -6,8 +6,9 @@ use festina_recovery::tail_loss_probe::Probe;
 use festina_recovery::undo::Window;
 use festina_units::Instant;
 
-use super::verdict::{Findings, OnePacket};
-use super::{Cut, Release, Repair, Verdict, View, WindowVerdict, overdue};
+use super::verdict::Findings;
+use super::{Release, Repair, Verdict, View, WindowVerdict, overdue};
+use crate::congestion::CongestionSign;
 use crate::event::RetransmissionCause;
 use crate::outstanding::{ChunkState, Ledger};
 
@@ -84,7 +85,10 @@ impl Repair {
             return TimerExpiry::Timeout { counts: false };
         }
         *lost = ledger.time_out(now - rto, self.rules().bundling.into_timeout);
-        findings.timeout = Some(OnePacket(self.rules().one_packet_after_timeout));
+        findings.timeout = Some(CongestionSign::Timeout {
+            one_packet: self.rules().one_packet_after_timeout,
+            in_fast_recovery: self.recovery.lasts,
+        });
         self.book.timed_out();
         self.recovery.lasts = false;
         self.owed.repair = Some(RetransmissionCause::Timeout);
@@ -171,7 +175,7 @@ impl Repair {
         ledger: &Ledger,
         view: &View<'_>,
     ) {
-        let WindowVerdict::Cut(Cut::Loss | Cut::Timeout { .. }) = verdict else { return };
+        let WindowVerdict::Cut(CongestionSign::Loss | CongestionSign::Timeout { .. }) = verdict else { return };
         self.recovery.cut_tsn = ledger.next_tsn() - 1;
         if self.rules().spurious.undo
             && let Some(doubts) = self.doubts()

@@ -2,6 +2,8 @@
 
 use festina_recovery::undo::Window;
 
+use crate::congestion::CongestionSign;
+
 /// What follows from an acknowledgement or an expiry for the rooms around.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::send) struct Verdict {
@@ -18,20 +20,9 @@ pub(in crate::send) struct Verdict {
 pub(in crate::send) enum WindowVerdict {
     #[default]
     Keep,
-    Cut(Cut),
+    Cut(CongestionSign),
     /// The last cut had no cause: the window is this again.
     Undo(Window),
-}
-
-/// Why the window is cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::send) enum Cut {
-    /// A loss was found, the first of a fast recovery (RFC 9260 §7.2.4), or repaired before anything was taken for lost.
-    Loss,
-    /// T3-rtx expired. With `one_packet` nothing but the retransmission leaves until something is acknowledged (RFC 9260 §7.2.3).
-    Timeout { one_packet: bool },
-    /// Early fast retransmit found chunks overdue (FreeBSD).
-    Overdue,
 }
 
 /// How many packets of new data the event lets leave.
@@ -49,8 +40,8 @@ pub(in crate::send) enum Release {
 /// All that speaks for moving the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Findings {
-    /// T3-rtx expired; see [`Cut::Timeout`].
-    pub(super) timeout: Option<OnePacket>,
+    /// T3-rtx expired.
+    pub(super) timeout: Option<CongestionSign>,
     /// Chunks were found lost, and no fast recovery lasts.
     pub(super) loss: bool,
     /// A copy, probe or tail probe repaired a loss that nobody had noticed.
@@ -61,17 +52,13 @@ pub(super) struct Findings {
     pub(super) needless: Option<Window>,
 }
 
-/// Whether only one packet may leave after a timeout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct OnePacket(pub(super) bool);
-
 impl Findings {
     /// A timeout weighs more than a loss, and a loss found now more than proof that an earlier one was none.
     pub(super) fn verdict(self) -> WindowVerdict {
         match self {
-            Self { timeout: Some(OnePacket(one_packet)), .. } => WindowVerdict::Cut(Cut::Timeout { one_packet }),
-            Self { loss: true, .. } | Self { repaired_unseen: true, .. } => WindowVerdict::Cut(Cut::Loss),
-            Self { overdue: true, .. } => WindowVerdict::Cut(Cut::Overdue),
+            Self { timeout: Some(timeout), .. } => WindowVerdict::Cut(timeout),
+            Self { loss: true, .. } | Self { repaired_unseen: true, .. } => WindowVerdict::Cut(CongestionSign::Loss),
+            Self { overdue: true, .. } => WindowVerdict::Cut(CongestionSign::Overdue),
             Self { needless: Some(window), .. } => WindowVerdict::Undo(window),
             _ => WindowVerdict::Keep,
         }
@@ -82,12 +69,13 @@ impl Findings {
 mod tests {
     use super::*;
 
+    const TIMEOUT: CongestionSign = CongestionSign::Timeout { one_packet: true, in_fast_recovery: false };
     const WINDOW: Window = Window { cwnd_bytes: 20_000, ssthresh_bytes: 30_000 };
 
     #[test]
     fn the_graver_finding_decides() {
         let all = Findings {
-            timeout: Some(OnePacket(true)),
+            timeout: Some(TIMEOUT),
             loss: true,
             repaired_unseen: true,
             overdue: true,
@@ -97,10 +85,10 @@ mod tests {
         let unseen = Findings { loss: false, ..without_timeout };
         let overdue = Findings { repaired_unseen: false, ..unseen };
         let needless = Findings { overdue: false, ..overdue };
-        assert_eq!(all.verdict(), WindowVerdict::Cut(Cut::Timeout { one_packet: true }));
-        assert_eq!(without_timeout.verdict(), WindowVerdict::Cut(Cut::Loss));
-        assert_eq!(unseen.verdict(), WindowVerdict::Cut(Cut::Loss));
-        assert_eq!(overdue.verdict(), WindowVerdict::Cut(Cut::Overdue));
+        assert_eq!(all.verdict(), WindowVerdict::Cut(TIMEOUT));
+        assert_eq!(without_timeout.verdict(), WindowVerdict::Cut(CongestionSign::Loss));
+        assert_eq!(unseen.verdict(), WindowVerdict::Cut(CongestionSign::Loss));
+        assert_eq!(overdue.verdict(), WindowVerdict::Cut(CongestionSign::Overdue));
         assert_eq!(needless.verdict(), WindowVerdict::Undo(WINDOW));
         assert_eq!(Findings::default().verdict(), WindowVerdict::Keep);
     }

@@ -392,7 +392,7 @@ fn a_round_trip_that_has_tripled_is_measured_by_the_reports_of_duplicates() {
 fn a_loss_that_only_a_probe_or_a_copy_repaired_cuts_the_window_once_as_any_other_does() {
     let cuts = |first_copy_arrived: bool| {
         let mut rig = Rig::probing().measured(ms(100));
-        rig.sender.congestion.restore(20 * CHUNKS_BYTES, usize::MAX);
+        rig.sender.congestion.undo(20 * CHUNKS_BYTES, usize::MAX);
         let cwnd = |rig: &mut Rig| rig.stats().path.cwnd_bytes / CHUNKS_BYTES as u64;
         rig.flight(1, 100);
         rig.expire();

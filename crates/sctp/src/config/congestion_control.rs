@@ -1,0 +1,67 @@
+//! The choice of a congestion control algorithm, by name.
+
+use core::fmt;
+use core::str::FromStr;
+
+use thiserror::Error;
+
+/// What decides how much may be on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CongestionControl {
+    /// The standard's: RFC 9260 §7.2, with its initial window and its limit on bursts.
+    Rfc9260,
+    /// CUBIC (RFC 9438) with HyStart++ (RFC 9406), paced, and with an initial window of ten packets (RFC 6928).
+    Cubic,
+}
+
+impl CongestionControl {
+    /// All of them, the standard first.
+    pub fn all() -> &'static [Self] {
+        &[Self::Rfc9260, Self::Cubic]
+    }
+
+    /// The name as it is written on a command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rfc9260 => "rfc9260",
+            Self::Cubic => "cubic",
+        }
+    }
+}
+
+impl fmt::Display for CongestionControl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for CongestionControl {
+    type Err = UnknownCongestionControl;
+
+    fn from_str(text: &str) -> Result<Self, UnknownCongestionControl> {
+        let found = Self::all().iter().find(|choice| choice.name() == text);
+        found.copied().ok_or_else(|| UnknownCongestionControl { text: text.to_owned() })
+    }
+}
+
+/// A text that names no [`CongestionControl`]: the caller's fault.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("unknown congestion control {text:?}, expected one of: rfc9260, cubic")]
+pub struct UnknownCongestionControl {
+    text: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_found_by_its_name_and_an_unknown_name_is_answered_with_all_of_them() {
+        let error = "reno".parse::<CongestionControl>().expect_err("no such name").to_string();
+        for choice in CongestionControl::all() {
+            assert_eq!(choice.to_string().parse(), Ok(*choice));
+            assert!(error.contains(choice.name()), "{error}");
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! CUBIC (RFC 9438) with HyStart++ (RFC 9406), paced, and a window that is kept while the application does not use it.
+//!
+//! # What differs from the RFCs
+//!
+//! - The floor after a loss is 4 * PMDCS, SCTP's (RFC 9260 §7.2.3), and not two segments.
+//! - After a timeout no second packet is on the way until something is acknowledged (RFC 9260 §7.2.3).
+//! - A window that the application does not use neither grows beyond twice what it used nor shrinks at once. In the manner of
+//!   RFC 7661 it is halved after [`UNUSED_MAX`], and a reduction counts from what was used. Pacing spreads it over a round trip when it
+//!   is used again.
+
+use festina_recovery::early_fast_retransmit::window_after;
+use festina_units::{Duration, Instant};
+
+use super::curve::Curve;
+use super::hystart::HyStart;
+use super::pacer::{Pacer, PacingRate};
+use super::{Ack, CongestionSign, Controller, small};
+
+/// RFC 6928 §2: the initial window is ten packets, but not above this unless two packets are.
+const INITIAL_WINDOW_BYTES: usize = 14_600;
+/// How long a window is kept that is not used (RFC 7661 §4.4).
+const UNUSED_MAX: Duration = Duration::from_secs(300);
+/// Pacing in slow start, in windows per round trip: the growth of a round trip may leave within it. Linux's TCP has the same.
+const SLOW_START_GAIN: u64 = 8;
+/// Pacing in congestion avoidance: 1.25 windows per round trip (RFC 9002 §7.7).
+const AVOIDANCE_GAIN: u64 = 5;
+/// What both gains are divided by.
+const GAIN_DIVISOR: u32 = 4;
+
+/// The threshold before the first reduction.
+const UNLIMITED: u32 = u32::MAX;
+
+/// Congestion control of one path.
+#[derive(Debug)]
+pub(crate) struct Cubic {
+    cwnd: u32,
+    ssthresh: u32,
+    pmdcs: u16,
+    /// Set by a timeout: one packet may be on the way until something is acknowledged (RFC 9260 §7.2.3).
+    one_packet: bool,
+    usage: Usage,
+    /// Made when cwnd first limits the sender or the path is first congested: most associations carry thin streams and never have it.
+    history: Option<Box<History>>,
+}
+
+/// What is remembered of the path.
+#[derive(Debug, Default)]
+struct History {
+    hystart: HyStart,
+    curve: Curve,
+    /// The curve before the last reduction (RFC 9438 §4.9).
+    before: Option<Curve>,
+    /// Without a history the window is the initial one at most, and a sender may burst that.
+    pacer: Pacer,
+    /// When at least half of the window was last used.
+    used_at: Instant,
+}
+
+/// How much of the window is used: the most that was on the way in this round trip and the last.
+#[derive(Debug, Default)]
+struct Usage {
+    peak: u32,
+    last_peak: u32,
+    /// What leaves from here on belongs to this round.
+    round_began_at: Instant,
+}
+
+impl Usage {
+    fn bytes(&self) -> usize {
+        self.peak.max(self.last_peak) as usize
+    }
+
+    fn sent(&mut self, in_flight: usize) {
+        self.peak = self.peak.max(small(in_flight));
+    }
+
+    /// Something may be acknowledged for the first time. Returns whether a round begins.
+    fn acked(&mut self, ack: &Ack) -> bool {
+        let begins = ack.sent_at.is_some_and(|sent_at| sent_at >= self.round_began_at);
+        if begins {
+            (self.last_peak, self.peak) = (self.peak, small(ack.in_flight_before.saturating_sub(ack.bytes)));
+            self.round_began_at = ack.now;
+        }
+        begins
+    }
+
+    fn forget(&mut self) {
+        (self.peak, self.last_peak) = (0, 0);
+    }
+}
+
+impl Cubic {
+    /// A path whose packets hold at most `pmdcs` bytes of DATA chunks (PMDCS, RFC 9260 §2.3).
+    pub(super) fn new(pmdcs: usize) -> Self {
+        let pmdcs = u16::try_from(pmdcs).unwrap_or(u16::MAX);
+        Self {
+            cwnd: small(initial_window(pmdcs.into())),
+            ssthresh: UNLIMITED,
+            pmdcs,
+            one_packet: false,
+            usage: Usage::default(),
+            history: None,
+        }
+    }
+
+    pub(super) fn pacer(&self) -> Option<&Pacer> {
+        Some(&self.history.as_ref()?.pacer)
+    }
+
+    pub(super) fn pacer_mut(&mut self) -> Option<&mut Pacer> {
+        Some(&mut self.history.as_mut()?.pacer)
+    }
+
+    /// The association is idle: what only serves a running transfer is given back.
+    pub(super) fn give_back_memory(&mut self) {
+        let is_initial = self.cwnd() <= initial_window(self.pmdcs());
+        self.history.take_if(|history| is_initial && !history.curve.is_used());
+        if let Some(history) = &mut self.history {
+            history.before = None;
+            history.curve.end_epoch();
+        }
+    }
+
+    fn pmdcs(&self) -> usize {
+        self.pmdcs.into()
+    }
+
+    fn floor(&self) -> usize {
+        4 * self.pmdcs()
+    }
+
+    /// RFC 5681 §3.1, and RFC 9406 before the first reduction.
+    fn slow_start(&mut self, ack: &Ack, round_begins: bool) {
+        let used_max = 2 * self.usage.bytes();
+        if used_max <= self.cwnd() {
+            return;
+        }
+        let mut growth = ack.bytes;
+        if self.ssthresh == UNLIMITED {
+            let hystart = &mut self.history.get_or_insert_default().hystart;
+            if round_begins && hystart.begin_round() {
+                self.ssthresh = self.cwnd;
+                return;
+            }
+            if let Some(rtt) = ack.rtt {
+                hystart.sample(rtt);
+            }
+            growth = hystart.growth(ack.bytes);
+        }
+        self.cwnd = small(self.cwnd().saturating_add(growth).min(used_max)).min(self.ssthresh);
+    }
+
+    fn avoid_congestion(&mut self, ack: &Ack) {
+        let (cwnd, pmdcs) = (self.cwnd(), self.pmdcs());
+        let limited = self.usage.bytes() >= cwnd - cwnd / 8;
+        if let Some(srtt) = ack.srtt.filter(|_| limited) {
+            let curve = &mut self.history.get_or_insert_default().curve;
+            self.cwnd = small(curve.grow(ack.now, cwnd, ack.bytes, pmdcs, srtt));
+        } else if let Some(history) = &mut self.history {
+            history.curve.pause();
+        }
+    }
+
+    /// The window as far as the path was shown to carry it (RFC 7661 §4.4.1).
+    fn validated(&self) -> usize {
+        self.cwnd().min((2 * self.usage.bytes()).max(initial_window(self.pmdcs())))
+    }
+
+    /// A window that was not used for long gives way step by step (RFC 7661 §4.4).
+    fn expire(&mut self, now: Instant) {
+        let (cwnd, initial) = (self.cwnd(), initial_window(self.pmdcs()));
+        let is_used = cwnd <= initial || 2 * self.usage.bytes() >= cwnd;
+        let Some(history) = &mut self.history else { return };
+        let unused = now.saturating_duration_since(history.used_at);
+        let periods = if is_used { 0 } else { unused.as_nanos() / UNUSED_MAX.as_nanos() };
+        if is_used || periods > 0 {
+            history.used_at = now;
+        }
+        if periods > 0 {
+            let halvings = u32::try_from(periods).unwrap_or(u32::MAX);
+            self.ssthresh = self.ssthresh.max(small(cwnd / 4 * 3));
+            self.cwnd = small(cwnd.checked_shr(halvings).unwrap_or(0).max(initial));
+        }
+    }
+
+    fn reduce(&mut self, sign: CongestionSign) {
+        let (window, floor) = (self.validated(), self.floor());
+        let history = self.history.get_or_insert_default();
+        let same_cut = matches!(sign, CongestionSign::Timeout { in_fast_recovery: true, .. });
+        if !same_cut {
+            history.before = Some(history.curve.clone());
+        }
+        let reduced = match sign {
+            CongestionSign::Timeout { .. } => history.curve.restart(window),
+            _ => history.curve.reduce(window),
+        };
+        self.ssthresh = small(reduced.max(floor));
+    }
+}
+
+impl Controller for Cubic {
+    fn cwnd(&self) -> usize {
+        self.cwnd as usize
+    }
+
+    fn ssthresh(&self) -> usize {
+        if self.ssthresh == UNLIMITED { usize::MAX } else { self.ssthresh as usize }
+    }
+
+    fn allows(&self, in_flight: usize) -> bool {
+        if self.one_packet { in_flight == 0 } else { in_flight < self.cwnd() }
+    }
+
+    fn pacing_rate(&self, srtt: Duration) -> Option<PacingRate> {
+        let gain = if self.cwnd < self.ssthresh { SLOW_START_GAIN } else { AVOIDANCE_GAIN };
+        let per = srtt.saturating_mul(GAIN_DIVISOR);
+        Some(PacingRate { bytes: u64::from(self.cwnd) * gain, per, packet_bytes: self.pmdcs() })
+    }
+
+    fn on_sent(&mut self, _bytes: usize, in_flight: usize) {
+        self.usage.sent(in_flight);
+    }
+
+    fn on_ack(&mut self, ack: &Ack) {
+        let round_begins = self.usage.acked(ack);
+        if ack.bytes == 0 {
+            return;
+        }
+        self.one_packet = false;
+        if round_begins {
+            self.expire(ack.now);
+        }
+        if ack.in_fast_recovery {
+            return;
+        }
+        if self.cwnd < self.ssthresh {
+            self.slow_start(ack, round_begins);
+        } else {
+            self.avoid_congestion(ack);
+        }
+    }
+
+    fn on_congestion(&mut self, sign: CongestionSign) {
+        match sign {
+            CongestionSign::Loss | CongestionSign::EcnMark => {
+                self.reduce(sign);
+                self.cwnd = self.ssthresh;
+            }
+            CongestionSign::Timeout { one_packet, .. } => {
+                // A second timeout says nothing about the window that the first one left (RFC 5681 §3.1).
+                if self.cwnd() > self.pmdcs() {
+                    self.reduce(sign);
+                }
+                self.cwnd = self.pmdcs.into();
+                self.one_packet = one_packet;
+                self.usage.forget();
+            }
+            CongestionSign::Overdue => {
+                let (cwnd, ssthresh) = window_after(self.cwnd.into(), self.ssthresh.into(), self.pmdcs.into());
+                let small = |bytes: u64| u32::try_from(bytes).unwrap_or(UNLIMITED);
+                (self.cwnd, self.ssthresh) = (small(cwnd), small(ssthresh));
+            }
+        }
+    }
+
+    fn undo(&mut self, cwnd: usize, ssthresh: usize) {
+        (self.cwnd, self.ssthresh) = (small(cwnd), small(ssthresh));
+        self.one_packet = false;
+        if let Some(history) = &mut self.history {
+            history.hystart = HyStart::default();
+            if let Some(mut curve) = history.before.take() {
+                curve.pause();
+                history.curve = curve;
+            }
+        }
+    }
+
+    /// A window below the floor is raised to it (RFC 9260 §7.2.1); a larger one is kept for [`UNUSED_MAX`].
+    fn on_idle(&mut self, now: Instant, idle: Duration, rto: Duration) {
+        if let Some(history) = &mut self.history {
+            history.curve.pause();
+        }
+        if idle >= rto {
+            self.usage.forget();
+            self.expire(now);
+            self.cwnd = self.cwnd.max(small(self.floor()));
+        }
+    }
+}
+
+/// RFC 6928 §2.
+fn initial_window(pmdcs: usize) -> usize {
+    (10 * pmdcs).min(INITIAL_WINDOW_BYTES.max(2 * pmdcs))
+}
+
+#[cfg(test)]
+mod tests;
