@@ -13,12 +13,13 @@ pub use congestion_control::{CongestionControl, UnknownCongestionControl};
 pub(crate) const PACKET_BYTES_MIN: usize = 384;
 
 /// Settings of an association or a listener. The defaults follow RFC 9260 §16 but for the loss-recovery profile, which is
-/// Festina's own.
+/// Festina's own, and congestion control.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// Loss recovery: which mechanisms the sender uses.
     pub mechanisms: Mechanisms,
-    /// How much may be on the way. It does not change while the association lives.
+    /// How much may be on the way. It does not change while the association lives. The default is CUBIC with the profile `festina` and
+    /// the standard's with the others, which were published with that.
     pub congestion: CongestionControl,
     /// Timers.
     pub timers: Timers,
@@ -59,7 +60,7 @@ impl Config {
     pub fn with_profile(profile: Profile) -> Self {
         Self {
             mechanisms: profile.mechanisms(),
-            congestion: CongestionControl::Rfc9260,
+            congestion: if profile == Profile::Festina { CongestionControl::Cubic } else { CongestionControl::Rfc9260 },
             timers: Timers::default(),
             retries: Retries::default(),
             peer_timeout: (profile == Profile::Festina).then_some(Duration::from_secs(60)),
@@ -202,7 +203,7 @@ pub struct Limits {
     /// Largest message sent, and received unless the receive buffer is smaller: messages are delivered whole. A peer that sends a
     /// larger one breaks the association.
     pub message_bytes_max: usize,
-    /// Packets that one acknowledgement may release (Max.Burst, RFC 9260 §6.1).
+    /// Packets that one acknowledgement may release (Max.Burst, RFC 9260 §6.1). Without effect where congestion control paces.
     pub burst_packets_max: u32,
 }
 

@@ -7,6 +7,7 @@
 //! - A window that the application does not use neither grows beyond twice what it used nor shrinks at once. In the manner of
 //!   RFC 7661 it is halved after [`UNUSED_MAX`], and a reduction counts from what was used. Pacing spreads it over a round trip when it
 //!   is used again.
+//! - The window grows by the bytes that give small packets the goodput of full ones ([`growth_bytes`]).
 
 use festina_recovery::early_fast_retransmit::window_after;
 use festina_units::{Duration, Instant};
@@ -27,6 +28,10 @@ const AVOIDANCE_GAIN: u64 = 5;
 /// What both gains are divided by.
 const GAIN_DIVISOR: u32 = 4;
 
+/// What a packet of TCP carries over Ethernet.
+const FULL_PACKET_BYTES: usize = 1_460;
+/// About what every IPv6 path carries.
+const SMALL_PACKET_BYTES: usize = 1_200;
 /// The threshold before the first reduction.
 const UNLIMITED: u32 = u32::MAX;
 
@@ -151,11 +156,11 @@ impl Cubic {
     }
 
     fn avoid_congestion(&mut self, ack: &Ack) {
-        let (cwnd, pmdcs) = (self.cwnd(), self.pmdcs());
+        let (cwnd, step) = (self.cwnd(), growth_bytes(self.pmdcs()));
         let limited = self.usage.bytes() >= cwnd - cwnd / 8;
         if let Some(srtt) = ack.srtt.filter(|_| limited) {
             let curve = &mut self.history.get_or_insert_default().curve;
-            self.cwnd = small(curve.grow(ack.now, cwnd, ack.bytes, pmdcs, srtt));
+            self.cwnd = small(curve.grow(ack.now, cwnd, ack.bytes, step, srtt));
         } else if let Some(history) = &mut self.history {
             history.curve.pause();
         }
@@ -286,6 +291,15 @@ impl Controller for Cubic {
             self.cwnd = self.cwnd.max(small(self.floor()));
         }
     }
+}
+
+/// What stands for RFC 9438's SMSS in the growth: at least an Ethernet frame's payload.
+///
+/// A packet is lost as often as another, whatever its size, and drop-tail queues often count packets. At one loss rate the goodput goes
+/// with the packet size times the root of the increase in packets, so that an increase of `full² / pmdcs` bytes gives the goodput of full
+/// packets, which is RFC 4828's goal. Packets below [`SMALL_PACKET_BYTES`] are not helped further.
+fn growth_bytes(pmdcs: usize) -> usize {
+    pmdcs.max(FULL_PACKET_BYTES * FULL_PACKET_BYTES / pmdcs.max(SMALL_PACKET_BYTES))
 }
 
 /// RFC 6928 §2.

@@ -3,6 +3,7 @@
 mod detectives;
 mod hostile;
 mod messages;
+mod pacing;
 mod recovery;
 mod redundancy;
 mod spurious;
@@ -16,6 +17,7 @@ use festina_recovery::{Mechanisms, Profile};
 use festina_units::{Duration, Instant};
 
 use super::*;
+use crate::config::CongestionControl;
 use crate::error::ProtocolViolation;
 use crate::event::RetransmissionCause;
 use crate::message::Message;
@@ -54,8 +56,10 @@ fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
+/// With the standard's congestion control, whose window the tests count on.
 fn config(mechanisms: Mechanisms) -> Config {
-    let mut config = Config { mechanisms, message_events: true, ..Config::default() };
+    let congestion = CongestionControl::Rfc9260;
+    let mut config = Config { mechanisms, congestion, message_events: true, ..Config::default() };
     config.limits.packet_bytes_max = PACKET_BYTES;
     config
 }
@@ -68,6 +72,11 @@ impl Rig {
     /// The standard's recovery.
     fn standard() -> Self {
         Self::new(Profile::Rfc9260)
+    }
+
+    /// Festina's own recovery and congestion control.
+    fn cubic() -> Self {
+        Self::with(&Config { congestion: CongestionControl::Cubic, ..config(Profile::Festina.mechanisms()) })
     }
 
     fn with(config: &Config) -> Self {

@@ -120,6 +120,14 @@ fn rfc9438_4_6_a_loss_keeps_seven_tenths_but_not_below_four_packets() {
 }
 
 #[test]
+fn rfc4828_small_packets_grow_the_window_by_what_makes_up_for_their_size() {
+    assert_eq!(growth_bytes(1_220), 1_747);
+    assert_eq!(growth_bytes(1_460), 1_460);
+    assert_eq!(growth_bytes(8_960), 8_960);
+    assert_eq!(growth_bytes(372), growth_bytes(1_200));
+}
+
+#[test]
 fn a_mark_reduces_the_window_as_a_loss_does() {
     let mut rig = Rig::in_congestion_avoidance(100_000);
     rig.path.on_congestion(CongestionSign::EcnMark);

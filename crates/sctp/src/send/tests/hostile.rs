@@ -68,7 +68,8 @@ impl Liar {
     fn new(seed: u64) -> Self {
         let mut dice = Dice(seed);
         let mechanisms = mechanisms(&mut dice);
-        let mut rig = Rig::with(&config(mechanisms));
+        let congestion = *dice.pick(CongestionControl::all());
+        let mut rig = Rig::with(&Config { congestion, ..config(mechanisms) });
         if dice.percent(80) {
             rig = rig.measured(ms(1 + dice.roll(300)));
         }
@@ -188,7 +189,7 @@ impl Liar {
                 self.settle();
             }
             let stats = self.rig.stats();
-            assert!(stats.path.cwnd_bytes <= 8 * CHUNKS_BYTES as u64 + 2 * self.bytes_sent, "{:?}", self.rig.sender);
+            assert!(stats.path.cwnd_bytes <= 12 * CHUNKS_BYTES as u64 + 2 * self.bytes_sent, "{:?}", self.rig.sender);
         }
         self.settle();
         for _ in 0..5_000 {
