@@ -5,7 +5,8 @@
 //! title = "A busy link"           # may be left out, like everything below
 //! seed = 1
 //! repetitions = 10
-//! one_at_a_time = ["rate", "load"] # while one departs from the first value of its list, the other keeps its first
+//! one_at_a_time = ["rate", "load"] # while one departs from the first value of its list, the other keeps its first;
+//!                                 # ["rate", ["load", "packets"]]: those of an inner list may depart together
 //!
 //! [parameters]
 //! rate = "10Mbit/s"               # quantities stand in quotes with their unit
@@ -75,7 +76,7 @@ pub struct Plan {
     seed: u64,
     repetitions: u32,
     sweep: Vec<(&'static str, Vec<Value>)>,
-    one_at_a_time: Vec<&'static str>,
+    one_at_a_time: Vec<Vec<&'static str>>,
 }
 
 impl Plan {
@@ -128,31 +129,34 @@ impl Plan {
         self.sweep.iter().filter(|(_, values)| values.len() > 1).map(|(name, _)| *name)
     }
 
-    /// The parameters of which at most one departs from the first value of its list.
-    pub fn one_at_a_time(&self) -> &[&'static str] {
+    /// Groups of parameters: those that depart from the first values of their lists are all of one group. Most groups have one
+    /// parameter.
+    pub fn one_at_a_time(&self) -> &[Vec<&'static str>] {
         &self.one_at_a_time
     }
 
     /// Every combination of the swept values, but of the parameters that are swept one at a time only those in which at most
-    /// one departs from the first value of its list; the parameter declared last varies fastest.
+    /// one, or some of one group, depart from the first values of their lists; the parameter declared last varies fastest.
     pub fn points(&self) -> Vec<Point> {
-        let mut combinations = vec![Vec::new()];
-        for (name, values) in &self.sweep {
+        let mut combinations: Vec<Vec<(&'static str, Value)>> = vec![Vec::new()];
+        for (index, (name, values)) in self.sweep.iter().enumerate() {
             combinations = combinations
                 .into_iter()
-                .flat_map(|combination: Vec<(&'static str, Value)>| {
+                .flat_map(|combination| {
                     values.iter().map(move |value| [combination.as_slice(), &[(*name, *value)]].concat())
                 })
+                .filter(|combination| self.departs_alone(combination, &self.sweep[..=index]))
                 .collect();
         }
-        let departures = |combination: &Vec<(&'static str, Value)>| {
-            let departs = |&(name, value): &(&'static str, Value), values: &[Value]| {
-                self.one_at_a_time.contains(&name) && values.first() != Some(&value)
-            };
-            combination.iter().zip(&self.sweep).filter(|(setting, (_, values))| departs(setting, values)).count()
-        };
-        combinations.retain(|combination| departures(combination) <= 1);
         combinations.into_iter().map(Point::new).collect()
+    }
+
+    /// Whether one group has all the parameters that depart, of those that are swept one at a time.
+    fn departs_alone(&self, combination: &[(&'static str, Value)], sweep: &[(&'static str, Vec<Value>)]) -> bool {
+        let alone = |name: &&str| self.one_at_a_time.iter().flatten().any(|other| other == name);
+        let departing = combination.iter().zip(sweep).filter(|((_, value), (_, values))| values.first() != Some(value));
+        let departing: Vec<&str> = departing.map(|((name, _), _)| *name).filter(alone).collect();
+        departing.is_empty() || self.one_at_a_time.iter().any(|group| departing.iter().all(|name| group.contains(name)))
     }
 
     /// What tells a point from the others of this plan: its swept values, as in `load 50%`.
@@ -330,11 +334,24 @@ impl PlanFile {
         Ok(values)
     }
 
-    /// The parameters that are swept one at a time.
-    fn one_at_a_time(&self, experiment: &dyn Experiment) -> Result<Vec<&'static str>, PlanError> {
+    /// The groups of parameters that are swept one at a time.
+    fn one_at_a_time(&self, experiment: &dyn Experiment) -> Result<Vec<Vec<&'static str>>, PlanError> {
         let parameters = experiment.parameters();
-        let keys = self.raw.one_at_a_time.iter().flatten();
-        keys.map(|key| self.parameter(&parameters, key).map(|parameter| parameter.name)).collect()
+        let name = |setting: &Spanned<Setting>| match setting.get_ref() {
+            Setting::Text(name) => {
+                let key = Spanned::new(setting.span(), name.clone());
+                self.parameter(&parameters, &key).map(|parameter| parameter.name)
+            }
+            other => {
+                let problem = format!("{other} is no parameter; expected a name in quotes, or a list of names");
+                Err(self.source.error(&setting.span(), problem))
+            }
+        };
+        let group = |setting: &Spanned<Setting>| match setting.get_ref() {
+            Setting::List(names) => names.iter().map(name).collect(),
+            _ => Ok(vec![name(setting)?]),
+        };
+        self.raw.one_at_a_time.iter().flatten().map(group).collect()
     }
 
     /// The parameter that is meant.

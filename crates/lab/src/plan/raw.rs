@@ -18,7 +18,8 @@ pub(super) struct RawPlan {
     pub(super) title: Option<String>,
     pub(super) seed: Option<Spanned<Setting>>,
     pub(super) repetitions: Option<Spanned<Setting>>,
-    pub(super) one_at_a_time: Option<Vec<Spanned<String>>>,
+    /// Names, and lists of names.
+    pub(super) one_at_a_time: Option<Vec<Spanned<Setting>>>,
     #[serde(default)]
     pub(super) parameters: Settings,
     #[serde(default)]

@@ -254,6 +254,22 @@ fn parameters_swept_one_at_a_time_depart_from_their_first_value_alone() {
     );
 }
 
+#[test]
+fn parameters_of_one_group_depart_together_and_those_of_two_groups_do_not() {
+    let text = "experiment = \"every\"\none_at_a_time = [[\"rtt\", \"loss\"], [\"rtt\", \"packets\"]]\n[parameters]\n\
+                rtt = [\"1s\", \"2s\"]\nloss = [\"1%\", \"2%\"]\npackets = [1, 2]\nprofile = \"new\"\n";
+    let plan = read(text, Scale::Full).expect("a sound plan");
+    let label = |point: &Point| {
+        let [rtt, loss] = [point.duration("rtt").as_secs().to_string(), point.probability("loss").to_string()];
+        format!("{rtt} {loss} {}", point.count("packets"))
+    };
+    let labels: Vec<String> = plan.points().iter().map(label).collect();
+    assert_eq!(labels, ["1 1% 1", "1 1% 2", "1 2% 1", "2 1% 1", "2 1% 2", "2 2% 1"]);
+    let error = read("experiment = \"every\"\none_at_a_time = [[1]]\n", Scale::Full).expect_err("no name");
+    let said = "my.toml:2:19: 1 is no parameter; expected a name in quotes, or a list of names";
+    assert_eq!(error.to_string(), said);
+}
+
 /// A capture of one datagram with this many bytes.
 fn write_capture(path: &std::path::Path, bytes: usize) {
     let file = std::fs::File::create(path).expect("the folder can be written");

@@ -238,8 +238,12 @@ fn plan_text(experiment: &dyn Experiment, plan: &Plan) -> String {
     );
     let alone = plan.one_at_a_time();
     if !alone.is_empty() || !Plan::own(experiment, Scale::Full).one_at_a_time().is_empty() {
-        let names: Vec<String> = alone.iter().map(|name| format!("\"{name}\"")).collect();
-        let _ = writeln!(text, "one_at_a_time = [{}]", names.join(", "));
+        let group = |names: &Vec<&str>| match names.as_slice() {
+            [name] => format!("\"{name}\""),
+            names => format!("[\"{}\"]", names.join("\", \"")),
+        };
+        let groups: Vec<String> = alone.iter().map(group).collect();
+        let _ = writeln!(text, "one_at_a_time = [{}]", groups.join(", "));
     }
     text += "\n[parameters]\n";
     for (name, values) in plan.sweep() {

@@ -96,11 +96,11 @@ fn published_numbers_of_what_was_not_run_are_counted_in_the_terminal_and_listed_
 
 #[test]
 fn the_plan_on_the_page_says_what_is_swept_one_at_a_time() {
-    let text = "experiment = \"md1\"\none_at_a_time = [\"load\"]\n";
+    let text = "experiment = \"md1\"\none_at_a_time = [\"load\", [\"rate\", \"packets\"]]\n";
     let plan = PlanFile::parse("p.toml", text).and_then(|file| file.plan(&Md1, Scale::Full)).expect("a sound plan");
     let points = plan.points().into_iter().map(|point| summary(point, 500, 0.5)).collect();
     let report = Report::new(&Md1, Results::new(plan, points)).expect("the figure can be drawn");
-    assert!(report.html().contains("one_at_a_time = [&quot;load&quot;]"));
+    assert!(report.html().contains("one_at_a_time = [&quot;load&quot;, [&quot;rate&quot;, &quot;packets&quot;]]"));
 }
 
 #[test]
