@@ -9,7 +9,7 @@ mod connection;
 mod truth;
 
 pub use connection::Received;
-pub use truth::{AssociationRecord, observe};
+pub use truth::{AssociationRecord, CompanionDelivery, companion_deliveries, observe};
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -23,10 +23,12 @@ use festina_units::Instant;
 
 use crate::packet::{EcnCodepoint, Packet, Payload};
 use crate::workload::{Source, Workload};
-use connection::{Connection, Traffic};
+use connection::{Companion, Connection, Traffic};
 
 /// The SCTP port on which a host listens.
 pub const SCTP_PORT: u16 = 5000;
+/// The stream of an association's second application, [`SctpSender::companion`]; all else is sent on stream 0.
+pub const COMPANION_STREAM: u16 = 1;
 /// The first port of associations that a host begins.
 const CLIENT_PORT_FIRST: u16 = 10_000;
 
@@ -71,6 +73,9 @@ pub struct SctpSender {
     pub stops_at: Option<Instant>,
     /// Larger writes are divided into messages of this size; at most the core's `limits.message_bytes_max`.
     pub message_bytes_max: usize,
+    /// What a second application writes over the same association, from and until the same times: ordered messages on a stream of
+    /// their own, [`COMPANION_STREAM`]. It is the first to write when both may. [`companion_deliveries`] says how its messages fared.
+    pub companion: Option<Workload>,
 }
 
 impl SctpSender {
@@ -85,6 +90,7 @@ impl SctpSender {
             starts_at: Instant::from_secs(1),
             stops_at: None,
             message_bytes_max: 1_200,
+            companion: None,
         }
     }
 }
@@ -138,9 +144,16 @@ impl SctpHost {
         let name = format!("sctp host {}/association {index}", self.node.0);
         let source = Source::new(&sender.workload, self.seed, &name, sender.starts_at, sender.stops_at);
         let message_bytes_max = sender.message_bytes_max.clamp(1, self.zeros.len());
-        let traffic = Traffic::new(source, self.zeros.slice(..message_bytes_max));
+        let zeros = self.zeros.slice(..message_bytes_max);
+        let companion = sender.companion.as_ref().map(|workload| {
+            let name = format!("{name}/companion");
+            let source = Source::new(workload, self.seed, &name, sender.starts_at, sender.stops_at);
+            Companion::new(Traffic::new(source, zeros.clone()))
+        });
+        let traffic = Traffic::new(source, zeros);
         let is_logging = self.context.config().message_events;
-        let connection = Connection::to_begin(sender.peer, ports, sender.connects_at, traffic, is_logging);
+        let mut connection = Connection::to_begin(sender.peer, ports, sender.connects_at, traffic, is_logging);
+        connection.companion = companion;
         self.by_ports.insert((sender.peer, (ports.local, ports.peer)), index);
         self.connections.push(connection);
         self.reschedule(index);

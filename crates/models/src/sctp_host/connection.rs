@@ -8,7 +8,7 @@ use festina_sctp::wire::{self, Chunk};
 use festina_sctp::{Association, Context, Event, Message, Ports, RetransmissionCause, SendError, Stats};
 use festina_units::Instant;
 
-use super::address;
+use super::{COMPANION_STREAM, address};
 use crate::packet::{EcnCodepoint, Packet, Payload};
 use crate::record::RttRecord;
 use crate::record::log::{Log, Transmission};
@@ -16,6 +16,8 @@ use crate::workload::{Source, Trigger};
 
 /// Messages are numbered by their PPID, from one on that belongs to no protocol that a capture's reader would expect.
 const PPID_FIRST: u32 = 0x1000_0000;
+/// The same of the second application: no number of the first one's messages.
+const COMPANION_PPID_FIRST: u32 = 0x2000_0000;
 
 /// What arrived over an association.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -33,7 +35,10 @@ pub(super) struct Connection {
     ports: Ports,
     state: State,
     traffic: Option<Traffic>,
+    pub(super) companion: Option<Companion>,
     received: Received,
+    /// When the messages of the peer's second application came.
+    companion_delivered: Vec<Instant>,
     log: Option<Log>,
     /// The TSN of the first DATA chunk that left.
     first_tsn: Option<u32>,
@@ -89,7 +94,9 @@ impl Connection {
             ports,
             state,
             traffic,
+            companion: None,
             received: Received::default(),
+            companion_delivered: Vec::new(),
             log: is_logging.then(Log::default),
             first_tsn: None,
             packets_sent: 0,
@@ -113,6 +120,10 @@ impl Connection {
 
     pub(super) fn received(&self) -> Received {
         self.received
+    }
+
+    pub(super) fn companion_delivered(&self) -> &[Instant] {
+        &self.companion_delivered
     }
 
     pub(super) fn sends(&self) -> bool {
@@ -172,28 +183,38 @@ impl Connection {
     pub(super) fn digest(&mut self, now: Instant) {
         let State::Begun(association) = &mut self.state else { return };
         while let Some(event) = association.poll_event() {
-            match (event, &mut self.traffic) {
-                (Event::Retransmitted { tsn, cause, .. }, _) => self.causes.push((tsn, cause)),
-                (Event::RoundTripMeasured { at, rtt, srtt, rto }, _) => {
+            match event {
+                Event::Retransmitted { tsn, cause, .. } => self.causes.push((tsn, cause)),
+                Event::RoundTripMeasured { at, rtt, srtt, rto } => {
                     if let Some(log) = &mut self.log {
                         log.round_trips.push(RttRecord { at, sample: rtt, srtt, rto });
                     }
                 }
-                (Event::Writable, Some(traffic)) => traffic.release(Held::UntilWritable),
-                (Event::Drained, Some(traffic)) => traffic.release(Held::UntilDrained),
-                (Event::Closed(_), Some(traffic)) => traffic.stop(),
-                _ => {}
+                event => {
+                    let second = self.companion.as_mut().map(|companion| &mut companion.traffic);
+                    self.traffic.iter_mut().chain(second).for_each(|traffic| traffic.note(&event));
+                }
             }
         }
         while let Some(message) = association.poll_message() {
             self.received.messages += 1;
             self.received.bytes += message.payload.len() as u64;
-            if let Some(log) = &mut self.log {
+            if message.stream.0 == COMPANION_STREAM {
+                self.companion_delivered.push(now);
+            } else if let Some(log) = &mut self.log {
                 log.delivered(now, message.ppid.wrapping_sub(PPID_FIRST));
             }
         }
+        if let Some(companion) = &mut self.companion {
+            companion.write_due(now, association);
+        }
         if let Some(traffic) = &mut self.traffic {
-            traffic.write_due(now, association, self.log.as_mut());
+            let log = &mut self.log;
+            traffic.write_due(now, association, PPID_FIRST, 0, |due_at, bytes| {
+                if let Some(log) = log {
+                    log.written(due_at, now, bytes);
+                }
+            });
         }
     }
 
@@ -239,8 +260,9 @@ impl Connection {
         let new = match &self.state {
             State::ToBegin { at } => Some(*at),
             State::Begun(association) => {
+                let second = self.companion.as_ref().and_then(|companion| companion.traffic.next_at());
                 let write = self.traffic.as_ref().and_then(Traffic::next_at);
-                [association.poll_deadline(), write].into_iter().flatten().min()
+                [association.poll_deadline(), write, second].into_iter().flatten().min()
             }
         };
         (std::mem::replace(&mut self.deadline, new), new)
@@ -256,9 +278,13 @@ impl Traffic {
         if self.held == Held::No { self.source.next_at() } else { None }
     }
 
-    fn release(&mut self, held: Held) {
-        if self.held == held {
-            self.held = Held::No;
+    /// Takes in what may end the wait of the application.
+    fn note(&mut self, event: &Event) {
+        match event {
+            Event::Writable if self.held == Held::UntilWritable => self.held = Held::No,
+            Event::Drained if self.held == Held::UntilDrained => self.held = Held::No,
+            Event::Closed(_) => self.stop(),
+            _ => {}
         }
     }
 
@@ -268,7 +294,16 @@ impl Traffic {
         self.pending = None;
     }
 
-    fn write_due(&mut self, now: Instant, association: &mut Association, mut log: Option<&mut Log>) {
+    /// Writes what is due on `stream`, its messages numbered by PPIDs from `ppid_first` on, and gives `note` when each that the core
+    /// took was due and how large it is.
+    fn write_due(
+        &mut self,
+        now: Instant,
+        association: &mut Association,
+        ppid_first: u32,
+        stream: u16,
+        mut note: impl FnMut(Instant, usize),
+    ) {
         while self.held == Held::No {
             let due = self.pending.take().or_else(|| {
                 let (at, write) = self.source.take_due(now)?;
@@ -276,7 +311,8 @@ impl Traffic {
             });
             let Some((due_at, bytes)) = due else { return };
             let part = usize::try_from(bytes).unwrap_or(usize::MAX).min(self.zeros.len());
-            let message = Message::new(self.zeros.slice(..part)).with_ppid(PPID_FIRST.wrapping_add(self.messages_sent));
+            let ppid = ppid_first.wrapping_add(self.messages_sent);
+            let message = Message::new(self.zeros.slice(..part)).with_ppid(ppid).on_stream(stream);
             match association.send(now, message) {
                 Ok(_) => {}
                 Err(SendError::BufferFull(_)) => {
@@ -287,9 +323,7 @@ impl Traffic {
                 Err(_) => return self.stop(),
             }
             self.messages_sent += 1;
-            if let Some(log) = &mut log {
-                log.written(due_at, now, part);
-            }
+            note(due_at, part);
             let left = bytes.saturating_sub(part as u64);
             if left > 0 {
                 self.pending = Some((due_at, left));
@@ -297,5 +331,30 @@ impl Traffic {
                 self.held = Held::UntilDrained;
             }
         }
+    }
+}
+
+/// The second application that writes.
+#[derive(Debug)]
+pub(super) struct Companion {
+    traffic: Traffic,
+    /// When each message that the core took was due.
+    written: Vec<Instant>,
+}
+
+impl Companion {
+    pub(super) fn new(traffic: Traffic) -> Self {
+        Self { traffic, written: Vec::new() }
+    }
+
+    /// When each message was due, the one included that waits for room.
+    pub(super) fn due(&self) -> impl Iterator<Item = Instant> {
+        let waiting = self.traffic.pending.map(|(due_at, _)| due_at);
+        self.written.iter().copied().chain(waiting)
+    }
+
+    fn write_due(&mut self, now: Instant, association: &mut Association) {
+        let Self { traffic, written } = self;
+        traffic.write_due(now, association, COMPANION_PPID_FIRST, COMPANION_STREAM, |due_at, _| written.push(due_at));
     }
 }

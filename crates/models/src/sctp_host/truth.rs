@@ -1,6 +1,7 @@
 //! The notes of two SCTP hosts, joined.
 
 use festina_sctp::Stats;
+use festina_units::Instant;
 
 use super::SctpHost;
 use super::connection::Connection;
@@ -34,6 +35,33 @@ pub fn observe(sender: &SctpHost, receiver: &SctpHost) -> Vec<AssociationRecord>
             record(association, sending, receiving)
         })
         .collect()
+}
+
+/// How a message of an association's second application ([`SctpSender::companion`](super::SctpSender::companion)) fared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CompanionDelivery {
+    /// When the application had it to write; until the send buffer had room it waited.
+    pub due_at: Instant,
+    /// When the receiving application got it; `None`: not yet.
+    pub delivered_at: Option<Instant>,
+}
+
+/// The messages of the second applications of all associations between two hosts, association by association and in the order in which
+/// they were due. Those count too that the core has not taken yet for lack of room.
+#[must_use]
+pub fn companion_deliveries(sender: &SctpHost, receiver: &SctpHost) -> Vec<CompanionDelivery> {
+    let between = sender.connections.iter().filter(|sending| sending.peer() == receiver.node);
+    let deliveries = between.filter_map(|sending| {
+        let companion = sending.companion.as_ref()?;
+        let ports = (sending.ports().peer, sending.ports().local);
+        let index = receiver.by_ports.get(&(sender.node, ports));
+        let delivered = index.map_or(&[][..], |&index| receiver.connections[index].companion_delivered());
+        // The stream is ordered, so the messages arrived in the order in which they were written.
+        let delivered = delivered.iter().copied().map(Some).chain(std::iter::repeat(None));
+        let of = |(due_at, delivered_at)| CompanionDelivery { due_at, delivered_at };
+        Some(companion.due().zip(delivered).map(of))
+    });
+    deliveries.flatten().collect()
 }
 
 fn record(association: usize, sending: &Connection, receiving: &Connection) -> Option<AssociationRecord> {
