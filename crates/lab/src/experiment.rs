@@ -35,6 +35,12 @@ pub trait Experiment: Sync {
     /// Runs a point once. The same point and seed give the same samples, on whichever machine or thread.
     fn run(&self, point: &Point, seed: u64) -> Samples;
 
+    /// Whether runs of a point with different seeds differ. A point in which nothing is random is run once, however many
+    /// repetitions the plan asks for.
+    fn is_random(&self, _point: &Point) -> bool {
+        true
+    }
+
     /// Runs a point once as [`run`](Self::run) does, and gives the packets that were on the links, for a capture file.
     /// `None` if there are none to show, which is so unless the experiment says otherwise.
     fn capture(&self, _point: &Point, _seed: u64) -> Option<Capture> {

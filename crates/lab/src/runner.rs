@@ -179,7 +179,6 @@ pub(crate) struct Archive {
     points: Vec<Point>,
     /// All repetitions of the first point, then those of the second, and so on.
     runs: Vec<Run>,
-    repetitions: usize,
 }
 
 impl Archive {
@@ -191,8 +190,13 @@ impl Archive {
     ) -> io::Result<Self> {
         let points = plan.points();
         let seeds: Vec<u64> = (0..plan.repetitions()).map(|repetition| plan.repetition_seed(repetition)).collect();
-        let runs = (0..points.len())
-            .flat_map(|point| (0..).zip(&seeds).map(move |(repetition, seed)| (point, repetition, *seed)))
+        let repetitions = |point: &Point| if experiment.is_random(point) { seeds.len() } else { 1 };
+        let runs = points
+            .iter()
+            .enumerate()
+            .flat_map(|(index, point)| {
+                (0..).zip(&seeds[..repetitions(point)]).map(move |(repetition, seed)| (index, repetition, *seed))
+            })
             .enumerate()
             .map(|(index, (point, repetition, seed))| Run { index, point, repetition, seed })
             .collect();
@@ -202,7 +206,6 @@ impl Archive {
             store: Store::open(folder)?,
             points,
             runs,
-            repetitions: seeds.len(),
         })
     }
 
@@ -231,7 +234,9 @@ impl Archive {
     fn summarize(&self) -> Result<Vec<PointSummary>, usize> {
         let summaries: Vec<(PointSummary, usize)> = self
             .runs
-            .par_chunks(self.repetitions)
+            .chunk_by(|one, next| one.point == next.point)
+            .collect::<Vec<_>>()
+            .into_par_iter()
             .zip(&self.points)
             .map(|(runs, point)| {
                 let mut summary = PointSummary::new(point.clone());

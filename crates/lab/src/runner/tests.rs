@@ -2,8 +2,9 @@ use std::fs;
 use std::sync::Mutex;
 
 use super::*;
+use crate::experiment::{Check, Comparison};
 use crate::experiments::{Md1, Replay};
-use crate::plan::{PlanFile, Scale};
+use crate::plan::{Parameter, PlanFile, Scale};
 use crate::report::Report;
 
 /// A folder that goes away with the test.
@@ -233,4 +234,60 @@ fn a_shard_is_one_of_several_parts() {
         let error = text.parse::<Shard>().expect_err(text);
         assert!(error.to_string().contains("\"1/4\" for the first of four"), "{error}");
     }
+}
+
+/// `md1` in which the first point is said to be the same with every seed.
+struct Settled;
+
+impl Experiment for Settled {
+    fn name(&self) -> &'static str {
+        Md1.name()
+    }
+
+    fn title(&self) -> &'static str {
+        Md1.title()
+    }
+
+    fn reference(&self) -> &'static str {
+        Md1.reference()
+    }
+
+    fn about(&self) -> &'static str {
+        Md1.about()
+    }
+
+    fn plan(&self) -> &'static str {
+        Md1.plan()
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        Md1.parameters()
+    }
+
+    fn run(&self, point: &Point, seed: u64) -> Samples {
+        Md1.run(point, seed)
+    }
+
+    fn is_random(&self, point: &Point) -> bool {
+        point.probability("load").as_fraction() > 0.5
+    }
+
+    fn comparisons(&self, results: &Results) -> Vec<Comparison> {
+        Md1.comparisons(results)
+    }
+
+    fn checks(&self, results: &Results) -> Vec<Check> {
+        Md1.checks(results)
+    }
+}
+
+#[test]
+fn a_point_in_which_nothing_is_random_is_run_once_and_the_others_as_often_as_the_plan_says() {
+    let folder = Folder::new("settled");
+    let outcome = run(&Settled, &small(), &folder.options(), &|_| {}).expect("the store can be used");
+    let Outcome::Complete(results) = outcome else { panic!("all runs are in the store") };
+    let counts: Vec<usize> =
+        results.points().iter().map(|point| point.series()["waiting"].mean_s().values().len()).collect();
+    assert_eq!(counts, [1, 3]);
+    assert_eq!(folder.stored().len(), 4);
 }
