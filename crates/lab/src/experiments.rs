@@ -1,5 +1,6 @@
 //! The experiments that the lab knows, one file each.
 
+mod bulk;
 mod bursts;
 mod fairness_crowd;
 mod host_tcp;
@@ -29,6 +30,7 @@ mod replay;
 mod slow_start;
 mod thin_latency;
 
+pub use bulk::Bulk;
 pub use bursts::Bursts;
 pub use fairness_crowd::FairnessCrowd;
 pub use host_tcp::HostTcp;
@@ -68,6 +70,7 @@ pub const ALL: &[&dyn Experiment] = &[
     &Bursts,
     &Reordering,
     &FairnessCrowd,
+    &Bulk,
     &Replay,
     &P06Table2,
     &P06Table3,

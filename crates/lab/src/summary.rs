@@ -138,6 +138,12 @@ pub struct Repeated {
     values: Vec<f64>,
 }
 
+impl FromIterator<f64> for Repeated {
+    fn from_iter<I: IntoIterator<Item = f64>>(values: I) -> Self {
+        Self { values: values.into_iter().collect() }
+    }
+}
+
 impl Repeated {
     fn add(&mut self, value: f64) {
         self.values.push(value);

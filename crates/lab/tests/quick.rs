@@ -10,6 +10,9 @@ use festina_lab::report::Report;
 use festina_lab::runner::{self, Outcome, RunOptions, Shard};
 use festina_lab::summary::Results;
 
+/// Requirements of Festina's own that it does not meet. The list only gets shorter.
+const KNOWN_BROKEN: &[&str] = &[];
+
 fn results(experiment: &dyn Experiment) -> Results {
     let store = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("quick-{}", experiment.name()));
     // What an earlier test left may be of other code.
@@ -25,16 +28,23 @@ fn results(experiment: &dyn Experiment) -> Results {
 }
 
 #[test]
-fn no_check_of_any_experiment_is_broken_at_quick_scale_and_its_figures_can_be_drawn() {
+fn no_check_is_broken_at_quick_scale_but_those_that_are_known_to_be_and_all_figures_can_be_drawn() {
     let mut broken = Vec::new();
+    let mut unexpected = Vec::new();
     for experiment in experiments::ALL {
         let results = results(*experiment);
         for check in experiment.checks(&results) {
             if let Verdict::Broken(seen) = &check.verdict {
-                broken.push(format!("{}: {} ({seen})", experiment.name(), check.statement));
+                let name = format!("{}: {}", experiment.name(), check.statement);
+                if !KNOWN_BROKEN.contains(&name.as_str()) {
+                    unexpected.push(format!("{name} ({seen})"));
+                }
+                broken.push(name);
             }
         }
         Report::new(*experiment, results).unwrap_or_else(|error| panic!("{}: {error}", experiment.name()));
     }
-    assert!(broken.is_empty(), "broken checks:\n{}", broken.join("\n"));
+    assert!(unexpected.is_empty(), "broken checks:\n{}", unexpected.join("\n"));
+    let mended: Vec<_> = KNOWN_BROKEN.iter().filter(|known| broken.iter().all(|name| name != *known)).collect();
+    assert!(mended.is_empty(), "no longer broken, so take them off the list: {mended:#?}");
 }

@@ -1,0 +1,251 @@
+//! `bulk`: what an association that always has something to send gets, alone and beside others, and what it does to thin streams.
+
+mod checks;
+mod figures;
+mod flow;
+mod transfer;
+
+use festina_models::sctp_host::CompanionDelivery;
+use festina_netsim::Reordering;
+use festina_sctp::StreamScheduler;
+use festina_units::{Bandwidth, ByteCount, Duration, Probability};
+
+use crate::count::as_f64;
+use crate::experiment::{Check, Comparison, Experiment};
+use crate::figure::Figure;
+use crate::plan::{Kind, Parameter, Point};
+use crate::samples::Samples;
+use crate::summary::Results;
+use flow::{Flow, PACKET_BYTES};
+use transfer::{SLICE, Transfer, Transferred};
+
+/// Payload after the warm-up.
+const GOODPUT: &str = "goodput Mbit/s";
+/// The goodput over the rate of the link.
+const LINK_SHARE: &str = "share of the link %";
+const RIVAL: &str = "goodput of the rival Mbit/s";
+/// The goodput over half of what both flows have.
+const FAIR_SHARE: &str = "share of the fair share";
+/// Of both flows.
+const JAIN: &str = "Jain's index";
+/// How long it takes to come to 85 and 60 % of the link, in seconds; not there if it does not.
+const TIME_TO_85: &str = "s to 85% of the link";
+const TIME_TO_60: &str = "s to 60% of the link";
+/// Of the packets offered to the bottleneck after the warm-up.
+const LOSS: &str = "packets lost %";
+const UNDELIVERED: &str = "undelivered thin messages";
+/// From when a thin stream has a message to its delivery.
+const WITHIN: &str = "thin within";
+const BESIDE: &str = "thin beside";
+
+/// A share of the link is reached when the goodput of this much time is above it.
+const SPAN: Duration = Duration::from_secs(5);
+
+/// No rival.
+const NONE: &str = "none";
+/// A rival like the sender.
+const ITSELF: &str = "itself";
+const RIVALS: &[&str] = &[NONE, flow::CUBIC, flow::NEW_RENO, ITSELF];
+
+const QUEUES: &[&str] = &[
+    "0.1 BDP",
+    "0.2 BDP",
+    "0.5 BDP",
+    "1 BDP",
+    "2 BDP",
+    "4 BDP",
+    "10 packets",
+    "20 packets",
+    "50 packets",
+    "100 packets",
+];
+
+const IN_TURN: &str = "round-robin";
+const SCHEDULERS: &[&str] = &["first-come-first-served", IN_TURN];
+
+/// A greedy association.
+#[derive(Clone, Copy, Debug)]
+pub struct Bulk;
+
+impl Experiment for Bulk {
+    fn name(&self) -> &'static str {
+        "bulk"
+    }
+
+    fn title(&self) -> &'static str {
+        "A bulk association: goodput, share beside others, and the delay of thin streams"
+    }
+
+    fn reference(&self) -> &'static str {
+        "Festina's own"
+    }
+
+    fn about(&self) -> &'static str {
+        "An association (or, for comparison, a TCP connection) that always has something to send crosses a bottleneck, alone or \
+         beside one rival: TCP New Reno (RFC 5681, with SACK as RFC 6675 has it), TCP as Linux 6.1 has it with CUBIC, or one of its own \
+         kind. What does it get of the link, how soon, and is that its share? And how long do small messages take that share its \
+         association, or the bottleneck alone?\n\n\
+         All of this is chosen. Packets have 1,500 bytes with their IP headers, of SCTP and TCP alike, and each carries one message of \
+         the bulk (1,452 bytes). The BDP is rate times round-trip time in such packets; a queue drops what finds no room. Loss and \
+         reordering befall packets towards the receivers only. Receivers delay SACKs by 200 ms at most, each second packet is \
+         acknowledged at once. Send buffers hold twice what the path and its queue hold (at least 64 KiB; the core counts 128 bytes \
+         more for each message), and receive buffers as much (at least the defaults: 1 MiB of SCTP, 4 MiB of TCP), so that no buffer limits the flow. \
+         The application writes whenever an eighth of the send buffer is free (TCP: a third).\n\n\
+         The goodput is payload over the time after the warm-up. It is given as a share of the link's rate, of which headers take 3%. \
+         The fair share is half of what both flows have. A share of the link is reached at the beginning of the first five seconds whose \
+         mean is above it; what does not end within the run is not reached. A run ends early when the link could have carried `volume`. \
+         With a rival each flow begins at random within two \
+         seconds, and each packet reaches the bottleneck later by up to the time that one takes there, without overtaking. Without a rival, loss and reordering \
+         nothing is random, and there is one run.\n\n\
+         The thin streams write 100 bytes every 100 ms. One shares the association of the bulk, ordered on a stream of its own; it has the first turn \
+         when the send buffer has room again. The other has an association of its own with the same recovery (beside TCP: `festina`). The \
+         delay counts from when the application has the message, so waiting for room in the send buffer counts. By default messages leave in the \
+         order in which they were written: a thin message waits behind all that the bulk has queued before. With the scheduler round-robin its stream takes turns with that of the \
+         bulk. What was due in the warm-up is left out."
+    }
+
+    fn plan(&self) -> &'static str {
+        include_str!("../../../../experiments/bulk.toml")
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        let parameter = |name, about, kind| Parameter { name, about, kind };
+        let ms = Duration::from_millis;
+        let rates = Bandwidth::from_bits_per_second(100_000)..=Bandwidth::from_bits_per_second(10_000_000_000);
+        let shares = || Kind::Probability(Probability::ZERO..=Probability::from_percent(50));
+        let volumes = ByteCount::from_bytes(1_000_000)..=ByteCount::from_bytes(1 << 40);
+        vec![
+            parameter("rate", "how fast the bottleneck is, each way", Kind::Bandwidth(rates)),
+            parameter("rtt", "the round-trip time without queues", Kind::Duration(ms(1)..=ms(2_000))),
+            parameter("queue", "how much may wait in front of the bottleneck", Kind::Choice(QUEUES)),
+            parameter("loss", "how probably a packet towards the receivers is lost", shares()),
+            parameter("reordered", "how probably such a packet is held back", shares()),
+            parameter("held_back", "for how long", Kind::Duration(Duration::ZERO..=ms(1_000))),
+            parameter("rival", "what shares the bottleneck", Kind::Choice(RIVALS)),
+            parameter("scheduler", "which stream of an association sends next", Kind::Choice(SCHEDULERS)),
+            parameter("sender", "a profile of SCTP, or a kind of TCP", Kind::Choice(flow::names())),
+            parameter("duration", "how long is written", Kind::Duration(ms(10_000)..=ms(3_600_000))),
+            parameter("warm_up", "how much of that does not count", Kind::Duration(Duration::ZERO..=ms(3_600_000))),
+            parameter("volume", "what the link can have carried when a run ends early", Kind::Bytes(volumes)),
+        ]
+    }
+
+    fn run(&self, point: &Point, seed: u64) -> Samples {
+        let transfer = transfer(point);
+        measured(&transfer, &transfer.run(seed))
+    }
+
+    fn is_random(&self, point: &Point) -> bool {
+        transfer(point).is_random()
+    }
+
+    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
+        Vec::new()
+    }
+
+    fn checks(&self, results: &Results) -> Vec<Check> {
+        checks::checks(results)
+    }
+
+    fn figures(&self, results: &Results) -> Vec<Figure> {
+        figures::figures(results)
+    }
+}
+
+fn transfer(point: &Point) -> Transfer {
+    let (rate, rtt) = (point.bandwidth("rate"), point.duration("rtt"));
+    let bits_per_second = as_f64(rate.bits_per_second());
+    let bdp_packets = bits_per_second * rtt.as_secs_f64() / f64::from(PACKET_BYTES * 8);
+    let queue_packets = queue_packets(point.choice("queue"), bdp_packets);
+    let path_bytes = (packets(bdp_packets) + as_count(queue_packets)) * u64::from(PACKET_BYTES);
+    let in_turn = point.choice("scheduler") == IN_TURN;
+    let scheduler = if in_turn { StreamScheduler::RoundRobin } else { StreamScheduler::FirstComeFirstServed };
+    let flow = |name| Flow::named(name, scheduler, path_bytes);
+    let volume_s = as_f64(point.bytes("volume").bytes() * 8) / bits_per_second;
+    let duration = point.duration("duration").min(Duration::from_secs_f64(volume_s));
+    Transfer {
+        flow: flow(point.choice("sender")),
+        rival: match point.choice("rival") {
+            NONE => None,
+            ITSELF => Some(flow(point.choice("sender"))),
+            rival => Some(flow(rival)),
+        },
+        rate,
+        rtt,
+        queue_packets,
+        loss: point.probability("loss"),
+        reordering: Reordering { probability: point.probability("reordered"), hold_back: point.duration("held_back") },
+        duration,
+        warm_up: point.duration("warm_up").min(duration / 2),
+    }
+}
+
+/// What one of [`QUEUES`] holds on a path that holds `bdp_packets`; at least one.
+fn queue_packets(queue: &str, bdp_packets: f64) -> usize {
+    let (number, unit) = queue.split_once(' ').expect("each queue has a number and a unit");
+    let number: f64 = number.parse().expect("the number is one");
+    let count = packets(if unit == "BDP" { number * bdp_packets } else { number });
+    usize::try_from(count).expect("a queue fits into memory")
+}
+
+/// The nearest whole number of packets, at least one.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rates and times of a plan have limits")]
+fn packets(count: f64) -> u64 {
+    count.round().max(1.0) as u64
+}
+
+fn as_count(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+fn measured(transfer: &Transfer, transferred: &Transferred) -> Samples {
+    let rate = as_f64(transfer.rate.bits_per_second());
+    let first = usize::try_from(transfer.warm_up.as_nanos() / SLICE.as_nanos()).unwrap_or(usize::MAX);
+    let goodput = |bytes: &[u64]| mean_bps(bytes.get(first..).unwrap_or_default());
+    let own = goodput(&transferred.bytes);
+    let mut samples = Samples::new();
+    samples.set(GOODPUT, own / 1e6);
+    samples.set(LINK_SHARE, own / rate * 100.0);
+    if transfer.rival.is_some() {
+        let other = goodput(&transferred.rival_bytes);
+        samples.set(RIVAL, other / 1e6);
+        // Nothing at all is shared as unevenly as can be.
+        let sum = own + other;
+        samples.set(FAIR_SHARE, if sum > 0.0 { 2.0 * own / sum } else { 0.0 });
+        samples.set(JAIN, if sum > 0.0 { sum.powi(2) / (2.0 * (own.powi(2) + other.powi(2))) } else { 0.0 });
+    } else {
+        for (name, share) in [(TIME_TO_85, 0.85), (TIME_TO_60, 0.6)] {
+            if let Some(time) = time_to(&transferred.bytes, share * rate) {
+                samples.set(name, time.as_secs_f64());
+            }
+        }
+    }
+    samples.set(LOSS, transferred.loss * 100.0);
+    let mut undelivered = 0_u32;
+    for (name, deliveries) in [(WITHIN, &transferred.within), (BESIDE, &transferred.beside)] {
+        for CompanionDelivery { due_at, delivered_at } in deliveries {
+            match delivered_at {
+                Some(at) => samples.tally(name, *at - *due_at),
+                None => undelivered += 1,
+            }
+        }
+    }
+    samples.set(UNDELIVERED, undelivered.into());
+    samples
+}
+
+/// Bits per second over all these slices.
+fn mean_bps(bytes: &[u64]) -> f64 {
+    let slices = as_f64(bytes.len().max(1));
+    as_f64(bytes.iter().sum::<u64>() * 8) / (slices * SLICE.as_secs_f64())
+}
+
+/// When the first [`SPAN`] with more than `bps` begins.
+fn time_to(bytes: &[u64], bps: f64) -> Option<Duration> {
+    let slices = usize::try_from(SPAN.as_nanos() / SLICE.as_nanos()).expect("a span has a few slices");
+    let index = bytes.windows(slices).position(|span| mean_bps(span) > bps)?;
+    Some(SLICE * u32::try_from(index).ok()?)
+}
+
+#[cfg(test)]
+mod tests;

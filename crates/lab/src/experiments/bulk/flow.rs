@@ -1,0 +1,118 @@
+//! Who sends: a profile of SCTP or a kind of TCP, by its name in a plan, and how both ends are set.
+
+use std::sync::LazyLock;
+
+use festina_models::host::Host;
+use festina_models::sctp_host::{SctpHost, SctpSender};
+use festina_models::tcp::{SendBufferLimit, TcpConfig};
+use festina_models::tcp_host::{TcpHost, TcpSender};
+use festina_models::workload::{Greedy, Workload};
+use festina_netsim::NodeId;
+use festina_recovery::Profile;
+use festina_sctp::{Config, StreamScheduler};
+use festina_units::{ByteCount, Instant};
+
+/// An IP packet with its headers, of every sender.
+pub(super) const PACKET_BYTES: u32 = 1_500;
+const IPV4_BYTES: u32 = 20;
+/// What one DATA chunk in a full packet carries: less the common header of 12 and the chunk's header of 16 bytes.
+const MESSAGE_BYTES: u32 = PACKET_BYTES - IPV4_BYTES - 28;
+
+pub(super) const NEW_RENO: &str = "tcp-new-reno";
+pub(super) const CUBIC: &str = "tcp-cubic";
+
+static NAMES: LazyLock<Vec<&'static str>> =
+    LazyLock::new(|| Profile::all().iter().map(|profile| profile.name()).chain([CUBIC, NEW_RENO]).collect());
+
+/// The names that a plan can choose from.
+pub(super) fn names() -> &'static [&'static str] {
+    &NAMES
+}
+
+/// A greedy flow, and how both its ends are set.
+#[derive(Clone, Debug)]
+pub(super) enum Flow {
+    Sctp(Box<Config>),
+    Tcp(Box<TcpConfig>),
+}
+
+/// When a flow writes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Period {
+    pub(super) starts_at: Instant,
+    pub(super) stops_at: Instant,
+}
+
+impl Flow {
+    /// The flow of this name over a path that, with its queue, holds `path_bytes`. All that the name says is set here.
+    pub(super) fn named(name: &str, scheduler: StreamScheduler, path_bytes: u64) -> Self {
+        // The flight, and as much again that waits: what is acknowledged never leaves the flow without something to send.
+        let buffer_bytes = (2 * path_bytes).max(64 << 10);
+        match name {
+            NEW_RENO => Self::tcp(TcpConfig::sack(), buffer_bytes),
+            CUBIC => Self::tcp(TcpConfig::linux(), buffer_bytes),
+            profile => {
+                let profile: Profile = profile.parse().expect("all other names are profiles");
+                let mut config = Config { scheduler, ..Config::with_profile(profile) };
+                let buffer_bytes = usize::try_from(buffer_bytes).expect("it fits into memory");
+                config.limits.packet_bytes_max = (PACKET_BYTES - IPV4_BYTES) as usize;
+                config.limits.receive_buffer_bytes = buffer_bytes.max(config.limits.receive_buffer_bytes);
+                config.limits.send_buffer_bytes = buffer_bytes;
+                config.limits.send_low_water_bytes = buffer_bytes / 8 * 7;
+                Self::Sctp(Box::new(config))
+            }
+        }
+    }
+
+    fn tcp(config: TcpConfig, buffer_bytes: u64) -> Self {
+        Self::Tcp(Box::new(TcpConfig {
+            receive_buffer_bytes: buffer_bytes.max(config.receive_buffer_bytes),
+            // A writer is woken when a third is free.
+            send_buffer: SendBufferLimit::Bytes(buffer_bytes),
+            ..config
+        }))
+    }
+
+    /// The settings of SCTP, if it is that.
+    pub(super) fn sctp(&self) -> Option<&Config> {
+        match self {
+            Self::Sctp(config) => Some(config),
+            Self::Tcp(_) => None,
+        }
+    }
+
+    /// A host that writes as much as it can, and one that reads. Over SCTP `companion` shares the association.
+    pub(super) fn hosts(&self, [from, to]: [NodeId; 2], seed: u64, period: Period, companion: Workload) -> [Host; 2] {
+        let Period { starts_at, stops_at } = period;
+        let (connects_at, stops_at) = (Instant::ZERO, Some(stops_at));
+        let workload = Workload::Greedy(Greedy { size: ByteCount::from_bytes(MESSAGE_BYTES.into()) });
+        match self {
+            Self::Sctp(config) => {
+                let sender = SctpSender {
+                    connects_at,
+                    starts_at,
+                    stops_at,
+                    message_bytes_max: MESSAGE_BYTES as usize,
+                    companion: Some(companion),
+                    ..SctpSender::new(to, workload)
+                };
+                let host = |node| SctpHost::new(node, seed, *config.clone()).expect("the settings are within ranges");
+                [host(from).with_sender(&sender).into(), host(to).listening().into()]
+            }
+            Self::Tcp(config) => {
+                let sender = TcpSender { peer: to, config: **config, workload, connects_at, starts_at, stops_at };
+                let host = |node| TcpHost::new(node, seed);
+                [host(from).with_sender(sender).into(), host(to).listening(**config).into()]
+            }
+        }
+    }
+}
+
+/// Payload that a host's application has got.
+pub(super) fn received_bytes(host: &Host) -> u64 {
+    match host {
+        Host::Sctp(host) => (0..host.association_count()).map(|index| host.received(index).bytes).sum(),
+        Host::Tcp(host) => host.totals().bytes_received,
+        Host::Udp(_) => 0,
+    }
+}
