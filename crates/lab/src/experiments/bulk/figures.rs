@@ -113,7 +113,9 @@ impl<'r> Panel<'r> {
         }
         // Without the stream within there is nothing to compare.
         series.iter().any(|series| series.name.starts_with(WITHIN)).then_some(())?;
-        self.figure(title, "delay in ms", series)
+        let mut figure = self.figure(title, "delay in ms", series)?;
+        figure.subtitle += "; max of all runs";
+        Some(figure)
     }
 
     fn figure(&self, title: &str, unit: &str, series: Vec<PointSeries>) -> Option<Figure> {
