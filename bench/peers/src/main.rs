@@ -3,13 +3,16 @@
 mod allocation;
 
 use std::io::Write;
+use std::panic::{UnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
 use festina_bench_peers::Stack;
-use festina_bench_peers::measure::{BulkSample, allocations_per_message, bulk, idle_bytes_per_endpoint};
+use festina_bench_peers::measure::{
+    BulkSample, Path, allocations_per_message, bulk, idle_bytes_per_endpoint, keep_freed_memory,
+};
 use festina_bench_peers::report::{Bulk, Report, Row};
 use festina_bench_peers::stack::{DcSctp, Festina, RtcSctp, SctpProto};
 
@@ -29,8 +32,14 @@ struct Arguments {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// A tenth of the time and of the associations: to see that it works, not for numbers to quote
-    #[arg(long)]
+    #[arg(long, conflicts_with = "long")]
     quick: bool,
+    /// Ten times the time: for numbers to quote
+    #[arg(long)]
+    long: bool,
+    /// Only these paths, as the table names them
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    path: Vec<String>,
     /// Only the stacks whose name contains this text
     #[arg(long, value_name = "NAME", default_value = "")]
     only: String,
@@ -43,13 +52,34 @@ struct Scale {
     idle_associations: usize,
 }
 
+impl Scale {
+    fn of(arguments: &Arguments) -> Self {
+        let scale = |repetitions, cpu_ms, idle_associations| Scale {
+            repetitions,
+            cpu_per_repetition: Duration::from_millis(cpu_ms),
+            idle_associations,
+        };
+        match (arguments.quick, arguments.long) {
+            (true, _) => scale(1, 10, 1_000),
+            (false, false) => scale(7, 100, 10_000),
+            (false, true) => scale(7, 1_000, 10_000),
+        }
+    }
+}
+
+/// What a stack made of one path and message size, repetition by repetition.
+type Repetitions = Vec<Result<BulkSample, String>>;
+
+/// [`allocations_per_message`] of one stack.
+type CountAllocations = fn(&Path, usize, Duration, fn() -> u64) -> Result<f64, String>;
+
 /// One stack's measurements as plain functions, so that different stacks fit in one list.
 struct Contender {
     name: &'static str,
     subject: bool,
     remark: &'static str,
-    bulk: fn(usize, Duration) -> BulkSample,
-    allocations: fn(usize, fn() -> u64) -> f64,
+    bulk: fn(&Path, usize, u64, Duration) -> Result<BulkSample, String>,
+    allocations: CountAllocations,
     idle: fn(usize, u64, fn() -> i64) -> f64,
 }
 
@@ -82,18 +112,23 @@ fn contenders() -> Vec<Contender> {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let scale = if arguments.quick {
-        Scale { repetitions: 3, cpu_per_repetition: Duration::from_millis(100), idle_associations: 1_000 }
-    } else {
-        Scale { repetitions: 7, cpu_per_repetition: Duration::from_secs(1), idle_associations: 10_000 }
-    };
+    keep_freed_memory();
+    let scale = Scale::of(&arguments);
     let mut contenders = contenders();
     contenders.retain(|contender| contender.name.contains(&arguments.only));
     if contenders.is_empty() {
         eprintln!("error: no stack's name contains {:?}", arguments.only);
         return ExitCode::from(2);
     }
-    match publish(&measure(&contenders, &scale), arguments.json.as_deref()) {
+    let known = Path::all();
+    if let Some(unknown) = arguments.path.iter().find(|name| known.iter().all(|path| path.name != name.as_str())) {
+        let names: Vec<&str> = known.iter().map(|path| path.name).collect();
+        eprintln!("error: no path is called {unknown:?}; there are {}", names.join(", "));
+        return ExitCode::from(2);
+    }
+    let chosen = |path: &Path| arguments.path.is_empty() || arguments.path.iter().any(|name| name == path.name);
+    let paths: Vec<Path> = known.into_iter().filter(chosen).collect();
+    match publish(&measure(&contenders, &paths, &scale), arguments.json.as_deref()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -102,39 +137,51 @@ fn main() -> ExitCode {
     }
 }
 
-/// Each round gives every stack its turn, so that a slow spell of the machine burdens all of them.
-fn measure(contenders: &[Contender], scale: &Scale) -> Report {
-    let mut samples = vec![[const { Vec::new() }; MESSAGE_BYTES.len()]; contenders.len()];
+/// Each round gives every stack its turn at each path and size, so that a slow spell of the machine burdens all of them.
+fn measure(contenders: &[Contender], paths: &[Path], scale: &Scale) -> Report {
+    let works: Vec<(&Path, usize)> =
+        paths.iter().flat_map(|path| MESSAGE_BYTES.map(|message_bytes| (path, message_bytes))).collect();
+    let mut samples = vec![vec![Repetitions::new(); works.len()]; contenders.len()];
     for round in 1..=scale.repetitions {
         eprintln!("bulk transfer, round {round} of {}", scale.repetitions);
-        for (contender, by_size) in contenders.iter().zip(&mut samples) {
-            for (message_bytes, samples) in MESSAGE_BYTES.into_iter().zip(by_size) {
-                samples.push((contender.bulk)(message_bytes, scale.cpu_per_repetition));
+        for (index, (path, message_bytes)) in works.iter().enumerate() {
+            for (contender, by_work) in contenders.iter().zip(&mut samples) {
+                // All stacks meet the same losses in the same round.
+                let repetition = || (contender.bulk)(path, *message_bytes, round as u64, scale.cpu_per_repetition);
+                by_work[index].push(catch(repetition));
             }
         }
     }
     eprintln!("allocations, and memory of {} idle associations", scale.idle_associations);
     allocation::start_counting();
-    let rows = contenders.iter().zip(&samples).map(|(contender, by_size)| row(contender, by_size, scale)).collect();
+    let rows =
+        contenders.iter().zip(&samples).map(|(contender, by_work)| row(contender, &works, by_work, scale)).collect();
     allocation::stop_counting();
     Report { repetitions: scale.repetitions, idle_associations: scale.idle_associations, rows }
 }
 
 /// Sums up one stack's bulk transfers and takes the measurements that need the allocator to count.
-fn row(contender: &Contender, samples: &[Vec<BulkSample>], scale: &Scale) -> Row {
-    let summed_up = |(message_bytes, samples): (usize, &Vec<BulkSample>)| {
-        Bulk::of(message_bytes, samples, (contender.allocations)(message_bytes, allocation::allocations))
+fn row(contender: &Contender, works: &[(&Path, usize)], samples: &[Repetitions], scale: &Scale) -> Row {
+    let summed_up = |(&(path, message_bytes), repetitions): (&(&Path, usize), &Repetitions)| {
+        let cpu = scale.cpu_per_repetition;
+        let allocations = catch(|| (contender.allocations)(path, message_bytes, cpu, allocation::allocations));
+        Bulk::of(path, message_bytes, repetitions, allocations.ok())
     };
     let [fresh_bytes_per_endpoint, idle_bytes_per_endpoint] = [0, MESSAGES_BEFORE_IDLE]
         .map(|messages| (contender.idle)(scale.idle_associations, messages, allocation::live_bytes));
     Row {
         stack: contender.name.into(),
         subject: contender.subject,
-        bulk: MESSAGE_BYTES.into_iter().zip(samples).map(summed_up).collect(),
+        bulk: works.iter().zip(samples).map(summed_up).collect(),
         fresh_bytes_per_endpoint,
         idle_bytes_per_endpoint,
         remark: contender.remark.into(),
     }
+}
+
+/// A stack that panics fails alone; what it said is on standard error.
+fn catch<T>(measure: impl FnOnce() -> Result<T, String> + UnwindSafe) -> Result<T, String> {
+    catch_unwind(measure).unwrap_or_else(|_| Err("it panicked".into()))
 }
 
 fn publish(report: &Report, json: Option<&std::path::Path>) -> std::io::Result<()> {

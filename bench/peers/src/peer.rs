@@ -65,6 +65,13 @@ impl Settings {
         }
     }
 
+    /// For measurements over a path with delay: as [`Settings::bulk`], with 1 MiB of receiver window, so that hundreds of packets
+    /// are under way, and 4 MiB of send buffer, so that a stack that counts more than user data there fills that window as well.
+    #[must_use]
+    pub fn bulk_with_delay() -> Self {
+        Settings { receive_window_bytes: 1 << 20, send_buffer_bytes: 4 << 20, ..Settings::bulk() }
+    }
+
     /// For interoperability: messages up to 1 MiB, and no limit of retransmissions.
     #[must_use]
     pub fn interop() -> Self {

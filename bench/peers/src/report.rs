@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use crate::measure::BulkSample;
+use crate::measure::{BulkSample, Path};
 
 /// Median and extremes of repeated measurements of one quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -37,29 +37,94 @@ impl Summary {
     }
 }
 
-/// Bulk transfer of messages of one size by one stack.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+/// Bulk transfer of messages of one size by one stack over one path.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Bulk {
+    /// Name of the path.
+    pub path: String,
+    /// What the path does to packets, and what the endpoints may hold.
+    pub description: String,
     /// Size of each message in bytes.
     pub message_bytes: usize,
     /// CPU seconds for 10^9 bytes of user data, both endpoints together.
     pub cpu_seconds_per_gigabyte: Summary,
     /// Messages for each second of CPU time, both endpoints together.
     pub messages_per_cpu_second: Summary,
-    /// Heap allocations for each message, both endpoints together.
-    pub allocations_per_message: f64,
+    /// Heap allocations for each message, both endpoints together, if they could be counted.
+    pub allocations_per_message: Option<f64>,
+    /// User data delivered in virtual time, in 10^6 bytes for each second; `None` where no time passes.
+    pub goodput_megabytes_per_second: Option<Summary>,
+    /// Packets from the sender for each message, and back to it; `None` where they are not counted.
+    pub packets_per_message: Option<[Summary; 2]>,
+    /// Repetitions that delivered what they were to deliver. The figures are theirs alone.
+    pub completed: usize,
+    /// What stopped the others, each different reason once.
+    pub failures: Vec<String>,
 }
 
 impl Bulk {
-    /// Sums up the repetitions.
+    /// Sums up the repetitions over `path`, each with what it measured or what stopped it.
     #[must_use]
-    pub fn of(message_bytes: usize, samples: &[BulkSample], allocations_per_message: f64) -> Self {
+    pub fn of(
+        path: &Path,
+        message_bytes: usize,
+        repetitions: &[Result<BulkSample, String>],
+        allocations_per_message: Option<f64>,
+    ) -> Self {
+        let samples = || repetitions.iter().flatten();
+        let mut failures: Vec<String> =
+            repetitions.iter().filter_map(|repetition| repetition.as_ref().err().cloned()).collect();
+        failures.sort_unstable();
+        failures.dedup();
+        let goodput: Vec<f64> = samples().filter_map(BulkSample::goodput_megabytes_per_second).collect();
+        let packets: Vec<[f64; 2]> = samples().filter_map(BulkSample::packets_per_message).collect();
+        let one_way = |way: usize| Summary::of(packets.iter().map(|both| both[way]));
         Bulk {
+            path: path.name.into(),
+            description: format!(
+                "{}; receiver window {} KiB, send buffer {} KiB",
+                path.description,
+                path.settings.receive_window_bytes >> 10,
+                path.settings.send_buffer_bytes >> 10
+            ),
             message_bytes,
-            cpu_seconds_per_gigabyte: Summary::of(samples.iter().map(BulkSample::cpu_seconds_per_gigabyte)),
-            messages_per_cpu_second: Summary::of(samples.iter().map(BulkSample::messages_per_cpu_second)),
+            cpu_seconds_per_gigabyte: Summary::of(samples().map(BulkSample::cpu_seconds_per_gigabyte)),
+            messages_per_cpu_second: Summary::of(samples().map(BulkSample::messages_per_cpu_second)),
             allocations_per_message,
+            goodput_megabytes_per_second: (!goodput.is_empty()).then(|| Summary::of(goodput)),
+            packets_per_message: (!packets.is_empty()).then(|| [one_way(0), one_way(1)]),
+            completed: samples().count(),
+            failures,
         }
+    }
+
+    /// The cells of the table behind the name; words if no repetition went well.
+    fn cells(&self, best: f64) -> String {
+        if self.completed == 0 {
+            return format!("  nothing to compare: {}", self.failures.join("; "));
+        }
+        let rate = self.messages_per_cpu_second;
+        let optional = |value: Option<f64>, decimals| value.map_or("-".into(), |value| format!("{value:.decimals$}"));
+        let packets = |way: usize| optional(self.packets_per_message.map(|both| both[way].median), 3);
+        format!(
+            "{:>12.3}{:>16.0}{:>9}{:>13}{:>14}{:>15}{:>10}{:>10}",
+            self.cpu_seconds_per_gigabyte.median,
+            rate.median,
+            format!("{:.1}%", rate.spread_percent()),
+            optional(self.allocations_per_message, 2),
+            format!("{:.2}", ratio(rate.median, best)),
+            optional(self.goodput_megabytes_per_second.map(|goodput| goodput.median), 2),
+            packets(0),
+            packets(1)
+        )
+    }
+
+    /// The heads of [`Bulk::cells`].
+    fn heads() -> String {
+        format!(
+            "{:>12}{:>16}{:>9}{:>13}{:>14}{:>15}{:>10}{:>10}",
+            "CPU-s/GB", "msg/s per core", "spread", "allocs/msg", "x best peer", "goodput MB/s", "pkts/msg", "back/msg"
+        )
     }
 }
 
@@ -70,7 +135,7 @@ pub struct Row {
     pub stack: String,
     /// It is Festina, which the others are compared with.
     pub subject: bool,
-    /// One entry per message size.
+    /// One entry per path and message size.
     pub bulk: Vec<Bulk>,
     /// Live heap bytes of one endpoint of an association that has carried nothing and is at rest.
     pub fresh_bytes_per_endpoint: f64,
@@ -96,8 +161,9 @@ impl Report {
     #[must_use]
     pub fn table(&self) -> String {
         let mut text = format!(
-            "Both endpoints in one thread, lossless queues without delay, {} repetitions: median (range).\n\
-             \"best peer\" is the best stack other than Festina; above 1.00 is better than it.\n",
+            "Both endpoints in one thread, {} repetitions: median (range).\n\
+             \"best peer\" is the best stack other than Festina; above 1.00 is better than it.\n\
+             Goodput is in virtual time: a stack that is cheap because it stands still has little of it.\n",
             self.repetitions
         );
         for index in 0..self.rows.first().map_or(0, |row| row.bulk.len()) {
@@ -114,32 +180,19 @@ impl Report {
     fn bulk_table(&self, text: &mut String, index: usize) {
         let mut rows: Vec<(&Row, &Bulk)> =
             self.rows.iter().filter_map(|row| Some((row, row.bulk.get(index)?))).collect();
-        let Some(message_bytes) = rows.first().map(|(_, bulk)| bulk.message_bytes) else { return };
+        let Some((_, first)) = rows.first() else { return };
+        line(text, format_args!("\nbulk, ordered, reliable, {}-byte messages", first.message_bytes));
+        line(text, format_args!("path {}: {}", first.path, first.description));
         rows.sort_by(|(_, a), (_, b)| b.messages_per_cpu_second.median.total_cmp(&a.messages_per_cpu_second.median));
         let best =
             rows.iter().find(|(row, _)| !row.subject).map_or(0.0, |(_, bulk)| bulk.messages_per_cpu_second.median);
-        line(text, format_args!("\nbulk, ordered, reliable, {message_bytes}-byte messages"));
-        line(
-            text,
-            format_args!(
-                "{:<20}{:>12}{:>16}{:>9}{:>14}{:>14}",
-                "stack", "CPU-s/GB", "msg/s per core", "spread", "allocs/msg", "x best peer"
-            ),
-        );
+        line(text, format_args!("{:<18}{}", "stack", Bulk::heads()));
         for (row, bulk) in rows {
-            let rate = bulk.messages_per_cpu_second;
-            line(
-                text,
-                format_args!(
-                    "{:<20}{:>12.3}{:>16.0}{:>8.1}%{:>14.2}{:>14.2}",
-                    row.stack,
-                    bulk.cpu_seconds_per_gigabyte.median,
-                    rate.median,
-                    rate.spread_percent(),
-                    bulk.allocations_per_message,
-                    ratio(rate.median, best)
-                ),
-            );
+            line(text, format_args!("{:<18}{}", row.stack, bulk.cells(best)));
+            if bulk.completed > 0 && !bulk.failures.is_empty() {
+                let (completed, of) = (bulk.completed, self.repetitions);
+                line(text, format_args!("  only {completed} of {of} repetitions: {}", bulk.failures.join("; ")));
+            }
         }
     }
 
@@ -195,12 +248,17 @@ mod tests {
 
     use super::*;
 
+    fn sample(messages: u64) -> BulkSample {
+        let (cpu, time, packets) = (Duration::from_secs(1), Duration::from_secs(2), [messages, messages / 2]);
+        BulkSample { messages, payload_bytes: messages * 1_000, cpu, time, packets }
+    }
+
     fn row(stack: &str, subject: bool, messages: u64, idle: f64) -> Row {
-        let sample = BulkSample { messages, payload_bytes: messages * 1_000, cpu: Duration::from_secs(1) };
+        let sample = sample(messages);
         Row {
             stack: stack.into(),
             subject,
-            bulk: vec![Bulk::of(1_000, &[sample], 1.0)],
+            bulk: vec![Bulk::of(&Path::direct(), 1_000, &[Ok(sample)], Some(1.0))],
             fresh_bytes_per_endpoint: idle / 2.0,
             idle_bytes_per_endpoint: idle,
             remark: String::new(),
@@ -217,9 +275,26 @@ mod tests {
 
     #[test]
     fn cost_and_rate_are_derived_from_the_same_sample() {
-        let bulk = row("a", false, 2_000_000, 1.0).bulk[0];
+        let bulk = &row("a", false, 2_000_000, 1.0).bulk[0];
         assert!((bulk.cpu_seconds_per_gigabyte.median - 0.5).abs() < 1e-9);
         assert!((bulk.messages_per_cpu_second.median - 2e6).abs() < 1e-6);
+        assert_eq!(bulk.goodput_megabytes_per_second.map(|goodput| goodput.median), Some(1_000.0));
+        assert_eq!(bulk.packets_per_message.map(|both| both.map(|way| way.median)), Some([1.0, 0.5]));
+    }
+
+    #[test]
+    fn a_stack_that_stands_still_has_a_row_that_says_so() {
+        let with = |repetitions: &[Result<BulkSample, String>]| {
+            let bulk = vec![Bulk::of(&Path::direct(), 1_000, repetitions, None)];
+            let rows = vec![row("ours", true, 300, 1.0), Row { bulk, ..row("other", false, 1, 1.0) }];
+            Report { repetitions: repetitions.len(), idle_associations: 1, rows }.table()
+        };
+        let stalled = || Err("stalled".to_owned());
+        let never = with(&[stalled(), stalled()]);
+        assert!(never.contains("other               nothing to compare: stalled\n"), "{never}");
+        let once = with(&[stalled(), Ok(sample(100))]);
+        assert!(once.contains("  only 1 of 2 repetitions: stalled\n"), "{once}");
+        assert!(once.lines().any(|line| line.starts_with("other") && line.contains(" 10000.000 ")), "{once}");
     }
 
     #[test]
@@ -231,7 +306,9 @@ mod tests {
             .lines()
             .filter(|line| ["slow", "ours", "quick"].iter().any(|name| line.starts_with(name)))
             .map(|line| {
-                vec![line.split_whitespace().next().unwrap_or(""), line.split_whitespace().last().unwrap_or("")]
+                let cells: Vec<&str> = line.split_whitespace().collect();
+                // Behind the name, and from the right where no packets are counted.
+                vec![cells[0], if cells.len() > 5 { cells[5] } else { cells[cells.len() - 1] }]
             })
             .collect();
         let (ours, quick, slow) = (["ours", "1.50"], ["quick", "1.00"], ["slow", "0.50"]);
