@@ -17,8 +17,8 @@ use crate::peer::{AbortUnsupported, Message, Peer, SendError, Settings, Stack};
 const ADDRESS: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9899));
 /// The port that WebRTC stacks have fixed.
 const PORTS: Ports = Ports { local: 5000, peer: 5000 };
-/// Packets are written one behind the other into buffers of this size, as a driver does for segmentation offload.
-const BUFFER_BYTES: usize = 16 << 10;
+/// This many packets are written one behind the other into one buffer, as a driver does for segmentation offload.
+const PACKETS_PER_BUFFER: usize = 10;
 /// Cause codes of an ABORT that the application asked for (RFC 9260 section 3.3.10.12), and of the one without cause that answers
 /// a stray packet and may overtake it (section 8.4).
 const CAUSES_OF_ABORT: [u16; 2] = [12, 0];
@@ -97,11 +97,51 @@ pub struct FestinaPeer {
     association: Option<Box<Association>>,
     /// Answers of the listener.
     replies: Vec<Bytes>,
-    /// Written, and not yet polled.
-    packets: Bytes,
-    /// The length of each packet in `packets`, last one first.
-    lengths: Vec<usize>,
+    written: Written,
+    /// A packet or a timer has come, so that packets probably leave.
+    stirred: bool,
     failure: Option<Failure>,
+}
+
+/// Packets that wait to be polled.
+#[derive(Default)]
+struct Written {
+    /// One behind the other, without those that have been polled.
+    packets: Bytes,
+    /// Their lengths in bytes, those that have been polled included.
+    lengths: [u16; PACKETS_PER_BUFFER],
+    count: u8,
+    polled: u8,
+    /// The capacity that the last packets took, so that the next ones need not move while they are written.
+    capacity: u16,
+}
+
+impl Written {
+    fn pop(&mut self) -> Option<Bytes> {
+        if self.polled == self.count {
+            return None;
+        }
+        let length = self.lengths[usize::from(self.polled)];
+        self.polled += 1;
+        Some(self.packets.split_to(length.into()))
+    }
+
+    /// Writes the next packets, all of which have been polled before. `stirred`: there probably are any.
+    fn refill(&mut self, now: Instant, association: &mut Association, stirred: bool) {
+        let mut buffer = Vec::with_capacity(if stirred { self.capacity.into() } else { 0 });
+        (self.count, self.polled) = (0, 0);
+        for length in &mut self.lengths {
+            let Some(transmit) = association.poll_transmit(now, &mut buffer) else { break };
+            *length = u16::try_from(transmit.len).expect("no packet is longer than 65,480 bytes");
+            self.count += 1;
+        }
+        if self.count == 0 {
+            self.packets = Bytes::new();
+        } else {
+            self.capacity = u16::try_from(buffer.len()).unwrap_or(u16::MAX);
+            self.packets = Bytes::from(buffer);
+        }
+    }
 }
 
 impl FestinaPeer {
@@ -110,8 +150,8 @@ impl FestinaPeer {
             listener,
             association,
             replies: Vec::new(),
-            packets: Bytes::new(),
-            lengths: Vec::new(),
+            written: Written::default(),
+            stirred: true,
             failure: None,
         }
     }
@@ -136,15 +176,7 @@ impl FestinaPeer {
 
     fn fill_packets(&mut self, now: Duration) {
         let Some(association) = self.association.as_deref_mut() else { return };
-        let mut buffer = Vec::new();
-        while let Some(transmit) = association.poll_transmit(Instant::ZERO + now, &mut buffer) {
-            self.lengths.push(transmit.len);
-            if buffer.len() >= BUFFER_BYTES {
-                break;
-            }
-        }
-        self.lengths.reverse();
-        self.packets = Bytes::from(buffer);
+        self.written.refill(Instant::ZERO + now, association, std::mem::take(&mut self.stirred));
         while let Some(event) = self.association.as_deref_mut().and_then(Association::poll_event) {
             match event {
                 Event::Closed(ClosedReason::Shutdown) => {}
@@ -158,6 +190,7 @@ impl FestinaPeer {
 
 impl Peer for FestinaPeer {
     fn handle_packet(&mut self, now: Duration, packet: Bytes) {
+        self.stirred = true;
         match self.association.as_deref_mut() {
             Some(association) if !association.is_closed() => {
                 // What is dropped is counted by the association.
@@ -168,19 +201,14 @@ impl Peer for FestinaPeer {
     }
 
     fn poll_packet(&mut self, now: Duration) -> Option<Bytes> {
-        if self.lengths.is_empty() {
-            if let Some(reply) = self.replies.pop() {
-                return Some(reply);
-            }
-            self.fill_packets(now);
+        if let Some(packet) = self.written.pop() {
+            return Some(packet);
         }
-        match self.lengths.pop() {
-            Some(length) => Some(self.packets.split_to(length)),
-            None => {
-                self.lengths = Vec::new();
-                None
-            }
+        if let Some(reply) = self.replies.pop() {
+            return Some(reply);
         }
+        self.fill_packets(now);
+        self.written.pop()
     }
 
     fn deadline(&self) -> Option<Duration> {
@@ -189,6 +217,7 @@ impl Peer for FestinaPeer {
     }
 
     fn handle_timeout(&mut self, now: Duration) {
+        self.stirred = true;
         if let Some(association) = self.association.as_deref_mut() {
             association.handle_timeout(Instant::ZERO + now);
         }
