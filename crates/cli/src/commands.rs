@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use festina::{Association, Config, ConnectOptions, Endpoint, Limits, Profile};
+use festina::{Association, Config, CongestionControl, ConnectOptions, Endpoint, Limits, Profile};
 
 use crate::address::{self, HostPort};
 use crate::args::{self, Command};
@@ -29,8 +29,10 @@ fn message_bytes_max() -> usize {
 }
 
 /// How this command's endpoints behave.
-fn config(profile: Profile) -> Config {
-    Config { peer_timeout: Some(PEER_TIMEOUT), ..Config::with_profile(profile) }
+fn config(profile: Profile, congestion: Option<CongestionControl>) -> Config {
+    let config = Config::with_profile(profile);
+    let congestion = congestion.unwrap_or(config.congestion);
+    Config { congestion, peer_timeout: Some(PEER_TIMEOUT), ..config }
 }
 
 /// Does what the command line asks for.
@@ -58,6 +60,10 @@ pub(crate) struct PeerArgs {
     /// early-retransmit, rto-restart, tlp, tlpr, rack or festina
     #[arg(long, value_name = "NAME", default_value_t = Profile::Festina)]
     profile: Profile,
+    /// Which congestion control limits how much is on the way, rfc9260 or cubic; the profile's own if left out, which is cubic with
+    /// festina
+    #[arg(long, value_name = "NAME")]
+    congestion: Option<CongestionControl>,
     /// Give up if the peer does not answer at first, or ping's last message, for this time
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = args::positive_duration)]
     timeout: Duration,
@@ -67,7 +73,7 @@ impl PeerArgs {
     /// Makes an association with the peer from an endpoint of its own, which ends with the last handle.
     async fn connect(&self, message_events: bool) -> Result<(Endpoint, Association)> {
         let remote = self.address.resolve().await?;
-        let config = Config { message_events, ..config(self.profile) };
+        let config = Config { message_events, ..config(self.profile, self.congestion) };
         let endpoint = Endpoint::bind(address::unspecified_for(remote), config).await?;
         let options = ConnectOptions::default().peer_port(self.port).handshake_timeout(self.timeout);
         let association = endpoint.connect_with(remote, options).await?;

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
 use clap::Args;
-use festina::{Association, ClosedReason, Endpoint, Listener, Message, Profile, ReceivedMessage};
+use festina::{Association, ClosedReason, CongestionControl, Endpoint, Listener, Message, Profile, ReceivedMessage};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -53,6 +53,10 @@ pub(crate) struct ListenArgs {
     /// early-retransmit, rto-restart, tlp, tlpr, rack or festina
     #[arg(long, value_name = "NAME", default_value_t = Profile::Festina)]
     profile: Profile,
+    /// Which congestion control limits how much is on the way, rfc9260 or cubic; the profile's own if left out, which is cubic with
+    /// festina
+    #[arg(long, value_name = "NAME")]
+    congestion: Option<CongestionControl>,
 }
 
 impl ListenArgs {
@@ -76,7 +80,7 @@ enum Action {
 /// Listens until interrupted, or with `--once` until the first peer has left.
 pub(crate) async fn run(arguments: ListenArgs) -> Result<()> {
     let address = arguments.address.resolve().await?;
-    let endpoint = Endpoint::bind(address, config(arguments.profile)).await?;
+    let endpoint = Endpoint::bind(address, config(arguments.profile, arguments.congestion)).await?;
     let listener = endpoint.listen(arguments.port)?;
     output::notice(&format!("listening on {}, SCTP port {}", endpoint.local_addr(), arguments.port));
 

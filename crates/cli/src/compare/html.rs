@@ -189,6 +189,9 @@ fn command_line(scenario: &Scenario) -> String {
         time(scenario.sack_delay),
         scenario.seed,
     );
+    if let Some(congestion) = scenario.congestion {
+        let _ = write!(command, " --congestion {congestion}");
+    }
     if let Some(burst) = scenario.burst {
         let _ = write!(command, " --burst {}", time(burst));
     }

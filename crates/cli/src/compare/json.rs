@@ -28,6 +28,7 @@ struct Document {
 #[derive(Serialize)]
 struct ScenarioJson {
     profiles: Vec<&'static str>,
+    congestion: Option<&'static str>,
     associations: u32,
     message_bytes: u32,
     interval_ms: f64,
@@ -47,6 +48,7 @@ impl ScenarioJson {
     fn of(scenario: &Scenario) -> Self {
         Self {
             profiles: scenario.profiles.iter().map(|profile| profile.name()).collect(),
+            congestion: scenario.congestion.map(|congestion| congestion.name()),
             associations: scenario.associations,
             message_bytes: scenario.size,
             interval_ms: milliseconds(scenario.interval),

@@ -151,6 +151,7 @@ pub(super) fn server_config(scenario: &Scenario) -> Config {
 /// How a client of the profile behaves.
 pub(super) fn client_config(scenario: &Scenario, profile: Profile) -> Config {
     let mut config = Config::with_profile(profile);
+    config.congestion = scenario.congestion.unwrap_or(config.congestion);
     config.timers.rto_initial = scenario.rto_initial();
     config.sack.delay = scenario.sack_delay;
     config

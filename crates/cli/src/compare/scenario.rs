@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use festina::Profile;
+use festina::{CongestionControl, Profile};
 use festina_netsim::{LinkConfig, QueueLimit};
 use festina_units::{Bandwidth, Probability, duration};
 
@@ -37,6 +37,9 @@ pub(crate) struct Scenario {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', hide_default_value = true)]
     #[arg(default_values_t = PROFILES)]
     pub(crate) profiles: Vec<Profile>,
+    /// Congestion control of all profiles, rfc9260 or cubic; if left out each has its own: cubic with festina, rfc9260 with the others
+    #[arg(long, value_name = "NAME")]
+    pub(crate) congestion: Option<CongestionControl>,
     /// Streams of messages per profile, each an association of its own, 1 to 10000
     #[arg(long, value_name = "NUMBER", default_value_t = 64)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -185,6 +188,7 @@ pub(super) mod tests {
     pub(crate) fn default_scenario() -> Scenario {
         Scenario {
             profiles: PROFILES.to_vec(),
+            congestion: None,
             associations: 64,
             size: 100,
             interval: Duration::from_millis(250),

@@ -7,8 +7,8 @@ use festina_models::tcp::TcpConfig;
 use festina_models::tcp_host::{self, TcpHost, TcpRecord, TcpSender};
 use festina_models::workload::Workload;
 use festina_netsim::NodeId;
-use festina_recovery::Mechanisms;
-use festina_sctp::Config;
+use festina_recovery::{Mechanisms, Profile};
+use festina_sctp::{Config, CongestionControl};
 use festina_units::{Duration, Instant};
 
 /// A transport and how both ends are set.
@@ -54,9 +54,12 @@ pub enum StreamRecord {
 
 impl Stack {
     /// SCTP whose sender recovers by `mechanisms` and whose receiver delays its SACKs by `sack_delay`, as the standard
-    /// allows (every second packet is acknowledged at once); zero for no delay at all. All else is at the core's defaults.
+    /// allows (every second packet is acknowledged at once); zero for no delay at all. All else is at the core's defaults, congestion
+    /// control at that of the profile whose thick streams have these rules.
     pub fn sctp(mechanisms: Mechanisms, sack_delay: Duration) -> Self {
-        let config = Config { mechanisms, message_events: true, peer_timeout: None, ..Config::default() };
+        let is_festina = mechanisms.normal == Profile::Festina.mechanisms().normal;
+        let congestion = if is_festina { CongestionControl::Cubic } else { CongestionControl::Rfc9260 };
+        let config = Config { mechanisms, congestion, message_events: true, peer_timeout: None, ..Config::default() };
         let mut receiver = config.clone();
         receiver.sack.delay = sack_delay;
         if sack_delay.is_zero() {

@@ -9,7 +9,7 @@ use festina_netsim::{
 };
 use festina_recovery::redundancy::Redundancy;
 use festina_recovery::{Mechanisms, Profile};
-use festina_sctp::{ClosedReason, Config, Message, SendError};
+use festina_sctp::{ClosedReason, Config, CongestionControl, Message, SendError};
 use festina_units::{Bandwidth, Duration, Probability};
 
 use crate::pair::Pair;
@@ -121,6 +121,7 @@ fn mechanisms(random: &mut RandomStream) -> Mechanisms {
 
 fn config(random: &mut RandomStream) -> Config {
     let mut config = Config { mechanisms: mechanisms(random), ..Config::default() };
+    config.congestion = pick(random, CongestionControl::all());
     config.limits.packet_bytes_max = usize::try_from(400 + random.below(1_100)).unwrap();
     config.limits.receive_buffer_bytes = usize::try_from(2_000 + random.below(60_000)).unwrap();
     config.limits.send_buffer_bytes = usize::try_from(2_000 + random.below(60_000)).unwrap();

@@ -84,7 +84,7 @@ impl Setup {
 
     /// How its SCTP is set.
     pub(super) fn config(self) -> Config {
-        let mut config = Config { mechanisms: self.mechanisms(), peer_timeout: None, ..Config::default() };
+        let mut config = Config { mechanisms: self.mechanisms(), ..Config::with_profile(Profile::Rfc9260) };
         // RFC 2960 and both systems of that time.
         config.timers.rto_initial = Duration::from_secs(3);
         config
