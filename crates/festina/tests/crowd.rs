@@ -6,21 +6,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use festina::{AssociationState, Config, DEFAULT_SCTP_PORT, Endpoint, now};
+use festina::{AssociationState, Config, DEFAULT_SCTP_PORT, Endpoint, Message, now};
 use festina_sctp::{Association, Context, Ports};
+use pings::ping;
+use resident::resident_bytes;
+
+#[path = "attacks/pings.rs"]
+mod pings;
+#[path = "attacks/resident.rs"]
+mod resident;
 
 /// Associations that one host asks for.
 const ATTEMPTS: u16 = 20_000;
 
 /// What the associations admitted by default may cost in all, with room for buffers. All that were asked for would need more.
-const GROWTH_BYTES_MAX: usize = 28 << 20;
+const GROWTH_BYTES_MAX: u64 = 28 << 20;
 
-/// Resident memory of this process, where the system tells.
-fn resident_bytes() -> Option<usize> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    line.split_whitespace().next()?.parse::<usize>().ok().map(|kib| kib * 1_024)
-}
+/// Round trips measured before the crowd comes.
+const QUIET_PINGS: usize = 200;
+
+/// A busy machine may add this to the median of the round trips, and five times as much to the worst tenth of them.
+const DELAY_FLOOR: Duration = Duration::from_millis(20);
 
 /// A host that sets up associations and forgets them at once.
 struct Host {
@@ -66,22 +72,36 @@ async fn one_address_gets_as_many_associations_as_the_default_allows_whatever_it
     let server = Endpoint::bind("127.0.0.1:0".parse().unwrap(), Config::default()).await.unwrap();
     let allowed = Config::default().admission.associations_per_address_max;
     let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+    let client = Endpoint::bind("127.0.0.1:0".parse().unwrap(), Config::default()).await.unwrap();
+    let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
+    let (near, far) = (near.unwrap(), far.unwrap());
+    tokio::spawn(async move {
+        while let Ok(message) = far.recv().await {
+            far.send(Message::new(message.payload)).await.unwrap();
+        }
+    });
     let accepting = tokio::spawn(async move {
         let mut accepted = Vec::new();
         while let Some(association) = listener.accept().await {
             accepted.push(association);
         }
     });
-    let before = resident_bytes();
+    let (quiet, _) = ping(&near, |pings| pings >= QUIET_PINGS).await;
+    let before = resident_bytes(std::process::id());
     let host = Host::new(server.local_addr());
-    let taken = tokio::task::spawn_blocking(move || (0..ATTEMPTS).filter(|number| host.attempt(*number)).count());
-    assert_eq!(taken.await.unwrap(), allowed);
+    let crowd = tokio::task::spawn_blocking(move || (0..ATTEMPTS).filter(|number| host.attempt(*number)).count());
+    let (crowded, _) = ping(&near, |pings| pings >= QUIET_PINGS && crowd.is_finished()).await;
+    // The one that was there before has the same address.
+    assert_eq!(1 + crowd.await.unwrap(), allowed);
     assert_eq!(server.stats().associations, allowed as u64);
     assert!(server.stats().associations_refused >= u64::from(ATTEMPTS) - allowed as u64);
-    if let Some((before, after)) = before.zip(resident_bytes()) {
-        let growth = after.saturating_sub(before);
+    if let Some(((before, _), (_, most))) = before.zip(resident_bytes(std::process::id())) {
+        let growth = most.saturating_sub(before);
         println!("{} KiB more", growth / 1_024);
         assert!(growth <= GROWTH_BYTES_MAX, "{} KiB more", growth / 1_024);
     }
+    println!("{crowded:?}, {quiet:?} when quiet");
+    assert!(crowded.median <= quiet.median * 10 + DELAY_FLOOR, "{crowded:?}, {quiet:?} when quiet");
+    assert!(crowded.worst_tenth <= quiet.worst_tenth * 10 + 5 * DELAY_FLOOR, "{crowded:?}, {quiet:?} when quiet");
     accepting.abort();
 }
