@@ -58,6 +58,15 @@ impl Network {
         self.links[to] = link;
     }
 
+    /// The packets under way towards a host arrive later than they would.
+    pub fn delay(&mut self, to: usize, by: Span) {
+        let (late, others): (BTreeMap<_, _>, _) =
+            std::mem::take(&mut self.under_way).into_iter().partition(|(_, arrival)| arrival.to == to);
+        self.under_way = others;
+        let by = time(by, DELAY_MAX);
+        self.under_way.extend(late.into_iter().map(|((at, sequence), arrival)| ((at + by, sequence), arrival)));
+    }
+
     pub fn pad(&mut self, to: usize, packets: u8, padding: Padding) {
         self.padded[to] = Some((padding, packets));
     }

@@ -38,6 +38,17 @@ impl<'a> Arbitrary<'a> for Operations {
 pub enum Opening {
     Client,
     Both,
+    /// Both, and one side restarts while their handshakes cross.
+    Torn(Tear),
+}
+
+/// One side loses its memory after some packets and timers, and connects anew. What it has sent before comes late, so that the other
+/// side may hear of the new incarnation first.
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tear {
+    pub at: Side,
+    pub steps: u8,
+    pub late: Span,
 }
 
 /// How it ends, over a link that has healed.
@@ -77,6 +88,11 @@ pub enum Operation {
         to: Side,
         link: LinkPlan,
     },
+    /// The packets under way towards a host are late, so that those sent later overtake them.
+    Late {
+        to: Side,
+        by: Span,
+    },
     /// The next packets towards a host are padded.
     Pad {
         to: Side,
@@ -113,7 +129,7 @@ pub enum Operation {
 }
 
 /// `mantissa` times two to the power of `exponent` nanoseconds.
-#[derive(Arbitrary, Clone, Copy, Debug)]
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     pub mantissa: u8,
     pub exponent: u8,

@@ -13,7 +13,7 @@ use crate::heap::{live_bytes, on_behalf_of};
 use crate::host::Host;
 use crate::ledger::{HEADER_BYTES, Ledger};
 use crate::network::{Arrival, Network, received, time};
-use crate::plan::{Ending, MessagePlan, Opening, Operation, Plan};
+use crate::plan::{Ending, MessagePlan, Opening, Operation, Plan, Tear};
 use crate::settings::{config, index, mechanisms};
 
 /// Calls until no timer is due, as in the target `association`.
@@ -34,6 +34,8 @@ const LIFETIME_MAX: Duration = Duration::from_secs(3_600);
 const RECOVERY_MAX: Duration = Duration::from_secs(30 * 60);
 /// Ports that a host may have moved by.
 const PORTS_MOVED_MAX: u16 = 100;
+/// A handshake takes fewer packets and timers; later a tear is an ordinary restart.
+const STEPS_BEFORE_TEAR_MAX: u8 = 8;
 
 /// Everything.
 pub struct World {
@@ -68,15 +70,31 @@ impl World {
             waited: Duration::ZERO,
             trace: DefaultHasher::new(),
         };
-        world.connect(0);
-        if plan.opening == Opening::Both {
-            world.connect(1);
-        }
+        world.open(plan.opening);
         for operation in &plan.operations.0 {
             world.act(operation);
         }
         world.end(plan.ending);
         world.trace.finish()
+    }
+
+    fn open(&mut self, opening: Opening) {
+        self.connect(0);
+        if opening != Opening::Client {
+            self.connect(1);
+        }
+        if let Opening::Torn(Tear { at, steps, late }) = opening {
+            (0..steps % STEPS_BEFORE_TEAR_MAX).for_each(|_| self.step());
+            self.network.delay(1 - index(at), late);
+            self.restart(index(at), true);
+        }
+    }
+
+    /// Goes to the next packet or timer.
+    fn step(&mut self) {
+        if let Some(at) = self.next_at() {
+            self.run_until(at);
+        }
     }
 
     fn act(&mut self, operation: &Operation) {
@@ -93,11 +111,8 @@ impl World {
                 self.waited += span;
                 self.run_until(now + span);
             }
-            Operation::Step => {
-                if let Some(at) = self.next_at() {
-                    self.run_until(at);
-                }
-            }
+            Operation::Step => self.step(),
+            Operation::Late { to, by } => self.network.delay(index(*to), *by),
             Operation::Link { to, link } => self.network.set_link(index(*to), *link),
             Operation::Pad { to, packets, padding } => self.network.pad(index(*to), *packets, *padding),
             Operation::SetMechanisms { at, mechanisms: plan } => {
