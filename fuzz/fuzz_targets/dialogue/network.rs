@@ -13,7 +13,7 @@ use crate::plan::{LinkPlan, Padding, Span};
 /// Packets under way at once; more are lost, as in any queue.
 const UNDER_WAY_MAX: usize = 512;
 /// No packet is late by more.
-const DELAY_MAX: Duration = Duration::from_secs(120);
+pub const DELAY_MAX: Duration = Duration::from_secs(120);
 /// The largest UDP datagram, less its headers.
 const DATAGRAM_BYTES_MAX: usize = 65_480;
 /// The types of PAD and FORWARD TSN are known ones; those of these low bits are not.
@@ -59,11 +59,10 @@ impl Network {
     }
 
     /// The packets under way towards a host arrive later than they would.
-    pub fn delay(&mut self, to: usize, by: Span) {
+    pub fn delay(&mut self, to: usize, by: Duration) {
         let (late, others): (BTreeMap<_, _>, _) =
             std::mem::take(&mut self.under_way).into_iter().partition(|(_, arrival)| arrival.to == to);
         self.under_way = others;
-        let by = time(by, DELAY_MAX);
         self.under_way.extend(late.into_iter().map(|((at, sequence), arrival)| ((at + by, sequence), arrival)));
     }
 

@@ -48,7 +48,7 @@ pub enum Opening {
 pub struct Tear {
     pub at: Side,
     pub steps: u8,
-    pub late: Span,
+    pub late_ms: u8,
 }
 
 /// How it ends, over a link that has healed.
@@ -129,7 +129,7 @@ pub enum Operation {
 }
 
 /// `mantissa` times two to the power of `exponent` nanoseconds.
-#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Arbitrary, Clone, Copy, Debug)]
 pub struct Span {
     pub mantissa: u8,
     pub exponent: u8,

@@ -12,7 +12,7 @@ use crate::forge::{forge, learn};
 use crate::heap::{live_bytes, on_behalf_of};
 use crate::host::Host;
 use crate::ledger::{HEADER_BYTES, Ledger};
-use crate::network::{Arrival, Network, received, time};
+use crate::network::{Arrival, DELAY_MAX, Network, received, time};
 use crate::plan::{Ending, MessagePlan, Opening, Operation, Plan, Tear};
 use crate::settings::{config, index, mechanisms};
 
@@ -36,6 +36,8 @@ const RECOVERY_MAX: Duration = Duration::from_secs(30 * 60);
 const PORTS_MOVED_MAX: u16 = 100;
 /// A handshake takes fewer packets and timers; later a tear is an ordinary restart.
 const STEPS_BEFORE_TEAR_MAX: u8 = 8;
+/// A handshake over the link at its best takes 42 ms.
+const LATE_MS_MAX: u8 = 64;
 
 /// Everything.
 pub struct World {
@@ -83,8 +85,9 @@ impl World {
         if opening != Opening::Client {
             self.connect(1);
         }
-        if let Opening::Torn(Tear { at, steps, late }) = opening {
+        if let Opening::Torn(Tear { at, steps, late_ms }) = opening {
             (0..steps % STEPS_BEFORE_TEAR_MAX).for_each(|_| self.step());
+            let late = Duration::from_millis((late_ms % LATE_MS_MAX).into());
             self.network.delay(1 - index(at), late);
             self.restart(index(at), true);
         }
@@ -112,7 +115,7 @@ impl World {
                 self.run_until(now + span);
             }
             Operation::Step => self.step(),
-            Operation::Late { to, by } => self.network.delay(index(*to), *by),
+            Operation::Late { to, by } => self.network.delay(index(*to), time(*by, DELAY_MAX)),
             Operation::Link { to, link } => self.network.set_link(index(*to), *link),
             Operation::Pad { to, packets, padding } => self.network.pad(index(*to), *packets, *padding),
             Operation::SetMechanisms { at, mechanisms: plan } => {
