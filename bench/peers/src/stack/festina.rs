@@ -18,7 +18,7 @@ const ADDRESS: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST
 /// The port that WebRTC stacks have fixed.
 const PORTS: Ports = Ports { local: 5000, peer: 5000 };
 /// This many packets are written one behind the other into one buffer, as a driver does for segmentation offload.
-const PACKETS_PER_BUFFER: usize = 10;
+const PACKETS_PER_BUFFER: usize = 9;
 /// Cause codes of an ABORT that the application asked for (RFC 9260 section 3.3.10.12), and of the one without cause that answers
 /// a stray packet and may overtake it (section 8.4).
 const CAUSES_OF_ABORT: [u16; 2] = [12, 0];
@@ -98,8 +98,6 @@ pub struct FestinaPeer {
     /// Answers of the listener.
     replies: Vec<Bytes>,
     written: Written,
-    /// A packet or a timer has come, so that packets probably leave.
-    stirred: bool,
     failure: Option<Failure>,
 }
 
@@ -114,6 +112,8 @@ struct Written {
     polled: u8,
     /// The capacity that the last packets took, so that the next ones need not move while they are written.
     capacity: u16,
+    /// A packet or a timer has come since, so that packets probably leave.
+    stirred: bool,
 }
 
 impl Written {
@@ -126,9 +126,9 @@ impl Written {
         Some(self.packets.split_to(length.into()))
     }
 
-    /// Writes the next packets, all of which have been polled before. `stirred`: there probably are any.
-    fn refill(&mut self, now: Instant, association: &mut Association, stirred: bool) {
-        let mut buffer = Vec::with_capacity(if stirred { self.capacity.into() } else { 0 });
+    /// Writes the next packets once all have been polled.
+    fn refill(&mut self, now: Instant, association: &mut Association) {
+        let mut buffer = Vec::with_capacity(if std::mem::take(&mut self.stirred) { self.capacity.into() } else { 0 });
         (self.count, self.polled) = (0, 0);
         for length in &mut self.lengths {
             let Some(transmit) = association.poll_transmit(now, &mut buffer) else { break };
@@ -146,14 +146,7 @@ impl Written {
 
 impl FestinaPeer {
     fn new(listener: Arc<Listener>, association: Option<Box<Association>>) -> Self {
-        FestinaPeer {
-            listener,
-            association,
-            replies: Vec::new(),
-            written: Written::default(),
-            stirred: true,
-            failure: None,
-        }
+        FestinaPeer { listener, association, replies: Vec::new(), written: Written::default(), failure: None }
     }
 
     /// Gives a packet that belongs to no association to the listener.
@@ -176,7 +169,7 @@ impl FestinaPeer {
 
     fn fill_packets(&mut self, now: Duration) {
         let Some(association) = self.association.as_deref_mut() else { return };
-        self.written.refill(Instant::ZERO + now, association, std::mem::take(&mut self.stirred));
+        self.written.refill(Instant::ZERO + now, association);
         while let Some(event) = self.association.as_deref_mut().and_then(Association::poll_event) {
             match event {
                 Event::Closed(ClosedReason::Shutdown) => {}
@@ -190,7 +183,7 @@ impl FestinaPeer {
 
 impl Peer for FestinaPeer {
     fn handle_packet(&mut self, now: Duration, packet: Bytes) {
-        self.stirred = true;
+        self.written.stirred = true;
         match self.association.as_deref_mut() {
             Some(association) if !association.is_closed() => {
                 // What is dropped is counted by the association.
@@ -217,7 +210,7 @@ impl Peer for FestinaPeer {
     }
 
     fn handle_timeout(&mut self, now: Duration) {
-        self.stirred = true;
+        self.written.stirred = true;
         if let Some(association) = self.association.as_deref_mut() {
             association.handle_timeout(Instant::ZERO + now);
         }
