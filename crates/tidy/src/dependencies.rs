@@ -22,22 +22,26 @@ const ARROWS: [(&str, &[&str]); 9] = [
 /// Crates of ours that may use any other.
 const TOP: [&str; 3] = ["festina-bench-peers", "festina-cli", "festina-tidy"];
 
-/// Everything that the protocol core may be built from. The last two build `crc32c`; those from `thiserror-impl` to them
-/// run in the compiler.
-const CORE: [&str; 13] = [
+/// Everything that the protocol core may be built from. Those from `digest` to `spin` come with `crc-fast`, and `version_check` builds
+/// one of them; those from `thiserror-impl` on run in the compiler.
+const CORE: [&str; 17] = [
     "festina-sctp",
     "festina-units",
     "festina-recovery",
     "bytes",
-    "crc32c",
+    "crc-fast",
+    "digest",
+    "crypto-common",
+    "generic-array",
+    "typenum",
+    "spin",
     "thiserror",
     "thiserror-impl",
     "proc-macro2",
     "quote",
     "syn",
     "unicode-ident",
-    "rustc_version",
-    "semver",
+    "version_check",
 ];
 
 /// Licences that a dependency may have.

@@ -1,6 +1,11 @@
 //! The CRC32c that guards every packet (RFC 9260 §6.8, appendix A).
 
+use crc_fast::{CrcAlgorithm, Digest};
+
 use super::COMMON_HEADER_BYTES;
+
+/// The polynomial of Castagnoli, as iSCSI has it.
+const CRC32C: CrcAlgorithm = CrcAlgorithm::Crc32Iscsi;
 
 /// Where the checksum stands in the common header: its offset and one past its end, in bytes.
 pub(super) const CHECKSUM_RANGE: core::ops::Range<usize> = 8..12;
@@ -12,16 +17,23 @@ pub(super) const CHECKSUM_RANGE: core::ops::Range<usize> = 8..12;
 #[inline]
 #[must_use]
 pub fn packet_checksum(header: &[u8; COMMON_HEADER_BYTES], chunks: &[u8]) -> u32 {
-    let [ports_and_tag @ .., _, _, _, _] = header;
-    let [a, b, c, d, e, f, g, h] = *ports_and_tag;
-    let head = ::crc32c::crc32c(&[a, b, c, d, e, f, g, h, 0, 0, 0, 0]);
-    ::crc32c::crc32c_append(head, chunks)
+    let mut zeroed = *header;
+    zeroed[CHECKSUM_RANGE].fill(0);
+    let mut digest = Digest::new(CRC32C);
+    digest.update(&zeroed);
+    digest.update(chunks);
+    low_half(digest.finalize())
 }
 
 /// The checksum of a packet whose checksum field is still zero.
 #[inline]
 pub(super) fn checksum_of_zeroed(packet: &[u8]) -> u32 {
-    ::crc32c::crc32c(packet)
+    low_half(crc_fast::checksum(CRC32C, packet))
+}
+
+/// A register of 32 bits comes in the low half of 64.
+fn low_half(register: u64) -> u32 {
+    (register & u64::from(u32::MAX)) as u32
 }
 
 #[cfg(test)]
