@@ -472,7 +472,7 @@ impl Repair {
         if self.timers.t3().is_none() || loaded.earliest_resent {
             self.timers.start(now, self.rto());
         }
-        self.arm(now, ledger, view);
+        self.arm(now);
         self.tidy(now, ledger);
     }
 
@@ -501,25 +501,28 @@ impl Repair {
     }
 
     /// DATA left or an acknowledgement came: the timers of the tail probe and of early fast retransmit start again.
-    fn arm(&mut self, now: Instant, ledger: &Ledger, view: &View<'_>) {
-        if !Detectives::are_needed(self.rules()) {
-            return;
-        }
-        let overdue = self.overdue_delay();
-        let tail = match self.rules().probe {
-            Probe::TailLoss(rule) => Some((rule, self.tail_terms(now, ledger, view))),
-            Probe::Off | Probe::RoundTrip { .. } => None,
-        };
+    fn arm(&mut self, now: Instant) {
+        let Rules { probe, early_fast_retransmit, .. } = *self.rules();
         let Some(detectives) = self.detectives() else { return };
-        detectives.overdue.arm(now, overdue, ledger, view.congestion.cwnd() as u64);
-        if let Some((rule, terms)) = tail {
-            detectives.tail.arm(rule, &terms);
+        if matches!(probe, Probe::TailLoss(_)) {
+            detectives.tail.arm(now);
+        }
+        if early_fast_retransmit.is_some() {
+            detectives.overdue.arm(now);
         }
     }
 
-    fn overdue_delay(&self) -> Option<Duration> {
-        let floor = self.rules().early_fast_retransmit?;
-        Some(overdue::delay(&self.rtt, floor))
+    /// When a tail loss probe is due.
+    fn tail_at(&self, ledger: &Ledger, view: &View<'_>) -> Option<Instant> {
+        let Probe::TailLoss(rule) = self.rules().probe else { return None };
+        self.detectives.as_ref()?.tail.at(rule, |armed_at| self.tail_terms(armed_at, ledger, view))
+    }
+
+    /// When early fast retransmit looks for what is overdue, and after which delay.
+    fn overdue_at(&self, ledger: &Ledger, view: &View<'_>) -> Option<(Instant, Duration)> {
+        let delay = overdue::delay(&self.rtt, self.rules().early_fast_retransmit?);
+        let at = self.detectives.as_ref()?.overdue.at(delay, ledger, view.congestion.cwnd() as u64)?;
+        Some((at, delay))
     }
 
     fn tail_terms(&self, now: Instant, ledger: &Ledger, view: &View<'_>) -> TlpTerms {

@@ -9,8 +9,9 @@ use crate::event::Events;
 impl Sender {
     /// When to call [`handle_timeout`](Self::handle_timeout).
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let paced_until = self.repair.paced_until(&self.ledger, &self.view());
-        [self.window.deadline(), self.repair.deadline(&self.ledger), paced_until].into_iter().flatten().min()
+        let (ledger, view) = (&self.ledger, self.view());
+        let (loss, paced_until) = (self.repair.deadline(ledger, &view), self.repair.paced_until(ledger, &view));
+        [self.window.deadline(), loss, paced_until].into_iter().flatten().min()
     }
 
     /// Acts on what has expired.

@@ -33,7 +33,7 @@ pub(super) fn checksum_of_zeroed(packet: &[u8]) -> u32 {
 
 /// A register of 32 bits comes in the low half of 64.
 fn low_half(register: u64) -> u32 {
-    (register & u64::from(u32::MAX)) as u32
+    u32::try_from(register & u64::from(u32::MAX)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -138,7 +138,7 @@ impl Repair {
         self.note_cut(verdict.window, ledger.in_flight().bytes, false, ledger, view);
         self.judge_rules(ledger, view);
         self.restart_t3(now, digest, ledger, view);
-        self.arm(now, ledger, view);
+        self.arm(now);
         self.tidy(now, ledger);
         verdict
     }

@@ -27,12 +27,11 @@ pub(crate) enum TimerExpiry {
 
 impl Repair {
     /// When to call [`on_timeout`](Self::on_timeout).
-    pub(in crate::send) fn deadline(&self, ledger: &Ledger) -> Option<Instant> {
+    pub(in crate::send) fn deadline(&self, ledger: &Ledger, view: &View<'_>) -> Option<Instant> {
         let copy = self.copies.as_ref().and_then(|copies| copies.next_at()).filter(|_| self.owed.copy.is_none());
-        let detectives = self.detectives.as_ref();
-        let judgement = detectives.and_then(|detectives| detectives.by_time.at());
-        let overdue = detectives.and_then(|detectives| detectives.overdue.at());
-        let loss = self.next_expiry(ledger).map(TimerDecision::at);
+        let judgement = self.detectives.as_ref().and_then(|detectives| detectives.by_time.at());
+        let overdue = self.overdue_at(ledger, view).map(|(at, _)| at);
+        let loss = self.next_expiry(ledger, view).map(TimerDecision::at);
         [loss, copy, judgement, overdue].into_iter().flatten().min()
     }
 
@@ -47,7 +46,7 @@ impl Repair {
         let mut in_flight_bytes = ledger.in_flight().bytes;
         let mut findings = Findings::default();
         let mut lost = 0;
-        let expiry = self.next_expiry(ledger).filter(|next| next.at() <= now).map(|next| match next {
+        let expiry = self.next_expiry(ledger, view).filter(|next| next.at() <= now).map(|next| match next {
             TimerDecision::Timeout { .. } => self.time_out(now, ledger, view, &mut findings, &mut lost),
             TimerDecision::Probe { .. } => self.probe(now, ledger),
         });
@@ -116,27 +115,23 @@ impl Repair {
         view: &View<'_>,
         findings: &mut Findings,
     ) -> Option<usize> {
-        let detectives = self.detectives()?;
-        let (by_time, late) = (detectives.by_time.take_due(now), detectives.overdue.take_due(now));
+        let late = self.overdue_at(ledger, view).filter(|&(at, _)| at <= now);
+        let by_time = self.detectives()?.by_time.take_due(now);
         let mut lost = 0;
         if by_time {
             lost += self.judge_by_time(now, ledger);
             findings.loss |= self.enter_recovery(lost);
         }
-        if late && let Some(delay) = self.overdue_delay() {
-            let cwnd_bytes = view.congestion.cwnd() as u64;
-            let marked = overdue::mark(now, delay, ledger, cwnd_bytes);
+        if let Some((_, delay)) = late {
+            let marked = overdue::mark(now, delay, ledger, view.congestion.cwnd() as u64);
             if marked > 0 {
                 self.owed.repair = Some(RetransmissionCause::Fast);
                 findings.overdue = true;
                 lost += marked;
             }
-            let delay = Some(delay);
-            if let Some(detectives) = self.detectives() {
-                detectives.overdue.arm(now, delay, ledger, cwnd_bytes);
-            }
+            self.arm(now);
         }
-        (by_time || late).then_some(lost)
+        (by_time || late.is_some()).then_some(lost)
     }
 
     pub(super) fn judge_by_time(&mut self, now: Instant, ledger: &mut Ledger) -> usize {
@@ -184,12 +179,11 @@ impl Repair {
         }
     }
 
-    pub(super) fn next_expiry(&self, ledger: &Ledger) -> Option<TimerDecision> {
+    pub(super) fn next_expiry(&self, ledger: &Ledger, view: &View<'_>) -> Option<TimerDecision> {
         let timeout_at = self.timers.t3()?.expires;
         let rules = self.rules();
         if matches!(rules.probe, Probe::TailLoss(_)) && !self.owed.tail_probe {
-            let tail_at = self.detectives.as_ref().and_then(|detectives| detectives.tail.at());
-            let probe = tail_at.map(|at| TimerDecision::Probe { at: at.min(timeout_at) });
+            let probe = self.tail_at(ledger, view).map(|at| TimerDecision::Probe { at: at.min(timeout_at) });
             return Some(probe.unwrap_or(TimerDecision::Timeout { at: timeout_at }));
         }
         let probes = rules.probe.timeout(&self.rtt).is_some();

@@ -7,32 +7,28 @@ use festina_units::{Duration, Instant};
 use crate::event::RetransmissionCause;
 use crate::outstanding::{ChunkState, Ledger};
 
-/// When to look.
+/// Since when the timer runs.
 #[derive(Debug, Default)]
 pub(super) struct Overdue {
-    at: Option<Instant>,
+    armed_at: Option<Instant>,
 }
 
 impl Overdue {
-    /// Data left or an acknowledgement came: the timer starts again; `delay` as of [`delay`], `None` if the rules do not ask for it.
-    pub(super) fn arm(&mut self, now: Instant, delay: Option<Duration>, ledger: &Ledger, cwnd_bytes: u64) {
-        let in_flight = ledger.in_flight();
-        let runs = early_fast_retransmit::timer_runs(in_flight.chunks, in_flight.bytes as u64, cwnd_bytes);
-        self.at = delay.filter(|_| runs).map(|delay| now + delay);
+    /// Data left or an acknowledgement came: the timer starts again.
+    pub(super) fn arm(&mut self, now: Instant) {
+        self.armed_at = Some(now);
     }
 
-    pub(super) fn at(&self) -> Option<Instant> {
-        self.at
+    /// When to look, with the delay of [`delay`].
+    pub(super) fn at(&self, delay: Duration, ledger: &Ledger, cwnd_bytes: u64) -> Option<Instant> {
+        let in_flight = ledger.in_flight();
+        let runs = early_fast_retransmit::timer_runs(in_flight.chunks, in_flight.bytes as u64, cwnd_bytes);
+        self.armed_at.filter(|_| runs).map(|armed_at| armed_at + delay)
     }
 
     /// The rules do not ask for it any more.
     pub(super) fn stop(&mut self) {
-        self.at = None;
-    }
-
-    /// Returns whether the time has come.
-    pub(super) fn take_due(&mut self, now: Instant) -> bool {
-        self.at.take_if(|at| *at <= now).is_some()
+        self.armed_at = None;
     }
 }
 

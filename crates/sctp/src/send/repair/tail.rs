@@ -6,33 +6,34 @@ use festina_units::{Duration, Instant};
 /// The delay of a SACK that RFC 9260 §6.2 suggests.
 const ACK_DELAY_MAX: Duration = Duration::from_millis(200);
 
-/// The probe in flight, and when the next one is due.
+/// The probe in flight, and since when the timer of the next one runs. What that time comes to is only worked out when it is asked
+/// for: a burst of packets restarts the timer with each of them.
 #[derive(Debug, Default)]
 pub(super) struct Tail {
     probe: TailLossProbe,
-    at: Option<Instant>,
+    armed_at: Option<Instant>,
 }
 
 impl Tail {
     /// Data left or an acknowledgement came: the timer starts again.
-    pub(super) fn arm(&mut self, rule: TlpRule, terms: &TlpTerms) {
-        self.at = rule.deadline(&self.probe, terms);
+    pub(super) fn arm(&mut self, now: Instant) {
+        self.armed_at = Some(now);
     }
 
-    /// When the probe is due.
-    pub(super) fn at(&self) -> Option<Instant> {
-        self.at
+    /// When the probe is due; `terms` are those of a timer that was started at the time given.
+    pub(super) fn at(&self, rule: TlpRule, terms: impl FnOnce(Instant) -> TlpTerms) -> Option<Instant> {
+        rule.deadline(&self.probe, &terms(self.armed_at?))
     }
 
     /// The rules ask for no tail probe any more.
     pub(super) fn stop(&mut self) {
-        self.at = None;
+        self.armed_at = None;
     }
 
     /// T3-rtx expired or a fast recovery begins: they judge losses now.
     pub(super) fn abandon(&mut self) {
         self.probe.abandon();
-        self.at = None;
+        self.armed_at = None;
     }
 
     /// The probe left; `next_tsn` will leave next.
