@@ -205,8 +205,7 @@ pub enum Profile {
     /// seconds of silence, RTO.Min 200 ms with exponential backoff after that, fast retransmit on
     /// the first indication, and copies of unacknowledged chunks in packets that leave anyway. On
     /// other streams `Rack` with the I bit on tails: losses are found by time and tails are probed.
-    /// Congestion control is the standard's, but that a cut of the window is undone if what was taken
-    /// for lost proves to have been reordered.
+    /// A cut of the window is undone if what was taken for lost proves to have been reordered.
     #[default]
     Festina,
 }

@@ -50,7 +50,7 @@ impl Congestion {
         matches!(self, Self::Cubic(_))
     }
 
-    /// A packet with `bytes` of DATA left; `in_flight` are on the way now.
+    /// A packet left that put `bytes` more of DATA on the way; `in_flight` are now.
     pub(crate) fn packet_left(&mut self, now: Instant, bytes: usize, in_flight: usize, srtt: Option<Duration>) {
         self.on_sent(bytes, in_flight);
         if let Some(rate) = srtt.and_then(|srtt| self.pacing_rate(srtt))
@@ -139,7 +139,7 @@ pub(crate) trait Controller {
     /// How fast packets may leave, with this smoothed round-trip time. `None`: without pacing.
     fn pacing_rate(&self, srtt: Duration) -> Option<PacingRate>;
 
-    /// DATA of `bytes` left, for the first time or again; `in_flight` are on the way now.
+    /// A packet left that put `bytes` more of DATA on the way; `in_flight` are now.
     fn on_sent(&mut self, bytes: usize, in_flight: usize);
 
     /// A SACK acknowledged something, or nothing. Heard before a loss that the same SACK reveals (RFC 9260 §7.2.4).

@@ -20,6 +20,8 @@ pub(super) struct Loaded {
     /// Bytes of DATA chunks, headers and padding included.
     pub(super) bytes: usize,
     pub(super) new_bytes: usize,
+    /// Of what was taken for lost.
+    repair_bytes: usize,
     /// Part of a message only.
     pub(super) has_fragment: bool,
     pub(super) tsn_highest: u64,
@@ -95,10 +97,12 @@ impl Sender {
             if !packet.data(&header, &chunk.payload) {
                 break;
             }
-            loaded.bytes += chunk.bytes();
+            let chunk_bytes = chunk.bytes();
+            loaded.bytes += chunk_bytes;
             let id = chunk.message;
             let sent_as = purpose.sent_as(chunk.state, cause);
             self.ledger.resend(tsn, now, sent_as);
+            loaded.repair_bytes += if sent_as == SentAs::Repair { chunk_bytes } else { 0 };
             let restarts_timer = self.repair.on_resent(now, tsn, sent_as, cause, again);
             self.count_retransmission(cause);
             events.push_message_event(|| Event::Retransmitted { id, tsn: header.tsn.0, cause, at: now });
@@ -192,7 +196,8 @@ impl Sender {
             self.burst.packets_left = self.burst.packets_left.saturating_sub(1);
         }
         let (in_flight, srtt) = (self.ledger.in_flight().bytes, self.repair.rtt().srtt());
-        self.congestion.packet_left(now, loaded.bytes, in_flight, srtt);
+        // What rides along or is probed with was on the way already, and has limits of its own.
+        self.congestion.packet_left(now, loaded.new_bytes + loaded.repair_bytes, in_flight, srtt);
         let (repair, ledger, view) = self.split();
         repair.on_sent(now, order, loaded, ledger, &view);
         self.update_window(now);

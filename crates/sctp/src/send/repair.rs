@@ -335,20 +335,16 @@ impl Repair {
         if may_leave { with_new_data(Purpose::Repair) } else { None }
     }
 
-    /// Returns whether pacing lets a packet leave now. It never delays what is lost on a thin stream.
+    /// Returns whether pacing lets a packet leave now. It never delays a thin stream.
     fn is_unpaced(&self, now: Instant, ledger: &Ledger, view: &View<'_>) -> bool {
-        self.is_thin_repair(ledger) || view.congestion.is_unpaced(now, ledger.in_flight().bytes)
-    }
-
-    fn is_thin_repair(&self, ledger: &Ledger) -> bool {
-        ledger.lost().chunks > 0 && self.is_thin()
+        self.is_thin() || view.congestion.is_unpaced(now, ledger.in_flight().bytes)
     }
 
     /// When pacing lets the next packet leave, if there is one and nothing else keeps it back.
     pub(super) fn paced_until(&self, ledger: &Ledger, view: &View<'_>) -> Option<Instant> {
         let resumes_at = view.congestion.resumes_at(ledger.in_flight().bytes)?;
         let waits = ledger.lost().chunks > 0 || view.allows_new_data(ledger);
-        (waits && !self.is_thin_repair(ledger)).then_some(resumes_at)
+        (waits && !self.is_thin()).then_some(resumes_at)
     }
 
     /// Which chunks ride along in the packet, into which `room_bytes` of chunks fit.

@@ -1,6 +1,7 @@
 //! CUBIC in the sender: its window, pacing and the deadline that pacing has, and what is never paced.
 
 use super::*;
+use crate::congestion::CongestionSign;
 
 const RTT: Duration = Duration::from_millis(100);
 
@@ -147,4 +148,21 @@ fn a_sender_that_cwnd_or_the_peer_s_window_blocks_does_not_wake_up_for_pacing() 
         wakeups += 1;
     }
     assert!(wakeups > 25 && rig.stats().path.in_flight_bytes >= rig.stats().path.cwnd_bytes);
+}
+
+#[test]
+fn a_thin_stream_whose_packets_are_filled_with_copies_is_never_delayed() {
+    let mut rig = Rig::cubic().measured(ms(400));
+    rig.sender.congestion.on_congestion(CongestionSign::Loss);
+    for message in 1..=200_u32 {
+        rig.wait(20);
+        let sent = rig.flight(1, 100);
+        assert!(sent.iter().flatten().any(|&tsn| tsn == message), "message {message} waits: {sent:?}");
+        if message > 20 {
+            rig.sack(message - 20, &[]);
+        }
+    }
+    assert!(rig.sender.repair.is_thin());
+    let again = rig.stats().sent.retransmitted.total();
+    assert!(again > 100, "{again} copies");
 }
