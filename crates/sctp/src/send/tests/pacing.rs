@@ -56,7 +56,7 @@ fn ten_packets_leave_right_after_the_handshake_rfc_6928() {
 #[test]
 fn a_window_leaves_spread_over_the_round_trip_at_the_deadlines_of_the_pacer() {
     let mut rig = bulk(40);
-    let cwnd_packets = rig.stats().path.cwnd_bytes as usize / CHUNKS_BYTES;
+    let cwnd_packets = rig.sender.congestion.cwnd() / CHUNKS_BYTES;
     let departures = round(&mut rig);
     let (first_at, first) = departures[0];
     assert_eq!(first, 10, "the burst");
@@ -84,7 +84,7 @@ fn a_window_that_survived_a_pause_does_not_leave_as_a_burst() {
     rig.wait(20_000);
     let burst = rig.flight(2_000, FULL).len();
     // Two windows per round trip of 100 ms, for two milliseconds.
-    let two_ms = cwnd as usize / CHUNKS_BYTES * 2 * 2 / 100;
+    let two_ms = rig.sender.congestion.cwnd() / CHUNKS_BYTES * 2 * 2 / 100;
     assert!((two_ms..=two_ms + 2).contains(&burst), "{burst} and not {two_ms}");
     assert_eq!(rig.stats().path.cwnd_bytes, cwnd);
     assert!(round(&mut rig).len() > 25);
