@@ -1,6 +1,6 @@
 //! Arbitrary bytes as a packet: reading all of it never panics, and what was read can be written again.
 //!
-//! DATA and SACK must come out as the very bytes that went in (but for padding and flags that receivers ignore); control
+//! DATA, I-DATA, SACK and NR-SACK must come out as the very bytes that went in (but for padding and flags that receivers ignore); control
 //! chunks must say the same after writing and reading once more.
 
 #![no_main]
@@ -49,6 +49,35 @@ fn check(chunk: &Chunk<'_>, original: &[u8]) {
             });
             // A SACK whose lists go past the 16-bit length cannot have been read in the first place.
             assert_same_bytes(&rebuilt, original, 0);
+        }
+        Chunk::IData(data) => {
+            assert_eq!(data.as_unknown().bytes(), original);
+            let rebuilt = build(|builder| builder.i_data(&data.header(), data.payload()));
+            assert_same_bytes(&rebuilt, &without_reserved(original, 10), DATA_FLAGS);
+        }
+        Chunk::NrSack(sack) => {
+            assert_eq!(sack.as_unknown().bytes(), original);
+            let fixed = (sack.cumulative_tsn, sack.a_rwnd);
+            let rebuilt = build(|builder| {
+                builder.nr_sack(fixed, sack.gap_ack_blocks(), sack.nr_gap_ack_blocks(), sack.duplicates())
+            });
+            assert_same_bytes(&rebuilt, &without_reserved(original, 18), 0);
+        }
+        Chunk::ForwardTsn(forward) => {
+            assert_eq!(forward.as_unknown().bytes(), original);
+            let streams: Vec<_> = forward.streams().collect();
+            let out = ChunkOut::ForwardTsn { new_cumulative: forward.new_cumulative, streams: &streams };
+            assert_same_bytes(&build(|builder| builder.chunk(&out)), original, 0);
+        }
+        Chunk::IForwardTsn(forward) => {
+            assert_eq!(forward.as_unknown().bytes(), original);
+            let streams: Vec<_> = forward.streams().collect();
+            let out = ChunkOut::IForwardTsn { new_cumulative: forward.new_cumulative, streams: &streams };
+            read_back(&out, |again| {
+                let Chunk::IForwardTsn(again) = again else { panic!("{again:?}") };
+                assert_eq!(again.new_cumulative, forward.new_cumulative);
+                assert!(again.streams().eq(streams.iter().copied()));
+            });
         }
         Chunk::Init(init) | Chunk::InitAck(init) => check_init(init, chunk.chunk_type() == chunk_type::INIT),
         Chunk::Abort(abort) => {
@@ -169,6 +198,13 @@ fn assert_same_bytes(packet: &[u8], original: &[u8], flags: u8) {
     assert!(padding.len() < 4 && padding.iter().all(|&byte| byte == 0));
     assert_eq!((chunk[0], chunk[1]), (original[0], original[1] & flags));
     assert_eq!(chunk[2..], original[2..]);
+}
+
+/// The chunk with zeros in its two reserved bytes.
+fn without_reserved(original: &[u8], at: usize) -> Vec<u8> {
+    let mut chunk = original.to_vec();
+    chunk[at..at + 2].fill(0);
+    chunk
 }
 
 /// Writes `chunk`, reads it back and has `check` compare.

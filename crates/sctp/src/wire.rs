@@ -1,4 +1,4 @@
-//! The bytes of SCTP (RFC 9260 §3): reading and writing packets, and nothing else.
+//! The bytes of SCTP (RFC 9260 §3) and of its extensions for partial reliability (RFC 3758) and interleaving (RFC 8260): reading and writing packets, and nothing else.
 //!
 //! Reading borrows: [`Packet::parse`] checks length and checksum, [`Packet::chunks`] walks the chunks, and every
 //! [`Chunk`], [`Parameter`] and [`Cause`] is a view into the caller's bytes. Writing appends: a [`PacketBuilder`] adds
@@ -9,8 +9,9 @@
 //! | [`packet`] | common header, walking the chunks |
 //! | [`builder`] | bundling chunks into one packet, checksum included |
 //! | [`chunk`] | one file per chunk |
+//! | [`framing`] | DATA or I-DATA for the messages of an association |
 //! | [`parameter`], [`cause`] | the type-length-value fields inside control chunks |
-//! | [`serial`] | TSN, SSN and stream identifier, and their unwrapping to 64 bits |
+//! | [`serial`] | TSN, SSN, MID and stream identifier, and their unwrapping to 64 bits |
 //! | [`checksum`] | CRC32c |
 //!
 //! ```
@@ -47,6 +48,7 @@ pub mod checksum;
 pub mod chunk;
 mod encode;
 pub mod error;
+pub mod framing;
 pub mod packet;
 pub mod parameter;
 pub mod serial;
@@ -58,19 +60,21 @@ mod tests;
 pub use builder::{ChunkOut, PacketBuilder};
 pub use cause::{Cause, Causes};
 pub use chunk::{
-    Abort, Chunk, Data, DataHeader, Errors, Heartbeat, Init, InitOut, Sack, Shutdown, UnknownChunk, chunk_type,
+    Abort, Chunk, Data, DataHeader, Errors, ForwardTsn, Heartbeat, IData, IDataHeader, IForwardTsn, Init, InitOut,
+    NrSack, Sack, Shutdown, SkippedMessage, UnknownChunk, chunk_type,
 };
 pub use error::{CauseError, ChunkError, Malformation, PacketError, ParameterError};
+pub use framing::{FragmentHeader, Framing};
 pub use packet::{Chunks, CommonHeader, Packet};
 pub use parameter::{Parameter, Parameters, TypeList, UnknownParameter, parameter_type};
-pub use serial::{Ssn, StreamId, Tsn};
+pub use serial::{Mid, Ssn, StreamId, Tsn};
 
 /// Bytes of the common header at the front of every packet (RFC 9260 §3.1).
 pub const COMMON_HEADER_BYTES: usize = 12;
 /// Bytes of a chunk header: type, flags and length (RFC 9260 §3.2).
 pub const CHUNK_HEADER_BYTES: usize = 4;
 /// Bytes of a DATA chunk before its payload (RFC 9260 §3.3.1).
-pub const DATA_HEADER_BYTES: usize = 16;
+pub const DATA_HEADER_BYTES: usize = Framing::Data.header_bytes();
 /// Bytes of a SACK chunk before its gap ack blocks (RFC 9260 §3.3.4).
 pub const SACK_HEADER_BYTES: usize = 16;
 

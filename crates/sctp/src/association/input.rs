@@ -156,6 +156,10 @@ impl Association {
             Chunk::Init(_) | Chunk::InitAck(_) | Chunk::CookieEcho(_) | Chunk::ShutdownComplete { .. } => {
                 return Err(PacketDropped::Unexpected("chunk that must be first, behind another chunk"));
             }
+            Chunk::IData(data) => return Ok(self.handle_unknown(&data.as_unknown())),
+            Chunk::ForwardTsn(forward) => return Ok(self.handle_unknown(&forward.as_unknown())),
+            Chunk::IForwardTsn(forward) => return Ok(self.handle_unknown(&forward.as_unknown())),
+            Chunk::NrSack(sack) => return Ok(self.handle_unknown(&sack.as_unknown())),
             Chunk::Unknown(unknown) => return Ok(self.handle_unknown(unknown)),
         }
         Ok(if matches!(self.state, State::Closed) { Rest::Skip } else { Rest::Continue })

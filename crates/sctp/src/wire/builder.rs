@@ -1,14 +1,18 @@
 //! Bundles chunks into one packet (RFC 9260 §6.10), appended to a buffer that the caller owns and reuses.
 
+use super::COMMON_HEADER_BYTES;
 use super::cause::Cause;
 use super::checksum::{CHECKSUM_RANGE, checksum_of_zeroed};
-use super::chunk::{DataHeader, InitOut, TAG_REFLECTED, UnknownChunk, chunk_type, write_sack};
+use super::chunk::{
+    DataHeader, IDataHeader, InitOut, SkippedMessage, TAG_REFLECTED, UnknownChunk, chunk_type, write_forward_tsn,
+    write_i_forward_tsn, write_nr_sack, write_sack,
+};
 use super::encode::Encoder;
+use super::framing::{DATA_HEADER_BYTES, I_DATA_HEADER_BYTES};
 use super::packet::CommonHeader;
 use super::parameter::Parameter;
-use super::serial::Tsn;
+use super::serial::{Ssn, StreamId, Tsn};
 use super::tlv::padding;
-use super::{COMMON_HEADER_BYTES, DATA_HEADER_BYTES};
 
 /// Writes one packet at the end of a buffer. What the buffer held before stays untouched.
 ///
@@ -22,7 +26,7 @@ pub struct PacketBuilder<'b> {
     packet_bytes_max: usize,
 }
 
-/// A control chunk to be written. DATA and SACK have methods of their own on [`PacketBuilder`].
+/// A control chunk to be written. DATA, I-DATA, SACK and NR-SACK have methods of their own on [`PacketBuilder`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkOut<'a> {
     /// The first chunk of the handshake.
@@ -67,6 +71,20 @@ pub enum ChunkOut<'a> {
         /// The T bit: the packet carries the tag of the packet it answers (RFC 9260 §8.5.1).
         tag_reflected: bool,
     },
+    /// What is missing up to a TSN is abandoned.
+    ForwardTsn {
+        /// Everything up to this TSN counts as received.
+        new_cumulative: Tsn,
+        /// For each stream that has lost ordered messages the last of them.
+        streams: &'a [(StreamId, Ssn)],
+    },
+    /// The same with I-DATA.
+    IForwardTsn {
+        /// Everything up to this TSN counts as received.
+        new_cumulative: Tsn,
+        /// For each stream that has lost messages the last ordered and the last unordered of them.
+        streams: &'a [SkippedMessage],
+    },
     /// Any chunk, as it is.
     Unknown(UnknownChunk<'a>),
 }
@@ -97,7 +115,17 @@ impl<'b> PacketBuilder<'b> {
     /// Adds a DATA chunk. False, with nothing written, if it does not fit into the packet.
     #[inline]
     pub fn data(&mut self, header: &DataHeader, payload: &[u8]) -> bool {
-        let length = DATA_HEADER_BYTES.saturating_add(payload.len());
+        self.payload_chunk::<DATA_HEADER_BYTES>(|length| header.to_bytes(length), payload)
+    }
+
+    /// Adds an I-DATA chunk. False, with nothing written, if it does not fit into the packet.
+    pub fn i_data(&mut self, header: &IDataHeader, payload: &[u8]) -> bool {
+        self.payload_chunk::<I_DATA_HEADER_BYTES>(|length| header.to_bytes(length), payload)
+    }
+
+    #[inline]
+    fn payload_chunk<const N: usize>(&mut self, header: impl FnOnce(u16) -> [u8; N], payload: &[u8]) -> bool {
+        let length = N.saturating_add(payload.len());
         let Ok(wire_length) = u16::try_from(length) else {
             return false;
         };
@@ -105,7 +133,7 @@ impl<'b> PacketBuilder<'b> {
             return false;
         }
         self.buffer.reserve(length + padding(length));
-        self.buffer.extend_from_slice(&header.to_bytes(wire_length));
+        self.buffer.extend_from_slice(&header(wire_length));
         self.buffer.extend_from_slice(payload);
         self.buffer.resize(self.buffer.len() + padding(length), 0);
         true
@@ -123,6 +151,19 @@ impl<'b> PacketBuilder<'b> {
     ) -> bool {
         let room = self.remaining();
         write_sack(self.buffer, room, (cumulative, a_rwnd), gaps, dups)
+    }
+
+    /// Adds an NR-SACK with as many gap ack blocks, after them as many non-renegable ones and as many duplicates, as fit into the packet.
+    /// False, with nothing written, if not even its fixed part does.
+    pub fn nr_sack(
+        &mut self,
+        (cumulative, a_rwnd): (Tsn, u32),
+        gaps: impl Iterator<Item = (u16, u16)>,
+        nr_gaps: impl Iterator<Item = (u16, u16)>,
+        dups: impl Iterator<Item = Tsn>,
+    ) -> bool {
+        let room = self.remaining();
+        write_nr_sack(self.buffer, room, (cumulative, a_rwnd), gaps, nr_gaps, dups)
     }
 
     /// Adds a control chunk. False, with nothing written, if it does not fit into the packet or a field within it is
@@ -182,6 +223,8 @@ impl ChunkOut<'_> {
             }
             Self::Shutdown { cumulative_tsn } => encoder.put(&cumulative_tsn.0.to_be_bytes()),
             Self::CookieEcho(cookie) => encoder.put(cookie),
+            Self::ForwardTsn { new_cumulative, streams } => write_forward_tsn(encoder, *new_cumulative, streams),
+            Self::IForwardTsn { new_cumulative, streams } => write_i_forward_tsn(encoder, *new_cumulative, streams),
             Self::Unknown(unknown) => encoder.put(unknown.value()),
             Self::ShutdownAck | Self::CookieAck | Self::ShutdownComplete { .. } => {}
         });
@@ -202,6 +245,8 @@ impl ChunkOut<'_> {
             Self::CookieEcho(_) => [chunk_type::COOKIE_ECHO, 0],
             Self::CookieAck => [chunk_type::COOKIE_ACK, 0],
             Self::ShutdownComplete { tag_reflected } => [chunk_type::SHUTDOWN_COMPLETE, t_bit(tag_reflected)],
+            Self::ForwardTsn { .. } => [chunk_type::FORWARD_TSN, 0],
+            Self::IForwardTsn { .. } => [chunk_type::I_FORWARD_TSN, 0],
             Self::Unknown(unknown) => [unknown.chunk_type(), unknown.flags()],
         }
     }

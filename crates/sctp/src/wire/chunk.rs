@@ -1,4 +1,4 @@
-//! The chunks (RFC 9260 §3.2, §3.3): one file each.
+//! The chunks (RFC 9260 §3.2, §3.3; RFC 3758 §3.2; RFC 8260 §2): one file each.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -13,8 +13,11 @@ mod abort;
 mod cookie;
 mod data;
 mod error;
+mod forward_tsn;
 mod heartbeat;
+mod i_data;
 mod init;
+mod nr_sack;
 mod sack;
 mod shutdown;
 mod unknown;
@@ -22,19 +25,24 @@ mod unknown;
 pub use abort::Abort;
 pub use data::{Data, DataHeader};
 pub use error::Errors;
+pub use forward_tsn::{ForwardTsn, IForwardTsn, SkippedMessage};
 pub use heartbeat::Heartbeat;
+pub use i_data::{IData, IDataHeader};
 pub use init::{Init, InitOut};
+pub use nr_sack::NrSack;
 pub use sack::Sack;
 pub use shutdown::Shutdown;
 pub use unknown::UnknownChunk;
 
 pub(super) use abort::TAG_REFLECTED;
+pub(super) use forward_tsn::{write_forward_tsn, write_i_forward_tsn};
+pub(super) use nr_sack::write_nr_sack;
 pub(super) use sack::write_sack;
 
 use super::error::Malformation;
 use super::tlv::Frame;
 
-/// Chunk type numbers (RFC 9260 §3.2, table 1).
+/// Chunk type numbers (RFC 9260 §3.2, table 1; RFC 3758 §3.2; RFC 8260 §2).
 pub mod chunk_type {
     use core::fmt;
 
@@ -64,8 +72,16 @@ pub mod chunk_type {
     pub const COOKIE_ACK: u8 = 11;
     /// Shutdown complete.
     pub const SHUTDOWN_COMPLETE: u8 = 14;
+    /// Selective acknowledgement that says what will not be reneged on (draft-natarajan-tsvwg-sctp-nrsack).
+    pub const NR_SACK: u8 = 0x10;
+    /// Payload data that may be interleaved (RFC 8260 §2.1).
+    pub const I_DATA: u8 = 0x40;
+    /// What is missing up to a TSN is abandoned (RFC 3758 §3.2).
+    pub const FORWARD_TSN: u8 = 0xc0;
+    /// The same with I-DATA (RFC 8260 §2.3.1).
+    pub const I_FORWARD_TSN: u8 = 0xc2;
 
-    /// Displays a chunk type by the name that RFC 9260 gives it, others by number.
+    /// Displays a chunk type by the name that its RFC gives it, others by number.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Name(pub u8);
 
@@ -85,6 +101,10 @@ pub mod chunk_type {
                 COOKIE_ECHO => "COOKIE ECHO",
                 COOKIE_ACK => "COOKIE ACK",
                 SHUTDOWN_COMPLETE => "SHUTDOWN COMPLETE",
+                NR_SACK => "NR-SACK",
+                I_DATA => "I-DATA",
+                FORWARD_TSN => "FORWARD-TSN",
+                I_FORWARD_TSN => "I-FORWARD-TSN",
                 other => return write!(f, "type {other:#04x}"),
             })
         }
@@ -123,6 +143,14 @@ pub enum Chunk<'a> {
         /// The T bit: the packet carries the tag of the packet it answers (RFC 9260 §8.5.1).
         tag_reflected: bool,
     },
+    /// User data that may be interleaved. Whoever has not agreed on it treats it as unknown, as the three below.
+    IData(IData<'a>),
+    /// What is missing up to a TSN is abandoned.
+    ForwardTsn(ForwardTsn<'a>),
+    /// The same with I-DATA.
+    IForwardTsn(IForwardTsn<'a>),
+    /// What has arrived, and what of it will not be reneged on.
+    NrSack(NrSack<'a>),
     /// Any other type.
     Unknown(UnknownChunk<'a>),
 }
@@ -154,6 +182,10 @@ impl<'a> Chunk<'a> {
             chunk_type::SHUTDOWN_COMPLETE => {
                 Self::ShutdownComplete { tag_reflected: shutdown::read_complete(flags, frame)? }
             }
+            chunk_type::I_DATA => Self::IData(IData::read(flags, frame)?),
+            chunk_type::FORWARD_TSN => Self::ForwardTsn(ForwardTsn::read(frame)?),
+            chunk_type::I_FORWARD_TSN => Self::IForwardTsn(IForwardTsn::read(frame)?),
+            chunk_type::NR_SACK => Self::NrSack(NrSack::read(frame)?),
             _ => Self::Unknown(UnknownChunk::read(frame)),
         })
     }
@@ -175,6 +207,10 @@ impl<'a> Chunk<'a> {
             Self::CookieEcho(_) => chunk_type::COOKIE_ECHO,
             Self::CookieAck => chunk_type::COOKIE_ACK,
             Self::ShutdownComplete { .. } => chunk_type::SHUTDOWN_COMPLETE,
+            Self::IData(_) => chunk_type::I_DATA,
+            Self::ForwardTsn(_) => chunk_type::FORWARD_TSN,
+            Self::IForwardTsn(_) => chunk_type::I_FORWARD_TSN,
+            Self::NrSack(_) => chunk_type::NR_SACK,
             Self::Unknown(unknown) => unknown.chunk_type(),
         }
     }
@@ -187,12 +223,19 @@ mod tests {
 
     #[test]
     fn every_unassigned_or_reserved_type_is_unknown_and_keeps_its_bytes() {
-        for chunk_type in (0..=u8::MAX).filter(|chunk_type| !matches!(chunk_type, 0..=11 | 14)) {
+        for chunk_type in
+            (0..=u8::MAX).filter(|chunk_type| !matches!(chunk_type, 0..=11 | 14 | 0x10 | 0x40 | 0xc0 | 0xc2))
+        {
             let bytes = [chunk_type, 0xa5, 0, 7, 1, 2, 3];
             let Ok(Chunk::Unknown(unknown)) = parse_chunk(&bytes) else { panic!("{chunk_type} is known") };
             assert_eq!((unknown.chunk_type(), unknown.flags()), (chunk_type, 0xa5));
             assert_eq!((unknown.value(), unknown.bytes()), (&[1, 2, 3][..], &bytes[..]));
         }
+    }
+
+    #[test]
+    fn the_chunks_of_extensions_make_no_chunk_larger() {
+        assert!(size_of::<Chunk<'_>>() <= 48, "{} bytes", size_of::<Chunk<'_>>());
     }
 
     #[test]
@@ -219,7 +262,11 @@ mod tests {
             (&[10, 0, 0, 4], chunk_type::COOKIE_ECHO),
             (&[11, 0, 0, 4], chunk_type::COOKIE_ACK),
             (&[14, 0, 0, 4], chunk_type::SHUTDOWN_COMPLETE),
-            (&[64, 0, 0, 4], 64),
+            (&[0x10, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], chunk_type::NR_SACK),
+            (&[0x40, 3, 0, 21, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], chunk_type::I_DATA),
+            (&[0xc0, 0, 0, 8, 0, 0, 0, 0], chunk_type::FORWARD_TSN),
+            (&[0xc2, 0, 0, 8, 0, 0, 0, 0], chunk_type::I_FORWARD_TSN),
+            (&[0x41, 0, 0, 4], 0x41),
         ] {
             assert_eq!(parse_chunk(bytes).map(|chunk| chunk.chunk_type()), Ok(chunk_type));
         }

@@ -13,6 +13,10 @@ pub struct Tsn(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ssn(pub u16);
 
+/// A Message Identifier as carried in a packet: 32 bits, wrapping (RFC 8260 §2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Mid(pub u32);
+
 /// A Stream Identifier. Not a serial number: it never wraps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u16);
@@ -66,6 +70,12 @@ const fn step(near: u64, distance: i64, modulus: u64) -> u64 {
 }
 
 impl fmt::Display for Tsn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for Mid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }

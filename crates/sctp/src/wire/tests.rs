@@ -54,6 +54,12 @@ fn walk_chunk(chunk: &Chunk<'_>) -> usize {
         Chunk::Sack(sack) => sack.gap_ack_blocks().count() + sack.duplicates().count(),
         Chunk::Abort(abort) => walk_causes(abort.causes()),
         Chunk::Error(errors) => walk_causes(errors.causes()),
+        Chunk::NrSack(sack) => {
+            sack.gap_ack_blocks().count() + sack.nr_gap_ack_blocks().count() + sack.duplicates().count()
+        }
+        Chunk::ForwardTsn(forward) => forward.streams().count(),
+        Chunk::IForwardTsn(forward) => forward.streams().count(),
+        Chunk::IData(data) => data.payload().len(),
         Chunk::Unknown(unknown) => usize::from(unknown.action().continues()) + unknown.bytes().len(),
         Chunk::Data(Data { payload: bytes, .. })
         | Chunk::CookieEcho(bytes)
@@ -173,8 +179,13 @@ impl Seed {
         }
     }
 
-    fn control<'a>(&'a self, parameters: &'a [Parameter<'a>], causes: &'a [Cause<'a>]) -> ChunkOut<'a> {
-        match self.which % 12 {
+    fn control<'a>(
+        &'a self,
+        parameters: &'a [Parameter<'a>],
+        causes: &'a [Cause<'a>],
+        lists: &'a SkippedLists,
+    ) -> ChunkOut<'a> {
+        match self.which % 14 {
             0 => ChunkOut::Init(self.init(parameters)),
             1 => ChunkOut::InitAck(self.init(parameters)),
             2 => ChunkOut::Heartbeat { info: &self.blob },
@@ -186,6 +197,8 @@ impl Seed {
             8 => ChunkOut::CookieEcho(&self.blob),
             9 => ChunkOut::CookieAck,
             10 => ChunkOut::ShutdownComplete { tag_reflected: self.flag },
+            11 => ChunkOut::ForwardTsn { new_cumulative: Tsn(self.number), streams: &lists.0 },
+            12 => ChunkOut::IForwardTsn { new_cumulative: Tsn(self.number), streams: &lists.1 },
             _ => ChunkOut::Unknown(UnknownChunk::from_bytes(&self.unknown).expect("complete")),
         }
     }
@@ -203,6 +216,12 @@ impl Seed {
         }
     }
 
+    fn i_data(&self) -> IDataHeader {
+        let DataHeader { tsn, stream, ppid, unordered, beginning, end, immediate, .. } = self.data();
+        let mid = Mid(self.number.rotate_left(5));
+        IDataHeader { tsn, stream, mid, ppid_or_fsn: ppid, unordered, beginning, end, immediate }
+    }
+
     fn gaps(&self) -> Vec<(u16, u16)> {
         self.pairs.iter().map(|&[a, b]| (u16::from(a), u16::from(b) << 8)).collect()
     }
@@ -210,6 +229,19 @@ impl Seed {
     fn duplicates(&self) -> Vec<Tsn> {
         self.blob.iter().map(|&byte| Tsn(self.number ^ u32::from(byte))).collect()
     }
+}
+
+/// The entries of FORWARD-TSN and I-FORWARD-TSN.
+type SkippedLists = (Vec<(StreamId, Ssn)>, Vec<SkippedMessage>);
+
+fn skipped_lists(seeds: &[Seed]) -> SkippedLists {
+    let ordered = seeds.iter().map(|seed| (StreamId(seed.low()), Ssn(!seed.low())));
+    let any = seeds.iter().map(|seed| SkippedMessage {
+        stream: StreamId(seed.low()),
+        unordered: seed.flag,
+        mid: Mid(seed.number.rotate_left(5)),
+    });
+    (ordered.collect(), any.collect())
 }
 
 /// A parsed control chunk says what the built one did.
@@ -242,20 +274,37 @@ fn assert_same(built: &ChunkOut<'_>, parsed: &Chunk<'_>) {
             assert_eq!(built, parsed);
         }
         (ChunkOut::Unknown(built), Chunk::Unknown(parsed)) => assert_eq!(built, parsed),
+        (ChunkOut::ForwardTsn { new_cumulative, streams }, Chunk::ForwardTsn(forward)) => {
+            assert_eq!(forward.new_cumulative, new_cumulative);
+            assert!(forward.streams().eq(streams.iter().copied()));
+        }
+        (ChunkOut::IForwardTsn { new_cumulative, streams }, Chunk::IForwardTsn(forward)) => {
+            assert_eq!(forward.new_cumulative, new_cumulative);
+            assert!(forward.streams().eq(streams.iter().copied()));
+        }
         (ChunkOut::ShutdownAck, Chunk::ShutdownAck) | (ChunkOut::CookieAck, Chunk::CookieAck) => {}
         (built, parsed) => panic!("built {built:?}, parsed {parsed:?}"),
     }
 }
 
-/// A packet of control chunks, a DATA and a SACK per seed.
+/// A packet of control chunks, and of a DATA, I-DATA, SACK and NR-SACK per seed.
 fn packet_from(seeds: &[Seed], packet_bytes_max: usize) -> Vec<u8> {
     let parameters: Vec<_> = seeds.iter().map(Seed::parameter).collect();
     let causes: Vec<_> = seeds.iter().map(Seed::cause).collect();
+    let lists = skipped_lists(seeds);
     let mut bytes = Vec::new();
     let mut builder = PacketBuilder::new(&mut bytes, HEADER, packet_bytes_max);
     for seed in seeds {
-        builder.chunk(&seed.control(&parameters, &causes));
+        builder.chunk(&seed.control(&parameters, &causes, &lists));
         builder.data(&seed.data(), &seed.blob);
+        builder.i_data(&seed.i_data(), &seed.blob);
+        let gaps = seed.gaps();
+        builder.nr_sack(
+            (Tsn(seed.number), 1),
+            gaps.iter().copied(),
+            gaps.iter().copied(),
+            seed.duplicates().into_iter(),
+        );
         builder.sack(Tsn(seed.number), 1, seed.gaps().into_iter(), seed.duplicates().into_iter());
     }
     builder.finish();
@@ -267,7 +316,8 @@ proptest! {
     fn control_chunks_survive_building_and_parsing(seeds in seeds()) {
         let parameters: Vec<_> = seeds.iter().map(Seed::parameter).collect();
         let causes: Vec<_> = seeds.iter().map(Seed::cause).collect();
-        let chunks: Vec<_> = seeds.iter().map(|seed| seed.control(&parameters, &causes)).collect();
+        let lists = skipped_lists(&seeds);
+        let chunks: Vec<_> = seeds.iter().map(|seed| seed.control(&parameters, &causes, &lists)).collect();
         let mut bytes = Vec::new();
         let mut builder = PacketBuilder::new(&mut bytes, HEADER, usize::MAX);
         for chunk in &chunks {
@@ -304,6 +354,27 @@ proptest! {
         prop_assert!(sack.duplicates().eq(duplicates));
         prop_assert_eq!(data.header(), seed.data());
         prop_assert_eq!(data.payload, payload);
+    }
+
+    #[test]
+    fn i_data_and_nr_sack_survive_building_and_parsing(seed in seed(), payload in prop::collection::vec(any::<u8>(), 0..1500)) {
+        let (gaps, duplicates) = (seed.gaps(), seed.duplicates());
+        let nr_gaps: Vec<_> = gaps.iter().rev().map(|&(first, last)| (last, first)).collect();
+        let mut bytes = Vec::new();
+        let mut builder = PacketBuilder::new(&mut bytes, HEADER, usize::MAX);
+        let fixed = (Tsn(seed.number), seed.number);
+        let [first, second] = [&gaps, &nr_gaps].map(|blocks| blocks.iter().copied());
+        prop_assert!(builder.nr_sack(fixed, first, second, duplicates.iter().copied()));
+        prop_assert!(builder.i_data(&seed.i_data(), &payload));
+        builder.finish();
+
+        let chunks: Vec<_> = Packet::parse(&bytes).expect("sound").chunks().collect::<Result<_, _>>().expect("sound");
+        let [Chunk::NrSack(sack), Chunk::IData(data)] = chunks[..] else { panic!("{chunks:?}") };
+        prop_assert_eq!((sack.cumulative_tsn, sack.a_rwnd), fixed);
+        prop_assert!(sack.gap_ack_blocks().eq(gaps) && sack.nr_gap_ack_blocks().eq(nr_gaps));
+        prop_assert!(sack.duplicates().eq(duplicates));
+        prop_assert_eq!(data.header(), seed.i_data());
+        prop_assert_eq!(data.payload(), payload);
     }
 
     #[test]

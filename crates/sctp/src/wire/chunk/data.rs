@@ -16,15 +16,15 @@
 //! ```
 
 use super::chunk_type;
-use crate::wire::DATA_HEADER_BYTES;
 use crate::wire::error::Malformation;
+use crate::wire::framing::DATA_HEADER_BYTES;
 use crate::wire::serial::{Ssn, StreamId, Tsn};
 use crate::wire::tlv::Frame;
 
-const END: u8 = 1;
-const BEGINNING: u8 = 1 << 1;
-const UNORDERED: u8 = 1 << 2;
-const IMMEDIATE: u8 = 1 << 3;
+pub(super) const END: u8 = 1;
+pub(super) const BEGINNING: u8 = 1 << 1;
+pub(super) const UNORDERED: u8 = 1 << 2;
+pub(super) const IMMEDIATE: u8 = 1 << 3;
 
 /// A DATA chunk, as read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +122,7 @@ impl DataHeader {
 }
 
 #[inline]
-const fn flag(set: bool, bit: u8) -> u8 {
+pub(super) const fn flag(set: bool, bit: u8) -> u8 {
     if set { bit } else { 0 }
 }
 

@@ -93,7 +93,7 @@ impl<'a> Sack<'a> {
 }
 
 #[inline]
-fn gap_bytes((start, end): (u16, u16)) -> [u8; 4] {
+pub(super) fn gap_bytes((start, end): (u16, u16)) -> [u8; 4] {
     let [s0, s1] = start.to_be_bytes();
     let [e0, e1] = end.to_be_bytes();
     [s0, s1, e0, e1]

@@ -1,21 +1,24 @@
-//! A chunk of a type that this crate does not know: handled by the two highest bits of its type (RFC 9260 §3.2).
+//! A chunk of a type that this crate does not know, or that an association has not agreed on: handled by the two highest bits of its
+//! type (RFC 9260 §3.2).
 
 use crate::wire::UnknownAction;
 use crate::wire::tlv::Frame;
 
-/// A chunk of unknown type.
+/// A chunk as it came, to be handled as one of unknown type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownChunk<'a> {
-    chunk_type: u8,
-    flags: u8,
-    value: &'a [u8],
+    /// The whole chunk without padding: a header of four bytes at least.
     bytes: &'a [u8],
 }
 
 impl<'a> UnknownChunk<'a> {
     pub(in crate::wire) fn read(frame: &Frame<'a>) -> Self {
-        let [chunk_type, flags] = frame.kind;
-        Self { chunk_type, flags, value: frame.value, bytes: frame.bytes }
+        Self { bytes: frame.bytes }
+    }
+
+    /// Takes a complete chunk that was read before.
+    pub(super) const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes }
     }
 
     /// Takes a complete chunk, header included and padding not, of any type; `None` if its length is not that of
@@ -29,19 +32,28 @@ impl<'a> UnknownChunk<'a> {
     /// Its type number.
     #[must_use]
     pub const fn chunk_type(&self) -> u8 {
-        self.chunk_type
+        match self.bytes {
+            [chunk_type, ..] => *chunk_type,
+            [] => 0,
+        }
     }
 
     /// Its flags.
     #[must_use]
     pub const fn flags(&self) -> u8 {
-        self.flags
+        match self.bytes {
+            [_, flags, ..] => *flags,
+            _ => 0,
+        }
     }
 
     /// Its value, without padding.
     #[must_use]
     pub const fn value(&self) -> &'a [u8] {
-        self.value
+        match self.bytes {
+            [_, _, _, _, value @ ..] => value,
+            _ => &[],
+        }
     }
 
     /// The complete chunk without padding: what the cause Unrecognized Chunk Type quotes.
@@ -53,7 +65,7 @@ impl<'a> UnknownChunk<'a> {
     /// What RFC 9260 §3.2 asks the receiver to do about it.
     #[must_use]
     pub const fn action(&self) -> UnknownAction {
-        UnknownAction::from_first_byte(self.chunk_type)
+        UnknownAction::from_first_byte(self.chunk_type())
     }
 }
 
