@@ -45,9 +45,16 @@ pub struct Config {
     pub sack: SackPolicy,
     /// In which order streams get to send.
     pub scheduler: StreamScheduler,
+    /// Offer the peer message interleaving (RFC 8260). Off by default: this side receives I-DATA and I-FORWARD-TSN, but does not send
+    /// them yet. With a peer that agrees, nothing may be sent.
+    #[doc(hidden)]
+    pub interleaving: bool,
     /// Tell the application of every message's way: [`Event::MessageSent`](crate::Event::MessageSent) and its like.
     pub message_events: bool,
 }
+
+/// What the receiver's table of streams may take before it counts towards the receive window.
+pub(crate) const TABLE_BYTES_FREE: usize = 16 << 10;
 
 impl Default for Config {
     fn default() -> Self {
@@ -68,6 +75,7 @@ impl Config {
             admission: Admission::default(),
             sack: SackPolicy::default(),
             scheduler: StreamScheduler::default(),
+            interleaving: false,
             message_events: false,
         }
     }
@@ -223,10 +231,11 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The inbound streams that the receive buffer allows for: each takes 2 bytes when all are in use, 16 KiB of them are free,
-    /// and the rest may take a quarter of the buffer.
-    pub(crate) fn inbound_streams_affordable(&self) -> u16 {
-        u16::try_from(8_192 + self.receive_buffer_bytes / 8).unwrap_or(u16::MAX)
+    /// The inbound streams that the receive buffer allows for: each takes 2 bytes when all are in use, or 4 with interleaving, 16 KiB
+    /// of them are free, and the rest may take a quarter of the buffer.
+    pub(crate) fn inbound_streams_affordable(&self, interleaving: bool) -> u16 {
+        let stream_bytes = if interleaving { 4 } else { 2 };
+        u16::try_from((TABLE_BYTES_FREE + self.receive_buffer_bytes / 4) / stream_bytes).unwrap_or(u16::MAX)
     }
 }
 

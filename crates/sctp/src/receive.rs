@@ -1,10 +1,8 @@
-//! The receiving side of an association (RFC 9260 §6.2, §6.5 to §6.7, §6.9): DATA chunks come in, whole messages and SACKs
-//! go out.
+//! The receiving side of an association (RFC 9260 §6.2, §6.5 to §6.7, §6.9; RFC 3758 §3.6; RFC 8260 §2): DATA or I-DATA chunks come in,
+//! whole messages and SACKs go out.
 //!
 //! - `tracker`: which TSNs have arrived
-//! - `reassembly`, `parts`: fragments become messages
-//! - `deliver`: order within each stream; the queue to the application
-//! - `cost`: what counts, and what may be a slice of its packet
+//! - `assembly`: fragments become messages, and messages come in the order of their streams
 //! - `window`: how much may still come
 //! - `sack`: when to acknowledge
 //!
@@ -43,7 +41,8 @@
 //! - what counts towards the window: two receive buffers + 12 KiB, and what the buffer of the last fragment grew by, 4 KiB
 //! - 1,024 TSN ranges: 16 KiB
 //! - the table of streams: 16 KiB, and what it takes beyond counts towards the window (at most 128 KiB in all; a small receive
-//!   buffer allows for fewer streams, see `Limits::inbound_streams`)
+//!   buffer allows for fewer streams, see `Limits::inbound_streams`). With I-DATA an entry has twice the size, and a second table of
+//!   16 KiB for free names the unordered messages that were skipped
 //! - 64 duplicate TSNs, the first 64 entries of the queue to the application: 4 KiB
 //! - the TSNs above the cumulative one: 32,767; chunks beyond are dropped
 
@@ -51,36 +50,36 @@ use bytes::Bytes;
 use festina_units::Instant;
 use thiserror::Error;
 
-use self::cost::Fill;
-use self::deliver::Delivery;
-use self::reassembly::Reassembly;
+use self::assembly::cost::Fill;
+use self::assembly::ready::Ready;
+use self::assembly::{Assembly, Piece};
 use self::sack::SackSchedule;
 use self::tracker::{Place, Spot, Tracker};
 use self::window::{Use, Window};
 use crate::config::Config;
 use crate::message::ReceivedMessage;
 use crate::stats::ReceivedStats;
-use crate::wire::{Data, PacketBuilder, StreamId, Tsn};
+use crate::wire::{Data, ForwardTsn, Framing, IData, IForwardTsn, PacketBuilder, StreamId, Tsn};
 
-mod cost;
-mod deliver;
-mod parts;
-mod reassembly;
+mod assembly;
 mod sack;
 mod tracker;
 mod window;
 
-/// The receiving side. The order of calls: [`handle_data`](Self::handle_data) for each DATA chunk of a packet, then
+/// The receiving side. The order of calls: [`handle_data`](Self::handle_data) or its like for each chunk of a packet, then
 /// [`packet_done`](Self::packet_done), then whatever [`poll_message`](Self::poll_message) gives, then
 /// [`write_sack`](Self::write_sack) if [`sack_wanted`](Self::sack_wanted).
 #[derive(Debug)]
 pub(crate) struct Receiver {
     tracker: Tracker,
-    reassembly: Reassembly,
-    delivery: Delivery,
+    assembly: Assembly,
+    ready: Ready,
     window: Window,
     sack: SackSchedule,
     inbound_streams: u16,
+    /// The peer has abandoned messages.
+    has_skipped: bool,
+    message_bytes_max: u32,
     counts: Counts,
 }
 
@@ -93,7 +92,7 @@ struct Counts {
     chunks_dropped: u64,
 }
 
-/// What became of a DATA chunk.
+/// What became of a DATA or I-DATA chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DataVerdict {
     /// New and kept.
@@ -109,7 +108,7 @@ pub(crate) enum DataVerdict {
 /// The peer did what ends the association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum ReceiveError {
-    /// A DATA chunk without payload (RFC 9260 §6.2, §3.3.10.9).
+    /// A DATA or I-DATA chunk without payload (RFC 9260 §6.2, §3.3.10.9).
     #[error("DATA chunk {tsn} has no user data")]
     NoUserData {
         /// Its TSN.
@@ -128,15 +127,18 @@ impl From<&'static str> for ReceiveError {
 
 impl Receiver {
     /// A receiver that has got nothing yet. `peer_first_tsn` is the initial TSN of the peer's INIT or INIT ACK;
-    /// `inbound_streams` is what the handshake agreed on.
-    pub(crate) fn new(config: &Config, peer_first_tsn: Tsn, inbound_streams: u16) -> Self {
+    /// `inbound_streams` and `framing` are what the handshake agreed on.
+    pub(crate) fn new(config: &Config, peer_first_tsn: Tsn, inbound_streams: u16, framing: Framing) -> Self {
+        let message_bytes_max = config.limits.message_bytes_max.min(config.limits.receive_buffer_bytes);
         Self {
             tracker: Tracker::new(peer_first_tsn),
-            reassembly: Reassembly::new(&config.limits),
-            delivery: Delivery::default(),
+            assembly: Assembly::new(framing),
+            ready: Ready::default(),
             window: Window::new(&config.limits),
             sack: SackSchedule::new(&config.sack, config.limits.packet_bytes_max),
             inbound_streams,
+            has_skipped: false,
+            message_bytes_max: u32::try_from(message_bytes_max).unwrap_or(u32::MAX),
             counts: Counts::default(),
         }
     }
@@ -149,25 +151,45 @@ impl Receiver {
     ///
     /// # Panics
     /// If `data.payload` does not lie within `packet`.
+    #[inline]
     pub(crate) fn handle_data(&mut self, data: &Data<'_>, packet: &Bytes) -> Result<DataVerdict, ReceiveError> {
-        if data.payload.is_empty() {
-            return Err(ReceiveError::NoUserData { tsn: data.tsn });
+        if self.assembly.framing() != Framing::Data {
+            return Err(ReceiveError::ProtocolViolation("DATA where I-DATA was agreed on"));
         }
-        self.sack.saw_data(data.immediate, !self.tracker.is_contiguous(), packet.len());
-        let spot = match self.tracker.place(data.tsn.unwrap(self.tracker.cumulative())) {
+        self.handle_piece(&data.into(), packet)
+    }
+
+    /// Takes one I-DATA chunk, as [`handle_data`](Self::handle_data) takes DATA. `None` if it was not agreed on.
+    pub(crate) fn handle_i_data(
+        &mut self,
+        data: &IData<'_>,
+        packet: &Bytes,
+    ) -> Option<Result<DataVerdict, ReceiveError>> {
+        (self.assembly.framing() == Framing::IData).then(|| self.handle_piece(&data.into(), packet))
+    }
+
+    fn handle_piece(&mut self, piece: &Piece<'_>, packet: &Bytes) -> Result<DataVerdict, ReceiveError> {
+        if piece.payload.is_empty() {
+            return Err(ReceiveError::NoUserData { tsn: piece.tsn });
+        }
+        self.sack.saw_data(piece.immediate, !self.tracker.is_contiguous(), packet.len());
+        let spot = match self.tracker.place(piece.tsn.unwrap(self.tracker.cumulative())) {
             Place::New(spot) => spot,
             Place::Received => {
-                self.sack.saw_duplicate(data.tsn);
+                self.sack.saw_duplicate(piece.tsn);
                 self.counts.duplicates += 1;
                 return Ok(DataVerdict::Duplicate);
             }
             Place::OutOfReach => return Ok(self.drop_chunk()),
         };
-        let verdict = if data.stream.0 >= self.inbound_streams {
-            self.reassembly.check_outside(spot)?;
-            DataVerdict::InvalidStream(data.stream)
-        } else if self.has_room(spot, data) {
-            self.keep(spot, data, packet)?;
+        let verdict = if piece.stream.0 >= self.inbound_streams {
+            self.assembly.take_outside(spot)?;
+            DataVerdict::InvalidStream(piece.stream)
+        } else if self.has_room(spot, piece) {
+            let fill = Fill { used_bytes: self.used_bytes(), buffer_bytes: self.window.buffer_bytes() };
+            let &mut Self { has_skipped, message_bytes_max, .. } = self;
+            let place = assembly::Place { spot, packet, fill, has_skipped, message_bytes_max };
+            self.assembly.take(piece, &place, &mut self.ready)?;
             self.counts.chunks += 1;
             DataVerdict::Accepted
         } else {
@@ -175,8 +197,48 @@ impl Receiver {
         };
         self.sack.saw_new();
         self.tracker.record(spot);
-        self.reassembly.advance(self.tracker.cumulative());
+        self.assembly.advance(self.tracker.cumulative());
         Ok(verdict)
+    }
+
+    /// Takes one FORWARD-TSN chunk (RFC 3758 §3.6) of a packet of `packet_bytes`. It is acknowledged as DATA would be.
+    pub(crate) fn handle_forward_tsn(&mut self, forward: &ForwardTsn<'_>, packet_bytes: usize) {
+        if let Some(new_cumulative) = self.forward_to(forward.new_cumulative, packet_bytes) {
+            let streams = forward.streams();
+            self.assembly.forward(new_cumulative, self.inbound_streams, streams, &mut self.ready);
+            self.skip_to(new_cumulative);
+        }
+    }
+
+    /// Takes one I-FORWARD-TSN chunk (RFC 8260 §2.3.1), as [`handle_forward_tsn`](Self::handle_forward_tsn) takes FORWARD-TSN.
+    pub(crate) fn handle_i_forward_tsn(&mut self, forward: &IForwardTsn<'_>, packet_bytes: usize) {
+        if let Some(new_cumulative) = self.forward_to(forward.new_cumulative, packet_bytes) {
+            self.assembly.forward_interleaved(self.inbound_streams, forward.streams(), &mut self.ready);
+            self.skip_to(new_cumulative);
+        }
+    }
+
+    /// Where the cumulative TSN goes; `None` if the chunk is out of date, or if what it skips might need more memory than there is.
+    fn forward_to(&mut self, new_cumulative: Tsn, packet_bytes: usize) -> Option<u64> {
+        self.sack.saw_data(false, !self.tracker.is_contiguous(), packet_bytes);
+        let new_cumulative = new_cumulative.unwrap(self.tracker.cumulative());
+        let growth_bytes = self.assembly.forward_growth_bytes_max(self.inbound_streams);
+        if new_cumulative <= self.tracker.cumulative() {
+            self.sack.saw_old_forward();
+        } else if !self.window.has_room_for_tables(self.used_bytes(), growth_bytes) {
+            self.drop_chunk();
+        } else {
+            return Some(new_cumulative);
+        }
+        None
+    }
+
+    /// Moves the cumulative TSN. Fragments above it have been looked at.
+    fn skip_to(&mut self, new_cumulative: u64) {
+        self.has_skipped = true;
+        self.tracker.forward(new_cumulative);
+        self.assembly.advance(self.tracker.cumulative());
+        self.sack.saw_new();
     }
 
     fn drop_chunk(&mut self) -> DataVerdict {
@@ -187,47 +249,36 @@ impl Receiver {
 
     /// Whether a new chunk may be kept; the module's documentation says why.
     #[inline]
-    fn has_room(&self, spot: Spot, data: &Data<'_>) -> bool {
+    fn has_room(&self, spot: Spot, piece: &Piece<'_>) -> bool {
         let held = self.held();
-        self.window.has_room(held, data.payload.len(), spot.is_next) || self.brings_relief(spot, data, held)
+        self.window.has_room(held, piece.payload.len(), spot.is_next) || self.brings_relief(spot, piece, held)
     }
 
     /// Whether the chunk is a message that the application can fetch at once while there is no other.
     #[cold]
-    fn brings_relief(&self, spot: Spot, data: &Data<'_>, held: Use) -> bool {
-        let is_fetched_at_once = spot.is_next && !held.has_ready && data.beginning && data.end;
-        is_fetched_at_once && self.delivery.is_due(data) && self.window.has_room_for_relief(held, data.payload.len())
+    fn brings_relief(&self, spot: Spot, piece: &Piece<'_>, held: Use) -> bool {
+        let is_fetched_at_once = spot.is_next && !held.has_ready && piece.beginning && piece.end;
+        is_fetched_at_once && self.assembly.is_due(piece) && self.window.has_room_for_relief(held, piece.payload.len())
     }
 
     #[inline]
     fn used_bytes(&self) -> usize {
-        self.reassembly.held_bytes() + self.delivery.held_bytes()
+        self.assembly.held_bytes() + self.ready.held_bytes()
     }
 
     #[inline]
     fn held(&self) -> Use {
         Use {
             used_bytes: self.used_bytes(),
-            has_ready: self.delivery.has_ready(),
+            has_ready: self.ready.has_message(),
             has_gap: !self.tracker.is_contiguous(),
         }
     }
 
-    fn keep(&mut self, spot: Spot, data: &Data<'_>, packet: &Bytes) -> Result<(), ReceiveError> {
-        let fill = Fill { used_bytes: self.used_bytes(), buffer_bytes: self.window.buffer_bytes() };
-        if data.beginning && data.end {
-            self.reassembly.check_whole(spot, data)?;
-            self.delivery.take(data, packet, fill)?;
-        } else if let Some(assembled) = self.reassembly.take(spot, data, packet, fill)? {
-            self.delivery.take_assembled(assembled)?;
-        }
-        Ok(())
-    }
-
-    /// Ends a packet: makes the one SACK decision for it. Does nothing if it held no DATA.
+    /// Ends a packet: makes the one SACK decision for it. Does nothing if it held no DATA or its like.
     #[inline]
     pub(crate) fn packet_done(&mut self, now: Instant) {
-        self.delivery.packet_done();
+        self.ready.packet_done();
         self.sack.packet_done(now, self.tracker.gaps());
     }
 
@@ -277,13 +328,13 @@ impl Receiver {
 
     /// Gives back the capacity of an empty queue.
     pub(crate) fn give_back_memory(&mut self) {
-        self.delivery.give_back_memory();
+        self.ready.give_back_memory();
     }
 
     /// The next message for the application. Has a SACK leave if that opens the window enough (RFC 9260 §6.2).
     #[inline]
     pub(crate) fn poll_message(&mut self) -> Option<ReceivedMessage> {
-        let message = self.delivery.pop()?;
+        let message = self.ready.pop()?;
         self.counts.messages += 1;
         if self.window.is_update_due(self.held()) {
             self.sack.request();
@@ -294,7 +345,7 @@ impl Receiver {
     /// Whether [`poll_message`](Self::poll_message) would give one.
     #[inline]
     pub(crate) fn has_message(&self) -> bool {
-        self.delivery.has_ready()
+        self.ready.has_message()
     }
 
     /// The highest TSN up to which all have arrived, as on the wire.
@@ -304,11 +355,17 @@ impl Receiver {
 
     /// The peer has restarted (RFC 9260 §5.2.4.1): its TSNs and SSNs begin anew. Messages that are whole and in order can
     /// still be fetched; the rest is gone. The counters go on.
-    pub(crate) fn reset_for_restart(&mut self, config: &Config, peer_first_tsn: Tsn, inbound_streams: u16) {
-        let mut delivery = std::mem::take(&mut self.delivery);
-        delivery.restart();
+    pub(crate) fn reset_for_restart(
+        &mut self,
+        config: &Config,
+        peer_first_tsn: Tsn,
+        inbound_streams: u16,
+        framing: Framing,
+    ) {
+        let mut ready = std::mem::take(&mut self.ready);
+        ready.restart();
         let counts = self.counts;
-        *self = Self { delivery, counts, ..Self::new(config, peer_first_tsn, inbound_streams) };
+        *self = Self { ready, counts, ..Self::new(config, peer_first_tsn, inbound_streams, framing) };
     }
 
     /// Fills in the counters of messages and chunks.

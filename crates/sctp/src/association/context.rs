@@ -47,7 +47,7 @@ impl Context {
     pub fn new(mut config: Config, secret: [u8; 16]) -> Result<Arc<Self>, ConfigError> {
         config.validate()?;
         let limits = &mut config.limits;
-        limits.inbound_streams = limits.inbound_streams.min(limits.inbound_streams_affordable());
+        limits.inbound_streams = limits.inbound_streams.min(limits.inbound_streams_affordable(config.interleaving));
         let mechanisms = Arc::new(config.mechanisms);
         Ok(Arc::new(Self { config, mechanisms, key: Key::new(secret) }))
     }

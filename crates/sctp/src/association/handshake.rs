@@ -212,6 +212,7 @@ impl Association {
         round_trip: Option<Duration>,
     ) {
         let (outbound, inbound) = negotiated_streams(&self.context.config().limits, parameters);
+        let framing = Extensions::own(self.context.config()).common(parameters.extensions).framing();
         self.tags.peer = peer_tag;
         self.peer = PeerTraits { extensions: parameters.extensions, addresses: parameters.addresses };
         self.streams = Streams { outbound, inbound };
@@ -219,8 +220,8 @@ impl Association {
         let config = self.context.config();
         match &mut self.receiver {
             // What was received whole before can still be read.
-            Some(receiver) => receiver.reset_for_restart(config, parameters.first_tsn, inbound),
-            None => self.receiver = Some(Receiver::new(config, parameters.first_tsn, inbound)),
+            Some(receiver) => receiver.reset_for_restart(config, parameters.first_tsn, inbound, framing),
+            None => self.receiver = Some(Receiver::new(config, parameters.first_tsn, inbound, framing)),
         }
     }
 
@@ -288,7 +289,10 @@ impl Association {
 
     /// Writes INIT.
     pub(super) fn write_init(&self, packet: &mut PacketBuilder<'_>) -> bool {
-        packet.chunk(&ChunkOut::Init(own_init(self.context.config(), self.tags.local, self.first_tsn, &[])))
+        let config = self.context.config();
+        let chunk_types = Extensions::own(config).chunk_types();
+        let parameters: Vec<_> = Extensions::announce(&chunk_types).collect();
+        packet.chunk(&ChunkOut::Init(own_init(config, self.tags.local, self.first_tsn, &parameters)))
     }
 }
 
@@ -376,7 +380,10 @@ pub(super) fn init_ack(
         address: from,
     };
     let sealed = cookie.seal(context);
+    // Nothing else would be used, and what a short INIT draws must stay short.
+    let chunk_types = Extensions::own(config).common(peer.parameters.extensions).chunk_types();
     let mut parameters = vec![Parameter::StateCookie(&sealed)];
+    parameters.extend(Extensions::announce(&chunk_types));
     parameters.extend(peer.unrecognized.iter().map(|bytes| Parameter::UnrecognizedParameter(bytes)));
     let init = InitOut {
         // Never more streams than the peer takes (RFC 9260 §3.3.3).

@@ -9,12 +9,16 @@ use super::Association;
 use super::cause_info;
 use super::control::{ECHO_BYTES_MAX, Reply};
 use super::handshake::{header_to, lone_packet};
+use super::negotiation::Extensions;
 use super::state::State;
 use crate::error::{ClosedReason, PacketDropped, ProtocolViolation};
 use crate::event::Event;
 use crate::receive::{DataVerdict, ReceiveError};
 use crate::send::SackOutcome;
-use crate::wire::{Abort, Cause, Chunk, ChunkOut, Chunks, CommonHeader, Data, Errors, Packet, Tsn, UnknownChunk};
+use crate::wire::{
+    Abort, Cause, Chunk, ChunkOut, Chunks, CommonHeader, Data, Errors, ForwardTsn, Framing, IData, IForwardTsn, Packet,
+    Tsn, UnknownChunk,
+};
 
 /// A packet on its way through the chunk handlers.
 struct Arrival<'p> {
@@ -156,9 +160,9 @@ impl Association {
             Chunk::Init(_) | Chunk::InitAck(_) | Chunk::CookieEcho(_) | Chunk::ShutdownComplete { .. } => {
                 return Err(PacketDropped::Unexpected("chunk that must be first, behind another chunk"));
             }
-            Chunk::IData(data) => return Ok(self.handle_unknown(&data.as_unknown())),
-            Chunk::ForwardTsn(forward) => return Ok(self.handle_unknown(&forward.as_unknown())),
-            Chunk::IForwardTsn(forward) => return Ok(self.handle_unknown(&forward.as_unknown())),
+            Chunk::IData(data) => return Ok(self.handle_i_data(arrival, data)),
+            Chunk::ForwardTsn(forward) => return Ok(self.handle_forward_tsn(arrival, forward)),
+            Chunk::IForwardTsn(forward) => return Ok(self.handle_i_forward_tsn(arrival, forward)),
             Chunk::NrSack(sack) => return Ok(self.handle_unknown(&sack.as_unknown())),
             Chunk::Unknown(unknown) => return Ok(self.handle_unknown(unknown)),
         }
@@ -170,7 +174,61 @@ impl Association {
         let Some(receiver) = self.receiver.as_mut().filter(|_| self.state.takes_data()) else {
             return Rest::Continue;
         };
-        match receiver.handle_data(data, arrival.bytes) {
+        let verdict = receiver.handle_data(data, arrival.bytes);
+        self.conclude_data(arrival, verdict)
+    }
+
+    fn handle_i_data(&mut self, arrival: &mut Arrival<'_>, data: &IData<'_>) -> Rest {
+        if self.agreed().framing() != Framing::IData {
+            return self.handle_unknown(&data.as_unknown());
+        }
+        let Some(receiver) = self.receiver.as_mut().filter(|_| self.state.takes_data()) else {
+            return Rest::Continue;
+        };
+        match receiver.handle_i_data(data, arrival.bytes) {
+            Some(verdict) => self.conclude_data(arrival, verdict),
+            None => Rest::Continue,
+        }
+    }
+
+    /// FORWARD-TSN: taken where DATA would be (RFC 3758 §3.6).
+    fn handle_forward_tsn(&mut self, arrival: &mut Arrival<'_>, forward: &ForwardTsn<'_>) -> Rest {
+        let agreed = self.agreed();
+        if !agreed.contains(Extensions::FORWARD_TSN) {
+            return self.handle_unknown(&forward.as_unknown());
+        }
+        if agreed.framing() == Framing::IData {
+            self.violated(ProtocolViolation("FORWARD-TSN where I-DATA was agreed on"));
+            return Rest::Skip;
+        }
+        if let Some(receiver) = self.receiver.as_mut().filter(|_| self.state.takes_data()) {
+            arrival.had_data = true;
+            receiver.handle_forward_tsn(forward, arrival.bytes.len());
+        }
+        Rest::Continue
+    }
+
+    /// I-FORWARD-TSN: taken where I-DATA would be (RFC 8260 §2.3.1).
+    fn handle_i_forward_tsn(&mut self, arrival: &mut Arrival<'_>, forward: &IForwardTsn<'_>) -> Rest {
+        let agreed = self.agreed();
+        if agreed.framing() != Framing::IData || !agreed.contains(Extensions::I_FORWARD_TSN) {
+            return self.handle_unknown(&forward.as_unknown());
+        }
+        if let Some(receiver) = self.receiver.as_mut().filter(|_| self.state.takes_data()) {
+            arrival.had_data = true;
+            receiver.handle_i_forward_tsn(forward, arrival.bytes.len());
+        }
+        Rest::Continue
+    }
+
+    /// The extensions that both sides have announced; none before the handshake.
+    fn agreed(&self) -> Extensions {
+        Extensions::own(self.context.config()).common(self.peer.extensions)
+    }
+
+    #[inline]
+    fn conclude_data(&mut self, arrival: &mut Arrival<'_>, verdict: Result<DataVerdict, ReceiveError>) -> Rest {
+        match verdict {
             Ok(verdict) => {
                 arrival.had_data = true;
                 if let DataVerdict::InvalidStream(stream) = verdict {

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use festina_units::Duration;
 
 use super::cookie::PeerParameters;
-use crate::wire::{Cause, Init, Parameter, TypeList, UnknownParameter};
+use crate::config::Config;
+use crate::wire::{Cause, Framing, Init, Parameter, TypeList, UnknownParameter, chunk_type};
 
 /// Smallest receive window that an INIT or INIT ACK may offer.
 const A_RWND_MIN_BYTES: u32 = 1_500;
@@ -15,6 +16,22 @@ const A_RWND_MIN_BYTES: u32 = 1_500;
 const REPORT_BYTES_MAX: usize = 120;
 /// A Host Name Address parameter without its name.
 const EMPTY_HOST_NAME: [u8; 4] = [0, 11, 0, 4];
+
+/// Chunk types of extensions that this crate does not read.
+const RE_CONFIG: u8 = 0x82;
+const AUTH: u8 = 0x0f;
+const ASCONF: u8 = 0xc1;
+
+/// Each extension with its chunk type and name, in the order of the bits of [`Extensions`].
+const KNOWN: [(u8, &str); 7] = [
+    (chunk_type::FORWARD_TSN, "FORWARD-TSN"),
+    (chunk_type::I_DATA, "I-DATA"),
+    (RE_CONFIG, "RE-CONFIG"),
+    (chunk_type::NR_SACK, "NR-SACK"),
+    (AUTH, "AUTH"),
+    (ASCONF, "ASCONF"),
+    (chunk_type::I_FORWARD_TSN, "I-FORWARD-TSN"),
+];
 
 /// Protocol extensions, as a peer's Supported Extensions parameter (RFC 5061 §4.2.7) lists them by chunk type.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -33,6 +50,8 @@ impl Extensions {
     pub const AUTH: Self = Self(16);
     /// Address reconfiguration: ASCONF (RFC 5061).
     pub const ASCONF: Self = Self(32);
+    /// Partial reliability with I-DATA: I-FORWARD-TSN (RFC 8260).
+    pub const I_FORWARD_TSN: Self = Self(64);
 
     /// Whether all of `other` are in this set.
     pub const fn contains(self, other: Self) -> bool {
@@ -47,24 +66,48 @@ impl Extensions {
         Self(bits)
     }
 
+    /// What this side supports, and announces.
+    pub(crate) const fn own(config: &Config) -> Self {
+        let interleaving = if config.interleaving { Self::I_DATA.0 | Self::I_FORWARD_TSN.0 } else { 0 };
+        Self(Self::FORWARD_TSN.0 | interleaving)
+    }
+
+    /// What both sides support, and may use.
+    pub(crate) const fn common(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// The chunk that carries user messages where both sides support these.
+    pub(crate) const fn framing(self) -> Framing {
+        if self.contains(Self::I_DATA) { Framing::IData } else { Framing::Data }
+    }
+
+    /// The chunk types, as Supported Extensions lists them.
+    pub(crate) fn chunk_types(self) -> Vec<u8> {
+        self.known().map(|(chunk_type, _)| chunk_type).collect()
+    }
+
+    /// The parameters of INIT or INIT ACK that announce these, of which `chunk_types` are the types.
+    pub(crate) fn announce(chunk_types: &[u8]) -> impl Iterator<Item = Parameter<'_>> {
+        let forward = chunk_types.contains(&chunk_type::FORWARD_TSN).then_some(Parameter::ForwardTsnSupported);
+        let list = (!chunk_types.is_empty()).then_some(Parameter::SupportedExtensions(chunk_types));
+        forward.into_iter().chain(list)
+    }
+
+    fn known(self) -> impl Iterator<Item = (u8, &'static str)> {
+        KNOWN.into_iter().enumerate().filter(move |(bit, _)| self.0 & (1 << bit) != 0).map(|(_, known)| known)
+    }
+
     fn insert_chunk_type(&mut self, chunk_type: u8) {
-        self.0 |= match chunk_type {
-            0xc0 => Self::FORWARD_TSN.0,
-            0x40 => Self::I_DATA.0,
-            0x82 => Self::RE_CONFIG.0,
-            0x10 => Self::NR_SACK.0,
-            0x0f => Self::AUTH.0,
-            0xc1 => Self::ASCONF.0,
-            _ => 0,
-        };
+        if let Some(bit) = KNOWN.iter().position(|&(known, _)| known == chunk_type) {
+            self.0 |= 1 << bit;
+        }
     }
 }
 
 impl core::fmt::Debug for Extensions {
     fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let names = ["FORWARD-TSN", "I-DATA", "RE-CONFIG", "NR-SACK", "AUTH", "ASCONF"];
-        let set = names.iter().enumerate().filter(|(bit, _)| self.0 & (1 << bit) != 0);
-        formatter.debug_set().entries(set.map(|(_, name)| name)).finish()
+        formatter.debug_set().entries(self.known().map(|(_, name)| name)).finish()
     }
 }
 
@@ -238,7 +281,7 @@ impl PeerInit {
                     self.parameters.extensions.insert_chunk_type(chunk_type);
                 }
             }
-            Parameter::ForwardTsnSupported => self.parameters.extensions.insert_chunk_type(0xc0),
+            Parameter::ForwardTsnSupported => self.parameters.extensions.insert_chunk_type(chunk_type::FORWARD_TSN),
             Parameter::Unknown(unknown) => return Ok(self.note_unknown(unknown)),
             _ => {}
         }
@@ -306,6 +349,36 @@ mod tests {
         assert!(peer.parameters.extensions.contains(Extensions::FORWARD_TSN));
         assert!(!peer.parameters.extensions.contains(Extensions::I_DATA));
         assert_eq!(format!("{:?}", peer.parameters.extensions), r#"{"FORWARD-TSN", "RE-CONFIG"}"#);
+    }
+
+    #[test]
+    fn each_extension_has_the_bit_of_its_chunk_type() {
+        for (constant, chunk_type) in [
+            (Extensions::FORWARD_TSN, 0xc0),
+            (Extensions::I_DATA, 0x40),
+            (Extensions::RE_CONFIG, 0x82),
+            (Extensions::NR_SACK, 0x10),
+            (Extensions::AUTH, 0x0f),
+            (Extensions::ASCONF, 0xc1),
+            (Extensions::I_FORWARD_TSN, 0xc2),
+        ] {
+            let mut extensions = Extensions::default();
+            extensions.insert_chunk_type(chunk_type);
+            assert_eq!((extensions, extensions.chunk_types()), (constant, vec![chunk_type]));
+        }
+    }
+
+    #[test]
+    fn rfc3758_3_3_1_and_rfc8260_2_3_1_only_what_both_sides_support_is_used() {
+        let mut config = Config::default();
+        let interleaving = Extensions::from_bits(Extensions::I_DATA.0 | Extensions::I_FORWARD_TSN.0);
+        let all = Extensions::from_bits(0x7f);
+        assert_eq!(Extensions::own(&config).common(all), Extensions::FORWARD_TSN);
+        assert_eq!(Extensions::own(&config).common(interleaving).framing(), Framing::Data);
+        config.interleaving = true;
+        assert_eq!(Extensions::own(&config).common(all).chunk_types(), [0xc0, 0x40, 0xc2]);
+        assert_eq!(Extensions::own(&config).common(interleaving).framing(), Framing::IData);
+        assert_eq!(Extensions::own(&config).common(Extensions::FORWARD_TSN).framing(), Framing::Data);
     }
 
     #[test]

@@ -96,7 +96,7 @@ impl SackSchedule {
         }
     }
 
-    /// A DATA chunk has come in a packet of this size; `gap`: a TSN was missing just before.
+    /// A DATA chunk or its like has come in a packet of this size; `gap`: a TSN was missing just before.
     #[inline]
     pub(super) fn saw_data(&mut self, immediate: bool, gap: bool, packet_bytes: usize) {
         self.packet.bytes = u32::try_from(packet_bytes).unwrap_or(u32::MAX);
@@ -115,6 +115,11 @@ impl SackSchedule {
         if self.duplicates.len() < DUPLICATES_MAX {
             self.duplicates.push(tsn);
         }
+    }
+
+    /// A FORWARD-TSN that is out of date: the last SACK may have been lost (RFC 3758 §3.6).
+    pub(super) fn saw_old_forward(&mut self) {
+        self.packet.duplicate = true;
     }
 
     pub(super) fn saw_dropped(&mut self) {

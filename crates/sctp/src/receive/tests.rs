@@ -9,13 +9,13 @@ mod window;
 use bytes::Bytes;
 use festina_units::{Duration, Instant};
 
-use super::cost::{self, QUEUE_ENTRY_BYTES, RUN_BYTES, WAITING_ENTRY_BYTES};
+use super::assembly::cost::{self, QUEUE_ENTRY_BYTES, RUN_BYTES, WAITING_ENTRY_BYTES};
 use super::{DataVerdict, ReceiveError, Receiver};
 use crate::config::Config;
 use crate::message::ReceivedMessage;
 use crate::stats::ReceivedStats;
 use crate::wire::chunk::DataHeader;
-use crate::wire::{Chunk, CommonHeader, Packet, PacketBuilder, Ssn, StreamId, Tsn};
+use crate::wire::{Chunk, CommonHeader, Framing, Packet, PacketBuilder, Ssn, StreamId, Tsn};
 
 type Verdict = Result<DataVerdict, ReceiveError>;
 
@@ -91,7 +91,7 @@ impl Rig {
     fn with(change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config::default();
         change(&mut config);
-        Self { receiver: Receiver::new(&config, Tsn(1), STREAMS), now: Instant::from_secs(1) }
+        Self { receiver: Receiver::new(&config, Tsn(1), STREAMS, Framing::Data), now: Instant::from_secs(1) }
     }
 
     /// Has one packet with these chunks arrive.
@@ -193,7 +193,7 @@ fn messages_and_chunks_are_counted_and_a_restart_does_not_set_the_counters_back(
     let pieces = [whole(1, 0, 0, "a"), whole(1, 0, 0, "a"), piece(2, 0, 1, "B", "b"), whole(40_000, 0, 2, "far")];
     rig.packet(&pieces);
     rig.packet(&[whole(3, 99, 0, "of no stream")]);
-    rig.receiver.reset_for_restart(&Config::default(), Tsn(7), STREAMS);
+    rig.receiver.reset_for_restart(&Config::default(), Tsn(7), STREAMS, Framing::Data);
     assert_eq!(rig.messages().len(), 1);
     let mut stats = ReceivedStats::default();
     rig.receiver.fill_stats(&mut stats);
@@ -210,7 +210,7 @@ fn after_a_restart_of_the_peer_tsns_and_ssns_begin_anew_and_only_whole_messages_
         whole(5, 0, 3, "early"),
         piece(7, 1, 0, "M", "age"),
     ]);
-    rig.receiver.reset_for_restart(&Config::default(), Tsn(500), 1);
+    rig.receiver.reset_for_restart(&Config::default(), Tsn(500), 1, Framing::Data);
     assert_eq!(rig.sack().cumulative, 499);
     assert_eq!(rig.packet(&[whole(500, 0, 0, "anew")]), [Ok(DataVerdict::Accepted)]);
     assert_eq!(rig.packet(&[whole(501, 1, 0, "x")]), [Ok(DataVerdict::InvalidStream(StreamId(1)))]);

@@ -126,6 +126,30 @@ impl Tracker {
         }
     }
 
+    /// Everything up to `new_cumulative` counts as received. Returns whether that is news. Costs as much as the ranges that are passed.
+    pub(super) fn forward(&mut self, new_cumulative: u64) -> bool {
+        if new_cumulative <= self.cumulative {
+            return false;
+        }
+        self.cumulative = new_cumulative;
+        while self.ranges.front().is_some_and(|range| range.last <= new_cumulative) {
+            self.ranges.pop_front();
+        }
+        if self.ranges.front().is_none_or(|range| range.first <= new_cumulative + 1) {
+            self.advance_over_first_range();
+        }
+        true
+    }
+
+    /// Where the TSN after the cumulative one goes while there is no gap.
+    #[cfg(test)]
+    pub(super) fn next_spot(&self) -> Spot {
+        match self.place(self.cumulative + 1) {
+            Place::New(spot) => spot,
+            other => panic!("{other:?}"),
+        }
+    }
+
     fn advance_over_first_range(&mut self) {
         if let Some(range) = self.ranges.pop_front() {
             self.cumulative = range.last;
@@ -188,6 +212,33 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_tracker_that_is_moved_forward_agrees_with_a_plain_set(
+            steps in vec((any::<bool>(), 1..200u64), 1..200),
+            jump in prop_oneof![Just(0), Just(1 << 31)],
+        ) {
+            let mut tracker = Tracker::new(Tsn(1));
+            let mut set = BTreeSet::new();
+            let mut cumulative = BASE;
+            for (is_forward, tsn) in steps {
+                if is_forward {
+                    prop_assert_eq!(tracker.forward(BASE + tsn), BASE + tsn > cumulative);
+                    cumulative = cumulative.max(BASE + tsn);
+                } else if let Place::New(spot) = tracker.place(BASE + tsn) {
+                    tracker.record(spot);
+                    prop_assert!(BASE + tsn > cumulative && set.insert(BASE + tsn));
+                }
+                while set.contains(&(cumulative + 1)) {
+                    cumulative += 1;
+                }
+                set.retain(|&tsn| tsn > cumulative);
+                prop_assert_eq!(tracker.cumulative(), cumulative);
+                prop_assert!(tracker.ranges.iter().flat_map(|range| range.first..=range.last).eq(set.iter().copied()));
+            }
+            prop_assert_eq!(tracker.forward(cumulative + jump + 300), true);
+            prop_assert_eq!((tracker.cumulative(), tracker.ranges.capacity()), (cumulative + jump + 300, 0));
+        }
+
         #[test]
         fn the_tracker_agrees_with_a_plain_set(tsns in vec(1..200u64, 1..400)) {
             let mut tracker = Tracker::new(Tsn(1));

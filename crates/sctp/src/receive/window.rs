@@ -1,6 +1,6 @@
 //! The advertised receiver window (RFC 9260 §6.2): how much may still come.
 
-use super::cost::CHUNK_OVERHEAD_BYTES_MAX;
+use super::assembly::cost::CHUNK_OVERHEAD_BYTES_MAX;
 use crate::config::Limits;
 
 /// Beyond two buffers: enough for one chunk, however small the buffer is.
@@ -86,6 +86,11 @@ impl Window {
     pub(super) fn has_room_for_relief(&self, held: Use, payload_bytes: usize) -> bool {
         let bytes_max = 2 * self.buffer_bytes + RESERVE_BYTES + RELIEF_BYTES;
         held.used_bytes + payload_bytes + CHUNK_OVERHEAD_BYTES_MAX <= bytes_max
+    }
+
+    /// Whether tables of streams may grow by so much: beyond two buffers there is nothing to grow by.
+    pub(super) fn has_room_for_tables(&self, used_bytes: usize, growth_bytes: usize) -> bool {
+        used_bytes + growth_bytes <= 2 * self.buffer_bytes + RESERVE_BYTES
     }
 
     /// The peer has been told this window.

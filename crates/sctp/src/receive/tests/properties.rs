@@ -93,7 +93,7 @@ proptest! {
         let chunks = chunks_of(&plans, first_tsn);
         let mut config = Config::default();
         config.limits.receive_buffer_bytes = buffer_bytes;
-        let receiver = Receiver::new(&config, Tsn(first_tsn), STREAMS);
+        let receiver = Receiver::new(&config, Tsn(first_tsn), STREAMS, Framing::Data);
         let mut rig = Rig { receiver, now: Instant::ZERO };
         let (mut accepted, mut messages) = (BTreeSet::new(), Vec::new());
         let random = arrivals.iter().map(|packet| packet.iter().map(|pick| pick.index(chunks.len())).collect());

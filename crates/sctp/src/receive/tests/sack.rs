@@ -21,7 +21,7 @@ fn warm_with(change: impl FnOnce(&mut Config)) -> Rig {
 #[test]
 fn before_any_data_the_cumulative_tsn_is_the_initial_tsn_minus_one_rfc9260_3_3_4() {
     assert_eq!(Rig::new().sack().cumulative, 0);
-    let mut rig = Rig { receiver: Receiver::new(&Config::default(), Tsn(0), 1), now: Instant::ZERO };
+    let mut rig = Rig { receiver: Receiver::new(&Config::default(), Tsn(0), 1, Framing::Data), now: Instant::ZERO };
     assert_eq!(rig.sack().cumulative, u32::MAX);
 }
 
@@ -129,7 +129,8 @@ fn several_gaps_are_reported_as_offsets_from_the_cumulative_tsn_rfc9260_3_3_4() 
 
 #[test]
 fn the_cumulative_tsn_and_the_gaps_survive_the_wrap_of_the_tsn_rfc9260_3_3_1() {
-    let mut rig = Rig { receiver: Receiver::new(&Config::default(), Tsn(u32::MAX - 1), STREAMS), now: Instant::ZERO };
+    let receiver = Receiver::new(&Config::default(), Tsn(u32::MAX - 1), STREAMS, Framing::Data);
+    let mut rig = Rig { receiver, now: Instant::ZERO };
     rig.accept(&[whole(u32::MAX - 1, 0, 0, "a"), whole(0, 1, 0, "c"), whole(2, 2, 0, "e")]);
     let sack = rig.sack();
     assert_eq!((sack.cumulative, sack.gaps), (u32::MAX - 1, vec![(2, 2), (4, 4)]));
@@ -261,7 +262,7 @@ fn when_the_delay_runs_out_the_empty_queue_gives_its_memory_back() {
     rig.messages();
     rig.accept(&[whole(2, 0, 1, "a")]);
     rig.messages();
-    assert!(rig.receiver.delivery.ready_capacity() > 0);
+    assert!(rig.receiver.ready.capacity() > 0);
     rig.wait(DELAY);
-    assert_eq!(rig.receiver.delivery.ready_capacity(), 0);
+    assert_eq!(rig.receiver.ready.capacity(), 0);
 }

@@ -1,57 +1,57 @@
 //! What is held costs what it has allocated, entries of queues and the allocator's own bytes included.
 
 /// A message in the queue to the application: its entry, and as much again that the queue may have in reserve.
-pub(super) const QUEUE_ENTRY_BYTES: usize = 96;
+pub(in crate::receive) const QUEUE_ENTRY_BYTES: usize = 96;
 
 /// A message that waits for an earlier one of its stream: its share of a B-tree whose nodes may be less than half full.
-pub(super) const WAITING_ENTRY_BYTES: usize = 160;
+pub(in crate::receive) const WAITING_ENTRY_BYTES: usize = 160;
 
 /// A run of fragments without its parts: its state, and its share of a B-tree.
-pub(super) const RUN_BYTES: usize = 256;
+pub(in crate::receive) const RUN_BYTES: usize = 256;
 
 /// A packet that a slice keeps alive, besides its bytes: its reference count, and what a driver may have rounded it up by.
 const PACKET_OVERHEAD_BYTES: usize = 128;
 
 /// A chunk that is copied never costs more than this besides its payload.
-pub(super) const CHUNK_OVERHEAD_BYTES_MAX: usize = 512;
+pub(in crate::receive) const CHUNK_OVERHEAD_BYTES_MAX: usize = 512;
 
 /// A packet larger than this is never kept alive by a message of less than half its size, not even by one that can be fetched
 /// at once.
 const LARGE_PACKET_BYTES: usize = 2_048;
 
 /// Fragments smaller than this are copied, several into one buffer.
-pub(super) const FRAGMENT_BYTES_MIN: usize = 512;
+pub(in crate::receive) const FRAGMENT_BYTES_MIN: usize = 512;
 
 /// What a packet costs that a slice keeps alive.
 #[inline]
-pub(super) const fn packet_bytes(len: usize) -> usize {
+pub(in crate::receive) const fn packet_bytes(len: usize) -> usize {
     len + PACKET_OVERHEAD_BYTES
 }
 
 /// How full the receive buffer is when a chunk comes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fill {
-    pub(super) used_bytes: usize,
-    pub(super) buffer_bytes: usize,
+pub(in crate::receive) struct Fill {
+    pub(in crate::receive) used_bytes: usize,
+    pub(in crate::receive) buffer_bytes: usize,
 }
 
 impl Fill {
     /// Whether what may be held for long can be a slice: it makes up half of its packet at least, and all of that fits.
     #[inline]
-    pub(super) const fn has_room_for_slice(self, payload_bytes: usize, packet_len: usize) -> bool {
+    pub(in crate::receive) const fn has_room_for_slice(self, payload_bytes: usize, packet_len: usize) -> bool {
         2 * payload_bytes >= packet_len && self.used_bytes + packet_bytes(packet_len) <= self.buffer_bytes
     }
 
     /// Whether a message that the application can fetch at once can be a slice however small it is. Half of the buffer is
     /// granted to such packets: an application that keeps up never has that much waiting.
     #[inline]
-    pub(super) const fn has_room_for_small_slice(self, packet_len: usize) -> bool {
+    pub(in crate::receive) const fn has_room_for_small_slice(self, packet_len: usize) -> bool {
         packet_len <= LARGE_PACKET_BYTES && self.used_bytes + packet_bytes(packet_len) <= self.buffer_bytes / 2
     }
 }
 
 /// Whether the packet is so large that a message of less than half its size must be a copy.
 #[inline]
-pub(super) const fn is_wasteful(payload_bytes: usize, packet_len: usize) -> bool {
+pub(in crate::receive) const fn is_wasteful(payload_bytes: usize, packet_len: usize) -> bool {
     packet_len > LARGE_PACKET_BYTES && 2 * payload_bytes < packet_len
 }

@@ -1,0 +1,190 @@
+//! Messages in I-DATA chunks (RFC 8260 §2.2), some of which may be abandoned (§2.3).
+
+use std::collections::BTreeMap;
+
+use super::order::{Number, Order};
+use super::ready::Ready;
+use super::run::Run;
+use super::{Piece, Place, TOO_LONG};
+use crate::config::TABLE_BYTES_FREE;
+use crate::stream_table::StreamTable;
+use crate::wire::{SkippedMessage, StreamId};
+
+const UNNUMBERED: &str = "a fragment that does not begin its message has the number 0";
+const TWICE: &str = "a fragment of a message came twice";
+const BEYOND_END: &str = "a fragment lies beyond the end of its message";
+
+/// How far a MID lies above one that was skipped when the latter is forgotten: nothing of it is under way any more.
+const FORGET_DISTANCE: u32 = 1 << 30;
+
+/// A message under way. Ordered and unordered messages of a stream have numbers of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct MessageKey {
+    stream: StreamId,
+    unordered: bool,
+    mid: u32,
+}
+
+/// Fragments by message and FSN, and order by MID.
+///
+/// Time: a fragment costs a search among the runs of all messages; joining two runs moves the parts of the shorter one. Memory:
+/// everything in here counts towards the receive window, as allocated, except the first 16 KiB of each table of streams.
+#[derive(Debug, Default)]
+pub(in crate::receive) struct Interleaved {
+    /// By message and first FSN. Those of one message lie apart.
+    runs: BTreeMap<(MessageKey, u32), Box<Run>>,
+    order: Order<u32>,
+    /// The MID below which all unordered messages of a stream were skipped, or 0 for none.
+    unordered_floors: StreamTable<u32>,
+    bytes: usize,
+}
+
+impl Interleaved {
+    pub(super) fn take(&mut self, piece: &Piece<'_>, place: &Place<'_>, ready: &mut Ready) -> Result<(), &'static str> {
+        let key = MessageKey { stream: piece.stream, unordered: piece.unordered, mid: piece.number };
+        if key.unordered && self.is_skipped_unordered(key) {
+            return Ok(());
+        }
+        if piece.beginning && piece.end {
+            place.check_length(piece.payload.len())?;
+            if !self.runs.is_empty() && self.runs.range(key.all()).next().is_some() {
+                return Err(TWICE);
+            }
+            return self.order.take(piece, place, ready);
+        }
+        if !key.unordered && !self.order.is_awaited(key.stream, key.mid, place.has_skipped)? {
+            return Ok(());
+        }
+        if let Some(run) = self.take_fragment(key, piece, place)? {
+            let number = run.number;
+            self.order.take_assembled(run.assemble(), number, place.has_skipped, ready)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a fragment. Returns the message that it completes.
+    fn take_fragment(
+        &mut self,
+        key: MessageKey,
+        piece: &Piece<'_>,
+        place: &Place<'_>,
+    ) -> Result<Option<Run>, &'static str> {
+        let fsn = piece.fsn;
+        if fsn == 0 && !piece.beginning {
+            return Err(UNNUMBERED);
+        }
+        // No fragment is empty.
+        if fsn >= place.message_bytes_max {
+            return Err(TOO_LONG);
+        }
+        let below = self.runs.range((key, 0)..(key, fsn)).next_back();
+        let below = below.map(|(&(_, first), run)| (first, run.next(), run.ends));
+        let above = self.runs.range((key, fsn)..=(key, u32::MAX)).next().map(|(&(_, first), _)| first);
+        match (below, above) {
+            (Some((_, next, _)), _) if next > u64::from(fsn) => return Err(TWICE),
+            (_, Some(first)) if first == fsn => return Err(TWICE),
+            (Some((_, _, true)), _) => return Err(BEYOND_END),
+            (_, Some(_)) if piece.end => return Err(BEYOND_END),
+            _ => {}
+        }
+        let below =
+            below.filter(|&(_, next, _)| next == u64::from(fsn)).and_then(|(first, ..)| self.remove(key, first));
+        let mut run = below.unwrap_or_else(|| Box::new(Run::new(fsn.into(), piece)));
+        run.push(piece, place);
+        if above == Some(fsn + 1)
+            && let Some(above) = self.remove(key, fsn + 1)
+        {
+            run.join(*above, place)?;
+        }
+        place.check_length(run.payload_bytes())?;
+        if run.is_whole() {
+            return Ok(Some(*run));
+        }
+        self.bytes += run.cost_bytes();
+        let first = u32::try_from(run.first).unwrap_or(fsn);
+        self.runs.insert((key, first), run);
+        Ok(None)
+    }
+
+    fn remove(&mut self, key: MessageKey, first: u32) -> Option<Box<Run>> {
+        let run = self.runs.remove(&(key, first))?;
+        self.bytes -= run.cost_bytes();
+        Some(run)
+    }
+
+    pub(super) fn is_due(&self, piece: &Piece<'_>) -> bool {
+        piece.unordered || self.order.is_next(piece.stream, piece.number)
+    }
+
+    /// What fragments hold, as allocated, and the table of unordered messages that were skipped.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Passes over the messages listed. Costs as much as is dropped or becomes due.
+    pub(super) fn forward(&mut self, streams: impl Iterator<Item = SkippedMessage>, ready: &mut Ready) {
+        for SkippedMessage { stream, unordered, mid } in streams {
+            let last = MessageKey { stream, unordered, mid: mid.0 };
+            self.drop_runs_up_to(last);
+            if unordered {
+                self.raise_floor(last);
+            } else {
+                self.order.forward(stream, mid.0, ready);
+            }
+        }
+    }
+
+    /// Drops what is held of the messages of the same stream and kind up to this one, by serial arithmetic.
+    fn drop_runs_up_to(&mut self, last: MessageKey) {
+        let lowest = last.mid.wrapping_sub(u32::SPAN - 1);
+        let at = |mid| MessageKey { mid, ..last };
+        if lowest <= last.mid {
+            self.drop_runs_between(at(lowest), last);
+        } else {
+            self.drop_runs_between(at(lowest), at(u32::MAX));
+            self.drop_runs_between(at(0), last);
+        }
+    }
+
+    fn drop_runs_between(&mut self, lowest: MessageKey, highest: MessageKey) {
+        while let Some((&(key, first), _)) = self.runs.range((lowest, 0)..=(highest, u32::MAX)).next() {
+            self.remove(key, first);
+        }
+    }
+
+    /// Remembers which unordered messages were skipped: a fragment of one may still come.
+    fn raise_floor(&mut self, last: MessageKey) {
+        let current = self.unordered_floors.get(last.stream);
+        if current != 0 && last.mid.above(current) >= u32::SPAN {
+            return;
+        }
+        let before_bytes = self.floor_bytes();
+        // 0 stands for none. The message that is then not covered costs no more than memory until the next is skipped.
+        *self.unordered_floors.get_mut(last.stream) = last.mid.checked_add(1).unwrap_or(u32::MAX);
+        self.bytes = self.bytes + self.floor_bytes() - before_bytes;
+    }
+
+    fn floor_bytes(&self) -> usize {
+        self.unordered_floors.held_bytes().saturating_sub(TABLE_BYTES_FREE)
+    }
+
+    /// Whether an unordered message was skipped.
+    fn is_skipped_unordered(&mut self, key: MessageKey) -> bool {
+        let floor = self.unordered_floors.get(key.stream);
+        if floor == 0 {
+            return false;
+        }
+        let ahead = key.mid.above(floor);
+        if (FORGET_DISTANCE..u32::SPAN).contains(&ahead) {
+            *self.unordered_floors.get_mut(key.stream) = 0;
+        }
+        ahead >= u32::SPAN
+    }
+}
+
+impl MessageKey {
+    /// The keys of all its runs.
+    fn all(self) -> core::ops::RangeInclusive<(Self, u32)> {
+        (self, 0)..=(self, u32::MAX)
+    }
+}

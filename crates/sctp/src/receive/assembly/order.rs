@@ -1,0 +1,303 @@
+//! Which message of a stream is due (RFC 9260 §6.5, §6.6; RFC 8260 §2.2). SSNs and MIDs alone make the order: a message that was skipped
+//! may come with a later TSN.
+
+use std::collections::BTreeMap;
+
+use super::cost::{WAITING_ENTRY_BYTES, packet_bytes};
+use super::ready::{Held, Ready};
+use super::{Piece, Place};
+use crate::config::TABLE_BYTES_FREE;
+use crate::stream_table::StreamTable;
+use crate::wire::StreamId;
+
+/// An SSN or a MID: wraps, and compares by serial arithmetic (RFC 9260 §1.6).
+pub(super) trait Number: Copy + Default + Ord {
+    /// Half of the number space: as far as a number lies ahead at most; any other is behind.
+    const SPAN: u32;
+    /// What is wrong if a number names two messages.
+    const USED_TWICE: &str;
+    const MIN: Self;
+    const MAX: Self;
+    fn of(number: u32) -> Self;
+    /// How far above `other` it lies, modulo its range.
+    fn above(self, other: Self) -> u32;
+    fn next(self) -> Self;
+}
+
+impl Number for u16 {
+    const SPAN: u32 = 1 << 15;
+    const USED_TWICE: &str = "a stream sequence number was used twice";
+    const MIN: Self = Self::MIN;
+    const MAX: Self = Self::MAX;
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "an SSN has 16 bits")]
+    fn of(number: u32) -> Self {
+        number as Self
+    }
+
+    #[inline]
+    fn above(self, other: Self) -> u32 {
+        self.wrapping_sub(other).into()
+    }
+
+    #[inline]
+    fn next(self) -> Self {
+        self.wrapping_add(1)
+    }
+}
+
+impl Number for u32 {
+    const SPAN: u32 = 1 << 31;
+    const USED_TWICE: &str = "a message identifier was used twice";
+    const MIN: Self = Self::MIN;
+    const MAX: Self = Self::MAX;
+
+    fn of(number: u32) -> Self {
+        number
+    }
+
+    fn above(self, other: Self) -> u32 {
+        self.wrapping_sub(other)
+    }
+
+    fn next(self) -> Self {
+        self.wrapping_add(1)
+    }
+}
+
+/// When a message of a stream may be fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    Now,
+    Later,
+    /// It was skipped: it is dropped.
+    Past,
+}
+
+/// The numbers that are due, and messages that wait for an earlier one of their stream.
+///
+/// Memory: everything in here counts towards the receive window, except the first 16 KiB of the table of streams. [`Ready`] holds the
+/// count, since what waits goes there.
+#[derive(Debug, Default)]
+pub(super) struct Order<N> {
+    /// By stream and number. Empty unless something was lost or reordered.
+    waiting: BTreeMap<(StreamId, N), Held>,
+    /// The number that is due, per stream.
+    next: StreamTable<N>,
+}
+
+impl<N: Number> Order<N> {
+    /// Takes a piece that holds a whole message.
+    ///
+    /// # Errors
+    /// The peer used a number twice.
+    #[inline]
+    pub(super) fn take(&mut self, piece: &Piece<'_>, place: &Place<'_>, ready: &mut Ready) -> Result<(), &'static str> {
+        if piece.unordered {
+            ready.push_piece(piece, place);
+            return Ok(());
+        }
+        match self.turn(piece.stream, N::of(piece.number), place.has_skipped, ready)? {
+            Turn::Now => {
+                ready.push_piece(piece, place);
+                self.release_waiting(piece.stream, ready);
+                Ok(())
+            }
+            Turn::Later => {
+                let (payload, charge_bytes) = place.payload_to_hold(piece.payload);
+                self.wait(Held::new(piece.message(payload), charge_bytes), N::of(piece.number), ready)
+            }
+            Turn::Past => Ok(()),
+        }
+    }
+
+    /// Takes a message that was put together from fragments.
+    ///
+    /// # Errors
+    /// The peer used a number twice.
+    pub(super) fn take_assembled(
+        &mut self,
+        held: Held,
+        number: u32,
+        has_skipped: bool,
+        ready: &mut Ready,
+    ) -> Result<(), &'static str> {
+        let (stream, number) = (held.message.stream, N::of(number));
+        if held.message.unordered {
+            ready.push(held);
+            return Ok(());
+        }
+        match self.turn(stream, number, has_skipped, ready)? {
+            Turn::Now => {
+                ready.push(held);
+                self.release_waiting(stream, ready);
+                Ok(())
+            }
+            Turn::Later => self.wait(held, number, ready),
+            Turn::Past => Ok(()),
+        }
+    }
+
+    /// Whose turn it is; counts the message if it is its own. Where the peer `has_skipped` messages, a number that lies behind may be
+    /// one of them.
+    #[inline]
+    fn turn(
+        &mut self,
+        stream: StreamId,
+        number: N,
+        has_skipped: bool,
+        ready: &mut Ready,
+    ) -> Result<Turn, &'static str> {
+        if !self.next.is_flat(stream) {
+            self.enter_stream(stream, ready);
+        }
+        let next = self.next.get_mut(stream);
+        let ahead = number.above(*next);
+        if ahead == 0 {
+            *next = next.next();
+            Ok(Turn::Now)
+        } else if ahead < N::SPAN {
+            Ok(Turn::Later)
+        } else if has_skipped {
+            Ok(Turn::Past)
+        } else {
+            Err(N::USED_TWICE)
+        }
+    }
+
+    /// Whether a fragment of this message belongs to one that is still to come.
+    ///
+    /// # Errors
+    /// The peer used a number twice.
+    pub(super) fn is_awaited(&self, stream: StreamId, number: u32, has_skipped: bool) -> Result<bool, &'static str> {
+        let number = N::of(number);
+        if number.above(self.next.get(stream)) >= N::SPAN {
+            return if has_skipped { Ok(false) } else { Err(N::USED_TWICE) };
+        }
+        if self.waiting.contains_key(&(stream, number)) { Err(N::USED_TWICE) } else { Ok(true) }
+    }
+
+    /// Whether the message of this number is the next of its stream.
+    pub(super) fn is_next(&self, stream: StreamId, number: u32) -> bool {
+        self.next.get(stream) == N::of(number)
+    }
+
+    /// Makes sure that the table knows the stream, and counts what the table grows by.
+    #[cold]
+    fn enter_stream(&mut self, stream: StreamId, ready: &mut Ready) {
+        let before_bytes = self.table_bytes();
+        self.next.get_mut(stream);
+        ready.hold_more(self.table_bytes());
+        ready.hold_less(before_bytes);
+    }
+
+    fn table_bytes(&self) -> usize {
+        self.next.held_bytes().saturating_sub(TABLE_BYTES_FREE)
+    }
+
+    /// Keeps a message until its turn comes.
+    fn wait(&mut self, held: Held, number: N, ready: &mut Ready) -> Result<(), &'static str> {
+        ready.hold_more(held.charge() + WAITING_ENTRY_BYTES);
+        match self.waiting.insert((held.message.stream, number), held) {
+            None => Ok(()),
+            Some(_) => Err(N::USED_TWICE),
+        }
+    }
+
+    /// A message has become ready: queues those that waited for it.
+    #[inline]
+    fn release_waiting(&mut self, stream: StreamId, ready: &mut Ready) {
+        if !self.waiting.is_empty() {
+            self.release_from(stream, ready);
+        }
+    }
+
+    fn release_from(&mut self, stream: StreamId, ready: &mut Ready) {
+        loop {
+            let next = self.next.get(stream);
+            if !self.release(stream, next, ready) {
+                return;
+            }
+            *self.next.get_mut(stream) = next.next();
+        }
+    }
+
+    /// Queues a message that waits. Returns whether there is one of this number.
+    fn release(&mut self, stream: StreamId, number: N, ready: &mut Ready) -> bool {
+        let Some(held) = self.waiting.remove(&(stream, number)) else { return false };
+        ready.hold_less(held.charge() + WAITING_ENTRY_BYTES);
+        ready.push(held);
+        true
+    }
+
+    /// The peer has skipped messages up to `last`. Those among them that wait become due, and so do those behind. A number that lies
+    /// behind already means nothing. Costs as much as becomes due.
+    pub(super) fn forward(&mut self, stream: StreamId, last: u32, ready: &mut Ready) {
+        let (last, next) = (N::of(last), self.next.get(stream));
+        if last.above(next) >= N::SPAN {
+            return;
+        }
+        if !self.next.is_flat(stream) {
+            self.enter_stream(stream, ready);
+        }
+        while let Some(number) = self.first_waiting(stream, next)
+            && number.above(next) <= last.above(next)
+        {
+            self.release(stream, number, ready);
+        }
+        *self.next.get_mut(stream) = last.next();
+        self.release_waiting(stream, ready);
+    }
+
+    /// The first message of a stream that waits, counted from the one that is due.
+    fn first_waiting(&self, stream: StreamId, next: N) -> Option<N> {
+        let above = self.waiting.range((stream, next)..=(stream, N::MAX));
+        let wrapped = self.waiting.range((stream, N::MIN)..(stream, next));
+        above.chain(wrapped).map(|(&(_, number), _)| number).next()
+    }
+}
+
+impl Place<'_> {
+    /// The payload as it may be held for long, and what it costs.
+    pub(super) fn payload_to_hold(&self, payload: &[u8]) -> (bytes::Bytes, usize) {
+        let packet_len = self.packet.len();
+        if self.fill.has_room_for_slice(payload.len(), packet_len) {
+            (self.packet.slice_ref(payload), packet_bytes(packet_len))
+        } else {
+            (bytes::Bytes::copy_from_slice(payload), payload.len())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_of_streams_that_has_grown_large_counts() {
+        let (mut order, mut ready) = (Order::<u16>::default(), Ready::default());
+        for stream in 0..=u16::MAX {
+            order.turn(StreamId(stream), 0, false, &mut ready).unwrap();
+        }
+        assert_eq!(ready.held_bytes(), (128 << 10) - TABLE_BYTES_FREE);
+        ready.restart();
+        assert_eq!(ready.held_bytes(), 0);
+    }
+
+    #[test]
+    fn a_number_half_a_turn_ahead_is_behind() {
+        let mut ready = Ready::default();
+        let mut order = Order::<u16>::default();
+        assert_eq!(order.turn(StreamId(0), 1 << 15, false, &mut ready), Err(u16::USED_TWICE));
+        assert_eq!(order.turn(StreamId(0), (1 << 15) - 1, false, &mut ready), Ok(Turn::Later));
+        let mut order = Order::<u32>::default();
+        assert_eq!(order.turn(StreamId(0), 1 << 31, false, &mut ready), Err(u32::USED_TWICE));
+        assert_eq!(order.turn(StreamId(0), (1 << 31) - 1, false, &mut ready), Ok(Turn::Later));
+    }
+
+    #[test]
+    fn a_number_that_lies_behind_is_dropped_once_messages_were_skipped() {
+        assert_eq!(Order::<u32>::default().turn(StreamId(0), u32::MAX, true, &mut Ready::default()), Ok(Turn::Past));
+    }
+}

@@ -1,0 +1,235 @@
+//! The queue to the application.
+
+use std::collections::VecDeque;
+use std::num::NonZeroU32;
+
+use bytes::Bytes;
+
+use super::cost::{Fill, QUEUE_ENTRY_BYTES, is_wasteful, packet_bytes};
+use super::{Piece, Place};
+use crate::message::ReceivedMessage;
+
+/// How much of the queue's capacity outlives the queue's running empty, in messages: what one packet of small messages needs.
+const IDLE_CAPACITY_MAX: usize = 16;
+
+/// Up to so many messages the queue's capacity is doubled when it is full; beyond, it grows by an eighth, and shrinks when half
+/// of it is idle, so that no message has more than a second entry in reserve.
+const DOUBLED_CAPACITY_MAX: usize = 64;
+
+/// Whole messages that the application can have.
+///
+/// Memory: everything in here counts towards the receive window, except the first 64 entries of the queue.
+#[derive(Debug, Default)]
+pub(in crate::receive) struct Ready {
+    queue: VecDeque<Held>,
+    /// How long `queue` was when the latest slice of the packet at hand had been pushed. That slice is to carry the charge for the packet, since it is the
+    /// last of its slices to be fetched.
+    packet_slice: Option<NonZeroU32>,
+    packet_charge_bytes: u32,
+    /// What is queued here, and what `Order` holds.
+    bytes: usize,
+}
+
+/// A message with what it keeps allocated, its entry not included.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) message: ReceivedMessage,
+    charge_bytes: u32,
+}
+
+impl Ready {
+    /// Queues a piece that is a whole message. A slice is neither copy nor allocation; what its packet costs is noted with the
+    /// packet's last slice when the packet is over.
+    #[inline]
+    pub(super) fn push_piece(&mut self, piece: &Piece<'_>, &Place { packet, fill, .. }: &Place<'_>) {
+        let (len, packet_len) = (piece.payload.len(), packet.len());
+        if self.may_slice(len, packet_len, fill) {
+            if self.packet_slice.is_none() {
+                self.bytes += packet_bytes(packet_len);
+                self.packet_charge_bytes = charge(packet_bytes(packet_len));
+            }
+            self.push(Held { message: piece.message(packet.slice_ref(piece.payload)), charge_bytes: 0 });
+            self.packet_slice = u32::try_from(self.queue.len()).ok().and_then(NonZeroU32::new);
+        } else {
+            self.push(Held::new(piece.message(Bytes::copy_from_slice(piece.payload)), len));
+        }
+    }
+
+    #[inline]
+    fn may_slice(&self, len: usize, packet_len: usize, fill: Fill) -> bool {
+        !is_wasteful(len, packet_len)
+            && (self.packet_slice.is_some()
+                || fill.has_room_for_small_slice(packet_len)
+                || fill.has_room_for_slice(len, packet_len))
+    }
+
+    /// Queues a message, and counts what it keeps allocated.
+    #[inline]
+    pub(super) fn push(&mut self, held: Held) {
+        if self.queue.len() == self.queue.capacity() {
+            self.grow();
+        }
+        self.bytes += held.charge() + QUEUE_ENTRY_BYTES;
+        self.queue.push_back(held);
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let len = self.queue.len();
+        let more = if len < DOUBLED_CAPACITY_MAX { len.max(4) } else { len / 8 };
+        self.queue.reserve_exact(more);
+    }
+
+    /// Counts what `Order` has allocated.
+    pub(super) fn hold_more(&mut self, bytes: usize) {
+        self.bytes += bytes;
+    }
+
+    /// Counts what `Order` has given back.
+    pub(super) fn hold_less(&mut self, bytes: usize) {
+        self.bytes -= bytes;
+    }
+
+    /// All streams begin anew. What is queued stays, and goes on to count: it has been acknowledged and is complete.
+    pub(in crate::receive) fn restart(&mut self) {
+        self.packet_done();
+        self.bytes = self.queue.iter().map(|held| held.charge() + QUEUE_ENTRY_BYTES).sum();
+    }
+
+    /// The packet at hand is over.
+    #[inline]
+    pub(in crate::receive) fn packet_done(&mut self) {
+        if let Some(len) = self.packet_slice.take()
+            && let Some(last) = self.queue.get_mut(len.get() as usize - 1)
+        {
+            last.charge_bytes = self.packet_charge_bytes;
+        }
+    }
+
+    /// The next message for the application.
+    #[inline]
+    pub(in crate::receive) fn pop(&mut self) -> Option<ReceivedMessage> {
+        if self.packet_slice.is_some() {
+            self.packet_done();
+        }
+        let held = self.queue.pop_front()?;
+        self.bytes -= held.charge() + QUEUE_ENTRY_BYTES;
+        if self.queue.len() < self.queue.capacity() / 2 {
+            self.shrink();
+        }
+        Some(held.message)
+    }
+
+    #[inline]
+    fn shrink(&mut self) {
+        let (len, capacity) = (self.queue.len(), self.queue.capacity());
+        if len == 0 && capacity > IDLE_CAPACITY_MAX {
+            self.queue = VecDeque::new();
+        } else if capacity > DOUBLED_CAPACITY_MAX {
+            self.queue.shrink_to(len + len / 8);
+        }
+    }
+
+    /// Whether the application can have a message.
+    #[inline]
+    pub(in crate::receive) fn has_message(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// What is held, as allocated.
+    #[inline]
+    pub(in crate::receive) fn held_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Gives back what the queue does not need now.
+    pub(in crate::receive) fn give_back_memory(&mut self) {
+        if self.queue.is_empty() {
+            self.queue = VecDeque::new();
+        }
+    }
+
+    #[cfg(test)]
+    pub(in crate::receive) fn capacity(&self) -> usize {
+        self.queue.capacity()
+    }
+}
+
+impl Held {
+    pub(super) fn new(message: ReceivedMessage, charge_bytes: usize) -> Self {
+        Self { message, charge_bytes: charge(charge_bytes) }
+    }
+
+    pub(super) fn charge(&self) -> usize {
+        self.charge_bytes as usize
+    }
+}
+
+impl Piece<'_> {
+    /// Its message with this payload.
+    #[inline]
+    pub(super) fn message(&self, payload: Bytes) -> ReceivedMessage {
+        ReceivedMessage { payload, stream: self.stream, ppid: self.ppid, unordered: self.unordered }
+    }
+}
+
+fn charge(bytes: usize) -> u32 {
+    u32::try_from(bytes).expect("a message has at most 2^30 bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::receive::tracker::Tracker;
+    use crate::wire::{StreamId, Tsn};
+
+    /// Has a message of one byte arrive in a packet of its own.
+    fn take(ready: &mut Ready) {
+        let packet = Bytes::from(vec![7; 40]);
+        let piece = Piece {
+            tsn: Tsn(1),
+            stream: StreamId(0),
+            number: 0,
+            fsn: 0,
+            ppid: 0,
+            unordered: false,
+            beginning: true,
+            end: true,
+            immediate: false,
+            payload: &packet[39..],
+        };
+        let spot = Tracker::new(Tsn(1)).next_spot();
+        let fill = Fill { used_bytes: ready.held_bytes(), buffer_bytes: 1 << 20 };
+        ready.push_piece(&piece, &Place { spot, packet: &packet, fill, has_skipped: false, message_bytes_max: 1 });
+        ready.packet_done();
+    }
+
+    #[test]
+    fn a_queue_that_was_long_gives_its_memory_back_as_it_is_emptied() {
+        let mut ready = Ready::default();
+        for _ in 0..3_000 {
+            take(&mut ready);
+            assert!(ready.capacity() <= DOUBLED_CAPACITY_MAX + 2 * ready.queue.len());
+        }
+        while ready.pop().is_some() {
+            assert!(ready.capacity() <= DOUBLED_CAPACITY_MAX + 2 * ready.queue.len());
+        }
+        assert_eq!((ready.capacity(), ready.held_bytes()), (0, 0));
+    }
+
+    #[test]
+    fn an_entry_of_the_queue_and_as_much_in_reserve_cost_what_is_counted() {
+        assert!(2 * size_of::<Held>() <= QUEUE_ENTRY_BYTES);
+    }
+
+    #[test]
+    fn a_short_queue_keeps_its_memory_for_the_next_message_until_it_is_asked_to_give_it_back() {
+        let mut ready = Ready::default();
+        take(&mut ready);
+        ready.give_back_memory();
+        ready.pop().unwrap();
+        assert!((1..=IDLE_CAPACITY_MAX).contains(&ready.capacity()));
+        ready.give_back_memory();
+        assert_eq!(ready.capacity(), 0);
+    }
+}

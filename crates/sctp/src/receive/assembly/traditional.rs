@@ -1,0 +1,64 @@
+//! Messages in DATA chunks (RFC 9260 §6.5, §6.6, §6.9), some of which may be abandoned (RFC 3758 §3.6).
+
+mod reassembly;
+
+use self::reassembly::Reassembly;
+use super::order::Order;
+use super::ready::Ready;
+use super::{Piece, Place};
+use crate::receive::tracker::Spot;
+use crate::wire::{Ssn, StreamId};
+
+/// Fragments by TSN, and order by SSN.
+#[derive(Debug, Default)]
+pub(in crate::receive) struct Traditional {
+    reassembly: Reassembly,
+    order: Order<u16>,
+}
+
+impl Traditional {
+    #[inline]
+    pub(super) fn take(&mut self, piece: &Piece<'_>, place: &Place<'_>, ready: &mut Ready) -> Result<(), &'static str> {
+        if piece.beginning && piece.end {
+            place.check_length(piece.payload.len())?;
+            self.reassembly.check_outside(place.spot)?;
+            self.order.take(piece, place, ready)
+        } else if let Some(run) = self.reassembly.take(piece, place)? {
+            let number = run.number;
+            self.order.take_assembled(run.assemble(), number, place.has_skipped, ready)
+        } else {
+            Ok(())
+        }
+    }
+
+    pub(super) fn take_outside(&mut self, spot: Spot) -> Result<(), &'static str> {
+        self.reassembly.check_outside(spot)
+    }
+
+    #[inline]
+    pub(super) fn advance(&mut self, cumulative: u64) {
+        self.reassembly.advance(cumulative);
+    }
+
+    pub(super) fn is_due(&self, piece: &Piece<'_>) -> bool {
+        piece.unordered || self.order.is_next(piece.stream, piece.number)
+    }
+
+    #[inline]
+    pub(super) fn held_bytes(&self) -> usize {
+        self.reassembly.held_bytes()
+    }
+
+    /// Passes over what is missing up to `new_cumulative`, and over the ordered messages listed.
+    pub(super) fn forward(
+        &mut self,
+        new_cumulative: u64,
+        streams: impl Iterator<Item = (StreamId, Ssn)> + Clone,
+        ready: &mut Ready,
+    ) {
+        self.reassembly.forward(new_cumulative, streams.clone());
+        for (stream, ssn) in streams {
+            self.order.forward(stream, ssn.0.into(), ready);
+        }
+    }
+}

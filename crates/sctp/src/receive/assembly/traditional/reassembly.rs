@@ -1,0 +1,221 @@
+//! Fragments become messages (RFC 9260 §6.9): those of one message have consecutive TSNs, from the B bit to the E bit.
+
+use std::collections::BTreeMap;
+
+use crate::receive::assembly::order::Number;
+use crate::receive::assembly::run::Run;
+use crate::receive::assembly::{Piece, Place};
+use crate::receive::tracker::Spot;
+use crate::wire::{Ssn, StreamId};
+
+const BEGINS_INSIDE: &str = "a message begins before the one before it has ended";
+const NO_BEGINNING: &str = "a fragment follows the end of a message without beginning one";
+
+/// Messages of which fragments are missing.
+///
+/// Time: a fragment in order is appended to the head; any other costs a search among the runs, and joining two runs moves the
+/// parts of the shorter one. Memory: everything in here counts towards the receive window, as allocated.
+#[derive(Debug, Default)]
+pub(super) struct Reassembly {
+    /// The run that ends at the cumulative TSN: it has its beginning and lacks its end.
+    head: Option<Box<Run>>,
+    /// All others, by their first TSN. Each has a missing TSN as a neighbour, so there are at most twice as many as the
+    /// tracker has ranges.
+    runs: BTreeMap<u64, Box<Run>>,
+    bytes: usize,
+    /// The highest TSN that was skipped, or that was dropped since it goes on a message whose beginning was skipped. What follows it
+    /// may go on the same message. 0 before the first.
+    skipped: u64,
+}
+
+impl Reassembly {
+    /// What is held, as allocated.
+    #[inline]
+    pub(super) fn held_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Checks that a piece that is no fragment does not lie between the fragments of a message.
+    ///
+    /// # Errors
+    /// It does.
+    #[inline]
+    pub(super) fn check_outside(&mut self, spot: Spot) -> Result<(), &'static str> {
+        if self.head.is_none() && self.runs.is_empty() {
+            return Ok(());
+        }
+        if self.is_open_before(spot) && !self.gives_up_head(spot) {
+            Err(BEGINS_INSIDE)
+        } else if self.is_open_after(spot) {
+            Err(NO_BEGINNING)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Whether the TSN before is a fragment that is not the last of its message.
+    fn is_open_before(&self, spot: Spot) -> bool {
+        if spot.is_next {
+            return self.head.is_some();
+        }
+        let below = self.runs.range(..spot.tsn).next_back();
+        below.is_some_and(|(_, run)| run.next() == spot.tsn && !run.ends)
+    }
+
+    /// Whether the TSN after is a fragment that is not the first of its message.
+    fn is_open_after(&self, spot: Spot) -> bool {
+        spot.after_received && self.runs.get(&(spot.tsn + 1)).is_some_and(|run| !run.begins)
+    }
+
+    /// Takes a fragment. Returns the message that it completes.
+    ///
+    /// # Errors
+    /// It contradicts its neighbours, or the message grows too long.
+    pub(super) fn take(&mut self, piece: &Piece<'_>, place: &Place<'_>) -> Result<Option<Run>, &'static str> {
+        let spot = place.spot;
+        if !piece.beginning && self.skipped == spot.tsn - 1 {
+            self.drop_fragment(spot.tsn, piece.end);
+            return Ok(None);
+        }
+        self.check_neighbours(spot, piece)?;
+        let below = if piece.beginning { None } else { self.remove_before(spot) };
+        let mut run = match below {
+            Some(run) => {
+                run.check_same(piece)?;
+                run
+            }
+            None => Box::new(Run::new(spot.tsn, piece)),
+        };
+        run.push(piece, place);
+        if !piece.end
+            && let Some(above) = self.remove(spot.tsn + 1)
+        {
+            run.join(*above, place)?;
+        }
+        place.check_length(run.payload_bytes())?;
+        if run.is_whole() {
+            return Ok(Some(*run));
+        }
+        self.bytes += run.cost_bytes();
+        if spot.is_next {
+            self.head = Some(run);
+        } else {
+            self.runs.insert(run.first, run);
+        }
+        Ok(None)
+    }
+
+    /// A TSN that has arrived but is in no run is the end of a message, seen from above, and the beginning of one, seen from
+    /// below. So both neighbours tell what this piece's bits must be.
+    fn check_neighbours(&mut self, spot: Spot, piece: &Piece<'_>) -> Result<(), &'static str> {
+        if spot.before_received {
+            match (self.is_open_before(spot), piece.beginning) {
+                (true, true) if !self.gives_up_head(spot) => return Err(BEGINS_INSIDE),
+                (false, false) => return Err(NO_BEGINNING),
+                _ => {}
+            }
+        }
+        if spot.after_received {
+            match (self.is_open_after(spot), piece.end) {
+                (true, true) => return Err(NO_BEGINNING),
+                (false, false) => return Err(BEGINS_INSIDE),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn remove_before(&mut self, spot: Spot) -> Option<Box<Run>> {
+        if spot.is_next {
+            let head = self.head.take()?;
+            self.bytes -= head.cost_bytes();
+            return Some(head);
+        }
+        let (&first, below) = self.runs.range(..spot.tsn).next_back()?;
+        if below.next() == spot.tsn { self.remove(first) } else { None }
+    }
+
+    fn remove(&mut self, first: u64) -> Option<Box<Run>> {
+        let run = self.runs.remove(&first)?;
+        self.bytes -= run.cost_bytes();
+        Some(run)
+    }
+
+    /// The cumulative TSN has moved up: a run that it has reached becomes the head.
+    #[inline]
+    pub(super) fn advance(&mut self, cumulative: u64) {
+        if let Some((&first, _)) = self.runs.first_key_value()
+            && first <= cumulative
+        {
+            self.head = self.runs.remove(&first);
+        }
+    }
+
+    /// Drops messages that lack a TSN up to `new_cumulative` (RFC 3758 §3.6), and one that lacks only later ones if its stream has
+    /// skipped it. Costs as much as is dropped.
+    pub(super) fn forward(&mut self, new_cumulative: u64, skipped: impl Iterator<Item = (StreamId, Ssn)> + Clone) {
+        self.skipped = new_cumulative;
+        self.drop_head();
+        let next = new_cumulative + 1;
+        while let Some((&first, run)) = self.runs.first_key_value()
+            && first <= next
+        {
+            let is_complete_so_far = run.begins && run.next() >= next;
+            if is_complete_so_far && (first == next || !run.is_skipped_by(skipped.clone())) {
+                return;
+            }
+            if let Some(run) = self.remove(first) {
+                self.skip_run(&run);
+            }
+            if is_complete_so_far {
+                return;
+            }
+        }
+    }
+
+    /// What follows a run that was dropped goes on its message, unless that has ended.
+    fn skip_run(&mut self, run: &Run) {
+        let last = run.next() - 1;
+        if last > self.skipped && !run.ends {
+            self.skipped = last;
+        }
+    }
+
+    /// Drops a fragment of a message whose beginning was skipped, and what is held of it above.
+    fn drop_fragment(&mut self, tsn: u64, is_end: bool) {
+        if is_end {
+            return;
+        }
+        self.skipped = tsn;
+        if self.runs.get(&(tsn + 1)).is_some_and(|above| !above.begins)
+            && let Some(above) = self.remove(tsn + 1)
+        {
+            self.skip_run(&above);
+        }
+    }
+
+    /// Whether a message that lacks its end is given up where another begins. A peer that skips messages may have abandoned the rest
+    /// of one whose fragments up to there had all arrived.
+    fn gives_up_head(&mut self, spot: Spot) -> bool {
+        let gives_up = spot.is_next && self.skipped != 0;
+        if gives_up {
+            self.drop_head();
+        }
+        gives_up
+    }
+
+    fn drop_head(&mut self) {
+        if let Some(head) = self.head.take() {
+            self.bytes -= head.cost_bytes();
+        }
+    }
+}
+
+impl Run {
+    /// Whether it belongs to an ordered message that was skipped.
+    fn is_skipped_by(&self, mut skipped: impl Iterator<Item = (StreamId, Ssn)>) -> bool {
+        let message = &self.message;
+        !message.unordered
+            && skipped.any(|(stream, ssn)| stream == message.stream && ssn.0.above(u16::of(self.number)) < u16::SPAN)
+    }
+}
