@@ -160,6 +160,7 @@ impl Receiver {
     }
 
     /// Takes one I-DATA chunk, as [`handle_data`](Self::handle_data) takes DATA. `None` if it was not agreed on.
+    #[inline(never)]
     pub(crate) fn handle_i_data(
         &mut self,
         data: &IData<'_>,
@@ -168,6 +169,7 @@ impl Receiver {
         (self.assembly.framing() == Framing::IData).then(|| self.handle_piece(&data.into(), packet))
     }
 
+    #[inline(always)]
     fn handle_piece(&mut self, piece: &Piece<'_>, packet: &Bytes) -> Result<DataVerdict, ReceiveError> {
         if piece.payload.is_empty() {
             return Err(ReceiveError::NoUserData { tsn: piece.tsn });

@@ -1,6 +1,9 @@
 //! Packets in, messages and SACKs out: every test goes through real bytes on both sides.
 
 mod delivery;
+mod forward;
+mod framings;
+mod interleaved;
 mod properties;
 mod reassembly;
 mod sack;

@@ -40,6 +40,7 @@ pub(in crate::receive) struct Interleaved {
 }
 
 impl Interleaved {
+    #[inline(never)]
     pub(super) fn take(&mut self, piece: &Piece<'_>, place: &Place<'_>, ready: &mut Ready) -> Result<(), &'static str> {
         let key = MessageKey { stream: piece.stream, unordered: piece.unordered, mid: piece.number };
         if key.unordered && self.is_skipped_unordered(key) {

@@ -40,7 +40,7 @@ pub(super) struct Held {
 impl Ready {
     /// Queues a piece that is a whole message. A slice is neither copy nor allocation; what its packet costs is noted with the
     /// packet's last slice when the packet is over.
-    #[inline]
+    #[inline(always)]
     pub(super) fn push_piece(&mut self, piece: &Piece<'_>, &Place { packet, fill, .. }: &Place<'_>) {
         let (len, packet_len) = (piece.payload.len(), packet.len());
         if self.may_slice(len, packet_len, fill) {

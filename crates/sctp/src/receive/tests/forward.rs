@@ -1,0 +1,226 @@
+//! FORWARD-TSN (RFC 3758 §3.6).
+
+use super::*;
+use crate::wire::ChunkOut;
+
+impl Rig {
+    /// Has a packet with FORWARD-TSN arrive: the new cumulative TSN, and the last SSN that is skipped of each stream.
+    pub(super) fn forward(&mut self, new_cumulative: u32, streams: &[(u16, u16)]) {
+        let streams: Vec<_> = streams.iter().map(|&(stream, ssn)| (StreamId(stream), Ssn(ssn))).collect();
+        let mut buffer = Vec::new();
+        let mut packet = PacketBuilder::new(&mut buffer, HEADER, 65_000);
+        assert!(packet.chunk(&ChunkOut::ForwardTsn { new_cumulative: Tsn(new_cumulative), streams: &streams }));
+        packet.finish();
+        match Packet::parse(&buffer).unwrap().chunks().next() {
+            Some(Ok(Chunk::ForwardTsn(forward))) => self.receiver.handle_forward_tsn(&forward, buffer.len()),
+            other => panic!("{other:?} is not FORWARD-TSN"),
+        }
+        self.receiver.packet_done(self.now);
+    }
+}
+
+#[test]
+fn rfc3758_3_6_the_cumulative_tsn_goes_to_the_new_one_and_on_over_what_has_arrived() {
+    let mut rig =
+        Rig { receiver: Receiver::new(&Config::default(), Tsn(103), STREAMS, Framing::Data), now: Instant::ZERO };
+    rig.accept(&[104, 105, 107].map(|tsn| whole(tsn, 0, 0, "x").unordered()));
+    rig.forward(103, &[]);
+    let sack = rig.sack();
+    assert_eq!((sack.cumulative, sack.gaps), (105, vec![(2, 2)]), "the example of the RFC");
+}
+
+#[test]
+fn rfc3758_3_6_messages_that_wait_for_a_skipped_one_are_delivered_and_later_ones_go_on_waiting() {
+    let mut rig = Rig::new();
+    rig.accept(&[whole(2, 0, 1, "b"), whole(4, 0, 3, "d"), whole(6, 0, 5, "f"), whole(7, 1, 1, "other stream")]);
+    rig.forward(3, &[(0, 2)]);
+    assert_eq!(rig.texts(), ["b", "d"], "SSN 1 had come, SSN 3 was due next");
+    assert_eq!(rig.sack().cumulative, 4);
+    rig.accept(&[whole(5, 0, 4, "e")]);
+    assert_eq!(rig.texts(), ["e", "f"]);
+}
+
+#[test]
+fn rfc3758_3_6_a_message_that_lacks_a_skipped_tsn_is_dropped_and_makes_room() {
+    for unordered in [false, true] {
+        for missing in [1, 2, 3] {
+            let mut rig = Rig::new();
+            let pieces = [piece(1, 0, 0, "B", [0; 900]), piece(2, 0, 0, "M", [0; 900]), piece(3, 0, 0, "E", [0; 900])];
+            let pieces = pieces.map(|piece| if unordered { piece.unordered() } else { piece });
+            for piece in pieces.iter().filter(|piece| piece.header.tsn.0 != missing) {
+                rig.accept(std::slice::from_ref(piece));
+            }
+            assert!(rig.receiver.used_bytes() > 1_800);
+            rig.forward(3, if unordered { &[] } else { &[(0, 0)] });
+            assert_eq!(rig.receiver.used_bytes(), 0);
+            let sack = rig.sack();
+            assert_eq!((sack.cumulative, sack.gaps.len()), (3, 0));
+            assert_eq!(sack.a_rwnd, Config::default().limits.receive_buffer_bytes);
+            rig.accept(&[whole(4, 0, u16::from(!unordered), "next")]);
+            assert_eq!(rig.texts(), ["next"]);
+        }
+    }
+}
+
+#[test]
+fn rfc3758_3_6_a_message_that_lacks_only_later_tsns_is_kept_unless_its_stream_has_skipped_it() {
+    let begun = [piece(2, 0, 1, "B", "kept "), piece(3, 0, 1, "M", "as it ")];
+    let mut rig = Rig::new();
+    rig.accept(&begun);
+    rig.forward(2, &[(0, 0)]);
+    rig.accept(&[piece(4, 0, 1, "E", "was")]);
+    assert_eq!(rig.texts(), ["kept as it was"]);
+
+    let mut rig = Rig::new();
+    rig.accept(&begun);
+    rig.forward(2, &[(0, 1)]);
+    assert_eq!(rig.receiver.used_bytes(), 0);
+    rig.accept(&[piece(4, 0, 1, "E", "was"), whole(5, 0, 2, "next")]);
+    assert_eq!(rig.texts(), ["next"]);
+}
+
+#[test]
+fn a_message_that_was_kept_is_given_up_when_another_begins_where_it_should_go_on() {
+    for next in [vec![whole(4, 0, 0, "next")], vec![piece(4, 0, 0, "B", "ne"), piece(5, 0, 0, "E", "xt")]] {
+        let mut rig = Rig::new();
+        rig.accept(&[piece(2, 0, 0, "B", "never ").unordered(), piece(3, 0, 0, "M", "ends").unordered()]);
+        rig.forward(2, &[]);
+        assert!(rig.receiver.used_bytes() > 0, "the rest might come");
+        rig.accept(&next);
+        assert_eq!((rig.texts(), rig.receiver.used_bytes()), (vec!["next".to_owned()], 0));
+    }
+}
+
+#[test]
+fn fragments_that_go_on_a_message_whose_beginning_was_skipped_are_dropped_in_whatever_order_they_come() {
+    let rest = [piece(3, 0, 0, "M", "c"), piece(4, 0, 0, "M", "d"), piece(5, 0, 0, "E", "e"), whole(6, 0, 1, "next")];
+    for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 0, 3, 2], [2, 0, 1, 3], [1, 3, 0, 2]] {
+        for forward_after in 0..=4 {
+            let mut rig = Rig::new();
+            for (count, &index) in order.iter().enumerate() {
+                if count == forward_after {
+                    rig.forward(2, &[(0, 0)]);
+                }
+                rig.accept(&[rest[index].clone()]);
+            }
+            if forward_after == 4 {
+                rig.forward(2, &[(0, 0)]);
+            }
+            assert_eq!(rig.texts(), ["next"], "{order:?}, {forward_after}");
+            assert_eq!((rig.sack().cumulative, rig.receiver.used_bytes()), (6, 0), "{order:?}, {forward_after}");
+        }
+    }
+}
+
+#[test]
+fn rfc3758_3_6_a_skipped_tsn_that_comes_late_is_a_duplicate() {
+    let mut rig = Rig::new();
+    rig.forward(3, &[(0, 2)]);
+    rig.sack();
+    assert_eq!(rig.packet(&[whole(2, 0, 1, "late")]), [Ok(DataVerdict::Duplicate)]);
+    assert_eq!((rig.sack().duplicates, rig.texts().len()), (vec![2], 0));
+}
+
+#[test]
+fn a_message_of_a_skipped_number_that_comes_with_a_later_tsn_is_acknowledged_and_dropped() {
+    let mut rig = Rig::new();
+    rig.forward(3, &[(0, 2)]);
+    rig.accept(&[whole(4, 0, 2, "late"), piece(5, 0, 1, "B", "la"), piece(6, 0, 1, "E", "te"), whole(7, 0, 3, "next")]);
+    assert_eq!((rig.texts(), rig.sack().cumulative), (vec!["next".to_owned()], 7));
+    assert_eq!(rig.receiver.used_bytes(), 0);
+}
+
+#[test]
+fn rfc3758_3_6_a_forward_tsn_that_is_out_of_date_changes_nothing_and_is_answered_at_once() {
+    let mut rig = Rig::new();
+    rig.accept(&[whole(1, 0, 0, "a"), whole(2, 0, 1, "b"), whole(4, 0, 3, "d")]);
+    rig.sack();
+    for new_cumulative in [2, 1, 0, u32::MAX, 0x8000_0002] {
+        rig.forward(new_cumulative, &[(0, 2)]);
+        assert!(rig.receiver.sack_wanted(), "{new_cumulative}");
+        assert_eq!(rig.sack().cumulative, 2);
+    }
+    assert_eq!(rig.texts(), ["a", "b"], "SSN 3 goes on waiting");
+}
+
+#[test]
+fn rfc3758_3_6_a_forward_tsn_is_acknowledged_as_data_would_be() {
+    let mut rig = Rig::new();
+    rig.accept(&[whole(1, 0, 0, "a")]);
+    rig.sack();
+    rig.forward(2, &[(0, 1)]);
+    assert!(!rig.receiver.sack_wanted() && rig.receiver.sack_useful(), "delayed");
+    rig.wait(Duration::from_millis(200));
+    assert!(rig.receiver.sack_wanted());
+    rig.sack();
+    rig.forward(3, &[(0, 2)]);
+    rig.forward(4, &[(0, 3)]);
+    assert!(rig.receiver.sack_wanted(), "the second packet");
+    rig.accept(&[whole(6, 0, 5, "f")]);
+    rig.sack();
+    rig.forward(5, &[(0, 4)]);
+    assert!(rig.receiver.sack_wanted(), "a TSN was missing");
+}
+
+#[test]
+fn stale_repeated_and_unknown_streams_are_passed_over() {
+    let mut rig = Rig::new();
+    rig.accept(&[whole(1, 0, 0, "a"), whole(2, 0, 1, "b"), whole(4, 0, 3, "d")]);
+    rig.forward(3, &[(0, 0), (STREAMS, 9), (u16::MAX, 9), (0, 2), (0, 2), (0, 1), (0, 0x9000)]);
+    assert_eq!(rig.texts(), ["a", "b", "d"]);
+    rig.accept(&[whole(5, 0, 4, "e")]);
+    assert_eq!(rig.texts(), ["e"]);
+}
+
+#[test]
+fn ssns_are_skipped_across_their_wrap() {
+    let mut rig = Rig::new();
+    for (count, ssn) in [0x7000, 0xe000, 0xfffd].into_iter().enumerate() {
+        rig.forward(1 + u32::try_from(count).unwrap(), &[(0, ssn)]);
+    }
+    let ssns = [0xfffe, 0xffff, 0, 1, 2, 3u16];
+    let pieces = (4..).zip(ssns).map(|(tsn, ssn)| whole(tsn, 0, ssn, format!("{ssn:x}")));
+    let held: Vec<_> = pieces.filter(|piece| ![0xfffe, 1].contains(&piece.header.ssn.0)).collect();
+    rig.accept(&held);
+    assert_eq!(rig.texts(), [""; 0]);
+    rig.forward(7, &[(0, 1)]);
+    assert_eq!(rig.texts(), ["ffff", "0", "2", "3"]);
+}
+
+#[test]
+fn a_jump_over_half_of_all_tsns_costs_no_more_than_what_is_held() {
+    let mut rig = Rig::new();
+    let mut cumulative = 0_u32;
+    for _ in 0..200 {
+        rig.accept(&[whole(cumulative.wrapping_add(5), 0, 9, "x").unordered()]);
+        rig.accept(&[piece(cumulative.wrapping_add(9), 0, 9, "B", "x").unordered()]);
+        cumulative = cumulative.wrapping_add(0x7fff_ffff);
+        rig.forward(cumulative, &[(0, 0x7fff)]);
+        assert_eq!((rig.sack().cumulative, rig.receiver.used_bytes() <= 300), (cumulative, true));
+        rig.texts();
+        assert_eq!(rig.receiver.used_bytes(), 0);
+    }
+}
+
+#[test]
+fn streams_that_are_skipped_are_passed_over_only_where_their_table_has_room_to_grow() {
+    let streams = 16_000;
+    let mut config = Config::default();
+    config.limits.receive_buffer_bytes = 64 << 10;
+    let receiver = Receiver::new(&config, Tsn(1), streams, Framing::Data);
+    let mut rig = Rig { receiver, now: Instant::ZERO };
+    let mut tsn = 1;
+    // The application fetches nothing, and a TSN is missing, so that the second buffer is used as well.
+    rig.packet(&[whole(30_000, 0, 0, "gap").unordered()]);
+    while rig.packet(&[whole(tsn, 0, 0, [0; 1_000]).unordered()])[0] == Ok(DataVerdict::Accepted) {
+        tsn += 1;
+    }
+    let before_bytes = rig.receiver.used_bytes();
+    assert!(before_bytes > 125 << 10);
+    rig.forward(tsn, &[(15_000, 0)]);
+    let sack = rig.sack();
+    assert_eq!((sack.cumulative, rig.receiver.used_bytes()), (tsn - 1, before_bytes), "as if it had been lost");
+    while rig.receiver.poll_message().is_some() {}
+    rig.forward(tsn, &[(15_000, 0)]);
+    assert_eq!(rig.sack().cumulative, tsn);
+}
