@@ -153,49 +153,46 @@ impl Receiver {
     /// If `data.payload` does not lie within `packet`.
     #[inline]
     pub(crate) fn handle_data(&mut self, data: &Data<'_>, packet: &Bytes) -> Result<DataVerdict, ReceiveError> {
-        if self.assembly.framing() != Framing::Data {
-            return Err(ReceiveError::ProtocolViolation("DATA where I-DATA was agreed on"));
-        }
-        self.handle_piece(&data.into(), packet)
+        self.handle_piece(data, packet)
     }
 
-    /// Takes one I-DATA chunk, as [`handle_data`](Self::handle_data) takes DATA. `None` if it was not agreed on.
-    #[inline(never)]
-    pub(crate) fn handle_i_data(
-        &mut self,
-        data: &IData<'_>,
-        packet: &Bytes,
-    ) -> Option<Result<DataVerdict, ReceiveError>> {
-        (self.assembly.framing() == Framing::IData).then(|| self.handle_piece(&data.into(), packet))
+    /// Takes one I-DATA chunk, as [`handle_data`](Self::handle_data) takes DATA.
+    ///
+    /// # Errors
+    /// The peer broke the protocol, and the association must be aborted.
+    pub(crate) fn handle_i_data(&mut self, data: &IData<'_>, packet: &Bytes) -> Result<DataVerdict, ReceiveError> {
+        self.handle_piece(data, packet)
     }
 
-    #[inline(always)]
-    fn handle_piece(&mut self, piece: &Piece<'_>, packet: &Bytes) -> Result<DataVerdict, ReceiveError> {
-        if piece.payload.is_empty() {
-            return Err(ReceiveError::NoUserData { tsn: piece.tsn });
+    #[inline]
+    fn handle_piece(&mut self, piece: &impl Piece, packet: &Bytes) -> Result<DataVerdict, ReceiveError> {
+        if piece.payload().is_empty() {
+            return Err(ReceiveError::NoUserData { tsn: piece.tsn() });
         }
-        self.sack.saw_data(piece.immediate, !self.tracker.is_contiguous(), packet.len());
-        let spot = match self.tracker.place(piece.tsn.unwrap(self.tracker.cumulative())) {
+        self.sack.saw_data(piece.immediate(), !self.tracker.is_contiguous(), packet.len());
+        let spot = match self.tracker.place(piece.tsn().unwrap(self.tracker.cumulative())) {
             Place::New(spot) => spot,
             Place::Received => {
-                self.sack.saw_duplicate(piece.tsn);
+                self.sack.saw_duplicate(piece.tsn());
                 self.counts.duplicates += 1;
                 return Ok(DataVerdict::Duplicate);
             }
             Place::OutOfReach => return Ok(self.drop_chunk()),
         };
-        let verdict = if piece.stream.0 >= self.inbound_streams {
+        let verdict = if piece.stream().0 >= self.inbound_streams {
             self.assembly.take_outside(spot)?;
-            DataVerdict::InvalidStream(piece.stream)
-        } else if self.has_room(spot, piece) {
-            let fill = Fill { used_bytes: self.used_bytes(), buffer_bytes: self.window.buffer_bytes() };
+            DataVerdict::InvalidStream(piece.stream())
+        } else {
+            let held = self.held();
+            if !self.has_room(held, spot, piece) {
+                return Ok(self.drop_chunk());
+            }
+            let fill = Fill { used_bytes: held.used_bytes, buffer_bytes: self.window.buffer_bytes() };
             let &mut Self { has_skipped, message_bytes_max, .. } = self;
-            let place = assembly::Place { spot, packet, fill, has_skipped, message_bytes_max };
-            self.assembly.take(piece, &place, &mut self.ready)?;
+            let place = assembly::Place { spot: &spot, packet, fill, has_skipped, message_bytes_max };
+            piece.enter(&mut self.assembly, &place, &mut self.ready)?;
             self.counts.chunks += 1;
             DataVerdict::Accepted
-        } else {
-            return Ok(self.drop_chunk());
         };
         self.sack.saw_new();
         self.tracker.record(spot);
@@ -251,16 +248,17 @@ impl Receiver {
 
     /// Whether a new chunk may be kept; the module's documentation says why.
     #[inline]
-    fn has_room(&self, spot: Spot, piece: &Piece<'_>) -> bool {
-        let held = self.held();
-        self.window.has_room(held, piece.payload.len(), spot.is_next) || self.brings_relief(spot, piece, held)
+    fn has_room(&self, held: Use, spot: Spot, piece: &impl Piece) -> bool {
+        self.window.has_room(held, piece.payload().len(), spot.is_next) || self.brings_relief(spot, piece, held)
     }
 
     /// Whether the chunk is a message that the application can fetch at once while there is no other.
     #[cold]
-    fn brings_relief(&self, spot: Spot, piece: &Piece<'_>, held: Use) -> bool {
-        let is_fetched_at_once = spot.is_next && !held.has_ready && piece.beginning && piece.end;
-        is_fetched_at_once && self.assembly.is_due(piece) && self.window.has_room_for_relief(held, piece.payload.len())
+    fn brings_relief(&self, spot: Spot, piece: &impl Piece, held: Use) -> bool {
+        let is_fetched_at_once = spot.is_next && !held.has_ready && piece.beginning() && piece.end();
+        is_fetched_at_once
+            && self.assembly.is_due(piece)
+            && self.window.has_room_for_relief(held, piece.payload().len())
     }
 
     #[inline]

@@ -175,6 +175,10 @@ impl Association {
             return Rest::Continue;
         };
         let verdict = receiver.handle_data(data, arrival.bytes);
+        if let Ok(DataVerdict::Accepted) = verdict {
+            arrival.had_data = true;
+            return Rest::Continue;
+        }
         self.conclude_data(arrival, verdict)
     }
 
@@ -185,10 +189,8 @@ impl Association {
         let Some(receiver) = self.receiver.as_mut().filter(|_| self.state.takes_data()) else {
             return Rest::Continue;
         };
-        match receiver.handle_i_data(data, arrival.bytes) {
-            Some(verdict) => self.conclude_data(arrival, verdict),
-            None => Rest::Continue,
-        }
+        let verdict = receiver.handle_i_data(data, arrival.bytes);
+        self.conclude_data(arrival, verdict)
     }
 
     /// FORWARD-TSN: taken where DATA would be (RFC 3758 §3.6).
@@ -226,7 +228,7 @@ impl Association {
         Extensions::own(self.context.config()).common(self.peer.extensions)
     }
 
-    #[inline]
+    /// What follows from a DATA or I-DATA chunk.
     fn conclude_data(&mut self, arrival: &mut Arrival<'_>, verdict: Result<DataVerdict, ReceiveError>) -> Rest {
         match verdict {
             Ok(verdict) => {

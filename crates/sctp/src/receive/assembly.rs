@@ -14,6 +14,7 @@ use self::interleaved::Interleaved;
 use self::ready::Ready;
 use self::traditional::Traditional;
 use super::tracker::Spot;
+use crate::message::ReceivedMessage;
 use crate::wire::{Data, Framing, IData, SkippedMessage, Ssn, StreamId, Tsn};
 
 pub(super) mod cost;
@@ -26,27 +27,36 @@ mod traditional;
 
 const TOO_LONG: &str = "a message is longer than this endpoint accepts";
 
-/// A chunk of either framing, as read.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Piece<'a> {
-    pub(super) tsn: Tsn,
-    pub(super) stream: StreamId,
+/// A DATA or I-DATA chunk, as read.
+pub(super) trait Piece {
+    fn tsn(&self) -> Tsn;
+    fn stream(&self) -> StreamId;
     /// SSN or MID.
-    pub(super) number: u32,
-    /// Its place within the message (I-DATA only).
-    pub(super) fsn: u32,
-    pub(super) ppid: u32,
-    pub(super) unordered: bool,
-    pub(super) beginning: bool,
-    pub(super) end: bool,
-    pub(super) immediate: bool,
-    pub(super) payload: &'a [u8],
+    fn number(&self) -> u32;
+    fn ppid(&self) -> u32;
+    fn unordered(&self) -> bool;
+    fn beginning(&self) -> bool;
+    fn end(&self) -> bool;
+    fn immediate(&self) -> bool;
+    fn payload(&self) -> &[u8];
+
+    /// Has the assembly take the piece. What is whole and due goes to `ready`.
+    ///
+    /// # Errors
+    /// It contradicts others, its message is too long, or the other framing was agreed on.
+    fn enter(&self, assembly: &mut Assembly, place: &Place<'_>, ready: &mut Ready) -> Result<(), &'static str>;
+
+    /// Its message with this payload.
+    #[inline]
+    fn message(&self, payload: Bytes) -> ReceivedMessage {
+        ReceivedMessage { payload, stream: self.stream(), ppid: self.ppid(), unordered: self.unordered() }
+    }
 }
 
 /// Where a piece lies, and how full the receive buffer is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'p> {
-    pub(super) spot: Spot,
+    pub(super) spot: &'p Spot,
     /// The packet that holds the payload.
     pub(super) packet: &'p Bytes,
     pub(super) fill: Fill,
@@ -72,25 +82,6 @@ impl Assembly {
         }
     }
 
-    pub(super) fn framing(&self) -> Framing {
-        match self {
-            Self::Traditional(_) => Framing::Data,
-            Self::Interleaved(_) => Framing::IData,
-        }
-    }
-
-    /// Takes a new piece. What is whole and due goes to `ready`.
-    ///
-    /// # Errors
-    /// It contradicts others, or its message is too long.
-    #[inline]
-    pub(super) fn take(&mut self, piece: &Piece<'_>, place: &Place<'_>, ready: &mut Ready) -> Result<(), &'static str> {
-        match self {
-            Self::Traditional(traditional) => traditional.take(piece, place, ready),
-            Self::Interleaved(interleaved) => interleaved.take(piece, place, ready),
-        }
-    }
-
     /// Takes a piece of a stream that does not exist: nothing of it is kept.
     ///
     /// # Errors
@@ -111,11 +102,13 @@ impl Assembly {
     }
 
     /// Whether a message that came whole could be fetched at once.
-    pub(super) fn is_due(&self, piece: &Piece<'_>) -> bool {
-        match self {
-            Self::Traditional(traditional) => traditional.is_due(piece),
-            Self::Interleaved(interleaved) => interleaved.is_due(piece),
-        }
+    pub(super) fn is_due(&self, piece: &impl Piece) -> bool {
+        let (stream, number) = (piece.stream(), piece.number());
+        piece.unordered()
+            || match self {
+                Self::Traditional(traditional) => traditional.is_next(stream, number),
+                Self::Interleaved(interleaved) => interleaved.is_next(stream, number),
+            }
     }
 
     /// What is held, as allocated, but for what [`Ready`] counts.
@@ -176,37 +169,112 @@ impl Place<'_> {
     }
 }
 
-impl<'a> From<&Data<'a>> for Piece<'a> {
+impl Piece for Data<'_> {
     #[inline]
-    fn from(data: &Data<'a>) -> Self {
-        Self {
-            tsn: data.tsn,
-            stream: data.stream,
-            number: data.ssn.0.into(),
-            fsn: 0,
-            ppid: data.ppid,
-            unordered: data.unordered,
-            beginning: data.beginning,
-            end: data.end,
-            immediate: data.immediate,
-            payload: data.payload,
+    fn tsn(&self) -> Tsn {
+        self.tsn
+    }
+
+    #[inline]
+    fn stream(&self) -> StreamId {
+        self.stream
+    }
+
+    #[inline]
+    fn number(&self) -> u32 {
+        self.ssn.0.into()
+    }
+
+    #[inline]
+    fn ppid(&self) -> u32 {
+        self.ppid
+    }
+
+    #[inline]
+    fn unordered(&self) -> bool {
+        self.unordered
+    }
+
+    #[inline]
+    fn beginning(&self) -> bool {
+        self.beginning
+    }
+
+    #[inline]
+    fn end(&self) -> bool {
+        self.end
+    }
+
+    #[inline]
+    fn immediate(&self) -> bool {
+        self.immediate
+    }
+
+    #[inline]
+    fn payload(&self) -> &[u8] {
+        self.payload
+    }
+
+    #[inline]
+    fn enter(&self, assembly: &mut Assembly, place: &Place<'_>, ready: &mut Ready) -> Result<(), &'static str> {
+        match assembly {
+            Assembly::Traditional(traditional) => traditional.take(self, place, ready),
+            Assembly::Interleaved(_) => Err("DATA where I-DATA was agreed on"),
         }
     }
 }
 
-impl<'a> From<&IData<'a>> for Piece<'a> {
-    fn from(data: &IData<'a>) -> Self {
-        Self {
-            tsn: data.tsn,
-            stream: data.stream,
-            number: data.mid.0,
-            fsn: data.fsn(),
-            ppid: data.ppid().unwrap_or(0),
-            unordered: data.unordered,
-            beginning: data.beginning,
-            end: data.end,
-            immediate: data.immediate,
-            payload: data.payload(),
+impl Piece for IData<'_> {
+    #[inline]
+    fn tsn(&self) -> Tsn {
+        self.tsn
+    }
+
+    #[inline]
+    fn stream(&self) -> StreamId {
+        self.stream
+    }
+
+    #[inline]
+    fn number(&self) -> u32 {
+        self.mid.0
+    }
+
+    #[inline]
+    fn ppid(&self) -> u32 {
+        IData::ppid(self).unwrap_or(0)
+    }
+
+    #[inline]
+    fn unordered(&self) -> bool {
+        self.unordered
+    }
+
+    #[inline]
+    fn beginning(&self) -> bool {
+        self.beginning
+    }
+
+    #[inline]
+    fn end(&self) -> bool {
+        self.end
+    }
+
+    #[inline]
+    fn immediate(&self) -> bool {
+        self.immediate
+    }
+
+    #[inline]
+    fn payload(&self) -> &[u8] {
+        IData::payload(self)
+    }
+
+    #[inline]
+    fn enter(&self, assembly: &mut Assembly, place: &Place<'_>, ready: &mut Ready) -> Result<(), &'static str> {
+        match assembly {
+            Assembly::Interleaved(interleaved) => interleaved.take(self, place, ready),
+            Assembly::Traditional(_) => Err("I-DATA where DATA was agreed on"),
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod amplification;
 mod bulk;
+mod extensions;
 mod hostile;
 mod pair;
 mod random_walk;

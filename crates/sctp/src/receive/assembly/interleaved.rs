@@ -8,7 +8,7 @@ use super::run::Run;
 use super::{Piece, Place, TOO_LONG};
 use crate::config::TABLE_BYTES_FREE;
 use crate::stream_table::StreamTable;
-use crate::wire::{SkippedMessage, StreamId};
+use crate::wire::{IData, SkippedMessage, StreamId};
 
 const UNNUMBERED: &str = "a fragment that does not begin its message has the number 0";
 const TWICE: &str = "a fragment of a message came twice";
@@ -41,13 +41,13 @@ pub(in crate::receive) struct Interleaved {
 
 impl Interleaved {
     #[inline(never)]
-    pub(super) fn take(&mut self, piece: &Piece<'_>, place: &Place<'_>, ready: &mut Ready) -> Result<(), &'static str> {
-        let key = MessageKey { stream: piece.stream, unordered: piece.unordered, mid: piece.number };
+    pub(super) fn take(&mut self, piece: &IData<'_>, place: &Place<'_>, ready: &mut Ready) -> Result<(), &'static str> {
+        let key = MessageKey { stream: piece.stream(), unordered: piece.unordered(), mid: piece.number() };
         if key.unordered && self.is_skipped_unordered(key) {
             return Ok(());
         }
-        if piece.beginning && piece.end {
-            place.check_length(piece.payload.len())?;
+        if piece.beginning() && piece.end() {
+            place.check_length(piece.payload().len())?;
             if !self.runs.is_empty() && self.runs.range(key.all()).next().is_some() {
                 return Err(TWICE);
             }
@@ -67,11 +67,11 @@ impl Interleaved {
     fn take_fragment(
         &mut self,
         key: MessageKey,
-        piece: &Piece<'_>,
+        piece: &IData<'_>,
         place: &Place<'_>,
     ) -> Result<Option<Run>, &'static str> {
-        let fsn = piece.fsn;
-        if fsn == 0 && !piece.beginning {
+        let fsn = piece.fsn();
+        if fsn == 0 && !piece.beginning() {
             return Err(UNNUMBERED);
         }
         // No fragment is empty.
@@ -85,7 +85,7 @@ impl Interleaved {
             (Some((_, next, _)), _) if next > u64::from(fsn) => return Err(TWICE),
             (_, Some(first)) if first == fsn => return Err(TWICE),
             (Some((_, _, true)), _) => return Err(BEYOND_END),
-            (_, Some(_)) if piece.end => return Err(BEYOND_END),
+            (_, Some(_)) if piece.end() => return Err(BEYOND_END),
             _ => {}
         }
         let below =
@@ -113,8 +113,9 @@ impl Interleaved {
         Some(run)
     }
 
-    pub(super) fn is_due(&self, piece: &Piece<'_>) -> bool {
-        piece.unordered || self.order.is_next(piece.stream, piece.number)
+    /// Whether the message of this number is the next of its stream.
+    pub(super) fn is_next(&self, stream: StreamId, number: u32) -> bool {
+        self.order.is_next(stream, number)
     }
 
     /// What fragments hold, as allocated, and the table of unordered messages that were skipped.

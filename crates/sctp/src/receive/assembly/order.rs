@@ -93,20 +93,25 @@ impl<N: Number> Order<N> {
     /// # Errors
     /// The peer used a number twice.
     #[inline]
-    pub(super) fn take(&mut self, piece: &Piece<'_>, place: &Place<'_>, ready: &mut Ready) -> Result<(), &'static str> {
-        if piece.unordered {
-            ready.push_piece(piece, place);
-            return Ok(());
-        }
-        match self.turn(piece.stream, N::of(piece.number), place.has_skipped, ready)? {
+    pub(super) fn take(
+        &mut self,
+        piece: &impl Piece,
+        place: &Place<'_>,
+        ready: &mut Ready,
+    ) -> Result<(), &'static str> {
+        let (stream, number, unordered) = (piece.stream(), N::of(piece.number()), piece.unordered());
+        let turn = if unordered { Turn::Now } else { self.turn(stream, number, place.has_skipped, ready)? };
+        match turn {
             Turn::Now => {
                 ready.push_piece(piece, place);
-                self.release_waiting(piece.stream, ready);
+                if !unordered {
+                    self.release_waiting(stream, ready);
+                }
                 Ok(())
             }
             Turn::Later => {
-                let (payload, charge_bytes) = place.payload_to_hold(piece.payload);
-                self.wait(Held::new(piece.message(payload), charge_bytes), N::of(piece.number), ready)
+                let (payload, charge_bytes) = place.payload_to_hold(piece.payload());
+                self.wait(Held::new(piece.message(payload), charge_bytes), number, ready)
             }
             Turn::Past => Ok(()),
         }

@@ -41,17 +41,17 @@ impl Ready {
     /// Queues a piece that is a whole message. A slice is neither copy nor allocation; what its packet costs is noted with the
     /// packet's last slice when the packet is over.
     #[inline(always)]
-    pub(super) fn push_piece(&mut self, piece: &Piece<'_>, &Place { packet, fill, .. }: &Place<'_>) {
-        let (len, packet_len) = (piece.payload.len(), packet.len());
+    pub(super) fn push_piece(&mut self, piece: &impl Piece, &Place { packet, fill, .. }: &Place<'_>) {
+        let (len, packet_len) = (piece.payload().len(), packet.len());
         if self.may_slice(len, packet_len, fill) {
             if self.packet_slice.is_none() {
                 self.bytes += packet_bytes(packet_len);
                 self.packet_charge_bytes = charge(packet_bytes(packet_len));
             }
-            self.push(Held { message: piece.message(packet.slice_ref(piece.payload)), charge_bytes: 0 });
+            self.push(Held { message: piece.message(packet.slice_ref(piece.payload())), charge_bytes: 0 });
             self.packet_slice = u32::try_from(self.queue.len()).ok().and_then(NonZeroU32::new);
         } else {
-            self.push(Held::new(piece.message(Bytes::copy_from_slice(piece.payload)), len));
+            self.push(Held::new(piece.message(Bytes::copy_from_slice(piece.payload())), len));
         }
     }
 
@@ -165,14 +165,6 @@ impl Held {
     }
 }
 
-impl Piece<'_> {
-    /// Its message with this payload.
-    #[inline]
-    pub(super) fn message(&self, payload: Bytes) -> ReceivedMessage {
-        ReceivedMessage { payload, stream: self.stream, ppid: self.ppid, unordered: self.unordered }
-    }
-}
-
 fn charge(bytes: usize) -> u32 {
     u32::try_from(bytes).expect("a message has at most 2^30 bytes")
 }
@@ -181,16 +173,15 @@ fn charge(bytes: usize) -> u32 {
 mod tests {
     use super::*;
     use crate::receive::tracker::Tracker;
-    use crate::wire::{StreamId, Tsn};
+    use crate::wire::{Data, Ssn, StreamId, Tsn};
 
     /// Has a message of one byte arrive in a packet of its own.
     fn take(ready: &mut Ready) {
         let packet = Bytes::from(vec![7; 40]);
-        let piece = Piece {
+        let piece = Data {
             tsn: Tsn(1),
             stream: StreamId(0),
-            number: 0,
-            fsn: 0,
+            ssn: Ssn(0),
             ppid: 0,
             unordered: false,
             beginning: true,
@@ -200,7 +191,10 @@ mod tests {
         };
         let spot = Tracker::new(Tsn(1)).next_spot();
         let fill = Fill { used_bytes: ready.held_bytes(), buffer_bytes: 1 << 20 };
-        ready.push_piece(&piece, &Place { spot, packet: &packet, fill, has_skipped: false, message_bytes_max: 1 });
+        ready.push_piece(
+            &piece,
+            &Place { spot: &spot, packet: &packet, fill, has_skipped: false, message_bytes_max: 1 },
+        );
         ready.packet_done();
     }
 

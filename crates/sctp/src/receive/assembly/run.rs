@@ -26,14 +26,14 @@ pub(super) struct Run {
 
 impl Run {
     /// A run that still lacks its fragment.
-    pub(super) fn new(first: u64, piece: &Piece<'_>) -> Self {
+    pub(super) fn new(first: u64, piece: &impl Piece) -> Self {
         Self {
             first,
             fragments: 0,
             parts: Parts::default(),
-            begins: piece.beginning,
+            begins: piece.beginning(),
             ends: false,
-            number: piece.number,
+            number: piece.number(),
             message: piece.message(Bytes::new()),
         }
     }
@@ -53,8 +53,8 @@ impl Run {
     }
 
     /// Checks that a piece belongs to the same message.
-    pub(super) fn check_same(&self, piece: &Piece<'_>) -> Result<(), &'static str> {
-        self.check(&self.message, piece.stream, piece.unordered, piece.number)
+    pub(super) fn check_same(&self, piece: &impl Piece) -> Result<(), &'static str> {
+        self.check(&self.message, piece.stream(), piece.unordered(), piece.number())
     }
 
     /// The SSN of an unordered message has no meaning.
@@ -70,15 +70,15 @@ impl Run {
     }
 
     /// Appends a fragment.
-    pub(super) fn push(&mut self, piece: &Piece<'_>, place: &Place<'_>) {
-        if piece.payload.len() < FRAGMENT_BYTES_MIN {
-            self.parts.gather(piece.payload, place.gather_bytes());
+    pub(super) fn push(&mut self, piece: &impl Piece, place: &Place<'_>) {
+        if piece.payload().len() < FRAGMENT_BYTES_MIN {
+            self.parts.gather(piece.payload(), place.gather_bytes());
         } else {
-            let (payload, charge_bytes) = place.payload_to_hold(piece.payload);
+            let (payload, charge_bytes) = place.payload_to_hold(piece.payload());
             self.parts.push(payload, charge_bytes);
         }
         self.fragments += 1;
-        self.ends = piece.end;
+        self.ends = piece.end();
     }
 
     /// Appends the run above.

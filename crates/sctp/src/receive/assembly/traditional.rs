@@ -7,7 +7,7 @@ use super::order::Order;
 use super::ready::Ready;
 use super::{Piece, Place};
 use crate::receive::tracker::Spot;
-use crate::wire::{Ssn, StreamId};
+use crate::wire::{Data, Ssn, StreamId};
 
 /// Fragments by TSN, and order by SSN.
 #[derive(Debug, Default)]
@@ -18,10 +18,10 @@ pub(in crate::receive) struct Traditional {
 
 impl Traditional {
     #[inline]
-    pub(super) fn take(&mut self, piece: &Piece<'_>, place: &Place<'_>, ready: &mut Ready) -> Result<(), &'static str> {
-        if piece.beginning && piece.end {
-            place.check_length(piece.payload.len())?;
-            self.reassembly.check_outside(place.spot)?;
+    pub(super) fn take(&mut self, piece: &Data<'_>, place: &Place<'_>, ready: &mut Ready) -> Result<(), &'static str> {
+        if piece.beginning() && piece.end() {
+            place.check_length(piece.payload().len())?;
+            self.reassembly.check_outside(*place.spot)?;
             self.order.take(piece, place, ready)
         } else if let Some(run) = self.reassembly.take(piece, place)? {
             let number = run.number;
@@ -40,8 +40,9 @@ impl Traditional {
         self.reassembly.advance(cumulative);
     }
 
-    pub(super) fn is_due(&self, piece: &Piece<'_>) -> bool {
-        piece.unordered || self.order.is_next(piece.stream, piece.number)
+    /// Whether the message of this number is the next of its stream.
+    pub(super) fn is_next(&self, stream: StreamId, number: u32) -> bool {
+        self.order.is_next(stream, number)
     }
 
     #[inline]

@@ -119,7 +119,7 @@ impl Side {
         for (chunk, &pick) in Packet::parse(&bytes).unwrap().chunks().zip(picks) {
             let verdict = match chunk.unwrap() {
                 Chunk::Data(data) => self.rig.receiver.handle_data(&data, &bytes),
-                Chunk::IData(data) => self.rig.receiver.handle_i_data(&data, &bytes).unwrap(),
+                Chunk::IData(data) => self.rig.receiver.handle_i_data(&data, &bytes),
                 other => panic!("{other:?}"),
             };
             assert_eq!(
@@ -303,7 +303,7 @@ proptest! {
             let bytes = Bytes::from(buffer);
             let broke_off = match Packet::parse(&bytes).unwrap().chunks().next() {
                 Some(Ok(Chunk::Data(data))) => rig.receiver.handle_data(&data, &bytes).is_err(),
-                Some(Ok(Chunk::IData(data))) => rig.receiver.handle_i_data(&data, &bytes).unwrap().is_err(),
+                Some(Ok(Chunk::IData(data))) => rig.receiver.handle_i_data(&data, &bytes).is_err(),
                 Some(Ok(Chunk::ForwardTsn(forward))) => {
                     rig.receiver.handle_forward_tsn(&forward, bytes.len());
                     false

@@ -46,7 +46,7 @@ impl Rig {
         packet.finish();
         let bytes = Bytes::from(buffer);
         let verdict = match Packet::parse(&bytes).unwrap().chunks().next() {
-            Some(Ok(Chunk::IData(data))) => self.receiver.handle_i_data(&data, &bytes).unwrap(),
+            Some(Ok(Chunk::IData(data))) => self.receiver.handle_i_data(&data, &bytes),
             other => panic!("{other:?} is not I-DATA"),
         };
         self.receiver.packet_done(self.now);

@@ -6,7 +6,7 @@ use crate::receive::assembly::order::Number;
 use crate::receive::assembly::run::Run;
 use crate::receive::assembly::{Piece, Place};
 use crate::receive::tracker::Spot;
-use crate::wire::{Ssn, StreamId};
+use crate::wire::{Data, Ssn, StreamId};
 
 const BEGINS_INSIDE: &str = "a message begins before the one before it has ended";
 const NO_BEGINNING: &str = "a fragment follows the end of a message without beginning one";
@@ -71,14 +71,14 @@ impl Reassembly {
     ///
     /// # Errors
     /// It contradicts its neighbours, or the message grows too long.
-    pub(super) fn take(&mut self, piece: &Piece<'_>, place: &Place<'_>) -> Result<Option<Run>, &'static str> {
-        let spot = place.spot;
-        if !piece.beginning && self.skipped == spot.tsn - 1 {
-            self.drop_fragment(spot.tsn, piece.end);
+    pub(super) fn take(&mut self, piece: &Data<'_>, place: &Place<'_>) -> Result<Option<Run>, &'static str> {
+        let spot = *place.spot;
+        if !piece.beginning() && self.skipped == spot.tsn - 1 {
+            self.drop_fragment(spot.tsn, piece.end());
             return Ok(None);
         }
         self.check_neighbours(spot, piece)?;
-        let below = if piece.beginning { None } else { self.remove_before(spot) };
+        let below = if piece.beginning() { None } else { self.remove_before(spot) };
         let mut run = match below {
             Some(run) => {
                 run.check_same(piece)?;
@@ -87,7 +87,7 @@ impl Reassembly {
             None => Box::new(Run::new(spot.tsn, piece)),
         };
         run.push(piece, place);
-        if !piece.end
+        if !piece.end()
             && let Some(above) = self.remove(spot.tsn + 1)
         {
             run.join(*above, place)?;
@@ -107,16 +107,16 @@ impl Reassembly {
 
     /// A TSN that has arrived but is in no run is the end of a message, seen from above, and the beginning of one, seen from
     /// below. So both neighbours tell what this piece's bits must be.
-    fn check_neighbours(&mut self, spot: Spot, piece: &Piece<'_>) -> Result<(), &'static str> {
+    fn check_neighbours(&mut self, spot: Spot, piece: &Data<'_>) -> Result<(), &'static str> {
         if spot.before_received {
-            match (self.is_open_before(spot), piece.beginning) {
+            match (self.is_open_before(spot), piece.beginning()) {
                 (true, true) if !self.gives_up_head(spot) => return Err(BEGINS_INSIDE),
                 (false, false) => return Err(NO_BEGINNING),
                 _ => {}
             }
         }
         if spot.after_received {
-            match (self.is_open_after(spot), piece.end) {
+            match (self.is_open_after(spot), piece.end()) {
                 (true, true) => return Err(NO_BEGINNING),
                 (false, false) => return Err(BEGINS_INSIDE),
                 _ => {}
