@@ -196,13 +196,16 @@ impl Receiver {
         };
         self.sack.saw_new();
         self.tracker.record(spot);
-        self.assembly.advance(self.tracker.cumulative());
+        // No run of fragments begins right above the cumulative TSN otherwise.
+        if spot.is_next && spot.after_received {
+            self.assembly.advance(self.tracker.cumulative());
+        }
         Ok(verdict)
     }
 
     /// Takes one FORWARD-TSN chunk (RFC 3758 §3.6) of a packet of `packet_bytes`. It is acknowledged as DATA would be.
     pub(crate) fn handle_forward_tsn(&mut self, forward: &ForwardTsn<'_>, packet_bytes: usize) {
-        if let Some(new_cumulative) = self.forward_to(forward.new_cumulative, packet_bytes) {
+        if let Some(new_cumulative) = self.forward_to(forward.new_cumulative, forward.streams().len(), packet_bytes) {
             let streams = forward.streams();
             self.assembly.forward(new_cumulative, self.inbound_streams, streams, &mut self.ready);
             self.skip_to(new_cumulative);
@@ -211,17 +214,17 @@ impl Receiver {
 
     /// Takes one I-FORWARD-TSN chunk (RFC 8260 §2.3.1), as [`handle_forward_tsn`](Self::handle_forward_tsn) takes FORWARD-TSN.
     pub(crate) fn handle_i_forward_tsn(&mut self, forward: &IForwardTsn<'_>, packet_bytes: usize) {
-        if let Some(new_cumulative) = self.forward_to(forward.new_cumulative, packet_bytes) {
+        if let Some(new_cumulative) = self.forward_to(forward.new_cumulative, forward.streams().len(), packet_bytes) {
             self.assembly.forward_interleaved(self.inbound_streams, forward.streams(), &mut self.ready);
             self.skip_to(new_cumulative);
         }
     }
 
     /// Where the cumulative TSN goes; `None` if the chunk is out of date, or if what it skips might need more memory than there is.
-    fn forward_to(&mut self, new_cumulative: Tsn, packet_bytes: usize) -> Option<u64> {
+    fn forward_to(&mut self, new_cumulative: Tsn, streams: usize, packet_bytes: usize) -> Option<u64> {
         self.sack.saw_data(false, !self.tracker.is_contiguous(), packet_bytes);
         let new_cumulative = new_cumulative.unwrap(self.tracker.cumulative());
-        let growth_bytes = self.assembly.forward_growth_bytes_max(self.inbound_streams);
+        let growth_bytes = self.assembly.forward_growth_bytes_max(streams);
         if new_cumulative <= self.tracker.cumulative() {
             self.sack.saw_old_forward();
         } else if !self.window.has_room_for_tables(self.used_bytes(), growth_bytes) {

@@ -63,6 +63,16 @@ impl<T: Copy + Default + PartialEq> StreamTable<T> {
         size_of_val(&*self.flat) + self.sparse.as_deref().map_or(0, sparse)
     }
 
+    /// By how much the table grows at most when so many more streams are used.
+    pub(crate) fn growth_bytes_max(&self, streams: usize) -> usize {
+        let listed = self.sparse.as_deref().map_or(0, Vec::len);
+        if listed + streams < SPARSE_MAX {
+            self.held_bytes() + 12 * size_of::<T>() * (streams + RESERVE_MIN)
+        } else {
+            STREAMS_MAX * size_of::<T>()
+        }
+    }
+
     /// Forgets every stream and gives the memory back.
     pub(crate) fn clear(&mut self) {
         *self = Self::new();
@@ -155,10 +165,12 @@ mod tests {
                 let mut table = StreamTable::<u16>::new();
                 for count in 0..=usize::from(u16::MAX) / step {
                     let stream = u16::try_from(count * step).unwrap();
+                    let (before_bytes, growth_bytes) = (table.held_bytes(), table.growth_bytes_max(1));
                     *table.get_mut(StreamId(if descending { u16::MAX - stream } else { stream })) += 1;
                     let held_bytes = table.held_bytes();
                     assert!(held_bytes <= 128 << 10);
                     assert!(count >= SPARSE_MAX || held_bytes <= 64 + 24 * (count + 1), "{held_bytes}, step {step}");
+                    assert!(held_bytes <= before_bytes + growth_bytes, "{held_bytes}, step {step}");
                 }
             }
         }

@@ -146,13 +146,12 @@ impl Assembly {
         }
     }
 
-    /// By how much skipping messages may make the tables of streams grow, at most.
-    pub(super) fn forward_growth_bytes_max(&self, inbound_streams: u16) -> usize {
-        let per_stream = match self {
-            Self::Traditional(_) => size_of::<u16>(),
-            Self::Interleaved(_) => 2 * size_of::<u32>(),
-        };
-        per_stream * (usize::from(inbound_streams) + 1)
+    /// By how much skipping messages of so many streams may make the tables of streams grow, at most.
+    pub(super) fn forward_growth_bytes_max(&self, streams: usize) -> usize {
+        match self {
+            Self::Traditional(traditional) => traditional.forward_growth_bytes_max(streams),
+            Self::Interleaved(interleaved) => interleaved.forward_growth_bytes_max(streams),
+        }
     }
 }
 

@@ -88,9 +88,9 @@ impl Window {
         held.used_bytes + payload_bytes + CHUNK_OVERHEAD_BYTES_MAX <= bytes_max
     }
 
-    /// Whether tables of streams may grow by so much: beyond two buffers there is nothing to grow by.
+    /// Whether tables of streams may grow by so much.
     pub(super) fn has_room_for_tables(&self, used_bytes: usize, growth_bytes: usize) -> bool {
-        used_bytes + growth_bytes <= 2 * self.buffer_bytes + RESERVE_BYTES
+        used_bytes + growth_bytes <= 2 * self.buffer_bytes + RESERVE_BYTES + RELIEF_BYTES
     }
 
     /// The peer has been told this window.

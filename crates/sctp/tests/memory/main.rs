@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 use festina_sctp::{Association, Config, Context, Message, Ports};
 use festina_units::{Duration, Instant};
-use victim::{B, E, Piece, U, Victim, accept, byte, fragment};
+use victim::{B, E, IPiece, Piece, U, Victim, accept, byte, fragment};
 
 mod victim;
 
@@ -199,6 +199,112 @@ fn many_gaps_stay_within_the_bound() {
             }
             victim.behave(&[byte(0, 0, 0)]);
             victim.done("gaps");
+        }
+    }
+}
+
+/// A message that never ends, or lacks its beginning: a fragment of it.
+fn open(tsn: u32, mid: u32, fsn: u32, len: usize) -> IPiece {
+    IPiece { tsn, stream: 0, mid, fsn, bits: if fsn == 0 { B } else { 0 }, len }
+}
+
+#[test]
+fn interleaved_messages_that_never_end_stay_within_the_bound_however_many_are_open() {
+    for buffer_bytes in BUFFERS {
+        for (messages, len, packet_bytes) in [
+            (u32::MAX, 1, 0),
+            (u32::MAX, 1, LARGE_PACKET_BYTES),
+            (u32::MAX, 600, 1_200),
+            (1_000, 1, LARGE_PACKET_BYTES),
+            (7, 1, 0),
+            (1, 1, 0),
+        ] {
+            for bits in [0, U] {
+                let mut victim = Victim::interleaved(buffer_bytes, true);
+                for tsn in 0..12_000 {
+                    let piece = open(tsn, tsn % messages, tsn / messages, len);
+                    victim.give_interleaved(&[IPiece { bits: piece.bits | bits, ..piece }], packet_bytes);
+                }
+                // All of it is abandoned, and nothing stays behind.
+                victim.forward_interleaved(12_000, [(0, 0, 12_000), (0, 1, 12_000)].into_iter());
+                victim.wait(Duration::from_millis(500));
+                assert_eq!(
+                    (victim.a_rwnd, victim.cumulative),
+                    (buffer_bytes, 12_000),
+                    "all is dropped: {messages}, {len}, {packet_bytes}, {bits}"
+                );
+                victim.done("interleaved messages that never end");
+            }
+        }
+    }
+}
+
+#[test]
+fn interleaved_fragments_without_neighbours_stay_within_the_bound() {
+    for buffer_bytes in BUFFERS {
+        for (len, packet_bytes) in [(1, 0), (1, LARGE_PACKET_BYTES), (500, 1_200), (600, 65_000)] {
+            for descending in [false, true] {
+                let mut victim = Victim::interleaved(buffer_bytes, false);
+                for tsn in 0..12_000_u32 {
+                    let fsn = if descending { 24_002 - 2 * tsn } else { 2 * tsn + 2 };
+                    victim.give_interleaved(&[open(tsn, tsn % 5, fsn, len)], packet_bytes);
+                }
+                victim.done("interleaved fragments without neighbours");
+            }
+        }
+    }
+}
+
+#[test]
+fn interleaved_messages_whose_turn_never_comes_and_streams_without_number_stay_within_the_bound() {
+    for buffer_bytes in BUFFERS {
+        for step in [1_u32, 9, 16] {
+            for packet_bytes in [0, LARGE_PACKET_BYTES] {
+                let mut victim = Victim::interleaved(buffer_bytes, false);
+                for tsn in 0..12_000_u32 {
+                    let stream = u16::try_from(tsn * step % 8_000).expect("small");
+                    let piece = IPiece { stream, bits: B | E, ..open(tsn, tsn % 3, 0, 1) };
+                    victim.give_interleaved(&[piece], packet_bytes);
+                }
+                victim.done("interleaved messages whose turn never comes");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_choice_of_skipped_streams_costs_more_than_the_bound() {
+    for buffer_bytes in BUFFERS {
+        for step in [16_u16, 9, 8, 1] {
+            for interleaved in [false, true] {
+                let reads = false;
+                let mut victim = if interleaved {
+                    Victim::interleaved(buffer_bytes, reads)
+                } else {
+                    Victim::new(buffer_bytes, reads)
+                };
+                // The buffers are full, with a gap, so that nothing is left to grow by.
+                for tsn in 1..6_000 {
+                    if interleaved {
+                        victim.give_interleaved(&[IPiece { bits: B | E | U, ..open(tsn, tsn, 0, 1_000) }], 0);
+                    } else {
+                        victim.give(&[Piece { bits: B | E | U, len: 1_000, ..byte(tsn, 0, 0) }], 0);
+                    }
+                }
+                for tsn in 0..600_u32 {
+                    let streams = (0..u16::MAX).step_by(step.into()).skip(tsn as usize * 4_000 % 30_000).take(4_000);
+                    if interleaved {
+                        let both = streams.flat_map(|stream| [(stream, 0, tsn), (stream, 1, tsn)]);
+                        victim.forward_interleaved(tsn * 9, both);
+                    } else {
+                        victim.forward(tsn * 9, streams.map(|stream| (stream, (tsn & 0xffff) as u16)));
+                    }
+                    if tsn % 100 == 0 {
+                        victim.read();
+                    }
+                }
+                victim.done("skipped streams");
+            }
         }
     }
 }

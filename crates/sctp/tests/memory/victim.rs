@@ -33,6 +33,17 @@ pub(crate) struct Piece {
     pub(crate) len: usize,
 }
 
+/// An I-DATA chunk; its TSN counts from 0.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IPiece {
+    pub(crate) tsn: u32,
+    pub(crate) stream: u16,
+    pub(crate) mid: u32,
+    pub(crate) fsn: u32,
+    pub(crate) bits: u8,
+    pub(crate) len: usize,
+}
+
 /// A whole ordered message of one byte.
 pub(crate) fn byte(tsn: u32, stream: u16, ssn: u32) -> Piece {
     Piece { tsn, stream, ssn: (ssn & 0xffff) as u16, bits: B | E, len: 1 }
@@ -71,12 +82,23 @@ pub(crate) struct Memory {
 
 impl Victim {
     pub(crate) fn new(buffer_bytes: usize, reads: bool) -> Self {
+        Self::with(buffer_bytes, reads, false)
+    }
+
+    /// One that has agreed on interleaving with its peer.
+    pub(crate) fn interleaved(buffer_bytes: usize, reads: bool) -> Self {
+        Self::with(buffer_bytes, reads, true)
+    }
+
+    fn with(buffer_bytes: usize, reads: bool, interleaving: bool) -> Self {
         let mut config = Config::default();
+        config.interleaving = interleaving;
         config.limits.receive_buffer_bytes = buffer_bytes;
         config.limits.message_bytes_max = buffer_bytes;
         config.timers.heartbeat_interval = None;
         let context = Context::new(config, [1; 16]).expect("the settings are in range");
-        let peer = Context::new(Config::default(), [2; 16]).expect("the settings are in range");
+        let peer =
+            Context::new(Config { interleaving, ..Config::default() }, [2; 16]).expect("the settings are in range");
         let now = Instant::from_secs(1);
         let (association, first_tsn) = accept(now, &context, &peer);
         let mut victim = Self {
@@ -114,6 +136,12 @@ impl Victim {
             scratch.extend([0; 4]);
             scratch.resize((scratch.len() + piece.len).next_multiple_of(4), 7);
         }
+        self.fill_and_send(packet_bytes);
+    }
+
+    /// Fills the packet up with a chunk of a type that is to be passed over, and gives it to the association.
+    fn fill_and_send(&mut self, packet_bytes: usize) {
+        let scratch = &mut self.scratch;
         if scratch.len() + 4 <= packet_bytes {
             let junk = u16::try_from(packet_bytes - scratch.len()).expect("a chunk has 16 bits of length");
             scratch.extend([0xbf, 0]);
@@ -125,6 +153,53 @@ impl Victim {
         let _dropped = self.association.handle_packet(self.now, address(2), &packet);
         drop(packet);
         self.settle();
+    }
+
+    /// One packet with these I-DATA chunks, filled up as [`give`](Self::give) does.
+    pub(crate) fn give_interleaved(&mut self, pieces: &[IPiece], packet_bytes: usize) {
+        let first_tsn = self.first_tsn;
+        self.scratch.clear();
+        self.scratch.resize(12, 0);
+        for piece in pieces {
+            let length = u16::try_from(20 + piece.len).expect("a chunk has 16 bits of length");
+            let scratch = &mut self.scratch;
+            scratch.extend([0x40, piece.bits]);
+            scratch.extend(length.to_be_bytes());
+            scratch.extend(first_tsn.wrapping_add(piece.tsn).to_be_bytes());
+            scratch.extend(piece.stream.to_be_bytes());
+            scratch.extend([0; 2]);
+            scratch.extend(piece.mid.to_be_bytes());
+            scratch.extend(if piece.bits & B == 0 { piece.fsn } else { 0 }.to_be_bytes());
+            scratch.resize((scratch.len() + piece.len).next_multiple_of(4), 7);
+        }
+        self.fill_and_send(packet_bytes);
+    }
+
+    /// A FORWARD-TSN with a stream and an SSN per entry.
+    pub(crate) fn forward(&mut self, new_cumulative: u32, streams: impl Iterator<Item = (u16, u16)>) {
+        let entries: Vec<u8> =
+            streams.flat_map(|(stream, ssn)| [stream.to_be_bytes(), ssn.to_be_bytes()].concat()).collect();
+        self.give_forward(0xc0, new_cumulative, &entries);
+    }
+
+    /// An I-FORWARD-TSN with a stream, a U bit and a MID per entry.
+    pub(crate) fn forward_interleaved(&mut self, new_cumulative: u32, streams: impl Iterator<Item = (u16, u16, u32)>) {
+        let entry = |(stream, unordered, mid): (u16, u16, u32)| {
+            [&stream.to_be_bytes()[..], &unordered.to_be_bytes(), &mid.to_be_bytes()].concat()
+        };
+        let entries: Vec<u8> = streams.flat_map(entry).collect();
+        self.give_forward(0xc2, new_cumulative, &entries);
+    }
+
+    fn give_forward(&mut self, chunk_type: u8, new_cumulative: u32, entries: &[u8]) {
+        let length = u16::try_from(8 + entries.len()).expect("a chunk has 16 bits of length");
+        self.scratch.clear();
+        self.scratch.resize(12, 0);
+        self.scratch.extend([chunk_type, 0]);
+        self.scratch.extend(length.to_be_bytes());
+        self.scratch.extend(self.first_tsn.wrapping_add(new_cumulative).to_be_bytes());
+        self.scratch.extend(entries);
+        self.fill_and_send(0);
     }
 
     /// What follows on every packet; then memory is measured.

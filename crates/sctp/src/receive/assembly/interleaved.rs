@@ -123,6 +123,10 @@ impl Interleaved {
         self.bytes
     }
 
+    pub(super) fn forward_growth_bytes_max(&self, streams: usize) -> usize {
+        self.order.growth_bytes_max(streams) + self.unordered_floors.growth_bytes_max(streams)
+    }
+
     /// Passes over the messages listed. Costs as much as is dropped or becomes due.
     pub(super) fn forward(&mut self, streams: impl Iterator<Item = SkippedMessage>, ready: &mut Ready) {
         for SkippedMessage { stream, unordered, mid } in streams {

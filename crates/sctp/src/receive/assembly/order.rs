@@ -236,6 +236,11 @@ impl<N: Number> Order<N> {
         true
     }
 
+    /// By how much the table grows at most when so many more streams are used.
+    pub(super) fn growth_bytes_max(&self, streams: usize) -> usize {
+        self.next.growth_bytes_max(streams)
+    }
+
     /// The peer has skipped messages up to `last`. Those among them that wait become due, and so do those behind. A number that lies
     /// behind already means nothing. Costs as much as becomes due.
     pub(super) fn forward(&mut self, stream: StreamId, last: u32, ready: &mut Ready) {

@@ -50,6 +50,10 @@ impl Traditional {
         self.reassembly.held_bytes()
     }
 
+    pub(super) fn forward_growth_bytes_max(&self, streams: usize) -> usize {
+        self.order.growth_bytes_max(streams)
+    }
+
     /// Passes over what is missing up to `new_cumulative`, and over the ordered messages listed.
     pub(super) fn forward(
         &mut self,
