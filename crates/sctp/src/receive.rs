@@ -180,7 +180,7 @@ impl Receiver {
             Place::OutOfReach => return Ok(self.drop_chunk()),
         };
         let verdict = if piece.stream().0 >= self.inbound_streams {
-            self.assembly.take_outside(spot)?;
+            self.assembly.take_outside(spot, &mut self.ready)?;
             DataVerdict::InvalidStream(piece.stream())
         } else {
             let held = self.held();
@@ -266,7 +266,7 @@ impl Receiver {
 
     #[inline]
     fn used_bytes(&self) -> usize {
-        self.assembly.held_bytes() + self.ready.held_bytes()
+        self.ready.held_bytes()
     }
 
     #[inline]

@@ -66,7 +66,7 @@ pub(super) struct Place<'p> {
     pub(super) message_bytes_max: u32,
 }
 
-/// Messages that are not whole, and those that wait for an earlier one of their stream.
+/// Messages that are not whole, and those that wait for an earlier one of their stream. [`Ready`] counts what they hold.
 #[derive(Debug)]
 pub(super) enum Assembly {
     Traditional(Traditional),
@@ -86,9 +86,9 @@ impl Assembly {
     ///
     /// # Errors
     /// It lies between the fragments of a message.
-    pub(super) fn take_outside(&mut self, spot: Spot) -> Result<(), &'static str> {
+    pub(super) fn take_outside(&mut self, spot: Spot, ready: &mut Ready) -> Result<(), &'static str> {
         match self {
-            Self::Traditional(traditional) => traditional.take_outside(spot),
+            Self::Traditional(traditional) => traditional.take_outside(spot, ready),
             Self::Interleaved(_) => Ok(()),
         }
     }
@@ -109,15 +109,6 @@ impl Assembly {
                 Self::Traditional(traditional) => traditional.is_next(stream, number),
                 Self::Interleaved(interleaved) => interleaved.is_next(stream, number),
             }
-    }
-
-    /// What is held, as allocated, but for what [`Ready`] counts.
-    #[inline]
-    pub(super) fn held_bytes(&self) -> usize {
-        match self {
-            Self::Traditional(traditional) => traditional.held_bytes(),
-            Self::Interleaved(interleaved) => interleaved.held_bytes(),
-        }
     }
 
     /// Passes over what is missing up to `new_cumulative` and over the ordered messages listed, as far as `inbound_streams` go

@@ -91,8 +91,7 @@ impl Victim {
     }
 
     fn with(buffer_bytes: usize, reads: bool, interleaving: bool) -> Self {
-        let mut config = Config::default();
-        config.interleaving = interleaving;
+        let mut config = Config { interleaving, ..Config::default() };
         config.limits.receive_buffer_bytes = buffer_bytes;
         config.limits.message_bytes_max = buffer_bytes;
         config.timers.heartbeat_interval = None;

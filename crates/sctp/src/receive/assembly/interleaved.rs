@@ -28,7 +28,8 @@ struct MessageKey {
 /// Fragments by message and FSN, and order by MID.
 ///
 /// Time: a fragment costs a search among the runs of all messages; joining two runs moves the parts of the shorter one. Memory:
-/// everything in here counts towards the receive window, as allocated, except the first 16 KiB of each table of streams.
+/// everything in here counts towards the receive window, as allocated, except the first 16 KiB of each table of streams;
+/// [`Ready`] holds the count.
 #[derive(Debug, Default)]
 pub(in crate::receive) struct Interleaved {
     /// By message and first FSN. Those of one message lie apart.
@@ -36,7 +37,6 @@ pub(in crate::receive) struct Interleaved {
     order: Order<u32>,
     /// The MID below which all unordered messages of a stream were skipped, or 0 for none.
     unordered_floors: StreamTable<u32>,
-    bytes: usize,
 }
 
 impl Interleaved {
@@ -56,7 +56,7 @@ impl Interleaved {
         if !key.unordered && !self.order.is_awaited(key.stream, key.mid, place.has_skipped)? {
             return Ok(());
         }
-        if let Some(run) = self.take_fragment(key, piece, place)? {
+        if let Some(run) = self.take_fragment(key, piece, place, ready)? {
             let number = run.number;
             self.order.take_assembled(run.assemble(), number, place.has_skipped, ready)?;
         }
@@ -69,6 +69,7 @@ impl Interleaved {
         key: MessageKey,
         piece: &IData<'_>,
         place: &Place<'_>,
+        ready: &mut Ready,
     ) -> Result<Option<Run>, &'static str> {
         let fsn = piece.fsn();
         if fsn == 0 && !piece.beginning() {
@@ -89,11 +90,11 @@ impl Interleaved {
             _ => {}
         }
         let below =
-            below.filter(|&(_, next, _)| next == u64::from(fsn)).and_then(|(first, ..)| self.remove(key, first));
+            below.filter(|&(_, next, _)| next == u64::from(fsn)).and_then(|(first, ..)| self.remove(key, first, ready));
         let mut run = below.unwrap_or_else(|| Box::new(Run::new(fsn.into(), piece)));
         run.push(piece, place);
         if above == Some(fsn + 1)
-            && let Some(above) = self.remove(key, fsn + 1)
+            && let Some(above) = self.remove(key, fsn + 1, ready)
         {
             run.join(*above, place)?;
         }
@@ -101,26 +102,21 @@ impl Interleaved {
         if run.is_whole() {
             return Ok(Some(*run));
         }
-        self.bytes += run.cost_bytes();
+        ready.hold_more(run.cost_bytes());
         let first = u32::try_from(run.first).unwrap_or(fsn);
         self.runs.insert((key, first), run);
         Ok(None)
     }
 
-    fn remove(&mut self, key: MessageKey, first: u32) -> Option<Box<Run>> {
+    fn remove(&mut self, key: MessageKey, first: u32, ready: &mut Ready) -> Option<Box<Run>> {
         let run = self.runs.remove(&(key, first))?;
-        self.bytes -= run.cost_bytes();
+        ready.hold_less(run.cost_bytes());
         Some(run)
     }
 
     /// Whether the message of this number is the next of its stream.
     pub(super) fn is_next(&self, stream: StreamId, number: u32) -> bool {
         self.order.is_next(stream, number)
-    }
-
-    /// What fragments hold, as allocated, and the table of unordered messages that were skipped.
-    pub(super) fn held_bytes(&self) -> usize {
-        self.bytes
     }
 
     pub(super) fn forward_growth_bytes_max(&self, streams: usize) -> usize {
@@ -131,9 +127,9 @@ impl Interleaved {
     pub(super) fn forward(&mut self, streams: impl Iterator<Item = SkippedMessage>, ready: &mut Ready) {
         for SkippedMessage { stream, unordered, mid } in streams {
             let last = MessageKey { stream, unordered, mid: mid.0 };
-            self.drop_runs_up_to(last);
+            self.drop_runs_up_to(last, ready);
             if unordered {
-                self.raise_floor(last);
+                self.raise_floor(last, ready);
             } else {
                 self.order.forward(stream, mid.0, ready);
             }
@@ -141,33 +137,34 @@ impl Interleaved {
     }
 
     /// Drops what is held of the messages of the same stream and kind up to this one, by serial arithmetic.
-    fn drop_runs_up_to(&mut self, last: MessageKey) {
+    fn drop_runs_up_to(&mut self, last: MessageKey, ready: &mut Ready) {
         let lowest = last.mid.wrapping_sub(u32::SPAN - 1);
         let at = |mid| MessageKey { mid, ..last };
         if lowest <= last.mid {
-            self.drop_runs_between(at(lowest), last);
+            self.drop_runs_between(at(lowest), last, ready);
         } else {
-            self.drop_runs_between(at(lowest), at(u32::MAX));
-            self.drop_runs_between(at(0), last);
+            self.drop_runs_between(at(lowest), at(u32::MAX), ready);
+            self.drop_runs_between(at(0), last, ready);
         }
     }
 
-    fn drop_runs_between(&mut self, lowest: MessageKey, highest: MessageKey) {
+    fn drop_runs_between(&mut self, lowest: MessageKey, highest: MessageKey, ready: &mut Ready) {
         while let Some((&(key, first), _)) = self.runs.range((lowest, 0)..=(highest, u32::MAX)).next() {
-            self.remove(key, first);
+            self.remove(key, first, ready);
         }
     }
 
     /// Remembers which unordered messages were skipped: a fragment of one may still come.
-    fn raise_floor(&mut self, last: MessageKey) {
+    fn raise_floor(&mut self, last: MessageKey, ready: &mut Ready) {
         let current = self.unordered_floors.get(last.stream);
         if current != 0 && last.mid.above(current) >= u32::SPAN {
             return;
         }
         let before_bytes = self.floor_bytes();
         // 0 stands for none. The message that is then not covered costs no more than memory until the next is skipped.
-        *self.unordered_floors.get_mut(last.stream) = last.mid.checked_add(1).unwrap_or(u32::MAX);
-        self.bytes = self.bytes + self.floor_bytes() - before_bytes;
+        *self.unordered_floors.get_mut(last.stream) = last.mid.saturating_add(1);
+        ready.hold_more(self.floor_bytes());
+        ready.hold_less(before_bytes);
     }
 
     fn floor_bytes(&self) -> usize {

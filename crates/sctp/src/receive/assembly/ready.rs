@@ -26,7 +26,7 @@ pub(in crate::receive) struct Ready {
     /// last of its slices to be fetched.
     packet_slice: Option<NonZeroU32>,
     packet_charge_bytes: u32,
-    /// What is queued here, and what `Order` holds.
+    /// What is queued here, and what the assembly holds.
     bytes: usize,
 }
 
@@ -80,12 +80,12 @@ impl Ready {
         self.queue.reserve_exact(more);
     }
 
-    /// Counts what `Order` has allocated.
+    /// Counts what the assembly has allocated.
     pub(super) fn hold_more(&mut self, bytes: usize) {
         self.bytes += bytes;
     }
 
-    /// Counts what `Order` has given back.
+    /// Counts what the assembly has given back.
     pub(super) fn hold_less(&mut self, bytes: usize) {
         self.bytes -= bytes;
     }
@@ -136,7 +136,7 @@ impl Ready {
         !self.queue.is_empty()
     }
 
-    /// What is held, as allocated.
+    /// What is held here and by the assembly, as allocated.
     #[inline]
     pub(in crate::receive) fn held_bytes(&self) -> usize {
         self.bytes

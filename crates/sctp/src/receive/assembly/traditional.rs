@@ -21,9 +21,9 @@ impl Traditional {
     pub(super) fn take(&mut self, piece: &Data<'_>, place: &Place<'_>, ready: &mut Ready) -> Result<(), &'static str> {
         if piece.beginning() && piece.end() {
             place.check_length(piece.payload().len())?;
-            self.reassembly.check_outside(*place.spot)?;
+            self.reassembly.check_outside(*place.spot, ready)?;
             self.order.take(piece, place, ready)
-        } else if let Some(run) = self.reassembly.take(piece, place)? {
+        } else if let Some(run) = self.reassembly.take(piece, place, ready)? {
             let number = run.number;
             self.order.take_assembled(run.assemble(), number, place.has_skipped, ready)
         } else {
@@ -31,8 +31,8 @@ impl Traditional {
         }
     }
 
-    pub(super) fn take_outside(&mut self, spot: Spot) -> Result<(), &'static str> {
-        self.reassembly.check_outside(spot)
+    pub(super) fn take_outside(&mut self, spot: Spot, ready: &mut Ready) -> Result<(), &'static str> {
+        self.reassembly.check_outside(spot, ready)
     }
 
     #[inline]
@@ -43,11 +43,6 @@ impl Traditional {
     /// Whether the message of this number is the next of its stream.
     pub(super) fn is_next(&self, stream: StreamId, number: u32) -> bool {
         self.order.is_next(stream, number)
-    }
-
-    #[inline]
-    pub(super) fn held_bytes(&self) -> usize {
-        self.reassembly.held_bytes()
     }
 
     pub(super) fn forward_growth_bytes_max(&self, streams: usize) -> usize {
@@ -61,7 +56,7 @@ impl Traditional {
         streams: impl Iterator<Item = (StreamId, Ssn)> + Clone,
         ready: &mut Ready,
     ) {
-        self.reassembly.forward(new_cumulative, streams.clone());
+        self.reassembly.forward(new_cumulative, &streams, ready);
         for (stream, ssn) in streams {
             self.order.forward(stream, ssn.0.into(), ready);
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::receive::assembly::order::Number;
+use crate::receive::assembly::ready::Ready;
 use crate::receive::assembly::run::Run;
 use crate::receive::assembly::{Piece, Place};
 use crate::receive::tracker::Spot;
@@ -14,7 +15,8 @@ const NO_BEGINNING: &str = "a fragment follows the end of a message without begi
 /// Messages of which fragments are missing.
 ///
 /// Time: a fragment in order is appended to the head; any other costs a search among the runs, and joining two runs moves the
-/// parts of the shorter one. Memory: everything in here counts towards the receive window, as allocated.
+/// parts of the shorter one. Memory: everything in here counts towards the receive window, as allocated;
+/// [`Ready`] holds the count.
 #[derive(Debug, Default)]
 pub(super) struct Reassembly {
     /// The run that ends at the cumulative TSN: it has its beginning and lacks its end.
@@ -22,29 +24,22 @@ pub(super) struct Reassembly {
     /// All others, by their first TSN. Each has a missing TSN as a neighbour, so there are at most twice as many as the
     /// tracker has ranges.
     runs: BTreeMap<u64, Box<Run>>,
-    bytes: usize,
     /// The highest TSN that was skipped, or that was dropped since it goes on a message whose beginning was skipped. What follows it
     /// may go on the same message. 0 before the first.
     skipped: u64,
 }
 
 impl Reassembly {
-    /// What is held, as allocated.
-    #[inline]
-    pub(super) fn held_bytes(&self) -> usize {
-        self.bytes
-    }
-
     /// Checks that a piece that is no fragment does not lie between the fragments of a message.
     ///
     /// # Errors
     /// It does.
     #[inline]
-    pub(super) fn check_outside(&mut self, spot: Spot) -> Result<(), &'static str> {
+    pub(super) fn check_outside(&mut self, spot: Spot, ready: &mut Ready) -> Result<(), &'static str> {
         if self.head.is_none() && self.runs.is_empty() {
             return Ok(());
         }
-        if self.is_open_before(spot) && !self.gives_up_head(spot) {
+        if self.is_open_before(spot) && !self.gives_up_head(spot, ready) {
             Err(BEGINS_INSIDE)
         } else if self.is_open_after(spot) {
             Err(NO_BEGINNING)
@@ -71,14 +66,19 @@ impl Reassembly {
     ///
     /// # Errors
     /// It contradicts its neighbours, or the message grows too long.
-    pub(super) fn take(&mut self, piece: &Data<'_>, place: &Place<'_>) -> Result<Option<Run>, &'static str> {
+    pub(super) fn take(
+        &mut self,
+        piece: &Data<'_>,
+        place: &Place<'_>,
+        ready: &mut Ready,
+    ) -> Result<Option<Run>, &'static str> {
         let spot = *place.spot;
         if !piece.beginning() && self.skipped == spot.tsn - 1 {
-            self.drop_fragment(spot.tsn, piece.end());
+            self.drop_fragment(ready, spot.tsn, piece.end());
             return Ok(None);
         }
-        self.check_neighbours(spot, piece)?;
-        let below = if piece.beginning() { None } else { self.remove_before(spot) };
+        self.check_neighbours(spot, piece, ready)?;
+        let below = if piece.beginning() { None } else { self.remove_before(spot, ready) };
         let mut run = match below {
             Some(run) => {
                 run.check_same(piece)?;
@@ -88,7 +88,7 @@ impl Reassembly {
         };
         run.push(piece, place);
         if !piece.end()
-            && let Some(above) = self.remove(spot.tsn + 1)
+            && let Some(above) = self.remove(spot.tsn + 1, ready)
         {
             run.join(*above, place)?;
         }
@@ -96,7 +96,7 @@ impl Reassembly {
         if run.is_whole() {
             return Ok(Some(*run));
         }
-        self.bytes += run.cost_bytes();
+        ready.hold_more(run.cost_bytes());
         if spot.is_next {
             self.head = Some(run);
         } else {
@@ -107,10 +107,10 @@ impl Reassembly {
 
     /// A TSN that has arrived but is in no run is the end of a message, seen from above, and the beginning of one, seen from
     /// below. So both neighbours tell what this piece's bits must be.
-    fn check_neighbours(&mut self, spot: Spot, piece: &Data<'_>) -> Result<(), &'static str> {
+    fn check_neighbours(&mut self, spot: Spot, piece: &Data<'_>, ready: &mut Ready) -> Result<(), &'static str> {
         if spot.before_received {
             match (self.is_open_before(spot), piece.beginning()) {
-                (true, true) if !self.gives_up_head(spot) => return Err(BEGINS_INSIDE),
+                (true, true) if !self.gives_up_head(spot, ready) => return Err(BEGINS_INSIDE),
                 (false, false) => return Err(NO_BEGINNING),
                 _ => {}
             }
@@ -125,19 +125,19 @@ impl Reassembly {
         Ok(())
     }
 
-    fn remove_before(&mut self, spot: Spot) -> Option<Box<Run>> {
+    fn remove_before(&mut self, spot: Spot, ready: &mut Ready) -> Option<Box<Run>> {
         if spot.is_next {
             let head = self.head.take()?;
-            self.bytes -= head.cost_bytes();
+            ready.hold_less(head.cost_bytes());
             return Some(head);
         }
         let (&first, below) = self.runs.range(..spot.tsn).next_back()?;
-        if below.next() == spot.tsn { self.remove(first) } else { None }
+        if below.next() == spot.tsn { self.remove(first, ready) } else { None }
     }
 
-    fn remove(&mut self, first: u64) -> Option<Box<Run>> {
+    fn remove(&mut self, first: u64, ready: &mut Ready) -> Option<Box<Run>> {
         let run = self.runs.remove(&first)?;
-        self.bytes -= run.cost_bytes();
+        ready.hold_less(run.cost_bytes());
         Some(run)
     }
 
@@ -153,9 +153,14 @@ impl Reassembly {
 
     /// Drops messages that lack a TSN up to `new_cumulative` (RFC 3758 §3.6), and one that lacks only later ones if its stream has
     /// skipped it. Costs as much as is dropped.
-    pub(super) fn forward(&mut self, new_cumulative: u64, skipped: impl Iterator<Item = (StreamId, Ssn)> + Clone) {
+    pub(super) fn forward(
+        &mut self,
+        new_cumulative: u64,
+        skipped: &(impl Iterator<Item = (StreamId, Ssn)> + Clone),
+        ready: &mut Ready,
+    ) {
         self.skipped = new_cumulative;
-        self.drop_head();
+        self.drop_head(ready);
         let next = new_cumulative + 1;
         while let Some((&first, run)) = self.runs.first_key_value()
             && first <= next
@@ -164,7 +169,7 @@ impl Reassembly {
             if is_complete_so_far && (first == next || !run.is_skipped_by(skipped.clone())) {
                 return;
             }
-            if let Some(run) = self.remove(first) {
+            if let Some(run) = self.remove(first, ready) {
                 self.skip_run(&run);
             }
             if is_complete_so_far {
@@ -182,13 +187,13 @@ impl Reassembly {
     }
 
     /// Drops a fragment of a message whose beginning was skipped, and what is held of it above.
-    fn drop_fragment(&mut self, tsn: u64, is_end: bool) {
+    fn drop_fragment(&mut self, ready: &mut Ready, tsn: u64, is_end: bool) {
         if is_end {
             return;
         }
         self.skipped = tsn;
         if self.runs.get(&(tsn + 1)).is_some_and(|above| !above.begins)
-            && let Some(above) = self.remove(tsn + 1)
+            && let Some(above) = self.remove(tsn + 1, ready)
         {
             self.skip_run(&above);
         }
@@ -196,17 +201,17 @@ impl Reassembly {
 
     /// Whether a message that lacks its end is given up where another begins. A peer that skips messages may have abandoned the rest
     /// of one whose fragments up to there had all arrived.
-    fn gives_up_head(&mut self, spot: Spot) -> bool {
+    fn gives_up_head(&mut self, spot: Spot, ready: &mut Ready) -> bool {
         let gives_up = spot.is_next && self.skipped != 0;
         if gives_up {
-            self.drop_head();
+            self.drop_head(ready);
         }
         gives_up
     }
 
-    fn drop_head(&mut self) {
+    fn drop_head(&mut self, ready: &mut Ready) {
         if let Some(head) = self.head.take() {
-            self.bytes -= head.cost_bytes();
+            ready.hold_less(head.cost_bytes());
         }
     }
 }
