@@ -220,8 +220,15 @@ impl Ledger {
         self.reported.as_ref().map_or(0, |reported| reported.chunks)
     }
 
-    /// No chunk with a lower TSN is lost.
-    pub(crate) fn lost_from(&self) -> u64 {
+    /// TSN of the earliest lost chunk, or of the next new one if none is lost. What lies before it is passed over once, however many
+    /// packets of lost chunks leave.
+    pub(crate) fn first_lost(&mut self) -> u64 {
+        if self.lost.chunks == 0 {
+            self.lost_from = self.next_tsn();
+        }
+        while self.get(self.lost_from).is_some_and(|chunk| !matches!(chunk.state, ChunkState::Lost(_))) {
+            self.lost_from += 1;
+        }
         self.lost_from
     }
 
@@ -384,11 +391,6 @@ impl Ledger {
         chunk.sent_as = sent_as;
         chunk.transmissions = chunk.transmissions.saturating_add(1);
         chunk.miss_indications = 0;
-        if self.lost.chunks == 0 {
-            self.lost_from = self.next_tsn();
-        } else if self.lost_from == tsn {
-            self.lost_from = tsn + 1;
-        }
     }
 
     #[cfg(test)]

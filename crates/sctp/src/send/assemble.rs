@@ -77,7 +77,7 @@ impl Sender {
         let immediate = self.repair.rules().immediate_sack == ImmediateSack::Always;
         let again = if companions.ride_with_new_data() { Again::BesideNewData } else { Again::Alone };
         let alone = matches!(companions, Companions::None);
-        let first = if alone { self.ledger.lost_from() } else { self.ledger.first_tsn() };
+        let first = if alone { self.ledger.first_lost() } else { self.ledger.first_tsn() };
         for tsn in first..self.ledger.next_tsn() {
             if alone && self.ledger.lost().chunks == 0 {
                 break;

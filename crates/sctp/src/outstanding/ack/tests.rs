@@ -52,7 +52,7 @@ fn states(ledger: &Ledger) -> String {
 }
 
 /// The sums, counted anew.
-fn check_sums(ledger: &Ledger) {
+fn check_sums(ledger: &mut Ledger) {
     let count = |state: fn(&Chunk) -> bool| ledger.iter().filter(|chunk| state(chunk)).count();
     assert_eq!(ledger.in_flight().chunks, count(|chunk| chunk.state == ChunkState::InFlight));
     assert_eq!(ledger.lost().chunks, count(|chunk| matches!(chunk.state, ChunkState::Lost(_))));
@@ -62,7 +62,26 @@ fn check_sums(ledger: &Ledger) {
     assert_eq!(ledger.lost().bytes, 116 * ledger.lost().chunks);
     let first_lost =
         (ledger.first_tsn()..).zip(ledger.iter()).find(|(_, chunk)| matches!(chunk.state, ChunkState::Lost(_)));
-    assert!(first_lost.is_none_or(|(tsn, _)| tsn >= ledger.lost_from()));
+    let first_lost = first_lost.map_or(ledger.next_tsn(), |(tsn, _)| tsn);
+    assert_eq!(ledger.first_lost(), first_lost);
+}
+
+#[test]
+fn what_lies_between_two_lost_chunks_is_passed_over_once() {
+    let mut ledger = ledger(2_000);
+    let lost: Vec<_> = (ledger.first_tsn()..ledger.next_tsn()).step_by(1_000).collect();
+    lost.iter().for_each(|&tsn| ledger.lose(tsn, RetransmissionCause::Fast));
+    let steps: Vec<_> = lost
+        .iter()
+        .map(|&tsn| {
+            assert_eq!(ledger.first_lost(), tsn);
+            ledger.resend(tsn, Instant::ZERO, SentAs::Repair);
+            ledger.first_lost() - tsn
+        })
+        .collect();
+    assert_eq!(steps, [1_000, 1_000], "to the next lost chunk, and to the end");
+    ledger.lose(lost[1] - 1, RetransmissionCause::Fast);
+    assert_eq!(ledger.first_lost(), lost[1] - 1, "a chunk that is lost later counts wherever it stands");
 }
 
 #[test]
@@ -74,7 +93,7 @@ fn a_cumulative_ack_shows_what_it_acknowledges_in_order() {
     assert!(report.cumulative_advanced);
     assert_eq!((report.acked_bytes, report.in_flight_bytes_before), (3 * 116, 5 * 116));
     assert_eq!((ledger.first_tsn(), ledger.next_tsn()), (ONE + 3, ONE + 5));
-    check_sums(&ledger);
+    check_sums(&mut ledger);
 }
 
 #[test]
@@ -98,7 +117,7 @@ fn blocks_are_offsets_from_the_cumulative_tsn_section_3_3_4() {
     let mut ledger = ledger(8);
     apply(&mut ledger, 1, &[(2, 3), (5, 5)]);
     assert_eq!(states(&ledger), "faafaff");
-    check_sums(&ledger);
+    check_sums(&mut ledger);
 }
 
 #[test]
@@ -106,7 +125,7 @@ fn blocks_that_make_no_sense_are_passed_over() {
     let mut ledger = ledger(10);
     apply(&mut ledger, 0, &[(1, 1), (0, 3), (6, 5), (4, 5), (5, 7), (2, 2), (8, 8), (0, 0)]);
     assert_eq!(states(&ledger), "fffaaffaff");
-    check_sums(&ledger);
+    check_sums(&mut ledger);
 }
 
 #[test]
@@ -130,7 +149,7 @@ fn what_the_peer_takes_back_is_in_flight_again_section_6_2_1() {
     let report = apply(&mut ledger, 0, &[]);
     assert_eq!(report.map(|report| report.reneged_chunks), Some(1), "no block at all takes everything back");
     assert_eq!(states(&ledger), "ffffff");
-    check_sums(&ledger);
+    check_sums(&mut ledger);
 }
 
 #[test]
@@ -141,7 +160,7 @@ fn a_cumulative_ack_that_splits_a_block_takes_nothing_back() {
     assert_eq!(report.map(|report| report.reneged_chunks), Some(1), "TSN 4 is the hole now");
     let report = apply(&mut ledger, 4, &[]);
     assert_eq!(report.map(|report| report.reneged_chunks), Some(1), "and now TSN 5");
-    check_sums(&ledger);
+    check_sums(&mut ledger);
 }
 
 #[test]
@@ -151,11 +170,11 @@ fn a_lost_chunk_that_arrives_after_all_is_not_sent_again() {
         apply(&mut ledger, 0, &[(2, end)]);
     });
     assert_eq!(states(&ledger), "laaaf");
-    check_sums(&ledger);
+    check_sums(&mut ledger);
     apply(&mut ledger, 4, &[]);
     assert_eq!(states(&ledger), "f");
     assert_eq!(ledger.lost().chunks, 0);
-    check_sums(&ledger);
+    check_sums(&mut ledger);
 }
 
 #[test]
@@ -176,8 +195,8 @@ fn the_sums_hold_through_any_history() {
                 ledger.time_out(Instant::ZERO, true);
             }
             4 => {
-                let lost_from = ledger.lost_from();
-                ledger.resend(lost_from, Instant::from_nanos(step), SentAs::Repair);
+                let first_lost = ledger.first_lost();
+                ledger.resend(first_lost, Instant::from_nanos(step), SentAs::Repair);
             }
             _ => {
                 let len = u16::try_from(ledger.len()).expect("a small ledger");
@@ -186,7 +205,7 @@ fn the_sums_hold_through_any_history() {
                 apply(&mut ledger, cumulative, &[(start.min(len), (start + roll(4)).min(len))]);
             }
         }
-        check_sums(&ledger);
+        check_sums(&mut ledger);
     }
 }
 
@@ -228,7 +247,7 @@ proptest! {
             }
             let counted = (ledger.first_tsn()..).zip(ledger.iter()).filter(|(_, chunk)| chunk.state == ChunkState::GapAcked);
             prop_assert_eq!(counted.map(|(tsn, _)| tsn).collect::<std::collections::BTreeSet<_>>(), reported);
-            check_sums(&ledger);
+            check_sums(&mut ledger);
         }
     }
 }
