@@ -4,8 +4,9 @@
 //!
 //! | room | what it knows |
 //! |---|---|
-//! | [`queue`] | the send buffer: messages that have no TSN yet, limit and low-water mark |
-//! | [`scheduler`] | whose message is next |
+//! | [`queue`] | the send buffer: limit and low-water mark, and what it holds |
+//! | [`messages`] | each message until it is settled; how long it is worth sending |
+//! | [`scheduler`] | what has no TSN yet, and whose turn it is |
 //! | [`fragment`] | how much of a message goes into a packet |
 //! | [`assemble`] | what goes into the next packet: retransmissions, companions, new data |
 //! | [`acknowledge`] | what a SACK changes: buffer, windows, events |
@@ -18,6 +19,7 @@
 mod acknowledge;
 mod assemble;
 mod fragment;
+mod messages;
 mod queue;
 mod repair;
 mod scheduler;
@@ -257,16 +259,14 @@ impl Sender {
     /// The association is over: every message that was not acknowledged is abandoned.
     pub(crate) fn fail_all(&mut self, events: &mut Events) {
         let mut failed = Vec::new();
-        while let Some((id, bytes, is_end)) =
-            self.ledger.pop(|chunk| (chunk.message, chunk.payload.len(), chunk.piece.is_end()))
-        {
-            self.buffer.release(bytes, is_end);
-            failed.push((id, AbandonReason::UnacknowledgedAtEnd));
+        while let Some((slot, bytes)) = self.ledger.pop(|chunk| (chunk.message, chunk.payload.len())) {
+            let id = self.buffer.message(slot).map(|message| message.id);
+            failed.extend(id.map(|id| (id, AbandonReason::UnacknowledgedAtEnd)));
+            self.buffer.release(slot, bytes);
         }
-        while let Some(message) = self.buffer.front() {
-            let reason = if message.begun { AbandonReason::UnacknowledgedAtEnd } else { AbandonReason::UnsentAtEnd };
-            failed.push((message.id, reason));
-            self.buffer.discard();
+        while let Some((id, has_tsn)) = self.buffer.discard() {
+            let reason = if has_tsn { AbandonReason::UnacknowledgedAtEnd } else { AbandonReason::UnsentAtEnd };
+            failed.push((id, reason));
         }
         // Streams that take turns leave them out of order.
         failed.sort_unstable_by_key(|&(id, _)| id);

@@ -8,25 +8,25 @@ use festina_units::Instant;
 use super::chunk_bytes;
 use super::reported::Reported;
 use crate::event::RetransmissionCause;
-use crate::message::MessageId;
-use crate::wire::{DataHeader, Ssn, StreamId, Tsn};
 
 /// Chunks for which memory is kept while nothing is outstanding: what a thin stream needs.
 const CHUNKS_KEPT: usize = 4;
 
-/// A DATA chunk that has a TSN. One cache line, since every SACK walks over many of them.
+/// Where the sender keeps what all chunks of a message have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MessageSlot(pub(crate) u32);
+
+/// A DATA chunk that has a TSN. Less than a cache line, since every SACK walks over many of them.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     pub(crate) payload: Bytes,
-    pub(crate) message: MessageId,
     /// When it last left.
     pub(crate) sent_at: Instant,
-    pub(crate) ppid: u32,
-    pub(crate) stream: StreamId,
-    /// Without meaning for an unordered message.
-    pub(crate) ssn: Ssn,
-    pub(crate) unordered: bool,
-    pub(crate) piece: Piece,
+    pub(crate) message: MessageSlot,
+    /// Which fragment of its message it is, from 0.
+    pub(crate) fragment: u32,
+    /// It is the last fragment (the E bit, RFC 9260 §3.3.1).
+    pub(crate) ends: bool,
     /// The receiver is asked not to delay its SACK: by the application, or because nothing waited behind this chunk.
     pub(crate) immediate_ack: bool,
     pub(crate) state: ChunkState,
@@ -56,34 +56,6 @@ pub(crate) enum SentAs {
     Copy,
 }
 
-/// Which piece of its message a chunk is (the B and E bits, RFC 9260 §3.3.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Piece {
-    Whole,
-    First,
-    Middle,
-    Last,
-}
-
-impl Piece {
-    pub(crate) const fn new(beginning: bool, end: bool) -> Self {
-        match (beginning, end) {
-            (true, true) => Self::Whole,
-            (true, false) => Self::First,
-            (false, false) => Self::Middle,
-            (false, true) => Self::Last,
-        }
-    }
-
-    pub(crate) const fn is_beginning(self) -> bool {
-        matches!(self, Self::Whole | Self::First)
-    }
-
-    pub(crate) const fn is_end(self) -> bool {
-        matches!(self, Self::Whole | Self::Last)
-    }
-}
-
 /// Where a chunk is, as far as the sender knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChunkState {
@@ -101,38 +73,26 @@ impl Chunk {
         chunk_bytes(self.payload.len())
     }
 
+    /// Returns whether it is a part of its message only.
+    pub(crate) fn is_fragment(&self) -> bool {
+        self.fragment > 0 || !self.ends
+    }
+
     /// A message of 100 bytes that leaves for the first time.
     #[cfg(test)]
     pub(crate) fn for_test(sent_at: Instant) -> Self {
         Self {
             payload: Bytes::from_static(&[7; 100]),
-            message: MessageId(0),
             sent_at,
-            ppid: 0,
-            stream: StreamId(0),
-            ssn: Ssn(0),
-            unordered: false,
-            piece: Piece::Whole,
+            message: MessageSlot(0),
+            fragment: 0,
+            ends: true,
             immediate_ack: false,
             state: ChunkState::InFlight,
             transmissions: 1,
             miss_indications: 0,
             fast_retransmitted: false,
             sent_as: SentAs::First,
-        }
-    }
-
-    /// The header to send it with.
-    pub(crate) fn header(&self, tsn: u64, immediate: bool) -> DataHeader {
-        DataHeader {
-            tsn: Tsn::wrap(tsn),
-            stream: self.stream,
-            ssn: self.ssn,
-            ppid: self.ppid,
-            unordered: self.unordered,
-            beginning: self.piece.is_beginning(),
-            end: self.piece.is_end(),
-            immediate,
         }
     }
 }

@@ -148,11 +148,10 @@ impl Observer for Reader<'_> {
     }
 }
 
-/// A chunk is acknowledged for good. Fragments are acknowledged in order, so the last one completes its message.
+/// A chunk is acknowledged for good; the last one completes its message.
 fn settle(now: Instant, chunk: &Chunk, buffer: &mut SendBuffer, counters: &mut SentStats, events: &mut Events) {
-    buffer.release(chunk.payload.len(), chunk.piece.is_end());
-    if chunk.piece.is_end() {
+    if let Some(id) = buffer.release(chunk.message, chunk.payload.len()) {
         counters.messages_acked += 1;
-        events.push_message_event(|| Event::MessageDelivered { id: chunk.message, at: now });
+        events.push_message_event(|| Event::MessageDelivered { id, at: now });
     }
 }

@@ -1,16 +1,17 @@
 //! What goes into the next packet (RFC 9260 §6.1, §6.10): lost chunks in TSN order, then companions that ride along, then new data.
 
-use bytes::Bytes;
 use festina_recovery::profile::ImmediateSack;
 use festina_units::Instant;
 
 use super::Sender;
-use super::fragment::piece_bytes;
 use super::repair::{Again, Companions, NewData, Order, Purpose};
+use super::scheduler::{Piece, Turn};
 use crate::event::{Event, Events, RetransmissionCause};
-use crate::message::MessageId;
-use crate::outstanding::{CHUNKS_MAX, Chunk, ChunkState, Piece, SentAs};
-use crate::wire::{DATA_HEADER_BYTES, PacketBuilder, Ssn};
+use crate::outstanding::{CHUNKS_MAX, Chunk, ChunkState, SentAs};
+use crate::wire::{DATA_HEADER_BYTES, DataHeader, PacketBuilder, Ssn};
+
+/// Pieces of several messages may take turns. DATA cannot: the fragments of a message take consecutive TSNs (RFC 9260 §6.9).
+const INTERLEAVES: bool = false;
 
 /// What was put into a packet.
 #[derive(Clone, Copy, Debug, Default)]
@@ -93,13 +94,14 @@ impl Sender {
                 ChunkState::GapAcked => None,
             };
             let Some(cause) = cause else { continue };
-            let header = chunk.header(tsn, immediate || chunk.immediate_ack);
+            let Some(message) = self.buffer.message(chunk.message) else { break };
+            let header = message.header(tsn, chunk, immediate);
             if !packet.data(&header, &chunk.payload) {
                 break;
             }
             let chunk_bytes = chunk.bytes();
             loaded.bytes += chunk_bytes;
-            let id = chunk.message;
+            let id = message.id;
             let sent_as = purpose.sent_as(chunk.state, cause);
             self.ledger.resend(tsn, now, sent_as);
             loaded.repair_bytes += if sent_as == SentAs::Repair { chunk_bytes } else { 0 };
@@ -129,25 +131,18 @@ impl Sender {
     fn send_new(&mut self, now: Instant, packet: &mut PacketBuilder<'_>, events: &mut Events, loaded: &mut Loaded) {
         while self.ledger.len() < CHUNKS_MAX {
             self.drop_stale(now, events);
-            let Some(rest) = self.buffer.front().map(|message| message.payload.len()) else { break };
             let room = packet.remaining().saturating_sub(DATA_HEADER_BYTES);
-            let Some(bytes) = piece_bytes(rest, room, self.sizes.payload) else { break };
-            if !self.window.allows(bytes, self.ledger.in_flight().payload_bytes) {
+            let Some(turn) = self.buffer.turn(room, self.sizes.payload) else { break };
+            if !self.window.allows(turn.bytes, self.ledger.in_flight().payload_bytes) {
                 break;
             }
-            let Some((mut chunk, begins)) = self.cut_chunk(bytes, now) else { break };
             let tsn = self.ledger.next_tsn();
-            let immediate_sack = self.repair.rules().immediate_sack;
-            chunk.immediate_ack |= (self.closing || immediate_sack == ImmediateSack::Tail) && self.buffer.is_empty();
-            let immediate = immediate_sack == ImmediateSack::Always || chunk.immediate_ack;
-            let written = packet.data(&chunk.header(tsn, immediate), &chunk.payload);
+            let Some((chunk, header)) = self.cut_chunk(turn, tsn, now, events) else { break };
+            let written = packet.data(&header, &chunk.payload);
             debug_assert!(written, "the piece was cut to the room in the packet");
-            if let Some(id) = begins {
-                events.push_message_event(|| Event::MessageSent { id, at: now });
-            }
             loaded.bytes += chunk.bytes();
             loaded.new_bytes += chunk.bytes();
-            loaded.has_fragment |= chunk.piece != Piece::Whole;
+            loaded.has_fragment |= chunk.is_fragment();
             self.ledger.push(chunk);
             self.repair.on_first_sent(now, tsn);
             self.window.sent_new(tsn);
@@ -158,35 +153,36 @@ impl Sender {
         }
     }
 
-    /// The next `bytes` of the message in front as a chunk, and the message's identity if they are its first.
-    fn cut_chunk(&mut self, bytes: usize, now: Instant) -> Option<(Chunk, Option<MessageId>)> {
-        let message = self.buffer.front_mut()?;
-        let begins = !message.begun;
-        if begins && !message.unordered {
-            let next_ssn = self.streams.next_ssn.get_mut(message.stream);
-            message.ssn = Ssn(*next_ssn);
-            *next_ssn = next_ssn.wrapping_add(1);
+    /// The piece whose turn it is as a chunk, and the header to send it with.
+    fn cut_chunk(&mut self, turn: Turn, tsn: u64, now: Instant, events: &mut Events) -> Option<(Chunk, DataHeader)> {
+        let Piece { payload, message: slot, fragment, ends } = self.buffer.cut(turn, INTERLEAVES)?;
+        let immediate_sack = self.repair.rules().immediate_sack;
+        let is_tail = (self.closing || immediate_sack == ImmediateSack::Tail) && self.buffer.is_empty();
+        let message = self.buffer.message_mut(slot)?;
+        if fragment == 0 {
+            if !message.unordered {
+                let next_ssn = self.streams.next_ssn.get_mut(message.stream);
+                message.ssn = Ssn(*next_ssn);
+                *next_ssn = next_ssn.wrapping_add(1);
+            }
+            let id = message.id;
+            events.push_message_event(|| Event::MessageSent { id, at: now });
         }
-        let ends = bytes == message.payload.len();
-        let mut chunk = Chunk {
-            payload: Bytes::new(),
-            message: message.id,
+        let chunk = Chunk {
+            payload,
             sent_at: now,
-            ppid: message.ppid,
-            stream: message.stream,
-            ssn: message.ssn,
-            unordered: message.unordered,
-            piece: Piece::new(begins, ends),
-            immediate_ack: message.immediate_ack && ends,
+            message: slot,
+            fragment,
+            ends,
+            immediate_ack: message.immediate_ack && ends || is_tail,
             state: ChunkState::InFlight,
             transmissions: 1,
             miss_indications: 0,
             fast_retransmitted: false,
             sent_as: SentAs::First,
         };
-        chunk.payload = self.buffer.take(bytes)?;
-        let begun = begins.then_some(chunk.message);
-        Some((chunk, begun))
+        let header = message.header(tsn, &chunk, immediate_sack == ImmediateSack::Always);
+        Some((chunk, header))
     }
 
     /// A packet is complete.

@@ -1,52 +1,36 @@
-//! The send buffer: messages that wait for their TSNs, and the account of all that the application handed over.
+//! The send buffer: the account of all that the application handed over, the messages, and what of them waits for TSNs.
 
-use bytes::Bytes;
 use festina_units::Instant;
 
-use super::scheduler::Scheduler;
+use super::fragment::piece_bytes;
+use super::messages::{Messages, OutboundMessage};
+use super::scheduler::{Piece, Scheduler, Turn, Unsent};
 use crate::config::{Config, Limits};
 use crate::error::SendError;
 use crate::event::AbandonReason;
 use crate::message::{Message, MessageId};
-use crate::outstanding::chunk_bytes;
-use crate::wire::{Ssn, StreamId};
+use crate::outstanding::{MessageSlot, chunk_bytes};
 
-/// What a message costs besides its payload, queued or outstanding: its entry in a queue that has grown to twice what it holds. It
-/// keeps a buffer full of one-byte messages from taking seventy times its limit.
+/// What a message costs besides its payload, queued or outstanding: its slot, and its entry in a queue or in the ledger. All of
+/// them together take at most twice that, however far they have grown. It keeps a buffer full of one-byte messages from taking
+/// seventy times its limit.
 pub(super) const MESSAGE_OVERHEAD_BYTES: usize = 128;
 
 /// What is queued or not yet acknowledged, and the messages that wait.
 #[derive(Debug)]
 pub(super) struct SendBuffer {
     scheduler: Scheduler,
-    queued: Queued,
-    /// Queued or not yet acknowledged for good.
-    used: Used,
+    messages: Messages,
+    /// Payload bytes queued or not yet acknowledged for good.
+    used_bytes: usize,
+    /// Payload bytes that wait for TSNs.
+    queued_bytes: usize,
     limit_bytes: usize,
     low_water_bytes: usize,
     message_bytes_max: usize,
+    queued_messages: u32,
     /// A message was refused for want of room, and the application waits to hear that there is some again.
     was_full: bool,
-}
-
-/// Sums over the messages that wait.
-#[derive(Clone, Copy, Debug, Default)]
-struct Queued {
-    messages: u32,
-    payload_bytes: usize,
-}
-
-/// What was handed over and is not settled yet.
-#[derive(Clone, Copy, Debug, Default)]
-struct Used {
-    messages: u32,
-    payload_bytes: usize,
-}
-
-impl Used {
-    fn cost_bytes(self) -> usize {
-        self.payload_bytes.saturating_add(messages(self.messages) * MESSAGE_OVERHEAD_BYTES)
-    }
 }
 
 /// A count of messages. The largest buffer holds eight million, by what each costs.
@@ -54,52 +38,8 @@ fn messages(count: u32) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
 
-/// A message, or what is left of one, that waits for its TSNs. It gets them as late as possible, so that one that expires here
-/// costs none (the implementation note of RFC 9260 §11.1.5).
-#[derive(Debug)]
-pub(super) struct PendingMessage {
-    /// What has not been sent yet.
-    pub(super) payload: Bytes,
-    pub(super) id: MessageId,
-    /// [`Instant::MAX`] for never.
-    pub(super) expires_at: Instant,
-    pub(super) ppid: u32,
-    pub(super) stream: StreamId,
-    /// Given with the first fragment; until then without meaning.
-    pub(super) ssn: Ssn,
-    pub(super) unordered: bool,
-    pub(super) immediate_ack: bool,
-    /// A fragment has a TSN: the rest must follow, expired or not.
-    pub(super) begun: bool,
-}
-
-impl PendingMessage {
-    fn new(now: Instant, message: Message, id: MessageId) -> Self {
-        Self {
-            expires_at: message.lifetime.map_or(Instant::MAX, |lifetime| now + lifetime),
-            payload: message.payload,
-            id,
-            ppid: message.ppid,
-            stream: message.stream,
-            ssn: Ssn(0),
-            unordered: message.unordered,
-            immediate_ack: message.immediate_ack,
-            begun: false,
-        }
-    }
-
-    /// Why it must not be sent any more, if so.
-    fn obstacle(&self, now: Instant, streams: u16) -> Option<AbandonReason> {
-        if self.begun {
-            None
-        } else if self.stream.0 >= streams {
-            Some(AbandonReason::StreamRefused)
-        } else if self.expires_at <= now {
-            Some(AbandonReason::Expired)
-        } else {
-            None
-        }
-    }
+fn cost_bytes(count: u32, payload_bytes: usize) -> usize {
+    payload_bytes.saturating_add(messages(count) * MESSAGE_OVERHEAD_BYTES)
 }
 
 impl SendBuffer {
@@ -107,11 +47,13 @@ impl SendBuffer {
         let Limits { send_buffer_bytes, send_low_water_bytes, message_bytes_max, .. } = config.limits;
         Self {
             scheduler: Scheduler::new(config.scheduler),
-            queued: Queued::default(),
-            used: Used::default(),
+            messages: Messages::new(),
+            used_bytes: 0,
+            queued_bytes: 0,
             limit_bytes: send_buffer_bytes,
             low_water_bytes: send_low_water_bytes,
             message_bytes_max,
+            queued_messages: 0,
             was_full: false,
         }
     }
@@ -134,113 +76,153 @@ impl SendBuffer {
         if message.stream.0 >= streams {
             return Err(SendError::NoSuchStream { message, streams });
         }
-        let used = Used { messages: self.used.messages + 1, payload_bytes: self.used.payload_bytes + bytes };
-        if self.used.messages > 0 && used.cost_bytes() > self.limit_bytes {
+        let used_bytes = self.used_bytes + bytes;
+        if self.messages.len() > 0 && cost_bytes(self.messages.len() + 1, used_bytes) > self.limit_bytes {
             self.was_full = true;
             return Err(SendError::BufferFull(message));
         }
-        self.used = used;
-        self.queued.messages += 1;
-        self.queued.payload_bytes += bytes;
-        self.scheduler.push(PendingMessage::new(now, message, id));
+        self.used_bytes = used_bytes;
+        self.queued_messages += 1;
+        self.queued_bytes += bytes;
+        let slot = self.messages.insert(OutboundMessage::new(now, &message, id));
+        self.scheduler.push(message.stream, Unsent::new(message.payload, slot));
         Ok(())
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.queued.messages == 0
+        self.queued_messages == 0
     }
 
     /// Payload bytes that wait for TSNs.
     pub(super) fn queued_bytes(&self) -> usize {
-        self.queued.payload_bytes
+        self.queued_bytes
     }
 
     /// At most what the queued messages take in packets if none is fragmented.
     pub(super) fn queued_chunk_bytes_max(&self) -> usize {
-        self.queued.payload_bytes + messages(self.queued.messages) * chunk_bytes(3)
+        self.queued_bytes + messages(self.queued_messages) * chunk_bytes(3)
     }
 
     /// Payload bytes queued or not yet acknowledged for good.
     pub(super) fn used_bytes(&self) -> usize {
-        self.used.payload_bytes
+        self.used_bytes
     }
 
-    /// The message whose turn it is.
-    pub(super) fn front(&self) -> Option<&PendingMessage> {
+    /// What is left of the message whose turn it is.
+    pub(super) fn front(&self) -> Option<&Unsent> {
         self.scheduler.front()
     }
 
-    /// As [`front`](Self::front).
-    pub(super) fn front_mut(&mut self) -> Option<&mut PendingMessage> {
-        self.scheduler.front_mut()
+    /// A message that is not settled.
+    #[inline]
+    pub(super) fn message(&self, slot: MessageSlot) -> Option<&OutboundMessage> {
+        self.messages.get(slot)
+    }
+
+    /// As [`message`](Self::message).
+    #[inline]
+    pub(super) fn message_mut(&mut self, slot: MessageSlot) -> Option<&mut OutboundMessage> {
+        self.messages.get_mut(slot)
+    }
+
+    /// The next turn, in a packet with room for `room` payload bytes, if an empty packet has room for `full`. `None` if nothing
+    /// waits, or if it waits for an emptier packet.
+    #[inline]
+    pub(super) fn turn(&self, room: usize, full: usize) -> Option<Turn> {
+        let front = self.front()?;
+        Some(Turn { message: front.message, bytes: piece_bytes(front.rest.len(), room, full)? })
     }
 
     /// Whether the front message will be dropped instead of sent.
+    #[inline]
     pub(super) fn front_is_stale(&self, now: Instant, streams: u16) -> bool {
-        self.front().is_some_and(|message| message.obstacle(now, streams).is_some())
+        self.front_obstacle(now, streams).is_some()
     }
 
     /// Discards the front message if it must not be sent any more.
     pub(super) fn pop_stale(&mut self, now: Instant, streams: u16) -> Option<(MessageId, AbandonReason)> {
-        let message = self.front()?;
-        let reason = message.obstacle(now, streams)?;
-        let id = message.id;
-        self.discard();
+        let reason = self.front_obstacle(now, streams)?;
+        let (id, _) = self.discard()?;
         Some((id, reason))
     }
 
-    /// Takes the front message out of the buffer altogether.
-    pub(super) fn discard(&mut self) {
-        if let Some(rest) = self.take(usize::MAX) {
-            self.release(rest.len(), true);
-        }
+    /// Takes the front message out of the queue altogether. Its identity, and whether some of it has a TSN.
+    pub(super) fn discard(&mut self) -> Option<(MessageId, bool)> {
+        let front = self.scheduler.pop()?;
+        self.count_sent(front.rest.len(), true);
+        let id = self.messages.get(front.message)?.id;
+        self.release(front.message, front.rest.len());
+        Some((id, front.has_tsn()))
     }
 
-    /// Cuts the next `bytes` off the front message, which takes the message off the queue if that is all of it. They stay in the
-    /// account until [`release`](Self::release).
-    pub(super) fn take(&mut self, bytes: usize) -> Option<Bytes> {
-        let message = self.scheduler.front_mut()?;
-        if bytes < message.payload.len() {
-            self.queued.payload_bytes -= bytes;
-            message.begun = true;
-            return Some(message.payload.split_to(bytes));
+    /// Takes off the queue what leaves in this turn. It stays in the account until [`release`](Self::release). Whether pieces of
+    /// several messages may alternate is a question of how they are framed (`interleaves`).
+    #[inline]
+    pub(super) fn cut(&mut self, turn: Turn, interleaves: bool) -> Option<Piece> {
+        let piece = self.scheduler.take(turn.bytes, interleaves)?;
+        debug_assert_eq!(piece.message, turn.message, "the turn is the front's");
+        if !piece.ends {
+            self.messages.split(piece.message);
         }
-        let payload = std::mem::take(&mut message.payload);
-        self.scheduler.pop();
-        self.queued.messages -= 1;
-        self.queued.payload_bytes -= payload.len();
-        Some(payload)
+        self.count_sent(piece.payload.len(), piece.ends);
+        Some(piece)
     }
 
     /// Gives back what the buffer does not need now.
     pub(super) fn give_back_memory(&mut self) {
         self.scheduler.give_back_memory();
+        self.messages.give_back_memory();
     }
 
-    /// A piece of a message leaves the account, acknowledged or given up; with the last one the message does.
-    pub(super) fn release(&mut self, payload_bytes: usize, is_end: bool) {
-        self.used.payload_bytes -= payload_bytes;
-        self.used.messages -= u32::from(is_end);
+    /// A piece of a message leaves the account, acknowledged or given up. With the last one the message does; its identity, if so.
+    #[inline]
+    pub(super) fn release(&mut self, slot: MessageSlot, payload_bytes: usize) -> Option<MessageId> {
+        self.used_bytes -= payload_bytes;
+        self.messages.settle_piece(slot)
     }
 
     /// Whether the application is to be told, now and once, that there is room again.
     pub(super) fn take_writable(&mut self) -> bool {
-        let writable = self.was_full && self.used.cost_bytes() <= self.low_water_bytes;
+        let writable = self.was_full && cost_bytes(self.messages.len(), self.used_bytes) <= self.low_water_bytes;
         self.was_full &= !writable;
         writable
+    }
+
+    #[inline]
+    fn front_obstacle(&self, now: Instant, streams: u16) -> Option<AbandonReason> {
+        let front = self.scheduler.front()?;
+        self.messages.get(front.message)?.obstacle(now, front.has_tsn(), streams)
+    }
+
+    fn count_sent(&mut self, payload_bytes: usize, ends: bool) {
+        self.queued_bytes -= payload_bytes;
+        self.queued_messages -= u32::from(ends);
+    }
+
+    /// The messages that wait for TSNs, as a whole or in part.
+    #[cfg(test)]
+    pub(super) fn unsent(&self) -> impl Iterator<Item = MessageSlot> {
+        self.scheduler.iter().map(|unsent| unsent.message)
+    }
+
+    /// Messages that have a slot.
+    #[cfg(test)]
+    pub(super) fn slots_used(&self) -> usize {
+        messages(self.messages.len())
+    }
+
+    /// Slots that there is memory for.
+    #[cfg(test)]
+    pub(super) fn slots_capacity(&self) -> usize {
+        self.messages.capacity()
     }
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use festina_units::Duration;
 
     use super::*;
-
-    /// A message of ten bytes.
-    pub(in crate::send) fn pending(id: u64, stream: u16) -> PendingMessage {
-        PendingMessage::new(Instant::ZERO, Message::new("ten bytes!").on_stream(stream), MessageId(id))
-    }
 
     fn buffer(limit_bytes: usize, low_water_bytes: usize) -> SendBuffer {
         let mut config = Config::default();
@@ -252,6 +234,13 @@ pub(super) mod tests {
 
     fn push(buffer: &mut SendBuffer, bytes: usize) -> Result<(), SendError> {
         buffer.push(Instant::ZERO, Message::new(vec![7; bytes]), MessageId(0), 10)
+    }
+
+    /// The next piece of the message in front.
+    fn cut(buffer: &mut SendBuffer, bytes: usize) -> Piece {
+        let turn = buffer.turn(bytes, bytes).expect("a message waits");
+        assert_eq!(turn.bytes, bytes);
+        buffer.cut(turn, false).expect("it is in front")
     }
 
     #[test]
@@ -274,7 +263,7 @@ pub(super) mod tests {
     fn the_limit_counts_what_is_queued_and_what_is_unacknowledged() {
         let mut buffer = buffer(cost(2, 100), 50);
         assert_eq!(push(&mut buffer, 60), Ok(()));
-        assert_eq!(buffer.take(60).map(|payload| payload.len()), Some(60));
+        assert_eq!(cut(&mut buffer, 60).payload.len(), 60);
         assert_eq!((buffer.queued_bytes(), buffer.used_bytes()), (0, 60));
         assert!(matches!(push(&mut buffer, 41), Err(SendError::BufferFull(_))));
         assert_eq!(push(&mut buffer, 40), Ok(()));
@@ -285,8 +274,9 @@ pub(super) mod tests {
         let mut buffer = buffer(10_000, 50);
         let taken = (0..).take_while(|_| push(&mut buffer, 1).is_ok()).count();
         assert_eq!(taken, 10_000 / (1 + MESSAGE_OVERHEAD_BYTES));
-        let per_message = size_of::<PendingMessage>().max(size_of::<crate::outstanding::Chunk>());
-        assert!(MESSAGE_OVERHEAD_BYTES >= 2 * per_message, "a queue may have grown to twice what it holds");
+        let entries = size_of::<Unsent>() + size_of::<crate::outstanding::Chunk>();
+        let grown = Messages::SLOT_BYTES + 2 * entries;
+        assert!(2 * MESSAGE_OVERHEAD_BYTES >= grown, "{grown}: a queue may have grown to twice what it holds");
     }
 
     #[test]
@@ -301,15 +291,15 @@ pub(super) mod tests {
         let mut buffer = buffer(cost(1, 100), cost(1, 50));
         assert_eq!(push(&mut buffer, 100), Ok(()));
         assert!(push(&mut buffer, 1).is_err());
-        buffer.take(100);
-        buffer.release(49, false);
+        let slots = [49, 1, 50].map(|bytes| cut(&mut buffer, bytes).message);
+        buffer.release(slots[0], 49);
         assert!(!buffer.take_writable(), "51 bytes are still there");
-        buffer.release(1, false);
+        buffer.release(slots[1], 1);
         assert!(buffer.take_writable());
         assert!(!buffer.take_writable());
-        buffer.release(50, true);
+        assert_eq!(buffer.release(slots[2], 50), Some(MessageId(0)));
         assert!(!buffer.take_writable(), "nothing was refused since");
-        assert_eq!(buffer.used.cost_bytes(), 0);
+        assert_eq!((buffer.used_bytes(), buffer.slots_used()), (0, 0));
     }
 
     #[test]
@@ -318,9 +308,9 @@ pub(super) mod tests {
         let message = Message::new(vec![7; 100]).with_lifetime(Duration::from_millis(10));
         assert_eq!(buffer.push(Instant::ZERO, message, MessageId(3), 10), Ok(()));
         assert_eq!(buffer.pop_stale(Instant::from_millis(9), 10), None);
-        buffer.take(50);
+        cut(&mut buffer, 50);
         assert_eq!(buffer.pop_stale(Instant::from_millis(10), 10), None, "the rest must follow");
-        buffer.take(50);
+        cut(&mut buffer, 50);
         let message = Message::new("late").with_lifetime(Duration::from_millis(10));
         assert_eq!(buffer.push(Instant::ZERO, message, MessageId(4), 10), Ok(()));
         let expired = Some((MessageId(4), AbandonReason::Expired));

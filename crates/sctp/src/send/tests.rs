@@ -21,6 +21,7 @@ use crate::config::CongestionControl;
 use crate::error::ProtocolViolation;
 use crate::event::RetransmissionCause;
 use crate::message::Message;
+use crate::outstanding::MessageSlot;
 use crate::wire::{Chunk, CommonHeader, Packet, PacketBuilder, Sack};
 
 /// The first TSN: the peer's cumulative TSN is 0 before anything arrived.
@@ -206,6 +207,17 @@ impl Rig {
         (waited, self.sender.handle_timeout(self.now, &mut self.events))
     }
 
+    /// The messages that have a slot are those that wait or have a chunk that is not settled.
+    fn check_slots(&self) {
+        let Sender { buffer, ledger, .. } = &self.sender;
+        let outstanding = ledger.iter().map(|chunk| chunk.message);
+        let mut slots: Vec<_> = buffer.unsent().chain(outstanding).map(|slot| slot.0).collect();
+        slots.sort_unstable();
+        slots.dedup();
+        assert!(slots.iter().all(|&slot| buffer.message(MessageSlot(slot)).is_some()), "each has its message");
+        assert_eq!(buffer.slots_used(), slots.len());
+    }
+
     fn stats(&self) -> Stats {
         let mut stats = Stats::default();
         self.sender.fill_stats(&mut stats);
@@ -255,5 +267,6 @@ fn sent(chunk: &Chunk<'_>) -> Sent {
 #[test]
 fn a_sender_and_a_chunk_stay_small() {
     assert!(size_of::<Sender>() <= 936, "{} bytes", size_of::<Sender>());
-    assert!(size_of::<crate::outstanding::Chunk>() <= 64);
+    let chunk = size_of::<crate::outstanding::Chunk>();
+    assert!(chunk <= 56, "{chunk} bytes, of which one is free for the path");
 }

@@ -20,7 +20,7 @@ pub(in crate::send) struct View<'s> {
 impl View<'_> {
     /// Payload bytes of the next new chunk in an empty packet.
     pub(in crate::send) fn next_piece_bytes(&self) -> Option<usize> {
-        self.buffer.front().map(|message| message.payload.len().min(self.sizes.payload))
+        self.buffer.front().map(|unsent| unsent.rest.len().min(self.sizes.payload))
     }
 
     /// Returns whether a packet that leaves now may hold new data, if nothing lost is left to be sent (RFC 9260 §6.1 rules A, B, D).

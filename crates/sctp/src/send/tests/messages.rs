@@ -1,5 +1,8 @@
 //! From messages to chunks: streams, fragments, bundling, lifetime, the send buffer.
 
+use proptest::collection::vec;
+use proptest::prelude::*;
+
 use super::*;
 use crate::config::StreamScheduler;
 
@@ -224,6 +227,64 @@ fn drained_is_told_when_nothing_is_queued_or_outstanding_any_more() {
 }
 
 #[test]
+fn a_message_gives_up_its_slot_when_it_is_acknowledged_for_good_or_abandoned() {
+    let mut rig = Rig::standard();
+    rig.send_bytes(2 * FULL);
+    rig.send_bytes(10);
+    rig.packets();
+    rig.send(Message::new("late").with_lifetime(ms(10)));
+    rig.check_slots();
+    assert_eq!(rig.sender.buffer.slots_used(), 3);
+    rig.wait(10);
+    rig.sack(1, &[(2, 2)]);
+    rig.check_slots();
+    assert_eq!(rig.sender.buffer.slots_used(), 2, "half of one, and one that the peer may still drop");
+    rig.packets();
+    rig.sack(3, &[]);
+    rig.check_slots();
+    assert_eq!(rig.sender.buffer.slots_used(), 0);
+    rig.sender.give_back_memory();
+    assert_eq!(rig.sender.buffer.slots_capacity(), 0);
+}
+
+proptest! {
+    #[test]
+    fn the_slots_in_use_are_those_of_messages_that_wait_or_are_outstanding(
+        round_robin in any::<bool>(),
+        steps in vec((0..6_u8, 0..5_000_u16), 0..200),
+    ) {
+        let scheduler = if round_robin { StreamScheduler::RoundRobin } else { StreamScheduler::FirstComeFirstServed };
+        let mut rig = Rig::with(&Config { scheduler, ..config(Profile::Festina.mechanisms()) });
+        let (mut settled, mut highest) = (0, 0);
+        for (step, number) in steps {
+            let message = Message::new(vec![7; 1 + usize::from(number)]).on_stream(number % 5);
+            match step {
+                0 => drop(rig.send(message)),
+                1 => drop(rig.send(message.with_lifetime(ms(u64::from(number % 50))))),
+                2 => {
+                    let sent = rig.packets().iter().flatten().map(|chunk| chunk.tsn).max();
+                    highest = highest.max(sent.unwrap_or_default());
+                }
+                3 => {
+                    settled += u32::from(number) % (highest - settled + 1);
+                    rig.sack(settled, &[]);
+                }
+                4 if highest > settled + 2 => drop(rig.sack(settled, &[(2, 2)])),
+                4 | 5 if number < 4_900 => rig.wait(u64::from(number % 20)),
+                _ => {
+                    let config = config(Profile::Festina.mechanisms());
+                    rig.sender.reset_for_restart(rig.now, &config, Tsn(FIRST_TSN), &mut rig.events);
+                    prop_assert_eq!(rig.sender.buffer.slots_used(), 0);
+                    rig.sender.establish(rig.now, WINDOW, 100, None, &mut rig.events);
+                    (settled, highest) = (0, 0);
+                }
+            }
+            rig.check_slots();
+        }
+    }
+}
+
+#[test]
 fn the_end_of_the_association_abandons_every_message_once() {
     let mut rig = Rig::standard();
     rig.send_bytes(2 * FULL);
@@ -233,7 +294,9 @@ fn the_end_of_the_association_abandons_every_message_once() {
     rig.sack(1, &[]);
     rig.packets();
     rig.events();
+    rig.check_slots();
     rig.sender.fail_all(&mut rig.events);
+    rig.check_slots();
     let reasons: Vec<_> = rig.events().into_iter().collect();
     let abandoned =
         |first, last, reason| Event::MessagesAbandoned { first: MessageId(first), last: MessageId(last), reason };
@@ -256,6 +319,7 @@ fn the_end_of_a_buffer_full_of_tiny_messages_is_reported_in_two_events_even_if_s
         rig.packets();
         rig.events();
         rig.sender.fail_all(&mut rig.events);
+        assert!(rig.sender.buffer.slots_used() == 0 && rig.sender.buffer.slots_capacity() <= 4);
         let reported = rig.events();
         assert!(reported.len() <= 2, "{} events", reported.len());
         assert_eq!(rig.stats().sent.messages_abandoned, u64::from(messages));
@@ -277,6 +341,7 @@ fn a_restart_of_the_peer_begins_with_new_tsns_and_stream_sequence_numbers_sectio
     let (first, last) = (MessageId(1), MessageId(2));
     let abandoned = Event::MessagesAbandoned { first, last, reason: AbandonReason::UnacknowledgedAtEnd };
     assert!(rig.events().contains(&abandoned));
+    assert_eq!(rig.sender.buffer.slots_used(), 0);
     rig.sender.establish(rig.now, WINDOW, 100, None, &mut rig.events);
     rig.send_bytes(10);
     let packets = rig.packets();

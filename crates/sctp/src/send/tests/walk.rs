@@ -218,6 +218,7 @@ impl Walk {
                 self.rig.sender.deadline(),
             ];
             let Some(next) = next.into_iter().flatten().min() else { return self.finish() };
+            self.rig.check_slots();
             self.rig.now = self.rig.now.max(next);
             if submissions.last() == Some(&next) {
                 submissions.pop();

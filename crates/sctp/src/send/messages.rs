@@ -1,0 +1,242 @@
+//! The messages that are not settled yet: what the queue and the ledger need to know of them, once per message.
+//!
+//! A message has a slot from `send` until its last chunk is acknowledged for good, or until it is given up. Queue and ledger refer to
+//! it by the slot's number.
+
+use festina_units::Instant;
+
+use crate::event::AbandonReason;
+use crate::message::{Message, MessageId};
+use crate::outstanding::{Chunk, MessageSlot};
+use crate::wire::{DataHeader, Ssn, StreamId, Tsn};
+
+/// Slots for which memory is kept while none is in use: what a thin stream needs.
+pub(super) const SLOTS_KEPT: usize = 4;
+
+/// Slots that the second step of growth makes room for, so that a burst costs few allocations.
+const SLOTS_SECOND: usize = 32;
+
+/// Ends the list of free slots.
+const NO_SLOT: u32 = u32::MAX;
+
+/// A message that was handed over and is not settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OutboundMessage {
+    pub(super) id: MessageId,
+    pub(super) reliability: Reliability,
+    pub(super) ppid: u32,
+    /// Its pieces that are not settled: chunks with a TSN, and one for what has none yet.
+    pieces: u32,
+    pub(super) stream: StreamId,
+    /// Given with the first fragment. Without meaning until then, and for an unordered message.
+    pub(super) ssn: Ssn,
+    pub(super) unordered: bool,
+    /// The application asks the peer not to delay its SACK.
+    pub(super) immediate_ack: bool,
+}
+
+/// How long a message is worth sending. Limits of retransmissions and priorities (RFC 3758, RFC 7496) are further variants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reliability {
+    /// Until the association ends.
+    Reliable,
+    /// Until `expires_at` (the lifetime of RFC 9260 §11.1.5).
+    Lifetime { expires_at: Instant },
+}
+
+impl Reliability {
+    /// Why the message is not worth sending any more; `None` while it is. `has_tsn`: its first fragment has a TSN. Such a message
+    /// must follow as a whole, since nothing moves the receiver beyond a TSN that never comes (FORWARD TSN of RFC 3758 would).
+    pub(super) fn why_over(self, now: Instant, has_tsn: bool) -> Option<AbandonReason> {
+        match self {
+            _ if has_tsn => None,
+            Self::Reliable => None,
+            Self::Lifetime { expires_at } => (expires_at <= now).then_some(AbandonReason::Expired),
+        }
+    }
+}
+
+impl OutboundMessage {
+    /// A message that was handed over just now, with its payload in one piece.
+    pub(super) fn new(now: Instant, message: &Message, id: MessageId) -> Self {
+        let lifetime = |lifetime| Reliability::Lifetime { expires_at: now + lifetime };
+        Self {
+            id,
+            reliability: message.lifetime.map_or(Reliability::Reliable, lifetime),
+            ppid: message.ppid,
+            pieces: 1,
+            stream: message.stream,
+            ssn: Ssn(0),
+            unordered: message.unordered,
+            immediate_ack: message.immediate_ack,
+        }
+    }
+
+    /// Why it must not be sent any more, if so; the peer takes `streams` streams.
+    pub(super) fn obstacle(&self, now: Instant, has_tsn: bool, streams: u16) -> Option<AbandonReason> {
+        if self.stream.0 >= streams && !has_tsn {
+            Some(AbandonReason::StreamRefused)
+        } else {
+            self.reliability.why_over(now, has_tsn)
+        }
+    }
+
+    /// The header to send one of its chunks with.
+    #[inline]
+    pub(super) fn header(&self, tsn: u64, chunk: &Chunk, immediate: bool) -> DataHeader {
+        DataHeader {
+            tsn: Tsn::wrap(tsn),
+            stream: self.stream,
+            ssn: self.ssn,
+            ppid: self.ppid,
+            unordered: self.unordered,
+            beginning: chunk.fragment == 0,
+            end: chunk.ends,
+            immediate: immediate || chunk.immediate_ack,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Slot {
+    Used(OutboundMessage),
+    Free { next: u32 },
+}
+
+/// The slots. What a message costs at least in the send buffer bounds how many there are.
+#[derive(Debug)]
+pub(super) struct Messages {
+    slots: Vec<Slot>,
+    /// The slot that was freed last; the others follow by `next`.
+    free: u32,
+    used: u32,
+}
+
+impl Messages {
+    /// No messages, and no memory.
+    pub(super) fn new() -> Self {
+        Self { slots: Vec::new(), free: NO_SLOT, used: 0 }
+    }
+
+    /// How many messages there are.
+    #[inline]
+    pub(super) fn len(&self) -> u32 {
+        self.used
+    }
+
+    #[inline]
+    pub(super) fn get(&self, slot: MessageSlot) -> Option<&OutboundMessage> {
+        match self.slots.get(index(slot)) {
+            Some(Slot::Used(message)) => Some(message),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, slot: MessageSlot) -> Option<&mut OutboundMessage> {
+        match self.slots.get_mut(index(slot)) {
+            Some(Slot::Used(message)) => Some(message),
+            _ => None,
+        }
+    }
+
+    /// Gives a message a slot.
+    #[inline]
+    pub(super) fn insert(&mut self, message: OutboundMessage) -> MessageSlot {
+        self.used += 1;
+        let slot = MessageSlot(self.free);
+        match self.slots.get_mut(index(slot)) {
+            Some(free) => {
+                if let Slot::Free { next } = *free {
+                    self.free = next;
+                }
+                *free = Slot::Used(message);
+                slot
+            }
+            None => self.append(message),
+        }
+    }
+
+    /// One of the message's pieces was cut in two.
+    #[inline]
+    pub(super) fn split(&mut self, slot: MessageSlot) {
+        if let Some(message) = self.get_mut(slot) {
+            message.pieces += 1;
+        }
+    }
+
+    /// A piece of the message is acknowledged for good or given up. With the last one the message leaves; its identity, if so.
+    #[inline]
+    pub(super) fn settle_piece(&mut self, slot: MessageSlot) -> Option<MessageId> {
+        let place = self.slots.get_mut(index(slot));
+        debug_assert!(matches!(place, Some(Slot::Used(_))), "a piece of a message that has left");
+        let place = place?;
+        let Slot::Used(message) = place else { return None };
+        message.pieces -= 1;
+        if message.pieces > 0 {
+            return None;
+        }
+        let id = message.id;
+        *place = Slot::Free { next: self.free };
+        self.free = slot.0;
+        self.used -= 1;
+        if self.used == 0 {
+            self.shrink(SLOTS_KEPT);
+        }
+        Some(id)
+    }
+
+    /// Gives back even the memory that a thin stream needs, if there are no messages.
+    pub(super) fn give_back_memory(&mut self) {
+        if self.used == 0 {
+            self.shrink(0);
+        }
+    }
+
+    /// There are no messages: gives back the slots if they are more than `slots_kept`.
+    #[inline]
+    fn shrink(&mut self, slots_kept: usize) {
+        if self.slots.capacity() > slots_kept {
+            *self = Self::new();
+        }
+    }
+
+    #[inline]
+    fn append(&mut self, message: OutboundMessage) -> MessageSlot {
+        let slots = self.slots.len();
+        if slots == self.slots.capacity() {
+            self.grow();
+        }
+        self.slots.push(Slot::Used(message));
+        MessageSlot(u32::try_from(slots).unwrap_or(NO_SLOT))
+    }
+
+    /// By a half, so that a third of the slots lies idle at most.
+    #[cold]
+    fn grow(&mut self) {
+        let slots = self.slots.len();
+        let more = match slots {
+            0 => SLOTS_KEPT,
+            1..SLOTS_SECOND => SLOTS_SECOND - slots,
+            SLOTS_SECOND.. => slots / 2,
+        };
+        self.slots.reserve_exact(more);
+    }
+
+    /// What a slot takes in memory, its share of idle ones included.
+    #[cfg(test)]
+    pub(super) const SLOT_BYTES: usize = size_of::<Slot>() * 3 / 2;
+
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.slots.capacity()
+    }
+}
+
+#[inline]
+fn index(slot: MessageSlot) -> usize {
+    usize::try_from(slot.0).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests;
