@@ -149,6 +149,7 @@ impl Observer for Reader<'_> {
 }
 
 /// A chunk is acknowledged for good; the last one completes its message.
+#[inline]
 fn settle(now: Instant, chunk: &Chunk, buffer: &mut SendBuffer, counters: &mut SentStats, events: &mut Events) {
     if let Some(id) = buffer.release(chunk.message, chunk.payload.len()) {
         counters.messages_acked += 1;

@@ -197,8 +197,13 @@ impl Messages {
     #[inline]
     fn shrink(&mut self, slots_kept: usize) {
         if self.slots.capacity() > slots_kept {
-            *self = Self::new();
+            self.forget_slots();
         }
+    }
+
+    #[cold]
+    fn forget_slots(&mut self) {
+        *self = Self::new();
     }
 
     #[inline]
