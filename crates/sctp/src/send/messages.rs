@@ -48,8 +48,10 @@ impl Reliability {
     /// Why the message is not worth sending any more; `None` while it is. `has_tsn`: its first fragment has a TSN. Such a message
     /// must follow as a whole, since nothing moves the receiver beyond a TSN that never comes (FORWARD TSN of RFC 3758 would).
     pub(super) fn why_over(self, now: Instant, has_tsn: bool) -> Option<AbandonReason> {
+        if has_tsn {
+            return None;
+        }
         match self {
-            _ if has_tsn => None,
             Self::Reliable => None,
             Self::Lifetime { expires_at } => (expires_at <= now).then_some(AbandonReason::Expired),
         }

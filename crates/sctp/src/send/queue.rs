@@ -11,9 +11,9 @@ use crate::event::AbandonReason;
 use crate::message::{Message, MessageId};
 use crate::outstanding::{MessageSlot, chunk_bytes};
 
-/// What a message costs besides its payload, queued or outstanding: its slot, and its entry in a queue or in the ledger. All of
-/// them together take at most twice that, however far they have grown. It keeps a buffer full of one-byte messages from taking
-/// seventy times its limit.
+/// What a message costs besides its payload, queued or outstanding: its slot, and its entry in the queue or in the ledger. Slots, queue
+/// and ledger together take at most twice that, however far they have grown. Without this cost a buffer full of one-byte messages would
+/// take seventy times its limit.
 pub(super) const MESSAGE_OVERHEAD_BYTES: usize = 128;
 
 /// What is queued or not yet acknowledged, and the messages that wait.
