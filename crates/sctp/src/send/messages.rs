@@ -108,8 +108,8 @@ enum Slot {
 /// The slots. What a message costs at least in the send buffer bounds how many there are.
 #[derive(Debug)]
 pub(super) struct Messages {
-    slots: Vec<Slot>,
-    /// The slot that was freed last; the others follow by `next`.
+    slots: Box<[Slot]>,
+    /// The free slot that is used next; the others follow by `next`.
     free: u32,
     used: u32,
 }
@@ -117,7 +117,7 @@ pub(super) struct Messages {
 impl Messages {
     /// No messages, and no memory.
     pub(super) fn new() -> Self {
-        Self { slots: Vec::new(), free: NO_SLOT, used: 0 }
+        Self { slots: Box::default(), free: NO_SLOT, used: 0 }
     }
 
     /// How many messages there are.
@@ -146,17 +146,17 @@ impl Messages {
     #[inline]
     pub(super) fn insert(&mut self, message: OutboundMessage) -> MessageSlot {
         self.used += 1;
-        let slot = MessageSlot(self.free);
-        match self.slots.get_mut(index(slot)) {
-            Some(free) => {
-                if let Slot::Free { next } = *free {
-                    self.free = next;
-                }
-                *free = Slot::Used(message);
-                slot
-            }
-            None => self.append(message),
+        if self.free == NO_SLOT {
+            self.grow();
         }
+        let slot = MessageSlot(self.free);
+        if let Some(place) = self.slots.get_mut(index(slot))
+            && let Slot::Free { next } = *place
+        {
+            self.free = next;
+            *place = Slot::Used(message);
+        }
+        slot
     }
 
     /// One of the message's pieces was cut in two.
@@ -198,7 +198,7 @@ impl Messages {
     /// There are no messages: gives back the slots if they are more than `slots_kept`.
     #[inline]
     fn shrink(&mut self, slots_kept: usize) {
-        if self.slots.capacity() > slots_kept {
+        if self.slots.len() > slots_kept {
             self.forget_slots();
         }
     }
@@ -208,26 +208,22 @@ impl Messages {
         *self = Self::new();
     }
 
-    #[inline]
-    fn append(&mut self, message: OutboundMessage) -> MessageSlot {
-        let slots = self.slots.len();
-        if slots == self.slots.capacity() {
-            self.grow();
-        }
-        self.slots.push(Slot::Used(message));
-        MessageSlot(u32::try_from(slots).unwrap_or(NO_SLOT))
-    }
-
-    /// By a half, so that a third of the slots lies idle at most.
+    /// Every slot is in use. Makes room for half as many more, so that a third of the slots is idle at most.
     #[cold]
     fn grow(&mut self) {
-        let slots = self.slots.len();
-        let more = match slots {
+        let used = self.slots.len();
+        let more = match used {
             0 => SLOTS_KEPT,
-            1..SLOTS_SECOND => SLOTS_SECOND - slots,
-            SLOTS_SECOND.. => slots / 2,
+            1..SLOTS_SECOND => SLOTS_SECOND - used,
+            SLOTS_SECOND.. => used / 2,
         };
-        self.slots.reserve_exact(more);
+        let number = |index: usize| u32::try_from(index).unwrap_or(NO_SLOT);
+        let mut slots = Vec::with_capacity(used + more);
+        slots.extend_from_slice(&self.slots);
+        slots.extend((used + 1..used + more).map(|next| Slot::Free { next: number(next) }));
+        slots.push(Slot::Free { next: NO_SLOT });
+        self.slots = slots.into_boxed_slice();
+        self.free = number(used);
     }
 
     /// What a slot takes in memory, its share of idle ones included.
@@ -236,7 +232,7 @@ impl Messages {
 
     #[cfg(test)]
     pub(super) fn capacity(&self) -> usize {
-        self.slots.capacity()
+        self.slots.len()
     }
 }
 

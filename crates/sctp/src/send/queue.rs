@@ -25,34 +25,48 @@ pub(super) struct SendBuffer {
     used_bytes: usize,
     /// Payload bytes that wait for TSNs.
     queued_bytes: usize,
-    limit_bytes: usize,
-    low_water_bytes: usize,
-    message_bytes_max: usize,
+    limits: SendLimits,
+    /// At most eight million, by what each costs in the largest buffer.
     queued_messages: u32,
     /// A message was refused for want of room, and the application waits to hear that there is some again.
     was_full: bool,
 }
 
-/// A count of messages. The largest buffer holds eight million, by what each costs.
-fn messages(count: u32) -> usize {
-    usize::try_from(count).unwrap_or(usize::MAX)
+/// The settings of a send buffer. Half as large as `usize`: every association has them.
+#[derive(Clone, Copy, Debug)]
+struct SendLimits {
+    buffer_bytes: u32,
+    low_water_bytes: u32,
+    message_bytes_max: u32,
+}
+
+impl SendLimits {
+    fn new(limits: &Limits) -> Self {
+        let bytes = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
+        Self {
+            buffer_bytes: bytes(limits.send_buffer_bytes),
+            low_water_bytes: bytes(limits.send_low_water_bytes),
+            message_bytes_max: bytes(limits.message_bytes_max),
+        }
+    }
+}
+
+fn size(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 fn cost_bytes(count: u32, payload_bytes: usize) -> usize {
-    payload_bytes.saturating_add(messages(count) * MESSAGE_OVERHEAD_BYTES)
+    payload_bytes.saturating_add(size(count) * MESSAGE_OVERHEAD_BYTES)
 }
 
 impl SendBuffer {
     pub(super) fn new(config: &Config) -> Self {
-        let Limits { send_buffer_bytes, send_low_water_bytes, message_bytes_max, .. } = config.limits;
         Self {
             scheduler: Scheduler::new(config.scheduler),
             messages: Messages::new(),
             used_bytes: 0,
             queued_bytes: 0,
-            limit_bytes: send_buffer_bytes,
-            low_water_bytes: send_low_water_bytes,
-            message_bytes_max,
+            limits: SendLimits::new(&config.limits),
             queued_messages: 0,
             was_full: false,
         }
@@ -70,14 +84,15 @@ impl SendBuffer {
         if bytes == 0 {
             return Err(SendError::Empty(message));
         }
-        if bytes > self.message_bytes_max {
-            return Err(SendError::TooLong { message, bytes_max: self.message_bytes_max });
+        let bytes_max = size(self.limits.message_bytes_max);
+        if bytes > bytes_max {
+            return Err(SendError::TooLong { message, bytes_max });
         }
         if message.stream.0 >= streams {
             return Err(SendError::NoSuchStream { message, streams });
         }
         let used_bytes = self.used_bytes + bytes;
-        if self.messages.len() > 0 && cost_bytes(self.messages.len() + 1, used_bytes) > self.limit_bytes {
+        if self.messages.len() > 0 && cost_bytes(self.messages.len() + 1, used_bytes) > size(self.limits.buffer_bytes) {
             self.was_full = true;
             return Err(SendError::BufferFull(message));
         }
@@ -100,7 +115,7 @@ impl SendBuffer {
 
     /// At most what the queued messages take in packets if none is fragmented.
     pub(super) fn queued_chunk_bytes_max(&self) -> usize {
-        self.queued_bytes + messages(self.queued_messages) * chunk_bytes(3)
+        self.queued_bytes + size(self.queued_messages) * chunk_bytes(3)
     }
 
     /// Payload bytes queued or not yet acknowledged for good.
@@ -183,7 +198,8 @@ impl SendBuffer {
 
     /// Whether the application is to be told, now and once, that there is room again.
     pub(super) fn take_writable(&mut self) -> bool {
-        let writable = self.was_full && cost_bytes(self.messages.len(), self.used_bytes) <= self.low_water_bytes;
+        let writable =
+            self.was_full && cost_bytes(self.messages.len(), self.used_bytes) <= size(self.limits.low_water_bytes);
         self.was_full &= !writable;
         writable
     }
@@ -208,7 +224,7 @@ impl SendBuffer {
     /// Messages that have a slot.
     #[cfg(test)]
     pub(super) fn slots_used(&self) -> usize {
-        messages(self.messages.len())
+        size(self.messages.len())
     }
 
     /// Slots that there is memory for.
