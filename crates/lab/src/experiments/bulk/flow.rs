@@ -9,7 +9,7 @@ use festina_models::tcp_host::{TcpHost, TcpSender};
 use festina_models::workload::{Greedy, Workload};
 use festina_netsim::NodeId;
 use festina_recovery::Profile;
-use festina_sctp::{Config, StreamScheduler};
+use festina_sctp::{Config, CongestionControl, StreamScheduler};
 use festina_units::{ByteCount, Instant};
 
 /// An IP packet with its headers, of every sender.
@@ -21,8 +21,19 @@ const MESSAGE_BYTES: u32 = PACKET_BYTES - IPV4_BYTES - 28;
 pub(super) const NEW_RENO: &str = "tcp-new-reno";
 pub(super) const CUBIC: &str = "tcp-cubic";
 
-static NAMES: LazyLock<Vec<&'static str>> =
-    LazyLock::new(|| Profile::all().iter().map(|profile| profile.name()).chain([CUBIC, NEW_RENO]).collect());
+/// Profiles with the congestion control that comes with them, then with each other one (`festina+rfc9260`), then kinds of TCP.
+static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    let profiles = Profile::all().iter().map(|profile| profile.name());
+    let others = Profile::all().iter().flat_map(|&profile| {
+        let own = Config::with_profile(profile).congestion;
+        let others = CongestionControl::all().iter().filter(move |&&congestion| congestion != own);
+        others.map(move |congestion| &*format!("{profile}{SEPARATOR}{congestion}").leak())
+    });
+    profiles.chain(others).chain([CUBIC, NEW_RENO]).collect()
+});
+
+/// Stands between a profile and a congestion control.
+const SEPARATOR: char = '+';
 
 /// The names that a plan can choose from.
 pub(super) fn names() -> &'static [&'static str] {
@@ -51,9 +62,14 @@ impl Flow {
         match name {
             NEW_RENO => Self::tcp(TcpConfig::sack(), buffer_bytes),
             CUBIC => Self::tcp(TcpConfig::linux(), buffer_bytes),
-            profile => {
-                let profile: Profile = profile.parse().expect("all other names are profiles");
+            name => {
+                let (profile, congestion) =
+                    name.split_once(SEPARATOR).map_or((name, None), |(profile, other)| (profile, Some(other)));
+                let profile: Profile = profile.parse().expect("all other names begin with a profile");
                 let mut config = Config { scheduler, ..Config::with_profile(profile) };
+                if let Some(congestion) = congestion {
+                    config.congestion = congestion.parse().expect("what follows is a congestion control");
+                }
                 let buffer_bytes = usize::try_from(buffer_bytes).expect("it fits into memory");
                 config.limits.packet_bytes_max = (PACKET_BYTES - IPV4_BYTES) as usize;
                 config.limits.receive_buffer_bytes = buffer_bytes.max(config.limits.receive_buffer_bytes);
@@ -114,5 +130,25 @@ pub(super) fn received_bytes(host: &Host) -> u64 {
         Host::Sctp(host) => (0..host.association_count()).map(|index| host.received(index).bytes).sum(),
         Host::Tcp(host) => host.totals().bytes_received,
         Host::Udp(_) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_give_a_profile_another_congestion_control_than_its_own() {
+        let congestion = |name| {
+            let flow = Flow::named(name, StreamScheduler::default(), 50_000);
+            flow.sctp().map(|config| (config.mechanisms, config.congestion))
+        };
+        let festina = Profile::Festina.mechanisms();
+        assert_eq!(congestion("festina"), Some((festina, CongestionControl::Cubic)));
+        assert_eq!(congestion("festina+rfc9260"), Some((festina, CongestionControl::Rfc9260)));
+        assert_eq!(congestion(CUBIC), None);
+        assert!(["rfc9260+cubic", "festina+rfc9260"].iter().all(|name| names().contains(name)));
+        assert!(!names().contains(&"festina+cubic"), "that is `festina`");
+        names().iter().for_each(|name| drop(Flow::named(name, StreamScheduler::default(), 50_000)));
     }
 }
