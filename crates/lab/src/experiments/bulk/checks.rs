@@ -41,11 +41,11 @@ fn jain_check(results: &Results, queue: &str) -> Check {
     judged(statement, spot.find(results), JAIN, [0.95, f64::INFINITY])
 }
 
-/// Whether a share of the link is reached so early that the span that shows it is over in time.
+/// Whether a share of the link is reached in time: when the first span that shows it begins.
 fn reach_check(results: &Results, [rtt, queue]: [&str; 2], (percent, time): (u32, &str), limit_s: u32) -> Check {
     let span_s = SPAN.as_secs();
     let statement = format!(
-        "At 1 Gbit/s, {rtt} and a queue of {queue}, {DEFAULT} has within {limit_s} s had {span_s} s above {percent}% of the link."
+        "At 1 Gbit/s, {rtt} and a queue of {queue}, {span_s} s of {DEFAULT} above {percent}% of the link begin within {limit_s} s."
     );
     let summary = Spot { rate: "1Gbit/s", rtt, queue, ..Spot::default() }.find(results);
     let runs = |summary: &PointSummary, name| summary.values().get(name).map_or(0, |runs| runs.values().len());
@@ -59,7 +59,7 @@ fn reach_check(results: &Results, [rtt, queue]: [&str; 2], (percent, time): (u32
             );
             Check::new(statement, false, seen)
         }
-        _ => judged(statement, summary, time, [f64::NEG_INFINITY, f64::from(limit_s) - SPAN.as_secs_f64()]),
+        _ => judged(statement, summary, time, [f64::NEG_INFINITY, f64::from(limit_s)]),
     }
 }
 
