@@ -1,6 +1,6 @@
 //! The figures: each shows a number over one swept parameter, a line for each sender.
 
-use super::{BESIDE, FAIR_SHARE, ITSELF, JAIN, LINK_SHARE, NONE, RIVALS, TIME_TO_60, TIME_TO_85, WITHIN};
+use super::{BESIDE, FAIR_SHARE, ITSELF, JAIN, LINK_SHARE, NONE, QUEUES, RIVALS, TIME_TO_60, TIME_TO_85, WITHIN};
 use crate::count::as_f64;
 use crate::figure::{Axis, Figure, PlotPoint, PointSeries, Unit};
 use crate::plan::{Plan, Point, Value};
@@ -70,10 +70,23 @@ impl<'r> Panel<'r> {
         Self { results, swept, fixed: at.iter().cloned().chain(kept).collect() }
     }
 
+    /// What the horizontal axis shows, from the smallest on; a plan may begin with another.
+    fn order(&self) -> Vec<Value> {
+        let mut order = values(self.results.plan(), self.swept);
+        order.sort_by_key(|value| match value {
+            Value::Duration(duration) => duration.as_nanos(),
+            Value::Bandwidth(rate) => rate.bits_per_second().into(),
+            Value::Probability(share) => share.ppb().into(),
+            Value::Choice(text) => QUEUES.iter().position(|queue| queue == text).unwrap_or_default() as u128,
+            _ => 0,
+        });
+        order
+    }
+
     /// Points with their place on the horizontal axis.
     fn points(&self) -> Vec<(f64, &'r PointSummary)> {
         let settings: Vec<(&str, &str)> = self.fixed.iter().map(|(name, text)| (*name, text.as_str())).collect();
-        let order = values(self.results.plan(), self.swept);
+        let order = self.order();
         let place = |point: &Point| order.iter().position(|value| Some(*value) == point.value(self.swept));
         let matching = self.results.matching(&settings);
         let mut points: Vec<_> =
@@ -119,7 +132,7 @@ impl<'r> Panel<'r> {
     }
 
     fn figure(&self, title: &str, unit: &str, series: Vec<PointSeries>) -> Option<Figure> {
-        let order: Vec<String> = values(self.results.plan(), self.swept).iter().map(Value::to_string).collect();
+        let order: Vec<String> = self.order().iter().map(Value::to_string).collect();
         if order.len() < 2 || series.is_empty() {
             return None;
         }
