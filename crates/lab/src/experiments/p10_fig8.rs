@@ -13,8 +13,8 @@ use crate::summary::{PointSummary, Results};
 pub(super) const SHOWN: [Ordinal; 3] = [Ordinal::First, Ordinal::Second, Ordinal::Third];
 /// Fewer delays than this say nothing about a mean, a maximum or a share.
 pub(super) const COUNT_MIN: u64 = 15;
-/// The share that a 99th percentile leaves out must hold some delays.
-const COUNT_MIN_FOR_P99: u64 = 100;
+/// The share that a 99th percentile leaves out must hold ten delays: with fewer, a retransmission timeout more or less decides it.
+const COUNT_MIN_FOR_P99: u64 = 1_000;
 
 /// Among fewer second retransmissions there may be none after two timeouts.
 const COUNT_MIN_FOR_BACKOFF: u64 = 500;
