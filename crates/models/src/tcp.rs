@@ -11,6 +11,7 @@
 //! | [`Segment`] | what travels |
 //! | [`TcpEvent`] | what is told: sent, retransmitted and why, delivered |
 //! | `sender` | send buffer, transmission, scoreboard, loss recovery, timers |
+//! | [`MinBuf`] | a send buffer whose limit follows cwnd (G02) |
 //! | `sender/linux` | loss recovery as Linux does it: RACK, proportional reduction, F-RTO, undo |
 //! | `receiver` | reassembly, windows, SACK and D-SACK, delayed acknowledgements |
 //! | `congestion` | slow start, RFC 5681 and CUBIC |
@@ -50,6 +51,7 @@ mod config;
 mod congestion;
 mod connection;
 mod event;
+mod min_buf;
 mod receiver;
 mod segment;
 mod sender;
@@ -63,5 +65,6 @@ pub use config::{
 };
 pub use connection::TcpConnection;
 pub use event::{Cause, TcpEvent};
+pub use min_buf::MinBuf;
 pub use segment::{EcnCodepoint, Flags, SACK_BLOCKS_MAX, SackBlocks, Segment, SynOptions, Timestamps};
 pub use sender::TcpCounters;

@@ -13,25 +13,23 @@
 //! | [`rate`] | how many bytes leave per round trip? |
 //! | [`loss_rate`] | what share of the packets is lost, and is it rising? |
 //! | [`fast_retransmit`] | do these miss indications prove a loss? |
-//! | [`limited_transmit`] | may new data leave for the first duplicates? |
 //! | [`early_retransmit`] | how few duplicates prove a loss when little is in flight? |
 //! | [`early_fast_retransmit`] | FreeBSD's timer before the timer: when, which chunks, what of cwnd? |
 //! | [`rto_restart`] | what does a SACK do to the running timer? |
-//! | [`tail_loss_probe`] | when to probe instead of waiting for the timeout? |
-//! | [`tlp`] | the published tail loss probes: when, with what, and what was lost? |
+//! | [`probe`] | Festina's probe: when to ask, and what joins it? |
+//! | [`tail_probe`] | TLP's tail probes: when, with what, and what was lost? |
 //! | [`rack`] | is this packet lost, judged by time? |
 //! | [`reordering`] | how long to wait for a packet that was overtaken? |
 //! | [`redundancy`] | does a message get a copy, and when does it leave? |
 //! | [`loss_timer`] | what happens next if nothing comes, and when? |
-//! | [`send_buffer`] | how much data shall wait inside the sender? |
 //! | [`windowed_min`] | what was the smallest value of late? |
 //! | [`spurious`] | was that retransmission needed? |
 //! | [`f_rto`] | was the timeout spurious? |
 //! | [`undo`] | what to restore after a cut without a cause? |
 //! | [`profile`] | which mechanisms go together under a name? |
 //!
-//! Sources: RFC 9260, RFC 3042, RFC 4015, RFC 4138, RFC 5827, RFC 7765, RFC 8985; P06 is Pedersen et al. 2006, P10 is Petlund et al.
-//! 2010, R15 is Rajiullah 2015, G02 is Goel et al. 2002.
+//! Sources: RFC 9260, RFC 4015, RFC 4138, RFC 5827, RFC 7765, RFC 8985; P06 is Pedersen et al. 2006, P10 is Petlund et al.
+//! 2010, R15 is Rajiullah 2015.
 //!
 //! ```
 //! use festina_recovery::{
@@ -66,9 +64,9 @@ pub mod early_fast_retransmit;
 pub mod early_retransmit;
 pub mod f_rto;
 pub mod fast_retransmit;
-pub mod limited_transmit;
 pub mod loss_rate;
 pub mod loss_timer;
+pub mod probe;
 pub mod profile;
 pub mod rack;
 pub mod rate;
@@ -76,11 +74,9 @@ pub mod redundancy;
 pub mod reordering;
 pub mod rto_restart;
 pub mod rtt;
-pub mod send_buffer;
 pub mod spurious;
-pub mod tail_loss_probe;
+pub mod tail_probe;
 pub mod thin;
-pub mod tlp;
 pub mod undo;
 pub mod windowed_min;
 

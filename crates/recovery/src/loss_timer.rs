@@ -2,7 +2,7 @@
 
 use festina_units::{Duration, Instant};
 
-use crate::{backoff::ExpirySeries, profile::Rules, rtt::RttEstimator, tail_loss_probe::paced};
+use crate::{backoff::ExpirySeries, probe::paced, profile::Rules, rtt::RttEstimator};
 
 /// What happens next if no acknowledgement comes.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub enum TimerDecision {
         /// When to act.
         at: Instant,
     },
-    /// A probe leaves ([`crate::tail_loss_probe::Probe::RoundTrip`]): a retransmission without
+    /// A probe leaves ([`crate::probe::Probe::RoundTrip`]): a retransmission without
     /// those consequences.
     Probe {
         /// When to act.

@@ -8,12 +8,12 @@ use crate::{
     backoff::Backoff,
     early_fast_retransmit,
     fast_retransmit::FastRetransmit,
+    probe::Probe,
     redundancy::Redundancy,
     rto_restart::TimerRestart,
     rtt::{RttClock, RttSampling},
-    tail_loss_probe::Probe,
+    tail_probe::TlpRule,
     thin::ThinDetection,
-    tlp::TlpRule,
 };
 
 /// The switches of loss recovery: one rule set for thin streams, one for all others, and the rule
@@ -107,7 +107,7 @@ pub enum ImmediateSack {
     /// No other.
     Never,
     /// Those behind which nothing waits to be sent: no later one makes the receiver answer. So the sender learns of a tail's fate a
-    /// round trip after it left, and its tail loss probe need not allow for a delayed SACK.
+    /// round trip after it left, and its tail probe need not allow for a delayed SACK.
     Tail,
     /// All.
     Always,
@@ -198,7 +198,7 @@ pub enum Profile {
     Tlp,
     /// The same with the restart logic of R15 §3.4.2 in the probe timer: TLPR.
     Tlpr,
-    /// The standard with RACK and its tail loss probe in place of miss indications (RFC 8985).
+    /// The standard with RACK and its tail probe in place of miss indications (RFC 8985).
     Rack,
     /// Festina's own, the default. On thin streams, also those of many small packets: the I bit, a
     /// probe as soon as an acknowledgement is overdue and about one per round trip for the first three

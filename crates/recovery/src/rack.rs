@@ -45,7 +45,7 @@ pub struct Transmission {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct AckSummary {
     /// The acknowledgement reports a duplicate (DSACK, or duplicate TSNs) of something
-    /// retransmitted, other than a tail loss probe.
+    /// retransmitted, other than a tail probe.
     pub duplicate_reported: bool,
     /// The lowest sequence number not cumulatively acknowledged (SND.UNA).
     pub earliest_outstanding: u64,

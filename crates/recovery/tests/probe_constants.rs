@@ -9,9 +9,9 @@ use festina_recovery::{
     Mechanisms, Profile,
     backoff::ExpirySeries,
     loss_timer::{self, TimerDecision},
+    probe::Probe,
     rtt::RttEstimator,
     spurious::{self, Evidence, Verdict},
-    tail_loss_probe::Probe,
 };
 use festina_units::{Duration, Instant};
 

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// Folders that hold what was built or found, not what was written.
-const SKIPPED_FOLDERS: [&str; 6] = [".git", "target", "out", "corpus", "artifacts", "node_modules"];
+/// What was built or found, not written. `.git` is a file in a linked worktree.
+const SKIPPED: [&str; 6] = [".git", "target", "out", "corpus", "artifacts", "node_modules"];
 
 /// The root of the repository.
 #[must_use]
@@ -38,10 +38,11 @@ fn collect(folder: &Path, prefix: &str, files: &mut Vec<File>) -> io::Result<()>
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = format!("{prefix}{name}");
         let kind = entry.file_type()?;
+        if SKIPPED.contains(&name.as_str()) {
+            continue;
+        }
         if kind.is_dir() {
-            if !SKIPPED_FOLDERS.contains(&name.as_str()) {
-                collect(&entry.path(), &format!("{path}/"), files)?;
-            }
+            collect(&entry.path(), &format!("{path}/"), files)?;
         } else if kind.is_file()
             && let Ok(text) = String::from_utf8(fs::read(entry.path())?)
         {
@@ -60,6 +61,10 @@ mod tests {
         let files = files(&root()).expect("the repository is readable");
         assert!(files.iter().any(|file| file.path == "crates/tidy/src/tree.rs"));
         assert!(files.iter().any(|file| file.path == "Cargo.toml"));
-        assert!(files.iter().all(|file| !file.path.starts_with("target/") && !file.path.starts_with(".git/")));
+        assert!(
+            files.iter().all(|file| !file.path.starts_with("target/")
+                && !file.path.starts_with(".git/")
+                && file.path != ".git")
+        );
     }
 }

@@ -1,10 +1,9 @@
 //! How a connection behaves: what is fixed when it opens, and the switches that may change while it
 //! lives.
 
-use festina_recovery::send_buffer::MinBuf;
 use festina_units::Duration;
 
-use super::clock::TimerClock;
+use super::{clock::TimerClock, min_buf::MinBuf};
 
 /// Everything that is chosen before a connection opens.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

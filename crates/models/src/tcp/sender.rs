@@ -1,13 +1,14 @@
 //! The sending half: send buffer, transmission, and the state that acknowledgements and timers move.
 
 mod ack;
+mod limited_transmit;
 mod linux;
 mod scoreboard;
 mod timers;
 
 use std::collections::VecDeque;
 
-use festina_recovery::{early_retransmit, limited_transmit};
+use festina_recovery::early_retransmit;
 use festina_units::{Duration, Instant};
 
 use self::{

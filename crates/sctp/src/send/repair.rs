@@ -40,12 +40,12 @@ use std::sync::Arc;
 use festina_recovery::Mechanisms;
 use festina_recovery::backoff::ExpirySeries;
 use festina_recovery::f_rto::Timeout;
+use festina_recovery::probe::Probe;
 use festina_recovery::profile::{LossDetection, Rules, SpuriousResponse};
 use festina_recovery::redundancy::Redundancy;
 use festina_recovery::reordering::ReorderingEstimator;
 use festina_recovery::rtt::RttEstimator;
-use festina_recovery::tail_loss_probe::Probe;
-use festina_recovery::tlp::{self, ProbeContent, TlpTerms};
+use festina_recovery::tail_probe::{self, ProbeContent, TlpTerms};
 use festina_units::{Duration, Instant};
 
 pub(super) use acknowledgement::Heard;
@@ -316,7 +316,7 @@ impl Repair {
         if self.owed.tail_probe {
             // RFC 8985 §7.3 lets new data exceed cwnd; RFC 9260 §6.1 rule B does not, and binds new data only.
             let new_data = new_data();
-            return Some(Order { purpose: Purpose::TailProbe(tlp::content(new_data != NewData::No)), new_data });
+            return Some(Order { purpose: Purpose::TailProbe(tail_probe::content(new_data != NewData::No)), new_data });
         }
         if let Some((first_tsn, last_tsn)) = self.owed.copy {
             return with_new_data(Purpose::Copy { first_tsn, last_tsn });

@@ -4,7 +4,7 @@ use festina_recovery::{
     backoff::{Backoff, ExpirySeries},
     rto_restart::{SackArrival, TimerRestart},
     rtt::RttEstimator,
-    tail_loss_probe,
+    tail_probe,
 };
 use festina_units::{Duration, Instant};
 
@@ -123,10 +123,10 @@ impl Sender {
         let (srtt, outstanding) = (self.timers.rtt.srtt(), self.board.outstanding());
         match self.config.switches.tail_probe {
             TailProbe::Off => None,
-            TailProbe::Draft => Some(tail_loss_probe::draft_timeout(srtt?, outstanding, PROBE_ACK_DELAY)),
+            TailProbe::Draft => Some(tail_probe::draft_timeout(srtt?, outstanding, PROBE_ACK_DELAY)),
             TailProbe::Rfc8985 => {
                 let until_rto = self.timers.rto_at?.saturating_duration_since(now);
-                Some(tail_loss_probe::rfc8985_timeout(srtt, outstanding, PROBE_ACK_DELAY, until_rto))
+                Some(tail_probe::rfc8985_timeout(srtt, outstanding, PROBE_ACK_DELAY, until_rto))
             }
         }
     }

@@ -1,10 +1,8 @@
 //! Long runs: closed forms, MIN_BUF, and random faults.
 
-use festina_recovery::send_buffer::MinBuf;
-
 use super::pipe::{Faults, Pipe, at, ms};
 use crate::tcp::{
-    CongestionControl, DelayedAck, Growth, Nagle, SendBufferLimit, Switches, TailProbe, TcpConfig, TcpEvent,
+    CongestionControl, DelayedAck, Growth, MinBuf, Nagle, SendBufferLimit, Switches, TailProbe, TcpConfig, TcpEvent,
 };
 
 /// Segments that a greedy sender delivers in each round trip of 100 ms over 20 minutes at a loss of

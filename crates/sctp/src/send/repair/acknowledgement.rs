@@ -1,12 +1,12 @@
 //! What an acknowledgement does to repair, in one order.
 
 use festina_recovery::fast_retransmit::FastRetransmit;
+use festina_recovery::probe::Probe;
 use festina_recovery::profile::LossDetection;
 use festina_recovery::rack::AckSummary;
 use festina_recovery::rto_restart::SackArrival;
 use festina_recovery::spurious::answers_earlier;
-use festina_recovery::tail_loss_probe::Probe;
-use festina_recovery::tlp::TlpAck;
+use festina_recovery::tail_probe::TlpAck;
 use festina_recovery::undo::{RepairAck, UndoTerms, Window};
 use festina_units::{Duration, Instant};
 

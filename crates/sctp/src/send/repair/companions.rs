@@ -1,6 +1,6 @@
 //! Which outstanding chunks leave again in a packet that leaves anyway, though they are not taken for lost.
 
-use festina_recovery::tail_loss_probe::joins_probe;
+use festina_recovery::probe::joins_probe;
 use festina_units::{Duration, Instant};
 
 use crate::event::RetransmissionCause;

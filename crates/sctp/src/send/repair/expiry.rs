@@ -1,8 +1,8 @@
 //! What an expiry does (RFC 9260 §6.3.3), and when the next one comes.
 
 use festina_recovery::loss_timer::{TimerDecision, decide};
+use festina_recovery::probe::Probe;
 use festina_recovery::profile::LossDetection;
-use festina_recovery::tail_loss_probe::Probe;
 use festina_recovery::undo::Window;
 use festina_units::Instant;
 

@@ -1,6 +1,6 @@
 //! What the next packet is for.
 
-use festina_recovery::tlp::ProbeContent;
+use festina_recovery::tail_probe::ProbeContent;
 
 use crate::event::RetransmissionCause;
 use crate::outstanding::{ChunkState, SentAs};

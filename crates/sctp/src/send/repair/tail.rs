@@ -1,6 +1,6 @@
 //! The tail loss probe: the last chunk goes again, so that the peer reports what is missing (RFC 8985 §7, R15 §3.4.2).
 
-use festina_recovery::tlp::{ProbeContent, TailLossProbe, TlpAck, TlpRule, TlpTerms, TlpVerdict};
+use festina_recovery::tail_probe::{ProbeContent, TailLossProbe, TlpAck, TlpRule, TlpTerms, TlpVerdict};
 use festina_units::{Duration, Instant};
 
 /// The delay of a SACK that RFC 9260 §6.2 suggests.

@@ -1,6 +1,6 @@
 //! Linux's one timer for timeout, probe and reordering: at most one of the three is set.
 
-use festina_recovery::tail_loss_probe;
+use festina_recovery::tail_probe;
 use festina_units::{Duration, Instant};
 
 use super::super::{Phase, Sender, ack::Progress};
@@ -75,9 +75,7 @@ impl Sender {
         let Some(timeout) = (match (self.config.switches.tail_probe, self.timers.rtt.srtt()) {
             (TailProbe::Off, _) => None,
             (_, None) => Some(self.config.rto.initial),
-            (TailProbe::Draft, Some(srtt)) => {
-                Some(tail_loss_probe::draft_timeout(srtt, outstanding, self.config.rto.min))
-            }
+            (TailProbe::Draft, Some(srtt)) => Some(tail_probe::draft_timeout(srtt, outstanding, self.config.rto.min)),
             // Linux: what is allowed for a delayed ACK is the minimum RTO.
             (TailProbe::Rfc8985, Some(srtt)) => {
                 let delayed_ack = self.config.rto.clock.round_up(self.config.rto.min);

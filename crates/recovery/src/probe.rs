@@ -1,12 +1,10 @@
-//! Probe timers: Festina's probe about once per round trip, and the two published tail loss probe
-//! formulas.
+//! Festina's probe: a thin stream asks about once per round trip for what nothing was heard of.
+//!
+//! The tail probe of TLP is another mechanism: [`crate::tail_probe`].
 
 use festina_units::{Duration, Instant};
 
-use crate::{
-    rtt::{CLOCK_GRANULARITY, RttEstimator},
-    tlp::TlpRule,
-};
+use crate::{rtt::RttEstimator, tail_probe::TlpRule};
 
 /// The probe timer of a rule set.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -25,7 +23,7 @@ pub enum Probe {
         /// The least lateness that is allowed for, for paths whose measured deviation vanishes.
         allowance_min: Duration,
     },
-    /// A published tail loss probe: one or two packets ahead of the retransmission timer.
+    /// A tail probe, TLP's: one or two packets ahead of the retransmission timer.
     TailLoss(TlpRule),
 }
 
@@ -36,7 +34,7 @@ const SILENCE_PARTS: u32 = 8;
 /// per round trip. On a path of a millisecond, three seconds of silence draw 54 probes; without the growth they would draw 500.
 const PAUSE_GROWS_TO: Duration = Duration::from_millis(100);
 
-/// Time from one probe to the next after `waited` of silence.
+/// The time from one probe to the next after `waited` of silence.
 #[must_use]
 pub fn paced(probe_timeout: Duration, waited: Duration) -> Duration {
     probe_timeout.max((waited / SILENCE_PARTS).min(PAUSE_GROWS_TO))
@@ -48,7 +46,7 @@ impl Probe {
     pub const FESTINA: Self = Self::RoundTrip { deviations: 3, allowance_min: Duration::from_millis(5) };
 
     /// Time from the last transmission of a chunk to its probe; `None` without a probe timer of
-    /// this kind or an RTT sample. When a tail loss probe is due, [`TlpRule::deadline`] says.
+    /// this kind or an RTT sample. When a tail probe is due, [`TlpRule::deadline`] says.
     #[must_use]
     pub fn timeout(self, rtt: &RttEstimator) -> Option<Duration> {
         match self {
@@ -70,36 +68,6 @@ impl Probe {
 #[must_use]
 pub fn joins_probe(last_sent: Instant, now: Instant, probe_timeout: Duration, silent: bool) -> bool {
     silent || now.saturating_duration_since(last_sent) >= probe_timeout
-}
-
-/// The probe timeout of the tail loss probe draft as R15 §3.4.2 Eq. 1 gives it, for `outstanding`
-/// segments and the worst-case delayed-acknowledgement timer (200 ms recommended).
-#[must_use]
-pub fn draft_timeout(srtt: Duration, outstanding: u32, delayed_ack_max: Duration) -> Duration {
-    let two_srtt = srtt.saturating_mul(2);
-    if outstanding > 1 {
-        two_srtt.max(Duration::from_millis(10))
-    } else {
-        two_srtt.max(srtt.saturating_add(srtt / 2).saturating_add(delayed_ack_max))
-    }
-}
-
-/// The probe timeout of RFC 8985 §7.2, for `outstanding` segments; `until_rto` is what is left on
-/// the retransmission timer. Two round trips of no time count as [`CLOCK_GRANULARITY`]: a probe that is
-/// due as soon as its data has left probes nothing.
-#[must_use]
-pub fn rfc8985_timeout(
-    srtt: Option<Duration>,
-    outstanding: u32,
-    ack_delay_max: Duration,
-    until_rto: Duration,
-) -> Duration {
-    let ack_delay = if outstanding == 1 { ack_delay_max } else { Duration::ZERO };
-    let timeout = match srtt {
-        Some(srtt) => srtt.saturating_mul(2).saturating_add(ack_delay).max(CLOCK_GRANULARITY),
-        None => Duration::from_secs(1),
-    };
-    timeout.min(until_rto)
 }
 
 #[cfg(test)]
@@ -157,39 +125,14 @@ mod tests {
         assert!(joins_probe(now, now, ms(105), true));
     }
 
-    #[test]
-    fn r15_equation_1_with_several_segments_outstanding() {
-        assert_eq!(draft_timeout(ms(100), 2, ms(200)), ms(200));
-        assert_eq!(draft_timeout(ms(3), 2, ms(200)), ms(10));
-    }
-
-    #[test]
-    fn r15_equation_1_with_one_segment_outstanding_allows_for_a_delayed_ack() {
-        assert_eq!(draft_timeout(ms(100), 1, ms(200)), ms(350));
-        assert_eq!(draft_timeout(ms(1000), 1, ms(200)), ms(2000));
-    }
-
-    #[test]
-    fn rfc_8985_7_2_two_srtt_plus_the_ack_delay_for_one_segment_but_never_after_the_rto() {
-        assert_eq!(rfc8985_timeout(Some(ms(100)), 3, ms(200), ms(1000)), ms(200));
-        assert_eq!(rfc8985_timeout(Some(ms(100)), 1, ms(200), ms(1000)), ms(400));
-        assert_eq!(rfc8985_timeout(None, 1, ms(200), ms(3000)), ms(1000));
-        assert_eq!(rfc8985_timeout(Some(ms(100)), 1, ms(200), ms(300)), ms(300));
-        assert_eq!(rfc8985_timeout(Some(Duration::ZERO), 2, ms(200), ms(300)), ms(1), "not at once");
-        assert_eq!(rfc8985_timeout(Some(Duration::ZERO), 1, ms(0), ms(300)), ms(1));
-    }
-
     proptest! {
         #[test]
-        fn no_formula_overflows(
+        fn the_timeout_is_a_round_trip_at_least_and_does_not_overflow(
             srtt in any::<u64>(),
             delay in any::<u64>(),
-            outstanding in any::<u32>(),
             deviations in any::<u8>(),
         ) {
             let (srtt, delay) = (Duration::from_nanos(srtt), Duration::new(delay, 0));
-            prop_assert!(draft_timeout(srtt, outstanding, delay) >= srtt);
-            prop_assert!(rfc8985_timeout(Some(srtt), outstanding, delay, delay) <= delay);
             let mut rtt = RttEstimator::new(srtt);
             rtt.sample(srtt);
             let probe = Probe::RoundTrip { deviations, allowance_min: delay };

@@ -1,5 +1,4 @@
-//! How much unacknowledged and unsent data a sender shall hold: a fixed size, or a limit that
-//! follows cwnd (MIN_BUF, G02 §2).
+//! MIN_BUF: a limit of the send buffer that follows cwnd (Goel et al. 2002, G02 §2).
 
 /// The parameters of `SO_TCP_MIN_BUF(A, B)` (G02 §2.2).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -27,7 +26,7 @@ impl MinBuf {
         u64::from(self.windows.max(1)) * cwnd + u64::from(self.extra_packets).min(cwnd) + u64::from(sacked_packets)
     }
 
-    /// Whether a writer shall be woken: at least one packet more fits (G02 §2.2).
+    /// Returns whether a writer shall be woken: at least one packet more fits (G02 §2.2).
     #[must_use]
     pub fn admits(self, cwnd_packets: u32, sacked_packets: u32, buffered_packets: u64) -> bool {
         buffered_packets < self.limit_packets(cwnd_packets, sacked_packets)

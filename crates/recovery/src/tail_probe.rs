@@ -1,8 +1,7 @@
-//! The published tail loss probes as whole mechanisms: the draft's, the same with RTO restart's
+//! The published tail loss probes (tail probes for short) as whole mechanisms: the draft's, the same with RTO restart's
 //! logic (TLPR), and that of RFC 8985 §7.
 //!
-//! They differ from [`crate::tail_loss_probe::Probe`], Festina's own, in that they wait two round
-//! trips, send the *last* segment to provoke selective acknowledgements instead of the one that is
+//! They differ from [`crate::probe`], Festina's own, in that they wait two round trips, send the *last* segment to provoke selective acknowledgements instead of the one that is
 //! overdue, and hand over to the retransmission timer after one or two probes.
 //!
 //! 1. Whenever new data left or an acknowledgement moved: [`TlpRule::deadline`] says when to probe;
@@ -14,15 +13,12 @@
 
 use festina_units::{Duration, Instant};
 
-use crate::{
-    rto_restart::RTO_RESTART_PACKETS,
-    tail_loss_probe::{draft_timeout, rfc8985_timeout},
-};
+use crate::{rto_restart::RTO_RESTART_PACKETS, rtt::CLOCK_GRANULARITY};
 
 /// Probes in a row that the draft allows before the retransmission timer takes over.
 const DRAFT_PROBES_MAX: u8 = 2;
 
-/// Which tail loss probe.
+/// Which tail probe.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TlpRule {
     /// draft-dukkipati-tcpm-tcp-loss-probe-01 with the timeout of R15 §3.4.2 Eq. 1.
@@ -205,10 +201,44 @@ impl TailLossProbe {
     }
 }
 
+/// The probe timeout of the draft as R15 §3.4.2 Eq. 1 gives it, for `outstanding`
+/// segments and the worst-case delayed-acknowledgement timer (200 ms recommended).
+#[must_use]
+pub fn draft_timeout(srtt: Duration, outstanding: u32, delayed_ack_max: Duration) -> Duration {
+    let two_srtt = srtt.saturating_mul(2);
+    if outstanding > 1 {
+        two_srtt.max(Duration::from_millis(10))
+    } else {
+        two_srtt.max(srtt.saturating_add(srtt / 2).saturating_add(delayed_ack_max))
+    }
+}
+
+/// The probe timeout of RFC 8985 §7.2, for `outstanding` segments; `until_rto` is what is left on
+/// the retransmission timer. Two round trips of no time count as [`CLOCK_GRANULARITY`]: a probe that is
+/// due as soon as its data has left probes nothing.
+#[must_use]
+pub fn rfc8985_timeout(
+    srtt: Option<Duration>,
+    outstanding: u32,
+    ack_delay_max: Duration,
+    until_rto: Duration,
+) -> Duration {
+    let ack_delay = if outstanding == 1 { ack_delay_max } else { Duration::ZERO };
+    let timeout = match srtt {
+        Some(srtt) => srtt.saturating_mul(2).saturating_add(ack_delay).max(CLOCK_GRANULARITY),
+        None => Duration::from_secs(1),
+    };
+    timeout.min(until_rto)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
 
     fn at(millis: u64) -> Instant {
         Instant::from_millis(millis)
@@ -341,7 +371,36 @@ mod tests {
         assert_eq!(probe.acked(&TlpAck { earliest_outstanding: 13, ..ACK }), TlpVerdict::Open, "said once");
     }
 
+    #[test]
+    fn r15_equation_1_with_several_segments_outstanding() {
+        assert_eq!(draft_timeout(ms(100), 2, ms(200)), ms(200));
+        assert_eq!(draft_timeout(ms(3), 2, ms(200)), ms(10));
+    }
+
+    #[test]
+    fn r15_equation_1_with_one_segment_outstanding_allows_for_a_delayed_ack() {
+        assert_eq!(draft_timeout(ms(100), 1, ms(200)), ms(350));
+        assert_eq!(draft_timeout(ms(1000), 1, ms(200)), ms(2000));
+    }
+
+    #[test]
+    fn rfc_8985_7_2_two_srtt_plus_the_ack_delay_for_one_segment_but_never_after_the_rto() {
+        assert_eq!(rfc8985_timeout(Some(ms(100)), 3, ms(200), ms(1000)), ms(200));
+        assert_eq!(rfc8985_timeout(Some(ms(100)), 1, ms(200), ms(1000)), ms(400));
+        assert_eq!(rfc8985_timeout(None, 1, ms(200), ms(3000)), ms(1000));
+        assert_eq!(rfc8985_timeout(Some(ms(100)), 1, ms(200), ms(300)), ms(300));
+        assert_eq!(rfc8985_timeout(Some(Duration::ZERO), 2, ms(200), ms(300)), ms(1), "not at once");
+        assert_eq!(rfc8985_timeout(Some(Duration::ZERO), 1, ms(0), ms(300)), ms(1));
+    }
+
     proptest! {
+        #[test]
+        fn no_formula_overflows(srtt in any::<u64>(), delay in any::<u64>(), outstanding in any::<u32>()) {
+            let (srtt, delay) = (Duration::from_nanos(srtt), Duration::new(delay, 0));
+            prop_assert!(draft_timeout(srtt, outstanding, delay) >= srtt);
+            prop_assert!(rfc8985_timeout(Some(srtt), outstanding, delay, delay) <= delay);
+        }
+
         #[test]
         fn tlpr_never_waits_longer_than_the_draft_and_no_rule_fires_in_the_past(
             now in any::<u64>(),
