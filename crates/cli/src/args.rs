@@ -57,6 +57,20 @@ pub(crate) enum Command {
     Lab(lab::LabCommand),
 }
 
+/// The names of all of these, as a help text lists them: "a, b or c".
+pub(crate) fn one_of(items: &[impl ToString]) -> String {
+    listed(items, "or")
+}
+
+/// The same with this word before the last one.
+pub(crate) fn listed(items: &[impl ToString], word: &str) -> String {
+    let names: Vec<String> = items.iter().map(ToString::to_string).collect();
+    match names.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} {word} {last}", others.join(", ")),
+        _ => names.concat(),
+    }
+}
+
 /// Flags that each make sense but not together, or values that a parser alone cannot judge.
 #[derive(Debug)]
 pub(crate) struct UsageError(String);
@@ -168,6 +182,23 @@ mod tests {
     #[test]
     fn the_definition_of_the_command_line_is_sound() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn names_are_listed_as_a_sentence_has_them() {
+        assert_eq!(one_of(&["a", "b", "c"]), "a, b or c");
+        assert_eq!(listed(&["a", "b"], "and"), "a and b");
+        assert_eq!(one_of(&["a"]), "a");
+    }
+
+    #[test]
+    fn the_help_names_every_profile_and_congestion_control_that_can_be_chosen() {
+        for path in [&["listen"][..], &["send"], &["ping"], &["compare"]] {
+            let error = Arguments::try_parse_from(["festina"].iter().chain(path).chain(&["--help"])).expect_err("help");
+            let help = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(help.contains(&one_of(festina::Profile::all())), "{help}");
+            assert!(help.contains(&one_of(festina::CongestionControl::all())), "{help}");
+        }
     }
 
     #[test]

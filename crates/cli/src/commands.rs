@@ -29,10 +29,30 @@ fn message_bytes_max() -> usize {
 }
 
 /// How this command's endpoints behave.
-fn config(profile: Profile, congestion: Option<CongestionControl>) -> Config {
-    let config = Config::with_profile(profile);
-    let congestion = congestion.unwrap_or(config.congestion);
-    Config { congestion, peer_timeout: Some(PEER_TIMEOUT), ..config }
+#[derive(Debug, Args)]
+pub(crate) struct RecoveryArgs {
+    #[arg(long, value_name = "NAME", default_value_t = Profile::default())]
+    #[arg(help = format!("How this side recovers from packet loss: {}", args::one_of(Profile::all())))]
+    profile: Profile,
+    #[arg(long, value_name = "NAME", help = congestion_help())]
+    congestion: Option<CongestionControl>,
+}
+
+fn congestion_help() -> String {
+    let (choices, profile) = (args::one_of(CongestionControl::all()), Profile::default());
+    let default = Config::with_profile(profile).congestion;
+    format!(
+        "Which congestion control limits how much is on the way, {choices}; the profile's own if left out, which is \
+         {default} with {profile}"
+    )
+}
+
+impl RecoveryArgs {
+    fn config(&self) -> Config {
+        let config = Config::with_profile(self.profile);
+        let congestion = self.congestion.unwrap_or(config.congestion);
+        Config { congestion, peer_timeout: Some(PEER_TIMEOUT), ..config }
+    }
 }
 
 /// Does what the command line asks for.
@@ -56,14 +76,8 @@ pub(crate) struct PeerArgs {
     #[arg(short, long, value_name = "PORT", default_value_t = festina::DEFAULT_SCTP_PORT)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
-    /// How this side recovers from packet loss: rfc9260, lksctp-2006, pedersen-2006, petlund-2010, freebsd-efr,
-    /// early-retransmit, rto-restart, tlp, tlpr, rack or festina
-    #[arg(long, value_name = "NAME", default_value_t = Profile::Festina)]
-    profile: Profile,
-    /// Which congestion control limits how much is on the way, rfc9260 or cubic; the profile's own if left out, which is cubic with
-    /// festina
-    #[arg(long, value_name = "NAME")]
-    congestion: Option<CongestionControl>,
+    #[command(flatten)]
+    recovery: RecoveryArgs,
     /// Give up if the peer does not answer at first, or ping's last message, for this time
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = args::positive_duration)]
     timeout: Duration,
@@ -73,7 +87,7 @@ impl PeerArgs {
     /// Makes an association with the peer from an endpoint of its own, which ends with the last handle.
     async fn connect(&self, message_events: bool) -> Result<(Endpoint, Association)> {
         let remote = self.address.resolve().await?;
-        let config = Config { message_events, ..config(self.profile, self.congestion) };
+        let config = Config { message_events, ..self.recovery.config() };
         let endpoint = Endpoint::bind(address::unspecified_for(remote), config).await?;
         let options = ConnectOptions::default().peer_port(self.port).handshake_timeout(self.timeout);
         let association = endpoint.connect_with(remote, options).await?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use festina_lab::experiment::Experiment;
-use festina_lab::experiments::RecoverySequences;
+use festina_lab::experiments::{Bursts, RecoverySequences, Reordering, ThinLatency};
 use festina_lab::plan::{Plan, Point, Scale};
 use festina_lab::runner::{self, Outcome, RunOptions, Shard};
 use festina_lab::scenario::{Stack, ThinStream};
@@ -16,6 +16,7 @@ use festina_recovery::profile::{ImmediateSack, LossDetection};
 use festina_recovery::redundancy::Redundancy;
 use festina_recovery::rto_restart::TimerRestart;
 use festina_recovery::{Mechanisms, Profile};
+use festina_sctp::CongestionControl;
 use festina_units::{ByteCount, Probability};
 
 fn document(path: &str) -> PathBuf {
@@ -45,6 +46,44 @@ fn sequences(store: &str) -> Results {
 
 fn value(point: &Point, name: &str) -> String {
     point.value(name).map_or_else(String::new, |value| value.to_string())
+}
+
+/// The names in code marks in the first column of the first table below `heading` in a document, each once, as they come.
+fn names_in_table(path: &str, heading: &str) -> Vec<String> {
+    let text = fs::read_to_string(document(path)).expect("the document is there");
+    let (_, below) = text.split_once(heading).expect("the heading is there");
+    let table = below.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
+    let mut names = Vec::new();
+    for row in table {
+        let first = row.split('|').nth(1).unwrap_or_default();
+        names.extend(first.split('`').skip(1).step_by(2).map(str::to_owned));
+    }
+    names.dedup();
+    names
+}
+
+#[test]
+fn the_tables_of_profiles_and_of_congestion_controls_in_the_documents_name_all_of_them() {
+    let profiles: Vec<&str> = Profile::all().iter().map(|profile| profile.name()).collect();
+    assert_eq!(names_in_table("../README.md", "\n## The profiles\n"), profiles);
+    assert_eq!(names_in_table("recovery.md", "\n## What it costs\n"), profiles);
+    let mut sequences = names_in_table("recovery.md", "\nThe longest that any message took ");
+    sequences.retain(|name| !name.contains('+'));
+    assert_eq!(sequences, profiles);
+    let controls: Vec<&str> = CongestionControl::all().iter().map(|control| control.name()).collect();
+    assert_eq!(names_in_table("congestion.md", "# Congestion control\n"), controls);
+}
+
+#[test]
+fn the_plans_that_compare_the_profiles_leave_none_out() {
+    let experiments: [&dyn Experiment; 4] = [&Bursts, &RecoverySequences, &Reordering, &ThinLatency];
+    for experiment in experiments {
+        let plan = Plan::own(experiment, Scale::Full);
+        let points = plan.points();
+        let is_compared = |profile: &Profile| points.iter().any(|point| value(point, "sender") == profile.name());
+        let missing: Vec<_> = Profile::all().iter().filter(|profile| !is_compared(profile)).collect();
+        assert!(missing.is_empty(), "{}: {missing:?}", experiment.name());
+    }
 }
 
 #[test]

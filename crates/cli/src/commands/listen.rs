@@ -8,12 +8,12 @@ use std::net::SocketAddr;
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
 use clap::Args;
-use festina::{Association, ClosedReason, CongestionControl, Endpoint, Listener, Message, Profile, ReceivedMessage};
+use festina::{Association, ClosedReason, Endpoint, Listener, Message, ReceivedMessage};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use self::audience::{Audience, Lines};
-use super::{config, message_bytes_max, say_goodbye};
+use super::{RecoveryArgs, message_bytes_max, say_goodbye};
 use crate::address::{self, HostPort};
 use crate::output::Format;
 use crate::{input, output, signal};
@@ -49,14 +49,8 @@ pub(crate) struct ListenArgs {
     /// Print messages as hexadecimal digits, one line each
     #[arg(long)]
     hex: bool,
-    /// How this side recovers from packet loss: rfc9260, lksctp-2006, pedersen-2006, petlund-2010, freebsd-efr,
-    /// early-retransmit, rto-restart, tlp, tlpr, rack or festina
-    #[arg(long, value_name = "NAME", default_value_t = Profile::Festina)]
-    profile: Profile,
-    /// Which congestion control limits how much is on the way, rfc9260 or cubic; the profile's own if left out, which is cubic with
-    /// festina
-    #[arg(long, value_name = "NAME")]
-    congestion: Option<CongestionControl>,
+    #[command(flatten)]
+    recovery: RecoveryArgs,
 }
 
 impl ListenArgs {
@@ -80,7 +74,7 @@ enum Action {
 /// Listens until interrupted, or with `--once` until the first peer has left.
 pub(crate) async fn run(arguments: ListenArgs) -> Result<()> {
     let address = arguments.address.resolve().await?;
-    let endpoint = Endpoint::bind(address, config(arguments.profile, arguments.congestion)).await?;
+    let endpoint = Endpoint::bind(address, arguments.recovery.config()).await?;
     let listener = endpoint.listen(arguments.port)?;
     output::notice(&format!("listening on {}, SCTP port {}", endpoint.local_addr(), arguments.port));
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use festina::{CongestionControl, Profile};
+use festina::{Config, CongestionControl, Profile};
 use festina_netsim::{LinkConfig, QueueLimit};
 use festina_units::{Bandwidth, Probability, duration};
 
@@ -28,17 +28,29 @@ const RTO_INITIAL_MIN: Duration = Duration::from_millis(200);
 const PROFILES: [Profile; 5] =
     [Profile::Rfc9260, Profile::Lksctp2006, Profile::Petlund2010, Profile::Rack, Profile::Festina];
 
+fn profiles_help() -> String {
+    format!(
+        "The loss-recovery profiles to compare, separated by commas: {}; if left out {}",
+        args::one_of(Profile::all()),
+        args::listed(&PROFILES, "and")
+    )
+}
+
+fn congestion_help() -> String {
+    let (choices, profile) = (args::one_of(CongestionControl::all()), Profile::default());
+    let own = Config::with_profile(profile).congestion;
+    format!(
+        "Congestion control of all profiles, {choices}; if left out each has its own, which is {own} with {profile}"
+    )
+}
+
 /// Every number of the experiment.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Scenario {
-    /// The loss-recovery profiles to compare, separated by commas: rfc9260, lksctp-2006, pedersen-2006, petlund-2010,
-    /// freebsd-efr, early-retransmit, rto-restart, tlp, tlpr, rack, festina; if left out rfc9260, lksctp-2006, petlund-2010, rack
-    /// and festina
     #[arg(long, value_name = "NAMES", value_delimiter = ',', hide_default_value = true)]
-    #[arg(default_values_t = PROFILES)]
+    #[arg(default_values_t = PROFILES, help = profiles_help())]
     pub(crate) profiles: Vec<Profile>,
-    /// Congestion control of all profiles, rfc9260 or cubic; if left out each has its own: cubic with festina, rfc9260 with the others
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help = congestion_help())]
     pub(crate) congestion: Option<CongestionControl>,
     /// Streams of messages per profile, each an association of its own, 1 to 10000
     #[arg(long, value_name = "NUMBER", default_value_t = 64)]

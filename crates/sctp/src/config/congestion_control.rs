@@ -47,9 +47,14 @@ impl FromStr for CongestionControl {
 
 /// A text that names no [`CongestionControl`]: the caller's fault.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("unknown congestion control {text:?}, expected one of: rfc9260, cubic")]
+#[error("unknown congestion control {text:?}, expected one of: {}", names())]
 pub struct UnknownCongestionControl {
     text: String,
+}
+
+fn names() -> String {
+    let names: Vec<&str> = CongestionControl::all().iter().map(|choice| choice.name()).collect();
+    names.join(", ")
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use festina_recovery::Profile;
+
 use crate::experiment::Check;
 use crate::plan::Point;
 use crate::scenario::fate;
@@ -13,39 +15,30 @@ const SLACK: Duration = Duration::from_millis(1);
 /// A sender, and those that it never recovers later than, in any of the cases named.
 struct Order {
     earlier: &'static str,
-    later: &'static [&'static str],
+    later: Later,
     cases: &'static [&'static str],
+}
+
+enum Later {
+    /// Every profile but the earlier one.
+    Others,
+    These(&'static [&'static str]),
 }
 
 const ALL_CASES: &[&str] = &["message", "pair", "repair", "last", "answer"];
 
 const ORDERS: &[Order] = &[
-    Order {
-        earlier: "festina",
-        later: &[
-            "rfc9260",
-            "lksctp-2006",
-            "pedersen-2006",
-            "petlund-2010",
-            "freebsd-efr",
-            "early-retransmit",
-            "rto-restart",
-            "tlp",
-            "tlpr",
-            "rack",
-        ],
-        cases: ALL_CASES,
-    },
-    Order { earlier: "festina+spaced", later: &["festina"], cases: ALL_CASES },
+    Order { earlier: "festina", later: Later::Others, cases: ALL_CASES },
+    Order { earlier: "festina+spaced", later: Later::These(&["festina"]), cases: ALL_CASES },
     // Not so with a lost answer: the timer expires just before a message is written, which then has to wait for that answer. The
     // standard's expires just after.
-    Order { earlier: "rto-restart", later: &["rfc9260"], cases: &["message", "pair", "repair", "last"] },
-    Order { earlier: "early-retransmit", later: &["rfc9260"], cases: ALL_CASES },
+    Order { earlier: "rto-restart", later: Later::These(&["rfc9260"]), cases: &["message", "pair", "repair", "last"] },
+    Order { earlier: "early-retransmit", later: Later::These(&["rfc9260"]), cases: ALL_CASES },
     // Not so with a pair: the earlier probe repairs the second message only, and puts off the timeout for the first.
-    Order { earlier: "tlpr", later: &["tlp"], cases: &["message", "repair", "last"] },
+    Order { earlier: "tlpr", later: Later::These(&["tlp"]), cases: &["message", "repair", "last"] },
     // The probe of RFC 8985 waits longer for a single packet, so that it is no better than the draft's where nothing follows.
-    Order { earlier: "rack", later: &["tlp", "tlpr"], cases: &["message", "pair", "repair", "answer"] },
-    Order { earlier: "rack", later: &["rfc9260"], cases: ALL_CASES },
+    Order { earlier: "rack", later: Later::These(&["tlp", "tlpr"]), cases: &["message", "pair", "repair", "answer"] },
+    Order { earlier: "rack", later: Later::These(&["rfc9260"]), cases: ALL_CASES },
 ];
 
 /// All checks.
@@ -77,8 +70,17 @@ fn within(results: &Results, sender: &str, cases: &[&str], round_trips: f64) -> 
 }
 
 impl Order {
+    fn later(&self) -> Vec<&'static str> {
+        match self.later {
+            Later::Others => {
+                Profile::all().iter().map(|profile| profile.name()).filter(|name| *name != self.earlier).collect()
+            }
+            Later::These(names) => names.to_vec(),
+        }
+    }
+
     fn check(&self, results: &Results) -> Check {
-        let Self { earlier, later, cases } = self;
+        let (Self { earlier, cases, .. }, later) = (self, self.later());
         let statement = format!("{earlier} never recovers later than {} ({}).", later.join(", "), cases.join(", "));
         let (mut compared, mut broken) = (0, Vec::new());
         for one in results.points().iter().filter(|summary| summary.point().choice("sender") == *earlier) {
