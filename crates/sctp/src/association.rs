@@ -9,6 +9,7 @@ mod listener;
 mod negotiation;
 mod output;
 mod path;
+mod paths;
 mod shutdown;
 mod siphash;
 mod state;
@@ -29,15 +30,17 @@ use crate::config::Config;
 use crate::error::{ClosedReason, PacketDropped, SendError};
 use crate::event::{Event, Events};
 use crate::message::{Message, MessageId, ReceivedMessage};
+use crate::outstanding::PathId;
 use crate::receive::Receiver;
-use crate::send::{Sender, TimerExpiry};
+use crate::send::{SendPath, Sender, TimerExpiry};
 use crate::stats::Stats;
 use crate::wire::{Cause, Tsn};
 use context::Purpose;
 use control::{Control, Due};
 use cookie::{Cookie, Tags};
 use handshake::{PeerTraits, Streams};
-use path::{Path, PathVerdict, heartbeat_pause, initial_window_bytes};
+use path::{Path, PathVerdict, initial_window_bytes};
+use paths::Paths;
 use shutdown::Ending;
 use state::State;
 
@@ -64,7 +67,7 @@ pub struct Association {
     peer: PeerTraits,
     ending: Ending,
     readable_told: bool,
-    path: Path,
+    paths: Paths,
     sender: Sender,
     receiver: Option<Receiver>,
     control: Control,
@@ -113,6 +116,8 @@ impl Association {
     fn new(now: Instant, context: &Arc<Context>, remote: SocketAddr, ports: Ports, tags: Tags) -> Self {
         let config = context.config();
         let first_tsn = cookie::first_tsn(context, tags.local);
+        let (mechanisms, initial_window) = (Arc::clone(context.mechanisms()), initial_window_bytes(remote));
+        let sending = SendPath::new(now, PathId(0), config, mechanisms, initial_window);
         Self {
             context: Arc::clone(context),
             state: State::Closed,
@@ -123,16 +128,8 @@ impl Association {
             peer: PeerTraits::default(),
             ending: Ending::default(),
             readable_told: false,
-            path: Path::new(now, remote),
-            sender: Sender::new(
-                now,
-                config,
-                Arc::clone(context.mechanisms()),
-                first_tsn,
-                0,
-                config.limits.outbound_streams,
-                initial_window_bytes(remote),
-            ),
+            paths: Paths::new(Path::new(now, remote, sending)),
+            sender: Sender::new(config, first_tsn, 0, config.limits.outbound_streams),
             receiver: None,
             control: Control::default(),
             events: Events::new(config.message_events),
@@ -168,13 +165,9 @@ impl Association {
         if let Some(receiver) = &mut self.receiver {
             receiver.handle_timeout(now);
         }
-        if let Some(TimerExpiry::Timeout { counts: true }) = self.sender.handle_timeout(now, &mut self.events) {
-            self.path_failed(now);
-        }
+        self.handle_send_timeouts(now);
         self.advance_shutdown(now);
-        if self.path.deadline(self.quiet_max()).is_some_and(|deadline| now >= deadline) {
-            self.handle_heartbeat_timeout(now);
-        }
+        self.handle_heartbeat_timeouts(now);
     }
 
     /// Queues a message. It may be called before the association is established.
@@ -186,7 +179,7 @@ impl Association {
             return Err(SendError::Closed(message));
         }
         let id = MessageId(self.counters.messages_taken);
-        self.sender.send(now, message, id)?;
+        self.sender.send(now, &mut self.paths.pick_mut().sending, message, id)?;
         self.counters.messages_taken += 1;
         Ok(id)
     }
@@ -204,7 +197,9 @@ impl Association {
 
     /// Changes how losses are recovered, from now on.
     pub fn set_mechanisms(&mut self, now: Instant, mechanisms: Mechanisms) {
-        self.sender.set_mechanisms(now, &mechanisms);
+        for path in self.paths.iter_mut() {
+            self.sender.set_mechanisms(now, &mut path.sending, &mechanisms);
+        }
     }
 
     /// Appends the next packet to `buffer`, if one may leave now.
@@ -232,14 +227,10 @@ impl Association {
             return None;
         }
         let receiver = self.receiver.as_ref().and_then(Receiver::deadline);
-        let deadlines = [
-            self.state.deadline(),
-            self.sender.deadline(),
-            receiver,
-            self.path.deadline(self.quiet_max()),
-            self.peer_gone_at(),
-        ];
-        deadlines.into_iter().flatten().min()
+        let quiet = self.quiet_max();
+        let of_paths = self.paths.iter().flat_map(|path| [self.sender.deadline(&path.sending), path.deadline(quiet)]);
+        let deadlines = [self.state.deadline(), receiver, self.peer_gone_at()];
+        deadlines.into_iter().chain(of_paths).flatten().min()
     }
 
     /// Whether the association is over.
@@ -259,7 +250,7 @@ impl Association {
 
     /// Where packets go.
     pub fn remote(&self) -> SocketAddr {
-        self.path.remote
+        self.paths.pick().remote
     }
 
     /// The SCTP ports.
@@ -274,13 +265,13 @@ impl Association {
 
     /// How losses are recovered now.
     pub fn mechanisms(&self) -> &Mechanisms {
-        self.sender.mechanisms()
+        self.paths.pick().sending.mechanisms()
     }
 
     /// Counters and gauges.
     pub fn stats(&self) -> Stats {
         let mut stats = Stats::default();
-        self.sender.fill_stats(&mut stats);
+        self.sender.fill_stats(&self.paths.pick().sending, &mut stats);
         if let Some(receiver) = &self.receiver {
             receiver.fill_stats(&mut stats.received);
         }
@@ -326,65 +317,80 @@ impl Association {
     #[inline]
     fn peer_gone_at(&self) -> Option<Instant> {
         let timeout = self.context.config().peer_timeout.filter(|_| self.state.expects_answers())?;
-        self.path.silence_ends_at(timeout)
+        self.paths.pick().silence_ends_at(timeout)
     }
 
-    fn handle_heartbeat_timeout(&mut self, now: Instant) {
-        if self.path.heartbeat_missed(now) {
-            self.path_failed(now);
-            if self.peer_gone_at().is_some() {
-                self.path.heartbeat_at_once();
-            } else {
-                self.arm_heartbeat(now);
+    fn handle_send_timeouts(&mut self, now: Instant) {
+        let Self { context, sender, paths, events, .. } = self;
+        let mut is_dead = false;
+        for path in paths.iter_mut() {
+            if let Some(TimerExpiry::Timeout { counts: true }) = sender.handle_timeout(now, &mut path.sending, events) {
+                is_dead |= path_failed(now, path, context.config(), events);
             }
-        } else {
-            let pause = self.heartbeat_pause(now).unwrap_or(Duration::MAX);
-            self.path.send_heartbeat_if_idle(now, pause, self.quiet_max());
+        }
+        if is_dead {
+            self.close(ClosedReason::PeerUnreachable);
+        }
+    }
+
+    fn handle_heartbeat_timeouts(&mut self, now: Instant) {
+        let quiet = self.quiet_max();
+        let expects_answers = self.context.config().peer_timeout.is_some() && self.state.expects_answers();
+        let Self { context, paths, events, tags, .. } = self;
+        let (mut is_ready, mut is_dead) = (false, false);
+        for path in paths.iter_mut().filter(|path| path.deadline(quiet).is_some_and(|deadline| now >= deadline)) {
+            if path.heartbeat_missed(now) {
+                is_dead |= path_failed(now, path, context.config(), events);
+                if expects_answers && path.is_asked() {
+                    path.heartbeat_at_once();
+                } else {
+                    path.set_heartbeat(now, path.heartbeat_pause(now, context, tags.local));
+                }
+            } else {
+                let pause = path.heartbeat_pause(now, context, tags.local).unwrap_or(Duration::MAX);
+                path.send_heartbeat_if_idle(now, pause, quiet);
+            }
+            is_ready |= path.heartbeat_ready();
+        }
+        if is_dead {
+            return self.close(ClosedReason::PeerUnreachable);
         }
         // While data leaves now and then, what the sender has learned of the path is worth its memory.
-        if self.path.heartbeat_ready() {
+        if is_ready {
             self.give_back_memory();
         }
     }
 
     fn give_back_memory(&mut self) {
-        self.sender.give_back_memory();
+        for path in self.paths.iter_mut() {
+            self.sender.give_back_memory(&mut path.sending);
+        }
         self.events.give_back_memory();
         if let Some(receiver) = &mut self.receiver {
             receiver.give_back_memory();
         }
     }
 
-    fn path_failed(&mut self, now: Instant) {
-        let config = self.context.config();
-        match self.path.failed(now, &config.retries, config.peer_timeout.is_some()) {
-            PathVerdict::Hope => {}
-            PathVerdict::Inactive => self.events.push(Event::PathReachable(false)),
-            PathVerdict::Dead => self.close(ClosedReason::PeerUnreachable),
-        }
-    }
-
     fn handle_heartbeat_ack(&mut self, now: Instant, info: &[u8]) {
-        let Some(pause) = self.heartbeat_pause(now) else { return };
-        if let Some(answer) = self.path.heartbeat_acked(now, info, pause) {
-            if let Some(round_trip) = answer.round_trip {
-                self.sender.handle_round_trip(now, round_trip, &mut self.events);
-            }
-            if self.path.answered(now) {
-                self.events.push(Event::PathReachable(true));
+        let Self { context, sender, paths, events, tags, .. } = self;
+        for path in paths.iter_mut() {
+            let Some(pause) = path.heartbeat_pause(now, context, tags.local) else { return };
+            if let Some(answer) = path.heartbeat_acked(now, info, pause) {
+                if let Some(round_trip) = answer.round_trip {
+                    sender.handle_round_trip(now, &mut path.sending, round_trip, events);
+                }
+                if path.answered(now) {
+                    events.push(Event::PathReachable(true));
+                }
+                return;
             }
         }
     }
 
-    fn arm_heartbeat(&mut self, now: Instant) {
-        let pause = self.heartbeat_pause(now);
-        self.path.set_heartbeat(now, pause);
-    }
-
-    fn heartbeat_pause(&self, now: Instant) -> Option<Duration> {
-        let timers = &self.context.config().timers;
-        let rto = self.path.backed_off(self.sender.rto(), timers.rto_max);
-        Some(heartbeat_pause(&self.context, self.tags.local, now, rto, timers.heartbeat_interval?))
+    fn arm_heartbeats(&mut self, now: Instant) {
+        for path in self.paths.iter_mut() {
+            path.set_heartbeat(now, path.heartbeat_pause(now, &self.context, self.tags.local));
+        }
     }
 
     /// How long both sides may be quiet before this side sends a heartbeat.
@@ -392,16 +398,15 @@ impl Association {
     fn quiet_max(&self) -> Duration {
         self.context.config().peer_timeout.map_or(NEVER, |timeout| timeout / 4)
     }
+}
 
-    /// How long a heartbeat waits for its answer. Where the time of silence is limited, the next one follows then.
-    fn heartbeat_wait(&self) -> Duration {
-        let Config { timers, peer_timeout, .. } = self.context.config();
-        let rto = self.sender.rto();
-        match *peer_timeout {
-            Some(timeout) => self.path.backed_off(rto, timers.rto_max).clamp(timeout / 64, timeout / 8),
-            None => rto,
-        }
+/// A timeout or a missed heartbeat on `path`. Returns whether the peer is given up.
+fn path_failed(now: Instant, path: &mut Path, config: &Config, events: &mut Events) -> bool {
+    let verdict = path.failed(now, &config.retries, config.peer_timeout.is_some());
+    if verdict == PathVerdict::Inactive {
+        events.push(Event::PathReachable(false));
     }
+    verdict == PathVerdict::Dead
 }
 
 /// The bytes of an error cause that the application may want to see.

@@ -18,7 +18,7 @@ mod settled;
 
 pub(crate) use ack::{Observer, SackTerms};
 pub(crate) use digest::{Acknowledgement, Digest, Progress};
-pub(crate) use ledger::{Chunk, ChunkState, Ledger, MessageSlot, SentAs};
+pub(crate) use ledger::{Chunk, ChunkState, Ledger, MessageSlot, PathId, SentAs};
 
 use crate::wire::DATA_HEADER_BYTES;
 

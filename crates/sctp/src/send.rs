@@ -1,6 +1,6 @@
 //! The sending side of RFC 9260 as a state machine: messages and acknowledgements come in, DATA chunks and deadlines come out.
 //!
-//! It knows nothing of handshakes, addresses or the receiving side; [`crate::association`] asks it to fill packets.
+//! It knows nothing of handshakes, addresses or the receiving side; [`crate::association`] picks a path and asks it to fill packets.
 //!
 //! | room | what it knows |
 //! |---|---|
@@ -12,6 +12,7 @@
 //! | [`acknowledge`] | what a SACK changes: buffer, windows, events |
 //! | [`timers`] | deadlines |
 //! | [`window`] | the peer's receive window |
+//! | [`path`] | what belongs to one path: repair, congestion window, burst limit, packet sizes |
 //! | [`repair`] | what is lost, when to ask, what leaves again |
 //!
 //! The chunks themselves live in [`crate::outstanding`], the congestion window in [`crate::congestion`].
@@ -20,6 +21,7 @@ mod acknowledge;
 mod assemble;
 mod fragment;
 mod messages;
+mod path;
 mod queue;
 mod repair;
 mod scheduler;
@@ -28,28 +30,27 @@ mod tests;
 mod timers;
 mod window;
 
-use std::sync::Arc;
-
 use festina_recovery::Mechanisms;
 use festina_units::{Duration, Instant};
 
 pub(crate) use acknowledge::SackOutcome;
+pub(crate) use path::SendPath;
 pub(crate) use repair::TimerExpiry;
 
 use crate::config::Config;
-use crate::congestion::{Ack, Congestion};
 use crate::error::SendError;
 use crate::event::{AbandonReason, Event, Events};
 use crate::message::{Message, MessageId};
 use crate::outstanding::Ledger;
 use crate::stats::{SentStats, Stats};
 use crate::stream_table::StreamTable;
-use crate::wire::{COMMON_HEADER_BYTES, DATA_HEADER_BYTES, Tsn};
+use crate::wire::Tsn;
+use path::Pressure;
 use queue::SendBuffer;
-use repair::{Release, Repair, Verdict, View, WindowVerdict};
+use repair::{Repair, Verdict, View};
 use window::PeerWindow;
 
-/// The sending side of one association.
+/// The sending side of one association, but for what belongs to a path: its methods take the [`SendPath`] that they concern.
 ///
 /// Order of use: one of [`send`](Self::send), [`handle_sack`](Self::handle_sack), [`handle_timeout`](Self::handle_timeout) and their like;
 /// then [`fill`](Self::fill) one packet after the other while [`can_send`](Self::can_send); then ask for the
@@ -59,13 +60,7 @@ pub(crate) struct Sender {
     buffer: SendBuffer,
     streams: OutboundStreams,
     ledger: Ledger,
-    congestion: Congestion,
-    repair: Repair,
     window: PeerWindow,
-    sizes: PacketSizes,
-    burst: Burst,
-    /// When DATA last left; the start, if it never did.
-    last_sent_at: Instant,
     /// No more messages will come.
     closing: bool,
     counters: SentStats,
@@ -78,88 +73,26 @@ struct OutboundStreams {
     next_ssn: StreamTable<u16>,
 }
 
-/// What presses on the congestion window.
-#[derive(Clone, Copy, Debug)]
-enum Pressure {
-    /// An acknowledgement, told before a loss that it reveals (the note of RFC 9260 §7.2.4).
-    Acked(Ack),
-    /// What repair found.
-    Found(WindowVerdict),
-    /// New data comes after nothing was on the way for `idle` (RFC 9260 §7.2.1).
-    Idle { now: Instant, idle: Duration, rto: Duration },
-}
-
-/// What fits into a packet.
-#[derive(Clone, Copy, Debug)]
-struct PacketSizes {
-    /// PMDCS: bytes of DATA chunks, headers included (RFC 9260 §2.3).
-    chunks: usize,
-    /// Payload of the one chunk that fills a packet.
-    payload: usize,
-    /// The part of the initial cwnd that depends on the address family (RFC 9260 §7.2.1).
-    initial_window: usize,
-}
-
-impl PacketSizes {
-    fn new(packet_bytes_max: usize, initial_window: usize) -> Self {
-        let chunks = packet_bytes_max.saturating_sub(COMMON_HEADER_BYTES) & !3;
-        Self { chunks, payload: chunks.saturating_sub(DATA_HEADER_BYTES), initial_window }
-    }
-}
-
-/// Max.Burst: how many packets with new data one event may release (RFC 9260 §6.1 rule D).
-#[derive(Clone, Copy, Debug)]
-struct Burst {
-    packets_max: u32,
-    packets_left: u32,
-}
-
-impl Burst {
-    /// A sender that is paced needs no other limit.
-    fn new(config: &Config, congestion: &Congestion) -> Self {
-        let packets_max = if congestion.is_paced() { u32::MAX } else { config.limits.burst_packets_max.max(1) };
-        Self { packets_max, packets_left: packets_max }
-    }
-
-    fn restart(&mut self) {
-        self.packets_left = self.packets_max;
-    }
-}
-
 impl Sender {
-    /// A sender whose first chunk has the TSN `first_tsn`; `mechanisms` stand in for those of `config`. The window and the streams can be filled in by
+    /// A sender whose first chunk has the TSN `first_tsn`. The window and the streams can be filled in by
     /// [`establish`](Self::establish).
-    pub(crate) fn new(
-        now: Instant,
-        config: &Config,
-        mechanisms: Arc<Mechanisms>,
-        first_tsn: Tsn,
-        peer_a_rwnd: u32,
-        outbound_streams: u16,
-        initial_window_bytes: usize,
-    ) -> Self {
-        let sizes = PacketSizes::new(config.limits.packet_bytes_max, initial_window_bytes);
-        let congestion = Congestion::new(config.congestion, sizes.chunks, sizes.initial_window);
+    pub(crate) fn new(config: &Config, first_tsn: Tsn, peer_a_rwnd: u32, outbound_streams: u16) -> Self {
         Self {
             buffer: SendBuffer::new(config),
             streams: OutboundStreams { count: outbound_streams, next_ssn: StreamTable::new() },
             ledger: new_ledger(first_tsn),
-            burst: Burst::new(config, &congestion),
-            congestion,
-            repair: Repair::new(config, mechanisms),
             window: PeerWindow::new(peer_a_rwnd),
-            sizes,
-            last_sent_at: now,
             closing: false,
             counters: SentStats::default(),
         }
     }
 
-    /// What the peer allows is known, and the round-trip time if it could be measured. Queued messages for streams that the peer did
-    /// not allow are abandoned when their turn comes.
+    /// What the peer allows is known, and the round-trip time of `path` if it could be measured. Queued messages for streams that the
+    /// peer did not allow are abandoned when their turn comes.
     pub(crate) fn establish(
         &mut self,
         now: Instant,
+        path: &mut SendPath,
         peer_a_rwnd: u32,
         outbound_streams: u16,
         rtt_sample: Option<Duration>,
@@ -169,32 +102,38 @@ impl Sender {
         self.streams.count = outbound_streams;
         self.drop_stale(now, events);
         if let Some(rtt) = rtt_sample {
-            self.repair.on_round_trip(now, rtt, events);
+            path.repair.on_round_trip(now, rtt, events);
         }
-        self.settle(now);
+        self.settle(now, path);
     }
 
-    /// Queues a message.
+    /// Queues a message, which is to leave by `path`.
     ///
     /// # Errors
     /// Caller: the message cannot be sent, or not now.
-    pub(crate) fn send(&mut self, now: Instant, message: Message, id: MessageId) -> Result<(), SendError> {
+    pub(crate) fn send(
+        &mut self,
+        now: Instant,
+        path: &mut SendPath,
+        message: Message,
+        id: MessageId,
+    ) -> Result<(), SendError> {
         let was_empty = self.buffer.is_empty();
         self.buffer.push(now, message, id, self.streams.count)?;
         self.counters.messages += 1;
         if was_empty {
-            self.burst.restart();
-            self.decay_idle_window(now);
-            self.settle(now);
+            path.burst.restart();
+            self.decay_idle_window(now, path);
+            self.settle(now, path);
         }
         Ok(())
     }
 
-    /// A round-trip time was measured by other means than DATA: the handshake or a HEARTBEAT (RFC 9260 §8.3). A T3-rtx that runs
-    /// keeps its expiry, but a probe may now precede it.
-    pub(crate) fn handle_round_trip(&mut self, now: Instant, rtt: Duration, events: &mut Events) {
-        self.repair.on_round_trip(now, rtt, events);
-        self.settle(now);
+    /// The round-trip time of `path` was measured by other means than DATA: the handshake or a HEARTBEAT (RFC 9260 §8.3). A T3-rtx
+    /// that runs keeps its expiry, but a probe may now precede it.
+    pub(crate) fn handle_round_trip(&mut self, now: Instant, path: &mut SendPath, rtt: Duration, events: &mut Events) {
+        path.repair.on_round_trip(now, rtt, events);
+        self.settle(now, path);
     }
 
     /// No more messages will come: the last chunk asks for a SACK without delay (RFC 7053 §4, SHUTDOWN-PENDING).
@@ -202,15 +141,10 @@ impl Sender {
         self.closing = true;
     }
 
-    /// Changes the loss-recovery mechanisms of the living association.
-    pub(crate) fn set_mechanisms(&mut self, now: Instant, mechanisms: &Mechanisms) {
-        self.repair.set_mechanisms(mechanisms);
-        self.settle(now);
-    }
-
-    /// The loss-recovery mechanisms.
-    pub(crate) fn mechanisms(&self) -> &Mechanisms {
-        self.repair.mechanisms()
+    /// Changes the loss-recovery mechanisms of a path in use.
+    pub(crate) fn set_mechanisms(&mut self, now: Instant, path: &mut SendPath, mechanisms: &Mechanisms) {
+        path.repair.set_mechanisms(mechanisms);
+        self.settle(now, path);
     }
 
     /// Nothing queued and nothing outstanding: SHUTDOWN may go.
@@ -224,39 +158,34 @@ impl Sender {
     }
 
     /// Gives back memory, if nothing is queued or outstanding.
-    pub(crate) fn give_back_memory(&mut self) {
+    pub(crate) fn give_back_memory(&mut self, path: &mut SendPath) {
         if self.is_drained() {
             self.buffer.give_back_memory();
             self.ledger.give_back_memory();
-            self.repair.give_back_memory();
-            self.congestion.give_back_memory();
+            path.give_back_memory();
         }
     }
 
-    /// The retransmission timeout, backoff included.
-    pub(crate) fn rto(&self) -> Duration {
-        self.repair.rto()
-    }
-
-    /// Fills in the sending side's counters, but for packets and their bytes, and the path's gauges.
-    pub(crate) fn fill_stats(&self, stats: &mut Stats) {
+    /// Fills in the sending side's counters, but for packets and their bytes, and the gauges of `path`.
+    pub(crate) fn fill_stats(&self, path: &SendPath, stats: &mut Stats) {
         let SentStats { packets, bytes, .. } = stats.sent;
         stats.sent = SentStats { packets, bytes, ..self.counters.clone() };
         let in_flight = self.ledger.in_flight();
-        let path = &mut stats.path;
-        path.srtt = self.repair.rtt().srtt();
-        path.rttvar = self.repair.rtt().rttvar().unwrap_or_default();
-        path.rto = self.repair.rto();
-        path.cwnd_bytes = self.congestion.cwnd() as u64;
-        path.ssthresh_bytes = self.congestion.ssthresh() as u64;
-        path.in_flight_bytes = in_flight.bytes as u64;
-        path.in_flight_packets = self.repair.packets_in_flight();
-        path.peer_window_bytes = self.window.available_bytes(in_flight.payload_bytes) as u64;
-        path.send_buffer_bytes = self.buffer.used_bytes() as u64;
-        path.thin = self.repair.is_thin();
+        let SendPath { repair, congestion, .. } = path;
+        let gauges = &mut stats.path;
+        gauges.srtt = repair.rtt().srtt();
+        gauges.rttvar = repair.rtt().rttvar().unwrap_or_default();
+        gauges.rto = repair.rto();
+        gauges.cwnd_bytes = congestion.cwnd() as u64;
+        gauges.ssthresh_bytes = congestion.ssthresh() as u64;
+        gauges.in_flight_bytes = in_flight.bytes as u64;
+        gauges.in_flight_packets = repair.packets_in_flight();
+        gauges.peer_window_bytes = self.window.available_bytes(in_flight.payload_bytes) as u64;
+        gauges.send_buffer_bytes = self.buffer.used_bytes() as u64;
+        gauges.thin = repair.is_thin();
     }
 
-    /// The association is over: every message that was not acknowledged is abandoned.
+    /// The association is over: every message that was not acknowledged is abandoned. The caller [stops](SendPath::stop) the paths.
     pub(crate) fn fail_all(&mut self, events: &mut Events) {
         let mut failed = Vec::new();
         while let Some((slot, bytes)) = self.ledger.pop(|chunk| (chunk.message, chunk.payload.len())) {
@@ -275,66 +204,45 @@ impl Sender {
         for (id, reason) in failed {
             events.push_abandoned(id, reason);
         }
-        self.repair.stop();
         self.window.opened();
     }
 
     /// The peer restarted (RFC 9260 §5.2.4 A): what was not acknowledged has failed, and sending starts anew once
-    /// [`establish`](Self::establish) tells what the peer allows.
-    pub(crate) fn reset_for_restart(&mut self, now: Instant, config: &Config, first_tsn: Tsn, events: &mut Events) {
+    /// [`establish`](Self::establish) tells what the peer allows. The caller [resets](SendPath::reset_for_restart) the paths.
+    pub(crate) fn reset_for_restart(&mut self, first_tsn: Tsn, events: &mut Events) {
         self.fail_all(events);
         self.streams.next_ssn.clear();
         self.ledger = new_ledger(first_tsn);
-        self.congestion = Congestion::new(config.congestion, self.sizes.chunks, self.sizes.initial_window);
-        self.repair.reset(config);
         self.window = PeerWindow::new(0);
-        self.burst.restart();
-        self.last_sent_at = now;
         self.closing = false;
     }
 
-    /// What repair sees of the other rooms.
-    fn view(&self) -> View<'_> {
-        let Self { buffer, window, congestion, sizes, burst, .. } = self;
+    /// What the repair of `path` sees of the other rooms.
+    fn view<'s>(&'s self, path: &'s SendPath) -> View<'s> {
+        let Self { buffer, window, .. } = self;
+        let SendPath { congestion, sizes, burst, .. } = path;
         View { buffer, window, congestion, sizes: *sizes, burst_packets: burst.packets_left }
     }
 
-    /// Repair, the ledger that it marks, and what it sees of the other rooms.
-    fn split(&mut self) -> (&mut Repair, &mut Ledger, View<'_>) {
-        let Self { repair, ledger, buffer, window, congestion, sizes, burst, .. } = self;
+    /// The repair of `path`, the ledger that it marks, and what it sees of the other rooms.
+    fn split<'s>(&'s mut self, path: &'s mut SendPath) -> (&'s mut Repair, &'s mut Ledger, View<'s>) {
+        let Self { ledger, buffer, window, .. } = self;
+        let SendPath { repair, congestion, sizes, burst, .. } = path;
         (repair, ledger, View { buffer, window, congestion, sizes: *sizes, burst_packets: burst.packets_left })
     }
 
-    /// Does what repair found.
-    fn obey(&mut self, verdict: Verdict) {
+    /// Does what the repair of `path` found.
+    fn obey(&mut self, path: &mut SendPath, verdict: Verdict) {
         let Verdict { lost, found, window, release } = verdict;
         self.counters.chunks_lost = (self.counters.chunks_lost + lost as u64).saturating_sub(found as u64);
-        match release {
-            Release::Same => {}
-            Release::Usual => self.burst.restart(),
-            Release::Packets(packets) => self.burst.packets_left = packets.min(self.burst.packets_max),
-        }
-        self.regulate(Pressure::Found(window));
-    }
-
-    /// The one place that moves cwnd.
-    fn regulate(&mut self, pressure: Pressure) {
-        let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-        match pressure {
-            Pressure::Acked(ack) => self.congestion.on_ack(&ack),
-            Pressure::Found(WindowVerdict::Keep) => {}
-            Pressure::Found(WindowVerdict::Cut(sign)) => self.congestion.on_congestion(sign),
-            Pressure::Found(WindowVerdict::Undo(window)) => {
-                self.congestion.undo(bytes(window.cwnd_bytes), bytes(window.ssthresh_bytes));
-            }
-            Pressure::Idle { now, idle, rto } => self.congestion.on_idle(now, idle, rto),
-        }
+        path.burst.release(release);
+        path.regulate(Pressure::Found(window));
     }
 
     /// Lets cwnd decay for the time that nothing was on the way (RFC 9260 §7.2.1). The initial window waits for its first use.
-    fn decay_idle_window(&mut self, now: Instant) {
+    fn decay_idle_window(&self, now: Instant, path: &mut SendPath) {
         if self.ledger.is_empty() && self.counters.chunks > 0 {
-            self.regulate(Pressure::Idle { now, idle: now - self.last_sent_at, rto: self.repair.rto() });
+            path.regulate(Pressure::Idle { now, idle: now - path.last_sent_at, rto: path.rto() });
         }
     }
 

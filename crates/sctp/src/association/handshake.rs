@@ -102,7 +102,7 @@ impl Association {
         if !peer.unrecognized.is_empty() {
             self.control.reply_with(|| Reply::UnrecognizedParameters(peer.unrecognized.concat().into()));
         }
-        let rto = round_trip.map_or(self.context.config().timers.rto_initial, |_| self.sender.rto());
+        let rto = round_trip.map_or(self.context.config().timers.rto_initial, |_| self.paths.pick().sending.rto());
         self.state = State::CookieEchoed { t1: t1.next_chunk(now, rto), cookie: cookie[..].into() };
         self.control.set(Due::COOKIE_ECHO);
         Ok(())
@@ -216,7 +216,8 @@ impl Association {
         self.tags.peer = peer_tag;
         self.peer = PeerTraits { extensions: parameters.extensions, addresses: parameters.addresses };
         self.streams = Streams { outbound, inbound };
-        self.sender.establish(now, parameters.a_rwnd, outbound, round_trip, &mut self.events);
+        let path = &mut self.paths.pick_mut().sending;
+        self.sender.establish(now, path, parameters.a_rwnd, outbound, round_trip, &mut self.events);
         let config = self.context.config();
         match &mut self.receiver {
             // What was received whole before can still be read.
@@ -231,10 +232,11 @@ impl Association {
         self.control.unset(Due::INIT);
         self.control.unset(Due::COOKIE_ECHO);
         if let Some(round_trip) = round_trip {
-            self.sender.handle_round_trip(now, round_trip, &mut self.events);
+            let path = &mut self.paths.pick_mut().sending;
+            self.sender.handle_round_trip(now, path, round_trip, &mut self.events);
         }
-        self.path.answered(now);
-        self.arm_heartbeat(now);
+        self.paths.pick_mut().answered(now);
+        self.arm_heartbeats(now);
         let Streams { outbound, inbound } = self.streams;
         self.events.push(Event::Established { outbound_streams: outbound, inbound_streams: inbound });
         if self.ending.requested {
@@ -252,7 +254,10 @@ impl Association {
         self.control.clear();
         self.tags = cookie.tags;
         self.first_tsn = first_tsn(&self.context, cookie.tags.local);
-        self.sender.reset_for_restart(now, self.context.config(), self.first_tsn, &mut self.events);
+        self.sender.reset_for_restart(self.first_tsn, &mut self.events);
+        for path in self.paths.iter_mut() {
+            path.sending.reset_for_restart(now, self.context.config());
+        }
         self.adopt_peer(now, cookie.tags.peer, &cookie.peer, None);
         self.events.push(Event::PeerRestarted);
         self.control.set(Due::COOKIE_ACK);

@@ -132,7 +132,8 @@ impl Association {
                 // No receiver has reason to send two at once (RFC 9260 §6.2), and each costs a walk over what is outstanding.
                 let is_first = !core::mem::replace(&mut arrival.had_sack, true);
                 if is_first && self.state.takes_sack() {
-                    let outcome = self.sender.handle_sack(now, sack, &mut self.events);
+                    let path = &mut self.paths.pick_mut().sending;
+                    let outcome = self.sender.handle_sack(now, path, sack, &mut self.events);
                     self.acknowledged(now, outcome);
                 }
             }
@@ -252,14 +253,16 @@ impl Association {
     /// The cumulative TSN of a SHUTDOWN. pion, rtc-sctp and sctp-proto put a TSN of their own there, so one that was never sent
     /// is passed over and does not end the association; SACKs tell what has arrived.
     pub(super) fn handle_cumulative_ack(&mut self, now: Instant, cumulative_tsn: Tsn) {
-        let outcome = self.sender.handle_cumulative_ack(now, cumulative_tsn, &mut self.events).unwrap_or_default();
-        self.acknowledged(now, Ok(outcome));
+        let path = &mut self.paths.pick_mut().sending;
+        let outcome = self.sender.handle_cumulative_ack(now, path, cumulative_tsn, &mut self.events);
+        self.acknowledged(now, Ok(outcome.unwrap_or_default()));
     }
 
     fn acknowledged(&mut self, now: Instant, outcome: Result<SackOutcome, ProtocolViolation>) {
         match outcome {
             Ok(outcome) => {
-                if outcome.peer_alive && self.path.answered(now) {
+                let path = outcome.answered.and_then(|id| self.paths.get_mut(id));
+                if path.is_some_and(|path| path.answered(now)) {
                     self.events.push(Event::PathReachable(true));
                 }
                 self.advance_shutdown(now);
@@ -316,12 +319,8 @@ impl Association {
                 self.events.push(Event::Readable);
             }
         }
-        self.path.heard(arrival.now);
+        self.paths.of_source_mut(arrival.from).heard(arrival.now, arrival.from);
         self.hear_while_shutting_down(arrival.now, arrival.had_data);
-        // A peer behind a NAT may change its UDP port, never its address (RFC 6951 §5.4).
-        if arrival.from.ip() == self.path.remote.ip() {
-            self.path.remote.set_port(arrival.from.port());
-        }
     }
 }
 

@@ -43,16 +43,17 @@ impl Association {
         (len > 0).then(|| {
             self.counters.packets_sent += 1;
             self.counters.bytes_sent += len as u64;
-            Transmit { destination: self.path.remote, len }
+            Transmit { destination: self.paths.pick().remote, len }
         })
     }
 
     #[inline]
     fn has_something_to_say(&self, now: Instant) -> bool {
+        let path = self.paths.pick();
         self.control.wants_packet()
-            || self.path.heartbeat_ready()
+            || path.heartbeat_ready()
             || self.receiver.as_ref().is_some_and(|receiver| receiver.sack_wanted())
-            || (self.state.sends_data() && self.sender.can_send(now))
+            || (self.state.sends_data() && self.sender.can_send(now, &path.sending))
     }
 
     fn write_chunks(&mut self, now: Instant, packet: &mut PacketBuilder<'_>) {
@@ -70,18 +71,20 @@ impl Association {
         if self.control.has_replies() {
             self.control.write_replies(packet);
         }
-        if self.path.heartbeat_ready() {
-            let wait = self.heartbeat_wait();
-            let nonce = self.path.heartbeat_sent(now, wait, &self.context, self.tags.local);
+        let path = self.paths.pick_mut();
+        if path.heartbeat_ready() {
+            let wait = path.heartbeat_wait(self.context.config());
+            let nonce = path.heartbeat_sent(now, wait, &self.context, self.tags.local);
             packet.chunk(&ChunkOut::Heartbeat { info: &nonce.to_be_bytes() });
         }
         if let Some(receiver) = &mut self.receiver
-            && (receiver.sack_wanted() || (receiver.sack_useful() && data_may_follow && self.sender.can_send(now)))
+            && (receiver.sack_wanted()
+                || (receiver.sack_useful() && data_may_follow && self.sender.can_send(now, &path.sending)))
         {
             receiver.write_sack(packet);
         }
-        if data_may_follow && self.sender.fill(now, packet, &mut self.events) > 0 {
-            self.path.used(now);
+        if data_may_follow && self.sender.fill(now, &mut path.sending, packet, &mut self.events) > 0 {
+            path.used(now);
         }
         // The last message that SHUTDOWN waited for may just have expired unsent.
         self.advance_shutdown(now);
@@ -94,11 +97,11 @@ impl Association {
             && write_shutdown(packet, receiver.cumulative_tsn())
         {
             self.control.unset(Due::SHUTDOWN);
-            self.path.asked(now);
+            self.paths.pick_mut().asked(now);
         }
         if self.control.is_set(Due::SHUTDOWN_ACK) && packet.chunk(&ChunkOut::ShutdownAck) {
             self.control.unset(Due::SHUTDOWN_ACK);
-            self.path.asked(now);
+            self.paths.pick_mut().asked(now);
         }
     }
 }

@@ -1,19 +1,22 @@
-//! The way to the peer: where it is, whether it answers, and the heartbeats that find out (RFC 9260 §5.4, §8).
+//! A way to the peer: where it leads, whether the peer answers, and the heartbeats that find out (RFC 9260 §5.4, §8).
 //!
-//! There is one path today. All that is said of a path is here, so that several can stand side by side later.
+//! A path also holds what the sender keeps of it, a [`SendPath`].
 
 use std::net::SocketAddr;
 
 use festina_units::{Duration, Instant};
 
 use super::context::{Context, Purpose};
-use crate::config::Retries;
+use crate::config::{Config, Retries};
+use crate::send::SendPath;
 
 /// One destination.
 #[derive(Debug)]
 pub(crate) struct Path {
     /// Where packets go.
     pub(crate) remote: SocketAddr,
+    /// Repair, congestion control and their like.
+    pub(crate) sending: SendPath,
     /// Consecutive timeouts and missed heartbeats.
     errors: u32,
     /// When the peer last acknowledged anything.
@@ -62,9 +65,10 @@ enum Heartbeat {
 }
 
 impl Path {
-    pub(crate) fn new(now: Instant, remote: SocketAddr) -> Self {
+    pub(crate) fn new(now: Instant, remote: SocketAddr, sending: SendPath) -> Self {
         Self {
             remote,
+            sending,
             errors: 0,
             answered_at: now,
             asked_at: None,
@@ -83,10 +87,13 @@ impl Path {
         self.asked(now);
     }
 
-    /// A packet of the peer's came.
+    /// A packet of the peer's came. A peer behind a NAT may change its UDP port, never its address (RFC 6951 §5.4).
     #[inline]
-    pub(crate) fn heard(&mut self, now: Instant) {
+    pub(crate) fn heard(&mut self, now: Instant, source: SocketAddr) {
         self.heard_at = now;
+        if source.ip() == self.remote.ip() {
+            self.remote.set_port(source.port());
+        }
     }
 
     /// Something leaves that a living peer answers.
@@ -99,6 +106,11 @@ impl Path {
     #[inline]
     pub(crate) fn silence_ends_at(&self, peer_timeout: Duration) -> Option<Instant> {
         Some(self.asked_at? + peer_timeout)
+    }
+
+    /// Returns whether something left that a living peer answers, and no answer has come.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.asked_at.is_some()
     }
 
     /// The peer acknowledged something; `true` if the path had counted as inactive (RFC 9260 §8.2).
@@ -125,8 +137,22 @@ impl Path {
     }
 
     /// The RTO, doubled for each error in a row (RFC 9260 §8.3).
-    pub(crate) fn backed_off(&self, rto: Duration, rto_max: Duration) -> Duration {
-        rto.saturating_mul(1_u32.checked_shl(self.errors).unwrap_or(u32::MAX)).min(rto_max)
+    fn backed_off_rto(&self, rto_max: Duration) -> Duration {
+        self.sending.rto().saturating_mul(1_u32.checked_shl(self.errors).unwrap_or(u32::MAX)).min(rto_max)
+    }
+
+    /// The pause before the next heartbeat; `None` if the application wants none.
+    pub(crate) fn heartbeat_pause(&self, now: Instant, context: &Context, tag: u32) -> Option<Duration> {
+        let timers = &context.config().timers;
+        Some(heartbeat_pause(context, tag, now, self.backed_off_rto(timers.rto_max), timers.heartbeat_interval?))
+    }
+
+    /// How long a heartbeat waits for its answer. Where the time of silence is limited, the next one follows then.
+    pub(crate) fn heartbeat_wait(&self, config: &Config) -> Duration {
+        match config.peer_timeout {
+            Some(timeout) => self.backed_off_rto(config.timers.rto_max).clamp(timeout / 64, timeout / 8),
+            None => self.sending.rto(),
+        }
     }
 
     /// Begins or stops the heartbeats.
@@ -216,13 +242,7 @@ pub(crate) fn initial_window_bytes(remote: SocketAddr) -> usize {
 }
 
 /// The pause before a heartbeat: the interval plus an RTO, which is spread by half either way (RFC 9260 §8.3).
-pub(crate) fn heartbeat_pause(
-    context: &Context,
-    tag: u32,
-    now: Instant,
-    rto: Duration,
-    interval: Duration,
-) -> Duration {
+fn heartbeat_pause(context: &Context, tag: u32, now: Instant, rto: Duration, interval: Duration) -> Duration {
     let rto_ns = u64::try_from(rto.as_nanos()).unwrap_or(u64::MAX);
     let spread = u64::from(context.derive_u32(Purpose::HeartbeatJitter, &[tag.into(), now.as_nanos()])) % rto_ns.max(1);
     interval + rto / 2 + Duration::from_nanos(spread)
@@ -230,18 +250,22 @@ pub(crate) fn heartbeat_pause(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::config::Config;
+    use crate::outstanding::PathId;
 
     const PAUSE: Duration = Duration::from_secs(30);
     const RTO: Duration = Duration::from_secs(1);
     const NEVER: Duration = Duration::from_secs(1_000_000);
 
     fn path() -> Path {
-        Path::new(Instant::ZERO, "192.0.2.1:9".parse().unwrap())
+        let (now, config) = (Instant::ZERO, Config::default());
+        let sending = SendPath::new(now, PathId(0), &config, Arc::new(config.mechanisms), 4_404);
+        Path::new(now, "192.0.2.1:9".parse().unwrap(), sending)
     }
 
-    fn context() -> std::sync::Arc<Context> {
+    fn context() -> Arc<Context> {
         Context::new(Config::default(), [0; 16]).unwrap()
     }
 
@@ -261,9 +285,9 @@ mod tests {
     fn a_peer_that_is_heard_of_is_not_asked_before_its_turn_and_one_that_is_quiet_is() {
         let (mut path, quiet) = (path(), Duration::from_secs(15));
         path.set_heartbeat(Instant::ZERO, Some(PAUSE));
-        path.heard(Instant::from_secs(10));
+        path.heard(Instant::from_secs(10), path.remote);
         assert_eq!(path.deadline(quiet), Some(Instant::from_secs(25)));
-        path.heard(Instant::from_secs(20));
+        path.heard(Instant::from_secs(20), path.remote);
         path.send_heartbeat_if_idle(Instant::from_secs(25), PAUSE, quiet);
         assert!(!path.heartbeat_ready());
         assert_eq!(path.deadline(quiet), Some(Instant::from_secs(30)), "its turn");
@@ -328,11 +352,11 @@ mod tests {
         let (mut path, retries, rto_max) = (path(), Retries::default(), Duration::from_secs(60));
         let pauses = [1, 2, 4, 8, 16, 32, 60, 60].map(Duration::from_secs);
         for (second, pause) in (1..).zip(pauses) {
-            assert_eq!(path.backed_off(RTO, rto_max), pause);
+            assert_eq!(path.backed_off_rto(rto_max), pause);
             path.failed(Instant::from_secs(second), &retries, false);
         }
         path.answered(Instant::from_secs(9));
-        assert_eq!(path.backed_off(RTO, rto_max), RTO);
+        assert_eq!(path.backed_off_rto(rto_max), RTO);
     }
 
     #[test]

@@ -56,7 +56,9 @@ impl Association {
             }
             _ => return,
         }
-        self.path.set_heartbeat(now, None);
+        for path in self.paths.iter_mut() {
+            path.set_heartbeat(now, None);
+        }
     }
 
     /// SHUTDOWN: the peer takes no more messages from its application.
@@ -119,7 +121,7 @@ impl Association {
         let t2_anew = self.new_t2(now);
         if let State::ShutdownSent { t2, .. } = &mut self.state {
             *t2 = t2_anew;
-            if self.path.answered(now) {
+            if self.paths.pick_mut().answered(now) {
                 self.events.push(Event::PathReachable(true));
             }
             if had_data {
@@ -158,6 +160,9 @@ impl Association {
         self.state = State::Closed;
         self.control.clear();
         self.sender.fail_all(&mut self.events);
+        for path in self.paths.iter_mut() {
+            path.sending.stop();
+        }
         self.events.push(Event::Closed(reason));
     }
 
@@ -166,7 +171,7 @@ impl Association {
     }
 
     fn new_t2(&self, now: Instant) -> RetryTimer {
-        RetryTimer::start(now, self.sender.rto().min(self.t2_pause_max()))
+        RetryTimer::start(now, self.paths.pick().sending.rto().min(self.t2_pause_max()))
     }
 
     /// Where a time of silence ends the association, T2 asks several times until then.

@@ -2,7 +2,7 @@
 
 use festina_units::Instant;
 
-use super::ledger::{Chunk, SentAs};
+use super::ledger::{Chunk, PathId, SentAs};
 use crate::wire::{Sack, Tsn};
 
 /// What the peer reports: a cumulative TSN ack alone, as SHUTDOWN carries it, or a SACK.
@@ -71,6 +71,8 @@ pub(crate) struct HighestAcked {
     /// When it last left.
     pub(crate) sent_at: Instant,
     pub(crate) transmissions: u8,
+    /// By which path it last left.
+    pub(crate) path: PathId,
 }
 
 impl Digest {
@@ -84,7 +86,8 @@ impl Digest {
         } else {
             self.lowest_acked_once.get_or_insert(tsn);
         }
-        self.highest_acked = Some(HighestAcked { tsn, sent_at: chunk.sent_at, transmissions: chunk.transmissions });
+        let Chunk { sent_at, transmissions, path, .. } = *chunk;
+        self.highest_acked = Some(HighestAcked { tsn, sent_at, transmissions, path });
     }
 }
 

@@ -16,6 +16,10 @@ const CHUNKS_KEPT: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MessageSlot(pub(crate) u32);
 
+/// Which of the association's paths to the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PathId(pub(crate) u8);
+
 /// A DATA chunk that has a TSN. Less than a cache line, since every SACK walks over many of them.
 #[derive(Debug)]
 pub(crate) struct Chunk {
@@ -37,6 +41,8 @@ pub(crate) struct Chunk {
     pub(crate) fast_retransmitted: bool,
     /// What it last left for.
     pub(crate) sent_as: SentAs,
+    /// By which path it last left.
+    pub(crate) path: PathId,
 }
 
 /// What a chunk left for.
@@ -93,6 +99,7 @@ impl Chunk {
             miss_indications: 0,
             fast_retransmitted: false,
             sent_as: SentAs::First,
+            path: PathId(0),
         }
     }
 }
@@ -339,8 +346,8 @@ impl Ledger {
         count
     }
 
-    /// The chunk leaves again.
-    pub(crate) fn resend(&mut self, tsn: u64, now: Instant, sent_as: SentAs) {
+    /// The chunk leaves again, by `path`.
+    pub(crate) fn resend(&mut self, tsn: u64, now: Instant, sent_as: SentAs, path: PathId) {
         let Some(chunk) = self.index(tsn).and_then(|index| self.chunks.get_mut(index)) else { return };
         if let ChunkState::Lost(_) = chunk.state {
             self.lost.remove(chunk);
@@ -349,6 +356,7 @@ impl Ledger {
         }
         chunk.sent_at = now;
         chunk.sent_as = sent_as;
+        chunk.path = path;
         chunk.transmissions = chunk.transmissions.saturating_add(1);
         chunk.miss_indications = 0;
     }

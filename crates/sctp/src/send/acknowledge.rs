@@ -2,22 +2,23 @@
 
 use festina_units::{Duration, Instant};
 
+use super::path::Pressure;
 use super::queue::SendBuffer;
 use super::repair::{Heard, Repair};
-use super::{Pressure, Sender};
+use super::{SendPath, Sender};
 use crate::congestion::Ack;
 use crate::error::ProtocolViolation;
 use crate::event::{Event, Events, RetransmissionCause};
-use crate::outstanding::{Acknowledgement, Chunk, Observer, Progress};
+use crate::outstanding::{Acknowledgement, Chunk, Observer, PathId, Progress};
 use crate::stats::SentStats;
 use crate::wire::{Sack, Tsn};
 
 /// What the association needs to know of an acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SackOutcome {
-    /// The error counters start again: something was acknowledged for the first time (RFC 9260 §8.1), or the peer answers
-    /// probes of its closed window (RFC 9260 §6.1 rule A).
-    pub(crate) peer_alive: bool,
+    /// The error counters start again, the association's and this path's: something that left by it was acknowledged for the first
+    /// time (RFC 9260 §8.1), or the peer answers a probe of its closed window (RFC 9260 §6.1 rule A).
+    pub(crate) answered: Option<PathId>,
 }
 
 impl Sender {
@@ -30,10 +31,11 @@ impl Sender {
     pub(crate) fn handle_sack(
         &mut self,
         now: Instant,
+        path: &mut SendPath,
         sack: &Sack<'_>,
         events: &mut Events,
     ) -> Result<SackOutcome, ProtocolViolation> {
-        self.apply(now, Acknowledgement { cumulative_tsn: sack.cumulative_tsn, sack: Some(sack) }, events)
+        self.apply(now, path, Acknowledgement { cumulative_tsn: sack.cumulative_tsn, sack: Some(sack) }, events)
     }
 
     /// Applies the cumulative TSN ack of a SHUTDOWN (RFC 9260 §9.2).
@@ -43,21 +45,23 @@ impl Sender {
     pub(crate) fn handle_cumulative_ack(
         &mut self,
         now: Instant,
+        path: &mut SendPath,
         cumulative_tsn: Tsn,
         events: &mut Events,
     ) -> Result<SackOutcome, ProtocolViolation> {
-        self.apply(now, Acknowledgement { cumulative_tsn, sack: None }, events)
+        self.apply(now, path, Acknowledgement { cumulative_tsn, sack: None }, events)
     }
 
     fn apply(
         &mut self,
         now: Instant,
+        path: &mut SendPath,
         acknowledgement: Acknowledgement<'_>,
         events: &mut Events,
     ) -> Result<SackOutcome, ProtocolViolation> {
-        let (repair, ledger, view) = self.split();
+        let (repair, ledger, view) = self.split(path);
         let (terms, next_tsn) = (repair.terms(now, ledger, &view), ledger.next_tsn());
-        let Self { ledger, buffer, counters, repair, .. } = self;
+        let (Self { ledger, buffer, counters, .. }, repair) = (&mut *self, &mut path.repair);
         let mut reader =
             Reader { now, next_tsn, repair, buffer, counters, events, rtt: None, timed_is_duplicate: false };
         let Some(digest) = ledger.apply(acknowledgement, terms, &mut reader)? else {
@@ -69,23 +73,23 @@ impl Sender {
             self.window.told(sack.a_rwnd);
         }
         self.window.handle_sack(self.ledger.first_tsn());
-        let peer_alive = digest.acked_bytes > 0 || self.window.probe().is_some();
-        self.resend_window_probe();
         let newest = digest.highest_acked;
-        self.regulate(Pressure::Acked(Ack {
+        let answered = newest.map(|newest| newest.path).or_else(|| self.path_of_window_probe());
+        self.resend_window_probe(path);
+        path.regulate(Pressure::Acked(Ack {
             now,
             bytes: digest.acked_bytes,
             in_flight_before: digest.in_flight_bytes_before,
             sent_at: newest.map(|newest| newest.sent_at),
             rtt: newest.filter(|newest| newest.transmissions == 1).map(|newest| now - newest.sent_at),
-            srtt: self.repair.rtt().srtt(),
-            in_fast_recovery: self.repair.in_fast_recovery(),
+            srtt: path.repair.rtt().srtt(),
+            in_fast_recovery: path.repair.in_fast_recovery(),
             all_acked: self.ledger.is_empty(),
         }));
         let heard = Heard { sack: acknowledgement.sack, rtt, timed_is_duplicate };
-        let (repair, ledger, view) = self.split();
+        let (repair, ledger, view) = self.split(path);
         let verdict = repair.on_ack(now, &digest, &heard, ledger, &view, events);
-        self.obey(verdict);
+        self.obey(path, verdict);
         if digest.cumulative_advanced && self.is_drained() {
             events.push(Event::Drained);
         }
@@ -93,18 +97,22 @@ impl Sender {
             events.push(Event::Writable);
         }
         self.drop_stale(now, events);
-        self.update_window(now);
-        Ok(SackOutcome { peer_alive })
+        self.update_window(now, path);
+        Ok(SackOutcome { answered })
+    }
+
+    fn path_of_window_probe(&self) -> Option<PathId> {
+        Some(self.ledger.get(self.window.probe()?)?.path)
     }
 
     /// A probe of the closed window was dropped by the peer; as the window has opened, it leaves again without waiting for
     /// its backed-off timer.
-    fn resend_window_probe(&mut self) {
+    fn resend_window_probe(&mut self, path: &mut SendPath) {
         let Some(tsn) = self.window.probe() else { return };
         let fits = |payload_bytes| payload_bytes <= self.window.available_bytes(0);
         if self.ledger.get(tsn).is_some_and(|chunk| fits(chunk.payload.len())) {
             self.ledger.lose(tsn, RetransmissionCause::Probe);
-            self.repair.window_opened();
+            path.repair.window_opened();
             self.window.opened();
         }
     }

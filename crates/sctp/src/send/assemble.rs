@@ -3,9 +3,9 @@
 use festina_recovery::profile::ImmediateSack;
 use festina_units::Instant;
 
-use super::Sender;
 use super::repair::{Again, Companions, NewData, Order, Purpose};
 use super::scheduler::{Piece, Turn};
+use super::{SendPath, Sender};
 use crate::event::{Event, Events, RetransmissionCause};
 use crate::outstanding::{CHUNKS_MAX, Chunk, ChunkState, SentAs};
 use crate::wire::{DATA_HEADER_BYTES, DataHeader, PacketBuilder, Ssn};
@@ -31,36 +31,44 @@ pub(super) struct Loaded {
 }
 
 impl Sender {
-    /// Whether [`fill`](Self::fill) has something to do. It may still write nothing: if all that was queued has expired by now, or
+    /// Whether [`fill`](Self::fill) has something to do on `path`. It may still write nothing: if all that was queued has expired by now, or
     /// if the next chunk needs an emptier packet than the one given.
-    pub(crate) fn can_send(&self, now: Instant) -> bool {
-        self.repair.next(now, &self.ledger, &self.view()).is_some()
+    pub(crate) fn can_send(&self, now: Instant, path: &SendPath) -> bool {
+        path.repair.next(now, &self.ledger, &self.view(path)).is_some()
             || self.buffer.front_is_stale(now, self.streams.count)
     }
 
-    /// Fills a packet behind the control chunks that it may hold already; one call per packet. Returns the DATA chunks written.
-    pub(crate) fn fill(&mut self, now: Instant, packet: &mut PacketBuilder<'_>, events: &mut Events) -> usize {
+    /// Fills a packet that leaves by `path`, behind the control chunks that it may hold already; one call per packet. Returns the DATA
+    /// chunks written.
+    pub(crate) fn fill(
+        &mut self,
+        now: Instant,
+        path: &mut SendPath,
+        packet: &mut PacketBuilder<'_>,
+        events: &mut Events,
+    ) -> usize {
         if self.drop_stale(now, events) {
             // What comes next may not fit into the peer's window: then that is to be probed.
-            self.settle(now);
+            self.settle(now, path);
         }
-        let view = self.view();
-        let Some(order) = self.repair.next(now, &self.ledger, &view) else { return 0 };
-        let companions = self.repair.companions(now, order, packet.remaining(), &self.ledger, &view);
-        let mut loaded = Loaded::default();
-        if order.purpose != Purpose::NewData || self.ledger.lost().chunks == 0 {
-            self.resend(now, order.purpose, companions, packet, events, &mut loaded);
-        }
+        let view = self.view(path);
+        let Some(order) = path.repair.next(now, &self.ledger, &view) else { return 0 };
+        let companions = path.repair.companions(now, order, packet.remaining(), &self.ledger, &view);
+        let mut loaded = if order.purpose != Purpose::NewData || self.ledger.lost().chunks == 0 {
+            self.resend(now, path, order.purpose, companions, packet, events)
+        } else {
+            Loaded::default()
+        };
         let new_data = match order.new_data {
             NewData::No => false,
             NewData::BehindLost => self.ledger.lost().chunks == 0,
             NewData::Instead => true,
         };
         if new_data {
-            self.send_new(now, packet, events, &mut loaded);
+            self.send_new(now, path, packet, events, &mut loaded);
         }
         if loaded.chunks > 0 {
-            self.packet_left(now, order, &loaded);
+            self.packet_left(now, path, order, &loaded);
         }
         loaded.chunks
     }
@@ -69,13 +77,14 @@ impl Sender {
     fn resend(
         &mut self,
         now: Instant,
+        path: &mut SendPath,
         purpose: Purpose,
         mut companions: Companions,
         packet: &mut PacketBuilder<'_>,
         events: &mut Events,
-        loaded: &mut Loaded,
-    ) {
-        let immediate = self.repair.rules().immediate_sack == ImmediateSack::Always;
+    ) -> Loaded {
+        let mut loaded = Loaded::default();
+        let immediate = path.repair.rules().immediate_sack == ImmediateSack::Always;
         let again = if companions.ride_with_new_data() { Again::BesideNewData } else { Again::Alone };
         let alone = matches!(companions, Companions::None);
         let first = if alone { self.ledger.first_lost() } else { self.ledger.first_tsn() };
@@ -103,15 +112,16 @@ impl Sender {
             loaded.bytes += chunk_bytes;
             let id = message.id;
             let sent_as = purpose.sent_as(chunk.state, cause);
-            self.ledger.resend(tsn, now, sent_as);
+            self.ledger.resend(tsn, now, sent_as, path.id);
             loaded.repair_bytes += if sent_as == SentAs::Repair { chunk_bytes } else { 0 };
-            let restarts_timer = self.repair.on_resent(now, tsn, sent_as, cause, again);
+            let restarts_timer = path.repair.on_resent(now, tsn, sent_as, cause, again);
             self.count_retransmission(cause);
             events.push_message_event(|| Event::Retransmitted { id, tsn: header.tsn.0, cause, at: now });
             loaded.chunks += 1;
             loaded.tsn_highest = tsn;
             loaded.earliest_resent |= tsn == self.ledger.first_tsn() && restarts_timer;
         }
+        loaded
     }
 
     fn count_retransmission(&mut self, cause: RetransmissionCause) {
@@ -128,23 +138,30 @@ impl Sender {
     }
 
     /// Gives TSNs to queued messages as long as they fit into the packet and into the peer's window.
-    fn send_new(&mut self, now: Instant, packet: &mut PacketBuilder<'_>, events: &mut Events, loaded: &mut Loaded) {
+    fn send_new(
+        &mut self,
+        now: Instant,
+        path: &mut SendPath,
+        packet: &mut PacketBuilder<'_>,
+        events: &mut Events,
+        loaded: &mut Loaded,
+    ) {
         while self.ledger.len() < CHUNKS_MAX {
             self.drop_stale(now, events);
             let room = packet.remaining().saturating_sub(DATA_HEADER_BYTES);
-            let Some(turn) = self.buffer.turn(room, self.sizes.payload) else { break };
+            let Some(turn) = self.buffer.turn(room, path.sizes.payload()) else { break };
             if !self.window.allows(turn.bytes, self.ledger.in_flight().payload_bytes) {
                 break;
             }
             let tsn = self.ledger.next_tsn();
-            let Some((chunk, header)) = self.cut_chunk(turn, tsn, now, events) else { break };
+            let Some((chunk, header)) = self.cut_chunk(turn, tsn, now, path, events) else { break };
             let written = packet.data(&header, &chunk.payload);
             debug_assert!(written, "the piece was cut to the room in the packet");
             loaded.bytes += chunk.bytes();
             loaded.new_bytes += chunk.bytes();
             loaded.has_fragment |= chunk.is_fragment();
             self.ledger.push(chunk);
-            self.repair.on_first_sent(now, tsn);
+            path.repair.on_first_sent(now, tsn);
             self.window.sent_new(tsn);
             self.counters.chunks += 1;
             loaded.chunks += 1;
@@ -154,9 +171,16 @@ impl Sender {
     }
 
     /// The piece whose turn it is as a chunk, and the header to send it with.
-    fn cut_chunk(&mut self, turn: Turn, tsn: u64, now: Instant, events: &mut Events) -> Option<(Chunk, DataHeader)> {
+    fn cut_chunk(
+        &mut self,
+        turn: Turn,
+        tsn: u64,
+        now: Instant,
+        path: &SendPath,
+        events: &mut Events,
+    ) -> Option<(Chunk, DataHeader)> {
         let Piece { payload, message: slot, fragment, ends } = self.buffer.cut(turn, INTERLEAVES)?;
-        let immediate_sack = self.repair.rules().immediate_sack;
+        let immediate_sack = path.repair.rules().immediate_sack;
         let is_tail = (self.closing || immediate_sack == ImmediateSack::Tail) && self.buffer.is_empty();
         let message = self.buffer.message_mut(slot)?;
         if fragment == 0 {
@@ -180,22 +204,23 @@ impl Sender {
             miss_indications: 0,
             fast_retransmitted: false,
             sent_as: SentAs::First,
+            path: path.id,
         };
         let header = message.header(tsn, &chunk, immediate_sack == ImmediateSack::Always);
         Some((chunk, header))
     }
 
     /// A packet is complete.
-    fn packet_left(&mut self, now: Instant, order: Order, loaded: &Loaded) {
-        self.last_sent_at = now;
+    fn packet_left(&mut self, now: Instant, path: &mut SendPath, order: Order, loaded: &Loaded) {
+        path.last_sent_at = now;
         if loaded.new_chunks > 0 {
-            self.burst.packets_left = self.burst.packets_left.saturating_sub(1);
+            path.burst.spend();
         }
-        let (in_flight, srtt) = (self.ledger.in_flight().bytes, self.repair.rtt().srtt());
+        let (in_flight, srtt) = (self.ledger.in_flight().bytes, path.repair.rtt().srtt());
         // What rides along or is probed with was on the way already, and has limits of its own.
-        self.congestion.packet_left(now, loaded.new_bytes + loaded.repair_bytes, in_flight, srtt);
-        let (repair, ledger, view) = self.split();
+        path.congestion.packet_left(now, loaded.new_bytes + loaded.repair_bytes, in_flight, srtt);
+        let (repair, ledger, view) = self.split(path);
         repair.on_sent(now, order, loaded, ledger, &view);
-        self.update_window(now);
+        self.update_window(now, path);
     }
 }

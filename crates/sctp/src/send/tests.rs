@@ -12,6 +12,8 @@ mod transmission;
 mod walk;
 mod window;
 
+use std::sync::Arc;
+
 use festina_recovery::redundancy::Redundancy;
 use festina_recovery::{Mechanisms, Profile};
 use festina_units::{Duration, Instant};
@@ -21,7 +23,7 @@ use crate::config::CongestionControl;
 use crate::error::ProtocolViolation;
 use crate::event::RetransmissionCause;
 use crate::message::Message;
-use crate::outstanding::MessageSlot;
+use crate::outstanding::{MessageSlot, PathId};
 use crate::wire::{Chunk, CommonHeader, Packet, PacketBuilder, Sack};
 
 /// The first TSN: the peer's cumulative TSN is 0 before anything arrived.
@@ -48,6 +50,7 @@ struct Sent {
 /// A sender and its surroundings.
 struct Rig {
     sender: Sender,
+    path: SendPath,
     events: Events,
     now: Instant,
     next_id: u64,
@@ -82,8 +85,9 @@ impl Rig {
 
     fn with(config: &Config) -> Self {
         let now = Instant::from_secs(100);
-        let sender = Sender::new(now, config, Arc::new(config.mechanisms), Tsn(FIRST_TSN), WINDOW, 100, 4_344);
-        Self { sender, events: Events::new(config.message_events), now, next_id: 0 }
+        let sender = Sender::new(config, Tsn(FIRST_TSN), WINDOW, 100);
+        let path = SendPath::new(now, PathId(0), config, Arc::new(config.mechanisms), 4_344);
+        Self { sender, path, events: Events::new(config.message_events), now, next_id: 0 }
     }
 
     /// Festina's recovery without redundancy, so that losses are not hidden.
@@ -93,7 +97,7 @@ impl Rig {
 
     /// The round-trip time is known to be steady.
     fn measured(mut self, rtt: Duration) -> Self {
-        (0..40).for_each(|_| self.sender.handle_round_trip(self.now, rtt, &mut self.events));
+        (0..40).for_each(|_| self.sender.handle_round_trip(self.now, &mut self.path, rtt, &mut self.events));
         self.events();
         self
     }
@@ -104,7 +108,7 @@ impl Rig {
 
     fn try_send(&mut self, message: Message) -> Result<MessageId, SendError> {
         let id = MessageId(self.next_id);
-        self.sender.send(self.now, message, id)?;
+        self.sender.send(self.now, &mut self.path, message, id)?;
         self.next_id += 1;
         Ok(id)
     }
@@ -122,7 +126,7 @@ impl Rig {
         let mut bytes = Vec::new();
         let header = CommonHeader { source_port: 1, destination_port: 2, verification_tag: 3 };
         let mut packet = PacketBuilder::new(&mut bytes, header, PACKET_BYTES - reserved);
-        let written = self.sender.fill(self.now, &mut packet, &mut self.events);
+        let written = self.sender.fill(self.now, &mut self.path, &mut packet, &mut self.events);
         let sent = match packet.finish() {
             0 => Vec::new(),
             _ => read(&bytes),
@@ -141,7 +145,7 @@ impl Rig {
     /// All packets that may leave now.
     fn packets(&mut self) -> Vec<Vec<Sent>> {
         let mut packets = Vec::new();
-        while self.sender.can_send(self.now) {
+        while self.can_send() {
             let packet = self.packet();
             if !packet.is_empty() {
                 packets.push(packet);
@@ -196,15 +200,39 @@ impl Rig {
     ) -> Result<SackOutcome, ProtocolViolation> {
         let duplicates: Vec<_> = duplicates.iter().map(|&tsn| Tsn(tsn)).collect();
         let sack = Sack::new_for_test(Tsn(cumulative), a_rwnd, gaps, &duplicates);
-        self.sender.handle_sack(self.now, &sack, &mut self.events)
+        self.sender.handle_sack(self.now, &mut self.path, &sack, &mut self.events)
+    }
+
+    fn can_send(&self) -> bool {
+        self.sender.can_send(self.now, &self.path)
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.sender.deadline(&self.path)
+    }
+
+    fn handle_timeout(&mut self) -> Option<TimerExpiry> {
+        self.sender.handle_timeout(self.now, &mut self.path, &mut self.events)
+    }
+
+    /// The association ends.
+    fn end(&mut self) {
+        self.sender.fail_all(&mut self.events);
+        self.path.stop();
+    }
+
+    /// The peer restarts, and gets `first_tsn` as this side's first TSN.
+    fn restart(&mut self, config: &Config, first_tsn: Tsn) {
+        self.sender.reset_for_restart(first_tsn, &mut self.events);
+        self.path.reset_for_restart(self.now, config);
     }
 
     /// Waits for the next deadline and acts on it. How long that took and what expired.
     fn expire(&mut self) -> (Duration, Option<TimerExpiry>) {
-        let deadline = self.sender.deadline().expect("a timer runs");
+        let deadline = self.deadline().expect("a timer runs");
         let waited = deadline - self.now;
         self.now = deadline.max(self.now);
-        (waited, self.sender.handle_timeout(self.now, &mut self.events))
+        (waited, self.handle_timeout())
     }
 
     /// The messages that have a slot are those that wait or have a chunk that is not settled.
@@ -220,7 +248,7 @@ impl Rig {
 
     fn stats(&self) -> Stats {
         let mut stats = Stats::default();
-        self.sender.fill_stats(&mut stats);
+        self.sender.fill_stats(&self.path, &mut stats);
         stats
     }
 
@@ -266,7 +294,8 @@ fn sent(chunk: &Chunk<'_>) -> Sent {
 
 #[test]
 fn a_sender_and_a_chunk_stay_small() {
-    assert!(size_of::<Sender>() <= 920, "{} bytes", size_of::<Sender>());
+    let (sender, path) = (size_of::<Sender>(), size_of::<SendPath>());
+    assert!(sender + path <= 920, "{sender} bytes, and {path} per path");
     let chunk = size_of::<crate::outstanding::Chunk>();
-    assert!(chunk <= 56, "{chunk} bytes, of which one is free for the path");
+    assert!(chunk <= 56, "{chunk} bytes");
 }

@@ -2,46 +2,51 @@
 
 use festina_units::Instant;
 
-use super::Sender;
 use super::repair::TimerExpiry;
+use super::{SendPath, Sender};
 use crate::event::Events;
 
 impl Sender {
-    /// When to call [`handle_timeout`](Self::handle_timeout).
-    pub(crate) fn deadline(&self) -> Option<Instant> {
-        let (ledger, view) = (&self.ledger, self.view());
-        let (loss, paced_until) = (self.repair.deadline(ledger, &view), self.repair.paced_until(ledger, &view));
+    /// When to call [`handle_timeout`](Self::handle_timeout) for `path`.
+    pub(crate) fn deadline(&self, path: &SendPath) -> Option<Instant> {
+        let (ledger, view) = (&self.ledger, self.view(path));
+        let (loss, paced_until) = (path.repair.deadline(ledger, &view), path.repair.paced_until(ledger, &view));
         [self.window.deadline(), loss, paced_until].into_iter().flatten().min()
     }
 
-    /// Acts on what has expired.
-    pub(crate) fn handle_timeout(&mut self, now: Instant, events: &mut Events) -> Option<TimerExpiry> {
+    /// Acts on what has expired, the timers of `path` among it.
+    pub(crate) fn handle_timeout(
+        &mut self,
+        now: Instant,
+        path: &mut SendPath,
+        events: &mut Events,
+    ) -> Option<TimerExpiry> {
         self.drop_stale(now, events);
         self.window.handle_timeout(now);
-        self.congestion.handle_timeout(now);
-        let (repair, ledger, view) = self.split();
+        path.congestion.handle_timeout(now);
+        let (repair, ledger, view) = self.split(path);
         let (verdict, expiry) = repair.on_timeout(now, ledger, &view);
         match expiry {
             Some(TimerExpiry::Timeout { counts: true }) => self.counters.timeouts += 1,
             Some(TimerExpiry::Timeout { counts: false }) => self.window.probe_again(),
             Some(TimerExpiry::Probe) | None => {}
         }
-        self.obey(verdict);
-        self.settle(now);
+        self.obey(path, verdict);
+        self.settle(now, path);
         expiry
     }
 
     /// The surroundings of repair changed. The last act of each mutation.
-    pub(super) fn settle(&mut self, now: Instant) {
-        let (repair, ledger, view) = self.split();
+    pub(super) fn settle(&mut self, now: Instant, path: &mut SendPath) {
+        let (repair, ledger, view) = self.split(path);
         repair.settle(now, ledger, &view);
-        self.update_window(now);
+        self.update_window(now, path);
     }
 
     /// Nothing may be outstanding while the next chunk waits for the peer's window: then that is to be probed.
-    pub(super) fn update_window(&mut self, now: Instant) {
+    pub(super) fn update_window(&mut self, now: Instant, path: &SendPath) {
         let blocked = self.ledger.is_empty()
-            && self.view().next_piece_bytes().is_some_and(|bytes| bytes > self.window.available_bytes(0));
-        self.window.update(blocked, || now + self.repair.rto());
+            && self.view(path).next_piece_bytes().is_some_and(|bytes| bytes > self.window.available_bytes(0));
+        self.window.update(blocked, || now + path.rto());
     }
 }

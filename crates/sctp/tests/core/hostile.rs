@@ -327,7 +327,7 @@ fn a_peer_may_send_from_every_address_that_it_named() {
     peer.address = SocketAddr::from(([203, 0, 113, 9], own.port()));
     peer.give(&[data(1)]);
     let sent = peer.take_one();
-    assert_eq!((sent.sack().cumulative, sent.to), (1, own), "answers go to the one path that there is");
+    assert_eq!((sent.sack().cumulative, sent.to), (1, own), "answers go to the path that was proven");
 }
 
 #[test]

@@ -62,7 +62,7 @@ mod tests {
 
     use super::*;
     use crate::event::RetransmissionCause;
-    use crate::outstanding::SentAs;
+    use crate::outstanding::{PathId, SentAs};
 
     proptest! {
         #[test]
@@ -81,7 +81,7 @@ mod tests {
                     }
                     4 => ledger.lose(tsn, RetransmissionCause::Fast),
                     5 if ledger.get(tsn).is_some_and(|chunk| chunk.state != ChunkState::GapAcked) => {
-                        ledger.resend(tsn, now, SentAs::Repair);
+                        ledger.resend(tsn, now, SentAs::Repair, PathId(0));
                         departures.push(now, tsn);
                     }
                     6 => {

@@ -1,6 +1,6 @@
 //! What repair sees of the rooms around it.
 
-use super::super::PacketSizes;
+use super::super::path::PacketSizes;
 use super::super::queue::SendBuffer;
 use super::super::window::PeerWindow;
 use crate::congestion::Congestion;
@@ -20,7 +20,7 @@ pub(in crate::send) struct View<'s> {
 impl View<'_> {
     /// Payload bytes of the next new chunk in an empty packet.
     pub(in crate::send) fn next_piece_bytes(&self) -> Option<usize> {
-        self.buffer.front().map(|unsent| unsent.rest.len().min(self.sizes.payload))
+        self.buffer.front().map(|unsent| unsent.rest.len().min(self.sizes.payload()))
     }
 
     /// Returns whether a packet that leaves now may hold new data, if nothing lost is left to be sent (RFC 9260 §6.1 rules A, B, D).
@@ -46,7 +46,7 @@ impl View<'_> {
 
     /// Packets that what is queued would fill.
     pub(super) fn unsent_packets(&self) -> u32 {
-        u32::try_from(self.buffer.queued_bytes().div_ceil(self.sizes.payload.max(1))).unwrap_or(u32::MAX)
+        u32::try_from(self.buffer.queued_bytes().div_ceil(self.sizes.payload().max(1))).unwrap_or(u32::MAX)
     }
 
     /// Returns whether a chunk that probes the peer's closed window is outstanding.

@@ -60,7 +60,7 @@ fn early_retransmit_repairs_a_chunk_once_and_leaves_the_rest_to_the_timeout() {
 fn the_draft_probes_with_the_last_chunk_after_two_round_trips_r15_equation_1() {
     let mut rig = rig(Profile::Tlp);
     rig.flight(1, 100);
-    assert_eq!(rig.sender.deadline(), Some(rig.now + ms(350)), "one packet: the SACK may be delayed");
+    assert_eq!(rig.deadline(), Some(rig.now + ms(350)), "one packet: the SACK may be delayed");
     rig.wait(10);
     rig.flight(1, 100);
     assert_eq!(rig.expire(), (ms(200), PROBE));
@@ -85,12 +85,12 @@ fn a_tail_loss_probe_carries_no_new_data_beyond_cwnd_section_6_1_b() {
 fn a_tail_loss_probe_carries_new_data_that_only_max_burst_held_back_rfc_8985_section_7_3() {
     let mut rig = rig(Profile::Tlp);
     rig.flight(1, 100);
-    rig.sender.burst.packets_left = 1;
+    rig.path.burst.packets_left = 1;
     rig.flight(1, 100);
-    rig.sender.burst.packets_left = 0;
+    rig.path.burst.packets_left = 0;
     rig.try_send(Message::new(vec![7; 100])).expect("there is room");
-    rig.sender.burst.packets_left = 0;
-    assert!(!rig.sender.can_send(rig.now));
+    rig.path.burst.packets_left = 0;
+    assert!(!rig.can_send());
     assert_eq!(rig.expire(), (ms(200), PROBE));
     assert_eq!(rig.tsns(), [[3]]);
     assert_eq!(rig.stats().sent.retransmitted.total(), 0);
@@ -105,7 +105,7 @@ fn tlpr_takes_off_the_age_of_the_earliest_outstanding_chunk_r15_section_3_4_2() 
         rig.flight(2, 1_000);
         rig.wait(40);
         rig.sack(1, &[]);
-        rig.sender.deadline().map(|deadline| deadline - rig.now)
+        rig.deadline().map(|deadline| deadline - rig.now)
     };
     assert_eq!(deadline_after(Profile::Tlp), Some(ms(200)));
     assert_eq!(deadline_after(Profile::Tlpr), Some(ms(160)));
@@ -148,7 +148,7 @@ fn rack_takes_a_chunk_for_lost_a_quarter_of_a_round_trip_after_it_was_overtaken_
     rig.flight(1, 100);
     rig.wait(100);
     rig.sack(0, &[(2, 2)]);
-    assert!(!rig.sender.can_send(rig.now), "one report proves nothing yet");
+    assert!(!rig.can_send(), "one report proves nothing yet");
     assert_eq!(rig.expire().0, ms(5), "sent at 0, round trip 100, window 25");
     assert_eq!(rig.tsns(), [[1]]);
     let stats = rig.stats();
@@ -167,8 +167,8 @@ fn rack_s_timer_stops_when_the_stream_turns_thin_and_its_rules_know_nothing_of_r
         rig.flight(1, 100);
         rig.wait(100);
         rig.sack(0, &[(2, 2)]);
-        let deadline = rig.sender.deadline().expect("two chunks are outstanding") - rig.now;
-        (rig.sender.repair.is_thin(), deadline)
+        let deadline = rig.deadline().expect("two chunks are outstanding") - rig.now;
+        (rig.path.repair.is_thin(), deadline)
     };
     assert_eq!(timers(2), (false, ms(5)));
     assert_eq!(timers(3), (true, ms(880)), "T3-rtx");
@@ -260,7 +260,7 @@ fn rfc_8985_probes_again_once_a_round_trip_was_measured_section_7_3() {
             expired.push(rig.expire().1);
             rig.packets();
         } else {
-            assert_eq!(rig.sender.deadline(), Some(rig.now + ms(1_000)), "what was probed for measured nothing");
+            assert_eq!(rig.deadline(), Some(rig.now + ms(1_000)), "what was probed for measured nothing");
         }
         rig.wait(100);
         rig.sack(tsn, &[]);
@@ -291,7 +291,7 @@ fn after_a_timeout_there_is_no_tail_loss_probe_until_a_round_trip_was_measured_a
     rig.wait(100);
     rig.sack(1, &[]);
     assert_eq!(rig.tsns(), [[2]]);
-    assert_eq!(rig.sender.deadline(), Some(rig.now + ms(2_000)));
+    assert_eq!(rig.deadline(), Some(rig.now + ms(2_000)));
     rig.wait(100);
     rig.sack(2, &[]);
     rig.flight(1, 100);
@@ -313,7 +313,7 @@ fn rack_notices_that_a_retransmission_was_lost_which_the_standard_leaves_to_the_
             }
             rig.packets();
             rig.wait(20);
-            rig.sender.handle_timeout(rig.now, &mut rig.events);
+            rig.handle_timeout();
             rig.packets();
         }
         rig.stats().sent.retransmitted.fast
@@ -345,9 +345,9 @@ fn a_timer_that_only_thin_streams_have_stops_when_the_stream_ceases_to_be_thin()
     mechanisms.normal = Rules::RFC9260;
     let mut rig = Rig::with(&config(mechanisms)).measured(ms(100));
     rig.flight(3, FULL);
-    assert_eq!(rig.sender.deadline(), Some(rig.now + ms(250)));
+    assert_eq!(rig.deadline(), Some(rig.now + ms(250)));
     rig.flight(1, FULL);
-    assert_eq!(rig.sender.deadline(), Some(rig.now + ms(1_000)));
+    assert_eq!(rig.deadline(), Some(rig.now + ms(1_000)));
 }
 
 #[test]
@@ -355,5 +355,5 @@ fn a_tail_loss_probe_that_waits_for_cookie_ack_gives_the_retransmission_timer_it
     let mut rig = Rig::new(Profile::Rack);
     rig.flight(1, 100);
     assert_eq!(rig.expire(), (ms(1_000), PROBE), "without a measurement it replaces the timeout");
-    assert_eq!(rig.sender.deadline(), Some(rig.now + ms(1_000)), "though it has not left");
+    assert_eq!(rig.deadline(), Some(rig.now + ms(1_000)), "though it has not left");
 }

@@ -116,7 +116,12 @@ impl Liar {
         };
         let cumulative = if self.dice.percent(5) { self.cumulative.saturating_sub(3) } else { self.cumulative };
         if self.dice.percent(5) {
-            let acked = self.rig.sender.handle_cumulative_ack(self.rig.now, Tsn(cumulative), &mut self.rig.events);
+            let acked = self.rig.sender.handle_cumulative_ack(
+                self.rig.now,
+                &mut self.rig.path,
+                Tsn(cumulative),
+                &mut self.rig.events,
+            );
             acked.expect("it was sent");
             return;
         }
@@ -126,11 +131,11 @@ impl Liar {
     /// Everything leaves that may.
     fn drain(&mut self) {
         let mut packets = 0;
-        while self.rig.sender.can_send(self.rig.now) {
+        while self.rig.can_send() {
             let packet = self.rig.packet();
             packets += 1;
             assert!(
-                !packet.is_empty() || !self.rig.sender.can_send(self.rig.now),
+                !packet.is_empty() || !self.rig.can_send(),
                 "it may send and has nothing to send: {:?}",
                 self.rig.sender
             );
@@ -147,12 +152,12 @@ impl Liar {
     fn settle(&mut self) {
         self.drain();
         for _ in 0..AT_ONCE_MAX {
-            let deadline = self.rig.sender.deadline();
+            let deadline = self.rig.deadline();
             let Some(_) = deadline.filter(|&deadline| deadline <= self.rig.now) else {
                 assert!(deadline.is_some() || self.rig.sender.is_drained(), "stuck: {:?}", self.rig.sender);
                 return;
             };
-            self.rig.sender.handle_timeout(self.rig.now, &mut self.rig.events);
+            self.rig.handle_timeout();
             self.drain();
         }
         panic!("a timer expires for ever: {:?}", self.rig.sender);
@@ -167,17 +172,17 @@ impl Liar {
                 self.rig.now += Duration::from_micros(self.dice.roll(wait * 1_000));
             }
             16..=17 => {
-                if let Some(deadline) = self.rig.sender.deadline() {
+                if let Some(deadline) = self.rig.deadline() {
                     self.rig.now = self.rig.now.max(deadline);
                 }
             }
             18 => {
                 let rtt = Duration::from_micros(self.dice.roll(2_000_000));
-                self.rig.sender.handle_round_trip(self.rig.now, rtt, &mut self.rig.events);
+                self.rig.sender.handle_round_trip(self.rig.now, &mut self.rig.path, rtt, &mut self.rig.events);
             }
             _ => {
                 let mechanisms = mechanisms(&mut self.dice);
-                self.rig.sender.set_mechanisms(self.rig.now, &mechanisms);
+                self.rig.sender.set_mechanisms(self.rig.now, &mut self.rig.path, &mechanisms);
             }
         }
     }
@@ -199,7 +204,7 @@ impl Liar {
             if self.dice.percent(30) {
                 self.cumulative = self.highest_tsn;
                 self.rig.sack(self.cumulative, &[]);
-            } else if let Some(deadline) = self.rig.sender.deadline() {
+            } else if let Some(deadline) = self.rig.deadline() {
                 self.rig.now = self.rig.now.max(deadline);
             }
             self.settle();
@@ -225,7 +230,7 @@ fn a_peer_that_never_acknowledges_the_first_chunk_does_not_make_a_thin_stream_ev
         rig.flight(1, 1);
         rig.sack(0, &[(2, last)]);
         rig.packets();
-        if rig.sender.repair.is_thin() {
+        if rig.path.repair.is_thin() {
             outstanding_while_thin = rig.sender.ledger.len();
         }
     }

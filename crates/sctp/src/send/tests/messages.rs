@@ -48,7 +48,7 @@ fn a_stream_sequence_number_wraps_to_zero_section_6_5() {
 fn tsns_count_up_across_the_wrap_section_1_6() {
     let mut rig = Rig::standard();
     let config = config(Profile::Rfc9260.mechanisms());
-    rig.sender = Sender::new(rig.now, &config, Arc::new(config.mechanisms), Tsn(u32::MAX), WINDOW, 100, 4_344);
+    rig.sender = Sender::new(&config, Tsn(u32::MAX), WINDOW, 100);
     assert_eq!(rig.flight(3, 100), [[u32::MAX, 0, 1]]);
     rig.sack(0, &[]);
     assert_eq!(rig.delivered(), [0, 1]);
@@ -106,7 +106,7 @@ fn a_whole_message_waits_for_an_emptier_packet() {
     let mut rig = Rig::standard();
     rig.send_bytes(FULL);
     assert_eq!(rig.packet_behind(16), []);
-    assert!(rig.sender.can_send(rig.now));
+    assert!(rig.can_send());
     assert_eq!(rig.packet().len(), 1);
 }
 
@@ -116,7 +116,7 @@ fn a_message_that_expired_in_the_queue_costs_no_tsn_section_11_1_5() {
     let late = rig.send(Message::new("late").with_lifetime(ms(10)));
     rig.send_bytes(5);
     rig.wait(10);
-    assert!(rig.sender.can_send(rig.now));
+    assert!(rig.can_send());
     assert_eq!(rig.tsns(), [[1]]);
     let abandoned = Event::MessagesAbandoned { first: late, last: late, reason: AbandonReason::Expired };
     assert!(rig.events().contains(&abandoned));
@@ -141,9 +141,9 @@ fn when_all_that_is_queued_has_expired_a_packet_stays_empty() {
     let mut rig = Rig::standard();
     rig.send(Message::new("late").with_lifetime(ms(10)));
     rig.wait(10);
-    assert!(rig.sender.can_send(rig.now), "the expired message is to be told");
+    assert!(rig.can_send(), "the expired message is to be told");
     assert_eq!(rig.packet(), []);
-    assert!(!rig.sender.can_send(rig.now));
+    assert!(!rig.can_send());
     assert!(rig.sender.is_drained());
     let told: Vec<_> = rig.events();
     assert_eq!(told.last(), Some(&Event::Drained));
@@ -154,7 +154,7 @@ fn messages_for_streams_that_the_handshake_refused_are_abandoned() {
     let mut rig = Rig::standard();
     let refused = rig.send(Message::new("x").on_stream(50));
     let kept = rig.send(Message::new("y").on_stream(3));
-    rig.sender.establish(rig.now, WINDOW, 10, None, &mut rig.events);
+    rig.sender.establish(rig.now, &mut rig.path, WINDOW, 10, None, &mut rig.events);
     let abandoned = Event::MessagesAbandoned { first: refused, last: refused, reason: AbandonReason::StreamRefused };
     assert_eq!(rig.events(), [abandoned]);
     assert_eq!(rig.tsns(), [[1]]);
@@ -243,7 +243,7 @@ fn a_message_gives_up_its_slot_when_it_is_acknowledged_for_good_or_abandoned() {
     rig.sack(3, &[]);
     rig.check_slots();
     assert_eq!(rig.sender.buffer.slots_used(), 0);
-    rig.sender.give_back_memory();
+    rig.sender.give_back_memory(&mut rig.path);
     assert_eq!(rig.sender.buffer.slots_capacity(), 0);
 }
 
@@ -273,9 +273,9 @@ proptest! {
                 4 | 5 if number < 4_900 => rig.wait(u64::from(number % 20)),
                 _ => {
                     let config = config(Profile::Festina.mechanisms());
-                    rig.sender.reset_for_restart(rig.now, &config, Tsn(FIRST_TSN), &mut rig.events);
+                    rig.restart(&config, Tsn(FIRST_TSN));
                     prop_assert_eq!(rig.sender.buffer.slots_used(), 0);
-                    rig.sender.establish(rig.now, WINDOW, 100, None, &mut rig.events);
+                    rig.sender.establish(rig.now, &mut rig.path, WINDOW, 100, None, &mut rig.events);
                     (settled, highest) = (0, 0);
                 }
             }
@@ -295,15 +295,15 @@ fn the_end_of_the_association_abandons_every_message_once() {
     rig.packets();
     rig.events();
     rig.check_slots();
-    rig.sender.fail_all(&mut rig.events);
+    rig.end();
     rig.check_slots();
     let reasons: Vec<_> = rig.events().into_iter().collect();
     let abandoned =
         |first, last, reason| Event::MessagesAbandoned { first: MessageId(first), last: MessageId(last), reason };
     let expected = [abandoned(0, 1, AbandonReason::UnacknowledgedAtEnd), abandoned(2, 2, AbandonReason::UnsentAtEnd)];
     assert_eq!(reasons, expected);
-    assert_eq!(rig.sender.deadline(), None);
-    assert!(rig.sender.is_drained() && !rig.sender.can_send(rig.now));
+    assert_eq!(rig.deadline(), None);
+    assert!(rig.sender.is_drained() && !rig.can_send());
     assert_eq!(rig.stats().path.send_buffer_bytes, 0);
 }
 
@@ -318,7 +318,7 @@ fn the_end_of_a_buffer_full_of_tiny_messages_is_reported_in_two_events_even_if_s
         assert!((30_000..40_000).contains(&messages), "{messages} messages of a byte in 4 MiB");
         rig.packets();
         rig.events();
-        rig.sender.fail_all(&mut rig.events);
+        rig.end();
         assert!(rig.sender.buffer.slots_used() == 0 && rig.sender.buffer.slots_capacity() <= 4);
         let reported = rig.events();
         assert!(reported.len() <= 2, "{} events", reported.len());
@@ -337,12 +337,12 @@ fn a_restart_of_the_peer_begins_with_new_tsns_and_stream_sequence_numbers_sectio
     rig.flight(3, FULL);
     rig.sack(1, &[]);
     let config = config(Profile::Rfc9260.mechanisms());
-    rig.sender.reset_for_restart(rig.now, &config, Tsn(9_000), &mut rig.events);
+    rig.restart(&config, Tsn(9_000));
     let (first, last) = (MessageId(1), MessageId(2));
     let abandoned = Event::MessagesAbandoned { first, last, reason: AbandonReason::UnacknowledgedAtEnd };
     assert!(rig.events().contains(&abandoned));
     assert_eq!(rig.sender.buffer.slots_used(), 0);
-    rig.sender.establish(rig.now, WINDOW, 100, None, &mut rig.events);
+    rig.sender.establish(rig.now, &mut rig.path, WINDOW, 100, None, &mut rig.events);
     rig.send_bytes(10);
     let packets = rig.packets();
     assert_eq!((packets[0][0].tsn, packets[0][0].ssn), (9_000, 0));

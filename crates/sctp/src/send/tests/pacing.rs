@@ -26,7 +26,7 @@ fn round(rig: &mut Rig) -> Vec<(Instant, usize)> {
         if packets > 0 {
             departures.push((rig.now, packets));
         }
-        match rig.sender.deadline() {
+        match rig.deadline() {
             Some(deadline) if deadline < ends_at => {
                 assert!(deadline > rig.now, "all that may leave has left, and the deadline lies ahead");
                 rig.expire();
@@ -56,7 +56,7 @@ fn ten_packets_leave_right_after_the_handshake_rfc_6928() {
 #[test]
 fn a_window_leaves_spread_over_the_round_trip_at_the_deadlines_of_the_pacer() {
     let mut rig = bulk(40);
-    let cwnd_packets = rig.sender.congestion.cwnd() / CHUNKS_BYTES;
+    let cwnd_packets = rig.path.congestion.cwnd() / CHUNKS_BYTES;
     let departures = round(&mut rig);
     let (first_at, first) = departures[0];
     assert_eq!(first, 10, "the burst");
@@ -84,7 +84,7 @@ fn a_window_that_survived_a_pause_does_not_leave_as_a_burst() {
     rig.wait(20_000);
     let burst = rig.flight(2_000, FULL).len();
     // Two windows per round trip of 100 ms, for two milliseconds.
-    let two_ms = rig.sender.congestion.cwnd() / CHUNKS_BYTES * 2 * 2 / 100;
+    let two_ms = rig.path.congestion.cwnd() / CHUNKS_BYTES * 2 * 2 / 100;
     assert!((two_ms..=two_ms + 2).contains(&burst), "{burst} and not {two_ms}");
     assert_eq!(rig.stats().path.cwnd_bytes, cwnd);
     assert!(round(&mut rig).len() > 25);
@@ -128,7 +128,7 @@ fn the_standard_s_congestion_control_is_not_paced_and_keeps_its_limit_on_bursts_
     });
     for _ in 0..10 {
         assert!(rig.packets().len() <= 4);
-        let deadline = rig.sender.deadline().expect("a timer runs");
+        let deadline = rig.deadline().expect("a timer runs");
         assert!(deadline >= rig.now + RTT, "nothing but the loss timers");
         rig.wait(100);
         rig.sack(last_tsn(&rig), &[]);
@@ -141,7 +141,7 @@ fn a_sender_that_cwnd_or_the_peer_s_window_blocks_does_not_wake_up_for_pacing() 
     let ends_at = rig.now + RTT;
     rig.packets();
     let mut wakeups = 0;
-    while let Some(deadline) = rig.sender.deadline().filter(|&deadline| deadline < ends_at) {
+    while let Some(deadline) = rig.deadline().filter(|&deadline| deadline < ends_at) {
         assert!(deadline > rig.now);
         rig.expire();
         assert!(!rig.packets().is_empty(), "each deadline lets something leave");
@@ -153,7 +153,7 @@ fn a_sender_that_cwnd_or_the_peer_s_window_blocks_does_not_wake_up_for_pacing() 
 #[test]
 fn a_thin_stream_whose_packets_are_filled_with_copies_is_never_delayed() {
     let mut rig = Rig::cubic().measured(ms(400));
-    rig.sender.congestion.on_congestion(CongestionSign::Loss);
+    rig.path.congestion.on_congestion(CongestionSign::Loss);
     for message in 1..=200_u32 {
         rig.wait(20);
         let sent = rig.flight(1, 100);
@@ -162,7 +162,7 @@ fn a_thin_stream_whose_packets_are_filled_with_copies_is_never_delayed() {
             rig.sack(message - 20, &[]);
         }
     }
-    assert!(rig.sender.repair.is_thin());
+    assert!(rig.path.repair.is_thin());
     let again = rig.stats().sent.retransmitted.total();
     assert!(again > 100, "{again} copies");
 }

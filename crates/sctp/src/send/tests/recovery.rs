@@ -23,7 +23,7 @@ fn the_third_miss_indication_sends_a_chunk_again_section_7_2_4() {
     let mut rig = full_flight(Profile::Rfc9260);
     rig.sack(0, &[(2, 2)]);
     rig.sack(0, &[(2, 3)]);
-    assert!(!rig.sender.can_send(rig.now));
+    assert!(!rig.can_send());
     rig.sack(0, &[(2, 4)]);
     assert_eq!(rig.tsns(), [[1]]);
     let stats = rig.stats();
@@ -92,12 +92,12 @@ fn fast_recovery_ends_at_its_exit_point_section_7_2_4() {
         rig.sack(0, &[(2, end)]);
     });
     rig.packets();
-    assert!(rig.sender.repair.in_fast_recovery());
-    assert_eq!(rig.sender.repair.cut_tsn(), (1 << 32) + 4);
+    assert!(rig.path.repair.in_fast_recovery());
+    assert_eq!(rig.path.repair.cut_tsn(), (1 << 32) + 4);
     rig.sack(3, &[]);
-    assert!(rig.sender.repair.in_fast_recovery());
+    assert!(rig.path.repair.in_fast_recovery());
     rig.sack(4, &[]);
-    assert!(!rig.sender.repair.in_fast_recovery());
+    assert!(!rig.path.repair.in_fast_recovery());
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn a_chunk_that_the_peer_took_back_is_outstanding_again_section_6_2_1_d_iii() {
     let misses: Vec<_> = rig.sender.ledger.iter().map(|chunk| chunk.miss_indications).collect();
     assert_eq!(misses, [1, 0, 1, 1]);
     rig.sack(2, &[]);
-    assert!(rig.sender.deadline().is_some(), "T3-rtx runs (rule R4)");
+    assert!(rig.deadline().is_some(), "T3-rtx runs (rule R4)");
     rig.expire();
     assert_eq!(rig.tsns(), [[3]]);
     rig.sack(3, &[]);
@@ -212,8 +212,8 @@ fn the_profile_can_change_while_chunks_are_outstanding_p10_section_7_3() {
     rig.flight(1, 100);
     rig.wait(30);
     rig.flight(1, 100);
-    rig.sender.set_mechanisms(rig.now, &Profile::Festina.mechanisms());
-    assert_eq!(rig.sender.mechanisms(), &Profile::Festina.mechanisms());
+    rig.sender.set_mechanisms(rig.now, &mut rig.path, &Profile::Festina.mechanisms());
+    assert_eq!(rig.path.mechanisms(), &Profile::Festina.mechanisms());
     rig.wait(70);
     rig.sack(0, &[(2, 2)]);
     assert_eq!(rig.tsns(), [[1]], "thin: the first indication counts");

@@ -122,7 +122,7 @@ fn what_the_path_said_against_copies_still_holds_when_the_mechanisms_change() {
     let mut rig = behind_a_queue();
     let mut mechanisms = Profile::Festina.mechanisms();
     mechanisms.thin.rto_min = ms(300);
-    rig.sender.set_mechanisms(rig.now, &mechanisms);
+    rig.sender.set_mechanisms(rig.now, &mut rig.path, &mechanisms);
     assert_eq!(stream(&mut rig, 3, 100), [[30], [31], [32]]);
 }
 
@@ -248,9 +248,9 @@ fn a_due_copy_that_could_not_leave_is_given_up_when_a_gap_report_shows_that_its_
     rig.flight(1, 100);
     rig.expire();
     assert_eq!(rig.packet().len(), 1, "the copy of chunk 1");
-    assert!(rig.sender.can_send(rig.now), "the copy of chunk 2");
+    assert!(rig.can_send(), "the copy of chunk 2");
     rig.sack(0, &[(2, 2)]);
-    assert!(!rig.sender.can_send(rig.now));
+    assert!(!rig.can_send());
     rig.expire();
     assert_eq!(rig.tsns(), [[1]], "cwnd and probes are not in its way");
 }
@@ -260,9 +260,9 @@ fn copies_of_several_packets_that_are_due_at_once_leave_one_after_the_other() {
     let mut rig = spaced();
     assert_eq!(rig.flight(2, 1_000), [[1], [2]]);
     rig.expire();
-    assert!(rig.sender.deadline() > Some(rig.now), "even if nothing can leave at the moment");
+    assert!(rig.deadline() > Some(rig.now), "even if nothing can leave at the moment");
     assert_eq!(rig.tsns(), [[1], [2]]);
-    assert!(rig.sender.deadline() > Some(rig.now));
+    assert!(rig.deadline() > Some(rig.now));
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn a_copy_that_was_not_needed_is_not_taken_off_the_budget() {
         rig.wait(10);
         rig.sack(tsn, &[]);
         rig.wait(2);
-        rig.sender.handle_timeout(rig.now, &mut rig.events);
+        rig.handle_timeout();
         assert_eq!(rig.tsns(), Vec::<Vec<u32>>::new());
     }
     rig.flight(1, 100);
@@ -319,7 +319,7 @@ fn a_stream_that_is_not_thin_gets_no_spaced_copies() {
     assert!(!rig.stats().path.thin);
     let copies_after = |rig: &mut Rig| {
         rig.wait(30);
-        rig.sender.handle_timeout(rig.now, &mut rig.events);
+        rig.handle_timeout();
         rig.packets();
         rig.stats().sent.retransmitted.copies
     };
@@ -338,7 +338,7 @@ fn spaced_copies_do_not_put_off_the_measuring_of_round_trips() {
     rig.expire();
     rig.packets();
     rig.now = Instant::from_secs(100) + ms(140);
-    rig.sender.handle_timeout(rig.now, &mut rig.events);
+    rig.handle_timeout();
     rig.sack(1, &[]);
     assert_eq!(rig.stats().path.srtt, Some(ms(100)), "either packet may have been answered");
     rig.wait(10);
@@ -354,7 +354,7 @@ fn a_queue_on_the_path_stops_the_spaced_copies_sooner_than_those_that_cost_no_pa
             rig.flight(1, 100);
             let sent_at = rig.now;
             rig.wait(30);
-            rig.sender.handle_timeout(rig.now, &mut rig.events);
+            rig.handle_timeout();
             rig.packets();
             rig.now = sent_at + ms(rtt_ms);
             rig.sack(tsn, &[]);
@@ -362,7 +362,7 @@ fn a_queue_on_the_path_stops_the_spaced_copies_sooner_than_those_that_cost_no_pa
         let before = rig.stats().sent.retransmitted.copies;
         rig.flight(1, 100);
         rig.wait(30);
-        rig.sender.handle_timeout(rig.now, &mut rig.events);
+        rig.handle_timeout();
         rig.packets();
         rig.stats().sent.retransmitted.copies - before
     };
@@ -392,7 +392,7 @@ fn a_round_trip_that_has_tripled_is_measured_by_the_reports_of_duplicates() {
 fn a_loss_that_only_a_probe_or_a_copy_repaired_cuts_the_window_once_as_any_other_does() {
     let cuts = |first_copy_arrived: bool| {
         let mut rig = Rig::probing().measured(ms(100));
-        rig.sender.congestion.undo(20 * CHUNKS_BYTES, usize::MAX);
+        rig.path.congestion.undo(20 * CHUNKS_BYTES, usize::MAX);
         let cwnd = |rig: &mut Rig| rig.stats().path.cwnd_bytes / CHUNKS_BYTES as u64;
         rig.flight(1, 100);
         rig.expire();

@@ -137,7 +137,7 @@ fn a_stream_that_ceases_to_be_thin_meanwhile_and_then_has_no_f_rto_sends_what_is
     }
     rig.expire();
     assert_eq!(rig.tsns(), [[2]]);
-    (0..40).for_each(|_| rig.sender.handle_round_trip(rig.now, ms(10_000), &mut rig.events));
+    (0..40).for_each(|_| rig.sender.handle_round_trip(rig.now, &mut rig.path, ms(10_000), &mut rig.events));
     assert!(!rig.stats().path.thin);
     rig.sack(2, &[]);
     assert_eq!(rig.tsns(), [[3], [4]]);
@@ -156,7 +156,7 @@ fn a_cut_is_undone_when_all_that_was_sent_again_is_reported_as_duplicate_rfc_401
         rig.sack(cumulative + 4, &[]);
         rig.sack_full(cumulative + 5, WINDOW, &[], &[cumulative + 1]);
         assert_eq!(rig.stats().path.ssthresh_bytes > cut.ssthresh_bytes, restored);
-        assert_eq!(!rig.sender.repair.in_fast_recovery(), restored);
+        assert_eq!(!rig.path.repair.in_fast_recovery(), restored);
     }
 }
 

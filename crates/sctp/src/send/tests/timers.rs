@@ -15,13 +15,13 @@ fn with_rules(rules: Rules) -> Rig {
 }
 
 fn deadline_in(rig: &Rig) -> Option<Duration> {
-    rig.sender.deadline().map(|deadline| deadline - rig.now)
+    rig.deadline().map(|deadline| deadline - rig.now)
 }
 
 #[test]
 fn the_first_chunk_starts_the_timer_and_later_ones_leave_it_section_6_3_2_r1() {
     let mut rig = Rig::standard();
-    assert_eq!(rig.sender.deadline(), None);
+    assert_eq!(rig.deadline(), None);
     rig.flight(1, 100);
     assert_eq!(deadline_in(&rig), Some(ms(1_000)));
     rig.wait(300);
@@ -34,7 +34,7 @@ fn the_timer_stops_when_all_is_acknowledged_section_6_3_2_r2() {
     let mut rig = Rig::standard();
     rig.flight(2, 100);
     rig.sack(2, &[]);
-    assert_eq!(rig.sender.deadline(), None);
+    assert_eq!(rig.deadline(), None);
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn after_a_timeout_a_packet_sent_just_before_stands_in_for_a_lost_answer_and_one
         if is_sent_before {
             rig.wait(100);
             rig.sack(3, &[]);
-            assert_eq!(rig.sender.deadline(), None, "the next message has brought the answer");
+            assert_eq!(rig.deadline(), None, "the next message has brought the answer");
         } else {
             assert_eq!(deadline_in(&rig), Some(ms(1_950)), "nothing moves before the doubled timer expires");
         }
@@ -292,7 +292,7 @@ fn linear_timeouts_leave_no_debt_to_a_stream_that_ceases_to_be_thin() {
         rig.expire();
         rig.packets();
     }
-    rig.sender.set_mechanisms(rig.now, &Profile::Rfc9260.mechanisms());
+    rig.sender.set_mechanisms(rig.now, &mut rig.path, &Profile::Rfc9260.mechanisms());
     assert_eq!(rig.stats().path.rto, ms(1_000));
 }
 
@@ -394,9 +394,9 @@ fn every_chunk_of_a_thin_festina_stream_has_the_i_bit_and_no_chunk_of_a_thick_on
 fn acting_before_the_deadline_changes_nothing() {
     let mut rig = Rig::standard();
     rig.flight(1, 100);
-    let deadline = rig.sender.deadline();
+    let deadline = rig.deadline();
     rig.wait(999);
-    assert_eq!(rig.sender.handle_timeout(rig.now, &mut rig.events), None);
-    assert_eq!(rig.sender.deadline(), deadline);
-    assert!(!rig.sender.can_send(rig.now));
+    assert_eq!(rig.handle_timeout(), None);
+    assert_eq!(rig.deadline(), deadline);
+    assert!(!rig.can_send());
 }

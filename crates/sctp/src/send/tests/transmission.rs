@@ -97,7 +97,7 @@ fn a_sack_of_a_tsn_that_was_never_sent_is_a_violation() {
     assert!(rig.try_sack(3, WINDOW, &[], &[]).is_err());
     assert!(rig.try_sack(0, WINDOW, &[(2, 3)], &[]).is_err());
     let mut rig = Rig::standard();
-    assert!(rig.sender.handle_cumulative_ack(rig.now, Tsn(1), &mut rig.events).is_err());
+    assert!(rig.sender.handle_cumulative_ack(rig.now, &mut rig.path, Tsn(1), &mut rig.events).is_err());
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_sack_older_than_the_last_one_is_dropped_section_6_2_1_d_i() {
     rig.flight(3, FULL);
     rig.sack(2, &[]);
     let before = rig.stats();
-    assert_eq!(rig.sack_full(1, 5, &[(2, 2)], &[]), SackOutcome { peer_alive: false });
+    assert_eq!(rig.sack_full(1, 5, &[(2, 2)], &[]), SackOutcome { answered: None });
     assert_eq!(rig.stats(), before);
 }
 
@@ -114,17 +114,17 @@ fn a_sack_older_than_the_last_one_is_dropped_section_6_2_1_d_i() {
 fn only_a_sack_that_acknowledges_something_new_shows_that_the_peer_lives_section_8_1() {
     let mut rig = Rig::standard();
     rig.flight(3, FULL);
-    assert!(rig.sack(0, &[(2, 2)]).peer_alive);
-    assert!(!rig.sack(0, &[(2, 2)]).peer_alive);
-    assert!(rig.sack(2, &[]).peer_alive, "chunk 1 is new");
+    assert!(rig.sack(0, &[(2, 2)]).answered.is_some());
+    assert!(rig.sack(0, &[(2, 2)]).answered.is_none());
+    assert!(rig.sack(2, &[]).answered.is_some(), "chunk 1 is new");
 }
 
 #[test]
 fn a_shutdown_acknowledges_cumulatively_section_9_2() {
     let mut rig = Rig::standard();
     rig.flight(3, FULL);
-    let outcome = rig.sender.handle_cumulative_ack(rig.now, Tsn(2), &mut rig.events);
-    assert_eq!(outcome, Ok(SackOutcome { peer_alive: true }));
+    let outcome = rig.sender.handle_cumulative_ack(rig.now, &mut rig.path, Tsn(2), &mut rig.events);
+    assert_eq!(outcome, Ok(SackOutcome { answered: Some(PathId(0)) }));
     assert_eq!(rig.delivered(), [0, 1]);
     assert!(!rig.sender.is_drained());
 }

@@ -150,7 +150,7 @@ impl Walk {
 
     /// Sends everything that may leave, and checks each packet against cwnd.
     fn drain(&mut self) {
-        while self.rig.sender.can_send(self.rig.now) {
+        while self.rig.can_send() {
             let packet = self.rig.packet();
             let Some(last) = packet.last() else { continue };
             let new: Vec<_> = packet.iter().map(|chunk| chunk.tsn).filter(|&tsn| tsn > self.highest_tsn).collect();
@@ -215,7 +215,7 @@ impl Walk {
             let next = [
                 submissions.last().copied(),
                 self.on_the_way.first_key_value().map(|((at, _), _)| *at),
-                self.rig.sender.deadline(),
+                self.rig.deadline(),
             ];
             let Some(next) = next.into_iter().flatten().min() else { return self.finish() };
             self.rig.check_slots();
@@ -229,7 +229,7 @@ impl Walk {
                 let arrival = entry.remove();
                 self.arrive(arrival);
             } else {
-                self.rig.sender.handle_timeout(self.rig.now, &mut self.rig.events);
+                self.rig.handle_timeout();
             }
         }
         panic!("stuck: {:?}", self.rig.sender);

@@ -1,0 +1,157 @@
+//! What the sender keeps of each path to the peer: repair, the congestion window, the burst limit, packet sizes.
+//!
+//! It knows no addresses and no heartbeats: the association keeps those, beside this. What all paths have in common, such as the
+//! ledger, the messages and the peer's window, is the [`Sender`](super::Sender)'s.
+
+use std::sync::Arc;
+
+use festina_recovery::Mechanisms;
+use festina_units::{Duration, Instant};
+
+use super::repair::{Release, Repair, WindowVerdict};
+use crate::config::Config;
+use crate::congestion::{Ack, Congestion};
+use crate::outstanding::PathId;
+use crate::wire::{COMMON_HEADER_BYTES, DATA_HEADER_BYTES};
+
+/// The sending side of one path.
+#[derive(Debug)]
+pub(crate) struct SendPath {
+    pub(super) id: PathId,
+    pub(super) repair: Repair,
+    pub(super) congestion: Congestion,
+    pub(super) burst: Burst,
+    pub(super) sizes: PacketSizes,
+    /// When DATA last left; the start, if it never did.
+    pub(super) last_sent_at: Instant,
+}
+
+/// What presses on the congestion window.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Pressure {
+    /// An acknowledgement, told before a loss that it reveals (the note of RFC 9260 §7.2.4).
+    Acked(Ack),
+    /// What repair found.
+    Found(WindowVerdict),
+    /// New data comes after nothing was on the way for `idle` (RFC 9260 §7.2.1).
+    Idle { now: Instant, idle: Duration, rto: Duration },
+}
+
+/// What fits into a packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PacketSizes {
+    /// PMDCS: bytes of DATA chunks, headers included (RFC 9260 §2.3).
+    chunks: usize,
+    /// The part of the initial cwnd that depends on the address family (RFC 9260 §7.2.1).
+    pub(super) initial_window: usize,
+}
+
+impl PacketSizes {
+    fn new(packet_bytes_max: usize, initial_window: usize) -> Self {
+        Self { chunks: packet_bytes_max.saturating_sub(COMMON_HEADER_BYTES) & !3, initial_window }
+    }
+
+    /// Payload of the one chunk that fills a packet.
+    pub(super) fn payload(self) -> usize {
+        self.chunks.saturating_sub(DATA_HEADER_BYTES)
+    }
+}
+
+/// Max.Burst: how many packets with new data one event may release (RFC 9260 §6.1 rule D).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Burst {
+    packets_max: u32,
+    pub(super) packets_left: u32,
+}
+
+impl Burst {
+    /// A path that is paced needs no other limit.
+    fn new(config: &Config, congestion: &Congestion) -> Self {
+        let packets_max = if congestion.is_paced() { u32::MAX } else { config.limits.burst_packets_max.max(1) };
+        Self { packets_max, packets_left: packets_max }
+    }
+
+    pub(super) fn restart(&mut self) {
+        self.packets_left = self.packets_max;
+    }
+
+    /// What an acknowledgement or an expiry releases.
+    pub(super) fn release(&mut self, release: Release) {
+        match release {
+            Release::Same => {}
+            Release::Usual => self.restart(),
+            Release::Packets(packets) => self.packets_left = packets.min(self.packets_max),
+        }
+    }
+
+    /// A packet with new data left.
+    pub(super) fn spend(&mut self) {
+        self.packets_left = self.packets_left.saturating_sub(1);
+    }
+}
+
+impl SendPath {
+    /// A path that nothing has left by; `mechanisms` stand in for those of `config`. The initial cwnd of the standard depends on the
+    /// address family by `initial_window_bytes` (RFC 9260 §7.2.1).
+    pub(crate) fn new(
+        now: Instant,
+        id: PathId,
+        config: &Config,
+        mechanisms: Arc<Mechanisms>,
+        initial_window_bytes: usize,
+    ) -> Self {
+        let sizes = PacketSizes::new(config.limits.packet_bytes_max, initial_window_bytes);
+        let congestion = Congestion::new(config.congestion, sizes.chunks, sizes.initial_window);
+        Self {
+            id,
+            repair: Repair::new(config, mechanisms),
+            burst: Burst::new(config, &congestion),
+            congestion,
+            sizes,
+            last_sent_at: now,
+        }
+    }
+
+    /// The peer restarted: forgets what was measured (RFC 9260 §5.2.4.1).
+    pub(crate) fn reset_for_restart(&mut self, now: Instant, config: &Config) {
+        self.repair.reset(config);
+        self.congestion = Congestion::new(config.congestion, self.sizes.chunks, self.sizes.initial_window);
+        self.burst.restart();
+        self.last_sent_at = now;
+    }
+
+    /// Nothing will be repaired any more.
+    pub(crate) fn stop(&mut self) {
+        self.repair.stop();
+    }
+
+    /// Gives back memory. Nothing may be outstanding.
+    pub(super) fn give_back_memory(&mut self) {
+        self.repair.give_back_memory();
+        self.congestion.give_back_memory();
+    }
+
+    /// The loss-recovery mechanisms.
+    pub(crate) fn mechanisms(&self) -> &Mechanisms {
+        self.repair.mechanisms()
+    }
+
+    /// The retransmission timeout, backoff included.
+    pub(crate) fn rto(&self) -> Duration {
+        self.repair.rto()
+    }
+
+    /// The one place that moves cwnd.
+    pub(super) fn regulate(&mut self, pressure: Pressure) {
+        let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        match pressure {
+            Pressure::Acked(ack) => self.congestion.on_ack(&ack),
+            Pressure::Found(WindowVerdict::Keep) => {}
+            Pressure::Found(WindowVerdict::Cut(sign)) => self.congestion.on_congestion(sign),
+            Pressure::Found(WindowVerdict::Undo(window)) => {
+                self.congestion.undo(bytes(window.cwnd_bytes), bytes(window.ssthresh_bytes));
+            }
+            Pressure::Idle { now, idle, rto } => self.congestion.on_idle(now, idle, rto),
+        }
+    }
+}
