@@ -120,6 +120,21 @@ fn only_a_sack_that_acknowledges_something_new_shows_that_the_peer_lives_section
 }
 
 #[test]
+fn an_acknowledgement_names_the_path_by_which_its_last_chunk_last_left_section_8_2() {
+    let config = config(Profile::Rfc9260.mechanisms());
+    let mut rig = Rig::with(&config);
+    rig.flight(2, FULL);
+    rig.expire();
+    let other = SendPath::new(rig.now, PathId(1), &config, Arc::new(config.mechanisms), 4_344);
+    let primary = std::mem::replace(&mut rig.path, other);
+    assert_eq!(rig.packet()[0].tsn, 1);
+    rig.path = primary;
+    assert_eq!(rig.packet()[0].tsn, 2);
+    assert_eq!(rig.sack(1, &[]).answered, Some(PathId(1)));
+    assert_eq!(rig.sack(2, &[]).answered, Some(PathId(0)));
+}
+
+#[test]
 fn a_shutdown_acknowledges_cumulatively_section_9_2() {
     let mut rig = Rig::standard();
     rig.flight(3, FULL);
