@@ -4,6 +4,7 @@
 //! - [`measure`]: the lines of code of a Rust file, the lines of its functions, the fields of its structs;
 //! - [`ratchet`]: limits, and the listed exceptions that may only shrink;
 //! - [`source`]: what a Rust file must and must not contain;
+//! - [`structure`]: the structure of the sender in figures;
 //! - [`text`]: what no file at all may contain;
 //! - [`links`]: relative links of Markdown files;
 //! - [`metadata`]: what cargo knows about the packages of the workspace and of their dependencies;
@@ -26,5 +27,6 @@ pub mod measure;
 pub mod metadata;
 pub mod ratchet;
 pub mod source;
+pub mod structure;
 pub mod text;
 pub mod tree;

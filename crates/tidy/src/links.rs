@@ -28,7 +28,7 @@ pub fn broken(file: &File, exists: impl Fn(&Path) -> bool) -> Vec<String> {
 }
 
 /// The targets of the inline links and of a link definition in a line.
-fn targets(line: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn targets(line: &str) -> impl Iterator<Item = &str> {
     let inline = line.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next());
     let definition = line.starts_with('[').then(|| line.split_once("]: ")).flatten().map(|(_, target)| target.trim());
     inline.chain(definition)

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use festina_tidy::measure::{Measures, measure};
 use festina_tidy::metadata::Graph;
 use festina_tidy::ratchet::{Limit, Sizes, check, exceptions};
+use festina_tidy::structure::Structure;
 use festina_tidy::tree::{File, files, root};
 use festina_tidy::{dependencies, links, source, text};
 
@@ -96,6 +97,13 @@ fn no_file_tells_where_or_with_what_it_was_made() {
 fn links_between_documents_lead_somewhere() {
     let root = root();
     report(with_extension(".md").flat_map(|file| links::broken(file, |path| root.join(path).exists())));
+}
+
+#[test]
+fn one_function_alone_moves_the_congestion_window() {
+    let movers = Structure::of(&FILES).expect("the core is Rust").window_movers;
+    let movers: Vec<&str> = movers.iter().map(String::as_str).collect();
+    assert_eq!(movers, ["crates/sctp/src/send.rs regulate"]);
 }
 
 #[test]
