@@ -27,14 +27,14 @@ impl Backoff {
     pub fn interval(self, base: Duration, series: &ExpirySeries, max: Duration) -> Duration {
         let grown = match self {
             Self::Exponential => 2_u32.checked_pow(series.timeouts).and_then(|factor| base.checked_mul(factor)),
-            // Waiting as long again as was waited since the linear phase ended doubles the timer
-            // each time, and needs no record of how many of the expiries were linear ones.
+            // The next wait is as long as all waits since the linear phase ended. That doubles the
+            // timer each time, without a count of the linear expiries.
             Self::Linear { linear_for } => Some(base.max(series.waited.saturating_sub(linear_for))),
         };
         grown.unwrap_or(Duration::MAX).min(max).max(base)
     }
 
-    /// Whether timers still run without growing.
+    /// Returns whether timers still run without growing.
     #[must_use]
     pub fn is_linear(self, series: &ExpirySeries) -> bool {
         match self {

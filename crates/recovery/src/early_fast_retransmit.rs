@@ -23,7 +23,7 @@ pub const DELAY_MIN_DEFAULT: Duration = Duration::from_millis(250);
 /// No configuration gets below this.
 pub const DELAY_MIN: Duration = Duration::from_millis(20);
 
-/// Whether the timer runs after a DATA chunk left or a SACK came: something is outstanding and the
+/// Returns whether the timer runs after a DATA chunk left or a SACK came: something is outstanding and the
 /// window is not filled, so that fewer SACKs can come than fast retransmit may need.
 #[must_use]
 pub fn timer_runs(outstanding_chunks: usize, in_flight_bytes: u64, cwnd_bytes: u64) -> bool {
@@ -96,7 +96,7 @@ impl Marking {
         }
     }
 
-    /// Whether anything was marked.
+    /// Returns whether anything was marked.
     #[must_use]
     pub fn has_marked(&self) -> bool {
         self.marked_bytes > 0

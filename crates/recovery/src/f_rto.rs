@@ -3,7 +3,7 @@
 //!
 //! After a timeout a sender retransmits all that is outstanding, and every acknowledgement that then
 //! comes seems to answer that. F-RTO retransmits one packet only, then sends *new* data, and looks
-//! at which of the older chunks, sent once, are acknowledged next: if any are, they were on the way
+//! at the older chunks that were sent once. If one of them is acknowledged next, it was on the way
 //! all the time, and the timer was at fault.
 //!
 //! 1. T3-rtx expires: retransmit one packet as RFC 9260 §6.3.3 says, and [`FRto::timed_out`]. As long
@@ -44,9 +44,9 @@ pub struct FRtoAck {
     pub cumulative: u64,
     /// The cumulative TSN ack moved.
     pub advanced: bool,
-    /// It acknowledged for the first time a chunk that was sent before the timeout, and once.
+    /// It acknowledged, for the first time, a chunk that was sent once, before the timeout.
     pub acked_sent_once: bool,
-    /// It acknowledged, in any way, a chunk that was sent after the timeout for the first time.
+    /// It acknowledged a chunk that first left after the timeout.
     pub acked_new: bool,
     /// There is new data, and the peer's window takes it.
     pub new_data_sendable: bool,
@@ -63,7 +63,7 @@ pub enum FRtoStep {
     Spurious,
     /// The timeout was right.
     Genuine,
-    /// It cannot be told.
+    /// Nothing proves either.
     Undecided,
 }
 
@@ -90,7 +90,7 @@ impl FRto {
         Self::default()
     }
 
-    /// Whether the sender shall hold back further retransmissions.
+    /// Returns whether the sender shall hold back further retransmissions.
     #[must_use]
     pub fn is_undecided(&self) -> bool {
         self.state != State::Idle

@@ -16,7 +16,7 @@ impl FastRetransmit {
     /// RFC 9260 §7.2.4.
     pub const RFC9260: Self = Self { threshold: 3, repeats: false };
 
-    /// Whether a chunk with `miss_indications` since its last transmission is to be
+    /// Returns whether a chunk with `miss_indications` since its last transmission is to be
     /// fast-retransmitted now.
     #[must_use]
     pub fn is_lost(self, miss_indications: u8, already_fast_retransmitted: bool) -> bool {

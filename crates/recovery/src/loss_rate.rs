@@ -2,8 +2,8 @@
 //!
 //! The thin-stream detector has the estimator of P10 §5.1, which counts a packet as lost when three
 //! SACKs report it missing; a stream with one packet per round trip sees no three. This one takes
-//! the sender's final judgement of each packet instead (did its first transmission arrive?) and
-//! keeps two horizons, so that a rise can be told from a lossy path.
+//! the sender's final judgement of each packet instead: did its first transmission arrive? It keeps
+//! two horizons, and so distinguishes a rise from a path that always loses.
 
 /// Outcomes in the recent horizon.
 const RECENT: u32 = u64::BITS;
@@ -14,7 +14,7 @@ const LONG_RUN: u32 = 1_024;
 /// Deliveries that the long run pretends to have seen at the start, so that a first loss is not "100 %".
 const PRIOR: u32 = 16;
 
-/// The fewest recent losses that may be called a rise: with fewer, chance alone does it.
+/// The fewest recent losses that may be called a rise. Fewer are often chance.
 const RISE_LOSSES_MIN: u32 = 8;
 
 /// How many times the long-run rate the recent one must reach to be called a rise.
@@ -30,7 +30,7 @@ pub struct LossShare {
 }
 
 impl LossShare {
-    /// Whether `packets_per_thousand_rtts` is more than a conforming TCP flow sends on a path with
+    /// Returns whether `packets_per_thousand_rtts` is more than a conforming TCP flow sends on a path with
     /// this loss: 1000·sqrt(3 / (2·p)) packets in a thousand round trips (Mathis et al. 1997, for
     /// a receiver that acknowledges every packet). Without loss nothing is more.
     #[must_use]
@@ -72,7 +72,7 @@ impl LossRate {
         self.recent |= 1;
     }
 
-    /// So many first transmissions turned out to have arrived.
+    /// `count` first transmissions turned out to have arrived.
     pub fn arrived(&mut self, count: u32) {
         let recorded = self.recorded.saturating_add(count);
         let leaving = recorded.saturating_sub(RECENT);
@@ -85,7 +85,7 @@ impl LossRate {
         self.recorded = recorded.min(RECENT);
     }
 
-    /// The last 64 packets, or those that there were.
+    /// The last 64 packets, or all if there were fewer.
     #[must_use]
     pub fn recent(&self) -> LossShare {
         LossShare { lost: self.recent.count_ones(), all: self.recorded.max(1) }
@@ -97,7 +97,7 @@ impl LossRate {
         LossShare { lost: self.long_lost + self.recent.count_ones(), all: self.long_all + self.recorded }
     }
 
-    /// Whether the last 64 packets fared much worse than those before them: at least eight were
+    /// Returns whether the last 64 packets fared much worse than those before them: at least eight were
     /// lost, and at three times the earlier rate. The first 64 packets have nothing to be compared
     /// with. On a path that always loses 5 %, chance does it in fewer than one of 500 windows.
     #[must_use]
@@ -110,8 +110,8 @@ impl LossRate {
                 >= RISE_FACTOR * u64::from(self.long_lost) * u64::from(recent.all)
     }
 
-    /// Forgets the recent horizon into the long run, after a rise was acted upon: what comes next
-    /// is compared with what was just seen.
+    /// Moves the recent horizon into the long run, after the sender acted on a rise. Later packets
+    /// are then compared with these.
     pub fn settle(&mut self) {
         self.remember(self.recent.count_ones(), self.recorded);
         self.recent = 0;

@@ -33,9 +33,9 @@ impl TimerDecision {
 
 /// Decides between the retransmission timer and the probe, while data is outstanding.
 ///
-/// `oldest_sent` is the last transmission of the outstanding, not gap-acknowledged chunk whose last
-/// transmission is longest ago; `timeout_at` is when the retransmission timer as the caller runs it
-/// expires. While probes are allowed that timer does not fire. It must therefore be restarted with
+/// `oldest_sent`: of the chunks that are outstanding and not gap-acknowledged, each was last sent at
+/// some time; this is the earliest of these times. `timeout_at` is when the caller's retransmission
+/// timer expires. While probes are allowed that timer does not fire. The caller restarts it with
 /// [`timeout_interval`] whenever a probe leaves, so that it is up to date when it takes over.
 ///
 /// Probes are allowed as long as [`crate::backoff::Backoff`] lets timers run without growing; with

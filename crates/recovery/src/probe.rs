@@ -16,7 +16,7 @@ pub enum Probe {
     /// run without growing. Festina's own.
     ///
     /// A probe retransmits. It counts no path error, needs no open window, and leaves cwnd and
-    /// ssthresh alone as long as nobody knows that it was needed.
+    /// ssthresh alone until it proves to have been needed.
     RoundTrip {
         /// How many mean deviations ([`RttEstimator::deviation`]) an acknowledgement may be late.
         deviations: u8,
@@ -30,8 +30,8 @@ pub enum Probe {
 /// The pause between probes is at least this part of the silence so far: the longer it lasts, the more probably the path is down.
 const SILENCE_PARTS: u32 = 8;
 
-/// But never longer than this for the sake of the silence: ten packets a second harm nobody, and slower paths keep their one probe
-/// per round trip. On a path of a millisecond, three seconds of silence draw 54 probes; without the growth they would draw 500.
+/// Silence makes the pause no longer than this: ten packets a second harm nobody, and slower paths keep their one probe per round
+/// trip. On a path of a millisecond, three seconds of silence draw 54 probes; without the growth they would draw 500.
 const PAUSE_GROWS_TO: Duration = Duration::from_millis(100);
 
 /// The time from one probe to the next after `waited` of silence.
@@ -59,7 +59,7 @@ impl Probe {
     }
 }
 
-/// Whether a chunk that was last sent at `last_sent` belongs into the probe packet that leaves at
+/// Returns whether a chunk that was last sent at `last_sent` belongs into the probe packet that leaves at
 /// `now`.
 ///
 /// A chunk whose acknowledgement is not yet due stays out, since the odds are that it arrived. But

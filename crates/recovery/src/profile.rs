@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The switches of loss recovery: one rule set for thin streams, one for all others, and the rule
-/// that tells which is which.
+/// that chooses between them.
 ///
 /// Every field may be changed at any time, while an association lives (P10 §7.3 wants this per
 /// socket).
@@ -59,7 +59,7 @@ pub struct Rules {
     pub fast_retransmit: FastRetransmit,
     /// Fewer indications are enough when too little is outstanding for the usual number (RFC 5827).
     pub early_retransmit: bool,
-    /// By what a loss is told from reordering.
+    /// What distinguishes a loss from reordering.
     pub loss_detection: LossDetection,
     /// FreeBSD's timer of about a round trip, at least this long, that retransmits while cwnd is not
     /// filled (EFR). `None`: off.
@@ -106,14 +106,14 @@ impl Rules {
 pub enum ImmediateSack {
     /// No other.
     Never,
-    /// Those behind which nothing waits to be sent: no later one makes the receiver answer. So the sender learns of a tail's fate a
-    /// round trip after it left, and its tail probe need not allow for a delayed SACK.
+    /// The last ones before the queue runs empty: no later chunk makes the receiver answer. The sender hears of a tail a round trip
+    /// after it left, and its tail probe need not allow for a delayed SACK.
     Tail,
     /// All.
     Always,
 }
 
-/// By what a loss is told from reordering.
+/// What distinguishes a loss from reordering.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum LossDetection {
     /// By the number of miss indications ([`Rules::fast_retransmit`]).

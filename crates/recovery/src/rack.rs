@@ -60,7 +60,7 @@ pub struct AckSummary {
 pub enum Judgement {
     /// It is lost: something sent after it arrived, and its own acknowledgement is overdue.
     Lost,
-    /// Something sent after it arrived; if it is not acknowledged by then, it is lost.
+    /// Something sent after it arrived. It is lost if no acknowledgement comes by this time.
     WaitUntil(Instant),
     /// Nothing that was sent after it has arrived.
     NotYetJudged,
@@ -112,9 +112,9 @@ impl Rack {
     /// `packet` was acknowledged for the first time, by an acknowledgement that came at `now` (RFC
     /// 8985 §6.2 steps 1 to 3).
     ///
-    /// `echoed` is when the transmission that this acknowledgement answers was sent, where the
-    /// protocol says so (TCP timestamps); SCTP says nothing. A retransmitted packet whose
-    /// acknowledgement may belong to an earlier transmission is passed over. Packets must come in
+    /// `echoed` is the sending time of the transmission that this acknowledgement answers, if the
+    /// protocol reports it (TCP timestamps). SCTP does not. A retransmitted packet is passed over if
+    /// its acknowledgement may answer an earlier transmission. Packets must come in
     /// ascending order, or those of a single acknowledgement would look reordered.
     pub fn acked(&mut self, now: Instant, packet: &Transmission, echoed: Option<Instant>) {
         self.detect_reordering(packet);
@@ -207,7 +207,7 @@ impl Rack {
         self.rtt_min.get()
     }
 
-    /// Whether a packet that was sent once ever arrived after a later one.
+    /// Returns whether a packet that was sent once ever arrived after a later one.
     #[must_use]
     pub fn reordering_seen(&self) -> bool {
         self.reordering_seen

@@ -4,9 +4,9 @@ use festina_units::{Duration, Instant, duration::saturating_nanos};
 
 /// Bytes sent during the window up to the latest sending.
 ///
-/// It counts in two adjacent windows and takes of the older one the part that still lies within the
-/// window's length, as if what was sent in it had been spread evenly. It is right to the
-/// packet for a steady stream and off by at most what one window holds for any other.
+/// It counts in two adjacent windows, and assumes that the bytes of the older one were spread evenly:
+/// the part that still lies within the window's length counts. The result is exact for a steady
+/// stream, and off by at most the bytes of one window for any other.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct RateMeter {
     window_started: Instant,
@@ -22,15 +22,15 @@ impl RateMeter {
         Self::default()
     }
 
-    /// So many bytes leave at `now`; the window is as long as `window`.
+    /// `bytes` bytes leave at `now`; the window is as long as `window`.
     pub fn sent(&mut self, now: Instant, bytes: u32, window: Duration) {
         self.advance(now, saturating_nanos(window));
         self.current_bytes = self.current_bytes.saturating_add(bytes);
         self.latest = now;
     }
 
-    /// Whether more than `limit_bytes` were sent during the window up to the latest sending, that included. What a silence since then
-    /// would make of it is not taken into account.
+    /// Returns whether more than `limit_bytes` were sent during the window up to the latest sending, that included. A silence since then
+    /// changes nothing.
     #[must_use]
     pub fn exceeds(&self, limit_bytes: u32, window: Duration) -> bool {
         self.current_bytes > limit_bytes || self.estimate(self.latest, saturating_nanos(window)) > limit_bytes

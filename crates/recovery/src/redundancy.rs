@@ -46,7 +46,7 @@
 //!   queue. From nothing to full takes 64 s, twice as long after a loss behind a queue, and with each
 //!   further one twice as long again.
 //! - A copy hides the loss of its original from the receiver, and must not from the sender: such a
-//!   loss counts for the loss rate, and the caller tells its congestion control.
+//!   loss counts for the loss rate, and the caller reports it to its congestion control.
 //!
 //! What it cannot see: a queue that is there from the first packet and never shrinks looks like a
 //! long path. A thin flow that starts in it makes copies until losses stop it.
@@ -225,7 +225,7 @@ impl CopyScheduler {
         self.swing = excess.max(self.swing - self.swing / 16);
     }
 
-    /// The first transmissions of so many chunks turned out to have arrived.
+    /// The first transmissions of `count` chunks turned out to have arrived.
     pub fn arrived(&mut self, count: u32) {
         self.loss.arrived(count);
     }
@@ -242,7 +242,7 @@ impl CopyScheduler {
         }
     }
 
-    /// Whether the round-trip time varies as much as it does behind a queue that fills and empties.
+    /// Returns whether the round-trip time varies as much as it does behind a queue that fills and empties.
     fn swings(&self) -> bool {
         self.rtt_min.get().is_some_and(|rtt_min| self.swing > (rtt_min / 16).max(SWING_MIN))
     }
@@ -293,7 +293,7 @@ impl CopyScheduler {
         self.saved = (self.saved + COPY_COST).min(SAVED_MAX);
     }
 
-    /// Whether packets with new data take along outstanding chunks
+    /// Returns whether packets with new data take along outstanding chunks
     /// ([`crate::profile::Bundling::with_new_data`]). Their bytes lengthen a queue that is there
     /// already, so that congestion forbids this as well.
     #[must_use]
@@ -301,7 +301,7 @@ impl CopyScheduler {
         self.redundancy != Redundancy::Off && thin && !self.is_congested(now, srtt)
     }
 
-    /// Whether the path shows congestion.
+    /// Returns whether the path shows congestion.
     #[must_use]
     pub fn is_congested(&self, now: Instant, srtt: Option<Duration>) -> bool {
         now < self.quiet_until || self.has_queue(srtt)

@@ -1,4 +1,4 @@
-//! Was a retransmission needed? Duplicate reports and timing tell (in the spirit of RFC 3708 and of
+//! Was a retransmission needed? Duplicate reports and timing show it (in the spirit of RFC 3708 and of
 //! Eifel detection, RFC 3522).
 
 use festina_units::{Duration, Instant};
@@ -38,14 +38,14 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Whether the receiver got nothing new from the retransmission.
+    /// Returns whether the receiver got nothing new from the retransmission.
     #[must_use]
     pub fn is_spurious(self) -> bool {
         matches!(self, Self::TooEarly | Self::AckLost)
     }
 }
 
-/// Whether what was acknowledged at `acked` answers an earlier transmission than the last one, at `last_sent`: it came sooner than any
+/// Returns whether what was acknowledged at `acked` answers an earlier transmission than the last one, at `last_sent`: it came sooner than any
 /// round trip. On real paths an answer may be a little quicker than any before it, so only a sixteenth sooner proves it.
 #[must_use]
 pub fn answers_earlier(acked: Instant, last_sent: Instant, rtt_min: Option<Duration>) -> bool {

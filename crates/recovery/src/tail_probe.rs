@@ -4,9 +4,9 @@
 //! They differ from [`crate::probe`], Festina's own, in that they wait two round trips, send the *last* segment to provoke selective acknowledgements instead of the one that is
 //! overdue, and hand over to the retransmission timer after one or two probes.
 //!
-//! 1. Whenever new data left or an acknowledgement moved: [`TlpRule::deadline`] says when to probe;
+//! 1. Whenever new data left or an acknowledgement moved: [`TlpRule::deadline`] names the time of the probe;
 //!    it takes the place of the retransmission timer. `None` leaves that timer alone.
-//! 2. At that time: send what [`content`] says, regardless of cwnd, tell [`TailLossProbe::sent`],
+//! 2. At that time: send what [`content`] says, regardless of cwnd, report that to [`TailLossProbe::sent`],
 //!    and restart the retransmission timer in full.
 //! 3. On each acknowledgement: [`TailLossProbe::acked`] says whether the probe repaired a loss that
 //!    congestion control must learn of.
@@ -100,7 +100,7 @@ pub fn content(new_data_fits: bool) -> ProbeContent {
     if new_data_fits { ProbeContent::NewData } else { ProbeContent::HighestOutstanding }
 }
 
-/// What an acknowledgement tells about the probe.
+/// What an acknowledgement shows about the probe.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct TlpAck {
     /// The lowest sequence number not cumulatively acknowledged, after this acknowledgement.
@@ -117,7 +117,7 @@ pub struct TlpAck {
 /// What became of a probe (RFC 8985 §7.4).
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TlpVerdict {
-    /// No probe is in flight, or this acknowledgement does not tell.
+    /// No probe is in flight, or this acknowledgement does not show it.
     Open,
     /// Nothing was lost.
     NothingLost,
@@ -149,7 +149,7 @@ impl TailLossProbe {
         Self::default()
     }
 
-    /// Whether a probe may be sent: two in a row by the draft; by RFC 8985 §7.3 one at a time, and
+    /// Returns whether a probe may be sent: two in a row by the draft; by RFC 8985 §7.3 one at a time, and
     /// only with a round trip measured since the last one.
     #[must_use]
     pub fn is_allowed(&self, rule: TlpRule) -> bool {

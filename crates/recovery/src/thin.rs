@@ -55,14 +55,14 @@ pub enum ThinDetection {
         /// Packets required to trigger a fast retransmission.
         pttfr: u8,
     },
-    /// As `DynamicRate`, and thin also if the new data of one SRTT is at most so many bytes, in
-    /// however many packets.
+    /// As `DynamicRate`; and a stream is thin, too, if it sends at most `bytes_max` bytes of new data
+    /// per SRTT, in however many packets.
     ///
-    /// P10 counts packets, since a stream of many gets its losses reported by the later ones. But it
-    /// waits for those, and for the timeout if what was sent again is lost as well. What makes a
-    /// stream harmless is its bytes: one that never has more on the way than the initial window is
-    /// not slowed down by any single loss in RFC 9260, whose window is halved to no less than four
-    /// packets (§7.2.3). The rule is Festina's own.
+    /// P10 counts packets, because later packets report the loss of earlier ones. But the stream
+    /// waits for those reports, and for the timeout if a retransmission is lost, too. What makes a
+    /// stream harmless is its number of bytes. RFC 9260 never halves the window below four packets
+    /// (§7.2.3), so that a single loss does not slow down a stream with no more than the initial
+    /// window on the way. The rule is Festina's own.
     Light {
         /// Packets required to trigger a fast retransmission.
         pttfr: u8,
@@ -114,8 +114,8 @@ impl ThinDetector {
         }
     }
 
-    /// So many bytes of new data left in the packet of the last [`Self::packet_sent`]. Only
-    /// [`ThinDetection::Light`] needs to know; without an RTT sample there is nothing to measure by.
+    /// The packet of the last [`Self::packet_sent`] held `bytes` bytes of new data. Only
+    /// [`ThinDetection::Light`] uses this, and only with an RTT sample.
     pub fn new_data_sent(&mut self, now: Instant, bytes: u32, srtt: Option<Duration>) {
         if let Some(srtt) = srtt {
             self.new_data.sent(now, bytes, srtt);
@@ -174,9 +174,8 @@ impl ThinDetector {
         });
     }
 
-    /// The retransmission timer expired: what was outstanding is taken for having left the network
-    /// (RFC 9260 §6.3.3 marks it for retransmission). It is not counted as lost, as a timeout does
-    /// not prove a loss.
+    /// The retransmission timer expired. What was outstanding is no longer in flight (RFC 9260 §6.3.3
+    /// marks it for retransmission). It does not count as lost: a timeout does not prove a loss.
     pub fn timed_out(&mut self) {
         self.in_flight.clear();
         self.has_retransmissions = false;
@@ -194,7 +193,7 @@ impl ThinDetector {
         (self.loss.lost, self.loss.all)
     }
 
-    /// Whether the stream is thin by the rule `detection`. The answer changes only with
+    /// Returns whether the stream is thin by the rule `detection`. The answer changes only with
     /// [`Self::packet_sent`], [`Self::new_data_sent`], [`Self::sack`], [`Self::timed_out`] and the
     /// SRTT.
     #[must_use]
@@ -260,8 +259,8 @@ impl Default for LossRate {
 }
 
 impl LossRate {
-    /// A packet left the list by an acknowledgement; if it was counted as lost before, it stays so,
-    /// for what was acknowledged is its retransmission.
+    /// An acknowledgement removed a packet from the list. A packet that counted as lost stays lost:
+    /// the acknowledgement answers its retransmission.
     fn left(&mut self, missing_reports: u8) {
         if missing_reports < MISSING_REPORTS_OF_A_LOSS {
             self.count(false);
@@ -293,7 +292,7 @@ impl RecentSends {
         }
     }
 
-    /// Whether at most `limit` packets left during the `window` up to the latest of them.
+    /// Returns whether at most `limit` packets left during the `window` up to the latest of them.
     fn at_most(&self, limit: u64, window: Duration) -> bool {
         let at = |index: Option<u64>| index.and_then(|index| self.times.get(slot(index)));
         // The window holds too many iff the packet `limit` places before the latest is inside.

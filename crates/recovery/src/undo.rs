@@ -41,7 +41,7 @@ pub struct UndoTerms {
     pub initial_window_bytes: u64,
 }
 
-/// Repairs that one episode remembers; with more of them nobody asks whether the cut was needed.
+/// Repairs that one episode remembers. With more of them the cut stands unquestioned.
 pub const REPAIRS_MAX: usize = 256;
 
 /// Remembers the latest cut and what was repaired since.
@@ -88,7 +88,7 @@ impl Repair {
     }
 }
 
-/// What the acknowledgement of a repaired packet says of it.
+/// What the acknowledgement of a repaired packet shows.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct RepairAck {
     /// Its sequence number.
@@ -129,7 +129,7 @@ impl CutHistory {
             Some(Episode { before, in_flight_bytes, open: Vec::new(), has_needless: false, judged_at: u64::MAX });
     }
 
-    /// Whether the latest cut may yet be undone.
+    /// Returns whether the latest cut may yet be undone.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.episode.is_some()

@@ -4,10 +4,9 @@ use festina_units::{Duration, Instant};
 
 /// The smallest duration seen during a window that moves with time, in constant memory.
 ///
-/// Time is cut into periods of the window's length; kept are the smallest value of the current
-/// period and that of the one before it. The answer so covers at least one window and at most two,
-/// as long as values come in at all: after a pause of two windows, the first new value replaces
-/// everything, but until it comes the old answer stands.
+/// Time is cut into periods of the window's length. The type keeps the smallest value of the current
+/// period and of the one before, so that the answer covers one to two windows. After a pause of two
+/// windows the old answer stands until the first new value replaces it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct WindowedMin {
     window: Duration,
