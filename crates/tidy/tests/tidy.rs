@@ -103,7 +103,7 @@ fn links_between_documents_lead_somewhere() {
 fn one_function_alone_moves_the_congestion_window() {
     let movers = Structure::of(&FILES).expect("the core is Rust").window_movers;
     let movers: Vec<&str> = movers.iter().map(String::as_str).collect();
-    assert_eq!(movers, ["crates/sctp/src/send.rs regulate"]);
+    assert_eq!(movers, ["crates/sctp/src/send/path.rs regulate"]);
 }
 
 #[test]
