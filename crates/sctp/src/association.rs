@@ -96,7 +96,7 @@ struct Counters {
 
 impl Association {
     /// Begins an association with a peer: an INIT waits in `poll_transmit`. `nonce` must differ between the associations of
-    /// one context; the tag and the first TSN come of it.
+    /// one context; the tag and the first TSN are derived from it.
     pub fn connect(now: Instant, context: &Arc<Context>, remote: SocketAddr, ports: Ports, nonce: u64) -> Self {
         let tag = handshake::fresh_tag(context, &[nonce]);
         let mut association = Self::new(now, context, remote, ports, Tags { local: tag, peer: 0 });

@@ -45,7 +45,7 @@ impl Congestion {
         }
     }
 
-    /// Whether packets are paced, so that no limit on bursts is needed.
+    /// Returns whether packets are paced, so that no limit on bursts is needed.
     pub(crate) fn is_paced(&self) -> bool {
         matches!(self, Self::Cubic(_))
     }
@@ -60,7 +60,7 @@ impl Congestion {
         }
     }
 
-    /// Whether pacing lets a packet leave now. It always does if nothing is on the way.
+    /// Returns whether pacing lets a packet leave now. It always does if nothing is on the way.
     pub(crate) fn is_unpaced(&self, now: Instant, in_flight: usize) -> bool {
         in_flight == 0 || self.pacer().is_none_or(|pacer| pacer.allows(now))
     }
@@ -132,7 +132,7 @@ pub(crate) trait Controller {
     /// The slow-start threshold; `usize::MAX` before the first reduction.
     fn ssthresh(&self) -> usize;
 
-    /// Whether a packet may leave now. A packet that may leave may also be filled up, so the flight ends below
+    /// Returns whether a packet may leave now. A packet that may leave may also be filled up, so the flight ends below
     /// cwnd + PMDCS (RFC 9260 §6.1 rule B).
     fn allows(&self, in_flight: usize) -> bool;
 

@@ -20,7 +20,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut now = Instant::ZERO;
 //! let (client_address, server_address) = ("192.0.2.1:9899".parse()?, "192.0.2.2:9899".parse()?);
-//! // The secrets must be random in earnest.
+//! // Real secrets must be random.
 //! let client_context = Context::new(Config::default(), [1; 16])?;
 //! let mut listener = Listener::new(&Context::new(Config::default(), [2; 16])?);
 //! listener.listen(5000);

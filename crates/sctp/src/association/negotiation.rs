@@ -158,9 +158,8 @@ impl InitFault {
     }
 }
 
-/// Which addresses a peer has named, well enough to tell that it names another one later: two of 64 bits stand for each. An
-/// address that is new may be taken for a known one, which does no harm, since packets only ever go to where the peer's come
-/// from.
+/// Which addresses a peer has named: two of 64 bits stand for each. That is enough to notice a new one, mostly. An address that
+/// goes unnoticed does no harm, since packets only ever go to where the peer's come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AddressFilter(u64);
 

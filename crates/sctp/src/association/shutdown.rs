@@ -11,7 +11,7 @@ use crate::error::{ClosedReason, PacketDropped};
 use crate::event::Event;
 use crate::wire::{Cause, ChunkOut, Tsn};
 
-/// What is known of the end in every state: a peer that restarts makes the association anew, not the end undone.
+/// What is known of the end in every state. It survives a restart of the peer: the application still wants to end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ending {
     /// The application wants it.

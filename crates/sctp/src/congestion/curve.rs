@@ -88,7 +88,7 @@ impl Curve {
         self.epoch = None;
     }
 
-    /// Whether it differs from a new one.
+    /// Returns whether it differs from a new one.
     pub(super) fn is_used(&self) -> bool {
         self.cwnd_prior > 0
     }

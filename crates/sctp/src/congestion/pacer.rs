@@ -55,7 +55,7 @@ impl Pacer {
         });
     }
 
-    /// Whether a packet may leave.
+    /// Returns whether a packet may leave.
     pub(super) fn allows(&self, now: Instant) -> bool {
         self.resumes_at.is_none_or(|at| at <= now)
     }

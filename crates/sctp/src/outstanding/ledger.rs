@@ -281,7 +281,7 @@ impl Ledger {
     }
 
     /// The peer no longer reports the chunk: it counts as on the way again, and as reported missing once (RFC 9260 §6.2.1 D iii).
-    /// Whether it was reported before.
+    /// Returns whether it was reported before.
     pub(crate) fn renege(&mut self, tsn: u64) -> bool {
         let Some(chunk) = self.index(tsn).and_then(|index| self.chunks.get_mut(index)) else { return false };
         if chunk.state != ChunkState::GapAcked {
@@ -317,9 +317,9 @@ impl Ledger {
         }
     }
 
-    /// T3-rtx expired (RFC 9260 §6.3.3 E3): what was last sent at `limit` or before is taken for lost, and the earliest chunk on the
-    /// way in any case. With `all` the other chunks on the way join them, as riding along; so do all others that were reported missing.
-    /// How many are lost now that were not before.
+    /// T3-rtx expired (RFC 9260 §6.3.3 E3). Takes for lost what was last sent at `limit` or before, and the earliest chunk on the way in
+    /// any case. With `all`, every other chunk on the way may ride along in their packet. Returns the number of chunks that are lost now
+    /// and were not before.
     pub(crate) fn time_out(&mut self, limit: Instant, all: bool) -> usize {
         let lost_before = self.lost.chunks;
         for tsn in self.first_tsn..self.next_tsn() {

@@ -24,7 +24,7 @@ pub(crate) fn missing_below(evidence: Evidence) -> Option<u64> {
     }
 }
 
-/// Whether a SACK can speak about the last transmission of a missing chunk: not if that left at `sent_at` as a copy, and nothing that
+/// Returns whether a SACK can speak about the last transmission of a missing chunk: not if that left at `sent_at` as a copy, and nothing that
 /// left later (`newest_acked`: at the latest) was acknowledged. Festina's own; RFC 9260 has no such test, as it makes no copies ahead
 /// of a timeout.
 pub(crate) fn is_overtaken(is_copy: bool, sent_at: Instant, newest_acked: Option<Instant>) -> bool {

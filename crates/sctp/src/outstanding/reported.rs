@@ -86,7 +86,7 @@ impl Reported {
         }
     }
 
-    /// Whether gap ack blocks count, now that all below `first_tsn` is acknowledged.
+    /// Returns whether gap ack blocks count, now that all below `first_tsn` is acknowledged.
     pub(super) fn is_believed(&self, first_tsn: u64) -> bool {
         self.believed_from <= first_tsn
     }

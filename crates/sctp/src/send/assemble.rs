@@ -31,7 +31,7 @@ pub(super) struct Loaded {
 }
 
 impl Sender {
-    /// Whether [`fill`](Self::fill) has something to do on `path`. It may still write nothing: if all that was queued has expired by now, or
+    /// Returns whether [`fill`](Self::fill) has something to do on `path`. It may still write nothing: if all that was queued has expired by now, or
     /// if the next chunk needs an emptier packet than the one given.
     pub(crate) fn can_send(&self, now: Instant, path: &SendPath) -> bool {
         path.repair.next(now, &self.ledger, &self.view(path)).is_some()

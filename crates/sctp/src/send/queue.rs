@@ -148,7 +148,7 @@ impl SendBuffer {
         Some(Turn { message: front.message, bytes: piece_bytes(front.rest.len(), room, full)? })
     }
 
-    /// Whether the front message will be dropped instead of sent.
+    /// Returns whether the front message will be dropped instead of sent.
     #[inline]
     pub(super) fn front_is_stale(&self, now: Instant, streams: u16) -> bool {
         self.front_obstacle(now, streams).is_some()
@@ -196,7 +196,7 @@ impl SendBuffer {
         self.messages.settle_piece(slot)
     }
 
-    /// Whether the application is to be told, now and once, that there is room again.
+    /// Returns whether the application is to be told, now and once, that there is room again.
     pub(super) fn take_writable(&mut self) -> bool {
         let writable =
             self.was_full && cost_bytes(self.messages.len(), self.used_bytes) <= size(self.limits.low_water_bytes);

@@ -43,7 +43,7 @@ impl PeerWindow {
         self.told_bytes.saturating_sub(in_flight_payload_bytes)
     }
 
-    /// Whether a chunk of new data may leave.
+    /// Returns whether a chunk of new data may leave.
     pub(super) fn allows(&self, payload_bytes: usize, in_flight_payload_bytes: usize) -> bool {
         self.state == WindowState::ProbeDue || payload_bytes <= self.available_bytes(in_flight_payload_bytes)
     }
@@ -66,7 +66,7 @@ impl PeerWindow {
         }
     }
 
-    /// Whether the deadline has come.
+    /// Returns whether the deadline has come.
     pub(super) fn handle_timeout(&mut self, now: Instant) -> bool {
         let due = self.deadline().is_some_and(|deadline| deadline <= now);
         if due {

@@ -29,7 +29,7 @@ pub(super) struct State {
     news: Option<Box<News>>,
     waiting: Wakes,
     waiter_keys: u64,
-    /// Under which the endpoint knows the association.
+    /// The endpoint's name for the association.
     pub(super) key: Key,
     /// Outbound and inbound streams.
     pub(super) streams: (u16, u16),

@@ -26,7 +26,7 @@ pub(in crate::send) enum Companions {
         timeout: Option<Duration>,
         silent: bool,
     },
-    /// As many as fit into so many bytes that would stay empty (P06 §3.3, §4.4).
+    /// As many as fit into `room_bytes`, which would stay empty (P06 §3.3, §4.4).
     Bundled {
         room_bytes: usize,
     },
@@ -56,7 +56,7 @@ pub(in crate::send) struct Redundant {
 }
 
 impl Companions {
-    /// Whether the chunk rides along, and the cause to tell.
+    /// Returns the cause to report if the chunk rides along.
     pub(in crate::send) fn admit(&mut self, tsn: u64, chunk: &Chunk, now: Instant) -> Option<RetransmissionCause> {
         let bundled = RetransmissionCause::bundled(chunk.miss_indications);
         match self {
@@ -81,7 +81,7 @@ impl Companions {
         }
     }
 
-    /// Whether new data stands behind the chunks in the packet.
+    /// Returns whether new data stands behind the chunks in the packet.
     pub(in crate::send) fn ride_with_new_data(&self) -> bool {
         matches!(self, Self::Redundant(_))
     }

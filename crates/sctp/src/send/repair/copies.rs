@@ -61,7 +61,7 @@ impl Copies {
         }
     }
 
-    /// Whether SRTT has risen by more than jitter explains. More lenient than the scheduler, which compares it with the smallest round
+    /// Returns whether SRTT has risen by more than jitter explains. More lenient than the scheduler, which compares it with the smallest round
     /// trip: what is added here is bytes and not packets.
     fn has_queue(&self, rtt: &RttEstimator) -> bool {
         let (Some(srtt), Some(deviation), Some(lowest)) = (rtt.srtt(), rtt.deviation(), self.srtt_min.get()) else {
@@ -119,7 +119,7 @@ impl Copies {
         self.scheduler.copy_saved();
     }
 
-    /// So many chunks were acknowledged for the first time, the first copies of so many of which were lost.
+    /// `chunks` chunks were acknowledged for the first time; of `lost` of them the first transmission was lost.
     pub(super) fn acknowledged(&mut self, now: Instant, chunks: usize, lost: usize, srtt: Option<Duration>) {
         self.scheduler.arrived(u32::try_from(chunks.saturating_sub(lost)).unwrap_or(u32::MAX));
         (0..lost).for_each(|_| self.scheduler.lost(now, srtt));

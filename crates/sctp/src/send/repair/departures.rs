@@ -46,7 +46,7 @@ impl Departures {
         None
     }
 
-    /// Whether so many entries are out of date that the list is to be made anew.
+    /// Returns whether too many entries are out of date, so that the list is to be made anew.
     pub(super) fn is_stale(&self, ledger: &Ledger) -> bool {
         self.order.len() > 2 * ledger.len() + STALE_MAX
     }
