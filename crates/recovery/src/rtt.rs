@@ -38,11 +38,11 @@ pub enum RttSampling {
     /// It makes the RTO grow with every loss that a retransmission repairs. It also ends an
     /// exponential backoff as soon as a late SACK comes (P06 §3.1), since a measurement does.
     FirstAcknowledgement,
-    /// As `Unambiguous`, but a chunk that was sent more than once also counts, from its first
-    /// transmission on, if what came cannot answer a later one: it came sooner after that than any
-    /// round trip ever took, or the later copies rode beside newer data, which would have been
-    /// acknowledged as well. Festina's own; a sender that makes copies ahead of a timeout would
-    /// measure next to nothing otherwise.
+    /// As `Unambiguous`; and a chunk that was sent more than once counts, too, from its first
+    /// transmission on, if the acknowledgement cannot answer a later one. There are two proofs: it
+    /// came sooner after the later one than any round trip ever took, or the later ones rode beside
+    /// newer data that it does not acknowledge. Festina's own. A sender that repeats chunks ahead of
+    /// a timeout would measure next to nothing otherwise.
     Inferred,
 }
 
