@@ -37,6 +37,11 @@ pub struct Host {
     first_message: u64,
     nonce: u64,
     heap_before: isize,
+    /// The tags of associations that have ended here.
+    tags_ended: Vec<u32>,
+    /// A late COOKIE ECHO called an ended association to life again: a listener without state cannot know it, and the peer may still
+    /// report TSNs of the one that ended.
+    pub has_revived: bool,
 }
 
 impl Host {
@@ -58,6 +63,8 @@ impl Host {
             first_message: 0,
             nonce: 0,
             heap_before: 0,
+            tags_ended: Vec::new(),
+            has_revived: false,
         }
     }
 
@@ -103,13 +110,14 @@ impl Host {
     pub fn adopt(&mut self, association: Association, heap_before: isize, ledger: &mut Ledger) {
         let held = live_bytes(self.index);
         self.clear(ledger);
+        self.has_revived |= self.tags_ended.contains(&association.local_tag());
         self.heap_before = heap_before - (held - live_bytes(self.index));
         self.association = Some(association);
     }
 
     fn clear(&mut self, ledger: &mut Ledger) {
         self.read(usize::MAX, ledger);
-        self.association = None;
+        self.tags_ended.extend(self.association.take().map(|association| association.local_tag()));
         self.closed = None;
         self.first_message = 0;
         self.session = ledger.open();
@@ -137,8 +145,8 @@ impl Host {
         }
     }
 
-    /// Takes all events. Without an attacker nobody violates the protocol.
-    pub fn poll_events(&mut self, attacked: bool, ledger: &mut Ledger) {
+    /// Takes all events. Unless somebody attacked, or an association lived twice, nobody violates the protocol.
+    pub fn poll_events(&mut self, excused: bool, ledger: &mut Ledger) {
         let Some(association) = &mut self.association else { return };
         while let Some(event) = on_behalf_of(self.index, || association.poll_event()) {
             assert!(self.closed.is_none(), "{event:?} after the end");
@@ -154,7 +162,7 @@ impl Host {
                     }
                 }
                 Event::Closed(reason) => {
-                    if !attacked {
+                    if !excused {
                         check_reason(&reason);
                     }
                     if reason != ClosedReason::Shutdown {

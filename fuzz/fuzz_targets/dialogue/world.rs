@@ -317,7 +317,8 @@ impl World {
     /// Sends what a host has to send, takes its events, lets its application read, and checks it.
     fn settle(&mut self, at: usize) {
         self.drain(at);
-        self.hosts[at].poll_events(self.attacked, &mut self.ledger);
+        let excused = self.attacked || self.hosts.iter().any(|host| host.has_revived);
+        self.hosts[at].poll_events(excused, &mut self.ledger);
         if self.hosts[at].reads {
             self.hosts[at].read(usize::MAX, &mut self.ledger);
             self.drain(at);
