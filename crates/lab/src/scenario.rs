@@ -9,7 +9,7 @@
 
 pub(crate) mod bottleneck;
 mod congested;
-mod fairness;
+pub(crate) mod fairness;
 pub(crate) mod fate;
 mod game;
 mod petlund;

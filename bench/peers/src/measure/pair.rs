@@ -152,7 +152,7 @@ impl<P: Peer> Pair<P> {
         format!("{what}; the last delivery was {:.1} s before", (self.now - self.progress.last_delivery).as_secs_f64())
     }
 
-    /// One batch in each direction; whether any packet moved.
+    /// Moves one batch in each direction. Returns whether any packet moved.
     fn turn(&mut self) -> bool {
         let Pair { near, far, now, pipes, .. } = self;
         let Some([to_far, to_near]) = pipes else {
@@ -202,7 +202,7 @@ fn drain<P: Peer>(from: &mut P, pipe: &mut Pipe, now: Duration) -> bool {
     any
 }
 
-/// Gives `to` a batch of packets that have arrived, and sends what it answers to each; whether there were any.
+/// Gives `to` a batch of packets that have arrived and sends its answers. Returns whether there were any packets.
 fn deliver<P: Peer>(pipe: &mut Pipe, to: &mut P, answers: &mut Pipe, now: Duration) -> bool {
     for delivered in 0..BATCH_PACKETS {
         let Some(packet) = pipe.take(now) else { return delivered > 0 };

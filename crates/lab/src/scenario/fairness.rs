@@ -217,7 +217,7 @@ impl Tap<Packet> for Counter {
 }
 
 /// Payload that a host's applications have got.
-fn bytes_received(host: &Host) -> u64 {
+pub(crate) fn bytes_received(host: &Host) -> u64 {
     match host {
         Host::Sctp(host) => (0..host.association_count()).map(|index| host.received(index).bytes).sum(),
         Host::Tcp(host) => host.totals().bytes_received,

@@ -87,7 +87,7 @@ impl Extensions {
         self.known().map(|(chunk_type, _)| chunk_type).collect()
     }
 
-    /// The parameters of INIT or INIT ACK that announce these, of which `chunk_types` are the types.
+    /// The parameters by which INIT or INIT ACK announces the extensions whose chunks have these types.
     pub(crate) fn announce(chunk_types: &[u8]) -> impl Iterator<Item = Parameter<'_>> {
         let forward = chunk_types.contains(&chunk_type::FORWARD_TSN).then_some(Parameter::ForwardTsnSupported);
         let list = (!chunk_types.is_empty()).then_some(Parameter::SupportedExtensions(chunk_types));

@@ -88,7 +88,7 @@ impl Curve {
         self.epoch = None;
     }
 
-    /// Returns whether it differs from a new one.
+    /// Returns whether anything has happened to it yet.
     pub(super) fn is_used(&self) -> bool {
         self.cwnd_prior > 0
     }

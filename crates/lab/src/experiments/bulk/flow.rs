@@ -124,15 +124,6 @@ impl Flow {
     }
 }
 
-/// Payload that a host's application has got.
-pub(super) fn received_bytes(host: &Host) -> u64 {
-    match host {
-        Host::Sctp(host) => (0..host.association_count()).map(|index| host.received(index).bytes).sum(),
-        Host::Tcp(host) => host.totals().bytes_received,
-        Host::Udp(_) => 0,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

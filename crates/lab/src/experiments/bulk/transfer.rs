@@ -17,8 +17,9 @@ use festina_netsim::{
 use festina_recovery::Profile;
 use festina_units::{Bandwidth, ByteCount, Duration, Instant, Probability};
 
-use super::flow::{Flow, PACKET_BYTES, Period, received_bytes};
+use super::flow::{Flow, PACKET_BYTES, Period};
 use crate::count::as_f64;
+use crate::scenario::fairness::bytes_received;
 use crate::scenario::{Stack, StreamRecord, Traffic};
 
 /// The thin streams: a message of this size at this interval.
@@ -91,11 +92,11 @@ impl Transfer {
             if now <= measured_from {
                 counters = simulation.link_counters(link);
             }
-            let before: Vec<u64> = pairs.iter().map(|&[_, to]| received_bytes(simulation.node(to))).collect();
+            let before: Vec<u64> = pairs.iter().map(|&[_, to]| bytes_received(simulation.node(to))).collect();
             now += SLICE;
             simulation.run_until(now);
             for ((counts, &[_, to]), before) in counts.iter_mut().zip(&pairs).zip(before) {
-                counts.push(received_bytes(simulation.node(to)) - before);
+                counts.push(bytes_received(simulation.node(to)) - before);
             }
         }
         let loss = loss(&counters, &simulation.link_counters(link));
