@@ -202,7 +202,7 @@ fn single_switches_do_what_the_document_on_recovery_says_of_them() {
 fn tolerance_of_reordering_does_what_the_document_on_recovery_says_of_it() {
     let text = fs::read_to_string(document("recovery.md")).expect("the document is there");
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    for redundancy in [Redundancy::Off, Redundancy::Bundled] {
+    for redundancy in [Redundancy::Off, Redundancy::BUNDLED] {
         let tolerant = Mechanisms { redundancy, ..Profile::Festina.mechanisms() };
         assert_eq!(tolerant.thin.loss_detection, LossDetection::Tolerant);
         let mut counting = tolerant;

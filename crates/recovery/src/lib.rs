@@ -20,7 +20,8 @@
 //! | [`tail_probe`] | TLP's tail probes: when, with what, and what was lost? |
 //! | [`rack`] | is this packet lost, judged by time? |
 //! | [`reordering`] | how long to wait for a packet that was overtaken? |
-//! | [`redundancy`] | does a message get a copy, and when does it leave? |
+//! | [`redundancy`] | how often does a message ride along, does it get a copy, and when? |
+//! | [`cadence`] | does a packet have to ask for its SACK? |
 //! | [`loss_timer`] | what happens next if nothing comes, and when? |
 //! | [`windowed_min`] | what was the smallest value of late? |
 //! | [`spurious`] | was that retransmission needed? |
@@ -60,6 +61,7 @@
 #![forbid(unsafe_code)]
 
 pub mod backoff;
+pub mod cadence;
 pub mod early_fast_retransmit;
 pub mod early_retransmit;
 pub mod f_rto;

@@ -14,6 +14,9 @@ const LONG_RUN: u32 = 1_024;
 /// Deliveries that the long run pretends to have seen at the start, so that a first loss is not "100 %".
 const PRIOR: u32 = 16;
 
+/// The fewest recent losses that say more of the next packets than the long run does.
+const RECENT_NEWS_MIN: u32 = 2;
+
 /// The fewest recent losses that may be called a rise. Fewer are often chance.
 const RISE_LOSSES_MIN: u32 = 8;
 
@@ -37,6 +40,14 @@ impl LossShare {
     pub fn exceeds_tcp(self, packets_per_thousand_rtts: u32) -> bool {
         let rate = u128::from(packets_per_thousand_rtts);
         rate * rate * 2 * u128::from(self.lost) > 3_000_000 * u128::from(self.all)
+    }
+}
+
+impl LossShare {
+    /// Returns whether it is less than one packet in two thousand: then it decides over no 99.9th percentile.
+    #[must_use]
+    pub fn is_negligible(self) -> bool {
+        u64::from(self.lost) * 2_000 < u64::from(self.all)
     }
 }
 
@@ -95,6 +106,16 @@ impl LossRate {
     #[must_use]
     pub fn long_run(&self) -> LossShare {
         LossShare { lost: self.long_lost + self.recent.count_ones(), all: self.long_all + self.recorded }
+    }
+
+    /// What is to be expected of the next packets: what the long run shows, unless the last 64 packets fared clearly worse. Two losses among
+    /// them are news where none is known, and two more than twice what the long run lets expect where some are.
+    #[must_use]
+    pub fn likely(&self) -> LossShare {
+        let (long_run, recent) = (self.long_run(), self.recent.count_ones());
+        let excess = u64::from(recent.saturating_sub(RECENT_NEWS_MIN)) * u64::from(self.long_all + self.recorded);
+        let expected = u64::from(self.long_lost) * u64::from(2 * RECENT);
+        if recent >= RECENT_NEWS_MIN && excess >= expected { LossShare { lost: recent, all: RECENT } } else { long_run }
     }
 
     /// Returns whether the last 64 packets fared much worse than those before them: at least eight were

@@ -109,8 +109,8 @@ pub enum ImmediateSack {
     /// The last ones before the queue runs empty: no later chunk makes the receiver answer. The sender hears of a tail a round trip
     /// after it left, and its tail probe need not allow for a delayed SACK.
     Tail,
-    /// All.
-    Always,
+    /// Those whose SACK would come late otherwise ([`crate::cadence`]). Festina's own.
+    Needed,
 }
 
 /// What distinguishes a loss from reordering.
@@ -200,10 +200,10 @@ pub enum Profile {
     Tlpr,
     /// The standard with RACK and its tail probe in place of miss indications (RFC 8985).
     Rack,
-    /// Festina's own, the default. On thin streams, also those of many small packets: the I bit, a
-    /// probe as soon as an acknowledgement is overdue and about one per round trip for the first three
+    /// Festina's own, the default. On thin streams, also those of many small packets: the I bit where it tells the sender of a loss
+    /// earlier, a probe as soon as an acknowledgement is overdue and about one per round trip for the first three
     /// seconds of silence, RTO.Min 200 ms with exponential backoff after that, fast retransmit on
-    /// the first indication, and copies of unacknowledged chunks in packets that leave anyway. On
+    /// the first indication, and copies of unacknowledged chunks in packets that leave anyway, as many as the measured loss calls for. On
     /// other streams `Rack` with the I bit on tails: losses are found by time and tails are probed.
     /// A cut of the window is undone if what was taken for lost proves to have been reordered.
     #[default]
@@ -345,11 +345,11 @@ fn festina() -> Mechanisms {
             timer_restart: TimerRestart::SinceEarliestSent,
             fast_retransmit: FastRetransmit { threshold: 1, repeats: false },
             loss_detection: LossDetection::Tolerant,
-            immediate_sack: ImmediateSack::Always,
+            immediate_sack: ImmediateSack::Needed,
             probe: Probe::FESTINA,
             ..Rules::RFC9260
         },
-        redundancy: Redundancy::Bundled,
+        redundancy: Redundancy::ADAPTIVE,
     }
 }
 

@@ -51,6 +51,7 @@
 //! What it cannot see: a queue that is there from the first packet and never shrinks looks like a
 //! long path. A thin flow that starts in it makes copies until losses stop it.
 
+mod rides;
 mod throttle;
 
 use core::{fmt, str::FromStr};
@@ -61,37 +62,78 @@ use crate::{
     loss_rate::{LossRate, LossShare},
     windowed_min::WindowedMin,
 };
+pub use rides::Rides;
 use throttle::Throttle;
 
-/// How much redundancy an association may spend.
+/// What an association may spend on copies that nothing calls for.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Redundancy {
-    /// None.
+    /// Nothing.
     #[default]
     Off,
-    /// Unacknowledged chunks ride in packets that leave anyway (P06 §4.4, redundant bundling): more
-    /// bytes, not one packet more.
-    Bundled,
-    /// As `Bundled`, and a message gets a copy in a packet of its own.
-    Spaced(Spaced),
+    /// As much as the measured loss calls for, at most this: nothing on a path that loses nothing ([`Rides::against`]).
+    Adaptive(Budget),
+    /// All of it, whatever is lost.
+    Always(Budget),
+}
+
+/// The most that redundancy may cost. A message may be sent again in two ways: as a *ride* in a packet that leaves anyway (P06 §4.4,
+/// redundant bundling), which costs bytes and no packet; or as a *spaced copy* in a packet of its own.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// How often a chunk may ride along before it is overdue.
+    pub rides_max: u8,
+    /// Bytes of rides per hundred bytes of new data, in the long run.
+    pub ride_percent: u16,
+    /// The spaced copies, if there shall be any.
+    pub copies: Option<Spaced>,
+}
+
+impl Budget {
+    /// Rides only. Three at most: at a loss of 10 % one message in ten thousand then has to wait for a probe. The bytes leave room for
+    /// the chunks that ride along in silence, however often they left.
+    pub const RIDES: Self = Self { rides_max: 3, ride_percent: 350, copies: None };
+
+    /// Rides, and a copy of every message at the default spacing.
+    pub const SPACED: Self = Self { copies: Some(Spaced::DEFAULT), ..Self::RIDES };
 }
 
 impl Redundancy {
-    /// A copy of every message, at the default spacing.
-    pub const SPACED: Self = Self::Spaced(Spaced { spacing: None, copies_per_thousand_messages: 1_000 });
+    /// Rides as the loss calls for them: the default of the `festina` profile.
+    pub const ADAPTIVE: Self = Self::Adaptive(Budget::RIDES);
+    /// Rides and spaced copies as the loss calls for them.
+    pub const ADAPTIVE_SPACED: Self = Self::Adaptive(Budget::SPACED);
+    /// Rides in every packet that has room.
+    pub const BUNDLED: Self = Self::Always(Budget::RIDES);
+    /// Rides in every packet that has room, and a spaced copy of every message.
+    pub const SPACED: Self = Self::Always(Budget::SPACED);
 
-    /// The name as it is written on a command line.
+    /// All that have a name.
+    pub const NAMED: [Self; 5] = [Self::Off, Self::ADAPTIVE, Self::ADAPTIVE_SPACED, Self::BUNDLED, Self::SPACED];
+
+    /// The name as it is written on a command line; other budgets than the named ones have that of their kind.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
-            Self::Bundled => "bundled",
-            Self::Spaced(_) => "spaced",
+            Self::Adaptive(Budget { copies: None, .. }) => "adaptive",
+            Self::Adaptive(_) => "adaptive-spaced",
+            Self::Always(Budget { copies: None, .. }) => "bundled",
+            Self::Always(_) => "spaced",
+        }
+    }
+
+    /// The most that may be spent, if anything.
+    #[must_use]
+    pub fn budget(self) -> Option<Budget> {
+        match self {
+            Self::Off => None,
+            Self::Adaptive(budget) | Self::Always(budget) => Some(budget),
         }
     }
 }
 
-/// The parameters of [`Redundancy::Spaced`].
+/// Copies in packets of their own.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Spaced {
     /// Time from a message's first transmission to its copy; `None` is the default of the module's
@@ -102,6 +144,9 @@ pub struct Spaced {
 }
 
 impl Spaced {
+    /// A copy of every message, at the default spacing.
+    pub const DEFAULT: Self = Self { spacing: None, copies_per_thousand_messages: 1_000 };
+
     /// Time from a message's first transmission to its copy.
     #[must_use]
     pub fn spacing(self, srtt: Duration) -> Duration {
@@ -169,6 +214,8 @@ pub enum WhyNot {
     Unmeasured,
     /// The message needs several packets; a copy of one of them would not deliver it.
     Large,
+    /// Nothing is lost on the path.
+    Lossless,
     /// The path shows congestion, or did so just now.
     Congested,
     /// With copies the stream would send more than a TCP flow on this path.
@@ -188,6 +235,8 @@ pub struct CopyScheduler {
     throttle: Throttle,
     /// A rising loss rate forbids copies until then.
     quiet_until: Instant,
+    /// A rising loss rate while the round-trip time swings forbids rides until then.
+    overloaded_until: Instant,
     /// A loss while the round-trip time swings forbids copies in packets of their own until then.
     crowded_until: Instant,
     saved: u32,
@@ -206,6 +255,7 @@ impl CopyScheduler {
             loss: LossRate::new(),
             throttle: Throttle::default(),
             quiet_until: Instant::ZERO,
+            overloaded_until: Instant::ZERO,
             crowded_until: Instant::ZERO,
             saved: 0,
             departures: [None; MESSAGES_MAX],
@@ -216,6 +266,12 @@ impl CopyScheduler {
     /// Changes the option; what was learned about the path stays.
     pub fn set_redundancy(&mut self, redundancy: Redundancy) {
         self.redundancy = redundancy;
+    }
+
+    /// The most that may be spent, if anything.
+    #[must_use]
+    pub fn budget(&self) -> Option<Budget> {
+        self.redundancy.budget()
     }
 
     /// A round trip was measured, unambiguously. Without measurements a queue goes unnoticed.
@@ -233,10 +289,14 @@ impl CopyScheduler {
     /// The first transmission of a chunk turned out lost.
     pub fn lost(&mut self, now: Instant, srtt: Option<Duration>) {
         self.loss.lost();
+        let swings = self.swings();
         if self.loss.is_rising() {
             self.loss.settle();
             self.congestion_signalled(now, srtt);
-        } else if self.swings() {
+            if swings {
+                self.overloaded_until = self.quiet_until;
+            }
+        } else if swings {
             self.crowded_until = self.crowded_until.max(now + quiet(srtt));
             self.throttle.crowded(now);
         }
@@ -255,7 +315,9 @@ impl CopyScheduler {
 
     /// A message leaves for the first time: does it get a copy?
     pub fn message_sent(&mut self, message: &Departure) -> CopyDecision {
-        let Redundancy::Spaced(spaced) = self.redundancy else { return CopyDecision::Not(WhyNot::Disabled) };
+        let Some(spaced) = self.redundancy.budget().and_then(|budget| budget.copies) else {
+            return CopyDecision::Not(WhyNot::Disabled);
+        };
         self.note_departure(message.now);
         let is_congested = self.is_congested(message.now, message.srtt);
         if is_congested {
@@ -270,6 +332,9 @@ impl CopyScheduler {
         let Some(srtt) = message.srtt else { return CopyDecision::Not(WhyNot::Unmeasured) };
         if !message.is_single_chunk {
             return CopyDecision::Not(WhyNot::Large);
+        }
+        if matches!(self.redundancy, Redundancy::Adaptive(_)) && self.loss.likely().is_negligible() {
+            return CopyDecision::Not(WhyNot::Lossless);
         }
         if is_congested || message.now < self.crowded_until {
             return CopyDecision::Not(WhyNot::Congested);
@@ -293,12 +358,23 @@ impl CopyScheduler {
         self.saved = (self.saved + COPY_COST).min(SAVED_MAX);
     }
 
-    /// Returns whether packets with new data take along outstanding chunks
-    /// ([`crate::profile::Bundling::with_new_data`]). Their bytes lengthen a queue that is there
-    /// already, so that congestion forbids this as well.
+    /// How often a chunk of a thin stream may ride along now; one message waits in vain for another `messages_per_rtt` times per round
+    /// trip. The bytes of rides lengthen a queue that is there already, so that a queue forbids them as well. Rising losses alone do not: they
+    /// are what rides are for.
     #[must_use]
-    pub fn bundles(&self, now: Instant, thin: bool, srtt: Option<Duration>) -> bool {
-        self.redundancy != Redundancy::Off && thin && !self.is_congested(now, srtt)
+    pub fn rides(&self, now: Instant, srtt: Option<Duration>, messages_per_rtt: u32) -> Rides {
+        match self.redundancy {
+            _ if now < self.overloaded_until || self.has_queue(srtt) => Rides::NONE,
+            Redundancy::Off => Rides::NONE,
+            Redundancy::Always(budget) => Rides::always(budget.rides_max),
+            Redundancy::Adaptive(budget) => Rides::against(self.loss.likely(), messages_per_rtt, budget.rides_max),
+        }
+    }
+
+    /// Returns whether nothing was lost of late that would matter to a thin stream.
+    #[must_use]
+    pub fn is_lossless(&self) -> bool {
+        self.loss.likely().is_negligible()
     }
 
     /// Returns whether the path shows congestion.
@@ -348,8 +424,7 @@ impl FromStr for Redundancy {
     type Err = UnknownRedundancy;
 
     fn from_str(text: &str) -> Result<Self, UnknownRedundancy> {
-        let all = [Self::Off, Self::Bundled, Self::SPACED];
-        let found = all.into_iter().find(|redundancy| redundancy.name() == text);
+        let found = Self::NAMED.into_iter().find(|redundancy| redundancy.name() == text);
         found.ok_or_else(|| UnknownRedundancy { text: text.to_owned() })
     }
 }
@@ -362,7 +437,11 @@ pub struct UnknownRedundancy {
 
 impl fmt::Display for UnknownRedundancy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown redundancy {:?}, expected off, bundled or spaced", self.text)
+        write!(f, "unknown redundancy {:?}, expected one of:", self.text)?;
+        for (index, name) in Redundancy::NAMED.iter().enumerate() {
+            write!(f, "{} {name}", if index == 0 { "" } else { "," })?;
+        }
+        Ok(())
     }
 }
 

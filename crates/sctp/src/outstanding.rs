@@ -10,6 +10,7 @@
 //! | [`settled`] | what left more than once, after it was acknowledged |
 
 pub(crate) mod ack;
+mod arrivals;
 pub(crate) mod digest;
 pub(crate) mod ledger;
 pub(crate) mod loss;

@@ -56,7 +56,7 @@ fn profile(number: u8) -> Profile {
 
 /// The rules of two profiles, one for thick streams and one for thin ones.
 pub fn mechanisms(plan: &MechanismsPlan) -> Mechanisms {
-    let all = [Redundancy::Off, Redundancy::Bundled, Redundancy::SPACED];
+    let all = Redundancy::NAMED;
     let mut mechanisms = Mechanisms {
         normal: profile(plan.normal).mechanisms().normal,
         redundancy: all[usize::from(plan.redundancy) % all.len()],

@@ -15,7 +15,9 @@ const WITH: char = '+';
 /// The name of each sender.
 static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     let profiles = Profile::all().iter().map(|profile| profile.name());
-    profiles.chain(["festina+off", "festina+spaced"]).collect()
+    let others = Redundancy::NAMED.iter().filter(|redundancy| **redundancy != Redundancy::ADAPTIVE);
+    let festinas = others.map(|redundancy| &*format!("festina{WITH}{redundancy}").leak());
+    profiles.chain(festinas).collect()
 });
 
 /// A sender under test.
@@ -66,7 +68,7 @@ impl Sender {
         self.profile.name()
     }
 
-    /// How much it repeats uncalled for: `off`, `bundled` or `spaced`.
+    /// How much it repeats uncalled for, by name.
     pub(crate) fn redundancy(self) -> String {
         self.redundancy.to_string()
     }

@@ -13,6 +13,11 @@ fn at(millis: u64) -> Instant {
     Instant::from_millis(millis)
 }
 
+/// These copies, whatever is lost.
+fn always(spaced: Spaced) -> Redundancy {
+    Redundancy::Always(Budget { copies: Some(spaced), ..Budget::RIDES })
+}
+
 fn departure(now: Instant) -> Departure {
     Departure { now, thin: true, srtt: SRTT, is_single_chunk: true }
 }
@@ -23,7 +28,7 @@ fn scheduler() -> CopyScheduler {
 }
 
 fn scheduler_with(copies_per_thousand_messages: u16) -> CopyScheduler {
-    let mut scheduler = CopyScheduler::new(Redundancy::Spaced(Spaced { spacing: None, copies_per_thousand_messages }));
+    let mut scheduler = CopyScheduler::new(always(Spaced { spacing: None, copies_per_thousand_messages }));
     scheduler.round_trip(at(0), RTT);
     scheduler
 }
@@ -45,7 +50,7 @@ fn a_thin_message_gets_a_copy_a_tenth_of_the_round_trip_later() {
 
 #[test]
 fn the_default_spacing_stays_between_five_and_twenty_five_milliseconds() {
-    let Redundancy::Spaced(spaced) = Redundancy::SPACED else { panic!("SPACED is spaced") };
+    let spaced = Spaced::DEFAULT;
     assert_eq!(spaced.spacing(ms(1)), ms(5));
     assert_eq!(spaced.spacing(ms(400)), ms(25));
     assert_eq!(Spaced { spacing: Some(ms(70)), ..spaced }.spacing(ms(1)), ms(70));
@@ -55,7 +60,7 @@ fn the_default_spacing_stays_between_five_and_twenty_five_milliseconds() {
 #[test]
 fn spacing_meets_its_targets() {
     let (one_way_ms, probe_after_ms, lost_ppm) = (50, 105, 50_000_u64);
-    let Redundancy::Spaced(spaced) = Redundancy::SPACED else { panic!("SPACED is spaced") };
+    let spaced = Spaced::DEFAULT;
     let spacing_ms = u64::try_from(spaced.spacing(RTT).as_millis()).expect("small");
     let arrived_by_ms = [one_way_ms, spacing_ms + one_way_ms, spacing_ms + probe_after_ms + one_way_ms];
     let mut all_lost_ppm = 1_000_000;
@@ -101,7 +106,7 @@ fn a_copy_that_did_not_leave_is_given_back_but_nothing_piles_up() {
 #[test]
 fn nothing_is_copied_without_the_option_without_a_measurement_or_on_a_stream_that_is_not_thin() {
     let why = |scheduler: &mut CopyScheduler, message: Departure| scheduler.message_sent(&message);
-    for redundancy in [Redundancy::Off, Redundancy::Bundled] {
+    for redundancy in [Redundancy::Off, Redundancy::BUNDLED] {
         let decision = why(&mut CopyScheduler::new(redundancy), departure(at(1)));
         assert_eq!(decision, CopyDecision::Not(WhyNot::Disabled));
     }
@@ -115,13 +120,12 @@ fn nothing_is_copied_without_the_option_without_a_measurement_or_on_a_stream_tha
 #[test]
 fn bundling_is_for_thin_streams_on_clear_paths_and_never_when_off() {
     let now = at(1_000);
-    let mut bundled = CopyScheduler::new(Redundancy::Bundled);
+    let mut bundled = CopyScheduler::new(Redundancy::BUNDLED);
     bundled.round_trip(at(0), RTT);
-    assert!(bundled.bundles(now, true, SRTT));
-    assert!(!bundled.bundles(now, false, SRTT));
-    assert!(!bundled.bundles(now, true, Some(ms(150))));
-    assert!(!CopyScheduler::new(Redundancy::Off).bundles(now, true, SRTT));
-    assert!(scheduler().bundles(now, true, SRTT));
+    assert_eq!(bundled.rides(now, SRTT, 5), Rides::always(3));
+    assert_eq!(bundled.rides(now, Some(ms(150)), 5), Rides::NONE);
+    assert_eq!(CopyScheduler::new(Redundancy::Off).rides(now, SRTT, 5), Rides::NONE);
+    assert_eq!(scheduler().rides(now, SRTT, 5), Rides::always(3));
 }
 
 #[test]
@@ -153,7 +157,7 @@ fn a_loss_stops_copies_while_round_trips_swing_but_not_on_a_steady_path_and_bund
     assert!(copies(&mut swinging.clone(), at(1_000), 4) > 0, "swinging alone says nothing");
     swinging.lost(at(1_000), SRTT);
     assert_eq!(copies(&mut swinging, at(1_000), 4), 0);
-    assert!(swinging.bundles(at(1_000), true, SRTT));
+    assert_eq!(swinging.rides(at(1_000), SRTT, 5), Rides::always(3));
 
     // A swing is forgotten: after twenty quiet samples of 7 ms less than 2 are left.
     let mut calmed = scheduler();
@@ -277,12 +281,37 @@ fn a_crowd_that_would_overload_its_link_takes_back_its_copies_until_the_queue_is
 }
 
 #[test]
+fn adaptive_redundancy_waits_for_losses_and_ends_when_they_do() {
+    let mut scheduler = CopyScheduler::new(Redundancy::ADAPTIVE_SPACED);
+    scheduler.round_trip(at(0), RTT);
+    scheduler.arrived(2_000);
+    assert!(scheduler.is_lossless());
+    assert_eq!(scheduler.rides(at(0), SRTT, 5), Rides::NONE);
+    assert_eq!(scheduler.message_sent(&departure(at(0))), CopyDecision::Not(WhyNot::Lossless));
+
+    // Two losses within a second of a stream of fifty messages per second.
+    for nth in 0..50 {
+        outcome(&mut scheduler, at(nth * 20), nth % 25 == 24);
+    }
+    assert!(!scheduler.is_lossless());
+    assert!(!scheduler.rides(at(1_000), SRTT, 5).is_none());
+    assert_eq!(scheduler.message_sent(&departure(at(1_000))), CopyDecision::At(at(1_010)));
+
+    scheduler.arrived(2_000);
+    assert!(scheduler.is_lossless());
+    assert_eq!(scheduler.rides(at(9_000), SRTT, 5), Rides::NONE);
+}
+
+#[test]
 fn every_redundancy_is_found_by_its_name() {
-    for redundancy in [Redundancy::Off, Redundancy::Bundled, Redundancy::SPACED] {
+    for redundancy in Redundancy::NAMED {
         assert_eq!(redundancy.to_string().parse(), Ok(redundancy));
     }
     let error = "twice".parse::<Redundancy>().expect_err("no such redundancy");
-    assert_eq!(error.to_string(), "unknown redundancy \"twice\", expected off, bundled or spaced");
+    assert_eq!(
+        error.to_string(),
+        "unknown redundancy \"twice\", expected one of: off, adaptive, adaptive-spaced, bundled, spaced"
+    );
 }
 
 proptest! {
@@ -292,7 +321,7 @@ proptest! {
         steps in prop::collection::vec((0..100_000_u64, any::<u8>(), 0..500_u64), 1..200),
     ) {
         let spaced = Spaced { spacing: None, copies_per_thousand_messages: budget };
-        let mut scheduler = CopyScheduler::new(Redundancy::Spaced(spaced));
+        let mut scheduler = CopyScheduler::new(always(spaced));
         let (mut now, mut messages, mut copied) = (Instant::ZERO, 0, 0);
         for (pause_us, what, rtt_ms) in steps {
             now += Duration::from_micros(pause_us);

@@ -315,6 +315,7 @@ impl Association {
             && let Some(receiver) = &mut self.receiver
         {
             receiver.packet_done(arrival.now);
+            self.paths.of_source_mut(arrival.from).sending.peer_data_came(arrival.now);
             if receiver.has_message() && !core::mem::replace(&mut self.readable_told, true) {
                 self.events.push(Event::Readable);
             }

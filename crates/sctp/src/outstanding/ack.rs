@@ -7,7 +7,7 @@ use festina_recovery::early_retransmit;
 use festina_recovery::fast_retransmit::FastRetransmit;
 use festina_units::Instant;
 
-use super::digest::{Acknowledgement, Digest, Duplicates, Progress};
+use super::digest::{Acknowledgement, Digest, Progress};
 use super::ledger::{Chunk, ChunkState, Ledger};
 use super::loss::{Evidence, is_overtaken, missing_below};
 use super::reported::{Block, difference};
@@ -94,7 +94,7 @@ impl Ledger {
         let Some(mut digest) = self.acknowledge(acknowledgement.cumulative_tsn, observer)? else { return Ok(None) };
         if let Some(sack) = acknowledgement.sack {
             self.apply_gap_ack_blocks(sack, terms, observer, &mut digest)?;
-            self.count_duplicates(sack, observer, &mut digest.duplicates);
+            self.count_duplicates(sack, observer, &mut digest);
         }
         Ok(Some(digest))
     }
@@ -143,14 +143,15 @@ impl Ledger {
         Ok(())
     }
 
-    fn count_duplicates(&mut self, sack: &Sack<'_>, observer: &mut impl Observer, duplicates: &mut Duplicates) {
+    fn count_duplicates(&mut self, sack: &Sack<'_>, observer: &mut impl Observer, digest: &mut Digest) {
         let first_tsn = self.first_tsn();
         for tsn in sack.duplicates().take(DUPLICATES_READ_MAX).map(|tsn| tsn.unwrap(first_tsn)) {
             let sent_as = match self.get(tsn) {
                 Some(chunk) => (chunk.transmissions > 1).then_some(chunk.sent_as),
                 None => self.reported_before().and_then(|reported| reported.settled.take_duplicate(tsn)),
             };
-            duplicates.count(sent_as);
+            digest.duplicates.count(sent_as);
+            digest.arrivals.duplicate(tsn);
             observer.duplicate(tsn);
         }
     }

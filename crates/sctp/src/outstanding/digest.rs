@@ -2,6 +2,7 @@
 
 use festina_units::Instant;
 
+use super::arrivals::Arrivals;
 use super::ledger::{Chunk, PathId, SentAs};
 use crate::wire::{Sack, Tsn};
 
@@ -22,9 +23,9 @@ pub(crate) struct Digest {
     pub(crate) acked_bytes: usize,
     /// How many chunks those are.
     pub(crate) acked_chunks: usize,
-    /// How many of them had been sent more than once.
-    pub(crate) acked_copies: usize,
-    /// The highest TSN of those.
+    /// What they show of packets whose chunks left again.
+    pub(crate) arrivals: Arrivals,
+    /// The highest TSN of what had been sent more than once.
     pub(crate) highest_copy: Option<u64>,
     /// The lowest TSN of what is acknowledged for the first time and had been sent once.
     pub(crate) lowest_acked_once: Option<u64>,
@@ -52,6 +53,8 @@ pub(crate) struct Duplicates {
     pub(crate) beside_tail_probes: usize,
     /// Of chunks that last left as a tail probe.
     pub(crate) of_tail_probes: usize,
+    /// Of chunks that last left as a probe of a thin stream.
+    pub(crate) of_probes: usize,
 }
 
 /// What an acknowledgement says of one chunk.
@@ -81,11 +84,11 @@ impl Digest {
         self.acked_bytes += chunk.bytes();
         self.acked_chunks += 1;
         if chunk.transmissions > 1 {
-            self.acked_copies += 1;
             self.highest_copy = Some(tsn);
         } else {
             self.lowest_acked_once.get_or_insert(tsn);
         }
+        self.arrivals.acked(tsn, chunk);
         let Chunk { sent_at, transmissions, path, .. } = *chunk;
         self.highest_acked = Some(HighestAcked { tsn, sent_at, transmissions, path });
     }
@@ -96,6 +99,7 @@ impl Duplicates {
     pub(super) fn count(&mut self, sent_as: Option<SentAs>) {
         self.reported += 1;
         let Some(sent_as) = sent_as else { return };
+        self.of_probes += usize::from(sent_as == SentAs::Probe);
         self.of_resent += 1;
         if sent_as == SentAs::TailProbe {
             self.of_tail_probes += 1;

@@ -204,7 +204,7 @@ impl Ledger {
     }
 
     /// Every chunk in TSN order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Chunk> {
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &Chunk> {
         self.chunks.iter()
     }
 
@@ -347,7 +347,7 @@ impl Ledger {
     }
 
     /// The chunk leaves again, by `path`.
-    pub(crate) fn resend(&mut self, tsn: u64, now: Instant, sent_as: SentAs, path: PathId) {
+    pub(crate) fn resend(&mut self, tsn: u64, now: Instant, sent_as: SentAs, path: PathId, immediate_ack: bool) {
         let Some(chunk) = self.index(tsn).and_then(|index| self.chunks.get_mut(index)) else { return };
         if let ChunkState::Lost(_) = chunk.state {
             self.lost.remove(chunk);
@@ -357,6 +357,7 @@ impl Ledger {
         chunk.sent_at = now;
         chunk.sent_as = sent_as;
         chunk.path = path;
+        chunk.immediate_ack = immediate_ack;
         chunk.transmissions = chunk.transmissions.saturating_add(1);
         chunk.miss_indications = 0;
     }

@@ -23,6 +23,8 @@ pub(super) struct Loaded {
     pub(super) new_bytes: usize,
     /// Of what was taken for lost.
     repair_bytes: usize,
+    /// Of what rode along beside new data.
+    pub(super) ride_bytes: usize,
     /// Part of a message only.
     pub(super) has_fragment: bool,
     pub(super) tsn_highest: u64,
@@ -53,9 +55,10 @@ impl Sender {
         }
         let view = self.view(path);
         let Some(order) = path.repair.next(now, &self.ledger, &view) else { return 0 };
+        let asks = path.repair.asks_for_sack(now);
         let companions = path.repair.companions(now, order, packet.remaining(), &self.ledger, &view);
         let mut loaded = if order.purpose != Purpose::NewData || self.ledger.lost().chunks == 0 {
-            self.resend(now, path, order.purpose, companions, packet, events)
+            self.resend(now, path, (order.purpose, asks), companions, packet, events)
         } else {
             Loaded::default()
         };
@@ -65,7 +68,7 @@ impl Sender {
             NewData::Instead => true,
         };
         if new_data {
-            self.send_new(now, path, packet, events, &mut loaded);
+            self.send_new(now, path, asks, packet, events, &mut loaded);
         }
         if loaded.chunks > 0 {
             self.packet_left(now, path, order, &loaded);
@@ -78,14 +81,18 @@ impl Sender {
         &mut self,
         now: Instant,
         path: &mut SendPath,
-        purpose: Purpose,
+        (purpose, asks): (Purpose, bool),
         mut companions: Companions,
         packet: &mut PacketBuilder<'_>,
         events: &mut Events,
     ) -> Loaded {
         let mut loaded = Loaded::default();
-        let immediate = path.repair.rules().immediate_sack == ImmediateSack::Always;
         let again = if companions.ride_with_new_data() { Again::BesideNewData } else { Again::Alone };
+        // What is repaired or asked for is worth a SACK at once; what rides along has no more haste than the new data beside it.
+        let asks = match again {
+            Again::BesideNewData => asks,
+            Again::Alone => path.repair.rules().immediate_sack == ImmediateSack::Needed,
+        };
         let alone = matches!(companions, Companions::None);
         let first = if alone { self.ledger.first_lost() } else { self.ledger.first_tsn() };
         for tsn in first..self.ledger.next_tsn() {
@@ -104,7 +111,9 @@ impl Sender {
             };
             let Some(cause) = cause else { continue };
             let Some(message) = self.buffer.message(chunk.message) else { break };
-            let header = message.header(tsn, chunk, immediate);
+            let asked = chunk.immediate_ack && (again == Again::Alone || message.immediate_ack);
+            let immediate_ack = asks || asked;
+            let header = DataHeader { immediate: immediate_ack, ..message.header(tsn, chunk) };
             if !packet.data(&header, &chunk.payload) {
                 break;
             }
@@ -112,8 +121,12 @@ impl Sender {
             loaded.bytes += chunk_bytes;
             let id = message.id;
             let sent_as = purpose.sent_as(chunk.state, cause);
-            self.ledger.resend(tsn, now, sent_as, path.id);
-            loaded.repair_bytes += if sent_as == SentAs::Repair { chunk_bytes } else { 0 };
+            self.ledger.resend(tsn, now, sent_as, path.id, immediate_ack);
+            match (sent_as, again) {
+                (SentAs::Repair, _) => loaded.repair_bytes += chunk_bytes,
+                (_, Again::BesideNewData) => loaded.ride_bytes += chunk_bytes,
+                (_, Again::Alone) => {}
+            }
             let restarts_timer = path.repair.on_resent(now, tsn, sent_as, cause, again);
             self.count_retransmission(cause);
             events.push_message_event(|| Event::Retransmitted { id, tsn: header.tsn.0, cause, at: now });
@@ -142,6 +155,7 @@ impl Sender {
         &mut self,
         now: Instant,
         path: &mut SendPath,
+        asks: bool,
         packet: &mut PacketBuilder<'_>,
         events: &mut Events,
         loaded: &mut Loaded,
@@ -154,7 +168,7 @@ impl Sender {
                 break;
             }
             let tsn = self.ledger.next_tsn();
-            let Some((chunk, header)) = self.cut_chunk(turn, tsn, now, path, events) else { break };
+            let Some((chunk, header)) = self.cut_chunk(turn, tsn, now, (path, asks), events) else { break };
             let written = packet.data(&header, &chunk.payload);
             debug_assert!(written, "the piece was cut to the room in the packet");
             loaded.bytes += chunk.bytes();
@@ -176,7 +190,7 @@ impl Sender {
         turn: Turn,
         tsn: u64,
         now: Instant,
-        path: &SendPath,
+        (path, asks): (&SendPath, bool),
         events: &mut Events,
     ) -> Option<(Chunk, DataHeader)> {
         let Piece { payload, message: slot, fragment, ends } = self.buffer.cut(turn, INTERLEAVES)?;
@@ -198,7 +212,7 @@ impl Sender {
             message: slot,
             fragment,
             ends,
-            immediate_ack: message.immediate_ack && ends || is_tail,
+            immediate_ack: message.immediate_ack && ends || is_tail || asks,
             state: ChunkState::InFlight,
             transmissions: 1,
             miss_indications: 0,
@@ -206,7 +220,7 @@ impl Sender {
             sent_as: SentAs::First,
             path: path.id,
         };
-        let header = message.header(tsn, &chunk, immediate_sack == ImmediateSack::Always);
+        let header = message.header(tsn, &chunk);
         Some((chunk, header))
     }
 

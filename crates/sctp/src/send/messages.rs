@@ -85,7 +85,7 @@ impl OutboundMessage {
 
     /// The header to send one of its chunks with.
     #[inline]
-    pub(super) fn header(&self, tsn: u64, chunk: &Chunk, immediate: bool) -> DataHeader {
+    pub(super) fn header(&self, tsn: u64, chunk: &Chunk) -> DataHeader {
         DataHeader {
             tsn: Tsn::wrap(tsn),
             stream: self.stream,
@@ -94,7 +94,7 @@ impl OutboundMessage {
             unordered: self.unordered,
             beginning: chunk.fragment == 0,
             end: chunk.ends,
-            immediate: immediate || chunk.immediate_ack,
+            immediate: chunk.immediate_ack,
         }
     }
 }

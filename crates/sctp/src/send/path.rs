@@ -136,6 +136,12 @@ impl SendPath {
         self.repair.mechanisms()
     }
 
+    /// A packet with data of the peer came.
+    #[inline]
+    pub(crate) fn peer_data_came(&mut self, now: Instant) {
+        self.repair.peer_data_came(now);
+    }
+
     /// The retransmission timeout, backoff included.
     pub(crate) fn rto(&self) -> Duration {
         self.repair.rto()

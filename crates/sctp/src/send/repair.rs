@@ -41,8 +41,7 @@ use festina_recovery::Mechanisms;
 use festina_recovery::backoff::ExpirySeries;
 use festina_recovery::f_rto::Timeout;
 use festina_recovery::probe::Probe;
-use festina_recovery::profile::{LossDetection, Rules, SpuriousResponse};
-use festina_recovery::redundancy::Redundancy;
+use festina_recovery::profile::{ImmediateSack, LossDetection, Rules, SpuriousResponse};
 use festina_recovery::reordering::ReorderingEstimator;
 use festina_recovery::rtt::RttEstimator;
 use festina_recovery::tail_probe::{self, ProbeContent, TlpTerms};
@@ -62,7 +61,7 @@ use crate::event::RetransmissionCause;
 use crate::outstanding::{Chunk, ChunkState, Ledger, SentAs};
 use crate::wire::DATA_HEADER_BYTES;
 use companions::{Redundant, SILENT_TURN_PARTS};
-use copies::Copies;
+use copies::{Copies, RideBudget};
 use order::Owed;
 use overdue::Overdue;
 use rack::LossByTime;
@@ -83,7 +82,7 @@ pub(super) struct Repair {
     timers: Timers,
     owed: Owed,
     recovery: FastRecovery,
-    /// If the mechanisms ask for copies and data has left.
+    /// If the mechanisms ask for copies or for SACKs where they are needed, and data has left.
     copies: Option<Box<Copies>>,
     /// If the mechanisms ask for any of them and data has left.
     detectives: Option<Box<Detectives>>,
@@ -176,7 +175,7 @@ impl Repair {
 
     pub(super) fn set_mechanisms(&mut self, mechanisms: &Mechanisms) {
         self.book.set_mechanisms(mechanisms);
-        if mechanisms.redundancy == Redundancy::Off {
+        if !self.book.needs_account() {
             self.copies = None;
         }
         if let Some(copies) = &mut self.copies {
@@ -395,11 +394,12 @@ impl Repair {
         let Some(srtt) = self.rtt.srtt() else { return Companions::None };
         // Right after a probe, the next acknowledgement of a dense stream may only be a moment away.
         let silent = silent_since.is_some_and(|since| now - since >= srtt / SILENT_TURN_PARTS);
-        let budget = self.copies.as_ref().map_or(0, |copies| copies.budget_bytes(now, thin, &self.rtt, new_bytes));
-        if budget == 0 && !silent {
+        let budget = self.copies.as_ref().and_then(|copies| copies.rides(now, thin, &self.rtt, new_bytes));
+        if budget.is_none() && !silent {
             return Companions::None;
         }
-        Companions::Redundant(Redundant { room_bytes, budget_bytes: budget, srtt, silent })
+        let RideBudget { rides, bytes } = budget.unwrap_or(RideBudget::NONE);
+        Companions::Redundant(Redundant { room_bytes, budget_bytes: bytes, rides, srtt, silent })
     }
 
     /// A chunk left for the first time.
@@ -453,10 +453,10 @@ impl Repair {
         }
         let srtt = self.rtt.srtt();
         self.book.packet_sent(now, loaded.tsn_highest, loaded.new_bytes, srtt);
-        if self.book.has_redundancy()
+        if self.book.needs_account()
             && let Some(srtt) = srtt
         {
-            self.copies(now).data_sent(now, loaded.bytes, srtt);
+            self.copies(now).data_sent(now, loaded, srtt);
         }
         self.judge_rules(ledger, view);
         if let Some(copies) = &mut self.copies
@@ -505,6 +505,19 @@ impl Repair {
         }
         if early_fast_retransmit.is_some() {
             detectives.overdue.arm(now);
+        }
+    }
+
+    /// Returns whether a packet with new data that leaves now asks the peer not to delay its SACK.
+    pub(super) fn asks_for_sack(&self, now: Instant) -> bool {
+        let is_late = || self.copies.as_ref().is_none_or(|copies| copies.sack_delay(now, &self.rtt).is_none());
+        self.rules().immediate_sack == ImmediateSack::Needed && is_late()
+    }
+
+    /// A packet with data of the peer came.
+    pub(super) fn peer_data_came(&mut self, now: Instant) {
+        if let Some(copies) = &mut self.copies {
+            copies.peer_data_came(now, &self.rtt);
         }
     }
 

@@ -115,7 +115,7 @@ fn mechanisms(random: &mut RandomStream) -> Mechanisms {
         mechanisms.thin_detection = Profile::Festina.mechanisms().thin_detection;
         mechanisms.normal = pick(random, Profile::all()).mechanisms().normal;
     }
-    mechanisms.redundancy = pick(random, &[Redundancy::Off, Redundancy::Bundled, Redundancy::SPACED]);
+    mechanisms.redundancy = pick(random, &Redundancy::NAMED);
     mechanisms
 }
 

@@ -75,7 +75,7 @@ fn what_lies_between_two_lost_chunks_is_passed_over_once() {
         .iter()
         .map(|&tsn| {
             assert_eq!(ledger.first_lost(), tsn);
-            ledger.resend(tsn, Instant::ZERO, SentAs::Repair, PathId(0));
+            ledger.resend(tsn, Instant::ZERO, SentAs::Repair, PathId(0), false);
             ledger.first_lost() - tsn
         })
         .collect();
@@ -196,7 +196,7 @@ fn the_sums_hold_through_any_history() {
             }
             4 => {
                 let first_lost = ledger.first_lost();
-                ledger.resend(first_lost, Instant::from_nanos(step), SentAs::Repair, PathId(0));
+                ledger.resend(first_lost, Instant::from_nanos(step), SentAs::Repair, PathId(0), false);
             }
             _ => {
                 let len = u16::try_from(ledger.len()).expect("a small ledger");

@@ -162,12 +162,15 @@ impl Repair {
     /// it was an acknowledgement that was lost.
     fn repaired_unseen(&mut self, now: Instant, digest: &Digest) -> bool {
         let rtt = &self.rtt;
-        let answers_earlier = digest
+        let is_answer_to_earlier = digest
             .highest_acked
             .is_some_and(|highest| highest.transmissions > 1 && answers_earlier(now, highest.sent_at, rtt.rtt_min()));
-        let lost = digest.acked_copies.saturating_sub(digest.duplicates.reported + usize::from(answers_earlier));
+        let lost = digest.arrivals.lost(is_answer_to_earlier);
         if let Some(copies) = self.copies.as_mut().filter(|_| self.book.is_thin()) {
             copies.acknowledged(now, digest.acked_chunks, lost, rtt.srtt());
+            if digest.duplicates.of_probes > 0 {
+                copies.probed_needlessly();
+            }
         }
         let is_news = digest.highest_copy.is_some_and(|tsn| tsn > self.recovery.cut_tsn);
         let may_repair_unseen = matches!(self.rules().probe, Probe::RoundTrip { .. }) || self.sends_copies();

@@ -1,14 +1,11 @@
 //! Which outstanding chunks leave again in a packet that leaves anyway, though they are not taken for lost.
 
 use festina_recovery::probe::joins_probe;
+use festina_recovery::redundancy::Rides;
 use festina_units::{Duration, Instant};
 
 use crate::event::RetransmissionCause;
 use crate::outstanding::Chunk;
-
-/// How often a chunk may ride along before it is overdue. Three copies in the packets that follow: at a loss of 10 % one message
-/// in ten thousand has to wait for a probe, and more copies would be bytes for nothing.
-const COPIES_MAX: u8 = 3;
 
 /// Copies keep apart by this part of a round trip, and at least by the time below: what is lost with the original helps nobody.
 const COPY_SPACING_PARTS: u32 = 32;
@@ -50,6 +47,8 @@ pub(in crate::send) struct Redundant {
     pub(super) room_bytes: usize,
     /// Bytes that copies may add now; zero if there shall be no redundancy.
     pub(super) budget_bytes: usize,
+    /// How often a chunk may ride along before it is overdue.
+    pub(super) rides: Rides,
     pub(super) srtt: Duration,
     /// A probe has not been answered for a while.
     pub(super) silent: bool,
@@ -72,7 +71,7 @@ impl Companions {
                 *room_bytes -= chunk.bytes();
                 Some(bundled)
             }
-            Self::Redundant(redundant) => redundant.admit(chunk, now).then_some(bundled),
+            Self::Redundant(redundant) => redundant.admit(tsn, chunk, now).then_some(bundled),
             Self::Last { tsn: last_tsn } => (tsn == *last_tsn).then_some(RetransmissionCause::Probe),
             Self::Copy { first_tsn, last_tsn } => {
                 let is_original = (*first_tsn..=*last_tsn).contains(&tsn) && chunk.transmissions == 1;
@@ -88,13 +87,13 @@ impl Companions {
 }
 
 impl Redundant {
-    fn admit(&mut self, chunk: &Chunk, now: Instant) -> bool {
+    fn admit(&mut self, tsn: u64, chunk: &Chunk, now: Instant) -> bool {
         let (bytes, age) = (chunk.bytes(), now - chunk.sent_at);
         if bytes > self.room_bytes {
             return false;
         }
         let in_turn = self.silent && age >= self.srtt / SILENT_TURN_PARTS;
-        let copy = chunk.transmissions <= COPIES_MAX
+        let copy = self.rides.allow(tsn, chunk.transmissions)
             && age >= (self.srtt / COPY_SPACING_PARTS).max(COPY_SPACING_MIN)
             && bytes <= self.budget_bytes;
         if in_turn || copy {

@@ -1,13 +1,16 @@
-//! What may be spent on copies that nothing calls for, and what the path says against it.
+//! What may be spent on copies that nothing calls for, what the path says against it, and whether packets ask for their SACKs.
 
 use std::collections::VecDeque;
 
+use festina_recovery::cadence::{Cadence, Surroundings};
 use festina_recovery::profile::LIGHT_COPIES_BYTES_MAX;
 use festina_recovery::rate::RateMeter;
-use festina_recovery::redundancy::{CopyDecision, CopyScheduler, Departure, Redundancy};
+use festina_recovery::redundancy::{CopyDecision, CopyScheduler, Departure, Redundancy, Rides};
 use festina_recovery::rtt::RttEstimator;
 use festina_recovery::windowed_min::WindowedMin;
 use festina_units::{Duration, Instant};
+
+use crate::send::assemble::Loaded;
 
 /// How long the smallest SRTT is remembered; longer than queues stand.
 const SRTT_MIN_WINDOW: Duration = Duration::from_secs(300);
@@ -19,6 +22,9 @@ const PLANNED_MAX: usize = 32;
 /// SRTT above its smallest value by less than this is no queue.
 const QUEUE_MIN: Duration = Duration::from_millis(10);
 
+/// The most bytes of rides that can be saved up: what was not spent on a path without loss does not become a burst.
+const RIDE_BYTES_SAVED_MAX: usize = 4_096;
+
 /// The account of one path. Kept on the heap: an association at rest needs none.
 #[derive(Debug)]
 pub(super) struct Copies {
@@ -28,6 +34,21 @@ pub(super) struct Copies {
     wire: RateMeter,
     /// Copies that are to leave, in the order of their times; at most [`PLANNED_MAX`].
     planned: VecDeque<Planned>,
+    cadence: Cadence,
+    /// Bytes of rides that the budget leaves.
+    ride_bytes: usize,
+}
+
+/// Rides that a packet may take along.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RideBudget {
+    pub(super) rides: Rides,
+    pub(super) bytes: usize,
+}
+
+impl RideBudget {
+    /// Nothing rides.
+    pub(super) const NONE: Self = Self { rides: Rides::NONE, bytes: 0 };
 }
 
 /// The copy of what was new in one packet.
@@ -45,6 +66,8 @@ impl Copies {
             srtt_min: WindowedMin::new(SRTT_MIN_WINDOW),
             wire: RateMeter::new(),
             planned: VecDeque::new(),
+            cadence: Cadence::default(),
+            ride_bytes: RIDE_BYTES_SAVED_MAX,
         }
     }
 
@@ -70,19 +93,53 @@ impl Copies {
         srtt.saturating_sub(deviation) > lowest + (lowest / 8).max(QUEUE_MIN)
     }
 
-    /// So many bytes of DATA left.
-    pub(super) fn data_sent(&mut self, now: Instant, bytes: usize, srtt: Duration) {
-        self.wire.sent(now, u32::try_from(bytes).unwrap_or(u32::MAX), srtt);
+    /// A packet left.
+    pub(super) fn data_sent(&mut self, now: Instant, loaded: &Loaded, srtt: Duration) {
+        self.wire.sent(now, u32::try_from(loaded.bytes).unwrap_or(u32::MAX), srtt);
+        if loaded.new_bytes > 0 {
+            self.cadence.sent(now);
+            let percent = self.scheduler.budget().map_or(0, |budget| budget.ride_percent);
+            let earned = loaded.new_bytes.saturating_mul(percent.into()) / 100;
+            let saved = (self.ride_bytes + earned).min(RIDE_BYTES_SAVED_MAX);
+            self.ride_bytes = saved.saturating_sub(loaded.ride_bytes);
+        }
     }
 
-    /// Bytes that copies may take now, beside `new_bytes` of new data.
-    pub(super) fn budget_bytes(&self, now: Instant, thin: bool, rtt: &RttEstimator, new_bytes: usize) -> usize {
-        if self.has_queue(rtt) || !self.scheduler.bundles(now, thin, None) {
-            return 0;
+    /// Rides that may join `new_bytes` of new data now.
+    pub(super) fn rides(&self, now: Instant, thin: bool, rtt: &RttEstimator, new_bytes: usize) -> Option<RideBudget> {
+        if !thin || self.has_queue(rtt) {
+            return None;
         }
-        let window = rtt.srtt().unwrap_or_default();
-        let left = LIGHT_COPIES_BYTES_MAX.saturating_sub(self.wire.bytes_at(now, window));
-        usize::try_from(left).unwrap_or(usize::MAX).saturating_sub(new_bytes)
+        let srtt = rtt.srtt().unwrap_or_default();
+        let rides = self.scheduler.rides(now, None, self.cadence.messages_per(srtt));
+        let left = LIGHT_COPIES_BYTES_MAX.saturating_sub(self.wire.bytes_at(now, srtt));
+        let left = usize::try_from(left).unwrap_or(usize::MAX).saturating_sub(new_bytes);
+        let bytes = left.min(self.ride_bytes);
+        (!rides.is_none() && bytes > 0).then_some(RideBudget { rides, bytes })
+    }
+
+    /// How long after the arrival of a packet with new data that leaves now its SACK is to be expected to leave; `None` if it is to ask
+    /// for it.
+    pub(super) fn sack_delay(&self, now: Instant, rtt: &RttEstimator) -> Option<Duration> {
+        let srtt = rtt.srtt();
+        let messages = self.cadence.messages_per(srtt.unwrap_or_default());
+        let rides = if self.has_queue(rtt) { Rides::NONE } else { self.scheduler.rides(now, None, messages) };
+        self.cadence.sack_delay(&Surroundings { srtt, is_lossless: self.scheduler.is_lossless(), rides })
+    }
+
+    /// How long the SACK for a packet that did not ask for it may take after the packet's arrival.
+    pub(super) fn sack_delay_max(&self) -> Duration {
+        self.cadence.sack_delay_max()
+    }
+
+    /// A packet with data of the peer came.
+    pub(super) fn peer_data_came(&mut self, now: Instant, rtt: &RttEstimator) {
+        self.cadence.heard(now, rtt.srtt());
+    }
+
+    /// A probe asked for a SACK that was only late.
+    pub(super) fn probed_needlessly(&mut self) {
+        self.cadence.was_wrong();
     }
 
     /// New data left; a copy is planned if there shall be one.

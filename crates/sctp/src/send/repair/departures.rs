@@ -81,7 +81,7 @@ mod tests {
                     }
                     4 => ledger.lose(tsn, RetransmissionCause::Fast),
                     5 if ledger.get(tsn).is_some_and(|chunk| chunk.state != ChunkState::GapAcked) => {
-                        ledger.resend(tsn, now, SentAs::Repair, PathId(0));
+                        ledger.resend(tsn, now, SentAs::Repair, PathId(0), false);
                         departures.push(now, tsn);
                     }
                     6 => {

@@ -4,7 +4,7 @@ use festina_recovery::loss_timer::{TimerDecision, decide};
 use festina_recovery::probe::Probe;
 use festina_recovery::profile::LossDetection;
 use festina_recovery::undo::Window;
-use festina_units::Instant;
+use festina_units::{Duration, Instant};
 
 use super::verdict::Findings;
 use super::{Release, Repair, Verdict, View, WindowVerdict, overdue};
@@ -196,10 +196,33 @@ impl Repair {
     /// From when on the probe timer runs: the longest unanswered transmission, but in silence at least the last probe, so that one
     /// packet per round trip probes for everything.
     fn probe_reference(&self, ledger: &Ledger) -> Instant {
-        let in_flight = ledger.iter().filter(|chunk| chunk.state == ChunkState::InFlight);
-        let oldest = in_flight.map(|chunk| chunk.sent_at).min().unwrap_or_default();
+        let delay_max = self.copies.as_ref().map_or(Duration::ZERO, |copies| copies.sack_delay_max());
+        let timeout = self.rules().probe.timeout(&self.rtt).unwrap_or_default();
+        let oldest = answered_from(ledger, delay_max, timeout).unwrap_or_default();
         self.timers.silent_since().map_or(oldest, |probed_at| oldest.max(probed_at))
     }
+}
+
+/// From when on the first unanswered chunk has to be answered within `timeout`. The SACK for a packet that did not ask for it is drawn by the
+/// next packet. If that has not left within the `delay_max` after which it was to be expected, the stream has ended, and nobody but a
+/// probe will ask.
+fn answered_from(ledger: &Ledger, delay_max: Duration, timeout: Duration) -> Option<Instant> {
+    let (mut first, mut departure, mut next_departure) = (None, None, None);
+    for chunk in ledger.iter().rev() {
+        if departure.is_none_or(|departure| chunk.sent_at < departure) {
+            next_departure = departure.replace(chunk.sent_at);
+        }
+        if chunk.state != ChunkState::InFlight {
+            continue;
+        }
+        let drawn_at = match next_departure {
+            _ if chunk.immediate_ack => chunk.sent_at,
+            Some(next) => next.max(chunk.sent_at).min(chunk.sent_at + delay_max),
+            None => chunk.sent_at + delay_max.saturating_sub(timeout),
+        };
+        first = Some(first.map_or(drawn_at, |first: Instant| first.min(drawn_at)));
+    }
+    first
 }
 
 /// The congestion window as it is.

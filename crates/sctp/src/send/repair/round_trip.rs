@@ -7,8 +7,19 @@ use festina_units::{Duration, Instant};
 /// At most one chunk is timed, so there is at most one sample per round trip.
 #[derive(Debug, Default)]
 pub(super) struct RoundTrip {
-    timed: Option<Timed>,
+    watch: Watch,
     unsettled: Option<Unsettled>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum Watch {
+    /// The next new chunk is timed.
+    #[default]
+    Ready,
+    Timed(Timed),
+    /// The next packet is not timed, the one that leaves at this time if it is known. With a SACK for every second packet, the one that draws
+    /// it is to be timed. If the other one was, all others would be of the wrong half, too.
+    PassesOver(Option<Instant>),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -56,23 +67,37 @@ pub(super) struct AckNews {
 impl RoundTrip {
     /// The chunk that is timed.
     pub(super) fn timed_tsn(&self) -> Option<u64> {
-        self.timed.map(|timed| timed.tsn)
+        match self.watch {
+            Watch::Timed(timed) => Some(timed.tsn),
+            Watch::Ready | Watch::PassesOver(_) => None,
+        }
     }
 
     /// A chunk left for the first time.
+    #[inline]
     pub(super) fn sent_new(&mut self, tsn: u64, now: Instant, sampling: RttSampling) {
         let newest_only = sampling == RttSampling::Inferred;
-        let timed = self.timed.get_or_insert(Timed { tsn, sent_at: now, newest_only, resent_at: None, resent: 0 });
-        if newest_only && timed.sent_at == now && timed.resent == 0 {
-            timed.tsn = tsn;
+        match &mut self.watch {
+            Watch::Timed(timed) => {
+                if newest_only && timed.sent_at == now && timed.resent == 0 {
+                    timed.tsn = tsn;
+                }
+            }
+            Watch::PassesOver(left_at) if left_at.is_none_or(|left_at| left_at == now) => *left_at = Some(now),
+            Watch::Ready | Watch::PassesOver(_) => {
+                self.watch = Watch::Timed(Timed { tsn, sent_at: now, newest_only, resent_at: None, resent: 0 });
+            }
         }
     }
 
     /// A chunk left again: by Karn's rule neither it nor any later one sent before can be timed any more (C5).
     pub(super) fn resent(&mut self, tsn: u64, now: Instant, sampling: RttSampling, again: Again) {
-        let Some(timed) = self.timed.as_mut().filter(|timed| tsn <= timed.tsn) else { return };
+        let Watch::Timed(timed) = &mut self.watch else { return };
+        if tsn > timed.tsn {
+            return;
+        }
         match (sampling, again) {
-            (RttSampling::Unambiguous, _) => self.timed = None,
+            (RttSampling::Unambiguous, _) => self.watch = Watch::Ready,
             (RttSampling::FirstAcknowledgement, _) => {}
             (RttSampling::Inferred, Again::BesideNewData) => {}
             (RttSampling::Inferred, Again::Alone) => {
@@ -84,10 +109,15 @@ impl RoundTrip {
 
     /// The round-trip time, if the timed chunk is acknowledged now and that measures something.
     pub(super) fn take_sample(&mut self, news: &AckNews, is_acked: impl FnOnce(u64) -> bool) -> Option<Duration> {
-        let timed = self.timed.take_if(|timed| is_acked(timed.tsn))?;
+        let Watch::Timed(timed) = self.watch else { return None };
+        if !is_acked(timed.tsn) {
+            return None;
+        }
+        self.watch = Watch::Ready;
         let rtt = news.now - timed.sent_at;
         // What arrived with newer data would have that acknowledged as well.
         if timed.newest_only && news.highest_acked != Some(timed.tsn) {
+            self.watch = Watch::PassesOver(None);
             return None;
         }
         // The answer to a later copy, taken for that to the first, would be a sample of twice the round-trip time.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use festina_recovery::Mechanisms;
-use festina_recovery::profile::Rules;
+use festina_recovery::profile::{ImmediateSack, Rules};
 use festina_recovery::redundancy::Redundancy;
 use festina_recovery::thin::ThinDetector;
 use festina_units::{Duration, Instant};
@@ -45,9 +45,9 @@ impl RuleBook {
         self.mechanisms = Arc::new(*mechanisms);
     }
 
-    /// Returns whether the mechanisms ask for copies of any kind.
-    pub(super) fn has_redundancy(&self) -> bool {
-        self.mechanisms.redundancy != Redundancy::Off
+    /// Returns whether the mechanisms ask for anything that depends on the measured loss: copies, or SACKs where they are needed.
+    pub(super) fn needs_account(&self) -> bool {
+        self.mechanisms.redundancy != Redundancy::Off || self.mechanisms.thin.immediate_sack == ImmediateSack::Needed
     }
 
     /// Judges anew which rules hold, with `outstanding` chunks.

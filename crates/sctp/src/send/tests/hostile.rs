@@ -60,7 +60,7 @@ fn mechanisms(dice: &mut Dice) -> Mechanisms {
         ThinDetection::Dynamic { pttfr: 3 },
         ThinDetection::Light { pttfr: 3, bytes_max: 4_344 },
     ]);
-    let redundancy = *dice.pick(&[Redundancy::Off, Redundancy::Bundled, Redundancy::SPACED]);
+    let redundancy = *dice.pick(&Redundancy::NAMED);
     Mechanisms { thin_detection, normal: rules(dice), thin: rules(dice), redundancy }
 }
 

@@ -153,6 +153,8 @@ fn a_sender_that_cwnd_or_the_peer_s_window_blocks_does_not_wake_up_for_pacing() 
 #[test]
 fn a_thin_stream_whose_packets_are_filled_with_copies_is_never_delayed() {
     let mut rig = Rig::cubic().measured(ms(400));
+    let mechanisms = Mechanisms { redundancy: Redundancy::BUNDLED, ..Profile::Festina.mechanisms() };
+    rig.sender.set_mechanisms(rig.now, &mut rig.path, &mechanisms);
     rig.path.congestion.on_congestion(CongestionSign::Loss);
     for message in 1..=200_u32 {
         rig.wait(20);

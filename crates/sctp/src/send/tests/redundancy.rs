@@ -1,14 +1,15 @@
 //! Copies in packets that leave anyway, on light streams of Festina.
 
-use festina_recovery::redundancy::Spaced;
+use festina_recovery::redundancy::{Budget, Redundancy, Spaced};
 
 use super::*;
 
 const INTERVAL_MS: u64 = 20;
 
-/// A light stream over a steady path of 100 ms.
+/// A light stream over a steady path of 100 ms, with rides whatever is lost.
 fn light() -> Rig {
-    Rig::new(Profile::Festina).measured(ms(100))
+    let mechanisms = Mechanisms { redundancy: Redundancy::BUNDLED, ..Profile::Festina.mechanisms() };
+    Rig::with(&config(mechanisms)).measured(ms(100))
 }
 
 /// One message every 20 ms; the TSNs of each packet.
@@ -120,7 +121,7 @@ fn jitter_is_no_queue() {
 #[test]
 fn what_the_path_said_against_copies_still_holds_when_the_mechanisms_change() {
     let mut rig = behind_a_queue();
-    let mut mechanisms = Profile::Festina.mechanisms();
+    let mut mechanisms = Mechanisms { redundancy: Redundancy::BUNDLED, ..Profile::Festina.mechanisms() };
     mechanisms.thin.rto_min = ms(300);
     rig.sender.set_mechanisms(rig.now, &mut rig.path, &mechanisms);
     assert_eq!(stream(&mut rig, 3, 100), [[30], [31], [32]]);
@@ -296,7 +297,10 @@ fn where_most_originals_are_lost_spaced_copies_end_and_where_they_arrive_too_the
 
 #[test]
 fn a_copy_that_was_not_needed_is_not_taken_off_the_budget() {
-    let redundancy = Redundancy::Spaced(Spaced { spacing: Some(ms(12)), copies_per_thousand_messages: 500 });
+    let redundancy = Redundancy::Always(Budget {
+        copies: Some(Spaced { spacing: Some(ms(12)), copies_per_thousand_messages: 500 }),
+        ..Budget::RIDES
+    });
     let mechanisms = Mechanisms { redundancy, ..Profile::Festina.mechanisms() };
     let mut rig = Rig::with(&config(mechanisms)).measured(ms(10));
     for tsn in 1..=2 {

@@ -1,0 +1,190 @@
+//! Which packets have arrived, though rides hide it: a chunk whose packet was lost is acknowledged when the next packet brings it along.
+//!
+//! The sender must know of such a loss: congestion control reacts to it, and the number of rides follows the loss rate. Duplicates
+//! tell. If a chunk has arrived, the receiver reports each later packet in which it rides as bringing a duplicate; if its packet was
+//! lost, the first of them brings none. A SACK reports the duplicates since the one before, and answers at most two packets (RFC
+//! 9260 §6.2); others that it acknowledges for the first time were answered by a SACK that was lost, and so were their duplicates. So
+//! a packet counts as lost if its chunk rode in the packets that this SACK answers and not all of these brought a duplicate.
+
+use festina_units::Instant;
+
+use super::ledger::{Chunk, SentAs};
+
+/// Packets that one acknowledgement may report for the first time so that all count; of more, the highest do. A thin stream has a few.
+const PACKETS_MAX: usize = 8;
+
+/// The packets that one acknowledgement reports for the first time and whose chunks left more than once, the highest ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Arrivals {
+    packets: [Packet; PACKETS_MAX],
+    count: usize,
+    /// The highest one asked for its SACK, which then answers no other.
+    is_immediate: bool,
+}
+
+/// A packet, by the highest chunk that left in it for the first time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Packet {
+    tsn: u64,
+    sent_at: Instant,
+    transmissions: u8,
+    /// Packets in which it rode along; `None` if it left again in any other way.
+    rides: Option<u8>,
+    duplicates: u8,
+}
+
+impl Arrivals {
+    /// A chunk is acknowledged for the first time; in ascending order of TSNs.
+    #[inline]
+    pub(super) fn acked(&mut self, tsn: u64, chunk: &Chunk) {
+        let Chunk { sent_at, transmissions, sent_as, immediate_ack, .. } = *chunk;
+        self.is_immediate = immediate_ack;
+        if transmissions == 1 && self.count == 0 {
+            return;
+        }
+        let rides = matches!(sent_as, SentAs::First | SentAs::Companion).then(|| transmissions - 1);
+        let packet = Packet { tsn, sent_at, transmissions, rides, duplicates: 0 };
+        // Chunks that left together ride together.
+        let last = self.count.checked_sub(1).and_then(|last| self.packets.get_mut(last));
+        match last {
+            Some(last) if last.sent_at == sent_at && last.transmissions == transmissions => *last = packet,
+            _ => self.push(packet),
+        }
+    }
+
+    fn push(&mut self, packet: Packet) {
+        if self.count == PACKETS_MAX {
+            self.packets.rotate_left(1);
+            self.count -= 1;
+        }
+        if let Some(slot) = self.packets.get_mut(self.count) {
+            *slot = packet;
+            self.count += 1;
+        }
+    }
+
+    /// A duplicate is reported.
+    pub(super) fn duplicate(&mut self, tsn: u64) {
+        let packets = self.packets.get_mut(..self.count).unwrap_or_default();
+        if let Ok(index) = packets.binary_search_by_key(&tsn, |packet| packet.tsn)
+            && let Some(packet) = packets.get_mut(index)
+        {
+            packet.duplicates = packet.duplicates.saturating_add(1);
+        }
+    }
+
+    /// How many of the packets were lost, as far as can be known. `answers_earlier`: the acknowledgement came too soon after the chunk
+    /// with the highest TSN last left to be an answer to that.
+    pub(crate) fn lost(&self, answers_earlier: bool) -> usize {
+        let packets = self.packets.get(..self.count).unwrap_or_default();
+        // Had the highest come by a ride, a higher chunk would have come with it.
+        let is_lost = |highest: &Packet| highest.rides.is_none() && highest.duplicates == 0 && !answers_earlier;
+        let Some((highest, below)) = packets.split_last() else { return 0 };
+        let mut lost = usize::from(is_lost(highest));
+        let mut answered = [None, None];
+        answered[0] = (lost == 0).then_some(below.len());
+        for (index, packet) in below.iter().enumerate().rev() {
+            let has_arrived = match packet.rides {
+                Some(rides) => {
+                    let rode = |&&above: &&usize| above - index <= usize::from(rides);
+                    usize::from(packet.duplicates) >= answered.iter().flatten().filter(rode).count()
+                }
+                None => packet.duplicates > 0,
+            };
+            lost += usize::from(!has_arrived);
+            if has_arrived && !self.is_immediate && answered[1].is_none() {
+                answered[1] = Some(index);
+            }
+        }
+        lost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use festina_units::Duration;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(nth: u64) -> Instant {
+        Instant::from_secs(100) + Duration::from_millis(20 * nth)
+    }
+
+    fn chunk(nth: u64, rides: u8) -> Chunk {
+        let sent_as = if rides > 0 { SentAs::Companion } else { SentAs::First };
+        Chunk { transmissions: 1 + rides, sent_as, ..Chunk::for_test(at(nth + u64::from(rides))) }
+    }
+
+    /// What a SACK says that acknowledges these packets, each with one new chunk that rides in the next `rides` packets, and answers the last
+    /// `answered` of those that arrived. The chunks below were acknowledged before.
+    fn arrivals(arrived: &[bool], answered: usize, rides: u8) -> Arrivals {
+        let mut arrivals = Arrivals::default();
+        (0..arrived.len()).for_each(|nth| arrivals.acked(nth as u64, &chunk(nth as u64, rides)));
+        let came: Vec<usize> = (0..arrived.len()).filter(|&nth| arrived[nth]).collect();
+        for &nth in came.iter().rev().take(answered) {
+            for tsn in nth.saturating_sub(rides.into())..nth {
+                // The chunk came before if any packet that held it did.
+                if arrived[tsn..nth].contains(&true) {
+                    arrivals.duplicate(tsn as u64);
+                }
+            }
+        }
+        arrivals
+    }
+
+    #[test]
+    fn without_rides_there_is_nothing_to_find_out() {
+        assert_eq!(arrivals(&[true, true], 2, 0).lost(false), 0);
+    }
+
+    #[test]
+    fn a_lost_packet_is_found_though_the_next_one_brought_its_chunk() {
+        for rides in 1..=3 {
+            assert_eq!(arrivals(&[true, true], 2, rides).lost(false), 0, "{rides}");
+            assert_eq!(arrivals(&[false, true], 2, rides).lost(false), 1, "{rides}");
+            assert_eq!(arrivals(&[false, true, true], 2, rides).lost(false), 1, "{rides}");
+            assert_eq!(arrivals(&[true, false, true], 2, rides).lost(false), 1, "{rides}");
+        }
+    }
+
+    #[test]
+    fn a_lost_sack_is_no_lost_packet() {
+        for rides in 1..=3 {
+            assert_eq!(arrivals(&[true; 4], 2, rides).lost(false), 0, "{rides}");
+            assert_eq!(arrivals(&[true; 6], 2, rides).lost(false), 0, "{rides}");
+            let asked = Arrivals { is_immediate: true, ..arrivals(&[true; 3], 1, rides) };
+            assert_eq!(asked.lost(false), 0, "{rides}");
+        }
+    }
+
+    #[test]
+    fn chunks_of_one_packet_count_once() {
+        let mut arrivals = Arrivals::default();
+        (0..3).for_each(|tsn| arrivals.acked(tsn, &chunk(0, 1)));
+        arrivals.acked(3, &chunk(1, 1));
+        assert_eq!(arrivals.lost(false), 1);
+        (0..3).for_each(|tsn| arrivals.duplicate(tsn));
+        assert_eq!(arrivals.lost(false), 0);
+    }
+
+    #[test]
+    fn a_chunk_that_left_again_alone_counts_as_lost_unless_something_proves_the_contrary() {
+        let probed = Chunk { transmissions: 2, sent_as: SentAs::Probe, ..Chunk::for_test(at(5)) };
+        let mut arrivals = Arrivals::default();
+        arrivals.acked(1, &probed);
+        assert_eq!((arrivals.lost(false), arrivals.lost(true)), (1, 0));
+        arrivals.duplicate(1);
+        assert_eq!(arrivals.lost(false), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn every_loss_is_found_among_the_packets_that_a_sack_answers(first in 0..4_usize, second in 0..4_usize, rides in 1..4_u8) {
+            // More losses in a row than rides leave a gap, and no cumulative acknowledgement.
+            let (first, second) = (first.min(rides.into()), second.min(rides.into()));
+            let arrived = [vec![false; first], vec![true], vec![false; second], vec![true]].concat();
+            prop_assert_eq!(arrivals(&arrived, 2, rides).lost(false), first + second);
+        }
+    }
+}
