@@ -5,7 +5,8 @@
 //! ```
 //!
 //! The arguments are INITs per second, 0 for as many as the senders manage, seconds, and the number of threads that send. The endpoint under attack has a thread of its
-//! own, so that its CPU time can be told from that of the attacker and of the client; Linux reports it.
+//! own, so that its CPU time can be told from that of the attacker and of the client; Linux reports it. INITs sifted are those that the system
+//! dropped before the endpoint saw them.
 
 use std::error::Error;
 use std::net::{SocketAddr, UdpSocket};
@@ -43,12 +44,13 @@ fn main() -> Result<(), Failure> {
         report("quiet", &mut ping(&association, duration).await?);
 
         let flood = Flood::start(server.local_addr(), per_second, threads)?;
-        let (stats, cpu) = (server.stats(), cpu_time(&tid));
+        let (stats, sifted, cpu) = (server.stats(), server.inits_sifted(), cpu_time(&tid));
         let begun = now();
         report("flooded", &mut ping(&association, duration).await?);
         let elapsed = now() - begun;
         let sent = flood.stop();
         let cpu = cpu_time(&tid).zip(cpu).map(|(after, before)| after.saturating_sub(before));
+        println!("  sifted: about {:.0} INITs/s by the system", per(server.inits_sifted() - sifted, elapsed));
         spent(&stats, &server.stats(), sent, elapsed, cpu);
         Ok(())
     })
@@ -150,8 +152,9 @@ fn spent(before: &EndpointStats, after: &EndpointStats, sent: u64, elapsed: Dura
     );
     if let Some(cpu) = cpu {
         println!(
-            "    cost: {:.0} % of a core; {:.0} packets received per CPU second, {:.1} per system call",
+            "    cost: {:.0} % of a core; {:.0} INITs sent and {:.0} packets received per CPU second, {:.1} packets per system call",
             100.0 * cpu.as_secs_f64() / elapsed.as_secs_f64(),
+            per(sent, cpu),
             per(received, cpu),
             per(received, Duration::from_secs(after.receive_calls - before.receive_calls)),
         );

@@ -15,6 +15,7 @@ use super::alarm::Bell;
 use super::packets::Packets;
 use super::pause::Pause;
 use super::shared::Shared;
+use super::sieve::Sieve;
 use super::socket::{answer_source, count};
 use super::strays::Strays;
 use crate::association::Inner;
@@ -54,6 +55,23 @@ impl Driver {
         let more = self.receive_batches(context);
         self.receiver.strays.flush(&self.shared.socket);
         more
+    }
+
+    /// Has the system drop as many INITs as fits the flood, if there is one.
+    fn sift(&mut self) {
+        let sieve = &mut self.receiver.sieve;
+        if sieve.is_idle() {
+            return;
+        }
+        if let Some(halvings) = sieve.judge(clock::now())
+            && let Err(error) = self.shared.socket.sift(halvings)
+        {
+            tracing::debug!(%error, "the system drops no INITs");
+            sieve.give_up();
+        }
+        if let Some(at) = sieve.judged_by() {
+            self.shared.timers.ring_by(clock::now(), at);
+        }
     }
 
     fn receive_batches(&mut self, context: &mut Context<'_>) -> bool {
@@ -119,6 +137,7 @@ impl Future for Driver {
         this.shared.set_driver(context.waker());
         let more = this.receive(context);
         this.ring(context, more);
+        this.sift();
         this.send_backlog(context);
         if this.shared.is_abandoned() {
             return Poll::Ready(());
@@ -145,6 +164,7 @@ struct Receiver {
     /// Those that carry the tag of an association.
     datagrams: Vec<Datagram>,
     strays: Strays,
+    sieve: Sieve,
     packets: Packets,
     /// Answers have to name their own address.
     wildcard: bool,
@@ -166,6 +186,7 @@ impl Receiver {
             metas: [RecvMeta::default(); BATCH_MAX],
             datagrams: Vec::new(),
             strays: Strays::new(shared.admission()),
+            sieve: Sieve::new(shared.admission().strays_per_second_max),
             packets: Packets::default(),
             wildcard: shared.socket.is_wildcard(),
         }
@@ -179,7 +200,7 @@ impl Receiver {
             std::array::from_fn(|_| IoSliceMut::new(rest.next().unwrap_or_default()));
         let filled = shared.socket.receive(&mut slices, &mut self.metas)?;
         let now = clock::now();
-        let (mut packets, mut bytes, mut shed) = (0, 0, 0);
+        let (mut packets, mut bytes, mut shed, mut sifted) = (0, 0, 0, 0);
         let mut expected = None;
         for (meta, buffer) in self.metas.iter().zip(self.buffers.chunks_exact(BUFFER_BYTES)).take(filled) {
             let train = buffer.get(..meta.len).unwrap_or_default();
@@ -197,7 +218,10 @@ impl Receiver {
                     expected = tag;
                     let packet = self.packets.keep(packet);
                     self.datagrams.push(Datagram { from: meta.addr, source, packet });
-                } else if self.strays.admit(now, packet) {
+                    continue;
+                }
+                sifted += self.sieve.note(packet);
+                if self.strays.admit(now, packet) {
                     let packet = self.packets.keep(packet);
                     self.strays.push(Datagram { from: meta.addr, source, packet });
                 } else {
@@ -210,6 +234,9 @@ impl Receiver {
         if shed > 0 {
             count(&shared.counters.strays_shed, shed);
             count(&shared.counters.packets_dropped, shed);
+        }
+        if sifted > 0 {
+            count(&shared.counters.inits_sifted, sifted);
         }
         Ok(now)
     }

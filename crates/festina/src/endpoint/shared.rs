@@ -25,7 +25,7 @@ use crate::error::{BindError, ConnectError, ListenError};
 const FIRST_EPHEMERAL_PORT: u16 = 32_768;
 
 /// First chunk types of the packets with which a peer asks for an association.
-const CHUNK_INIT: u8 = 1;
+pub(super) const CHUNK_INIT: u8 = 1;
 pub(super) const CHUNK_COOKIE_ECHO: u8 = 10;
 
 /// One endpoint. Its locks are leaves: nobody takes another lock while holding one of them, but that `accepting` may be held
@@ -55,6 +55,7 @@ pub(super) struct Counters {
     pub(super) packets_dropped: AtomicU64,
     pub(super) congestion_marked: AtomicU64,
     pub(super) strays_shed: AtomicU64,
+    pub(super) inits_sifted: AtomicU64,
     pub(super) receive_errors: AtomicU64,
     accept_queue_overflows: AtomicU64,
     associations_refused: AtomicU64,

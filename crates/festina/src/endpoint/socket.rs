@@ -13,6 +13,8 @@ use tokio::net::UdpSocket;
 use super::outbox::Blocked;
 #[cfg(unix)]
 use super::raw;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use super::sieve;
 
 /// Bytes of kernel buffer asked for in each direction; the system may grant less.
 const SOCKET_BUFFER_BYTES: usize = 4 << 20;
@@ -194,6 +196,24 @@ impl Socket {
         self.socket.try_io(Interest::READABLE, call)
     }
 
+    /// Has the system let only one of two to the power of `halvings` INITs pass, by chance; all if it is 0.
+    ///
+    /// # Errors
+    /// The system cannot do that with this socket.
+    pub(crate) fn sift(&self, halvings: u32) -> io::Result<()> {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        if self.kind == Kind::Udp {
+            let socket = SockRef::from(&self.socket);
+            return if halvings == 0 {
+                socket.detach_filter()
+            } else {
+                socket.attach_filter(&sieve::program(halvings))
+            };
+        }
+        let _ = halvings;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     pub(crate) fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.socket.poll_recv_ready(context)
     }
@@ -257,6 +277,35 @@ mod tests {
         };
         let mapped = both.peer_address("127.0.0.1:9899".parse().unwrap()).unwrap();
         assert_eq!(mapped, "[::ffff:127.0.0.1]:9899".parse().unwrap());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn the_system_sifts_inits_and_nothing_else() {
+        let packet = |tag: u8, chunk_type: u8| [0, 1, 0, 2, 0, 0, 0, tag, 0, 0, 0, 0, chunk_type, 0, 0, 4];
+        let (init, others) = (packet(0, 1), [packet(1, 1), packet(0, 0), packet(1, 0), packet(0, 10)]);
+        let socket = Socket::bind_udp("127.0.0.1:0".parse().unwrap()).unwrap();
+        let sender = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        sender.connect(socket.local_addr()).unwrap();
+        let received = async |count: usize| {
+            let mut received = Vec::new();
+            for _ in 0..count {
+                let mut buffer = [0; 64];
+                let len = socket.socket.recv(&mut buffer).await.unwrap();
+                received.push(buffer[..len].to_vec());
+            }
+            assert!(socket.socket.try_recv(&mut [0; 64]).is_err(), "no more came");
+            received
+        };
+        socket.sift(32).unwrap();
+        for other in &others {
+            sender.send(&init).unwrap();
+            sender.send(other).unwrap();
+        }
+        assert_eq!(received(others.len()).await, others);
+        socket.sift(0).unwrap();
+        sender.send(&init).unwrap();
+        assert_eq!(received(1).await, [init]);
     }
 
     #[tokio::test]
