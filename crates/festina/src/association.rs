@@ -4,6 +4,7 @@ mod inner;
 mod stream;
 mod waiters;
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -59,6 +60,21 @@ impl Association {
         poll_fn(|context| self.inner.poll_send(context, &mut waiter, &mut message)).await
     }
 
+    /// Sends messages in this order, waiting while the send buffer is full. They share packets and system calls as far as they fit together,
+    /// which costs far less than as many calls of [`Association::send`]. Nothing leaves before the last of them is in the send buffer or the
+    /// buffer is full, at most 256 messages later.
+    ///
+    /// Dropping the future before it is ready keeps those from being sent that are not in the send buffer yet.
+    ///
+    /// # Errors
+    /// Every [`SendError`] but `BufferFull`; each hands back the message at which sending ended. Those before it are sent, those after it are
+    /// dropped.
+    pub async fn send_many(&self, messages: impl IntoIterator<Item = impl Into<Message>>) -> Result<(), SendError> {
+        let (mut messages, mut taken) = (messages.into_iter().map(Into::into), VecDeque::new());
+        let mut waiter = Waiter::writer(&*self.inner);
+        poll_fn(|context| self.inner.poll_send_many(context, &mut waiter, &mut taken, &mut messages)).await
+    }
+
     /// Sends a message now or not at all.
     ///
     /// # Errors
@@ -76,6 +92,18 @@ impl Association {
     pub async fn recv(&self) -> Result<ReceivedMessage, ClosedReason> {
         let mut waiter = Waiter::reader(&*self.inner);
         poll_fn(|context| self.inner.poll_recv(context, &mut waiter)).await
+    }
+
+    /// Waits for a message and appends it to `messages`, with as many as have come by then, `limit` at most. Returns how many; 0 only if
+    /// `limit` is 0.
+    ///
+    /// Dropping the future before it is ready loses no message.
+    ///
+    /// # Errors
+    /// Why the association ended, after the last message.
+    pub async fn recv_many(&self, messages: &mut Vec<ReceivedMessage>, limit: usize) -> Result<usize, ClosedReason> {
+        let mut waiter = Waiter::reader(&*self.inner);
+        poll_fn(|context| self.inner.poll_recv_many(context, &mut waiter, messages, limit)).await
     }
 
     /// The next message from the peer if one is there; `None` if not.

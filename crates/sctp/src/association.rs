@@ -221,6 +221,12 @@ impl Association {
         message
     }
 
+    /// Whether the peer is to be told something at once. After [`poll_message`](Self::poll_message) only this can have changed, so a
+    /// caller that takes many messages need not poll for packets after each.
+    pub fn acknowledges_now(&self) -> bool {
+        self.receiver.as_ref().is_some_and(Receiver::sack_wanted)
+    }
+
     /// When `handle_timeout` wants to be called next.
     pub fn poll_deadline(&self) -> Option<Instant> {
         if matches!(self.state, State::Closed) {

@@ -3,12 +3,13 @@
 mod state;
 mod waiter;
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use festina_sctp::wire::Packet;
@@ -22,6 +23,9 @@ use crate::clock;
 use crate::endpoint::outbox::Outbox;
 use crate::endpoint::{Key, Shared, lock};
 
+/// Messages that one call gives to the core before others get the lock.
+const MESSAGES_PER_LOCK: usize = 256;
+
 /// One association. Handles, the demultiplexer and the timers share it.
 ///
 /// Its lock comes first: whoever holds it may take any of the endpoint's locks, never the other way round, and never that of
@@ -31,12 +35,15 @@ pub(crate) struct Inner {
     id: u64,
     /// Handles that applications hold.
     handles: AtomicUsize,
+    /// Threads that wait for the lock and, once they have it, let the core send.
+    successors: AtomicUsize,
     state: Mutex<State>,
 }
 
 impl Inner {
     pub(crate) fn new(shared: Arc<Shared>, id: u64, core: sctp::Association, source: Option<IpAddr>) -> Arc<Self> {
-        Arc::new(Self { shared, id, handles: AtomicUsize::new(0), state: Mutex::new(State::new(core, source)) })
+        let state = Mutex::new(State::new(core, source));
+        Arc::new(Self { shared, id, handles: AtomicUsize::new(0), successors: AtomicUsize::new(0), state })
     }
 
     /// Unique in the endpoint.
@@ -47,7 +54,7 @@ impl Inner {
     /// Makes one call that changes the core, and then all that has to follow it.
     fn change<R>(self: &Arc<Self>, call: impl FnOnce(&mut State, Instant) -> R) -> R {
         Outbox::with(|outbox| {
-            let mut state = lock(&self.state);
+            let mut state = self.succeed();
             let now = state.advance(clock::now());
             let result = call(&mut state, now);
             let wakes = self.settle(&mut state, now, outbox);
@@ -57,8 +64,27 @@ impl Inner {
         })
     }
 
-    /// What follows a change: packets leave, events are passed on, the timer is moved.
+    /// Takes the lock for a change that [`Inner::settle`] follows.
+    fn succeed(&self) -> MutexGuard<'_, State> {
+        match self.state.try_lock() {
+            Ok(state) => state,
+            Err(_) => {
+                self.successors.fetch_add(1, Ordering::Relaxed);
+                let state = lock(&self.state);
+                self.successors.fetch_sub(1, Ordering::Relaxed);
+                state
+            }
+        }
+    }
+
+    /// What follows a change: packets leave, events are passed on, the timer is moved. While other threads wait for the lock to do the
+    /// same, packets and timer are left to them, so that what many send at the same time shares packets and system calls.
     fn settle(self: &Arc<Self>, state: &mut State, now: Instant, outbox: &mut Outbox) -> Wakes {
+        let has_successor = self.successors.load(Ordering::Relaxed) > 0;
+        if has_successor && outbox.is_empty() && !state.core.is_closed() && state.leaves_to_successor() {
+            return state.take_events(self.id);
+        }
+        state.left = 0;
         if state.transmit(now, outbox, &self.shared.socket).is_err() {
             self.shared.wait_for_room(self);
         }
@@ -111,7 +137,7 @@ impl Inner {
     ) -> usize {
         let mut dropped = 0;
         Outbox::with(|outbox| {
-            let mut state = lock(&self.state);
+            let mut state = self.succeed();
             let now = state.advance(now);
             for (from, packet) in packets {
                 let accepted = state.core.handle_packet(now, from, &packet).is_ok();
@@ -207,6 +233,41 @@ impl Inner {
         }
     }
 
+    /// Sends messages until none is left. `taken` are those taken from `messages` that are not in the send buffer yet; the lock is never
+    /// held while the application's iterator runs.
+    pub(crate) fn poll_send_many<I: Deref<Target = Self>>(
+        self: &Arc<Self>,
+        context: &mut Context<'_>,
+        waiter: &mut Waiter<I>,
+        taken: &mut VecDeque<Message>,
+        messages: &mut impl Iterator<Item = Message>,
+    ) -> Poll<Result<(), SendError>> {
+        loop {
+            taken.extend(messages.take(MESSAGES_PER_LOCK.saturating_sub(taken.len())));
+            if taken.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            let sent = self.change(|state, now| {
+                while let Some(message) = taken.pop_front() {
+                    state.core.send(now, message)?;
+                }
+                Ok(())
+            });
+            match sent {
+                Ok(()) => {}
+                Err(SendError::BufferFull(returned)) => {
+                    let mut refused = None;
+                    let offered = self.poll_room(context, waiter, &mut refused, returned);
+                    if let Some(refused) = refused {
+                        taken.push_front(refused);
+                    }
+                    ready!(offered)?;
+                }
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
     /// Queues a message without sending packets yet; [`Inner::flush`] follows.
     pub(crate) fn queue(&self, message: Message) -> Result<MessageId, SendError> {
         let mut state = lock(&self.state);
@@ -220,10 +281,23 @@ impl Inner {
     }
 
     pub(crate) fn try_recv(self: &Arc<Self>) -> Result<Option<ReceivedMessage>, ClosedReason> {
-        self.change(|state, _| match state.core.poll_message() {
-            Some(message) => Ok(Some(message)),
-            None => state.closed_reason().map_or(Ok(None), Err),
-        })
+        let mut state = lock(&self.state);
+        let Some(message) = state.core.poll_message() else {
+            return state.closed_reason().map_or(Ok(None), Err);
+        };
+        self.tell_room(state);
+        Ok(Some(message))
+    }
+
+    /// Tells the peer of the room that messages just taken have made, if it is worth a packet.
+    fn tell_room(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+        if !state.core.acknowledges_now() {
+            return;
+        }
+        let now = state.advance(clock::now());
+        let wakes = Outbox::with(|outbox| self.settle(&mut state, now, outbox));
+        drop(state);
+        wakes.wake();
     }
 
     pub(crate) fn poll_recv<I: Deref<Target = Self>>(
@@ -232,13 +306,31 @@ impl Inner {
         waiter: &mut Waiter<I>,
     ) -> Poll<Result<ReceivedMessage, ClosedReason>> {
         let mut state = lock(&self.state);
-        let now = state.advance(clock::now());
         if let Some(message) = state.core.poll_message() {
-            // The room made may have to be told to the peer.
-            let wakes = Outbox::with(|outbox| self.settle(&mut state, now, outbox));
-            drop(state);
-            wakes.wake();
+            self.tell_room(state);
             return Poll::Ready(Ok(message));
+        }
+        if let Some(reason) = state.closed_reason() {
+            return Poll::Ready(Err(reason));
+        }
+        waiter.wait(state, context)
+    }
+
+    /// Takes up to `limit` messages, at least one, to the end of `messages`. Returns how many.
+    pub(crate) fn poll_recv_many<I: Deref<Target = Self>>(
+        self: &Arc<Self>,
+        context: &mut Context<'_>,
+        waiter: &mut Waiter<I>,
+        messages: &mut Vec<ReceivedMessage>,
+        limit: usize,
+    ) -> Poll<Result<usize, ClosedReason>> {
+        let mut state = lock(&self.state);
+        let before = messages.len();
+        messages.extend(std::iter::from_fn(|| state.core.poll_message()).take(limit));
+        let taken = messages.len() - before;
+        if taken > 0 || limit == 0 {
+            self.tell_room(state);
+            return Poll::Ready(Ok(taken));
         }
         if let Some(reason) = state.closed_reason() {
             return Poll::Ready(Err(reason));
@@ -345,4 +437,60 @@ impl fmt::Debug for Inner {
 
 fn has_tag(packet: &[u8]) -> bool {
     Packet::peek(packet).is_ok_and(|header| header.verification_tag != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use festina_sctp::Config;
+
+    use super::*;
+    use crate::{DEFAULT_SCTP_PORT, Endpoint};
+
+    #[tokio::test]
+    async fn what_threads_send_while_they_wait_for_each_other_leaves_in_one_packet() {
+        const THREADS: usize = 8;
+        let address = "127.0.0.1:0".parse().unwrap();
+        let (server, client) = (
+            Endpoint::bind(address, Config::default()).await.unwrap(),
+            Endpoint::bind(address, Config::default()).await.unwrap(),
+        );
+        let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+        let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
+        let (near, far) = (near.unwrap(), far.unwrap());
+        let (inner, before) = (near.inner(), client.stats().packets_sent);
+        std::thread::scope(|scope| {
+            let held = lock(&inner.state);
+            for number in 0..THREADS {
+                scope.spawn(move || inner.try_send(Message::new(number.to_be_bytes().to_vec())).unwrap());
+            }
+            while inner.successors.load(Ordering::Relaxed) < THREADS {
+                std::thread::yield_now();
+            }
+            drop(held);
+        });
+        assert_eq!(client.stats().packets_sent - before, 1);
+        let mut numbers = Vec::new();
+        for _ in 0..THREADS {
+            numbers.push(far.recv().await.unwrap().payload);
+        }
+        numbers.sort_unstable();
+        assert!((0..THREADS).zip(numbers).all(|(number, received)| received == number.to_be_bytes()[..]));
+    }
+
+    #[tokio::test]
+    async fn packets_are_not_left_to_those_who_come_after_for_ever() {
+        let address = "127.0.0.1:0".parse().unwrap();
+        let server = Endpoint::bind(address, Config::default()).await.unwrap();
+        let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+        let client = Endpoint::bind(address, Config::default()).await.unwrap();
+        let (near, _far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
+        let near = near.unwrap();
+        let before = client.stats().packets_sent;
+        near.inner().successors.store(1, Ordering::Relaxed);
+        for _ in 0..100 {
+            near.try_send(Message::new("soon")).unwrap();
+        }
+        assert!(client.stats().packets_sent > before);
+        near.inner().successors.store(0, Ordering::Relaxed);
+    }
 }

@@ -85,6 +85,10 @@ impl Outbox {
         });
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
     /// Enough for now: flush before appending more.
     pub(crate) fn is_full(&self) -> bool {
         self.bytes.len() >= FULL_BYTES

@@ -19,6 +19,9 @@ use super::sieve;
 /// Bytes of kernel buffer asked for in each direction; the system may grant less.
 const SOCKET_BUFFER_BYTES: usize = 4 << 20;
 
+/// Whether a call that receives less than it has buffers for has emptied the socket, and the runtime hears of every datagram after it.
+const FEWER_MEANS_DRAINED: bool = cfg!(any(target_os = "linux", target_os = "android"));
+
 /// The socket and what it counted.
 #[derive(Debug)]
 pub(crate) struct Socket {
@@ -192,8 +195,17 @@ impl Socket {
         if let Some(kind) = *super::lock(&self.receive_fault) {
             return Err(kind.into());
         }
-        let call = || self.features.recv(UdpSockRef::from(&self.socket), buffers, metas);
-        self.socket.try_io(Interest::READABLE, call)
+        let mut filled = 0;
+        let call = || {
+            filled = self.features.recv(UdpSockRef::from(&self.socket), buffers, metas)?;
+            // The runtime need not find out by another call that nothing is left. What comes from now on is news to it.
+            let is_drained = FEWER_MEANS_DRAINED && filled < buffers.len();
+            if is_drained { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+        };
+        match self.socket.try_io(Interest::READABLE, call) {
+            Err(error) if filled == 0 => Err(error),
+            _ => Ok(filled),
+        }
     }
 
     /// Has the system let only one of two to the power of `halvings` INITs pass, by chance; all if it is 0.

@@ -172,3 +172,60 @@ async fn messages_that_cannot_be_sent_come_back_with_the_reason() {
     in_time(pair.client.shutdown()).await.unwrap();
     assert!(matches!(pair.client.try_send(number(0)), Err(SendError::Closed(message)) if message == number(0)));
 }
+
+#[tokio::test]
+async fn many_messages_in_one_call_share_packets_and_arrive_in_order() {
+    let pair = pair().await;
+    in_time(async {
+        let before = pair.client_endpoint.stats().packets_sent;
+        pair.client.send_many((0..40_u32).map(|value| value.to_be_bytes().to_vec())).await.unwrap();
+        let packets = pair.client_endpoint.stats().packets_sent - before;
+        assert!(packets <= 3, "{packets} packets for 40 messages of 4 bytes");
+        let mut received = Vec::new();
+        while received.len() < 40 {
+            let taken = pair.server.recv_many(&mut received, 7).await.unwrap();
+            assert!((1..=7).contains(&taken));
+        }
+        assert!((0..40).zip(&received).all(|(number, message)| value(&message.payload) == number));
+        assert_eq!(pair.server.recv_many(&mut received, 0).await, Ok(0));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn many_messages_wait_for_room_and_none_is_lost_or_doubled() {
+    const COUNT: u32 = 700;
+    let pair = narrow_pair().await;
+    in_time(async {
+        let sending = pair.client.send_many((0..COUNT).map(number));
+        let receiving = async {
+            let mut received = Vec::new();
+            while received.len() < COUNT as usize {
+                pair.server.recv_many(&mut received, 16).await.unwrap();
+            }
+            received
+        };
+        let (sent, received) = tokio::join!(sending, receiving);
+        sent.unwrap();
+        assert!((0..COUNT).zip(&received).all(|(number, message)| value(&message.payload) == number));
+        pair.client.shutdown().await.unwrap();
+        assert!(pair.server.recv_many(&mut Vec::new(), 1).await.is_err());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_refused_message_ends_a_batch_and_comes_back() {
+    let mut config = Config::default();
+    config.limits.message_bytes_max = 1_000;
+    let pair = pair_with(config, Config::default()).await;
+    in_time(async {
+        let sizes = [10, 1_000, 1_001, 20];
+        let refused = pair.client.send_many(sizes.map(|size| vec![0; size])).await;
+        assert!(matches!(refused, Err(SendError::TooLong { .. })), "{refused:?}");
+        for size in [10, 1_000] {
+            assert_eq!(pair.server.recv().await.unwrap().payload.len(), size);
+        }
+    })
+    .await;
+}

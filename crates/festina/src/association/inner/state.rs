@@ -12,6 +12,9 @@ use crate::endpoint::Key;
 use crate::endpoint::outbox::{Blocked, Outbox};
 use crate::endpoint::socket::Socket;
 
+/// Changes in a row whose packets may be left to those who come after.
+const LEFT_MAX: u32 = 64;
+
 /// The core and what surrounds it.
 pub(super) struct State {
     pub(super) core: sctp::Association,
@@ -38,6 +41,8 @@ pub(super) struct State {
     detached: bool,
     /// Taken out of the endpoint.
     pub(super) retired: bool,
+    /// Changes whose packets were left to those who came after, since packets were last asked for.
+    pub(super) left: u32,
 }
 
 /// Events that the application has not taken, and the end.
@@ -89,6 +94,7 @@ impl State {
             established: false,
             detached: false,
             retired: false,
+            left: 0,
             core,
         }
     }
@@ -124,6 +130,12 @@ impl State {
             self.unsent = Some(Box::new(std::mem::take(outbox)));
         }
         if self.unsent.is_none() || std::mem::replace(&mut self.awaits_room, true) { Ok(()) } else { Err(Blocked) }
+    }
+
+    /// Leaves the core's packets to the next who gets the lock. Returns whether that may be: not for ever.
+    pub(super) fn leaves_to_successor(&mut self) -> bool {
+        self.left += 1;
+        self.left < LEFT_MAX
     }
 
     /// The socket has room again.
