@@ -1,6 +1,9 @@
 //! Festina's own core.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(24 * 3_600);
 pub struct Festina {
     context: Arc<Context>,
     listener: Arc<Listener>,
+    buffers: Rc<RefCell<Buffers>>,
     associations: u64,
 }
 
@@ -59,17 +63,31 @@ impl Stack for Festina {
         let context = Context::new(config, [0x46; 16]).expect("the settings lie within Festina's limits");
         let mut listener = Listener::new(&context);
         listener.listen(PORTS.local);
-        Festina { context, listener: Arc::new(listener), associations: 0 }
+        let buffers = Buffers::new(PACKETS_PER_BUFFER * settings.packet_bytes_max as usize);
+        Festina { context, listener: Arc::new(listener), buffers: Rc::new(RefCell::new(buffers)), associations: 0 }
     }
 
     fn client(&mut self, now: Duration) -> FestinaPeer {
         self.associations += 1;
         let association = Association::connect(Instant::ZERO + now, &self.context, ADDRESS, PORTS, self.associations);
-        FestinaPeer::new(Arc::clone(&self.listener), Some(Box::new(association)))
+        self.peer(Some(Box::new(association)))
     }
 
     fn server(&mut self, _now: Duration) -> FestinaPeer {
-        FestinaPeer::new(Arc::clone(&self.listener), None)
+        self.peer(None)
+    }
+}
+
+impl Festina {
+    fn peer(&self, association: Option<Box<Association>>) -> FestinaPeer {
+        FestinaPeer {
+            listener: Arc::clone(&self.listener),
+            buffers: Rc::clone(&self.buffers),
+            association,
+            replies: Vec::new(),
+            written: Written::default(),
+            failure: None,
+        }
     }
 }
 
@@ -94,6 +112,7 @@ impl Failure {
 /// One Festina association with the listener that it may come from.
 pub struct FestinaPeer {
     listener: Arc<Listener>,
+    buffers: Rc<RefCell<Buffers>>,
     association: Option<Box<Association>>,
     /// Answers of the listener.
     replies: Vec<Bytes>,
@@ -110,10 +129,6 @@ struct Written {
     lengths: [u16; PACKETS_PER_BUFFER],
     count: u8,
     polled: u8,
-    /// The capacity that the last packets took, so that the next ones need not move while they are written.
-    capacity: u16,
-    /// A packet or a timer has come since, so that packets probably leave.
-    stirred: bool,
 }
 
 impl Written {
@@ -123,32 +138,57 @@ impl Written {
         }
         let length = self.lengths[usize::from(self.polled)];
         self.polled += 1;
+        // Whoever has the last packet alone keeps the buffer from being used again.
+        if self.polled == self.count {
+            return Some(std::mem::take(&mut self.packets));
+        }
         Some(self.packets.split_to(length.into()))
     }
 
     /// Writes the next packets once all have been polled.
-    fn refill(&mut self, now: Instant, association: &mut Association) {
-        let mut buffer = Vec::with_capacity(if std::mem::take(&mut self.stirred) { self.capacity.into() } else { 0 });
+    fn refill(&mut self, now: Instant, association: &mut Association, buffers: &mut Buffers) {
         (self.count, self.polled) = (0, 0);
         for length in &mut self.lengths {
-            let Some(transmit) = association.poll_transmit(now, &mut buffer) else { break };
+            let Some(transmit) = association.poll_transmit(now, &mut buffers.empty) else { break };
             *length = u16::try_from(transmit.len).expect("no packet is longer than 65,480 bytes");
             self.count += 1;
         }
-        if self.count == 0 {
-            self.packets = Bytes::new();
-        } else {
-            self.capacity = u16::try_from(buffer.len()).unwrap_or(u16::MAX);
-            self.packets = Bytes::from(buffer);
+        if self.count > 0 {
+            self.packets = buffers.freeze();
         }
     }
 }
 
-impl FestinaPeer {
-    fn new(listener: Arc<Listener>, association: Option<Box<Association>>) -> Self {
-        FestinaPeer { listener, association, replies: Vec::new(), written: Written::default(), failure: None }
+/// The buffers of an endpoint. A wire keeps packets, so that one is not enough; each is used again once all of its packets are gone,
+/// as a driver's is.
+struct Buffers {
+    /// The next packets are written into this one.
+    empty: Vec<u8>,
+    /// The others, the oldest first: slices without bytes, which keep their buffers.
+    used: VecDeque<Bytes>,
+    capacity: usize,
+}
+
+impl Buffers {
+    fn new(capacity: usize) -> Self {
+        Buffers { empty: Vec::with_capacity(capacity), used: VecDeque::new(), capacity }
     }
 
+    /// What was written, and the next buffer takes its place.
+    fn freeze(&mut self) -> Bytes {
+        let next = match self.used.pop_front() {
+            Some(used) if used.is_unique() => Vec::from(used),
+            _ => Vec::with_capacity(self.capacity),
+        };
+        let written = Bytes::from(std::mem::replace(&mut self.empty, next));
+        let mut kept = written.clone();
+        kept.truncate(0);
+        self.used.push_back(kept);
+        written
+    }
+}
+
+impl FestinaPeer {
     /// Gives a packet that belongs to no association to the listener.
     fn handle_stray(&mut self, now: Duration, packet: &Bytes) {
         let own_tag =
@@ -169,7 +209,7 @@ impl FestinaPeer {
 
     fn fill_packets(&mut self, now: Duration) {
         let Some(association) = self.association.as_deref_mut() else { return };
-        self.written.refill(Instant::ZERO + now, association);
+        self.written.refill(Instant::ZERO + now, association, &mut self.buffers.borrow_mut());
         while let Some(event) = self.association.as_deref_mut().and_then(Association::poll_event) {
             match event {
                 Event::Closed(ClosedReason::Shutdown) => {}
@@ -183,7 +223,6 @@ impl FestinaPeer {
 
 impl Peer for FestinaPeer {
     fn handle_packet(&mut self, now: Duration, packet: Bytes) {
-        self.written.stirred = true;
         match self.association.as_deref_mut() {
             Some(association) if !association.is_closed() => {
                 // What is dropped is counted by the association.
@@ -210,7 +249,6 @@ impl Peer for FestinaPeer {
     }
 
     fn handle_timeout(&mut self, now: Duration) {
-        self.written.stirred = true;
         if let Some(association) = self.association.as_deref_mut() {
             association.handle_timeout(Instant::ZERO + now);
         }
