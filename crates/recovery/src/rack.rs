@@ -134,7 +134,10 @@ impl Rack {
             self.measured = measured;
         }
         self.rtt = rtt;
-        self.newest = self.newest.max(Some((packet.sent, packet.sequence)));
+        let transmission = (packet.sent, packet.sequence);
+        if self.newest.is_none_or(|newest| newest < transmission) {
+            self.newest = Some(transmission);
+        }
     }
 
     fn detect_reordering(&mut self, packet: &Transmission) {

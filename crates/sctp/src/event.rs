@@ -189,7 +189,13 @@ impl Events {
         }
     }
 
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<Event> {
+        // Drivers ask after each packet.
+        if self.queue.is_empty() { None } else { self.pop_first() }
+    }
+
+    fn pop_first(&mut self) -> Option<Event> {
         let event = self.queue.pop_front();
         self.peer_errors -= usize::from(matches!(event, Some(Event::PeerError { .. })));
         if self.queue.is_empty() && self.queue.capacity() > EVENTS_KEPT {

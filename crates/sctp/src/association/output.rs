@@ -9,42 +9,54 @@ use super::{Association, Transmit};
 use crate::wire::{ChunkOut, PacketBuilder};
 
 impl Association {
-    /// Appends the next packet to `buffer`; 0 if there is none to send now.
+    /// Appends the next packet to `buffer`, if there is one to send now.
+    #[inline]
     pub(super) fn write_packet(&mut self, now: Instant, buffer: &mut Vec<u8>) -> Option<Transmit> {
         let len = if let Some(packet) = self.control.pop_packet() {
             buffer.extend_from_slice(&packet);
             packet.len()
+        } else if self.may_write(now) {
+            self.build_packet(now, buffer)
         } else {
-            let packet_bytes_max = self.context.config().limits.packet_bytes_max;
-            match self.state {
-                State::Closed => 0,
-                State::CookieWait { .. } if self.control.is_set(Due::INIT) => {
-                    // Nobody's tag is known yet (RFC 9260 §8.5.1 A).
-                    let mut packet = PacketBuilder::new(buffer, header_to(self.ports, 0), packet_bytes_max);
-                    self.control.unset(Due::INIT);
-                    self.write_init(&mut packet);
-                    packet.finish()
-                }
-                State::CookieWait { .. } => 0,
-                // Until COOKIE ACK comes, nothing leaves but COOKIE ECHO and what fits beside it (RFC 9260 §5.1 C), and the
-                // answer to a HEARTBEAT, which shows that COOKIE ECHO has arrived (§8.3).
-                State::CookieEchoed { .. } if !self.control.is_set(Due::COOKIE_ECHO) && !self.control.has_replies() => {
-                    0
-                }
-                _ if !self.has_something_to_say(now) => 0,
-                _ => {
-                    let header = header_to(self.ports, self.tags.peer);
-                    let mut packet = PacketBuilder::new(buffer, header, packet_bytes_max);
-                    self.write_chunks(now, &mut packet);
-                    packet.finish()
-                }
-            }
+            0
         };
         (len > 0).then(|| {
             self.counters.packets_sent += 1;
             self.counters.bytes_sent += len as u64;
             Transmit { destination: self.paths.pick().remote, len }
         })
+    }
+
+    /// Returns whether anything may have to leave. Mostly nothing has: this is asked until the answer is no.
+    #[inline]
+    fn may_write(&self, now: Instant) -> bool {
+        match self.state {
+            State::Closed => false,
+            State::CookieWait { .. } => self.control.is_set(Due::INIT),
+            // Until COOKIE ACK comes, nothing leaves but COOKIE ECHO and what fits beside it (RFC 9260 §5.1 C), and the
+            // answer to a HEARTBEAT, which shows that COOKIE ECHO has arrived (§8.3).
+            State::CookieEchoed { .. } if !self.control.is_set(Due::COOKIE_ECHO) && !self.control.has_replies() => {
+                false
+            }
+            _ => self.has_something_to_say(now),
+        }
+    }
+
+    /// Returns the length of the packet, or 0 if nothing came of it.
+    #[inline(never)]
+    fn build_packet(&mut self, now: Instant, buffer: &mut Vec<u8>) -> usize {
+        let packet_bytes_max = self.context.config().limits.packet_bytes_max;
+        // While an INIT waits, nobody's tag is known yet (RFC 9260 §8.5.1 A).
+        let is_init = matches!(self.state, State::CookieWait { .. });
+        let header = header_to(self.ports, if is_init { 0 } else { self.tags.peer });
+        let mut packet = PacketBuilder::new(buffer, header, packet_bytes_max);
+        if is_init {
+            self.control.unset(Due::INIT);
+            self.write_init(&mut packet);
+        } else {
+            self.write_chunks(now, &mut packet);
+        }
+        packet.finish()
     }
 
     #[inline]

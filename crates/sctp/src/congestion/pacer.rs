@@ -46,8 +46,12 @@ impl Pacer {
     pub(super) fn sent(&mut self, now: Instant, bytes: usize, rate: PacingRate) {
         self.drained_at = self.drained_at.max(now).saturating_add(rate.time_for(bytes as u64));
         let packet = rate.time_for(rate.packet_bytes as u64);
-        let burst = rate.time_for(BURST_PACKETS * rate.packet_bytes as u64).max(BURST_TIME);
         let ahead = self.drained_at.saturating_duration_since(now);
+        if ahead.saturating_add(packet) <= BURST_TIME {
+            self.resumes_at = None;
+            return;
+        }
+        let burst = rate.time_for(BURST_PACKETS * rate.packet_bytes as u64).max(BURST_TIME);
         let is_full = ahead.saturating_add(packet) > burst;
         self.resumes_at = is_full.then(|| {
             let wait = ahead.saturating_add(packet.max(QUANTUM)).saturating_sub(burst);

@@ -30,12 +30,21 @@ pub(super) struct Loaded {
     pub(super) tsn_highest: u64,
     /// The earliest outstanding chunk left again, in a way that restarts T3-rtx.
     pub(super) earliest_resent: bool,
+    /// DATA had left at the same instant before.
+    pub(super) same_instant: bool,
 }
 
 impl Sender {
     /// Returns whether [`fill`](Self::fill) has something to do on `path`. It may still write nothing: if all that was queued has expired by now, or
     /// if the next chunk needs an emptier packet than the one given.
+    #[inline]
     pub(crate) fn can_send(&self, now: Instant, path: &SendPath) -> bool {
+        // A side that only receives is asked after each packet.
+        let has_nothing = self.buffer.front().is_none() && self.ledger.lost().chunks == 0 && !path.repair.owes_packet();
+        !has_nothing && self.has_order(now, path)
+    }
+
+    fn has_order(&self, now: Instant, path: &SendPath) -> bool {
         path.repair.next(now, &self.ledger, &self.view(path)).is_some()
             || self.buffer.front_is_stale(now, self.streams.count)
     }
@@ -71,6 +80,7 @@ impl Sender {
             self.send_new(now, path, asks, packet, events, &mut loaded);
         }
         if loaded.chunks > 0 {
+            loaded.same_instant = path.last_sent_at == now;
             self.packet_left(now, path, order, &loaded);
         }
         loaded.chunks

@@ -300,6 +300,12 @@ impl Repair {
         doubts.map_or((false, false), |doubts| (doubts.holds_back(), doubts.wants_new_data()))
     }
 
+    /// Returns whether a packet is owed that neither losses nor new data call for.
+    #[inline]
+    pub(super) fn owes_packet(&self) -> bool {
+        self.owed.probe || self.owed.tail_probe || self.owed.copy.is_some()
+    }
+
     /// What the next packet is for, if one may leave now.
     pub(super) fn next(&self, now: Instant, ledger: &Ledger, view: &View<'_>) -> Option<Order> {
         let (holds_back, new_data_first) = self.held_back();
@@ -458,7 +464,10 @@ impl Repair {
         {
             self.copies(now).data_sent(now, loaded, srtt);
         }
-        self.judge_rules(ledger, view);
+        if !self.book.stays_thick(loaded.same_instant) || view.is_probing_window() {
+            self.judge_rules(ledger, view);
+            self.book.judged_at_sending(loaded.new_chunks > 0);
+        }
         if let Some(copies) = &mut self.copies
             && let Some(others) = loaded.new_chunks.checked_sub(1)
         {

@@ -28,13 +28,22 @@ pub(super) struct RuleBook {
     /// The most packets that were in flight since the detector last gave memory back.
     packets_max: usize,
     thin: bool,
+    /// Judged when a packet with new data left, and not since.
+    judged_at_sending: bool,
     /// The standard's rules hold, so that probes of the window back off (RFC 9260 §6.1 rule A).
     probing_window: bool,
 }
 
 impl RuleBook {
     pub(super) fn new(mechanisms: Arc<Mechanisms>) -> Self {
-        Self { mechanisms, detector: ThinDetector::new(), packets_max: 0, thin: false, probing_window: false }
+        Self {
+            mechanisms,
+            detector: ThinDetector::new(),
+            packets_max: 0,
+            thin: false,
+            judged_at_sending: false,
+            probing_window: false,
+        }
     }
 
     pub(super) fn mechanisms(&self) -> &Mechanisms {
@@ -54,6 +63,7 @@ impl RuleBook {
     pub(super) fn judge(&mut self, probing_window: bool, outstanding: usize, srtt: Option<Duration>) {
         self.thin = outstanding <= OUTSTANDING_THIN_MAX && self.detector.is_thin(self.mechanisms.thin_detection, srtt);
         self.probing_window = probing_window;
+        self.judged_at_sending = false;
     }
 
     /// Returns whether the stream was thin when last judged.
@@ -78,6 +88,16 @@ impl RuleBook {
         if new_bytes > 0 {
             self.detector.new_data_sent(now, u32::try_from(new_bytes).unwrap_or(u32::MAX), srtt);
         }
+    }
+
+    /// The last judgement was made because a packet left; the detector has seen this instant only if it held new data.
+    pub(super) fn judged_at_sending(&mut self, has_new_data: bool) {
+        self.judged_at_sending = has_new_data;
+    }
+
+    /// Returns whether another packet needs no judgement: one more at the same instant makes no stream thin.
+    pub(super) fn stays_thick(&self, same_instant: bool) -> bool {
+        same_instant && self.judged_at_sending && !self.thin && !self.probing_window
     }
 
     /// Packets in flight.
