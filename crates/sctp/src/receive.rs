@@ -143,6 +143,11 @@ impl Receiver {
         }
     }
 
+    /// Whether one SACK may answer a batch of packets: the peer's Supported Extensions say so.
+    pub(crate) fn answer_batches(&mut self, is_agreed: bool) {
+        self.sack.answer_batches(is_agreed);
+    }
+
     /// Takes one DATA chunk. `packet` is the packet that holds `data.payload`; slices of it may be kept, and count as
     /// much as the packet.
     ///

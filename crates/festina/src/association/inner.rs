@@ -148,6 +148,10 @@ impl Inner {
                 }
                 state.gather(now, outbox, &self.shared.socket);
             }
+            // What waited for the end of the batch is due.
+            if state.core.poll_deadline().is_some_and(|deadline| deadline <= now) {
+                state.core.handle_timeout(now);
+            }
             let key = Key::of(&state.core);
             if key != state.key && !state.retired {
                 self.shared.rekey(state.key, key);

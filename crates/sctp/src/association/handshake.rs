@@ -224,6 +224,9 @@ impl Association {
             Some(receiver) => receiver.reset_for_restart(config, parameters.first_tsn, inbound, framing),
             None => self.receiver = Some(Receiver::new(config, parameters.first_tsn, inbound, framing)),
         }
+        if let Some(receiver) = &mut self.receiver {
+            receiver.answer_batches(parameters.extensions.contains(Extensions::SPARSE_SACK));
+        }
     }
 
     /// The handshake is complete.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use festina_units::Duration;
 
 use super::cookie::PeerParameters;
-use crate::config::Config;
+use crate::config::{Config, CongestionControl};
 use crate::wire::{Cause, Framing, Init, Parameter, TypeList, UnknownParameter, chunk_type};
 
 /// Smallest receive window that an INIT or INIT ACK may offer.
@@ -22,8 +22,11 @@ const RE_CONFIG: u8 = 0x82;
 const AUTH: u8 = 0x0f;
 const ASCONF: u8 = 0xc1;
 
+/// Stands for [`Extensions::SPARSE_SACK`] among the chunk types. No chunk has it; whoever met one would skip it (RFC 9260 §3.2).
+const SPARSE_SACK: u8 = 0xb5;
+
 /// Each extension with its chunk type and name, in the order of the bits of [`Extensions`].
-const KNOWN: [(u8, &str); 7] = [
+const KNOWN: [(u8, &str); 8] = [
     (chunk_type::FORWARD_TSN, "FORWARD-TSN"),
     (chunk_type::I_DATA, "I-DATA"),
     (RE_CONFIG, "RE-CONFIG"),
@@ -31,6 +34,7 @@ const KNOWN: [(u8, &str); 7] = [
     (AUTH, "AUTH"),
     (ASCONF, "ASCONF"),
     (chunk_type::I_FORWARD_TSN, "I-FORWARD-TSN"),
+    (SPARSE_SACK, "SPARSE-SACK"),
 ];
 
 /// Protocol extensions, as a peer's Supported Extensions parameter (RFC 5061 §4.2.7) lists them by chunk type.
@@ -53,6 +57,10 @@ impl Extensions {
     /// Partial reliability with I-DATA: I-FORWARD-TSN (RFC 8260).
     pub const I_FORWARD_TSN: Self = Self(64);
 
+    /// Festina's own: this side paces what it sends and counts acknowledged bytes, so one SACK may answer a batch of packets. A sender
+    /// with a limit on bursts (RFC 9260 §6.1 rule D) would slow down by it, and does not announce this.
+    pub const SPARSE_SACK: Self = Self(128);
+
     /// Whether all of `other` are in this set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -69,7 +77,11 @@ impl Extensions {
     /// What this side supports, and announces.
     pub(crate) const fn own(config: &Config) -> Self {
         let interleaving = if config.interleaving { Self::I_DATA.0 | Self::I_FORWARD_TSN.0 } else { 0 };
-        Self(Self::FORWARD_TSN.0 | interleaving)
+        let pacing = match config.congestion {
+            CongestionControl::Cubic => Self::SPARSE_SACK.0,
+            CongestionControl::Rfc9260 => 0,
+        };
+        Self(Self::FORWARD_TSN.0 | interleaving | pacing)
     }
 
     /// What both sides support, and may use.
@@ -378,6 +390,16 @@ mod tests {
         assert_eq!(Extensions::own(&config).common(all).chunk_types(), [0xc0, 0x40, 0xc2]);
         assert_eq!(Extensions::own(&config).common(interleaving).framing(), Framing::IData);
         assert_eq!(Extensions::own(&config).common(Extensions::FORWARD_TSN).framing(), Framing::Data);
+    }
+
+    #[test]
+    fn only_a_sender_that_paces_announces_that_one_sack_may_answer_a_batch() {
+        let announces = |congestion| {
+            let config = Config { congestion, ..Config::default() };
+            Extensions::own(&config).contains(Extensions::SPARSE_SACK)
+        };
+        assert!(announces(CongestionControl::Cubic));
+        assert!(!announces(CongestionControl::Rfc9260));
     }
 
     #[test]

@@ -4,6 +4,11 @@
 //! many gaps a SACK fills a packet, and a forger or a broken peer would draw 38 bytes with each byte that he sends. Such a SACK
 //! waits until it has at most three times the bytes that it answers, or for the delay. With 16 gaps and packets of
 //! 32 bytes it still leaves at once; with packets of 411 bytes it always does.
+//!
+//! Another, for peers that have asked for it in the handshake ([`SPARSE_SACK`](crate::Extensions::SPARSE_SACK)): packets that come in
+//! one batch, all at the same instant, may have one SACK for [`BATCH_PACKETS_MAX`] of them, instead of one for every second (a SHOULD of
+//! RFC 9260 §6.2). What is left at the end of the batch is due at that same instant, so nothing is acknowledged later. Four packets
+//! at one instant are answered as the standard has it, and so are thin streams, gaps, duplicates and the I bit.
 
 use festina_units::{Duration, Instant};
 
@@ -15,6 +20,12 @@ pub(super) const DUPLICATES_MAX: usize = 64;
 
 /// How many times as many bytes as it came in for a SACK may have that reports nothing new and leaves at once.
 const REPEAT_FACTOR_MAX: u32 = 3;
+
+/// Packets of one batch that one SACK answers at most.
+const BATCH_PACKETS_MAX: u8 = 16;
+
+/// So many packets at the same instant are no batch, unless the ones before were: a thin stream has no more on the way.
+const THIN_PACKETS_MAX: u8 = 4;
 
 /// The shortest wait of a SACK that reports nothing new and is longer than that.
 const REPEAT_DELAY_MIN: Duration = Duration::from_millis(20);
@@ -42,6 +53,36 @@ pub(super) struct SackSchedule {
     wanted: bool,
     /// Nothing has been acknowledged yet.
     first: bool,
+    batch: Batch,
+}
+
+/// Packets that came one after the other at the same instant.
+#[derive(Clone, Copy, Debug, Default)]
+struct Batch {
+    /// The peer asked for fewer SACKs.
+    is_agreed: bool,
+    /// Packets so far; stops at 255.
+    packets: u8,
+    /// Packets of the one before.
+    packets_before: u8,
+    at: Instant,
+}
+
+impl Batch {
+    /// A packet with DATA came.
+    #[inline]
+    fn arrived(&mut self, now: Instant) {
+        if self.at != now {
+            (self.packets_before, self.packets, self.at) = (self.packets, 0, now);
+        }
+        self.packets = self.packets.saturating_add(1);
+    }
+
+    /// Returns whether the SACK for the last packet may wait for the end of the batch.
+    #[inline]
+    fn goes_on(self) -> bool {
+        self.is_agreed && self.packets.max(self.packets_before) > THIN_PACKETS_MAX
+    }
 }
 
 /// What the DATA chunks of one packet were.
@@ -61,11 +102,13 @@ enum Decision {
     Nothing,
     Now,
     Delay(Duration),
+    /// At this instant, when all that has come by then is known.
+    BatchEnd,
 }
 
-/// `packets` counts this one; `first` tells that no SACK has left yet; `is_excessive`, that the SACK would report nothing new
-/// and be much longer than what it answers.
-fn decide(seen: PacketSeen, packets: u8, first: bool, is_excessive: bool, policy: &SackPolicy) -> Decision {
+/// `packets` counts this one, and `batch` as well; `is_excessive`: the SACK would report nothing new and be much longer than what
+/// it answers.
+fn decide(seen: PacketSeen, packets: u8, batch: Batch, is_excessive: bool, policy: &SackPolicy) -> Decision {
     if !seen.data {
         return Decision::Nothing;
     }
@@ -73,11 +116,15 @@ fn decide(seen: PacketSeen, packets: u8, first: bool, is_excessive: bool, policy
         return Decision::Delay(policy.delay.max(REPEAT_DELAY_MIN));
     }
     let only_duplicates = seen.duplicate && !seen.new;
-    let at_once = first || seen.immediate || seen.gap || seen.dropped || only_duplicates;
-    if at_once || packets >= policy.every_packets || policy.delay.is_zero() {
+    let is_usual = policy.every_packets > 1 && !policy.delay.is_zero();
+    if seen.immediate || seen.gap || seen.dropped || only_duplicates || !is_usual {
         Decision::Now
-    } else {
+    } else if packets < policy.every_packets {
         Decision::Delay(policy.delay)
+    } else if batch.goes_on() && packets < BATCH_PACKETS_MAX {
+        Decision::BatchEnd
+    } else {
+        Decision::Now
     }
 }
 
@@ -93,7 +140,13 @@ impl SackSchedule {
             packet_bytes_max: u32::try_from(packet_bytes_max).unwrap_or(u32::MAX),
             wanted: false,
             first: true,
+            batch: Batch::default(),
         }
+    }
+
+    /// Whether the peer takes one SACK for a batch of packets well.
+    pub(super) fn answer_batches(&mut self, is_agreed: bool) {
+        self.batch.is_agreed = is_agreed;
     }
 
     /// A DATA chunk or its like has come in a packet of this size; `gap`: a TSN was missing just before.
@@ -133,9 +186,15 @@ impl SackSchedule {
         seen.gap |= gaps > 0;
         self.packets = self.packets.saturating_add(u8::from(seen.data));
         self.packet_bytes = self.packet_bytes.saturating_add(seen.bytes);
-        match decide(seen, self.packets, self.first, !seen.new && self.is_excessive(gaps), &self.policy) {
+        // The first SACK of all does not wait.
+        seen.immediate |= self.first;
+        if seen.data {
+            self.batch.arrived(now);
+        }
+        match decide(seen, self.packets, self.batch, !seen.new && self.is_excessive(gaps), &self.policy) {
             Decision::Nothing => {}
             Decision::Now => self.wanted = true,
+            Decision::BatchEnd => self.deadline = Some(now),
             Decision::Delay(delay) => self.deadline = self.deadline.or(Some(now + delay)),
         }
     }
@@ -166,13 +225,11 @@ impl SackSchedule {
         self.deadline
     }
 
+    /// Has the SACK leave if it is due. Returns whether it has waited for a packet in vain, and not for the end of a batch.
     pub(super) fn handle_timeout(&mut self, now: Instant) -> bool {
-        let due = self.deadline.is_some_and(|deadline| deadline <= now);
-        if due {
-            self.deadline = None;
-            self.wanted = true;
-        }
-        due
+        let Some(deadline) = self.deadline.take_if(|deadline| *deadline <= now) else { return false };
+        self.wanted = true;
+        deadline > self.batch.at
     }
 
     pub(super) fn duplicates(&self) -> impl Iterator<Item = Tsn> {

@@ -151,6 +151,10 @@ impl Victim {
         let packet = Bytes::copy_from_slice(scratch);
         let _dropped = self.association.handle_packet(self.now, address(2), &packet);
         drop(packet);
+        // That was all at this instant.
+        if self.association.poll_deadline().is_some_and(|at| at <= self.now) {
+            self.association.handle_timeout(self.now);
+        }
         self.settle();
     }
 

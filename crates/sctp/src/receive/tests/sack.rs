@@ -83,6 +83,70 @@ fn the_number_of_packets_per_acknowledgement_is_a_setting() {
     assert!(rig.receiver.sack_wanted());
 }
 
+/// Has `packets` whole messages arrive in packets of their own, at the same instant; after which of them a SACK left at once.
+fn batch(rig: &mut Rig, first: u32, packets: u32) -> Vec<u32> {
+    let mut answered = Vec::new();
+    for packet in 1..=packets {
+        let tsn = first + packet - 1;
+        rig.accept(&[whole(tsn, 0, u16::try_from(tsn - 1).unwrap(), "a")]);
+        if rig.receiver.sack_wanted() {
+            assert_eq!(rig.sack().cumulative, tsn);
+            answered.push(packet);
+        }
+    }
+    answered
+}
+
+#[test]
+fn a_batch_has_a_sack_for_sixteen_packets_and_one_at_its_end_if_the_peer_agreed() {
+    let mut rig = warm();
+    rig.receiver.answer_batches(true);
+    rig.wait(Duration::from_millis(1));
+    assert_eq!(batch(&mut rig, 2, 25), [2, 4, 20]);
+    assert_eq!(rig.receiver.deadline(), Some(rig.now), "the rest is due at the end of the batch");
+    rig.wait(Duration::ZERO);
+    assert_eq!(rig.sack().cumulative, 26);
+    assert_eq!(rig.receiver.deadline(), None);
+    // The next batch is known for one from the start.
+    rig.wait(Duration::from_millis(1));
+    assert_eq!(batch(&mut rig, 27, 18), [16]);
+    rig.wait(Duration::ZERO);
+    assert_eq!(rig.sack().cumulative, 44);
+}
+
+#[test]
+fn without_agreement_a_batch_is_answered_as_the_standard_has_it_rfc9260_6_2() {
+    let mut rig = warm();
+    rig.wait(Duration::from_millis(1));
+    assert_eq!(batch(&mut rig, 2, 9), [2, 4, 6, 8]);
+    assert_eq!(rig.receiver.deadline(), Some(rig.now + DELAY));
+}
+
+#[test]
+fn packets_that_come_four_at_a_time_are_no_batch() {
+    let mut rig = warm();
+    rig.receiver.answer_batches(true);
+    for round in 0..5 {
+        rig.wait(Duration::from_millis(1));
+        assert_eq!(batch(&mut rig, 2 + 4 * round, 4), [2, 4]);
+        assert_eq!(rig.receiver.deadline(), None);
+    }
+}
+
+#[test]
+fn gaps_and_the_i_bit_are_answered_at_once_within_a_batch() {
+    let mut rig = warm();
+    rig.receiver.answer_batches(true);
+    rig.wait(Duration::from_millis(1));
+    assert_eq!(batch(&mut rig, 2, 7), [2, 4]);
+    rig.accept(&[whole(9, 0, 8, "a").immediate()]);
+    assert!(rig.receiver.sack_wanted());
+    rig.sack();
+    rig.accept(&[whole(10, 0, 9, "a"), whole(11, 0, 10, "a"), whole(13, 0, 12, "a")]);
+    assert!(rig.receiver.sack_wanted());
+    assert_eq!(rig.sack().cumulative, 11);
+}
+
 #[test]
 fn without_delay_every_packet_is_acknowledged_at_once() {
     let mut rig = warm_with(|config| config.sack.delay = Duration::ZERO);
