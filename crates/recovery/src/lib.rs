@@ -22,6 +22,7 @@
 //! | [`reordering`] | how long to wait for a packet that was overtaken? |
 //! | [`redundancy`] | how often does a message ride along, does it get a copy, and when? |
 //! | [`cadence`] | does a packet have to ask for its SACK? |
+//! | [`early_copy`] | when does a chunk leave again that opens or ends an association? |
 //! | [`loss_timer`] | what happens next if nothing comes, and when? |
 //! | [`windowed_min`] | what was the smallest value of late? |
 //! | [`spurious`] | was that retransmission needed? |
@@ -62,6 +63,7 @@
 
 pub mod backoff;
 pub mod cadence;
+pub mod early_copy;
 pub mod early_fast_retransmit;
 pub mod early_retransmit;
 pub mod f_rto;

@@ -6,6 +6,7 @@ use festina_units::Duration;
 
 use crate::{
     backoff::Backoff,
+    early_copy::EarlyCopies,
     early_fast_retransmit,
     fast_retransmit::FastRetransmit,
     probe::Probe,
@@ -31,6 +32,8 @@ pub struct Mechanisms {
     pub thin: Rules,
     /// Whether a thin stream spends bytes or packets on copies that nothing calls for.
     pub redundancy: Redundancy,
+    /// Whether chunks that open and end the association leave again ahead of their timers.
+    pub early_copies: EarlyCopies,
 }
 
 impl Mechanisms {
@@ -205,7 +208,8 @@ pub enum Profile {
     /// seconds of silence, RTO.Min 200 ms with exponential backoff after that, fast retransmit on
     /// the first indication, and copies of unacknowledged chunks in packets that leave anyway, as many as the measured loss calls for. On
     /// other streams `Rack` with the I bit on tails: losses are found by time and tails are probed.
-    /// A cut of the window is undone if what was taken for lost proves to have been reordered.
+    /// A cut of the window is undone if what was taken for lost proves to have been reordered. Chunks that open and end the association
+    /// are repaired by the round trip, too.
     #[default]
     Festina,
 }
@@ -271,7 +275,13 @@ impl Profile {
 
 /// The same rules for every stream.
 fn always(rules: Rules) -> Mechanisms {
-    Mechanisms { thin_detection: ThinDetection::Never, normal: rules, thin: rules, redundancy: Redundancy::Off }
+    Mechanisms {
+        thin_detection: ThinDetection::Never,
+        normal: rules,
+        thin: rules,
+        redundancy: Redundancy::Off,
+        early_copies: EarlyCopies::Off,
+    }
 }
 
 fn rack() -> Rules {
@@ -309,6 +319,7 @@ fn pedersen_2006() -> Mechanisms {
             ..normal
         },
         redundancy: Redundancy::Off,
+        early_copies: EarlyCopies::Off,
     }
 }
 
@@ -327,6 +338,7 @@ fn petlund_2010() -> Mechanisms {
             ..normal
         },
         redundancy: Redundancy::Off,
+        early_copies: EarlyCopies::Off,
     }
 }
 
@@ -350,6 +362,7 @@ fn festina() -> Mechanisms {
             ..Rules::RFC9260
         },
         redundancy: Redundancy::ADAPTIVE,
+        early_copies: EarlyCopies::ByRoundTrip,
     }
 }
 
@@ -413,6 +426,14 @@ mod tests {
         let expected = Rules { immediate_sack: ImmediateSack::Tail, spurious, ..*rack.rules(false) };
         assert_eq!(*festina.rules(false), expected);
         assert_eq!(Profile::default(), Profile::Festina);
+    }
+
+    #[test]
+    fn only_festina_repeats_control_chunks_ahead_of_their_timers() {
+        for &profile in Profile::all() {
+            let expected = if profile == Profile::Festina { EarlyCopies::ByRoundTrip } else { EarlyCopies::Off };
+            assert_eq!(profile.mechanisms().early_copies, expected, "{profile}");
+        }
     }
 
     #[test]

@@ -20,11 +20,41 @@ pub struct RttEstimator {
     rtt_ns_min: u64,
     rtt_ns_latest: u64,
     /// Samples taken, counted up to [`DEVIATION_SAMPLES`] + 1.
-    samples: u64,
+    samples: u32,
+    /// SRTT, RTTVAR and the deviation were assumed, and nothing was measured since.
+    assumed: bool,
 }
 
+/// What is taken for granted of a round trip that was not measured, or not lately.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct AssumedRoundTrip {
+    /// Stands in for SRTT.
+    pub srtt: Duration,
+    /// Stands in for RTTVAR.
+    pub rttvar: Duration,
+    /// Stands in for [`RttEstimator::deviation`].
+    pub deviation: Duration,
+}
+
+impl AssumedRoundTrip {
+    /// As after a first sample.
+    #[must_use]
+    pub fn once(rtt: Duration) -> Self {
+        Self { srtt: rtt, rttvar: rtt / 2, deviation: rtt / 2 }
+    }
+
+    /// The longest that it can be. A probe timer need allow for little more.
+    #[must_use]
+    pub fn at_most(rtt: Duration) -> Self {
+        Self { deviation: rtt / 8, ..Self::once(rtt) }
+    }
+}
+
+/// A first sample that differs from what was assumed by at most this part of it confirms it.
+const CONFIRMED_PARTS: u64 = 4;
+
 /// Samples over which the probe deviation averages.
-const DEVIATION_SAMPLES: u64 = 16;
+const DEVIATION_SAMPLES: u32 = 16;
 
 /// Which acknowledgements measure the round-trip time.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -76,7 +106,29 @@ impl RttEstimator {
             rtt_ns_min: u64::MAX,
             rtt_ns_latest: 0,
             samples: 0,
+            assumed: false,
         }
+    }
+
+    /// Takes a round trip for granted until one is measured: what another association measured, or long ago, or a bound. Festina's own.
+    ///
+    /// The next sample confirms it, and then counts as one of several; or it differs by more than a quarter, and then it counts as the
+    /// first. Samples that were taken before are forgotten.
+    pub fn assume(&mut self, assumed: AssumedRoundTrip) {
+        let AssumedRoundTrip { srtt, rttvar, deviation } = assumed;
+        *self = Self {
+            srtt_ns: saturating_nanos(srtt),
+            rttvar_ns: saturating_nanos(rttvar.max(CLOCK_GRANULARITY)),
+            deviation_ns: saturating_nanos(deviation),
+            assumed: true,
+            ..Self::new(self.rto_initial())
+        };
+    }
+
+    /// Returns whether the round trip is assumed, and nothing was measured since.
+    #[must_use]
+    pub fn is_assumed(&self) -> bool {
+        self.assumed
     }
 
     /// Takes one unambiguous round-trip time (RFC 9260 §6.3.1 C2, C3, G1).
@@ -86,7 +138,14 @@ impl RttEstimator {
         self.rtt_ns_min = self.rtt_ns_min.min(rtt_ns);
         // C3: RTTVAR and the deviation are measured against SRTT as it was before this sample.
         let error_ns = self.srtt_ns.abs_diff(rtt_ns);
+        let confirms = core::mem::take(&mut self.assumed) && error_ns <= self.srtt_ns / CONFIRMED_PARTS;
         match self.samples {
+            0 if confirms => {
+                self.rttvar_ns = weigh(self.rttvar_ns, error_ns, 4);
+                self.srtt_ns = weigh(self.srtt_ns, rtt_ns, 8);
+                self.deviation_ns = error_ns.max(self.deviation_ns.min(rtt_ns / 8));
+                self.samples = 1;
+            }
             0 => {
                 self.srtt_ns = rtt_ns;
                 self.rttvar_ns = rtt_ns / 2;
@@ -97,7 +156,7 @@ impl RttEstimator {
                 self.srtt_ns = weigh(self.srtt_ns, rtt_ns, 8);
                 self.deviation_ns = match earlier {
                     1 => error_ns.max(rtt_ns / 8),
-                    _ => weigh(self.deviation_ns, error_ns, earlier.min(DEVIATION_SAMPLES)),
+                    _ => weigh(self.deviation_ns, error_ns, earlier.min(DEVIATION_SAMPLES).into()),
                 };
             }
         }
@@ -115,8 +174,9 @@ impl RttEstimator {
         // To the nearest tick: what two readings of a coarse clock give on average.
         let measured = ticks(saturating_nanos(rtt).saturating_add(tick_ns / 2));
         let (srtt, rttvar) = (ticks(self.srtt_ns), ticks(self.rttvar_ns));
+        let confirms = self.assumed && self.srtt_ns.abs_diff(saturating_nanos(rtt)) <= self.srtt_ns / CONFIRMED_PARTS;
         let (srtt, rttvar) = match self.samples {
-            0 => (measured, measured >> 1),
+            0 if !confirms => (measured, measured >> 1),
             _ => (srtt - (srtt >> 3) + (measured >> 3), rttvar - (rttvar >> 2) + (srtt.abs_diff(measured) >> 2)),
         };
         self.sample(rtt);
@@ -130,19 +190,19 @@ impl RttEstimator {
         Duration::from_nanos(self.rto_initial_ns)
     }
 
-    /// The smoothed round-trip time, once there is a sample.
+    /// The smoothed round-trip time, once there is a sample or an assumption.
     #[must_use]
     pub fn srtt(&self) -> Option<Duration> {
         self.known(self.srtt_ns)
     }
 
-    /// RTTVAR, once there is a sample.
+    /// RTTVAR, once there is a sample or an assumption.
     #[must_use]
     pub fn rttvar(&self) -> Option<Duration> {
         self.known(self.rttvar_ns)
     }
 
-    /// Mean deviation for the probe timer, once there is a sample. The rule is Festina's own.
+    /// Mean deviation for the probe timer, once there is a sample or an assumption. The rule is Festina's own.
     ///
     /// RTTVAR looks back over few samples and remembers its first guess (half of the first
     /// sample) for about twelve: right for a timeout that collapses cwnd, needlessly slow and
@@ -157,13 +217,13 @@ impl RttEstimator {
     /// The smallest sample ever.
     #[must_use]
     pub fn rtt_min(&self) -> Option<Duration> {
-        self.known(self.rtt_ns_min)
+        (self.samples > 0).then(|| Duration::from_nanos(self.rtt_ns_min))
     }
 
     /// The latest sample.
     #[must_use]
     pub fn rtt_latest(&self) -> Option<Duration> {
-        self.known(self.rtt_ns_latest)
+        (self.samples > 0).then(|| Duration::from_nanos(self.rtt_ns_latest))
     }
 
     /// RTO = SRTT + 4·RTTVAR (RFC 9260 §6.3.1 C3), or RTO.Initial without a sample (C1), between
@@ -174,14 +234,14 @@ impl RttEstimator {
     #[must_use]
     pub fn rto(&self, min: Duration, max: Duration) -> Duration {
         let rto_ns = match self.samples {
-            0 => self.rto_initial_ns,
+            0 if !self.assumed => self.rto_initial_ns,
             _ => self.srtt_ns.saturating_add(self.rttvar_ns.saturating_mul(4)),
         };
         Duration::from_nanos(rto_ns).max(min).min(max)
     }
 
     fn known(&self, nanos: u64) -> Option<Duration> {
-        (self.samples > 0).then(|| Duration::from_nanos(nanos))
+        (self.samples > 0 || self.assumed).then(|| Duration::from_nanos(nanos))
     }
 }
 
@@ -285,6 +345,29 @@ mod tests {
         settled.sample(ms(260));
         let grown = settled.deviation().expect("there is a sample") - before;
         assert!(grown > Duration::from_micros(9_800) && grown <= ms(10), "{grown:?}");
+    }
+
+    #[test]
+    fn an_assumed_round_trip_stands_in_until_a_sample_comes() {
+        let mut estimator = estimator(&[]);
+        estimator.assume(AssumedRoundTrip::once(ms(100)));
+        assert!(estimator.is_assumed());
+        assert_eq!((estimator.srtt(), estimator.deviation()), (Some(ms(100)), Some(ms(50))));
+        assert_eq!(estimator.rto(Duration::ZERO, MINUTE), ms(300));
+        assert_eq!((estimator.rtt_min(), estimator.rtt_latest()), (None, None), "nothing was measured");
+    }
+
+    #[test]
+    fn a_sample_near_the_assumed_round_trip_confirms_it_and_a_distant_one_takes_its_place() {
+        let known = AssumedRoundTrip { srtt: ms(100), rttvar: ms(4), deviation: ms(2) };
+        for (rtt, srtt, deviation) in [(108, ms(101), ms(8)), (100, ms(100), ms(2)), (200, ms(200), ms(100))] {
+            let mut estimator = estimator(&[ms(30)]);
+            estimator.assume(known);
+            estimator.sample(ms(rtt));
+            assert!(!estimator.is_assumed());
+            assert_eq!((estimator.srtt(), estimator.deviation()), (Some(srtt), Some(deviation)), "{rtt} ms");
+            assert_eq!(estimator.rtt_min(), Some(ms(rtt)), "what was measured before is forgotten");
+        }
     }
 
     #[test]
