@@ -19,7 +19,7 @@
 //! The second pause is as long as the first, each further one longer by a quarter. There are [`COPIES_MAX`] copies of a chunk, whatever
 //! happens, so that a destination that is not there draws four packets more than by the standard.
 //!
-//! With [`Redundancy::Spaced`] the first copy leaves without cause, as the copy of a message does, and without knowledge the pauses are
+//! With [`Redundancy::SPACED`] the first copy leaves without cause, as the copy of a message does, and without knowledge the pauses are
 //! 100 ms: a lost pair is noticed as quickly as on a path that is known.
 //!
 //! All of this is Festina's own.
@@ -96,8 +96,10 @@ impl EarlyCopies {
             return None;
         }
         let spaced = match redundancy {
-            Redundancy::Spaced(spaced) if spaced.copies_per_thousand_messages >= EACH_MESSAGE => Some(spaced),
-            _ => None,
+            Redundancy::Always(budget) => {
+                budget.copies.filter(|copies| copies.copies_per_thousand_messages >= EACH_MESSAGE)
+            }
+            Redundancy::Off | Redundancy::Adaptive(_) => None,
         };
         let base = match known {
             KnownRoundTrip::Nothing if spaced.is_some() => PAUSE_UNKNOWN_SPACED,
@@ -151,6 +153,7 @@ fn saturating_micros(duration: Duration) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::redundancy::Budget;
     use proptest::prelude::*;
 
     fn ms(millis: u64) -> Duration {
@@ -179,7 +182,7 @@ mod tests {
 
     #[test]
     fn without_knowledge_a_copy_follows_every_quarter_of_a_second_and_then_more_rarely() {
-        assert_eq!(copies_at(KnownRoundTrip::Nothing, Redundancy::Bundled), [250, 500, 812, 1_203]);
+        assert_eq!(copies_at(KnownRoundTrip::Nothing, Redundancy::BUNDLED), [250, 500, 812, 1_203]);
     }
 
     #[test]
@@ -208,7 +211,10 @@ mod tests {
     #[test]
     fn a_budget_of_fewer_copies_than_messages_has_none_for_control_chunks() {
         let half = crate::redundancy::Spaced { spacing: None, copies_per_thousand_messages: 500 };
-        assert_eq!(copies_at(KnownRoundTrip::Nothing, Redundancy::Spaced(half))[0], 250);
+        assert_eq!(
+            copies_at(KnownRoundTrip::Nothing, Redundancy::Always(Budget { copies: Some(half), ..Budget::RIDES }))[0],
+            250
+        );
     }
 
     proptest! {

@@ -10,6 +10,7 @@ mod negotiation;
 mod output;
 mod path;
 mod paths;
+mod retry;
 mod shutdown;
 mod siphash;
 mod state;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use festina_recovery::Mechanisms;
+use festina_recovery::rtt::AssumedRoundTrip;
 use festina_units::{Duration, Instant};
 
 pub use context::{Context, Ports};
@@ -41,6 +43,7 @@ use cookie::{Cookie, Tags};
 use handshake::{PeerTraits, Streams};
 use path::{Path, PathVerdict, initial_window_bytes};
 use paths::Paths;
+use retry::Repeat;
 use shutdown::Ending;
 use state::State;
 
@@ -109,7 +112,13 @@ impl Association {
         let mut association = Self::new(now, context, remote, cookie.ports, cookie.tags);
         association.begin_handshake(now);
         let round_trip = handshake::cookie_round_trip(now, cookie, context.config());
-        association.adopt_peer(now, cookie.tags.peer, &cookie.peer, round_trip);
+        let sending = &mut association.paths.pick_mut().sending;
+        // A peer that repeats COOKIE ECHO early makes it longer than it is: the first round trip that is measured takes its place.
+        let measured = round_trip.filter(|_| !sending.copies_control_early());
+        if let (Some(round_trip), None) = (round_trip, measured) {
+            sending.assume_round_trip(AssumedRoundTrip::once(round_trip));
+        }
+        association.adopt_peer(now, cookie.tags.peer, &cookie.peer, measured);
         association
     }
 
@@ -235,7 +244,11 @@ impl Association {
         }
         let receiver = self.receiver.as_ref().and_then(Receiver::deadline);
         let quiet = self.quiet_max();
-        let of_paths = self.paths.iter().flat_map(|path| [self.sender.deadline(&path.sending), path.deadline(quiet)]);
+        let sender_waits = self.t1_repeats_data();
+        let of_paths = self.paths.iter().flat_map(|path| {
+            let of_sender = if sender_waits { None } else { self.sender.deadline(&path.sending) };
+            [of_sender, path.deadline(quiet)]
+        });
         let deadlines = [self.state.deadline(), receiver, self.peer_gone_at()];
         deadlines.into_iter().chain(of_paths).flatten().min()
     }
@@ -310,14 +323,22 @@ impl Association {
             State::ShutdownAckSent { t2 } => (t2, shutdown_max, Due::SHUTDOWN_ACK, ClosedReason::PeerUnreachable),
             State::Closed | State::Established => return,
         };
-        if !timer.is_due(now) {
-            return;
+        let Some(repeat) = timer.due(now) else { return };
+        match repeat {
+            Repeat::Copy => timer.copied(now),
+            Repeat::Timeout if timer.retransmissions >= retries_max => return self.close(given_up),
+            Repeat::Timeout => timer.back_off(now, pause_max),
         }
-        if timer.retransmissions >= retries_max {
-            return self.close(given_up);
-        }
-        timer.back_off(now, pause_max);
+        let is_broken = timer.retransmissions > 1 && repeat == Repeat::Timeout;
         self.control.set(due);
+        if self.t1_repeats_data() {
+            self.sender.repeat_first_flight(now, &mut self.paths.pick_mut().sending, is_broken);
+        }
+    }
+
+    /// DATA has left beside COOKIE ECHO at most, and T1 has it leave beside that again: the sender's own timers wait.
+    fn t1_repeats_data(&self) -> bool {
+        self.state.is_cookie_echoed() && self.paths.pick().sending.copies_control_early()
     }
 
     /// When the peer counts as gone if nothing comes.
@@ -328,10 +349,16 @@ impl Association {
     }
 
     fn handle_send_timeouts(&mut self, now: Instant) {
+        if self.t1_repeats_data() {
+            return;
+        }
+        // Until DATA may leave alone, T1 decides whether the peer is there.
+        let timeouts_count = self.state.sends_data();
         let Self { context, sender, paths, events, .. } = self;
         let mut is_dead = false;
         for path in paths.iter_mut() {
-            if let Some(TimerExpiry::Timeout { counts: true }) = sender.handle_timeout(now, &mut path.sending, events) {
+            let expiry = sender.handle_timeout(now, &mut path.sending, events);
+            if timeouts_count && expiry == Some(TimerExpiry::Timeout { counts: true }) {
                 is_dead |= path_failed(now, path, context.config(), events);
             }
         }

@@ -9,7 +9,8 @@ use festina_units::{Duration, Instant};
 use super::control::{Due, Reply};
 use super::cookie::{Bearer, Cookie, CookieVerdict, PROLONGED_MAX, PeerParameters, Tags, TieTags, first_tsn};
 use super::negotiation::{AddressFilter, Extensions, InitFault, InitKind, PeerInit, new_addresses};
-use super::state::{RetryTimer, State};
+use super::retry::RetryTimer;
+use super::state::State;
 use super::{Association, Context, Ports, Purpose};
 use crate::config::{Config, Limits, PACKET_BYTES_MIN};
 use crate::error::{ClosedReason, PacketDropped};
@@ -44,7 +45,8 @@ enum CookieAction {
 impl Association {
     /// Sends INIT: the peer is asked for the association.
     pub(super) fn begin_handshake(&mut self, now: Instant) {
-        self.state = State::CookieWait { t1: RetryTimer::start(now, self.context.config().timers.rto_initial) };
+        let t1 = RetryTimer::start(now, self.context.config().timers.rto_initial);
+        self.state = State::CookieWait { t1: t1.with_copies(self.paths.pick().sending.control_pace()) };
         self.control.set(Due::INIT);
     }
 
@@ -102,10 +104,27 @@ impl Association {
         if !peer.unrecognized.is_empty() {
             self.control.reply_with(|| Reply::UnrecognizedParameters(peer.unrecognized.concat().into()));
         }
-        let rto = round_trip.map_or(self.context.config().timers.rto_initial, |_| self.paths.pick().sending.rto());
-        self.state = State::CookieEchoed { t1: t1.next_chunk(now, rto), cookie: cookie[..].into() };
+        let t1 = self.t1_cookie(now, &t1, round_trip);
+        self.state = State::CookieEchoed { t1, cookie: cookie[..].into() };
         self.control.set(Due::COOKIE_ECHO);
         Ok(())
+    }
+
+    /// T1-cookie, which begins now that INIT was answered after `round_trip`, if that is known. Early copies follow a round trip after
+    /// COOKIE ECHO, and T1 itself need be no quicker than RTO.Initial then.
+    fn t1_cookie(&mut self, now: Instant, t1: &RetryTimer, round_trip: Option<Duration>) -> RetryTimer {
+        let rto_initial = self.context.config().timers.rto_initial;
+        let sending = &mut self.paths.pick_mut().sending;
+        let pace = match round_trip {
+            Some(_) => sending.control_pace(),
+            None => sending.bounded_control_pace(t1.round_trip_bounds(now)),
+        };
+        let rto = match (round_trip, pace) {
+            (None, _) => rto_initial,
+            (Some(_), None) => sending.rto(),
+            (Some(_), Some(_)) => sending.rto().max(rto_initial),
+        };
+        t1.next_chunk(now, rto).with_copies(pace)
     }
 
     /// COOKIE ECHO for an association that exists, also for one that [`Listener`](super::Listener) has just made of it.
@@ -193,6 +212,7 @@ impl Association {
                 return self.close(ClosedReason::HandshakeTimeout);
             }
             t1.back_off(now, self.context.config().timers.rto_max);
+            t1.without_copies();
             // A new tag keeps answers to the last attempt apart from those to this one. The first TSN stays, for DATA may have left
             // with COOKIE ECHO.
             let tag = fresh_tag(&self.context, &[u64::from(self.tags.local), now.as_nanos()]);

@@ -5,7 +5,8 @@ use festina_units::{Duration, Instant};
 use super::Association;
 use super::control::Due;
 use super::handshake::{abort_packet, header_to, lone_packet};
-use super::state::{Drain, RetryTimer, State};
+use super::retry::RetryTimer;
+use super::state::{Drain, State};
 use crate::config::Config;
 use crate::error::{ClosedReason, PacketDropped};
 use crate::event::Event;
@@ -120,7 +121,7 @@ impl Association {
         }
         let t2_anew = self.new_t2(now);
         if let State::ShutdownSent { t2, .. } = &mut self.state {
-            *t2 = t2_anew;
+            *t2 = t2.restarted(t2_anew);
             if self.paths.pick_mut().answered(now) {
                 self.events.push(Event::PathReachable(true));
             }
@@ -171,7 +172,11 @@ impl Association {
     }
 
     fn new_t2(&self, now: Instant) -> RetryTimer {
-        RetryTimer::start(now, self.paths.pick().sending.rto().min(self.t2_pause_max()))
+        let (sending, timers) = (&self.paths.pick().sending, &self.context.config().timers);
+        let pace = sending.control_pace();
+        // Early copies follow a round trip after the chunk, and T2 itself need be no quicker than RTO.Initial then.
+        let rto = if pace.is_some() { sending.rto().max(timers.rto_initial) } else { sending.rto() };
+        RetryTimer::start(now, rto.min(self.t2_pause_max())).with_copies(pace)
     }
 
     /// Where a time of silence ends the association, T2 asks several times until then.

@@ -2,6 +2,8 @@
 
 use festina_units::{Duration, Instant};
 
+use super::retry::RetryTimer;
+
 /// Where an association is in its life (RFC 9260 §4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -101,6 +103,11 @@ impl State {
         self.sends_data() || matches!(self, Self::ShutdownSent { .. } | Self::ShutdownAckSent { .. })
     }
 
+    /// COOKIE ECHO is on its way, and DATA may be with it. Nothing else leaves (RFC 9260 §5.1 C).
+    pub(crate) fn is_cookie_echoed(&self) -> bool {
+        matches!(self, Self::CookieEchoed { .. })
+    }
+
     /// HEARTBEAT is answered (RFC 9260 §8.3), and sent unless the end has begun.
     pub(crate) fn answers_heartbeats(&self) -> bool {
         self.sends_data() || matches!(self, Self::CookieEchoed { .. })
@@ -109,10 +116,10 @@ impl State {
     /// When the state's own timer runs out.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match self {
-            Self::CookieWait { t1 } | Self::CookieEchoed { t1, .. } => Some(t1.expires_at),
+            Self::CookieWait { t1 } | Self::CookieEchoed { t1, .. } => Some(t1.deadline()),
             Self::ShutdownPending { drain } | Self::ShutdownReceived { drain } => Some(drain.ends_at),
-            Self::ShutdownSent { t2, guard_at } => Some(t2.expires_at.min(*guard_at)),
-            Self::ShutdownAckSent { t2 } => Some(t2.expires_at),
+            Self::ShutdownSent { t2, guard_at } => Some(t2.deadline().min(*guard_at)),
+            Self::ShutdownAckSent { t2 } => Some(t2.deadline()),
             Self::Closed | Self::Established => None,
         }
     }
@@ -152,69 +159,9 @@ impl Drain {
     }
 }
 
-/// T1 and T2: retransmits one control chunk with doubling pauses (RFC 9260 §6.3.3, E2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RetryTimer {
-    expires_at: Instant,
-    started_at: Instant,
-    pause: Duration,
-    /// How often the chunk was sent again.
-    pub(crate) retransmissions: u32,
-}
-
-impl RetryTimer {
-    /// The chunk leaves now for the first time.
-    pub(crate) fn start(now: Instant, rto: Duration) -> Self {
-        Self { expires_at: now + rto, started_at: now, pause: rto, retransmissions: 0 }
-    }
-
-    /// The next chunk of the same handshake leaves now for the first time. Retransmissions of both are limited together, so
-    /// that stale cookies cannot keep a handshake going.
-    pub(crate) fn next_chunk(self, now: Instant, rto: Duration) -> Self {
-        Self { retransmissions: self.retransmissions, ..Self::start(now, rto) }
-    }
-
-    /// When the chunk left for the first time.
-    pub(crate) fn started_at(&self) -> Instant {
-        self.started_at
-    }
-
-    pub(crate) fn is_due(&self, now: Instant) -> bool {
-        now >= self.expires_at
-    }
-
-    /// The chunk leaves again now.
-    pub(crate) fn back_off(&mut self, now: Instant, rto_max: Duration) {
-        self.pause = (self.pause * 2).min(rto_max);
-        self.expires_at = now + self.pause;
-        self.retransmissions += 1;
-    }
-
-    /// The round trip that an answer now completes, unless it is ambiguous which copy was answered (Karn's rule).
-    pub(crate) fn round_trip(&self, now: Instant) -> Option<Duration> {
-        (self.retransmissions == 0).then(|| now.saturating_duration_since(self.started_at))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_retry_timer_doubles_its_pause_up_to_the_maximum() {
-        let rto_max = Duration::from_secs(3);
-        let mut timer = RetryTimer::start(Instant::ZERO, Duration::from_secs(1));
-        let mut now = Instant::ZERO;
-        let mut pauses = Vec::new();
-        for _ in 0..4 {
-            pauses.push(timer.expires_at.saturating_duration_since(now).as_secs());
-            assert!(!timer.is_due(now) && timer.is_due(timer.expires_at));
-            now = timer.expires_at;
-            timer.back_off(now, rto_max);
-        }
-        assert_eq!(pauses, [1, 2, 3, 3]);
-        assert_eq!(timer.retransmissions, 4);
-    }
 
     #[test]
     fn what_is_left_may_be_acknowledged_in_at_most_sixteen_steps_each_of_which_may_take_as_long_as_a_stall() {
@@ -231,13 +178,5 @@ mod tests {
             }
             assert!((1..=16).contains(&steps), "{left} bytes were acknowledged in {steps} steps");
         }
-    }
-
-    #[test]
-    fn rfc9260_6_3_1_a_retransmitted_chunk_gives_no_round_trip_sample() {
-        let mut timer = RetryTimer::start(Instant::from_secs(1), Duration::from_secs(1));
-        assert_eq!(timer.round_trip(Instant::from_secs(3)), Some(Duration::from_secs(2)));
-        timer.back_off(Instant::from_secs(3), Duration::from_secs(60));
-        assert_eq!(timer.round_trip(Instant::from_secs(4)), None);
     }
 }

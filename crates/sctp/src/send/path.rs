@@ -6,6 +6,8 @@
 use std::sync::Arc;
 
 use festina_recovery::Mechanisms;
+use festina_recovery::early_copy::{EarlyCopies, KnownRoundTrip, Pace};
+use festina_recovery::rtt::AssumedRoundTrip;
 use festina_units::{Duration, Instant};
 
 use super::repair::{Release, Repair, WindowVerdict};
@@ -145,6 +147,39 @@ impl SendPath {
     /// The retransmission timeout, backoff included.
     pub(crate) fn rto(&self) -> Duration {
         self.repair.rto()
+    }
+
+    /// Returns whether control chunks leave again ahead of their timers.
+    pub(crate) fn copies_control_early(&self) -> bool {
+        self.mechanisms().early_copies != EarlyCopies::Off
+    }
+
+    /// How far early copies of a control chunk keep apart that leaves now, if there are any.
+    pub(crate) fn control_pace(&self) -> Option<Pace> {
+        self.pace(KnownRoundTrip::by(self.repair.rtt()))
+    }
+
+    /// The same if an answer came just now and the round trip lies between these bounds. Unless the round trip that is known lies
+    /// between them, the longest possible one is assumed until one is measured.
+    pub(crate) fn bounded_control_pace(&mut self, (shortest, longest): (Duration, Duration)) -> Option<Pace> {
+        if !self.copies_control_early() {
+            return None;
+        }
+        if self.repair.rtt().srtt().is_some_and(|srtt| (shortest..=longest).contains(&srtt)) {
+            return self.control_pace();
+        }
+        self.assume_round_trip(AssumedRoundTrip::at_most(longest));
+        self.pace(KnownRoundTrip::AtLeast(shortest))
+    }
+
+    fn pace(&self, known: KnownRoundTrip) -> Option<Pace> {
+        let Mechanisms { early_copies, redundancy, .. } = *self.mechanisms();
+        early_copies.pace(known, redundancy)
+    }
+
+    /// Takes a round trip for granted until one is measured.
+    pub(crate) fn assume_round_trip(&mut self, assumed: AssumedRoundTrip) {
+        self.repair.assume_round_trip(assumed);
     }
 
     /// The one place that moves cwnd.

@@ -43,7 +43,7 @@ use festina_recovery::f_rto::Timeout;
 use festina_recovery::probe::Probe;
 use festina_recovery::profile::{ImmediateSack, LossDetection, Rules, SpuriousResponse};
 use festina_recovery::reordering::ReorderingEstimator;
-use festina_recovery::rtt::RttEstimator;
+use festina_recovery::rtt::{AssumedRoundTrip, RttEstimator};
 use festina_recovery::tail_probe::{self, ProbeContent, TlpTerms};
 use festina_units::{Duration, Instant};
 
@@ -232,6 +232,11 @@ impl Repair {
             detectives.tail.measured();
         }
         self.series.measured();
+    }
+
+    /// Takes a round trip for granted until one is measured.
+    pub(super) fn assume_round_trip(&mut self, assumed: AssumedRoundTrip) {
+        self.rtt.assume(assumed);
     }
 
     /// The window of the peer opened: it answers, and backing off ends.

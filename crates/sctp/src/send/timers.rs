@@ -2,8 +2,10 @@
 
 use festina_units::Instant;
 
-use super::repair::TimerExpiry;
+use super::path::Pressure;
+use super::repair::{TimerExpiry, WindowVerdict};
 use super::{SendPath, Sender};
+use crate::congestion::CongestionSign;
 use crate::event::Events;
 
 impl Sender {
@@ -34,6 +36,18 @@ impl Sender {
         self.obey(path, verdict);
         self.settle(now, path);
         expiry
+    }
+
+    /// COOKIE ECHO leaves again by `path`, and what left beside it goes along. If the path `is_broken`, silent for seconds, the window
+    /// begins anew, as after T3-rtx.
+    pub(crate) fn repeat_first_flight(&mut self, now: Instant, path: &mut SendPath, is_broken: bool) {
+        path.repair.repeat_first_flight(now, &self.ledger);
+        if is_broken && self.ledger.in_flight().chunks > 0 {
+            let one_packet = path.repair.rules().one_packet_after_timeout;
+            let sign = CongestionSign::Timeout { one_packet, in_fast_recovery: false };
+            path.regulate(Pressure::Found(WindowVerdict::Cut(sign)));
+        }
+        self.settle(now, path);
     }
 
     /// The surroundings of repair changed. The last act of each mutation.

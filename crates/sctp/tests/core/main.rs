@@ -3,6 +3,7 @@
 
 mod amplification;
 mod bulk;
+mod early_copies;
 mod extensions;
 mod hostile;
 mod pair;

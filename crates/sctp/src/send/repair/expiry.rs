@@ -107,6 +107,15 @@ impl Repair {
         TimerExpiry::Probe
     }
 
+    /// COOKIE ECHO leaves again: so does all that left beside it, in the same packet. Nothing is taken for lost.
+    pub(in crate::send) fn repeat_first_flight(&mut self, now: Instant, ledger: &Ledger) {
+        if ledger.in_flight().chunks > 0 {
+            // In silence all chunks join a probe, however young.
+            self.timers.probed(now);
+            self.owed.probe = true;
+        }
+    }
+
     /// Judges losses by time and by lateness, if it is time to. Returns the number of chunks found lost.
     fn handle_detectives(
         &mut self,

@@ -2,6 +2,7 @@
 //! nothing is stuck and nothing grows beyond what was acknowledged.
 
 use festina_recovery::backoff::Backoff;
+use festina_recovery::early_copy::EarlyCopies;
 use festina_recovery::profile::{LossDetection, Rules, SpuriousResponse};
 use festina_recovery::rtt::RttSampling;
 use festina_recovery::thin::ThinDetection;
@@ -61,7 +62,7 @@ fn mechanisms(dice: &mut Dice) -> Mechanisms {
         ThinDetection::Light { pttfr: 3, bytes_max: 4_344 },
     ]);
     let redundancy = *dice.pick(&Redundancy::NAMED);
-    Mechanisms { thin_detection, normal: rules(dice), thin: rules(dice), redundancy }
+    Mechanisms { thin_detection, normal: rules(dice), thin: rules(dice), redundancy, early_copies: EarlyCopies::Off }
 }
 
 impl Liar {

@@ -1,0 +1,201 @@
+//! The timers T1 and T2, which repeat one control chunk, and the early copies ahead of them.
+
+use festina_recovery::early_copy::Pace;
+use festina_units::{Duration, Instant};
+
+/// T1 and T2: retransmits one control chunk with doubling pauses (RFC 9260 §6.3.3, E2). Early copies may precede its expiries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RetryTimer {
+    expires_at: Instant,
+    started_at: Instant,
+    pause: Duration,
+    /// How often the timer had the chunk sent again.
+    pub(crate) retransmissions: u32,
+    early: Early,
+}
+
+/// Copies that the timer does not call for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Early {
+    /// When the chunk last left, for whatever reason.
+    left_at: Instant,
+    /// How far the copies keep apart, if there are any.
+    pace: Option<Pace>,
+    /// How many left.
+    copies: u8,
+}
+
+/// Why the chunk leaves again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    /// An early copy, which counts against nobody.
+    Copy,
+    /// The timer expired.
+    Timeout,
+}
+
+impl RetryTimer {
+    /// The chunk leaves now for the first time.
+    pub(crate) fn start(now: Instant, rto: Duration) -> Self {
+        let early = Early { left_at: now, pace: None, copies: 0 };
+        Self { expires_at: now + rto, started_at: now, pause: rto, retransmissions: 0, early }
+    }
+
+    /// Early copies leave at this pace.
+    pub(crate) fn with_copies(mut self, pace: Option<Pace>) -> Self {
+        self.early.pace = pace;
+        self
+    }
+
+    /// The next chunk of the same handshake leaves now for the first time. Retransmissions of both are limited together, so
+    /// that stale cookies cannot keep a handshake going.
+    pub(crate) fn next_chunk(self, now: Instant, rto: Duration) -> Self {
+        Self { retransmissions: self.retransmissions, ..Self::start(now, rto) }
+    }
+
+    /// The peer was heard of: the timer begins anew, and no copy more leaves than would have otherwise.
+    pub(crate) fn restarted(self, anew: Self) -> Self {
+        let early = Early { copies: self.early.copies, ..anew.early };
+        Self { early, ..anew }
+    }
+
+    /// When the chunk left for the first time.
+    pub(crate) fn started_at(&self) -> Instant {
+        self.started_at
+    }
+
+    /// When the chunk leaves again.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.copy_at().map_or(self.expires_at, |at| at.min(self.expires_at))
+    }
+
+    fn copy_at(&self) -> Option<Instant> {
+        let Early { left_at, pace, copies } = self.early;
+        Some(left_at + pace?.pause(copies)?)
+    }
+
+    /// Why the chunk leaves again now, if it does.
+    pub(crate) fn due(&self, now: Instant) -> Option<Repeat> {
+        if now >= self.expires_at {
+            return Some(Repeat::Timeout);
+        }
+        self.copy_at().filter(|&at| now >= at).map(|_| Repeat::Copy)
+    }
+
+    /// An early copy leaves now.
+    pub(crate) fn copied(&mut self, now: Instant) {
+        self.early.copies = self.early.copies.saturating_add(1);
+        self.early.left_at = now;
+    }
+
+    /// The timer expired, and the chunk leaves again now.
+    pub(crate) fn back_off(&mut self, now: Instant, rto_max: Duration) {
+        self.pause = (self.pause * 2).min(rto_max);
+        self.expires_at = now + self.pause;
+        self.retransmissions += 1;
+        self.early.left_at = now;
+    }
+
+    /// No early copies from now on.
+    pub(crate) fn without_copies(&mut self) {
+        self.early.pace = None;
+    }
+
+    /// The round trip that an answer now completes, unless it is ambiguous which copy was answered (Karn's rule).
+    pub(crate) fn round_trip(&self, now: Instant) -> Option<Duration> {
+        (self.early.left_at == self.started_at).then(|| now.saturating_duration_since(self.started_at))
+    }
+
+    /// The shortest and the longest round trip that an answer now may complete.
+    pub(crate) fn round_trip_bounds(&self, now: Instant) -> (Duration, Duration) {
+        (now.saturating_duration_since(self.early.left_at), now.saturating_duration_since(self.started_at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use festina_recovery::early_copy::{EarlyCopies, KnownRoundTrip};
+    use festina_recovery::redundancy::Redundancy;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// How a chunk leaves again that gets no answer, until the timer has expired so often: when, in milliseconds, and why.
+    fn repeats(mut timer: RetryTimer, expiries: u32) -> Vec<(u64, Repeat)> {
+        let mut repeats = Vec::new();
+        while timer.retransmissions < expiries {
+            let now = timer.deadline();
+            assert_eq!(timer.due(now - Duration::from_nanos(1)), None);
+            let repeat = timer.due(now).expect("it is due by its deadline");
+            match repeat {
+                Repeat::Copy => timer.copied(now),
+                Repeat::Timeout => timer.back_off(now, Duration::from_secs(3)),
+            }
+            repeats.push((now.as_nanos() / 1_000_000, repeat));
+        }
+        repeats
+    }
+
+    #[test]
+    fn a_retry_timer_doubles_its_pause_up_to_the_maximum() {
+        let times: Vec<_> = repeats(RetryTimer::start(Instant::ZERO, SECOND), 4).iter().map(|&(at, _)| at).collect();
+        assert_eq!(times, [1_000, 3_000, 6_000, 9_000]);
+    }
+
+    #[test]
+    fn early_copies_leave_between_the_expiries_of_the_timer_and_move_none_of_them() {
+        let pace = EarlyCopies::ByRoundTrip.pace(KnownRoundTrip::Nothing, Redundancy::Off);
+        let timer = RetryTimer::start(Instant::ZERO, SECOND).with_copies(pace);
+        let expected = [
+            (250, Repeat::Copy),
+            (500, Repeat::Copy),
+            (812, Repeat::Copy),
+            (1_000, Repeat::Timeout),
+            (1_390, Repeat::Copy),
+            (3_000, Repeat::Timeout),
+            (6_000, Repeat::Timeout),
+        ];
+        assert_eq!(repeats(timer, 3), expected);
+    }
+
+    #[test]
+    fn rfc9260_6_3_1_a_chunk_that_left_again_gives_no_round_trip_sample_but_bounds() {
+        let [first, second, answer] = [1, 3, 4].map(Instant::from_secs);
+        for repeat in [Repeat::Copy, Repeat::Timeout] {
+            let mut timer = RetryTimer::start(first, SECOND);
+            assert_eq!(timer.round_trip(second), Some(2 * SECOND));
+            match repeat {
+                Repeat::Copy => timer.copied(second),
+                Repeat::Timeout => timer.back_off(second, 60 * SECOND),
+            }
+            assert_eq!(timer.round_trip(answer), None);
+            assert_eq!(timer.round_trip_bounds(answer), (SECOND, 3 * SECOND));
+        }
+    }
+
+    #[test]
+    fn each_chunk_of_a_handshake_is_measured_on_its_own() {
+        let mut timer = RetryTimer::start(Instant::ZERO, SECOND);
+        timer.back_off(Instant::from_secs(1), 60 * SECOND);
+        let next = timer.next_chunk(Instant::from_secs(2), SECOND);
+        assert_eq!(next.round_trip(Instant::from_secs(3)), Some(SECOND));
+        assert_eq!(next.retransmissions, 1, "Max.Init.Retransmits counts both");
+    }
+
+    #[test]
+    fn a_timer_that_begins_anew_grants_no_further_copies() {
+        let pace = EarlyCopies::ByRoundTrip.pace(KnownRoundTrip::Nothing, Redundancy::Off);
+        let (mut timer, mut now, mut copies) =
+            (RetryTimer::start(Instant::ZERO, SECOND).with_copies(pace), Instant::ZERO, 0);
+        for _ in 0..100 {
+            now = timer.deadline();
+            if timer.due(now) == Some(Repeat::Copy) {
+                timer.copied(now);
+                copies += 1;
+            }
+            timer = timer.restarted(RetryTimer::start(now, SECOND).with_copies(pace));
+        }
+        assert_eq!(copies, 4, "until {now:?}");
+    }
+}
