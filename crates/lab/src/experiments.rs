@@ -2,6 +2,7 @@
 
 mod bulk;
 mod bursts;
+mod cost;
 mod fairness_crowd;
 mod host_tcp;
 mod linux_thin;
@@ -32,6 +33,7 @@ mod thin_latency;
 
 pub use bulk::Bulk;
 pub use bursts::Bursts;
+pub use cost::Cost;
 pub use fairness_crowd::FairnessCrowd;
 pub use host_tcp::HostTcp;
 pub use linux_thin::LinuxThin;
@@ -66,6 +68,7 @@ pub const ALL: &[&dyn Experiment] = &[
     &LinuxThin,
     &HostTcp,
     &ThinLatency,
+    &Cost,
     &RecoverySequences,
     &Bursts,
     &Reordering,

@@ -12,6 +12,7 @@ mod congested;
 pub(crate) mod fairness;
 pub(crate) mod fate;
 mod game;
+pub(crate) mod looks;
 mod petlund;
 mod retransmissions;
 mod sender;

@@ -8,6 +8,7 @@ use festina_units::{Duration, Instant};
 
 use crate::kernel::Agenda;
 use crate::link::{Link, LinkCounters, LinkPacket};
+use crate::loss::LossModel;
 use crate::probe::{Probes, QueueProbeId, QueueSample, ThroughputProbeId, ThroughputSeries};
 use crate::tap::{NoTap, Tap};
 use crate::topology::{LinkId, NodeId, Routes, Topology};
@@ -198,6 +199,14 @@ impl<P: SimPacket, N: Node<P>, T: Tap<P>> Simulation<P, N, T> {
     /// If `link` is not of the topology.
     pub fn link_counters(&self, link: LinkId) -> LinkCounters {
         self.link(link).counters()
+    }
+
+    /// Loses packets of a link by another rule from now on ([`Link::set_loss`]).
+    ///
+    /// # Panics
+    /// If `link` is not of the topology.
+    pub fn set_loss(&mut self, link: LinkId, loss: LossModel) {
+        self.links[link.0 as usize].set_loss(loss);
     }
 
     /// What watches the links.

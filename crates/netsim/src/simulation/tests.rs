@@ -104,6 +104,20 @@ fn each_hop_adds_exactly_its_transmission_and_its_delay() {
 }
 
 #[test]
+fn a_link_loses_by_another_rule_from_when_it_is_set() {
+    let path = one_hop(slow_link());
+    let schedule = (0..4).map(|number| (Instant::from_secs(number), packet(path.receiver, number, 1_000)));
+    let sender = Script { to_send: schedule.collect(), ..Script::default() };
+    let (receiver, forward) = (path.receiver, path.topology.route(path.sender, path.receiver).expect("a way")[0]);
+    let mut simulation = Simulation::new(path.topology, vec![sender, Script::default()], 1);
+    simulation.run_until(Instant::from_millis(1_500));
+    simulation.set_loss(forward, LossModel::Exact(vec![0]));
+    simulation.run_until(Instant::from_secs(10));
+    let numbers: Vec<u64> = simulation.node(receiver).received.iter().map(|(_, packet)| packet.number).collect();
+    assert_eq!(numbers, [0, 1, 3], "the rule counts from when it was set");
+}
+
+#[test]
 fn packets_leave_in_the_order_and_at_the_rate_of_the_bottleneck() {
     let path = one_hop(LinkConfig { queue: QueueLimit::packets(10_000), ..slow_link() });
     let receiver = path.receiver;
