@@ -53,6 +53,11 @@ pub trait Experiment: Sync {
     /// Whether the results have the shape that they must have.
     fn checks(&self, results: &Results) -> Vec<Check>;
 
+    /// Numbers whose means the table on a terminal shows beside the delays of a point; none, unless the experiment says otherwise.
+    fn beside_delays(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// What `results` in the run's JSON holds, for readers that want the experiment's own words for its numbers; nothing, unless
     /// the experiment says otherwise.
     fn rows(&self, _results: &Results) -> Vec<serde_json::Value> {

@@ -15,7 +15,7 @@ use crate::experiment::{Check, Comparison, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
-use crate::scenario::fate::{DELIVERED, DELIVERY, MESSAGES, total};
+use crate::scenario::fate::{BYTES_EACH, DELIVERED, DELIVERY, MESSAGES, PACKETS_EACH, total};
 use crate::scenario::{Sender, Stack};
 use crate::summary::{PointSummary, Results};
 use stream::{Priced, Sent, bursts, independent};
@@ -25,9 +25,6 @@ const PACKETS_THERE: &str = "packets there";
 const PACKETS_BACK: &str = "packets back";
 const BYTES_THERE: &str = "bytes there";
 const BYTES_BACK: &str = "bytes back";
-/// The same of both ends for one message.
-const PACKETS_EACH: &str = "packets per message";
-const BYTES_EACH: &str = "bytes per message";
 
 const INDEPENDENT: &str = "independent";
 const BURSTS: &str = "bursts";
@@ -114,6 +111,10 @@ impl Experiment for Cost {
 
     fn figures(&self, results: &Results) -> Vec<Figure> {
         figures::figures(results)
+    }
+
+    fn beside_delays(&self) -> &'static [&'static str] {
+        &[PACKETS_EACH, BYTES_EACH]
     }
 
     fn rows(&self, results: &Results) -> Vec<Value> {

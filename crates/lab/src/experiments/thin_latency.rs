@@ -11,7 +11,8 @@ use crate::figure::{DelayDistribution, Figure, Threshold};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
 use crate::scenario::fate::{
-    self, BYTES_SENT, COPIES, DELIVERED, DELIVERY, MESSAGES, PACKETS_SENT, SPURIOUS, SPURIOUS_UNAVOIDABLE, total,
+    self, BYTES_EACH, BYTES_RETURNED, BYTES_SENT, COPIES, DELIVERED, DELIVERY, MESSAGES, PACKETS_EACH,
+    PACKETS_RETURNED, PACKETS_SENT, SPURIOUS, SPURIOUS_UNAVOIDABLE, total,
 };
 use crate::scenario::{Sender, ThinStream};
 use crate::summary::{PointSummary, Results};
@@ -42,7 +43,9 @@ impl Experiment for ThinLatency {
          A retransmission is spurious if an earlier copy of its chunk arrived. It is unavoidable if the receiver \
          acknowledged that copy in time and every packet that would have told the sender was lost: no sender can know. Copies \
          that ride in a packet that leaves anyway, or that a sender sends on purpose (redundancy), are not retransmissions \
-         in this sense; they are counted as copies, and the bytes that they cost are in bytes sent.\n\n\
+         in this sense; they are counted as copies, and the bytes that they cost are in bytes sent. What both ends send, \
+         handshake and heartbeats included, is given per message: packets, and bytes with the headers of SCTP, UDP and IP. The \
+         experiment cost goes into that.\n\n\
          The parameters rtt, iat and loss are swept one at a time around the first value of each."
     }
 
@@ -84,10 +87,14 @@ impl Experiment for ThinLatency {
         }
         for summary in results.points().iter().filter(|summary| checks::conditions(summary.point()) == base) {
             if let Some(delivery) = summary.series().get(DELIVERY) {
-                distribution.curve(summary.point().choice("sender"), delivery.all());
+                distribution.curve(&priced_name(summary), delivery.all());
             }
         }
         vec![distribution.figure()]
+    }
+
+    fn beside_delays(&self) -> &'static [&'static str] {
+        &[PACKETS_EACH, BYTES_EACH]
     }
 
     fn rows(&self, results: &Results) -> Vec<Value> {
@@ -98,6 +105,16 @@ impl Experiment for ThinLatency {
 fn stream(point: &Point) -> ThinStream {
     let loss = point.probability("loss");
     Sender::stream(point).with_loss(loss, loss)
+}
+
+/// A sender and what both ends send for a message with it.
+fn priced_name(summary: &PointSummary) -> String {
+    let mean = |name| summary.values().get(name).and_then(|value| value.mean());
+    let sender = summary.point().choice("sender");
+    match (mean(PACKETS_EACH), mean(BYTES_EACH)) {
+        (Some(packets), Some(bytes)) => format!("{sender}: {packets:.2} packets, {bytes:.0} B"),
+        _ => sender.to_owned(),
+    }
 }
 
 /// One element of `results`.
@@ -117,6 +134,10 @@ fn row(summary: &PointSummary) -> Value {
         "delivered": total(summary, DELIVERED),
         "packets_sent": total(summary, PACKETS_SENT),
         "bytes_sent": total(summary, BYTES_SENT),
+        "packets_returned": total(summary, PACKETS_RETURNED),
+        "bytes_returned": total(summary, BYTES_RETURNED),
+        "packets_per_message": summary.values().get(PACKETS_EACH).and_then(|value| value.mean()),
+        "bytes_per_message": summary.values().get(BYTES_EACH).and_then(|value| value.mean()),
         "copies": total(summary, COPIES),
         "delivery_ms": {
             "mean": ms(delivery.and_then(|delays| delays.mean())),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::experiments::Md1;
+use crate::experiments::{Md1, ThinLatency};
 use crate::plan::{Plan, PlanFile, Point, Scale};
 use crate::samples::{Sample, Samples};
 use crate::summary::PointSummary;
@@ -49,6 +49,27 @@ fn numbers_as_published_hold_and_others_are_shown_as_missed() {
     );
     assert!(bad.text().contains("+40.0%  missed"), "{}", bad.text());
     assert!(bad.checks_text().contains("broken  At every load the mean waiting time"), "{}", bad.checks_text());
+}
+
+#[test]
+fn the_table_on_a_terminal_shows_what_a_message_costs_beside_the_delays() {
+    let plan = Plan::own(&ThinLatency, Scale::Quick);
+    let mut samples = Samples::new();
+    samples.tally("delivery", Duration::from_millis(50));
+    samples.set("packets per message", 1.25);
+    samples.set("bytes per message", 222.0);
+    let mut summary = PointSummary::new(plan.points()[0].clone());
+    summary.add(&samples);
+    let report = Report::new(&ThinLatency, Results::new(plan, vec![summary])).expect("the figure can be drawn");
+    let text = report.text();
+    let (headings, row) = text
+        .lines()
+        .skip_while(|line| !line.starts_with("point "))
+        .take(2)
+        .fold(("", ""), |(headings, _), line| if headings.is_empty() { (line, "") } else { (headings, line) });
+    assert!(headings.ends_with("max  packets per message  bytes per message"), "{text}");
+    let numbers: Vec<&str> = row.split_whitespace().rev().take(2).collect();
+    assert_eq!(numbers, ["222.0", "1.250"], "{text}");
 }
 
 #[test]

@@ -12,7 +12,9 @@ pub(super) fn text(report: &Report<'_>) -> String {
     let plan = results.plan();
     let mut text = format!("{}: {}\n{}\n", report.experiment.name(), plan.title(), plan.conditions());
     let _ = writeln!(text, "\ndelays in ms; ± is the 95% confidence interval of the mean");
-    let mut rows = vec![["point", "series", "delays", "mean", "±", "p50", "p99", "max"].map(str::to_owned).to_vec()];
+    let beside = report.experiment.beside_delays();
+    let headings = ["point", "series", "delays", "mean", "±", "p50", "p99", "max"];
+    let mut rows = vec![headings.iter().chain(beside).map(ToString::to_string).collect::<Vec<_>>()];
     for point in results.points() {
         for (name, series) in point.series() {
             let all = series.all();
@@ -21,16 +23,11 @@ pub(super) fn text(report: &Report<'_>) -> String {
             let quantiles = [0.5, 0.99].map(|quantile| delay(all.quantile(quantile)));
             let [median, late] = quantiles;
             let count = all.count().to_string();
-            rows.push(vec![
-                plan.label(point.point()),
-                name.clone(),
-                count,
-                mean,
-                half_width,
-                median,
-                late,
-                delay(all.max()),
-            ]);
+            let mut row =
+                vec![plan.label(point.point()), name.clone(), count, mean, half_width, median, late, delay(all.max())];
+            let mean = |name: &&str| point.values().get(*name).and_then(Repeated::mean);
+            row.extend(beside.iter().map(|name| mean(name).map_or("-".to_owned(), number)));
+            rows.push(row);
         }
     }
     text += &table(&rows, 2);

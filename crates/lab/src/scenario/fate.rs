@@ -1,5 +1,6 @@
 //! What became of the messages and chunks of a stream, counted: for experiments that compare senders.
 
+use festina_models::packet::UDP_HEADER_BYTES;
 use festina_models::record::Necessity;
 use festina_sctp::RetransmissionCause;
 
@@ -27,6 +28,12 @@ pub(crate) const SPURIOUS_UNAVOIDABLE: &str = "spurious unavoidable";
 pub(crate) const COPIES: &str = "copies";
 /// Bytes of the packets that the sender sent, IP headers included.
 pub(crate) const BYTES_SENT: &str = "bytes sent";
+/// The same of the receiver.
+pub(crate) const PACKETS_RETURNED: &str = "packets returned";
+pub(crate) const BYTES_RETURNED: &str = "bytes returned";
+/// What both ends sent for one message, handshake and heartbeats included; bytes with UDP headers too.
+pub(crate) const PACKETS_EACH: &str = "packets per message";
+pub(crate) const BYTES_EACH: &str = "bytes per message";
 
 /// All of these of one run.
 pub(crate) fn samples(run: &StreamRun) -> Samples {
@@ -45,8 +52,15 @@ pub(crate) fn samples(run: &StreamRun) -> Samples {
     samples.set(SPURIOUS, as_f64(spurious.count()));
     samples.set(SPURIOUS_UNAVOIDABLE, as_f64(unavoidable.count()));
     samples.set(COPIES, as_f64(copies));
-    samples.set(PACKETS_SENT, as_f64(usize::try_from(run.packets_sent).unwrap_or(usize::MAX)));
-    samples.set(BYTES_SENT, as_f64(usize::try_from(run.bytes_sent).unwrap_or(usize::MAX)));
+    samples.set(PACKETS_SENT, as_f64(run.packets_sent));
+    samples.set(BYTES_SENT, as_f64(run.bytes_sent));
+    samples.set(PACKETS_RETURNED, as_f64(run.packets_returned));
+    samples.set(BYTES_RETURNED, as_f64(run.bytes_returned));
+    let packets = run.packets_sent + run.packets_returned;
+    let bytes = run.bytes_sent + run.bytes_returned + packets * UDP_HEADER_BYTES as u64;
+    let messages = as_f64(truth.messages.len().max(1));
+    samples.set(PACKETS_EACH, as_f64(packets) / messages);
+    samples.set(BYTES_EACH, as_f64(bytes) / messages);
     samples
 }
 

@@ -40,8 +40,10 @@ pub struct StreamRun {
     pub packets_sent: u64,
     /// Their bytes, IP headers included.
     pub bytes_sent: u64,
-    /// Packets that the receiver sent.
+    /// Packets that the receiver sent, handshake and heartbeats included.
     pub packets_returned: u64,
+    /// Their bytes, IP headers included.
+    pub bytes_returned: u64,
 }
 
 impl ThinStream {
@@ -107,6 +109,7 @@ impl ThinStream {
             packets_sent: simulation.link_counters(forward).offered,
             bytes_sent: simulation.link_counters(forward).offered_bytes.bytes(),
             packets_returned: simulation.link_counters(backward).offered,
+            bytes_returned: simulation.link_counters(backward).offered_bytes.bytes(),
         };
         (run, simulation.into_tap())
     }
