@@ -28,6 +28,7 @@ mod r15_web;
 mod recovery_sequences;
 mod reordering;
 mod replay;
+mod request_reply;
 mod slow_start;
 mod thin_latency;
 
@@ -55,6 +56,7 @@ pub use r15_web::R15Web;
 pub use recovery_sequences::RecoverySequences;
 pub use reordering::Reordering;
 pub use replay::Replay;
+pub use request_reply::RequestReply;
 pub use slow_start::SlowStart;
 pub use thin_latency::ThinLatency;
 
@@ -69,6 +71,7 @@ pub const ALL: &[&dyn Experiment] = &[
     &HostTcp,
     &ThinLatency,
     &Cost,
+    &RequestReply,
     &RecoverySequences,
     &Bursts,
     &Reordering,

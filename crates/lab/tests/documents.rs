@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use festina_lab::experiment::Experiment;
-use festina_lab::experiments::{Bursts, Cost, RecoverySequences, Reordering, ThinLatency};
+use festina_lab::experiments::{Bursts, Cost, RecoverySequences, Reordering, RequestReply, ThinLatency};
 use festina_lab::plan::{Plan, Point, Scale};
 use festina_lab::runner::{self, Outcome, RunOptions, Shard};
 use festina_lab::scenario::{Stack, ThinStream};
@@ -76,7 +76,8 @@ fn the_tables_of_profiles_and_of_congestion_controls_in_the_documents_name_all_o
 
 #[test]
 fn the_plans_that_compare_the_profiles_leave_none_out() {
-    let experiments: [&dyn Experiment; 5] = [&Bursts, &Cost, &RecoverySequences, &Reordering, &ThinLatency];
+    let experiments: [&dyn Experiment; 6] =
+        [&Bursts, &Cost, &RecoverySequences, &Reordering, &RequestReply, &ThinLatency];
     for experiment in experiments {
         let plan = Plan::own(experiment, Scale::Full);
         let points = plan.points();
