@@ -104,9 +104,10 @@ pub(crate) async fn run(arguments: CompareArgs) -> Result<()> {
 fn show(arguments: &CompareArgs, outcomes: &[Outcome], json: &str) -> Result<()> {
     let simulation = report::simulation_note(outcomes).map_or(String::new(), |note| format!("{note}\n"));
     let text = format!(
-        "{}\n\n{}\n\n{}\n{simulation}The distribution is drawn in {} and {}.",
+        "{}\n\n{}\n\n{}\n{}\n{simulation}The distribution is drawn in {} and {}.",
         arguments.scenario.summary(),
-        report::table(outcomes),
+        report::tables(outcomes),
+        report::COST_NOTE,
         report::finding(outcomes),
         arguments.html.display(),
         arguments.svg.display()

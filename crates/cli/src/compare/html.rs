@@ -70,8 +70,8 @@ profile's messages took longer than the delay below it: the further left and the
 </div>
 {simulation}
 <p class="note">Delay is from the call that sends a message until the receiving application has it, on one clock.
-What has not arrived counts for no delay. Percentiles are within 0.1%. Packets and bytes are SCTP's, without UDP and IP
-headers, of the sending side while messages were measured. Retransmissions are DATA chunks by what caused them; spurious
+What has not arrived counts for no delay. Percentiles are within 0.1%. A message costs packets there and back and bytes of
+both ends, with the headers of SCTP, UDP and IP: all that was sent while messages were measured, over the messages. Retransmissions are DATA chunks by what caused them; spurious
 ones had already arrived, as far as the acknowledgements tell, and are given as a share of all.</p>
 <h2>Scenario</h2>
 <p>{summary}. The receivers are standard ones for every profile and may delay acknowledgements by {sack_delay}. The

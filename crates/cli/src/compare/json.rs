@@ -5,7 +5,7 @@ use std::time::Duration;
 use festina_lab::statistics::DelayStatistics;
 use serde::Serialize;
 
-use super::outcome::{Outcome, SentTotals};
+use super::outcome::{Cost, Outcome, SentTotals};
 use super::scenario::Scenario;
 use super::simulated::Simulated;
 use crate::link;
@@ -74,6 +74,7 @@ struct ResultJson {
     delivery_ms: DeliveryJson,
     packets_sent: u64,
     bytes_sent: u64,
+    cost: CostJson,
     retransmissions: RetransmissionsJson,
     spurious_retransmissions: u64,
     simulated: Option<SimulatedJson>,
@@ -90,8 +91,21 @@ struct SimulatedJson {
     p99_9_range_ms: Option<[f64; 2]>,
     packets_sent: u64,
     bytes_sent: u64,
+    cost: CostJson,
     retransmissions: RetransmissionsJson,
     spurious_retransmissions: u64,
+}
+
+/// What both ends sent while messages were measured, all bytes with the headers of SCTP, UDP and IPv4; per message null if there is
+/// none.
+#[derive(Serialize)]
+struct CostJson {
+    packets_there: u64,
+    packets_back: u64,
+    bytes_there: u64,
+    bytes_back: u64,
+    packets_per_message: Option<f64>,
+    bytes_per_message: Option<f64>,
 }
 
 /// Null if nothing arrived.
@@ -133,6 +147,21 @@ impl RetransmissionsJson {
     }
 }
 
+impl CostJson {
+    fn of(cost: &Cost, messages: u64) -> Self {
+        let Cost { packets_there, packets_back, bytes_there, bytes_back } = *cost;
+        let each = cost.per_message(messages);
+        Self {
+            packets_there,
+            packets_back,
+            bytes_there,
+            bytes_back,
+            packets_per_message: each.map(|[there, back, _]| there + back),
+            bytes_per_message: each.map(|[_, _, bytes]| bytes),
+        }
+    }
+}
+
 impl ResultJson {
     fn of(outcome: &Outcome) -> Self {
         Self {
@@ -142,6 +171,7 @@ impl ResultJson {
             delivery_ms: DeliveryJson::of(&outcome.delays),
             packets_sent: outcome.sent.packets,
             bytes_sent: outcome.sent.bytes,
+            cost: CostJson::of(&outcome.cost, outcome.messages_sent),
             retransmissions: RetransmissionsJson::of(&outcome.sent),
             spurious_retransmissions: outcome.sent.spurious,
             simulated: outcome.simulated.as_ref().map(SimulatedJson::of),
@@ -161,6 +191,7 @@ impl SimulatedJson {
             p99_9_range_ms: range(simulated.p999),
             packets_sent: sent.packets,
             bytes_sent: sent.bytes,
+            cost: CostJson::of(&simulated.cost_per_run(), simulated.messages_per_run()),
             retransmissions: RetransmissionsJson::of(&sent),
             spurious_retransmissions: sent.spurious,
         }
@@ -193,6 +224,13 @@ mod tests {
         assert_eq!(result["delivery_ms"]["mean"], 500.5);
         assert_eq!(result["retransmissions"]["probe"], 10);
         assert_eq!(result["spurious_retransmissions"], 5);
+        let cost = &result["cost"];
+        assert_eq!((&cost["packets_there"], &cost["packets_back"]), (&1_101.into(), &901.into()));
+        assert_eq!((&cost["bytes_there"], &cost["bytes_back"]), (&171_717.into(), &50_050.into()));
+        assert_eq!(
+            (&cost["packets_per_message"], &cost["bytes_per_message"]),
+            (&2.0.into(), &(221_767.0 / 1_001.0).into())
+        );
         assert_eq!(json["scenario"]["associations"], 64);
         assert_eq!(json["scenario"]["burst_ms"], Value::Null);
         assert_eq!(result["simulated"], Value::Null);
@@ -202,5 +240,9 @@ mod tests {
         let simulated = &json["results"][0]["simulated"];
         assert_eq!((&simulated["runs"], &simulated["packets_sent"]), (&2.into(), &20.into()));
         assert_eq!(simulated["delivery_ms"]["mean"], 20.0);
+        assert_eq!(
+            (&simulated["cost"]["packets_there"], &simulated["cost"]["bytes_per_message"]),
+            (&20.into(), &4_000.0.into())
+        );
     }
 }

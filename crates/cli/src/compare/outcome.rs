@@ -5,6 +5,7 @@ use std::ops::{AddAssign, Div, Sub};
 use festina::{Profile, Stats};
 use festina_emulate::ProxyCounters;
 use festina_lab::statistics::DelayStatistics;
+use festina_netsim::LinkCounters;
 
 use super::simulated::Simulated;
 
@@ -19,6 +20,8 @@ pub(crate) struct Outcome {
     pub(crate) delays: DelayStatistics,
     /// What the clients sent while messages were measured.
     pub(crate) sent: SentTotals,
+    /// What both ends sent in that time.
+    pub(crate) cost: Cost,
     /// What the network did, handshakes included.
     pub(crate) network: ProxyCounters,
     /// What must not happen, in words.
@@ -31,6 +34,68 @@ impl Outcome {
     /// Messages that arrived.
     pub(crate) fn messages_delivered(&self) -> u64 {
         self.delays.count()
+    }
+}
+
+/// The packets of both ends, whatever they were for: data, copies, SACKs, heartbeats.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cost {
+    /// Of the clients.
+    pub(crate) packets_there: u64,
+    /// With the headers of SCTP, UDP and IPv4, as all bytes here.
+    pub(crate) bytes_there: u64,
+    /// Of the servers.
+    pub(crate) packets_back: u64,
+    pub(crate) bytes_back: u64,
+}
+
+impl Cost {
+    /// What was offered to the links there and back, whose packets have so many header bytes that the links do not count.
+    pub(crate) fn of(there: &LinkCounters, back: &LinkCounters, uncounted: usize) -> Self {
+        let bytes = |link: &LinkCounters| link.offered_bytes.bytes() + link.offered * uncounted as u64;
+        Self {
+            packets_there: there.offered,
+            bytes_there: bytes(there),
+            packets_back: back.offered,
+            bytes_back: bytes(back),
+        }
+    }
+
+    /// For each of so many messages: packets there, packets back, bytes of both. `None` if there is no message.
+    pub(crate) fn per_message(&self, messages: u64) -> Option<[f64; 3]> {
+        let counts = [self.packets_there, self.packets_back, self.bytes_there + self.bytes_back];
+        (messages > 0).then(|| counts.map(|count| count as f64 / messages as f64))
+    }
+
+    fn combine(self, other: Self, operation: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            packets_there: operation(self.packets_there, other.packets_there),
+            bytes_there: operation(self.bytes_there, other.bytes_there),
+            packets_back: operation(self.packets_back, other.packets_back),
+            bytes_back: operation(self.bytes_back, other.bytes_back),
+        }
+    }
+}
+
+impl AddAssign for Cost {
+    fn add_assign(&mut self, other: Self) {
+        *self = self.combine(other, u64::saturating_add);
+    }
+}
+
+impl Sub for Cost {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        self.combine(other, u64::saturating_sub)
+    }
+}
+
+impl Div<u64> for Cost {
+    type Output = Self;
+
+    fn div(self, divisor: u64) -> Self {
+        self.combine(Self::default(), |dividend, _| dividend.checked_div(divisor).unwrap_or(0))
     }
 }
 
@@ -120,6 +185,7 @@ pub(super) fn example(profile: Profile) -> Outcome {
         messages_sent: 1_001,
         delays,
         sent: SentTotals { packets: 1_100, bytes: 150_000, timeout: 40, fast: 30, bundled: 20, probe: 10, spurious: 5 },
+        cost: Cost { packets_there: 1_101, bytes_there: 171_717, packets_back: 901, bytes_back: 50_050 },
         network: ProxyCounters::default(),
         faults: Vec::new(),
         simulated: None,

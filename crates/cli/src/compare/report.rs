@@ -1,5 +1,6 @@
 //! The outcomes as a table, for readers.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use festina_lab::statistics::DelayStatistics;
@@ -10,9 +11,15 @@ use super::outcome::{Outcome, SentTotals};
 pub(super) const GROUPS: [(&str, &[&str]); 4] = [
     ("", &["profile", "messages"]),
     ("delivery delay in ms", &["mean", "p50", "p90", "p99", "p99.9", "max"]),
-    ("sent", &["packets", "bytes"]),
+    ("a message costs", &["there", "back", "bytes"]),
     ("retransmissions", &["timeout", "fast", "bundled", "probe", "spurious"]),
 ];
+
+/// The text has two tables, so that both fit on a terminal of 80 columns. Which columns each has, counted over all [`GROUPS`].
+const TEXT_TABLES: [&[Range<usize>]; 2] = [&[0..1, 2..11], &[0..2, 11..16]];
+
+/// What the columns of costs hold.
+pub(crate) const COST_NOTE: &str = "A message costs packets there and back and bytes of both, UDP and IP included.";
 
 /// What stands for a value that there is none of.
 const NOTHING: &str = "-";
@@ -32,30 +39,43 @@ pub(super) fn rows(outcomes: &[Outcome]) -> Vec<Row> {
 
 fn measured_row(outcome: &Outcome) -> Row {
     let name = outcome.profile.name().to_owned();
-    let cells = cells(name, arrived(outcome), &outcome.delays, &outcome.sent);
+    let cost = outcome.cost.per_message(outcome.messages_sent);
+    let cells = cells(name, arrived(outcome), &outcome.delays, cost, &outcome.sent);
     Row { is_simulated: false, cells }
 }
 
 fn simulated_row(outcome: &Outcome) -> Option<Row> {
     let simulated = outcome.simulated.as_ref()?;
-    let messages = simulated.messages_per_run().to_string();
-    let cells = cells("simulated".to_owned(), messages, &simulated.delays, &simulated.sent_per_run());
+    let messages = simulated.messages_per_run();
+    let cost = simulated.cost_per_run().per_message(messages);
+    let name = "simulated".to_owned();
+    let cells = cells(name, messages.to_string(), &simulated.delays, cost, &simulated.sent_per_run());
     Some(Row { is_simulated: true, cells })
 }
 
-fn cells(name: String, messages: String, delays: &DelayStatistics, sent: &SentTotals) -> Vec<String> {
+fn cells(
+    name: String,
+    messages: String,
+    delays: &DelayStatistics,
+    cost: Option<[f64; 3]>,
+    sent: &SentTotals,
+) -> Vec<String> {
     let quantile = |share| delays.quantile(share);
     let times = [delays.mean(), quantile(0.5), quantile(0.9), quantile(0.99), quantile(0.999), delays.max()];
-    let counts = [sent.packets, sent.bytes, sent.timeout, sent.fast, sent.bundled, sent.probe];
+    let counts = [sent.timeout, sent.fast, sent.bundled, sent.probe];
     let mut cells = vec![name, messages];
     cells.extend(times.map(milliseconds));
+    cells.extend(match cost {
+        Some([there, back, bytes]) => [format!("{there:.2}"), format!("{back:.2}"), format!("{bytes:.0}")],
+        None => [NOTHING; 3].map(str::to_owned),
+    });
     cells.extend(counts.map(|count| count.to_string()));
     cells.push(share(sent.spurious, sent.retransmissions()));
     cells
 }
 
-/// The table as text of fixed width, with two lines of headings.
-pub(crate) fn table(outcomes: &[Outcome]) -> String {
+/// The tables as text of fixed width, each with two lines of headings.
+pub(crate) fn tables(outcomes: &[Outcome]) -> String {
     let headings: Vec<String> =
         GROUPS.iter().flat_map(|(_, columns)| columns.iter()).map(ToString::to_string).collect();
     let mut lines = vec![headings];
@@ -65,24 +85,36 @@ pub(crate) fn table(outcomes: &[Outcome]) -> String {
         }
         row.cells
     }));
-    let columns = lines.first().map_or(0, Vec::len);
-    let widths: Vec<usize> = (0..columns)
-        .map(|column| lines.iter().filter_map(|line| line.get(column)).map(String::len).max().unwrap_or(0))
-        .collect();
+    TEXT_TABLES.map(|columns| table(&lines, columns)).join("\n\n")
+}
+
+/// One table with some of the columns.
+fn table(lines: &[Vec<String>], columns: &[Range<usize>]) -> String {
+    let picked: Vec<usize> = columns.iter().cloned().flatten().collect();
+    let pick =
+        |line: &Vec<String>| -> Vec<String> { picked.iter().filter_map(|column| line.get(*column)).cloned().collect() };
+    let lines: Vec<Vec<String>> = lines.iter().map(pick).collect();
+    let width = |column| lines.iter().filter_map(|line| line.get(column)).map(String::len).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..picked.len()).map(width).collect();
     let body = lines.iter().map(|line| text_line(line, &widths));
-    std::iter::once(group_line(&widths)).chain(body).collect::<Vec<_>>().join("\n")
+    std::iter::once(group_line(&picked, &widths)).chain(body).collect::<Vec<_>>().join("\n")
 }
 
 /// Between columns.
 const GAP: usize = 2;
 
-/// Each group's name in the middle of a line over its columns.
-fn group_line(widths: &[usize]) -> String {
-    let mut widths = widths.iter();
+/// Each group's name in the middle of a line over those of its columns that were picked.
+fn group_line(picked: &[usize], widths: &[usize]) -> String {
     let mut line = String::new();
-    for (index, (name, columns)) in GROUPS.iter().enumerate() {
-        let width: usize = widths.by_ref().take(columns.len()).sum::<usize>() + GAP * (columns.len() - 1);
-        let gap = if index == 0 { 0 } else { GAP };
+    let mut first = 0;
+    for (name, columns) in GROUPS {
+        let group = first..first + columns.len();
+        first = group.end;
+        let members = picked.iter().zip(widths).filter(|(column, _)| group.contains(column));
+        let widths: Vec<usize> = members.map(|(_, width)| *width).collect();
+        let Some(gaps) = widths.len().checked_sub(1) else { continue };
+        let width: usize = widths.iter().sum::<usize>() + GAP * gaps;
+        let gap = if line.is_empty() { 0 } else { GAP };
         let name = if name.is_empty() { String::new() } else { format!("{:-^width$}", format!(" {name} ")) };
         line += &format!("{:gap$}{name:width$}", "");
     }
@@ -189,10 +221,40 @@ mod tests {
         let outcomes = outcomes.map(|outcome| Outcome { simulated: simulated_example(&[1, 3]), ..outcome });
         let columns: usize = GROUPS.iter().map(|(_, columns)| columns.len()).sum();
         assert!(rows(&outcomes).iter().all(|row| row.cells.len() == columns));
-        let table = table(&outcomes);
-        let lengths: Vec<usize> = table.lines().map(str::len).collect();
-        assert_eq!(lengths.len(), 6);
-        assert!(lengths.iter().all(|length| *length == lengths[0]), "{table}");
+        let tables = tables(&outcomes);
+        let tables: Vec<&str> = tables.split("\n\n").collect();
+        assert_eq!(tables.len(), 2);
+        for table in tables {
+            let lengths: Vec<usize> = table.lines().map(str::len).collect();
+            assert_eq!(lengths.len(), 6);
+            assert!(lengths.iter().all(|length| *length == lengths[0]), "{table}");
+        }
+    }
+
+    #[test]
+    fn the_tables_fit_on_a_terminal_and_have_every_column() {
+        let widest = |profile: &Profile| {
+            let mut delays = example(*profile).delays;
+            delays.record(Duration::from_secs(43));
+            let simulated = simulated_example(&[30, 3]);
+            Outcome { messages_sent: 5_120, delays, simulated, ..example(*profile) }
+        };
+        let outcomes: Vec<Outcome> = Profile::all().iter().map(widest).collect();
+        let tables = tables(&outcomes);
+        for line in tables.lines() {
+            assert!(line.len() <= 80, "{} columns: {line}", line.len());
+        }
+        let words: Vec<&str> = tables.split_whitespace().collect();
+        for column in GROUPS.iter().flat_map(|(_, columns)| columns.iter()) {
+            assert!(words.contains(column), "{column}");
+        }
+    }
+
+    #[test]
+    fn a_message_costs_what_both_ends_sent_over_the_messages() {
+        let row = &rows(&[example(Profile::Festina)])[0];
+        // 1,101 and 901 packets and 221,767 bytes for 1,001 messages.
+        assert_eq!(row.cells[8..11], ["1.10", "0.90", "222"]);
     }
 
     #[test]

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use festina::{Association, Config, DEFAULT_SCTP_PORT, Endpoint, Listener, Message, Profile};
-use festina_emulate::{RunningProxy, Tap, UdpProxy};
+use festina_emulate::{ProxyCounters, RunningProxy, Tap, UdpProxy};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::outcome::{Outcome, SentTotals};
+use super::outcome::{Cost, Outcome, SentTotals};
 use super::recorder::{HEADER_BYTES, Recorder, WARM_UP};
 use super::scenario::Scenario;
 
@@ -31,6 +31,8 @@ pub(super) struct Rig {
     proxy: RunningProxy,
     recorder: Arc<Recorder>,
     associations: Vec<Sending>,
+    /// What both ends had sent before messages were measured.
+    before: Cost,
     /// Ends when it is dropped.
     _server: Endpoint,
 }
@@ -57,7 +59,15 @@ impl Rig {
         let proxy = proxy.spawn().context("cannot start the emulated network")?;
 
         let client = Endpoint::bind(LOOPBACK, client_config(scenario, profile)).await?;
-        Ok(Self { profile, client, proxy, recorder, associations: Vec::new(), _server: server })
+        Ok(Self {
+            profile,
+            client,
+            proxy,
+            recorder,
+            associations: Vec::new(),
+            before: Cost::default(),
+            _server: server,
+        })
     }
 
     /// Makes all associations, and has each deliver one message, so that it knows the round-trip time.
@@ -78,6 +88,7 @@ impl Rig {
             let connected = connected.context("a task failed")?;
             self.associations.push(connected.with_context(|| format!("profile {}: a handshake failed", self.profile))?);
         }
+        self.before = cost(&self.proxy.counters());
         Ok(())
     }
 
@@ -134,11 +145,17 @@ impl Rig {
             messages_sent,
             delays: arrivals.delays,
             sent,
+            cost: cost(&network) - self.before,
             network,
             faults,
             simulated: None,
         })
     }
+}
+
+/// What both ends have sent through the network, which counts UDP and IP headers.
+fn cost(network: &ProxyCounters) -> Cost {
+    Cost::of(&network.forward, &network.backward, 0)
 }
 
 /// How the server behaves: the same for every profile, a standard receiver.

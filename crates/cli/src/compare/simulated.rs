@@ -7,14 +7,14 @@ use anyhow::{Context as _, Result};
 use festina::{Config, Instant, Profile};
 use festina_lab::statistics::DelayStatistics;
 use festina_models::host::Host;
-use festina_models::packet::Packet;
+use festina_models::packet::{Packet, UDP_HEADER_BYTES};
 use festina_models::sctp_host::{AssociationRecord, SctpHost, SctpSender, observe};
 use festina_models::workload::{Replay, Workload};
-use festina_netsim::{Duplex, NodeId, Path, RandomStream, Simulation, Topology};
+use festina_netsim::{Duplex, LinkId, NodeId, Path, RandomStream, Simulation, Topology};
 use festina_units::ByteCount;
 use tokio::task::JoinSet;
 
-use super::outcome::SentTotals;
+use super::outcome::{Cost, SentTotals};
 use super::recorder::HEADER_BYTES;
 use super::rig::{self, HANDSHAKE_MAX, HANDSHAKE_SPACING};
 use super::run::{BREATH, POLL_INTERVAL, SETTLE_MAX};
@@ -44,6 +44,8 @@ pub(crate) struct Simulated {
     pub(crate) p999: Option<(Duration, Duration)>,
     /// What the clients of all runs sent while messages were measured.
     sent: SentTotals,
+    /// What both ends of all runs sent in that time.
+    cost: Cost,
 }
 
 impl Simulated {
@@ -52,18 +54,24 @@ impl Simulated {
         self.sent / self.runs.into()
     }
 
+    /// What both ends sent in a run on average.
+    pub(crate) fn cost_per_run(&self) -> Cost {
+        self.cost / self.runs.into()
+    }
+
     /// How many messages arrived in a run on average.
     pub(crate) fn messages_per_run(&self) -> u64 {
         self.delays.count().checked_div(self.runs.into()).unwrap_or(0)
     }
 
     fn of(runs: &[Run]) -> Option<Self> {
-        let mut all =
-            Self { runs: 0, delays: DelayStatistics::new(), p99: None, p999: None, sent: SentTotals::default() };
+        let (sent, cost) = (SentTotals::default(), Cost::default());
+        let mut all = Self { runs: 0, delays: DelayStatistics::new(), p99: None, p999: None, sent, cost };
         for run in runs {
             all.runs += 1;
             all.delays.merge(&run.delays);
             all.sent += run.sent;
+            all.cost += run.cost;
             widen(&mut all.p99, run.delays.quantile(0.99));
             widen(&mut all.p999, run.delays.quantile(0.999));
         }
@@ -99,6 +107,7 @@ pub(super) async fn simulate(scenario: &Scenario) -> Result<Vec<Option<Simulated
 struct Run {
     delays: DelayStatistics,
     sent: SentTotals,
+    cost: Cost,
 }
 
 /// Client and server, and the network between them.
@@ -106,6 +115,8 @@ struct Bench {
     simulation: Simulation<Packet, Host>,
     client: NodeId,
     server: NodeId,
+    /// There and back.
+    links: [LinkId; 2],
 }
 
 fn run(scenario: &Scenario, profile: Profile, seed: u64) -> Result<Run> {
@@ -114,7 +125,7 @@ fn run(scenario: &Scenario, profile: Profile, seed: u64) -> Result<Run> {
     let start = ready_at + BREATH;
     let mut bench = Bench::new(scenario, profile, seed, Some(start))?;
     bench.simulation.run_until(ready_at);
-    let before = bench.sent(scenario);
+    let (before, cost_before) = (bench.sent(scenario), bench.cost());
     bench.run_messages(scenario, start);
     let mut delays = DelayStatistics::new();
     for record in bench.records() {
@@ -125,7 +136,7 @@ fn run(scenario: &Scenario, profile: Profile, seed: u64) -> Result<Run> {
             }
         }
     }
-    Ok(Run { delays, sent: bench.sent(scenario) - before })
+    Ok(Run { delays, sent: bench.sent(scenario) - before, cost: bench.cost() - cost_before })
 }
 
 impl Bench {
@@ -145,8 +156,10 @@ impl Bench {
                 client.with_sender(&SctpSender { connects_at, starts_at: connects_at, message_bytes_max, ..sending });
         }
         let server = SctpHost::new(receiver, seed, logging(rig::server_config(scenario)))?.listening();
+        let links = [(sender, receiver), (receiver, sender)]
+            .map(|(from, to)| topology.route(from, to).expect("a path joins both ends")[0]);
         let simulation = Simulation::new(topology, vec![client.into(), server.into()], seed);
-        Ok(Self { simulation, client: sender, server: receiver })
+        Ok(Self { simulation, client: sender, server: receiver, links })
     }
 
     /// Runs until every association has delivered its first message, and says when that was.
@@ -186,6 +199,12 @@ impl Bench {
             sent += SentTotals::of(&stats);
         }
         sent
+    }
+
+    /// The simulated packets have an IP header, and no UDP header.
+    fn cost(&self) -> Cost {
+        let [there, back] = self.links.map(|link| self.simulation.link_counters(link));
+        Cost::of(&there, &back, UDP_HEADER_BYTES)
     }
 
     fn records(&self) -> Vec<AssociationRecord> {
@@ -228,6 +247,9 @@ pub(super) mod tests {
         assert!(run.delays.max().is_some_and(|max| max.as_millis() == 50), "{:?}", run.delays.max());
         assert_eq!(run.sent.retransmissions(), 0);
         assert!(run.sent.packets >= 64);
+        assert_eq!(run.cost.packets_there, run.sent.packets);
+        assert_eq!(run.cost.bytes_there, run.sent.bytes + 28 * run.sent.packets, "IPv4 has 20 bytes and UDP 8");
+        assert!(run.cost.packets_back > 0);
     }
 
     #[test]
@@ -245,7 +267,8 @@ pub(super) mod tests {
         let run = |delay_ms: &u64| {
             let mut delays = DelayStatistics::new();
             delays.record(Duration::from_millis(*delay_ms));
-            Run { delays, sent: SentTotals { packets: *delay_ms, ..SentTotals::default() } }
+            let cost = Cost { packets_there: *delay_ms, bytes_there: 200 * *delay_ms, ..Cost::default() };
+            Run { delays, sent: SentTotals { packets: *delay_ms, ..SentTotals::default() }, cost }
         };
         Simulated::of(&delays_ms.iter().map(run).collect::<Vec<_>>())
     }

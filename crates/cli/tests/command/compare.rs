@@ -39,6 +39,11 @@ fn without_loss_every_message_of_every_profile_arrives_and_everything_is_written
         let ordered = ["p50", "p90", "p99", "p99_9", "max"].map(|name| number(&delay[name]));
         assert!(ordered.is_sorted(), "{delay}");
         assert!(ordered[0] >= 50.0 && number(&delay["mean"]) >= 50.0, "no message is faster than the network: {delay}");
+        let cost = &result["cost"];
+        let of_both = |what: &str| number(&cost[format!("{what}_there")]) + number(&cost[format!("{what}_back")]);
+        assert_eq!(number(&cost["packets_per_message"]), of_both("packets") / 64.0, "{cost}");
+        assert_eq!(number(&cost["bytes_per_message"]), of_both("bytes") / 64.0, "{cost}");
+        assert!(number(&cost["packets_there"]) >= 64.0 && number(&cost["packets_back"]) >= 32.0, "{cost}");
         assert!(number(&result["packets_sent"]) >= 64.0 && number(&result["bytes_sent"]) >= 6_400.0, "{result}");
         for cause in ["timeout", "fast", "bundled", "probe"] {
             assert!(result["retransmissions"][cause].is_u64(), "{result}");
@@ -73,8 +78,20 @@ fn with_loss_the_table_shows_retransmissions_and_the_capture_every_packet() {
     let outputs = ["--json", "c.json", "--pcap", "c.pcapng", "--html", "c.html", "--svg", "c.svg"];
     let compared = compare_in(&folder, &[&scenario[..], &profiles, &outputs].concat());
     assert_eq!(compared.code, Some(0), "{compared:?}");
-    for heading in ["delivery delay in ms", "p99.9", "retransmissions", "spurious", "  simulated  ", "Simulated: "] {
+    for heading in [
+        "delivery delay in ms",
+        "p99.9",
+        "a message costs",
+        "retransmissions",
+        "spurious",
+        "  simulated  ",
+        "Simulated: ",
+    ] {
         assert!(compared.stdout.contains(heading), "{}", compared.stdout);
+    }
+    let tables = compared.stdout.lines().skip(2).take_while(|line| !line.starts_with("A message costs"));
+    for line in tables {
+        assert!(line.chars().count() <= 80, "{line}");
     }
     let text = std::fs::read_to_string(folder.join("c.json")).expect("the results were written");
     let json: Value = serde_json::from_str(&text).expect("JSON");
