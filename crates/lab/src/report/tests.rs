@@ -62,11 +62,8 @@ fn the_table_on_a_terminal_shows_what_a_message_costs_beside_the_delays() {
     summary.add(&samples);
     let report = Report::new(&ThinLatency, Results::new(plan, vec![summary])).expect("the figure can be drawn");
     let text = report.text();
-    let (headings, row) = text
-        .lines()
-        .skip_while(|line| !line.starts_with("point "))
-        .take(2)
-        .fold(("", ""), |(headings, _), line| if headings.is_empty() { (line, "") } else { (headings, line) });
+    let lines: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("point ")).take(2).collect();
+    let [headings, row] = lines[..] else { panic!("no table in {text}") };
     assert!(headings.ends_with("max  packets per message  bytes per message"), "{text}");
     let numbers: Vec<&str> = row.split_whitespace().rev().take(2).collect();
     assert_eq!(numbers, ["222.0", "1.250"], "{text}");
