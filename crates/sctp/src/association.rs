@@ -35,8 +35,8 @@ use crate::message::{Message, MessageId, ReceivedMessage};
 use crate::outstanding::PathId;
 use crate::receive::Receiver;
 use crate::send::{SendPath, Sender, TimerExpiry};
-use crate::stats::Stats;
-use crate::wire::{Cause, Tsn};
+use crate::stats::{AbandonedStats, Stats};
+use crate::wire::{Cause, StreamId, Tsn};
 use context::Purpose;
 use control::{Control, Due};
 use cookie::{Cookie, Tags};
@@ -188,7 +188,7 @@ impl Association {
             return Err(SendError::Closed(message));
         }
         let id = MessageId(self.counters.messages_taken);
-        self.sender.send(now, &mut self.paths.pick_mut().sending, message, id)?;
+        self.sender.send(now, &mut self.paths.pick_mut().sending, message, id, &mut self.events)?;
         self.counters.messages_taken += 1;
         Ok(id)
     }
@@ -302,6 +302,11 @@ impl Association {
         stats.received.bytes = self.counters.bytes_received;
         stats.received.packets_dropped = self.counters.packets_dropped;
         stats
+    }
+
+    /// What partial reliability gave up of the messages on one stream (RFC 7496 §4.3). Events [say](Event::MessagesAbandoned) which.
+    pub fn abandoned_on(&self, stream: StreamId) -> AbandonedStats {
+        self.sender.abandoned_on(stream)
     }
 
     fn handle_state_timeout(&mut self, now: Instant) {

@@ -64,6 +64,8 @@ pub enum Event {
         last: MessageId,
         /// Why.
         reason: AbandonReason,
+        /// Some of them has left: the peer may have received it. Otherwise nothing of it ever leaves.
+        sent: bool,
     },
     /// A chunk was sent again. Only with `message_events`.
     Retransmitted {
@@ -93,8 +95,14 @@ pub enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AbandonReason {
-    /// Its lifetime ended before any of it got a TSN.
+    /// Its lifetime ended.
     Expired,
+    /// It would have to be retransmitted more often than its limit allows.
+    RetransmissionsExhausted,
+    /// The send buffer was full, and a message of higher priority came.
+    Evicted,
+    /// A newer message with the same key took its place.
+    Replaced,
     /// The association ended or restarted first, with nothing of it on the way.
     UnsentAtEnd,
     /// The association ended or restarted first; the peer may have received it.
@@ -127,6 +135,11 @@ impl RetransmissionCause {
     /// Why a chunk with so many miss indications rides along in a packet that leaves anyway.
     pub(crate) fn bundled(miss_indications: u8) -> Self {
         if miss_indications > 0 { Self::ReportedBundled } else { Self::Bundled }
+    }
+
+    /// Returns whether something speaks for a loss: a report, a timer or a probe.
+    pub(crate) fn is_called_for(self) -> bool {
+        matches!(self, Self::Timeout | Self::Fast | Self::Probe)
     }
 
     /// Whether the chunk rode along in a packet that left anyway.
@@ -170,14 +183,15 @@ impl Events {
     }
 
     /// Reports that a message was given up, together with the one before it if that was reported just now for the same reason.
-    pub(crate) fn push_abandoned(&mut self, id: MessageId, reason: AbandonReason) {
-        if let Some(Event::MessagesAbandoned { last, reason: before, .. }) = self.queue.back_mut()
+    pub(crate) fn push_abandoned(&mut self, id: MessageId, reason: AbandonReason, sent: bool) {
+        if let Some(Event::MessagesAbandoned { last, reason: before, sent: was_sent, .. }) = self.queue.back_mut()
             && *before == reason
+            && *was_sent == sent
             && last.0.checked_add(1) == Some(id.0)
         {
             *last = id;
         } else {
-            self.queue.push_back(Event::MessagesAbandoned { first: id, last: id, reason });
+            self.queue.push_back(Event::MessagesAbandoned { first: id, last: id, reason, sent });
         }
     }
 

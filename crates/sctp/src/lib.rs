@@ -79,5 +79,5 @@ pub use error::{ClosedReason, PacketDropped, SendError};
 pub use event::{AbandonReason, Event, RetransmissionCause};
 pub use festina_recovery::{Mechanisms, Profile};
 pub use message::{Message, MessageId, ReceivedMessage};
-pub use stats::{PathStats, ReceivedStats, RetransmittedStats, SentStats, Stats};
+pub use stats::{Abandoned, AbandonedStats, PathStats, ReceivedStats, RetransmittedStats, SentStats, Stats};
 pub use wire::StreamId;

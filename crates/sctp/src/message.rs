@@ -1,7 +1,7 @@
 //! Messages as the application sees them: what goes in, what comes out.
 
 use bytes::Bytes;
-use festina_units::Duration;
+use festina_units::{Duration, Instant};
 
 use crate::wire::StreamId;
 
@@ -24,12 +24,25 @@ pub struct Message {
     pub unordered: bool,
     /// Ask the peer to acknowledge at once (the I bit of RFC 7053), whatever the profile does by itself.
     pub immediate_ack: bool,
-    /// How long the message is worth sending: one that got no TSN by then is abandoned (the lifetime of RFC 9260 §11.1.5).
+    /// How long the message is worth sending after `send`: then it is abandoned (RFC 9260 §11.1.5, RFC 3758 §4.1), also on its way if
+    /// the peer supports partial reliability. It never leaves for the first time later. The `maxPacketLifeTime` of data channels.
     pub lifetime: Option<Duration>,
+    /// As `lifetime`, but a point in time. The earlier of the two holds.
+    pub deadline: Option<Instant>,
+    /// How often each of its chunks leaves again at most, for whatever reason; one that would have to leave once more has the message
+    /// abandoned (RFC 7496 §3.1). 0 sends once. Above 254 there is no limit. It has no effect with a peer that does not support partial
+    /// reliability. The `maxRetransmits` of data channels.
+    pub max_retransmissions: Option<u16>,
+    /// Lets the message be abandoned to make room in a full send buffer for one with a lower number; 0 is the most important
+    /// (RFC 7496 §3.3). A message without a priority is never abandoned for another, and makes no other be abandoned.
+    pub priority: Option<u16>,
+    /// What the message tells the state of: it takes the place of an older message with the same key on its stream that is not
+    /// acknowledged yet. One that is on its way is abandoned if the peer supports partial reliability.
+    pub key: Option<u64>,
 }
 
 impl Message {
-    /// An ordered message on stream 0 with PPID 0 and no lifetime.
+    /// An ordered message on stream 0 with PPID 0, reliable.
     pub fn new(payload: impl Into<Bytes>) -> Self {
         Self {
             payload: payload.into(),
@@ -38,6 +51,10 @@ impl Message {
             unordered: false,
             immediate_ack: false,
             lifetime: None,
+            deadline: None,
+            max_retransmissions: None,
+            priority: None,
+            key: None,
         }
     }
 
@@ -69,11 +86,45 @@ impl Message {
         self
     }
 
-    /// The same message, abandoned when it could not be sent within `lifetime` of the call to `send`.
+    /// The same message, abandoned `lifetime` after the call to `send`.
     #[must_use]
     pub fn with_lifetime(mut self, lifetime: Duration) -> Self {
         self.lifetime = Some(lifetime);
         self
+    }
+
+    /// The same message, abandoned at this time.
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: Instant) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// The same message, abandoned when it would have to leave more often again.
+    #[must_use]
+    pub fn with_max_retransmissions(mut self, max_retransmissions: u16) -> Self {
+        self.max_retransmissions = Some(max_retransmissions);
+        self
+    }
+
+    /// The same message, abandoned if a full send buffer needs its room for one with a lower number.
+    #[must_use]
+    pub fn with_priority(mut self, priority: u16) -> Self {
+        self.priority = Some(priority);
+        self
+    }
+
+    /// The same message, in place of an older one with this key on its stream.
+    #[must_use]
+    pub fn replacing(mut self, key: u64) -> Self {
+        self.key = Some(key);
+        self
+    }
+
+    /// Returns whether the sender must find the message before its turn.
+    #[inline]
+    pub(crate) fn is_tracked(&self) -> bool {
+        self.lifetime.is_some() || self.deadline.is_some() || self.priority.is_some() || self.key.is_some()
     }
 }
 

@@ -6,6 +6,7 @@
 //! | [`ack`] | what an acknowledgement does to the ledger |
 //! | [`digest`] | what an acknowledgement says |
 //! | [`loss`] | which chunks a SACK reports missing: pure |
+//! | [`partial`] | what the peer may be moved past: pure |
 //! | [`reported`] | what the last SACK's gap ack blocks said: what the next one changes |
 //! | [`settled`] | what left more than once, after it was acknowledged |
 
@@ -14,6 +15,7 @@ mod arrivals;
 pub(crate) mod digest;
 pub(crate) mod ledger;
 pub(crate) mod loss;
+pub(crate) mod partial;
 mod reported;
 mod settled;
 

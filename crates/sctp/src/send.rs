@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`queue`] | the send buffer: limit and low-water mark, and what it holds |
 //! | [`messages`] | each message until it is settled; how long it is worth sending |
+//! | [`partial`] | which messages are given up, and how the peer hears of it |
 //! | [`scheduler`] | what has no TSN yet, and whose turn it is |
 //! | [`fragment`] | how much of a message goes into a packet |
 //! | [`assemble`] | what goes into the next packet: retransmissions, companions, new data |
@@ -21,6 +22,7 @@ mod acknowledge;
 mod assemble;
 mod fragment;
 mod messages;
+mod partial;
 mod path;
 mod queue;
 mod repair;
@@ -41,12 +43,13 @@ use crate::config::Config;
 use crate::error::SendError;
 use crate::event::{AbandonReason, Event, Events};
 use crate::message::{Message, MessageId};
-use crate::outstanding::Ledger;
-use crate::stats::{SentStats, Stats};
+use crate::outstanding::{ChunkState, Ledger};
+use crate::stats::{RetransmittedStats, SentStats, Stats};
 use crate::stream_table::StreamTable;
 use crate::wire::Tsn;
+use partial::Partial;
 use path::Pressure;
-use queue::SendBuffer;
+use queue::{Room, SendBuffer};
 use repair::{Repair, Verdict, View};
 use window::PeerWindow;
 
@@ -61,9 +64,25 @@ pub(crate) struct Sender {
     streams: OutboundStreams,
     ledger: Ledger,
     window: PeerWindow,
+    /// If any message was not wholly reliable.
+    partial: Option<Box<Partial>>,
+    /// The peer supports FORWARD-TSN.
+    forwards: bool,
     /// No more messages will come.
     closing: bool,
-    counters: SentStats,
+    counters: Counters,
+}
+
+/// What is counted for [`SentStats`].
+#[derive(Debug, Default)]
+struct Counters {
+    messages_acked: u64,
+    messages_abandoned: u64,
+    chunks: u64,
+    retransmitted: RetransmittedStats,
+    chunks_lost: u64,
+    spurious: u64,
+    timeouts: u64,
 }
 
 /// The next SSN of each stream that was used (RFC 9260 §6.5).
@@ -82,8 +101,10 @@ impl Sender {
             streams: OutboundStreams { count: outbound_streams, next_ssn: StreamTable::new() },
             ledger: new_ledger(first_tsn),
             window: PeerWindow::new(peer_a_rwnd),
+            partial: None,
+            forwards: false,
             closing: false,
-            counters: SentStats::default(),
+            counters: Counters::default(),
         }
     }
 
@@ -117,10 +138,22 @@ impl Sender {
         path: &mut SendPath,
         message: Message,
         id: MessageId,
+        events: &mut Events,
     ) -> Result<(), SendError> {
         let was_empty = self.buffer.is_empty();
-        self.buffer.push(now, message, id, self.streams.count)?;
-        self.counters.messages += 1;
+        let message = self.buffer.check(message, self.streams.count)?;
+        let abandoned_before = self.counters.messages_abandoned;
+        if message.is_tracked() {
+            self.push_partial(now, message, id, events)?;
+        } else if self.buffer.has_room(message.payload.len(), Room::default()) {
+            self.buffer.push(now, message, id);
+        } else {
+            return Err(self.buffer.refuse(message));
+        }
+        if self.counters.messages_abandoned > abandoned_before {
+            self.gave_up(now, path, events);
+            self.settle(now, path);
+        }
         if was_empty {
             path.burst.restart();
             self.decay_idle_window(now, path);
@@ -166,10 +199,21 @@ impl Sender {
         }
     }
 
-    /// Fills in the sending side's counters, but for packets and their bytes, and the gauges of `path`.
+    /// Fills in the sending side's counters, but for packets, their bytes and the messages taken, and the gauges of `path`.
     pub(crate) fn fill_stats(&self, path: &SendPath, stats: &mut Stats) {
-        let SentStats { packets, bytes, .. } = stats.sent;
-        stats.sent = SentStats { packets, bytes, ..self.counters.clone() };
+        let Counters { messages_acked, messages_abandoned, chunks, chunks_lost, spurious, timeouts, .. } =
+            self.counters;
+        stats.sent = SentStats {
+            messages_acked,
+            messages_abandoned,
+            chunks,
+            retransmitted: self.counters.retransmitted.clone(),
+            chunks_lost,
+            spurious,
+            timeouts,
+            forward_tsns: self.partial.as_ref().map_or(0, |partial| partial.forward_tsns()),
+            ..stats.sent.clone()
+        };
         let in_flight = self.ledger.in_flight();
         let SendPath { repair, congestion, .. } = path;
         let gauges = &mut stats.path;
@@ -182,15 +226,23 @@ impl Sender {
         gauges.in_flight_packets = repair.packets_in_flight();
         gauges.peer_window_bytes = self.window.available_bytes(in_flight.payload_bytes) as u64;
         gauges.send_buffer_bytes = self.buffer.used_bytes() as u64;
+        gauges.messages_pending = self.buffer.pending_messages().into();
         gauges.thin = repair.is_thin();
+        stats.abandoned = self.abandoned();
     }
 
     /// The association is over: every message that was not acknowledged is abandoned. The caller [stops](SendPath::stop) the paths.
     pub(crate) fn fail_all(&mut self, events: &mut Events) {
         let mut failed = Vec::new();
-        while let Some((slot, bytes)) = self.ledger.pop(|chunk| (chunk.message, chunk.payload.len())) {
+        while let Some((slot, bytes, state)) =
+            self.ledger.pop(|chunk| (chunk.message, chunk.payload.len(), chunk.state))
+        {
+            if state == ChunkState::NonRenegable {
+                continue;
+            }
             let id = self.buffer.message(slot).map(|message| message.id);
-            failed.extend(id.map(|id| (id, AbandonReason::UnacknowledgedAtEnd)));
+            let is_news = !state.is_abandoned();
+            failed.extend(id.filter(|_| is_news).map(|id| (id, AbandonReason::UnacknowledgedAtEnd)));
             self.buffer.release(slot, bytes);
         }
         while let Some((id, has_tsn)) = self.buffer.discard() {
@@ -202,7 +254,10 @@ impl Sender {
         failed.dedup_by_key(|&mut (id, _)| id);
         self.counters.messages_abandoned += failed.len() as u64;
         for (id, reason) in failed {
-            events.push_abandoned(id, reason);
+            events.push_abandoned(id, reason, reason == AbandonReason::UnacknowledgedAtEnd);
+        }
+        if let Some(partial) = &mut self.partial {
+            partial.clear();
         }
         self.window.opened();
     }
@@ -258,15 +313,19 @@ impl Sender {
 
     #[cold]
     fn drop_all_stale(&mut self, now: Instant, events: &mut Events) {
-        while let Some((id, reason)) = self.buffer.pop_stale(now, self.streams.count) {
-            self.counters.messages_abandoned += 1;
-            events.push_abandoned(id, reason);
-            if self.is_drained() {
-                events.push(Event::Drained);
-            }
-            if self.buffer.take_writable() {
-                events.push(Event::Writable);
-            }
+        while let Some((slot, reason)) = self.buffer.front_stale(now, self.streams.count) {
+            self.give_up(slot, reason, events);
+        }
+        self.report_room(events);
+    }
+
+    /// Messages were given up: reports what that leaves.
+    fn report_room(&mut self, events: &mut Events) {
+        if self.is_drained() {
+            events.push(Event::Drained);
+        }
+        if self.buffer.take_writable() {
+            events.push(Event::Writable);
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use festina_units::Duration;
 
+use crate::event::AbandonReason;
+
 /// A snapshot of one association. Counters only grow; gauges say how things are now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -10,8 +12,63 @@ pub struct Stats {
     pub sent: SentStats,
     /// What was received.
     pub received: ReceivedStats,
+    /// What partial reliability gave up, part of `sent.messages_abandoned`.
+    pub abandoned: AbandonedStats,
     /// The sender's view of the path now.
     pub path: PathStats,
+}
+
+/// Messages given up by partial reliability, by policy (RFC 7496 §4.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AbandonedStats {
+    /// Their lifetime ended.
+    pub expired: Abandoned,
+    /// They would have to be retransmitted too often.
+    pub retransmissions_exhausted: Abandoned,
+    /// They made room for one of higher priority.
+    pub evicted: Abandoned,
+    /// A newer message with the same key took their place.
+    pub replaced: Abandoned,
+    /// Their stream was refused by the peer.
+    pub refused: Abandoned,
+}
+
+/// A number of messages given up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Abandoned {
+    /// Nothing of them left.
+    pub unsent: u64,
+    /// Some of them left: the peer may have received them.
+    pub sent: u64,
+}
+
+impl AbandonedStats {
+    /// The sum over all policies.
+    pub fn total(&self) -> Abandoned {
+        let all = [self.expired, self.retransmissions_exhausted, self.evicted, self.replaced, self.refused];
+        let add = |sum: Abandoned, each: Abandoned| Abandoned {
+            unsent: sum.unsent + each.unsent,
+            sent: sum.sent + each.sent,
+        };
+        all.into_iter().fold(Abandoned::default(), add)
+    }
+
+    pub(crate) fn count(&mut self, reason: AbandonReason, sent: bool) {
+        let counter = match reason {
+            AbandonReason::Expired => &mut self.expired,
+            AbandonReason::RetransmissionsExhausted => &mut self.retransmissions_exhausted,
+            AbandonReason::Evicted => &mut self.evicted,
+            AbandonReason::Replaced => &mut self.replaced,
+            AbandonReason::StreamRefused => &mut self.refused,
+            AbandonReason::UnsentAtEnd | AbandonReason::UnacknowledgedAtEnd => return,
+        };
+        if sent {
+            counter.sent += 1;
+        } else {
+            counter.unsent += 1;
+        }
+    }
 }
 
 /// Counters of the sending side.
@@ -26,7 +83,7 @@ pub struct SentStats {
     pub messages: u64,
     /// Messages whose every chunk was acknowledged.
     pub messages_acked: u64,
-    /// Messages given up.
+    /// Messages given up, for any reason. Messages taken are those acknowledged, those given up and `path.messages_pending`.
     pub messages_abandoned: u64,
     /// DATA chunks, first transmissions.
     pub chunks: u64,
@@ -38,6 +95,8 @@ pub struct SentStats {
     pub spurious: u64,
     /// T3-rtx expiries.
     pub timeouts: u64,
+    /// FORWARD-TSN chunks.
+    pub forward_tsns: u64,
 }
 
 /// DATA chunks sent again, by cause.
@@ -107,6 +166,8 @@ pub struct PathStats {
     pub peer_window_bytes: u64,
     /// Bytes in the send buffer.
     pub send_buffer_bytes: u64,
+    /// Messages that are neither acknowledged nor given up.
+    pub messages_pending: u64,
     /// Whether the stream is thin now.
     pub thin: bool,
 }

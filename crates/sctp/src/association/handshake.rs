@@ -232,10 +232,12 @@ impl Association {
         round_trip: Option<Duration>,
     ) {
         let (outbound, inbound) = negotiated_streams(&self.context.config().limits, parameters);
-        let framing = Extensions::own(self.context.config()).common(parameters.extensions).framing();
+        let agreed = Extensions::own(self.context.config()).common(parameters.extensions);
+        let framing = agreed.framing();
         self.tags.peer = peer_tag;
         self.peer = PeerTraits { extensions: parameters.extensions, addresses: parameters.addresses };
         self.streams = Streams { outbound, inbound };
+        self.sender.agree_on_partial_reliability(agreed.forwards());
         let path = &mut self.paths.pick_mut().sending;
         self.sender.establish(now, path, parameters.a_rwnd, outbound, round_trip, &mut self.events);
         let config = self.context.config();

@@ -94,6 +94,14 @@ impl Extensions {
         if self.contains(Self::I_DATA) { Framing::IData } else { Framing::Data }
     }
 
+    /// Returns whether the chunk by which a peer is moved past abandoned messages may be used, with the framing that these ask for.
+    pub(crate) const fn forwards(self) -> bool {
+        match self.framing() {
+            Framing::Data => self.contains(Self::FORWARD_TSN),
+            Framing::IData => self.contains(Self::I_FORWARD_TSN),
+        }
+    }
+
     /// The chunk types, as Supported Extensions lists them.
     pub(crate) fn chunk_types(self) -> Vec<u8> {
         self.known().map(|(chunk_type, _)| chunk_type).collect()

@@ -95,8 +95,12 @@ impl Association {
         {
             receiver.write_sack(packet);
         }
-        if data_may_follow && self.sender.fill(now, &mut path.sending, packet, &mut self.events) > 0 {
-            path.used(now);
+        if data_may_follow {
+            let (sending, events) = (&mut path.sending, &mut self.events);
+            let forwarded = self.sender.write_forward_tsn(now, sending, packet, events);
+            if self.sender.fill(now, sending, packet, events) > 0 || forwarded {
+                path.used(now);
+            }
         }
         // The last message that SHUTDOWN waited for may just have expired unsent.
         self.advance_shutdown(now);

@@ -28,6 +28,8 @@ pub(crate) struct SackTerms {
     /// Chunks are sent again ahead of a timeout, so that SACKs for older chunks may still be on the way; see
     /// [`is_overtaken`](super::loss::is_overtaken).
     pub(crate) sends_copies: bool,
+    /// The peer was told to pass over everything up to this TSN: that it does so shows nothing of what was abandoned.
+    pub(crate) forwarded: u64,
 }
 
 /// Duplicate TSNs of one SACK that are read. A packet of 1,500 bytes has room for fewer.
@@ -48,6 +50,7 @@ impl Ledger {
     fn acknowledge(
         &mut self,
         cumulative_tsn: Tsn,
+        forwarded: u64,
         observer: &mut impl Observer,
     ) -> Result<Option<Digest>, ProtocolViolation> {
         let cumulative = cumulative_tsn.unwrap(self.first_tsn());
@@ -64,11 +67,23 @@ impl Ledger {
         };
         for tsn in self.first_tsn()..=cumulative {
             self.pop(|chunk| {
-                let is_new = chunk.state != ChunkState::GapAcked;
-                if is_new {
-                    digest.count(tsn, chunk);
-                }
-                observer.acked(chunk, Progress { tsn, is_new, is_settled: true });
+                let is_new = match chunk.state {
+                    ChunkState::InFlight | ChunkState::Lost(_) => {
+                        digest.count(tsn, chunk);
+                        true
+                    }
+                    ChunkState::AbandonedOnTheWay if tsn > forwarded => {
+                        digest.count_abandoned(tsn, chunk);
+                        true
+                    }
+                    ChunkState::AbandonedOnTheWay | ChunkState::Abandoned => {
+                        digest.abandoned_acked = true;
+                        false
+                    }
+                    ChunkState::GapAcked | ChunkState::NonRenegable => false,
+                };
+                let is_settled = chunk.state != ChunkState::NonRenegable;
+                observer.acked(chunk, Progress { tsn, is_new, is_settled });
             });
         }
         // Had the peer kept it, it would have acknowledged this one as well. Left as reported, it would never be sent again.
@@ -91,7 +106,9 @@ impl Ledger {
         terms: SackTerms,
         observer: &mut impl Observer,
     ) -> Result<Option<Digest>, ProtocolViolation> {
-        let Some(mut digest) = self.acknowledge(acknowledgement.cumulative_tsn, observer)? else { return Ok(None) };
+        let Some(mut digest) = self.acknowledge(acknowledgement.cumulative_tsn, terms.forwarded, observer)? else {
+            return Ok(None);
+        };
         if let Some(sack) = acknowledgement.sack {
             self.apply_gap_ack_blocks(sack, terms, observer, &mut digest)?;
             self.count_duplicates(sack, observer, &mut digest);
@@ -165,7 +182,11 @@ impl Ledger {
         let mut news = GapNews::default();
         for tsn in newly_reported.flat_map(|(first, last)| first..=last) {
             let Some(chunk) = self.gap_ack(tsn) else { continue };
-            digest.count(tsn, chunk);
+            if chunk.state.is_abandoned() {
+                digest.count_abandoned(tsn, chunk);
+            } else {
+                digest.count(tsn, chunk);
+            }
             observer.acked(chunk, Progress { tsn, is_new: true, is_settled: false });
             news.highest_tsn = Some(tsn);
             // Of a chunk that was sent more than once nobody knows which copy arrived.

@@ -31,6 +31,8 @@ pub(crate) struct Digest {
     pub(crate) lowest_acked_once: Option<u64>,
     /// The one of them with the highest TSN.
     pub(crate) highest_acked: Option<HighestAcked>,
+    /// Chunks of abandoned messages among them, which count nowhere else: the peer passed over them or has them.
+    pub(crate) abandoned_acked: bool,
     /// On the way before, headers and padding included.
     pub(crate) in_flight_bytes_before: usize,
     /// Chunks now taken for lost.
@@ -91,6 +93,15 @@ impl Digest {
         self.arrivals.acked(tsn, chunk);
         let Chunk { sent_at, transmissions, path, .. } = *chunk;
         self.highest_acked = Some(HighestAcked { tsn, sent_at, transmissions, path });
+    }
+}
+
+impl Digest {
+    /// A chunk of an abandoned message has arrived after all. It earns nothing (RFC 3758 §3.5 A4), but shows how long the way took.
+    pub(super) fn count_abandoned(&mut self, tsn: u64, chunk: &Chunk) {
+        let Chunk { sent_at, transmissions, path, .. } = *chunk;
+        self.highest_acked = Some(HighestAcked { tsn, sent_at, transmissions, path });
+        self.abandoned_acked = true;
     }
 }
 

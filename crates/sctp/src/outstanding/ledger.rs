@@ -69,8 +69,29 @@ pub(crate) enum ChunkState {
     InFlight,
     /// Reported by a gap ack block. The peer may still drop it (RFC 9260 §6.2.1), so it is kept.
     GapAcked,
+    /// Reported by an NR gap ack block: the peer will not drop it. Its payload is gone.
+    NonRenegable,
     /// To be sent again, and no longer counted as on the way.
     Lost(RetransmissionCause),
+    /// Its message was abandoned while it was on the way. Its payload is gone and it does not count as on the way, but it may yet show a
+    /// loss.
+    AbandonedOnTheWay,
+    /// Its message was abandoned, and nothing more is to be learned from it.
+    Abandoned,
+}
+
+impl ChunkState {
+    /// Returns whether something was sent, and it is not known what became of it.
+    #[inline]
+    pub(crate) fn is_undecided(self) -> bool {
+        matches!(self, Self::InFlight | Self::AbandonedOnTheWay)
+    }
+
+    /// Returns whether the chunk's message was abandoned.
+    #[inline]
+    pub(crate) fn is_abandoned(self) -> bool {
+        matches!(self, Self::AbandonedOnTheWay | Self::Abandoned)
+    }
 }
 
 impl Chunk {
@@ -172,6 +193,17 @@ impl Ledger {
         self.chunks.is_empty()
     }
 
+    /// The highest TSN of a chunk that was not abandoned; of the first one if all were.
+    pub(crate) fn last_tsn(&self) -> u64 {
+        let abandoned = self.chunks.iter().rev().take_while(|chunk| chunk.state.is_abandoned()).count();
+        (self.next_tsn() - abandoned as u64).saturating_sub(1).max(self.first_tsn)
+    }
+
+    /// Returns whether something is outstanding, and all of it was abandoned or has arrived for good.
+    pub(crate) fn is_all_abandoned(&self) -> bool {
+        !self.chunks.is_empty() && self.in_flight.chunks + self.lost.chunks + self.gap_acked_chunks() == 0
+    }
+
     /// The chunks on the way.
     pub(crate) fn in_flight(&self) -> Tally {
         self.in_flight
@@ -221,8 +253,11 @@ impl Ledger {
         let seen = look(chunk);
         match chunk.state {
             ChunkState::InFlight => self.in_flight.remove(chunk),
-            ChunkState::GapAcked => count_gap_acked(&mut self.reported, |chunks| chunks - 1),
+            ChunkState::GapAcked | ChunkState::NonRenegable => {
+                count_gap_acked(&mut self.reported, |chunks| chunks - 1);
+            }
             ChunkState::Lost(_) => self.lost.remove(chunk),
+            ChunkState::AbandonedOnTheWay | ChunkState::Abandoned => {}
         }
         if chunk.transmissions > 1 {
             self.reported.get_or_insert_default().settled.push(self.first_tsn, chunk);
@@ -270,7 +305,11 @@ impl Ledger {
         let index = self.index(tsn)?;
         let chunk = self.chunks.get_mut(index)?;
         match chunk.state {
-            ChunkState::GapAcked => return None,
+            ChunkState::GapAcked | ChunkState::NonRenegable | ChunkState::Abandoned => return None,
+            ChunkState::AbandonedOnTheWay => {
+                chunk.state = ChunkState::Abandoned;
+                return Some(chunk);
+            }
             ChunkState::InFlight => self.in_flight.remove(chunk),
             ChunkState::Lost(_) => self.lost.remove(chunk),
         }
@@ -298,7 +337,7 @@ impl Ledger {
     pub(crate) fn count_miss(&mut self, tsn: u64) -> Option<&Chunk> {
         let index = self.index(tsn)?;
         let chunk = self.chunks.get_mut(index)?;
-        if chunk.state != ChunkState::InFlight {
+        if !chunk.state.is_undecided() {
             return None;
         }
         chunk.miss_indications = chunk.miss_indications.saturating_add(1);
@@ -314,7 +353,38 @@ impl Ledger {
             chunk.state = ChunkState::Lost(cause);
             chunk.fast_retransmitted |= cause == RetransmissionCause::Fast;
             self.lost_from = self.lost_from.min(tsn);
+        } else if chunk.state == ChunkState::AbandonedOnTheWay {
+            chunk.state = ChunkState::Abandoned;
         }
+    }
+
+    /// The chunk's message is abandoned. Returns the payload bytes that this gives up.
+    pub(crate) fn abandon(&mut self, tsn: u64) -> usize {
+        let Some(chunk) = self.index(tsn).and_then(|index| self.chunks.get_mut(index)) else { return 0 };
+        let state = match chunk.state {
+            ChunkState::InFlight => {
+                self.in_flight.remove(chunk);
+                ChunkState::AbandonedOnTheWay
+            }
+            ChunkState::Lost(_) => {
+                self.lost.remove(chunk);
+                ChunkState::Abandoned
+            }
+            ChunkState::GapAcked => {
+                count_gap_acked(&mut self.reported, |chunks| chunks - 1);
+                ChunkState::Abandoned
+            }
+            ChunkState::NonRenegable | ChunkState::AbandonedOnTheWay | ChunkState::Abandoned => return 0,
+        };
+        chunk.state = state;
+        std::mem::take(&mut chunk.payload).len()
+    }
+
+    /// A chunk that never leaves takes the TSN [`next_tsn`](Self::next_tsn): the end of a message that was abandoned before all of it had
+    /// one.
+    pub(crate) fn push_abandoned(&mut self, chunk: Chunk) {
+        debug_assert_eq!(chunk.state, ChunkState::Abandoned);
+        self.chunks.push_back(chunk);
     }
 
     /// T3-rtx expired (RFC 9260 §6.3.3 E3). Takes for lost what was last sent at `limit` or before, and the earliest chunk on the way in

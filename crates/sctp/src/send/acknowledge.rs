@@ -2,15 +2,16 @@
 
 use festina_units::{Duration, Instant};
 
+use super::messages::Fate;
+use super::partial::Partial;
 use super::path::Pressure;
 use super::queue::SendBuffer;
 use super::repair::{Heard, Repair};
-use super::{SendPath, Sender};
+use super::{Counters, SendPath, Sender};
 use crate::congestion::Ack;
 use crate::error::ProtocolViolation;
 use crate::event::{Event, Events, RetransmissionCause};
 use crate::outstanding::{Acknowledgement, Chunk, Observer, PathId, Progress};
-use crate::stats::SentStats;
 use crate::wire::{Sack, Tsn};
 
 /// What the association needs to know of an acknowledgement.
@@ -59,11 +60,12 @@ impl Sender {
         acknowledgement: Acknowledgement<'_>,
         events: &mut Events,
     ) -> Result<SackOutcome, ProtocolViolation> {
+        let forwarded = self.forwarded();
         let (repair, ledger, view) = self.split(path);
-        let (terms, next_tsn) = (repair.terms(now, ledger, &view), ledger.next_tsn());
-        let (Self { ledger, buffer, counters, .. }, repair) = (&mut *self, &mut path.repair);
-        let mut reader =
-            Reader { now, next_tsn, repair, buffer, counters, events, rtt: None, timed_is_duplicate: false };
+        let (terms, next_tsn) = (repair.terms(now, forwarded, ledger, &view), ledger.next_tsn());
+        let (Self { ledger, buffer, partial, counters, .. }, repair) = (&mut *self, &mut path.repair);
+        let (rtt, timed_is_duplicate) = (None, false);
+        let mut reader = Reader { now, next_tsn, repair, buffer, partial, counters, events, rtt, timed_is_duplicate };
         let Some(digest) = ledger.apply(acknowledgement, terms, &mut reader)? else {
             return Ok(SackOutcome::default());
         };
@@ -75,6 +77,7 @@ impl Sender {
         self.window.handle_sack(self.ledger.first_tsn());
         let newest = digest.highest_acked;
         let answered = newest.map(|newest| newest.path).or_else(|| self.path_of_window_probe());
+        let answered = answered.or_else(|| digest.abandoned_acked.then_some(path.id));
         self.resend_window_probe(path);
         path.regulate(Pressure::Acked(Ack {
             now,
@@ -97,6 +100,11 @@ impl Sender {
             events.push(Event::Writable);
         }
         self.drop_stale(now, events);
+        if self.give_up_what_is_over(now, events) {
+            self.gave_up(now, path, events);
+            self.settle(now, path);
+        }
+        self.judge_forward_after_ack(now, path);
         self.update_window(now, path);
         Ok(SackOutcome { answered })
     }
@@ -130,7 +138,8 @@ struct Reader<'s> {
     next_tsn: u64,
     repair: &'s mut Repair,
     buffer: &'s mut SendBuffer,
-    counters: &'s mut SentStats,
+    partial: &'s mut Option<Box<Partial>>,
+    counters: &'s mut Counters,
     events: &'s mut Events,
     /// A duplicate reports which transmission an earlier SACK acknowledged, and so how long the round trip took.
     rtt: Option<Duration>,
@@ -145,7 +154,7 @@ impl Observer for Reader<'_> {
             self.repair.on_chunk_acked(self.now, chunk, progress, self.next_tsn);
         }
         if progress.is_settled {
-            settle(self.now, chunk, self.buffer, self.counters, self.events);
+            self.settle(chunk);
         }
     }
 
@@ -156,11 +165,17 @@ impl Observer for Reader<'_> {
     }
 }
 
-/// A chunk is acknowledged for good; the last one completes its message.
-#[inline]
-fn settle(now: Instant, chunk: &Chunk, buffer: &mut SendBuffer, counters: &mut SentStats, events: &mut Events) {
-    if let Some(id) = buffer.release(chunk.message, chunk.payload.len()) {
-        counters.messages_acked += 1;
-        events.push_message_event(|| Event::MessageDelivered { id, at: now });
+impl Reader<'_> {
+    /// A chunk is acknowledged for good; the last one completes its message.
+    #[inline]
+    fn settle(&mut self, chunk: &Chunk) {
+        let Some(message) = self.buffer.release(chunk.message, chunk.payload.len()) else { return };
+        if message.fate == Fate::Abandoned {
+            return;
+        }
+        Partial::forget(self.partial, chunk.message, &message);
+        self.counters.messages_acked += 1;
+        let at = self.now;
+        self.events.push_message_event(|| Event::MessageDelivered { id: message.id, at });
     }
 }

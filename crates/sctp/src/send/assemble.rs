@@ -6,9 +6,9 @@ use festina_units::Instant;
 use super::repair::{Again, Companions, NewData, Order, Purpose};
 use super::scheduler::{Piece, Turn};
 use super::{SendPath, Sender};
-use crate::event::{Event, Events, RetransmissionCause};
+use crate::event::{AbandonReason, Event, Events, RetransmissionCause};
 use crate::outstanding::{CHUNKS_MAX, Chunk, ChunkState, SentAs};
-use crate::wire::{DATA_HEADER_BYTES, DataHeader, PacketBuilder, Ssn};
+use crate::wire::{DATA_HEADER_BYTES, DataHeader, PacketBuilder, Ssn, Tsn};
 
 /// Pieces of several messages may take turns. DATA cannot: the fragments of a message take consecutive TSNs (RFC 9260 §6.9).
 const INTERLEAVES: bool = false;
@@ -32,16 +32,25 @@ pub(super) struct Loaded {
     pub(super) earliest_resent: bool,
     /// DATA had left at the same instant before.
     pub(super) same_instant: bool,
+    /// A chunk did not leave again, because its message may not.
+    has_withheld: bool,
+    /// A chunk found no room.
+    is_full: bool,
 }
 
 impl Sender {
+    /// Returns whether pieces of several messages take turns.
+    pub(super) fn alternates(&self) -> bool {
+        INTERLEAVES
+    }
+
     /// Returns whether [`fill`](Self::fill) has something to do on `path`. It may still write nothing: if all that was queued has expired by now, or
     /// if the next chunk needs an emptier packet than the one given.
     #[inline]
     pub(crate) fn can_send(&self, now: Instant, path: &SendPath) -> bool {
         // A side that only receives is asked after each packet.
         let has_nothing = self.buffer.front().is_none() && self.ledger.lost().chunks == 0 && !path.repair.owes_packet();
-        !has_nothing && self.has_order(now, path)
+        !has_nothing && self.has_order(now, path) || self.is_forward_due(now)
     }
 
     fn has_order(&self, now: Instant, path: &SendPath) -> bool {
@@ -82,6 +91,12 @@ impl Sender {
         if loaded.chunks > 0 {
             loaded.same_instant = path.last_sent_at == now;
             self.packet_left(now, path, order, &loaded);
+        } else if loaded.has_withheld && !loaded.is_full {
+            path.repair.forgo(order);
+        }
+        if loaded.has_withheld {
+            self.gave_up(now, path, events);
+            self.settle(now, path);
         }
         loaded.chunks
     }
@@ -117,14 +132,25 @@ impl Sender {
                 }
                 ChunkState::Lost(cause) => Some(cause),
                 ChunkState::InFlight => companions.admit(tsn, chunk, now),
-                ChunkState::GapAcked => None,
+                ChunkState::GapAcked
+                | ChunkState::NonRenegable
+                | ChunkState::AbandonedOnTheWay
+                | ChunkState::Abandoned => None,
             };
             let Some(cause) = cause else { continue };
             let Some(message) = self.buffer.message(chunk.message) else { break };
+            if self.forwards && !message.may_leave_again(chunk.transmissions) {
+                loaded.has_withheld = true;
+                if cause.is_called_for() {
+                    self.give_up(chunk.message, AbandonReason::RetransmissionsExhausted, events);
+                }
+                continue;
+            }
             let asked = chunk.immediate_ack && (again == Again::Alone || message.immediate_ack);
             let immediate_ack = asks || asked;
             let header = DataHeader { immediate: immediate_ack, ..message.header(tsn, chunk) };
             if !packet.data(&header, &chunk.payload) {
+                loaded.is_full = true;
                 break;
             }
             let chunk_bytes = chunk.bytes();
@@ -207,6 +233,7 @@ impl Sender {
         let immediate_sack = path.repair.rules().immediate_sack;
         let is_tail = (self.closing || immediate_sack == ImmediateSack::Tail) && self.buffer.is_empty();
         let message = self.buffer.message_mut(slot)?;
+        message.last_tsn = Tsn::wrap(tsn).0;
         if fragment == 0 {
             if !message.unordered {
                 let next_ssn = self.streams.next_ssn.get_mut(message.stream);

@@ -19,67 +19,81 @@ const SLOTS_SECOND: usize = 32;
 /// Ends the list of free slots.
 const NO_SLOT: u32 = u32::MAX;
 
+/// Stands for no limit of retransmissions. A chunk does not count further.
+const NO_LIMIT: u8 = u8::MAX;
+
 /// A message that was handed over and is not settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OutboundMessage {
     pub(super) id: MessageId,
-    pub(super) reliability: Reliability,
+    /// When it is not worth sending any more; [`Instant::MAX`] if it always is.
+    pub(super) expires_at: Instant,
     pub(super) ppid: u32,
     /// Its pieces that are not settled: chunks with a TSN, and one for what has none yet.
     pieces: u32,
+    /// The low bits of the TSN of its last piece that has one.
+    pub(super) last_tsn: u32,
     pub(super) stream: StreamId,
     /// Given with the first fragment. Without meaning until then, and for an unordered message.
     pub(super) ssn: Ssn,
+    /// RFC 7496 §3.3; without meaning unless it is [tracked](Self::is_tracked) by priority.
+    pub(super) priority: u16,
+    /// How often a chunk may leave again.
+    retransmissions_max: u8,
+    pub(super) fate: Fate,
     pub(super) unordered: bool,
     /// The application asks the peer not to delay its SACK.
     pub(super) immediate_ack: bool,
 }
 
-/// How long a message is worth sending. Limits of retransmissions and priorities (RFC 3758, RFC 7496) are further variants.
+/// What partial reliability knows of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reliability {
-    /// Until the association ends.
-    Reliable,
-    /// Until `expires_at` (the lifetime of RFC 9260 §11.1.5).
-    Lifetime { expires_at: Instant },
-}
-
-impl Reliability {
-    /// Why the message is not worth sending any more; `None` while it is. `has_tsn`: its first fragment has a TSN. Such a message
-    /// must follow as a whole, since nothing moves the receiver beyond a TSN that never comes (FORWARD TSN of RFC 3758 would).
-    pub(super) fn why_over(self, now: Instant, has_tsn: bool) -> Option<AbandonReason> {
-        if has_tsn {
-            return None;
-        }
-        match self {
-            Self::Reliable => None,
-            Self::Lifetime { expires_at } => (expires_at <= now).then_some(AbandonReason::Expired),
-        }
-    }
+pub(super) enum Fate {
+    /// Nobody looks for it.
+    Plain,
+    /// It is found by its lifetime, its priority or its key.
+    Tracked,
+    /// It was abandoned after some of it had left. Its chunks wait for the peer to pass over them.
+    Abandoned,
 }
 
 impl OutboundMessage {
     /// A message that was handed over just now, with its payload in one piece.
     pub(super) fn new(now: Instant, message: &Message, id: MessageId) -> Self {
-        let lifetime = |lifetime| Reliability::Lifetime { expires_at: now + lifetime };
+        let &Message { lifetime, deadline, max_retransmissions, priority, .. } = message;
+        let expires_at = lifetime.map_or(Instant::MAX, |lifetime| now.saturating_add(lifetime));
+        let expires_at = deadline.map_or(expires_at, |deadline| deadline.min(expires_at));
         Self {
             id,
-            reliability: message.lifetime.map_or(Reliability::Reliable, lifetime),
+            expires_at,
             ppid: message.ppid,
             pieces: 1,
+            last_tsn: 0,
             stream: message.stream,
             ssn: Ssn(0),
+            priority: priority.unwrap_or_default(),
+            retransmissions_max: max_retransmissions.and_then(|limit| u8::try_from(limit).ok()).unwrap_or(NO_LIMIT),
+            fate: if message.is_tracked() { Fate::Tracked } else { Fate::Plain },
             unordered: message.unordered,
             immediate_ack: message.immediate_ack,
         }
     }
 
-    /// Why it must not be sent any more, if so; the peer takes `streams` streams.
+    /// Returns whether a chunk that has left so often may leave again (RFC 7496 §3.1).
+    #[inline]
+    pub(super) fn may_leave_again(&self, transmissions: u8) -> bool {
+        self.retransmissions_max == NO_LIMIT || transmissions <= self.retransmissions_max
+    }
+
+    /// Why it must not be sent any more, if so and none of it has left; the peer takes `streams` streams.
+    #[inline]
     pub(super) fn obstacle(&self, now: Instant, has_tsn: bool, streams: u16) -> Option<AbandonReason> {
-        if self.stream.0 >= streams && !has_tsn {
+        if has_tsn {
+            None
+        } else if self.stream.0 >= streams {
             Some(AbandonReason::StreamRefused)
         } else {
-            self.reliability.why_over(now, has_tsn)
+            (self.expires_at <= now).then_some(AbandonReason::Expired)
         }
     }
 
@@ -167,9 +181,9 @@ impl Messages {
         }
     }
 
-    /// A piece of the message is acknowledged for good or given up. With the last one the message leaves; its identity, if so.
+    /// A piece of the message is acknowledged for good or given up. With the last one the message leaves; what it was, if so.
     #[inline]
-    pub(super) fn settle_piece(&mut self, slot: MessageSlot) -> Option<MessageId> {
+    pub(super) fn settle_piece(&mut self, slot: MessageSlot) -> Option<OutboundMessage> {
         let place = self.slots.get_mut(index(slot));
         debug_assert!(matches!(place, Some(Slot::Used(_))), "a piece of a message that has left");
         let place = place?;
@@ -178,14 +192,14 @@ impl Messages {
         if message.pieces > 0 {
             return None;
         }
-        let id = message.id;
+        let message = *message;
         *place = Slot::Free { next: self.free };
         self.free = slot.0;
         self.used -= 1;
         if self.used == 0 {
             self.shrink(SLOTS_KEPT);
         }
-        Some(id)
+        Some(message)
     }
 
     /// Gives back even the memory that a thin stream needs, if there are no messages.

@@ -3,7 +3,7 @@
 use festina_units::Instant;
 
 use super::fragment::piece_bytes;
-use super::messages::{Messages, OutboundMessage};
+use super::messages::{Fate, Messages, OutboundMessage};
 use super::scheduler::{Piece, Scheduler, Turn, Unsent};
 use crate::config::{Config, Limits};
 use crate::error::SendError;
@@ -28,8 +28,17 @@ pub(super) struct SendBuffer {
     limits: SendLimits,
     /// At most eight million, by what each costs in the largest buffer.
     queued_messages: u32,
+    /// Messages that were abandoned and keep their slots until the peer has passed over them.
+    abandoned_messages: u32,
     /// A message was refused for want of room, and the application waits to hear that there is some again.
     was_full: bool,
+}
+
+/// What messages that are given up make free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Room {
+    pub(super) messages: u32,
+    pub(super) payload_bytes: usize,
 }
 
 /// The settings of a send buffer. Half as large as `usize`: every association has them.
@@ -68,40 +77,76 @@ impl SendBuffer {
             queued_bytes: 0,
             limits: SendLimits::new(&config.limits),
             queued_messages: 0,
+            abandoned_messages: 0,
             was_full: false,
         }
     }
 
-    /// Takes a message in. A message larger than the whole buffer is taken when the buffer is empty.
-    pub(super) fn push(
+    /// Checks whether a message can be sent at all.
+    ///
+    /// # Errors
+    /// Caller: it cannot.
+    #[inline]
+    pub(super) fn check(&self, message: Message, streams: u16) -> Result<Message, SendError> {
+        let bytes = message.payload.len();
+        let bytes_max = size(self.limits.message_bytes_max);
+        if bytes == 0 {
+            Err(SendError::Empty(message))
+        } else if bytes > bytes_max {
+            Err(SendError::TooLong { message, bytes_max })
+        } else if message.stream.0 >= streams {
+            Err(SendError::NoSuchStream { message, streams })
+        } else {
+            Ok(message)
+        }
+    }
+
+    /// Returns whether there is room for a message once others have `freed` theirs. One larger than the whole buffer is taken when the
+    /// buffer is empty.
+    #[inline]
+    pub(super) fn has_room(&self, payload_bytes: usize, freed: Room) -> bool {
+        let messages = self.messages.len() - freed.messages;
+        let used_bytes = self.used_bytes + payload_bytes - freed.payload_bytes;
+        messages == 0 || cost_bytes(messages + 1, used_bytes) <= size(self.limits.buffer_bytes)
+    }
+
+    /// A message finds no room.
+    pub(super) fn refuse(&mut self, message: Message) -> SendError {
+        self.was_full = true;
+        SendError::BufferFull(message)
+    }
+
+    /// Takes a message in, behind those that wait.
+    #[inline]
+    pub(super) fn push(&mut self, now: Instant, message: Message, id: MessageId) -> MessageSlot {
+        let (stream, slot) = (message.stream, self.admit(now, &message, id));
+        self.scheduler.push(stream, Unsent::new(message.payload, slot));
+        slot
+    }
+
+    /// Takes a message in, in the place of one of which nothing has a TSN. Returns the slots of both.
+    pub(super) fn push_in_place(
         &mut self,
         now: Instant,
         message: Message,
         id: MessageId,
-        streams: u16,
-    ) -> Result<(), SendError> {
+        older: MessageSlot,
+    ) -> MessageSlot {
+        let (stream, slot) = (message.stream, self.admit(now, &message, id));
+        if let Some(older) = self.scheduler.replace(stream, older, Unsent::new(message.payload, slot)) {
+            self.count_sent(older.rest.len(), true);
+            self.used_bytes -= older.rest.len();
+        }
+        slot
+    }
+
+    #[inline]
+    fn admit(&mut self, now: Instant, message: &Message, id: MessageId) -> MessageSlot {
         let bytes = message.payload.len();
-        if bytes == 0 {
-            return Err(SendError::Empty(message));
-        }
-        let bytes_max = size(self.limits.message_bytes_max);
-        if bytes > bytes_max {
-            return Err(SendError::TooLong { message, bytes_max });
-        }
-        if message.stream.0 >= streams {
-            return Err(SendError::NoSuchStream { message, streams });
-        }
-        let used_bytes = self.used_bytes + bytes;
-        if self.messages.len() > 0 && cost_bytes(self.messages.len() + 1, used_bytes) > size(self.limits.buffer_bytes) {
-            self.was_full = true;
-            return Err(SendError::BufferFull(message));
-        }
-        self.used_bytes = used_bytes;
+        self.used_bytes += bytes;
         self.queued_messages += 1;
         self.queued_bytes += bytes;
-        let slot = self.messages.insert(OutboundMessage::new(now, &message, id));
-        self.scheduler.push(message.stream, Unsent::new(message.payload, slot));
-        Ok(())
+        self.messages.insert(OutboundMessage::new(now, message, id))
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -154,11 +199,36 @@ impl SendBuffer {
         self.front_obstacle(now, streams).is_some()
     }
 
-    /// Discards the front message if it must not be sent any more.
-    pub(super) fn pop_stale(&mut self, now: Instant, streams: u16) -> Option<(MessageId, AbandonReason)> {
-        let reason = self.front_obstacle(now, streams)?;
-        let (id, _) = self.discard()?;
-        Some((id, reason))
+    /// The front message and why, if it must not be sent any more.
+    pub(super) fn front_stale(&self, now: Instant, streams: u16) -> Option<(MessageSlot, AbandonReason)> {
+        Some((self.scheduler.front()?.message, self.front_obstacle(now, streams)?))
+    }
+
+    /// What of a message waits for TSNs.
+    pub(super) fn waiting(&self, slot: MessageSlot) -> Option<&Unsent> {
+        self.scheduler.find(self.messages.get(slot)?.stream, slot)
+    }
+
+    /// Takes what is left of a message out of the queue and the account. Its piece stays.
+    pub(super) fn withdraw(&mut self, slot: MessageSlot) -> Option<Unsent> {
+        let unsent = self.scheduler.remove(self.messages.get(slot)?.stream, slot)?;
+        self.count_sent(unsent.rest.len(), true);
+        self.used_bytes -= unsent.rest.len();
+        Some(unsent)
+    }
+
+    /// A message is abandoned of which some has left, `payload_bytes` of it not acknowledged. It keeps its slot.
+    pub(super) fn abandon(&mut self, slot: MessageSlot, payload_bytes: usize) {
+        if let Some(message) = self.messages.get_mut(slot) {
+            message.fate = Fate::Abandoned;
+            self.abandoned_messages += 1;
+            self.used_bytes -= payload_bytes;
+        }
+    }
+
+    /// Messages that are neither delivered nor abandoned.
+    pub(super) fn pending_messages(&self) -> u32 {
+        self.messages.len() - self.abandoned_messages
     }
 
     /// Takes the front message out of the queue altogether. Its identity, and whether some of it has a TSN.
@@ -189,11 +259,15 @@ impl SendBuffer {
         self.messages.give_back_memory();
     }
 
-    /// A piece of a message leaves the account, acknowledged or given up. With the last one the message does; its identity, if so.
+    /// A piece of a message leaves the account, acknowledged or given up. With the last one the message does; what it was, if so.
     #[inline]
-    pub(super) fn release(&mut self, slot: MessageSlot, payload_bytes: usize) -> Option<MessageId> {
+    pub(super) fn release(&mut self, slot: MessageSlot, payload_bytes: usize) -> Option<OutboundMessage> {
         self.used_bytes -= payload_bytes;
-        self.messages.settle_piece(slot)
+        let message = self.messages.settle_piece(slot)?;
+        if message.fate == Fate::Abandoned {
+            self.abandoned_messages -= 1;
+        }
+        Some(message)
     }
 
     /// Returns whether the application is to be told, now and once, that there is room again.
@@ -248,8 +322,24 @@ mod tests {
         SendBuffer::new(&config)
     }
 
+    fn offer(buffer: &mut SendBuffer, message: Message, id: u64) -> Result<(), SendError> {
+        let message = buffer.check(message, 10)?;
+        if !buffer.has_room(message.payload.len(), Room::default()) {
+            return Err(buffer.refuse(message));
+        }
+        buffer.push(Instant::ZERO, message, MessageId(id));
+        Ok(())
+    }
+
     fn push(buffer: &mut SendBuffer, bytes: usize) -> Result<(), SendError> {
-        buffer.push(Instant::ZERO, Message::new(vec![7; bytes]), MessageId(0), 10)
+        offer(buffer, Message::new(vec![7; bytes]), 0)
+    }
+
+    /// Discards the front message if it must not be sent any more.
+    fn pop_stale(buffer: &mut SendBuffer, now: Instant, streams: u16) -> Option<(MessageId, AbandonReason)> {
+        let (slot, reason) = buffer.front_stale(now, streams)?;
+        buffer.withdraw(slot).expect("it waits");
+        Some((buffer.release(slot, 0).expect("none of it has left").id, reason))
     }
 
     /// The next piece of the message in front.
@@ -265,7 +355,7 @@ mod tests {
         assert!(matches!(push(&mut buffer, 0), Err(SendError::Empty(_))));
         assert!(matches!(push(&mut buffer, 1_001), Err(SendError::TooLong { bytes_max: 1_000, .. })));
         let message = Message::new("x").on_stream(10);
-        let refused = buffer.push(Instant::ZERO, message.clone(), MessageId(0), 10);
+        let refused = offer(&mut buffer, message.clone(), 0);
         assert_eq!(refused, Err(SendError::NoSuchStream { message, streams: 10 }));
         assert_eq!(buffer.used_bytes(), 0);
     }
@@ -313,7 +403,7 @@ mod tests {
         buffer.release(slots[1], 1);
         assert!(buffer.take_writable());
         assert!(!buffer.take_writable());
-        assert_eq!(buffer.release(slots[2], 50), Some(MessageId(0)));
+        assert_eq!(buffer.release(slots[2], 50).map(|message| message.id), Some(MessageId(0)));
         assert!(!buffer.take_writable(), "nothing was refused since");
         assert_eq!((buffer.used_bytes(), buffer.slots_used()), (0, 0));
     }
@@ -322,15 +412,15 @@ mod tests {
     fn a_message_expires_in_the_queue_unless_it_has_begun_section_11_1_5() {
         let mut buffer = buffer(1_000, 50);
         let message = Message::new(vec![7; 100]).with_lifetime(Duration::from_millis(10));
-        assert_eq!(buffer.push(Instant::ZERO, message, MessageId(3), 10), Ok(()));
-        assert_eq!(buffer.pop_stale(Instant::from_millis(9), 10), None);
+        assert_eq!(offer(&mut buffer, message, 3), Ok(()));
+        assert_eq!(pop_stale(&mut buffer, Instant::from_millis(9), 10), None);
         cut(&mut buffer, 50);
-        assert_eq!(buffer.pop_stale(Instant::from_millis(10), 10), None, "the rest must follow");
+        assert_eq!(pop_stale(&mut buffer, Instant::from_millis(10), 10), None, "the rest must follow");
         cut(&mut buffer, 50);
         let message = Message::new("late").with_lifetime(Duration::from_millis(10));
-        assert_eq!(buffer.push(Instant::ZERO, message, MessageId(4), 10), Ok(()));
+        assert_eq!(offer(&mut buffer, message, 4), Ok(()));
         let expired = Some((MessageId(4), AbandonReason::Expired));
-        assert_eq!(buffer.pop_stale(Instant::from_millis(10), 10), expired);
+        assert_eq!(pop_stale(&mut buffer, Instant::from_millis(10), 10), expired);
         assert_eq!((buffer.queued_bytes(), buffer.used_bytes()), (0, 100));
     }
 
@@ -338,10 +428,10 @@ mod tests {
     fn a_message_for_a_stream_that_the_peer_refused_is_dropped() {
         let mut buffer = buffer(100, 50);
         let message = Message::new("x").on_stream(9);
-        assert_eq!(buffer.push(Instant::ZERO, message, MessageId(5), 10), Ok(()));
+        assert_eq!(offer(&mut buffer, message, 5), Ok(()));
         assert!(!buffer.front_is_stale(Instant::ZERO, 10));
         assert!(buffer.front_is_stale(Instant::ZERO, 9));
         let refused = Some((MessageId(5), AbandonReason::StreamRefused));
-        assert_eq!(buffer.pop_stale(Instant::ZERO, 9), refused);
+        assert_eq!(pop_stale(&mut buffer, Instant::ZERO, 9), refused);
     }
 }

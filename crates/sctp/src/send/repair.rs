@@ -262,6 +262,7 @@ impl Repair {
             self.owed.repair = None;
         }
         self.owed.probe &= ledger.in_flight().chunks > 0;
+        self.owed.tail_probe &= !ledger.is_all_abandoned();
         self.make_due_copy(now, ledger);
         if ledger.is_empty() {
             self.timers.stop();
@@ -375,9 +376,7 @@ impl Repair {
             },
             Purpose::Copy { first_tsn, last_tsn } => Companions::Copy { first_tsn, last_tsn },
             Purpose::TailProbe(ProbeContent::NewData) => Companions::None,
-            Purpose::TailProbe(ProbeContent::HighestOutstanding) => {
-                Companions::Last { tsn: ledger.next_tsn().saturating_sub(1) }
-            }
+            Purpose::TailProbe(ProbeContent::HighestOutstanding) => Companions::Last { tsn: ledger.last_tsn() },
             Purpose::Urgent(RetransmissionCause::Fast) if rules.bundling.into_fast_retransmit => {
                 Companions::Bundled { room_bytes: free }
             }
@@ -447,6 +446,21 @@ impl Repair {
             // Companions do not put T3-rtx off, or a stream of new data would do so for ever.
             cause => !cause.is_bundled() && cause != RetransmissionCause::Copy,
         }
+    }
+
+    /// FORWARD-TSN left, up to this TSN: T3-rtx runs until it is answered (RFC 3758 §3.5 C5), and the answer times nothing that it skips.
+    pub(super) fn on_forward_left(&mut self, now: Instant, cumulative: u64) {
+        if self.timers.t3().is_none() {
+            self.timers.start(now, self.rto());
+        }
+        if let Some(tsn) = self.round_trip.timed_tsn().filter(|&tsn| tsn <= cumulative) {
+            self.round_trip.resent(tsn, now, self.book.rules().rtt_sampling, Again::Alone);
+        }
+    }
+
+    /// The packet does not leave: nothing that it is for may leave again.
+    pub(super) fn forgo(&mut self, order: Order) {
+        self.owed.paid(order.purpose);
     }
 
     /// A packet left.
@@ -557,6 +571,7 @@ impl Repair {
             unsent: view.unsent_packets(),
             earliest_sent: ledger.get(ledger.first_tsn()).map_or(now, |chunk| chunk.sent_at),
             is_open: ledger.lost().chunks == 0
+                && !ledger.is_all_abandoned()
                 && ledger.gap_acked_chunks() == 0
                 && !self.recovery.lasts
                 && self.series.timeouts() == 0,

@@ -22,7 +22,7 @@ pub(super) struct Unsent {
     pub(super) rest: Bytes,
     pub(super) message: MessageSlot,
     /// The number of the next fragment.
-    fragment: u32,
+    pub(super) fragment: u32,
 }
 
 impl Unsent {
@@ -111,6 +111,17 @@ impl RoundRobin {
         message
     }
 
+    /// Takes a message out of the queue of its stream. The turns of the others stay as they are.
+    fn remove(&mut self, stream: StreamId, message: MessageSlot) -> Option<Unsent> {
+        let queue = self.queues.get_mut(&stream)?;
+        let removed = queue.remove(position(queue, message)?);
+        if queue.is_empty() {
+            self.queues.remove(&stream);
+            self.turns.retain(|&turn| turn != stream);
+        }
+        removed
+    }
+
     /// The next stream is in front.
     fn pass_turn(&mut self) {
         if let Some(stream) = self.turns.pop_front() {
@@ -196,6 +207,34 @@ impl Scheduler {
         }
     }
 
+    /// Takes a message out of the queue, wherever it stands. Costs a look at all that wait before it on its stream, or on all with
+    /// [`FirstComeFirstServed`](Self::FirstComeFirstServed).
+    pub(super) fn remove(&mut self, stream: StreamId, message: MessageSlot) -> Option<Unsent> {
+        match self {
+            Self::FirstComeFirstServed(queue) => queue.remove(position(queue, message)?),
+            Self::RoundRobin(streams) => streams.remove(stream, message),
+        }
+    }
+
+    /// A message that waits.
+    pub(super) fn find(&self, stream: StreamId, message: MessageSlot) -> Option<&Unsent> {
+        let queue = match self {
+            Self::FirstComeFirstServed(queue) => queue,
+            Self::RoundRobin(streams) => streams.queues.get(&stream)?,
+        };
+        queue.get(position(queue, message)?)
+    }
+
+    /// Puts a message in the place of one that waits. Returns that one.
+    pub(super) fn replace(&mut self, stream: StreamId, message: MessageSlot, newer: Unsent) -> Option<Unsent> {
+        let queue = match self {
+            Self::FirstComeFirstServed(queue) => queue,
+            Self::RoundRobin(streams) => streams.queues.get_mut(&stream)?,
+        };
+        let place = position(queue, message)?;
+        Some(std::mem::replace(queue.get_mut(place)?, newer))
+    }
+
     /// What waits, in no particular order.
     #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = &Unsent> {
@@ -205,6 +244,10 @@ impl Scheduler {
         };
         one.into_iter().chain(many.into_iter().flatten()).flatten()
     }
+}
+
+fn position(queue: &VecDeque<Unsent>, message: MessageSlot) -> Option<usize> {
+    queue.iter().position(|unsent| unsent.message == message)
 }
 
 #[cold]

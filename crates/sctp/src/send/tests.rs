@@ -4,6 +4,7 @@ mod detectives;
 mod hostile;
 mod messages;
 mod pacing;
+mod partial;
 mod recovery;
 mod redundancy;
 mod spurious;
@@ -45,6 +46,13 @@ struct Sent {
     /// The letters of the bits that are set: I, U, B, E.
     bits: String,
     len: usize,
+}
+
+/// A FORWARD-TSN as the peer read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Forwarded {
+    cumulative: u32,
+    streams: Vec<(u16, u16)>,
 }
 
 /// A sender and its surroundings.
@@ -108,7 +116,7 @@ impl Rig {
 
     fn try_send(&mut self, message: Message) -> Result<MessageId, SendError> {
         let id = MessageId(self.next_id);
-        self.sender.send(self.now, &mut self.path, message, id)?;
+        self.sender.send(self.now, &mut self.path, message, id, &mut self.events)?;
         self.next_id += 1;
         Ok(id)
     }
@@ -140,6 +148,32 @@ impl Rig {
 
     fn packet(&mut self) -> Vec<Sent> {
         self.packet_behind(0)
+    }
+
+    /// One packet as the association puts it together: FORWARD-TSN, if one is due, and DATA.
+    fn packet_with_forward(&mut self) -> (Option<Forwarded>, Vec<Sent>) {
+        let mut bytes = Vec::new();
+        let header = CommonHeader { source_port: 1, destination_port: 2, verification_tag: 3 };
+        let mut packet = PacketBuilder::new(&mut bytes, header, PACKET_BYTES);
+        let Self { sender, path, events, .. } = self;
+        sender.write_forward_tsn(self.now, path, &mut packet, events);
+        sender.fill(self.now, path, &mut packet, events);
+        if packet.finish() == 0 {
+            return (None, Vec::new());
+        }
+        let packet = Packet::parse(&bytes).expect("the packet is sound");
+        let mut chunks: Vec<_> = packet.chunks().map(|chunk| chunk.expect("the chunk is sound")).collect();
+        let forward = match chunks.first() {
+            Some(Chunk::ForwardTsn(forward)) => {
+                let streams = forward.streams().map(|(stream, ssn)| (stream.0, ssn.0)).collect();
+                Some(Forwarded { cumulative: forward.new_cumulative.0, streams })
+            }
+            _ => None,
+        };
+        if forward.is_some() {
+            chunks.remove(0);
+        }
+        (forward, chunks.iter().map(sent).collect())
     }
 
     /// All packets that may leave now.

@@ -13,7 +13,7 @@ impl Sender {
     pub(crate) fn deadline(&self, path: &SendPath) -> Option<Instant> {
         let (ledger, view) = (&self.ledger, self.view(path));
         let (loss, paced_until) = (path.repair.deadline(ledger, &view), path.repair.paced_until(ledger, &view));
-        [self.window.deadline(), loss, paced_until].into_iter().flatten().min()
+        [self.window.deadline(), loss, paced_until, self.partial_deadline()].into_iter().flatten().min()
     }
 
     /// Acts on what has expired, the timers of `path` among it.
@@ -24,6 +24,7 @@ impl Sender {
         events: &mut Events,
     ) -> Option<TimerExpiry> {
         self.drop_stale(now, events);
+        let expired = self.give_up_what_is_over(now, events);
         self.window.handle_timeout(now);
         path.congestion.handle_timeout(now);
         let (repair, ledger, view) = self.split(path);
@@ -34,6 +35,13 @@ impl Sender {
             Some(TimerExpiry::Probe) | None => {}
         }
         self.obey(path, verdict);
+        if self.give_up_what_is_over(now, events) || expired {
+            self.gave_up(now, path, events);
+        }
+        self.judge_forward(now, path);
+        if matches!(expiry, Some(TimerExpiry::Timeout { .. })) {
+            self.forward_timed_out(now);
+        }
         self.settle(now, path);
         expiry
     }

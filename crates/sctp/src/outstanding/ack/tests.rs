@@ -11,6 +11,7 @@ const PLAIN: SackTerms = SackTerms {
     overtaken_after: None,
     early_retransmit: false,
     sends_copies: false,
+    forwarded: 0,
 };
 
 /// Chunks with the TSNs 1 to `count`, of 116 bytes each.
@@ -41,12 +42,15 @@ impl Observer for Settlements {
     fn duplicate(&mut self, _: u64) {}
 }
 
-/// One letter per chunk: flying, acked by a gap block, lost.
+/// One letter per chunk: flying, acked by a gap block, lost, acked by an NR block, abandoned in flight or otherwise.
 fn states(ledger: &Ledger) -> String {
     let letter = |chunk: &Chunk| match chunk.state {
         ChunkState::InFlight => 'f',
         ChunkState::GapAcked => 'a',
         ChunkState::Lost(_) => 'l',
+        ChunkState::NonRenegable => 'n',
+        ChunkState::AbandonedOnTheWay => 'x',
+        ChunkState::Abandoned => '-',
     };
     ledger.iter().map(letter).collect()
 }
@@ -88,7 +92,7 @@ fn what_lies_between_two_lost_chunks_is_passed_over_once() {
 fn a_cumulative_ack_shows_what_it_acknowledges_in_order() {
     let mut ledger = ledger(5);
     let mut settled = Settlements::default();
-    let report = ledger.acknowledge(Tsn(3), &mut settled).expect("sound").expect("new");
+    let report = ledger.acknowledge(Tsn(3), 0, &mut settled).expect("sound").expect("new");
     assert_eq!(settled.0, 3);
     assert!(report.cumulative_advanced);
     assert_eq!((report.acked_bytes, report.in_flight_bytes_before), (3 * 116, 5 * 116));
@@ -134,7 +138,7 @@ fn acknowledging_beyond_what_was_sent_is_an_error_and_changes_no_gap() {
     let beyond = Sack::new_for_test(Tsn(0), 0, &[(2, 5)], &[]);
     assert!(apply_sack(&mut ledger, &beyond).is_err());
     assert_eq!(states(&ledger), "ffff");
-    assert!(ledger.acknowledge(Tsn(5), &mut Settlements::default()).is_err());
+    assert!(ledger.acknowledge(Tsn(5), 0, &mut Settlements::default()).is_err());
     let far = Sack::new_for_test(Tsn(0), 0, &[(2, u16::MAX)], &[]);
     assert!(apply_sack(&mut ledger, &far).is_err());
 }

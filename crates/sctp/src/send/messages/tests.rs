@@ -17,7 +17,7 @@ fn filled(count: u64) -> (Messages, Vec<MessageSlot>) {
 #[test]
 fn a_slot_is_used_again_once_its_message_has_left() {
     let (mut messages, slots) = filled(3);
-    assert_eq!(messages.settle_piece(slots[1]), Some(MessageId(1)));
+    assert_eq!(messages.settle_piece(slots[1]).map(|message| message.id), Some(MessageId(1)));
     assert_eq!(messages.get(slots[1]), None);
     assert_eq!(messages.insert(message(3)), slots[1]);
     assert_eq!(messages.get(slots[1]).map(|message| message.id), Some(MessageId(3)));
@@ -32,7 +32,7 @@ fn a_message_leaves_with_its_last_piece_whichever_that_is() {
     assert_eq!(messages.settle_piece(slots[0]), None);
     assert_eq!(messages.settle_piece(slots[0]), None);
     assert_eq!(messages.len(), 1);
-    assert_eq!(messages.settle_piece(slots[0]), Some(MessageId(0)));
+    assert_eq!(messages.settle_piece(slots[0]).map(|message| message.id), Some(MessageId(0)));
     assert_eq!(messages.len(), 0);
 }
 
@@ -71,12 +71,33 @@ fn a_slot_is_no_larger_than_its_message() {
 #[test]
 fn a_lifetime_ends_at_its_deadline_unless_a_fragment_has_a_tsn_section_11_1_5() {
     let at = Instant::from_millis;
-    let reliability = |message: Message| OutboundMessage::new(at(100), &message, MessageId(0)).reliability;
-    let brief = reliability(Message::new("x").with_lifetime(Duration::from_millis(10)));
-    assert_eq!(brief.why_over(at(109), false), None);
-    assert_eq!(brief.why_over(at(110), false), Some(AbandonReason::Expired));
-    assert_eq!(brief.why_over(at(110), true), None);
-    assert_eq!(reliability(Message::new("x")).why_over(Instant::MAX, false), None);
+    let new = |message: Message| OutboundMessage::new(at(100), &message, MessageId(0));
+    let brief = new(Message::new("x").with_lifetime(Duration::from_millis(10)));
+    assert_eq!(brief.obstacle(at(109), false, 1), None);
+    assert_eq!(brief.obstacle(at(110), false, 1), Some(AbandonReason::Expired));
+    assert_eq!(brief.obstacle(at(110), true, 1), None);
+    assert_eq!(new(Message::new("x")).obstacle(Instant::from_secs(1 << 30), false, 1), None);
+}
+
+#[test]
+fn the_earlier_of_lifetime_and_deadline_holds() {
+    let at = Instant::from_millis;
+    let expires = |message: Message| OutboundMessage::new(at(100), &message, MessageId(0)).expires_at;
+    let brief = Message::new("x").with_lifetime(Duration::from_millis(10));
+    assert_eq!(expires(brief.clone().with_deadline(at(105))), at(105));
+    assert_eq!(expires(brief.with_deadline(at(115))), at(110));
+    assert_eq!(expires(Message::new("x").with_deadline(at(115))), at(115));
+    assert_eq!(expires(Message::new("x").with_lifetime(Duration::MAX)), Instant::MAX);
+}
+
+#[test]
+fn rfc7496_3_1_a_chunk_may_leave_again_as_often_as_its_limit_says() {
+    let new = |message: Message| OutboundMessage::new(Instant::ZERO, &message, MessageId(0));
+    let limited = |limit| new(Message::new("x").with_max_retransmissions(limit));
+    assert!(!limited(0).may_leave_again(1));
+    assert!(limited(2).may_leave_again(2) && !limited(2).may_leave_again(3));
+    assert!(!limited(254).may_leave_again(255) && limited(255).may_leave_again(255));
+    assert!(new(Message::new("x")).may_leave_again(255));
 }
 
 proptest! {
@@ -101,7 +122,7 @@ proptest! {
                 } else {
                     *pieces -= 1;
                     let left = (*pieces == 0).then_some(*id);
-                    prop_assert_eq!(messages.settle_piece(*slot), left);
+                    prop_assert_eq!(messages.settle_piece(*slot).map(|message| message.id), left);
                     if left.is_some() {
                         model.swap_remove(place);
                     }

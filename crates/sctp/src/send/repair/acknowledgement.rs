@@ -31,7 +31,13 @@ pub(in crate::send) struct Heard<'a> {
 
 impl Repair {
     /// How the ledger is to read the acknowledgement at hand.
-    pub(in crate::send) fn terms(&mut self, now: Instant, ledger: &Ledger, view: &View<'_>) -> SackTerms {
+    pub(in crate::send) fn terms(
+        &mut self,
+        now: Instant,
+        forwarded: u64,
+        ledger: &Ledger,
+        view: &View<'_>,
+    ) -> SackTerms {
         self.detectives();
         let rules = self.rules();
         SackTerms {
@@ -41,6 +47,7 @@ impl Repair {
             overtaken_after: self.overtaken_after(now),
             early_retransmit: rules.early_retransmit && !view.allows_new_data(ledger),
             sends_copies: rules.probe != Probe::Off || self.sends_copies(),
+            forwarded,
         }
     }
 
@@ -131,7 +138,7 @@ impl Repair {
         let lost = digest.lost_chunks + self.detect_losses(now, digest, ledger, &mut findings);
         findings.loss = self.enter_recovery(lost);
         let (found, release) = self.doubt_timeout(digest, ledger, view, &mut findings);
-        if digest.acked_bytes > 0 {
+        if digest.acked_bytes > 0 || digest.abandoned_acked {
             self.timers.heard();
         }
         let verdict = Verdict { lost, found, window: findings.verdict(), release };

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use festina_units::Instant;
 
-use crate::outstanding::{Chunk, ChunkState, Ledger};
+use crate::outstanding::{Chunk, Ledger};
 
 /// Entries that may be out of date beside twice as many as there are chunks.
 const STALE_MAX: usize = 64;
@@ -53,7 +53,7 @@ impl Departures {
 }
 
 fn is_on_the_way(chunk: &Chunk) -> bool {
-    chunk.state == ChunkState::InFlight
+    chunk.state.is_undecided()
 }
 
 #[cfg(test)]
@@ -62,7 +62,7 @@ mod tests {
 
     use super::*;
     use crate::event::RetransmissionCause;
-    use crate::outstanding::{PathId, SentAs};
+    use crate::outstanding::{ChunkState, PathId, SentAs};
 
     proptest! {
         #[test]

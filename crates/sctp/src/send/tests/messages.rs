@@ -118,7 +118,7 @@ fn a_message_that_expired_in_the_queue_costs_no_tsn_section_11_1_5() {
     rig.wait(10);
     assert!(rig.can_send());
     assert_eq!(rig.tsns(), [[1]]);
-    let abandoned = Event::MessagesAbandoned { first: late, last: late, reason: AbandonReason::Expired };
+    let abandoned = Event::MessagesAbandoned { first: late, last: late, reason: AbandonReason::Expired, sent: false };
     assert!(rig.events().contains(&abandoned));
     assert_eq!(rig.stats().sent.messages_abandoned, 1);
     rig.sack(1, &[]);
@@ -155,7 +155,8 @@ fn messages_for_streams_that_the_handshake_refused_are_abandoned() {
     let refused = rig.send(Message::new("x").on_stream(50));
     let kept = rig.send(Message::new("y").on_stream(3));
     rig.sender.establish(rig.now, &mut rig.path, WINDOW, 10, None, &mut rig.events);
-    let abandoned = Event::MessagesAbandoned { first: refused, last: refused, reason: AbandonReason::StreamRefused };
+    let reason = AbandonReason::StreamRefused;
+    let abandoned = Event::MessagesAbandoned { first: refused, last: refused, reason, sent: false };
     assert_eq!(rig.events(), [abandoned]);
     assert_eq!(rig.tsns(), [[1]]);
     rig.sack(1, &[]);
@@ -298,9 +299,14 @@ fn the_end_of_the_association_abandons_every_message_once() {
     rig.end();
     rig.check_slots();
     let reasons: Vec<_> = rig.events().into_iter().collect();
-    let abandoned =
-        |first, last, reason| Event::MessagesAbandoned { first: MessageId(first), last: MessageId(last), reason };
-    let expected = [abandoned(0, 1, AbandonReason::UnacknowledgedAtEnd), abandoned(2, 2, AbandonReason::UnsentAtEnd)];
+    let abandoned = |first, last, reason, sent| Event::MessagesAbandoned {
+        first: MessageId(first),
+        last: MessageId(last),
+        reason,
+        sent,
+    };
+    let expected =
+        [abandoned(0, 1, AbandonReason::UnacknowledgedAtEnd, true), abandoned(2, 2, AbandonReason::UnsentAtEnd, false)];
     assert_eq!(reasons, expected);
     assert_eq!(rig.deadline(), None);
     assert!(rig.sender.is_drained() && !rig.can_send());
@@ -339,7 +345,8 @@ fn a_restart_of_the_peer_begins_with_new_tsns_and_stream_sequence_numbers_sectio
     let config = config(Profile::Rfc9260.mechanisms());
     rig.restart(&config, Tsn(9_000));
     let (first, last) = (MessageId(1), MessageId(2));
-    let abandoned = Event::MessagesAbandoned { first, last, reason: AbandonReason::UnacknowledgedAtEnd };
+    let reason = AbandonReason::UnacknowledgedAtEnd;
+    let abandoned = Event::MessagesAbandoned { first, last, reason, sent: true };
     assert!(rig.events().contains(&abandoned));
     assert_eq!(rig.sender.buffer.slots_used(), 0);
     rig.sender.establish(rig.now, &mut rig.path, WINDOW, 100, None, &mut rig.events);

@@ -1,0 +1,281 @@
+//! Partial reliability (RFC 3758, RFC 7496): which messages are given up, when, and how the peer hears of it.
+//!
+//! A message is abandoned by its lifetime, when it would have to leave once more than its limit allows, for one of higher priority in a
+//! full buffer, or for a newer one with its key. One of which nothing has left costs nothing then: no TSN, no SSN, no packet. Of others
+//! all fragments are abandoned together, and FORWARD-TSN moves the peer past them. With a peer that does not support that, what has
+//! begun to leave stays reliable.
+
+mod forward;
+mod tracked;
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use festina_units::Instant;
+
+use super::messages::{Fate, OutboundMessage};
+use super::queue::Room;
+use super::scheduler::Unsent;
+use super::{SendPath, Sender};
+use crate::error::SendError;
+use crate::event::{AbandonReason, Events};
+use crate::message::{Message, MessageId};
+use crate::outstanding::partial::SkippedMessage;
+use crate::outstanding::{Chunk, ChunkState, MessageSlot, PathId, SentAs};
+use crate::stats::AbandonedStats;
+use crate::wire::{StreamId, Tsn};
+use forward::Forward;
+use tracked::Tracked;
+
+/// What partial reliability remembers. On the heap: most associations send reliable messages only.
+#[derive(Debug, Default)]
+pub(super) struct Partial {
+    tracked: Tracked,
+    forward: Forward,
+    counts: AbandonedCounts,
+}
+
+/// Abandoned messages, in all and by stream.
+#[derive(Debug, Default)]
+struct AbandonedCounts {
+    all: AbandonedStats,
+    /// At most one entry for each stream that the peer allows.
+    streams: BTreeMap<StreamId, AbandonedStats>,
+}
+
+impl Partial {
+    /// Nothing is queued or outstanding any more. The counts stay.
+    pub(super) fn clear(&mut self) {
+        self.tracked.clear();
+        self.forward.clear();
+    }
+
+    /// How many FORWARD-TSN have left.
+    pub(super) fn forward_tsns(&self) -> u64 {
+        self.forward.count()
+    }
+
+    /// A message is settled or given up.
+    #[inline]
+    pub(super) fn forget(partial: &mut Option<Box<Self>>, slot: MessageSlot, message: &OutboundMessage) {
+        if message.fate == Fate::Tracked
+            && let Some(partial) = partial
+        {
+            partial.tracked.remove(slot, message);
+        }
+    }
+
+    fn count(&mut self, stream: StreamId, reason: AbandonReason, sent: bool) {
+        self.counts.all.count(reason, sent);
+        self.counts.streams.entry(stream).or_default().count(reason, sent);
+    }
+}
+
+impl Sender {
+    /// The peer supports FORWARD-TSN, or it does not.
+    pub(crate) fn agree_on_partial_reliability(&mut self, agreed: bool) {
+        self.forwards = agreed;
+    }
+
+    /// Abandoned messages, by policy.
+    pub(crate) fn abandoned(&self) -> AbandonedStats {
+        self.partial.as_ref().map_or_else(AbandonedStats::default, |partial| partial.counts.all)
+    }
+
+    /// As [`abandoned`](Self::abandoned), of one stream.
+    pub(crate) fn abandoned_on(&self, stream: StreamId) -> AbandonedStats {
+        let counts = self.partial.as_ref().and_then(|partial| partial.counts.streams.get(&stream));
+        counts.copied().unwrap_or_default()
+    }
+
+    /// Makes room for a message in a full buffer, if its key or its priority says that others may go, and takes it in.
+    ///
+    /// # Errors
+    /// There is no room. Nothing was given up then.
+    #[cold]
+    pub(super) fn push_partial(
+        &mut self,
+        now: Instant,
+        message: Message,
+        id: MessageId,
+        events: &mut Events,
+    ) -> Result<(), SendError> {
+        let tracked = self.partial.as_ref().map(|partial| &partial.tracked);
+        let replaced = message.key.and_then(|key| tracked?.by_key(message.stream, key));
+        let replaced = replaced.filter(|&slot| self.may_give_up(slot));
+        let freed = replaced.map(|slot| self.room_of(slot)).unwrap_or_default();
+        let Some(victims) = self.victims(&message, replaced, freed) else {
+            return Err(self.buffer.refuse(message));
+        };
+        for slot in victims {
+            self.give_up(slot, AbandonReason::Evicted, events);
+        }
+        let (key, priority) = (message.key, message.priority);
+        let replaced_waits = replaced.filter(|&slot| self.buffer.waiting(slot).is_some_and(|unsent| !unsent.has_tsn()));
+        let slot = match (replaced_waits, replaced) {
+            (Some(older), _) => {
+                let slot = self.buffer.push_in_place(now, message, id, older);
+                self.give_up_unsent(older, AbandonReason::Replaced, events);
+                slot
+            }
+            (None, older) => {
+                if let Some(older) = older {
+                    self.give_up(older, AbandonReason::Replaced, events);
+                }
+                self.buffer.push(now, message, id)
+            }
+        };
+        let pushed = self.buffer.message(slot).copied();
+        if let Some(pushed) = pushed.filter(|pushed| pushed.fate == Fate::Tracked) {
+            self.partial.get_or_insert_default().tracked.insert(slot, &pushed, key, priority.is_some());
+        }
+        Ok(())
+    }
+
+    /// Returns whether abandoning the message has an effect now.
+    fn may_give_up(&self, slot: MessageSlot) -> bool {
+        self.forwards || self.buffer.waiting(slot).is_some_and(|unsent| !unsent.has_tsn())
+    }
+
+    /// What abandoning the message would make free. One that has begun to leave keeps its slot for a while.
+    fn room_of(&self, slot: MessageSlot) -> Room {
+        let waiting = self.buffer.waiting(slot);
+        let waiting_bytes = waiting.map_or(0, |unsent| unsent.rest.len());
+        if waiting.is_some_and(|unsent| !unsent.has_tsn()) {
+            return Room { messages: 1, payload_bytes: waiting_bytes };
+        }
+        let chunks = self.tsns_of(slot).into_iter().filter_map(|tsn| self.ledger.get(tsn));
+        Room { messages: 0, payload_bytes: waiting_bytes + chunks.map(|chunk| chunk.payload.len()).sum::<usize>() }
+    }
+
+    /// The TSNs of a message's chunks that are outstanding.
+    fn tsns_of(&self, slot: MessageSlot) -> Vec<u64> {
+        let Some(message) = self.buffer.message(slot) else { return Vec::new() };
+        let mut tsns = Vec::new();
+        let mut tsn = Tsn(message.last_tsn).unwrap(self.ledger.first_tsn());
+        while let Some(chunk) = self.ledger.get(tsn) {
+            if chunk.message == slot {
+                tsns.push(tsn);
+                if chunk.fragment == 0 {
+                    break;
+                }
+            }
+            tsn -= 1;
+        }
+        tsns
+    }
+
+    /// The messages to evict so that there is room for `message`, which takes the place of `replaced`; `None` if there are too few. Those
+    /// of the lowest priority come first, and among them the last ones, which have hardly begun to leave.
+    fn victims(&self, message: &Message, replaced: Option<MessageSlot>, freed: Room) -> Option<Vec<MessageSlot>> {
+        let (bytes, mut freed) = (message.payload.len(), freed);
+        let mut victims = Vec::new();
+        let mut lower = message
+            .priority
+            .zip(self.partial.as_ref())
+            .map(|(priority, partial)| partial.tracked.below_priority(priority).filter(|&slot| Some(slot) != replaced));
+        while !self.buffer.has_room(bytes, freed) {
+            let slot = lower.as_mut()?.next()?;
+            let room = self.room_of(slot);
+            if room.payload_bytes == 0 || !self.may_give_up(slot) {
+                continue;
+            }
+            freed.messages += room.messages;
+            freed.payload_bytes += room.payload_bytes;
+            victims.push(slot);
+        }
+        Some(victims)
+    }
+
+    /// Abandons a message, all its fragments together, those that have no TSN yet among them.
+    pub(super) fn give_up(&mut self, slot: MessageSlot, reason: AbandonReason, events: &mut Events) {
+        let Some(unsent) = self.buffer.withdraw(slot) else {
+            return self.give_up_sent(slot, None, reason, events);
+        };
+        if unsent.has_tsn() {
+            self.give_up_sent(slot, Some(&unsent), reason, events);
+        } else {
+            self.give_up_unsent(slot, reason, events);
+        }
+    }
+
+    /// Abandons a message of which nothing has a TSN, and nothing waits any more.
+    fn give_up_unsent(&mut self, slot: MessageSlot, reason: AbandonReason, events: &mut Events) {
+        if let Some(message) = self.buffer.release(slot, 0) {
+            Partial::forget(&mut self.partial, slot, &message);
+            self.count_abandoned(&message, reason, false, events);
+        }
+    }
+
+    /// Abandons a message of which something has a TSN; `unsent` is the rest.
+    fn give_up_sent(&mut self, slot: MessageSlot, unsent: Option<&Unsent>, reason: AbandonReason, events: &mut Events) {
+        let Some(message) = self.buffer.message(slot).copied() else { return };
+        Partial::forget(&mut self.partial, slot, &message);
+        let payload_bytes = self.tsns_of(slot).into_iter().map(|tsn| self.ledger.abandon(tsn)).sum();
+        self.buffer.abandon(slot, payload_bytes);
+        if let Some(&Unsent { fragment, .. }) = unsent {
+            // The peer may have everything that has left, and would wait for the end.
+            self.ledger.push_abandoned(Chunk { fragment, ..end_of(slot) });
+        }
+        self.count_abandoned(&message, reason, true, events);
+    }
+
+    fn count_abandoned(&mut self, message: &OutboundMessage, reason: AbandonReason, sent: bool, events: &mut Events) {
+        self.counters.messages_abandoned += 1;
+        self.partial.get_or_insert_default().count(message.stream, reason, sent);
+        events.push_abandoned(message.id, reason, sent);
+    }
+
+    /// Abandons the messages whose lifetime is over, and those that would have to leave too often. Returns whether there were any.
+    pub(super) fn give_up_what_is_over(&mut self, now: Instant, events: &mut Events) -> bool {
+        let mut any = false;
+        while let Some(slot) = self.partial.as_mut().and_then(|partial| partial.tracked.take_expired(now)) {
+            if self.may_give_up(slot) {
+                self.give_up(slot, AbandonReason::Expired, events);
+                any = true;
+            }
+        }
+        while self.forwards && self.ledger.lost().chunks > 0 {
+            let tsn = self.ledger.first_lost();
+            let Some(chunk) = self.ledger.get(tsn) else { break };
+            let (slot, transmissions) = (chunk.message, chunk.transmissions);
+            if self.buffer.message(slot).is_none_or(|message| message.may_leave_again(transmissions)) {
+                break;
+            }
+            self.give_up(slot, AbandonReason::RetransmissionsExhausted, events);
+            any = true;
+        }
+        any
+    }
+
+    /// Messages were given up: reports what that leaves, and judges whether the peer is to be told.
+    pub(super) fn gave_up(&mut self, now: Instant, path: &SendPath, events: &mut Events) {
+        self.report_room(events);
+        self.judge_forward(now, path);
+    }
+
+    /// As it is to be named to the peer; unordered messages are not in FORWARD-TSN.
+    fn skipped(&self, slot: MessageSlot) -> Option<SkippedMessage> {
+        let message = self.buffer.message(slot)?;
+        let (stream, unordered) = (message.stream, message.unordered);
+        (!unordered).then_some(SkippedMessage { stream, unordered, number: message.ssn.0.into() })
+    }
+}
+
+/// The end of an abandoned message, which never leaves.
+fn end_of(message: MessageSlot) -> Chunk {
+    Chunk {
+        payload: Bytes::new(),
+        sent_at: Instant::ZERO,
+        message,
+        fragment: 0,
+        ends: true,
+        immediate_ack: false,
+        state: ChunkState::Abandoned,
+        transmissions: 1,
+        miss_indications: 0,
+        fast_retransmitted: false,
+        sent_as: SentAs::First,
+        path: PathId(0),
+    }
+}

@@ -1,0 +1,212 @@
+//! When FORWARD-TSN leaves (RFC 3758 §3.5, C3 to C5 and F1 to F5).
+
+use festina_units::{Duration, Instant};
+
+use crate::event::Events;
+use crate::outstanding::ChunkState;
+use crate::outstanding::partial::{Reach, SkippedMessage, advance};
+use crate::send::{SendPath, Sender};
+use crate::wire::{ChunkOut, PacketBuilder, Ssn, StreamId, Tsn};
+
+use super::Partial;
+
+/// The longest wait for a packet that leaves anyway (RFC 3758 §3.5 F3).
+const DELAY_MAX: Duration = Duration::from_millis(200);
+
+/// FORWARD-TSN in packets of its own keep apart by this part of a round trip.
+const SPACING_PARTS: u32 = 4;
+
+/// Bytes of a FORWARD-TSN before its entries, and of an entry.
+const HEADER_BYTES: usize = 8;
+const ENTRY_BYTES: usize = 4;
+
+/// What the peer was told, and when it is told next.
+#[derive(Debug, Default)]
+pub(super) struct Forward {
+    reach: Reach,
+    /// The Advanced.Peer.Ack.Point, if it lies above the Cumulative TSN Ack Point.
+    point: Option<u64>,
+    /// The highest TSN that the peer was told to pass over; 0 before the first.
+    told: u64,
+    /// How often it was told.
+    count: u64,
+    /// When it was told last.
+    left_at: Option<Instant>,
+    /// When a packet of its own leaves for it.
+    due_at: Option<Instant>,
+}
+
+/// What a decision on the next FORWARD-TSN depends on.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    now: Instant,
+    round_trip: Duration,
+    /// The chunk that the peer waits for will not come, as far as is known.
+    is_lost: bool,
+}
+
+impl Forward {
+    /// The highest TSN that the peer was told to pass over.
+    pub(super) fn told(&self) -> u64 {
+        self.told
+    }
+
+    pub(super) fn due_at(&self) -> Option<Instant> {
+        self.due_at
+    }
+
+    /// How often the peer was told.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self { count: self.count, ..Self::default() };
+    }
+
+    fn has_news(&self) -> bool {
+        self.point.is_some_and(|point| point > self.told)
+    }
+
+    /// The point lies here now. Decides when a packet of its own leaves, if no other takes it along.
+    fn judge(&mut self, point: Option<u64>, moment: Moment) {
+        self.point = point;
+        if point.is_none() {
+            self.due_at = None;
+        } else if self.has_news() {
+            // What is still on the way may arrive, and its acknowledgement makes this needless.
+            let wait = if moment.is_lost { Duration::ZERO } else { moment.round_trip.min(DELAY_MAX) };
+            let spacing = (moment.round_trip / SPACING_PARTS).min(DELAY_MAX);
+            let earliest = self.left_at.map_or(moment.now, |left_at| left_at + spacing);
+            let at = earliest.max(moment.now + wait);
+            self.due_at = Some(self.due_at.map_or(at, |due_at| due_at.min(at)));
+        }
+    }
+
+    /// A SACK came that still lies below the point. If the answer to what was told last should have come, it is told again.
+    fn heard(&mut self, moment: Moment) {
+        if self.point.is_some() && self.is_overdue(moment.now, moment.round_trip) {
+            self.due_at.get_or_insert(moment.now);
+        }
+    }
+
+    fn is_overdue(&self, now: Instant, round_trip: Duration) -> bool {
+        self.left_at.is_some_and(|left_at| left_at + round_trip <= now)
+    }
+
+    /// Returns whether it is to be in a packet that leaves now.
+    fn joins(&self, now: Instant, round_trip: Duration) -> bool {
+        self.point.is_some() && (self.has_news() || self.is_due(now) || self.is_overdue(now, round_trip))
+    }
+
+    /// Returns whether a packet leaves now for its sake.
+    fn is_due(&self, now: Instant) -> bool {
+        self.due_at.is_some_and(|due_at| due_at <= now)
+    }
+
+    /// It left, up to this TSN.
+    fn left(&mut self, now: Instant, cumulative: u64) {
+        self.told = self.told.max(cumulative);
+        self.count += 1;
+        self.left_at = Some(now);
+        self.due_at = None;
+        // What found no room waits until the peer has moved.
+        self.point = Some(cumulative);
+    }
+}
+
+impl Sender {
+    /// Returns whether FORWARD-TSN is reason enough for a packet.
+    #[inline]
+    pub(in crate::send) fn is_forward_due(&self, now: Instant) -> bool {
+        self.partial.as_ref().is_some_and(|partial| partial.forward.is_due(now))
+    }
+
+    /// The highest TSN that the peer was told to pass over.
+    #[inline]
+    pub(in crate::send) fn forwarded(&self) -> u64 {
+        self.partial.as_ref().map_or(0, |partial| partial.forward.told())
+    }
+
+    /// When a lifetime ends or FORWARD-TSN is due.
+    #[inline]
+    pub(in crate::send) fn partial_deadline(&self) -> Option<Instant> {
+        let partial = self.partial.as_ref()?;
+        [partial.tracked.expires_at(), partial.forward.due_at()].into_iter().flatten().min()
+    }
+
+    fn moment(&self, now: Instant, path: &SendPath) -> Moment {
+        let first = self.ledger.get(self.ledger.first_tsn());
+        Moment {
+            now,
+            round_trip: path.repair.rtt().srtt().unwrap_or_else(|| path.rto()),
+            is_lost: first.is_some_and(|chunk| chunk.state == ChunkState::Abandoned),
+        }
+    }
+
+    /// The ledger changed: judges how far the peer is to be moved, and when it is told.
+    #[inline]
+    pub(in crate::send) fn judge_forward(&mut self, now: Instant, path: &SendPath) {
+        if self.partial.is_some() {
+            let moment = self.moment(now, path);
+            let alternates = self.alternates();
+            if let Some(Partial { forward, .. }) = self.partial.as_deref_mut() {
+                let point = forward.reach.look(&self.ledger, alternates);
+                forward.judge(point, moment);
+            }
+        }
+    }
+
+    /// An acknowledgement was applied.
+    #[inline]
+    pub(in crate::send) fn judge_forward_after_ack(&mut self, now: Instant, path: &SendPath) {
+        self.judge_forward(now, path);
+        if self.partial.is_some() {
+            let moment = self.moment(now, path);
+            if let Some(partial) = &mut self.partial {
+                partial.forward.heard(moment);
+            }
+        }
+    }
+
+    /// T3-rtx expired: what the peer was told may be lost (C5).
+    pub(in crate::send) fn forward_timed_out(&mut self, now: Instant) {
+        if let Some(Partial { forward, .. }) = self.partial.as_deref_mut()
+            && forward.point.is_some()
+        {
+            forward.due_at = Some(now);
+        }
+    }
+
+    /// Writes FORWARD-TSN if there is something to tell, in front of the DATA of a packet that leaves by `path`. Returns whether it did.
+    pub(crate) fn write_forward_tsn(
+        &mut self,
+        now: Instant,
+        path: &mut SendPath,
+        packet: &mut PacketBuilder<'_>,
+        events: &mut Events,
+    ) -> bool {
+        if self.give_up_what_is_over(now, events) {
+            self.gave_up(now, path, events);
+            self.settle(now, path);
+        }
+        let round_trip = path.repair.rtt().srtt().unwrap_or_else(|| path.rto());
+        if !self.partial.as_ref().is_some_and(|partial| partial.forward.joins(now, round_trip)) {
+            return false;
+        }
+        let entries_max = packet.remaining().saturating_sub(HEADER_BYTES) / ENTRY_BYTES;
+        let passages = self.ledger.passages(self.alternates(), |slot| self.skipped(slot));
+        let Some(advance) = advance(self.ledger.first_tsn(), passages, entries_max) else { return false };
+        let entry = |&SkippedMessage { stream, number, .. }: &SkippedMessage| (stream, Ssn::wrap(number.into()));
+        let streams: Vec<(StreamId, Ssn)> = advance.skipped.iter().map(entry).collect();
+        let new_cumulative = Tsn::wrap(advance.cumulative);
+        if !packet.chunk(&ChunkOut::ForwardTsn { new_cumulative, streams: &streams }) {
+            return false;
+        }
+        if let Some(partial) = &mut self.partial {
+            partial.forward.left(now, advance.cumulative);
+        }
+        path.repair.on_forward_left(now, advance.cumulative);
+        true
+    }
+}
