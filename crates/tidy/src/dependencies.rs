@@ -20,7 +20,7 @@ const ARROWS: [(&str, &[&str]); 9] = [
 ];
 
 /// Crates of ours that may use any other.
-const TOP: [&str; 3] = ["festina-bench-peers", "festina-cli", "festina-tidy"];
+const TOP: [&str; 4] = ["festina-bench-peers", "festina-bench-sockets", "festina-cli", "festina-tidy"];
 
 /// Everything that the protocol core may be built from. Those from `digest` to `spin` come with `crc-fast`, and `version_check` builds
 /// one of them; those from `thiserror-impl` on run in the compiler.

@@ -1,0 +1,49 @@
+//! Two ends of a connection over loopback, both in this process.
+
+mod festina;
+mod quinn;
+mod tcp;
+
+use std::error::Error;
+use std::future::Future;
+
+use bytes::Bytes;
+
+pub(crate) use self::festina::{Festina, FestinaBatches};
+pub(crate) use self::quinn::Quinn;
+pub(crate) use self::tcp::Tcp;
+
+/// Whatever went wrong.
+pub(crate) type Failure = Box<dyn Error + Send + Sync>;
+
+/// A transport that is measured. Its messages all have one size.
+pub(crate) trait Transport: 'static {
+    /// Its name in the tables.
+    const NAME: &'static str;
+
+    /// Sends, from several tasks at a time.
+    type Sender: Send + Sync + 'static;
+
+    /// Receives.
+    type Receiver: Send + 'static;
+
+    /// Connects two ends over loopback.
+    fn connect(message_bytes: usize) -> impl Future<Output = Result<[End<Self>; 2], Failure>>;
+
+    /// Sends a message; waits for room.
+    fn send(sender: &Self::Sender, message: Bytes) -> impl Future<Output = Result<(), Failure>> + Send;
+
+    /// Waits for messages. Returns how many came.
+    fn receive(receiver: &mut Self::Receiver) -> impl Future<Output = Result<u64, Failure>> + Send;
+
+    /// What else there is to say of the connection when it was used: of the end that began, and of the other.
+    fn remark(_: &Self::Sender, _: &Self::Sender) -> String {
+        String::new()
+    }
+}
+
+/// One end of a connection.
+pub(crate) struct End<T: Transport + ?Sized> {
+    pub(crate) sender: T::Sender,
+    pub(crate) receiver: T::Receiver,
+}

@@ -1,0 +1,91 @@
+//! An association over SCTP over UDP.
+
+use bytes::Bytes;
+use festina::{Association, Config, DEFAULT_SCTP_PORT, Endpoint, Message, ReceivedMessage};
+
+use super::{End, Failure, Transport};
+
+/// Messages of a batch.
+const BATCH: usize = 32;
+
+/// Ordered, reliable messages on one stream, one call for each.
+pub(crate) struct Festina;
+
+impl Transport for Festina {
+    const NAME: &'static str = "festina";
+    type Sender = (Association, Endpoint);
+    type Receiver = Association;
+
+    async fn connect(_: usize) -> Result<[End<Self>; 2], Failure> {
+        let near = Endpoint::bind("127.0.0.1:0".parse()?, Config::default()).await?;
+        let far = Endpoint::bind("127.0.0.1:0".parse()?, Config::default()).await?;
+        let listener = far.listen(DEFAULT_SCTP_PORT)?;
+        let (connected, accepted) = tokio::join!(near.connect(far.local_addr()), listener.accept());
+        let end =
+            |association: Association, endpoint| End { sender: (association.clone(), endpoint), receiver: association };
+        Ok([end(connected?, near), end(accepted.ok_or("nothing was accepted")?, far)])
+    }
+
+    async fn send((association, _): &(Association, Endpoint), message: Bytes) -> Result<(), Failure> {
+        association.send(Message::new(message)).await?;
+        Ok(())
+    }
+
+    async fn receive(receiver: &mut Association) -> Result<u64, Failure> {
+        receiver.recv().await?;
+        Ok(1)
+    }
+
+    fn remark((near, endpoint): &Self::Sender, (far, _): &Self::Sender) -> String {
+        let (near, far, socket) = (near.stats().sent, far.stats().received, endpoint.stats());
+        format!(
+            "{} packets in {} calls sent, {} packets in {} calls received, {} chunks lost, {} of them not, {} timeouts, \
+             {} duplicates, {} dropped",
+            socket.packets_sent,
+            socket.send_calls,
+            socket.packets_received,
+            socket.receive_calls,
+            near.chunks_lost,
+            near.spurious,
+            near.timeouts,
+            far.duplicates,
+            far.chunks_dropped,
+        )
+    }
+}
+
+/// The same, with batches of messages in both directions.
+pub(crate) struct FestinaBatches;
+
+/// The receiving end, and the messages that it took last.
+pub(crate) struct Reader {
+    association: Association,
+    messages: Vec<ReceivedMessage>,
+}
+
+impl Transport for FestinaBatches {
+    const NAME: &'static str = "festina, batches";
+    type Sender = <Festina as Transport>::Sender;
+    type Receiver = Reader;
+
+    async fn connect(message_bytes: usize) -> Result<[End<Self>; 2], Failure> {
+        Ok(Festina::connect(message_bytes).await?.map(|End { sender, receiver: association }| End {
+            sender,
+            receiver: Reader { association, messages: Vec::new() },
+        }))
+    }
+
+    async fn send((association, _): &Self::Sender, message: Bytes) -> Result<(), Failure> {
+        association.send_many(std::iter::repeat_n(message, BATCH)).await?;
+        Ok(())
+    }
+
+    async fn receive(Reader { association, messages }: &mut Reader) -> Result<u64, Failure> {
+        messages.clear();
+        Ok(association.recv_many(messages, BATCH).await?.try_into()?)
+    }
+
+    fn remark(near: &Self::Sender, far: &Self::Sender) -> String {
+        Festina::remark(near, far)
+    }
+}
