@@ -40,6 +40,14 @@ pub(crate) struct Inner {
     state: Mutex<State>,
 }
 
+/// What a change was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    /// A message that does not expire was handed in. If it cannot leave at once and others wait already, it brings no deadline nearer.
+    Message,
+    Any,
+}
+
 impl Inner {
     pub(crate) fn new(shared: Arc<Shared>, id: u64, core: sctp::Association, source: Option<IpAddr>) -> Arc<Self> {
         let state = Mutex::new(State::new(core, source));
@@ -53,11 +61,15 @@ impl Inner {
 
     /// Makes one call that changes the core, and then all that has to follow it.
     fn change<R>(self: &Arc<Self>, call: impl FnOnce(&mut State, Instant) -> R) -> R {
+        self.change_by(Change::Any, call)
+    }
+
+    fn change_by<R>(self: &Arc<Self>, change: Change, call: impl FnOnce(&mut State, Instant) -> R) -> R {
         Outbox::with(|outbox| {
             let mut state = self.succeed();
             let now = state.advance(clock::now());
             let result = call(&mut state, now);
-            let wakes = self.settle(&mut state, now, outbox);
+            let wakes = self.settle(change, &mut state, now, outbox);
             drop(state);
             wakes.wake();
             result
@@ -79,19 +91,21 @@ impl Inner {
 
     /// What follows a change: packets leave, events are passed on, the timer is moved. While other threads wait for the lock to do the
     /// same, packets and timer are left to them, so that what many send at the same time shares packets and system calls.
-    fn settle(self: &Arc<Self>, state: &mut State, now: Instant, outbox: &mut Outbox) -> Wakes {
+    fn settle(self: &Arc<Self>, change: Change, state: &mut State, now: Instant, outbox: &mut Outbox) -> Wakes {
         let has_successor = self.successors.load(Ordering::Relaxed) > 0;
         if has_successor && outbox.is_empty() && !state.core.is_closed() && state.leaves_to_successor() {
             return state.take_events(self.id);
         }
-        state.left = 0;
         if state.transmit(now, outbox, &self.shared.socket).is_err() {
             self.shared.wait_for_room(self);
         }
         let wakes = state.take_events(self.id);
         if state.core.is_closed() {
             self.retire(state);
-        } else {
+            return wakes;
+        }
+        let is_stalled = change == Change::Message && state.spared.silent;
+        if !std::mem::replace(&mut state.spared.stalled, is_stalled) || !is_stalled {
             self.rearm(state, now);
         }
         wakes
@@ -157,7 +171,7 @@ impl Inner {
                 self.shared.rekey(state.key, key);
                 state.key = key;
             }
-            let wakes = self.settle(&mut state, now, outbox);
+            let wakes = self.settle(Change::Any, &mut state, now, outbox);
             drop(state);
             wakes.wake();
         });
@@ -196,7 +210,8 @@ impl Inner {
     }
 
     pub(crate) fn try_send(self: &Arc<Self>, message: Message) -> Result<MessageId, SendError> {
-        self.change(|state, now| state.core.send(now, message))
+        let change = if message.lifetime.is_none() { Change::Message } else { Change::Any };
+        self.change_by(change, |state, now| state.core.send(now, message))
     }
 
     /// Sends the message when there is room. `message` is empty afterwards.
@@ -299,7 +314,7 @@ impl Inner {
             return;
         }
         let now = state.advance(clock::now());
-        let wakes = Outbox::with(|outbox| self.settle(&mut state, now, outbox));
+        let wakes = Outbox::with(|outbox| self.settle(Change::Any, &mut state, now, outbox));
         drop(state);
         wakes.wake();
     }

@@ -41,8 +41,18 @@ pub(super) struct State {
     detached: bool,
     /// Taken out of the endpoint.
     pub(super) retired: bool,
+    pub(super) spared: Spared,
+}
+
+/// What lets a change do without some of what follows others.
+#[derive(Default)]
+pub(super) struct Spared {
     /// Changes whose packets were left to those who came after, since packets were last asked for.
-    pub(super) left: u32,
+    left: u32,
+    /// The core had nothing to send when it was last asked.
+    pub(super) silent: bool,
+    /// Since then nothing has changed but that messages came, and the timer knows when packets may leave.
+    pub(super) stalled: bool,
 }
 
 /// Events that the application has not taken, and the end.
@@ -94,7 +104,7 @@ impl State {
             established: false,
             detached: false,
             retired: false,
-            left: 0,
+            spared: Spared::default(),
             core,
         }
     }
@@ -126,6 +136,8 @@ impl State {
     /// Sends all packets that the core has to send now. [`Blocked`] if the driver has to be asked to go on; told once.
     pub(super) fn transmit(&mut self, now: Instant, outbox: &mut Outbox, socket: &Socket) -> Result<(), Blocked> {
         self.gather(now, outbox, socket);
+        self.spared.left = 0;
+        self.spared.silent = outbox.is_empty() && self.unsent.is_none();
         if self.unsent.is_none() && outbox.flush(socket, self.source).is_err() {
             self.unsent = Some(Box::new(std::mem::take(outbox)));
         }
@@ -134,8 +146,9 @@ impl State {
 
     /// Leaves the core's packets to the next who gets the lock. Returns whether that may be: not for ever.
     pub(super) fn leaves_to_successor(&mut self) -> bool {
-        self.left += 1;
-        self.left < LEFT_MAX
+        self.spared.stalled = false;
+        self.spared.left += 1;
+        self.spared.left < LEFT_MAX
     }
 
     /// The socket has room again.
