@@ -9,11 +9,11 @@
 //!
 //! # The pauses
 //!
-//! - **Nothing is known**: 250 ms. Most paths answer sooner, and a path of a second gets three copies, each of which draws one answer.
-//! - **The round trip was measured**: SRTT and what it may be late, three deviations, but half of SRTT at most. A copy that leaves in
+//! - **Nothing is known**: 220 ms. Most paths answer sooner, and a path of a second gets three copies, each of which draws one answer.
+//! - **The round trip was measured**: SRTT and what it may be late, three deviations, but a quarter of SRTT at most. A copy that leaves in
 //!   vain costs a packet; it halves no window.
 //! - **Bounds are known**: the answer came after INIT had left more than once, and may belong to any of them (Karn's rule). The round
-//!   trip is no shorter than the time since the last copy. The first pause is one and a half of that, and not below 150 ms; the others
+//!   trip is no shorter than the time since the last copy. The first pause is one and a quarter of that, and not below 125 ms; the others
 //!   double, for the bound may be far too low.
 //!
 //! The second pause is as long as the first, each further one longer by a quarter. There are [`COPIES_MAX`] copies of a chunk, whatever
@@ -32,7 +32,7 @@ use crate::{redundancy::Redundancy, rtt::RttEstimator};
 pub const COPIES_MAX: u8 = 4;
 
 /// The pause where nothing is known of the round trip.
-const PAUSE_UNKNOWN: Duration = Duration::from_millis(250);
+const PAUSE_UNKNOWN: Duration = Duration::from_millis(220);
 
 /// The same if the application pays for copies that nothing calls for.
 const PAUSE_UNKNOWN_SPACED: Duration = Duration::from_millis(100);
@@ -104,9 +104,9 @@ impl EarlyCopies {
         let base = match known {
             KnownRoundTrip::Nothing if spaced.is_some() => PAUSE_UNKNOWN_SPACED,
             KnownRoundTrip::Nothing => PAUSE_UNKNOWN,
-            KnownRoundTrip::AtLeast(bound) => bound.max(BOUND_MIN).saturating_mul(3) / 2,
+            KnownRoundTrip::AtLeast(bound) => bound.max(BOUND_MIN).saturating_mul(5) / 4,
             KnownRoundTrip::Measured { srtt, deviation } => {
-                let lateness = deviation.saturating_mul(3).min(srtt / 2).max(LATENESS_MIN);
+                let lateness = deviation.saturating_mul(3).min(srtt / 4).max(LATENESS_MIN);
                 srtt.saturating_add(lateness)
             }
         };
@@ -124,14 +124,22 @@ impl EarlyCopies {
 }
 
 impl Pace {
+    /// Returns whether nothing calls for the copy that follows `copies` others: redundancy has it leave.
+    #[must_use]
+    pub fn is_uncalled(self, copies: u8) -> bool {
+        copies == 0 && self.spacing_us > 0
+    }
+
     /// The time from when the chunk last left to its next copy, after `copies` of them; `None` if there are no more.
     #[must_use]
     pub fn pause(self, copies: u8) -> Option<Duration> {
         if copies >= COPIES_MAX {
             return None;
         }
-        let uncalled = u8::from(self.spacing_us > 0);
-        let Some(called) = copies.checked_sub(uncalled) else { return Some(micros(self.spacing_us)) };
+        if self.is_uncalled(copies) {
+            return Some(micros(self.spacing_us));
+        }
+        let called = copies - u8::from(self.spacing_us > 0);
         let base = micros(self.base_us);
         let grown = match (self.doubles, called) {
             (true, called) => base * (1 << called),
@@ -181,13 +189,13 @@ mod tests {
     }
 
     #[test]
-    fn without_knowledge_a_copy_follows_every_quarter_of_a_second_and_then_more_rarely() {
-        assert_eq!(copies_at(KnownRoundTrip::Nothing, Redundancy::BUNDLED), [250, 500, 812, 1_203]);
+    fn without_knowledge_a_copy_follows_every_220_ms_and_then_more_rarely() {
+        assert_eq!(copies_at(KnownRoundTrip::Nothing, Redundancy::BUNDLED), [220, 440, 715, 1_058]);
     }
 
     #[test]
-    fn after_one_measurement_copies_keep_one_and_a_half_round_trips_apart() {
-        assert_eq!(copies_at(measured(100, 50), Redundancy::Off), [150, 300, 487, 721]);
+    fn after_one_measurement_copies_keep_one_and_a_quarter_round_trips_apart() {
+        assert_eq!(copies_at(measured(100, 50), Redundancy::Off), [125, 250, 406, 601]);
     }
 
     #[test]
@@ -198,14 +206,14 @@ mod tests {
 
     #[test]
     fn a_bound_that_may_be_far_too_low_makes_pauses_double() {
-        assert_eq!(copies_at(KnownRoundTrip::AtLeast(ms(10)), Redundancy::Off), [150, 450, 1_050, 2_250]);
-        assert_eq!(copies_at(KnownRoundTrip::AtLeast(ms(200)), Redundancy::Off)[0], 300);
+        assert_eq!(copies_at(KnownRoundTrip::AtLeast(ms(10)), Redundancy::Off), [125, 375, 875, 1_875]);
+        assert_eq!(copies_at(KnownRoundTrip::AtLeast(ms(200)), Redundancy::Off)[0], 250);
     }
 
     #[test]
     fn with_spaced_redundancy_a_first_copy_leaves_without_cause() {
-        assert_eq!(copies_at(KnownRoundTrip::Nothing, Redundancy::SPACED), [25, 125, 225, 350]);
-        assert_eq!(copies_at(measured(100, 50), Redundancy::SPACED), [10, 160, 310, 497]);
+        assert_eq!(copies_at(KnownRoundTrip::Nothing, Redundancy::SPACED), [22, 122, 222, 347]);
+        assert_eq!(copies_at(measured(100, 50), Redundancy::SPACED), [10, 135, 260, 416]);
     }
 
     #[test]
@@ -213,7 +221,7 @@ mod tests {
         let half = crate::redundancy::Spaced { spacing: None, copies_per_thousand_messages: 500 };
         assert_eq!(
             copies_at(KnownRoundTrip::Nothing, Redundancy::Always(Budget { copies: Some(half), ..Budget::RIDES }))[0],
-            250
+            220
         );
     }
 

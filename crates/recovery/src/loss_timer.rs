@@ -50,7 +50,11 @@ pub fn decide(
 ) -> TimerDecision {
     let probing = series.waited().is_zero() || rules.backoff.is_linear(series);
     match rules.probe.timeout(rtt) {
-        Some(timeout) if probing => TimerDecision::Probe { at: oldest_sent + paced(timeout, series.waited()) },
+        Some(timeout) if probing => {
+            // A round trip that was only assumed may be far too short: each pause is then as long as all before it.
+            let pause = if rtt.is_assumed() { timeout.max(series.waited()) } else { paced(timeout, series.waited()) };
+            TimerDecision::Probe { at: oldest_sent + pause }
+        }
         _ => TimerDecision::Timeout { at: timeout_at },
     }
 }
@@ -70,6 +74,20 @@ mod tests {
 
     fn ms(millis: u64) -> Duration {
         Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn while_the_round_trip_is_only_assumed_the_pauses_between_probes_double() {
+        let rules = *Profile::Festina.mechanisms().rules(true);
+        let (mut rtt, mut series) = (steady_rtt(), ExpirySeries::default());
+        rtt.was_silent(ms(10_000));
+        let (mut pauses, sent) = (Vec::new(), Instant::from_secs(100));
+        for _ in 0..4 {
+            let pause = decide(&rules, &rtt, &series, sent, sent + MINUTE).at() - sent;
+            pauses.push(pause.as_millis());
+            series.probed(pause);
+        }
+        assert_eq!(pauses, [105, 105, 210, 420]);
     }
 
     fn steady_rtt() -> RttEstimator {

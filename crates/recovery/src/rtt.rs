@@ -48,7 +48,29 @@ impl AssumedRoundTrip {
     pub fn at_most(rtt: Duration) -> Self {
         Self { deviation: rtt / 8, ..Self::once(rtt) }
     }
+
+    /// What an estimator knows, measured or assumed.
+    #[must_use]
+    pub fn by(rtt: &RttEstimator) -> Option<Self> {
+        Some(Self { srtt: rtt.srtt()?, rttvar: rtt.rttvar()?, deviation: rtt.deviation()? })
+    }
+
+    /// The same after `silence`, in which the path may have changed: RTTVAR and the deviation are at least half of SRTT after ten
+    /// minutes, and in proportion before.
+    #[must_use]
+    pub fn widened(self, silence: Duration) -> Self {
+        let share = silence.min(FORGOTTEN_AFTER).as_millis();
+        let least_ns = u128::from(saturating_nanos(self.srtt)) * share / (2 * FORGOTTEN_AFTER.as_millis());
+        let least = Duration::from_nanos(u64::try_from(least_ns).unwrap_or(u64::MAX));
+        Self { rttvar: self.rttvar.max(least), deviation: self.deviation.max(least), ..self }
+    }
 }
+
+/// After silence of this length no more is known than after a first sample.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
+
+/// Silence below this leaves what was measured as it is.
+const STALE_FROM: Duration = Duration::from_secs(10);
 
 /// A first sample that differs from what was assumed by at most this part of it confirms it.
 const CONFIRMED_PARTS: u64 = 4;
@@ -125,6 +147,15 @@ impl RttEstimator {
         };
     }
 
+    /// Nothing was measured for this long. After ten seconds what was measured before is no more than an assumption.
+    pub fn was_silent(&mut self, silence: Duration) {
+        if silence >= STALE_FROM
+            && let Some(known) = AssumedRoundTrip::by(self)
+        {
+            self.assume(known.widened(silence));
+        }
+    }
+
     /// Returns whether the round trip is assumed, and nothing was measured since.
     #[must_use]
     pub fn is_assumed(&self) -> bool {
@@ -143,7 +174,10 @@ impl RttEstimator {
             0 if confirms => {
                 self.rttvar_ns = weigh(self.rttvar_ns, error_ns, 4);
                 self.srtt_ns = weigh(self.srtt_ns, rtt_ns, 8);
-                self.deviation_ns = error_ns.max(self.deviation_ns.min(rtt_ns / 8));
+                self.deviation_ns = match rtt_ns / 8 {
+                    least if self.deviation_ns > least => error_ns.max(least),
+                    _ => weigh(self.deviation_ns, error_ns, 4),
+                };
                 self.samples = 1;
             }
             0 => {
@@ -360,7 +394,11 @@ mod tests {
     #[test]
     fn a_sample_near_the_assumed_round_trip_confirms_it_and_a_distant_one_takes_its_place() {
         let known = AssumedRoundTrip { srtt: ms(100), rttvar: ms(4), deviation: ms(2) };
-        for (rtt, srtt, deviation) in [(108, ms(101), ms(8)), (100, ms(100), ms(2)), (200, ms(200), ms(100))] {
+        for (rtt, srtt, deviation) in [
+            (108, ms(101), Duration::from_micros(3_500)),
+            (104, Duration::from_micros(100_500), Duration::from_micros(2_500)),
+            (200, ms(200), ms(100)),
+        ] {
             let mut estimator = estimator(&[ms(30)]);
             estimator.assume(known);
             estimator.sample(ms(rtt));
@@ -368,6 +406,35 @@ mod tests {
             assert_eq!((estimator.srtt(), estimator.deviation()), (Some(srtt), Some(deviation)), "{rtt} ms");
             assert_eq!(estimator.rtt_min(), Some(ms(rtt)), "what was measured before is forgotten");
         }
+    }
+
+    #[test]
+    fn an_assumption_as_after_a_first_sample_is_confirmed_as_by_a_second_one() {
+        for rtt in [90, 100, 120] {
+            let (mut assuming, measuring) = (RttEstimator::new(SECOND), estimator(&[ms(100), ms(rtt)]));
+            assuming.assume(AssumedRoundTrip::once(ms(100)));
+            assuming.sample(ms(rtt));
+            assert_eq!(
+                (assuming.srtt(), assuming.rttvar(), assuming.deviation()),
+                (measuring.srtt(), measuring.rttvar(), measuring.deviation())
+            );
+        }
+    }
+
+    #[test]
+    fn silence_widens_what_is_known_in_proportion_until_after_ten_minutes_it_is_as_after_one_sample() {
+        let after = |seconds| {
+            let mut estimator = estimator(&[ms(100); 200]);
+            estimator.was_silent(Duration::from_secs(seconds));
+            (estimator.is_assumed(), estimator.srtt(), estimator.deviation().unwrap_or_default().as_millis())
+        };
+        assert_eq!(after(9), (false, Some(ms(100)), 0));
+        assert_eq!(after(60), (true, Some(ms(100)), 5));
+        assert_eq!(after(600), (true, Some(ms(100)), 50));
+        assert_eq!(after(1 << 60), (true, Some(ms(100)), 50));
+        let mut unmeasured = RttEstimator::new(SECOND);
+        unmeasured.was_silent(MINUTE);
+        assert_eq!(unmeasured, RttEstimator::new(SECOND));
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod control;
 mod cookie;
 mod handshake;
 mod input;
+mod knowledge;
 mod listener;
 mod negotiation;
 mod output;
@@ -24,6 +25,7 @@ use festina_recovery::rtt::AssumedRoundTrip;
 use festina_units::{Duration, Instant};
 
 pub use context::{Context, Ports};
+pub use knowledge::PathKnowledge;
 pub use listener::{Incoming, Listener};
 pub use negotiation::Extensions;
 pub use state::AssociationState;
@@ -34,7 +36,7 @@ use crate::event::{Event, Events};
 use crate::message::{Message, MessageId, ReceivedMessage};
 use crate::outstanding::PathId;
 use crate::receive::Receiver;
-use crate::send::{SendPath, Sender, TimerExpiry};
+use crate::send::{FirstFlightAgain, SendPath, Sender, TimerExpiry};
 use crate::stats::{AbandonedStats, Stats};
 use crate::wire::{Cause, StreamId, Tsn};
 use context::Purpose;
@@ -101,8 +103,24 @@ impl Association {
     /// Begins an association with a peer: an INIT waits in `poll_transmit`. `nonce` must differ between the associations of
     /// one context; the tag and the first TSN are derived from it.
     pub fn connect(now: Instant, context: &Arc<Context>, remote: SocketAddr, ports: Ports, nonce: u64) -> Self {
+        Self::connect_knowing(now, context, remote, ports, nonce, None)
+    }
+
+    /// The same with what an earlier association to this destination has learned of the path: the first packets are repaired as
+    /// quickly as later ones.
+    pub fn connect_knowing(
+        now: Instant,
+        context: &Arc<Context>,
+        remote: SocketAddr,
+        ports: Ports,
+        nonce: u64,
+        known: Option<&PathKnowledge>,
+    ) -> Self {
         let tag = handshake::fresh_tag(context, &[nonce]);
         let mut association = Self::new(now, context, remote, ports, Tags { local: tag, peer: 0 });
+        if let Some(known) = known.filter(|_| association.paths.pick().sending.copies_control_early()) {
+            association.assume(known);
+        }
         association.begin_handshake(now);
         association
     }
@@ -188,7 +206,12 @@ impl Association {
             return Err(SendError::Closed(message));
         }
         let id = MessageId(self.counters.messages_taken);
-        self.sender.send(now, &mut self.paths.pick_mut().sending, message, id, &mut self.events)?;
+        let path = self.paths.pick_mut();
+        if self.sender.is_drained() {
+            let silence = path.silence(now);
+            path.sending.was_silent(silence);
+        }
+        self.sender.send(now, &mut path.sending, message, id, &mut self.events)?;
         self.counters.messages_taken += 1;
         Ok(id)
     }
@@ -208,6 +231,10 @@ impl Association {
     pub fn set_mechanisms(&mut self, now: Instant, mechanisms: Mechanisms) {
         for path in self.paths.iter_mut() {
             self.sender.set_mechanisms(now, &mut path.sending, &mechanisms);
+        }
+        let pace = self.paths.pick().sending.control_pace();
+        if let State::CookieWait { t1 } | State::CookieEchoed { t1, .. } = &mut self.state {
+            *t1 = t1.with_copies(pace);
         }
     }
 
@@ -330,14 +357,18 @@ impl Association {
         };
         let Some(repeat) = timer.due(now) else { return };
         match repeat {
-            Repeat::Copy => timer.copied(now),
+            Repeat::Uncalled | Repeat::Copy => timer.copied(now),
             Repeat::Timeout if timer.retransmissions >= retries_max => return self.close(given_up),
             Repeat::Timeout => timer.back_off(now, pause_max),
         }
-        let is_broken = timer.retransmissions > 1 && repeat == Repeat::Timeout;
+        let reason = match repeat {
+            Repeat::Uncalled => FirstFlightAgain::Uncalled,
+            Repeat::Timeout if timer.retransmissions > 1 => FirstFlightAgain::PathBroken,
+            Repeat::Copy | Repeat::Timeout => FirstFlightAgain::Overdue,
+        };
         self.control.set(due);
         if self.t1_repeats_data() {
-            self.sender.repeat_first_flight(now, &mut self.paths.pick_mut().sending, is_broken);
+            self.sender.repeat_first_flight(now, &mut self.paths.pick_mut().sending, reason);
         }
     }
 

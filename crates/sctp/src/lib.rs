@@ -70,7 +70,9 @@ mod stats;
 mod stream_table;
 pub mod wire;
 
-pub use association::{Association, AssociationState, Context, Extensions, Incoming, Listener, Ports, Transmit};
+pub use association::{
+    Association, AssociationState, Context, Extensions, Incoming, Listener, PathKnowledge, Ports, Transmit,
+};
 pub use config::{
     Admission, Config, ConfigError, CongestionControl, Limits, Retries, SackPolicy, StreamScheduler, Timers,
     UnknownCongestionControl,

@@ -38,6 +38,7 @@ use festina_units::{Duration, Instant};
 pub(crate) use acknowledge::SackOutcome;
 pub(crate) use path::SendPath;
 pub(crate) use repair::TimerExpiry;
+pub(crate) use timers::FirstFlightAgain;
 
 use crate::config::Config;
 use crate::error::SendError;

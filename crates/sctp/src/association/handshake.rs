@@ -235,7 +235,8 @@ impl Association {
         let agreed = Extensions::own(self.context.config()).common(parameters.extensions);
         let framing = agreed.framing();
         self.tags.peer = peer_tag;
-        self.peer = PeerTraits { extensions: parameters.extensions, addresses: parameters.addresses };
+        let PeerParameters { extensions, addresses, .. } = *parameters;
+        self.peer = PeerTraits { extensions, addresses, ..self.peer };
         self.streams = Streams { outbound, inbound };
         self.sender.agree_on_partial_reliability(agreed.forwards());
         let path = &mut self.paths.pick_mut().sending;
@@ -254,6 +255,7 @@ impl Association {
     /// The handshake is complete.
     pub(super) fn enter_established(&mut self, now: Instant, round_trip: Option<Duration>) {
         self.state = State::Established;
+        self.peer.answered = true;
         self.control.unset(Due::INIT);
         self.control.unset(Due::COOKIE_ECHO);
         if let Some(round_trip) = round_trip {
@@ -338,6 +340,8 @@ pub(super) struct Streams {
 pub(super) struct PeerTraits {
     pub(super) extensions: Extensions,
     pub(super) addresses: AddressFilter,
+    /// A handshake with it was completed.
+    pub(super) answered: bool,
 }
 
 /// What this side calls itself in an INIT ACK.

@@ -121,6 +121,11 @@ impl Path {
         !core::mem::replace(&mut self.reachable, true)
     }
 
+    /// For how long the peer has acknowledged nothing.
+    pub(crate) fn silence(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.answered_at)
+    }
+
     /// A timeout or a missed heartbeat (RFC 9260 §8.1, §8.2). The peer is given up only when both the number of errors and
     /// the time without an answer exceed their limits, so that quick timers do not make it die sooner; not at all where a peer timeout
     /// decides (`timed`).

@@ -28,7 +28,9 @@ struct Early {
 /// Why the chunk leaves again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repeat {
-    /// An early copy, which counts against nobody.
+    /// An early copy that redundancy has leave: nothing calls for it.
+    Uncalled,
+    /// An early copy: the answer is overdue. It counts against nobody.
     Copy,
     /// The timer expired.
     Timeout,
@@ -79,7 +81,10 @@ impl RetryTimer {
         if now >= self.expires_at {
             return Some(Repeat::Timeout);
         }
-        self.copy_at().filter(|&at| now >= at).map(|_| Repeat::Copy)
+        let Early { pace, copies, .. } = self.early;
+        let is_uncalled = pace.is_some_and(|pace| pace.is_uncalled(copies));
+        let copy = if is_uncalled { Repeat::Uncalled } else { Repeat::Copy };
+        self.copy_at().filter(|&at| now >= at).map(|_| copy)
     }
 
     /// An early copy leaves now.
@@ -129,7 +134,7 @@ mod tests {
             assert_eq!(timer.due(now - Duration::from_nanos(1)), None);
             let repeat = timer.due(now).expect("it is due by its deadline");
             match repeat {
-                Repeat::Copy => timer.copied(now),
+                Repeat::Uncalled | Repeat::Copy => timer.copied(now),
                 Repeat::Timeout => timer.back_off(now, Duration::from_secs(3)),
             }
             repeats.push((now.as_nanos() / 1_000_000, repeat));
@@ -148,15 +153,23 @@ mod tests {
         let pace = EarlyCopies::ByRoundTrip.pace(KnownRoundTrip::Nothing, Redundancy::Off);
         let timer = RetryTimer::start(Instant::ZERO, SECOND).with_copies(pace);
         let expected = [
-            (250, Repeat::Copy),
-            (500, Repeat::Copy),
-            (812, Repeat::Copy),
+            (220, Repeat::Copy),
+            (440, Repeat::Copy),
+            (715, Repeat::Copy),
             (1_000, Repeat::Timeout),
-            (1_390, Repeat::Copy),
+            (1_343, Repeat::Copy),
             (3_000, Repeat::Timeout),
             (6_000, Repeat::Timeout),
         ];
         assert_eq!(repeats(timer, 3), expected);
+    }
+
+    #[test]
+    fn with_spaced_redundancy_nothing_calls_for_the_first_copy() {
+        let pace = EarlyCopies::ByRoundTrip.pace(KnownRoundTrip::Nothing, Redundancy::SPACED);
+        let timer = RetryTimer::start(Instant::ZERO, SECOND).with_copies(pace);
+        let expected = [(22, Repeat::Uncalled), (122, Repeat::Copy), (222, Repeat::Copy), (347, Repeat::Copy)];
+        assert_eq!(repeats(timer, 1)[..4], expected);
     }
 
     #[test]
@@ -166,7 +179,7 @@ mod tests {
             let mut timer = RetryTimer::start(first, SECOND);
             assert_eq!(timer.round_trip(second), Some(2 * SECOND));
             match repeat {
-                Repeat::Copy => timer.copied(second),
+                Repeat::Uncalled | Repeat::Copy => timer.copied(second),
                 Repeat::Timeout => timer.back_off(second, 60 * SECOND),
             }
             assert_eq!(timer.round_trip(answer), None);

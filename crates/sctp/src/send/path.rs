@@ -177,6 +177,17 @@ impl SendPath {
         early_copies.pace(known, redundancy)
     }
 
+    /// What is known of the round trip, unless nothing was measured.
+    pub(crate) fn measured_round_trip(&self) -> Option<AssumedRoundTrip> {
+        let rtt = self.repair.rtt();
+        rtt.rtt_latest().and_then(|_| AssumedRoundTrip::by(rtt))
+    }
+
+    /// New data comes after nothing was heard by this path for so long.
+    pub(crate) fn was_silent(&mut self, silence: Duration) {
+        self.repair.was_silent(silence);
+    }
+
     /// Takes a round trip for granted until one is measured.
     pub(crate) fn assume_round_trip(&mut self, assumed: AssumedRoundTrip) {
         self.repair.assume_round_trip(assumed);

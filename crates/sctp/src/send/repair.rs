@@ -66,7 +66,7 @@ use order::Owed;
 use overdue::Overdue;
 use rack::LossByTime;
 use round_trip::RoundTrip;
-use rules::RuleBook;
+use rules::{Outstanding, RuleBook};
 use tail::Tail;
 use timers::Timers;
 use undo::Doubts;
@@ -239,6 +239,11 @@ impl Repair {
         self.rtt.assume(assumed);
     }
 
+    /// New data comes after nothing was measured for so long.
+    pub(super) fn was_silent(&mut self, silence: Duration) {
+        self.rtt.was_silent(silence);
+    }
+
     /// The window of the peer opened: it answers, and backing off ends.
     pub(super) fn window_opened(&mut self) {
         self.series.measured();
@@ -251,7 +256,9 @@ impl Repair {
     }
 
     fn judge_rules(&mut self, ledger: &Ledger, view: &View<'_>) {
-        self.book.judge(view.is_probing_window(), ledger.len(), self.rtt.srtt());
+        let bytes = ledger.in_flight().bytes + ledger.lost().bytes;
+        let outstanding = Outstanding { chunks: ledger.len(), bytes, is_all: view.buffer.queued_bytes() == 0 };
+        self.book.judge(view.is_probing_window(), outstanding, self.rtt.srtt());
         if let Some(detectives) = &mut self.detectives {
             detectives.stop_what_is_off(self.book.rules());
         }

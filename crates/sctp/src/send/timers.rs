@@ -8,6 +8,17 @@ use super::{SendPath, Sender};
 use crate::congestion::CongestionSign;
 use crate::event::Events;
 
+/// Why the DATA that left beside COOKIE ECHO leaves again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FirstFlightAgain {
+    /// Redundancy asks for a copy. An acknowledgement says nothing of a loss then.
+    Uncalled,
+    /// The answer is overdue.
+    Overdue,
+    /// The path was silent for seconds: the window begins anew, as after T3-rtx.
+    PathBroken,
+}
+
 impl Sender {
     /// When to call [`handle_timeout`](Self::handle_timeout) for `path`.
     pub(crate) fn deadline(&self, path: &SendPath) -> Option<Instant> {
@@ -46,11 +57,10 @@ impl Sender {
         expiry
     }
 
-    /// COOKIE ECHO leaves again by `path`, and what left beside it goes along. If the path `is_broken`, silent for seconds, the window
-    /// begins anew, as after T3-rtx.
-    pub(crate) fn repeat_first_flight(&mut self, now: Instant, path: &mut SendPath, is_broken: bool) {
-        path.repair.repeat_first_flight(now, &self.ledger);
-        if is_broken && self.ledger.in_flight().chunks > 0 {
+    /// COOKIE ECHO leaves again by `path`, and what left beside it goes along.
+    pub(crate) fn repeat_first_flight(&mut self, now: Instant, path: &mut SendPath, reason: FirstFlightAgain) {
+        path.repair.repeat_first_flight(now, reason, &self.ledger);
+        if reason == FirstFlightAgain::PathBroken && self.ledger.in_flight().chunks > 0 {
             let one_packet = path.repair.rules().one_packet_after_timeout;
             let sign = CongestionSign::Timeout { one_packet, in_fast_recovery: false };
             path.regulate(Pressure::Found(WindowVerdict::Cut(sign)));

@@ -1,6 +1,7 @@
 //! The core from outside: two endpoints and a link in virtual time.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may say so by panicking")]
 
+mod after_silence;
 mod amplification;
 mod bulk;
 mod early_copies;

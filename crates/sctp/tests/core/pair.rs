@@ -7,7 +7,8 @@ use bytes::Bytes;
 use festina_netsim::{Link, LinkConfig, LinkCounters, LinkPacket};
 use festina_sctp::wire::Packet;
 use festina_sctp::{
-    Association, ClosedReason, Config, Context, Event, Incoming, Listener, PacketDropped, Ports, ReceivedMessage,
+    Association, ClosedReason, Config, Context, Event, Incoming, Listener, PacketDropped, PathKnowledge, Ports,
+    ReceivedMessage,
 };
 use festina_units::{ByteCount, Duration, Instant};
 
@@ -102,11 +103,16 @@ impl Pair {
     }
 
     pub(crate) fn connect(&mut self, from: usize, nonce: u64) {
+        self.connect_knowing(from, nonce, None);
+    }
+
+    pub(crate) fn connect_knowing(&mut self, from: usize, nonce: u64, known: Option<PathKnowledge>) {
         let (local, peer) = if from == 0 { (CLIENT_PORT, SERVER_PORT) } else { (SERVER_PORT, CLIENT_PORT) };
         let remote = self.hosts[1 - from].address;
         let host = &mut self.hosts[from];
         let ports = Ports { local, peer };
-        host.association = Some(Association::connect(self.now, &host.context, remote, ports, nonce));
+        let known = known.as_ref();
+        host.association = Some(Association::connect_knowing(self.now, &host.context, remote, ports, nonce, known));
         self.drain(from);
     }
 

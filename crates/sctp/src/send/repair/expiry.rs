@@ -11,6 +11,7 @@ use super::{Release, Repair, Verdict, View, WindowVerdict, overdue};
 use crate::congestion::CongestionSign;
 use crate::event::RetransmissionCause;
 use crate::outstanding::{ChunkState, Ledger};
+use crate::send::FirstFlightAgain;
 
 /// What expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,8 +109,12 @@ impl Repair {
     }
 
     /// COOKIE ECHO leaves again: so does all that left beside it, in the same packet. Nothing is taken for lost.
-    pub(in crate::send) fn repeat_first_flight(&mut self, now: Instant, ledger: &Ledger) {
+    pub(in crate::send) fn repeat_first_flight(&mut self, now: Instant, reason: FirstFlightAgain, ledger: &Ledger) {
         if ledger.in_flight().chunks > 0 {
+            if reason == FirstFlightAgain::Uncalled {
+                // Or the window would be cut for a copy that was needed, once it is acknowledged without being reported as a duplicate.
+                self.recovery.cut_tsn = ledger.next_tsn() - 1;
+            }
             // In silence all chunks join a probe, however young.
             self.timers.probed(now);
             self.owed.probe = true;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use festina_recovery::Mechanisms;
 use festina_recovery::profile::{ImmediateSack, Rules};
 use festina_recovery::redundancy::Redundancy;
-use festina_recovery::thin::ThinDetector;
+use festina_recovery::thin::{ThinDetection, ThinDetector};
 use festina_units::{Duration, Instant};
 
 use crate::wire::Sack;
@@ -18,7 +18,20 @@ const BLOCKS_SHOWN_MAX: usize = 64;
 const OUTSTANDING_THIN_MAX: usize = 2_048;
 
 /// Packets in flight for which memory is kept while nothing is outstanding.
-const PACKETS_KEPT: usize = 4;
+const PACKETS_KEPT: u32 = 4;
+
+/// DATA that may leave at once over a path that nothing is known of: ten packets (RFC 6928), of 1,460 bytes each.
+const FIRST_FLIGHT_BYTES_MAX: u32 = 14_600;
+
+/// What was sent and not acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outstanding {
+    pub(super) chunks: usize,
+    /// Bytes of the chunks on the way or taken for lost.
+    pub(super) bytes: usize,
+    /// Nothing waits behind it.
+    pub(super) is_all: bool,
+}
 
 /// The profile and what decides between its rule sets.
 #[derive(Debug)]
@@ -26,10 +39,12 @@ pub(super) struct RuleBook {
     mechanisms: Arc<Mechanisms>,
     detector: ThinDetector,
     /// The most packets that were in flight since the detector last gave memory back.
-    packets_max: usize,
+    packets_max: u32,
     thin: bool,
     /// Judged when a packet with new data left, and not since.
     judged_at_sending: bool,
+    /// Bytes of new DATA that ever left, as far as that matters.
+    new_bytes: u32,
     /// The standard's rules hold, so that probes of the window back off (RFC 9260 §6.1 rule A).
     probing_window: bool,
 }
@@ -42,6 +57,7 @@ impl RuleBook {
             packets_max: 0,
             thin: false,
             judged_at_sending: false,
+            new_bytes: 0,
             probing_window: false,
         }
     }
@@ -59,11 +75,22 @@ impl RuleBook {
         self.mechanisms.redundancy != Redundancy::Off || self.mechanisms.thin.immediate_sack == ImmediateSack::Needed
     }
 
-    /// Judges anew which rules hold, with `outstanding` chunks.
-    pub(super) fn judge(&mut self, probing_window: bool, outstanding: usize, srtt: Option<Duration>) {
-        self.thin = outstanding <= OUTSTANDING_THIN_MAX && self.detector.is_thin(self.mechanisms.thin_detection, srtt);
+    /// Judges anew which rules hold, with so much outstanding.
+    pub(super) fn judge(&mut self, probing_window: bool, outstanding: Outstanding, srtt: Option<Duration>) {
+        let detection = self.mechanisms.thin_detection;
+        self.thin = outstanding.chunks <= OUTSTANDING_THIN_MAX
+            && (self.detector.is_thin(detection, srtt) || self.is_end_of_first_flight(detection, outstanding));
         self.probing_window = probing_window;
         self.judged_at_sending = false;
+    }
+
+    /// Returns whether all that was ever written fitted into the first flight, and what is left of it is no more than a light stream has on
+    /// the way. Such a flow is harmless, whatever its rate was when it began, and no later data reports its losses.
+    fn is_end_of_first_flight(&self, detection: ThinDetection, outstanding: Outstanding) -> bool {
+        let ThinDetection::Light { bytes_max, .. } = detection else { return false };
+        outstanding.is_all
+            && self.new_bytes <= FIRST_FLIGHT_BYTES_MAX
+            && outstanding.bytes <= usize::try_from(bytes_max).unwrap_or(usize::MAX)
     }
 
     /// Returns whether the stream was thin when last judged.
@@ -84,8 +111,9 @@ impl RuleBook {
     /// A packet left, with `new_bytes` of new DATA.
     pub(super) fn packet_sent(&mut self, now: Instant, tsn_highest: u64, new_bytes: usize, srtt: Option<Duration>) {
         self.detector.packet_sent(now, tsn_highest, new_bytes > 0);
-        self.packets_max = self.packets_max.max(self.detector.in_flight());
+        self.packets_max = self.packets_max.max(self.packets_in_flight());
         if new_bytes > 0 {
+            self.new_bytes = self.new_bytes.saturating_add(u32::try_from(new_bytes).unwrap_or(u32::MAX));
             self.detector.new_data_sent(now, u32::try_from(new_bytes).unwrap_or(u32::MAX), srtt);
         }
     }

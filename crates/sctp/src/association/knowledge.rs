@@ -1,0 +1,48 @@
+//! What an association learned of the path to its peer, as a plain value for the next association to the same destination.
+//!
+//! RFC 9040 says what may be shared between connections and what may not. Here it is the round trip alone. The congestion window of one
+//! association says little about the path of another, and ten packets of initial window are few on any path.
+
+use festina_recovery::rtt::AssumedRoundTrip;
+use festina_units::{Duration, Instant};
+
+use super::Association;
+
+/// What is known of the path to a destination.
+///
+/// It comes from [`Association::path_knowledge`] and goes into [`Association::connect_knowing`]. What it says is taken for granted until
+/// the new association has measured for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathKnowledge {
+    round_trip: AssumedRoundTrip,
+}
+
+impl PathKnowledge {
+    /// The smoothed round-trip time.
+    pub fn srtt(&self) -> Duration {
+        self.round_trip.srtt
+    }
+
+    /// The same after `age`, in which the path may have changed.
+    #[must_use]
+    pub fn aged(self, age: Duration) -> Self {
+        Self { round_trip: self.round_trip.widened(age) }
+    }
+}
+
+impl Association {
+    /// What this association has learned of the path to its peer. `None` unless the handshake was completed and a round trip was
+    /// measured. It may be asked for after the end, too.
+    pub fn path_knowledge(&self, now: Instant) -> Option<PathKnowledge> {
+        if !self.peer.answered {
+            return None;
+        }
+        let path = self.paths.pick();
+        Some(PathKnowledge { round_trip: path.sending.measured_round_trip()?.widened(path.silence(now)) })
+    }
+
+    /// Takes what an earlier association learned for granted until this one has measured.
+    pub(super) fn assume(&mut self, known: &PathKnowledge) {
+        self.paths.pick_mut().sending.assume_round_trip(known.round_trip);
+    }
+}
