@@ -4,6 +4,7 @@ mod bulk;
 mod bursts;
 mod cost;
 mod fairness_crowd;
+mod first_message;
 mod host_tcp;
 mod linux_thin;
 mod mathis;
@@ -36,6 +37,7 @@ pub use bulk::Bulk;
 pub use bursts::Bursts;
 pub use cost::Cost;
 pub use fairness_crowd::FairnessCrowd;
+pub use first_message::FirstMessage;
 pub use host_tcp::HostTcp;
 pub use linux_thin::LinuxThin;
 pub use mathis::Mathis;
@@ -72,6 +74,7 @@ pub const ALL: &[&dyn Experiment] = &[
     &ThinLatency,
     &Cost,
     &RequestReply,
+    &FirstMessage,
     &RecoverySequences,
     &Bursts,
     &Reordering,

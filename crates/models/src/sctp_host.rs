@@ -76,6 +76,9 @@ pub struct SctpSender {
     /// What a second application writes over the same association, from and until the same times: ordered messages on a stream of
     /// their own, [`COMPANION_STREAM`]. It is the first to write when both may. [`companion_deliveries`] says how its messages fared.
     pub companion: Option<Workload>,
+    /// The association begins with what that one of the same host, by its number, has learned of the path until then, as an endpoint
+    /// lets it that remembers destinations.
+    pub knows_from: Option<usize>,
 }
 
 impl SctpSender {
@@ -91,6 +94,7 @@ impl SctpSender {
             stops_at: None,
             message_bytes_max: 1_200,
             companion: None,
+            knows_from: None,
         }
     }
 }
@@ -154,6 +158,7 @@ impl SctpHost {
         let is_logging = self.context.config().message_events;
         let mut connection = Connection::to_begin(sender.peer, ports, sender.connects_at, traffic, is_logging);
         connection.companion = companion;
+        connection.knows_from = sender.knows_from;
         self.by_ports.insert((sender.peer, (ports.local, ports.peer)), index);
         self.connections.push(connection);
         self.reschedule(index);
@@ -262,8 +267,10 @@ impl Node<Packet> for SctpHost {
             && at <= now
         {
             self.agenda.pop_first();
+            let teacher = self.connections[index].knows_from.and_then(|teacher| self.connections.get(teacher));
+            let known = teacher.and_then(|teacher| teacher.path_knowledge(now));
             let connection = &mut self.connections[index];
-            if let Some(tag) = connection.handle_timeout(now, &self.context, index) {
+            if let Some(tag) = connection.handle_timeout(now, &self.context, index, known.as_ref()) {
                 self.by_tag.insert(tag, index);
             }
             self.ready.push_back(index);

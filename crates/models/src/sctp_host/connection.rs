@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use festina_netsim::NodeId;
 use festina_sctp::wire::{self, Chunk};
-use festina_sctp::{Association, Context, Event, Message, Ports, RetransmissionCause, SendError, Stats};
+use festina_sctp::{Association, Context, Event, Message, PathKnowledge, Ports, RetransmissionCause, SendError, Stats};
 use festina_units::Instant;
 
 use super::{COMPANION_STREAM, address};
@@ -36,6 +36,7 @@ pub(super) struct Connection {
     state: State,
     traffic: Option<Traffic>,
     pub(super) companion: Option<Companion>,
+    pub(super) knows_from: Option<usize>,
     received: Received,
     /// When the messages of the peer's second application came.
     companion_delivered: Vec<Instant>,
@@ -95,6 +96,7 @@ impl Connection {
             state,
             traffic,
             companion: None,
+            knows_from: None,
             received: Received::default(),
             companion_delivered: Vec::new(),
             log: is_logging.then(Log::default),
@@ -138,6 +140,10 @@ impl Connection {
         self.association().is_some_and(Association::is_closed)
     }
 
+    pub(super) fn path_knowledge(&self, now: Instant) -> Option<PathKnowledge> {
+        self.association()?.path_knowledge(now)
+    }
+
     fn association(&self) -> Option<&Association> {
         match &self.state {
             State::ToBegin { .. } => None,
@@ -163,12 +169,20 @@ impl Connection {
     }
 
     /// Does what is due, now that the host has taken the deadline off its agenda. Returns the local tag if the association begins only now.
-    pub(super) fn handle_timeout(&mut self, now: Instant, context: &Arc<Context>, index: usize) -> Option<u32> {
+    /// An association that begins takes over what is `known` of the path.
+    pub(super) fn handle_timeout(
+        &mut self,
+        now: Instant,
+        context: &Arc<Context>,
+        index: usize,
+        known: Option<&PathKnowledge>,
+    ) -> Option<u32> {
         self.deadline = None;
         let mut begun = None;
         match &mut self.state {
             State::ToBegin { at } if *at <= now => {
-                let association = Association::connect(now, context, address(self.peer), self.ports, index as u64);
+                let remote = address(self.peer);
+                let association = Association::connect_knowing(now, context, remote, self.ports, index as u64, known);
                 begun = Some(association.local_tag());
                 self.state = State::Begun(Box::new(association));
             }

@@ -1,0 +1,144 @@
+//! `first-message`: how long the first message of an association takes, from `connect` to its delivery.
+
+mod checks;
+mod opening;
+
+use festina_units::{ByteCount, Duration, Probability};
+
+use crate::capture::Capture;
+use crate::experiment::{Check, Comparison, Experiment};
+use crate::figure::{DelayDistribution, Figure};
+use crate::plan::{Kind, Parameter, Point};
+use crate::samples::Samples;
+use crate::scenario::Sender;
+use crate::scenario::fate::DELIVERY;
+use crate::summary::{PointSummary, Results};
+use opening::Openings;
+
+/// Whether an earlier association has measured the path: nothing is known, or its knowledge is handed on.
+const DESTINATIONS: [&str; 2] = ["new", "known"];
+
+/// The delay from `connect` to the delivery of the first message.
+#[derive(Clone, Copy, Debug)]
+pub struct FirstMessage;
+
+impl Experiment for FirstMessage {
+    fn name(&self) -> &'static str {
+        "first-message"
+    }
+
+    fn title(&self) -> &'static str {
+        "From connect to the delivery of the first message"
+    }
+
+    fn reference(&self) -> &'static str {
+        "Festina's own"
+    }
+
+    fn about(&self) -> &'static str {
+        "Associations begin one after the other, and each has a message to send from the start. Each packet is lost with the same \
+         probability, whichever way it goes. The delay runs from connect to the moment at which the receiving application has the whole \
+         message. INIT, INIT ACK and COOKIE ECHO with the first DATA need one and a half round-trip times. A message of more than \
+         a packet needs two and a half, for nothing but COOKIE ECHO and what is in its packet may leave until COOKIE ACK comes (RFC \
+         9260 §5.1 C). Nothing shares the path.\n\n\
+         A destination is known if another association of the same host has sent a message every 250 ms for twenty seconds over the same \
+         path, with the same losses, and hands on what it learned. That association ends half a second before the first that counts.\n\n\
+         Packets and bytes are those of both ends, IP headers included, acknowledgements and all that follows the delivery included; \
+         the associations are not ended.\n\n\
+         The parameters rtt and loss are swept one at a time around the first value of each."
+    }
+
+    fn plan(&self) -> &'static str {
+        include_str!("../../../../experiments/first-message.toml")
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        let parameter = |name, about, kind| Parameter { name, about, kind };
+        let ms = Duration::from_millis;
+        let sizes = ByteCount::from_bytes(1)..=ByteCount::from_bytes(64_000);
+        vec![
+            parameter("sender", "the recovery profile, for festina also its redundancy", Kind::Choice(Sender::names())),
+            parameter("rtt", "the round-trip time", Kind::Duration(ms(1)..=ms(2_000))),
+            parameter(
+                "loss",
+                "how probably a packet is lost, each way",
+                Kind::Probability(Probability::ZERO..=Probability::from_percent(30)),
+            ),
+            parameter("size", "the size of the message", Kind::Bytes(sizes)),
+            parameter("destination", "whether an earlier association knows the path", Kind::Choice(&DESTINATIONS)),
+            parameter("associations", "how many associations begin", Kind::Count(1..=20_000)),
+        ]
+    }
+
+    fn run(&self, point: &Point, seed: u64) -> Samples {
+        Openings::at(point).run(seed)
+    }
+
+    fn is_random(&self, point: &Point) -> bool {
+        point.probability("loss") > Probability::ZERO
+    }
+
+    fn capture(&self, point: &Point, seed: u64) -> Option<Capture> {
+        Some(Openings::at(point).capture(seed))
+    }
+
+    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
+        Vec::new()
+    }
+
+    fn checks(&self, results: &Results) -> Vec<Check> {
+        checks::checks(results)
+    }
+
+    fn figures(&self, results: &Results) -> Vec<Figure> {
+        let Some(base) = results.points().first() else { return Vec::new() };
+        let path = |summary: &PointSummary| ["rtt", "loss"].map(|name| summary.point().value(name));
+        let sizes = results.points().iter().map(|summary| summary.point().bytes("size"));
+        let mut sizes: Vec<ByteCount> = sizes.collect();
+        sizes.sort_unstable_by_key(|size| size.bytes());
+        sizes.dedup();
+        let figure = |size: ByteCount| {
+            let conditions = format!("{size}, {}", checks::conditions(base.point()));
+            let mut distribution = DelayDistribution::new(results.plan().title(), &conditions);
+            let same = results.points().iter().filter(|summary| path(summary) == path(base));
+            for summary in same.filter(|summary| summary.point().bytes("size") == size) {
+                let (sender, destination) = (summary.point().choice("sender"), summary.point().choice("destination"));
+                let name = if destination == "new" { sender.to_owned() } else { format!("{sender}, {destination}") };
+                if let Some(delays) = summary.series().get(DELIVERY) {
+                    distribution.curve(&name, delays.all());
+                }
+            }
+            distribution.figure()
+        };
+        sizes.into_iter().map(figure).collect()
+    }
+
+    fn rows(&self, results: &Results) -> Vec<serde_json::Value> {
+        results.points().iter().map(checks::row).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::opening::{BYTES, PACKETS};
+    use super::*;
+    use crate::plan::{PlanFile, Scale};
+
+    fn point(settings: &str) -> Point {
+        let text = format!(
+            "experiment = \"first-message\"\nrepetitions = 1\n[parameters]\nsender = \"festina\"\nrtt = \"100ms\"\nassociations = 20\n{settings}"
+        );
+        let plan = PlanFile::parse("point.toml", &text).and_then(|file| file.plan(&FirstMessage, Scale::Full));
+        plan.expect("the plan is sound").points().swap_remove(0)
+    }
+
+    #[test]
+    fn without_losses_the_first_message_takes_one_and_a_half_round_trips_and_four_packets() {
+        let samples = FirstMessage.run(&point("loss = \"0%\"\nsize = \"100B\"\ndestination = \"new\""), 1);
+        let delays = &samples.tallies()[DELIVERY];
+        let expected = Duration::from_millis(150);
+        assert_eq!((delays.count(), delays.min(), delays.max()), (20, Some(expected), Some(expected)));
+        assert_eq!(samples.values()[PACKETS], 80.0);
+        assert!(samples.values()[BYTES] > 20.0 * 400.0);
+    }
+}

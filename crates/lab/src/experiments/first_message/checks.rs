@@ -1,0 +1,153 @@
+//! What the first message must not exceed, and how dear that may be.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::opening::{BYTES, PACKETS};
+use crate::experiment::Check;
+use crate::plan::Point;
+use crate::scenario::fate::{self, DELIVERY, MESSAGES, total};
+use crate::summary::{PointSummary, Results};
+
+/// Where the goals were set.
+const AT: [(&str, &str); 2] = [("rtt", "100ms"), ("loss", "5%")];
+/// Packets of both ends, over those with `rfc9260` in the same place.
+const PACKETS_RATIO_MAX: f64 = 1.3;
+
+/// A bound of quantiles in milliseconds.
+struct Goal {
+    sender: &'static str,
+    destination: &'static str,
+    size: &'static str,
+    quantiles: &'static [(f64, f64)],
+}
+
+const GOALS: [Goal; 4] = [
+    Goal {
+        sender: "festina",
+        destination: "new",
+        size: "100B",
+        quantiles: &[(0.9, 400.0), (0.99, 650.0), (0.999, 1_000.0)],
+    },
+    Goal { sender: "festina", destination: "known", size: "100B", quantiles: &[(0.99, 400.0), (0.999, 650.0)] },
+    Goal { sender: "festina+spaced", destination: "new", size: "100B", quantiles: &[(0.99, 290.0), (0.999, 450.0)] },
+    Goal { sender: "festina", destination: "new", size: "12000B", quantiles: &[(0.99, 700.0)] },
+];
+
+impl Goal {
+    fn check(&self, results: &Results) -> Check {
+        let Self { sender, destination, size, quantiles } = self;
+        let bounds: Vec<_> =
+            quantiles.iter().map(|(share, most)| format!("{}% within {most} ms", share * 100.0)).collect();
+        let [(_, rtt), (_, loss)] = AT;
+        let statement = format!(
+            "{sender}, {destination} destination, {size} at rtt {rtt}, loss {loss}: {} from connect to delivery.",
+            bounds.join(", ")
+        );
+        let Some(summary) = find(results, sender, destination, size) else {
+            return Check::skipped(statement, "these conditions");
+        };
+        let seen = quantiles.iter().map(|&(share, _)| quantile_ms(summary, share).unwrap_or(f64::INFINITY));
+        let seen: Vec<f64> = seen.collect();
+        let holds = seen.iter().zip(*quantiles).all(|(seen, (_, most))| seen <= most);
+        let seen: Vec<_> = seen.iter().map(|seen| format!("{seen:.0} ms")).collect();
+        Check::new(statement, holds, seen.join(", "))
+    }
+}
+
+pub(super) fn checks(results: &Results) -> Vec<Check> {
+    let mut checks = vec![fate::delivered_check(results), floor_check(results)];
+    checks.extend(GOALS.iter().map(|goal| goal.check(results)));
+    checks.push(packets_check(results));
+    checks
+}
+
+/// Without losses there is nothing to repair.
+fn floor_check(results: &Results) -> Check {
+    let statement = "Without losses 100 bytes take one and a half round-trip times, and 12,000 bytes two and a half.";
+    let mut seen = 0;
+    let mut worst: Option<(f64, String)> = None;
+    for summary in results.matching(&[("loss", "0%")]) {
+        let point = summary.point();
+        let round_trips = match point.bytes("size").bytes() {
+            100 => 1.5,
+            12_000 => 2.5,
+            _ => continue,
+        };
+        let Some(max) = summary.series().get(DELIVERY).and_then(|delays| delays.all().max()) else { continue };
+        let excess = max.as_secs_f64() - round_trips * point.duration("rtt").as_secs_f64();
+        seen += 1;
+        if worst.as_ref().is_none_or(|(most, _)| excess > *most) {
+            worst = Some((excess, point.choice("sender").to_owned()));
+        }
+    }
+    match worst {
+        None => Check::skipped(statement, "points without losses"),
+        Some((excess, sender)) => {
+            let text = format!("{:.1} ms more at most, with {sender}, at {seen} points", excess * 1e3);
+            Check::new(statement, excess < 0.001, text)
+        }
+    }
+}
+
+fn packets_check(results: &Results) -> Check {
+    let statement = format!(
+        "festina sends at most {PACKETS_RATIO_MAX} times the packets of rfc9260 for 100 bytes to a new destination at rtt 100ms, \
+         loss 5%."
+    );
+    let of = |sender| find(results, sender, "new", "100B").map(|summary| per_message(summary, PACKETS));
+    let (Some(ours), Some(theirs)) = (of("festina"), of("rfc9260")) else {
+        return Check::skipped(statement, "both at these conditions");
+    };
+    Check::new(statement, ours <= PACKETS_RATIO_MAX * theirs, format!("{ours:.2} and {theirs:.2} packets"))
+}
+
+fn find<'r>(results: &'r Results, sender: &str, destination: &str, size: &str) -> Option<&'r PointSummary> {
+    let [rtt, loss] = AT;
+    results.matching(&[rtt, loss, ("sender", sender), ("destination", destination), ("size", size)]).next()
+}
+
+/// The path of a point.
+pub(super) fn conditions(point: &Point) -> String {
+    let values = ["rtt", "loss"].map(|name| {
+        let value = point.value(name).expect("the experiment declares it");
+        format!("{name} {value}")
+    });
+    values.join(", ")
+}
+
+fn per_message(summary: &PointSummary, name: &str) -> f64 {
+    total(summary, name) / total(summary, MESSAGES)
+}
+
+fn quantile_ms(summary: &PointSummary, share: f64) -> Option<f64> {
+    ms(summary.series().get(DELIVERY)?.all().quantile(share))
+}
+
+fn ms(delay: Option<Duration>) -> Option<f64> {
+    delay.map(|delay| delay.as_secs_f64() * 1e3)
+}
+
+/// One element of `results`.
+pub(super) fn row(summary: &PointSummary) -> Value {
+    let point = summary.point();
+    let quantile = |share| quantile_ms(summary, share);
+    json!({
+        "sender": point.choice("sender"),
+        "rtt_ms": ms(Some(point.duration("rtt"))),
+        "loss": point.probability("loss").as_fraction(),
+        "size": point.bytes("size").bytes(),
+        "destination": point.choice("destination"),
+        "associations": total(summary, MESSAGES),
+        "packets_per_association": per_message(summary, PACKETS),
+        "bytes_per_association": per_message(summary, BYTES),
+        "delivery_ms": {
+            "p50": quantile(0.5),
+            "p90": quantile(0.9),
+            "p99": quantile(0.99),
+            "p99_9": quantile(0.999),
+            "max": ms(summary.series().get(DELIVERY).and_then(|delays| delays.all().max())),
+        },
+    })
+}
