@@ -9,7 +9,7 @@
 //!
 //! # The pauses
 //!
-//! - **Nothing is known**: 220 ms. Most paths answer sooner, and a path of a second gets three copies, each of which draws one answer.
+//! - **Nothing is known**: 210 ms. Most paths answer sooner, and a path of a second gets three copies, each of which draws one answer.
 //! - **The round trip was measured**: SRTT and what it may be late, three deviations, but a quarter of SRTT at most. A copy that leaves in
 //!   vain costs a packet; it halves no window.
 //! - **Bounds are known**: the answer came after INIT had left more than once, and may belong to any of them (Karn's rule). The round
@@ -32,7 +32,7 @@ use crate::{redundancy::Redundancy, rtt::RttEstimator};
 pub const COPIES_MAX: u8 = 4;
 
 /// The pause where nothing is known of the round trip.
-const PAUSE_UNKNOWN: Duration = Duration::from_millis(220);
+const PAUSE_UNKNOWN: Duration = Duration::from_millis(210);
 
 /// The same if the application pays for copies that nothing calls for.
 const PAUSE_UNKNOWN_SPACED: Duration = Duration::from_millis(100);
@@ -189,8 +189,8 @@ mod tests {
     }
 
     #[test]
-    fn without_knowledge_a_copy_follows_every_220_ms_and_then_more_rarely() {
-        assert_eq!(copies_at(KnownRoundTrip::Nothing, Redundancy::BUNDLED), [220, 440, 715, 1_058]);
+    fn without_knowledge_a_copy_follows_every_210_ms_and_then_more_rarely() {
+        assert_eq!(copies_at(KnownRoundTrip::Nothing, Redundancy::BUNDLED), [210, 420, 682, 1_010]);
     }
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn with_spaced_redundancy_a_first_copy_leaves_without_cause() {
-        assert_eq!(copies_at(KnownRoundTrip::Nothing, Redundancy::SPACED), [22, 122, 222, 347]);
+        assert_eq!(copies_at(KnownRoundTrip::Nothing, Redundancy::SPACED), [21, 121, 221, 346]);
         assert_eq!(copies_at(measured(100, 50), Redundancy::SPACED), [10, 135, 260, 416]);
     }
 
@@ -221,7 +221,7 @@ mod tests {
         let half = crate::redundancy::Spaced { spacing: None, copies_per_thousand_messages: 500 };
         assert_eq!(
             copies_at(KnownRoundTrip::Nothing, Redundancy::Always(Budget { copies: Some(half), ..Budget::RIDES }))[0],
-            220
+            210
         );
     }
 

@@ -153,11 +153,11 @@ mod tests {
         let pace = EarlyCopies::ByRoundTrip.pace(KnownRoundTrip::Nothing, Redundancy::Off);
         let timer = RetryTimer::start(Instant::ZERO, SECOND).with_copies(pace);
         let expected = [
-            (220, Repeat::Copy),
-            (440, Repeat::Copy),
-            (715, Repeat::Copy),
+            (210, Repeat::Copy),
+            (420, Repeat::Copy),
+            (682, Repeat::Copy),
             (1_000, Repeat::Timeout),
-            (1_343, Repeat::Copy),
+            (1_328, Repeat::Copy),
             (3_000, Repeat::Timeout),
             (6_000, Repeat::Timeout),
         ];
@@ -168,7 +168,7 @@ mod tests {
     fn with_spaced_redundancy_nothing_calls_for_the_first_copy() {
         let pace = EarlyCopies::ByRoundTrip.pace(KnownRoundTrip::Nothing, Redundancy::SPACED);
         let timer = RetryTimer::start(Instant::ZERO, SECOND).with_copies(pace);
-        let expected = [(22, Repeat::Uncalled), (122, Repeat::Copy), (222, Repeat::Copy), (347, Repeat::Copy)];
+        let expected = [(21, Repeat::Uncalled), (121, Repeat::Copy), (221, Repeat::Copy), (346, Repeat::Copy)];
         assert_eq!(repeats(timer, 1)[..4], expected);
     }
 
