@@ -497,6 +497,36 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_timer_never_comes_after_the_deadline_however_many_messages_wait() {
+        let address = "127.0.0.1:0".parse().unwrap();
+        let server = Endpoint::bind(address, Config::default()).await.unwrap();
+        let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+        let client = Endpoint::bind(address, Config::default()).await.unwrap();
+        let (near, _far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
+        let near = near.unwrap();
+        let is_armed = || {
+            let state = lock(&near.inner().state);
+            state.core.poll_deadline().is_none_or(|deadline| state.armed_at <= deadline)
+        };
+        let mut silent = 0;
+        for number in 0..2_000_u64 {
+            near.try_send(Message::new(vec![7; 1_000])).unwrap();
+            assert!(is_armed(), "after message {number}");
+            silent += usize::from(lock(&near.inner().state).spared.stalled);
+            if number % 100 == 99 {
+                let lifetime = std::time::Duration::from_micros(60_000_000 / number);
+                near.try_send(Message::new("soon or never").with_lifetime(lifetime)).unwrap();
+                assert!(is_armed(), "after a message that expires");
+            }
+            if number % 250 == 249 {
+                tokio::task::yield_now().await;
+                assert!(is_armed(), "after a turn of the driver");
+            }
+        }
+        assert!(silent > 100, "{silent} messages could not leave at once");
+    }
+
+    #[tokio::test]
     async fn packets_are_not_left_to_those_who_come_after_for_ever() {
         let address = "127.0.0.1:0".parse().unwrap();
         let server = Endpoint::bind(address, Config::default()).await.unwrap();

@@ -229,3 +229,24 @@ async fn a_refused_message_ends_a_batch_and_comes_back() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn the_peer_hears_of_a_reopened_window_from_whoever_takes_the_messages() {
+    let pair = narrow_pair().await;
+    let mut next = 0;
+    for way in 0..3 {
+        next = in_time(fill(&pair, next)).await;
+        let before = pair.server_endpoint.stats().packets_sent;
+        // Nothing else runs until the first message is missing, so that no probe of the peer has the window told.
+        match way {
+            0 => while pair.server.try_recv().unwrap().is_some() {},
+            1 => drop(in_time(pair.server.recv_many(&mut Vec::new(), usize::MAX)).await.unwrap()),
+            _ => {
+                for _ in 0..8 {
+                    in_time(pair.server.recv()).await.unwrap();
+                }
+            }
+        }
+        assert!(pair.server_endpoint.stats().packets_sent > before, "way {way}");
+    }
+}
