@@ -3,6 +3,7 @@
 mod accept;
 mod alarm;
 mod demux;
+mod destinations;
 mod driver;
 mod options;
 pub(crate) mod outbox;
@@ -191,7 +192,7 @@ mod tests {
     use festina_units::Duration;
 
     use super::*;
-    use crate::{DEFAULT_SCTP_PORT, Message};
+    use crate::{DEFAULT_SCTP_PORT, Message, Profile};
 
     #[tokio::test]
     async fn packets_for_which_the_socket_has_no_room_leave_later() {
@@ -202,7 +203,8 @@ mod tests {
         let (shared, bell) = Shared::new(Socket::bind_udp(address).unwrap(), Config::default()).unwrap();
         let client = Endpoint::new(shared.clone());
         tokio::spawn(Driver::new(shared, bell));
-        let before_the_init_is_repeated = ConnectOptions::default().handshake_timeout(Duration::from_millis(900));
+        let before_the_init_is_repeated =
+            ConnectOptions::default().profile(Profile::Rfc9260).handshake_timeout(Duration::from_millis(900));
         let connecting = client.connect_with(server.local_addr(), before_the_init_is_repeated);
         let (near, far) = tokio::join!(connecting, listener.accept());
         let (near, far) = (near.unwrap(), far.unwrap());
@@ -274,6 +276,34 @@ mod tests {
             if (server.stats().packets_received, server.inits_sifted()) == (before.0 + 3, before.1) {
                 break;
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn who_began_an_association_remembers_its_destination_after_the_end_and_nobody_else_does() {
+        let address = "127.0.0.1:0".parse().unwrap();
+        for destinations_max in [10, 0] {
+            let mut config = Config::default();
+            config.memory.destinations_max = destinations_max;
+            let server = Endpoint::bind(address, config.clone()).await.unwrap();
+            let client = Endpoint::bind(address, config).await.unwrap();
+            let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+            let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
+            let (near, far) = (near.unwrap(), far.unwrap());
+            let recall = |endpoint: &Endpoint, destination: &Endpoint| {
+                let now = crate::clock::now();
+                lock(&endpoint.shared.destinations).recall(now, destination.local_addr())
+            };
+            assert_eq!(recall(&client, &server), None, "it is not over yet");
+            // One of so many measures the round trip, however busy the machine is.
+            for _ in 0..100 {
+                near.send(Message::new("how far is it")).await.unwrap();
+                near.drained().await.unwrap();
+            }
+            let (ended, _) = tokio::join!(near.shutdown(), far.closed());
+            ended.unwrap();
+            assert_eq!(recall(&client, &server).is_some(), destinations_max > 0);
+            assert_eq!(recall(&server, &client), None, "the peer came by itself");
         }
     }
 

@@ -69,9 +69,10 @@ pub use error::{BindError, ConnectError, ListenError};
 pub use listener::Listener;
 
 pub use festina_sctp::{
-    AbandonReason, Admission, AssociationState, ClosedReason, Config, ConfigError, CongestionControl, Event, Limits,
-    Mechanisms, Message, MessageId, PathStats, Ports, Profile, ReceivedMessage, ReceivedStats, RetransmissionCause,
-    RetransmittedStats, Retries, SackPolicy, SendError, SentStats, Stats, StreamId, Timers, UnknownCongestionControl,
+    AbandonReason, Admission, AssociationState, ClosedReason, Config, ConfigError, CongestionControl,
+    DestinationMemory, Event, Limits, Mechanisms, Message, MessageId, PathStats, Ports, Profile, ReceivedMessage,
+    ReceivedStats, RetransmissionCause, RetransmittedStats, Retries, SackPolicy, SendError, SentStats, Stats, StreamId,
+    Timers, UnknownCongestionControl,
 };
 pub use festina_units::{Duration, Instant};
 

@@ -41,6 +41,8 @@ pub struct Config {
     pub limits: Limits,
     /// Whom an endpoint lets in. The core, which knows one association at a time, leaves it to the endpoint around it.
     pub admission: Admission,
+    /// What an endpoint remembers of destinations. Like `admission` it is the endpoint's business. It serves the profile `festina` alone.
+    pub memory: DestinationMemory,
     /// Delayed acknowledgement by this side's receiver.
     pub sack: SackPolicy,
     /// In which order streams get to send.
@@ -73,6 +75,7 @@ impl Config {
             peer_timeout: (profile == Profile::Festina).then_some(Duration::from_secs(60)),
             limits: Limits::default(),
             admission: Admission::default(),
+            memory: DestinationMemory::default(),
             sack: SackPolicy::default(),
             scheduler: StreamScheduler::default(),
             interleaving: false,
@@ -94,6 +97,7 @@ impl Config {
         check("limits.message_bytes_max", limits.message_bytes_max, 1, 1 << 30)?;
         check("limits.send_low_water_bytes", limits.send_low_water_bytes, 0, limits.send_buffer_bytes)?;
         self.admission.validate()?;
+        check("memory.destinations_max", self.memory.destinations_max, 0, 1 << 20)?;
         check("sack.every_packets", self.sack.every_packets.into(), 1, 255)?;
         let delay_ms = usize::try_from(self.sack.delay.as_millis()).unwrap_or(usize::MAX);
         check("sack.delay (ms)", delay_ms, 0, 500)?;
@@ -274,6 +278,23 @@ impl Admission {
         check("admission.accept_queue_max", self.accept_queue_max, 1, 1 << 20)?;
         let strays = usize::try_from(self.strays_per_second_max).unwrap_or(usize::MAX);
         check("admission.strays_per_second_max", strays, 1, 100_000_000)
+    }
+}
+
+/// What is remembered of the paths to destinations (RFC 9040), so that the first packets of the next association are repaired as quickly
+/// as later ones: the round-trip time and its variance. Only associations that this side began, and whose handshake was completed, are
+/// remembered, when they end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DestinationMemory {
+    /// Destinations, each an IP address and a UDP port; the one that was used longest ago makes room. 0 remembers nothing.
+    pub destinations_max: usize,
+    /// For how long. What is known counts for less the older it is.
+    pub lifetime: Duration,
+}
+
+impl Default for DestinationMemory {
+    fn default() -> Self {
+        Self { destinations_max: 1_024, lifetime: Duration::from_secs(600) }
     }
 }
 

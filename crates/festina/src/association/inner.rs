@@ -101,7 +101,7 @@ impl Inner {
         }
         let wakes = state.take_events(self.id);
         if state.core.is_closed() {
-            self.retire(state);
+            self.retire(state, now);
             return wakes;
         }
         let is_stalled = change == Change::Message && state.spared.silent;
@@ -122,13 +122,13 @@ impl Inner {
     }
 
     /// Takes an association that is over out of the endpoint.
-    fn retire(&self, state: &mut State) {
+    fn retire(&self, state: &mut State, now: Instant) {
         if state.armed_at < Instant::MAX {
             self.shared.timers.disarm(self, state.armed_at);
             state.armed_at = Instant::MAX;
         }
         if !std::mem::replace(&mut state.retired, true) {
-            self.shared.remove(state.key);
+            self.shared.remove(now, state.key, state.core.path_knowledge(now));
         }
     }
 

@@ -160,6 +160,11 @@ impl Demux {
         }
     }
 
+    /// Who began the association, if it is there.
+    pub(crate) fn side(&self, key: Key) -> Option<Side> {
+        self.by_tag.get(&key.tag).map(|entry| entry.side)
+    }
+
     /// Removes an association. When it was the last, whoever waits for that is to be woken.
     pub(crate) fn remove(&mut self, key: Key) -> (Option<Arc<Inner>>, Waiters) {
         let removed = self.by_tag.remove(&key.tag);

@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use festina_sctp::{self as sctp, Config, Incoming, Ports, Transmit};
+use festina_sctp::{self as sctp, Config, Incoming, PathKnowledge, Ports, Transmit};
 use festina_units::Instant;
 
 use super::accept::{AcceptQueue, Accepting};
 use super::alarm::Bell;
 use super::demux::{Demux, Key, Refusal, Side};
+use super::destinations::Destinations;
 use super::lock;
 use super::options::{ConnectOptions, EndpointStats};
 use super::outbox::Outbox;
@@ -37,6 +38,7 @@ pub(crate) struct Shared {
     pub(crate) timers: Timers,
     demux: Mutex<Demux>,
     accepting: Mutex<Accepting>,
+    pub(super) destinations: Mutex<Destinations>,
     backlog: Mutex<Backlog>,
     /// Endpoint and listener handles.
     handles: AtomicUsize,
@@ -74,7 +76,7 @@ impl Shared {
         getrandom::fill(&mut secret)?;
         getrandom::fill(&mut first_nonce)?;
         let context = sctp::Context::new(config, secret)?;
-        let admission = context.config().admission.clone();
+        let (admission, memory) = (context.config().admission.clone(), context.config().memory);
         let accepting = Accepting::new(sctp::Listener::new(&context), admission.accept_queue_max);
         let (timers, bell) = Timers::new().map_err(BindError::Timer)?;
         let shared = Arc::new(Self {
@@ -83,6 +85,7 @@ impl Shared {
             timers,
             demux: Mutex::new(Demux::new(admission)),
             accepting: Mutex::new(accepting),
+            destinations: Mutex::new(Destinations::new(memory)),
             backlog: Mutex::default(),
             handles: AtomicUsize::new(0),
             closing: AtomicBool::new(false),
@@ -147,7 +150,11 @@ impl Shared {
             };
             let ports = Ports { local, peer: options.peer_port };
             let nonce = self.first_nonce.wrapping_add(id);
-            let core = sctp::Association::connect(clock::now(), &self.context, address, ports, nonce);
+            let now = clock::now();
+            // A profile that takes nothing for granted is told nothing.
+            let asks = options.profile.is_none_or(|profile| profile == sctp::Profile::Festina);
+            let known = if asks { lock(&self.destinations).recall(now, address) } else { None };
+            let core = sctp::Association::connect_knowing(now, &self.context, address, ports, nonce, known.as_ref());
             let key = Key::of(&core);
             let inner = Inner::new(self.clone(), id, core, None);
             let inserted = lock(&self.demux).insert(key, &inner, Side::Own);
@@ -260,12 +267,16 @@ impl Shared {
         lock(&self.demux).rekey(old, new);
     }
 
-    /// An association is over.
-    pub(crate) fn remove(&self, key: Key) {
+    /// An association is over, and has learned this of the path to its peer.
+    pub(crate) fn remove(&self, now: Instant, key: Key, learned: Option<PathKnowledge>) {
         let mut demux = lock(&self.demux);
+        let is_own = demux.side(key) == Some(Side::Own);
         let (removed, waiters) = demux.remove(key);
         let last = demux.is_empty();
         drop(demux);
+        if let Some(learned) = learned.filter(|_| is_own) {
+            lock(&self.destinations).learn(now, key.remote, learned);
+        }
         waiters.wake();
         drop(removed);
         if last && self.handles.load(Ordering::Acquire) == 0 {
