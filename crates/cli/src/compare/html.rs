@@ -77,7 +77,8 @@ ones had already arrived, as far as the acknowledgements tell, and are given as 
 <p>{summary}. The receivers are standard ones for every profile and may delay acknowledgements by {sack_delay}. The
 emulated network draws its losses from the same seed ({seed}) for each profile. Handshakes cross the lossy network too,
 with an RTO.Initial of {rto_initial}, and one uncounted message lets each association measure the round-trip time
-before the first counted one. After the last message was sent, late ones were waited for up to {drain}.</p>
+before the first counted one. How long handshakes take is therefore not compared here, but by the laboratory's
+<code>first-message</code>. After the last message was sent, late ones were waited for up to {drain}.</p>
 <div class="wide">
 {network}
 </div>
