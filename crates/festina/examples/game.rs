@@ -447,9 +447,10 @@ struct Score {
     cpu: [Option<Duration>; 2],
 }
 
-const HEADINGS: &str = "\
-                           -- both ends --  --- state, moves --- ---- CPU time ----
-profile           messages  packets     MB   p50    p99  p99.9     server    bots";
+const HEADINGS: &str = concat!(
+    "                           -- both ends --  --- state, moves ---  --- CPU time ---\n",
+    "profile           messages  packets     MB   p50    p99  p99.9     server    bots"
+);
 
 impl Score {
     /// Packets and bytes of both ends.

@@ -1,7 +1,7 @@
 //! `cost`: the packets and bytes of both ends that a sender spends on a thin stream, against the delay that they buy.
 
 mod checks;
-mod figures;
+pub(super) mod figures;
 mod stream;
 
 use std::ops::Range;

@@ -5,6 +5,7 @@ mod checks;
 use festina_units::{Duration, Probability};
 use serde_json::{Value, json};
 
+use super::cost::figures::price_figure;
 use crate::capture::Capture;
 use crate::experiment::{Check, Comparison, Experiment};
 use crate::figure::{DelayDistribution, Figure, Threshold};
@@ -87,10 +88,12 @@ impl Experiment for ThinLatency {
         }
         for summary in results.points().iter().filter(|summary| checks::conditions(summary.point()) == base) {
             if let Some(delivery) = summary.series().get(DELIVERY) {
-                distribution.curve(&priced_name(summary), delivery.all());
+                distribution.curve(summary.point().choice("sender"), delivery.all());
             }
         }
-        vec![distribution.figure()]
+        let find = |sender: &str| checks::find(results, sender, &base);
+        let prices = price_figure(results, &format!("What a delay costs: {base}"), find);
+        [distribution.figure()].into_iter().chain(prices).collect()
     }
 
     fn beside_delays(&self) -> &'static [&'static str] {
@@ -105,16 +108,6 @@ impl Experiment for ThinLatency {
 fn stream(point: &Point) -> ThinStream {
     let loss = point.probability("loss");
     Sender::stream(point).with_loss(loss, loss)
-}
-
-/// A sender and what both ends send for a message with it.
-fn priced_name(summary: &PointSummary) -> String {
-    let mean = |name| summary.values().get(name).and_then(|value| value.mean());
-    let sender = summary.point().choice("sender");
-    match (mean(PACKETS_EACH), mean(BYTES_EACH)) {
-        (Some(packets), Some(bytes)) => format!("{sender}: {packets:.2} packets, {bytes:.0} B"),
-        _ => sender.to_owned(),
-    }
 }
 
 /// One element of `results`.

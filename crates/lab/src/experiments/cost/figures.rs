@@ -6,7 +6,7 @@ use super::checks::{find, intervals};
 use super::{BURSTS, CHANGE, INDEPENDENT, WINDOWS_MS, costs, window_name};
 use crate::count::as_f64;
 use crate::figure::{Axis, Curve, Figure, Note, PlotPoint, PointSeries, Unit};
-use crate::scenario::fate::DELIVERY;
+use crate::scenario::fate::{BYTES_EACH, DELIVERY};
 use crate::scenario::looks::{Look, default_sender, looks};
 use crate::summary::{PointSummary, Results, SeriesSummary};
 
@@ -69,14 +69,24 @@ fn front(senders: &[Priced]) -> Vec<&Priced> {
     front
 }
 
-/// The p99 over the bytes of both ends, a point for each sender.
+/// The price of delays at one interval and loss.
 fn prices(results: &Results, iat: Duration, loss: Probability, pattern: &str) -> Option<Figure> {
+    let title = format!("What a delay costs: a message every {} ms, {}", as_ms(iat), lost(loss, pattern));
+    price_figure(results, &title, |sender| find(results, sender, iat, loss, pattern))
+}
+
+/// The p99 over the bytes of both ends, a point for each sender that `find` has a point of the plan for.
+pub(in crate::experiments) fn price_figure<'r>(
+    results: &'r Results,
+    title: &str,
+    find: impl Fn(&str) -> Option<&'r PointSummary>,
+) -> Option<Figure> {
     let mut series = Vec::new();
     let mut priced = Vec::new();
     for Look { sender: name, marker, color } in looks(results) {
-        let Some(summary) = find(results, name, iat, loss, pattern) else { continue };
+        let Some(summary) = find(name) else { continue };
         let Some((p99_ms, whisker)) = summary.series().get(DELIVERY).and_then(p99) else { continue };
-        let [_, bytes] = costs(summary);
+        let Some(bytes) = summary.values().get(BYTES_EACH).and_then(|value| value.mean()) else { continue };
         priced.push(Priced { name, bytes, p99_ms });
         let points = [PlotPoint { x: bytes, y: p99_ms, whisker }];
         series.push(PointSeries { marker, color: Some(color), is_joined: false, ..PointSeries::new(name, points) });
@@ -85,7 +95,7 @@ fn prices(results: &Results, iat: Duration, loss: Probability, pattern: &str) ->
     let highest = priced.iter().map(|one| one.p99_ms).max_by(f64::total_cmp)?;
     let dearest = priced.iter().map(|one| one.bytes).max_by(f64::total_cmp)?;
     let mut figure = Figure::new(
-        &format!("What a delay costs: a message every {} ms, {}", as_ms(iat), lost(loss, pattern)),
+        title,
         &format!("each point is a sender, bars are 95% intervals of p99; {}", results.plan().conditions()),
         Axis::from_zero("bytes of both ends per message, IP and UDP headers included", dearest * 1.05, Unit::Number),
         Axis::log("p99 of the delivery delay", floor_ms, (highest * 1.3).max(floor_ms * 4.0), Unit::Milliseconds),

@@ -101,7 +101,7 @@ pub(super) fn checks(results: &Results) -> Vec<Check> {
     checks
 }
 
-fn find<'r>(results: &'r Results, sender: &str, at: &str) -> Option<&'r PointSummary> {
+pub(super) fn find<'r>(results: &'r Results, sender: &str, at: &str) -> Option<&'r PointSummary> {
     results
         .points()
         .iter()
