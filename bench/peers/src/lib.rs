@@ -1,10 +1,11 @@
-//! Festina beside other SCTP stacks: the same work in one process, and the same wire.
+//! Festina beside other stacks: the same work in one process, and the same wire.
 //!
 //! - [`peer`]: what every stack must be able to do here ([`Peer`], [`Stack`]), in virtual time and without sockets;
 //! - [`stack`]: one adapter per stack;
 //! - [`simulation`]: two endpoints over two of the simulator's links, a workload, and the checks of interoperability;
 //! - [`measure`]: CPU time of bulk transfer and memory of idle associations;
-//! - [`report`]: the table and the JSON document of the measurements.
+//! - [`report`]: the table and the JSON document of the measurements;
+//! - [`thin`]: delay and cost of thin streams over a path that loses packets, with stacks of other protocols as well.
 //!
 //! Time is virtual throughout: a [`std::time::Duration`] since the start of the run. Only [`measure`] reads a clock, the
 //! thread's CPU clock.
@@ -16,5 +17,6 @@ pub mod peer;
 pub mod report;
 pub mod simulation;
 pub mod stack;
+pub mod thin;
 
 pub use peer::{Message, Peer, SendError, Settings, Stack};

@@ -1,6 +1,7 @@
 //! Measures Festina and its peers at the same work, in turn, and prints the comparison.
 
 mod allocation;
+mod thin_command;
 
 use std::io::Write;
 use std::panic::{UnwindSafe, catch_unwind};
@@ -8,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use festina_bench_peers::Stack;
 use festina_bench_peers::measure::{
     BulkSample, Path, allocations_per_message, bulk, idle_bytes_per_endpoint, keep_freed_memory,
@@ -27,7 +28,10 @@ const MESSAGES_BEFORE_IDLE: u64 = 4;
 
 /// The same bulk transfer and the same idle associations with every SCTP stack, in one process.
 #[derive(Parser)]
+#[command(args_conflicts_with_subcommands = true)]
 struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// Also write the results as JSON to this file; "-" for standard output, instead of the table
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -43,6 +47,12 @@ struct Arguments {
     /// Only the stacks whose name contains this text
     #[arg(long, value_name = "NAME", default_value = "")]
     only: String,
+}
+
+/// Other comparisons.
+#[derive(Subcommand)]
+enum Command {
+    Thin(thin_command::ThinArguments),
 }
 
 /// The scale of a run.
@@ -112,6 +122,9 @@ fn contenders() -> Vec<Contender> {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if let Some(Command::Thin(thin)) = &arguments.command {
+        return exit_code(thin_command::run(thin));
+    }
     keep_freed_memory();
     let scale = Scale::of(&arguments);
     let mut contenders = contenders();
@@ -128,7 +141,11 @@ fn main() -> ExitCode {
     }
     let chosen = |path: &Path| arguments.path.is_empty() || arguments.path.iter().any(|name| name == path.name);
     let paths: Vec<Path> = known.into_iter().filter(chosen).collect();
-    match publish(&measure(&contenders, &paths, &scale), arguments.json.as_deref()) {
+    exit_code(publish(&measure(&contenders, &paths, &scale), arguments.json.as_deref()))
+}
+
+fn exit_code(result: std::io::Result<()>) -> ExitCode {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");

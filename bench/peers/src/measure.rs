@@ -13,6 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use pair::Pair;
 pub use pair::{BATCH_PACKETS, STALL_TIME};
+pub(crate) use path::Pipe;
 pub use path::{Path, Wire};
 use rustix::time::{ClockId, clock_gettime};
 

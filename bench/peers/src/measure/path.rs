@@ -91,20 +91,20 @@ impl Path {
 
 /// One direction of a [`Wire`].
 #[derive(Debug)]
-pub(super) struct Pipe {
+pub(crate) struct Pipe {
     wire: Wire,
     random: [RandomStream; 2],
     /// The packets under way, each with the instant at which it arrives.
     in_time: VecDeque<(Duration, Bytes)>,
     held_back: VecDeque<(Duration, Bytes)>,
     /// Packets and bytes put in, those that are lost included.
-    pub(super) packets: u64,
-    pub(super) bytes: u64,
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Pipe {
     /// A pipe that neither loses nor reorders until [`Pipe::impair`]. Seed and name decide the packets' fate.
-    pub(super) fn new(delay: Duration, seed: u64, name: &str) -> Self {
+    pub(crate) fn new(delay: Duration, seed: u64, name: &str) -> Self {
         Pipe {
             wire: Wire { delay, ..Wire::default() },
             random: ["loss", "reordering"].map(|cause| RandomStream::new(seed, &format!("{name}/{cause}"))),
@@ -116,11 +116,11 @@ impl Pipe {
     }
 
     /// From now on packets are lost and reordered as `wire` says.
-    pub(super) fn impair(&mut self, wire: Wire) {
+    pub(crate) fn impair(&mut self, wire: Wire) {
         self.wire = wire;
     }
 
-    pub(super) fn put(&mut self, now: Duration, packet: Bytes) {
+    pub(crate) fn put(&mut self, now: Duration, packet: Bytes) {
         self.packets += 1;
         self.bytes += packet.len() as u64;
         let happens = |random: &mut RandomStream, share| share > Probability::ZERO && random.chance(share);
@@ -137,7 +137,7 @@ impl Pipe {
     }
 
     /// The next packet that has arrived by `now`.
-    pub(super) fn take(&mut self, now: Duration) -> Option<Bytes> {
+    pub(crate) fn take(&mut self, now: Duration) -> Option<Bytes> {
         for queue in [&mut self.in_time, &mut self.held_back] {
             if queue.front().is_some_and(|(at, _)| *at <= now) {
                 return queue.pop_front().map(|(_, packet)| packet);
@@ -147,7 +147,7 @@ impl Pipe {
     }
 
     /// When the next packet arrives.
-    pub(super) fn next_arrival(&self) -> Option<Duration> {
+    pub(crate) fn next_arrival(&self) -> Option<Duration> {
         [&self.in_time, &self.held_back].into_iter().filter_map(|queue| queue.front().map(|(at, _)| *at)).min()
     }
 }

@@ -60,6 +60,16 @@ impl Stack for DcSctp {
     }
 }
 
+impl DcSctp {
+    /// A factory of sockets with other timers than the defaults: `tune` changes them.
+    #[must_use]
+    pub fn tuned(settings: &Settings, tune: impl FnOnce(&mut Options)) -> Self {
+        let mut stack = DcSctp::new(settings);
+        tune(&mut stack.options);
+        stack
+    }
+}
+
 /// One dcSCTP socket.
 pub struct DcSctpPeer {
     socket: Box<dyn DcSctpSocket>,

@@ -60,11 +60,7 @@ impl Stack for Festina {
             config.timers.shutdown_stall = PATIENCE;
             config.peer_timeout = None;
         }
-        let context = Context::new(config, [0x46; 16]).expect("the settings lie within Festina's limits");
-        let mut listener = Listener::new(&context);
-        listener.listen(PORTS.local);
-        let buffers = Buffers::new(PACKETS_PER_BUFFER * settings.packet_bytes_max as usize);
-        Festina { context, listener: Arc::new(listener), buffers: Rc::new(RefCell::new(buffers)), associations: 0 }
+        Festina::with_config(config)
     }
 
     fn client(&mut self, now: Duration) -> FestinaPeer {
@@ -88,6 +84,22 @@ impl Festina {
             written: Written::default(),
             failure: None,
         }
+    }
+}
+
+impl Festina {
+    /// A factory whose associations are set as `config` says.
+    ///
+    /// # Panics
+    /// If a setting lies outside of Festina's limits.
+    #[must_use]
+    pub fn with_config(config: Config) -> Self {
+        let packet_bytes_max = config.limits.packet_bytes_max;
+        let context = Context::new(config, [0x46; 16]).expect("the settings lie within Festina's limits");
+        let mut listener = Listener::new(&context);
+        listener.listen(PORTS.local);
+        let buffers = Buffers::new(PACKETS_PER_BUFFER * packet_bytes_max);
+        Festina { context, listener: Arc::new(listener), buffers: Rc::new(RefCell::new(buffers)), associations: 0 }
     }
 }
 

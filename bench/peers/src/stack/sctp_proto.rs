@@ -21,6 +21,9 @@ use crate::peer::{AbortUnsupported, Message, SendError, Settings, Stack};
 /// Common header and DATA chunk header, in bytes.
 const HEADER_BYTES: u32 = 12 + 16;
 
+/// The default of its first retransmission timeout.
+const RTO_INITIAL: Duration = Duration::from_secs(3);
+
 /// Factory of sctp-proto associations.
 pub struct SctpProto {
     endpoints: Endpoints<Association>,
@@ -41,12 +44,44 @@ impl Stack for SctpProto {
     const CAN_ABORT: bool = false;
 
     fn new(settings: &Settings) -> Self {
+        SctpProto::with_rto(settings, None)
+    }
+
+    fn client(&mut self, now: Duration) -> SctpProtoPeer {
+        let mut config = ClientConfig::new();
+        config.transport = Arc::clone(&self.transport);
+        self.endpoints.client(now, |endpoint, _| endpoint.connect(config, ADDRESS).map_err(|error| error.to_string()))
+    }
+
+    fn server(&mut self, _now: Duration) -> SctpProtoPeer {
+        self.endpoints.server()
+    }
+}
+
+impl SctpProto {
+    /// A client that connects at time zero, and its server, in a factory of their own. If `rto` is given, their retransmission timer is
+    /// always that.
+    ///
+    /// The library starts the first timer of a client at a time that it reads off the clock itself, so that is made time zero.
+    #[must_use]
+    pub fn pair(settings: &Settings, rto: Option<Duration>) -> [SctpProtoPeer; 2] {
+        let mut stack = SctpProto::with_rto(settings, rto);
+        let [client, server] = [stack.client(Duration::ZERO), stack.server(Duration::ZERO)];
+        stack.endpoints.set_clock_by(&client, rto.unwrap_or(RTO_INITIAL));
+        [client, server]
+    }
+
+    fn with_rto(settings: &Settings, rto: Option<Duration>) -> Self {
+        let tune = |transport: TransportConfig| match rto.and_then(|rto| u64::try_from(rto.as_millis()).ok()) {
+            Some(ms) => transport.with_rto_initial_ms(ms).with_rto_min_ms(ms).with_rto_max_ms(ms),
+            None => transport,
+        };
         let transport = || {
             let limits = TransportConfig::default()
                 .with_max_receive_buffer_size(settings.receive_window_bytes)
                 .with_max_send_message_size(settings.message_bytes_max)
                 .with_max_receive_message_size(settings.message_bytes_max);
-            if settings.persistent { limits.with_max_init_retransmits(None) } else { limits }
+            tune(if settings.persistent { limits.with_max_init_retransmits(None) } else { limits })
         };
         let mut config = EndpointConfig::new();
         // A multiple of four, so that the padding stays inside the packet.
@@ -59,16 +94,6 @@ impl Stack for SctpProto {
             endpoints: Endpoints::new(endpoint(None), endpoint(Some(Arc::new(server))), settings),
             transport: Arc::new(transport()),
         }
-    }
-
-    fn client(&mut self, now: Duration) -> SctpProtoPeer {
-        let mut config = ClientConfig::new();
-        config.transport = Arc::clone(&self.transport);
-        self.endpoints.client(now, |endpoint, _| endpoint.connect(config, ADDRESS).map_err(|error| error.to_string()))
-    }
-
-    fn server(&mut self, _now: Duration) -> SctpProtoPeer {
-        self.endpoints.server()
     }
 }
 
@@ -102,5 +127,19 @@ impl WebRtcAssociation for Association {
 
     fn send_abort(&mut self) -> Result<Result<(), String>, AbortUnsupported> {
         Err(AbortUnsupported)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Peer;
+
+    #[test]
+    fn the_first_timer_of_a_client_runs_from_virtual_time_zero() {
+        for rto in [None, Some(Duration::from_millis(110))] {
+            let [client, _] = SctpProto::pair(&Settings::bulk(), rto);
+            assert_eq!(client.deadline(), Some(rto.unwrap_or(RTO_INITIAL)));
+        }
     }
 }

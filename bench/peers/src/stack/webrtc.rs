@@ -1,6 +1,6 @@
 //! What `rtc-sctp` and `sctp-proto`, two descendants of webrtc-rs, have in common.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt::Display;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::rc::Rc;
@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+use super::epoch::Epoch;
 use crate::peer::{AbortUnsupported, Message, Peer, SendError, Settings};
 
 /// The endpoints tell associations apart by their tags alone, so one address serves for all.
@@ -168,21 +169,22 @@ pub(super) struct Endpoints<A: WebRtcAssociation> {
 
 struct Shared<A: WebRtcAssociation> {
     endpoint: RefCell<A::Endpoint>,
-    /// The instant that stands for virtual time zero.
-    epoch: Instant,
+    epoch: Cell<Epoch>,
     send_buffer_bytes: usize,
 }
 
+impl<A: WebRtcAssociation> Shared<A> {
+    fn at(&self, now: Duration) -> Instant {
+        self.epoch.get().at(now)
+    }
+}
+
 impl<A: WebRtcAssociation> Endpoints<A> {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "std's Instant can only be made from the clock; nothing reads it again"
-    )]
     pub(super) fn new(connecting: A::Endpoint, accepting: A::Endpoint, settings: &Settings) -> Self {
-        let epoch = Instant::now();
+        let epoch = Cell::new(Epoch::new());
         let shared = |endpoint| {
             let send_buffer_bytes = settings.send_buffer_bytes;
-            Rc::new(Shared { endpoint: RefCell::new(endpoint), epoch, send_buffer_bytes })
+            Rc::new(Shared { endpoint: RefCell::new(endpoint), epoch: epoch.clone(), send_buffer_bytes })
         };
         Endpoints { connecting: shared(connecting), accepting: shared(accepting) }
     }
@@ -194,11 +196,20 @@ impl<A: WebRtcAssociation> Endpoints<A> {
         connect: impl FnOnce(&mut A::Endpoint, Instant) -> Result<(A::Handle, A), String>,
     ) -> WebRtcPeer<A> {
         let mut peer = WebRtcPeer::new(&self.connecting);
-        match connect(&mut self.connecting.endpoint.borrow_mut(), self.connecting.epoch + now) {
+        match connect(&mut self.connecting.endpoint.borrow_mut(), self.connecting.at(now)) {
             Ok((handle, association)) => peer.current = Some(Candidate { handle, association }),
             Err(error) => peer.error = Some(error),
         }
         peer
+    }
+
+    /// Sets the clock by a client that has just connected, for a library that reads the time itself then: its first timer is due
+    /// `after` virtual time zero.
+    pub(super) fn set_clock_by(&self, client: &WebRtcPeer<A>, after: Duration) {
+        let first_timer = client.current.as_ref().and_then(|current| current.association.next_timer());
+        if let Some(epoch) = first_timer.and_then(|deadline| Epoch::before(deadline, after)) {
+            self.connecting.epoch.set(epoch);
+        }
     }
 
     /// A peer that accepts.
@@ -279,7 +290,7 @@ impl<A: WebRtcAssociation> WebRtcPeer<A> {
 
 impl<A: WebRtcAssociation> Peer for WebRtcPeer<A> {
     fn handle_packet(&mut self, now: Duration, packet: Bytes) {
-        let routed = A::route(&mut self.shared.endpoint.borrow_mut(), self.shared.epoch + now, packet);
+        let routed = A::route(&mut self.shared.endpoint.borrow_mut(), self.shared.at(now), packet);
         let Some((handle, routed)) = routed else { return };
         match A::sort(routed) {
             Some(Destination::Known(input)) => {
@@ -310,7 +321,7 @@ impl<A: WebRtcAssociation> Peer for WebRtcPeer<A> {
             if self.shutdown_complete {
                 return None;
             }
-            let at = self.shared.epoch + now;
+            let at = self.shared.at(now);
             let mut candidates = self.current.iter_mut().chain(&mut self.rivals);
             self.packets = candidates.find_map(|candidate| candidate.association.next_packets(at))?.into_iter();
         }
@@ -322,25 +333,28 @@ impl<A: WebRtcAssociation> Peer for WebRtcPeer<A> {
         }
         let candidates = self.current.iter().chain(&self.rivals);
         let at = candidates.filter_map(|candidate| candidate.association.next_timer()).min()?;
-        Some(at.saturating_duration_since(self.shared.epoch))
+        Some(self.shared.epoch.get().since(at))
     }
 
     fn handle_timeout(&mut self, now: Duration) {
-        let at = self.shared.epoch + now;
+        let at = self.shared.at(now);
         for candidate in self.current.iter_mut().chain(&mut self.rivals) {
             candidate.association.run_timers(at);
         }
     }
 
     fn send(&mut self, now: Duration, message: &Message) -> Result<(), SendError> {
-        let Some(Candidate { association, .. }) = self.current.as_mut() else {
+        // What is written during the handshake never leaves `sctp-proto`.
+        let Some(Candidate { association, .. }) =
+            self.current.as_mut().filter(|own| own.association.phase() != Phase::Handshaking)
+        else {
             return Err(SendError::WouldBlock);
         };
         if self.sending != Some((message.stream, message.unordered)) {
             association.prepare_stream(message).map_err(SendError::Refused)?;
             self.sending = Some((message.stream, message.unordered));
         }
-        association.write(self.shared.epoch + now, message, self.shared.send_buffer_bytes)
+        association.write(self.shared.at(now), message, self.shared.send_buffer_bytes)
     }
 
     fn receive(&mut self, _now: Duration) -> Option<Message> {

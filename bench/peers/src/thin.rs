@@ -1,0 +1,60 @@
+//! Thin streams over a path that loses packets: how long messages take, and what they cost, with every stack that a user could take
+//! instead.
+//!
+//! - [`contender`]: the stacks, each by default and set for low delay
+//! - [`run`]: one stack at one task in virtual time
+//! - [`delays`]: percentiles of delays, and between what bounds they lie
+//! - [`record`]: one row of the results, in CSV
+//! - [`verdict`]: whether Festina's default beats a peer at one task
+//! - [`report`]: the document; [`plot`]: the figure
+//!
+//! Nothing reads a clock, all stacks meet the same losses (the first packet of one is lost if the first packet of the other is), and the
+//! same command gives the same figures, however many threads share the work.
+
+pub mod contender;
+pub mod delays;
+pub mod plot;
+pub mod record;
+pub mod report;
+pub mod run;
+pub mod verdict;
+
+use std::panic::catch_unwind;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use contender::Contender;
+use record::Record;
+use run::{Scale, Task};
+
+/// Gives every contender every task that is for it, `threads` at a time. The records come in the order of the contenders within each
+/// task.
+///
+/// # Panics
+/// If a fault of this crate poisons the results. A stack that panics gets a record that says so.
+#[must_use]
+pub fn measure(contenders: &[Contender], tasks: &[Task], scale: Scale, threads: usize) -> Vec<Record> {
+    let works: Vec<(Task, &Contender)> = tasks
+        .iter()
+        .flat_map(|task| contenders.iter().map(|contender| (*task, contender)))
+        .filter(|(task, contender)| contender.is_at(*task))
+        .collect();
+    let records = Mutex::new(vec![None; works.len()]);
+    let next = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some((task, contender)) = works.get(index) else { return };
+                    let outcome = catch_unwind(|| run::run(contender, *task, scale));
+                    let outcome = outcome.unwrap_or_else(|_| run::Outcome::failed("it panicked"));
+                    let record = Record::of(contender, *task, &outcome);
+                    records.lock().expect("no thread panics while it writes a record")[index] = Some(record);
+                }
+            });
+        }
+    });
+    records.into_inner().expect("all threads have ended").into_iter().flatten().collect()
+}

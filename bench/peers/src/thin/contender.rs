@@ -1,0 +1,377 @@
+//! The stacks that are compared, each as its settings make it.
+
+use std::time::Duration;
+
+use festina_recovery::Profile;
+use festina_recovery::redundancy::Redundancy;
+use festina_sctp::Config;
+
+use super::run::Task;
+use crate::peer::{Peer, Settings, Stack};
+use crate::stack::{Carriage, DcSctp, EnetSettings, Festina, KcpSettings, Quinn, QuinnSettings, RtcSctp, SctpProto};
+
+/// What a stack promises about the messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promise {
+    /// All come, in order.
+    Ordered,
+    /// All come.
+    Unordered,
+    /// They come or not.
+    Unreliable,
+}
+
+/// What a contender is here for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Festina's default, which is judged.
+    Subject,
+    /// It is judged by this.
+    Peer,
+    /// It explains the others and judges nothing: another setting of Festina, or a stack that promises less.
+    Reference,
+}
+
+/// Tasks at which a contender is measured: where its settings make a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// Streams.
+    Streams,
+    /// The first message.
+    First,
+    /// Both.
+    Both,
+}
+
+/// A client and the server that it connects to. The client connects at time zero.
+pub type Ends = [Box<dyn Peer>; 2];
+
+/// Makes a fresh pair. The number decides what the stack draws at random, where it lets that be decided.
+pub type Connect = Box<dyn FnMut(u64) -> Ends>;
+
+/// A stack with its settings.
+pub struct Contender {
+    /// Short name.
+    pub name: &'static str,
+    /// Name and version of the stack.
+    pub stack: &'static str,
+    /// What is set, and why.
+    pub settings: &'static str,
+    /// What it promises.
+    pub promise: Promise,
+    /// What it is here for.
+    pub role: Role,
+    /// The tasks at which it is measured.
+    pub at: At,
+    /// Prepares the stack for a path with this round-trip time.
+    pub connect: fn(Duration) -> Connect,
+}
+
+impl Contender {
+    /// Whether it is measured at a task.
+    #[must_use]
+    pub fn is_at(&self, task: Task) -> bool {
+        self.at == At::Both || (self.at == At::First) == task.interval.is_none()
+    }
+}
+
+const QUINN: &str = "quinn-proto 0.11.19";
+const KCP: &str = "kcp 0.6.0";
+const ENET: &str = "rusty_enet 0.4.1";
+
+/// All contenders, Festina's default first.
+#[must_use]
+pub fn all() -> Vec<Contender> {
+    let mut all = festina();
+    all.extend(quic());
+    all.extend(kcp());
+    all.extend(enet());
+    all.extend(sctp());
+    all
+}
+
+fn festina() -> Vec<Contender> {
+    let reference = |name, settings, at, connect| Contender {
+        name,
+        stack: Festina::NAME,
+        settings,
+        promise: Promise::Ordered,
+        role: Role::Reference,
+        at,
+        connect,
+    };
+    vec![
+        Contender {
+            role: Role::Subject,
+            ..reference("festina", "the default", At::Both, |_| with_config(Config::default()))
+        },
+        reference("festina-off", "the default without redundancy", At::Streams, |_| with_redundancy(Redundancy::Off)),
+        reference("festina-bundled", "unacknowledged chunks ride in packets that leave anyway", At::Streams, |_| {
+            with_redundancy(Redundancy::Bundled)
+        }),
+        reference("festina-spaced", "each message gets a copy in a packet of its own besides", At::Streams, |_| {
+            with_redundancy(Redundancy::SPACED)
+        }),
+        Contender {
+            promise: Promise::Unordered,
+            ..reference("festina-unordered", "the default; messages without order", At::Streams, |_| {
+                with_config(Config::default())
+            })
+        },
+        reference("festina-rack", "the profile `rack`: RACK-TLP, RFC 8985", At::Both, |_| {
+            with_config(Config::with_profile(Profile::Rack))
+        }),
+        reference("festina-rfc9260", "the profile `rfc9260`: the standard", At::Both, |_| {
+            with_config(Config::with_profile(Profile::Rfc9260))
+        }),
+    ]
+}
+
+fn with_redundancy(redundancy: Redundancy) -> Connect {
+    let mut config = Config::default();
+    config.mechanisms.redundancy = redundancy;
+    with_config(config)
+}
+
+fn with_config(config: Config) -> Connect {
+    of_stack(Festina::with_config(config))
+}
+
+fn quic() -> Vec<Contender> {
+    let contender = |name, settings, promise, role, at, connect| Contender {
+        name,
+        stack: QUINN,
+        settings,
+        promise,
+        role,
+        at,
+        connect,
+    };
+    let peer = |name, settings, promise, at, connect| contender(name, settings, promise, Role::Peer, at, connect);
+    vec![
+        peer("quinn", "the defaults; one stream, each message behind its length", Promise::Ordered, At::Both, |_| {
+            quinn(Carriage::OneStream, None, false)
+        }),
+        peer(
+            "quinn-tuned",
+            "initial RTT that of the path; each packet acknowledged at once and no allowance for a delay (ACK frequency 0, \
+             max_ack_delay 1 ms); one later packet proves a loss (packet_threshold 1); empty connection IDs, no MTU discovery",
+            Promise::Ordered,
+            At::Both,
+            |round_trip| quinn(Carriage::OneStream, Some(round_trip), false),
+        ),
+        peer("quinn-streams", "the defaults; a stream for each message", Promise::Unordered, At::Streams, |_| {
+            quinn(Carriage::StreamPerMessage, None, false)
+        }),
+        peer(
+            "quinn-streams-tuned",
+            "as `quinn-tuned`; a stream for each message",
+            Promise::Unordered,
+            At::Streams,
+            |round_trip| quinn(Carriage::StreamPerMessage, Some(round_trip), false),
+        ),
+        contender(
+            "quinn-0rtt",
+            "as `quinn-tuned`, and the client has been connected before: it sends the message with its first packet",
+            Promise::Ordered,
+            Role::Reference,
+            At::First,
+            |round_trip| quinn(Carriage::OneStream, Some(round_trip), true),
+        ),
+        contender(
+            "quinn-datagrams",
+            "the defaults; a datagram for each message (RFC 9221), not sent again when lost",
+            Promise::Unreliable,
+            Role::Reference,
+            At::Streams,
+            |_| quinn(Carriage::Datagrams, None, false),
+        ),
+    ]
+}
+
+fn quinn(carriage: Carriage, tuned_for: Option<Duration>, resumes: bool) -> Connect {
+    let stack = Quinn::new(QuinnSettings { carriage, tuned_for, resumes });
+    Box::new(move |seed| boxed(stack.pair(seed)))
+}
+
+fn kcp() -> Vec<Contender> {
+    // There is no handshake, and so nothing that settings change about the first message.
+    let peer = |name, settings, connect| Contender {
+        name,
+        stack: KCP,
+        settings,
+        promise: Promise::Ordered,
+        role: Role::Peer,
+        at: if name == "kcp-turbo-flush" { At::Both } else { At::Streams },
+        connect,
+    };
+    const TURBO: KcpSettings =
+        KcpSettings { nodelay: true, interval_ms: 10, resend: 2, no_congestion_control: true, flushes_at_once: false };
+    vec![
+        peer("kcp-normal", "`nodelay(0, 40, 0, 0)`, the manual's normal mode; window 128", |_| {
+            conversation(KcpSettings {
+                nodelay: false,
+                interval_ms: 40,
+                resend: 0,
+                no_congestion_control: false,
+                flushes_at_once: false,
+            })
+        }),
+        peer("kcp-turbo", "`nodelay(1, 10, 2, 1)`, the manual's fastest mode; window 128", |_| conversation(TURBO)),
+        peer("kcp-turbo-flush", "the same, and flushed at each write and each packet", |_| {
+            conversation(KcpSettings { flushes_at_once: true, ..TURBO })
+        }),
+        peer("kcp-best", "the same, and one later acknowledgement proves a loss (resend 1)", |_| {
+            conversation(KcpSettings { flushes_at_once: true, resend: 1, ..TURBO })
+        }),
+    ]
+}
+
+fn conversation(settings: KcpSettings) -> Connect {
+    Box::new(move |_| boxed(settings.pair()))
+}
+
+fn enet() -> Vec<Contender> {
+    let peer = |name, settings, connect| Contender {
+        name,
+        stack: ENET,
+        settings,
+        promise: Promise::Ordered,
+        role: Role::Peer,
+        at: At::Both,
+        connect,
+    };
+    vec![
+        peer("enet", "the defaults; reliable packets on one channel; called at each packet and every 10 ms", |_| {
+            hosts(EnetSettings {
+                service_interval: Duration::from_millis(10),
+                flushes_at_once: false,
+                is_patient: false,
+            })
+        }),
+        peer(
+            "enet-tuned",
+            "called every millisecond, flushed at each write; no pings, no limit of repetitions",
+            |_| {
+                hosts(EnetSettings {
+                    service_interval: Duration::from_millis(1),
+                    flushes_at_once: true,
+                    is_patient: true,
+                })
+            },
+        ),
+    ]
+}
+
+fn hosts(settings: EnetSettings) -> Connect {
+    Box::new(move |seed| boxed(settings.pair(seed)))
+}
+
+fn sctp() -> Vec<Contender> {
+    let peer = |name, stack, settings, connect| Contender {
+        name,
+        stack,
+        settings,
+        promise: Promise::Ordered,
+        role: Role::Peer,
+        at: At::Both,
+        connect,
+    };
+    vec![
+        peer("dcsctp", DcSctp::NAME, "the defaults", |_| of_stack(DcSctp::new(&Settings::bulk()))),
+        peer(
+            "dcsctp-tuned",
+            DcSctp::NAME,
+            "RTO without a minimum, least RTT variance 1 ms, first RTO and T1 twice the path's RTT; timers back off to 1.1 times its RTT at \
+             most and never give up; SACK not delayed; heartbeats off",
+            |round_trip| {
+                of_stack(DcSctp::tuned(&Settings { persistent: true, ..Settings::bulk() }, |options| {
+                    let twice = 2 * round_trip;
+                    options.rto_min = Duration::from_millis(1);
+                    options.min_rtt_variance = Duration::from_millis(1);
+                    options.rto_initial = twice;
+                    options.t1_init_timeout = twice;
+                    options.t1_cookie_timeout = twice;
+                    options.max_timer_backoff_duration = Some(round_trip * 11 / 10);
+                    options.delayed_ack_max_timeout = Duration::from_millis(1);
+                    options.heartbeat_interval = Duration::ZERO;
+                }))
+            },
+        ),
+        peer("rtc-sctp", RtcSctp::NAME, "the defaults; no timer can be set", |_| {
+            of_stack(RtcSctp::new(&Settings::bulk()))
+        }),
+        peer("sctp-proto", SctpProto::NAME, "the defaults", |_| sctp_proto(None)),
+        peer(
+            "sctp-proto-tuned",
+            SctpProto::NAME,
+            "RTO 210 ms more than the path's RTT, always: the delay of its SACKs, 200 ms, cannot be set",
+            |round_trip| sctp_proto(Some(round_trip + Duration::from_millis(210))),
+        ),
+        peer(
+            "sctp-proto-hasty",
+            SctpProto::NAME,
+            "RTO 1.1 times the path's RTT, always: what waits for a delayed SACK is sent again needlessly",
+            |round_trip| sctp_proto(Some(round_trip * 11 / 10)),
+        ),
+    ]
+}
+
+fn sctp_proto(rto: Option<Duration>) -> Connect {
+    Box::new(move |_| boxed(SctpProto::pair(&Settings::bulk(), rto)))
+}
+
+fn of_stack<S: Stack<Peer: 'static> + 'static>(mut stack: S) -> Connect {
+    Box::new(move |_| boxed([stack.client(Duration::ZERO), stack.server(Duration::ZERO)]))
+}
+
+fn boxed(pair: [impl Peer + 'static; 2]) -> Ends {
+    pair.map(|end| Box::new(end) as Box<dyn Peer>)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::run::{Scale, run};
+    use super::*;
+
+    #[test]
+    fn every_contender_delivers_each_message_once_and_in_the_order_it_promises_over_a_path_that_loses() {
+        let scale = Scale { connections: 2, messages: 300, first_messages: 20 };
+        let task =
+            Task { round_trip: Duration::from_millis(100), interval: Some(Duration::from_millis(20)), loss_percent: 5 };
+        for contender in all().into_iter().filter(|contender| contender.is_at(task)) {
+            let outcome = run(&contender, task, scale);
+            assert!(outcome.failures.is_empty(), "{}: {:?}", contender.name, outcome.failures);
+            assert_eq!(outcome.messages, 600, "{}", contender.name);
+            let delivered = outcome.delays.delivered();
+            match contender.promise {
+                Promise::Unreliable => assert!((500..600).contains(&delivered), "{}: {delivered}", contender.name),
+                _ => assert_eq!(delivered, 600, "{}", contender.name),
+            }
+            let least = outcome.delays.percentile(0.01).ms;
+            assert!(least >= 50.0, "{}: {least} ms on a path of 50 ms", contender.name);
+        }
+    }
+
+    #[test]
+    fn every_contender_that_connects_delivers_its_first_message_although_packets_of_the_handshake_are_lost() {
+        let scale = Scale { connections: 0, messages: 0, first_messages: 20 };
+        let task = Task { round_trip: Duration::from_millis(100), interval: None, loss_percent: 5 };
+        for contender in all().iter().filter(|contender| contender.is_at(task)) {
+            let outcome = run(contender, task, scale);
+            assert!(outcome.failures.is_empty(), "{}: {:?}", contender.name, outcome.failures);
+            assert_eq!(outcome.delays.delivered(), 20, "{}", contender.name);
+        }
+    }
+
+    #[test]
+    fn the_same_run_gives_the_same_figures() {
+        let scale = Scale { connections: 2, messages: 200, first_messages: 0 };
+        let task =
+            Task { round_trip: Duration::from_millis(20), interval: Some(Duration::from_millis(50)), loss_percent: 10 };
+        for contender in all().into_iter().filter(|contender| contender.is_at(task)) {
+            let [once, again] = [(); 2].map(|()| run(&contender, task, scale));
+            assert_eq!((once.delays, once.bytes), (again.delays, again.bytes), "{}", contender.name);
+        }
+    }
+}

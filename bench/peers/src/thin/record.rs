@@ -1,0 +1,184 @@
+//! One row of the results, in CSV.
+
+use std::time::Duration;
+
+use super::contender::Contender;
+use super::delays::Percentile;
+use super::run::{Outcome, Task};
+
+/// What one contender made of one task.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// Its name.
+    pub contender: String,
+    /// The task.
+    pub task: Task,
+    /// Messages written.
+    pub messages: u64,
+    /// Messages delivered.
+    pub delivered: u64,
+    /// How long they took.
+    pub delay: Delay,
+    /// What they cost, for each message written.
+    pub cost: Cost,
+    /// What stopped connections, in words; empty if nothing did.
+    pub failures: String,
+}
+
+/// From the application's write, or from `connect`, to the delivery in order, in ms.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Delay {
+    /// Mean of what came.
+    pub mean_ms: f64,
+    /// Median.
+    pub p50_ms: f64,
+    /// The 99th percentile.
+    pub p99: Percentile,
+    /// The 99.9th percentile.
+    pub p999: Percentile,
+    /// The longest.
+    pub max_ms: f64,
+}
+
+/// Packets, and bytes with the headers of IP and UDP, for each message.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// Packets there and back.
+    pub packets: [f64; 2],
+    /// Bytes there and back.
+    pub bytes: [f64; 2],
+}
+
+impl Cost {
+    /// Bytes of both ends.
+    #[must_use]
+    pub fn bytes_of_both(&self) -> f64 {
+        self.bytes[0] + self.bytes[1]
+    }
+}
+
+/// The first line of the file.
+const HEAD: &str = "rtt_ms,iat_ms,loss_percent,contender,messages,delivered,mean_ms,p50_ms,p99_ms,p99_low_ms,p99_high_ms,p999_ms,\
+                    p999_low_ms,p999_high_ms,max_ms,packets_there,packets_back,bytes_there,bytes_back,failures";
+
+impl Record {
+    /// Sums up an outcome.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
+    pub fn of(contender: &Contender, task: Task, outcome: &Outcome) -> Self {
+        let share = |sum: u64| sum as f64 / outcome.messages.max(1) as f64;
+        let mut reasons = outcome.failures.clone();
+        reasons.sort_unstable();
+        reasons.dedup();
+        let failures = match outcome.failures.len() {
+            0 => String::new(),
+            count => format!("{count} connections: {}", reasons.join("; ")).replace([',', '\n'], " "),
+        };
+        Record {
+            contender: contender.name.to_owned(),
+            task,
+            messages: outcome.messages,
+            delivered: outcome.delays.delivered(),
+            delay: Delay {
+                mean_ms: outcome.delays.mean_ms(),
+                p50_ms: outcome.delays.percentile(0.5).ms,
+                p99: outcome.delays.percentile(0.99),
+                p999: outcome.delays.percentile(0.999),
+                max_ms: outcome.delays.max_ms(),
+            },
+            cost: Cost { packets: outcome.packets.map(share), bytes: outcome.bytes.map(share) },
+            failures,
+        }
+    }
+
+    fn line(&self) -> String {
+        let Record { contender, task, messages, delivered, delay, cost, failures } = self;
+        let interval_ms = task.interval.map_or("first".to_owned(), |interval| interval.as_millis().to_string());
+        let Delay { mean_ms, p50_ms, p99, p999, max_ms } = delay;
+        let numbers = [
+            *mean_ms,
+            *p50_ms,
+            p99.ms,
+            p99.low_ms,
+            p99.high_ms,
+            p999.ms,
+            p999.low_ms,
+            p999.high_ms,
+            *max_ms,
+            cost.packets[0],
+            cost.packets[1],
+            cost.bytes[0],
+            cost.bytes[1],
+        ];
+        let numbers = numbers.map(|number| format!("{number:.3}")).join(",");
+        let (rtt_ms, loss) = (task.round_trip.as_millis(), task.loss_percent);
+        format!("{rtt_ms},{interval_ms},{loss},{contender},{messages},{delivered},{numbers},{failures}")
+    }
+
+    fn read(line: &str) -> Option<Self> {
+        let cells: Vec<&str> = line.split(',').collect();
+        let milliseconds = |text: &str| text.parse().ok().map(Duration::from_millis);
+        let number = |index: usize| cells.get(index).and_then(|cell| cell.parse::<f64>().ok());
+        let percentile = |first: usize| {
+            Some(Percentile { ms: number(first)?, low_ms: number(first + 1)?, high_ms: number(first + 2)? })
+        };
+        let interval = match *cells.get(1)? {
+            "first" => None,
+            text => Some(milliseconds(text)?),
+        };
+        Some(Record {
+            contender: (*cells.get(3)?).to_owned(),
+            task: Task { round_trip: milliseconds(cells[0])?, interval, loss_percent: cells[2].parse().ok()? },
+            messages: cells.get(4)?.parse().ok()?,
+            delivered: cells.get(5)?.parse().ok()?,
+            delay: Delay {
+                mean_ms: number(6)?,
+                p50_ms: number(7)?,
+                p99: percentile(8)?,
+                p999: percentile(11)?,
+                max_ms: number(14)?,
+            },
+            cost: Cost { packets: [number(15)?, number(16)?], bytes: [number(17)?, number(18)?] },
+            failures: (*cells.get(19)?).to_owned(),
+        })
+    }
+}
+
+/// Records as the lines of a CSV file.
+#[must_use]
+pub fn to_csv(records: &[Record]) -> String {
+    let lines = records.iter().map(|record| record.line() + "\n");
+    std::iter::once(format!("{HEAD}\n")).chain(lines).collect()
+}
+
+/// Reads what [`to_csv`] wrote.
+///
+/// # Errors
+/// The first line that is no record.
+pub fn from_csv(text: &str) -> Result<Vec<Record>, String> {
+    let lines = text.lines().skip(1);
+    lines.map(|line| Record::read(line).ok_or_else(|| format!("no record: {line}"))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        let never = Percentile { ms: f64::INFINITY, low_ms: 120.5, high_ms: f64::INFINITY };
+        let some = Percentile { ms: 60.125, low_ms: 60.0, high_ms: 61.0 };
+        let record = |interval, failures: &str| Record {
+            contender: "a-stack".to_owned(),
+            task: Task { round_trip: Duration::from_millis(100), interval, loss_percent: 5 },
+            messages: 10,
+            delivered: 9,
+            delay: Delay { mean_ms: 55.5, p50_ms: 50.0, p99: some, p999: never, max_ms: f64::INFINITY },
+            cost: Cost { packets: [1.25, 0.5], bytes: [200.5, 60.0] },
+            failures: failures.to_owned(),
+        };
+        let records = vec![record(None, ""), record(Some(Duration::from_millis(250)), "1 connections: it ended")];
+        assert_eq!(from_csv(&to_csv(&records)), Ok(records));
+        assert!(from_csv("head\n1,2,3\n").is_err());
+    }
+}

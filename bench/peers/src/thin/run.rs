@@ -1,0 +1,282 @@
+//! One stack at one task in virtual time.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+use festina_netsim::RandomStream;
+use festina_units::Probability;
+
+use super::contender::{Contender, Ends, Promise};
+use super::delays::Delays;
+use crate::measure::{Pipe, Wire};
+use crate::peer::{Message, SendError};
+
+/// User data of each message, in bytes; its number stands in the first eight.
+pub const MESSAGE_BYTES: usize = 100;
+/// Headers of IPv4 and UDP, in bytes.
+pub const HEADER_BYTES: u64 = 28;
+/// How long the wire is watched after the last delivery, for acknowledgements and needless repetitions.
+const TAIL: Duration = Duration::from_secs(2);
+/// Virtual time without any delivery after which a connection counts as stalled.
+const STALL: Duration = Duration::from_secs(120);
+/// Events at one instant after which a connection counts as busy in vain.
+const EVENTS_AT_ONCE_MAX: u32 = 100_000;
+
+/// What a stack has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Task {
+    /// Time to the other end and back.
+    pub round_trip: Duration,
+    /// Time between two writes; `None`: connect and write one message.
+    pub interval: Option<Duration>,
+    /// Packets that are lost in each direction, in percent, independently.
+    pub loss_percent: u32,
+}
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// Connections, one after the other, each with losses of its own.
+    pub connections: u64,
+    /// Messages that each carries.
+    pub messages: u64,
+    /// Connections of which only the first message counts.
+    pub first_messages: u64,
+}
+
+/// What came of a task.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// From the application's write, or from `connect`, to the delivery in order.
+    pub delays: Delays,
+    /// Messages written.
+    pub messages: u64,
+    /// Packets there and back, those that were lost included.
+    pub packets: [u64; 2],
+    /// Their bytes, with the headers of IP and UDP.
+    pub bytes: [u64; 2],
+    /// What stopped connections, each with its reason.
+    pub failures: Vec<String>,
+}
+
+impl Outcome {
+    /// Nothing, for one reason.
+    #[must_use]
+    pub fn failed(reason: &str) -> Self {
+        Outcome { failures: vec![reason.to_owned()], ..Outcome::default() }
+    }
+}
+
+/// Lets a contender do a task.
+#[must_use]
+pub fn run(contender: &Contender, task: Task, scale: Scale) -> Outcome {
+    let mut connect = (contender.connect)(task.round_trip);
+    let connections = if task.interval.is_some() { scale.connections } else { scale.first_messages };
+    let mut outcome = Outcome::default();
+    for seed in 1..=connections {
+        let mut connection = Connection::new(connect(seed), task, seed);
+        let done = match task.interval {
+            Some(interval) => connection.stream(interval, scale.messages, contender.promise),
+            None => connection.first_message(),
+        };
+        outcome.failures.extend(done.err());
+        connection.add_to(&mut outcome);
+    }
+    outcome
+}
+
+/// One association, the wire, and what has happened to the messages.
+struct Connection {
+    ends: Ends,
+    pipes: [Pipe; 2],
+    wire: Wire,
+    phase: f64,
+    now: Duration,
+    events_at_once: u32,
+    last_progress: Duration,
+    /// Packets and bytes before the first message.
+    before: [(u64, u64); 2],
+    /// When each message was written, and when it was delivered.
+    written: Vec<Duration>,
+    delivered: Vec<Option<Duration>>,
+    count_delivered: u64,
+}
+
+impl Connection {
+    fn new(ends: Ends, task: Task, seed: u64) -> Self {
+        let delay = task.round_trip / 2;
+        let wire = Wire { delay, loss: Probability::from_percent(task.loss_percent), ..Wire::default() };
+        #[expect(clippy::cast_precision_loss, reason = "a share of an interval")]
+        let phase = RandomStream::new(seed, "phase").below(1 << 32) as f64 / (1_u64 << 32) as f64;
+        Connection {
+            ends,
+            pipes: ["there", "back"].map(|name| Pipe::new(delay, seed, name)),
+            wire,
+            phase,
+            now: Duration::ZERO,
+            events_at_once: 0,
+            last_progress: Duration::ZERO,
+            before: [(0, 0); 2],
+            written: Vec::new(),
+            delivered: Vec::new(),
+            count_delivered: 0,
+        }
+    }
+
+    /// Connects without loss, then sends one message each `interval`. The handshake is another task.
+    fn stream(&mut self, interval: Duration, messages: u64, promise: Promise) -> Result<(), String> {
+        while !self.ends.iter().all(|end| end.is_connected()) {
+            self.drain();
+            self.advance(None)?;
+        }
+        self.drain();
+        self.impair();
+        // Stacks with a clock of their own must not always be asked at the same beat of it.
+        let start = self.now + interval.mul_f64(self.phase);
+        let (mut waiting, mut next, mut end) = (VecDeque::new(), start, None);
+        loop {
+            while (self.written.len() as u64) < messages && next <= self.now {
+                waiting.push_back(self.write(next, promise));
+                next += interval;
+            }
+            self.send(&mut waiting)?;
+            self.drain();
+            self.receive(promise)?;
+            let all_written = self.written.len() as u64 == messages;
+            if all_written && (self.count_delivered == messages || promise == Promise::Unreliable) {
+                end.get_or_insert(self.now + TAIL);
+            }
+            if end.is_some_and(|end| end <= self.now) {
+                return Ok(());
+            }
+            self.advance(end.or((!all_written).then_some(next)))?;
+        }
+    }
+
+    /// Connects, with loss, and sends one message as soon as the stack takes it.
+    fn first_message(&mut self) -> Result<(), String> {
+        self.impair();
+        let mut waiting = VecDeque::from([self.write(self.now, Promise::Ordered)]);
+        while self.count_delivered == 0 {
+            // What a stack refuses before it is connected it may take later.
+            let sent = self.send(&mut waiting);
+            if self.ends[0].is_connected() {
+                sent?;
+            }
+            self.drain();
+            self.receive(Promise::Ordered)?;
+            if self.count_delivered == 0 {
+                self.advance(None)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// From now on packets are lost, and count.
+    fn impair(&mut self) {
+        for (pipe, before) in self.pipes.iter_mut().zip(&mut self.before) {
+            pipe.impair(self.wire);
+            *before = (pipe.packets, pipe.bytes);
+        }
+        self.last_progress = self.now;
+    }
+
+    /// Notes that the application writes a message.
+    fn write(&mut self, at: Duration, promise: Promise) -> Message {
+        let mut payload = vec![0x5A; MESSAGE_BYTES];
+        payload[..8].copy_from_slice(&(self.written.len() as u64).to_be_bytes());
+        self.written.push(at);
+        self.delivered.push(None);
+        self.last_progress = self.now;
+        Message { stream: 0, ppid: 53, unordered: promise != Promise::Ordered, payload: Bytes::from(payload) }
+    }
+
+    fn send(&mut self, waiting: &mut VecDeque<Message>) -> Result<(), String> {
+        while let Some(message) = waiting.front() {
+            match self.ends[0].send(self.now, message) {
+                Ok(()) => drop(waiting.pop_front()),
+                Err(SendError::WouldBlock) => break,
+                Err(error @ SendError::Refused(_)) => return Err(error.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts all that both ends have to send on the wire.
+    fn drain(&mut self) {
+        for (end, pipe) in self.ends.iter_mut().zip(&mut self.pipes) {
+            while let Some(packet) = end.poll_packet(self.now) {
+                pipe.put(self.now, packet);
+            }
+        }
+    }
+
+    /// Takes in what has been delivered, each message once, and in order where that is promised.
+    fn receive(&mut self, promise: Promise) -> Result<(), String> {
+        while let Some(message) = self.ends[1].receive(self.now) {
+            let number = message.payload.get(..8).and_then(|bytes| bytes.try_into().ok()).map(u64::from_be_bytes);
+            let index = number.and_then(|number| usize::try_from(number).ok()).unwrap_or(usize::MAX);
+            let Some(slot) = self.delivered.get_mut(index).filter(|_| message.payload.len() == MESSAGE_BYTES) else {
+                return Err("a message came that nobody wrote".into());
+            };
+            if slot.replace(self.now).is_some() {
+                return Err(format!("message {index} came twice"));
+            }
+            if promise == Promise::Ordered && index as u64 != self.count_delivered {
+                return Err(format!("message {index} came out of order"));
+            }
+            self.count_delivered += 1;
+            self.last_progress = self.now;
+        }
+        Ok(())
+    }
+
+    /// Goes on to what happens next, at `until` at the latest, and lets it happen.
+    fn advance(&mut self, until: Option<Duration>) -> Result<(), String> {
+        if let Some(error) = self.ends.iter().find_map(|end| end.error()) {
+            return Err(error);
+        }
+        if self.ends.iter().any(|end| end.is_closed()) {
+            return Err("the connection ended".into());
+        }
+        let timers = self.ends.iter().filter_map(|end| end.deadline());
+        let arrivals = self.pipes.iter().filter_map(Pipe::next_arrival);
+        let Some(next) = timers.chain(arrivals).chain(until).min() else {
+            return Err("nothing is left to happen".into());
+        };
+        let next = next.max(self.now);
+        self.events_at_once = if next == self.now { self.events_at_once + 1 } else { 0 };
+        if self.events_at_once > EVENTS_AT_ONCE_MAX {
+            return Err("busy in vain".into());
+        }
+        if until.is_none() && next > self.last_progress + STALL {
+            return Err(format!("nothing delivered for {} s", STALL.as_secs()));
+        }
+        self.now = next;
+        for to in [1, 0] {
+            while let Some(packet) = self.pipes[1 - to].take(self.now) {
+                self.ends[to].handle_packet(self.now, packet);
+                self.drain();
+            }
+        }
+        for end in &mut self.ends {
+            if end.deadline().is_some_and(|at| at <= self.now) {
+                end.handle_timeout(self.now);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_to(&self, outcome: &mut Outcome) {
+        let delays = self.written.iter().zip(&self.delivered);
+        outcome.delays.extend(delays.map(|(written, delivered)| delivered.map(|at| at - *written)));
+        outcome.messages += self.written.len() as u64;
+        for way in 0..2 {
+            let (packets, bytes) = (self.pipes[way].packets, self.pipes[way].bytes);
+            let packets = packets - self.before[way].0;
+            outcome.packets[way] += packets;
+            outcome.bytes[way] += bytes - self.before[way].1 + packets * HEADER_BYTES;
+        }
+    }
+}

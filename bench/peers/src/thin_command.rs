@@ -1,0 +1,81 @@
+//! The subcommand `thin`: thin streams with every stack.
+
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{fs, io, thread};
+
+use festina_bench_peers::thin::contender::{self, Contender};
+use festina_bench_peers::thin::record::{self, Record};
+use festina_bench_peers::thin::run::{Scale, Task};
+use festina_bench_peers::thin::{measure, plot, report};
+
+/// Thin streams over a path that loses packets, in virtual time
+#[derive(clap::Args)]
+pub(crate) struct ThinArguments {
+    /// Round-trip time in ms
+    #[arg(long, value_name = "MS", default_value_t = 100)]
+    rtt: u64,
+    /// Times between two writes in ms
+    #[arg(long, value_name = "MS,MS", value_delimiter = ',', default_values_t = [10, 20, 50, 100, 250, 1_000])]
+    iat: Vec<u64>,
+    /// Packets lost in each direction in percent
+    #[arg(long, value_name = "PERCENT,PERCENT", value_delimiter = ',', default_values_t = [0, 1, 2, 5, 10])]
+    loss: Vec<u32>,
+    /// Only the contenders whose name contains one of these texts
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
+    only: Vec<String>,
+    /// A hundredth of the messages: to see that it works, not for numbers to quote
+    #[arg(long, conflicts_with = "long")]
+    quick: bool,
+    /// Five times the messages
+    #[arg(long)]
+    long: bool,
+    /// Threads that share the work; as many as there are cores by default. They change no figure
+    #[arg(long, value_name = "COUNT")]
+    threads: Option<usize>,
+    /// Write thin-peers-RTTms.md, .csv and .svg into this folder
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    /// Measure nothing, but write document and figure from the CSV that is in the folder
+    #[arg(long, requires = "out", conflicts_with_all = ["iat", "loss", "only", "quick", "long", "threads"])]
+    render: bool,
+}
+
+/// Does what the arguments say.
+pub(crate) fn run(arguments: &ThinArguments) -> io::Result<()> {
+    let file = |folder: &Path, ending: &str| folder.join(format!("{}.{ending}", report::stem(arguments.rtt)));
+    let csv = match &arguments.out {
+        Some(folder) if arguments.render => fs::read_to_string(file(folder, "csv"))?,
+        _ => record::to_csv(&measured(arguments)),
+    };
+    // What is shown is what the file says, rounded as it is there.
+    let records = record::from_csv(&csv).map_err(io::Error::other)?;
+    let document = report::markdown(&contender::all(), &records);
+    let Some(folder) = &arguments.out else {
+        print!("{document}");
+        return Ok(());
+    };
+    fs::write(file(folder, "csv"), csv)?;
+    fs::write(file(folder, "md"), document)?;
+    fs::write(file(folder, "svg"), plot::svg(&contender::all(), &records))
+}
+
+fn measured(arguments: &ThinArguments) -> Vec<Record> {
+    let mut contenders = contender::all();
+    let is_chosen = |contender: &Contender| arguments.only.iter().any(|text| contender.name.contains(text));
+    contenders.retain(|contender| arguments.only.is_empty() || is_chosen(contender));
+    let round_trip = Duration::from_millis(arguments.rtt);
+    let task = |interval, loss_percent| Task { round_trip, interval, loss_percent };
+    let tasks = |interval| arguments.loss.iter().map(move |&loss_percent| task(interval, loss_percent));
+    let intervals = arguments.iat.iter().map(|&interval_ms| Some(Duration::from_millis(interval_ms)));
+    let tasks: Vec<Task> = intervals.chain([None]).flat_map(tasks).collect();
+    let scale = match (arguments.quick, arguments.long) {
+        (true, _) => Scale { connections: 2, messages: 200, first_messages: 200 },
+        (false, false) => Scale { connections: 20, messages: 1_000, first_messages: 12_000 },
+        (false, true) => Scale { connections: 100, messages: 1_000, first_messages: 60_000 },
+    };
+    let cores = || thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = arguments.threads.unwrap_or_else(cores);
+    measure(&contenders, &tasks, scale, threads)
+}
