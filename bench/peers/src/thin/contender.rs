@@ -107,7 +107,7 @@ fn festina() -> Vec<Contender> {
         },
         reference("festina-off", "the default without redundancy", At::Streams, |_| with_redundancy(Redundancy::Off)),
         reference("festina-bundled", "unacknowledged chunks ride in packets that leave anyway", At::Streams, |_| {
-            with_redundancy(Redundancy::Bundled)
+            with_redundancy(Redundancy::BUNDLED)
         }),
         reference("festina-spaced", "each message gets a copy in a packet of its own besides", At::Streams, |_| {
             with_redundancy(Redundancy::SPACED)
