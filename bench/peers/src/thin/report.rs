@@ -278,7 +278,7 @@ fn reason(own: &Record, peer: &Record) -> String {
         .collect();
     let is_same = percentiles.iter().any(|(_, own, peer)| verdict::relation(*own, *peer) == Relation::Same);
     if ratio > verdict::BYTES_RATIO_MAX || (is_same && ratio >= 1.0) {
-        reasons.push(if ratio < 1.01 { format!("{ratio:.4}×") } else { format!("{ratio:.2}×") });
+        reasons.push(if ratio < 1.01 { format!("{ratio:.4}×") } else { format!("{ratio:.3}×") });
     }
     reasons.join("; ")
 }

@@ -280,3 +280,93 @@ impl Connection {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::contender::{At, Connect, Role};
+    use super::*;
+    use crate::peer::{AbortUnsupported, Peer};
+
+    /// A stack that sends each message once and delivers each packet `copies` times.
+    struct Bare {
+        copies: usize,
+        outgoing: VecDeque<Bytes>,
+        received: VecDeque<Bytes>,
+    }
+
+    impl Peer for Bare {
+        fn handle_packet(&mut self, _: Duration, packet: Bytes) {
+            self.received.extend(vec![packet; self.copies]);
+        }
+
+        fn poll_packet(&mut self, _: Duration) -> Option<Bytes> {
+            self.outgoing.pop_front()
+        }
+
+        fn deadline(&self) -> Option<Duration> {
+            None
+        }
+
+        fn handle_timeout(&mut self, _: Duration) {}
+
+        fn send(&mut self, _: Duration, message: &Message) -> Result<(), SendError> {
+            self.outgoing.push_back(message.payload.clone());
+            Ok(())
+        }
+
+        fn receive(&mut self, _: Duration) -> Option<Message> {
+            let payload = self.received.pop_front()?;
+            Some(Message { stream: 0, ppid: 53, unordered: true, payload })
+        }
+
+        fn shutdown(&mut self, _: Duration) {}
+
+        fn abort(&mut self, _: Duration) -> Result<(), AbortUnsupported> {
+            Err(AbortUnsupported)
+        }
+
+        fn is_connected(&self) -> bool {
+            true
+        }
+
+        fn is_closed(&self) -> bool {
+            false
+        }
+
+        fn error(&self) -> Option<String> {
+            None
+        }
+    }
+
+    fn bare(copies: usize) -> Connect {
+        let end = move || Box::new(Bare { copies, outgoing: VecDeque::new(), received: VecDeque::new() });
+        Box::new(move |_| [end(), end()])
+    }
+
+    fn outcome(promise: Promise, loss_percent: u32, connect: fn(Duration) -> Connect) -> Outcome {
+        let (name, stack, settings) = ("bare", "bare", "");
+        let contender = Contender { name, stack, settings, promise, role: Role::Peer, at: At::Both, connect };
+        let (round_trip, interval) = (Duration::from_millis(100), Some(Duration::from_millis(20)));
+        let scale = Scale { connections: 1, messages: 200, first_messages: 0 };
+        run(&contender, Task { round_trip, interval, loss_percent }, scale)
+    }
+
+    #[test]
+    fn a_message_takes_the_path_s_delay_and_costs_its_packet_with_the_headers() {
+        let outcome = outcome(Promise::Ordered, 0, |_| bare(1));
+        assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
+        assert_eq!((outcome.messages, outcome.delays.delivered()), (200, 200));
+        assert!((outcome.delays.mean_ms() - 50.0).abs() < 1e-9 && (outcome.delays.max_ms() - 50.0).abs() < 1e-9);
+        assert_eq!((outcome.packets, outcome.bytes), ([200, 0], [200 * 128, 0]));
+    }
+
+    #[test]
+    fn a_message_that_comes_twice_or_out_of_order_or_never_is_a_failure_unless_that_was_promised() {
+        assert_eq!(outcome(Promise::Unordered, 0, |_| bare(2)).failures, ["message 0 came twice"]);
+        let failure = outcome(Promise::Ordered, 10, |_| bare(1)).failures.concat();
+        assert!(failure.ends_with("came out of order"), "{failure}");
+        assert_eq!(outcome(Promise::Unordered, 10, |_| bare(1)).failures, ["nothing is left to happen"]);
+        let unreliable = outcome(Promise::Unreliable, 10, |_| bare(1));
+        assert!(unreliable.failures.is_empty() && (150..200).contains(&unreliable.delays.delivered()));
+    }
+}
