@@ -366,12 +366,13 @@ mod tests {
 
     #[test]
     fn the_same_run_gives_the_same_figures() {
-        let scale = Scale { connections: 2, messages: 200, first_messages: 0 };
-        let task =
-            Task { round_trip: Duration::from_millis(20), interval: Some(Duration::from_millis(50)), loss_percent: 10 };
-        for contender in all().into_iter().filter(|contender| contender.is_at(task)) {
-            let [once, again] = [(); 2].map(|()| run(&contender, task, scale));
-            assert_eq!((once.delays, once.bytes), (again.delays, again.bytes), "{}", contender.name);
+        let scale = Scale { connections: 2, messages: 200, first_messages: 50 };
+        for interval in [Some(Duration::from_millis(50)), None] {
+            let task = Task { round_trip: Duration::from_millis(20), interval, loss_percent: 10 };
+            for contender in all().into_iter().filter(|contender| contender.is_at(task)) {
+                let [once, again] = [(); 2].map(|()| run(&contender, task, scale));
+                assert_eq!((once.delays, once.bytes), (again.delays, again.bytes), "{}", contender.name);
+            }
         }
     }
 }
