@@ -307,12 +307,18 @@ impl Receiver {
         self.sack.request();
     }
 
-    /// Writes a SACK with as many gap ack blocks and duplicate TSNs as fit, and clears what waited for it. Returns whether
-    /// there was room for one.
-    pub(crate) fn write_sack(&mut self, packet: &mut PacketBuilder<'_>) -> bool {
+    /// Writes a SACK with as many gap ack blocks and duplicate TSNs as fit, and clears what waited for it. Where the peer understands
+    /// NR-SACK (`nr_sack`), one with gap ack blocks says that none of them will be taken back. Returns whether there was room for one.
+    pub(crate) fn write_sack(&mut self, nr_sack: bool, packet: &mut PacketBuilder<'_>) -> bool {
         let open_bytes = self.window.open_bytes(self.held());
         let a_rwnd = u32::try_from(open_bytes).unwrap_or(u32::MAX);
-        let written = packet.sack(self.cumulative_tsn(), a_rwnd, self.tracker.gap_ack_blocks(), self.sack.duplicates());
+        let (cumulative, blocks, duplicates) =
+            (self.cumulative_tsn(), self.tracker.gap_ack_blocks(), self.sack.duplicates());
+        let written = if nr_sack && !self.tracker.is_contiguous() {
+            packet.nr_sack((cumulative, a_rwnd), std::iter::empty(), blocks, duplicates)
+        } else {
+            packet.sack(cumulative, a_rwnd, blocks, duplicates)
+        };
         if written {
             self.window.note_advertised(open_bytes);
             self.sack.sent();

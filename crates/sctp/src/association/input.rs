@@ -164,7 +164,17 @@ impl Association {
             Chunk::IData(data) => return Ok(self.handle_i_data(arrival, data)),
             Chunk::ForwardTsn(forward) => return Ok(self.handle_forward_tsn(arrival, forward)),
             Chunk::IForwardTsn(forward) => return Ok(self.handle_i_forward_tsn(arrival, forward)),
-            Chunk::NrSack(sack) => return Ok(self.handle_unknown(&sack.as_unknown())),
+            Chunk::NrSack(sack) if !self.agreed().contains(Extensions::NR_SACK) => {
+                return Ok(self.handle_unknown(&sack.as_unknown()));
+            }
+            Chunk::NrSack(sack) => {
+                let is_first = !core::mem::replace(&mut arrival.had_sack, true);
+                if is_first && self.state.takes_sack() {
+                    let path = &mut self.paths.pick_mut().sending;
+                    let outcome = self.sender.handle_nr_sack(now, path, sack, &mut self.events);
+                    self.acknowledged(now, outcome);
+                }
+            }
             Chunk::Unknown(unknown) => return Ok(self.handle_unknown(unknown)),
         }
         Ok(if matches!(self.state, State::Closed) { Rest::Skip } else { Rest::Continue })
@@ -225,7 +235,7 @@ impl Association {
     }
 
     /// The extensions that both sides have announced; none before the handshake.
-    fn agreed(&self) -> Extensions {
+    pub(super) fn agreed(&self) -> Extensions {
         Extensions::own(self.context.config()).common(self.peer.extensions)
     }
 

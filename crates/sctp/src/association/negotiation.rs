@@ -81,7 +81,7 @@ impl Extensions {
             CongestionControl::Cubic => Self::SPARSE_SACK.0,
             CongestionControl::Rfc9260 => 0,
         };
-        Self(Self::FORWARD_TSN.0 | interleaving | pacing)
+        Self(Self::FORWARD_TSN.0 | Self::NR_SACK.0 | interleaving | pacing)
     }
 
     /// What both sides support, and may use.
@@ -392,10 +392,10 @@ mod tests {
         let mut config = Config::default();
         let interleaving = Extensions::from_bits(Extensions::I_DATA.0 | Extensions::I_FORWARD_TSN.0);
         let all = Extensions::from_bits(0x7f);
-        assert_eq!(Extensions::own(&config).common(all), Extensions::FORWARD_TSN);
+        assert_eq!(Extensions::own(&config).common(all).chunk_types(), [0xc0, 0x10]);
         assert_eq!(Extensions::own(&config).common(interleaving).framing(), Framing::Data);
         config.interleaving = true;
-        assert_eq!(Extensions::own(&config).common(all).chunk_types(), [0xc0, 0x40, 0xc2]);
+        assert_eq!(Extensions::own(&config).common(all).chunk_types(), [0xc0, 0x40, 0x10, 0xc2]);
         assert_eq!(Extensions::own(&config).common(interleaving).framing(), Framing::IData);
         assert_eq!(Extensions::own(&config).common(Extensions::FORWARD_TSN).framing(), Framing::Data);
     }

@@ -4,6 +4,7 @@ use festina_units::Instant;
 
 use super::control::{Due, write_shutdown};
 use super::handshake::header_to;
+use super::negotiation::Extensions;
 use super::state::State;
 use super::{Association, Transmit};
 use crate::wire::{ChunkOut, PacketBuilder};
@@ -83,6 +84,7 @@ impl Association {
         if self.control.has_replies() {
             self.control.write_replies(packet);
         }
+        let nr_sack = self.agreed().contains(Extensions::NR_SACK);
         let path = self.paths.pick_mut();
         if path.heartbeat_ready() {
             let wait = path.heartbeat_wait(self.context.config());
@@ -93,12 +95,16 @@ impl Association {
             && (receiver.sack_wanted()
                 || (receiver.sack_useful() && data_may_follow && self.sender.can_send(now, &path.sending)))
         {
-            receiver.write_sack(packet);
+            receiver.write_sack(nr_sack, packet);
         }
         if data_may_follow {
             let (sending, events) = (&mut path.sending, &mut self.events);
             let forwarded = self.sender.write_forward_tsn(now, sending, packet, events);
-            if self.sender.fill(now, sending, packet, events) > 0 || forwarded {
+            // What was to leave again may turn out to be given up: then that is what the packet is for.
+            if self.sender.fill(now, sending, packet, events) > 0
+                || forwarded
+                || self.sender.write_forward_tsn(now, sending, packet, events)
+            {
                 path.used(now);
             }
         }

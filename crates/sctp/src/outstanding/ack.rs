@@ -46,6 +46,8 @@ pub(crate) trait Observer {
 
 const UNSENT: ProtocolViolation = ProtocolViolation("a TSN was acknowledged that was never sent");
 
+const RENEGED: ProtocolViolation = ProtocolViolation("what was acknowledged for good is missing again");
+
 impl Ledger {
     fn acknowledge(
         &mut self,
@@ -88,6 +90,9 @@ impl Ledger {
         }
         // Had the peer kept it, it would have acknowledged this one as well. Left as reported, it would never be sent again.
         let first_tsn = self.first_tsn();
+        if self.get(first_tsn).is_some_and(|chunk| chunk.state == ChunkState::NonRenegable) {
+            return Err(RENEGED);
+        }
         digest.reneged_chunks += usize::from(self.renege(first_tsn));
         if let Some(reported) = self.reported_before() {
             reported.forget_through(first_tsn);
@@ -111,6 +116,7 @@ impl Ledger {
         };
         if let Some(sack) = acknowledgement.sack {
             self.apply_gap_ack_blocks(sack, terms, observer, &mut digest)?;
+            self.settle_blocks(acknowledgement.non_renegable, observer);
             self.count_duplicates(sack, observer, &mut digest);
         }
         Ok(Some(digest))
@@ -158,6 +164,25 @@ impl Ledger {
         reported.note_reneged(digest.reneged_chunks, next_tsn);
         reported.replace(before, repeated, changed, (cumulative, gaps));
         Ok(())
+    }
+
+    /// The peer will not take back what these gap ack blocks say. Costs what they change, and a step for each block.
+    fn settle_blocks(&mut self, wire: &[[u8; 4]], observer: &mut impl Observer) {
+        let first_tsn = self.first_tsn();
+        if wire.is_empty() {
+            if let Some(reported) = self.reported_before() {
+                reported.replace_settled(Vec::new());
+            }
+            return;
+        }
+        let is_believed = self.reported().is_believed(first_tsn);
+        let now: Vec<_> = sound(wire.iter().map(gap_of).take_while(|_| is_believed), first_tsn - 1, 1).collect();
+        let before = self.reported().replace_settled(now.clone());
+        for tsn in difference(now.into_iter(), before.into_iter()).flat_map(|(first, last)| first..=last) {
+            self.settle_reported(tsn, |chunk| {
+                observer.acked(chunk, Progress { tsn, is_new: false, is_settled: true });
+            });
+        }
     }
 
     fn count_duplicates(&mut self, sack: &Sack<'_>, observer: &mut impl Observer, digest: &mut Digest) {
@@ -244,14 +269,27 @@ struct GapNews {
 /// The gap ack blocks as TSNs, ascending and apart from each other; a block that ends before it starts, touches the cumulative
 /// TSN or does not lie above its predecessor is left out. The first `skipped` blocks, which are known to be sound, are passed over.
 fn blocks(sack: &Sack<'_>, cumulative: u64, skipped: usize) -> impl Iterator<Item = Block> + Clone {
-    let mut above = skipped.checked_sub(1).and_then(|last| sack.gap_ack_blocks().nth(last)).map_or(1, |(_, end)| end);
-    sack.gap_ack_blocks().skip(skipped).filter_map(move |(start, end)| {
+    let above = skipped.checked_sub(1).and_then(|last| sack.gap_ack_blocks().nth(last)).map_or(1, |(_, end)| end);
+    sound(sack.gap_ack_blocks().skip(skipped), cumulative, above)
+}
+
+/// The blocks that make sense, as TSNs: those that lie above the offset `above` and above their predecessor.
+fn sound(
+    gaps: impl Iterator<Item = (u16, u16)> + Clone,
+    cumulative: u64,
+    mut above: u16,
+) -> impl Iterator<Item = Block> + Clone {
+    gaps.filter_map(move |(start, end)| {
         let sound = start > above && start <= end;
         sound.then(|| {
             above = end;
             (cumulative + u64::from(start), cumulative + u64::from(end))
         })
     })
+}
+
+fn gap_of(&[s0, s1, e0, e1]: &[u8; 4]) -> (u16, u16) {
+    (u16::from_be_bytes([s0, s1]), u16::from_be_bytes([e0, e1]))
 }
 
 /// The TSNs from `first` up to but not including `limit` that no block reports.

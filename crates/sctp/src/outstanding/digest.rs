@@ -12,6 +12,8 @@ pub(crate) struct Acknowledgement<'a> {
     pub(crate) cumulative_tsn: Tsn,
     /// Gap ack blocks, duplicates and window, unless the chunk has none.
     pub(crate) sack: Option<&'a Sack<'a>>,
+    /// The part of the gap ack blocks that the peer will not take back, as on the wire. None but with NR-SACK.
+    pub(crate) non_renegable: &'a [[u8; 4]],
 }
 
 /// What an acknowledgement changed.

@@ -324,7 +324,8 @@ impl Ledger {
     pub(crate) fn renege(&mut self, tsn: u64) -> bool {
         let Some(chunk) = self.index(tsn).and_then(|index| self.chunks.get_mut(index)) else { return false };
         if chunk.state != ChunkState::GapAcked {
-            return false;
+            // It stays settled, but a peer that says such things is to be believed no longer than others.
+            return chunk.state == ChunkState::NonRenegable;
         }
         count_gap_acked(&mut self.reported, |chunks| chunks - 1);
         self.in_flight.add(chunk);
@@ -385,6 +386,17 @@ impl Ledger {
     pub(crate) fn push_abandoned(&mut self, chunk: Chunk) {
         debug_assert_eq!(chunk.state, ChunkState::Abandoned);
         self.chunks.push_back(chunk);
+    }
+
+    /// The receiver will not drop a chunk that gap ack blocks have reported: it is settled, and gives up its payload after a last look
+    /// at it.
+    pub(super) fn settle_reported(&mut self, tsn: u64, look: impl FnOnce(&Chunk)) {
+        let chunk = self.index(tsn).and_then(|index| self.chunks.get_mut(index));
+        if let Some(chunk) = chunk.filter(|chunk| chunk.state == ChunkState::GapAcked) {
+            look(chunk);
+            chunk.state = ChunkState::NonRenegable;
+            chunk.payload = Bytes::new();
+        }
     }
 
     /// T3-rtx expired (RFC 9260 §6.3.3 E3). Takes for lost what was last sent at `limit` or before, and the earliest chunk on the way in

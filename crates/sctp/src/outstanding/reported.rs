@@ -20,6 +20,8 @@ pub(super) struct Reported {
     /// The same as on the wire, relative to this TSN; none if the peer's blocks were not all sound.
     gaps: Vec<[u8; 4]>,
     cumulative: u64,
+    /// The blocks of the last SACK that the peer said it would not take back, in the same way.
+    settled_blocks: Vec<Block>,
     /// How many chunks those are.
     pub(super) chunks: usize,
     /// Chunks taken back, since reports were last believed anew.
@@ -77,6 +79,11 @@ impl Reported {
         self.cumulative = cumulative;
     }
 
+    /// The peer will not take these blocks back. Returns those that it has said so of before.
+    pub(super) fn replace_settled(&mut self, blocks: Vec<Block>) -> Vec<Block> {
+        std::mem::replace(&mut self.settled_blocks, blocks)
+    }
+
     /// Everything up to `tsn` is not reported by a gap ack block any more.
     pub(super) fn forget_through(&mut self, tsn: u64) {
         let gone = self.blocks.partition_point(|&(_, last)| last <= tsn);
@@ -109,6 +116,7 @@ impl Reported {
     /// Returns whether nothing needs to be remembered while nothing is outstanding. `first_tsn` is the next TSN.
     pub(super) fn is_blank(&self, first_tsn: u64) -> bool {
         self.blocks.is_empty()
+            && self.settled_blocks.is_empty()
             && self.chunks == 0
             && self.reneged_chunks == 0
             && self.is_believed(first_tsn)

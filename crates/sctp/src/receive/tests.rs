@@ -145,7 +145,7 @@ impl Rig {
     fn sack(&mut self) -> SackRead {
         let mut buffer = Vec::new();
         let mut packet = PacketBuilder::new(&mut buffer, HEADER, PACKET_BYTES_MAX);
-        assert!(self.receiver.write_sack(&mut packet));
+        assert!(self.receiver.write_sack(false, &mut packet));
         packet.finish();
         let packet = Packet::parse(&buffer).unwrap();
         match packet.chunks().next() {

@@ -12,7 +12,7 @@ use crate::congestion::Ack;
 use crate::error::ProtocolViolation;
 use crate::event::{Event, Events, RetransmissionCause};
 use crate::outstanding::{Acknowledgement, Chunk, Observer, PathId, Progress};
-use crate::wire::{Sack, Tsn};
+use crate::wire::{NrSack, Sack, Tsn};
 
 /// What the association needs to know of an acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,7 +36,24 @@ impl Sender {
         sack: &Sack<'_>,
         events: &mut Events,
     ) -> Result<SackOutcome, ProtocolViolation> {
-        self.apply(now, path, Acknowledgement { cumulative_tsn: sack.cumulative_tsn, sack: Some(sack) }, events)
+        self.apply(now, path, sack_alone(sack), events)
+    }
+
+    /// Applies an NR-SACK: what it says will not be taken back is settled.
+    ///
+    /// # Errors
+    /// As [`handle_sack`](Self::handle_sack); and what was to be kept for good is missing again.
+    pub(crate) fn handle_nr_sack(
+        &mut self,
+        now: Instant,
+        path: &mut SendPath,
+        sack: &NrSack<'_>,
+        events: &mut Events,
+    ) -> Result<SackOutcome, ProtocolViolation> {
+        let mut both = Vec::new();
+        let merged = sack.as_sack(&mut both);
+        let non_renegable = sack.nr_gap_ack_block_bytes();
+        self.apply(now, path, Acknowledgement { non_renegable, ..sack_alone(&merged) }, events)
     }
 
     /// Applies the cumulative TSN ack of a SHUTDOWN (RFC 9260 §9.2).
@@ -50,7 +67,7 @@ impl Sender {
         cumulative_tsn: Tsn,
         events: &mut Events,
     ) -> Result<SackOutcome, ProtocolViolation> {
-        self.apply(now, path, Acknowledgement { cumulative_tsn, sack: None }, events)
+        self.apply(now, path, Acknowledgement { cumulative_tsn, sack: None, non_renegable: &[] }, events)
     }
 
     fn apply(
@@ -130,6 +147,10 @@ impl Sender {
         let spurious = self.counters.spurious.saturating_add(duplicates as u64);
         self.counters.spurious = spurious.min(self.counters.retransmitted.total());
     }
+}
+
+fn sack_alone<'a>(sack: &'a Sack<'a>) -> Acknowledgement<'a> {
+    Acknowledgement { cumulative_tsn: sack.cumulative_tsn, sack: Some(sack), non_renegable: &[] }
 }
 
 /// Passes on what an acknowledgement says of single chunks.

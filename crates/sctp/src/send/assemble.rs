@@ -92,7 +92,7 @@ impl Sender {
             loaded.same_instant = path.last_sent_at == now;
             self.packet_left(now, path, order, &loaded);
         } else if loaded.has_withheld && !loaded.is_full {
-            path.repair.forgo(order);
+            path.repair.forgo(now, order);
         }
         if loaded.has_withheld {
             self.gave_up(now, path, events);

@@ -465,9 +465,14 @@ impl Repair {
         }
     }
 
-    /// The packet does not leave: nothing that it is for may leave again.
-    pub(super) fn forgo(&mut self, order: Order) {
+    /// The packet does not leave: nothing that it is for may leave again. The timers that asked for it start again as if it had.
+    pub(super) fn forgo(&mut self, now: Instant, order: Order) {
         self.owed.paid(order.purpose);
+        match order.purpose {
+            Purpose::Probe => self.timers.probed(now),
+            Purpose::TailProbe(_) => self.arm(now),
+            Purpose::Urgent(_) | Purpose::Copy { .. } | Purpose::Repair | Purpose::NewData => {}
+        }
     }
 
     /// A packet left.

@@ -237,6 +237,19 @@ impl Rig {
         self.sender.handle_sack(self.now, &mut self.path, &sack, &mut self.events)
     }
 
+    /// An NR-SACK none of whose blocks will be taken back.
+    fn nr_sack(&mut self, cumulative: u32, nr_gaps: &[(u16, u16)]) {
+        let mut bytes = Vec::new();
+        let header = CommonHeader { source_port: 1, destination_port: 2, verification_tag: 3 };
+        let mut packet = PacketBuilder::new(&mut bytes, header, PACKET_BYTES);
+        let none = std::iter::empty;
+        assert!(packet.nr_sack((Tsn(cumulative), WINDOW), none(), nr_gaps.iter().copied(), std::iter::empty()));
+        packet.finish();
+        let packet = Packet::parse(&bytes).expect("the packet is sound");
+        let Some(Ok(Chunk::NrSack(sack))) = packet.chunks().next() else { panic!("no NR-SACK") };
+        self.sender.handle_nr_sack(self.now, &mut self.path, &sack, &mut self.events).expect("the NR-SACK is sound");
+    }
+
     fn can_send(&self) -> bool {
         self.sender.can_send(self.now, &self.path)
     }
@@ -272,7 +285,8 @@ impl Rig {
     /// The messages that have a slot are those that wait or have a chunk that is not settled.
     fn check_slots(&self) {
         let Sender { buffer, ledger, .. } = &self.sender;
-        let outstanding = ledger.iter().map(|chunk| chunk.message);
+        let is_settled = |chunk: &&crate::outstanding::Chunk| chunk.state == ChunkState::NonRenegable;
+        let outstanding = ledger.iter().filter(|chunk| !is_settled(chunk)).map(|chunk| chunk.message);
         let mut slots: Vec<_> = buffer.unsent().chain(outstanding).map(|slot| slot.0).collect();
         slots.sort_unstable();
         slots.dedup();

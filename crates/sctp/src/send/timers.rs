@@ -50,9 +50,7 @@ impl Sender {
             self.gave_up(now, path, events);
         }
         self.judge_forward(now, path);
-        if matches!(expiry, Some(TimerExpiry::Timeout { .. })) {
-            self.forward_timed_out(now);
-        }
+        self.handle_forward_timeout(now, matches!(expiry, Some(TimerExpiry::Timeout { .. })));
         self.settle(now, path);
         expiry
     }

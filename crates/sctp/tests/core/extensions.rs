@@ -3,6 +3,7 @@
 
 mod forward_tsn;
 mod i_data;
+mod nr_sack;
 
 use festina_sctp::Config;
 
@@ -11,6 +12,7 @@ use crate::rfc9260::peer::{config, init_ack, offer};
 
 const I_DATA: u8 = 0x40;
 const FORWARD_TSN: u8 = 0xc0;
+const NR_SACK: u8 = 0x10;
 const I_FORWARD_TSN: u8 = 0xc2;
 
 const SUPPORTED_EXTENSIONS: u16 = 0x8008;

@@ -8,6 +8,7 @@ mod early_copies;
 mod extensions;
 mod hostile;
 mod pair;
+mod promises;
 mod random_walk;
 mod rfc9260;
 mod silence;

@@ -45,6 +45,8 @@ pub(crate) struct Host {
     pub(crate) dropped: Vec<PacketDropped>,
     /// Whether messages are taken as soon as they come.
     pub(crate) reads: bool,
+    /// All packets that it sent and when, if they are kept.
+    pub(crate) kept: Option<Vec<(Instant, Vec<u8>)>>,
 }
 
 pub(crate) const SERVER_PORT: u16 = 5_000;
@@ -75,6 +77,7 @@ impl Host {
             trace: 0xcbf2_9ce4_8422_2325,
             dropped: Vec::new(),
             reads: true,
+            kept: None,
         }
     }
 
@@ -119,7 +122,8 @@ impl Pair {
     /// Sends what the host has to send and collects what it has to tell.
     pub(crate) fn drain(&mut self, index: usize) {
         let (now, link) = (self.now, &mut self.links[index]);
-        let Host { association, context, events, received, packets_sent, trace, reads, .. } = &mut self.hosts[index];
+        let Host { association, context, events, received, packets_sent, trace, reads, kept, .. } =
+            &mut self.hosts[index];
         let Some(association) = association else { return };
         loop {
             let before = association.stats();
@@ -131,6 +135,9 @@ impl Pair {
                 assert!(packet.chunks().all(|chunk| chunk.is_ok()), "a packet that was sent is well formed");
                 *packets_sent += 1;
                 note_trace(trace, now, &self.buffer);
+                if let Some(kept) = kept {
+                    kept.push((now, self.buffer.clone()));
+                }
                 link.send(now, Datagram(self.buffer.clone()));
             } else if let Some(message) = reads.then(|| association.poll_message()).flatten() {
                 received.push(message);

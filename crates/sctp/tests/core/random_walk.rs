@@ -15,7 +15,7 @@ use festina_units::{Bandwidth, Duration, Probability};
 use crate::pair::Pair;
 
 /// Walks per test function; the functions run side by side.
-const SEEDS: u64 = 260;
+pub(crate) const SEEDS: u64 = 260;
 
 /// What happened in a walk, so that the test can say that each fault was really met.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,11 +63,11 @@ struct Walk {
     message_bytes_max: u64,
 }
 
-fn percent(percent: u64) -> Probability {
+pub(crate) fn percent(percent: u64) -> Probability {
     Probability::from_ppb(u32::try_from(percent * 10_000_000).unwrap())
 }
 
-fn link(random: &mut RandomStream) -> LinkConfig {
+pub(crate) fn link(random: &mut RandomStream) -> LinkConfig {
     let delay = Duration::from_millis(random.below(150));
     let loss = match random.below(4) {
         0 => LossModel::None,
@@ -104,12 +104,12 @@ fn link(random: &mut RandomStream) -> LinkConfig {
     }
 }
 
-fn pick<T: Copy>(random: &mut RandomStream, of: &[T]) -> T {
+pub(crate) fn pick<T: Copy>(random: &mut RandomStream, of: &[T]) -> T {
     of[usize::try_from(random.below(of.len() as u64)).unwrap()]
 }
 
 /// A profile, or the rules of one for thick streams and those of another for thin ones; and any redundancy.
-fn mechanisms(random: &mut RandomStream) -> Mechanisms {
+pub(crate) fn mechanisms(random: &mut RandomStream) -> Mechanisms {
     let mut mechanisms = pick(random, Profile::all()).mechanisms();
     if random.below(2) == 0 {
         mechanisms.thin_detection = Profile::Festina.mechanisms().thin_detection;
@@ -119,7 +119,7 @@ fn mechanisms(random: &mut RandomStream) -> Mechanisms {
     mechanisms
 }
 
-fn config(random: &mut RandomStream) -> Config {
+pub(crate) fn config(random: &mut RandomStream) -> Config {
     let mut config = Config { mechanisms: mechanisms(random), ..Config::default() };
     config.congestion = pick(random, CongestionControl::all());
     config.limits.packet_bytes_max = usize::try_from(400 + random.below(1_100)).unwrap();
@@ -141,7 +141,7 @@ fn config(random: &mut RandomStream) -> Config {
 }
 
 /// A payload that says which message it is and whose every byte depends on that.
-fn payload(from: usize, index: usize, len: usize) -> Bytes {
+pub(crate) fn payload(from: usize, index: usize, len: usize) -> Bytes {
     let stamp = (index as u64) << 1 | from as u64;
     let mut state = stamp.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut bytes: Vec<u8> = (0..len)

@@ -26,7 +26,7 @@ fn apply(ledger: &mut Ledger, cumulative: u32, gaps: &[(u16, u16)]) -> Option<Di
 }
 
 fn apply_sack(ledger: &mut Ledger, sack: &Sack<'_>) -> Result<Option<Digest>, ProtocolViolation> {
-    let acknowledgement = Acknowledgement { cumulative_tsn: sack.cumulative_tsn, sack: Some(sack) };
+    let acknowledgement = Acknowledgement { cumulative_tsn: sack.cumulative_tsn, sack: Some(sack), non_renegable: &[] };
     ledger.apply(acknowledgement, PLAIN, &mut Settlements::default())
 }
 
@@ -57,10 +57,11 @@ fn states(ledger: &Ledger) -> String {
 
 /// The sums, counted anew.
 fn check_sums(ledger: &mut Ledger) {
+    let is_reported = |chunk: &Chunk| matches!(chunk.state, ChunkState::GapAcked | ChunkState::NonRenegable);
     let count = |state: fn(&Chunk) -> bool| ledger.iter().filter(|chunk| state(chunk)).count();
     assert_eq!(ledger.in_flight().chunks, count(|chunk| chunk.state == ChunkState::InFlight));
     assert_eq!(ledger.lost().chunks, count(|chunk| matches!(chunk.state, ChunkState::Lost(_))));
-    assert_eq!(ledger.gap_acked_chunks(), count(|chunk| chunk.state == ChunkState::GapAcked));
+    assert_eq!(ledger.gap_acked_chunks(), count(is_reported));
     assert_eq!(ledger.in_flight().bytes, 116 * ledger.in_flight().chunks);
     assert_eq!(ledger.in_flight().payload_bytes, 100 * ledger.in_flight().chunks);
     assert_eq!(ledger.lost().bytes, 116 * ledger.lost().chunks);
@@ -253,5 +254,82 @@ proptest! {
             prop_assert_eq!(counted.map(|(tsn, _)| tsn).collect::<std::collections::BTreeSet<_>>(), reported);
             check_sums(&mut ledger);
         }
+    }
+}
+
+/// Applies an NR-SACK with these blocks, the second ones not to be taken back. How many chunks are settled by it.
+fn apply_nr(ledger: &mut Ledger, cumulative: u32, gaps: &[(u16, u16)], nr_gaps: &[(u16, u16)]) -> usize {
+    let mut all = [gaps, nr_gaps].concat();
+    all.sort_unstable();
+    let sack = Sack::new_for_test(Tsn(cumulative), 0, &all, &[]);
+    let nr_sack = Sack::new_for_test(Tsn(cumulative), 0, nr_gaps, &[]);
+    let mut settled = Settlements::default();
+    let acknowledgement = Acknowledgement {
+        cumulative_tsn: Tsn(cumulative),
+        sack: Some(&sack),
+        non_renegable: nr_sack.gap_ack_block_bytes(),
+    };
+    ledger.apply(acknowledgement, PLAIN, &mut settled).expect("the NR-SACK is sound");
+    settled.0
+}
+
+#[test]
+fn nr_sack_what_the_peer_will_not_take_back_is_settled_once_and_gives_up_its_payload() {
+    let mut ledger = ledger(6);
+    assert_eq!(apply_nr(&mut ledger, 0, &[], &[(2, 3)]), 2);
+    assert_eq!(states(&ledger), "fnnfff");
+    assert_eq!(apply_nr(&mut ledger, 0, &[], &[(2, 3), (5, 5)]), 1);
+    assert!(ledger.get(ONE + 1).is_some_and(|chunk| chunk.payload.is_empty()));
+    check_sums(&mut ledger);
+    assert_eq!(apply_nr(&mut ledger, 3, &[], &[(2, 2)]), 1, "those that were settled before are not settled again");
+    check_sums(&mut ledger);
+}
+
+#[test]
+fn nr_sack_blocks_of_both_kinds_stand_side_by_side_and_the_renegable_ones_may_be_taken_back() {
+    let mut ledger = ledger(6);
+    assert_eq!(apply_nr(&mut ledger, 0, &[(2, 2), (5, 5)], &[(3, 3)]), 1);
+    assert_eq!(states(&ledger), "fanfaf");
+    assert_eq!(apply_nr(&mut ledger, 0, &[(2, 2)], &[(3, 3)]), 0);
+    assert_eq!(states(&ledger), "fanfff");
+    assert_eq!(apply_nr(&mut ledger, 0, &[], &[(2, 3)]), 1, "what was renegable may be settled later");
+    assert_eq!(states(&ledger), "fnnfff");
+    assert_eq!(apply_nr(&mut ledger, 0, &[], &[]), 0);
+    assert_eq!(states(&ledger), "fnnfff", "it stays settled whatever the peer says");
+    check_sums(&mut ledger);
+}
+
+#[test]
+fn nr_sack_what_was_settled_and_is_missing_again_breaks_the_protocol() {
+    let mut ledger = ledger(3);
+    apply_nr(&mut ledger, 0, &[], &[(2, 2)]);
+    assert!(apply_sack(&mut ledger, &Sack::new_for_test(Tsn(1), 0, &[], &[])).is_err());
+}
+
+#[test]
+fn a_chunk_that_was_abandoned_on_its_way_may_yet_show_a_loss_and_earns_nothing() {
+    let mut ledger = ledger(6);
+    assert_eq!(ledger.abandon(ONE), 100);
+    assert_eq!(ledger.abandon(ONE), 0, "only once");
+    assert_eq!(states(&ledger), "xfffff");
+    check_sums(&mut ledger);
+    let digests: Vec<_> = (2..=4).filter_map(|end| apply(&mut ledger, 0, &[(2, end)])).collect();
+    assert_eq!(digests.iter().map(|digest| digest.lost_chunks).collect::<Vec<_>>(), [0, 0, 1]);
+    assert_eq!((states(&ledger).as_str(), ledger.lost().chunks), ("-aaaff", 0));
+    ledger.abandon(ONE + 4);
+    let digest = apply(&mut ledger, 5, &[]).expect("it is new");
+    assert_eq!((digest.acked_bytes, digest.abandoned_acked), (0, true));
+    check_sums(&mut ledger);
+}
+
+#[test]
+fn what_the_peer_was_told_to_pass_over_shows_no_arrival() {
+    for (forwarded, is_shown) in [(0, true), (ONE, false)] {
+        let mut ledger = ledger(1);
+        ledger.abandon(ONE);
+        let terms = SackTerms { forwarded, ..PLAIN };
+        let acknowledgement = Acknowledgement { cumulative_tsn: Tsn(1), sack: None, non_renegable: &[] };
+        let digest = ledger.apply(acknowledgement, terms, &mut Settlements::default()).expect("sound").expect("new");
+        assert_eq!((digest.highest_acked.is_some(), digest.abandoned_acked), (is_shown, true));
     }
 }

@@ -315,7 +315,7 @@ fn a_sack_that_does_not_fit_stays_wanted() {
     rig.packet(&[whole(1, 0, 0, "first")]);
     let mut buffer = Vec::new();
     let mut packet = PacketBuilder::new(&mut buffer, HEADER, 24);
-    assert!(!rig.receiver.write_sack(&mut packet));
+    assert!(!rig.receiver.write_sack(false, &mut packet));
     assert!(rig.receiver.sack_wanted());
     assert_eq!(rig.sack().duplicates, [1]);
 }
@@ -329,4 +329,27 @@ fn when_the_delay_runs_out_the_empty_queue_gives_its_memory_back() {
     assert!(rig.receiver.ready.capacity() > 0);
     rig.wait(DELAY);
     assert_eq!(rig.receiver.ready.capacity(), 0);
+}
+
+#[test]
+fn nr_sack_takes_the_place_of_sack_where_there_are_gaps_and_says_that_nothing_will_be_taken_back() {
+    let mut rig = warm();
+    rig.accept(&[whole(3, 0, 1, "a"), whole(5, 0, 2, "b")]);
+    let mut buffer = Vec::new();
+    let mut packet = PacketBuilder::new(&mut buffer, HEADER, PACKET_BYTES_MAX);
+    assert!(rig.receiver.write_sack(true, &mut packet));
+    packet.finish();
+    let packet = Packet::parse(&buffer).unwrap();
+    let Some(Ok(Chunk::NrSack(sack))) = packet.chunks().next() else { panic!("no NR-SACK") };
+    assert_eq!(sack.gap_ack_blocks().len(), 0);
+    let blocks: Vec<_> = sack.nr_gap_ack_blocks().collect();
+    assert_eq!(
+        blocks,
+        [
+            (3 - sack.cumulative_tsn.0, 3 - sack.cumulative_tsn.0),
+            (5 - sack.cumulative_tsn.0, 5 - sack.cumulative_tsn.0)
+        ]
+        .map(|(a, b)| (u16::try_from(a).unwrap(), u16::try_from(b).unwrap()))
+    );
+    assert!(!rig.receiver.sack_wanted());
 }

@@ -34,6 +34,8 @@ pub(super) struct Forward {
     left_at: Option<Instant>,
     /// When a packet of its own leaves for it.
     due_at: Option<Instant>,
+    /// That time has come.
+    is_owed: bool,
 }
 
 /// What a decision on the next FORWARD-TSN depends on.
@@ -73,7 +75,8 @@ impl Forward {
         self.point = point;
         if point.is_none() {
             self.due_at = None;
-        } else if self.has_news() {
+            self.is_owed = false;
+        } else if self.has_news() && !self.is_owed {
             // What is still on the way may arrive, and its acknowledgement makes this needless.
             let wait = if moment.is_lost { Duration::ZERO } else { moment.round_trip.min(DELAY_MAX) };
             let spacing = (moment.round_trip / SPACING_PARTS).min(DELAY_MAX);
@@ -101,7 +104,12 @@ impl Forward {
 
     /// Returns whether a packet leaves now for its sake.
     fn is_due(&self, now: Instant) -> bool {
-        self.due_at.is_some_and(|due_at| due_at <= now)
+        self.is_owed || self.due_at.is_some_and(|due_at| due_at <= now)
+    }
+
+    /// Time has passed. What is due stays so until it can leave, and needs no timer any more.
+    fn handle_timeout(&mut self, now: Instant) {
+        self.is_owed |= self.due_at.take_if(|due_at| *due_at <= now).is_some();
     }
 
     /// It left, up to this TSN.
@@ -110,6 +118,7 @@ impl Forward {
         self.count += 1;
         self.left_at = Some(now);
         self.due_at = None;
+        self.is_owed = false;
         // What found no room waits until the peer has moved.
         self.point = Some(cumulative);
     }
@@ -169,12 +178,11 @@ impl Sender {
         }
     }
 
-    /// T3-rtx expired: what the peer was told may be lost (C5).
-    pub(in crate::send) fn forward_timed_out(&mut self, now: Instant) {
-        if let Some(Partial { forward, .. }) = self.partial.as_deref_mut()
-            && forward.point.is_some()
-        {
-            forward.due_at = Some(now);
+    /// Time has passed. If T3-rtx has expired (`t3`), what the peer was told may be lost (C5).
+    pub(in crate::send) fn handle_forward_timeout(&mut self, now: Instant, t3: bool) {
+        if let Some(Partial { forward, .. }) = self.partial.as_deref_mut() {
+            forward.handle_timeout(now);
+            forward.is_owed |= t3 && forward.point.is_some();
         }
     }
 

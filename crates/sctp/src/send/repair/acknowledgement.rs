@@ -195,10 +195,19 @@ impl Repair {
         if let Some(rtt) = heard.rtt {
             self.on_round_trip(now, rtt, events);
         }
-        let is_acked = |tsn| ledger.get(tsn).is_none_or(|chunk| chunk.state == ChunkState::GapAcked);
+        let newest = digest.highest_acked.map(|highest| highest.tsn);
+        let was_abandoned = |tsn| ledger.get(tsn).is_some_and(|chunk| chunk.state == ChunkState::Abandoned);
+        if self.round_trip.timed_tsn().is_some_and(|tsn| newest != Some(tsn) && was_abandoned(tsn)) {
+            self.round_trip.forget();
+        }
+        let is_acked = |tsn| {
+            ledger.get(tsn).is_none_or(|chunk| {
+                matches!(chunk.state, ChunkState::GapAcked | ChunkState::NonRenegable | ChunkState::Abandoned)
+            })
+        };
         let news = AckNews {
             now,
-            highest_acked: digest.highest_acked.map(|highest| highest.tsn),
+            highest_acked: newest,
             rtt_min: self.rtt.rtt_min(),
             timed_is_duplicate: heard.timed_is_duplicate,
         };

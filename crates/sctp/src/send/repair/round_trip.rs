@@ -73,6 +73,11 @@ impl RoundTrip {
         }
     }
 
+    /// Nothing is timed any more.
+    pub(super) fn forget(&mut self) {
+        self.timed = None;
+    }
+
     /// A chunk left for the first time.
     #[inline]
     pub(super) fn sent_new(&mut self, tsn: u64, now: Instant, sampling: RttSampling) {

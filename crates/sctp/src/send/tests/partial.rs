@@ -443,3 +443,43 @@ fn the_end_reports_no_message_twice() {
     assert_eq!(rig.deadline(), None);
     rig.check_slots();
 }
+
+#[test]
+fn nr_sack_confirms_delivery_and_frees_the_buffer_before_the_gap_is_closed() {
+    let mut rig = rig();
+    (0..3).for_each(|_| {
+        rig.send_bytes(100);
+    });
+    rig.packet_with_forward();
+    rig.nr_sack(0, &[(2, 3)]);
+    assert_eq!(rig.delivered(), [1, 2]);
+    assert_eq!(rig.stats().path.send_buffer_bytes, 100);
+    rig.check_slots();
+    rig.nr_sack(3, &[]);
+    assert_eq!(rig.delivered(), [0]);
+    assert!(rig.sender.is_drained());
+}
+
+#[test]
+fn r12_iv_case_1_what_the_receiver_has_for_good_is_passed_over_in_one_forward_tsn() {
+    let mut rig = rig();
+    for index in 1..=5 {
+        rig.send(if index % 2 == 0 { expiring(100, 30) } else { message(100) });
+    }
+    rig.packet_with_forward();
+    rig.expire();
+    rig.nr_sack(1, &[(2, 2), (4, 4)]);
+    assert_eq!(wait_for_packet(&mut rig), (forward(5, &[(0, 3)]), vec![]));
+}
+
+#[test]
+fn r12_iii_what_the_receiver_may_drop_is_not_passed_over() {
+    let mut rig = rig();
+    for index in 1..=5 {
+        rig.send(if index % 2 == 0 { expiring(100, 30) } else { message(100) });
+    }
+    rig.packet_with_forward();
+    rig.expire();
+    rig.sack(1, &[(2, 2), (4, 4)]);
+    assert_eq!(wait_for_packet(&mut rig), (forward(2, &[(0, 1)]), vec![]));
+}

@@ -23,7 +23,7 @@
 //! ```
 
 use super::chunk_type;
-use super::sack::gap_bytes;
+use super::sack::{Sack, gap_bytes};
 use super::unknown::UnknownChunk;
 use crate::wire::error::Malformation;
 use crate::wire::serial::Tsn;
@@ -73,6 +73,32 @@ impl<'a> NrSack<'a> {
     /// As [`gap_ack_blocks`](Self::gap_ack_blocks), but the receiver will not renege on them.
     pub fn nr_gap_ack_blocks(&self) -> impl ExactSizeIterator<Item = (u16, u16)> + Clone + use<'a> {
         self.entries(self.gap_count.into(), self.nr_gap_count).iter().map(gap)
+    }
+
+    /// As [`nr_gap_ack_blocks`](Self::nr_gap_ack_blocks), as on the wire.
+    pub(crate) fn nr_gap_ack_block_bytes(&self) -> &'a [[u8; 4]] {
+        self.entries(self.gap_count.into(), self.nr_gap_count)
+    }
+
+    /// The SACK that says the same, whether or not the receiver may renege. `both` holds the blocks if there are some of either kind.
+    pub(crate) fn as_sack<'s>(&self, both: &'s mut Vec<[u8; 4]>) -> Sack<'s>
+    where
+        'a: 's,
+    {
+        let (gaps, nr_gaps) = (self.entries(0, self.gap_count), self.nr_gap_ack_block_bytes());
+        let gaps = if gaps.is_empty() {
+            nr_gaps
+        } else if nr_gaps.is_empty() {
+            gaps
+        } else {
+            both.extend_from_slice(gaps);
+            both.extend_from_slice(nr_gaps);
+            // In ascending order, as SACK has them.
+            both.sort_unstable();
+            both
+        };
+        let blocks = usize::from(self.gap_count) + usize::from(self.nr_gap_count);
+        Sack::of_parts(self.cumulative_tsn, self.a_rwnd, gaps, self.entries(blocks, u16::MAX))
     }
 
     /// The TSNs that arrived more than once since the last SACK, in the order received.

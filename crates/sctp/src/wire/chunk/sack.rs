@@ -83,6 +83,16 @@ impl<'a> Sack<'a> {
         self.duplicates.iter().map(|&tsn| Tsn(u32::from_be_bytes(tsn)))
     }
 
+    /// What another chunk says, as a SACK.
+    pub(super) const fn of_parts(
+        cumulative_tsn: Tsn,
+        a_rwnd: u32,
+        gaps: &'a [[u8; 4]],
+        duplicates: &'a [[u8; 4]],
+    ) -> Self {
+        Self { cumulative_tsn, a_rwnd, gaps, duplicates }
+    }
+
     /// A SACK that came from no packet. Leaks its lists, which a test may.
     #[cfg(test)]
     pub(crate) fn new_for_test(cumulative_tsn: Tsn, a_rwnd: u32, gaps: &[(u16, u16)], duplicates: &[Tsn]) -> Self {

@@ -15,7 +15,7 @@ fn agreed() -> Peer {
 fn rfc3758_3_1_an_init_announces_forward_tsn_and_lists_it_as_rfc5061_4_2_7_asks() {
     let init = Peer::connecting(config()).take_one().init();
     assert_eq!(init.all(FORWARD_TSN_SUPPORTED), [b""]);
-    assert_eq!(init.all(SUPPORTED_EXTENSIONS), [[FORWARD_TSN]]);
+    assert_eq!(init.all(SUPPORTED_EXTENSIONS), [[FORWARD_TSN, NR_SACK]]);
 }
 
 #[test]
