@@ -315,6 +315,11 @@ impl Association {
         self.paths.pick().sending.mechanisms()
     }
 
+    /// Whether `Config::message_events` asks for all events of messages.
+    pub fn has_message_events(&self) -> bool {
+        self.context.config().message_events
+    }
+
     /// Counters and gauges.
     pub fn stats(&self) -> Stats {
         let mut stats = Stats::default();
@@ -329,6 +334,12 @@ impl Association {
         stats.received.bytes = self.counters.bytes_received;
         stats.received.packets_dropped = self.counters.packets_dropped;
         stats
+    }
+
+    /// Sets what [`Config::scheduler`](crate::Config::scheduler) goes by for a stream: its priority, of which 0 is the highest, or its weight
+    /// (RFC 8260 §4.3.3). It has no effect with the other schedulers. Messages that have begun to leave go on.
+    pub fn set_stream_value(&mut self, stream: StreamId, value: u16) {
+        self.sender.set_stream_value(stream, value);
     }
 
     /// What partial reliability gave up of the messages on one stream (RFC 7496 §4.3). Events [say](Event::MessagesAbandoned) which.

@@ -47,9 +47,9 @@ pub struct Config {
     pub sack: SackPolicy,
     /// In which order streams get to send.
     pub scheduler: StreamScheduler,
-    /// Offer the peer message interleaving (RFC 8260). Off by default: this side receives I-DATA and I-FORWARD-TSN, but does not send
-    /// them yet. With a peer that agrees, nothing may be sent.
-    #[doc(hidden)]
+    /// Offer the peer message interleaving (RFC 8260): fragments of several messages may alternate, so that a small message need not wait
+    /// for a large one on another stream. The `scheduler` decides in which order; with `FirstComeFirstServed` nothing alternates. Off by
+    /// default: each message costs 4 bytes more. It has no effect with a peer that does not support it.
     pub interleaving: bool,
     /// Tell the application of every message's way: [`Event::MessageSent`](crate::Event::MessageSent) and its like.
     pub message_events: bool,
@@ -320,6 +320,16 @@ pub enum StreamScheduler {
     /// In the order of the `send` calls, whatever their streams (SCTP_SS_FCFS).
     #[default]
     FirstComeFirstServed,
-    /// Streams with something to send take turns, one message each (SCTP_SS_RR).
+    /// Streams with something to send take turns, one message each (SCTP_SS_RR), or with [`Config::interleaving`] one fragment each.
     RoundRobin,
+    /// As `RoundRobin`, but the stream whose turn it is fills a packet (SCTP_SS_RR_PKT), so that the loss of a packet concerns few
+    /// streams.
+    RoundRobinPerPacket,
+    /// The stream with the lowest value first ([`Association::set_stream_value`](crate::Association::set_stream_value), 0 if none was
+    /// set); those of the same value take turns (SCTP_SS_PRIO).
+    Priority,
+    /// Streams with something to send get the same number of bytes (SCTP_SS_FC).
+    FairCapacity,
+    /// Streams with something to send get bytes in proportion to their value, 1 if none was set (SCTP_SS_WFQ).
+    WeightedFairQueueing,
 }

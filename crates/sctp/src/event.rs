@@ -48,7 +48,7 @@ pub enum Event {
         /// When.
         at: Instant,
     },
-    /// Every chunk of a message has been acknowledged: it reached the peer. Only with `message_events`.
+    /// Every chunk of a message has been acknowledged: it reached the peer. Only with `message_events`, or if the message asks for it.
     MessageDelivered {
         /// Which message.
         id: MessageId,

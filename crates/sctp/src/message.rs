@@ -39,6 +39,8 @@ pub struct Message {
     /// What the message tells the state of: it takes the place of an older message with the same key on its stream that is not
     /// acknowledged yet. One that is on its way is abandoned if the peer supports partial reliability.
     pub key: Option<u64>,
+    /// Have [`Event::MessageDelivered`](crate::Event::MessageDelivered) reported, even without `Config::message_events`.
+    pub confirm: bool,
 }
 
 impl Message {
@@ -55,6 +57,7 @@ impl Message {
             max_retransmissions: None,
             priority: None,
             key: None,
+            confirm: false,
         }
     }
 
@@ -124,7 +127,8 @@ impl Message {
     /// Returns whether the sender must find the message before its turn.
     #[inline]
     pub(crate) fn is_tracked(&self) -> bool {
-        self.lifetime.is_some() || self.deadline.is_some() || self.priority.is_some() || self.key.is_some()
+        let may_be_abandoned = self.lifetime.is_some() || self.deadline.is_some() || self.priority.is_some();
+        may_be_abandoned || self.key.is_some() || self.confirm
     }
 }
 

@@ -47,7 +47,7 @@ use crate::message::{Message, MessageId};
 use crate::outstanding::{ChunkState, Ledger};
 use crate::stats::{RetransmittedStats, SentStats, Stats};
 use crate::stream_table::StreamTable;
-use crate::wire::Tsn;
+use crate::wire::{Framing, StreamId, Tsn};
 use partial::Partial;
 use path::Pressure;
 use queue::{Room, SendBuffer};
@@ -67,8 +67,10 @@ pub(crate) struct Sender {
     window: PeerWindow,
     /// If any message was not wholly reliable.
     partial: Option<Box<Partial>>,
-    /// The peer supports FORWARD-TSN.
+    /// The peer supports FORWARD-TSN, or I-FORWARD-TSN with I-DATA.
     forwards: bool,
+    /// The chunk that carries messages.
+    framing: Framing,
     /// No more messages will come.
     closing: bool,
     counters: Counters,
@@ -86,11 +88,57 @@ struct Counters {
     timeouts: u64,
 }
 
-/// The next SSN of each stream that was used (RFC 9260 §6.5).
+/// The next number of each stream that was used.
 #[derive(Debug)]
 struct OutboundStreams {
     count: u16,
+    /// SSNs (RFC 9260 §6.5).
     next_ssn: StreamTable<u16>,
+    /// MIDs instead, with I-DATA. Apart, since most associations have none.
+    next_mid: Option<Box<NextMids>>,
+}
+
+/// Ordered and unordered messages count apart (RFC 8260 §2.1).
+#[derive(Debug, Default)]
+struct NextMids {
+    ordered: StreamTable<u32>,
+    unordered: StreamTable<u32>,
+}
+
+impl OutboundStreams {
+    fn new(count: u16) -> Self {
+        Self { count, next_ssn: StreamTable::new(), next_mid: None }
+    }
+
+    /// Every stream begins anew.
+    fn clear(&mut self) {
+        self.next_ssn.clear();
+        self.next_mid = None;
+    }
+
+    /// The number of a message that begins to leave.
+    #[inline]
+    fn number(&mut self, framing: Framing, stream: StreamId, unordered: bool) -> u32 {
+        match framing {
+            Framing::Data if unordered => 0,
+            Framing::Data => {
+                let next = self.next_ssn.get_mut(stream);
+                let number = *next;
+                *next = next.wrapping_add(1);
+                number.into()
+            }
+            Framing::IData => self.mid(stream, unordered),
+        }
+    }
+
+    #[cold]
+    fn mid(&mut self, stream: StreamId, unordered: bool) -> u32 {
+        let NextMids { ordered, unordered: others } = &mut **self.next_mid.get_or_insert_default();
+        let next = if unordered { others.get_mut(stream) } else { ordered.get_mut(stream) };
+        let number = *next;
+        *next = next.wrapping_add(1);
+        number
+    }
 }
 
 impl Sender {
@@ -99,11 +147,12 @@ impl Sender {
     pub(crate) fn new(config: &Config, first_tsn: Tsn, peer_a_rwnd: u32, outbound_streams: u16) -> Self {
         Self {
             buffer: SendBuffer::new(config),
-            streams: OutboundStreams { count: outbound_streams, next_ssn: StreamTable::new() },
+            streams: OutboundStreams::new(outbound_streams),
             ledger: new_ledger(first_tsn),
             window: PeerWindow::new(peer_a_rwnd),
             partial: None,
             forwards: false,
+            framing: Framing::Data,
             closing: false,
             counters: Counters::default(),
         }
@@ -122,6 +171,10 @@ impl Sender {
     ) {
         self.window.told(peer_a_rwnd);
         self.streams.count = outbound_streams;
+        path.sizes.set_framing(self.framing);
+        if self.alternates() {
+            self.buffer.bound_begun(path.sizes.payload(), peer_a_rwnd);
+        }
         self.drop_stale(now, events);
         if let Some(rtt) = rtt_sample {
             path.repair.on_round_trip(now, rtt, events);
@@ -142,7 +195,9 @@ impl Sender {
         events: &mut Events,
     ) -> Result<(), SendError> {
         let was_empty = self.buffer.is_empty();
-        let message = self.buffer.check(message, self.streams.count)?;
+        if !self.buffer.fits(&message, self.streams.count) {
+            return Err(self.buffer.fault(message, self.streams.count));
+        }
         let abandoned_before = self.counters.messages_abandoned;
         if message.is_tracked() {
             self.push_partial(now, message, id, events)?;
@@ -267,7 +322,7 @@ impl Sender {
     /// [`establish`](Self::establish) tells what the peer allows. The caller [resets](SendPath::reset_for_restart) the paths.
     pub(crate) fn reset_for_restart(&mut self, first_tsn: Tsn, events: &mut Events) {
         self.fail_all(events);
-        self.streams.next_ssn.clear();
+        self.streams.clear();
         self.ledger = new_ledger(first_tsn);
         self.window = PeerWindow::new(0);
         self.closing = false;

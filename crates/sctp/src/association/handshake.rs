@@ -238,7 +238,7 @@ impl Association {
         let PeerParameters { extensions, addresses, .. } = *parameters;
         self.peer = PeerTraits { extensions, addresses, ..self.peer };
         self.streams = Streams { outbound, inbound };
-        self.sender.agree_on_partial_reliability(agreed.forwards());
+        self.sender.agree(framing, agreed.forwards());
         let path = &mut self.paths.pick_mut().sending;
         self.sender.establish(now, path, parameters.a_rwnd, outbound, round_trip, &mut self.events);
         let config = self.context.config();

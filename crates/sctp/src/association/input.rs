@@ -235,7 +235,7 @@ impl Association {
     }
 
     /// The extensions that both sides have announced; none before the handshake.
-    pub(super) fn agreed(&self) -> Extensions {
+    fn agreed(&self) -> Extensions {
         Extensions::own(self.context.config()).common(self.peer.extensions)
     }
 

@@ -84,7 +84,6 @@ impl Association {
         if self.control.has_replies() {
             self.control.write_replies(packet);
         }
-        let nr_sack = self.agreed().contains(Extensions::NR_SACK);
         let path = self.paths.pick_mut();
         if path.heartbeat_ready() {
             let wait = path.heartbeat_wait(self.context.config());
@@ -95,7 +94,8 @@ impl Association {
             && (receiver.sack_wanted()
                 || (receiver.sack_useful() && data_may_follow && self.sender.can_send(now, &path.sending)))
         {
-            receiver.write_sack(nr_sack, packet);
+            let agreed = Extensions::own(self.context.config()).common(self.peer.extensions);
+            receiver.write_sack(agreed.contains(Extensions::NR_SACK), packet);
         }
         if data_may_follow {
             let (sending, events) = (&mut path.sending, &mut self.events);

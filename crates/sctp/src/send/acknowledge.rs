@@ -194,9 +194,13 @@ impl Reader<'_> {
         if message.fate == Fate::Abandoned {
             return;
         }
-        Partial::forget(self.partial, chunk.message, &message);
+        let confirm = Partial::forget(self.partial, chunk.message, &message);
         self.counters.messages_acked += 1;
-        let at = self.now;
-        self.events.push_message_event(|| Event::MessageDelivered { id: message.id, at });
+        let (id, at) = (message.id, self.now);
+        if confirm {
+            self.events.push(Event::MessageDelivered { id, at });
+        } else {
+            self.events.push_message_event(|| Event::MessageDelivered { id, at });
+        }
     }
 }

@@ -8,10 +8,7 @@ use super::scheduler::{Piece, Turn};
 use super::{SendPath, Sender};
 use crate::event::{AbandonReason, Event, Events, RetransmissionCause};
 use crate::outstanding::{CHUNKS_MAX, Chunk, ChunkState, SentAs};
-use crate::wire::{DATA_HEADER_BYTES, DataHeader, PacketBuilder, Ssn, Tsn};
-
-/// Pieces of several messages may take turns. DATA cannot: the fragments of a message take consecutive TSNs (RFC 9260 §6.9).
-const INTERLEAVES: bool = false;
+use crate::wire::{FragmentHeader, Framing, PacketBuilder, Tsn};
 
 /// What was put into a packet.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,9 +36,10 @@ pub(super) struct Loaded {
 }
 
 impl Sender {
-    /// Returns whether pieces of several messages take turns.
+    /// Returns whether pieces of several messages may take turns. Those in DATA cannot: the fragments of a message take consecutive TSNs
+    /// (RFC 9260 §6.9).
     pub(super) fn alternates(&self) -> bool {
-        INTERLEAVES
+        self.framing == Framing::IData
     }
 
     /// Returns whether [`fill`](Self::fill) has something to do on `path`. It may still write nothing: if all that was queued has expired by now, or
@@ -148,8 +146,8 @@ impl Sender {
             }
             let asked = chunk.immediate_ack && (again == Again::Alone || message.immediate_ack);
             let immediate_ack = asks || asked;
-            let header = DataHeader { immediate: immediate_ack, ..message.header(tsn, chunk) };
-            if !packet.data(&header, &chunk.payload) {
+            let header = FragmentHeader { immediate: immediate_ack, ..message.header(tsn, chunk) };
+            if !packet.fragment(self.framing, &header, &chunk.payload) {
                 loaded.is_full = true;
                 break;
             }
@@ -198,14 +196,14 @@ impl Sender {
     ) {
         while self.ledger.len() < CHUNKS_MAX {
             self.drop_stale(now, events);
-            let room = packet.remaining().saturating_sub(DATA_HEADER_BYTES);
+            let room = packet.remaining().saturating_sub(self.framing.header_bytes());
             let Some(turn) = self.buffer.turn(room, path.sizes.payload()) else { break };
             if !self.window.allows(turn.bytes, self.ledger.in_flight().payload_bytes) {
                 break;
             }
             let tsn = self.ledger.next_tsn();
             let Some((chunk, header)) = self.cut_chunk(turn, tsn, now, (path, asks), events) else { break };
-            let written = packet.data(&header, &chunk.payload);
+            let written = packet.fragment(self.framing, &header, &chunk.payload);
             debug_assert!(written, "the piece was cut to the room in the packet");
             loaded.bytes += chunk.bytes();
             loaded.new_bytes += chunk.bytes();
@@ -228,18 +226,14 @@ impl Sender {
         now: Instant,
         (path, asks): (&SendPath, bool),
         events: &mut Events,
-    ) -> Option<(Chunk, DataHeader)> {
-        let Piece { payload, message: slot, fragment, ends } = self.buffer.cut(turn, INTERLEAVES)?;
+    ) -> Option<(Chunk, FragmentHeader)> {
+        let Piece { payload, message: slot, fragment, ends } = self.buffer.cut(turn, self.alternates())?;
         let immediate_sack = path.repair.rules().immediate_sack;
         let is_tail = (self.closing || immediate_sack == ImmediateSack::Tail) && self.buffer.is_empty();
         let message = self.buffer.message_mut(slot)?;
         message.last_tsn = Tsn::wrap(tsn).0;
         if fragment == 0 {
-            if !message.unordered {
-                let next_ssn = self.streams.next_ssn.get_mut(message.stream);
-                message.ssn = Ssn(*next_ssn);
-                *next_ssn = next_ssn.wrapping_add(1);
-            }
+            message.number = self.streams.number(self.framing, message.stream, message.unordered);
             let id = message.id;
             events.push_message_event(|| Event::MessageSent { id, at: now });
         }
@@ -266,6 +260,7 @@ impl Sender {
         path.last_sent_at = now;
         if loaded.new_chunks > 0 {
             path.burst.spend();
+            self.buffer.packet_left();
         }
         let (in_flight, srtt) = (self.ledger.in_flight().bytes, path.repair.rtt().srtt());
         // What rides along or is probed with was on the way already, and has limits of its own.

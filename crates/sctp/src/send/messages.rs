@@ -8,7 +8,7 @@ use festina_units::Instant;
 use crate::event::AbandonReason;
 use crate::message::{Message, MessageId};
 use crate::outstanding::{Chunk, MessageSlot};
-use crate::wire::{DataHeader, Ssn, StreamId, Tsn};
+use crate::wire::{FragmentHeader, StreamId, Tsn};
 
 /// Slots for which memory is kept while none is in use: what a thin stream needs.
 pub(super) const SLOTS_KEPT: usize = 4;
@@ -34,8 +34,9 @@ pub(super) struct OutboundMessage {
     /// The low bits of the TSN of its last piece that has one.
     pub(super) last_tsn: u32,
     pub(super) stream: StreamId,
-    /// Given with the first fragment. Without meaning until then, and for an unordered message.
-    pub(super) ssn: Ssn,
+    /// Its MID, the low bits of which are its SSN; given with the first fragment, and without meaning until then. Unordered messages in
+    /// DATA chunks have none.
+    pub(super) number: u32,
     /// RFC 7496 §3.3; without meaning unless it is [tracked](Self::is_tracked) by priority.
     pub(super) priority: u16,
     /// How often a chunk may leave again.
@@ -70,7 +71,7 @@ impl OutboundMessage {
             pieces: 1,
             last_tsn: 0,
             stream: message.stream,
-            ssn: Ssn(0),
+            number: 0,
             priority: priority.unwrap_or_default(),
             retransmissions_max: max_retransmissions.and_then(|limit| u8::try_from(limit).ok()).unwrap_or(NO_LIMIT),
             fate: if message.is_tracked() { Fate::Tracked } else { Fate::Plain },
@@ -99,14 +100,14 @@ impl OutboundMessage {
 
     /// The header to send one of its chunks with.
     #[inline]
-    pub(super) fn header(&self, tsn: u64, chunk: &Chunk) -> DataHeader {
-        DataHeader {
+    pub(super) fn header(&self, tsn: u64, chunk: &Chunk) -> FragmentHeader {
+        FragmentHeader {
             tsn: Tsn::wrap(tsn),
             stream: self.stream,
-            ssn: self.ssn,
+            message: self.number,
+            fragment: chunk.fragment,
             ppid: self.ppid,
             unordered: self.unordered,
-            beginning: chunk.fragment == 0,
             end: chunk.ends,
             immediate: chunk.immediate_ack,
         }

@@ -23,9 +23,9 @@ use crate::message::{Message, MessageId};
 use crate::outstanding::partial::SkippedMessage;
 use crate::outstanding::{Chunk, ChunkState, MessageSlot, PathId, SentAs};
 use crate::stats::AbandonedStats;
-use crate::wire::{StreamId, Tsn};
+use crate::wire::{Framing, StreamId, Tsn};
 use forward::Forward;
-use tracked::Tracked;
+use tracked::{Marks, Tracked};
 
 /// What partial reliability remembers. On the heap: most associations send reliable messages only.
 #[derive(Debug, Default)]
@@ -55,14 +55,11 @@ impl Partial {
         self.forward.count()
     }
 
-    /// A message is settled or given up.
+    /// A message is settled or given up. Returns whether its delivery is to be reported.
     #[inline]
-    pub(super) fn forget(partial: &mut Option<Box<Self>>, slot: MessageSlot, message: &OutboundMessage) {
-        if message.fate == Fate::Tracked
-            && let Some(partial) = partial
-        {
-            partial.tracked.remove(slot, message);
-        }
+    pub(super) fn forget(partial: &mut Option<Box<Self>>, slot: MessageSlot, message: &OutboundMessage) -> bool {
+        let Some(partial) = partial.as_mut().filter(|_| message.fate == Fate::Tracked) else { return false };
+        partial.tracked.remove(slot, message)
     }
 
     fn count(&mut self, stream: StreamId, reason: AbandonReason, sent: bool) {
@@ -72,9 +69,16 @@ impl Partial {
 }
 
 impl Sender {
-    /// The peer supports FORWARD-TSN, or it does not.
-    pub(crate) fn agree_on_partial_reliability(&mut self, agreed: bool) {
-        self.forwards = agreed;
+    /// What the handshake agreed on: the chunk that carries messages, and whether the peer can be moved past those that are abandoned.
+    /// [`establish`](Self::establish) follows.
+    pub(crate) fn agree(&mut self, framing: Framing, forwards: bool) {
+        self.framing = framing;
+        self.forwards = forwards;
+    }
+
+    /// Sets what the scheduler goes by for a stream.
+    pub(crate) fn set_stream_value(&mut self, stream: StreamId, value: u16) {
+        self.buffer.set_stream_value(stream, value);
     }
 
     /// Abandoned messages, by policy.
@@ -110,7 +114,7 @@ impl Sender {
         for slot in victims {
             self.give_up(slot, AbandonReason::Evicted, events);
         }
-        let (key, priority) = (message.key, message.priority);
+        let marks = Marks { key: message.key, evictable: message.priority.is_some(), confirm: message.confirm };
         let replaced_waits = replaced.filter(|&slot| self.buffer.waiting(slot).is_some_and(|unsent| !unsent.has_tsn()));
         let slot = match (replaced_waits, replaced) {
             (Some(older), _) => {
@@ -127,7 +131,7 @@ impl Sender {
         };
         let pushed = self.buffer.message(slot).copied();
         if let Some(pushed) = pushed.filter(|pushed| pushed.fate == Fate::Tracked) {
-            self.partial.get_or_insert_default().tracked.insert(slot, &pushed, key, priority.is_some());
+            self.partial.get_or_insert_default().tracked.insert(slot, &pushed, marks);
         }
         Ok(())
     }
@@ -227,7 +231,12 @@ impl Sender {
     }
 
     /// Abandons the messages whose lifetime is over, and those that would have to leave too often. Returns whether there were any.
+    #[inline]
     pub(super) fn give_up_what_is_over(&mut self, now: Instant, events: &mut Events) -> bool {
+        (self.partial.is_some() || self.ledger.lost().chunks > 0) && self.look_for_what_is_over(now, events)
+    }
+
+    fn look_for_what_is_over(&mut self, now: Instant, events: &mut Events) -> bool {
         let mut any = false;
         while let Some(slot) = self.partial.as_mut().and_then(|partial| partial.tracked.take_expired(now)) {
             if self.may_give_up(slot) {
@@ -254,11 +263,10 @@ impl Sender {
         self.judge_forward(now, path);
     }
 
-    /// As it is to be named to the peer; unordered messages are not in FORWARD-TSN.
+    /// As it is to be named to the peer; FORWARD-TSN names no unordered messages, which have no number.
     fn skipped(&self, slot: MessageSlot) -> Option<SkippedMessage> {
-        let message = self.buffer.message(slot)?;
-        let (stream, unordered) = (message.stream, message.unordered);
-        (!unordered).then_some(SkippedMessage { stream, unordered, number: message.ssn.0.into() })
+        let &OutboundMessage { stream, unordered, number, .. } = self.buffer.message(slot)?;
+        (!unordered || self.framing == Framing::IData).then_some(SkippedMessage { stream, unordered, number })
     }
 }
 

@@ -14,7 +14,7 @@ use super::repair::{Release, Repair, WindowVerdict};
 use crate::config::Config;
 use crate::congestion::{Ack, Congestion};
 use crate::outstanding::PathId;
-use crate::wire::{COMMON_HEADER_BYTES, DATA_HEADER_BYTES};
+use crate::wire::{COMMON_HEADER_BYTES, Framing};
 
 /// The sending side of one path.
 #[derive(Debug)]
@@ -43,19 +43,33 @@ pub(super) enum Pressure {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PacketSizes {
     /// PMDCS: bytes of DATA chunks, headers included (RFC 9260 §2.3).
-    chunks: usize,
+    chunks: u32,
+    /// Of a chunk with a message.
+    header: u32,
     /// The part of the initial cwnd that depends on the address family (RFC 9260 §7.2.1).
     pub(super) initial_window: usize,
 }
 
 impl PacketSizes {
     fn new(packet_bytes_max: usize, initial_window: usize) -> Self {
-        Self { chunks: packet_bytes_max.saturating_sub(COMMON_HEADER_BYTES) & !3, initial_window }
+        let chunks = u32::try_from(packet_bytes_max.saturating_sub(COMMON_HEADER_BYTES)).unwrap_or(u32::MAX) & !3;
+        let mut sizes = Self { chunks, header: 0, initial_window };
+        sizes.set_framing(Framing::Data);
+        sizes
+    }
+
+    /// Messages leave in this chunk.
+    pub(super) fn set_framing(&mut self, framing: Framing) {
+        self.header = u32::try_from(framing.header_bytes()).unwrap_or(u32::MAX);
+    }
+
+    fn chunks(self) -> usize {
+        usize::try_from(self.chunks).unwrap_or(usize::MAX)
     }
 
     /// Payload of the one chunk that fills a packet.
     pub(super) fn payload(self) -> usize {
-        self.chunks.saturating_sub(DATA_HEADER_BYTES)
+        usize::try_from(self.chunks.saturating_sub(self.header)).unwrap_or(usize::MAX)
     }
 }
 
@@ -103,7 +117,7 @@ impl SendPath {
         initial_window_bytes: usize,
     ) -> Self {
         let sizes = PacketSizes::new(config.limits.packet_bytes_max, initial_window_bytes);
-        let congestion = Congestion::new(config.congestion, sizes.chunks, sizes.initial_window);
+        let congestion = Congestion::new(config.congestion, sizes.chunks(), sizes.initial_window);
         Self {
             id,
             repair: Repair::new(config, mechanisms),
@@ -117,7 +131,7 @@ impl SendPath {
     /// The peer restarted: forgets what was measured (RFC 9260 §5.2.4.1).
     pub(crate) fn reset_for_restart(&mut self, now: Instant, config: &Config) {
         self.repair.reset(config);
-        self.congestion = Congestion::new(config.congestion, self.sizes.chunks, self.sizes.initial_window);
+        self.congestion = Congestion::new(config.congestion, self.sizes.chunks(), self.sizes.initial_window);
         self.burst.restart();
         self.last_sent_at = now;
     }

@@ -10,6 +10,7 @@ use crate::error::SendError;
 use crate::event::AbandonReason;
 use crate::message::{Message, MessageId};
 use crate::outstanding::{MessageSlot, chunk_bytes};
+use crate::wire::StreamId;
 
 /// What a message costs besides its payload, queued or outstanding: its slot, and its entry in the queue or in the ledger. Slots, queue
 /// and ledger together take at most twice that, however far they have grown. Without this cost a buffer full of one-byte messages would
@@ -82,22 +83,23 @@ impl SendBuffer {
         }
     }
 
-    /// Checks whether a message can be sent at all.
-    ///
-    /// # Errors
-    /// Caller: it cannot.
+    /// Returns whether a message can be sent at all.
     #[inline]
-    pub(super) fn check(&self, message: Message, streams: u16) -> Result<Message, SendError> {
+    pub(super) fn fits(&self, message: &Message, streams: u16) -> bool {
         let bytes = message.payload.len();
+        bytes > 0 && bytes <= size(self.limits.message_bytes_max) && message.stream.0 < streams
+    }
+
+    /// Why a message does not [fit](Self::fits). Caller: it cannot be sent at all.
+    #[cold]
+    pub(super) fn fault(&self, message: Message, streams: u16) -> SendError {
         let bytes_max = size(self.limits.message_bytes_max);
-        if bytes == 0 {
-            Err(SendError::Empty(message))
-        } else if bytes > bytes_max {
-            Err(SendError::TooLong { message, bytes_max })
-        } else if message.stream.0 >= streams {
-            Err(SendError::NoSuchStream { message, streams })
+        if message.payload.is_empty() {
+            SendError::Empty(message)
+        } else if message.payload.len() > bytes_max {
+            SendError::TooLong { message, bytes_max }
         } else {
-            Ok(message)
+            SendError::NoSuchStream { message, streams }
         }
     }
 
@@ -253,6 +255,23 @@ impl SendBuffer {
         Some(piece)
     }
 
+    /// A packet with new pieces is complete.
+    #[inline]
+    pub(super) fn packet_left(&mut self) {
+        self.scheduler.packet_left();
+    }
+
+    /// Messages take turns piece by piece: no more of them begin than the peer, which offers `peer_a_rwnd` bytes in all, can hold with what
+    /// their pieces cost it.
+    pub(super) fn bound_begun(&mut self, chunk_bytes: usize, peer_a_rwnd: u32) {
+        self.scheduler.bound(chunk_bytes, size(peer_a_rwnd / 2));
+    }
+
+    /// Sets what the scheduler goes by for a stream.
+    pub(super) fn set_stream_value(&mut self, stream: StreamId, value: u16) {
+        self.scheduler.set_value(stream, value);
+    }
+
     /// Gives back what the buffer does not need now.
     pub(super) fn give_back_memory(&mut self) {
         self.scheduler.give_back_memory();
@@ -323,7 +342,9 @@ mod tests {
     }
 
     fn offer(buffer: &mut SendBuffer, message: Message, id: u64) -> Result<(), SendError> {
-        let message = buffer.check(message, 10)?;
+        if !buffer.fits(&message, 10) {
+            return Err(buffer.fault(message, 10));
+        }
         if !buffer.has_room(message.payload.len(), Room::default()) {
             return Err(buffer.refuse(message));
         }

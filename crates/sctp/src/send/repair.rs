@@ -269,7 +269,9 @@ impl Repair {
             self.owed.repair = None;
         }
         self.owed.probe &= ledger.in_flight().chunks > 0;
-        self.owed.tail_probe &= !ledger.is_all_abandoned();
+        if self.owed.tail_probe && ledger.is_all_abandoned() {
+            self.owed.tail_probe = false;
+        }
         self.make_due_copy(now, ledger);
         if ledger.is_empty() {
             self.timers.stop();

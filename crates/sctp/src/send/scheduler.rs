@@ -1,12 +1,15 @@
 //! Whose turn it is: the order in which queued messages get their TSNs (RFC 8260 §3 describes schedulers by these names).
 
-use std::collections::{BTreeMap, VecDeque};
+mod streams;
+
+use std::collections::VecDeque;
 
 use bytes::Bytes;
 
 use crate::config::StreamScheduler;
 use crate::outstanding::MessageSlot;
 use crate::wire::StreamId;
+use streams::Streams;
 
 /// Messages for which memory is kept while none is queued: what a thin stream needs.
 const MESSAGES_KEPT: usize = 4;
@@ -72,69 +75,15 @@ pub(super) struct Piece {
 pub(super) enum Scheduler {
     /// One queue for all streams.
     FirstComeFirstServed(VecDeque<Unsent>),
-    /// One queue per stream that has something to send; the streams take turns.
-    RoundRobin(Box<RoundRobin>),
-}
-
-#[derive(Debug, Default)]
-pub(super) struct RoundRobin {
-    queues: BTreeMap<StreamId, VecDeque<Unsent>>,
-    turns: VecDeque<StreamId>,
-}
-
-impl RoundRobin {
-    fn push(&mut self, stream: StreamId, message: Unsent) {
-        let queue = self.queues.entry(stream).or_default();
-        if queue.is_empty() {
-            self.turns.push_back(stream);
-        }
-        queue.push_back(message);
-    }
-
-    fn front(&self) -> Option<&Unsent> {
-        self.queues.get(self.turns.front()?)?.front()
-    }
-
-    fn front_mut(&mut self) -> Option<&mut Unsent> {
-        self.queues.get_mut(self.turns.front()?)?.front_mut()
-    }
-
-    fn pop(&mut self) -> Option<Unsent> {
-        let stream = self.turns.pop_front()?;
-        let queue = self.queues.get_mut(&stream)?;
-        let message = queue.pop_front();
-        if queue.is_empty() {
-            self.queues.remove(&stream);
-        } else {
-            self.turns.push_back(stream);
-        }
-        message
-    }
-
-    /// Takes a message out of the queue of its stream. The turns of the others stay as they are.
-    fn remove(&mut self, stream: StreamId, message: MessageSlot) -> Option<Unsent> {
-        let queue = self.queues.get_mut(&stream)?;
-        let removed = queue.remove(position(queue, message)?);
-        if queue.is_empty() {
-            self.queues.remove(&stream);
-            self.turns.retain(|&turn| turn != stream);
-        }
-        removed
-    }
-
-    /// The next stream is in front.
-    fn pass_turn(&mut self) {
-        if let Some(stream) = self.turns.pop_front() {
-            self.turns.push_back(stream);
-        }
-    }
+    /// One queue per stream that has something to send.
+    Streams(Box<Streams>),
 }
 
 impl Scheduler {
     pub(super) fn new(kind: StreamScheduler) -> Self {
         match kind {
             StreamScheduler::FirstComeFirstServed => Self::FirstComeFirstServed(VecDeque::new()),
-            StreamScheduler::RoundRobin => Self::RoundRobin(Box::default()),
+            kind => Self::Streams(Box::new(Streams::new(kind))),
         }
     }
 
@@ -147,7 +96,7 @@ impl Scheduler {
                 }
                 queue.push_back(message);
             }
-            Self::RoundRobin(streams) => streams.push(stream, message),
+            Self::Streams(streams) => streams.push(stream, message),
         }
     }
 
@@ -160,39 +109,55 @@ impl Scheduler {
         }
     }
 
+    /// Sets a stream's priority or weight.
+    pub(super) fn set_value(&mut self, stream: StreamId, value: u16) {
+        if let Self::Streams(streams) = self {
+            streams.set_value(stream, value);
+        }
+    }
+
+    /// Bounds what may begin to leave if pieces of several messages take turns: no message longer than `chunk_bytes` while all that have
+    /// begun would come to more than `begun_bytes_max`, unless none has.
+    pub(super) fn bound(&mut self, chunk_bytes: usize, begun_bytes_max: usize) {
+        if let Self::Streams(streams) = self {
+            streams.bound(chunk_bytes, begun_bytes_max);
+        }
+    }
+
     /// The message whose turn it is.
     #[inline]
     pub(super) fn front(&self) -> Option<&Unsent> {
         match self {
             Self::FirstComeFirstServed(queue) => queue.front(),
-            Self::RoundRobin(streams) => streams.front(),
-        }
-    }
-
-    #[inline]
-    fn front_mut(&mut self) -> Option<&mut Unsent> {
-        match self {
-            Self::FirstComeFirstServed(queue) => queue.front_mut(),
-            Self::RoundRobin(streams) => streams.front_mut(),
+            Self::Streams(streams) => streams.front(),
         }
     }
 
     /// The next `bytes` of the message in front leave. The turn passes on with the last piece of a message. With `interleaves`, it
-    /// does so with every piece, if the streams take turns.
+    /// may do so with every piece.
     #[inline]
     pub(super) fn take(&mut self, bytes: usize, interleaves: bool) -> Option<Piece> {
-        let front = self.front_mut()?;
-        if bytes >= front.rest.len() {
-            return self.pop().map(Unsent::into_last_piece);
+        match self {
+            Self::FirstComeFirstServed(queue) => {
+                let front = queue.front_mut()?;
+                if bytes >= front.rest.len() {
+                    return self.pop().map(Unsent::into_last_piece);
+                }
+                Some(front.cut(bytes))
+            }
+            Self::Streams(streams) => streams.take(bytes, interleaves),
         }
-        let piece = front.cut(bytes);
-        if interleaves && let Self::RoundRobin(streams) = self {
-            streams.pass_turn();
-        }
-        Some(piece)
     }
 
-    /// The message in front leaves the queue; the turn passes on.
+    /// A packet with new pieces is complete.
+    #[inline]
+    pub(super) fn packet_left(&mut self) {
+        if let Self::Streams(streams) = self {
+            streams.packet_left();
+        }
+    }
+
+    /// The message in front leaves the queue.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Unsent> {
         match self {
@@ -203,7 +168,7 @@ impl Scheduler {
                 }
                 message
             }
-            Self::RoundRobin(streams) => streams.pop(),
+            Self::Streams(streams) => streams.pop(),
         }
     }
 
@@ -211,8 +176,11 @@ impl Scheduler {
     /// [`FirstComeFirstServed`](Self::FirstComeFirstServed).
     pub(super) fn remove(&mut self, stream: StreamId, message: MessageSlot) -> Option<Unsent> {
         match self {
-            Self::FirstComeFirstServed(queue) => queue.remove(position(queue, message)?),
-            Self::RoundRobin(streams) => streams.remove(stream, message),
+            Self::FirstComeFirstServed(queue) => match position(queue, message)? {
+                0 => self.pop(),
+                place => queue.remove(place),
+            },
+            Self::Streams(streams) => streams.remove(stream, message),
         }
     }
 
@@ -220,7 +188,7 @@ impl Scheduler {
     pub(super) fn find(&self, stream: StreamId, message: MessageSlot) -> Option<&Unsent> {
         let queue = match self {
             Self::FirstComeFirstServed(queue) => queue,
-            Self::RoundRobin(streams) => streams.queues.get(&stream)?,
+            Self::Streams(streams) => streams.queue(stream)?,
         };
         queue.get(position(queue, message)?)
     }
@@ -229,7 +197,7 @@ impl Scheduler {
     pub(super) fn replace(&mut self, stream: StreamId, message: MessageSlot, newer: Unsent) -> Option<Unsent> {
         let queue = match self {
             Self::FirstComeFirstServed(queue) => queue,
-            Self::RoundRobin(streams) => streams.queues.get_mut(&stream)?,
+            Self::Streams(streams) => streams.queue_mut(stream)?,
         };
         let place = position(queue, message)?;
         Some(std::mem::replace(queue.get_mut(place)?, newer))
@@ -240,7 +208,7 @@ impl Scheduler {
     pub(super) fn iter(&self) -> impl Iterator<Item = &Unsent> {
         let (one, many) = match self {
             Self::FirstComeFirstServed(queue) => (Some(queue), None),
-            Self::RoundRobin(streams) => (None, Some(streams.queues.values())),
+            Self::Streams(streams) => (None, Some(streams.queues())),
         };
         one.into_iter().chain(many.into_iter().flatten()).flatten()
     }
@@ -316,6 +284,104 @@ mod tests {
             assert_eq!(scheduler.front().map(|unsent| unsent.message), Some(MessageSlot(0)), "{kind:?}");
             assert_eq!(scheduler.take(10, false).map(|piece| piece.message), Some(MessageSlot(0)), "{kind:?}");
         }
+    }
+
+    /// The streams of the pieces of 10 bytes that leave, `pieces_per_packet` in a packet, when messages of so many pieces wait on streams.
+    fn streams(
+        kind: StreamScheduler,
+        interleaves: bool,
+        pieces_per_packet: usize,
+        waiting: &[(u16, usize)],
+    ) -> Vec<u16> {
+        let mut scheduler = Scheduler::new(kind);
+        scheduler.set_value(StreamId(1), 9);
+        scheduler.set_value(StreamId(2), 3);
+        for (number, &(stream, pieces)) in (0..).zip(waiting) {
+            scheduler.push(StreamId(stream), unsent(number, 10 * pieces));
+        }
+        let mut order = Vec::new();
+        while let Some(piece) = scheduler.take(10, interleaves) {
+            order.push(waiting[usize::try_from(piece.message.0).expect("few")].0);
+            if order.len().is_multiple_of(pieces_per_packet) {
+                scheduler.packet_left();
+            }
+        }
+        order
+    }
+
+    #[test]
+    fn rfc8260_3_3_round_robin_per_packet_fills_a_packet_from_one_stream() {
+        let kind = StreamScheduler::RoundRobinPerPacket;
+        let waiting = [(1, 1), (1, 1), (1, 1), (2, 1), (2, 1), (2, 1)];
+        assert_eq!(streams(kind, false, 2, &waiting), [1, 1, 2, 2, 1, 2]);
+        assert_eq!(streams(kind, true, 2, &[(1, 4), (2, 4)]), [1, 1, 2, 2, 1, 1, 2, 2]);
+        assert_eq!(streams(kind, false, 2, &[(1, 3), (2, 2)]), [1, 1, 1, 2, 2], "a message in DATA is not broken into");
+    }
+
+    #[test]
+    fn rfc8260_3_4_the_stream_with_the_lowest_value_comes_first() {
+        let kind = StreamScheduler::Priority;
+        assert_eq!(streams(kind, false, 1, &[(1, 1), (2, 1), (3, 1), (2, 1), (4, 1), (3, 1)]), [3, 4, 3, 2, 2, 1]);
+        for (interleaves, expected) in [(false, [1, 1, 1, 7]), (true, [1, 7, 1, 1])] {
+            let mut scheduler = Scheduler::new(kind);
+            scheduler.set_value(StreamId(1), 5);
+            scheduler.push(StreamId(1), unsent(1, 30));
+            let first = scheduler.take(10, interleaves).map(|piece| piece.message.0);
+            scheduler.push(StreamId(7), unsent(7, 10));
+            let rest = std::iter::from_fn(|| scheduler.take(10, interleaves)).map(|piece| piece.message.0);
+            assert_eq!(first.into_iter().chain(rest).collect::<Vec<_>>(), expected);
+        }
+    }
+
+    #[test]
+    fn rfc8260_3_5_streams_get_the_same_number_of_bytes_whatever_the_size_of_their_messages() {
+        let waiting: Vec<_> = [(1, 4); 3].into_iter().chain([(3, 1); 12]).collect();
+        let order = streams(StreamScheduler::FairCapacity, false, 1, &waiting);
+        for (end, slack) in [(8, 4), (16, 4), (24, 0)] {
+            let of_one = order[..end].iter().filter(|&&stream| stream == 1).count();
+            assert!(of_one.abs_diff(end / 2) <= slack, "{order:?}");
+        }
+        let order = streams(StreamScheduler::FairCapacity, true, 1, &waiting);
+        assert!(order.chunks(2).all(|pair| pair[0] != pair[1]), "{order:?}");
+    }
+
+    #[test]
+    fn a_stream_that_runs_empty_and_comes_back_is_not_served_beyond_its_share() {
+        let mut scheduler = Scheduler::new(StreamScheduler::FairCapacity);
+        (0..40).for_each(|number| scheduler.push(StreamId(1), unsent(number, 10)));
+        let mut of_two = 0;
+        for _ in 0..40 {
+            if scheduler.find(StreamId(2), MessageSlot(99)).is_none() {
+                scheduler.push(StreamId(2), unsent(99, 40));
+            }
+            let piece = scheduler.take(40, false).expect("both wait");
+            of_two += if piece.message == MessageSlot(99) { piece.payload.len() } else { 0 };
+        }
+        assert!((120..=520).contains(&of_two), "{of_two} bytes");
+    }
+
+    #[test]
+    fn no_more_messages_begin_than_a_peer_can_hold_but_small_ones_always_do() {
+        let mut scheduler = Scheduler::new(StreamScheduler::RoundRobin);
+        scheduler.bound(10, 70);
+        for (stream, bytes) in [(1, 40), (2, 30), (3, 20), (4, 10), (5, 200)] {
+            scheduler.push(StreamId(stream), unsent(stream.into(), bytes));
+        }
+        let order: Vec<_> = std::iter::from_fn(|| scheduler.take(10, true)).map(|piece| piece.message.0).collect();
+        assert_eq!(order[..9], [1, 2, 4, 1, 2, 1, 2, 3, 1], "the third waits until one has left whole");
+        assert_eq!(
+            order[9..].iter().filter(|&&message| message == 5).count(),
+            20,
+            "a long one leaves alone: {order:?}"
+        );
+    }
+
+    #[test]
+    fn rfc8260_3_6_streams_get_bytes_in_proportion_to_their_weight() {
+        let waiting: Vec<_> = [(1, 90), (2, 30), (3, 10)].into_iter().collect();
+        let order = streams(StreamScheduler::WeightedFairQueueing, true, 1, &waiting);
+        let of = |stream: u16| order[..65].iter().filter(|&&other| other == stream).count();
+        assert!((43..=47).contains(&of(1)) && (14..=16).contains(&of(2)) && (4..=6).contains(&of(3)), "{order:?}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod detectives;
 mod hostile;
+mod interleaving;
 mod messages;
 mod pacing;
 mod partial;
@@ -164,6 +165,18 @@ impl Rig {
         let packet = Packet::parse(&bytes).expect("the packet is sound");
         let mut chunks: Vec<_> = packet.chunks().map(|chunk| chunk.expect("the chunk is sound")).collect();
         let forward = match chunks.first() {
+            Some(Chunk::IForwardTsn(forward)) => {
+                let entry = |skipped: crate::wire::SkippedMessage| {
+                    (
+                        skipped.stream.0,
+                        u16::try_from(skipped.mid.0).expect("few") + if skipped.unordered { 1_000 } else { 0 },
+                    )
+                };
+                Some(Forwarded {
+                    cumulative: forward.new_cumulative.0,
+                    streams: forward.streams().map(entry).collect(),
+                })
+            }
             Some(Chunk::ForwardTsn(forward)) => {
                 let streams = forward.streams().map(|(stream, ssn)| (stream.0, ssn.0)).collect();
                 Some(Forwarded { cumulative: forward.new_cumulative.0, streams })
@@ -328,7 +341,11 @@ fn read(bytes: &[u8]) -> Vec<Sent> {
 }
 
 fn sent(chunk: &Chunk<'_>) -> Sent {
-    let Chunk::Data(data) = chunk else { panic!("not DATA: {chunk:?}") };
+    let data = match chunk {
+        Chunk::Data(data) => data,
+        Chunk::IData(data) => return sent_interleaved(data),
+        _ => panic!("not DATA: {chunk:?}"),
+    };
     let bits = [("I", data.immediate), ("U", data.unordered), ("B", data.beginning), ("E", data.end)];
     Sent {
         tsn: data.tsn.0,
@@ -337,6 +354,19 @@ fn sent(chunk: &Chunk<'_>) -> Sent {
         ppid: data.ppid,
         bits: bits.iter().filter(|(_, set)| *set).map(|(letter, _)| *letter).collect(),
         len: data.payload.len(),
+    }
+}
+
+/// I-DATA, with its MID for SSN and its fragment number for PPID but in the first fragment.
+fn sent_interleaved(data: &crate::wire::IData<'_>) -> Sent {
+    let bits = [("I", data.immediate), ("U", data.unordered), ("B", data.beginning), ("E", data.end)];
+    Sent {
+        tsn: data.tsn.0,
+        stream: data.stream.0,
+        ssn: u16::try_from(data.mid.0).expect("few messages"),
+        ppid: data.ppid().unwrap_or_else(|| data.fsn()),
+        bits: bits.iter().filter(|(_, set)| *set).map(|(letter, _)| *letter).collect(),
+        len: data.payload().len(),
     }
 }
 

@@ -203,7 +203,7 @@ impl Pair {
                 let now = self.now;
                 assert!(
                     later || association.poll_deadline().is_none_or(|deadline| deadline > now),
-                    "a timer that was handled is still due"
+                    "a timer that was handled is still due: {association:#?}"
                 );
             }
         }

@@ -9,13 +9,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use festina_netsim::RandomStream;
 use festina_sctp::wire::{Chunk, Packet};
-use festina_sctp::{AbandonReason, Abandoned, ClosedReason, Event, Message, SendError, StreamId};
+use festina_sctp::{AbandonReason, Abandoned, ClosedReason, Event, Message, SendError, StreamId, StreamScheduler};
 use festina_units::{Duration, Instant};
 
 use crate::pair::{Host, Pair};
 use crate::random_walk::{SEEDS, config, link, payload};
 
 const STREAMS: u16 = 5;
+const SCHEDULERS: [StreamScheduler; 6] = [
+    StreamScheduler::FirstComeFirstServed,
+    StreamScheduler::RoundRobin,
+    StreamScheduler::RoundRobinPerPacket,
+    StreamScheduler::Priority,
+    StreamScheduler::FairCapacity,
+    StreamScheduler::WeightedFairQueueing,
+];
 
 /// What happened in a walk, so that the test can say that each policy was really met.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,7 +77,8 @@ impl Walk {
         let interleaving = random.below(3) == 0;
         for config in &mut configs {
             config.message_events = true;
-            config.interleaving = false;
+            config.interleaving = interleaving;
+            config.scheduler = SCHEDULERS[index_of(&mut random, SCHEDULERS.len() as u64)];
         }
         let message_bytes_max =
             configs.iter().map(|config| config.limits.message_bytes_max as u64).min().unwrap_or_default();
@@ -85,9 +94,16 @@ impl Walk {
     fn run(mut self) -> (Met, [u64; 2]) {
         self.pair.connect(0, 1);
         while self.sends_left > 0 {
-            match self.random.below(10) {
-                0..=5 => self.send(),
-                6..=8 => {
+            match self.random.below(20) {
+                0..=11 => self.send(),
+                12 => {
+                    let (index, stream) = (index_of(&mut self.random, 2), self.random.below(STREAMS.into()));
+                    let value = u16::try_from(self.random.below(4)).unwrap();
+                    if let Some(association) = &mut self.pair.hosts[index].association {
+                        association.set_stream_value(StreamId(u16::try_from(stream).unwrap()), value);
+                    }
+                }
+                13..=17 => {
                     let time = Duration::from_micros(self.random.below(300_000));
                     self.pair.run_for(time);
                 }
@@ -380,6 +396,7 @@ fn walk_all(seeds: std::ops::Range<u64>) {
         ("delivered", met.delivered),
         ("skipped", met.forward_tsns),
         ("fragmented", met.fragmented),
+        ("interleaved", met.interleaved),
     ] {
         assert!(count > 0, "no walk in which anything was {what}: {met:?}");
     }

@@ -4,9 +4,9 @@ use festina_units::{Duration, Instant};
 
 use crate::event::Events;
 use crate::outstanding::ChunkState;
-use crate::outstanding::partial::{Reach, SkippedMessage, advance};
+use crate::outstanding::partial::{Advance, Reach, SkippedMessage, advance};
 use crate::send::{SendPath, Sender};
-use crate::wire::{ChunkOut, PacketBuilder, Ssn, StreamId, Tsn};
+use crate::wire::{self, ChunkOut, Framing, Mid, PacketBuilder, Ssn, Tsn};
 
 use super::Partial;
 
@@ -16,9 +16,16 @@ const DELAY_MAX: Duration = Duration::from_millis(200);
 /// FORWARD-TSN in packets of its own keep apart by this part of a round trip.
 const SPACING_PARTS: u32 = 4;
 
-/// Bytes of a FORWARD-TSN before its entries, and of an entry.
+/// Bytes of a FORWARD-TSN or I-FORWARD-TSN before its entries.
 const HEADER_BYTES: usize = 8;
-const ENTRY_BYTES: usize = 4;
+
+/// Bytes of an entry.
+const fn entry_bytes(framing: Framing) -> usize {
+    match framing {
+        Framing::Data => 4,
+        Framing::IData => 8,
+    }
+}
 
 /// What the peer was told, and when it is told next.
 #[derive(Debug, Default)]
@@ -187,7 +194,19 @@ impl Sender {
     }
 
     /// Writes FORWARD-TSN if there is something to tell, in front of the DATA of a packet that leaves by `path`. Returns whether it did.
+    #[inline]
     pub(crate) fn write_forward_tsn(
+        &mut self,
+        now: Instant,
+        path: &mut SendPath,
+        packet: &mut PacketBuilder<'_>,
+        events: &mut Events,
+    ) -> bool {
+        let has_reason = self.partial.is_some() || self.ledger.lost().chunks > 0;
+        has_reason && self.write_what_is_to_tell(now, path, packet, events)
+    }
+
+    fn write_what_is_to_tell(
         &mut self,
         now: Instant,
         path: &mut SendPath,
@@ -202,13 +221,10 @@ impl Sender {
         if !self.partial.as_ref().is_some_and(|partial| partial.forward.joins(now, round_trip)) {
             return false;
         }
-        let entries_max = packet.remaining().saturating_sub(HEADER_BYTES) / ENTRY_BYTES;
+        let entries_max = packet.remaining().saturating_sub(HEADER_BYTES) / entry_bytes(self.framing);
         let passages = self.ledger.passages(self.alternates(), |slot| self.skipped(slot));
         let Some(advance) = advance(self.ledger.first_tsn(), passages, entries_max) else { return false };
-        let entry = |&SkippedMessage { stream, number, .. }: &SkippedMessage| (stream, Ssn::wrap(number.into()));
-        let streams: Vec<(StreamId, Ssn)> = advance.skipped.iter().map(entry).collect();
-        let new_cumulative = Tsn::wrap(advance.cumulative);
-        if !packet.chunk(&ChunkOut::ForwardTsn { new_cumulative, streams: &streams }) {
+        if !write(&advance, self.framing, packet) {
             return false;
         }
         if let Some(partial) = &mut self.partial {
@@ -216,5 +232,26 @@ impl Sender {
         }
         path.repair.on_forward_left(now, advance.cumulative);
         true
+    }
+}
+
+/// Writes what the peer is to be told. Returns whether there was room.
+fn write(advance: &Advance, framing: Framing, packet: &mut PacketBuilder<'_>) -> bool {
+    let (new_cumulative, skipped) = (Tsn::wrap(advance.cumulative), advance.skipped.iter());
+    match framing {
+        Framing::Data => {
+            let entry = |&SkippedMessage { stream, number, .. }: &SkippedMessage| (stream, Ssn::wrap(number.into()));
+            let streams: Vec<_> = skipped.map(entry).collect();
+            packet.chunk(&ChunkOut::ForwardTsn { new_cumulative, streams: &streams })
+        }
+        Framing::IData => {
+            let entry = |&SkippedMessage { stream, unordered, number }: &SkippedMessage| wire::SkippedMessage {
+                stream,
+                unordered,
+                mid: Mid(number),
+            };
+            let streams: Vec<_> = skipped.map(entry).collect();
+            packet.chunk(&ChunkOut::IForwardTsn { new_cumulative, streams: &streams })
+        }
     }
 }

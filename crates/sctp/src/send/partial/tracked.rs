@@ -18,11 +18,27 @@ pub(super) struct Tracked {
     keys: BTreeMap<(StreamId, u64), MessageSlot>,
     /// The keys of those messages.
     keyed: BTreeMap<u32, u64>,
+    /// Messages whose delivery is reported whatever else is.
+    confirmed: BTreeSet<u32>,
+}
+
+/// How a message is found beside its lifetime.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Marks {
+    pub(super) key: Option<u64>,
+    /// It has a priority, and may be evicted.
+    pub(super) evictable: bool,
+    /// Its delivery is reported whatever else is.
+    pub(super) confirm: bool,
 }
 
 impl Tracked {
-    /// A message waits to be sent. With a priority, it may be evicted.
-    pub(super) fn insert(&mut self, slot: MessageSlot, message: &OutboundMessage, key: Option<u64>, evictable: bool) {
+    /// A message waits to be sent.
+    pub(super) fn insert(&mut self, slot: MessageSlot, message: &OutboundMessage, marks: Marks) {
+        let Marks { key, evictable, confirm } = marks;
+        if confirm {
+            self.confirmed.insert(slot.0);
+        }
         if message.expires_at != Instant::MAX {
             self.lifetimes.insert((message.expires_at, message.id, slot.0));
         }
@@ -37,13 +53,14 @@ impl Tracked {
         }
     }
 
-    /// A message is settled or given up.
-    pub(super) fn remove(&mut self, slot: MessageSlot, message: &OutboundMessage) {
+    /// A message is settled or given up. Returns whether its delivery is to be reported.
+    pub(super) fn remove(&mut self, slot: MessageSlot, message: &OutboundMessage) -> bool {
         self.lifetimes.remove(&(message.expires_at, message.id, slot.0));
         self.priorities.remove(&(message.priority, message.id));
         if let Some(key) = self.keyed.remove(&slot.0) {
             self.keys.remove(&(message.stream, key));
         }
+        self.confirmed.remove(&slot.0)
     }
 
     /// Forgets all.

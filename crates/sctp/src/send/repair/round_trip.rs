@@ -75,7 +75,7 @@ impl RoundTrip {
 
     /// Nothing is timed any more.
     pub(super) fn forget(&mut self) {
-        self.timed = None;
+        self.watch = Watch::Ready;
     }
 
     /// A chunk left for the first time.

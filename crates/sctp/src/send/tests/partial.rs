@@ -1,14 +1,14 @@
 //! Partial reliability (RFC 3758 §3.5, RFC 7496 §3).
 
 use super::*;
-use crate::wire::StreamId;
+use crate::wire::{Framing, StreamId};
 
 use crate::stats::{Abandoned, AbandonedStats};
 
 /// A sender whose peer supports FORWARD-TSN, with a round trip of 100 ms.
 fn forwarding(profile: Profile) -> Rig {
     let mut rig = Rig::new(profile).measured(ms(100));
-    rig.sender.agree_on_partial_reliability(true);
+    rig.sender.agree(Framing::Data, true);
     rig
 }
 
@@ -353,7 +353,7 @@ fn rfc7496_3_3_a_message_on_its_way_is_evicted_if_no_other_is_left() {
     let mut config = config(Profile::Rfc9260.mechanisms());
     config.limits.send_buffer_bytes = 2 * (1_000 + 128);
     let mut rig = Rig::with(&config);
-    rig.sender.agree_on_partial_reliability(true);
+    rig.sender.agree(Framing::Data, true);
     rig.send(message(1_000).with_priority(3));
     rig.packet_with_forward();
     rig.send(message(1_000).with_priority(3));
@@ -428,6 +428,16 @@ fn rfc7496_4_3_counters_tell_policies_and_streams_apart() {
     assert_eq!(on_three.retransmissions_exhausted, Abandoned { unsent: 0, sent: 1 });
     assert_eq!(rig.stats().abandoned.total(), Abandoned { unsent: 1, sent: 2 });
     assert_eq!(rig.sender.abandoned_on(StreamId(0)), AbandonedStats::default());
+}
+
+#[test]
+fn delivery_is_reported_without_message_events_to_whoever_asks_for_it() {
+    let mut rig = Rig::with(&Config { message_events: false, ..config(Profile::Rfc9260.mechanisms()) });
+    rig.send(message(10));
+    rig.send(Message { confirm: true, ..message(10) });
+    rig.packet_with_forward();
+    rig.sack(2, &[]);
+    assert_eq!(rig.delivered(), [1]);
 }
 
 #[test]
