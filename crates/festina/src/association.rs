@@ -1,5 +1,6 @@
 //! An association as applications hold it.
 
+mod delivery;
 mod inner;
 mod stream;
 mod waiters;
@@ -11,10 +12,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use festina_sctp::{
-    AssociationState, ClosedReason, Event, Mechanisms, Message, MessageId, Ports, Profile, ReceivedMessage, SendError,
-    Stats,
+    AbandonedStats, AssociationState, ClosedReason, Event, Mechanisms, Message, MessageId, Ports, Profile,
+    ReceivedMessage, SendError, Stats, StreamId,
 };
 
+use self::delivery::Watch;
+pub use self::delivery::{Delivery, Outcome};
 pub(crate) use self::inner::{Inner, Waiter};
 pub use self::stream::{MessageSink, Messages};
 pub(crate) use self::waiters::Waiters;
@@ -55,9 +58,44 @@ impl Association {
     /// # Errors
     /// Every [`SendError`] but `BufferFull`; each hands the message back.
     pub async fn send(&self, message: impl Into<Message>) -> Result<MessageId, SendError> {
-        let mut message = Some(message.into());
+        self.send_watching(message.into(), Watch::No).await
+    }
+
+    async fn send_watching(&self, message: Message, watch: Watch) -> Result<MessageId, SendError> {
+        let mut message = Some(message);
         let mut waiter = Waiter::writer(&*self.inner);
-        poll_fn(|context| self.inner.poll_send(context, &mut waiter, &mut message)).await
+        poll_fn(|context| self.inner.poll_send(context, &mut waiter, &mut message, watch)).await
+    }
+
+    /// Sends a message as [`send`](Self::send) does, and lets the caller wait for what becomes of it.
+    ///
+    /// ```
+    /// # use festina::{Config, DEFAULT_SCTP_PORT, Endpoint};
+    /// use festina::{Duration, Message, Outcome};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = Endpoint::bind("127.0.0.1:0".parse()?, Config::default()).await?;
+    /// # let listener = server.listen(DEFAULT_SCTP_PORT)?;
+    /// # let client = Endpoint::bind("127.0.0.1:0".parse()?, Config::default()).await?;
+    /// # let association = client.connect(server.local_addr()).await?;
+    /// # let _peer = listener.accept().await;
+    /// // The position of player 7: worth 100 ms, and nothing once there is a newer one.
+    /// let position = Message::new("x=3 y=4").with_lifetime(Duration::from_millis(100)).replacing(7).unordered();
+    /// match association.send_confirmed(position).await?.await {
+    ///     Outcome::Delivered { .. } => {}
+    ///     Outcome::Abandoned { reason, sent } => println!("given up: {reason:?}, sent: {sent}"),
+    ///     _ => {}
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub async fn send_confirmed(&self, message: impl Into<Message>) -> Result<Delivery, SendError> {
+        let id = self.send_watching(message.into(), Watch::Yes).await?;
+        Ok(Delivery::new(self.clone(), id))
     }
 
     /// Sends messages in this order, waiting while the send buffer is full. They share packets and system calls as far as they fit together,
@@ -80,7 +118,7 @@ impl Association {
     /// # Errors
     /// [`SendError::BufferFull`] if there is no room for it now, and all others; each hands the message back.
     pub fn try_send(&self, message: impl Into<Message>) -> Result<MessageId, SendError> {
-        self.inner.try_send(message.into())
+        self.inner.try_send(message.into(), Watch::No)
     }
 
     /// The next message from the peer, in the order of delivery.
@@ -167,6 +205,17 @@ impl Association {
     /// A snapshot of counters and gauges.
     pub fn stats(&self) -> Stats {
         self.inner.stats()
+    }
+
+    /// What partial reliability gave up of the messages on one stream; [`Stats::abandoned`] is the sum (RFC 7496 §4.3, §4.4).
+    pub fn abandoned_on(&self, stream: u16) -> AbandonedStats {
+        self.inner.abandoned_on(StreamId(stream))
+    }
+
+    /// Sets what [`Config::scheduler`](crate::Config::scheduler) goes by for a stream: its priority, of which 0 is the highest, or its
+    /// weight. It has no effect with the other schedulers.
+    pub fn set_stream_value(&self, stream: u16, value: u16) {
+        self.inner.set_stream_value(StreamId(stream), value);
     }
 
     /// The loss-recovery profile, if the mechanisms in use are those of one.

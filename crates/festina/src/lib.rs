@@ -21,6 +21,10 @@
 //! A message leaves from within [`Association::send`]: the caller's thread runs the protocol and makes the system call, with no
 //! hand-over to another task. One background task per endpoint receives in batches and watches the time.
 //!
+//! **Partial reliability** ([`Message`]): each message may have a lifetime or a deadline, a limit of retransmissions, a priority, and a
+//! key by which a newer message replaces it, in any combination. Data channels (RFC 8831) call the first `maxPacketLifeTime` and the
+//! second `maxRetransmits`. [`Association::send_confirmed`] reports what became of a message, and [`Stats::abandoned`] counts.
+//!
 //! Besides the core's own work, a message costs here: on the way out one lock, no allocation and no copy, and a share of the
 //! system call that sends all packets that may leave; on the way in one copy, two look-ups shared by all neighbouring packets
 //! of the association, and no allocation as long as the application keeps up.
@@ -62,17 +66,17 @@ mod endpoint;
 mod error;
 mod listener;
 
-pub use association::{Association, MessageSink, Messages};
+pub use association::{Association, Delivery, MessageSink, Messages, Outcome};
 pub use clock::now;
 pub use endpoint::{ConnectOptions, Endpoint, EndpointStats};
 pub use error::{BindError, ConnectError, ListenError};
 pub use listener::Listener;
 
 pub use festina_sctp::{
-    AbandonReason, Admission, AssociationState, ClosedReason, Config, ConfigError, CongestionControl,
-    DestinationMemory, Event, Limits, Mechanisms, Message, MessageId, PathStats, Ports, Profile, ReceivedMessage,
-    ReceivedStats, RetransmissionCause, RetransmittedStats, Retries, SackPolicy, SendError, SentStats, Stats, StreamId,
-    Timers, UnknownCongestionControl,
+    AbandonReason, Abandoned, AbandonedStats, Admission, AssociationState, ClosedReason, Config, ConfigError,
+    CongestionControl, DestinationMemory, Event, Limits, Mechanisms, Message, MessageId, PathStats, Ports, Profile,
+    ReceivedMessage, ReceivedStats, RetransmissionCause, RetransmittedStats, Retries, SackPolicy, SendError, SentStats,
+    Stats, StreamId, StreamScheduler, Timers, UnknownCongestionControl,
 };
 pub use festina_units::{Duration, Instant};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 use bytes::Bytes;
 use clap::Args;
-use festina::{Association, ClosedReason, Message, SendError};
+use festina::{Abandoned, Association, ClosedReason, Message, SendError};
 
 use super::{PeerArgs, message_bytes_max, say_goodbye};
 use crate::output::Format;
@@ -21,7 +21,7 @@ Examples:
   festina send 127.0.0.1:9899                         every typed line is a message, until Ctrl-D
   festina send 127.0.0.1:9899 --file a.bin --file b   two messages, each the bytes of a file
   festina send 127.0.0.1:9899 --block 1200 < a.bin    any bytes, of any length, for listen --raw
-  festina send 127.0.0.1:9899 --lifetime 200ms        a line older than 200 ms is not sent
+  festina send 127.0.0.1:9899 --lifetime 200ms        a line older than 200 ms is given up
 
 Messages that come back are printed as lines, to a terminal with control characters escaped. The command ends when everything has been delivered and nothing has come \
 back for the time that --wait gives.";
@@ -46,9 +46,12 @@ pub(crate) struct SendArgs {
     /// Let the messages overtake each other
     #[arg(long)]
     unordered: bool,
-    /// Drop a message that cannot leave within this time
+    /// Give up a message that has not been delivered within this time
     #[arg(long, value_name = "TIME", value_parser = args::positive_duration)]
     lifetime: Option<Duration>,
+    /// Give up a message that would have to be sent again more often than this; 0 sends once
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(..=254))]
+    max_retransmissions: Option<u16>,
     /// The payload protocol identifier to send along
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     ppid: u32,
@@ -68,6 +71,7 @@ impl SendArgs {
         Message {
             unordered: self.unordered,
             lifetime: self.lifetime,
+            max_retransmissions: self.max_retransmissions,
             ..Message::new(payload).on_stream(self.stream).with_ppid(self.ppid)
         }
     }
@@ -90,9 +94,14 @@ pub(crate) async fn run(arguments: SendArgs) -> Result<()> {
         () = signal::interrupted() => Ok(()),
     };
     say_goodbye(&endpoint).await;
-    let abandoned = association.stats().sent.messages_abandoned;
-    if arguments.lifetime.is_some() && abandoned > 0 {
-        output::notice(&format!("{abandoned} messages were dropped because their lifetime ended"));
+    let abandoned = association.stats().abandoned;
+    for (messages, why) in
+        [(abandoned.expired, "their lifetime ended"), (abandoned.retransmissions_exhausted, "they were lost too often")]
+    {
+        if messages.unsent + messages.sent > 0 {
+            let Abandoned { unsent, sent } = messages;
+            output::notice(&format!("{} messages were given up because {why}; {sent} of them had left", unsent + sent));
+        }
     }
     ended
 }

@@ -14,11 +14,12 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use festina_sctp::wire::Packet;
 use festina_sctp::{self as sctp, AssociationState, ClosedReason, Event, Mechanisms, Message, MessageId, Ports};
-use festina_sctp::{ReceivedMessage, SendError, Stats};
+use festina_sctp::{AbandonedStats, ReceivedMessage, SendError, Stats, StreamId};
 use festina_units::Instant;
 
 use self::state::{State, Wakes};
 pub(crate) use self::waiter::Waiter;
+use crate::association::delivery::{Outcome, Watch};
 use crate::clock;
 use crate::endpoint::outbox::Outbox;
 use crate::endpoint::{Key, Shared, lock};
@@ -209,9 +210,10 @@ impl Inner {
         waiter.wait(state, context)
     }
 
-    pub(crate) fn try_send(self: &Arc<Self>, message: Message) -> Result<MessageId, SendError> {
-        let change = if message.lifetime.is_none() { Change::Message } else { Change::Any };
-        self.change_by(change, |state, now| state.core.send(now, message))
+    pub(crate) fn try_send(self: &Arc<Self>, message: Message, watch: Watch) -> Result<MessageId, SendError> {
+        let has_deadline = message.lifetime.is_some() || message.deadline.is_some();
+        let change = if has_deadline { Change::Any } else { Change::Message };
+        self.change_by(change, |state, now| state.send(now, message, watch))
     }
 
     /// Sends the message when there is room. `message` is empty afterwards.
@@ -220,10 +222,11 @@ impl Inner {
         context: &mut Context<'_>,
         waiter: &mut Waiter<I>,
         message: &mut Option<Message>,
+        watch: Watch,
     ) -> Poll<Result<MessageId, SendError>> {
         let offered = message.take().expect("a future is not polled again after it was ready");
-        match self.try_send(offered) {
-            Err(SendError::BufferFull(returned)) => self.poll_room(context, waiter, message, returned),
+        match self.try_send(offered, watch) {
+            Err(SendError::BufferFull(returned)) => self.poll_room(context, waiter, message, returned, watch),
             result => Poll::Ready(result),
         }
     }
@@ -236,10 +239,11 @@ impl Inner {
         waiter: &mut Waiter<I>,
         message: &mut Option<Message>,
         offered: Message,
+        watch: Watch,
     ) -> Poll<Result<MessageId, SendError>> {
         let mut state = lock(&self.state);
         let now = state.advance(clock::now());
-        match state.core.send(now, offered) {
+        match state.send(now, offered, watch) {
             Err(SendError::BufferFull(returned)) => {
                 *message = Some(returned);
                 waiter.wait(state, context)
@@ -268,7 +272,7 @@ impl Inner {
             }
             let sent = self.change(|state, now| {
                 while let Some(message) = taken.pop_front() {
-                    state.core.send(now, message)?;
+                    state.send(now, message, Watch::No)?;
                 }
                 Ok(())
             });
@@ -276,7 +280,7 @@ impl Inner {
                 Ok(()) => {}
                 Err(SendError::BufferFull(returned)) => {
                     let mut refused = None;
-                    let offered = self.poll_room(context, waiter, &mut refused, returned);
+                    let offered = self.poll_room(context, waiter, &mut refused, returned, Watch::No);
                     if let Some(refused) = refused {
                         taken.push_front(refused);
                     }
@@ -292,6 +296,30 @@ impl Inner {
         let mut state = lock(&self.state);
         let now = state.advance(clock::now());
         state.core.send(now, message)
+    }
+
+    /// What became of a watched message, which is forgotten then.
+    pub(crate) fn poll_outcome(&self, context: &mut Context<'_>, id: MessageId) -> Poll<Outcome> {
+        let mut state = lock(&self.state);
+        let (outcome, replaced) = state.poll_outcome(context, id);
+        drop(state);
+        drop(replaced);
+        outcome
+    }
+
+    /// Nobody waits any more for what becomes of a message.
+    pub(crate) fn unwatch(&self, id: MessageId) {
+        let removed = lock(&self.state).unwatch(id);
+        drop(removed);
+    }
+
+    /// What partial reliability gave up on one stream.
+    pub(crate) fn abandoned_on(&self, stream: StreamId) -> AbandonedStats {
+        lock(&self.state).core.abandoned_on(stream)
+    }
+
+    pub(crate) fn set_stream_value(&self, stream: StreamId, value: u16) {
+        lock(&self.state).core.set_stream_value(stream, value);
     }
 
     /// Sends what was queued, as far as the protocol allows.
@@ -480,7 +508,7 @@ mod tests {
         std::thread::scope(|scope| {
             let held = lock(&inner.state);
             for number in 0..THREADS {
-                scope.spawn(move || inner.try_send(Message::new(number.to_be_bytes().to_vec())).unwrap());
+                scope.spawn(move || inner.try_send(Message::new(number.to_be_bytes().to_vec()), Watch::No).unwrap());
             }
             while inner.successors.load(Ordering::Relaxed) < THREADS {
                 std::thread::yield_now();

@@ -10,6 +10,7 @@ use futures_core::Stream;
 use futures_sink::Sink;
 
 use super::Association;
+use super::delivery::Watch;
 use super::inner::{Inner, Waiter};
 
 /// The messages from the peer; ends with the association, whose [`closed`](Association::closed) tells why.
@@ -71,7 +72,7 @@ impl MessageSink {
         if self.held.is_none() {
             return Poll::Ready(Ok(()));
         }
-        ready!(self.association.inner().poll_send(context, &mut self.writer, &mut self.held))?;
+        ready!(self.association.inner().poll_send(context, &mut self.writer, &mut self.held, Watch::No))?;
         Poll::Ready(Ok(()))
     }
 }

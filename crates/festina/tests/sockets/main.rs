@@ -4,6 +4,7 @@
 mod crossing;
 mod ending;
 mod failing;
+mod fates;
 mod forged;
 mod limits;
 mod living;

@@ -1,13 +1,15 @@
 //! What the lock of an association guards.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
+use std::task::{Context, Poll, Waker};
 
-use festina_sctp::{self as sctp, ClosedReason, Event};
+use festina_sctp::{self as sctp, ClosedReason, Event, Message, MessageId, SendError};
 use festina_units::Instant;
 
 use crate::EVENTS_QUEUED_MAX;
 use crate::association::Waiters;
+use crate::association::delivery::{Outcome, Watch};
 use crate::endpoint::Key;
 use crate::endpoint::outbox::{Blocked, Outbox};
 use crate::endpoint::socket::Socket;
@@ -60,6 +62,21 @@ pub(super) struct Spared {
 struct News {
     events: VecDeque<Event>,
     closed: Option<ClosedReason>,
+    /// Messages whose fate somebody waits for. The send buffer bounds those that have none yet, and each of the others has a future.
+    watched: BTreeMap<MessageId, Watched>,
+}
+
+impl News {
+    fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.closed.is_none() && self.watched.is_empty()
+    }
+}
+
+/// A message whose fate somebody waits for.
+#[derive(Default)]
+struct Watched {
+    outcome: Option<Outcome>,
+    waker: Option<Waker>,
 }
 
 /// What a task can wait for.
@@ -78,6 +95,8 @@ pub(super) struct Wakes {
     readers: Waiters,
     writers: Waiters,
     watchers: Waiters,
+    /// Those that wait for the fate of a message.
+    deliveries: Vec<Waker>,
 }
 
 impl Wakes {
@@ -85,6 +104,7 @@ impl Wakes {
         self.readers.wake();
         self.writers.wake();
         self.watchers.wake();
+        self.deliveries.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -161,9 +181,52 @@ impl State {
         }
     }
 
+    /// Gives the core a message.
+    pub(super) fn send(&mut self, now: Instant, mut message: Message, watch: Watch) -> Result<MessageId, SendError> {
+        message.confirm |= watch == Watch::Yes;
+        let id = self.core.send(now, message)?;
+        if watch == Watch::Yes {
+            self.news.get_or_insert_default().watched.insert(id, Watched::default());
+        }
+        Ok(id)
+    }
+
+    /// What became of a watched message, and a waker that is not needed any more.
+    pub(super) fn poll_outcome(&mut self, context: &Context<'_>, id: MessageId) -> (Poll<Outcome>, Option<Waker>) {
+        let watched = self.news.as_mut().and_then(|news| news.watched.get_mut(&id));
+        let Some(watched) = watched else { return (Poll::Pending, None) };
+        match watched.outcome {
+            Some(outcome) => (Poll::Ready(outcome), self.unwatch(id)),
+            None => (Poll::Pending, watched.waker.replace(context.waker().clone())),
+        }
+    }
+
+    /// Nobody waits any more for what becomes of a message. Returns a waker that is not needed any more.
+    pub(super) fn unwatch(&mut self, id: MessageId) -> Option<Waker> {
+        let news = self.news.as_mut()?;
+        let removed = news.watched.remove(&id);
+        if news.is_empty() {
+            self.news = None;
+        }
+        removed?.waker
+    }
+
+    /// It is known what became of the messages from the first to the last. Returns whether all of them were watched.
+    fn settle(&mut self, first: MessageId, last: MessageId, outcome: Outcome, wakers: &mut Vec<Waker>) -> bool {
+        let Some(news) = &mut self.news else { return false };
+        let mut count = 0;
+        for (_, watched) in news.watched.range_mut(first..=last) {
+            watched.outcome = Some(outcome);
+            wakers.extend(watched.waker.take());
+            count += 1;
+        }
+        count > last.0 - first.0
+    }
+
     /// Takes the core's events: keeps what the application may want to know, and tells whom to wake.
     pub(super) fn take_events(&mut self, id: u64) -> Wakes {
         let (mut readable, mut writable, mut changed) = (false, false, false);
+        let mut deliveries = Vec::new();
         while let Some(event) = self.core.poll_event() {
             match event {
                 Event::Readable => readable = true,
@@ -181,6 +244,18 @@ impl State {
                     self.keep(Event::Closed(reason));
                     (readable, writable, changed) = (true, true, true);
                 }
+                Event::MessageDelivered { id, at } => {
+                    let was_watched = self.settle(id, id, Outcome::Delivered { at }, &mut deliveries);
+                    if !was_watched || self.core.has_message_events() {
+                        self.keep(Event::MessageDelivered { id, at });
+                        changed = true;
+                    }
+                }
+                Event::MessagesAbandoned { first, last, reason, sent } => {
+                    self.settle(first, last, Outcome::Abandoned { reason, sent }, &mut deliveries);
+                    self.keep(Event::MessagesAbandoned { first, last, reason, sent });
+                    changed = true;
+                }
                 event => {
                     self.keep(event);
                     changed = true;
@@ -191,6 +266,7 @@ impl State {
             readers: if readable { self.waiting.readers.take() } else { Waiters::None },
             writers: if writable { self.waiting.writers.take() } else { Waiters::None },
             watchers: if changed { self.waiting.watchers.take() } else { Waiters::None },
+            deliveries,
         }
     }
 
@@ -210,7 +286,7 @@ impl State {
     pub(super) fn next_event(&mut self) -> Option<Event> {
         let news = self.news.as_mut()?;
         let event = news.events.pop_front();
-        if news.events.is_empty() && news.closed.is_none() {
+        if news.is_empty() {
             self.news = None;
         }
         event
