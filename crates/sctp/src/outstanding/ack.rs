@@ -74,15 +74,10 @@ impl Ledger {
                         digest.count(tsn, chunk);
                         true
                     }
-                    ChunkState::AbandonedOnTheWay if tsn > forwarded => {
-                        digest.count_abandoned(tsn, chunk);
-                        true
-                    }
-                    ChunkState::AbandonedOnTheWay | ChunkState::Abandoned => {
-                        digest.abandoned_acked = true;
-                        false
-                    }
                     ChunkState::GapAcked | ChunkState::NonRenegable => false,
+                    ChunkState::AbandonedOnTheWay | ChunkState::Abandoned => {
+                        digest.pass_abandoned(tsn, chunk, forwarded)
+                    }
                 };
                 let is_settled = chunk.state != ChunkState::NonRenegable;
                 observer.acked(chunk, Progress { tsn, is_new, is_settled });

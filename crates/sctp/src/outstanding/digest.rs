@@ -3,7 +3,7 @@
 use festina_units::Instant;
 
 use super::arrivals::Arrivals;
-use super::ledger::{Chunk, PathId, SentAs};
+use super::ledger::{Chunk, ChunkState, PathId, SentAs};
 use crate::wire::{Sack, Tsn};
 
 /// What the peer reports: a cumulative TSN ack alone, as SHUTDOWN carries it, or a SACK.
@@ -104,6 +104,20 @@ impl Digest {
         let Chunk { sent_at, transmissions, path, .. } = *chunk;
         self.highest_acked = Some(HighestAcked { tsn, sent_at, transmissions, path });
         self.abandoned_acked = true;
+    }
+}
+
+impl Digest {
+    /// The peer has passed over a chunk of an abandoned message, or has it. Returns whether it has arrived: that is so if the peer was not
+    /// told to pass over it.
+    #[cold]
+    pub(super) fn pass_abandoned(&mut self, tsn: u64, chunk: &Chunk, forwarded: u64) -> bool {
+        self.abandoned_acked = true;
+        let arrived = chunk.state == ChunkState::AbandonedOnTheWay && tsn > forwarded;
+        if arrived {
+            self.count_abandoned(tsn, chunk);
+        }
+        arrived
     }
 }
 

@@ -2,7 +2,7 @@
 
 use festina_units::{Duration, Instant};
 
-use super::messages::Fate;
+use super::messages::{Fate, Left};
 use super::partial::Partial;
 use super::path::Pressure;
 use super::queue::SendBuffer;
@@ -190,13 +190,14 @@ impl Reader<'_> {
     /// A chunk is acknowledged for good; the last one completes its message.
     #[inline]
     fn settle(&mut self, chunk: &Chunk) {
-        let Some(message) = self.buffer.release(chunk.message, chunk.payload.len()) else { return };
-        if message.fate == Fate::Abandoned {
-            return;
-        }
-        let confirm = Partial::forget(self.partial, chunk.message, &message);
+        let Some(Left { id, fate }) = self.buffer.release(chunk.message, chunk.payload.len()) else { return };
+        let confirm = match fate {
+            Fate::Plain => false,
+            Fate::Tracked => Partial::forget(self.partial, chunk.message),
+            Fate::Abandoned => return,
+        };
         self.counters.messages_acked += 1;
-        let (id, at) = (message.id, self.now);
+        let at = self.now;
         if confirm {
             self.events.push(Event::MessageDelivered { id, at });
         } else {

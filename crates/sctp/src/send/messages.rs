@@ -37,14 +37,19 @@ pub(super) struct OutboundMessage {
     /// Its MID, the low bits of which are its SSN; given with the first fragment, and without meaning until then. Unordered messages in
     /// DATA chunks have none.
     pub(super) number: u32,
-    /// RFC 7496 §3.3; without meaning unless it is [tracked](Self::is_tracked) by priority.
-    pub(super) priority: u16,
     /// How often a chunk may leave again.
     retransmissions_max: u8,
     pub(super) fate: Fate,
     pub(super) unordered: bool,
     /// The application asks the peer not to delay its SACK.
     pub(super) immediate_ack: bool,
+}
+
+/// A message that has left its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Left {
+    pub(super) id: MessageId,
+    pub(super) fate: Fate,
 }
 
 /// What partial reliability knows of a message.
@@ -61,7 +66,7 @@ pub(super) enum Fate {
 impl OutboundMessage {
     /// A message that was handed over just now, with its payload in one piece.
     pub(super) fn new(now: Instant, message: &Message, id: MessageId) -> Self {
-        let &Message { lifetime, deadline, max_retransmissions, priority, .. } = message;
+        let &Message { lifetime, deadline, max_retransmissions, .. } = message;
         let expires_at = lifetime.map_or(Instant::MAX, |lifetime| now.saturating_add(lifetime));
         let expires_at = deadline.map_or(expires_at, |deadline| deadline.min(expires_at));
         Self {
@@ -72,7 +77,6 @@ impl OutboundMessage {
             last_tsn: 0,
             stream: message.stream,
             number: 0,
-            priority: priority.unwrap_or_default(),
             retransmissions_max: max_retransmissions.and_then(|limit| u8::try_from(limit).ok()).unwrap_or(NO_LIMIT),
             fate: if message.is_tracked() { Fate::Tracked } else { Fate::Plain },
             unordered: message.unordered,
@@ -184,7 +188,7 @@ impl Messages {
 
     /// A piece of the message is acknowledged for good or given up. With the last one the message leaves; what it was, if so.
     #[inline]
-    pub(super) fn settle_piece(&mut self, slot: MessageSlot) -> Option<OutboundMessage> {
+    pub(super) fn settle_piece(&mut self, slot: MessageSlot) -> Option<Left> {
         let place = self.slots.get_mut(index(slot));
         debug_assert!(matches!(place, Some(Slot::Used(_))), "a piece of a message that has left");
         let place = place?;
@@ -193,14 +197,14 @@ impl Messages {
         if message.pieces > 0 {
             return None;
         }
-        let message = *message;
+        let left = Left { id: message.id, fate: message.fate };
         *place = Slot::Free { next: self.free };
         self.free = slot.0;
         self.used -= 1;
         if self.used == 0 {
             self.shrink(SLOTS_KEPT);
         }
-        Some(message)
+        Some(left)
     }
 
     /// Gives back even the memory that a thin stream needs, if there are no messages.

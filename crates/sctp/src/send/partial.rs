@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use festina_units::Instant;
 
-use super::messages::{Fate, OutboundMessage};
+use super::messages::OutboundMessage;
 use super::queue::Room;
 use super::scheduler::Unsent;
 use super::{SendPath, Sender};
@@ -56,10 +56,9 @@ impl Partial {
     }
 
     /// A message is settled or given up. Returns whether its delivery is to be reported.
-    #[inline]
-    pub(super) fn forget(partial: &mut Option<Box<Self>>, slot: MessageSlot, message: &OutboundMessage) -> bool {
-        let Some(partial) = partial.as_mut().filter(|_| message.fate == Fate::Tracked) else { return false };
-        partial.tracked.remove(slot, message)
+    #[cold]
+    pub(super) fn forget(partial: &mut Option<Box<Self>>, slot: MessageSlot) -> bool {
+        partial.as_mut().is_some_and(|partial| partial.tracked.remove(slot))
     }
 
     fn count(&mut self, stream: StreamId, reason: AbandonReason, sent: bool) {
@@ -114,7 +113,8 @@ impl Sender {
         for slot in victims {
             self.give_up(slot, AbandonReason::Evicted, events);
         }
-        let marks = Marks { key: message.key, evictable: message.priority.is_some(), confirm: message.confirm };
+        let key = message.key.map(|key| (message.stream, key));
+        let marks = Marks { key, priority: message.priority, confirm: message.confirm };
         let replaced_waits = replaced.filter(|&slot| self.buffer.waiting(slot).is_some_and(|unsent| !unsent.has_tsn()));
         let slot = match (replaced_waits, replaced) {
             (Some(older), _) => {
@@ -129,9 +129,8 @@ impl Sender {
                 self.buffer.push(now, message, id)
             }
         };
-        let pushed = self.buffer.message(slot).copied();
-        if let Some(pushed) = pushed.filter(|pushed| pushed.fate == Fate::Tracked) {
-            self.partial.get_or_insert_default().tracked.insert(slot, &pushed, marks);
+        if let Some(&OutboundMessage { expires_at, .. }) = self.buffer.message(slot) {
+            self.partial.get_or_insert_default().tracked.insert(slot, expires_at, id, marks);
         }
         Ok(())
     }
@@ -205,8 +204,9 @@ impl Sender {
 
     /// Abandons a message of which nothing has a TSN, and nothing waits any more.
     fn give_up_unsent(&mut self, slot: MessageSlot, reason: AbandonReason, events: &mut Events) {
-        if let Some(message) = self.buffer.release(slot, 0) {
-            Partial::forget(&mut self.partial, slot, &message);
+        if let Some(message) = self.buffer.message(slot).copied() {
+            Partial::forget(&mut self.partial, slot);
+            self.buffer.release(slot, 0);
             self.count_abandoned(&message, reason, false, events);
         }
     }
@@ -214,7 +214,7 @@ impl Sender {
     /// Abandons a message of which something has a TSN; `unsent` is the rest.
     fn give_up_sent(&mut self, slot: MessageSlot, unsent: Option<&Unsent>, reason: AbandonReason, events: &mut Events) {
         let Some(message) = self.buffer.message(slot).copied() else { return };
-        Partial::forget(&mut self.partial, slot, &message);
+        Partial::forget(&mut self.partial, slot);
         let payload_bytes = self.tsns_of(slot).into_iter().map(|tsn| self.ledger.abandon(tsn)).sum();
         self.buffer.abandon(slot, payload_bytes);
         if let Some(&Unsent { fragment, .. }) = unsent {
@@ -236,6 +236,8 @@ impl Sender {
         (self.partial.is_some() || self.ledger.lost().chunks > 0) && self.look_for_what_is_over(now, events)
     }
 
+    #[cold]
+    #[inline(never)]
     fn look_for_what_is_over(&mut self, now: Instant, events: &mut Events) -> bool {
         let mut any = false;
         while let Some(slot) = self.partial.as_mut().and_then(|partial| partial.tracked.take_expired(now)) {

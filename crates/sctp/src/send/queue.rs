@@ -3,7 +3,7 @@
 use festina_units::Instant;
 
 use super::fragment::piece_bytes;
-use super::messages::{Fate, Messages, OutboundMessage};
+use super::messages::{Fate, Left, Messages, OutboundMessage};
 use super::scheduler::{Piece, Scheduler, Turn, Unsent};
 use crate::config::{Config, Limits};
 use crate::error::SendError;
@@ -280,13 +280,13 @@ impl SendBuffer {
 
     /// A piece of a message leaves the account, acknowledged or given up. With the last one the message does; what it was, if so.
     #[inline]
-    pub(super) fn release(&mut self, slot: MessageSlot, payload_bytes: usize) -> Option<OutboundMessage> {
+    pub(super) fn release(&mut self, slot: MessageSlot, payload_bytes: usize) -> Option<Left> {
         self.used_bytes -= payload_bytes;
-        let message = self.messages.settle_piece(slot)?;
-        if message.fate == Fate::Abandoned {
+        let left = self.messages.settle_piece(slot)?;
+        if left.fate == Fate::Abandoned {
             self.abandoned_messages -= 1;
         }
-        Some(message)
+        Some(left)
     }
 
     /// Returns whether the application is to be told, now and once, that there is room again.

@@ -186,6 +186,7 @@ impl Sender {
     }
 
     /// Time has passed. If T3-rtx has expired (`t3`), what the peer was told may be lost (C5).
+    #[inline]
     pub(in crate::send) fn handle_forward_timeout(&mut self, now: Instant, t3: bool) {
         if let Some(Partial { forward, .. }) = self.partial.as_deref_mut() {
             forward.handle_timeout(now);
@@ -206,6 +207,8 @@ impl Sender {
         has_reason && self.write_what_is_to_tell(now, path, packet, events)
     }
 
+    #[cold]
+    #[inline(never)]
     fn write_what_is_to_tell(
         &mut self,
         now: Instant,

@@ -6,61 +6,70 @@ use festina_units::Instant;
 
 use crate::message::MessageId;
 use crate::outstanding::MessageSlot;
-use crate::send::messages::OutboundMessage;
 use crate::wire::StreamId;
 
 /// Indices of messages that are neither delivered nor abandoned. Each has at most one entry per message, so the send buffer bounds them.
 #[derive(Debug, Default)]
 pub(super) struct Tracked {
+    messages: BTreeMap<u32, Entry>,
     lifetimes: BTreeSet<(Instant, MessageId, u32)>,
     priorities: BTreeMap<(u16, MessageId), MessageSlot>,
     /// The newest message of each key.
     keys: BTreeMap<(StreamId, u64), MessageSlot>,
-    /// The keys of those messages.
-    keyed: BTreeMap<u32, u64>,
-    /// Messages whose delivery is reported whatever else is.
-    confirmed: BTreeSet<u32>,
 }
 
-/// How a message is found beside its lifetime.
+/// How a message is found.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    id: MessageId,
+    expires_at: Instant,
+    priority: Option<u16>,
+    key: Option<(StreamId, u64)>,
+    confirm: bool,
+}
+
+/// What a message is marked with beside its lifetime.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Marks {
-    pub(super) key: Option<u64>,
-    /// It has a priority, and may be evicted.
-    pub(super) evictable: bool,
+    pub(super) key: Option<(StreamId, u64)>,
+    /// It may be evicted for one with a lower number.
+    pub(super) priority: Option<u16>,
     /// Its delivery is reported whatever else is.
     pub(super) confirm: bool,
 }
 
 impl Tracked {
     /// A message waits to be sent.
-    pub(super) fn insert(&mut self, slot: MessageSlot, message: &OutboundMessage, marks: Marks) {
-        let Marks { key, evictable, confirm } = marks;
-        if confirm {
-            self.confirmed.insert(slot.0);
+    pub(super) fn insert(&mut self, slot: MessageSlot, expires_at: Instant, id: MessageId, marks: Marks) {
+        let Marks { key, priority, confirm } = marks;
+        if expires_at != Instant::MAX {
+            self.lifetimes.insert((expires_at, id, slot.0));
         }
-        if message.expires_at != Instant::MAX {
-            self.lifetimes.insert((message.expires_at, message.id, slot.0));
+        if let Some(priority) = priority {
+            self.priorities.insert((priority, id), slot);
         }
-        if evictable {
-            self.priorities.insert((message.priority, message.id), slot);
+        if let Some(key) = key
+            && let Some(older) = self.keys.insert(key, slot)
+            && let Some(older) = self.messages.get_mut(&older.0)
+        {
+            older.key = None;
         }
-        if let Some(key) = key {
-            if let Some(older) = self.keys.insert((message.stream, key), slot) {
-                self.keyed.remove(&older.0);
-            }
-            self.keyed.insert(slot.0, key);
-        }
+        self.messages.insert(slot.0, Entry { id, expires_at, priority, key, confirm });
     }
 
     /// A message is settled or given up. Returns whether its delivery is to be reported.
-    pub(super) fn remove(&mut self, slot: MessageSlot, message: &OutboundMessage) -> bool {
-        self.lifetimes.remove(&(message.expires_at, message.id, slot.0));
-        self.priorities.remove(&(message.priority, message.id));
-        if let Some(key) = self.keyed.remove(&slot.0) {
-            self.keys.remove(&(message.stream, key));
+    pub(super) fn remove(&mut self, slot: MessageSlot) -> bool {
+        let Some(Entry { id, expires_at, priority, key, confirm }) = self.messages.remove(&slot.0) else {
+            return false;
+        };
+        self.lifetimes.remove(&(expires_at, id, slot.0));
+        if let Some(priority) = priority {
+            self.priorities.remove(&(priority, id));
         }
-        self.confirmed.remove(&slot.0)
+        if let Some(key) = key {
+            self.keys.remove(&key);
+        }
+        confirm
     }
 
     /// Forgets all.
