@@ -5,14 +5,15 @@
 //! set), where they fail.
 
 use std::io::{BufRead, BufReader, Lines};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use festina::{ClosedReason, Config, ConnectOptions, Endpoint, Message};
+use festina::{Abandoned, ClosedReason, Config, ConnectOptions, Endpoint, Message};
 
 /// The SCTP port of the programs.
 const SCTP_PORT: u16 = 5000;
@@ -157,6 +158,101 @@ async fn festina_as_server(peer: &str, unordered: bool) {
     client.ends_well();
 }
 
+/// Carries packets between one client and a server, and drops every twentieth one of either direction, as a fixed sequence of dice says.
+struct LossyRelay {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+}
+
+impl LossyRelay {
+    fn start(server: SocketAddr) -> Self {
+        let bind = || {
+            let socket = UdpSocket::bind(("127.0.0.1", 0)).expect("loopback is free");
+            socket.set_read_timeout(Some(Duration::from_millis(50))).expect("a time above zero");
+            Arc::new(socket)
+        };
+        let (front, back) = (bind(), bind());
+        let address = front.local_addr().expect("it is bound");
+        let (stop, client_port) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU16::new(0)));
+        for (from, to, is_back, mut state) in [(&front, &back, false, 1_u64), (&back, &front, true, 2)] {
+            let (from, to, stop, client_port) = (from.clone(), to.clone(), stop.clone(), client_port.clone());
+            std::thread::spawn(move || {
+                let mut buffer = vec![0; 65_536];
+                while !stop.load(Ordering::Relaxed) {
+                    let Ok((len, sender)) = from.recv_from(&mut buffer) else { continue };
+                    if !is_back {
+                        client_port.store(sender.port(), Ordering::Relaxed);
+                    }
+                    state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+                    let client = SocketAddr::from(([127, 0, 0, 1], client_port.load(Ordering::Relaxed)));
+                    if !(state >> 33).is_multiple_of(20) {
+                        let _lost = to.send_to(&buffer[..len], if is_back { client } else { server });
+                    }
+                }
+            });
+        }
+        Self { address, stop }
+    }
+}
+
+impl Drop for LossyRelay {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Messages with every policy, over a path that loses 5 % in either direction, to a peer that echoes what arrives. The association ends in
+/// good order, and every message without a policy comes back.
+async fn partially_reliable_over_loss(peer: &str) {
+    const COUNT: u32 = 600;
+    let Some(programs) = programs() else { return };
+    let mut server = Program::start(&programs.join(peer), &["server", "0"]);
+    let relay = LossyRelay::start(server.address());
+    let endpoint =
+        Endpoint::bind(SocketAddr::from(([127, 0, 0, 1], 0)), Config::default()).await.expect("loopback is free");
+    let options = ConnectOptions::default().peer_port(SCTP_PORT).local_port(SCTP_PORT);
+    let association = endpoint.connect_with(relay.address, options).await.expect("the peer answers");
+    let reading = tokio::spawn({
+        let association = association.clone();
+        async move {
+            let mut reliable = 0;
+            while let Ok(echo) = association.recv().await {
+                let number = u32::from_be_bytes(*echo.payload.first_chunk().expect("a number is in front"));
+                reliable += u32::from(number.is_multiple_of(5));
+            }
+            reliable
+        }
+    });
+    for number in 0..COUNT {
+        let len = if number.is_multiple_of(7) { 4_000 } else { 60 };
+        let payload = [&number.to_be_bytes()[..], &vec![7; len]].concat();
+        let stream = u16::try_from(number % 8).expect("few streams");
+        let message = Message::new(payload).on_stream(stream).with_ppid(PPID_BINARY);
+        let message = match number % 5 {
+            0 => message,
+            1 => message.with_max_retransmissions(0),
+            2 => message.with_lifetime(Duration::from_millis(20)),
+            3 => message.with_lifetime(Duration::from_millis(5)).with_max_retransmissions(1).unordered(),
+            _ => message.replacing(3),
+        };
+        association.send(message).await.expect("the association lives");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    association.drained().await.expect("the association lives");
+    let stats = association.stats();
+    assert!(stats.sent.forward_tsns > 0, "{stats:?}");
+    let Abandoned { unsent, sent } = stats.abandoned.total();
+    assert_eq!(stats.sent.messages_acked + unsent + sent, u64::from(COUNT));
+    println!(
+        "{peer}: {} delivered, {unsent} and {sent} abandoned unsent and sent, {} FORWARD-TSN",
+        stats.sent.messages_acked, stats.sent.forward_tsns
+    );
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    association.shutdown().await.expect("the peer shuts down in good order");
+    assert_eq!(association.closed().await, ClosedReason::Shutdown);
+    assert_eq!(reading.await.expect("reading does not fail"), COUNT / 5, "every reliable message comes back");
+}
+
 async fn in_time(test: impl Future<Output = ()>) {
     tokio::time::timeout(TIME_MAX, test).await.expect("the test takes too long");
 }
@@ -183,4 +279,9 @@ async fn festina_connects_to_pion() {
 async fn festina_accepts_pion() {
     in_time(festina_as_server("pion-peer", false)).await;
     in_time(festina_as_server("pion-peer", true)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn partial_reliability_over_a_lossy_path_is_understood_by_usrsctp() {
+    in_time(partially_reliable_over_loss("usrsctp-peer")).await;
 }
