@@ -30,10 +30,6 @@ const BUFFER_BYTES: usize = 65_536;
 /// Batches received before other tasks of the runtime get their turn.
 const BATCHES_PER_TURN: usize = 8;
 
-/// Bytes received before that, or a little more: a part of the receive buffer that associations have by default, so that tasks fetch
-/// messages before it is full, and while they are in the processor's cache.
-const BYTES_PER_TURN: usize = 128 << 10;
-
 /// The future that runs an endpoint; ends when neither handles nor associations are left.
 #[derive(Debug)]
 pub(super) struct Driver {
@@ -79,11 +75,7 @@ impl Driver {
     }
 
     fn receive_batches(&mut self, context: &mut Context<'_>) -> bool {
-        let mut received_bytes = 0;
         for _ in 0..BATCHES_PER_TURN {
-            if received_bytes >= BYTES_PER_TURN {
-                break;
-            }
             match self.shared.socket.poll_readable(context) {
                 Poll::Pending => return false,
                 Poll::Ready(Ok(())) => {}
@@ -96,7 +88,6 @@ impl Driver {
             match self.receiver.receive(&self.shared) {
                 Ok(now) => {
                     self.pause.succeed();
-                    received_bytes += self.receiver.batch.bytes;
                     self.receiver.distribute(now, &self.shared);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.pause.succeed(),
@@ -175,34 +166,8 @@ struct Receiver {
     strays: Strays,
     sieve: Sieve,
     packets: Packets,
-    batch: Batch,
     /// Answers have to name their own address.
     wildcard: bool,
-}
-
-/// What the last system call received.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Batch {
-    bytes: usize,
-    /// The longest train of late; an eighth less with every call.
-    train_bytes: usize,
-}
-
-impl Batch {
-    /// How many datagrams the next call may receive: of long trains fewer, so that they are hardly more than a turn may bring.
-    fn next_max(self) -> usize {
-        BYTES_PER_TURN.checked_div(self.train_bytes).map_or(BATCH_MAX, |fitting| fitting.clamp(1, BATCH_MAX))
-    }
-
-    /// A call received trains of these lengths.
-    fn received(&mut self, trains: impl Iterator<Item = usize>) {
-        self.bytes = 0;
-        self.train_bytes -= self.train_bytes.div_ceil(8);
-        for train_bytes in trains {
-            self.bytes += train_bytes;
-            self.train_bytes = self.train_bytes.max(train_bytes);
-        }
-    }
 }
 
 /// A received datagram and where it came from.
@@ -223,7 +188,6 @@ impl Receiver {
             strays: Strays::new(shared.admission()),
             sieve: Sieve::new(shared.admission().strays_per_second_max),
             packets: Packets::default(),
-            batch: Batch::default(),
             wildcard: shared.socket.is_wildcard(),
         }
     }
@@ -234,8 +198,7 @@ impl Receiver {
         let mut rest = self.buffers.chunks_exact_mut(BUFFER_BYTES);
         let mut slices: [IoSliceMut<'_>; BATCH_MAX] =
             std::array::from_fn(|_| IoSliceMut::new(rest.next().unwrap_or_default()));
-        let slices = slices.get_mut(..self.batch.next_max()).unwrap_or_default();
-        let filled = shared.socket.receive(slices, &mut self.metas)?;
+        let filled = shared.socket.receive(&mut slices, &mut self.metas)?;
         let now = clock::now();
         let (mut packets, mut bytes, mut shed, mut sifted) = (0, 0, 0, 0);
         let mut expected = None;
@@ -266,7 +229,6 @@ impl Receiver {
                 }
             }
         }
-        self.batch.received(self.metas.iter().take(filled).map(|meta| meta.len));
         count(&shared.counters.packets_received, packets);
         count(&shared.counters.bytes_received, bytes);
         if shed > 0 {
@@ -311,28 +273,4 @@ fn is_ordinary(packet: &[u8]) -> bool {
     const CHUNK_DATA: u8 = 0;
     const CHUNK_SACK: u8 = 3;
     matches!(festina_sctp::wire::Packet::first_chunk_type(packet), Some(CHUNK_DATA | CHUNK_SACK))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_call_receives_fewer_datagrams_while_long_trains_come() {
-        let mut batch = Batch::default();
-        assert_eq!(batch.next_max(), BATCH_MAX);
-        for (trains, bytes, next_max) in [
-            (&[100, 200][..], 300, BATCH_MAX),
-            (&[32 << 10, 64], 32_832, 4),
-            (&[60_000, 1_000], 61_000, 2),
-            (&[64], 64, 2),
-        ] {
-            batch.received(trains.iter().copied());
-            assert_eq!((batch.bytes, batch.next_max()), (bytes, next_max), "{trains:?}");
-        }
-        (0..40).for_each(|_| batch.received([1_200].into_iter()));
-        assert_eq!(batch.next_max(), BATCH_MAX);
-        (0..100).for_each(|_| batch.received(std::iter::empty()));
-        assert_eq!(batch, Batch::default());
-    }
 }
