@@ -94,6 +94,22 @@ struct Packet {
     missing_reports: u8,
 }
 
+impl Packet {
+    /// A SACK came that reports TSNs above that of this packet, or that one. Returns whether the packet leaves.
+    fn is_acked(&mut self, cumulative_tsn: u64, gap_acked: &[(u64, u64)], loss: &mut LossRate) -> bool {
+        let acked = self.tsn_highest <= cumulative_tsn || is_covered(gap_acked, self.tsn_highest);
+        if acked {
+            loss.left(self.missing_reports);
+        } else {
+            self.missing_reports = self.missing_reports.saturating_add(1);
+            if self.missing_reports == MISSING_REPORTS_OF_A_LOSS {
+                loss.count(true);
+            }
+        }
+        acked
+    }
+}
+
 impl ThinDetector {
     /// A detector that has seen nothing.
     #[must_use]
@@ -148,30 +164,35 @@ impl ThinDetector {
                     }
                     !acked
                 });
+                self.has_retransmissions = !self.in_flight.iter().is_sorted_by(|a, b| a.tsn_highest < b.tsn_highest);
             }
             return;
         };
         let is_above = |packet: &Packet| packet.tsn_highest > gap_acked_tsn_highest;
-        if !self.has_retransmissions && self.in_flight.front().is_none_or(is_above) {
+        if self.has_retransmissions {
+            let loss = &mut self.loss;
+            self.in_flight.retain_mut(|packet| is_above(packet) || !packet.is_acked(cumulative_tsn, gap_acked, loss));
+            self.has_retransmissions = !self.in_flight.iter().is_sorted_by(|a, b| a.tsn_highest < b.tsn_highest);
             return;
         }
-        let loss = &mut self.loss;
-        self.in_flight.retain_mut(|packet| {
-            // Most packets of a thick stream lie above what is reported.
-            if is_above(packet) {
-                return true;
+        // Most packets of a thick stream lie above what is reported. Of the others only those are left that are missing.
+        let (mut reported, mut missing) = (0, 0);
+        while let Some(packet) = self.in_flight.get_mut(reported)
+            && !is_above(packet)
+        {
+            if !packet.is_acked(cumulative_tsn, gap_acked, &mut self.loss) {
+                self.in_flight.swap(missing, reported);
+                missing += 1;
             }
-            let acked = packet.tsn_highest <= cumulative_tsn || is_covered(gap_acked, packet.tsn_highest);
-            if acked {
-                loss.left(packet.missing_reports);
-            } else {
-                packet.missing_reports = packet.missing_reports.saturating_add(1);
-                if packet.missing_reports == MISSING_REPORTS_OF_A_LOSS {
-                    loss.count(true);
-                }
-            }
-            !acked
-        });
+            reported += 1;
+        }
+        self.in_flight.drain(missing..reported);
+    }
+
+    /// Returns whether no packet in flight has its highest TSN at or below `tsn`, if that is cheap to say.
+    #[must_use]
+    pub fn is_above(&self, tsn: u64) -> bool {
+        !self.has_retransmissions && self.in_flight.front().is_none_or(|packet| packet.tsn_highest > tsn)
     }
 
     /// The retransmission timer expired. What was outstanding is no longer in flight (RFC 9260 §6.3.3

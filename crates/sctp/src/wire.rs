@@ -59,6 +59,7 @@ mod tests;
 
 pub use builder::{ChunkOut, PacketBuilder};
 pub use cause::{Cause, Causes};
+pub(crate) use chunk::gap_ack_block;
 pub use chunk::{
     Abort, Chunk, Data, DataHeader, Errors, ForwardTsn, Heartbeat, IData, IDataHeader, IForwardTsn, Init, InitOut,
     NrSack, Sack, Shutdown, SkippedMessage, UnknownChunk, chunk_type,

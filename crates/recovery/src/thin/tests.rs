@@ -238,3 +238,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn once_a_retransmission_is_acknowledged_what_is_in_flight_stands_in_order_again() {
+    let mut detector = ThinDetector::new();
+    for tsn in [1, 2, 3, 2, 4, 5] {
+        detector.packet_sent(Instant::ZERO, tsn, true);
+    }
+    assert!(!detector.is_above(0), "a packet may stand behind one with a higher TSN");
+    detector.sack(3, &[]);
+    assert!(detector.is_above(3) && !detector.is_above(4));
+    detector.sack(3, &[(5, 5)]);
+    assert_eq!((detector.in_flight(), detector.is_above(3)), (1, true));
+}

@@ -13,7 +13,7 @@ use super::loss::{Evidence, is_overtaken, missing_below};
 use super::reported::{Block, difference};
 use crate::error::ProtocolViolation;
 use crate::event::RetransmissionCause;
-use crate::wire::{Sack, Tsn};
+use crate::wire::{Sack, Tsn, gap_ack_block};
 
 /// How the sender reads a SACK at the moment.
 #[derive(Clone, Copy, Debug)]
@@ -128,9 +128,9 @@ impl Ledger {
         let (cumulative, gaps) = (first_tsn - 1, sack.gap_ack_block_bytes());
         let repeated = self.reported_before().map_or(0, |reported| reported.repeated(cumulative, gaps));
         let changed = blocks(sack, cumulative, repeated);
-        let highest_reported =
-            changed.clone().last().or_else(|| blocks(sack, cumulative, 0).nth(repeated.checked_sub(1)?));
-        let highest_reported = highest_reported.map(|(_, end)| end);
+        let last_repeated =
+            || gaps.get(repeated.checked_sub(1)?).map(|&gap| cumulative + u64::from(gap_ack_block(gap).1));
+        let highest_reported = changed.clone().last().map(|(_, end)| end).or_else(last_repeated);
         if highest_reported.is_some_and(|end| end >= next_tsn) {
             return Err(UNSENT);
         }
@@ -171,7 +171,8 @@ impl Ledger {
             return;
         }
         let is_believed = self.reported().is_believed(first_tsn);
-        let now: Vec<_> = sound(wire.iter().map(gap_of).take_while(|_| is_believed), first_tsn - 1, 1).collect();
+        let now: Vec<_> =
+            sound(wire.iter().map(|&gap| gap_ack_block(gap)).take_while(|_| is_believed), first_tsn - 1, 1).collect();
         let before = self.reported().replace_settled(now.clone());
         for tsn in difference(now.into_iter(), before.into_iter()).flat_map(|(first, last)| first..=last) {
             self.settle_reported(tsn, |chunk| {
@@ -264,8 +265,11 @@ struct GapNews {
 /// The gap ack blocks as TSNs, ascending and apart from each other; a block that ends before it starts, touches the cumulative
 /// TSN or does not lie above its predecessor is left out. The first `skipped` blocks, which are known to be sound, are passed over.
 fn blocks(sack: &Sack<'_>, cumulative: u64, skipped: usize) -> impl Iterator<Item = Block> + Clone {
-    let above = skipped.checked_sub(1).and_then(|last| sack.gap_ack_blocks().nth(last)).map_or(1, |(_, end)| end);
-    sound(sack.gap_ack_blocks().skip(skipped), cumulative, above)
+    let gaps = sack.gap_ack_block_bytes();
+    let last_skipped = skipped.checked_sub(1).and_then(|last| gaps.get(last));
+    let above = last_skipped.map_or(1, |&gap| gap_ack_block(gap).1);
+    let others = gaps.get(skipped..).unwrap_or_default();
+    sound(others.iter().map(|&gap| gap_ack_block(gap)), cumulative, above)
 }
 
 /// The blocks that make sense, as TSNs: those that lie above the offset `above` and above their predecessor.
@@ -281,10 +285,6 @@ fn sound(
             (cumulative + u64::from(start), cumulative + u64::from(end))
         })
     })
-}
-
-fn gap_of(&[s0, s1, e0, e1]: &[u8; 4]) -> (u16, u16) {
-    (u16::from_be_bytes([s0, s1]), u16::from_be_bytes([e0, e1]))
 }
 
 /// The TSNs from `first` up to but not including `limit` that no block reports.

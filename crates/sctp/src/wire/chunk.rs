@@ -34,6 +34,8 @@ pub use sack::Sack;
 pub use shutdown::Shutdown;
 pub use unknown::UnknownChunk;
 
+pub(crate) use sack::gap_ack_block;
+
 pub(super) use abort::TAG_REFLECTED;
 pub(super) use forward_tsn::{write_forward_tsn, write_i_forward_tsn};
 pub(super) use nr_sack::write_nr_sack;

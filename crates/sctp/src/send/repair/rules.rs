@@ -8,7 +8,7 @@ use festina_recovery::redundancy::Redundancy;
 use festina_recovery::thin::{ThinDetection, ThinDetector};
 use festina_units::{Duration, Instant};
 
-use crate::wire::Sack;
+use crate::wire::{Sack, gap_ack_block};
 
 /// Gap ack blocks that the thin-stream detector is shown; a stream with more of them is not thin.
 const BLOCKS_SHOWN_MAX: usize = 64;
@@ -140,17 +140,21 @@ impl RuleBook {
 
     /// Shows the detector an acknowledgement that has been applied.
     pub(super) fn acknowledged(&mut self, sack: Option<&Sack<'_>>, cumulative: u64) {
-        let Some(sack) = sack.filter(|sack| sack.gap_ack_blocks().len() > 0) else {
-            self.detector.sack(cumulative, &[]);
-            return;
+        let gaps = sack.map_or(&[][..], |sack| sack.gap_ack_block_bytes());
+        let gaps = gaps.get(..BLOCKS_SHOWN_MAX).unwrap_or(gaps);
+        let Some(highest) = gaps.last().map(|&gap| cumulative + u64::from(gap_ack_block(gap).1)) else {
+            return self.detector.sack(cumulative, &[]);
         };
-        let mut shown = [(0, 0); BLOCKS_SHOWN_MAX];
-        let mut count = 0;
-        for (slot, (start, end)) in shown.iter_mut().zip(sack.gap_ack_blocks()) {
-            *slot = (cumulative + u64::from(start), cumulative + u64::from(end));
-            count += 1;
+        if self.detector.is_above(cumulative) && self.detector.is_above(highest) {
+            // A thick stream: only later packets are remembered.
+            return;
         }
-        self.detector.sack(cumulative, shown.get(..count).unwrap_or_default());
+        let mut shown = [(0, 0); BLOCKS_SHOWN_MAX];
+        for (slot, &gap) in shown.iter_mut().zip(gaps) {
+            let (start, end) = gap_ack_block(gap);
+            *slot = (cumulative + u64::from(start), cumulative + u64::from(end));
+        }
+        self.detector.sack(cumulative, shown.get(..gaps.len()).unwrap_or_default());
     }
 
     /// Nothing is outstanding: gives back memory that a thin stream does not need.

@@ -68,10 +68,12 @@ impl<'a> Sack<'a> {
     /// Nothing is checked: blocks may overlap, lie out of order, or end before they start.
     #[inline]
     pub fn gap_ack_blocks(&self) -> impl ExactSizeIterator<Item = (u16, u16)> + DoubleEndedIterator + Clone + use<'a> {
-        self.gaps.iter().map(|&[s0, s1, e0, e1]| (u16::from_be_bytes([s0, s1]), u16::from_be_bytes([e0, e1])))
+        self.gaps.iter().map(|&bytes| gap_ack_block(bytes))
     }
 
     /// As [`gap_ack_blocks`](Self::gap_ack_blocks), as on the wire.
+    ///
+    /// To begin somewhere in the middle takes no walk over what lies before.
     #[inline]
     pub(crate) fn gap_ack_block_bytes(&self) -> &'a [[u8; 4]] {
         self.gaps
@@ -144,6 +146,12 @@ pub(in crate::wire) fn write_sack(
         *header = [chunk_type::SACK, 0, l0, l1, t0, t1, t2, t3, w0, w1, w2, w3, g0, g1, d0, d1];
     }
     true
+}
+
+/// Start and end of a gap ack block as on the wire.
+#[inline]
+pub(crate) fn gap_ack_block([s0, s1, e0, e1]: [u8; 4]) -> (u16, u16) {
+    (u16::from_be_bytes([s0, s1]), u16::from_be_bytes([e0, e1]))
 }
 
 #[cfg(test)]
