@@ -21,7 +21,7 @@ const HEADING: f64 = 54.0;
 
 /// Values beside the axes.
 const BYTES_TICKS: [f64; 5] = [150.0, 200.0, 300.0, 400.0, 600.0];
-const MS_TICKS: [f64; 6] = [50.0, 100.0, 200.0, 500.0, 1_000.0, 5_000.0];
+const MS_TICKS: [f64; 8] = [10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 5_000.0];
 
 /// Colours by stack, which stay apart for readers with any common colour vision deficiency (after Okabe and Ito).
 const COLORS: [(&str, &str); 7] = [
@@ -63,7 +63,9 @@ impl Axis {
 }
 
 const BYTES: Axis = Axis { low: 140.0, high: 800.0 };
-const MS: Axis = Axis { low: 45.0, high: 6_000.0 };
+const MS_MAX: f64 = 6_000.0;
+/// The vertical axis begins a little below the least delay, half a round trip.
+const MS_MIN_SHARE: f64 = 0.45;
 
 /// The figure as SVG. Panels without loss are left out: there all delays are the same but for the clocks of some stacks.
 #[must_use]
@@ -77,7 +79,8 @@ pub fn svg(contenders: &[Contender], records: &[Record]) -> String {
     let half = losses.len() as f64 * (PANEL_HEIGHT + GAP);
     let top = LEGEND_TOP + shown.len().div_ceil(LEGEND_COLUMNS) as f64 * LEGEND_ROW;
     let width = LEFT + intervals.len().max(6) as f64 * (PANEL_WIDTH + GAP) + GAP;
-    let mut page = Page { text: String::new() };
+    let rtt_ms = records.first().map_or(1.0, |record| record.task.round_trip.as_secs_f64() * 1e3);
+    let mut page = Page { text: String::new(), ms: Axis { low: MS_MIN_SHARE * rtt_ms, high: MS_MAX } };
     page.heading(records, &shown);
     for (index, (name, percentile)) in [("p99", p99 as Percentile), ("p99.9", p999)].into_iter().enumerate() {
         let top = top + index as f64 * (half + HEADING) + HEADING;
@@ -139,6 +142,8 @@ fn look(shown: &[&Contender], place: usize) -> Look {
 
 struct Page {
     text: String,
+    /// The vertical axis.
+    ms: Axis,
 }
 
 impl Page {
@@ -177,8 +182,9 @@ impl Page {
         let line = |x1: f64, y1: f64, x2: f64, y2: f64| {
             format!("<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"#e4e4e4\"/>")
         };
-        for ms in MS_TICKS {
-            let y = bottom - MS.place(ms) * PANEL_HEIGHT;
+        let low = self.ms.low;
+        for ms in MS_TICKS.into_iter().filter(|ms| *ms >= low) {
+            let y = bottom - self.ms.place(ms) * PANEL_HEIGHT;
             self.put(format_args!("{}", line(left, y, right, y)));
             if is_leftmost {
                 self.words(left - 6.0, y + 4.0, &format!("{ms:.0} ms"), "end", 12);
@@ -197,7 +203,7 @@ impl Page {
     }
 
     fn point(&mut self, (left, top): (f64, f64), look: Look, bytes: f64, ms: f64) {
-        let (x, y) = (left + BYTES.place(bytes) * PANEL_WIDTH, top + (1.0 - MS.place(ms)) * PANEL_HEIGHT);
+        let (x, y) = (left + BYTES.place(bytes) * PANEL_WIDTH, top + (1.0 - self.ms.place(ms)) * PANEL_HEIGHT);
         self.mark(look, x, y);
     }
 
