@@ -108,7 +108,8 @@ impl RetryTimer {
 
     /// The round trip that an answer now completes, unless it is ambiguous which copy was answered (Karn's rule).
     pub(crate) fn round_trip(&self, now: Instant) -> Option<Duration> {
-        (self.early.left_at == self.started_at).then(|| now.saturating_duration_since(self.started_at))
+        let left_once = self.retransmissions == 0 && self.early.left_at == self.started_at;
+        left_once.then(|| now.saturating_duration_since(self.started_at))
     }
 
     /// The shortest and the longest round trip that an answer now may complete.
@@ -188,12 +189,14 @@ mod tests {
     }
 
     #[test]
-    fn each_chunk_of_a_handshake_is_measured_on_its_own() {
-        let mut timer = RetryTimer::start(Instant::ZERO, SECOND);
-        timer.back_off(Instant::from_secs(1), 60 * SECOND);
-        let next = timer.next_chunk(Instant::from_secs(2), SECOND);
-        assert_eq!(next.round_trip(Instant::from_secs(3)), Some(SECOND));
-        assert_eq!(next.retransmissions, 1, "Max.Init.Retransmits counts both");
+    fn copies_of_init_leave_the_round_trip_of_cookie_echo_to_be_measured_and_expiries_of_t1_are_counted_together() {
+        let [start, again, answer, later] = [0, 1, 2, 3].map(Instant::from_secs);
+        let mut timer = RetryTimer::start(start, 60 * SECOND);
+        timer.copied(again);
+        assert_eq!(timer.next_chunk(answer, SECOND).round_trip(later), Some(SECOND));
+        timer.back_off(again, 60 * SECOND);
+        let next = timer.next_chunk(answer, SECOND);
+        assert_eq!((next.round_trip(later), next.retransmissions), (None, 1), "Max.Init.Retransmits counts both");
     }
 
     #[test]
