@@ -19,11 +19,14 @@ mod signal;
 use std::process::ExitCode;
 
 use args::UsageError;
+use commands::lab::Untested;
 
 /// What went wrong was what the caller asked for.
 const EXIT_USAGE: u8 = 2;
 /// What went wrong was what happened then.
 const EXIT_FAILURE: u8 = 1;
+/// Nothing went wrong, but too little was tested to say so.
+const EXIT_UNTESTED: u8 = 3;
 
 /// Two are enough for any of the commands, and leave the rest of the machine to others.
 const WORKER_THREADS: usize = 2;
@@ -44,7 +47,11 @@ fn main() -> ExitCode {
         Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             output::complain(&output::causes(&error));
-            ExitCode::from(if error.is::<UsageError>() { EXIT_USAGE } else { EXIT_FAILURE })
+            ExitCode::from(match () {
+                () if error.is::<UsageError>() => EXIT_USAGE,
+                () if error.is::<Untested>() => EXIT_UNTESTED,
+                () => EXIT_FAILURE,
+            })
         }
     }
 }

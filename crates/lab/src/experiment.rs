@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use crate::assumption::Assumption;
 use crate::capture::Capture;
 use crate::figure::{DelayDistribution, Figure};
 use crate::plan::{Parameter, Plan, Point};
 use crate::samples::Samples;
+use crate::scoreboard::Entry;
 use crate::summary::Results;
 
 /// The most curves in the figure that an experiment gets if it draws none of its own.
@@ -32,6 +34,16 @@ pub trait Experiment: Sync {
     /// What a plan can set.
     fn parameters(&self) -> Vec<Parameter>;
 
+    /// Where the values of the plan come from: stated in the publication, chosen, or fitted to a result.
+    fn assumptions(&self) -> Vec<Assumption> {
+        Vec::new()
+    }
+
+    /// What was asked, in one sentence, for the first line of a report; empty if [`about`](Self::about) says it.
+    fn question(&self) -> &'static str {
+        ""
+    }
+
     /// Runs a point once. The same point and seed give the same samples, on whichever machine or thread.
     fn run(&self, point: &Point, seed: u64) -> Samples;
 
@@ -49,6 +61,12 @@ pub trait Experiment: Sync {
 
     /// The published numbers beside ours, in the order of the publication.
     fn comparisons(&self, results: &Results) -> Vec<Comparison>;
+
+    /// The published numbers and inequalities beside ours, each judged by the interval of ours; unless the experiment says
+    /// otherwise, its [`comparisons`](Self::comparisons).
+    fn scoreboard(&self, results: &Results) -> Vec<Entry> {
+        self.comparisons(results).into_iter().map(Entry::from).collect()
+    }
 
     /// Whether the results have the shape that they must have.
     fn checks(&self, results: &Results) -> Vec<Check>;
@@ -152,24 +170,52 @@ impl Check {
     /// A check that holds or not, and what was seen.
     pub fn new(statement: impl Into<String>, holds: bool, seen: impl Into<String>) -> Self {
         let verdict = if holds { Verdict::Holds(seen.into()) } else { Verdict::Broken(seen.into()) };
-        Self { statement: statement.into(), verdict }
+        Self::judged(statement, verdict)
     }
 
-    /// A check that this run has no data for, and what it lacks.
+    /// A check that this run has no data for, and what it lacks: it is not tested.
     pub fn skipped(statement: impl Into<String>, lacking: impl Into<String>) -> Self {
-        Self { statement: statement.into(), verdict: Verdict::Skipped(lacking.into()) }
+        Self::judged(statement, Verdict::Skipped(lacking.into()))
+    }
+
+    /// A check whose verdict is known, such as from [`Evidence`](crate::evidence::Evidence).
+    pub fn judged(statement: impl Into<String>, verdict: Verdict) -> Self {
+        Self { statement: statement.into(), verdict }
     }
 }
 
 /// Whether a statement holds.
+///
+/// Chance is our own from run to run: a statement holds or is broken only if the whole 95% interval says so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It does; what was seen.
     Holds(String),
     /// It does not; what was seen.
     Broken(String),
-    /// This run cannot tell; what it lacks.
+    /// Chance explains either; what was seen.
+    Undecided(String),
+    /// It is not tested: this run has no data for it, or the model cannot show it; why.
     Skipped(String),
+}
+
+impl Verdict {
+    /// As reports have it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Holds(_) => "holds",
+            Self::Broken(_) => "broken",
+            Self::Undecided(_) => "undecided",
+            Self::Skipped(_) => "not tested",
+        }
+    }
+
+    /// What it rests on.
+    pub fn seen(&self) -> &str {
+        match self {
+            Self::Holds(seen) | Self::Broken(seen) | Self::Undecided(seen) | Self::Skipped(seen) => seen,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -106,6 +106,27 @@ mod tests {
     use super::*;
     use crate::plan::{Plan, Scale};
 
+    /// Whether an experiment stands for a figure or table of the papers.
+    fn is_of_a_paper(experiment: &dyn Experiment) -> bool {
+        ["p06-", "p10-", "r15-"].iter().any(|paper| experiment.name().starts_with(paper))
+    }
+
+    #[test]
+    fn each_value_of_a_papers_plan_is_stated_chosen_or_fitted_and_nothing_else_is() {
+        for experiment in ALL.iter().filter(|experiment| is_of_a_paper(**experiment)) {
+            let name = experiment.name();
+            for scale in [Scale::Full, Scale::Quick] {
+                let untold = crate::assumption::untold(*experiment, &Plan::own(*experiment, scale));
+                assert!(untold.is_empty(), "{name}: {untold:?}");
+            }
+            let parameters = experiment.parameters();
+            for assumption in experiment.assumptions().iter().filter(|assumption| assumption.is_parameter) {
+                assert!(parameters.iter().any(|it| it.name == assumption.subject), "{name}: {}", assumption.subject);
+            }
+            assert!(experiment.question().ends_with('?'), "{name}");
+        }
+    }
+
     #[test]
     fn every_experiment_has_a_sound_plan_at_both_scales_and_a_name_of_its_own() {
         for (index, experiment) in ALL.iter().enumerate() {

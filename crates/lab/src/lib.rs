@@ -8,6 +8,11 @@
 //!
 //! - [`plan`]: what is run, at which values, how often; bad plans are told what was expected where
 //! - [`experiment`]: what an experiment is; [`experiments`] has them all
+//! - [`evidence`]: what repetitions say about a statement: estimates with intervals, bounds, judgements
+//! - [`assumption`]: where the values of a plan come from: stated, chosen or fitted
+//! - [`scoreboard`]: published numbers and inequalities beside ours
+//! - [`ledger`]: every quantitative statement of the papers, what tests it and what came of it; [`readings`]: which of them survive
+//!   which reading of the papers
 //! - [`scenario`]: what many experiments have in common: transports by their settings, the thin stream over a path
 //! - [`samples`]: what one run measures
 //! - [`runner`]: runs a plan in parallel, resumes it, divides it among machines
@@ -37,17 +42,22 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod assumption;
 pub mod capture;
 mod count;
+pub mod evidence;
 pub mod experiment;
 pub mod experiments;
 pub mod figure;
+pub mod ledger;
 pub mod plan;
 pub mod png;
+pub mod readings;
 pub mod report;
 pub mod runner;
 pub mod samples;
 pub mod scenario;
+pub mod scoreboard;
 pub mod statistics;
 mod store;
 pub mod summary;

@@ -7,6 +7,7 @@ mod html;
 mod index;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod summary;
 mod text;
 
 pub use index::write_index;
@@ -15,10 +16,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::experiment::{Check, Comparison, Experiment, Verdict};
+use crate::experiment::{Check, Experiment, Verdict};
 use crate::figure::FigureError;
 use crate::png::{self, PngError};
 use crate::runner::{Archive, RunOptions};
+use crate::scoreboard::Entry;
 use crate::summary::Results;
 use document::Document;
 
@@ -31,10 +33,11 @@ const SUMMARY: &str = "summary.json";
 pub struct Report<'e> {
     experiment: &'e dyn Experiment,
     results: Results,
-    comparisons: Vec<Comparison>,
+    scoreboard: Vec<Entry>,
     checks: Vec<Check>,
     figures: Vec<String>,
     command: Option<String>,
+    writes_samples: bool,
 }
 
 /// Why a report could not be made or written.
@@ -66,11 +69,12 @@ impl<'e> Report<'e> {
         let figures = experiment.figures(&results).iter().map(|figure| figure.to_svg()).collect::<Result<_, _>>()?;
         Ok(Self {
             experiment,
-            comparisons: experiment.comparisons(&results),
+            scoreboard: experiment.scoreboard(&results),
             checks: experiment.checks(&results),
             results,
             figures,
             command: None,
+            writes_samples: false,
         })
     }
 
@@ -78,6 +82,12 @@ impl<'e> Report<'e> {
     #[must_use]
     pub fn with_command(self, command: String) -> Self {
         Self { command: Some(command), ..self }
+    }
+
+    /// Writes every single delay as well, which may take gigabytes.
+    #[must_use]
+    pub fn with_samples(self) -> Self {
+        Self { writes_samples: true, ..self }
     }
 
     /// Whether no check is broken.
@@ -88,6 +98,28 @@ impl<'e> Report<'e> {
     /// The checks that are broken.
     pub fn broken(&self) -> impl Iterator<Item = &Check> {
         self.checks.iter().filter(|check| matches!(check.verdict, Verdict::Broken(_)))
+    }
+
+    /// How many checks there are, and how many of them were tested.
+    pub fn tested(&self) -> (usize, usize) {
+        let tested = self.checks.iter().filter(|check| !matches!(check.verdict, Verdict::Skipped(_))).count();
+        (self.checks.len(), tested)
+    }
+
+    /// Whether fewer than nine tenths of the checks were tested.
+    pub fn is_hardly_tested(&self) -> bool {
+        let (all, tested) = self.tested();
+        tested * 10 < all * 9
+    }
+
+    /// The checks.
+    pub fn checks(&self) -> &[Check] {
+        &self.checks
+    }
+
+    /// The published numbers beside ours.
+    pub fn scoreboard(&self) -> &[Entry] {
+        &self.scoreboard
     }
 
     /// The report for a terminal.
@@ -113,7 +145,8 @@ impl<'e> Report<'e> {
         html::page(self)
     }
 
-    /// Writes page, figures, JSON and, from the store of `options`, every sample as CSV into `folder`. The same
+    /// Writes page, figures, JSON and, from the store of `options`, every number as CSV into `folder`; every sample too, if that was
+    /// asked for. The same
     /// results give the same bytes, except for the PNG pictures on a machine with other fonts. Returns why there are no
     /// pictures, if there are none.
     ///
@@ -139,16 +172,18 @@ impl<'e> Report<'e> {
         let plan = self.results.plan();
         let archive = Archive::open(self.experiment, plan, &options.store, &options.code_version)
             .map_err(|source| ReportError::File { path: options.store.clone(), source })?;
-        let mut tables = csv::Tables::create(plan, folder)?;
+        let mut tables = csv::Tables::create(plan, folder, self.writes_samples)?;
         #[cfg(feature = "parquet")]
-        let mut parquet = parquet::Table::create(plan, folder)?;
+        let mut parquet = self.writes_samples.then(|| parquet::Table::create(plan, folder)).transpose()?;
         archive.visit(|point, repetition, samples| {
             #[cfg(feature = "parquet")]
-            parquet.add(point, repetition, samples)?;
+            if let Some(parquet) = &mut parquet {
+                parquet.add(point, repetition, samples)?;
+            }
             tables.add(point, repetition, samples)
         })?;
         #[cfg(feature = "parquet")]
-        parquet.finish()?;
+        parquet.map_or(Ok(()), parquet::Table::finish)?;
         tables.finish()
     }
 }

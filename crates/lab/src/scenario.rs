@@ -3,6 +3,7 @@
 //! - [`Stack`]: which transport carries a stream, and how it is set
 //! - [`ThinStream`]: one stream of small messages over one path, and the truth about it
 //! - [`petlund`](Group): the transports that P10 compares; [`Congested`]: thin streams beside its web traffic
+//! - [`Readings`]: lksctp by each reading of what the papers leave open, and [`Fault`]s that the checks must notice
 //! - [`Competition`]: streams that share a bottleneck, and what each gets
 //! - [`GameReplay`]: machines that replay game traffic side by side
 //! - [`Retransmissions`]: retransmissions counted and timed by ordinal, cause and need
@@ -12,6 +13,7 @@ mod congested;
 pub(crate) mod fairness;
 pub(crate) mod fate;
 mod game;
+mod kernel;
 pub(crate) mod looks;
 mod petlund;
 mod retransmissions;
@@ -22,6 +24,7 @@ mod thin_stream;
 pub use congested::{Congested, CongestedRun, WebTraffic};
 pub use fairness::{Competition, Competitor, Outcome, Share};
 pub use game::{GameReplay, MachineRun};
+pub use kernel::{Fault, Readings, Version};
 pub use petlund::{Group, TimerFix};
 pub use retransmissions::{
     CAUSES, Ordinal, Retransmissions, cause_name, record_retransmissions, tally_retransmissions,

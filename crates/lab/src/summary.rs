@@ -48,28 +48,36 @@ pub struct PointSummary {
     point: Point,
     series: BTreeMap<String, SeriesSummary>,
     values: BTreeMap<String, Repeated>,
+    repetitions: u32,
 }
 
 impl PointSummary {
     pub(crate) fn new(point: Point) -> Self {
-        Self { point, series: BTreeMap::new(), values: BTreeMap::new() }
+        Self { point, series: BTreeMap::new(), values: BTreeMap::new(), repetitions: 0 }
     }
 
     /// Adds what one repetition measured.
     pub(crate) fn add(&mut self, samples: &Samples) {
+        let repetition = self.repetitions;
         for (name, samples) in samples.series() {
             let mut delays = DelayStatistics::new();
             for sample in samples {
                 delays.record(sample.delay);
             }
-            self.series.entry(name.clone()).or_default().add(&delays);
+            self.series.entry(name.clone()).or_default().add(repetition, &delays);
         }
         for (name, tally) in samples.tallies() {
-            self.series.entry(name.clone()).or_default().add(tally);
+            self.series.entry(name.clone()).or_default().add(repetition, tally);
         }
         for (name, value) in samples.values() {
-            self.values.entry(name.clone()).or_default().add(*value);
+            self.values.entry(name.clone()).or_default().add(repetition, *value);
         }
+        self.repetitions += 1;
+    }
+
+    /// How many repetitions there were.
+    pub fn repetitions(&self) -> u32 {
+        self.repetitions
     }
 
     /// Which point.
@@ -97,19 +105,41 @@ pub struct SeriesSummary {
     all: DelayStatistics,
     mean_s: Repeated,
     quantiles_s: [Repeated; QUANTILES.len()],
+    max_s: Repeated,
+    counts: Repeated,
 }
 
 impl SeriesSummary {
-    fn add(&mut self, delays: &DelayStatistics) {
+    fn add(&mut self, repetition: u32, delays: &DelayStatistics) {
         self.all.merge(delays);
+        self.counts.add(repetition, as_f64(delays.count()));
         if let Some(mean) = delays.mean() {
-            self.mean_s.add(mean.as_secs_f64());
+            self.mean_s.add(repetition, mean.as_secs_f64());
+        }
+        if let Some(max) = delays.max() {
+            self.max_s.add(repetition, max.as_secs_f64());
         }
         for (repeated, quantile) in self.quantiles_s.iter_mut().zip(QUANTILES) {
             if let Some(delay) = delays.quantile(quantile) {
-                repeated.add(delay.as_secs_f64());
+                repeated.add(repetition, delay.as_secs_f64());
             }
         }
+    }
+
+    /// The longest delay of each repetition, in seconds.
+    pub fn max_s(&self) -> &Repeated {
+        &self.max_s
+    }
+
+    /// How many delays each repetition has.
+    pub fn counts(&self) -> &Repeated {
+        &self.counts
+    }
+
+    /// One of [`QUANTILES`] in each repetition, in seconds; `None` for any other.
+    pub fn quantile_s(&self, quantile: f64) -> Option<&Repeated> {
+        let place = QUANTILES.iter().position(|known| (known - quantile).abs() < 1e-9)?;
+        self.quantiles_s.get(place)
     }
 
     /// The delays of all repetitions together.
@@ -136,17 +166,70 @@ impl SeriesSummary {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Repeated {
     values: Vec<f64>,
+    /// The repetition of each value, rising.
+    repetitions: Vec<u32>,
 }
 
+/// The numbers of the first repetitions.
 impl FromIterator<f64> for Repeated {
     fn from_iter<I: IntoIterator<Item = f64>>(values: I) -> Self {
-        Self { values: values.into_iter().collect() }
+        let (repetitions, values) = (0..).zip(values).unzip();
+        Self { values, repetitions }
     }
 }
 
 impl Repeated {
-    fn add(&mut self, value: f64) {
+    fn add(&mut self, repetition: u32, value: f64) {
         self.values.push(value);
+        self.repetitions.push(repetition);
+    }
+
+    /// The numbers of the repetitions that both have, in their order.
+    pub fn paired<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = (f64, f64)> + 'a {
+        self.repetitions
+            .iter()
+            .zip(&self.values)
+            .filter_map(|(repetition, value)| Some((*value, other.at(*repetition)?)))
+    }
+
+    /// Each number changed, such as into another unit.
+    #[must_use]
+    pub fn map(&self, change: impl Fn(f64) -> f64) -> Self {
+        let values = self.values.iter().map(|value| change(*value)).collect();
+        Self { values, repetitions: self.repetitions.clone() }
+    }
+
+    /// The number of a repetition, counted from zero; `None` if it has none.
+    pub fn at(&self, repetition: u32) -> Option<f64> {
+        let place = self.repetitions.binary_search(&repetition).ok()?;
+        self.values.get(place).copied()
+    }
+
+    /// Each number changed, by its repetition.
+    #[must_use]
+    pub fn with_each(&self, change: impl Fn(u32, f64) -> f64) -> Self {
+        let values = self.repetitions.iter().zip(&self.values).map(|(repetition, value)| change(*repetition, *value));
+        Self { values: values.collect(), repetitions: self.repetitions.clone() }
+    }
+
+    /// Only the numbers of which something is true.
+    #[must_use]
+    pub fn only(&self, is_wanted: impl Fn(f64) -> bool) -> Self {
+        let pairs = self.repetitions.iter().zip(&self.values).filter(|(_, value)| is_wanted(**value));
+        let (repetitions, values) = pairs.unzip();
+        Self { values, repetitions }
+    }
+
+    /// A number of the repetitions that both have, from both.
+    #[must_use]
+    pub fn zip_with(&self, other: &Self, with: impl Fn(f64, f64) -> f64) -> Self {
+        let mut zipped = Self::default();
+        for (repetition, value) in self.repetitions.iter().zip(&self.values) {
+            if let Some(other) = other.at(*repetition) {
+                zipped.add(*repetition, with(*value, other));
+            }
+        }
+        zipped
     }
 
     /// The numbers in the order of the repetitions.
@@ -167,16 +250,21 @@ impl Repeated {
     /// Half the width of the 95% confidence interval of the mean (Student's t, which takes the repetitions as independent
     /// and their numbers as about normal); `None` below two repetitions.
     pub fn half_width_95(&self) -> Option<f64> {
-        let mean = self.mean()?;
-        let count = as_f64(self.values.len());
-        let freedom = count - 1.0;
-        if freedom < 1.0 {
-            return None;
-        }
-        let squares: f64 = self.values.iter().map(|value| (value - mean).powi(2)).sum();
-        let distribution = StudentsT::new(0.0, 1.0, freedom).expect("scale one and a degree of freedom are sound");
-        Some(distribution.inverse_cdf(0.975) * (squares / freedom / count).sqrt())
+        half_width_95(&self.values)
     }
+}
+
+/// Half the width of the 95% confidence interval of the mean (Student's t); `None` below two values.
+pub(crate) fn half_width_95(values: &[f64]) -> Option<f64> {
+    let count = as_f64(values.len());
+    let freedom = count - 1.0;
+    if freedom < 1.0 {
+        return None;
+    }
+    let mean = values.iter().fold(0.0, |sum, value| sum + value) / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let distribution = StudentsT::new(0.0, 1.0, freedom).expect("scale one and a degree of freedom are sound");
+    Some(distribution.inverse_cdf(0.975) * (squares / freedom / count).sqrt())
 }
 
 #[cfg(test)]
@@ -189,7 +277,20 @@ mod tests {
     use crate::samples::Sample;
 
     fn repeated(values: &[f64]) -> Repeated {
-        Repeated { values: values.to_vec() }
+        values.iter().copied().collect()
+    }
+
+    #[test]
+    fn numbers_are_paired_by_their_repetition() {
+        let (mut one, mut other) = (Repeated::default(), Repeated::default());
+        for (repetition, value) in [(0, 1.0), (2, 3.0), (3, 4.0)] {
+            one.add(repetition, value);
+        }
+        for (repetition, value) in [(1, 20.0), (2, 30.0), (3, 40.0)] {
+            other.add(repetition, value);
+        }
+        assert_eq!(one.paired(&other).collect::<Vec<_>>(), [(3.0, 30.0), (4.0, 40.0)]);
+        assert_eq!(one.zip_with(&other, |one, other| other - one).values(), [27.0, 36.0]);
     }
 
     #[test]

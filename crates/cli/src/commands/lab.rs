@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
+use festina_lab::assumption::Assumption;
 use festina_lab::capture::{CaptureError, PACKETS_MAX};
 use festina_lab::experiment::Experiment;
 use festina_lab::experiments;
@@ -32,7 +33,9 @@ run the same once more without --shard.";
 const CHECK_EXAMPLES: &str = "\
 Examples:
   festina lab check md1 --quick
-  festina lab check md1 && echo the shape holds";
+  festina lab check md1 && echo the shape holds
+
+Exit code 1: a check is broken. 3: none is, but fewer than nine tenths of them were tested.";
 
 /// The folder of finished runs within the folder of a report.
 const STORE: &str = "runs";
@@ -50,6 +53,10 @@ pub(crate) enum LabCommand {
     /// Run an experiment and tell whether its results have the shape that they must have
     #[command(after_help = CHECK_EXAMPLES)]
     Check(PlanArgs),
+    /// Run the experiments of the papers and print what came of each statement of theirs, as Markdown
+    Ledger(PapersArgs),
+    /// Run the experiments of P06 and P10 under each reading of what the papers leave open, and print which statements survive
+    Readings(PapersArgs),
     /// Remove finished runs that this version of the code does not take up any more
     Prune(PruneArgs),
 }
@@ -60,6 +67,23 @@ pub(crate) struct PruneArgs {
     /// The folder for all reports; no run may be under way in it
     #[arg(long, value_name = "DIR", default_value = "lab")]
     out: PathBuf,
+}
+
+/// Arguments of `festina lab ledger` and `festina lab readings`.
+#[derive(Debug, Args)]
+pub(crate) struct PapersArgs {
+    /// Run as little as shows the shape
+    #[arg(long)]
+    quick: bool,
+    /// Only these experiments; the statements of all others count as not tested
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    only: Vec<String>,
+    /// The folder for finished runs, which are taken up again
+    #[arg(long, value_name = "DIR", default_value = "lab")]
+    out: PathBuf,
+    /// How many threads run; one per processor if left out
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
 }
 
 /// Arguments of `festina lab show`.
@@ -84,6 +108,9 @@ pub(crate) struct RunArgs {
     /// Where to write the results as JSON too; - is standard output, which then holds nothing else
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write every delay that was kept as samples.csv too, which may take gigabytes
+    #[arg(long)]
+    samples: bool,
     #[command(flatten)]
     capture: CaptureArgs,
 }
@@ -132,6 +159,8 @@ pub(crate) fn run(command: LabCommand) -> Result<()> {
         LabCommand::Show(arguments) => output::print(show(&arguments)?.trim_end()),
         LabCommand::Run(arguments) => run_plan(&arguments),
         LabCommand::Check(arguments) => check(&arguments),
+        LabCommand::Ledger(arguments) => ledger(&arguments),
+        LabCommand::Readings(arguments) => readings(&arguments),
         LabCommand::Prune(arguments) => prune(&arguments),
     }
 }
@@ -156,6 +185,14 @@ fn show(arguments: &ShowArgs) -> Result<String, UsageError> {
     for Parameter { name, about, kind } in experiment.parameters() {
         let _ = writeln!(text, "  {name}: {about}; {kind}");
     }
+    let assumptions = experiment.assumptions();
+    if !assumptions.is_empty() {
+        text += "\nWhere its values come from:\n";
+    }
+    for Assumption { subject, values, origin, .. } in assumptions {
+        let values = if values.is_empty() { String::new() } else { format!(" {}", values.join(", ")) };
+        let _ = writeln!(text, "  {}: {subject}{values}: {}", origin.word(), origin.note());
+    }
     let _ = write!(text, "\nIts own plan:\n\n{}", experiment.plan());
     Ok(text)
 }
@@ -178,6 +215,7 @@ fn run_plan(arguments: &RunArgs) -> Result<()> {
     let Some(report) = job.run()? else {
         return Ok(());
     };
+    let report = if arguments.samples { report.with_samples() } else { report };
     let no_picture = report.write(&job.folder, &job.options)?;
     if let Some(reason) = no_picture {
         output::notice(&format!("no PNG was written: {reason}"));
@@ -205,8 +243,79 @@ fn check(arguments: &PlanArgs) -> Result<()> {
     if let Some(report) = job.run()? {
         output::print(&report.checks_text())?;
         judge(&report)?;
+        if report.is_hardly_tested() {
+            let (all, tested) = report.tested();
+            return Err(Untested { all, tested }.into());
+        }
     }
     Ok(())
+}
+
+impl PapersArgs {
+    /// Whether an experiment is among those that were asked for.
+    fn wants(&self, experiment: &dyn Experiment) -> bool {
+        self.only.is_empty() || self.only.iter().any(|name| name == experiment.name())
+    }
+
+    /// Refuses names that no experiment has.
+    fn check(&self) -> Result<(), UsageError> {
+        self.only.iter().try_for_each(|name| named(name).map(|_| ()))
+    }
+
+    fn scale(&self) -> Scale {
+        if self.quick { Scale::Quick } else { Scale::Full }
+    }
+
+    /// The command that writes the same.
+    fn command(&self, name: &str) -> String {
+        let quick = if self.quick { " --quick" } else { "" };
+        let only = if self.only.is_empty() { String::new() } else { format!(" --only {}", self.only.join(",")) };
+        format!("festina lab {name}{quick}{only}")
+    }
+
+    /// Runs a plan below this folder.
+    fn run(&self, experiment: &'static dyn Experiment, plan: Plan, folder: &str) -> Result<Option<Report<'static>>> {
+        let scale = if self.quick { "-quick" } else { "" };
+        let folder = self.out.join(format!("{folder}{scale}"));
+        let options = RunOptions {
+            jobs: self.jobs.map(usize::from),
+            shard: Shard::WHOLE,
+            store: folder.join(STORE),
+            code_version: runner::CODE_VERSION.to_owned(),
+        };
+        let name = experiment.name().to_owned();
+        Job { experiment, plan, command: format!("festina lab run {name}"), name, folder, options }.run()
+    }
+}
+
+fn ledger(arguments: &PapersArgs) -> Result<()> {
+    arguments.check()?;
+    let mut outcomes = Vec::new();
+    for experiment in festina_lab::ledger::experiments().into_iter().filter(|it| arguments.wants(*it)) {
+        let plan = Plan::own(experiment, arguments.scale());
+        if let Some(report) = arguments.run(experiment, plan, experiment.name())? {
+            let (checks, scoreboard) = (report.checks().to_vec(), report.scoreboard().to_vec());
+            outcomes.push(festina_lab::ledger::Outcome { experiment: experiment.name(), checks, scoreboard });
+        }
+    }
+    output::print(festina_lab::ledger::document(&outcomes, &arguments.command("ledger")).trim_end())
+}
+
+fn readings(arguments: &PapersArgs) -> Result<()> {
+    use festina_lab::readings::{self, Combination};
+    arguments.check()?;
+    let mut outcomes = Vec::new();
+    for combination in Combination::all() {
+        for experiment in readings::experiments().into_iter().filter(|it| arguments.wants(*it)) {
+            let plan = combination.plan(experiment, arguments.scale())?;
+            let folder = format!("{}-{}", experiment.name(), combination.name());
+            if let Some(report) = arguments.run(experiment, plan, &folder)? {
+                let checks = report.checks().to_vec();
+                outcomes.push(readings::Outcome { combination, experiment: experiment.name(), checks });
+            }
+        }
+    }
+    output::print(readings::document(&outcomes, &arguments.command("readings")).trim_end())
 }
 
 fn prune(arguments: &PruneArgs) -> Result<()> {
@@ -223,6 +332,22 @@ fn prune(arguments: &PruneArgs) -> Result<()> {
     }
     output::print(&format!("Finished runs removed: {files}, together {}", ByteCount::from_bytes(bytes)))
 }
+
+/// Fewer than nine tenths of the checks were tested.
+#[derive(Debug)]
+pub(crate) struct Untested {
+    all: usize,
+    tested: usize,
+}
+
+impl std::fmt::Display for Untested {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { all, tested } = self;
+        write!(f, "{tested} of {all} checks were tested, too few to say that the shape holds")
+    }
+}
+
+impl std::error::Error for Untested {}
 
 /// A broken check is a failure.
 fn judge(report: &Report<'_>) -> Result<()> {

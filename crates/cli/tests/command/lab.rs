@@ -59,9 +59,9 @@ fn complaints(stderr: &str) -> String {
 #[test]
 fn a_quick_run_prints_its_numbers_and_writes_a_report_and_the_list_of_reports() {
     let folder = folder("lab-quick");
-    let ran = lab_in(&folder, &["run", "md1", "--quick"]);
+    let ran = lab_in(&folder, &["run", "md1", "--quick", "--samples"]);
     assert_eq!((ran.code, complaints(&ran.stderr)), (Some(0), String::new()), "{ran:?}");
-    for expected in ["published", "holds   The higher the load", "load 80%", "lab/md1-quick/report.html"] {
+    for expected in ["published", "holds      The higher the load", "load 80%", "lab/md1-quick/report.html"] {
         assert!(ran.stdout.contains(expected), "{expected} is missing in\n{}", ran.stdout);
     }
     let run = folder.join("lab/md1-quick");
@@ -114,12 +114,26 @@ fn a_check_tells_its_verdicts_and_fails_if_one_is_broken() {
     for command in ["check", "run"] {
         let broken = lab_in(&folder, &[command, "few.toml"]);
         assert_eq!(broken.code, Some(1), "{broken:?}");
-        assert!(broken.stdout.contains("broken  At every load the mean"), "{}", broken.stdout);
-        assert!(broken.stdout.contains("skipped The higher the load"), "{}", broken.stdout);
+        assert!(broken.stdout.contains("broken     At every load the mean"), "{}", broken.stdout);
+        assert!(broken.stdout.contains("not tested The higher the load"), "{}", broken.stdout);
         assert!(complaints(&broken.stderr).starts_with("festina: "), "{}", broken.stderr);
         assert!(broken.stderr.contains("broken"), "{}", broken.stderr);
     }
     assert!(read(folder.join("lab/few/report.html")).contains(">broken<"), "a broken check is reported all the same");
+}
+
+#[test]
+fn a_check_that_tests_too_little_says_so_and_ends_with_code_three() {
+    let folder = folder("lab-untested");
+    // The only point of this plan has neither both senders nor the round-trip times that the checks speak of.
+    let text = "experiment = \"r15-tail-loss\"\n[parameters]\nsender = \"rfc9260\"\nrtt = \"20ms\"\nlength = 5\nlost = 1\n\
+                delayed_ack = \"0ms\"\n";
+    write(&folder, "little.toml", text);
+    let ended = lab_in(&folder, &["check", "little.toml"]);
+    assert_eq!(ended.code, Some(3), "{ended:?}");
+    assert!(ended.stderr.contains("checks were tested, too few to say that the shape holds"), "{}", ended.stderr);
+    assert_eq!(complaints(&ended.stderr).lines().count(), 1, "{}", ended.stderr);
+    assert!(ended.stdout.contains("not tested "), "{}", ended.stdout);
 }
 
 #[test]

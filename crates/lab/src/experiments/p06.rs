@@ -5,71 +5,39 @@ use std::time::Duration;
 use festina_models::record::Truth;
 use festina_netsim::{Jitter, JitterShape};
 use festina_recovery::profile::Rules;
-use festina_recovery::rto_restart::TimerRestart;
-use festina_recovery::rtt::{RttClock, RttSampling};
+use festina_recovery::rtt::RttClock;
 use festina_recovery::{Mechanisms, Profile};
 use festina_sctp::RetransmissionCause;
 use festina_units::{ByteCount, Probability};
 
-use crate::experiment::Comparison;
+use crate::assumption::{Assumption, chosen, fitted, stated};
+use crate::evidence::table::ChiSquare;
+use crate::evidence::{Bound, Estimate};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
-use crate::scenario::{CAUSES, Ordinal, Retransmissions, Stack, ThinStream, cause_name, record_retransmissions};
+use crate::scenario::{
+    CAUSES, Ordinal, Readings, Retransmissions, Stack, ThinStream, Version, cause_name, record_retransmissions,
+};
+use crate::scoreboard::Entry;
 use crate::summary::{PointSummary, Repeated};
 
-/// Hosts, wires and the emulator delay packets even where the table says 0 ms: so long, each way.
-const HOST_DELAY: Duration = Duration::from_micros(200);
 /// What a published number of delays is compared by.
-const QUANTITIES: [Quantity; 4] = [Quantity::Number, Quantity::Min, Quantity::Max, Quantity::Mean];
+const QUANTITIES: [Quantity; 5] = [Quantity::Number, Quantity::Min, Quantity::Max, Quantity::Mean, Quantity::Share];
 /// How many bytes a write has.
 const SIZE: ByteCount = ByteCount::from_bytes(100);
+/// Shares agree with the table's unless chance explains their difference more rarely.
+const P_AGREES: f64 = 0.05;
+/// From the write to the delivery of messages whose first copy was lost.
+pub(super) const REPAIR: &str = "delivery of lost messages";
 
-/// How lksctp is built from what the paper says; [`Reading::Kernel`] is what its Table 2 shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reading {
-    /// As the kernel of that time was and Table 2 shows it.
-    Kernel,
-    /// A SACK restarts the timer whatever it acknowledges ("some, but not all", §4.2.1), so gap reports do as well.
-    GapsRestart,
-    /// A chunk that was sent again is measured all the same, from its first transmission on (§3.2, §5).
-    AmbiguousSamples,
-    /// After a timeout nothing leaves but its retransmission until something is acknowledged (RFC 2960 §7.2.3).
-    OnePacket,
-    /// Round-trip times are averaged without loss of precision.
-    ExactClock,
-}
-
-impl Reading {
-    /// The names for a plan.
-    const NAMES: &'static [&'static str] =
-        &["kernel", "gaps-restart-timer", "ambiguous-samples", "one-packet-after-timeout", "exact-clock"];
-
-    fn named(name: &str) -> Self {
-        let all = [Self::Kernel, Self::GapsRestart, Self::AmbiguousSamples, Self::OnePacket, Self::ExactClock];
-        let place = Self::NAMES.iter().position(|known| *known == name);
-        all[place.expect("the plan takes no other names")]
-    }
-
-    /// What is different in a set of rules.
-    fn apply(self, rules: &mut Rules) {
-        rules.rtt_sampling = RttSampling::Unambiguous;
-        match self {
-            Self::Kernel => {}
-            Self::GapsRestart => rules.timer_restart = TimerRestart::AnyAcked,
-            Self::AmbiguousSamples => rules.rtt_sampling = RttSampling::FirstAcknowledgement,
-            Self::OnePacket => rules.one_packet_after_timeout = true,
-            Self::ExactClock => rules.rtt_clock = RttClock::Nanoseconds,
-        }
-    }
-}
-
-/// lksctp, unmodified, by the reading of a point.
+/// lksctp, unmodified, by the readings of a point.
 pub(super) fn lksctp(point: &Point) -> Mechanisms {
-    let mut mechanisms = Profile::Lksctp2006.mechanisms();
-    let reading = Reading::named(point.choice("reading"));
-    reading.apply(&mut mechanisms.normal);
-    mechanisms.thin = mechanisms.normal;
-    mechanisms
+    let mut rules: Rules = Readings::of(point).lksctp(Version::Pedersen);
+    rules.one_packet_after_timeout = point.choice("after_timeout") == "one-packet";
+    if point.choice("clock") == "exact" {
+        rules.rtt_clock = RttClock::Nanoseconds;
+    }
+    Mechanisms { normal: rules, thin: rules, ..Profile::Lksctp2006.mechanisms() }
 }
 
 /// What a plan can set about the stream, its path and the reading of the text.
@@ -77,24 +45,61 @@ pub(super) fn parameters() -> Vec<Parameter> {
     let parameter = |name, about, kind| Parameter { name, about, kind };
     let ms = Duration::from_millis;
     let loss = Probability::ZERO..=Probability::from_percent(50);
-    vec![
+    let mut parameters = vec![
         parameter("rtt", "the round-trip time that the emulator adds", Kind::Duration(ms(0)..=ms(10_000))),
+        parameter(
+            "host_delay",
+            "how long hosts and wires delay a packet besides, each way",
+            Kind::Duration(ms(0)..=ms(100)),
+        ),
         parameter("loss", "how probably a packet is lost", Kind::Probability(loss)),
         parameter("lost", "which packets are lost", Kind::Choice(&["data-and-sacks", "data"])),
         parameter("jitter", "how much longer than others a packet may take", Kind::Duration(ms(0)..=ms(1_000))),
         parameter("interval", "how often the application writes", Kind::Duration(ms(1)..=ms(60_000))),
-        parameter("reading", "how lksctp is built from the text", Kind::Choice(Reading::NAMES)),
         parameter("duration", "for how long it writes", Kind::Duration(ms(1_000)..=ms(86_400_000))),
-    ]
+        parameter("sack_delay", "how long the receiver delays a SACK", Kind::Duration(ms(0)..=ms(500))),
+        parameter(
+            "after_timeout",
+            "what may leave after a timeout before something is acknowledged: small packets, or the retransmission only",
+            Kind::Choice(&["small-packets", "one-packet"]),
+        ),
+        parameter("clock", "by what round-trip times are averaged", Kind::Choice(&["4ms-ticks", "exact"])),
+    ];
+    parameters.extend(Readings::parameters());
+    parameters
+}
+
+/// Where the values of both plans come from.
+pub(super) fn assumptions() -> Vec<Assumption> {
+    const SENSITIVITY: &str = "shows how much it matters";
+    let mut assumptions = vec![
+        stated("rtt", "§3, Tables 2 and 3"),
+        fitted("host_delay", "the shortest delays at a round-trip time of 0, Table 2").of(&["200us"]),
+        chosen("host_delay", SENSITIVITY),
+        fitted("loss", "the shares of the classes at a round-trip time of 0, Table 2").of(&["5%"]),
+        chosen("loss", SENSITIVITY),
+        fitted("lost", "the unsolicited bundling at a round-trip time of 0, Table 2").of(&["data-and-sacks"]),
+        chosen("lost", SENSITIVITY),
+        chosen("jitter", "the paper's emulator is not known"),
+        fitted("interval", "the delay of fast retransmissions, Table 2; §3 states four writes a second").of(&["256ms"]),
+        stated("interval", "§3: four writes a second"),
+        fitted("duration", "the number of timeouts, Table 2"),
+        stated("sack_delay", "§3.2: fixed to 200 ms in lksctp"),
+        fitted("after_timeout", "the shares at a round-trip time of 400 ms, Table 2").of(&["small-packets"]),
+        chosen("after_timeout", "RFC 2960 §7.2.3"),
+        fitted("clock", "the delay of timeouts at long round-trip times, Table 2").of(&["4ms-ticks"]),
+        chosen("clock", SENSITIVITY),
+    ];
+    assumptions.extend(Readings::ASSUMPTIONS);
+    assumptions
 }
 
 /// Runs the stream of §3 at a point.
-pub(super) fn run(point: &Point, mechanisms: Mechanisms, sack_delay: Duration, seed: u64) -> Samples {
+pub(super) fn run(point: &Point, stack: Stack, seed: u64) -> Samples {
     let [rtt, interval, duration] = ["rtt", "interval", "duration"].map(|name| point.duration(name));
     let loss = point.probability("loss");
     let backward = if point.choice("lost") == "data" { Probability::ZERO } else { loss };
-    let stack = Stack::sctp(mechanisms, sack_delay);
-    let stream = ThinStream::periodic(stack, interval, SIZE, duration, rtt + 2 * HOST_DELAY);
+    let stream = ThinStream::periodic(stack, interval, SIZE, duration, rtt + 2 * point.duration("host_delay"));
     let mut stream = stream.with_loss(loss, backward);
     let range = point.duration("jitter") / 2;
     if !range.is_zero() {
@@ -104,7 +109,13 @@ pub(super) fn run(point: &Point, mechanisms: Mechanisms, sack_delay: Duration, s
         }
     }
     let run = stream.run(seed);
-    measure(run.record.truth())
+    let mut samples = measure(run.record.truth());
+    for message in run.record.truth().messages.iter().filter(|message| message.delivered_by != Some(0)) {
+        if let Some(delay) = message.delay() {
+            samples.tally(REPAIR, delay);
+        }
+    }
+    samples
 }
 
 /// All retransmissions, and of the first ones the number, the shortest and the longest delay of each cause: a table tells of one
@@ -171,23 +182,33 @@ impl Quantity {
         format!("{} of 1st retransmissions by {}", self.noun(), cause_name(cause))
     }
 
-    /// What was measured at a point: for each run on average, but the mean and the share over all runs.
-    pub(super) fn measured(self, summary: &PointSummary, cause: RetransmissionCause) -> Option<f64> {
+    /// What each run measured at a point.
+    pub(super) fn each(self, summary: &PointSummary, cause: RetransmissionCause) -> Option<Repeated> {
         let first = Retransmissions::of(summary);
         match self {
-            Self::Number | Self::Min | Self::Max => summary.values().get(&self.name(cause)).and_then(Repeated::mean),
-            Self::Share => Some(first.share_by(Ordinal::First, cause)? * 100.0),
-            Self::Mean => first.delays_by(Ordinal::First, cause)?.all().mean().map(milliseconds),
+            Self::Number | Self::Min | Self::Max => summary.values().get(&self.name(cause)).cloned(),
+            Self::Share => Some(first.share_in_each(Ordinal::First, &[cause])?.map(|share| share * 100.0)),
+            Self::Mean => Some(first.delays_by(Ordinal::First, cause)?.mean_s().map(|seconds| seconds * 1e3)),
         }
     }
 
-    /// Between what it lies from run to run, as a sentence; `None` if it is not known of each run.
-    fn spread(self, summary: &PointSummary, cause: RetransmissionCause) -> Option<String> {
-        let runs = summary.values().get(&self.name(cause))?.values();
-        let low = runs.iter().copied().reduce(f64::min)?;
-        let high = runs.iter().copied().reduce(f64::max)?;
-        Some(format!(" In our {} runs it is {low:.0} to {high:.0}.", runs.len()))
+    /// The mean of that over all runs.
+    pub(super) fn measured(self, summary: &PointSummary, cause: RetransmissionCause) -> Option<Estimate> {
+        Estimate::of(&self.each(summary, cause)?)
     }
+}
+
+/// How well the counts of classes agree with those of the table's one run: the probability of so large a χ² if both have the same shares.
+pub(super) fn agreement(row: &str, lines: &[Published], ours: Option<&PointSummary>) -> Entry {
+    let paper: Vec<f64> = lines.iter().map(|line| f64::from(line.number)).collect();
+    let counts = ours.map(|summary| {
+        let count = |line: &Published| Quantity::Number.each(summary, line.cause).map_or(0.0, |numbers| numbers.sum());
+        lines.iter().map(count).collect::<Vec<f64>>()
+    });
+    let test = counts.and_then(|counts| ChiSquare::of(&paper, &counts));
+    let told = test.map_or(String::new(), |test| format!(" ({test})"));
+    let what = format!("{row}, probability of the classes' shares by chance{told}");
+    Entry::inequality(what, "", Bound::MoreThan(P_AGREES), test.map(|test| Estimate::exact(test.p)))
 }
 
 /// A line of a table: number of first retransmissions, shortest, longest and mean delay in milliseconds.
@@ -214,28 +235,27 @@ impl Published {
         }
     }
 
-    /// Every number of the line beside ours, which may not be known; `why` explains what is missed.
+    /// Every number of the line beside ours, which may not be known. `fitted` says to which of them something was fitted, `why` explains
+    /// what is missed.
     pub(super) fn compare(
         &self,
         row: &str,
         ours: Option<&PointSummary>,
+        fitted: impl Fn(&Self, Quantity) -> Option<&'static str>,
         why: impl Fn(Quantity) -> &'static str,
-    ) -> Vec<Comparison> {
-        let quantities = [QUANTITIES.as_slice(), &[Quantity::Share]].concat();
-        let comparison = |quantity: Quantity| {
-            let mut comparison = Comparison {
-                what: format!("{row}, {}, {}", cause_name(self.cause), quantity.noun()),
-                unit: quantity.unit(),
-                published: self.value(quantity)?,
-                measured: ours.and_then(|summary| quantity.measured(summary, self.cause)),
-                why: None,
-            };
-            if comparison.is_missed() == Some(true) {
-                let spread = ours.and_then(|summary| quantity.spread(summary, self.cause));
-                comparison.why = Some(format!("{}{}", why(quantity), spread.unwrap_or_default()));
+    ) -> Vec<Entry> {
+        let entry = |quantity: Quantity| {
+            let what = format!("{row}, {}, {}", cause_name(self.cause), quantity.noun());
+            let each = ours.and_then(|summary| quantity.each(summary, self.cause));
+            let mut entry = Entry::one_run(what, quantity.unit(), self.value(quantity)?, each.as_ref());
+            if entry.word() == "missed" {
+                entry = entry.because(why(quantity));
             }
-            Some(comparison)
+            Some(match fitted(self, quantity) {
+                Some(how) => entry.fitted(how),
+                None => entry,
+            })
         };
-        quantities.into_iter().filter_map(comparison).collect()
+        QUANTITIES.into_iter().filter_map(entry).collect()
     }
 }

@@ -7,13 +7,16 @@ use std::time::Duration;
 
 use festina_sctp::RetransmissionCause;
 
-use super::p06::{self, Quantity};
+use super::p06::{self, Published, Quantity};
+use crate::assumption::{Assumption, chosen, stated};
+use crate::evidence::Estimate;
 use crate::experiment::{Check, Comparison, Experiment};
-use crate::figure::{Axis, Bar, BarChart, Curve, Figure, PlotPoint, PointSeries, Unit};
+use crate::figure::{Axis, Bar, BarChart, Figure, PlotPoint, PointSeries, Unit};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
-use crate::scenario::cause_name;
-use crate::summary::{PointSummary, Results};
+use crate::scenario::{Fault, Group, Readings, Stack, cause_name};
+use crate::scoreboard::Entry;
+use crate::summary::{PointSummary, Repeated, Results};
 
 /// The classes of the table.
 const CLASSES: [RetransmissionCause; 4] = [
@@ -22,6 +25,9 @@ const CLASSES: [RetransmissionCause; 4] = [
     RetransmissionCause::ReportedBundled,
     RetransmissionCause::Bundled,
 ];
+
+/// How long Linux's TCP delays an acknowledgement.
+const TCP_ACK_DELAY: Duration = Duration::from_millis(40);
 
 /// First retransmissions of unmodified lksctp by cause.
 #[derive(Clone, Copy, Debug)]
@@ -53,12 +59,11 @@ impl Experiment for P06Table2 {
          Writes are 256 ms apart, not 250: the fast retransmissions in the table, triggered by the SACKs of the four messages \
          after the lost one, come 1024 ms and one round-trip time after the first transmission. (That kernel counted in \
          ticks of 4 ms and slept one tick longer than it was asked to.)\n\n\
-         What the text says of lksctp was read in the light of the table, one reading at a time (see the parameter reading). \
-         \"kernel\" is a timer that only the cumulative acknowledgement restarts, Karn's rule, a congestion window of a full \
-         packet after a timeout, which does not hold small packets back, and averages of round-trip times in ticks of 4 ms. \
-         The text says that the timer is restarted whenever some chunk is acknowledged, and that ambiguous round-trip times \
-         are used; the table bears out neither. With the first there would be next to no timeouts; with the second, two to four \
-         times as many fast retransmissions."
+         The text leaves open, or contradicts, how lksctp was built: see the parameters rtt_samples, timer_restart, after_timeout and \
+         clock. It says that ambiguous round-trip times are used (rtt_samples = \"ambiguous\") and that the timer is restarted whenever \
+         some chunk is acknowledged (timer_restart = \"any-ack\"). With the latter there would be next to no timeouts; with the former \
+         there are two to four times as many fast retransmissions as in the table.\n\n\
+         Beside it the same stream runs over TCP New Reno, which the paper compares in words."
     }
 
     fn plan(&self) -> &'static str {
@@ -67,22 +72,47 @@ impl Experiment for P06Table2 {
 
     fn parameters(&self) -> Vec<Parameter> {
         let mut parameters = p06::parameters();
-        let delays = Duration::ZERO..=Duration::from_millis(500);
-        let about = "how long the receiver delays a SACK";
-        parameters.push(Parameter { name: "sack_delay", about, kind: Kind::Duration(delays) });
+        let kind = Kind::Choice(&["lksctp", "new-reno"]);
+        parameters.push(Parameter { name: "transport", about: "what carries the stream", kind });
         parameters
     }
 
-    fn run(&self, point: &Point, seed: u64) -> Samples {
-        p06::run(point, p06::lksctp(point), point.duration("sack_delay"), seed)
+    fn assumptions(&self) -> Vec<Assumption> {
+        let mut assumptions = p06::assumptions();
+        assumptions.push(stated("transport", "§3: lksctp and TCP New Reno"));
+        assumptions.push(chosen("TCP delays acknowledgements by 40 ms", "Linux's least").beside_the_plan());
+        assumptions
     }
 
-    fn comparisons(&self, results: &Results) -> Vec<Comparison> {
+    fn question(&self) -> &'static str {
+        "Why, and how late, does unmodified lksctp send a lost message of a thin stream again?"
+    }
+
+    fn run(&self, point: &Point, seed: u64) -> Samples {
+        let readings = Readings::of(point);
+        let is_tcp = (point.choice("transport") == "new-reno") != (readings.fault == Fault::Swapped);
+        let stack = if is_tcp {
+            Group::NewReno.stack(&readings, TCP_ACK_DELAY)
+        } else {
+            readings.fault.in_stack(Stack::sctp(p06::lksctp(point), point.duration("sack_delay")))
+        };
+        p06::run(point, stack, seed)
+    }
+
+    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
+        Vec::new()
+    }
+
+    fn scoreboard(&self, results: &Results) -> Vec<Entry> {
         let base = Base::of(results);
         let rows = published::TABLE.iter();
         rows.flat_map(|(rtt, lines)| {
             let ours = base.at(rtt);
-            lines.iter().flat_map(move |line| line.compare(&format!("RTT {rtt}"), ours, published::why))
+            let fitted = move |line: &Published, quantity| published::fitted(rtt, line.cause, quantity);
+            let row = format!("RTT {rtt}");
+            let shares = p06::agreement(&row, lines, ours).fitted(published::SHARES);
+            let entries = lines.iter().flat_map(move |line| line.compare(&row, ours, fitted, published::why));
+            entries.chain([shares])
         })
         .collect()
     }
@@ -93,10 +123,15 @@ impl Experiment for P06Table2 {
 
     fn figures(&self, results: &Results) -> Vec<Figure> {
         let mut figures = vec![shares(results)];
-        let by_loss = Axis::from_zero("share of timeouts", 1.0, Unit::Share);
+        let by_loss = Axis::from_zero("mean share of timeouts", 1.0, Unit::Share);
         figures.extend(sensitivity(results, RetransmissionCause::Timeout, &["loss", "lost", "jitter"], by_loss));
-        let by_reading = Axis::log("share of fast retransmissions", 0.005, 1.0, Unit::Share);
-        figures.extend(sensitivity(results, RetransmissionCause::Fast, &["reading", "interval"], by_reading));
+        let by_reading = Axis::log("mean share of fast retransmissions", 0.005, 1.0, Unit::Share);
+        figures.extend(sensitivity(
+            results,
+            RetransmissionCause::Fast,
+            &["rtt_samples", "timer_restart", "after_timeout", "clock", "interval"],
+            by_reading,
+        ));
         figures
     }
 }
@@ -104,20 +139,37 @@ impl Experiment for P06Table2 {
 /// The points at which nothing but the round-trip time is swept: everything else is as in the plan's first values.
 struct Base<'r> {
     points: Vec<&'r PointSummary>,
+    /// The same with TCP.
+    tcp: Vec<&'r PointSummary>,
 }
 
 impl<'r> Base<'r> {
     fn of(results: &'r Results) -> Self {
-        Self { points: results.points().iter().filter(|summary| departures(results, summary).is_empty()).collect() }
+        let with = |wanted: &[(&str, &str)]| {
+            let is_so = |summary: &&PointSummary| {
+                let departures = departures(results, summary);
+                let departures: Vec<(&str, &str)> =
+                    departures.iter().map(|(name, value)| (*name, value.as_str())).collect();
+                departures == wanted
+            };
+            results.points().iter().filter(is_so).collect()
+        };
+        Self { points: with(&[]), tcp: with(&[("transport", "new-reno")]) }
     }
 
     fn at(&self, rtt: &str) -> Option<&'r PointSummary> {
         self.points.iter().find(|summary| rtt_of(summary) == rtt).copied()
     }
 
-    /// A quantity of one class at each of the table's round-trip times; `None` unless all were run.
-    fn over_rtts(&self, quantity: Quantity, cause: RetransmissionCause) -> Option<Vec<f64>> {
-        published::TABLE.iter().map(|(rtt, _)| quantity.measured(self.at(rtt)?, cause)).collect()
+    /// The same with TCP.
+    fn tcp_at(&self, rtt: &str) -> Option<&'r PointSummary> {
+        self.tcp.iter().find(|summary| rtt_of(summary) == rtt).copied()
+    }
+
+    /// A quantity of one class at each of the table's round-trip times, in each repetition.
+    fn over_rtts(&self, quantity: Quantity, cause: RetransmissionCause) -> Vec<(&'static str, Option<Repeated>)> {
+        let rtts = published::TABLE.iter().map(|(rtt, _)| *rtt);
+        rtts.map(|rtt| (rtt, self.at(rtt).and_then(|summary| quantity.each(summary, cause)))).collect()
     }
 }
 
@@ -132,12 +184,17 @@ fn departures(results: &Results, summary: &PointSummary) -> Vec<(&'static str, S
     departs.map(|((name, value), _)| (*name, value.to_string())).collect()
 }
 
+/// The mean share of a class over the runs, in per cent.
+fn mean_share(summary: &PointSummary, cause: RetransmissionCause) -> f64 {
+    Quantity::Share.measured(summary, cause).map_or(0.0, |share: Estimate| share.mean)
+}
+
 /// The classes' shares, the paper's and ours.
 fn shares(results: &Results) -> Figure {
     let mut chart = BarChart::new(
         "Causes of first retransmissions by round-trip time",
         &results.plan().conditions(),
-        "share of first retransmissions",
+        "mean share of first retransmissions",
         Unit::Share,
     );
     chart.series = CLASSES.iter().map(|cause| cause_name(*cause).to_owned()).collect();
@@ -148,11 +205,12 @@ fn shares(results: &Results) -> Figure {
             paper.fold(Bar::default().label("paper"), |bar, (class, percent)| bar.stack(class, percent / 100.0, 0.0)),
         ];
         if let Some(summary) = base.at(rtt) {
-            let ours = CLASSES.iter().map(|cause| Quantity::Share.measured(summary, *cause).unwrap_or_default());
-            bars.push(
-                ours.enumerate()
-                    .fold(Bar::default().label("ours"), |bar, (class, percent)| bar.stack(class, percent / 100.0, 0.0)),
-            );
+            let ours = CLASSES.iter().map(|cause| mean_share(summary, *cause)).enumerate();
+            let bar =
+                ours.fold(Bar::default().label("ours"), |bar, (class, percent)| bar.stack(class, percent / 100.0, 0.0));
+            // The interval of the lowest part, the timeouts.
+            let timeouts = Quantity::Share.measured(summary, CLASSES[0]).and_then(|share| share.times(0.01).interval());
+            bars.push(timeouts.map_or(bar.clone(), |[low, high]| bar.whisker(low, high)));
         }
         chart.group(&format!("RTT {rtt}"), bars);
     }
@@ -162,27 +220,30 @@ fn shares(results: &Results) -> Figure {
 /// The share of one class over the round-trip time, a curve for each value of `swept` that departs from the base; `None` if there
 /// is no such value.
 fn sensitivity(results: &Results, cause: RetransmissionCause, swept: &[&str], share_axis: Axis) -> Option<Figure> {
-    let mut curves: Vec<Curve> = Vec::new();
+    let mut series: Vec<PointSeries> = Vec::new();
     for summary in results.points() {
-        let rtt_ms = summary.point().duration("rtt").as_secs_f64() * 1e3;
-        let share = Quantity::Share.measured(summary, cause).unwrap_or_default() / 100.0;
+        let Some(share) = Quantity::Share.measured(summary, cause).map(|share| share.times(0.01)) else { continue };
         let name = match departures(results, summary).as_slice() {
             [] => "as compared".to_owned(),
             [(name, value)] if swept.contains(name) => format!("{name} {value}"),
             _ => continue,
         };
-        match curves.iter_mut().find(|curve| curve.name == name) {
-            Some(curve) => curve.points.push((rtt_ms, share)),
-            None => curves.push(Curve { name, points: vec![(rtt_ms, share)] }),
+        let x = summary.point().duration("rtt").as_secs_f64() * 1e3;
+        let point = PlotPoint { x, y: share.mean, whisker: share.interval().map(|[low, high]| (low, high)) };
+        match series.iter_mut().find(|series| series.name == name) {
+            Some(series) => series.points.push(point),
+            None => series.push(PointSeries::new(&name, [point])),
         }
     }
-    if curves.len() < 2 {
+    if series.len() < 2 {
         return None;
     }
     let title = format!("First retransmissions by {}: sensitivity to {}", cause_name(cause), swept.join(", "));
     let x = Axis::linear("round-trip time", 0.0, 420.0, Unit::Milliseconds);
-    let mut figure = Figure::new(&title, "unmodified lksctp; one parameter at a time", x, share_axis);
-    figure.curves = curves;
+    let runs = results.plan().repetitions();
+    let subtitle = format!("unmodified lksctp; one parameter at a time; mean and 95% interval of {runs} runs");
+    let mut figure = Figure::new(&title, &subtitle, x, share_axis);
+    figure.points = series;
     let paper = [0.0, 100.0, 200.0, 400.0].into_iter().zip(published::TABLE).filter_map(|(rtt_ms, (_, lines))| {
         let share = lines.iter().find(|line| line.cause == cause)?.share?;
         Some(PlotPoint { x: rtt_ms, y: share / 100.0, whisker: None })

@@ -5,20 +5,21 @@ use std::ops::RangeInclusive;
 use festina_models::workload::{Periodic, Web, Workload};
 use festina_units::{Bandwidth, Duration};
 
-use super::p10_fig8::{group_and_delay, stream_parameters};
+use super::p10_fig8::{DELIVERY, group_and_delay, stream_assumptions, stream_parameters};
+use crate::assumption::{Assumption, chosen, fitted, stated};
 use crate::count::as_f64;
-use crate::experiment::Comparison;
+use crate::evidence::Estimate;
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
-use crate::scenario::{Congested, CongestedRun, TimerFix, WebTraffic, tally_retransmissions};
-use crate::summary::{Repeated, Results};
+use crate::scenario::{Congested, CongestedRun, Readings, WebTraffic, tally_retransmissions};
+use crate::scoreboard::Entry;
+use crate::summary::{PointSummary, Results};
 
 /// Loss of everything that was offered to the bottleneck.
 const LOSS: &str = "loss at the bottleneck (%)";
 /// Loss of what the streams sent for the first time.
 const STREAM_LOSS: &str = "loss of first transmissions (%)";
 const USE: &str = "use of the bottleneck (%)";
-const DELIVERY: &str = "delivery";
 
 /// What a plan can set.
 pub(super) fn parameters() -> Vec<Parameter> {
@@ -47,6 +48,26 @@ pub(super) fn parameters() -> Vec<Parameter> {
         parameter("web_ways", "which ways web traffic crosses the bottleneck", Kind::Choice(&["data", "both"])),
     ]);
     parameters
+}
+
+/// Where the values come from.
+pub(super) fn assumptions() -> Vec<Assumption> {
+    let mut assumptions = stream_assumptions();
+    assumptions.extend([
+        chosen("duration", "the paper's 2 hours (§6) over several streams at a time instead of one"),
+        chosen("bundling", "§6.2 does not say whether the bundling of P06 §4.4 was among all modifications"),
+        chosen("streams", "more samples in the same time; together they take a hundredth of the bottleneck"),
+        stated("bottleneck", "§6.2: 10 Mbit/s"),
+        stated("queue", "§6.2: 100 packets"),
+        stated("clients", "§6.2: 81"),
+        stated("web_interval", "§6.2: 655 ms"),
+        chosen("web_rtt", "§6.2: each client has a delay of its own; which is not told"),
+        fitted("web_tcp", "the loss of 5%, §6.2: CUBIC, nearer to Linux 2.6.16, loses more").of(&["new-reno"]),
+        chosen("web_tcp", "the nearest to Linux 2.6.16"),
+        fitted("web_ways", "bundling as the major cause of modified retransmissions, §6.2, Fig. 9").of(&["both"]),
+        chosen("web_ways", "the other possibility"),
+    ]);
+    assumptions
 }
 
 /// What the experiments say about the network: a macro, since `concat!` takes literals only.
@@ -86,13 +107,13 @@ pub(super) fn run(point: &Point, seed: u64) -> Samples {
 
 fn congested(point: &Point) -> Congested {
     let (group, delay) = group_and_delay(point);
-    let fix = TimerFix::named(point.choice("timer_fix"));
+    let readings = Readings::of(point);
     let interval = point.duration("interval");
     let count_u32 = |name| u32::try_from(point.count(name)).unwrap_or(u32::MAX);
     Congested {
         stack: match point.choice("bundling") {
-            "p06" => group.stack_with_bundling_of_p06(fix, delay),
-            _ => group.stack(fix, delay),
+            "p06" => group.stack_with_bundling_of_p06(&readings, delay),
+            _ => group.stack(&readings, delay),
         },
         workload: Workload::Periodic(Periodic { interval, size: point.bytes("size") }),
         streams: count_u32("streams"),
@@ -114,22 +135,18 @@ fn congested(point: &Point) -> Congested {
     }
 }
 
-/// The paper's loss beside ours, over all points of the plan.
-pub(super) fn loss_comparison(results: &Results) -> Comparison {
-    let losses = results.points().iter().filter_map(|summary| summary.values().get(LOSS)).filter_map(Repeated::mean);
-    let losses: Vec<f64> = losses.collect();
-    let mean = losses.iter().sum::<f64>() / as_f64(losses.len() as u64);
-    Comparison {
-        what: "average packet loss at the bottleneck".to_owned(),
-        unit: "%",
-        published: 5.0,
-        measured: (!losses.is_empty()).then_some(mean),
-        why: Some(
-            "The response sizes have a heavy tail, so the loss grows with the length of a test. The paper's round-trip times and the \
-             ways that its web traffic took are unknown: see web_rtt and web_ways."
-                .to_owned(),
-        ),
-    }
+/// The paper's loss beside ours, where nothing departs from the plan's first values but the group.
+pub(super) fn loss_entry(results: &Results) -> Entry {
+    let is_base = |summary: &&PointSummary| {
+        let mut sweep = results.plan().sweep().iter().filter(|(name, _)| *name != "group");
+        sweep.all(|(name, values)| summary.point().value(name) == values.first().copied())
+    };
+    let base = results.points().iter().find(is_base);
+    let loss = base.and_then(|summary| Estimate::of(summary.values().get(LOSS)?));
+    Entry::value("average packet loss at the bottleneck", "%", 5.0, loss).because(
+        "The response sizes have a heavy tail, so the loss grows with the length of a test. The paper's round-trip times and the \
+         ways that its web traffic took are unknown: see web_rtt and web_ways.",
+    )
 }
 
 fn utilisation_percent(point: &Point, run: &CongestedRun) -> f64 {

@@ -3,12 +3,15 @@
 use festina_models::workload::{Cbr, Greedy, Workload};
 use festina_units::{Bandwidth, ByteCount, Duration};
 
+use crate::assumption::{Assumption, chosen, stated};
 use crate::count::as_f64;
+use crate::evidence::{Bound, Estimate, Evidence};
 use crate::experiment::{Check, Comparison, Experiment};
 use crate::figure::{Axis, Figure, PlotPoint, PointSeries, Unit};
 use crate::plan::{Kind, Parameter, Point, Value};
 use crate::samples::Samples;
-use crate::scenario::{Competition, Competitor, Group, TimerFix};
+use crate::scenario::{Competition, Competitor, Fault, Group, Readings};
+use crate::scoreboard::Entry;
 use crate::summary::{PointSummary, Repeated, Results};
 
 const TESTED: &str = "tested kbit/s";
@@ -20,10 +23,13 @@ const PACKETS: &str = "packets for each message of the tested stream";
 pub(super) const TESTED_STREAMS: [&str; 2] = ["lksctp", "all-mods"];
 /// From this rate on the paper's modifications are off.
 const THICK_FROM_KBIT_S: f64 = 400.0;
-/// A difference of more than this share would be noticed in the paper's figure.
+/// A difference of more than this share would be noticed in the paper's figure. The bound is ours.
 const NOTICEABLE: f64 = 0.02;
-/// How much the competitor of the modified stream may lose.
-const LOSS_MAX: f64 = 0.03;
+/// "Nearly identical". The bound is ours.
+const NEARLY: f64 = 0.03;
+/// Why the paper's small differences at high rates cannot be tested.
+const NO_COMPUTING: &str =
+    "the paper explains it by the time that its new code takes, and simulated hosts compute in no time";
 
 /// Throughput of a stream of lksctp or modified SCTP and of the greedy stream beside it.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +71,14 @@ impl Experiment for P10Fig12 {
         parameters()
     }
 
+    fn assumptions(&self) -> Vec<Assumption> {
+        assumptions()
+    }
+
+    fn question(&self) -> &'static str {
+        "Does a stream of modified SCTP take more than its share from a greedy stream?"
+    }
+
     fn run(&self, point: &Point, seed: u64) -> Samples {
         let outcome = beside_greedy(point, point.duration("duration")).run(seed);
         let [tested, greedy] = outcome.shares.as_slice() else { unreachable!("two streams compete") };
@@ -80,27 +94,50 @@ impl Experiment for P10Fig12 {
         Vec::new()
     }
 
+    fn scoreboard(&self, results: &Results) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        for (value, what, bound) in [
+            (TESTED, "modified over unmodified stream", Bound::LessThan(1.0)),
+            (GREEDY, "greedy stream beside the modified one over that beside the other", Bound::MoreThan(1.0)),
+        ] {
+            for Difference { condition, ratio, .. } in
+                differences(results, value).into_iter().filter(|it| it.is_base && it.kbit_s >= THICK_FROM_KBIT_S)
+            {
+                entries
+                    .push(Entry::inequality(format!("{what}, {condition}"), "", bound, ratio).impossible(NO_COMPUTING));
+            }
+        }
+        entries
+    }
+
     fn checks(&self, results: &Results) -> Vec<Check> {
         let tested = differences(results, TESTED);
-        let is_thin = |difference: &Difference| difference.kbit_s < THICK_FROM_KBIT_S;
+        let check =
+            |statement: &str, differences: &[Difference], concerns: &dyn Fn(&Difference) -> bool, margin: f64| {
+                let mut evidence = Evidence::new();
+                for Difference { condition, ratio, .. } in differences.iter().filter(|it| it.is_base && concerns(it)) {
+                    evidence.cell(format!("ratio at {condition}:"), *ratio, Bound::about(1.0, margin));
+                }
+                evidence.check(statement)
+            };
         vec![
-            difference_check(
+            check(
                 "Below 400 kbit/s the modified stream has the same throughput as the unmodified one within 2%.",
                 &tested,
-                is_thin,
-                |share| share.abs() - NOTICEABLE,
+                &|it| it.kbit_s < THICK_FROM_KBIT_S,
+                NOTICEABLE,
             ),
-            difference_check(
-                "From 400 kbit/s on the modified stream does not get more than the unmodified one, but for 3%.",
+            check(
+                "From 400 kbit/s on both streams have the same throughput within 3%.",
                 &tested,
-                |difference| !is_thin(difference),
-                |share| share - LOSS_MAX,
+                &|it| it.kbit_s >= THICK_FROM_KBIT_S,
+                NEARLY,
             ),
-            difference_check(
-                "The greedy stream beside the modified one loses at most 3% against that beside the unmodified one.",
+            check(
+                "The greedy stream has the same throughput beside either within 3%.",
                 &differences(results, GREEDY),
-                |_| true,
-                |share| -share - LOSS_MAX,
+                &|_| true,
+                NEARLY,
             ),
         ]
     }
@@ -119,29 +156,56 @@ pub(super) fn parameters() -> Vec<Parameter> {
     let ms = Duration::from_millis;
     let rates = Bandwidth::from_bits_per_second(1_000)..=Bandwidth::from_bits_per_second(1_000_000_000);
     let sizes = ByteCount::from_bytes(1)..=ByteCount::from_bytes(1_200);
-    vec![
+    let mut parameters = vec![
         parameter("tested", "the stream beside the greedy one", Kind::Choice(&TESTED_STREAMS)),
         parameter("rate", "the rate at which the tested stream writes", Kind::Bandwidth(rates.clone())),
         parameter("bottleneck", "how fast the bottleneck is", Kind::Bandwidth(rates)),
         parameter("rtt", "the round-trip time without queues", Kind::Duration(ms(1)..=ms(10_000))),
         parameter("queue", "how many packets may wait in front of the bottleneck", Kind::Count(1..=100_000)),
         parameter("size", "the size of the messages of the tested stream", Kind::Bytes(sizes)),
-        parameter("timer_fix", "what the fix of the timer's restart does (section 5.2)", Kind::Choice(TimerFix::NAMES)),
         parameter("sack_delay", "how long receivers delay a SACK", Kind::Duration(Duration::ZERO..=ms(500))),
         parameter("duration", "for how long the throughput is measured", Kind::Duration(ms(1_000)..=ms(86_400_000))),
-    ]
+    ];
+    parameters.extend(Readings::parameters());
+    parameters
+}
+
+/// Where their values come from.
+pub(super) fn assumptions() -> Vec<Assumption> {
+    let mut assumptions = vec![
+        stated("tested", "§6.3"),
+        stated("rate", "§6.3: 400, 500 and 1000 kbit/s").of(&["400kbit/s", "500kbit/s", "1Mbit/s"]),
+        chosen("rate", "§6.3 speaks of \"thin-stream\" rates and does not tell them"),
+        stated("bottleneck", "§6.3: 1 Mbit/s"),
+        stated("rtt", "§6.3: 50 ms each way"),
+        chosen("queue", "not told; 20 packets are nearly twice what the path holds"),
+        chosen("size", "not told; with 1,000 bytes the modifications are off from 400 kbit/s on, as §6.3 has it"),
+        chosen("sack_delay", "lksctp's 200 ms (§4)"),
+        chosen("duration", "not told"),
+        chosen(
+            "packets reach the bottleneck up to 4 ms later at random",
+            "else a drop-tail queue picks its victims by a clockwork",
+        )
+        .beside_the_plan(),
+    ];
+    assumptions.extend(Readings::ASSUMPTIONS);
+    assumptions
 }
 
 /// The tested stream, then the greedy one; throughput in intervals of `interval`.
 pub(super) fn beside_greedy(point: &Point, interval: Duration) -> Competition {
-    let fix = TimerFix::named(point.choice("timer_fix"));
-    let stack = |name| Group::named(name).stack(fix, point.duration("sack_delay"));
-    let cbr = Cbr { rate: point.bandwidth("rate"), size: point.bytes("size") };
-    let greedy = Greedy { size: ByteCount::from_bytes(1_000) };
+    let sound = Readings { fault: Fault::None, ..Readings::of(point) };
+    let tested = point.choice("tested");
+    // What is wrong on purpose is the modified stream; swapped, it is the greedy one.
+    let fault = if tested == TESTED_STREAMS[1] { Fault::of(point) } else { Fault::None };
+    let stack = |name| Group::named(name).stack(&sound, point.duration("sack_delay"));
+    let cbr = Workload::Cbr(Cbr { rate: point.bandwidth("rate"), size: point.bytes("size") });
+    let greedy = Workload::Greedy(Greedy { size: ByteCount::from_bytes(1_000) });
+    let [tested_workload, other_workload] = if fault == Fault::Swapped { [greedy, cbr] } else { [cbr, greedy] };
     Competition {
         competitors: vec![
-            Competitor { stack: stack(point.choice("tested")), workload: Workload::Cbr(cbr), streams: 1 },
-            Competitor { stack: stack("lksctp"), workload: Workload::Greedy(greedy), streams: 1 },
+            Competitor { stack: fault.in_stack(stack(tested)), workload: tested_workload, streams: 1 },
+            Competitor { stack: stack("lksctp"), workload: other_workload, streams: 1 },
         ],
         rate: point.bandwidth("bottleneck"),
         rtt: point.duration("rtt"),
@@ -175,32 +239,26 @@ pub(super) fn condition(results: &Results, summary: &PointSummary) -> String {
     values.collect::<Vec<_>>().join(", ")
 }
 
-/// How much more of something there is with the modified stream, as a share, and half the width of its 95% confidence interval.
+/// How many times as much of something there is with the modified stream.
 struct Difference {
     condition: String,
     /// Every parameter but the rate has its first value.
     is_base: bool,
     kbit_s: f64,
-    share: f64,
-    half_width: f64,
+    ratio: Option<Estimate>,
 }
 
 fn differences(results: &Results, value: &str) -> Vec<Difference> {
     let difference = |[lksctp, modified]: [&PointSummary; 2]| {
-        let [(before, before_half), (after, after_half)] = [lksctp, modified].map(|summary| {
-            let repeated = summary.values().get(value);
-            (repeated.and_then(Repeated::mean), repeated.and_then(Repeated::half_width_95).unwrap_or_default())
-        });
-        let ratio = after? / before?;
-        Some(Difference {
+        let [before, after] = [lksctp, modified].map(|summary| summary.values().get(value));
+        Difference {
             condition: condition(results, lksctp),
             is_base: is_base(results, lksctp.point()),
             kbit_s: kbit_s(lksctp.point()),
-            share: ratio - 1.0,
-            half_width: ratio * (before_half / before?).hypot(after_half / after?),
-        })
+            ratio: after.zip(before).and_then(|(after, before)| Estimate::ratio(after, before)),
+        }
     };
-    pairs(results).into_iter().filter_map(difference).collect()
+    pairs(results).into_iter().map(difference).collect()
 }
 
 /// Whether every parameter but the stream and its rate has the first value of the plan's list.
@@ -211,31 +269,6 @@ fn is_base(results: &Results, point: &Point) -> bool {
 
 fn kbit_s(point: &Point) -> f64 {
     as_f64(point.bandwidth("rate").bits_per_second()) / 1e3
-}
-
-/// Whether under the plan's base conditions no difference lies beyond its bound by more than chance explains; what lies farthest out,
-/// there and under the other conditions.
-fn difference_check(
-    statement: &str,
-    differences: &[Difference],
-    concerns: impl Fn(&Difference) -> bool,
-    beyond: impl Fn(f64) -> f64,
-) -> Check {
-    let worst = |is_base: bool| {
-        let concerned = differences.iter().filter(|difference| difference.is_base == is_base && concerns(difference));
-        concerned.max_by(|a, b| beyond(a.share).total_cmp(&beyond(b.share)))
-    };
-    let told = |difference: &Difference| {
-        let Difference { condition, share, half_width, .. } = difference;
-        format!("{:+.1}% ± {:.1}%, at {condition}", share * 100.0, half_width * 100.0)
-    };
-    let Some(worst_at_base) = worst(true) else {
-        return Check::skipped(statement, "this plan has no such pair of points");
-    };
-    let mut judged = differences.iter().filter(|difference| difference.is_base && concerns(difference));
-    let holds = judged.all(|difference| beyond(difference.share) <= difference.half_width);
-    let elsewhere = worst(false).map_or_else(String::new, |worst| format!("; under other conditions {}", told(worst)));
-    Check::new(statement, holds, format!("at worst {}{elsewhere}", told(worst_at_base)))
 }
 
 /// Mean and confidence interval over the rate at the first value of every other parameter.
@@ -254,7 +287,7 @@ fn figure(results: &Results, value: &str, title: &str, beside: &str) -> Figure {
     }
     let highest_rate = series.iter().flat_map(|series| &series.points).map(|point| point.x).fold(0.0, f64::max);
     let x = Axis::from_zero("rate that the stream tries to send at, in kbit/s", highest_rate, Unit::Number);
-    let y = Axis::from_zero("throughput in kbit/s", top, Unit::Number);
+    let y = Axis::from_zero("mean throughput in kbit/s", top, Unit::Number);
     let first = results.points().first();
     let base =
         first.into_iter().flat_map(|first| results.plan().swept().map(move |name| (name, first.point().value(name))));

@@ -1,11 +1,13 @@
 //! `p10-fig8b`: when a lost message is sent again over a congested bottleneck (P10 §6.2, Fig. 8(b)).
 
-use super::p10_congested::{loss_comparison, p10_network, parameters, run};
-use super::p10_fig8::{Case, modification_checks};
+use super::p10_congested::{assumptions, loss_entry, p10_network, parameters, run};
+use super::p10_fig8::{Case, modification_checks, relative_checks};
+use crate::assumption::Assumption;
 use crate::experiment::{Check, Comparison, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Parameter, Point};
 use crate::samples::Samples;
+use crate::scoreboard::Entry;
 use crate::summary::Results;
 
 /// No setting leaves a point out.
@@ -45,16 +47,31 @@ impl Experiment for P10Fig8b {
         parameters()
     }
 
+    fn assumptions(&self) -> Vec<Assumption> {
+        assumptions()
+    }
+
+    fn question(&self) -> &'static str {
+        "How much earlier does each modification of lksctp send a lost message again beside web traffic?"
+    }
+
     fn run(&self, point: &Point, seed: u64) -> Samples {
         run(point, seed)
     }
 
-    fn comparisons(&self, results: &Results) -> Vec<Comparison> {
-        vec![loss_comparison(results)]
+    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
+        Vec::new()
+    }
+
+    fn scoreboard(&self, results: &Results) -> Vec<Entry> {
+        vec![loss_entry(results)]
     }
 
     fn checks(&self, results: &Results) -> Vec<Check> {
-        modification_checks(&Case::new(results, &ALL_POINTS))
+        let case = Case::new(results, &ALL_POINTS);
+        let mut checks = modification_checks(&case);
+        checks.extend(relative_checks(&case));
+        checks
     }
 
     fn figures(&self, results: &Results) -> Vec<Figure> {

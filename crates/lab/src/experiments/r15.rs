@@ -18,7 +18,7 @@ use festina_units::{ByteCount, Duration};
 use crate::count::as_f64;
 use crate::plan::Point;
 use crate::samples::Samples;
-use crate::scenario::{Sender, Stack};
+use crate::scenario::{Fault, Sender, Stack};
 
 /// Retransmissions in vain.
 pub(super) const SPURIOUS: &str = "spurious";
@@ -77,9 +77,14 @@ pub(super) fn sender_names() -> &'static [&'static str] {
 
 /// The sender that a point chooses, over a receiver that delays acknowledgements by `delayed_ack` at most.
 pub(super) fn stack(point: &Point, delayed_ack: Duration) -> Stack {
-    let name = point.choice("sender");
+    let fault = Fault::of(point);
+    let name = if fault == Fault::Swapped { family::swapped(point.choice("sender")) } else { point.choice("sender") };
+    fault.in_stack(sound_stack(name, delayed_ack))
+}
+
+fn sound_stack(name: &str, delayed_ack: Duration) -> Stack {
     let Some((_, set)) = TCP.iter().find(|(known, _)| *known == name) else {
-        return Stack::sctp(Sender::of(point).mechanisms(), delayed_ack);
+        return Stack::sctp(Sender::named(name).mechanisms(), delayed_ack);
     };
     let delayed_ack = match delayed_ack {
         Duration::ZERO => DelayedAck::OFF,

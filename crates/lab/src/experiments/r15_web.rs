@@ -8,11 +8,13 @@ use festina_netsim::{GilbertElliott, LinkConfig, LossModel, QueueLimit, RandomSt
 use festina_units::{Bandwidth, Duration, Instant, Probability};
 
 use super::r15::{self, Cases, Cost, Family};
+use crate::assumption::{Assumption, chosen, stated};
 use crate::count::as_f64;
 use crate::experiment::{Check, Comparison, Experiment};
 use crate::figure::{DelayDistribution, Figure};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
+use crate::scenario::Fault;
 use crate::scenario::fate::total;
 use crate::summary::{PointSummary, Results};
 use page::Page;
@@ -77,7 +79,34 @@ impl Experiment for R15Web {
             parameter("connections", "over how many connections", Kind::Count(1..=100)),
             parameter("pages", "how many pages are loaded", Kind::Count(1..=100_000)),
             parameter("delayed_ack", "how long the receiver delays", Kind::Duration(Duration::ZERO..=ms(500))),
+            Fault::parameter(),
         ]
+    }
+
+    fn assumptions(&self) -> Vec<Assumption> {
+        let ours = "R15 tells no parameters of this experiment in text";
+        vec![
+            stated("sender", "§5: standard TCP, RTOR, TLP and TLPR").of(&[
+                "tcp-standard",
+                "tcp-rtor",
+                "tcp-tlp",
+                "tcp-tlpr",
+            ]),
+            chosen("sender", "SCTP, RACK-TLP and Festina beside what R15 compares"),
+            chosen("rtt", ours),
+            chosen("bad", ours),
+            chosen("bad_mean", ours),
+            chosen("rate", ours),
+            chosen("objects", ours),
+            chosen("connections", ours),
+            chosen("pages", ours),
+            chosen("delayed_ack", ours),
+            chosen("fault", "a wrong sender on purpose, for tests of the checks"),
+        ]
+    }
+
+    fn question(&self) -> &'static str {
+        "How fast do web pages load under correlated loss with each mechanism?"
     }
 
     fn run(&self, point: &Point, seed: u64) -> Samples {

@@ -15,6 +15,8 @@ pub struct DelayDistribution {
     curves: Vec<Curve>,
     delay_ms_range: Option<(f64, f64)>,
     count_max: u64,
+    /// Of the curve with the fewest delays.
+    count_min: Option<u64>,
 }
 
 /// A delay that is marked with a vertical line.
@@ -41,6 +43,7 @@ impl DelayDistribution {
             curves: Vec::new(),
             delay_ms_range: None,
             count_max: 1,
+            count_min: None,
         }
     }
 
@@ -67,6 +70,7 @@ impl DelayDistribution {
         let (low, high) = self.delay_ms_range.unwrap_or((f64::INFINITY, 0.0));
         self.delay_ms_range = Some((low.min(milliseconds(min)), high.max(milliseconds(max))));
         self.count_max = self.count_max.max(delays.count());
+        self.count_min = Some(self.count_min.map_or(delays.count(), |least| least.min(delays.count())));
     }
 
     /// The figure, its axes chosen so that every curve and every marked delay is seen.
@@ -79,10 +83,15 @@ impl DelayDistribution {
         let (low, high) = (low.max(0.001) * 0.8, high * 1.6);
         let x = Axis::log("delivery delay", low, high, Unit::Milliseconds);
         let marks = self.thresholds.into_iter();
+        let subtitle = match self.count_min {
+            Some(least) if least == self.count_max => format!("{}; n = {least} a curve", self.subtitle),
+            Some(least) => format!("{}; n = {least} to {} a curve", self.subtitle, self.count_max),
+            None => self.subtitle,
+        };
         Figure {
             curves: self.curves,
             marks: marks.map(|mark| Mark { x: milliseconds(mark.delay), label: mark.label }).collect(),
-            ..Figure::new(&self.title, &self.subtitle, x, share_axis(self.count_max))
+            ..Figure::new(&self.title, &subtitle, x, share_axis(self.count_max))
         }
     }
 }

@@ -12,7 +12,8 @@ use crate::samples::Samples;
 pub(super) struct Tables<'p> {
     plan: &'p Plan,
     /// One line per delay: series, when it was sent and how long it took, in nanoseconds.
-    samples: Table,
+    /// There only if it was asked for.
+    samples: Option<Table>,
     /// One line per length that the delays of a tallied series had: in nanoseconds, and how many there were. There only if
     /// anything was tallied.
     tallies: Option<Table>,
@@ -23,18 +24,20 @@ pub(super) struct Tables<'p> {
 
 impl<'p> Tables<'p> {
     /// Begins the tables in `folder`.
-    pub(super) fn create(plan: &'p Plan, folder: &Path) -> Result<Self, ReportError> {
+    pub(super) fn create(plan: &'p Plan, folder: &Path, with_samples: bool) -> Result<Self, ReportError> {
         // What a run before this one may have left.
-        let tallies = folder.join(TALLIES);
-        match fs::remove_file(&tallies) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                return Err(ReportError::File { path: tallies, source });
+        for path in [TALLIES, SAMPLES].map(|name| folder.join(name)) {
+            match fs::remove_file(&path) {
+                Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                    return Err(ReportError::File { path, source });
+                }
+                _ => {}
             }
-            _ => {}
         }
+        let samples = || Table::create(folder.join(SAMPLES), plan, "series,sent_ns,delay_ns");
         Ok(Self {
             plan,
-            samples: Table::create(folder.join("samples.csv"), plan, "series,sent_ns,delay_ns")?,
+            samples: with_samples.then(samples).transpose()?,
             tallies: None,
             values: Table::create(folder.join("values.csv"), plan, "name,value")?,
             folder: folder.to_owned(),
@@ -49,15 +52,17 @@ impl<'p> Tables<'p> {
             start += &format!("{value},");
         }
         start += &format!("{},", repetition + 1);
-        self.samples.write(|out| {
-            for (series, samples) in samples.series() {
-                for sample in samples {
-                    let (sent_ns, delay_ns) = (sample.sent_at.as_nanos(), sample.delay.as_nanos());
-                    writeln!(out, "{start}{series},{sent_ns},{delay_ns}")?;
+        if let Some(table) = &mut self.samples {
+            table.write(|out| {
+                for (series, samples) in samples.series() {
+                    for sample in samples {
+                        let (sent_ns, delay_ns) = (sample.sent_at.as_nanos(), sample.delay.as_nanos());
+                        writeln!(out, "{start}{series},{sent_ns},{delay_ns}")?;
+                    }
                 }
-            }
-            Ok(())
-        })?;
+                Ok(())
+            })?;
+        }
         if !samples.tallies().is_empty() && self.tallies.is_none() {
             self.tallies = Some(Table::create(self.folder.join(TALLIES), self.plan, "series,delay_ns,count")?);
         }
@@ -77,13 +82,14 @@ impl<'p> Tables<'p> {
 
     /// Ends the tables.
     pub(super) fn finish(self) -> Result<(), ReportError> {
-        [Some(self.samples), self.tallies, Some(self.values)]
+        [self.samples, self.tallies, Some(self.values)]
             .into_iter()
             .flatten()
             .try_for_each(|mut table| table.write(Write::flush))
     }
 }
 
+const SAMPLES: &str = "samples.csv";
 const TALLIES: &str = "tallies.csv";
 
 struct Table {

@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Report;
-use crate::experiment::{Check, Comparison, Verdict, deviation};
+use crate::experiment::Check;
+use crate::scoreboard::{Entry, Published, Standing};
 use crate::summary::{PointSummary, Repeated, SeriesSummary};
 
 /// All that `summary.json` holds.
@@ -42,9 +43,18 @@ pub(super) struct Header {
     pub(super) scale: String,
     pub(super) checks_held: usize,
     pub(super) checks_broken: usize,
-    pub(super) checks_skipped: usize,
+    #[serde(default)]
+    pub(super) checks_undecided: usize,
+    #[serde(default)]
+    pub(super) checks_not_tested: usize,
     pub(super) published_met: usize,
     pub(super) published_missed: usize,
+    #[serde(default)]
+    pub(super) published_undecided: usize,
+    #[serde(default)]
+    pub(super) published_fitted: usize,
+    #[serde(default)]
+    pub(super) published_not_tested: usize,
 }
 
 #[derive(Debug, Serialize)]
@@ -71,18 +81,35 @@ struct Estimate {
     half_width_95: Option<f64>,
 }
 
-/// A published number beside ours.
+/// A published number or inequality beside ours.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Compared {
     pub(super) what: String,
     pub(super) unit: String,
-    pub(super) published: f64,
+    /// The number; none for an inequality.
+    pub(super) published: Option<f64>,
+    /// Half the width of the interval that holds 95% of runs such as the published one, where one run was published.
+    #[serde(default)]
+    pub(super) published_half_width: Option<f64>,
+    /// The inequality, as `< 1`.
+    #[serde(default)]
+    pub(super) inequality: Option<String>,
     pub(super) measured: Option<f64>,
-    pub(super) missed: Option<bool>,
+    #[serde(default)]
+    pub(super) half_width_95: Option<f64>,
+    #[serde(default)]
+    pub(super) repetitions: usize,
+    #[serde(default)]
+    pub(super) z: Option<f64>,
+    #[serde(default)]
+    pub(super) deviation: Option<f64>,
+    /// `met`, `missed`, `undecided`, `fitted` or `not tested`.
+    #[serde(default)]
+    pub(super) verdict: String,
     pub(super) why: Option<String>,
 }
 
-/// A check and its verdict: `holds`, `broken` or `skipped`.
+/// A check and its verdict: `holds`, `broken`, `undecided` or `not tested`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Checked {
     pub(super) statement: String,
@@ -99,7 +126,7 @@ impl Document {
             repetitions: plan.repetitions(),
             results: report.experiment.rows(&report.results),
             points: report.results.points().iter().map(Point::of).collect(),
-            comparisons: report.comparisons.iter().map(Compared::of).collect(),
+            comparisons: report.scoreboard.iter().map(Compared::of).collect(),
             checks: report.checks.iter().map(Checked::of).collect(),
         }
     }
@@ -107,8 +134,8 @@ impl Document {
 
 impl Header {
     pub(super) fn of(report: &Report<'_>) -> Self {
-        let checks = |wanted: &str| report.checks.iter().filter(|check| verdict(check).0 == wanted).count();
-        let missed = |wanted| report.comparisons.iter().filter(|number| number.is_missed() == Some(wanted)).count();
+        let checks = |wanted: &str| report.checks.iter().filter(|check| check.verdict.word() == wanted).count();
+        let published = |wanted: &str| report.scoreboard.iter().filter(|entry| entry.word() == wanted).count();
         Self {
             experiment: report.experiment.name().to_owned(),
             title: report.results.plan().title().to_owned(),
@@ -116,9 +143,13 @@ impl Header {
             scale: report.results.plan().scale().name().to_owned(),
             checks_held: checks("holds"),
             checks_broken: checks("broken"),
-            checks_skipped: checks("skipped"),
-            published_met: missed(false),
-            published_missed: missed(true),
+            checks_undecided: checks("undecided"),
+            checks_not_tested: checks("not tested"),
+            published_met: published("met"),
+            published_missed: published("missed"),
+            published_undecided: published("undecided"),
+            published_fitted: published("fitted"),
+            published_not_tested: published("not tested"),
         }
     }
 }
@@ -158,38 +189,39 @@ impl Estimate {
 }
 
 impl Compared {
-    pub(super) fn of(comparison: &Comparison) -> Self {
+    pub(super) fn of(entry: &Entry) -> Self {
+        let (published, published_half_width, inequality) = match entry.published {
+            Published::Value(value) => (Some(rounded(value)), None, None),
+            Published::OneRun(value, half_width) => (Some(rounded(value)), Some(rounded(half_width)), None),
+            Published::Inequality(bound) => (None, None, Some(bound.to_string())),
+        };
+        let reason = match &entry.standing {
+            Standing::Scored => None,
+            Standing::Fitted(how) => Some(format!("Shown, not scored: {how}.")),
+            Standing::NotTested(why) => Some(format!("Not tested: {why}.")),
+        };
+        let why: Vec<&str> = reason.iter().chain(&entry.why).map(String::as_str).collect();
         Self {
-            what: comparison.what.clone(),
-            unit: comparison.unit.to_owned(),
-            published: rounded(comparison.published),
-            measured: comparison.measured.map(rounded),
-            missed: comparison.is_missed(),
-            why: comparison.why.clone(),
+            what: entry.what.clone(),
+            unit: entry.unit.to_owned(),
+            published,
+            published_half_width,
+            inequality,
+            measured: entry.measured.map(|measured| rounded(measured.mean)),
+            half_width_95: entry.measured.and_then(|measured| measured.half_width).map(rounded),
+            repetitions: entry.measured.map_or(0, |measured| measured.repetitions),
+            z: entry.z.map(rounded),
+            deviation: entry.deviation().map(rounded),
+            verdict: entry.word().to_owned(),
+            why: (!why.is_empty()).then(|| why.join(" ")),
         }
-    }
-}
-
-impl Compared {
-    /// Ours over the published number, less one.
-    pub(super) fn deviation(&self) -> Option<f64> {
-        deviation(self.published, self.measured)
     }
 }
 
 impl Checked {
     pub(super) fn of(check: &Check) -> Self {
-        let (verdict, seen) = verdict(check);
-        Self { statement: check.statement.clone(), verdict: verdict.to_owned(), seen: seen.to_owned() }
-    }
-}
-
-/// The verdict in one word, and what it rests on.
-pub(super) fn verdict(check: &Check) -> (&'static str, &str) {
-    match &check.verdict {
-        Verdict::Holds(seen) => ("holds", seen),
-        Verdict::Broken(seen) => ("broken", seen),
-        Verdict::Skipped(lacking) => ("skipped", lacking),
+        let Check { statement, verdict, .. } = check;
+        Self { statement: statement.clone(), verdict: verdict.word().to_owned(), seen: verdict.seen().to_owned() }
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::Report;
 use super::document::{Checked, Compared, milliseconds, quantile_name};
 use super::text::{comparison_rows, estimate, number};
+use super::{Report, summary};
 use crate::experiment::Experiment;
 use crate::plan::{Plan, Scale, Value};
 use crate::runner::CODE_VERSION;
@@ -26,9 +26,13 @@ th, td { padding: .35rem .6rem; text-align: right; vertical-align: top; }
 thead th { color: #5c6670; font-weight: normal; border-bottom: 1px solid #9aa3ad; }
 .words { text-align: left; }
 tbody tr + tr > * { border-top: 1px solid #e6e9ec; }
-.holds { color: #14682f; font-weight: 600; }
+.holds, .met { color: #14682f; font-weight: 600; }
 .broken, .missed { color: #b3261e; font-weight: 600; }
-.skipped { color: #5c6670; }
+.undecided { color: #8a5a00; font-weight: 600; }
+.not-tested, .fitted { color: #5c6670; }
+.lead { font-size: 1.1rem; }
+details { margin: 1.25rem 0; }
+summary { cursor: pointer; font-weight: 600; }
 .why { display: block; text-align: left; max-width: 24rem; }
 pre { font: .85rem/1.5 ui-monospace, Menlo, Consolas, monospace; background: #f3f5f6; padding: .7rem .9rem; white-space: pre-wrap; }
 ";
@@ -38,27 +42,42 @@ pub(super) fn page(report: &Report<'_>) -> String {
     let experiment = report.experiment;
     let mut body = format!("<h1>{}</h1>\n", escape(results.plan().title()));
     let _ = writeln!(body, "<p class=\"note\">{}, {}</p>", escape(experiment.name()), escape(experiment.reference()));
-    body += &checks(report);
+    let _ = writeln!(body, "<p class=\"lead\">{}</p>", escape(&summary::sentences(report).join(" ")));
+    body += &summary::assumptions(report);
     for figure in &report.figures {
         let _ = writeln!(body, "<figure class=\"wide\">\n{figure}\n</figure>");
     }
+    body += &checks(report);
     body += &comparisons(report);
-    body += &delays(results);
-    body += &values(results);
+    body += &folded("All delays", &delays(results));
+    body += &folded("All other numbers", &values(results));
     body += "<h2>What was run</h2>\n";
     for paragraph in experiment.about().split("\n\n") {
         let _ = writeln!(body, "<p>{}</p>", escape(paragraph));
     }
     let _ = writeln!(body, "<p>{}.</p>\n{}", escape(&results.plan().conditions()), parameters(report));
     body += &origin(report);
+    let samples = if report.writes_samples {
+        "Every delay that was kept is in <code>samples.csv</code>, how"
+    } else {
+        "With <code>--samples</code> every delay that was kept is written, too. How"
+    };
     let _ = writeln!(
         body,
-        "<p>Every delay that was kept is in <code>samples.csv</code>, how many there were of each length of those that were \
-         only counted in <code>tallies.csv</code>, every other number of each run in <code>values.csv</code>, this \
-         page's numbers in <code>summary.json</code>. As a plan:</p>\n<pre>{}</pre>",
+        "<p>{samples} many there were of each length of those that were only counted is in <code>tallies.csv</code>, every other \
+         number of each run in <code>values.csv</code>, this page's numbers in <code>summary.json</code>. As a \
+         plan:</p>\n<pre>{}</pre>",
         escape(&plan_text(experiment, results.plan()))
     );
     document(results.plan().title(), &body)
+}
+
+/// A part of the page that is shown on a click; nothing if it is empty.
+fn folded(heading: &str, content: &str) -> String {
+    if content.is_empty() {
+        return String::new();
+    }
+    format!("<details>\n<summary>{heading}</summary>\n{content}</details>\n")
 }
 
 /// A whole page.
@@ -91,6 +110,11 @@ pub(super) fn table(heading: &[String], rows: &[Vec<String>], words: usize) -> S
     format!("<div class=\"wide\"><table>\n<thead>\n{heading}</thead>\n<tbody>\n{body}</tbody>\n</table></div>\n")
 }
 
+/// A verdict in its colour.
+pub(super) fn word(verdict: &str) -> String {
+    format!("<span class=\"{}\">{}</span>", escape(&verdict.replace(' ', "-")), escape(verdict))
+}
+
 /// The checks with their verdicts, if there are any.
 pub(super) fn checks_table(checks: &[Checked]) -> String {
     if checks.is_empty() {
@@ -98,10 +122,7 @@ pub(super) fn checks_table(checks: &[Checked]) -> String {
     }
     let rows: Vec<Vec<String>> = checks
         .iter()
-        .map(|Checked { statement, verdict, seen }| {
-            let verdict = escape(verdict);
-            vec![format!("<span class=\"{verdict}\">{verdict}</span>"), escape(statement), escape(seen)]
-        })
+        .map(|Checked { statement, verdict, seen }| vec![word(verdict), escape(statement), escape(seen)])
         .collect();
     table(&["", "what must hold", "what was seen"].map(str::to_owned), &rows, 3)
 }
@@ -118,11 +139,9 @@ pub(super) fn comparisons_table(comparisons: &[Compared]) -> String {
         .zip(comparisons)
         .map(|(row, comparison)| {
             let mut row: Vec<String> = row.iter().map(|cell| escape(cell)).collect();
-            if comparison.missed == Some(true) {
-                row.pop();
-                row.push("<span class=\"missed\">missed</span>".to_owned());
-            }
-            let unexplained = if comparison.missed == Some(true) { "not known" } else { "" };
+            row.pop();
+            row.push(word(&comparison.verdict));
+            let unexplained = if comparison.verdict == "missed" { "not known" } else { "" };
             row.push(format!(
                 "<span class=\"why\">{}</span>",
                 escape(comparison.why.as_deref().unwrap_or(unexplained))
@@ -139,16 +158,18 @@ fn checks(report: &Report<'_>) -> String {
 }
 
 fn comparisons(report: &Report<'_>) -> String {
-    let comparisons: Vec<Compared> = report.comparisons.iter().map(Compared::of).collect();
+    let comparisons: Vec<Compared> = report.scoreboard.iter().map(Compared::of).collect();
     if comparisons.is_empty() {
         return String::new();
     }
     format!("<h2>Published numbers and ours</h2>\n{}{MISSED_NOTE}", comparisons_table(&comparisons))
 }
 
-/// What `missed` means.
-pub(super) const MISSED_NOTE: &str = "<p class=\"note\">A published number counts as missed if ours differs by more than \
-     a quarter of it. Nothing is tuned to meet one.</p>\n";
+/// What the verdicts on published numbers mean.
+pub(super) const MISSED_NOTE: &str = "<p class=\"note\">A published number is met if the whole 95% interval of ours lies within a \
+     quarter of it, missed if it lies wholly outside, else undecided; an inequality, if the whole interval lies on its side. \
+     Where one run was published, the interval holds the chance of that run too, and z says how many standard deviations of our \
+     runs it lies above their mean. What a parameter was fitted to is shown, not scored.</p>\n";
 
 fn delays(results: &Results) -> String {
     let mut heading = ["point", "series", "delays", "mean", "± 95%"].map(str::to_owned).to_vec();
@@ -171,7 +192,7 @@ fn delays(results: &Results) -> String {
     }
     let note = "<p class=\"note\">In milliseconds. The interval is that of the mean over the repetitions (Student's t); \
                 percentiles and maximum are over all repetitions together.</p>\n";
-    format!("<h2>Delays</h2>\n{}{note}", table(&heading, &rows, 2))
+    format!("{}{note}", table(&heading, &rows, 2))
 }
 
 fn values(results: &Results) -> String {
@@ -186,7 +207,7 @@ fn values(results: &Results) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    format!("<h2>Other numbers</h2>\n{}", table(&["point", "number", "mean", "± 95%"].map(str::to_owned), &rows, 2))
+    table(&["point", "number", "mean", "± 95%"].map(str::to_owned), &rows, 2)
 }
 
 fn parameters(report: &Report<'_>) -> String {

@@ -53,20 +53,28 @@ fn link(name: &str) -> String {
 }
 
 fn row(name: &str, header: &Header) -> Vec<String> {
-    let checks = match (header.checks_held, header.checks_broken, header.checks_skipped) {
-        (held, 0, 0) => format!("<span class=\"holds\">{held} hold</span>"),
-        (held, 0, skipped) => format!("<span class=\"holds\">{held} hold</span>, {skipped} skipped"),
-        (held, broken, 0) => format!("<span class=\"broken\">{broken} broken</span>, {held} hold"),
-        (held, broken, skipped) => {
-            format!("<span class=\"broken\">{broken} broken</span>, {held} hold, {skipped} skipped")
-        }
-    };
-    let published = match (header.published_met, header.published_missed) {
-        (0, 0) => "none".to_owned(),
-        (met, 0) => format!("{met} met"),
-        (met, missed) => format!("{met} met, <span class=\"missed\">{missed} missed</span>"),
-    };
+    let checks = counts(&[
+        (header.checks_broken, "broken", "broken"),
+        (header.checks_held, "hold", "holds"),
+        (header.checks_undecided, "undecided", "undecided"),
+        (header.checks_not_tested, "not tested", "not-tested"),
+    ]);
+    let published = counts(&[
+        (header.published_missed, "missed", "missed"),
+        (header.published_met, "met", "met"),
+        (header.published_undecided, "undecided", "undecided"),
+        (header.published_fitted, "fitted", "fitted"),
+        (header.published_not_tested, "not tested", "not-tested"),
+    ]);
     let [experiment, title, reference, scale] =
         [&header.experiment, &header.title, &header.reference, &header.scale].map(|text| escape(text));
     vec![link(name), experiment, title, reference, scale, checks, published]
+}
+
+/// How many there are of each verdict that occurs, with its word and its class.
+fn counts(verdicts: &[(usize, &str, &str)]) -> String {
+    let occurring = verdicts.iter().filter(|(count, ..)| *count > 0);
+    let words = occurring.map(|(count, word, class)| format!("<span class=\"{class}\">{count} {word}</span>"));
+    let text = words.collect::<Vec<_>>().join(", ");
+    if text.is_empty() { "none".to_owned() } else { text }
 }

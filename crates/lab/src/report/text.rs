@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::Report;
-use super::document::{Compared, milliseconds, verdict};
+use super::document::{Compared, milliseconds};
 use crate::experiment::Check;
 use crate::summary::Repeated;
 
@@ -11,6 +11,7 @@ pub(super) fn text(report: &Report<'_>) -> String {
     let results = &report.results;
     let plan = results.plan();
     let mut text = format!("{}: {}\n{}\n", report.experiment.name(), plan.title(), plan.conditions());
+    let _ = writeln!(text, "\n{}", super::summary::sentences(report).join(" "));
     let _ = writeln!(text, "\ndelays in ms; ± is the 95% confidence interval of the mean");
     let beside = report.experiment.beside_delays();
     let headings = ["point", "series", "delays", "mean", "±", "p50", "p99", "max"];
@@ -31,14 +32,14 @@ pub(super) fn text(report: &Report<'_>) -> String {
         }
     }
     text += &table(&rows, 2);
-    if !report.comparisons.is_empty() {
+    if !report.scoreboard.is_empty() {
         let _ = writeln!(text, "\npublished: {}", report.experiment.reference());
-        let comparisons = report.comparisons.iter().filter(|comparison| comparison.measured.is_some());
-        let comparisons: Vec<Compared> = comparisons.map(Compared::of).collect();
-        if !comparisons.is_empty() {
-            text += &table(&comparison_rows(&comparisons), 1);
+        let entries = report.scoreboard.iter().filter(|entry| entry.measured.is_some());
+        let entries: Vec<Compared> = entries.map(Compared::of).collect();
+        if !entries.is_empty() {
+            text += &table(&comparison_rows(&entries), 1);
         }
-        match report.comparisons.len() - comparisons.len() {
+        match report.scoreboard.len() - entries.len() {
             0 => {}
             others => {
                 let _ = writeln!(text, "published numbers of points that were not run: {others}");
@@ -54,26 +55,30 @@ pub(super) fn text(report: &Report<'_>) -> String {
 pub(super) fn checks(checks: &[Check]) -> String {
     let mut text = String::new();
     for check in checks {
-        let (verdict, seen) = verdict(check);
-        let _ = writeln!(text, "{verdict:<8}{} ({seen})", check.statement);
+        let _ = writeln!(text, "{:<11}{} ({})", check.verdict.word(), check.statement, check.verdict.seen());
     }
     text.trim_end().to_owned()
 }
 
 /// A heading and a row per published number.
 pub(super) fn comparison_rows(comparisons: &[Compared]) -> Vec<Vec<String>> {
-    let mut rows = vec![["number", "published", "ours", "unit", "deviation", ""].map(str::to_owned).to_vec()];
-    for comparison in comparisons {
-        let ours = comparison.measured.map_or("not run".to_owned(), number);
-        let deviation = comparison.deviation().map_or(String::new(), |deviation| format!("{:+.1}%", deviation * 100.0));
-        let missed = if comparison.missed == Some(true) { "missed" } else { "" };
+    let heading = ["number", "published", "± one run", "ours", "± 95%", "n", "unit", "deviation", "z", ""];
+    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    for entry in comparisons {
+        let optional = |value: Option<f64>| value.map_or(String::new(), number);
+        let published = entry.published.map(number).or_else(|| entry.inequality.clone());
+        let runs = if entry.repetitions > 1 { entry.repetitions.to_string() } else { String::new() };
         rows.push(vec![
-            comparison.what.clone(),
-            number(comparison.published),
-            ours,
-            comparison.unit.clone(),
-            deviation,
-            missed.to_owned(),
+            entry.what.clone(),
+            published.unwrap_or_default(),
+            optional(entry.published_half_width),
+            entry.measured.map_or("not run".to_owned(), number),
+            optional(entry.half_width_95.filter(|_| entry.repetitions > 1)),
+            runs,
+            entry.unit.clone(),
+            entry.deviation.map_or(String::new(), |deviation| format!("{:+.1}%", deviation * 100.0)),
+            entry.z.map_or(String::new(), |z| format!("{z:+.1}")),
+            entry.verdict.clone(),
         ]);
     }
     rows

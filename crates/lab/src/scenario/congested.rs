@@ -212,12 +212,12 @@ mod tests {
     use festina_units::ByteCount;
 
     use super::*;
-    use crate::scenario::{Group, TimerFix};
+    use crate::scenario::{Group, Readings};
 
     fn congested(rate_bits_per_second: u64) -> Congested {
         let interval = Duration::from_millis(250);
         Congested {
-            stack: Group::Lksctp.stack(TimerFix::WithMinRto, Duration::ZERO),
+            stack: Group::Lksctp.stack(&Readings::DEFAULT, Duration::ZERO),
             workload: Workload::Periodic(Periodic { interval, size: ByteCount::from_bytes(100) }),
             streams: 3,
             spread: interval,

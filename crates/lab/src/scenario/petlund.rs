@@ -9,7 +9,7 @@ use festina_recovery::thin::ThinDetection;
 use festina_recovery::{Mechanisms, Profile};
 use festina_units::Duration;
 
-use super::Stack;
+use super::{Fault, Readings, Stack, Version};
 
 /// Packets that fast retransmit needs in Linux 2.6.16 (P10 §5.1).
 const PTTFR: u8 = 3;
@@ -78,28 +78,40 @@ impl Group {
     }
 
     /// The transport with a receiver that delays acknowledgements by `ack_delay`; zero for none.
-    pub fn stack(self, fix: TimerFix, ack_delay: Duration) -> Stack {
-        match self.mechanisms(fix) {
+    pub fn stack(self, readings: &Readings, ack_delay: Duration) -> Stack {
+        let group = if readings.fault == Fault::Swapped { self.swapped() } else { self };
+        let stack = match group.mechanisms(readings) {
             Some(mechanisms) => Stack::sctp(mechanisms, ack_delay),
             None => Stack::tcp(new_reno_2_6(ack_delay)),
-        }
+        };
+        readings.fault.in_stack(stack)
     }
 
     /// As [`stack`](Self::stack), but thin streams with all modifications also have the bundling of the first version of the
     /// patches: unacknowledged chunks leave with new ones and with fast retransmissions (P06 §4.4). P10 does not speak of it.
-    pub fn stack_with_bundling_of_p06(self, fix: TimerFix, ack_delay: Duration) -> Stack {
-        match (self, self.mechanisms(fix)) {
-            (Self::AllMods, Some(mut mechanisms)) => {
-                mechanisms.thin.bundling = Profile::Pedersen2006.mechanisms().thin.bundling;
-                Stack::sctp(mechanisms, ack_delay)
+    pub fn stack_with_bundling_of_p06(self, readings: &Readings, ack_delay: Duration) -> Stack {
+        match (self, self.stack(readings, ack_delay)) {
+            (Self::AllMods, Stack::Sctp { mut sender, receiver }) => {
+                sender.mechanisms.thin.bundling = Profile::Pedersen2006.mechanisms().thin.bundling;
+                Stack::Sctp { sender, receiver }
             }
-            _ => self.stack(fix, ack_delay),
+            (_, stack) => stack,
+        }
+    }
+
+    /// What is called by this name if the unmodified and the modified kernel are mistaken for each other.
+    fn swapped(self) -> Self {
+        match self {
+            Self::Lksctp => Self::AllMods,
+            Self::AllMods => Self::Lksctp,
+            other => other,
         }
     }
 
     /// The loss recovery; `None` for TCP.
-    fn mechanisms(self, fix: TimerFix) -> Option<Mechanisms> {
-        let normal = lksctp_2_6_16();
+    pub(crate) fn mechanisms(self, readings: &Readings) -> Option<Mechanisms> {
+        let normal = readings.lksctp(Version::Petlund);
+        let fix = readings.timer_fix;
         let backoff = Backoff::Linear { linear_for: Duration::MAX };
         let fast_retransmit = FastRetransmit { threshold: 1, repeats: true };
         let min_rto = |rules, fixed: &[TimerFix]| {
@@ -124,12 +136,6 @@ impl Group {
         let thin_detection = ThinDetection::Dynamic { pttfr: PTTFR };
         Some(Mechanisms { thin_detection, normal, thin, ..Profile::Rfc9260.mechanisms() })
     }
-}
-
-/// lksctp of Linux 2.6.16: that of 2.6.15, but three indications are enough (P10 §5.1).
-fn lksctp_2_6_16() -> Rules {
-    let fast_retransmit = FastRetransmit { threshold: PTTFR, repeats: true };
-    Rules { fast_retransmit, ..Profile::Lksctp2006.mechanisms().normal }
 }
 
 impl TimerFix {
@@ -170,7 +176,15 @@ fn new_reno_2_6(ack_delay: Duration) -> TcpConfig {
 
 #[cfg(test)]
 mod tests {
+    use festina_recovery::rtt::RttSampling;
+
     use super::*;
+
+    /// The kernel as the profiles have it, but for the fix of the timer.
+    fn with(timer_fix: TimerFix) -> Readings {
+        let (rtt_samples, timer_restart) = (RttSampling::FirstAcknowledgement, TimerRestart::EarliestAcked);
+        Readings { rtt_samples, timer_restart, timer_fix, fault: Fault::None }
+    }
 
     #[test]
     fn every_group_is_found_by_its_name() {
@@ -181,7 +195,7 @@ mod tests {
 
     #[test]
     fn each_modification_differs_from_lksctp_in_its_own_rule_only() {
-        let rules = |group: Group| group.mechanisms(TimerFix::InAllModsOnly).expect("it is SCTP").thin;
+        let rules = |group: Group| group.mechanisms(&with(TimerFix::InAllModsOnly)).expect("it is SCTP").thin;
         let lksctp = rules(Group::Lksctp);
         let all = rules(Group::AllMods);
         assert_eq!(rules(Group::ModExpBo), Rules { backoff: all.backoff, ..lksctp });
@@ -191,7 +205,7 @@ mod tests {
 
     #[test]
     fn all_modifications_are_those_of_the_profile() {
-        let all = Group::AllMods.mechanisms(TimerFix::AsWorded).expect("it is SCTP");
+        let all = Group::AllMods.mechanisms(&with(TimerFix::AsWorded)).expect("it is SCTP");
         let profile = Profile::Petlund2010.mechanisms();
         assert_eq!((all.thin_detection, all.normal), (profile.thin_detection, profile.normal));
         assert_eq!(all.thin, Rules { timer_restart: TimerRestart::SinceTimerStart, ..profile.thin });
@@ -206,7 +220,7 @@ mod tests {
             (TimerFix::AsWorded, [SinceTimerStart, SinceTimerStart]),
             (TimerFix::Nowhere, [EarliestAcked, EarliestAcked]),
         ] {
-            let restarts = Group::ALL.into_iter().filter_map(|group| group.mechanisms(fix));
+            let restarts = Group::ALL.into_iter().filter_map(|group| group.mechanisms(&with(fix)));
             let restarts = restarts.map(|mechanisms| mechanisms.thin.timer_restart);
             let expected = [EarliestAcked, EarliestAcked, min_rto, EarliestAcked, all_mods];
             assert_eq!(restarts.collect::<Vec<_>>(), expected, "{fix:?}");
@@ -221,7 +235,7 @@ mod tests {
     fn the_bundling_of_p06_is_added_to_all_modifications_only() {
         let changed = |group: Group| {
             let [without, with] = [Group::stack, Group::stack_with_bundling_of_p06];
-            without(group, TimerFix::WithMinRto, Duration::ZERO) != with(group, TimerFix::WithMinRto, Duration::ZERO)
+            without(group, &Readings::DEFAULT, Duration::ZERO) != with(group, &Readings::DEFAULT, Duration::ZERO)
         };
         assert_eq!(Group::ALL.map(changed), [false, false, false, false, true, false]);
     }
@@ -230,7 +244,7 @@ mod tests {
     fn an_acknowledgement_is_delayed_if_it_is_to_be() {
         for group in Group::ALL {
             let [prompt, delayed] =
-                [Duration::ZERO, Duration::from_millis(200)].map(|delay| group.stack(TimerFix::WithMinRto, delay));
+                [Duration::ZERO, Duration::from_millis(200)].map(|delay| group.stack(&Readings::DEFAULT, delay));
             assert_ne!(prompt, delayed, "{}", group.name());
         }
     }

@@ -5,7 +5,7 @@ use festina_sctp::RetransmissionCause;
 
 use crate::count::as_f64;
 use crate::samples::{Sample, Samples};
-use crate::summary::{PointSummary, SeriesSummary};
+use crate::summary::{PointSummary, Repeated, SeriesSummary};
 
 /// How often the chunk had been retransmitted, this time included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,8 +166,34 @@ impl<'a> Retransmissions<'a> {
         ratio(self.spurious_by(ordinal, cause), self.count_by(ordinal, cause))
     }
 
+    /// How many there were with one of these causes in each repetition; `None` if there was none at all.
+    pub fn counts_in_each(self, ordinal: Ordinal, causes: &[RetransmissionCause]) -> Option<Repeated> {
+        let all = self.delays(ordinal)?.counts();
+        let by: Vec<&Repeated> =
+            causes.iter().filter_map(|cause| Some(self.delays_by(ordinal, *cause)?.counts())).collect();
+        Some(all.with_each(|repetition, _| by.iter().filter_map(|counts| counts.at(repetition)).sum()))
+    }
+
+    /// Which share of them had one of these causes in each repetition; `None` if there was none at all.
+    pub fn share_in_each(self, ordinal: Ordinal, causes: &[RetransmissionCause]) -> Option<Repeated> {
+        let all = self.delays(ordinal)?.counts();
+        Some(self.counts_in_each(ordinal, causes)?.zip_with(all, |part, all| part / all))
+    }
+
+    /// Which share of those with one of these causes was spurious in each repetition that has some; `None` if none has.
+    pub fn spurious_in_each(self, ordinal: Ordinal, causes: &[RetransmissionCause]) -> Option<Repeated> {
+        let values = self.summary.values();
+        let spurious: Vec<&Repeated> =
+            causes.iter().filter_map(|cause| values.get(&spurious_value(ordinal, *cause))).collect();
+        let counts = self.counts_in_each(ordinal, causes)?.only(|count| count > 0.0);
+        let shares = counts.with_each(|repetition, count| {
+            spurious.iter().filter_map(|counts| counts.at(repetition)).sum::<f64>() / count
+        });
+        (!shares.values().is_empty()).then_some(shares)
+    }
+
     fn spurious_by(self, ordinal: Ordinal, cause: RetransmissionCause) -> f64 {
-        self.summary.values().get(&spurious_value(ordinal, cause)).map_or(0.0, crate::summary::Repeated::sum)
+        self.summary.values().get(&spurious_value(ordinal, cause)).map_or(0.0, Repeated::sum)
     }
 }
 

@@ -35,7 +35,11 @@ impl Sender {
 
     /// The sender that a point chooses.
     pub(crate) fn of(point: &Point) -> Self {
-        let name = point.choice("sender");
+        Self::named(point.choice("sender"))
+    }
+
+    /// The sender with this name, which is one of [`names`](Self::names).
+    pub(crate) fn named(name: &str) -> Self {
         let (profile, redundancy) = name.split_once(WITH).map_or((name, None), |(name, with)| (name, Some(with)));
         let profile: Profile = profile.parse().expect("a plan can choose only from the profiles' names");
         let redundancy = redundancy.map(|name| name.parse().expect("each name ends with a known redundancy"));

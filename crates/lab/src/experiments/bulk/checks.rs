@@ -1,9 +1,9 @@
 //! What the default profile must reach. The 95% interval over the repetitions decides: all of it within the bound holds, all of it
-//! outside is broken, and anything else is undecided, which does not count as holding.
+//! outside is broken, and anything else is undecided.
 
 use super::flow::CUBIC;
 use super::{FAIR_SHARE, GOODPUT, ITSELF, JAIN, LINK_SHARE, NONE, SCHEDULERS, SPAN, TIME_TO_60, TIME_TO_85, transfer};
-use crate::experiment::Check;
+use crate::experiment::{Check, Verdict};
 use crate::summary::{PointSummary, Repeated, Results};
 
 /// The profile that applications get unless they ask for another.
@@ -128,21 +128,20 @@ fn verdict(statement: String, value: &str, repeated: &Repeated, is_settled: bool
         return Check::skipped(statement, "an interval takes two repetitions");
     };
     let [from, to] = [mean - half_width, mean + half_width];
-    let is_within = low <= from && to <= high;
-    let word = match () {
-        () if is_within => "",
-        () if to < low || high < from => "outside, ",
-        () => "undecided, the interval reaches over the bound: ",
-    };
     let runs = repeated.values().len();
     let interval = if is_settled { "nothing is random".to_owned() } else { format!("± {half_width:.3}, n = {runs}") };
-    Check::new(statement, is_within, format!("{word}{value}: {mean:.3} ({interval})"))
+    let seen = format!("{value}: {mean:.3} ({interval})");
+    let verdict = match () {
+        () if low <= from && to <= high => Verdict::Holds(seen),
+        () if to < low || high < from => Verdict::Broken(seen),
+        () => Verdict::Undecided(seen),
+    };
+    Check::judged(statement, verdict)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::Verdict;
 
     fn of(values: &[f64], is_settled: bool, bound: [f64; 2]) -> Verdict {
         verdict("it is so".to_owned(), "share", &values.iter().copied().collect(), is_settled, bound).verdict
@@ -153,12 +152,12 @@ mod tests {
         // The interval is 1.0 ± 0.25.
         let values = [0.9, 1.0, 1.1];
         assert_eq!(of(&values, false, [0.7, 1.3]), Verdict::Holds("share: 1.000 (± 0.248, n = 3)".to_owned()));
-        let outside = "outside, share: 1.000 (± 0.248, n = 3)".to_owned();
+        let outside = "share: 1.000 (± 0.248, n = 3)".to_owned();
         assert_eq!(of(&values, false, [1.3, 2.0]), Verdict::Broken(outside.clone()));
         assert_eq!(of(&values, false, [0.0, 0.7]), Verdict::Broken(outside));
-        let undecided = "undecided, the interval reaches over the bound: share: 1.000 (± 0.248, n = 3)".to_owned();
+        let undecided = "share: 1.000 (± 0.248, n = 3)".to_owned();
         for bound in [[0.8, 1.25], [0.8, 2.0], [0.0, 1.1], [1.1, 2.0]] {
-            assert_eq!(of(&values, false, bound), Verdict::Broken(undecided.clone()), "{bound:?}");
+            assert_eq!(of(&values, false, bound), Verdict::Undecided(undecided.clone()), "{bound:?}");
         }
     }
 

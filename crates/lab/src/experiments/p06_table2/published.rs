@@ -49,6 +49,29 @@ const fn line(cause: RetransmissionCause, number: u32, share: f64, [min, max, me
     Published { cause, number, share: Some(share), min_ms: min, max_ms: max, mean_ms: mean }
 }
 
+/// What was fitted to the shares of all classes together.
+pub(super) const SHARES: &str = "loss, lost, rtt_samples, timer_restart and after_timeout were chosen on these shares";
+
+/// What was fitted to a number of the table.
+pub(super) fn fitted(rtt: &str, cause: RetransmissionCause, quantity: Quantity) -> Option<&'static str> {
+    match (rtt, cause, quantity) {
+        ("0s", _, Quantity::Number | Quantity::Share) => Some(
+            "the loss of 5% each way was chosen for the shares at a round-trip time of 0, the duration of 30 minutes for the numbers",
+        ),
+        (_, Timeout | Fast, Quantity::Number | Quantity::Share) => Some(
+            "rtt_samples, timer_restart and after_timeout were chosen on the numbers of timeouts and fast retransmissions",
+        ),
+        ("0s", Fast, Quantity::Min | Quantity::Mean) => {
+            Some("the interval of 256 ms was chosen on the delay of fast retransmissions")
+        }
+        (_, Timeout, Quantity::Mean) if rtt != "0s" => {
+            Some("the clock of 4 ms ticks was chosen on the delay of timeouts at long round-trip times")
+        }
+        ("0s", Timeout, Quantity::Min) => Some("the delay of hosts, 0.2 ms, was chosen on the shortest delays"),
+        _ => None,
+    }
+}
+
 /// Why a number is missed.
 pub(super) fn why(quantity: Quantity) -> &'static str {
     match quantity {

@@ -4,12 +4,12 @@ use festina_recovery::{Mechanisms, Profile};
 use festina_sctp::Config;
 use festina_units::Duration;
 
-use crate::scenario::{Group, Stack, TimerFix};
+use crate::scenario::{Fault, Group, Readings, TimerFix};
 
 /// What a machine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Setup {
-    /// lksctp with all modifications, the fix of the timer's restart as P10 §5.2 words it.
+    /// lksctp with all modifications.
     Modified,
     /// lksctp as it was.
     Lksctp,
@@ -17,8 +17,8 @@ pub(super) enum Setup {
     FreeBsd,
     /// The same with early fast retransmit switched on.
     FreeBsdEfr,
-    /// The modifications with the other reading of the fix: no chunk waits for more than one RTO, and none for less.
-    FixByAge,
+    /// The modifications with the other reading of the fix of the timer's restart.
+    OtherFix,
     /// The modifications without the fix.
     WithoutTimerFix,
     /// The modifications without the shorter minimum RTO.
@@ -43,7 +43,7 @@ impl Setup {
         Self::Lksctp,
         Self::FreeBsd,
         Self::FreeBsdEfr,
-        Self::FixByAge,
+        Self::OtherFix,
         Self::WithoutTimerFix,
         Self::WithoutMinRto,
         Self::WithoutEither,
@@ -61,7 +61,7 @@ impl Setup {
             Self::Lksctp => "lksctp",
             Self::FreeBsd => "FreeBSD",
             Self::FreeBsdEfr => "FreeBSD EFR",
-            Self::FixByAge => "modified with timer fix by age",
+            Self::OtherFix => "modified with the other timer fix",
             Self::WithoutTimerFix => "modified without timer fix",
             Self::WithoutMinRto => "modified without min RTO",
             Self::WithoutEither => "modified without either",
@@ -83,28 +83,39 @@ impl Setup {
     }
 
     /// How its SCTP is set.
-    pub(super) fn config(self) -> Config {
-        let mut config = Config { mechanisms: self.mechanisms(), ..Config::with_profile(Profile::Rfc9260) };
+    pub(super) fn config(self, readings: &Readings) -> Config {
+        let mut config = Config {
+            mechanisms: readings.fault.in_mechanisms(self.mechanisms(readings)),
+            ..Config::with_profile(Profile::Rfc9260)
+        };
         // RFC 2960 and both systems of that time.
         config.timers.rto_initial = Duration::from_secs(3);
         config
     }
 
-    fn mechanisms(self) -> Mechanisms {
-        let all_mods = |fix| of_group(Group::AllMods, fix);
+    fn mechanisms(self, readings: &Readings) -> Mechanisms {
+        let of_group = |group: Group, timer_fix| {
+            let mechanisms = group.mechanisms(&Readings { timer_fix, ..*readings });
+            mechanisms.expect("the groups of this experiment speak SCTP")
+        };
+        let fix = readings.timer_fix;
+        let other_fix = if fix == TimerFix::AsWorded { TimerFix::WithMinRto } else { TimerFix::AsWorded };
         let without_min_rto = |fix| {
-            let mut mechanisms = all_mods(fix);
+            let mut mechanisms = of_group(Group::AllMods, fix);
             mechanisms.thin.rto_min = mechanisms.normal.rto_min;
             mechanisms
         };
+        let is_swapped = readings.fault == Fault::Swapped;
         match self {
-            Self::Modified => all_mods(TimerFix::AsWorded),
-            Self::Lksctp => of_group(Group::Lksctp, TimerFix::AsWorded),
+            Self::Modified if is_swapped => of_group(Group::Lksctp, fix),
+            Self::Lksctp if is_swapped => of_group(Group::AllMods, fix),
+            Self::Modified => of_group(Group::AllMods, fix),
+            Self::Lksctp => of_group(Group::Lksctp, fix),
             Self::FreeBsd => freebsd(Profile::Rfc9260),
             Self::FreeBsdEfr => freebsd(Profile::FreebsdEfr),
-            Self::FixByAge => all_mods(TimerFix::WithMinRto),
-            Self::WithoutTimerFix => all_mods(TimerFix::Nowhere),
-            Self::WithoutMinRto => without_min_rto(TimerFix::AsWorded),
+            Self::OtherFix => of_group(Group::AllMods, other_fix),
+            Self::WithoutTimerFix => of_group(Group::AllMods, TimerFix::Nowhere),
+            Self::WithoutMinRto => without_min_rto(fix),
             Self::WithoutEither => without_min_rto(TimerFix::Nowhere),
         }
     }
@@ -155,16 +166,9 @@ fn freebsd(profile: Profile) -> Mechanisms {
     mechanisms
 }
 
-fn of_group(group: Group, fix: TimerFix) -> Mechanisms {
-    match group.stack(fix, Duration::ZERO) {
-        Stack::Sctp { sender, .. } => sender.mechanisms,
-        Stack::Tcp { .. } => unreachable!("the groups of this experiment speak SCTP"),
-    }
-}
-
 /// An unmodified lksctp that receives.
 pub(super) fn receiver(sack_delay: Duration) -> Config {
-    let mut config = Setup::Lksctp.config();
+    let mut config = Setup::Lksctp.config(&Readings::DEFAULT);
     config.sack.delay = sack_delay;
     if sack_delay.is_zero() {
         config.sack.every_packets = 1;
@@ -178,8 +182,8 @@ mod tests {
 
     #[test]
     fn each_ablation_lacks_what_its_name_says_and_nothing_else() {
-        let modified = Setup::Modified.mechanisms();
-        let normal = Setup::Lksctp.mechanisms().normal;
+        let modified = Setup::Modified.mechanisms(&Readings::DEFAULT);
+        let normal = Setup::Lksctp.mechanisms(&Readings::DEFAULT).normal;
         let without = |takes_fix: bool, takes_min_rto: bool| {
             let mut mechanisms = modified;
             if takes_fix {
@@ -190,9 +194,9 @@ mod tests {
             }
             mechanisms
         };
-        assert_eq!(Setup::WithoutTimerFix.mechanisms(), without(true, false));
-        assert_eq!(Setup::WithoutMinRto.mechanisms(), without(false, true));
-        assert_eq!(Setup::WithoutEither.mechanisms(), without(true, true));
+        assert_eq!(Setup::WithoutTimerFix.mechanisms(&Readings::DEFAULT), without(true, false));
+        assert_eq!(Setup::WithoutMinRto.mechanisms(&Readings::DEFAULT), without(false, true));
+        assert_eq!(Setup::WithoutEither.mechanisms(&Readings::DEFAULT), without(true, true));
         assert_ne!(modified.thin.timer_restart, normal.timer_restart);
         assert_ne!(modified.thin.rto_min, normal.rto_min);
     }

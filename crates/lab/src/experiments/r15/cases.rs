@@ -1,20 +1,23 @@
 //! The senders side by side under the same conditions, and what R15 says of them as checks.
 
-use statrs::distribution::{ContinuousCDF, StudentsT};
-
 use super::Family;
 use crate::count::as_f64;
-use crate::experiment::{Check, Comparison};
-use crate::summary::{PointSummary, Results};
+use crate::evidence::{Bound, Estimate, Evidence, Judgement};
+use crate::experiment::Check;
+use crate::scoreboard::Entry;
+use crate::summary::{PointSummary, Repeated, Results};
 
-/// What R15 found "in almost all cases" holds in at least this share of ours.
+/// What R15 found "in almost all cases" holds in at least this share of ours. The bound is ours.
 pub(crate) const ALMOST_ALL: f64 = 0.9;
 /// Delays that lie closer together count as equal, in milliseconds: less than any network's clock tells.
 const EQUAL_MS: f64 = 0.5;
+/// How many cases are named where a statement does not hold.
+const NAMED_MAX: usize = 6;
 
 /// A delay of each sender in each case: under each combination of the other parameters.
 pub(crate) struct Cases<'a> {
     what: &'static str,
+    is_random: bool,
     cases: Vec<Case<'a>>,
 }
 
@@ -22,22 +25,19 @@ pub(crate) struct Cases<'a> {
 pub(crate) struct Case<'a> {
     pub(crate) point: &'a PointSummary,
     label: String,
-    delays: Vec<(&'static str, Delay)>,
+    is_random: bool,
+    delays: Vec<(&'static str, Repeated)>,
 }
 
-/// The mean of a series of delays in milliseconds, over all and in each repetition.
-struct Delay {
-    ms: f64,
-    each_ms: Vec<f64>,
-}
-
-impl Delay {
-    /// Whether it is longer than another beyond what chance explains: by more than half the width of the 95% confidence
-    /// interval of the difference, where there are repetitions. Each meets the same random numbers under each sender.
-    fn is_longer_than(&self, other: &Self) -> bool {
-        let differences: Vec<f64> = self.each_ms.iter().zip(&other.each_ms).map(|(one, other)| one - other).collect();
-        self.ms - other.ms > half_width_95(&differences).max(EQUAL_MS)
-    }
+/// Where a sender stands among others in a case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Standing<'n> {
+    /// It is faster than each of them.
+    Best,
+    /// None is faster, but not all are slower: equal, or not told apart.
+    Tie(Vec<&'n str>),
+    /// These are faster.
+    Worse(Vec<&'n str>),
 }
 
 impl Case<'_> {
@@ -47,50 +47,79 @@ impl Case<'_> {
     }
 
     /// Each sender with its mean delay in milliseconds, in the order of the plan.
-    pub(crate) fn delays_ms(&self) -> impl Iterator<Item = (&'static str, f64)> {
-        self.delays.iter().map(|(name, delay)| (*name, delay.ms))
+    pub(crate) fn delays_ms(&self) -> impl Iterator<Item = (&'static str, Estimate)> {
+        self.delays.iter().filter_map(|(name, delays)| {
+            let estimate = Estimate::of(delays)?;
+            Some((*name, if self.is_random { estimate } else { Estimate::exact(estimate.mean) }))
+        })
     }
 
     /// The mean delays of two senders in milliseconds.
     pub(crate) fn pair_ms(&self, [one, other]: [&str; 2]) -> Option<[f64; 2]> {
-        Some([self.delay(one)?.ms, self.delay(other)?.ms])
+        Some([self.delay(one)?.mean()?, self.delay(other)?.mean()?])
     }
 
-    fn delay(&self, sender: &str) -> Option<&Delay> {
-        self.delays.iter().find(|(name, _)| *name == sender).map(|(_, delay)| delay)
+    fn delay(&self, sender: &str) -> Option<&Repeated> {
+        self.delays.iter().find(|(name, _)| *name == sender).map(|(_, delays)| delays)
     }
 
-    /// Whether one sender is slower than another, if there are both.
-    fn is_slower(&self, [one, other]: [&str; 2]) -> Option<bool> {
-        Some(self.delay(one)?.is_longer_than(self.delay(other)?))
+    /// How many milliseconds one sender is slower than another: of paired repetitions, or exactly if nothing is random.
+    fn slower_ms(&self, [one, other]: [&str; 2]) -> Option<Estimate> {
+        let difference = Estimate::difference(self.delay(one)?, 1.0, self.delay(other)?)?;
+        Some(if self.is_random { difference } else { Estimate::exact(difference.mean) })
     }
 
-    /// Those of `others` that are faster than a sender; `None` if one of them is missing.
-    pub(crate) fn faster_than<'n>(&self, sender: &str, others: &[&'n str]) -> Option<Vec<&'n str>> {
-        let slower: Option<Vec<bool>> = others.iter().map(|other| self.is_slower([sender, other])).collect();
-        Some(others.iter().zip(slower?).filter(|(_, slower)| *slower).map(|(other, _)| *other).collect())
+    /// Whether one sender is strictly slower than another.
+    fn is_slower(&self, pair: [&str; 2]) -> Option<Judgement> {
+        Some(Bound::MoreThan(EQUAL_MS).judge(&self.slower_ms(pair)?))
+    }
+
+    /// Where a sender stands among `others`; `None` if one of them is missing.
+    pub(crate) fn standing<'n>(&self, sender: &str, others: &[&'n str]) -> Option<Standing<'n>> {
+        let (mut faster, mut equal) = (Vec::new(), Vec::new());
+        for &other in others {
+            match (self.is_slower([sender, other])?, self.is_slower([other, sender])?) {
+                (Judgement::Holds, _) => faster.push(other),
+                (_, Judgement::Holds) => {}
+                _ => equal.push(other),
+            }
+        }
+        Some(match (faster.is_empty(), equal.is_empty()) {
+            (false, _) => Standing::Worse(faster),
+            (true, false) => Standing::Tie(equal),
+            (true, true) => Standing::Best,
+        })
     }
 }
 
 impl<'a> Cases<'a> {
-    /// By the means of a series. A mean of fewer than `delays_min` tells nothing and is left out.
+    /// By the means of a series over repetitions. A mean of fewer than `delays_min` tells nothing and is left out.
     pub(crate) fn of(results: &'a Results, series: &'static str, delays_min: u64) -> Self {
+        Self::new(results, series, delays_min, true)
+    }
+
+    /// As [`of`](Self::of), where nothing is random.
+    pub(crate) fn exact(results: &'a Results, series: &'static str) -> Self {
+        Self::new(results, series, 1, false)
+    }
+
+    fn new(results: &'a Results, series: &'static str, delays_min: u64, is_random: bool) -> Self {
         let swept: Vec<&str> = results.plan().swept().filter(|name| *name != "sender").collect();
         let mut cases: Vec<Case<'a>> = Vec::new();
         for point in results.points() {
-            let Some(series) = point.series().get(series) else { continue };
-            let Some(mean) = series.all().mean().filter(|_| series.all().count() >= delays_min) else { continue };
-            let each_ms = series.mean_s().values().iter().map(|mean_s| mean_s * 1e3).collect();
-            let delay = Delay { ms: mean.as_secs_f64() * 1e3, each_ms };
+            let Some(delays) = point.series().get(series).filter(|delays| delays.all().count() >= delays_min) else {
+                continue;
+            };
+            let delays = delays.mean_s().map(|seconds| seconds * 1e3);
             let values = swept.iter().filter_map(|name| Some(format!("{name} {}", point.point().value(name)?)));
             let label = values.collect::<Vec<_>>().join(", ");
             let sender = point.point().choice("sender");
             match cases.iter_mut().find(|case| case.label == label) {
-                Some(case) => case.delays.push((sender, delay)),
-                None => cases.push(Case { point, label, delays: vec![(sender, delay)] }),
+                Some(case) => case.delays.push((sender, delays)),
+                None => cases.push(Case { point, label, is_random, delays: vec![(sender, delays)] }),
             }
         }
-        Self { what: series, cases }
+        Self { what: series, is_random, cases }
     }
 
     /// Only those that fulfil a condition.
@@ -108,20 +137,27 @@ impl<'a> Cases<'a> {
         family.mechanisms().iter().map(|sender| self.standard_check(family, sender)).collect()
     }
 
-    /// That a sender is faster than the standard on average.
+    /// That a sender is faster than the standard on average over the cases.
     pub(crate) fn standard_check(&self, family: &Family, sender: &str) -> Check {
         let Self { what, .. } = self;
         let statement = format!("{}: {sender} is on average faster than {} ({what}).", family.name, family.standard);
-        let Some([ours, standard]) = self.means_ms([sender, family.standard]) else {
-            return Check::skipped(statement, LACKING);
-        };
-        let slower: Vec<_> =
-            self.cases.iter().filter(|case| case.is_slower([sender, family.standard]) == Some(true)).collect();
-        let mut seen = format!("{ours:.0} ms against {standard:.0} ms");
-        if let Some(case) = slower.first() {
-            seen += &format!("; slower in {} of {} cases, such as {}", slower.len(), self.cases.len(), case.label);
+        let mut evidence = Evidence::new();
+        let slower: Vec<&str> = self
+            .cases
+            .iter()
+            .filter(|case| case.is_slower([sender, family.standard]) == Some(Judgement::Holds))
+            .map(Case::label)
+            .collect();
+        let mut seen = format!("slower in {} of {} cases", slower.len(), self.cases.len());
+        if !slower.is_empty() {
+            seen += &format!(" ({})", named(&slower));
         }
-        Check::new(statement, ours < standard - EQUAL_MS, seen)
+        evidence.cell(
+            format!("{seen}; ratio of the means"),
+            self.ratio([sender, family.standard]),
+            Bound::LessThan(1.0),
+        );
+        evidence.check(statement)
     }
 
     /// "The relative gain using TLP and RTOR is scenario dependent."
@@ -129,70 +165,104 @@ impl<'a> Cases<'a> {
         let Family { name, rtor, tlp, .. } = family;
         let statement =
             format!("{name}: whether {rtor} or {tlp} is faster depends on the case: each is in some ({}).", self.what);
-        let count = |pair| self.cases.iter().filter(|case| case.is_slower(pair) == Some(true)).count();
-        let [restart, probe] = [count([tlp, rtor]), count([rtor, tlp])];
-        if self.means_ms([rtor, tlp]).is_none() {
+        let count = |pair, wanted| self.cases.iter().filter(|case| case.is_slower(pair) == Some(wanted)).count();
+        let [restart, probe] = [count([tlp, rtor], Judgement::Holds), count([rtor, tlp], Judgement::Holds)];
+        let all = self.cases.iter().filter(|case| case.is_slower([tlp, rtor]).is_some()).count();
+        if all == 0 {
             return Check::skipped(statement, LACKING);
         }
-        let seen = format!("{rtor} in {restart}, {tlp} in {probe} of {} cases", self.cases.len());
-        Check::new(statement, restart > 0 && probe > 0, seen)
+        let mut evidence = Evidence::new();
+        let judgement = match (restart > 0 && probe > 0, restart + probe == all) {
+            (true, _) => Judgement::Holds,
+            (false, true) => Judgement::Broken,
+            (false, false) => Judgement::Undecided,
+        };
+        evidence.judged(judgement, format!("{rtor} in {restart}, {tlp} in {probe} of {all} cases"));
+        evidence.check(statement)
     }
 
-    /// "TLPR provides the best performance in almost all cases", of `tlpr`.
+    /// "TLPR provides the best performance in almost all cases", of `tlpr`, in every case.
     pub(crate) fn best_check(&self, family: &Family, tlpr: &str) -> Check {
         let others = [family.standard, family.rtor, family.tlp];
-        self.fastest_check(family.name, tlpr, &others, "")
-    }
-
-    /// That none of `others` is faster than a sender in almost all cases, which `where_` describes further.
-    pub(crate) fn fastest_check(&self, protocol: &str, sender: &str, others: &[&str], where_: &str) -> Check {
         let statement = format!(
-            "{protocol}: none of {} is faster than {sender} in at least {:.0}% of the cases{where_} ({}).",
+            "{}: {tlpr} is faster than {} in almost all cases, {:.0}% ({}).",
+            family.name,
             others.join(", "),
             ALMOST_ALL * 100.0,
             self.what
         );
-        let beaten: Vec<_> =
-            self.cases.iter().filter_map(|case| Some((case, case.faster_than(sender, others)?))).collect();
-        if beaten.is_empty() {
+        let standings: Vec<(&str, Standing<'_>)> =
+            self.cases.iter().filter_map(|case| Some((case.label(), case.standing(tlpr, &others)?))).collect();
+        let all = standings.len();
+        if all == 0 {
             return Check::skipped(statement, LACKING);
         }
-        let best = beaten.iter().filter(|(_, by)| by.is_empty()).count();
-        let mut seen = format!("in {best} of {}", beaten.len());
-        if let Some((case, by)) = beaten.iter().find(|(_, by)| !by.is_empty()) {
-            seen += &format!("; faster is {} at {}", by.join(" and "), case.label);
+        let of = |wanted: fn(&Standing<'_>) -> bool| -> Vec<&(&str, Standing<'_>)> {
+            standings.iter().filter(|(_, standing)| wanted(standing)).collect()
+        };
+        let best = of(|standing| matches!(standing, Standing::Best)).len();
+        let ties = of(|standing| matches!(standing, Standing::Tie(_)));
+        let worse = of(|standing| matches!(standing, Standing::Worse(_)));
+        let words = |standings: &[&(&str, Standing<'_>)]| {
+            let words = standings.iter().map(|(label, standing)| match standing {
+                Standing::Best => (*label).to_owned(),
+                Standing::Tie(with) => format!("with {} at {label}", with.join(" and ")),
+                Standing::Worse(than) => format!("than {} at {label}", than.join(" and ")),
+            });
+            let words: Vec<String> = words.collect();
+            named(&words.iter().map(String::as_str).collect::<Vec<_>>())
+        };
+        let mut seen = format!("best in {best}, tied in {}, worse in {} of {all} cases", ties.len(), worse.len());
+        if !worse.is_empty() {
+            seen += &format!("; worse {}", words(&worse));
         }
-        Check::new(statement, as_share(best, beaten.len()) >= ALMOST_ALL, seen)
+        if !ties.is_empty() {
+            seen += &format!("; tied {}", words(&ties));
+        }
+        let judgement = match () {
+            () if as_share(best, all) >= ALMOST_ALL => Judgement::Holds,
+            () if as_share(worse.len(), all) > 1.0 - ALMOST_ALL => Judgement::Broken,
+            // Where nothing is random a tie is one.
+            () if !self.is_random => Judgement::Broken,
+            () => Judgement::Undecided,
+        };
+        let mut evidence = Evidence::new();
+        evidence.judged(judgement, seen);
+        evidence.check(statement)
     }
 
     /// How much less than the standard's the mean delay of a sender is over all cases, beside a published number.
-    pub(crate) fn saving(&self, what: &str, published: f64, family: &Family, sender: &str, why: &str) -> Comparison {
-        let means = self.means_ms([sender, family.standard]);
-        let measured = means.map(|[ours, standard]| (1.0 - ours / standard) * 100.0);
+    pub(crate) fn saving(&self, what: &str, published: f64, family: &Family, sender: &str) -> Entry {
+        let saved = self.ratio([sender, family.standard]).map(|ratio| ratio.times(-100.0).plus(100.0));
         let what = format!("{what}, {} ({sender} against {})", family.name, family.standard);
-        Comparison { what, unit: "%", published, measured, why: Some(why.to_owned()) }
+        Entry::value(what, "%", published, saved)
     }
 
-    /// The mean delays of two senders over the cases that have both.
-    fn means_ms(&self, senders: [&str; 2]) -> Option<[f64; 2]> {
-        let pairs: Vec<_> = self.cases.iter().filter_map(|case| case.pair_ms(senders)).collect();
-        let mean = |index: usize| pairs.iter().map(|pair| pair[index]).sum::<f64>() / as_f64(pairs.len());
-        (!pairs.is_empty()).then(|| [mean(0), mean(1)])
+    /// The mean delay of one sender over all cases that have both, over that of the other.
+    fn ratio(&self, [one, other]: [&str; 2]) -> Option<Estimate> {
+        let mut sums: Option<[Repeated; 2]> = None;
+        for case in &self.cases {
+            let (Some(one), Some(other)) = (case.delay(one), case.delay(other)) else { continue };
+            sums = Some(match sums {
+                None => [one.clone(), other.clone()],
+                Some([ones, others]) => [ones.zip_with(one, |a, b| a + b), others.zip_with(other, |a, b| a + b)],
+            });
+        }
+        let [one, other] = sums?;
+        let ratio = Estimate::ratio(&one, &other)?;
+        Some(if self.is_random { ratio } else { Estimate::exact(ratio.mean) })
     }
 }
 
 const LACKING: &str = "the plan has not these senders, or too few delays to tell";
 
-/// Half the width of the 95% confidence interval of the mean; zero below two values.
-fn half_width_95(values: &[f64]) -> f64 {
-    let count = as_f64(values.len());
-    if count < 2.0 {
-        return 0.0;
+/// The first of several names.
+fn named(names: &[&str]) -> String {
+    let mut text = names.iter().take(NAMED_MAX).copied().collect::<Vec<_>>().join("; ");
+    if names.len() > NAMED_MAX {
+        text += &format!("; and {} more", names.len() - NAMED_MAX);
     }
-    let mean = values.iter().sum::<f64>() / count;
-    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
-    let distribution = StudentsT::new(0.0, 1.0, count - 1.0).expect("scale one and a degree of freedom are sound");
-    distribution.inverse_cdf(0.975) * (variance / count).sqrt()
+    text
 }
 
 /// How large a share of `all` it is.
@@ -203,28 +273,32 @@ pub(crate) fn as_share(of: usize, all: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiments::Md1;
+    use crate::plan::{Plan, Scale};
 
-    fn delay(each_ms: &[f64]) -> Delay {
-        Delay { ms: each_ms.iter().sum::<f64>() / as_f64(each_ms.len()), each_ms: each_ms.to_vec() }
+    fn standing<'n>(is_random: bool, delays: &[(&'static str, &[f64])], others: &[&'n str]) -> Option<Standing<'n>> {
+        let point = PointSummary::new(Plan::own(&Md1, Scale::Quick).points()[0].clone());
+        let delays = delays.iter().map(|(name, values)| (*name, values.iter().copied().collect())).collect();
+        Case { point: &point, label: String::new(), is_random, delays }.standing("a", others)
     }
 
     #[test]
-    fn a_delay_is_longer_only_if_it_is_so_in_most_repetitions() {
-        let base = delay(&[100.0, 300.0, 200.0, 400.0]);
-        assert!(delay(&[111.0, 309.0, 212.0, 408.0]).is_longer_than(&base), "10 ms more each time");
-        assert!(!delay(&[500.0, 300.0, 200.0, 400.0]).is_longer_than(&base), "once much more");
-        assert!(!base.is_longer_than(&base));
+    fn only_a_sender_that_is_faster_than_every_other_one_is_the_best() {
+        let base: &[f64] = &[100.0, 300.0, 200.0, 400.0];
+        let later: &[f64] = &[111.0, 309.0, 212.0, 408.0];
+        let noisy: &[f64] = &[500.0, 300.0, 200.0, 400.0];
+        assert_eq!(standing(true, &[("a", base), ("b", later)], &["b"]), Some(Standing::Best));
+        assert_eq!(standing(true, &[("a", later), ("b", base)], &["b"]), Some(Standing::Worse(vec!["b"])));
+        let tie = Some(Standing::Tie(vec!["c"]));
+        assert_eq!(standing(true, &[("a", base), ("b", later), ("c", noisy)], &["b", "c"]), tie, "noise is no win");
+        assert_eq!(standing(true, &[("a", base)], &["b"]), None);
     }
 
     #[test]
-    fn without_repetitions_half_a_millisecond_decides() {
-        assert!(delay(&[100.6]).is_longer_than(&delay(&[100.0])));
-        assert!(!delay(&[100.4]).is_longer_than(&delay(&[100.0])));
-    }
-
-    #[test]
-    fn the_interval_is_that_of_student() {
-        assert!((half_width_95(&[1.0, 3.0]) - 12.7062).abs() < 1e-3);
-        assert_eq!(half_width_95(&[5.0]), 0.0);
+    fn where_nothing_is_random_half_a_millisecond_decides_and_otherwise_one_run_does_not() {
+        let one_run = |is_random, other: &'static [f64]| standing(is_random, &[("a", &[100.0]), ("b", other)], &["b"]);
+        assert_eq!(one_run(false, &[100.6]), Some(Standing::Best));
+        assert_eq!(one_run(false, &[100.4]), Some(Standing::Tie(vec!["b"])));
+        assert_eq!(one_run(true, &[100.6]), Some(Standing::Tie(vec!["b"])));
     }
 }

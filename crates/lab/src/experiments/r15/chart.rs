@@ -12,15 +12,17 @@ pub(crate) fn chart(
     family: &Family,
     label: impl Fn(&Case<'_>) -> String,
 ) -> Option<Figure> {
-    let mut chart = BarChart::new(title, subtitle, value, Unit::Milliseconds);
+    let mut chart = BarChart::new(title, subtitle, &format!("mean {value}"), Unit::Milliseconds);
     for case in cases.iter() {
         let mut bars = Vec::new();
-        for (sender, ms) in case.delays_ms().filter(|(sender, _)| family.has(sender)) {
+        for (sender, estimate) in case.delays_ms().filter(|(sender, _)| family.has(sender)) {
             let series = chart.series.iter().position(|known| known == sender).unwrap_or_else(|| {
                 chart.series.push(sender.to_owned());
                 chart.series.len() - 1
             });
-            bars.push(Bar::new(series, ms));
+            let bar = Bar::new(series, estimate.mean);
+            let interval = estimate.interval().filter(|_| estimate.repetitions > 1);
+            bars.push(interval.map_or(bar.clone(), |[low, high]| bar.whisker(low, high)));
         }
         if !bars.is_empty() {
             chart.group(&label(case), bars);

@@ -56,3 +56,17 @@ impl Family {
         sender.starts_with("tcp-") == self.standard.starts_with("tcp-")
     }
 }
+
+/// What a sender is taken for if the standard and TLPR, and likewise RTO restart and RACK-TLP, are mistaken for each other.
+pub(crate) fn swapped(sender: &str) -> &str {
+    for family in &Family::ALL {
+        for [one, other] in [[family.standard, family.tlpr], [family.rtor, family.rack]] {
+            match sender {
+                it if it == one => return other,
+                it if it == other => return one,
+                _ => {}
+            }
+        }
+    }
+    if sender == "festina" { Family::SCTP.standard } else { sender }
+}

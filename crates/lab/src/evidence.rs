@@ -1,0 +1,316 @@
+//! What repetitions say about a statement: an estimate with its interval, a bound, and a judgement.
+//!
+//! - [`Estimate`] is a mean with its 95% interval, also of paired differences and ratios
+//! - [`Bound`] is what a statement demands of it; [`Bound::judge`] decides
+//! - [`Evidence`] gathers the cells of one statement into a [`Check`]
+//! - [`table`] judges counts and means of a published table
+
+pub mod table;
+
+use crate::count::as_f64;
+use crate::experiment::{Check, Verdict};
+use crate::summary::{Repeated, half_width_95};
+
+/// The mean of a number over the repetitions, and how sure it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The mean.
+    pub mean: f64,
+    /// Half the width of its 95% interval (Student's t); `None` if there was one repetition, which says nothing about chance.
+    pub half_width: Option<f64>,
+    /// How many repetitions there were.
+    pub repetitions: usize,
+}
+
+impl Estimate {
+    /// A number in which nothing is random.
+    pub fn exact(value: f64) -> Self {
+        Self { mean: value, half_width: Some(0.0), repetitions: 1 }
+    }
+
+    /// The mean of a number; `None` if no repetition has it.
+    pub fn of(values: &Repeated) -> Option<Self> {
+        Self::of_values(values.values())
+    }
+
+    /// How much larger one number is than another in the same repetition, times `factor`: the mean of paired differences.
+    /// Repetitions that lack either are left out.
+    pub fn difference(one: &Repeated, factor: f64, other: &Repeated) -> Option<Self> {
+        let differences: Vec<f64> = one.paired(other).map(|(one, other)| one - factor * other).collect();
+        Self::of_values(&differences)
+    }
+
+    /// How many times as large one number is as another: the ratio of their means, with an interval from the paired residuals.
+    /// Repetitions that lack either are left out. `None` if the other is zero on average.
+    pub fn ratio(over: &Repeated, under: &Repeated) -> Option<Self> {
+        let pairs: Vec<(f64, f64)> = over.paired(under).collect();
+        let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / as_f64(pairs.len());
+        let base = mean(&mut pairs.iter().map(|(_, under)| *under));
+        if pairs.is_empty() || base == 0.0 {
+            return None;
+        }
+        let ratio = mean(&mut pairs.iter().map(|(over, _)| *over)) / base;
+        let residuals: Vec<f64> = pairs.iter().map(|(over, under)| over - ratio * under).collect();
+        let half_width = half_width_95(&residuals).map(|half| half / base.abs());
+        Some(Self { mean: ratio, half_width, repetitions: pairs.len() })
+    }
+
+    /// The mean of plain numbers, one per repetition.
+    pub fn of_values(values: &[f64]) -> Option<Self> {
+        let repetitions = values.len();
+        let mean = values.iter().sum::<f64>() / as_f64(repetitions);
+        (repetitions > 0).then(|| Self { mean, half_width: half_width_95(values), repetitions })
+    }
+
+    /// The same in another unit, or of opposite sign.
+    #[must_use]
+    pub fn times(self, factor: f64) -> Self {
+        Self { mean: self.mean * factor, half_width: self.half_width.map(|half| half * factor.abs()), ..self }
+    }
+
+    /// The same plus a constant.
+    #[must_use]
+    pub fn plus(self, constant: f64) -> Self {
+        Self { mean: self.mean + constant, ..self }
+    }
+
+    /// Both ends of the interval.
+    pub fn interval(&self) -> Option<[f64; 2]> {
+        self.half_width.map(|half| [self.mean - half, self.mean + half])
+    }
+}
+
+/// As `1.189 ± 0.04 (n = 5)`.
+impl std::fmt::Display for Estimate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mean = number(self.mean);
+        match self.half_width {
+            Some(half) if self.repetitions > 1 => write!(f, "{mean} ± {} (n = {})", number(half), self.repetitions),
+            Some(_) => write!(f, "{mean} (exact)"),
+            None => write!(f, "{mean} (one run, no interval)"),
+        }
+    }
+}
+
+/// Three or four digits that matter.
+fn number(value: f64) -> String {
+    let decimals = match value.abs() {
+        magnitude if magnitude >= 100.0 || magnitude == 0.0 => 0,
+        magnitude if magnitude >= 10.0 => 1,
+        magnitude if magnitude >= 1.0 => 2,
+        _ => 3,
+    };
+    // Zero has no sign.
+    format!("{:.decimals$}", value + 0.0)
+}
+
+/// What a statement demands of a number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bound {
+    /// It lies below.
+    LessThan(f64),
+    /// It lies above.
+    MoreThan(f64),
+    /// It lies between both, which count: equal within a margin.
+    Within(f64, f64),
+}
+
+/// What an estimate says about a bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// The whole interval meets the bound.
+    Holds,
+    /// The whole interval violates it.
+    Broken,
+    /// The interval reaches over the bound, or there is none.
+    Undecided,
+}
+
+impl Judgement {
+    /// As `holds`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Broken => "broken",
+            Self::Undecided => "undecided",
+        }
+    }
+}
+
+impl Bound {
+    /// Equal to `value` within a share of it.
+    pub fn about(value: f64, margin: f64) -> Self {
+        let width = (value * margin).abs();
+        Self::Within(value - width, value + width)
+    }
+
+    /// Judges by the whole interval.
+    pub fn judge(self, estimate: &Estimate) -> Judgement {
+        let Some([low, high]) = estimate.interval() else { return Judgement::Undecided };
+        let (meets, violates) = match self {
+            Self::LessThan(bound) => (high < bound, low >= bound),
+            Self::MoreThan(bound) => (low > bound, high <= bound),
+            Self::Within(from, to) => (from <= low && high <= to, high < from || to < low),
+        };
+        match (meets, violates) {
+            (true, _) => Judgement::Holds,
+            (_, true) => Judgement::Broken,
+            _ => Judgement::Undecided,
+        }
+    }
+}
+
+/// As `< 1`.
+impl std::fmt::Display for Bound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::LessThan(bound) => write!(f, "< {}", number(*bound)),
+            Self::MoreThan(bound) => write!(f, "> {}", number(*bound)),
+            Self::Within(from, to) => write!(f, "{} to {}", number(*from), number(*to)),
+        }
+    }
+}
+
+/// A statement is undecided if more than one in so many of its cells has no data.
+const LEFT_OUT_MAX: usize = 3;
+
+/// What was found in each cell that a statement speaks of.
+#[derive(Clone, Debug, Default)]
+pub struct Evidence {
+    cells: Vec<(Judgement, String)>,
+    left_out: Vec<String>,
+}
+
+impl Evidence {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Judges a cell by an estimate; a cell without one is left out, and listed.
+    pub fn cell(&mut self, what: impl Into<String>, estimate: Option<Estimate>, bound: Bound) {
+        let what = what.into();
+        match estimate {
+            Some(estimate) => self.cells.push((bound.judge(&estimate), format!("{what} {estimate}"))),
+            None => self.left_out.push(what),
+        }
+    }
+
+    /// Adds a cell that was judged otherwise.
+    pub fn judged(&mut self, judgement: Judgement, seen: impl Into<String>) {
+        self.cells.push((judgement, seen.into()));
+    }
+
+    /// Lists a cell that could not be tested, and why.
+    pub fn left_out(&mut self, what: impl Into<String>) {
+        self.left_out.push(what.into());
+    }
+
+    /// Whether more of the cells are left out than a statement may lack.
+    fn lacks_much(&self) -> bool {
+        self.left_out.len() * LEFT_OUT_MAX > self.left_out.len() + self.cells.len()
+    }
+
+    /// The judgement of all cells together: broken if one is, holds if all do and at most a third is left out.
+    pub fn judgement(&self) -> Option<Judgement> {
+        let any = |wanted| self.cells.iter().any(|(judgement, _)| *judgement == wanted);
+        match () {
+            () if self.cells.is_empty() => None,
+            () if any(Judgement::Broken) => Some(Judgement::Broken),
+            () if any(Judgement::Undecided) || self.lacks_much() => Some(Judgement::Undecided),
+            () => Some(Judgement::Holds),
+        }
+    }
+
+    /// The check that a statement makes of it.
+    pub fn check(self, statement: impl Into<String>) -> Check {
+        let differ = self.cells.iter().any(|(judgement, _)| Some(*judgement) != self.cells.first().map(|cell| cell.0));
+        let cells = self.cells.iter().map(
+            |(judgement, seen)| {
+                if differ { format!("{}: {seen}", judgement.word()) } else { seen.clone() }
+            },
+        );
+        let mut seen = cells.collect::<Vec<_>>().join("; ");
+        let left_out = self.left_out.join(", ");
+        if !seen.is_empty() && !left_out.is_empty() {
+            seen += &format!("; left out for want of data: {left_out}");
+        }
+        let verdict = match self.judgement() {
+            None if left_out.is_empty() => Verdict::Skipped("this plan has no such point".to_owned()),
+            None => Verdict::Skipped(format!("no data: {left_out}")),
+            Some(Judgement::Holds) => Verdict::Holds(seen),
+            Some(Judgement::Broken) => Verdict::Broken(seen),
+            Some(Judgement::Undecided) => Verdict::Undecided(seen),
+        };
+        Check::judged(statement, verdict)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn repeated(values: &[f64]) -> Repeated {
+        values.iter().copied().collect()
+    }
+
+    fn judge(mean: f64, half_width: Option<f64>, bound: Bound) -> Judgement {
+        bound.judge(&Estimate { mean, half_width, repetitions: 3 })
+    }
+
+    #[test]
+    fn only_a_whole_interval_on_one_side_decides() {
+        let below = Bound::LessThan(1.0);
+        assert_eq!(judge(0.8, Some(0.1), below), Judgement::Holds);
+        assert_eq!(judge(1.2, Some(0.1), below), Judgement::Broken);
+        assert_eq!(judge(0.95, Some(0.1), below), Judgement::Undecided);
+        assert_eq!(judge(1.2, Some(0.1), Bound::MoreThan(1.0)), Judgement::Holds);
+        assert_eq!(judge(0.8, Some(0.1), Bound::MoreThan(1.0)), Judgement::Broken);
+        for bound in [below, Bound::MoreThan(1.0), Bound::Within(0.0, 9.0)] {
+            assert_eq!(judge(0.8, None, bound), Judgement::Undecided, "one run decides nothing");
+        }
+    }
+
+    #[test]
+    fn equal_is_what_lies_within_the_margin_as_a_whole_and_noise_is_not() {
+        let equal = Bound::about(100.0, 0.1);
+        assert_eq!(judge(104.0, Some(5.0), equal), Judgement::Holds);
+        assert_eq!(judge(130.0, Some(5.0), equal), Judgement::Broken);
+        assert_eq!(judge(112.0, Some(5.0), equal), Judgement::Undecided);
+        assert_eq!(judge(106.3, Some(226.0), equal), Judgement::Undecided);
+        assert_eq!(Bound::about(-100.0, 0.1), Bound::Within(-110.0, -90.0));
+    }
+
+    #[test]
+    fn pairs_cancel_what_both_have_in_common() {
+        let one = repeated(&[110.0, 312.0, 211.0]);
+        let other = repeated(&[100.0, 300.0, 200.0]);
+        let difference = Estimate::difference(&one, 1.0, &other).expect("there are pairs");
+        assert!((difference.mean - 11.0).abs() < 1e-9);
+        assert!(difference.half_width.expect("three pairs") < 3.0);
+        let ratio = Estimate::ratio(&one, &other).expect("there are pairs");
+        assert!((ratio.mean - 633.0 / 600.0).abs() < 1e-9);
+        assert!(ratio.half_width.expect("three pairs") < 0.06, "{ratio}");
+        assert_eq!(Estimate::ratio(&one, &repeated(&[0.0, 0.0, 0.0])), None);
+    }
+
+    #[test]
+    fn one_broken_cell_breaks_a_statement_and_many_without_data_leave_it_undecided() {
+        let cell = |evidence: &mut Evidence, mean| {
+            evidence.cell("cell", Some(Estimate { mean, half_width: Some(0.1), repetitions: 4 }), Bound::LessThan(1.0));
+        };
+        let mut evidence = Evidence::new();
+        assert!(matches!(evidence.clone().check("s").verdict, Verdict::Skipped(_)));
+        cell(&mut evidence, 0.5);
+        assert!(matches!(evidence.clone().check("s").verdict, Verdict::Holds(_)));
+        evidence.cell("the third", None, Bound::LessThan(1.0));
+        let Verdict::Undecided(seen) = evidence.clone().check("s").verdict else { panic!("a cell is missing") };
+        assert!(seen.contains("left out for want of data: the third"), "{seen}");
+        cell(&mut evidence, 0.4);
+        let Verdict::Holds(seen) = evidence.clone().check("s").verdict else { panic!("one in three is missing") };
+        assert!(seen.ends_with("left out for want of data: the third"), "it is listed: {seen}");
+        cell(&mut evidence, 1.5);
+        let Verdict::Broken(seen) = evidence.check("s").verdict else { panic!("a cell is broken") };
+        assert!(seen.contains("holds: cell 0.500") && seen.contains("broken: cell 1.50"), "{seen}");
+    }
+}

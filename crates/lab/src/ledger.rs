@@ -1,0 +1,288 @@
+//! The quantitative statements of the papers, each with the experiment that tests it and what came of it.
+//!
+//! A statement without an experiment stays in the list, as not tested.
+
+mod p06;
+mod p10;
+mod r15;
+
+use std::fmt::Write as _;
+
+use crate::experiment::{Check, Experiment};
+use crate::experiments;
+use crate::scoreboard::Entry;
+
+/// A paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paper {
+    /// Pedersen, Griwodz and Halvorsen 2006.
+    P06,
+    /// Petlund et al. 2010.
+    P10,
+    /// Rajiullah 2015.
+    R15,
+}
+
+impl Paper {
+    /// All papers of the ledger.
+    pub const ALL: [Self; 3] = [Self::P06, Self::P10, Self::R15];
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::P06 => "P06: Pedersen, Griwodz and Halvorsen 2006",
+            Self::P10 => "P10: Petlund et al. 2010",
+            Self::R15 => "R15: Rajiullah 2015",
+        }
+    }
+}
+
+/// What a paper says.
+#[derive(Clone, Copy, Debug)]
+pub struct Statement {
+    /// Which paper.
+    pub paper: Paper,
+    /// Where.
+    pub section: &'static str,
+    /// In our words.
+    pub says: &'static str,
+    /// What tests it.
+    pub tested: Tested,
+}
+
+/// How a statement is tested.
+#[derive(Clone, Copy, Debug)]
+pub enum Tested {
+    /// By the checks of an experiment that begin so.
+    Checks(&'static str, &'static [&'static str]),
+    /// By the published numbers of an experiment whose names contain this.
+    Numbers(&'static str, &'static str),
+    /// By nothing; why.
+    Not(&'static str),
+}
+
+impl Tested {
+    fn experiment(self) -> Option<&'static str> {
+        match self {
+            Self::Checks(experiment, _) | Self::Numbers(experiment, _) => Some(experiment),
+            Self::Not(_) => None,
+        }
+    }
+}
+
+/// Every statement, in the order of the papers.
+pub fn statements() -> impl Iterator<Item = &'static Statement> {
+    p06::STATEMENTS.iter().chain(p10::STATEMENTS).chain(r15::STATEMENTS)
+}
+
+/// The experiments that test statements, in the order of the ledger.
+pub fn experiments() -> Vec<&'static dyn Experiment> {
+    let mut found: Vec<&'static dyn Experiment> = Vec::new();
+    for name in statements().filter_map(|statement| statement.tested.experiment()) {
+        if let Some(experiment) = experiments::find(name).filter(|_| found.iter().all(|known| known.name() != name)) {
+            found.push(experiment);
+        }
+    }
+    found
+}
+
+/// What an experiment came to.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Its name.
+    pub experiment: &'static str,
+    /// Its checks.
+    pub checks: Vec<Check>,
+    /// Its published numbers.
+    pub scoreboard: Vec<Entry>,
+}
+
+/// What came of a statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// `holds`, `broken`, `undecided`, `fitted` or `not tested`.
+    pub verdict: &'static str,
+    /// What it rests on.
+    pub seen: String,
+}
+
+impl Statement {
+    /// What came of it, by the experiments that were run.
+    pub fn finding(&self, outcomes: &[Outcome]) -> Finding {
+        let outcome = |name| outcomes.iter().find(|outcome| outcome.experiment == name);
+        match self.tested {
+            Tested::Not(why) => Finding { verdict: "not tested", seen: why.to_owned() },
+            Tested::Checks(name, starts) => {
+                let checks = outcome(name).into_iter().flat_map(|outcome| &outcome.checks);
+                let checks: Vec<&Check> = checks.filter(|check| is_meant(check, starts)).collect();
+                let words: Vec<&str> = checks.iter().map(|check| check.verdict.word()).collect();
+                let seen: Vec<&str> = checks.iter().map(|check| check.verdict.seen()).collect();
+                Finding { verdict: together(&words), seen: seen.join("; ") }
+            }
+            Tested::Numbers(name, part) => {
+                let entries = outcome(name).into_iter().flat_map(|outcome| &outcome.scoreboard);
+                let words: Vec<&str> = entries.filter(|entry| entry.what.contains(part)).map(Entry::word).collect();
+                let count = |wanted: &str| words.iter().filter(|word| **word == wanted).count();
+                let kinds = ["met", "missed", "undecided", "fitted", "not tested"];
+                let seen: Vec<String> = kinds
+                    .iter()
+                    .map(|kind| format!("{} {kind}", count(kind)))
+                    .filter(|it| !it.starts_with("0 "))
+                    .collect();
+                let verdict = match () {
+                    () if count("missed") > 0 => "broken",
+                    () if count("undecided") > 0 => "undecided",
+                    () if count("met") > 0 => "holds",
+                    () if count("fitted") > 0 => "fitted",
+                    () => "not tested",
+                };
+                Finding { verdict, seen: seen.join(", ") }
+            }
+        }
+    }
+}
+
+fn is_meant(check: &Check, starts: &[&str]) -> bool {
+    starts.iter().any(|start| check.statement.starts_with(start))
+}
+
+/// One verdict for several checks of a statement.
+fn together(words: &[&'static str]) -> &'static str {
+    let any = |wanted: &str| words.contains(&wanted);
+    match () {
+        () if words.is_empty() || words.iter().all(|word| *word == "not tested") => "not tested",
+        () if any("broken") => "broken",
+        () if any("undecided") || any("not tested") => "undecided",
+        () => "holds",
+    }
+}
+
+/// Statements that name a check or number that their experiment does not have, and checks of the papers' experiments that no
+/// statement names.
+pub fn complaints(outcomes: &[Outcome]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for outcome in outcomes {
+        let of_experiment = || statements().filter(|it| it.tested.experiment() == Some(outcome.experiment));
+        for statement in of_experiment() {
+            match statement.tested {
+                Tested::Checks(_, starts) => {
+                    for start in starts {
+                        if !outcome.checks.iter().any(|check| check.statement.starts_with(start)) {
+                            complaints.push(format!("{}: no check begins with \"{start}\"", outcome.experiment));
+                        }
+                    }
+                }
+                Tested::Numbers(_, part) => {
+                    if !outcome.scoreboard.iter().any(|entry| entry.what.contains(part)) {
+                        complaints.push(format!("{}: no published number contains \"{part}\"", outcome.experiment));
+                    }
+                }
+                Tested::Not(_) => {}
+            }
+        }
+        let is_named = |check: &Check| {
+            of_experiment()
+                .any(|statement| matches!(statement.tested, Tested::Checks(_, starts) if is_meant(check, starts)))
+        };
+        let is_ours = |check: &&Check| OURS.iter().any(|ours| check.statement.contains(ours));
+        for check in outcome.checks.iter().filter(|check| !is_named(check) && !is_ours(check)) {
+            complaints
+                .push(format!("{}: no statement of the ledger names \"{}\"", outcome.experiment, check.statement));
+        }
+    }
+    complaints
+}
+
+/// Words in checks that are of our own, not of a paper.
+const OURS: [&str; 6] = ["festina", "rack", "SCTP: ", "is delivered whole", "page is loaded", "R15 sends more"];
+
+/// The ledger as a document.
+pub fn document(outcomes: &[Outcome], command: &str) -> String {
+    let mut text = String::from(
+        "# The ledger of statements\n\n\
+         Every quantitative statement of P06, P10 and R15 in our words, where it stands, what tests it, and what came of it. A statement \
+         holds or is broken only if the whole 95% interval over our runs says so; otherwise it is undecided. A statement that several \
+         numbers or cells speak to is broken if one of them is. Numbers to which a parameter was fitted are not scored.\n\n",
+    );
+    let _ = writeln!(text, "This page was written by `{command}`.\n");
+    text += &tally(outcomes);
+    for paper in Paper::ALL {
+        let _ = writeln!(
+            text,
+            "\n## {}\n\n| section | statement | tested by | verdict |\n|---|---|---|---|",
+            paper.title()
+        );
+        for statement in statements().filter(|statement| statement.paper == paper) {
+            let Finding { verdict, seen } = statement.finding(outcomes);
+            let by = statement.tested.experiment().map_or("-".to_owned(), |name| format!("`{name}`"));
+            let cell = |text: &str| text.replace('|', "\\|").replace('\n', " ");
+            let seen = shortened(&seen);
+            let (section, says) = (cell(statement.section), cell(statement.says));
+            let _ = writeln!(text, "| {section} | {says} | {by} | **{verdict}**: {} |", cell(&seen));
+        }
+    }
+    text
+}
+
+/// The longest account of what was seen; the reports have the rest.
+const SEEN_MAX: usize = 260;
+
+fn shortened(seen: &str) -> String {
+    if seen.chars().count() <= SEEN_MAX {
+        return seen.to_owned();
+    }
+    seen.chars().take(SEEN_MAX).collect::<String>() + " ..."
+}
+
+/// How many statements there are of each verdict.
+fn tally(outcomes: &[Outcome]) -> String {
+    let kinds = ["holds", "broken", "undecided", "fitted", "not tested"];
+    let mut text = format!("| paper | statements | {} |\n|---|---|---|---|---|---|---|\n", kinds.join(" | "));
+    for paper in Paper::ALL {
+        let verdicts: Vec<&str> =
+            statements().filter(|it| it.paper == paper).map(|statement| statement.finding(outcomes).verdict).collect();
+        let counts = kinds.map(|kind| verdicts.iter().filter(|verdict| **verdict == kind).count().to_string());
+        let _ = writeln!(text, "| {paper:?} | {} | {} |", verdicts.len(), counts.join(" | "));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Verdict;
+
+    #[test]
+    fn every_statement_names_an_experiment_that_exists_or_says_why_none_does() {
+        for statement in statements() {
+            match statement.tested {
+                Tested::Not(why) => assert!(!why.is_empty(), "{}", statement.says),
+                tested => {
+                    let name = tested.experiment().unwrap_or_default();
+                    assert!(experiments::find(name).is_some(), "{name}: {}", statement.says);
+                }
+            }
+        }
+        let papers = ["p06-", "p10-", "r15-"];
+        for experiment in experiments::ALL.iter().filter(|it| papers.iter().any(|paper| it.name().starts_with(paper))) {
+            assert!(experiments().iter().any(|it| it.name() == experiment.name()), "{}", experiment.name());
+        }
+    }
+
+    #[test]
+    fn a_statement_is_as_good_as_the_worst_of_its_checks() {
+        assert_eq!(together(&["holds", "holds"]), "holds");
+        assert_eq!(together(&["holds", "undecided", "broken"]), "broken");
+        assert_eq!(together(&["holds", "not tested"]), "undecided");
+        assert_eq!(together(&["not tested"]), "not tested");
+        assert_eq!(together(&[]), "not tested");
+    }
+
+    #[test]
+    fn what_names_no_check_and_what_is_named_by_none_is_complained_about() {
+        let check = Check::judged("A thing that no paper says.", Verdict::Holds(String::new()));
+        let outcome = Outcome { experiment: "p10-fig11", checks: vec![check], scoreboard: Vec::new() };
+        let complaints = complaints(&[outcome]);
+        assert!(complaints.iter().any(|it| it.contains("no check begins with")), "{complaints:?}");
+        assert!(complaints.iter().any(|it| it.contains("A thing that no paper says.")), "{complaints:?}");
+    }
+}

@@ -1,0 +1,74 @@
+//! What Rajiullah 2015 says, as far as loss recovery goes, and what it says of partial reliability and of traffic.
+
+use super::Tested::{Checks, Not};
+use super::{Paper, Statement, Tested};
+
+const ELSEWHERE: &str = "cited from others";
+const TRACES: &str = "it rests on traces of the Internet";
+const PARTIAL: &str = "no experiment on partial reliability in this laboratory";
+const OUTPERFORM: &[&str] =
+    &["TCP: tcp-rtor is on average faster", "TCP: tcp-tlp is on average faster", "TCP: tcp-tlpr is on average faster"];
+
+const fn says(section: &'static str, says: &'static str, tested: Tested) -> Statement {
+    Statement { paper: Paper::R15, section, says, tested }
+}
+
+pub(super) const STATEMENTS: &[Statement] = &[
+    says(
+        "§1",
+        "A tenth of all connections loses a segment and takes five times as long; 77% of these losses end in a timeout.",
+        Not(ELSEWHERE),
+    ),
+    says(
+        "§3.4",
+        "70% of the objects of the largest sites are too small for fast retransmit; half of all recoveries are timeouts.",
+        Not(ELSEWHERE),
+    ),
+    says("§5, Paper I", "Six classes of flows; video and interactive ones become more.", Not(TRACES)),
+    says(
+        "§5, Paper II",
+        "More and more flows are limited by slow start, and most begin on an empty link.",
+        Not(TRACES),
+    ),
+    says(
+        "§5, Paper III",
+        "RTOR, TLP and TLPR outperform standard TCP: controlled tail loss.",
+        Checks("r15-tail-loss", OUTPERFORM),
+    ),
+    says("§5, Paper III", "The same: losses by background traffic.", Checks("r15-congestion", OUTPERFORM)),
+    says("§5, Paper III", "The same: web pages.", Checks("r15-web", OUTPERFORM)),
+    says(
+        "§6, Paper III",
+        "Where RTOR is triggered, it saves a round trip at least.",
+        Checks("r15-tail-loss", &["TCP: where tcp-rtor changes anything"]),
+    ),
+    says(
+        "§5, Paper III",
+        "Whether TLP or RTOR gains more depends on the scenario: controlled tail loss.",
+        Checks("r15-tail-loss", &["TCP: whether"]),
+    ),
+    says("§5, Paper III", "The same: losses by background traffic.", Checks("r15-congestion", &["TCP: whether"])),
+    says(
+        "§5, Paper III",
+        "TLPR is best in almost all cases: controlled tail loss.",
+        Checks("r15-tail-loss", &["TCP: tcp-tlpr is faster", "TCP: tcp-tlpr-rtor is faster"]),
+    ),
+    says(
+        "§5, Paper III",
+        "The same: losses by background traffic.",
+        Checks("r15-congestion", &["TCP: tcp-tlpr is faster", "TCP: tcp-tlpr-rtor is faster"]),
+    ),
+    says(
+        "§5, Paper III",
+        "The same: web pages.",
+        Checks("r15-web", &["TCP: tcp-tlpr is faster", "TCP: tcp-tlpr-rtor is faster"]),
+    ),
+    says(
+        "§7",
+        "These mechanisms make spurious retransmissions more likely.",
+        Not("no check; the reports tell how many are in vain"),
+    ),
+    says("§6, Paper IV", "PR-SCTP has a lower average delay than TCP and loses less than UDP.", Not(PARTIAL)),
+    says("§6, Papers V and VI", "Small messages of mixed importance make PR-SCTP slow.", Not(PARTIAL)),
+    says("§5, Paper VII", "NR-SACK lowers PR-SCTP's average delay by more than 75% in some scenarios.", Not(PARTIAL)),
+];

@@ -1,0 +1,227 @@
+//! Which published statements survive which reading of what the papers leave open.
+
+use std::fmt::Write as _;
+
+use crate::experiment::{Check, Experiment, Verdict};
+use crate::experiments;
+use crate::plan::{Plan, PlanError, PlanFile, Scale};
+use crate::scenario::{Readings, TimerFix};
+
+/// The experiments whose statements are counted: those of P06 and P10 with the readings as parameters.
+pub const EXPERIMENTS: &[&str] = &[
+    "p06-table2",
+    "p06-table3",
+    "p10-fig4",
+    "p10-fig8a",
+    "p10-fig8b",
+    "p10-fig9",
+    "p10-fig10",
+    "p10-fig11",
+    "p10-fig12",
+    "p10-fig13",
+];
+
+/// One way to read the papers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Combination {
+    /// Which round-trip times are measured.
+    pub rtt_samples: &'static str,
+    /// Which SACKs restart the timer.
+    pub timer_restart: &'static str,
+    /// What the fix of the timer does.
+    pub timer_fix: &'static str,
+    /// How long SACKs are delayed.
+    pub sack_delay: &'static str,
+}
+
+impl Combination {
+    /// All of them, the default first.
+    pub fn all() -> Vec<Self> {
+        let mut all = Vec::new();
+        for &rtt_samples in Readings::RTT_SAMPLES {
+            for &timer_restart in Readings::RESTARTS {
+                for timer_fix in
+                    TimerFix::NAMES.iter().copied().filter(|fix| ["with-min-rto", "as-worded"].contains(fix))
+                {
+                    for sack_delay in ["200ms", "0s"] {
+                        all.push(Self { rtt_samples, timer_restart, timer_fix, sack_delay });
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    /// As a folder's name.
+    pub fn name(&self) -> String {
+        format!("{}-{}-{}-{}", self.rtt_samples, self.timer_restart, self.timer_fix, self.sack_delay)
+    }
+
+    /// The plan of an experiment under these readings; what a plan sweeps to compare, such as the delay of SACKs in p10-fig4, stays.
+    ///
+    /// # Errors
+    /// If the experiment has not these parameters.
+    pub fn plan(&self, experiment: &dyn Experiment, scale: Scale) -> Result<Plan, PlanError> {
+        let mut settings = format!(
+            "rtt_samples = \"{}\"\ntimer_restart = \"{}\"\ntimer_fix = \"{}\"\n",
+            self.rtt_samples, self.timer_restart, self.timer_fix
+        );
+        if experiment.name() != "p10-fig4" {
+            let _ = writeln!(settings, "sack_delay = \"{}\"", self.sack_delay);
+        }
+        let text =
+            format!("experiment = \"{}\"\n[parameters]\n{settings}[quick.parameters]\n{settings}", experiment.name());
+        PlanFile::parse("readings", &text)?.plan(experiment, scale)
+    }
+}
+
+/// The experiments of [`EXPERIMENTS`].
+pub fn experiments() -> Vec<&'static dyn Experiment> {
+    EXPERIMENTS.iter().filter_map(|name| experiments::find(name)).collect()
+}
+
+/// The checks of an experiment under a combination.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The combination.
+    pub combination: Combination,
+    /// The experiment.
+    pub experiment: &'static str,
+    /// What came of its checks.
+    pub checks: Vec<Check>,
+}
+
+/// The combination whose statements survive most: more hold than are broken, by most.
+pub fn survivor(outcomes: &[Outcome]) -> Option<Combination> {
+    let balance = |combination: &Combination| {
+        let [held, broken, _] = counts(outcomes, combination);
+        i64::try_from(held).unwrap_or(i64::MAX) - i64::try_from(broken).unwrap_or(i64::MAX)
+    };
+    let mut best: Option<Combination> = None;
+    for combination in
+        Combination::all().into_iter().filter(|it| outcomes.iter().any(|outcome| outcome.combination == *it))
+    {
+        if best.is_none_or(|best| balance(&combination) > balance(&best)) {
+            best = Some(combination);
+        }
+    }
+    best
+}
+
+/// How many statements hold, are broken and are undecided under a combination.
+fn counts(outcomes: &[Outcome], combination: &Combination) -> [usize; 3] {
+    let checks =
+        outcomes.iter().filter(|outcome| outcome.combination == *combination).flat_map(|outcome| &outcome.checks);
+    let verdicts: Vec<&Verdict> = checks.map(|check| &check.verdict).collect();
+    ["holds", "broken", "undecided"].map(|word| verdicts.iter().filter(|verdict| verdict.word() == word).count())
+}
+
+/// The page about it.
+pub fn document(outcomes: &[Outcome], command: &str) -> String {
+    let mut text = String::from(
+        "# What survives which reading\n\n\
+         P06 and P10 leave open how their kernel was built, and contradict themselves in places. Each combination of these readings runs \
+         all experiments of both; this page counts which published statements hold (+), are contradicted (-), are undecided (?) or are not \
+         tested (.). `rtt_samples`: whether a chunk that was sent again is measured all the same. `timer_restart`: which SACKs restart the \
+         timer. `timer_fix`: by the age of the oldest chunk (with-min-rto), or as P10 section 5.2 words it. `sack_delay`: lksctp's, or none \
+         (the caption of P10's Fig. 8).\n\n",
+    );
+    let _ = writeln!(text, "This page was written by `{command}`.\n");
+    let combinations: Vec<Combination> =
+        Combination::all().into_iter().filter(|it| outcomes.iter().any(|outcome| outcome.combination == *it)).collect();
+    text += "| | rtt_samples | timer_restart | timer_fix | sack_delay | hold | contradicted | undecided |\n|---|---|---|---|---|---|---|---|\n";
+    for (letter, combination) in LETTERS.chars().zip(&combinations) {
+        let [held, broken, undecided] = counts(outcomes, combination);
+        let Combination { rtt_samples, timer_restart, timer_fix, sack_delay } = combination;
+        let _ = writeln!(
+            text,
+            "| {letter} | {rtt_samples} | {timer_restart} | {timer_fix} | {sack_delay} | {held} | {broken} | {undecided} |"
+        );
+    }
+    if let Some(best) = survivor(outcomes) {
+        let place = combinations.iter().position(|it| *it == best).unwrap_or_default();
+        let letter = LETTERS.chars().nth(place).unwrap_or('?');
+        let _ = writeln!(
+            text,
+            "\nMost survives under {letter}: it has the most statements that hold, less those that are contradicted."
+        );
+    }
+    let letters: Vec<String> = LETTERS.chars().take(combinations.len()).map(|letter| letter.to_string()).collect();
+    let _ = writeln!(
+        text,
+        "\n| experiment | statement | {} |\n|---|---|{}",
+        letters.join(" | "),
+        "---|".repeat(letters.len())
+    );
+    for (experiment, statement) in statements(outcomes) {
+        let marks = combinations.iter().map(|combination| {
+            let of = outcomes.iter().find(|it| it.combination == *combination && it.experiment == experiment);
+            let check = of.and_then(|outcome| outcome.checks.iter().find(|check| check.statement == statement));
+            check.map_or(".", |check| mark(&check.verdict))
+        });
+        let marks: Vec<&str> = marks.collect();
+        let _ = writeln!(text, "| {experiment} | {statement} | {} |", marks.join(" | "));
+    }
+    text
+}
+
+const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+fn mark(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Holds(_) => "+",
+        Verdict::Broken(_) => "-",
+        Verdict::Undecided(_) => "?",
+        Verdict::Skipped(_) => ".",
+    }
+}
+
+/// Each statement of each experiment once, in their order.
+fn statements(outcomes: &[Outcome]) -> Vec<(&'static str, &str)> {
+    let mut all: Vec<(&'static str, &str)> = Vec::new();
+    for outcome in outcomes {
+        for check in &outcome.checks {
+            let row = (outcome.experiment, check.statement.as_str());
+            if !all.contains(&row) {
+                all.push(row);
+            }
+        }
+    }
+    all.sort_by_key(|(experiment, _)| EXPERIMENTS.iter().position(|name| name == experiment));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_experiment_can_be_run_under_every_combination() {
+        for combination in Combination::all() {
+            for experiment in experiments() {
+                let plan = combination.plan(experiment, Scale::Quick).expect("it has the readings as parameters");
+                let value = |point: &crate::plan::Point| point.choice("rtt_samples").to_owned();
+                assert!(
+                    plan.points().iter().all(|point| value(point) == combination.rtt_samples),
+                    "{}",
+                    experiment.name()
+                );
+            }
+        }
+        assert_eq!(experiments().len(), EXPERIMENTS.len());
+    }
+
+    #[test]
+    fn the_combination_with_the_most_statements_that_hold_survives() {
+        let all = Combination::all();
+        let outcome = |combination: Combination, holds: &[bool]| Outcome {
+            combination,
+            experiment: "p06-table2",
+            checks: holds.iter().enumerate().map(|(index, holds)| Check::new(index.to_string(), *holds, "")).collect(),
+        };
+        let outcomes = [outcome(all[0], &[true, false, false]), outcome(all[3], &[true, true, false])];
+        assert_eq!(survivor(&outcomes), Some(all[3]));
+        let page = document(&outcomes, "festina lab readings");
+        assert!(page.contains("Most survives under B") && page.contains("| p06-table2 | 1 | - | + |"), "{page}");
+    }
+}

@@ -1,0 +1,205 @@
+//! The kernel of the papers, once for all of them: lksctp as P06 and P10 describe it, by each reading of what they leave open.
+//!
+//! [`Fault`] makes a kernel wrong on purpose, so that tests can see whether the checks notice.
+
+use festina_recovery::fast_retransmit::FastRetransmit;
+use festina_recovery::profile::Rules;
+use festina_recovery::rto_restart::TimerRestart;
+use festina_recovery::rtt::RttSampling;
+use festina_recovery::{Mechanisms, Profile};
+use festina_units::Duration;
+
+use super::Stack;
+use super::petlund::TimerFix;
+use crate::assumption::{Assumption, chosen, fitted, stated};
+use crate::plan::{Kind, Parameter, Point};
+
+/// More miss indications than a thin stream ever has.
+const NEVER: u8 = u8::MAX;
+/// RTO.Min of a kernel whose timer is wrong: twice the standard's.
+const RTO_MIN_DOUBLED: Duration = Duration::from_secs(2);
+
+/// Which version of lksctp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// Linux 2.6.15: four miss indications (P06 §3).
+    Pedersen,
+    /// Linux 2.6.16: three (P10 §5.1).
+    Petlund,
+}
+
+/// How the kernel is built where the papers leave it open, or contradict themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Readings {
+    /// Whether a chunk that was sent again is measured all the same.
+    pub rtt_samples: RttSampling,
+    /// Which SACKs restart the timer with the full RTO.
+    pub timer_restart: TimerRestart,
+    /// What the fix of the timer's restart is, and which groups have it.
+    pub timer_fix: TimerFix,
+    /// What is wrong on purpose.
+    pub fault: Fault,
+}
+
+impl Readings {
+    /// The names of [`rtt_samples`](Self::rtt_samples) in a plan.
+    pub const RTT_SAMPLES: &'static [&'static str] = &["karn", "ambiguous"];
+    /// The names of [`timer_restart`](Self::timer_restart) in a plan.
+    pub const RESTARTS: &'static [&'static str] = &["cumulative", "any-ack"];
+
+    /// The combination under which most published statements survive (docs/readings.md), although P06 §3.2 and §5 and P10 §8 say that
+    /// ambiguous samples count: Karn's rule; "some, but not all" chunks that restart the timer are those up to the cumulative
+    /// acknowledgement; the fix belongs to the lower RTO.Min and subtracts the age of the oldest chunk.
+    pub const DEFAULT: Self = Self {
+        rtt_samples: RttSampling::Unambiguous,
+        timer_restart: TimerRestart::EarliestAcked,
+        timer_fix: TimerFix::WithMinRto,
+        fault: Fault::None,
+    };
+
+    /// What a plan can set.
+    pub fn parameters() -> Vec<Parameter> {
+        let parameter = |name, about, names| Parameter { name, about, kind: Kind::Choice(names) };
+        vec![
+            parameter(
+                "rtt_samples",
+                "whether a chunk that was sent again measures no round-trip time (karn) or does (ambiguous)",
+                Self::RTT_SAMPLES,
+            ),
+            parameter(
+                "timer_restart",
+                "which SACKs restart the timer: those with a new cumulative acknowledgement, or all that acknowledge something",
+                Self::RESTARTS,
+            ),
+            parameter(
+                "timer_fix",
+                "what the fix of the timer's restart does, and which groups have it",
+                TimerFix::NAMES,
+            ),
+            parameter("fault", "what is wrong on purpose, to see whether the checks notice", Fault::NAMES),
+        ]
+    }
+
+    /// Where their values come from.
+    pub const ASSUMPTIONS: [Assumption; 6] = [
+        fitted(
+            "rtt_samples",
+            "P06 Table 2 and most statements of P06 and P10 (docs/readings.md), although P06 §3.2 and §5 and P10 §8 say otherwise",
+        )
+        .of(&["karn"]),
+        stated("rtt_samples", "P06 §3.2 and §5, P10 §8: the first acknowledgement counts, whatever it acknowledges").of(&["ambiguous"]),
+        chosen(
+            "timer_restart",
+            "P06 §4.2.1 and P10 §5.2 restart it when \"some, but not all\" chunks are acknowledged; if gap reports did that, too, a \
+             steady stream would hardly ever time out",
+        ),
+        chosen(
+            "timer_fix",
+            "§5.2 subtracts the time since the old timer was started, and wants no chunk to wait for more than one RTO; these are two \
+             rules (as-worded, with-min-rto), and §6 does not say which groups have it",
+        ),
+        chosen("fault", "a wrong sender on purpose, for tests of the checks").of(&[
+            "rto-doubled",
+            "no-fast-retransmit",
+            "swapped",
+        ]),
+        chosen("fault", "nothing is wrong on purpose"),
+    ];
+
+    /// Those of a point.
+    pub fn of(point: &Point) -> Self {
+        Self {
+            rtt_samples: match point.choice("rtt_samples") {
+                "karn" => RttSampling::Unambiguous,
+                _ => RttSampling::FirstAcknowledgement,
+            },
+            timer_restart: match point.choice("timer_restart") {
+                "any-ack" => TimerRestart::AnyAcked,
+                _ => TimerRestart::EarliestAcked,
+            },
+            timer_fix: TimerFix::named(point.choice("timer_fix")),
+            fault: Fault::of(point),
+        }
+    }
+
+    /// The rules of the unmodified kernel.
+    pub fn lksctp(&self, version: Version) -> Rules {
+        let threshold = match version {
+            Version::Pedersen => 4,
+            Version::Petlund => 3,
+        };
+        Rules {
+            rtt_sampling: self.rtt_samples,
+            timer_restart: self.timer_restart,
+            fast_retransmit: FastRetransmit { threshold, repeats: true },
+            ..Profile::Lksctp2006.mechanisms().normal
+        }
+    }
+}
+
+/// What is wrong with a sender on purpose. A check that holds all the same tests nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing.
+    None,
+    /// RTO.Min is two seconds, or TCP's twice Linux's.
+    RtoDoubled,
+    /// Miss indications never prove a loss.
+    NoFastRetransmit,
+    /// The unmodified sender is called modified, and the other way round.
+    Swapped,
+}
+
+impl Fault {
+    /// The names for a plan.
+    pub const NAMES: &'static [&'static str] = &["none", "rto-doubled", "no-fast-retransmit", "swapped"];
+
+    /// What is wrong at a point.
+    pub fn of(point: &Point) -> Self {
+        match point.choice("fault") {
+            "rto-doubled" => Self::RtoDoubled,
+            "no-fast-retransmit" => Self::NoFastRetransmit,
+            "swapped" => Self::Swapped,
+            _ => Self::None,
+        }
+    }
+
+    /// The parameter that sets it.
+    pub fn parameter() -> Parameter {
+        let about = "what is wrong on purpose, to see whether the checks notice";
+        Parameter { name: "fault", about, kind: Kind::Choice(Self::NAMES) }
+    }
+
+    /// Loss recovery with the fault.
+    #[must_use]
+    pub fn in_mechanisms(self, mut mechanisms: Mechanisms) -> Mechanisms {
+        for rules in [&mut mechanisms.normal, &mut mechanisms.thin] {
+            match self {
+                Self::None | Self::Swapped => {}
+                Self::RtoDoubled => rules.rto_min = RTO_MIN_DOUBLED,
+                Self::NoFastRetransmit => {
+                    rules.fast_retransmit = FastRetransmit { threshold: NEVER, repeats: false };
+                    rules.early_retransmit = false;
+                }
+            }
+        }
+        mechanisms
+    }
+
+    /// A transport whose sender has the fault.
+    #[must_use]
+    pub fn in_stack(self, mut stack: Stack) -> Stack {
+        match &mut stack {
+            Stack::Sctp { sender, .. } => sender.mechanisms = self.in_mechanisms(sender.mechanisms),
+            Stack::Tcp { sender, .. } => match self {
+                Self::None | Self::Swapped => {}
+                Self::RtoDoubled => sender.rto.min = sender.rto.min.max(RTO_MIN_DOUBLED),
+                Self::NoFastRetransmit => {
+                    sender.sack = false;
+                    (sender.switches.fack, sender.switches.early_retransmit) = (false, false);
+                }
+            },
+        }
+        stack
+    }
+}

@@ -1,0 +1,181 @@
+//! Published numbers and inequalities beside ours.
+
+use crate::evidence::table::OneRun;
+use crate::evidence::{Bound, Estimate, Judgement};
+use crate::experiment::Comparison;
+use crate::summary::Repeated;
+
+/// A published number counts as met if ours differs by at most this share of it.
+pub const MARGIN: f64 = 0.25;
+
+/// What was published.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Published {
+    /// A number.
+    Value(f64),
+    /// A number of one run, and half the width of the interval that holds 95% of such runs, by ours.
+    OneRun(f64, f64),
+    /// An inequality, such as "less than 1".
+    Inequality(Bound),
+}
+
+/// Whether a published number counts for the score.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It does.
+    Scored,
+    /// A parameter was chosen so that it comes out; which and how. It is shown only.
+    Fitted(&'static str),
+    /// The model cannot show it; why.
+    NotTested(String),
+}
+
+/// A published number or inequality, and what we measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// What the number tells, such as `mean waiting time, load 50%`.
+    pub what: String,
+    /// The unit of both, empty if they have none.
+    pub unit: &'static str,
+    /// What was published.
+    pub published: Published,
+    /// What we measured; `None` if this run did not.
+    pub measured: Option<Estimate>,
+    /// How many standard deviations of our runs the published one lies above their mean, where one run was published.
+    pub z: Option<f64>,
+    /// Whether it counts.
+    pub standing: Standing,
+    /// Why the two differ, as far as known.
+    pub why: Option<String>,
+    /// The interval that is judged, if not that of `measured`: ours over the published number with the chance of both.
+    judged: Option<(Estimate, Bound)>,
+}
+
+impl Entry {
+    /// A published number, met if the whole interval of ours lies within a quarter of it.
+    pub fn value(what: impl Into<String>, unit: &'static str, published: f64, measured: Option<Estimate>) -> Self {
+        Self::new(what.into(), unit, Published::Value(published), measured)
+    }
+
+    /// A published inequality, met if the whole interval of ours is on its side.
+    pub fn inequality(what: impl Into<String>, unit: &'static str, bound: Bound, measured: Option<Estimate>) -> Self {
+        Self::new(what.into(), unit, Published::Inequality(bound), measured)
+    }
+
+    /// A number of a single published run, which varies by chance as ours do.
+    pub fn one_run(what: impl Into<String>, unit: &'static str, published: f64, ours: Option<&Repeated>) -> Self {
+        let beside = ours.and_then(|ours| OneRun::of(published, ours));
+        let shown = beside
+            .map_or(Published::Value(published), |beside| Published::OneRun(published, beside.published_half_width));
+        Self {
+            z: beside.map(|beside| beside.z),
+            judged: beside.map(|beside| (beside.ratio, Bound::about(1.0, MARGIN))),
+            ..Self::new(what.into(), unit, shown, ours.and_then(Estimate::of))
+        }
+    }
+
+    fn new(what: String, unit: &'static str, published: Published, measured: Option<Estimate>) -> Self {
+        let standing = Standing::Scored;
+        Self { what, unit, published, measured, z: None, standing, why: None, judged: None }
+    }
+
+    /// Says why both differ.
+    #[must_use]
+    pub fn because(self, why: impl Into<String>) -> Self {
+        Self { why: Some(why.into()), ..self }
+    }
+
+    /// Says to what a parameter was fitted: the entry is shown, not scored.
+    #[must_use]
+    pub fn fitted(self, how: &'static str) -> Self {
+        Self { standing: Standing::Fitted(how), ..self }
+    }
+
+    /// Says why the model cannot show it.
+    #[must_use]
+    pub fn impossible(self, why: impl Into<String>) -> Self {
+        Self { standing: Standing::NotTested(why.into()), ..self }
+    }
+
+    /// What our interval says about it; `None` if it was not measured, or the model cannot show it.
+    pub fn judgement(&self) -> Option<Judgement> {
+        let measured = self.measured?;
+        if matches!(self.standing, Standing::NotTested(_)) {
+            return None;
+        }
+        let (estimate, bound) = self.judged.unwrap_or_else(|| match self.published {
+            Published::Value(value) | Published::OneRun(value, _) => (measured, Bound::about(value, MARGIN)),
+            Published::Inequality(bound) => (measured, bound),
+        });
+        Some(bound.judge(&estimate))
+    }
+
+    /// The judgement in one word, as reports have it.
+    pub fn word(&self) -> &'static str {
+        match (&self.standing, self.judgement()) {
+            (Standing::NotTested(_), _) | (_, None) => "not tested",
+            (Standing::Fitted(_), _) => "fitted",
+            (Standing::Scored, Some(Judgement::Holds)) => "met",
+            (Standing::Scored, Some(Judgement::Broken)) => "missed",
+            (Standing::Scored, Some(Judgement::Undecided)) => "undecided",
+        }
+    }
+
+    /// Ours over the published number, less one; `None` for inequalities, and if either is missing or zero was published.
+    pub fn deviation(&self) -> Option<f64> {
+        let (Published::Value(value) | Published::OneRun(value, _)) = self.published else { return None };
+        crate::experiment::deviation(value, self.measured.map(|measured| measured.mean))
+    }
+}
+
+/// A number without an interval is taken as exact.
+impl From<Comparison> for Entry {
+    fn from(comparison: Comparison) -> Self {
+        let Comparison { what, unit, published, measured, why } = comparison;
+        Self { why, ..Self::value(what, unit, published, measured.map(Estimate::exact)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimate(mean: f64, half_width: f64) -> Option<Estimate> {
+        Some(Estimate { mean, half_width: Some(half_width), repetitions: 5 })
+    }
+
+    #[test]
+    fn an_inequality_is_met_by_what_confirms_it_and_missed_by_what_contradicts_it() {
+        let word = |mean| Entry::inequality("99% over mean", "", Bound::LessThan(1.0), estimate(mean, 0.02)).word();
+        assert_eq!([0.58, 0.71, 1.189, 1.01].map(word), ["met", "met", "missed", "undecided"]);
+    }
+
+    #[test]
+    fn a_number_that_was_fitted_or_that_the_model_cannot_show_is_not_scored() {
+        let entry = Entry::value("share", "%", 5.0, estimate(5.0, 0.1));
+        assert_eq!(entry.word(), "met");
+        assert_eq!(entry.clone().fitted("the loss to this number").word(), "fitted");
+        assert_eq!(entry.clone().impossible("hosts take no time").word(), "not tested");
+        assert_eq!(Entry { measured: None, ..entry }.word(), "not tested");
+    }
+
+    #[test]
+    fn a_rare_class_of_one_published_run_decides_nothing() {
+        let rare: Repeated = [20.0, 40.0, 30.0, 25.0].into_iter().collect();
+        let entry = Entry::one_run("number", "", 30.0, Some(&rare));
+        assert_eq!(entry.word(), "undecided");
+        assert!(entry.z.is_some_and(|z| z.abs() < 1.0));
+        let many: Repeated = [280.0, 290.0, 285.0, 275.0].into_iter().collect();
+        assert_eq!(Entry::one_run("number", "", 282.0, Some(&many)).word(), "met");
+        assert_eq!(Entry::one_run("number", "", 900.0, Some(&many)).word(), "missed");
+    }
+
+    #[test]
+    fn a_comparison_without_an_interval_is_met_within_a_quarter() {
+        let of = |measured| {
+            let comparison = Comparison { what: String::new(), unit: "ms", published: 100.0, measured, why: None };
+            Entry::from(comparison).word()
+        };
+        assert_eq!([Some(75.0), Some(74.0), None].map(of), ["met", "missed", "not tested"]);
+    }
+}
