@@ -30,8 +30,8 @@ const DROPPED: &str = "dropped packets";
 /// the load.
 const MORE_PACKETS_MAX: f64 = 0.02;
 
-/// A mean of fewer delays tells nothing: they spread over a second.
-const DELAYS_MIN: u64 = 200;
+/// Fewer delays of all runs together are no mean; how sure a mean of more is, its interval tells.
+const DELAYS_MIN: u64 = 40;
 /// The same of flows, for counts of packets.
 const FLOWS_MIN: f64 = 2_000.0;
 

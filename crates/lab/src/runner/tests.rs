@@ -56,7 +56,7 @@ fn written(test: &str, plan: &Plan, jobs: usize) -> Vec<(String, Vec<u8>)> {
     let options = RunOptions { jobs: Some(jobs), ..folder.options() };
     let report = Report::new(&Md1, complete(plan, &options)).expect("the figure can be drawn");
     let out = folder.0.join("out");
-    report.write(&out, &options).expect("the folder can be written");
+    report.with_samples().write(&out, &options).expect("the folder can be written");
     let mut files: Vec<(String, Vec<u8>)> = fs::read_dir(&out)
         .expect("the folder is there")
         .map(|entry| entry.expect("an entry").path())
@@ -92,6 +92,20 @@ fn one_thread_and_three_write_the_same_bytes_about_protocols() {
     });
     assert!(one[2].lines().count() > 50, "delays are tallied");
     assert!(one == three, "the bytes depend on the number of threads");
+}
+
+#[test]
+fn every_sample_is_written_on_request_only_and_an_old_file_of_them_is_removed() {
+    let folder = Folder::new("samples");
+    let options = RunOptions { jobs: Some(1), ..folder.options() };
+    let out = folder.0.join("out");
+    for is_wanted in [true, false] {
+        let report = Report::new(&Md1, complete(&small(), &options)).expect("the figure can be drawn");
+        let report = if is_wanted { report.with_samples() } else { report };
+        report.write(&out, &options).expect("the folder can be written");
+        assert_eq!(out.join("samples.csv").exists(), is_wanted);
+        assert!(out.join("values.csv").exists());
+    }
 }
 
 /// The test runs in debug and in release, here and elsewhere: each must come to these bytes. They change if the simulator's

@@ -112,7 +112,10 @@ impl<'a> Cases<'a> {
             };
             let delays = delays.mean_s().map(|seconds| seconds * 1e3);
             let values = swept.iter().filter_map(|name| Some(format!("{name} {}", point.point().value(name)?)));
-            let label = values.collect::<Vec<_>>().join(", ");
+            let mut label = values.collect::<Vec<_>>().join(", ");
+            if label.is_empty() {
+                "the only conditions".clone_into(&mut label);
+            }
             let sender = point.point().choice("sender");
             match cases.iter_mut().find(|case| case.label == label) {
                 Some(case) => case.delays.push((sender, delays)),
