@@ -32,6 +32,7 @@ const CONTRADICTED: &[&str] = &[
      most a quarter.",
     "p10-fig9: All modifications: bundling is the major cause of the first retransmission.",
     "p10-fig9: The longer the round-trip time, the later the first retransmissions in the mean.",
+    "p10-fig13: The gain is mainly due to the fix of the timer's restart: more of it is lost without it than without the lower RTO.Min.",
     "r15-tail-loss: TCP: tcp-tlpr is faster than tcp-standard, tcp-rtor, tcp-tlp in almost all cases, 90% (recovery).",
     "r15-tail-loss: TCP: tcp-tlpr-rtor is faster than tcp-standard, tcp-rtor, tcp-tlp in almost all cases, 90% (recovery).",
     "r15-tail-loss: SCTP: tlpr is faster than rfc9260, rto-restart, tlp in almost all cases, 90% (recovery).",
