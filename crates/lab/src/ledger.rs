@@ -193,7 +193,8 @@ pub fn complaints(outcomes: &[Outcome]) -> Vec<String> {
 }
 
 /// Words in checks that are of our own, not of a paper.
-const OURS: [&str; 6] = ["festina", "rack", "SCTP: ", "is delivered whole", "page is loaded", "R15 sends more"];
+const OURS: [&str; 7] =
+    ["festina", "Festina", "rack", "SCTP: ", "is delivered whole", "page is loaded", "R15 sends more"];
 
 /// The ledger as a document.
 pub fn document(outcomes: &[Outcome], command: &str) -> String {

@@ -110,12 +110,14 @@ impl Cadence {
 
     /// How long after the arrival of a packet that leaves now its SACK is to be expected to leave. `None`: long after, so that the packet is to ask for it.
     #[must_use]
-    pub fn sack_delay(&self, around: &Surroundings) -> Option<Duration> {
+    pub fn sack_delay(&self, now: Instant, around: &Surroundings) -> Option<Duration> {
         if self.asks > 0 {
             return None;
         }
         let srtt = around.srtt?;
-        let gap = self.gap_expected();
+        let pause = self.last_sent.map_or(Duration::MAX, |before| now.saturating_duration_since(before));
+        // After a longer pause than was expected, nobody knows what follows.
+        let gap = self.gap_expected().filter(|&gap| pause <= gap);
         if !around.is_lossless {
             let repaired_early = !around.rides.is_none() && self.gap_longest().is_some_and(|gap| gap <= srtt / 2);
             return gap.filter(|_| repaired_early);
@@ -190,6 +192,11 @@ mod tests {
         }
     }
 
+    /// What is expected of a packet that leaves at once after the last one.
+    fn at_last(cadence: &Cadence, around: &Surroundings) -> Option<Duration> {
+        cadence.sack_delay(cadence.last_sent.expect("a packet has left"), around)
+    }
+
     /// A packet every `gap_ms` until that many have left.
     fn regular(gap_ms: u64, packets: u64) -> Cadence {
         let mut cadence = Cadence::default();
@@ -199,16 +206,24 @@ mod tests {
 
     #[test]
     fn a_packet_asks_until_it_is_known_that_others_follow() {
-        assert_eq!(regular(20, 8).sack_delay(&QUIET), None);
-        assert_eq!(regular(20, 9).sack_delay(&QUIET), Some(Duration::from_micros(22_500)));
-        assert_eq!(regular(20, 500).sack_delay(&QUIET), Some(Duration::from_micros(22_500)));
+        assert_eq!(at_last(&regular(20, 8), &QUIET), None);
+        assert_eq!(at_last(&regular(20, 9), &QUIET), Some(Duration::from_micros(22_500)));
+        assert_eq!(at_last(&regular(20, 500), &QUIET), Some(Duration::from_micros(22_500)));
+    }
+
+    #[test]
+    fn after_a_longer_pause_than_was_expected_a_packet_asks() {
+        let cadence = regular(20, 50);
+        let last = at(1_000 + 49 * 20);
+        assert!(cadence.sack_delay(last + ms(22), &QUIET).is_some());
+        assert_eq!(cadence.sack_delay(last + ms(23), &QUIET), None);
     }
 
     #[test]
     fn where_the_receivers_delay_is_shorter_than_the_gap_asking_costs_nothing() {
-        assert_eq!(regular(170, 50).sack_delay(&QUIET), Some(Duration::from_micros(191_250)));
-        assert_eq!(regular(180, 50).sack_delay(&QUIET), None);
-        assert_eq!(regular(1_000, 50).sack_delay(&QUIET), None);
+        assert_eq!(at_last(&regular(170, 50), &QUIET), Some(Duration::from_micros(191_250)));
+        assert_eq!(at_last(&regular(180, 50), &QUIET), None);
+        assert_eq!(at_last(&regular(1_000, 50), &QUIET), None);
     }
 
     #[test]
@@ -216,20 +231,20 @@ mod tests {
         let mut cadence = regular(20, 40);
         cadence.sent(at(10_000));
         for nth in 1..=16 {
-            assert_eq!(cadence.sack_delay(&QUIET), None, "{nth}");
+            assert_eq!(at_last(&cadence, &QUIET), None, "{nth}");
             cadence.sent(at(10_000 + 20 * nth));
         }
         (17..=32).for_each(|nth| cadence.sent(at(10_000 + 20 * nth)));
-        assert_eq!(cadence.sack_delay(&QUIET), Some(Duration::from_micros(22_500)));
+        assert_eq!(at_last(&cadence, &QUIET), Some(Duration::from_micros(22_500)));
     }
 
     #[test]
     fn while_packets_are_lost_each_asks_unless_rides_come_well_within_a_round_trip() {
-        assert_eq!(regular(20, 50).sack_delay(&lossy(5)), Some(Duration::from_micros(22_500)));
-        assert_eq!(regular(50, 50).sack_delay(&lossy(2)), Some(Duration::from_micros(56_250)));
-        assert_eq!(regular(51, 50).sack_delay(&lossy(2)), None);
+        assert_eq!(at_last(&regular(20, 50), &lossy(5)), Some(Duration::from_micros(22_500)));
+        assert_eq!(at_last(&regular(50, 50), &lossy(2)), Some(Duration::from_micros(56_250)));
+        assert_eq!(at_last(&regular(51, 50), &lossy(2)), None);
         let without_rides = Surroundings { rides: Rides::NONE, ..lossy(5) };
-        assert_eq!(regular(20, 50).sack_delay(&without_rides), None);
+        assert_eq!(at_last(&regular(20, 50), &without_rides), None);
     }
 
     #[test]
@@ -237,15 +252,15 @@ mod tests {
         let mut cadence = Cadence::default();
         for nth in 0..4 {
             cadence.sent(at(nth * 1_000));
-            assert_eq!(cadence.sack_delay(&QUIET), None);
+            assert_eq!(at_last(&cadence, &QUIET), None);
             cadence.heard(at(nth * 1_000 + 103), QUIET.srtt);
         }
-        assert_eq!(cadence.sack_delay(&QUIET), Some(Duration::ZERO));
-        assert_eq!(cadence.sack_delay(&lossy(1)), None, "while packets are lost, it does");
+        assert_eq!(at_last(&cadence, &QUIET), Some(Duration::ZERO));
+        assert_eq!(at_last(&cadence, &lossy(1)), None, "while packets are lost, it does");
         cadence.sent(at(4_000));
-        assert_eq!(cadence.sack_delay(&QUIET), Some(Duration::ZERO));
+        assert_eq!(at_last(&cadence, &QUIET), Some(Duration::ZERO));
         cadence.sent(at(5_000));
-        assert_eq!(cadence.sack_delay(&QUIET), None, "the one before was not answered");
+        assert_eq!(at_last(&cadence, &QUIET), None, "the one before was not answered");
     }
 
     #[test]
@@ -256,7 +271,7 @@ mod tests {
                 cadence.sent(at(nth * 1_000));
                 cadence.heard(at(nth * 1_000 + delay_ms), QUIET.srtt);
             }
-            assert_eq!(cadence.sack_delay(&QUIET).is_some(), is_answer, "{delay_ms} ms");
+            assert_eq!(at_last(&cadence, &QUIET).is_some(), is_answer, "{delay_ms} ms");
         }
     }
 
@@ -265,10 +280,10 @@ mod tests {
         let mut cadence = regular(20, 50);
         cadence.was_wrong();
         for nth in 1..=64 {
-            assert_eq!(cadence.sack_delay(&QUIET), None);
+            assert_eq!(at_last(&cadence, &QUIET), None);
             cadence.sent(at(2_000 + 20 * nth));
         }
-        assert!(cadence.sack_delay(&QUIET).is_some());
+        assert!(at_last(&cadence, &QUIET).is_some());
     }
 
     #[test]

@@ -236,10 +236,15 @@ impl Victim {
             }
             let packet = Packet::parse(&self.answers).expect("the core writes packets that can be read");
             for chunk in packet.chunks() {
-                if let Ok(Chunk::Sack(sack)) = chunk {
-                    let offset = sack.cumulative_tsn.0.wrapping_sub(self.first_tsn);
+                let sack = match chunk {
+                    Ok(Chunk::Sack(sack)) => Some((sack.cumulative_tsn, sack.a_rwnd)),
+                    Ok(Chunk::NrSack(sack)) => Some((sack.cumulative_tsn, sack.a_rwnd)),
+                    _ => None,
+                };
+                if let Some((cumulative_tsn, a_rwnd)) = sack {
+                    let offset = cumulative_tsn.0.wrapping_sub(self.first_tsn);
                     self.cumulative = i64::from(offset.cast_signed());
-                    self.a_rwnd = usize::try_from(sack.a_rwnd).expect("usize has 32 bits at least");
+                    self.a_rwnd = usize::try_from(a_rwnd).expect("usize has 32 bits at least");
                     self.sack_bytes += self.answers.len();
                 }
             }

@@ -124,7 +124,7 @@ impl Copies {
         let srtt = rtt.srtt();
         let messages = self.cadence.messages_per(srtt.unwrap_or_default());
         let rides = if self.has_queue(rtt) { Rides::NONE } else { self.scheduler.rides(now, None, messages) };
-        self.cadence.sack_delay(&Surroundings { srtt, is_lossless: self.scheduler.is_lossless(), rides })
+        self.cadence.sack_delay(now, &Surroundings { srtt, is_lossless: self.scheduler.is_lossless(), rides })
     }
 
     /// How long the SACK for a packet that did not ask for it may take after the packet's arrival.

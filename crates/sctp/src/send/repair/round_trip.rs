@@ -4,6 +4,9 @@ use festina_recovery::rtt::RttSampling;
 use festina_recovery::spurious::answers_earlier;
 use festina_units::{Duration, Instant};
 
+/// No receiver waits longer for a second packet before it acknowledges the first (RFC 9260 §6.2).
+const PAIR_MAX: Duration = Duration::from_millis(500);
+
 /// At most one chunk is timed, so there is at most one sample per round trip.
 #[derive(Debug, Default)]
 pub(super) struct RoundTrip {
@@ -17,9 +20,12 @@ enum Watch {
     #[default]
     Ready,
     Timed(Timed),
-    /// The next packet is not timed, the one that leaves at this time if it is known. With a SACK for every second packet, the one that draws
-    /// it is to be timed. If the other one was, all others would be of the wrong half, too.
-    PassesOver(Option<Instant>),
+    /// The next packet is not timed, if it leaves soon. With a SACK for every second packet, the one that draws it is to be timed. If
+    /// the other one was, all others would be of the wrong half, too.
+    PassesOver {
+        since: Instant,
+        left_at: Option<Instant>,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -28,10 +34,10 @@ struct Timed {
     sent_at: Instant,
     /// Only with [`RttSampling::Inferred`]: an acknowledgement of newer data answers a newer packet.
     newest_only: bool,
-    /// When it or an earlier chunk left again but beside newer data, for the first time.
-    resent_at: Option<Instant>,
-    /// How often.
+    /// How often it or an earlier chunk left again but beside newer data.
     resent: u8,
+    /// When it did so for the first time.
+    resent_at: Instant,
 }
 
 /// A chunk that left again was acknowledged, and nobody knows which copy arrived. If all others are reported as duplicates, it was the
@@ -69,7 +75,7 @@ impl RoundTrip {
     pub(super) fn timed_tsn(&self) -> Option<u64> {
         match self.watch {
             Watch::Timed(timed) => Some(timed.tsn),
-            Watch::Ready | Watch::PassesOver(_) => None,
+            Watch::Ready | Watch::PassesOver { .. } => None,
         }
     }
 
@@ -88,9 +94,13 @@ impl RoundTrip {
                     timed.tsn = tsn;
                 }
             }
-            Watch::PassesOver(left_at) if left_at.is_none_or(|left_at| left_at == now) => *left_at = Some(now),
-            Watch::Ready | Watch::PassesOver(_) => {
-                self.watch = Watch::Timed(Timed { tsn, sent_at: now, newest_only, resent_at: None, resent: 0 });
+            Watch::PassesOver { since, left_at }
+                if now - *since <= PAIR_MAX && left_at.is_none_or(|left_at| left_at == now) =>
+            {
+                *left_at = Some(now);
+            }
+            Watch::Ready | Watch::PassesOver { .. } => {
+                self.watch = Watch::Timed(Timed { tsn, sent_at: now, newest_only, resent: 0, resent_at: now });
             }
         }
     }
@@ -106,7 +116,9 @@ impl RoundTrip {
             (RttSampling::FirstAcknowledgement, _) => {}
             (RttSampling::Inferred, Again::BesideNewData) => {}
             (RttSampling::Inferred, Again::Alone) => {
-                timed.resent_at.get_or_insert(now);
+                if timed.resent == 0 {
+                    timed.resent_at = now;
+                }
                 timed.resent = timed.resent.saturating_add(1);
             }
         }
@@ -122,11 +134,11 @@ impl RoundTrip {
         let rtt = news.now - timed.sent_at;
         // What arrived with newer data would have that acknowledged as well.
         if timed.newest_only && news.highest_acked != Some(timed.tsn) {
-            self.watch = Watch::PassesOver(None);
+            self.watch = Watch::PassesOver { since: news.now, left_at: None };
             return None;
         }
         // The answer to a later copy, taken for that to the first, would be a sample of twice the round-trip time.
-        if timed.resent_at.is_some_and(|resent_at| !answers_earlier(news.now, resent_at, news.rtt_min)) {
+        if timed.resent > 0 && !answers_earlier(news.now, timed.resent_at, news.rtt_min) {
             let unsettled = Unsettled { tsn: timed.tsn, rtt, duplicates_missing: timed.resent };
             self.unsettled = (!news.timed_is_duplicate).then_some(unsettled);
             return None;
@@ -173,6 +185,26 @@ mod tests {
         assert_eq!(round_trip.take_sample(&news(110, 2), |_| true), None, "nothing is timed until new data leaves");
         round_trip.sent_new(3, at(120), RttSampling::Unambiguous);
         assert_eq!(round_trip.take_sample(&news(150, 3), |tsn| tsn == 3), Some(ms(30)));
+    }
+
+    #[test]
+    fn of_packets_that_are_acknowledged_in_pairs_the_second_is_timed() {
+        let mut round_trip = RoundTrip::default();
+        round_trip.sent_new(1, at(0), RttSampling::Inferred);
+        round_trip.sent_new(2, at(20), RttSampling::Inferred);
+        assert_eq!(round_trip.take_sample(&news(120, 2), |_| true), None, "the first of a pair");
+        round_trip.sent_new(3, at(120), RttSampling::Inferred);
+        round_trip.sent_new(4, at(140), RttSampling::Inferred);
+        assert_eq!(round_trip.take_sample(&news(240, 4), |_| true), Some(ms(100)));
+    }
+
+    #[test]
+    fn after_a_pause_there_are_no_pairs() {
+        let mut round_trip = RoundTrip::default();
+        round_trip.sent_new(1, at(0), RttSampling::Inferred);
+        assert_eq!(round_trip.take_sample(&news(120, 2), |_| true), None);
+        round_trip.sent_new(3, at(621), RttSampling::Inferred);
+        assert_eq!(round_trip.take_sample(&news(821, 3), |_| true), Some(ms(200)));
     }
 
     #[test]
