@@ -31,6 +31,8 @@ fn silent_for(silence: Duration) -> Pair {
         send(&mut pair, 100);
         pair.run_for(Duration::from_millis(100));
     }
+    // The SACK for the last one may be delayed.
+    pair.run_for(Duration::from_millis(400));
     pair.run_for(silence);
     pair
 }
