@@ -222,6 +222,7 @@ impl Sender {
     /// that runs keeps its expiry, but a probe may now precede it.
     pub(crate) fn handle_round_trip(&mut self, now: Instant, path: &mut SendPath, rtt: Duration, events: &mut Events) {
         path.repair.on_round_trip(now, rtt, events);
+        path.repair.measured_undelayed(now, rtt);
         self.settle(now, path);
     }
 

@@ -27,6 +27,10 @@ const BATCH_PACKETS_MAX: u8 = 16;
 /// So many packets at the same instant are no batch, unless the ones before were: a thin stream has no more on the way.
 const THIN_PACKETS_MAX: u8 = 4;
 
+/// So many packets are answered as the standard has it before any batch has fewer SACKs: the first flights grow with each SACK, and the loss of one
+/// of a few would cost a probe.
+const USUAL_PACKETS_MIN: u8 = 64;
+
 /// The shortest wait of a SACK that reports nothing new and is longer than that.
 const REPEAT_DELAY_MIN: Duration = Duration::from_millis(20);
 
@@ -61,6 +65,8 @@ pub(super) struct SackSchedule {
 struct Batch {
     /// The peer asked for fewer SACKs.
     is_agreed: bool,
+    /// Packets of the association so far; stops at 255.
+    packets_ever: u8,
     /// Packets so far; stops at 255.
     packets: u8,
     /// Packets of the one before.
@@ -76,12 +82,15 @@ impl Batch {
             (self.packets_before, self.packets, self.at) = (self.packets, 0, now);
         }
         self.packets = self.packets.saturating_add(1);
+        self.packets_ever = self.packets_ever.saturating_add(1);
     }
 
     /// Returns whether the SACK for the last packet may wait for the end of the batch.
     #[inline]
     fn goes_on(self) -> bool {
-        self.is_agreed && self.packets.max(self.packets_before) > THIN_PACKETS_MAX
+        self.is_agreed
+            && self.packets_ever > USUAL_PACKETS_MIN
+            && self.packets.max(self.packets_before) > THIN_PACKETS_MAX
     }
 }
 

@@ -208,8 +208,9 @@ impl Sender {
             loaded.bytes += chunk.bytes();
             loaded.new_bytes += chunk.bytes();
             loaded.has_fragment |= chunk.is_fragment();
+            let asked = chunk.immediate_ack;
             self.ledger.push(chunk);
-            path.repair.on_first_sent(now, tsn);
+            path.repair.on_first_sent(now, tsn, asked);
             self.window.sent_new(tsn);
             self.counters.chunks += 1;
             loaded.chunks += 1;

@@ -222,16 +222,20 @@ impl Repair {
     }
 
     /// Takes an unambiguous round-trip time; backing off ends (RFC 9260 §6.3.3).
-    pub(super) fn measured(&mut self, now: Instant, rtt: Duration) {
+    pub(super) fn measured(&mut self, rtt: Duration) {
         let clock = self.rules().rtt_clock;
         self.rtt.sample_by(clock, rtt);
-        if let Some(copies) = &mut self.copies {
-            copies.measured(now, &self.rtt);
-        }
         if let Some(detectives) = &mut self.detectives {
             detectives.tail.measured();
         }
         self.series.measured();
+    }
+
+    /// No delay of a SACK was in this round trip: it shows whether there is a queue.
+    pub(super) fn measured_undelayed(&mut self, now: Instant, rtt: Duration) {
+        if let Some(copies) = &mut self.copies {
+            copies.measured(now, rtt);
+        }
     }
 
     /// Takes a round trip for granted until one is measured.
@@ -423,11 +427,11 @@ impl Repair {
 
     /// A chunk left for the first time.
     #[inline]
-    pub(super) fn on_first_sent(&mut self, now: Instant, tsn: u64) {
+    pub(super) fn on_first_sent(&mut self, now: Instant, tsn: u64, asked: bool) {
         if let Some(detectives) = &mut self.detectives {
             detectives.by_time.chunk_left(now, tsn);
         }
-        self.round_trip.sent_new(tsn, now, self.book.rules().rtt_sampling);
+        self.round_trip.sent_new(tsn, now, asked, self.book.rules().rtt_sampling);
     }
 
     /// A chunk left again. Returns whether that restarts T3-rtx, if it is the earliest one outstanding.
@@ -517,7 +521,9 @@ impl Repair {
     fn copies(&mut self, now: Instant) -> &mut Copies {
         self.copies.get_or_insert_with(|| {
             let mut copies = Copies::new(self.book.mechanisms().redundancy);
-            copies.measured(now, &self.rtt);
+            if let Some(srtt) = self.rtt.srtt() {
+                copies.measured(now, srtt);
+            }
             Box::new(copies)
         })
     }

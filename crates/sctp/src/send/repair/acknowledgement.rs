@@ -194,6 +194,8 @@ impl Repair {
     ) {
         if let Some(rtt) = heard.rtt {
             self.on_round_trip(now, rtt, events);
+            // What left again alone asked for its SACK.
+            self.measured_undelayed(now, rtt);
         }
         let newest = digest.highest_acked.map(|highest| highest.tsn);
         let was_abandoned = |tsn| ledger.get(tsn).is_some_and(|chunk| chunk.state == ChunkState::Abandoned);
@@ -211,14 +213,17 @@ impl Repair {
             rtt_min: self.rtt.rtt_min(),
             timed_is_duplicate: heard.timed_is_duplicate,
         };
-        if let Some(rtt) = self.round_trip.take_sample(&news, is_acked) {
-            self.on_round_trip(now, rtt, events);
+        if let Some(sample) = self.round_trip.take_sample(&news, is_acked) {
+            self.on_round_trip(now, sample.rtt, events);
+            if sample.is_undelayed {
+                self.measured_undelayed(now, sample.rtt);
+            }
         }
     }
 
     /// A round-trip time was measured.
     pub(in crate::send) fn on_round_trip(&mut self, now: Instant, rtt: Duration, events: &mut Events) {
-        self.measured(now, rtt);
+        self.measured(rtt);
         events.push_message_event(|| {
             let srtt = self.rtt.srtt().unwrap_or(rtt);
             Event::RoundTripMeasured { at: now, rtt, srtt, rto: self.rto() }

@@ -30,6 +30,8 @@ const RIDE_BYTES_SAVED_MAX: usize = 4_096;
 pub(super) struct Copies {
     scheduler: CopyScheduler,
     srtt_min: WindowedMin,
+    /// Round trips whose SACK was not delayed: a queue shows in these, and nothing that the peer waits for.
+    undelayed: RttEstimator,
     /// All DATA that leaves, copies included.
     wire: RateMeter,
     /// Copies that are to leave, in the order of their times; at most [`PLANNED_MAX`].
@@ -64,6 +66,7 @@ impl Copies {
         Self {
             scheduler: CopyScheduler::new(redundancy),
             srtt_min: WindowedMin::new(SRTT_MIN_WINDOW),
+            undelayed: RttEstimator::new(Duration::ZERO),
             wire: RateMeter::new(),
             planned: VecDeque::new(),
             cadence: Cadence::default(),
@@ -76,17 +79,17 @@ impl Copies {
         self.scheduler.set_redundancy(redundancy);
     }
 
-    /// A round trip was measured.
-    pub(super) fn measured(&mut self, now: Instant, rtt: &RttEstimator) {
-        if let (Some(latest), Some(srtt)) = (rtt.rtt_latest(), rtt.srtt()) {
-            self.scheduler.round_trip(now, latest);
-            self.srtt_min.sample(now, srtt);
-        }
+    /// A round trip was measured that no delayed SACK made longer.
+    pub(super) fn measured(&mut self, now: Instant, rtt: Duration) {
+        self.undelayed.sample(rtt);
+        self.scheduler.round_trip(now, rtt);
+        self.srtt_min.sample(now, self.undelayed.srtt().unwrap_or(rtt));
     }
 
-    /// Returns whether SRTT has risen by more than jitter explains. More lenient than the scheduler, which compares it with the smallest round
-    /// trip: what is added here is bytes and not packets.
-    fn has_queue(&self, rtt: &RttEstimator) -> bool {
+    /// Returns whether the smoothed round-trip time has risen by more than jitter explains. More lenient than the scheduler, which compares it with
+    /// the smallest round trip: what is added here is bytes and not packets.
+    fn has_queue(&self) -> bool {
+        let rtt = &self.undelayed;
         let (Some(srtt), Some(deviation), Some(lowest)) = (rtt.srtt(), rtt.deviation(), self.srtt_min.get()) else {
             return false;
         };
@@ -107,7 +110,7 @@ impl Copies {
 
     /// Rides that may join `new_bytes` of new data now.
     pub(super) fn rides(&self, now: Instant, thin: bool, rtt: &RttEstimator, new_bytes: usize) -> Option<RideBudget> {
-        if !thin || self.has_queue(rtt) {
+        if !thin || self.has_queue() {
             return None;
         }
         let srtt = rtt.srtt().unwrap_or_default();
@@ -123,7 +126,7 @@ impl Copies {
     pub(super) fn sack_delay(&self, now: Instant, rtt: &RttEstimator) -> Option<Duration> {
         let srtt = rtt.srtt();
         let messages = self.cadence.messages_per(srtt.unwrap_or_default());
-        let rides = if self.has_queue(rtt) { Rides::NONE } else { self.scheduler.rides(now, None, messages) };
+        let rides = if self.has_queue() { Rides::NONE } else { self.scheduler.rides(now, None, messages) };
         self.cadence.sack_delay(now, &Surroundings { srtt, is_lossless: self.scheduler.is_lossless(), rides })
     }
 
@@ -151,7 +154,7 @@ impl Copies {
         (first_tsn, last_tsn): (u64, u64),
         whole: bool,
     ) {
-        let departure = Departure { now, thin, srtt: rtt.srtt(), is_single_chunk: whole };
+        let departure = Departure { now, thin, srtt: self.undelayed.srtt().or(rtt.srtt()), is_single_chunk: whole };
         if let CopyDecision::At(at) = self.scheduler.message_sent(&departure) {
             if self.planned.len() < PLANNED_MAX {
                 self.planned.push_back(Planned { at, first_tsn, last_tsn });
@@ -192,7 +195,7 @@ mod tests {
         let (now, mut rtt) = (Instant::from_secs(1), RttEstimator::new(Duration::from_secs(1)));
         rtt.sample(Duration::from_millis(100));
         let mut copies = Copies::new(Redundancy::SPACED);
-        copies.measured(now, &rtt);
+        copies.measured(now, Duration::from_millis(100));
         (0..1_000).for_each(|tsn| copies.new_data_sent(now, true, &rtt, (tsn, tsn), true));
         let later = now + Duration::from_secs(1);
         let waiting: Vec<_> = std::iter::from_fn(|| copies.take_due(later)).collect();

@@ -222,17 +222,25 @@ impl Repair {
 /// probe will ask.
 fn answered_from(ledger: &Ledger, delay_max: Duration, timeout: Duration) -> Option<Instant> {
     let (mut first, mut departure, mut next_departure) = (None, None, None);
+    // Of a later packet that asked for its SACK.
+    let mut asked_at: Option<Instant> = None;
     for chunk in ledger.iter().rev() {
         if departure.is_none_or(|departure| chunk.sent_at < departure) {
             next_departure = departure.replace(chunk.sent_at);
         }
+        if chunk.immediate_ack {
+            asked_at = Some(asked_at.map_or(chunk.sent_at, |asked_at| asked_at.min(chunk.sent_at)));
+        }
         if chunk.state != ChunkState::InFlight {
             continue;
         }
-        let drawn_at = match next_departure {
+        let drawn_at = match (next_departure, asked_at) {
             _ if chunk.immediate_ack => chunk.sent_at,
-            Some(next) => next.max(chunk.sent_at).min(chunk.sent_at + delay_max),
-            None => chunk.sent_at + delay_max.saturating_sub(timeout),
+            (None, None) => chunk.sent_at + delay_max.saturating_sub(timeout),
+            (next, asked_at) => {
+                let drawn_at = [next, asked_at].into_iter().flatten().min().unwrap_or(chunk.sent_at);
+                drawn_at.clamp(chunk.sent_at, chunk.sent_at + delay_max)
+            }
         };
         first = Some(first.map_or(drawn_at, |first: Instant| first.min(drawn_at)));
     }

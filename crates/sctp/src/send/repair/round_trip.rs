@@ -34,6 +34,8 @@ struct Timed {
     sent_at: Instant,
     /// Only with [`RttSampling::Inferred`]: an acknowledgement of newer data answers a newer packet.
     newest_only: bool,
+    /// It asked for its SACK.
+    asked: bool,
     /// How often it or an earlier chunk left again but beside newer data.
     resent: u8,
     /// When it did so for the first time.
@@ -47,6 +49,14 @@ struct Unsettled {
     tsn: u64,
     rtt: Duration,
     duplicates_missing: u8,
+}
+
+/// A round-trip time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sample {
+    pub(super) rtt: Duration,
+    /// The chunk asked for its SACK, so that no delay is in it.
+    pub(super) is_undelayed: bool,
 }
 
 /// How a chunk left again.
@@ -86,9 +96,13 @@ impl RoundTrip {
 
     /// A chunk left for the first time.
     #[inline]
-    pub(super) fn sent_new(&mut self, tsn: u64, now: Instant, sampling: RttSampling) {
+    pub(super) fn sent_new(&mut self, tsn: u64, now: Instant, asked: bool, sampling: RttSampling) {
         let newest_only = sampling == RttSampling::Inferred;
         match &mut self.watch {
+            // What asks for its SACK measures the round trip and no delay.
+            Watch::Timed(timed) if asked && !timed.asked && newest_only => {
+                *timed = Timed { tsn, sent_at: now, newest_only, asked, resent: 0, resent_at: now };
+            }
             Watch::Timed(timed) => {
                 if newest_only && timed.sent_at == now && timed.resent == 0 {
                     timed.tsn = tsn;
@@ -100,7 +114,7 @@ impl RoundTrip {
                 *left_at = Some(now);
             }
             Watch::Ready | Watch::PassesOver { .. } => {
-                self.watch = Watch::Timed(Timed { tsn, sent_at: now, newest_only, resent: 0, resent_at: now });
+                self.watch = Watch::Timed(Timed { tsn, sent_at: now, newest_only, asked, resent: 0, resent_at: now });
             }
         }
     }
@@ -125,7 +139,7 @@ impl RoundTrip {
     }
 
     /// The round-trip time, if the timed chunk is acknowledged now and that measures something.
-    pub(super) fn take_sample(&mut self, news: &AckNews, is_acked: impl FnOnce(u64) -> bool) -> Option<Duration> {
+    pub(super) fn take_sample(&mut self, news: &AckNews, is_acked: impl FnOnce(u64) -> bool) -> Option<Sample> {
         let Watch::Timed(timed) = self.watch else { return None };
         if !is_acked(timed.tsn) {
             return None;
@@ -143,7 +157,7 @@ impl RoundTrip {
             self.unsettled = (!news.timed_is_duplicate).then_some(unsettled);
             return None;
         }
-        Some(rtt)
+        Some(Sample { rtt, is_undelayed: timed.asked })
     }
 
     /// The peer reports a chunk as a duplicate, in a later acknowledgement than that which acknowledged it. The round-trip time, if that
@@ -179,40 +193,48 @@ mod tests {
     #[test]
     fn one_chunk_per_round_trip_is_timed_section_6_3_1_c4() {
         let mut round_trip = RoundTrip::default();
-        round_trip.sent_new(1, at(0), RttSampling::Unambiguous);
-        round_trip.sent_new(2, at(10), RttSampling::Unambiguous);
-        assert_eq!(round_trip.take_sample(&news(100, 1), |tsn| tsn == 1), Some(ms(100)));
-        assert_eq!(round_trip.take_sample(&news(110, 2), |_| true), None, "nothing is timed until new data leaves");
-        round_trip.sent_new(3, at(120), RttSampling::Unambiguous);
-        assert_eq!(round_trip.take_sample(&news(150, 3), |tsn| tsn == 3), Some(ms(30)));
+        round_trip.sent_new(1, at(0), true, RttSampling::Unambiguous);
+        round_trip.sent_new(2, at(10), true, RttSampling::Unambiguous);
+        assert_eq!(round_trip.take_sample(&news(100, 1), |tsn| tsn == 1).map(|sample| sample.rtt), Some(ms(100)));
+        assert_eq!(
+            round_trip.take_sample(&news(110, 2), |_| true).map(|sample| sample.rtt),
+            None,
+            "nothing is timed until new data leaves"
+        );
+        round_trip.sent_new(3, at(120), true, RttSampling::Unambiguous);
+        assert_eq!(round_trip.take_sample(&news(150, 3), |tsn| tsn == 3).map(|sample| sample.rtt), Some(ms(30)));
     }
 
     #[test]
     fn of_packets_that_are_acknowledged_in_pairs_the_second_is_timed() {
         let mut round_trip = RoundTrip::default();
-        round_trip.sent_new(1, at(0), RttSampling::Inferred);
-        round_trip.sent_new(2, at(20), RttSampling::Inferred);
-        assert_eq!(round_trip.take_sample(&news(120, 2), |_| true), None, "the first of a pair");
-        round_trip.sent_new(3, at(120), RttSampling::Inferred);
-        round_trip.sent_new(4, at(140), RttSampling::Inferred);
-        assert_eq!(round_trip.take_sample(&news(240, 4), |_| true), Some(ms(100)));
+        round_trip.sent_new(1, at(0), true, RttSampling::Inferred);
+        round_trip.sent_new(2, at(20), true, RttSampling::Inferred);
+        assert_eq!(
+            round_trip.take_sample(&news(120, 2), |_| true).map(|sample| sample.rtt),
+            None,
+            "the first of a pair"
+        );
+        round_trip.sent_new(3, at(120), true, RttSampling::Inferred);
+        round_trip.sent_new(4, at(140), true, RttSampling::Inferred);
+        assert_eq!(round_trip.take_sample(&news(240, 4), |_| true).map(|sample| sample.rtt), Some(ms(100)));
     }
 
     #[test]
     fn after_a_pause_there_are_no_pairs() {
         let mut round_trip = RoundTrip::default();
-        round_trip.sent_new(1, at(0), RttSampling::Inferred);
-        assert_eq!(round_trip.take_sample(&news(120, 2), |_| true), None);
-        round_trip.sent_new(3, at(621), RttSampling::Inferred);
-        assert_eq!(round_trip.take_sample(&news(821, 3), |_| true), Some(ms(200)));
+        round_trip.sent_new(1, at(0), true, RttSampling::Inferred);
+        assert_eq!(round_trip.take_sample(&news(120, 2), |_| true).map(|sample| sample.rtt), None);
+        round_trip.sent_new(3, at(621), true, RttSampling::Inferred);
+        assert_eq!(round_trip.take_sample(&news(821, 3), |_| true).map(|sample| sample.rtt), Some(ms(200)));
     }
 
     #[test]
     fn an_unacknowledged_chunk_stays_timed() {
         let mut round_trip = RoundTrip::default();
-        round_trip.sent_new(1, at(0), RttSampling::Unambiguous);
-        assert_eq!(round_trip.take_sample(&news(50, 0), |_| false), None);
-        assert_eq!(round_trip.take_sample(&news(60, 1), |_| true), Some(ms(60)));
+        round_trip.sent_new(1, at(0), true, RttSampling::Unambiguous);
+        assert_eq!(round_trip.take_sample(&news(50, 0), |_| false).map(|sample| sample.rtt), None);
+        assert_eq!(round_trip.take_sample(&news(60, 1), |_| true).map(|sample| sample.rtt), Some(ms(60)));
     }
 
     #[test]
@@ -220,7 +242,7 @@ mod tests {
         for (resent, spoiled) in [(4, true), (5, true), (6, false)] {
             for again in [Again::Alone, Again::BesideNewData] {
                 let mut round_trip = RoundTrip::default();
-                round_trip.sent_new(5, at(0), RttSampling::Unambiguous);
+                round_trip.sent_new(5, at(0), true, RttSampling::Unambiguous);
                 round_trip.resent(resent, at(1), RttSampling::Unambiguous, again);
                 assert_eq!(round_trip.take_sample(&news(10, 5), |_| true).is_none(), spoiled, "TSN {resent}");
             }
@@ -230,9 +252,9 @@ mod tests {
     #[test]
     fn lksctp_times_a_chunk_from_its_first_transmission_on_even_if_it_was_sent_again_p06_section_3_2() {
         let mut round_trip = RoundTrip::default();
-        round_trip.sent_new(5, at(0), RttSampling::Unambiguous);
+        round_trip.sent_new(5, at(0), true, RttSampling::Unambiguous);
         round_trip.resent(5, at(1_000), RttSampling::FirstAcknowledgement, Again::Alone);
-        assert_eq!(round_trip.take_sample(&news(1_100, 5), |_| true), Some(ms(1_100)));
+        assert_eq!(round_trip.take_sample(&news(1_100, 5), |_| true).map(|sample| sample.rtt), Some(ms(1_100)));
     }
 
     #[test]
@@ -240,12 +262,12 @@ mod tests {
         // A sixteenth sooner than 100 ms is 93.75 ms: the answer to the retransmission may be that quick on a real path.
         for (acked_ms, expected) in [(198, Some(ms(198))), (199, None), (204, None), (205, None)] {
             let mut round_trip = RoundTrip::default();
-            round_trip.sent_new(5, at(0), RttSampling::Inferred);
+            round_trip.sent_new(5, at(0), true, RttSampling::Inferred);
             for resent_ms in [105, 210] {
                 round_trip.resent(5, at(resent_ms), RttSampling::Inferred, Again::Alone);
             }
             let sample = round_trip.take_sample(&news(acked_ms, 5), |_| true);
-            assert_eq!(sample, expected, "acknowledged after {acked_ms} ms");
+            assert_eq!(sample.map(|sample| sample.rtt), expected, "acknowledged after {acked_ms} ms");
         }
     }
 
@@ -253,10 +275,10 @@ mod tests {
     fn a_chunk_with_copies_beside_newer_data_is_measured_only_if_nothing_newer_is_acknowledged_with_it() {
         for (highest_acked, expected) in [(5, Some(ms(200))), (6, None)] {
             let mut round_trip = RoundTrip::default();
-            round_trip.sent_new(5, at(0), RttSampling::Inferred);
+            round_trip.sent_new(5, at(0), true, RttSampling::Inferred);
             round_trip.resent(5, at(20), RttSampling::Inferred, Again::BesideNewData);
             let sample = round_trip.take_sample(&news(200, highest_acked), |_| true);
-            assert_eq!(sample, expected, "acknowledged up to {highest_acked}");
+            assert_eq!(sample.map(|sample| sample.rtt), expected, "acknowledged up to {highest_acked}");
         }
     }
 
@@ -264,19 +286,23 @@ mod tests {
     fn the_last_chunk_of_a_packet_is_timed_if_acknowledgements_of_newer_data_measure_nothing() {
         let mut round_trip = RoundTrip::default();
         for (tsn, sent_ms) in [(5, 0), (6, 0), (7, 10)] {
-            round_trip.sent_new(tsn, at(sent_ms), RttSampling::Inferred);
+            round_trip.sent_new(tsn, at(sent_ms), true, RttSampling::Inferred);
         }
-        assert_eq!(round_trip.take_sample(&news(100, 6), |tsn| tsn <= 6), Some(ms(100)));
+        assert_eq!(round_trip.take_sample(&news(100, 6), |tsn| tsn <= 6).map(|sample| sample.rtt), Some(ms(100)));
     }
 
     #[test]
     fn if_every_other_copy_is_reported_as_a_duplicate_the_first_one_was_acknowledged() {
         let mut round_trip = RoundTrip::default();
-        round_trip.sent_new(5, at(0), RttSampling::Inferred);
+        round_trip.sent_new(5, at(0), true, RttSampling::Inferred);
         for resent_ms in [105, 210] {
             round_trip.resent(5, at(resent_ms), RttSampling::Inferred, Again::Alone);
         }
-        assert_eq!(round_trip.take_sample(&news(250, 5), |_| true), None, "the first copy, or the second after 145 ms");
+        assert_eq!(
+            round_trip.take_sample(&news(250, 5), |_| true).map(|sample| sample.rtt),
+            None,
+            "the first copy, or the second after 145 ms"
+        );
         assert_eq!(round_trip.duplicate_reported(4), None);
         assert_eq!(round_trip.duplicate_reported(5), None, "the first or the second was lost");
         assert_eq!(round_trip.duplicate_reported(5), Some(ms(250)));
@@ -286,10 +312,10 @@ mod tests {
     #[test]
     fn a_duplicate_reported_with_the_acknowledgement_itself_means_that_an_earlier_one_was_lost() {
         let mut round_trip = RoundTrip::default();
-        round_trip.sent_new(5, at(0), RttSampling::Inferred);
+        round_trip.sent_new(5, at(0), true, RttSampling::Inferred);
         round_trip.resent(5, at(105), RttSampling::Inferred, Again::Alone);
         let news = AckNews { timed_is_duplicate: true, ..news(205, 5) };
-        assert_eq!(round_trip.take_sample(&news, |_| true), None);
+        assert_eq!(round_trip.take_sample(&news, |_| true).map(|sample| sample.rtt), None);
         assert_eq!(round_trip.duplicate_reported(5), None);
     }
 }
