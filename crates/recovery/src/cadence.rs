@@ -130,7 +130,7 @@ impl Cadence {
         // After a longer pause than was expected, nobody knows what follows.
         let gap = self.gap_expected().filter(|&gap| pause <= gap);
         if !around.is_lossless {
-            if self.gaps % MEASURED_EVERY == 0 {
+            if self.gaps.is_multiple_of(MEASURED_EVERY) {
                 return None;
             }
             let repaired_early = !around.rides.is_none() && self.gap_longest().is_some_and(|gap| gap <= srtt / 2);
