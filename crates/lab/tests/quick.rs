@@ -20,8 +20,6 @@ const CONTRADICTED: &[&str] = &[
     "p10-fig8a: All modifications need slightly more bandwidth than lksctp: at most a retransmission more for ten messages.",
     "p10-fig8b: Relative to lksctp, the modifications improve later retransmissions more, on average over them.",
     "p10-fig8b: All modifications need slightly more bandwidth than lksctp: at most a retransmission more for ten messages.",
-    "p10-fig9: lksctp: the share of spurious ones is also large among fast retransmissions and bundled chunks of the second: a \
-     quarter at least.",
     "p10-fig9: All modifications: the share of timeouts among the first retransmissions is slightly lower than with lksctp: by at \
      most a quarter.",
     "p10-fig9: All modifications: bundling is the major cause of the first retransmission.",
