@@ -156,7 +156,7 @@ impl Host {
                     self.session = ledger.open();
                     self.first_message = association.stats().sent.messages;
                 }
-                Event::MessagesAbandoned { first, last, reason: AbandonReason::StreamRefused } => {
+                Event::MessagesAbandoned { first, last, reason: AbandonReason::StreamRefused, .. } => {
                     for MessageId(id) in (first.0..=last.0).map(MessageId) {
                         ledger.excuse(self.session, id.saturating_sub(self.first_message) as usize);
                     }
