@@ -16,6 +16,9 @@ const DELAY_MAX: Duration = Duration::from_millis(200);
 /// FORWARD-TSN in packets of its own keep apart by this part of a round trip.
 const SPACING_PARTS: u32 = 4;
 
+/// A path that takes no time is treated as one with this round trip: an answer can never come at the instant of the question.
+const ROUND_TRIP_MIN: Duration = Duration::from_millis(1);
+
 /// Bytes of a FORWARD-TSN or I-FORWARD-TSN before its entries.
 const HEADER_BYTES: usize = 8;
 
@@ -131,6 +134,11 @@ impl Forward {
     }
 }
 
+/// How long the answer to a FORWARD-TSN takes, as far as is known.
+fn round_trip(path: &SendPath) -> Duration {
+    path.repair.rtt().srtt().unwrap_or_else(|| path.rto()).max(ROUND_TRIP_MIN)
+}
+
 impl Sender {
     /// Returns whether FORWARD-TSN is reason enough for a packet.
     #[inline]
@@ -155,7 +163,7 @@ impl Sender {
         let first = self.ledger.get(self.ledger.first_tsn());
         Moment {
             now,
-            round_trip: path.repair.rtt().srtt().unwrap_or_else(|| path.rto()),
+            round_trip: round_trip(path),
             is_lost: first.is_some_and(|chunk| chunk.state == ChunkState::Abandoned),
         }
     }
@@ -220,7 +228,7 @@ impl Sender {
             self.gave_up(now, path, events);
             self.settle(now, path);
         }
-        let round_trip = path.repair.rtt().srtt().unwrap_or_else(|| path.rto());
+        let round_trip = round_trip(path);
         if !self.partial.as_ref().is_some_and(|partial| partial.forward.joins(now, round_trip)) {
             return false;
         }

@@ -71,6 +71,17 @@ fn rfc3758_4_1_a_message_on_its_way_is_abandoned_at_its_deadline_and_leaves_the_
 }
 
 #[test]
+fn on_a_path_that_takes_no_time_forward_tsn_is_not_repeated_at_the_same_instant() {
+    let mut rig = Rig::new(Profile::Rfc9260).measured(Duration::ZERO);
+    rig.sender.agree(Framing::Data, true);
+    rig.send(expiring(100, 30));
+    rig.packet_with_forward();
+    rig.expire();
+    assert_eq!(wait_for_packet(&mut rig), (forward(1, &[(0, 0)]), vec![]));
+    assert_eq!(rig.packet_with_forward(), (None, vec![]));
+}
+
+#[test]
 fn an_acknowledgement_of_what_was_abandoned_on_its_way_makes_forward_tsn_needless() {
     let mut rig = rig();
     rig.send(expiring(100, 30));
