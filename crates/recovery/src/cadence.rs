@@ -156,9 +156,9 @@ impl Cadence {
         self.answers >= ANSWERS_MIN
     }
 
-    /// Messages per round trip, at least one.
+    /// Bursts of packets per round trip, at least one.
     #[must_use]
-    pub fn messages_per(&self, srtt: Duration) -> u32 {
+    pub fn bursts_per_rtt(&self, srtt: Duration) -> u32 {
         if !self.has_gaps() {
             return 1;
         }
@@ -304,10 +304,10 @@ mod tests {
 
     #[test]
     fn messages_per_round_trip_follow_the_mean_gap() {
-        assert_eq!(Cadence::default().messages_per(ms(100)), 1);
-        assert_eq!(regular(20, 50).messages_per(ms(100)), 5);
-        assert_eq!(regular(250, 50).messages_per(ms(100)), 1);
-        assert_eq!(regular(1, 50).messages_per(ms(100)), 100);
+        assert_eq!(Cadence::default().bursts_per_rtt(ms(100)), 1);
+        assert_eq!(regular(20, 50).bursts_per_rtt(ms(100)), 5);
+        assert_eq!(regular(250, 50).bursts_per_rtt(ms(100)), 1);
+        assert_eq!(regular(1, 50).bursts_per_rtt(ms(100)), 100);
     }
 
     #[test]

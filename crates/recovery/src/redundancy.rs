@@ -358,16 +358,16 @@ impl CopyScheduler {
         self.saved = (self.saved + COPY_COST).min(SAVED_MAX);
     }
 
-    /// How often a chunk of a thin stream may ride along now; one message waits in vain for another `messages_per_rtt` times per round
+    /// How often a chunk of a thin stream may ride along now; one message waits in vain for another `bursts_per_rtt` times per round
     /// trip. The bytes of rides lengthen a queue that is there already, so that a queue forbids them as well. Rising losses alone do not: they
     /// are what rides are for.
     #[must_use]
-    pub fn rides(&self, now: Instant, srtt: Option<Duration>, messages_per_rtt: u32) -> Rides {
+    pub fn rides(&self, now: Instant, srtt: Option<Duration>, bursts_per_rtt: u32) -> Rides {
         match self.redundancy {
             _ if now < self.overloaded_until || self.has_queue(srtt) => Rides::NONE,
             Redundancy::Off => Rides::NONE,
             Redundancy::Always(budget) => Rides::always(budget.rides_max),
-            Redundancy::Adaptive(budget) => Rides::against(self.loss.likely(), messages_per_rtt, budget.rides_max),
+            Redundancy::Adaptive(budget) => Rides::against(self.loss.likely(), bursts_per_rtt, budget.rides_max),
         }
     }
 

@@ -19,13 +19,17 @@
 //! can fetch at once is a slice however small it is, while less than half of the buffer is used and its packet has at most
 //! 2 KiB. Fragments below 512 bytes are gathered in buffers, so that a message in fragments of one byte costs about its bytes.
 //!
-//! A chunk that finds the window closed is dropped. What was accepted is never given up again, although RFC 9260 §6.2 would
+//! The peer counts payload, and does not know what its messages cost here: a message of 64 bytes may take three times as much. So
+//! the window says how much payload fits into what is left of a buffer and a quarter, judged by what came lately, and at most what is left
+//! of the buffer. What left before the peer heard of that is kept up to a buffer and a quarter.
+//!
+//! A chunk that comes beyond that is dropped. What was accepted is never given up again, although RFC 9260 §6.2 would
 //! have the highest chunk make room for a lower one.
 //!
 //! Messages are only ever delivered whole, so four rules keep a full buffer from standing still for ever. None of them holds
 //! beyond two buffers and 4 KiB, except the last, which goes 8 KiB further:
 //!
-//! - The chunk that the cumulative TSN waits for is accepted although the window is closed if later ones are held already.
+//! - The chunk that the cumulative TSN waits for is accepted, however full the buffer is, if later ones are held already.
 //! - It is accepted as well if the application has nothing to fetch, so that only this chunk can bring progress.
 //! - While no TSN is missing and the application has nothing to fetch, a quarter of the buffer stays open. All that is held
 //!   then is a message that lacks its end, and one chunk per round trip would complete it too slowly.
@@ -196,6 +200,7 @@ impl Receiver {
             let &mut Self { has_skipped, message_bytes_max, .. } = self;
             let place = assembly::Place { spot: &spot, packet, fill, has_skipped, message_bytes_max };
             piece.enter(&mut self.assembly, &place, &mut self.ready)?;
+            self.window.note_cost(piece.payload().len(), self.used_bytes().saturating_sub(held.used_bytes));
             self.counts.chunks += 1;
             DataVerdict::Accepted
         };

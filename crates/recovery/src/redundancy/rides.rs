@@ -44,10 +44,10 @@ impl Rides {
         Self { whole: rides, sixteenths: 0 }
     }
 
-    /// As many as losses at this rate call for on a stream of `messages_per_rtt`, at most `rides_max` for each chunk.
+    /// As many as losses at this rate call for on a stream of `bursts_per_rtt`, at most `rides_max` for each chunk.
     #[must_use]
-    pub fn against(loss: LossShare, messages_per_rtt: u32, rides_max: u8) -> Self {
-        let messages = u64::from(messages_per_rtt.min(MESSAGES_MAX));
+    pub fn against(loss: LossShare, bursts_per_rtt: u32, rides_max: u8) -> Self {
+        let messages = u64::from(bursts_per_rtt.min(MESSAGES_MAX));
         let mut all_lost_ppb = 1_000_000_000;
         for rides in 0..rides_max {
             all_lost_ppb = all_lost_ppb * u64::from(loss.lost) / u64::from(loss.all.max(1));

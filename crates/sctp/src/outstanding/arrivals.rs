@@ -42,7 +42,7 @@ impl Arrivals {
         if transmissions == 1 && self.count == 0 {
             return;
         }
-        let rides = matches!(sent_as, SentAs::First | SentAs::Companion).then(|| transmissions - 1);
+        let rides = matches!(sent_as, SentAs::First | SentAs::Companion).then(|| transmissions.saturating_sub(1));
         let packet = Packet { tsn, sent_at, transmissions, rides, duplicates: 0 };
         // Chunks that left together ride together.
         let last = self.count.checked_sub(1).and_then(|last| self.packets.get_mut(last));

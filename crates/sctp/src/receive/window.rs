@@ -9,6 +9,15 @@ const RESERVE_BYTES: usize = 4 << 10;
 /// And beyond that, for a message that the application can fetch at once.
 const RELIEF_BYTES: usize = 8 << 10;
 
+/// The peer counts payload, this side counts memory. What came lately says how much payload fits into how much memory: this part of a buffer,
+/// but several packets, however small the buffer is. At first, half as much counts as if memory held nothing but payload.
+const LATELY_PARTS: usize = 8;
+const LATELY_BYTES_MIN: usize = 8 << 10;
+
+/// A window of so much, or of a quarter of the buffer, stays open while less is held: an application that keeps up with
+/// tiny messages has room for a burst of larger ones.
+const BURST_BYTES: usize = 64 << 10;
+
 /// What the receive buffer is used for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Use {
@@ -25,8 +34,12 @@ pub(super) struct Use {
 pub(super) struct Window {
     buffer_bytes: usize,
     /// A window smaller than this counts as closed: the receiver's side of silly-window avoidance (RFC 1122 §4.2.3.3).
-    open_bytes_min: usize,
-    advertised_bytes: usize,
+    open_bytes_min: u32,
+    advertised_bytes: u32,
+    /// Payload that was kept lately.
+    payload_bytes: u32,
+    /// The memory that it took.
+    cost_bytes: u32,
 }
 
 impl Window {
@@ -34,8 +47,21 @@ impl Window {
         let buffer_bytes = limits.receive_buffer_bytes;
         Self {
             buffer_bytes,
-            open_bytes_min: limits.packet_bytes_max.min(buffer_bytes / 4).max(1),
-            advertised_bytes: buffer_bytes,
+            open_bytes_min: in_u32(limits.packet_bytes_max.min(buffer_bytes / 4).max(1)),
+            advertised_bytes: in_u32(buffer_bytes),
+            payload_bytes: in_u32(lately_bytes(buffer_bytes) / 2),
+            cost_bytes: in_u32(lately_bytes(buffer_bytes) / 2),
+        }
+    }
+
+    /// A chunk was kept, and more memory is held for it.
+    #[inline]
+    pub(super) fn note_cost(&mut self, payload_bytes: usize, cost_bytes: usize) {
+        self.payload_bytes = self.payload_bytes.saturating_add(in_u32(payload_bytes));
+        self.cost_bytes = self.cost_bytes.saturating_add(in_u32(cost_bytes));
+        if self.cost_bytes.max(self.payload_bytes) as usize > lately_bytes(self.buffer_bytes) {
+            self.payload_bytes /= 2;
+            self.cost_bytes = (self.cost_bytes / 2).max(1);
         }
     }
 
@@ -51,7 +77,24 @@ impl Window {
         if !held.has_ready && !held.has_gap {
             free_bytes = free_bytes.max(self.beyond_bytes(held.used_bytes));
         }
-        if free_bytes < self.open_bytes_min { 0 } else { free_bytes }
+        let open_bytes_min = self.open_bytes_min as usize;
+        if free_bytes < open_bytes_min {
+            return 0;
+        }
+        let burst_bytes = BURST_BYTES.min(self.buffer_bytes / 4).saturating_sub(held.used_bytes);
+        free_bytes.min(self.payload_that_fits(held.used_bytes).max(burst_bytes).max(open_bytes_min))
+    }
+
+    /// How much payload fits into what is left of a buffer and a quarter, if it takes as much memory as what came lately.
+    fn payload_that_fits(&self, used_bytes: usize) -> usize {
+        let left_bytes = self.kept_bytes_max().saturating_sub(used_bytes) as u64;
+        let payload_bytes = left_bytes * u64::from(self.payload_bytes) / u64::from(self.cost_bytes.max(1));
+        usize::try_from(payload_bytes).unwrap_or(usize::MAX)
+    }
+
+    /// While less is held, a chunk is kept although the window is closed: it may have left before the peer knew.
+    fn kept_bytes_max(&self) -> usize {
+        self.buffer_bytes + self.buffer_bytes / 4
     }
 
     /// What is left of two buffers, but at most a quarter of one.
@@ -59,7 +102,7 @@ impl Window {
         (2 * self.buffer_bytes).saturating_sub(used_bytes).min(self.buffer_bytes / 4)
     }
 
-    /// Whether a new chunk may be kept; the module above says why. `is_next` tells that no TSN below it is missing.
+    /// Whether a new chunk may be kept; the module above says why. `is_next`: no TSN below it is missing.
     #[inline]
     pub(super) fn has_room(&self, held: Use, payload_bytes: usize, is_next: bool) -> bool {
         let needed_bytes = held.used_bytes + payload_bytes + CHUNK_OVERHEAD_BYTES_MAX;
@@ -71,15 +114,7 @@ impl Window {
         if needed_bytes > 2 * self.buffer_bytes + RESERVE_BYTES {
             return false;
         }
-        if self.open_bytes(held) > 0 {
-            return true;
-        }
-        if is_next {
-            held.has_gap || !held.has_ready
-        } else {
-            // The window may have been open by a quarter before the gap came.
-            !held.has_ready && held.used_bytes < self.buffer_bytes + self.buffer_bytes / 4
-        }
+        held.used_bytes < self.kept_bytes_max() || is_next && (held.has_gap || !held.has_ready)
     }
 
     /// Whether a message may be kept that the application can fetch at once, however full the buffer is.
@@ -96,13 +131,33 @@ impl Window {
     /// The peer has been told this window.
     #[inline]
     pub(super) fn note_advertised(&mut self, open_bytes: usize) {
-        self.advertised_bytes = open_bytes;
+        self.advertised_bytes = in_u32(open_bytes);
     }
 
-    /// Whether the window has grown by a quarter of the buffer since the peer was told (RFC 9260 §6.2).
+    /// Whether the window has grown, since the peer was told, by a quarter of what it can be (RFC 9260 §6.2).
     #[inline]
     pub(super) fn is_update_due(&self, held: Use) -> bool {
-        let due_bytes = self.advertised_bytes + self.buffer_bytes / 4;
-        due_bytes <= self.buffer_bytes && self.open_bytes(held) >= due_bytes
+        let (told_bytes, step_bytes) = (self.advertised_bytes as usize, self.buffer_bytes / 4);
+        if told_bytes + step_bytes <= self.buffer_bytes && self.open_bytes(held) >= told_bytes + step_bytes {
+            return true;
+        }
+        told_bytes < step_bytes && self.is_small_update_due(held)
     }
+
+    /// The same where so much memory goes with the payload that a quarter of the buffer is much.
+    fn is_small_update_due(&self, held: Use) -> bool {
+        let open_bytes_min = self.open_bytes_min as usize;
+        let largest_bytes = self.payload_that_fits(0).max(BURST_BYTES).min(self.buffer_bytes);
+        self.open_bytes(held) >= self.advertised_bytes as usize + (largest_bytes / 4).max(open_bytes_min)
+    }
+}
+
+/// How much of what came lately counts.
+fn lately_bytes(buffer_bytes: usize) -> usize {
+    (buffer_bytes / LATELY_PARTS).max(LATELY_BYTES_MIN)
+}
+
+/// Receive buffers have at most 2^30 bytes.
+fn in_u32(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
 }

@@ -135,7 +135,9 @@ fn no_choice_of_streams_costs_more_than_the_bound() {
                 for (tsn, stream) in (0..).zip((0..streams).step_by(step.into())) {
                     victim.give(&[byte(tsn, if descending { streams - stream - 1 } else { stream }, 0)], 0);
                 }
-                assert!(victim.a_rwnd >= buffer_bytes / 2, "most of the buffer stays free");
+                let held_bytes = LIVE_BYTES.get().saturating_sub(victim.memory.base_bytes);
+                assert!(held_bytes <= buffer_bytes / 2 + (32 << 10), "most of the buffer stays free: {held_bytes}");
+                assert!(victim.a_rwnd > 0);
                 victim.behave(&[byte(0, 7, 5), Piece { bits: B | E | U, ..byte(0, 0, 0) }]);
                 // And the buffer full besides.
                 victim.reads = false;
@@ -228,9 +230,8 @@ fn interleaved_messages_that_never_end_stay_within_the_bound_however_many_are_op
                 // All of it is abandoned, and nothing stays behind.
                 victim.forward_interleaved(12_000, [(0, 0, 12_000), (0, 1, 12_000)].into_iter());
                 victim.wait(Duration::from_millis(500));
-                assert_eq!(
-                    (victim.a_rwnd, victim.cumulative),
-                    (buffer_bytes, 12_000),
+                assert!(
+                    victim.a_rwnd >= burst_window_bytes(buffer_bytes) && victim.cumulative == 12_000,
                     "all is dropped: {messages}, {len}, {packet_bytes}, {bits}"
                 );
                 victim.done("interleaved messages that never end");
@@ -385,6 +386,11 @@ fn a_random_mix_stays_within_the_bound() {
     }
 }
 
+/// The window that stays open while little is held, whatever came before.
+fn burst_window_bytes(buffer_bytes: usize) -> usize {
+    (buffer_bytes / 4).min(64 << 10)
+}
+
 #[test]
 fn the_window_falls_by_what_is_held() {
     for buffer_bytes in BUFFERS {
@@ -412,9 +418,13 @@ fn the_window_falls_by_what_is_held() {
                     victim.a_rwnd == 0 || told_bytes + 8_000 >= held_bytes,
                     "{told_bytes} of {held_bytes} bytes are told, {piece:?}"
                 );
+                // As much as is held for each byte of payload will be held for each that may still come.
+                let payload_bytes = piece.len * (count as usize + 1);
+                let expected_bytes = held_bytes + 2 * victim.a_rwnd * held_bytes.div_ceil(payload_bytes);
                 assert!(
-                    victim.a_rwnd == 0 || told_bytes <= 400 + 6 * held_bytes,
-                    "{told_bytes} for {held_bytes} bytes are told, {piece:?}"
+                    victim.a_rwnd == 0 || expected_bytes >= buffer_bytes / 2,
+                    "{} are open though {held_bytes} are held for {payload_bytes}, {piece:?}",
+                    victim.a_rwnd
                 );
                 if victim.a_rwnd == 0 {
                     break;

@@ -117,7 +117,8 @@ proptest! {
         prop_assert_eq!(accepted.len(), chunks.len(), "the lowest missing chunk always finds room");
         prop_assert!(!rig.receiver.has_message());
         check_delivery(&plans, &messages)?;
-        prop_assert_eq!(rig.sack().a_rwnd, buffer_bytes, "nothing is left behind");
+        prop_assert_eq!(rig.receiver.used_bytes(), 0, "nothing is left behind");
+        prop_assert!(rig.sack().a_rwnd >= PACKET_BYTES_MAX.min(buffer_bytes / 4));
     }
 
     /// A peer that sends anything: no panic, and no more memory in use than the bounds allow.

@@ -114,7 +114,7 @@ impl Copies {
             return None;
         }
         let srtt = rtt.srtt().unwrap_or_default();
-        let rides = self.scheduler.rides(now, None, self.cadence.messages_per(srtt));
+        let rides = self.scheduler.rides(now, None, self.cadence.bursts_per_rtt(srtt));
         let left = LIGHT_COPIES_BYTES_MAX.saturating_sub(self.wire.bytes_at(now, srtt));
         let left = usize::try_from(left).unwrap_or(usize::MAX).saturating_sub(new_bytes);
         let bytes = left.min(self.ride_bytes);
@@ -125,7 +125,7 @@ impl Copies {
     /// for it.
     pub(super) fn sack_delay(&self, now: Instant, rtt: &RttEstimator) -> Option<Duration> {
         let srtt = rtt.srtt();
-        let messages = self.cadence.messages_per(srtt.unwrap_or_default());
+        let messages = self.cadence.bursts_per_rtt(srtt.unwrap_or_default());
         let rides = if self.has_queue() { Rides::NONE } else { self.scheduler.rides(now, None, messages) };
         self.cadence.sack_delay(now, &Surroundings { srtt, is_lossless: self.scheduler.is_lossless(), rides })
     }
