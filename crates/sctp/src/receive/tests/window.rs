@@ -111,8 +111,9 @@ fn fill_as_allowed(rig: &mut Rig, payload_bytes: usize, chunks: u32, late: usize
         let room_bytes = a_rwnd.saturating_sub((tsn - 1 - acked) as usize * payload_bytes);
         let fits = u32::try_from(room_bytes / payload_bytes).unwrap().min(chunks);
         if fits > 0 {
-            let pieces: Vec<_> =
-                (tsn..tsn + fits).map(|tsn| whole(tsn, 0, (tsn - 1) as u16, vec![7; payload_bytes])).collect();
+            let pieces: Vec<_> = (tsn..tsn + fits)
+                .map(|tsn| whole(tsn, 0, u16::try_from(tsn - 1).unwrap(), vec![7; payload_bytes]))
+                .collect();
             let verdicts = rig.packet(&pieces);
             assert!(verdicts.iter().all(|verdict| *verdict == Ok(DataVerdict::Accepted)), "{payload_bytes}: TSN {tsn}");
             tsn += fits;
