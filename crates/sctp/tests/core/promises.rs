@@ -39,6 +39,39 @@ struct Met {
     interleaved: u64,
 }
 
+/// A wrong sender: the core is not told of something that the oracle believes it was told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// Messages leave however old they are.
+    LifetimesIgnored,
+    /// Chunks leave again as often as they are lost.
+    LimitsIgnored,
+    /// Reliable messages have a lifetime.
+    ReliableAbandoned,
+}
+
+impl Fault {
+    /// What the core is given instead of a message.
+    fn of(self, message: &Message) -> Message {
+        let mut wrong = message.clone();
+        match self {
+            Self::LifetimesIgnored => (wrong.lifetime, wrong.deadline) = (None, None),
+            Self::LimitsIgnored => wrong.max_retransmissions = None,
+            Self::ReliableAbandoned => wrong.lifetime = wrong.lifetime.or(Some(Duration::from_millis(100))),
+        }
+        wrong
+    }
+
+    /// What the oracle says of it.
+    fn finding(self) -> &'static str {
+        match self {
+            Self::LifetimesIgnored => "left late",
+            Self::LimitsIgnored => "times, its limit is",
+            Self::ReliableAbandoned => "is reliable and ",
+        }
+    }
+}
+
 /// What was promised of a message.
 #[derive(Debug)]
 struct Promise {
@@ -54,6 +87,7 @@ struct Walk {
     sends_left: u32,
     message_bytes_max: u64,
     met: Met,
+    fault: Option<Fault>,
 }
 
 /// What one host's packets say of its messages.
@@ -88,7 +122,11 @@ impl Walk {
         }
         let sends_left = u32::try_from(20 + random.below(100)).unwrap();
         let met = Met { interleaved: u64::from(interleaving), ..Met::default() };
-        Self { random, pair, sent: [Vec::new(), Vec::new()], sends_left, message_bytes_max, met }
+        Self { random, pair, sent: [Vec::new(), Vec::new()], sends_left, message_bytes_max, met, fault: None }
+    }
+
+    fn with(fault: Fault, seed: u64) -> Self {
+        Self { fault: Some(fault), ..Self::new(seed) }
     }
 
     fn run(mut self) -> (Met, [u64; 2]) {
@@ -163,7 +201,8 @@ impl Walk {
         let Some(association) = &mut self.pair.hosts[from].association else {
             return self.pair.run_for(Duration::from_millis(100));
         };
-        match association.send(now, message.clone()) {
+        let given = self.fault.map_or_else(|| message.clone(), |fault| fault.of(&message));
+        match association.send(now, given) {
             Ok(id) => {
                 assert_eq!(id.0, self.sent[from].len() as u64);
                 let of_lifetime = message.lifetime.map(|lifetime| now + lifetime);
@@ -238,7 +277,7 @@ impl Walk {
             );
             let limit = promise.message.max_retransmissions.map_or(usize::MAX, |limit| usize::from(limit) + 1);
             let most = departures.most.get(&number).copied().unwrap_or_default();
-            assert!(most <= limit, "{number} left {most} times");
+            assert!(most <= limit, "{number} left {most} times, its limit is {limit}");
         }
         self.check_counters(from, &abandoned, delivered.len());
     }
@@ -420,6 +459,22 @@ fn promises_hold_over_any_link_seeds_520_to_779() {
 #[test]
 fn promises_hold_over_any_link_seeds_780_to_1039() {
     walk_all(3 * SEEDS..4 * SEEDS);
+}
+
+/// What the oracle says of a walk, if anything.
+fn finding(walk: Walk) -> Option<String> {
+    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| walk.run())).err()?;
+    let text = panic.downcast_ref::<String>().cloned();
+    Some(text.unwrap_or_else(|| panic.downcast_ref::<&str>().copied().unwrap_or_default().to_owned()))
+}
+
+#[test]
+fn a_sender_that_breaks_a_promise_is_noticed() {
+    for fault in [Fault::LifetimesIgnored, Fault::LimitsIgnored, Fault::ReliableAbandoned] {
+        let findings: Vec<_> = (0..20).filter_map(|seed| finding(Walk::with(fault, seed))).collect();
+        let noticed = findings.iter().filter(|finding| finding.contains(fault.finding())).count();
+        assert!(noticed >= 5 && noticed == findings.len(), "{fault:?} in {noticed} walks: {findings:#?}");
+    }
 }
 
 #[test]
