@@ -34,8 +34,12 @@ impl Sender {
         path: &mut SendPath,
         events: &mut Events,
     ) -> Option<TimerExpiry> {
-        self.drop_stale(now, events);
+        let dropped = self.drop_stale(now, events);
         let expired = self.give_up_what_is_over(now, events);
+        if dropped || expired {
+            // With less queued or on the way a loss timer may have been due before now.
+            self.settle(now, path);
+        }
         self.window.handle_timeout(now);
         path.congestion.handle_timeout(now);
         let (repair, ledger, view) = self.split(path);

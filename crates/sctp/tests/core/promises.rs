@@ -461,6 +461,14 @@ fn promises_hold_over_any_link_seeds_780_to_1039() {
     walk_all(3 * SEEDS..4 * SEEDS);
 }
 
+/// Lifetimes end, and what is left on the way has timers that were due before.
+#[test]
+fn no_timer_stays_due_when_lifetimes_end() {
+    for seed in [5_864, 7_857, 9_437] {
+        Walk::new(seed).run();
+    }
+}
+
 /// What the oracle says of a walk, if anything.
 fn finding(walk: Walk) -> Option<String> {
     let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| walk.run())).err()?;
