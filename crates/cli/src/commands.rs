@@ -55,6 +55,26 @@ impl RecoveryArgs {
     }
 }
 
+/// The command that this one ran has ended with this exit code, which is passed on. It has said itself what there was to say.
+#[derive(Debug)]
+pub(crate) struct EndedWith(pub(crate) u8);
+
+impl std::fmt::Display for EndedWith {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ended with exit code {}", self.0)
+    }
+}
+
+impl std::error::Error for EndedWith {}
+
+/// Does what must be done before this process has threads. If that was all, the outcome is returned.
+pub(crate) fn without_threads(command: &Command) -> Option<Result<()>> {
+    match command {
+        Command::Emulate(command) => emulate::without_threads(command),
+        _ => None,
+    }
+}
+
 /// Does what the command line asks for.
 pub(crate) async fn run(command: Command) -> Result<()> {
     match command {

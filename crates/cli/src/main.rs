@@ -18,7 +18,9 @@ mod signal;
 
 use std::process::ExitCode;
 
-use args::UsageError;
+use anyhow::Context as _;
+use args::{Command, UsageError};
+use commands::EndedWith;
 use commands::lab::Untested;
 
 /// What went wrong was what the caller asked for.
@@ -36,16 +38,15 @@ fn main() -> ExitCode {
         Ok(command) => command,
         Err(exit_code) => return exit_code,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKER_THREADS).enable_all().build();
-    let result = match runtime {
-        Ok(runtime) => runtime.block_on(commands::run(command)),
-        Err(error) => Err(anyhow::Error::from(error).context("cannot start")),
-    };
+    let result = commands::without_threads(&command).unwrap_or_else(|| with_threads(command));
     match result {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever read our output has had enough, as in `festina ping ... | head`: that is no failure.
         Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
+            if let Some(EndedWith(code)) = error.downcast_ref() {
+                return ExitCode::from(*code);
+            }
             output::complain(&output::causes(&error));
             ExitCode::from(match () {
                 () if error.is::<UsageError>() => EXIT_USAGE,
@@ -54,4 +55,9 @@ fn main() -> ExitCode {
             })
         }
     }
+}
+
+fn with_threads(command: Command) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKER_THREADS).enable_all().build();
+    runtime.context("cannot start")?.block_on(commands::run(command))
 }

@@ -5,8 +5,11 @@
 //!   module and no async runtime. [`RunningProxy`] is the proxy at work on its own thread; dropping it stops it.
 //!   [`ProxyCounters`] tells what it did, [`TapRecord`] shows each datagram on the way, for captures.
 //! - `TunPair` (Linux, with root's privileges) joins two TUN devices in two network namespaces: a bad network for
-//!   the kernel's own TCP and for any program that speaks IPv4. `RunningTunPair`, `TunCounters` and
-//!   `TunTapRecord` are to it what the three above are to the proxy; `Namespace` finds and enters namespaces.
+//!   the kernel's own TCP and for any program that speaks IP. `RunningTunPair`, `TunCounters` and
+//!   `TunTapRecord` are to it what the three above are to the proxy; `Namespace` makes, finds and enters namespaces.
+//! - `hosts` (Linux) makes two such namespaces for the time of a command, and leaves nothing behind.
+//!
+//! [`Passage`] tells of each link how many packets waited and how long they were under way.
 //!
 //! # Accuracy
 //! Both sleep in `ppoll`, whose timeout is in nanoseconds, with the kernel's timer slack turned off; they never
@@ -37,6 +40,9 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+#[cfg(target_os = "linux")]
+pub mod hosts;
+mod passage;
 mod tap;
 mod timing;
 #[cfg(target_os = "linux")]
@@ -44,6 +50,7 @@ mod tun;
 mod udp_proxy;
 mod worker;
 
+pub use passage::Passage;
 pub use tap::{Direction, TapEvent};
 pub use timing::Lateness;
 #[cfg(target_os = "linux")]

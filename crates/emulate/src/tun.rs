@@ -3,19 +3,22 @@
 
 mod device;
 mod event_loop;
+mod loopback;
 mod namespace;
+mod networks;
 mod packet;
 
 pub use namespace::Namespace;
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use festina_netsim::{Link, LinkConfig, LinkCounters};
+use festina_netsim::{LinkConfig, LinkCounters};
 use festina_units::Instant;
 use thiserror::Error;
 
 use crate::clock::Clock;
+use crate::passage::{MeasuredLink, Passage};
 use crate::tap::{Direction, TapEvent};
 use crate::timing::Lateness;
 use crate::worker::{self, Handle, Worker};
@@ -38,15 +41,19 @@ pub struct TunEnd {
     pub address: Ipv4Addr,
     /// How many bits of the address the devices share; there is a route to all that share them.
     pub prefix_bits: u8,
+    /// The device's IPv6 address and how many of its bits the devices share; without it the device carries IPv4 only.
+    pub ipv6: Option<(Ipv6Addr, u8)>,
 }
 
 /// Two TUN devices joined by links, made but not yet at work: [`spawn`](Self::spawn) sets them to work.
 ///
 /// A packet counts with its IP header and no link-layer header towards rates and queues in bytes. A queue that
-/// marks sets Congestion Experienced in the IP header. The devices carry IPv4, and vanish with this.
+/// marks sets Congestion Experienced in the IP header. The devices carry IPv4, and IPv6 if they have addresses for it, and
+/// vanish with this.
 ///
-/// Exact lists of losses ([`festina_netsim::LossModel::Exact`]) count every IPv4 packet that a device is given.
-/// On a device that nothing else uses these are a test's own: TUN devices resolve no addresses, and IPv6 is off.
+/// Exact lists of losses ([`festina_netsim::LossModel::Exact`]) count every IP packet that a device is given. On a device that
+/// nothing else uses these are a test's own: TUN devices resolve no addresses, and IPv6 says nothing of its own accord, for it
+/// is off or has no link-local address from which it could ask for routers.
 pub struct TunPair {
     event_loop: EventLoop,
     handle: Handle<TunCounters>,
@@ -57,8 +64,8 @@ impl TunPair {
     /// through `backward`. `seed` decides what the links do.
     ///
     /// # Errors
-    /// Without privilege (CAP_NET_ADMIN in the namespaces, CAP_SYS_ADMIN to enter them), or if a device
-    /// cannot be made.
+    /// Without privilege (CAP_NET_ADMIN in the namespaces, CAP_SYS_ADMIN to enter them), if the addresses are in
+    /// different networks, or if a device cannot be made.
     pub fn create(
         left: &TunEnd,
         right: &TunEnd,
@@ -66,11 +73,12 @@ impl TunPair {
         (forward, backward): (LinkConfig, LinkConfig),
         seed: u64,
     ) -> Result<Self, TunError> {
+        networks::check(left, right)?;
         let devices = (device::create(left, mtu_bytes)?, device::create(right, mtu_bytes)?);
         let (strings, handle) = worker::strings().map_err(TunError::System)?;
         let links = (
-            Link::new(forward, seed, Direction::Forward.name()),
-            Link::new(backward, seed, Direction::Backward.name()),
+            MeasuredLink::new(forward, seed, Direction::Forward),
+            MeasuredLink::new(backward, seed, Direction::Backward),
         );
         Ok(Self { event_loop: EventLoop::new(devices, links, strings), handle })
     }
@@ -134,6 +142,10 @@ pub struct TunCounters {
     pub send_failed: u64,
     /// How late deliveries were made on both links together.
     pub lateness: Lateness,
+    /// How packets fared on the way from the left device to the right one.
+    pub forward_passage: Passage,
+    /// How packets fared on the way from the right device to the left one.
+    pub backward_passage: Passage,
 }
 
 /// Is shown every packet that passes.
@@ -167,12 +179,34 @@ pub enum TunError {
     /// The system has no TUN devices.
     #[error("this system has no /dev/net/tun: load the kernel's module tun, or let the container have the device")]
     NoTun,
+    /// The caller may not open the system's TUN devices.
+    #[error("only root may open /dev/net/tun here; `chmod 666 /dev/net/tun`, as root, lets every user open it")]
+    NoEntry,
     /// The name or the address is in use already.
     #[error("the device {device} exists already")]
     Exists {
         /// The device.
         device: String,
     },
+    /// There would be no route from one device to the other.
+    #[error("{left} and {right} are in different networks, so neither would find the other; {advice}")]
+    DifferentNetworks {
+        /// The left device's address, and how many of its bits are the network's.
+        left: String,
+        /// The right device's address, and how many of its bits are the network's.
+        right: String,
+        /// What to do about it.
+        advice: String,
+    },
+    /// Both ends would be the same.
+    #[error("both ends have the address {address}; give them different addresses of one network")]
+    SameAddress {
+        /// The address.
+        address: IpAddr,
+    },
+    /// A network namespace cannot be made.
+    #[error("cannot make a network namespace")]
+    Namespace(#[source] io::Error),
     /// The kernel refused for another reason.
     #[error("cannot make the TUN device {device}")]
     Device {
@@ -189,6 +223,9 @@ pub enum TunError {
 impl TunError {
     fn of(device: &str, source: io::Error) -> Self {
         let device = device.to_owned();
+        if source.raw_os_error() == Some(rustix::io::Errno::ACCESS.raw_os_error()) {
+            return Self::NoEntry;
+        }
         match source.kind() {
             io::ErrorKind::PermissionDenied => Self::NoPrivilege { device },
             io::ErrorKind::NotFound => Self::NoTun,

@@ -13,9 +13,10 @@ pub use tap::{Tap, TapRecord};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
-use festina_netsim::{Link, LinkConfig};
+use festina_netsim::LinkConfig;
 
 use crate::clock::Clock;
+use crate::passage::MeasuredLink;
 use crate::tap::Direction;
 use crate::worker::{self, Handle, Worker};
 use clients::Clients;
@@ -52,8 +53,8 @@ impl UdpProxy {
         let event_loop = EventLoop::new(
             socket,
             Clients::new(target, CLIENTS_MAX),
-            Link::new(forward, seed, Direction::Forward.name()),
-            Link::new(backward, seed, Direction::Backward.name()),
+            MeasuredLink::new(forward, seed, Direction::Forward),
+            MeasuredLink::new(backward, seed, Direction::Backward),
             strings,
         );
         Ok(Self { event_loop, local_addr, handle })

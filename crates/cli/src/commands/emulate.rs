@@ -1,5 +1,8 @@
 //! `festina emulate`: be a bad network.
 
+mod report;
+#[cfg(target_os = "linux")]
+mod run;
 #[cfg(target_os = "linux")]
 mod tun;
 mod udp;
@@ -8,8 +11,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use festina_emulate::Lateness;
-use festina_netsim::{LinkConfig, LinkCounters};
+use festina_netsim::LinkConfig;
 
 use crate::link::{BackArgs, LinkArgs};
 use crate::{args, signal};
@@ -25,6 +27,27 @@ pub(crate) enum EmulateCommand {
     /// Join two TUN devices: a bad network for the kernel's TCP and any other program; needs root's privileges
     #[cfg(target_os = "linux")]
     Tun(Box<tun::TunArgs>),
+    /// Run commands on two hosts of their own with a bad network between them, and leave nothing behind
+    #[cfg(target_os = "linux")]
+    Run(Box<run::RunArgs>),
+    #[cfg(target_os = "linux")]
+    #[command(name = FIRST_PROCESS, hide = true)]
+    FirstProcess(run::FirstProcessArgs),
+}
+
+/// By which name `run` starts a part of itself.
+#[cfg(target_os = "linux")]
+const FIRST_PROCESS: &str = "run-first-process";
+
+/// Does what must be done before this process has threads; some commands end with it.
+pub(crate) fn without_threads(command: &EmulateCommand) -> Option<Result<()>> {
+    match command {
+        #[cfg(target_os = "linux")]
+        EmulateCommand::Run(_) => run::prepare().err().map(Err),
+        #[cfg(target_os = "linux")]
+        EmulateCommand::FirstProcess(arguments) => Some(run::first_process(arguments)),
+        _ => None,
+    }
 }
 
 /// Emulates until interrupted or the time is over, then prints what was done.
@@ -33,7 +56,19 @@ pub(crate) async fn run(command: EmulateCommand) -> Result<()> {
         EmulateCommand::Udp(arguments) => udp::run(*arguments).await,
         #[cfg(target_os = "linux")]
         EmulateCommand::Tun(arguments) => tun::run(*arguments).await,
+        #[cfg(target_os = "linux")]
+        EmulateCommand::Run(arguments) => run::run(*arguments).await,
+        #[cfg(target_os = "linux")]
+        EmulateCommand::FirstProcess(arguments) => run::first_process(&arguments),
     }
+}
+
+/// What ended an emulation.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Interrupted,
+    TimeIsOver,
+    Failed,
 }
 
 /// The network that is emulated, whatever it joins, and for how long.
@@ -58,7 +93,7 @@ impl NetworkArgs {
     }
 
     /// Returns when interrupted, when the time is over, or when the emulator has failed.
-    async fn wait_for_the_end(&self, has_failed: impl Fn() -> bool) {
+    async fn wait_for_the_end(&self, has_failed: impl Fn() -> bool) -> End {
         let time_is_over = async {
             match self.time {
                 Some(time) => tokio::time::sleep(time).await,
@@ -71,36 +106,9 @@ impl NetworkArgs {
             }
         };
         tokio::select! {
-            () = signal::interrupted() => {}
-            () = time_is_over => {}
-            () = failed => {}
+            () = signal::interrupted() => End::Interrupted,
+            () = time_is_over => End::TimeIsOver,
+            () = failed => End::Failed,
         }
     }
-}
-
-/// What both links did, as a table.
-fn table(title: &str, links: [&LinkCounters; 2]) -> String {
-    let both = |count: fn(&LinkCounters) -> u64| links.map(|link| count(link).to_string());
-    let rows: [(&str, [String; 2]); 10] = [
-        ("packets offered", both(|link| link.offered)),
-        ("bytes offered", both(|link| link.offered_bytes.bytes())),
-        ("packets delivered", both(|link| link.delivered)),
-        ("bytes delivered", both(|link| link.delivered_bytes.bytes())),
-        ("lost", both(|link| link.lost)),
-        ("dropped by the queue", both(|link| link.queue_dropped)),
-        ("marked by the queue", both(|link| link.congestion_marked)),
-        ("reordered", both(|link| link.reordered)),
-        ("duplicated", both(|link| link.duplicated)),
-        ("corrupted", both(|link| link.corrupted)),
-    ];
-    let mut text = format!("{title:<22}{:>14}{:>14}", "there", "back");
-    for (name, [there, back]) in rows {
-        text += &format!("\n{name:<22}{there:>14}{back:>14}");
-    }
-    text
-}
-
-fn lateness_text(lateness: &Lateness) -> String {
-    let (mean_us, max_us) = (lateness.mean().as_micros(), lateness.max.as_micros());
-    format!("delivered {mean_us} us late on average, {max_us} us at worst")
 }

@@ -2,6 +2,8 @@
 
 mod compare;
 mod emulate;
+#[cfg(target_os = "linux")]
+mod emulate_run;
 mod flags;
 mod harness;
 mod lab;

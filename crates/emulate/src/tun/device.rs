@@ -22,8 +22,14 @@ pub(super) fn create(end: &TunEnd, mtu_bytes: u16) -> Result<SyncDevice, TunErro
             .build_sync()?;
         // Only the true root may; else bursts are lost earlier, which is no reason not to start.
         let _ = device.set_tx_queue_len(DEVICE_QUEUE_PACKETS);
-        silence_ipv6(name)?;
+        match end.ipv6 {
+            None => disable_ipv6(name)?,
+            Some(_) => silence_ipv6(name)?,
+        }
         device.enabled(true)?;
+        if let Some((address, prefix_bits)) = end.ipv6 {
+            device.add_address_v6(address, prefix_bits)?;
+        }
         device.set_nonblocking(true)?;
         Ok(device)
     };
@@ -36,10 +42,21 @@ pub(super) fn create(end: &TunEnd, mtu_bytes: u16) -> Result<SyncDevice, TunErro
 
 /// The device carries IPv4 only: what IPv6 sends of its own accord would be in the way of lists of packets to
 /// be lost.
-fn silence_ipv6(device: &str) -> io::Result<()> {
-    match std::fs::write(format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6"), "1") {
+fn disable_ipv6(device: &str) -> io::Result<()> {
+    match set(device, "disable_ipv6", "1") {
         // A system without IPv6.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         outcome => outcome,
     }
+}
+
+/// The device carries IPv6, but gives itself no link-local address, without which it asks for no routers.
+fn silence_ipv6(device: &str) -> io::Result<()> {
+    const NONE: &str = "1";
+    set(device, "addr_gen_mode", NONE)
+}
+
+/// Sets what the kernel's IPv6 does with the device.
+fn set(device: &str, parameter: &str, value: &str) -> io::Result<()> {
+    std::fs::write(format!("/proc/sys/net/ipv6/conf/{device}/{parameter}"), value)
 }

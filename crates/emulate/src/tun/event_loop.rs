@@ -2,7 +2,6 @@
 
 use std::io::{self, ErrorKind};
 
-use festina_netsim::Link;
 use festina_units::Instant;
 use rustix::event::{PollFd, PollFlags};
 use tun_rs::SyncDevice;
@@ -10,6 +9,7 @@ use tun_rs::SyncDevice;
 use super::packet::IpPacket;
 use super::{TunCounters, TunTap, TunTapRecord};
 use crate::clock::Clock;
+use crate::passage::MeasuredLink;
 use crate::tap::{Direction, TapEvent};
 use crate::timing::{sharpen_timers, timeout_until};
 use crate::worker::Strings;
@@ -35,7 +35,7 @@ pub(super) struct EventLoop {
 struct Way {
     direction: Direction,
     entrance: SyncDevice,
-    link: Link<IpPacket>,
+    link: MeasuredLink<IpPacket>,
 }
 
 /// What the wait ended with.
@@ -50,7 +50,7 @@ impl EventLoop {
     /// `left` and `right` must not block.
     pub(super) fn new(
         (left, right): (SyncDevice, SyncDevice),
-        (forward, backward): (Link<IpPacket>, Link<IpPacket>),
+        (forward, backward): (MeasuredLink<IpPacket>, MeasuredLink<IpPacket>),
         strings: Strings<TunCounters>,
     ) -> Self {
         Self {
@@ -127,6 +127,8 @@ impl EventLoop {
     fn publish(&mut self) {
         self.counters.forward = self.forward.link.counters();
         self.counters.backward = self.backward.link.counters();
+        self.counters.forward_passage = self.forward.link.passage();
+        self.counters.backward_passage = self.backward.link.passage();
         *self.strings.published.lock() = self.counters;
     }
 }

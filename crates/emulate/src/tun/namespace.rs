@@ -2,11 +2,14 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::path::Path;
 use std::thread;
 
+use nix::sched::{CloneFlags, unshare};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use super::loopback;
 
 /// Where iproute2 keeps the namespaces that have names.
 const NAMED: &str = "/run/netns";
@@ -39,6 +42,37 @@ impl Namespace {
         Self::open(&Path::new(NAMED).join(name))
     }
 
+    /// A new one with nothing in it but a loopback device, which is up. It ends with the last thread, socket and
+    /// `Namespace` that is of it.
+    ///
+    /// # Errors
+    /// Without CAP_SYS_ADMIN, or if the system has no more of what it takes.
+    pub fn fresh() -> io::Result<Self> {
+        on_a_thread(|| {
+            unshare(CloneFlags::CLONE_NEWNET)?;
+            loopback::set_up()?;
+            Self::current()
+        })
+    }
+
+    /// The same one once more.
+    ///
+    /// # Errors
+    /// If this process may not have another descriptor.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { fd: self.fd.try_clone()? })
+    }
+
+    /// The one that a descriptor of a thread stands for; `None` if the descriptor or the thread is gone.
+    pub(crate) fn of_thread(process: u32, thread: u32, descriptor: i32) -> Option<Self> {
+        Self::open(Path::new(&format!("/proc/{process}/task/{thread}/fd/{descriptor}"))).ok()
+    }
+
+    /// By which descriptor this process holds it.
+    pub(crate) fn descriptor(&self) -> i32 {
+        self.fd.as_raw_fd()
+    }
+
     fn open(path: &Path) -> io::Result<Self> {
         Ok(Self { fd: File::open(path)?.into() })
     }
@@ -52,14 +86,19 @@ impl Namespace {
     /// # Panics
     /// If `work` panics.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
-        thread::scope(|scope| {
-            let thread = thread::Builder::new().name("namespace".to_owned()).spawn_scoped(scope, || {
-                move_into_link_name_space(self.fd.as_fd(), Some(LinkNameSpaceType::Network))?;
-                io::Result::Ok(work())
-            })?;
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        on_a_thread(|| {
+            move_into_link_name_space(self.fd.as_fd(), Some(LinkNameSpaceType::Network))?;
+            Ok(work())
         })
     }
+}
+
+/// Does `work` on a thread of its own, which changes no other thread's namespace, and waits for it.
+fn on_a_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().name("namespace".to_owned()).spawn_scoped(scope, work)?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use festina_netsim::LinkCounters;
 
+use crate::passage::Passage;
 use crate::timing::Lateness;
 
 /// What a proxy has done so far.
@@ -21,4 +22,8 @@ pub struct ProxyCounters {
     pub send_failed: u64,
     /// How late deliveries were made on both links together.
     pub lateness: Lateness,
+    /// How datagrams fared on the way from the clients to the server.
+    pub forward_passage: Passage,
+    /// How datagrams fared on the way from the server to the clients.
+    pub backward_passage: Passage,
 }

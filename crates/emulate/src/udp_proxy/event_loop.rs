@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 
-use festina_netsim::{Admission, Link};
+use festina_netsim::Admission;
 use festina_units::Instant;
 use rustix::event::{PollFd, PollFlags};
 
@@ -12,6 +12,7 @@ use super::counters::ProxyCounters;
 use super::datagram::Datagram;
 use super::tap::{Tap, TapRecord};
 use crate::clock::Clock;
+use crate::passage::MeasuredLink;
 use crate::tap::{Direction, TapEvent};
 use crate::timing::{sharpen_timers, timeout_until};
 use crate::worker::Strings;
@@ -26,8 +27,8 @@ const DATAGRAM_BYTES_MAX: usize = 65_535;
 pub(super) struct EventLoop {
     listen: UdpSocket,
     clients: Clients,
-    forward: Link<Datagram>,
-    backward: Link<Datagram>,
+    forward: MeasuredLink<Datagram>,
+    backward: MeasuredLink<Datagram>,
     tap: Option<Tap>,
     /// What the links themselves do not count.
     counters: ProxyCounters,
@@ -47,8 +48,8 @@ impl EventLoop {
     pub(super) fn new(
         listen: UdpSocket,
         clients: Clients,
-        forward: Link<Datagram>,
-        backward: Link<Datagram>,
+        forward: MeasuredLink<Datagram>,
+        backward: MeasuredLink<Datagram>,
         strings: Strings<ProxyCounters>,
     ) -> Self {
         Self {
@@ -210,6 +211,8 @@ impl EventLoop {
     fn publish(&mut self) {
         self.counters.forward = self.forward.counters();
         self.counters.backward = self.backward.counters();
+        self.counters.forward_passage = self.forward.passage();
+        self.counters.backward_passage = self.backward.passage();
         self.counters.clients = self.clients.accepted_count();
         *self.strings.published.lock() = self.counters;
     }

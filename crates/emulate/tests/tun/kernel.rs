@@ -50,7 +50,7 @@ impl Network {
     pub(crate) fn new(forward: LinkConfig, backward: LinkConfig) -> Result<Self, TunError> {
         let end = |device: &str, address| {
             let namespace = Some(fresh_namespace().map_err(TunError::System)?);
-            Ok(TunEnd { device: device.to_owned(), namespace, address, prefix_bits: 24 })
+            Ok(TunEnd { device: device.to_owned(), namespace, address, prefix_bits: 24, ipv6: None })
         };
         let (left, right) = (end("near", CLIENT)?, end("far", SERVER)?);
         let (sender, segments) = mpsc::channel();

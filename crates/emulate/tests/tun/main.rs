@@ -175,7 +175,8 @@ fn names_that_are_in_use_or_too_long_are_refused() {
     let Some(network) = network(delayed(), delayed()) else { return };
     let refused = network.on_client(|| {
         ["near", "a name of many letters"].map(|device| {
-            let end = |address| TunEnd { device: device.to_owned(), namespace: None, address, prefix_bits: 24 };
+            let end =
+                |address| TunEnd { device: device.to_owned(), namespace: None, address, prefix_bits: 24, ipv6: None };
             TunPair::create(&end(CLIENT), &end(SERVER), MTU_BYTES, (delayed(), delayed()), 1).err()
         })
     });

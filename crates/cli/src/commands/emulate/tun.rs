@@ -1,13 +1,14 @@
 //! `festina emulate tun`: two TUN devices with a bad network between them.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
 use festina_emulate::{MTU_BYTES, Namespace, TunEnd, TunPair};
 
-use super::{NetworkArgs, lateness_text, table};
+use super::NetworkArgs;
+use super::report::Report;
 use crate::args::UsageError;
 use crate::output;
 
@@ -24,7 +25,8 @@ Examples:
   festina emulate tun --left near --right far --delay 50ms --lose 12,14-16   exactly these packets there
 
 Each end is a device with an address in a network namespace. What holds for the way there (from left to right) holds \
-for the way back too, unless a flag says otherwise; only --lose is for the way there alone. The devices carry IPv4. A \
+for the way back too, unless a flag says otherwise; only --lose is for the way there alone. The devices carry \
+IPv4, and IPv6 if both have an address for it. A \
 queue that manages itself marks packets that are capable of ECN. On Ctrl-C, or after --time, the devices are taken \
 away, and what was done is printed.";
 
@@ -40,10 +42,16 @@ pub(crate) struct TunArgs {
     right: String,
     /// The left device's address, and how many bits of it the network has
     #[arg(long, value_name = "IPV4/BITS", default_value = "10.77.0.1/24")]
-    left_address: Address,
+    left_address: Address<Ipv4Addr>,
     /// The right device's address
     #[arg(long, value_name = "IPV4/BITS", default_value = "10.77.0.2/24")]
-    right_address: Address,
+    right_address: Address<Ipv4Addr>,
+    /// The left device's IPv6 address; without both of them the devices carry IPv4 only
+    #[arg(long, value_name = "IPV6/BITS", requires = "right_ipv6")]
+    left_ipv6: Option<Address<Ipv6Addr>>,
+    /// The right device's IPv6 address
+    #[arg(long, value_name = "IPV6/BITS", requires = "left_ipv6")]
+    right_ipv6: Option<Address<Ipv6Addr>>,
     /// The left device's name
     #[arg(long, value_name = "NAME", default_value = "festina0")]
     left_device: String,
@@ -73,12 +81,8 @@ pub(super) async fn run(arguments: TunArgs) -> Result<()> {
     output::notice(&format!("{} and {} are joined", described[0], described[1]));
     arguments.network.wait_for_the_end(|| pair.has_failed()).await;
     let counters = pair.stop().context("the emulation failed")?;
-    let table = table(&format!("{} to {}", left.address, right.address), [&counters.forward, &counters.backward]);
-    let mut text = format!("{table}\n{}", lateness_text(&counters.lateness));
-    if counters.send_failed > 0 {
-        text += &format!("\n{} packets were refused by a device", counters.send_failed);
-    }
-    output::print(&text)
+    let report = Report::of_devices(format!("{} to {}", left.address, right.address), &counters);
+    output::print(&report.text())
 }
 
 fn ends(arguments: &TunArgs) -> Result<(TunEnd, TunEnd)> {
@@ -87,12 +91,14 @@ fn ends(arguments: &TunArgs) -> Result<(TunEnd, TunEnd)> {
         namespace: arguments.left.as_deref().map(namespace).transpose()?,
         address: arguments.left_address.address,
         prefix_bits: arguments.left_address.prefix_bits,
+        ipv6: arguments.left_ipv6.map(|ipv6| (ipv6.address, ipv6.prefix_bits)),
     };
     let right = TunEnd {
         device: arguments.right_device.clone(),
         namespace: Some(namespace(&arguments.right)?),
         address: arguments.right_address.address,
         prefix_bits: arguments.right_address.prefix_bits,
+        ipv6: arguments.right_ipv6.map(|ipv6| (ipv6.address, ipv6.prefix_bits)),
     };
     Ok((left, right))
 }
@@ -103,20 +109,44 @@ fn namespace(name: &str) -> Result<Namespace> {
 
 /// An address and how many of its bits are the network's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Address {
-    address: Ipv4Addr,
+struct Address<A> {
+    address: A,
     prefix_bits: u8,
 }
 
-impl FromStr for Address {
+/// A kind of addresses.
+trait Family: FromStr {
+    const NAME: &'static str;
+    const EXAMPLE: &'static str;
+    /// There must be room for two hosts.
+    const PREFIX_BITS_MAX: u8;
+}
+
+impl Family for Ipv4Addr {
+    const NAME: &'static str = "IPv4";
+    const EXAMPLE: &'static str = "10.77.0.1/24";
+    const PREFIX_BITS_MAX: u8 = 31;
+}
+
+impl Family for Ipv6Addr {
+    const NAME: &'static str = "IPv6";
+    const EXAMPLE: &'static str = "fd77::1/64";
+    const PREFIX_BITS_MAX: u8 = 127;
+}
+
+impl<A: Family> FromStr for Address<A> {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let parts = text.split_once('/').and_then(|(address, bits)| Some((address.parse().ok()?, bits.parse().ok()?)));
         match parts {
-            Some((address, prefix_bits @ 1..=31)) => Ok(Self { address, prefix_bits }),
+            Some((address, prefix_bits)) if (1..=A::PREFIX_BITS_MAX).contains(&prefix_bits) => {
+                Ok(Self { address, prefix_bits })
+            }
             _ => Err(format!(
-                "\"{text}\" is no IPv4 address with its network's bits; write for example \"10.77.0.1/24\""
+                "\"{text}\" is no {} address with its network's bits; write for example \"{}\"",
+                A::NAME,
+                A::EXAMPLE
             )),
         }
     }
@@ -131,7 +161,10 @@ mod tests {
         let expected = Address { address: Ipv4Addr::new(10, 1, 2, 3), prefix_bits: 30 };
         assert_eq!("10.1.2.3/30".parse(), Ok(expected));
         for bad in ["10.1.2.3", "10.1.2.3/0", "10.1.2.3/33", "10.1.2/24", "::1/64", ""] {
-            assert!(bad.parse::<Address>().is_err(), "{bad}");
+            assert!(bad.parse::<Address<Ipv4Addr>>().is_err(), "{bad}");
         }
+        let expected = Address { address: Ipv6Addr::LOCALHOST, prefix_bits: 64 };
+        assert_eq!("::1/64".parse(), Ok(expected));
+        assert!("::1/128".parse::<Address<Ipv6Addr>>().is_err());
     }
 }

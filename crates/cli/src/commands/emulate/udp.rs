@@ -6,7 +6,8 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use festina_emulate::{ProxyCounters, UdpProxy};
 
-use super::{NetworkArgs, lateness_text, table};
+use super::NetworkArgs;
+use super::report::{Report, Way};
 use crate::address::HostPort;
 use crate::output;
 
@@ -44,16 +45,20 @@ pub(super) async fn run(arguments: UdpArgs) -> Result<()> {
     output::notice(&format!("{} leads to {target}", proxy.local_addr()));
     arguments.network.wait_for_the_end(|| proxy.has_failed()).await;
     let counters = proxy.stop().context("the proxy failed")?;
-    output::print(&summary(&counters, target))?;
-    Ok(())
+    output::print(&report(&counters, target).text())
 }
 
-fn summary(counters: &ProxyCounters, target: SocketAddr) -> String {
+fn report(counters: &ProxyCounters, target: SocketAddr) -> Report {
     let ProxyCounters { clients, refused, send_failed, .. } = counters;
-    let table = table(&format!("to {target}"), [&counters.forward, &counters.backward]);
-    let mut text = format!("{table}\n{clients} clients; {}", lateness_text(&counters.lateness));
+    let mut notes = vec![format!("{clients} clients")];
     if *refused > 0 || *send_failed > 0 {
-        text += &format!("\n{refused} datagrams of too many clients ignored; {send_failed} could not be sent on");
+        notes.push(format!("{refused} datagrams of too many clients ignored; {send_failed} could not be sent on"));
     }
-    text
+    Report {
+        title: format!("to {target}"),
+        there: Way { link: counters.forward, passage: counters.forward_passage },
+        back: Way { link: counters.backward, passage: counters.backward_passage },
+        lateness: counters.lateness,
+        notes,
+    }
 }

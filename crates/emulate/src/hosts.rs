@@ -1,0 +1,120 @@
+//! Two hosts of their own on this machine with a bad network between them, for commands that need not know of it.
+//!
+//! [`Hosts`] are two new network namespaces that a [`TunPair`] joins; [`Hosts::run`] runs commands on them. Their rooms:
+//!
+//! - `enclosure`: starts the commands in a process namespace, and ends it
+//! - `first_process`: what the first process in there does
+//! - `listening`: whether a server is ready
+//! - `privilege`: how a user without privileges gets the few that this takes
+//!
+//! # Nothing is left behind
+//! Whatever ends this process, be it `SIGKILL`, the kernel takes everything away: no namespace has a name, TUN devices end with
+//! the descriptors of this process, and the commands, with whatever they started, with the first process of their process
+//! namespace, which the kernel kills when this process ends (`PR_SET_PDEATHSIG`).
+
+mod enclosure;
+mod first_process;
+mod listening;
+mod privilege;
+
+pub use enclosure::{Commands, Ender, RunningCommands};
+pub use first_process::{FirstProcessError, first_process};
+pub use privilege::{PrivilegeError, gain_privilege};
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::process::Command;
+
+use festina_netsim::LinkConfig;
+
+use crate::tun::{MTU_BYTES, Namespace, RunningTunPair, TunCounters, TunEnd, TunError, TunPair, TunTap};
+
+/// The addresses of one host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostAddresses {
+    /// Its IPv4 address.
+    pub ipv4: Ipv4Addr,
+    /// Its IPv6 address.
+    pub ipv6: Ipv6Addr,
+}
+
+/// The host from which the way there leads.
+pub const CLIENT: HostAddresses =
+    HostAddresses { ipv4: Ipv4Addr::new(10, 77, 0, 1), ipv6: Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 1) };
+
+/// The host to which the way there leads.
+pub const SERVER: HostAddresses =
+    HostAddresses { ipv4: Ipv4Addr::new(10, 77, 0, 2), ipv6: Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 2) };
+
+const IPV4_PREFIX_BITS: u8 = 24;
+const IPV6_PREFIX_BITS: u8 = 64;
+
+/// What the network's device is called on either host.
+const DEVICE: &str = "festina0";
+
+/// Two hosts with nothing on them but a loopback device and the network between them, at work.
+#[derive(Debug)]
+pub struct Hosts {
+    client: Namespace,
+    server: Namespace,
+    pair: RunningTunPair,
+}
+
+impl Hosts {
+    /// Makes the hosts, [`CLIENT`] and [`SERVER`], and sets the network to work: the first of the links leads there, the second
+    /// back. `seed` decides what the links do. Every packet is shown to `tap`.
+    ///
+    /// # Errors
+    /// Without privilege (see [`gain_privilege`]), or if a namespace or a device cannot be made.
+    pub fn create(links: (LinkConfig, LinkConfig), seed: u64, tap: Option<TunTap>) -> Result<Self, TunError> {
+        let (left, client) = end(CLIENT)?;
+        let (right, server) = end(SERVER)?;
+        let mut pair = TunPair::create(&left, &right, MTU_BYTES, links, seed)?;
+        if let Some(tap) = tap {
+            pair = pair.with_tap(tap);
+        }
+        Ok(Self { client, server, pair: pair.spawn().map_err(TunError::System)? })
+    }
+
+    /// Runs commands on the hosts. `first_process` must be a program that does nothing but call [`first_process`] with the
+    /// arguments that are added to its own.
+    ///
+    /// # Errors
+    /// Without privilege, or if `first_process` cannot be started. That one of the commands cannot be started is told by
+    /// `first_process`.
+    pub fn run(&self, first_process: Command, commands: &Commands) -> io::Result<RunningCommands> {
+        RunningCommands::start(first_process, [&self.client, &self.server], commands)
+    }
+
+    /// What the network has done so far.
+    pub fn counters(&self) -> TunCounters {
+        self.pair.counters()
+    }
+
+    /// Whether the network has ended by itself, which only an error can cause; [`stop`](Self::stop) tells which.
+    pub fn has_failed(&self) -> bool {
+        self.pair.has_failed()
+    }
+
+    /// Takes the network down and says what it did in all.
+    ///
+    /// # Errors
+    /// If the emulation had already ended because of an error.
+    pub fn stop(self) -> io::Result<TunCounters> {
+        self.pair.stop()
+    }
+}
+
+/// A host's end of the network, and the host once more, to be kept.
+fn end(addresses: HostAddresses) -> Result<(TunEnd, Namespace), TunError> {
+    let namespace = Namespace::fresh().map_err(TunError::Namespace)?;
+    let kept = namespace.try_clone().map_err(TunError::Namespace)?;
+    let end = TunEnd {
+        device: DEVICE.to_owned(),
+        namespace: Some(namespace),
+        address: addresses.ipv4,
+        prefix_bits: IPV4_PREFIX_BITS,
+        ipv6: Some((addresses.ipv6, IPV6_PREFIX_BITS)),
+    };
+    Ok((end, kept))
+}

@@ -1,0 +1,55 @@
+//! The privileges that namespaces and devices take, for users who have none.
+
+use std::io;
+
+use nix::sched::{CloneFlags, unshare};
+use rustix::process::{getgid, getuid};
+use rustix::thread::{CapabilitySet, capabilities};
+use thiserror::Error;
+
+/// Why a user could not be given the privileges.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PrivilegeError {
+    /// Neither the user nor a user namespace has the privileges.
+    #[error(
+        "network namespaces take root's privileges, and this system lets {user} make no user namespace that would have them; \
+         run it as root"
+    )]
+    Refused {
+        /// Who asked.
+        user: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The user namespace is there, but the user could not be mapped into it.
+    #[error("cannot become root of a user namespace")]
+    Mapping(#[source] io::Error),
+}
+
+/// Sees to it that this process may make network namespaces: nothing is to do with root's privileges; without, the process
+/// moves into a user namespace of its own, where the user appears as root.
+///
+/// The process must have one thread only.
+///
+/// # Errors
+/// If the kernel forbids user namespaces, or if this process has threads.
+pub fn gain_privilege() -> Result<(), PrivilegeError> {
+    let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN;
+    if capabilities(None).is_ok_and(|sets| sets.effective.contains(needed)) {
+        return Ok(());
+    }
+    let (user, group) = (getuid(), getgid());
+    let who = if user.is_root() { "a root without capabilities" } else { "an ordinary user" };
+    unshare(CloneFlags::CLONE_NEWUSER)
+        .map_err(|errno| PrivilegeError::Refused { user: who.to_owned(), source: errno.into() })?;
+    // Whoever maps a group without privilege must give up changing groups first (user_namespaces(7)).
+    for (file, line) in [
+        ("setgroups", "deny".to_owned()),
+        ("uid_map", format!("0 {} 1", user.as_raw())),
+        ("gid_map", format!("0 {} 1", group.as_raw())),
+    ] {
+        std::fs::write(format!("/proc/self/{file}"), line).map_err(PrivilegeError::Mapping)?;
+    }
+    Ok(())
+}
