@@ -133,7 +133,7 @@ fn scripts() -> Vec<Script> {
 
 fn measure_script(script: &Script) -> Result<(), TunError> {
     let back = LinkConfig { delay: DELAY, ..LinkConfig::default() };
-    let forth = LinkConfig { loss: LossModel::Exact(script.lost.clone()), ..back };
+    let forth = LinkConfig { loss: LossModel::Exact(script.lost.clone()), ..back.clone() };
     let writes: Vec<_> = script.writes.iter().map(|&(ms, bytes)| (Duration::from_millis(ms), bytes)).collect();
     let mut runs = Vec::new();
     for _ in 0..SCRIPT_REPETITIONS {

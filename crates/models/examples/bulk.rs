@@ -71,7 +71,7 @@ fn flows(path: Path, stacks: &[Stack], workload: &Workload, seed: u64) -> Flows 
         0 => LossModel::None,
         loss_ppb => LossModel::Independent(Probability::from_ppb(loss_ppb)),
     };
-    let forth = LinkConfig { loss, ..back };
+    let forth = LinkConfig { loss, ..back.clone() };
     let accesses = vec![Duplex::symmetric(access); stacks.len()];
     let dumbbell = Topology::dumbbell(&accesses, Duplex { forward: forth, backward: back });
     let tcp = TcpConfig { receive_buffer_bytes: 64 << 20, ..TcpConfig::linux() };

@@ -15,6 +15,7 @@
 //!
 //! - [`link`]: one direction of a network path, from [`LinkConfig`] to [`Link`]
 //! - [`queue`]: what waits in front of a link's transmitter, how much of it, and what is marked or dropped
+//! - [`rate_trace`]: a rate that changes over time, from a file in Mahimahi's format or made by code
 //! - [`loss`]: which packets a link loses
 //! - [`random`]: named random streams and the distributions that links draw from
 //!
@@ -82,6 +83,7 @@ pub mod loss;
 pub mod probe;
 pub mod queue;
 pub mod random;
+pub mod rate_trace;
 pub mod simulation;
 pub mod tap;
 pub mod topology;
@@ -91,6 +93,7 @@ pub use loss::{GilbertElliott, LossModel, PacketGilbertElliott};
 pub use probe::{QueueProbeId, QueueSample, ThroughputProbeId, ThroughputSeries};
 pub use queue::{CoDelConfig, DredConfig, FqCoDelConfig, PieConfig, QueueDiscipline, QueueLimit, RedConfig};
 pub use random::RandomStream;
+pub use rate_trace::{MadeTrace, RateTrace};
 pub use simulation::{Node, SimPacket, Simulation, SimulationCounters};
 pub use tap::{NoTap, Tap};
 pub use topology::{Dumbbell, Duplex, LinkId, NodeId, ParkingLot, Path, Topology};

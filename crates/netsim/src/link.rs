@@ -21,6 +21,7 @@ use festina_units::{Bandwidth, ByteCount, Duration, Instant, Probability};
 use crate::loss::{LossModel, LossProcess};
 use crate::queue::{Queue, Queueable};
 use crate::random::RandomStream;
+use crate::rate_trace::Opportunities;
 use wire::Wire;
 
 /// The most packets that propagate along one link at the same time. It bounds the memory of a link
@@ -126,8 +127,8 @@ impl<P: LinkPacket> Link<P> {
             random: ImpairmentStreams::new(seed, name),
             now: Instant::ZERO,
             offered_count: 0,
-            queue: Queue::new(config.queue, config.discipline, config.rate, seed, &format!("{name}/queue")),
-            transmitter: Transmitter::new(config.rate),
+            queue: Queue::new(config.queue, config.discipline, config.mean_rate(), seed, &format!("{name}/queue")),
+            transmitter: Transmitter::new(&config),
             wire: Wire::new(),
             counters: LinkCounters::default(),
             config,
@@ -189,6 +190,9 @@ impl<P: LinkPacket> Link<P> {
             return Admission::QueueDropped;
         }
         let accepted = Accepted { packet, order, fate };
+        if self.transmitter.let_pass(self.now) {
+            self.queue.note_idle(self.now);
+        }
         let is_refused = if self.transmitter.is_busy(self.now) {
             self.queue.offer(self.now, size, accepted).is_err()
         } else {
@@ -289,29 +293,63 @@ impl<P: LinkPacket> Link<P> {
 /// What serves the queue, one packet at a time.
 #[derive(Debug)]
 struct Transmitter {
-    rate: Option<Bandwidth>,
+    pace: Pace,
+    /// When it can begin to transmit, or could.
     free_at: Instant,
-    /// The size of the last packet and how long it took: most packets are as large as the one before.
-    last: (ByteCount, Duration),
+}
+
+/// How fast a transmitter is.
+#[derive(Debug)]
+enum Pace {
+    Unlimited,
+    /// With the size of the last packet and how long it took: most packets are as large as the one before.
+    Constant(Bandwidth, (ByteCount, Duration)),
+    Trace(Box<Opportunities>),
 }
 
 impl Transmitter {
-    fn new(rate: Option<Bandwidth>) -> Self {
-        Self { rate, free_at: Instant::ZERO, last: (ByteCount::ZERO, Duration::ZERO) }
+    fn new(config: &LinkConfig) -> Self {
+        if let Some(trace) = &config.trace {
+            let opportunities = Opportunities::new(trace.clone());
+            let free_at = opportunities.at();
+            return Self { pace: Pace::Trace(Box::new(opportunities)), free_at };
+        }
+        let constant = |rate| Pace::Constant(rate, (ByteCount::ZERO, Duration::ZERO));
+        Self { pace: config.rate.map_or(Pace::Unlimited, constant), free_at: Instant::ZERO }
     }
 
     fn is_busy(&self, now: Instant) -> bool {
         self.free_at > now
     }
 
+    /// Lets the opportunities before `now` pass, which nothing has used, and says whether there were any.
+    fn let_pass(&mut self, now: Instant) -> bool {
+        match &mut self.pace {
+            Pace::Trace(opportunities) if opportunities.at() < now => {
+                opportunities.skip_to(now);
+                self.free_at = opportunities.at();
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Begins to transmit and says when the last bit leaves.
     fn transmit(&mut self, starts_at: Instant, size: ByteCount) -> Instant {
-        if let Some(rate) = self.rate
-            && self.last.0 != size
-        {
-            self.last = (size, rate.transmission_time(size));
+        match &mut self.pace {
+            Pace::Unlimited => self.free_at = starts_at,
+            Pace::Constant(rate, last) => {
+                if last.0 != size {
+                    *last = (size, rate.transmission_time(size));
+                }
+                self.free_at = starts_at + last.1;
+            }
+            Pace::Trace(opportunities) => {
+                let sent_at = opportunities.take(size);
+                self.free_at = opportunities.at();
+                return sent_at;
+            }
         }
-        self.free_at = if self.rate.is_some() { starts_at + self.last.1 } else { starts_at };
         self.free_at
     }
 }

@@ -239,16 +239,19 @@ impl<T: Queueable> Queue<T> {
     pub(crate) fn pass(&mut self, now: Instant, size: ByteCount, item: T) -> Result<(ByteCount, T), T> {
         match &self.storage {
             Storage::Single(_, Manager::None) => return Ok((size, item)),
-            // When the transmitter became idle it asked once more and found nothing, which ends a dropping state and the
-            // turns of flows.
-            Storage::Single(_, Manager::CoDel(_)) | Storage::PerFlow(_) => {
-                let nothing = self.pop(now);
-                debug_assert!(nothing.is_none(), "the caller says that the queue is empty");
-            }
-            Storage::Single(..) => {}
+            Storage::Single(..) | Storage::PerFlow(_) => self.note_idle(now),
         }
         self.offer(now, size, item)?;
         self.pop(now).ok_or_else(|| self.signals.dropped.pop().expect("what is neither out nor waiting was dropped"))
+    }
+
+    /// The queue is empty and the transmitter idle. When it became so it asked once more and found nothing, which ends a dropping
+    /// state and the turns of flows.
+    pub(crate) fn note_idle(&mut self, now: Instant) {
+        if matches!(self.storage, Storage::Single(_, Manager::CoDel(_)) | Storage::PerFlow(_)) {
+            let nothing = self.pop(now);
+            debug_assert!(nothing.is_none(), "the caller says that the queue is empty");
+        }
     }
 
     /// The items that the discipline has dropped after it had taken them.

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use festina_netsim::{
     Admission, CoDelConfig, DredConfig, FqCoDelConfig, GilbertElliott, Jitter, JitterShape, Link, LinkConfig,
-    LinkPacket, LossModel, PieConfig, QueueDiscipline, QueueLimit, RedConfig, Reordering,
+    LinkPacket, LossModel, PieConfig, QueueDiscipline, QueueLimit, RateTrace, RedConfig, Reordering,
 };
 use festina_units::{Bandwidth, ByteCount, Duration, Instant, Probability};
 use proptest::prelude::*;
@@ -69,9 +69,23 @@ fn loss() -> impl Strategy<Value = LossModel> {
     ]
 }
 
+/// Mostly none; else up to a few opportunities a millisecond, with silences.
+fn trace() -> impl Strategy<Value = Option<RateTrace>> {
+    let trace = prop::collection::vec(0_u32..30, 1..60).prop_map(|gaps| {
+        let mut now = 0;
+        let lines = gaps.into_iter().map(|gap| {
+            now += gap.saturating_sub(20);
+            format!("{now}\n")
+        });
+        let text: String = lines.collect();
+        RateTrace::parse(&(text + &format!("{}\n", now + 1))).expect("its times never fall")
+    });
+    prop_oneof![3 => Just(None), 1 => trace.prop_map(Some)]
+}
+
 prop_compose! {
     fn config()(
-        rate_kbps in prop::option::of(500_u64..20_000),
+        (rate_kbps, trace) in (prop::option::of(500_u64..20_000), trace()),
         delay_ms in 0_u64..60,
         jitter_ms in 0_u64..30,
         keeps_order: bool,
@@ -86,6 +100,7 @@ prop_compose! {
         let spread = Duration::from_millis(jitter_ms);
         LinkConfig {
             rate: rate_kbps.map(|kbps| Bandwidth::from_bits_per_second(kbps * 1_000)),
+            trace,
             delay: Duration::from_millis(delay_ms),
             jitter: Jitter {
                 shape: if is_normal {

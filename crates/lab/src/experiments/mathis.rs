@@ -83,7 +83,7 @@ impl Experiment for Mathis {
     fn run(&self, point: &Point, seed: u64) -> Samples {
         let rtt = point.duration("rtt");
         let back = LinkConfig { delay: rtt / 2, ..LinkConfig::default() };
-        let forth = LinkConfig { loss: LossModel::Independent(point.probability("loss")), ..back };
+        let forth = LinkConfig { loss: LossModel::Independent(point.probability("loss")), ..back.clone() };
         let path = Topology::path(&[Duplex { forward: forth, backward: back }]);
         let config = config(point);
         let greedy = Workload::Greedy(Greedy { size: ByteCount::from_bytes(64 << 10) });

@@ -4,12 +4,16 @@ use festina_units::{Bandwidth, ByteCount, Duration, Probability};
 
 use crate::loss::LossModel;
 use crate::queue::{QueueDiscipline, QueueLimit};
+use crate::rate_trace::RateTrace;
 
 /// What a link is like. The default is perfect: no delay, no limit of rate, nothing lost.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LinkConfig {
     /// How fast the transmitter is; `None` transmits in no time, and then nothing ever waits.
     pub rate: Option<Bandwidth>,
+    /// When the transmitter may send instead, whatever `rate` says. Then the packet that is next waits in the queue for its
+    /// opportunity, and counts towards its limit.
+    pub trace: Option<RateTrace>,
     /// How long a packet travels after its last bit was transmitted.
     pub delay: Duration,
     /// How much the travelling time varies.
@@ -31,6 +35,11 @@ pub struct LinkConfig {
 }
 
 impl LinkConfig {
+    /// What the link carries at most, on average; `None` if there is no limit.
+    pub fn mean_rate(&self) -> Option<Bandwidth> {
+        self.trace.as_ref().map(RateTrace::mean_rate).or(self.rate)
+    }
+
     /// The least time from a packet's last bit to its arrival.
     pub(crate) fn shortest_delay(&self) -> Duration {
         match self.jitter.shape {

@@ -3,6 +3,7 @@ use festina_units::{Bandwidth, Probability};
 use super::*;
 use crate::loss::LossModel;
 use crate::queue::{CoDelConfig, PieConfig, QueueDiscipline, QueueLimit};
+use crate::rate_trace::RateTrace;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -450,4 +451,60 @@ fn a_managed_queue_keeps_the_delay_of_an_overload_near_its_target() {
         // One of twenty is too much.
         assert!((2_000..5_000).contains(&dropped), "{discipline:?}: {dropped}");
     }
+}
+
+/// A link that follows a trace of these times in milliseconds.
+fn traced(times_ms: &str, queue: QueueLimit, discipline: QueueDiscipline) -> Link<Numbered> {
+    let text = times_ms.replace(' ', "\n");
+    let trace = RateTrace::parse(&text).expect("it is a trace");
+    link(LinkConfig { trace: Some(trace), delay: 10 * MS, queue, discipline, ..LinkConfig::default() })
+}
+
+#[test]
+fn a_trace_says_when_packets_leave() {
+    let mut link = traced("3 3 7 20", QueueLimit::default(), QueueDiscipline::DropTail);
+    for number in 0..4 {
+        link.send(Instant::ZERO, packet(number, 1_504));
+    }
+    assert_eq!(link.queue_packets(), 4, "all wait for their opportunity");
+    let arrivals: Vec<_> =
+        drain(&mut link).into_iter().map(|(at, packet)| (at.as_nanos() / 1_000_000, packet.number)).collect();
+    assert_eq!(arrivals, [(13, 0), (13, 1), (17, 2), (30, 3)]);
+    // The next rounds begin at 20 and 40 ms; what comes at 41 ms has missed nothing but what was before.
+    link.send(Instant::from_millis(41), packet(4, 100));
+    link.send(Instant::from_millis(43), packet(5, 100));
+    link.send(Instant::from_millis(44), packet(6, 1_600));
+    let arrivals: Vec<_> =
+        drain(&mut link).into_iter().map(|(at, packet)| (at.as_nanos() / 1_000_000, packet.number)).collect();
+    assert_eq!(arrivals, [(53, 4), (53, 5), (70, 6)], "the last one takes the opportunities of 47 and 60 ms");
+}
+
+#[test]
+fn in_front_of_a_trace_the_limit_holds_for_the_packet_that_is_next_too() {
+    let mut link = traced("50", QueueLimit::packets(2), QueueDiscipline::DropTail);
+    let admissions = [0, 1, 2].map(|number| link.send(Instant::ZERO, packet(number, 1_504)));
+    assert_eq!(admissions, [Admission::Accepted, Admission::Accepted, Admission::QueueDropped]);
+    assert_eq!(numbers(&drain(&mut link)), [0, 1]);
+}
+
+#[test]
+fn management_in_front_of_a_trace_sees_the_time_that_packets_wait_for_it() {
+    // 60 ms between opportunities: with two packets waiting the delay is above CoDel's target for good.
+    let mut link = traced("60", QueueLimit::default(), QueueDiscipline::CoDel(CoDelConfig::default()));
+    let mut delivered = 0;
+    for number in 0..40 {
+        let now = Instant::from_millis(30 * number);
+        while link.poll_delivery(now).is_some() {
+            delivered += 1;
+        }
+        link.send(now, packet(number, 1_504));
+    }
+    assert!(link.counters().queue_dropped > 0);
+    assert!((10..=20).contains(&delivered), "{delivered}");
+    // After a long silence the state is that of an empty queue.
+    let _ = drain(&mut link);
+    let dropped = link.counters().queue_dropped;
+    link.send(Instant::from_secs(100), packet(99, 1_504));
+    assert_eq!(numbers(&drain(&mut link)), [99]);
+    assert_eq!(link.counters().queue_dropped, dropped);
 }

@@ -50,7 +50,7 @@ fn a_bulk_transfer_is_as_quick_with_festina_as_with_the_standard_over_loss_and_o
         ..LinkConfig::default()
     };
     let percent = |percent: u32| Probability::from_ppb(percent * 10_000_000);
-    let lossy = LinkConfig { loss: LossModel::Independent(percent(1)), ..clean };
+    let lossy = LinkConfig { loss: LossModel::Independent(percent(1)), ..clean.clone() };
     let reordering = |probability, hold_back_ms| Reordering {
         probability: percent(probability),
         hold_back: Duration::from_millis(hold_back_ms),

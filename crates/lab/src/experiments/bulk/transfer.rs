@@ -118,7 +118,7 @@ impl Transfer {
             ..LinkConfig::default()
         };
         let loss = if self.loss > Probability::ZERO { LossModel::Independent(self.loss) } else { LossModel::None };
-        let forward = LinkConfig { loss, reordering: self.reordering, ..narrow };
+        let forward = LinkConfig { loss, reordering: self.reordering, ..narrow.clone() };
         let mut topology = Topology::new();
         let [left, right] = topology.routers(["left", "right"]);
         let (link, _) = topology.duplex(left, right, Duplex { forward, backward: narrow });

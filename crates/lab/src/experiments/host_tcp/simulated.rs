@@ -74,7 +74,7 @@ pub(super) fn greedy(recorded: &Greedy, delay: Duration, seed: u64) -> GreedyRun
 /// Runs a script and tells of each retransmission how long after the first transmission it left, in their order.
 pub(super) fn script(recorded: &Script, delay: Duration, seed: u64) -> Vec<Duration> {
     let back = LinkConfig { delay, ..LinkConfig::default() };
-    let forth = LinkConfig { loss: LossModel::Exact(recorded.lost.clone()), ..back };
+    let forth = LinkConfig { loss: LossModel::Exact(recorded.lost.clone()), ..back.clone() };
     let path = Topology::path(&[Duplex { forward: forth, backward: back }]);
     let mut config = TcpConfig::linux();
     if !recorded.probes {
