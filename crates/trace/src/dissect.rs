@@ -1,4 +1,4 @@
-//! From a captured packet to its transport: link, IP.
+//! From a captured packet to its transport: link, IP, and tunnels of IP in IP, GRE and VXLAN.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -30,10 +30,11 @@ mod link {
     pub(super) const LINUX_COOKED_2: u16 = 276;
 }
 
-/// VLAN tags and IPv6 extension headers in a row that are looked through.
+/// VLAN tags, IPv6 extension headers or tunnels in a row that are looked through.
 const NESTING_MAX: usize = 8;
 
-/// The transport inside of a packet; `None` if it is no IP packet, or not the first fragment of one.
+/// The transport inside of a packet, the innermost if IP packets are nested; `None` if it is no IP packet, or not the first fragment of
+/// one.
 pub(crate) fn transport<'a>(packet: &CapturedPacket<'a>) -> Result<Option<Transport<'a>>, ReadError> {
     let data = packet.data;
     let ip = match packet.link_type {
@@ -43,29 +44,79 @@ pub(crate) fn transport<'a>(packet: &CapturedPacket<'a>) -> Result<Option<Transp
         link::IPV4 | link::IPV6 => Some(data),
         link::LINUX_COOKED => data.get(16..),
         link::LINUX_COOKED_2 => data.get(20..),
-        link_type => return Err(ReadError::LinkType { link_type }),
-    };
-    let Some(ip) = ip else {
-        return Ok(None);
+        link_type => return Err(ReadError::LinkType { link_type, offset: packet.offset }),
     };
     let missing = usize::try_from(packet.original_bytes).unwrap_or(usize::MAX).saturating_sub(data.len());
-    Ok(match ip.first().map(|first| first >> 4) {
-        Some(4) => ipv4(ip, missing),
-        Some(6) => ipv6(ip),
-        _ => None,
-    })
+    let Some(mut found) = ip.and_then(|ip| ip_packet(ip, missing)) else {
+        return Ok(None);
+    };
+    for _ in 0..NESTING_MAX {
+        let Some(inner) = tunnelled(&found).and_then(|inner| ip_packet(inner, missing)) else {
+            break;
+        };
+        found = inner;
+    }
+    Ok(Some(found))
 }
+
+/// What follows an IP header of either version.
+fn ip_packet(ip: &[u8], missing: usize) -> Option<Transport<'_>> {
+    match ip.first()? >> 4 {
+        4 => ipv4(ip, missing),
+        6 => ipv6(ip),
+        _ => None,
+    }
+}
+
+/// The IP packet inside of a tunnel's: IP in IP (RFC 2003, RFC 2473), GRE (RFC 2784, RFC 2890) or VXLAN (RFC 7348).
+fn tunnelled<'a>(outer: &Transport<'a>) -> Option<&'a [u8]> {
+    const IP_IN_IP: [u8; 2] = [4, 41];
+    const GRE: u8 = 47;
+    const UDP: u8 = 17;
+    const VXLAN_PORT: [u8; 2] = 4789u16.to_be_bytes();
+    const UDP_AND_VXLAN_BYTES: usize = 16;
+
+    match outer.protocol {
+        protocol if IP_IN_IP.contains(&protocol) => Some(outer.bytes),
+        GRE => gre(outer.bytes),
+        UDP if outer.bytes.get(2..4) == Some(&VXLAN_PORT) => {
+            // Of VXLAN's flags only the one that says that there is a network identifier must be set.
+            let has_identifier = outer.bytes.get(8)? & 0x08 != 0;
+            has_identifier.then(|| outer.bytes.get(UDP_AND_VXLAN_BYTES..).and_then(ethernet)).flatten()
+        }
+        _ => None,
+    }
+}
+
+/// What follows a GRE header of version 0.
+fn gre(bytes: &[u8]) -> Option<&[u8]> {
+    const ETHERNET_BRIDGED: u16 = 0x6558;
+    const VERSION: u8 = 0x07;
+    const CHECKSUM_KEY_SEQUENCE: [u8; 3] = [0x80, 0x20, 0x10];
+
+    let header = bytes.first_chunk::<4>()?;
+    if header[1] & VERSION != 0 {
+        return None;
+    }
+    let options = CHECKSUM_KEY_SEQUENCE.into_iter().filter(|flag| header[0] & flag != 0).count();
+    let rest = bytes.get(4 + 4 * options..)?;
+    match u16::from_be_bytes([header[2], header[3]]) {
+        ETHERNET_BRIDGED => ethernet(rest),
+        ether_type => ETHER_TYPES_OF_IP.contains(&ether_type).then_some(rest),
+    }
+}
+
+const ETHER_TYPES_OF_IP: [u16; 2] = [0x0800, 0x86dd];
 
 /// What follows the Ethernet header and VLAN tags.
 fn ethernet(data: &[u8]) -> Option<&[u8]> {
     const VLAN_TAGS: [u16; 2] = [0x8100, 0x88a8];
-    const IP: [u16; 2] = [0x0800, 0x86dd];
     let mut rest = data.get(12..)?;
     for _ in 0..NESTING_MAX {
         let (ether_type, behind) = rest.split_first_chunk::<2>()?;
         let ether_type = u16::from_be_bytes(*ether_type);
         if !VLAN_TAGS.contains(&ether_type) {
-            return IP.contains(&ether_type).then_some(behind);
+            return ETHER_TYPES_OF_IP.contains(&ether_type).then_some(behind);
         }
         rest = behind.get(2..)?;
     }
@@ -130,7 +181,7 @@ mod tests {
 
     fn packet(link_type: u16, data: &[u8]) -> CapturedPacket<'_> {
         let original_bytes = u32::try_from(data.len()).expect("short");
-        CapturedPacket { at: Instant::ZERO, link_type, data, original_bytes }
+        CapturedPacket { number: 1, offset: 24, at: Instant::ZERO, link_type, data, original_bytes }
     }
 
     fn bare(addresses: [&str; 2]) -> Vec<u8> {
@@ -165,7 +216,44 @@ mod tests {
             assert_eq!(transport.source.to_string(), "192.0.2.1");
         }
         let error = transport(&packet(105, &bare)).expect_err("wireless frames");
-        assert!(error.to_string().contains("link type 105"), "{error}");
+        assert!(error.to_string().contains("link type 105 cannot be read, first at byte 24"), "{error}");
+    }
+
+    /// `payload` as what follows an IPv4 header with this protocol.
+    fn ipv4_with(protocol: u8, payload: &[u8]) -> Vec<u8> {
+        let [from, to] = ["198.51.100.1", "198.51.100.2"].map(|text| text.parse().expect("an address"));
+        let mut packet = ip::encapsulate_sctp(from, to, payload).expect("short");
+        packet[9] = protocol;
+        packet
+    }
+
+    #[test]
+    fn tunnels_are_looked_through_however_they_are_nested() {
+        let inner = bare(["192.0.2.1", "192.0.2.2"]);
+        let ethernet = [[0; 12].as_slice(), &[0x08, 0x00], &inner].concat();
+        let gre = [[0, 0, 0x08, 0].as_slice(), &inner].concat();
+        let gre_with_all = [[0xb0, 0, 0x08, 0].as_slice(), &[1; 12], &inner].concat();
+        let bridged = [[0x20, 0, 0x65, 0x58].as_slice(), &[1; 4], &ethernet].concat();
+        let vxlan = [[0, 1, 0x12, 0xb5, 0, 0, 0, 0].as_slice(), &[8, 0, 0, 0, 0, 0, 7, 0], &ethernet].concat();
+        let tunnels = [
+            ipv4_with(4, &inner),
+            ipv4_with(41, &bare(["2001:db8::1", "2001:db8::2"])),
+            ipv4_with(47, &gre),
+            ipv4_with(47, &gre_with_all),
+            ipv4_with(47, &bridged),
+            ipv4_with(17, &vxlan),
+            ipv4_with(4, &ipv4_with(17, &vxlan)),
+        ];
+        for (index, tunnel) in tunnels.iter().enumerate() {
+            let found = transport(&packet(101, tunnel)).expect("known").expect("an IP packet");
+            assert_eq!((found.protocol, found.bytes), (132, [5; 30].as_slice()), "tunnel {index}");
+            assert!(!found.source.to_string().starts_with("198"), "tunnel {index}");
+        }
+        // What only looks like a tunnel stays what it is.
+        let no_flag = [[0, 1, 0x12, 0xb5, 0, 0, 0, 0].as_slice(), &[0; 8], &ethernet].concat();
+        let plain = ipv4_with(17, &no_flag);
+        let found = transport(&packet(101, &plain)).expect("known").expect("an IP packet");
+        assert_eq!(found.protocol, 17);
     }
 
     #[test]
@@ -198,9 +286,11 @@ mod tests {
         #[test]
         fn arbitrary_packets_never_panic(
             link_type in prop::sample::select(vec![0u16, 1, 101, 113, 276]),
+            protocol in prop::sample::select(vec![4u8, 17, 41, 47, 132]),
             data in proptest::collection::vec(any::<u8>(), 0..120),
         ) {
             let _ = transport(&packet(link_type, &data));
+            let _ = transport(&packet(101, &ipv4_with(protocol, &data)));
         }
     }
 }

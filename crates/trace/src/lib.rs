@@ -29,14 +29,17 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod compression;
 mod dissect;
 pub mod flow;
+mod histogram;
 pub mod ip;
 pub mod pcapng;
 pub mod read;
 pub mod tcp;
 
 pub use flow::{Flow, FlowWrite, Protocol, read_flows};
+pub use histogram::Histogram;
 pub use ip::EncapsulationError;
 pub use pcapng::{InterfaceId, PcapngWriter};
 pub use read::{CapturedPacket, PacketReader, ReadError};

@@ -1,8 +1,13 @@
-//! Reading captures: pcap, with times in micro- or nanoseconds, and pcapng, in either byte order.
+//! Reading captures: pcap, with times in micro- or nanoseconds, and pcapng, in either byte order, bare or compressed by gzip or zstd.
 //!
-//! A damaged file is an error that says where, never a panic, and costs no more memory than its largest packet.
+//! A damaged file is an error that says where, never a panic, and costs no more memory than its largest packet. What comes before the
+//! damage is read.
 
-use std::io::{self, ErrorKind, Read};
+mod source;
+
+use std::io::{self, Read};
+
+use source::Source;
 
 use festina_units::Instant;
 
@@ -16,9 +21,14 @@ const INTERFACES_MAX: usize = 65_536;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The system cannot read the file.
-    #[error("the capture cannot be read")]
-    Io(#[from] io::Error),
+    /// The system cannot read the file, or it is compressed and cannot be expanded.
+    #[error("the capture cannot be read beyond byte {offset}")]
+    Io {
+        /// How many bytes were read, expanded if it is compressed.
+        offset: u64,
+        /// What the system or the format says.
+        source: io::Error,
+    },
     /// The file does not begin as captures do.
     #[error("this is neither a pcap nor a pcapng file")]
     NotACapture,
@@ -37,10 +47,14 @@ pub enum ReadError {
         offset: u64,
     },
     /// Packets were captured on a kind of link that is not known here.
-    #[error("packets of link type {link_type} cannot be read; known are Ethernet, bare IP, loopback and Linux cooked")]
+    #[error(
+        "packets of link type {link_type} cannot be read, first at byte {offset}; known are Ethernet, bare IP, loopback and Linux cooked"
+    )]
     LinkType {
         /// The number of the link type.
         link_type: u16,
+        /// Where the packet starts.
+        offset: u64,
     },
     /// There is more in the file than is read.
     #[error("the capture has more than {max} {what}")]
@@ -55,6 +69,10 @@ pub enum ReadError {
 /// A packet of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CapturedPacket<'a> {
+    /// Its number, counted from 1 as Wireshark does.
+    pub number: u64,
+    /// Where its record starts in the file, expanded if it is compressed.
+    pub offset: u64,
     /// When it was seen, counted from the Unix epoch.
     pub at: Instant,
     /// What kind of link it was seen on, a number of the tcpdump group's list.
@@ -65,13 +83,12 @@ pub struct CapturedPacket<'a> {
     pub original_bytes: u32,
 }
 
-/// Reads the packets of a capture one by one. Wrap a file into a [`BufReader`](io::BufReader).
+/// Reads the packets of a capture one by one, a quarter of a megabyte at a time.
 #[derive(Debug)]
-pub struct PacketReader<R> {
+pub struct PacketReader<R: Read> {
     source: Source<R>,
     format: Format,
-    /// The body of the record or block at hand.
-    body: Vec<u8>,
+    packets: u64,
 }
 
 #[derive(Debug)]
@@ -87,12 +104,11 @@ struct Interface {
     offset_s: i64,
 }
 
-/// Where a packet stands in the body and what is known about it.
-struct Found {
+/// A packet and what is known about it.
+struct Found<'a> {
     at: Instant,
     link_type: u16,
-    start: usize,
-    end: usize,
+    data: &'a [u8],
     original_bytes: u32,
 }
 
@@ -102,12 +118,12 @@ impl<R: Read> PacketReader<R> {
     /// # Errors
     /// If the source fails or this is no capture.
     pub fn new(source: R) -> Result<Self, ReadError> {
-        let mut source = Source { inner: source, offset: 0, record_start: 0 };
-        let mut magic = [0; 4];
-        source.fill(&mut magic).map_err(|error| match error {
-            ReadError::CutOff { .. } => ReadError::NotACapture,
-            other => other,
-        })?;
+        let mut source = Source::new(source)?;
+        let magic = match source.take(4) {
+            Ok(magic) => magic.first_chunk::<4>().copied().unwrap_or_default(),
+            Err(ReadError::CutOff { .. }) => return Err(ReadError::NotACapture),
+            Err(other) => return Err(other),
+        };
         let format = match magic {
             [0xa1, 0xb2, 0xc3, 0xd4] => pcap(&mut source, Order::Big, MICROSECONDS)?,
             [0xd4, 0xc3, 0xb2, 0xa1] => pcap(&mut source, Order::Little, MICROSECONDS)?,
@@ -116,7 +132,7 @@ impl<R: Read> PacketReader<R> {
             [0x0a, 0x0d, 0x0d, 0x0a] => Format::Pcapng { order: section(&mut source)?, interfaces: Vec::new() },
             _ => return Err(ReadError::NotACapture),
         };
-        Ok(Self { source, format, body: Vec::new() })
+        Ok(Self { source, format, packets: 0 })
     }
 
     /// The next packet; `None` at the end.
@@ -124,22 +140,21 @@ impl<R: Read> PacketReader<R> {
     /// # Errors
     /// If the source fails, or the file is damaged or ends within a packet.
     pub fn next_packet(&mut self) -> Result<Option<CapturedPacket<'_>>, ReadError> {
-        let Self { source, format, body } = self;
-        let found = match format {
-            Format::Pcap { order, units_per_s, link_type } => {
-                record(source, *order, body)?.map(|(seconds, fraction, original_bytes)| {
-                    let at = time(0, seconds, u64::from(fraction), *units_per_s);
-                    Found { at, link_type: *link_type, start: 0, end: body.len(), original_bytes }
-                })
-            }
-            Format::Pcapng { order, interfaces } => packet_block(source, order, interfaces, body)?,
+        let Self { source, format, packets } = self;
+        let is_there = match format {
+            Format::Pcap { .. } => source.begin()?,
+            Format::Pcapng { order, interfaces } => find_packet(source, order, interfaces)?,
         };
-        Ok(found.map(|found| CapturedPacket {
-            at: found.at,
-            link_type: found.link_type,
-            data: body.get(found.start..found.end).unwrap_or_default(),
-            original_bytes: found.original_bytes,
-        }))
+        if !is_there {
+            return Ok(None);
+        }
+        *packets += 1;
+        let (number, offset) = (*packets, source.record_start);
+        let Found { at, link_type, data, original_bytes } = match format {
+            Format::Pcap { order, units_per_s, link_type } => record(source, *order, *units_per_s, *link_type)?,
+            Format::Pcapng { order, interfaces } => packet(source, *order, interfaces)?,
+        };
+        Ok(Some(CapturedPacket { number, offset, at, link_type, data, original_bytes }))
     }
 }
 
@@ -148,29 +163,27 @@ const NANOSECONDS: u64 = 1_000_000_000;
 
 /// The file header of pcap, behind the magic number.
 fn pcap<R: Read>(source: &mut Source<R>, order: Order, units_per_s: u64) -> Result<Format, ReadError> {
-    let mut header = [0; 20];
-    source.fill(&mut header)?;
+    let header = source.take(20)?;
     // Above the type are flags about checksums of Ethernet frames.
-    let link_type = order.low_half(order.u32_at(&header, 16));
+    let link_type = order.low_half(order.u32_at(header, 16));
     Ok(Format::Pcap { order, units_per_s, link_type })
 }
 
-/// One record of pcap, whose data goes to `body`: seconds, fraction and original length.
+/// One record of pcap.
 fn record<R: Read>(
     source: &mut Source<R>,
     order: Order,
-    body: &mut Vec<u8>,
-) -> Result<Option<(u64, u32, u32)>, ReadError> {
-    let mut header = [0; 16];
-    if !source.begin(&mut header)? {
-        return Ok(None);
-    }
-    let [seconds, fraction, len, original_bytes] = [0, 4, 8, 12].map(|at| order.u32_at(&header, at));
+    units_per_s: u64,
+    link_type: u16,
+) -> Result<Found<'_>, ReadError> {
+    let header = source.take(16)?;
+    let [seconds, fraction, len, original_bytes] = [0, 4, 8, 12].map(|at| order.u32_at(header, at));
     if len > PACKET_BYTES_MAX {
         return Err(source.damaged("a packet of more than a megabyte"));
     }
-    source.take(len, body)?;
-    Ok(Some((u64::from(seconds), fraction, original_bytes)))
+    let at = time(0, u64::from(seconds), u64::from(fraction), units_per_s);
+    let data = source.take(usize::try_from(len).unwrap_or(usize::MAX))?;
+    Ok(Found { at, link_type, data, original_bytes })
 }
 
 mod block {
@@ -185,66 +198,58 @@ mod block {
 
 /// A section header behind its type. It says in which byte order all that follows is written.
 fn section<R: Read>(source: &mut Source<R>) -> Result<Order, ReadError> {
-    let mut start = [0; 8];
-    source.fill(&mut start)?;
+    let start = source.take(8)?;
     let order = match start {
         [_, _, _, _, 0x1a, 0x2b, 0x3c, 0x4d] => Order::Big,
         [_, _, _, _, 0x4d, 0x3c, 0x2b, 0x1a] => Order::Little,
         _ => return Err(source.damaged("a section without a byte order")),
     };
-    let len = order.u32_at(&start, 0);
+    let len = order.u32_at(start, 0);
     // The byte order has been read already.
-    let mut body = Vec::new();
-    source.block_body(len, 4, order, &mut body)?;
+    source.block_body(len, 4, order)?;
     Ok(order)
 }
 
-/// Reads blocks until one holds a packet.
-fn packet_block<R: Read>(
+/// Reads blocks until one holds a packet, whose type is read then.
+fn find_packet<R: Read>(
     source: &mut Source<R>,
     order: &mut Order,
     interfaces: &mut Vec<Interface>,
-    body: &mut Vec<u8>,
-) -> Result<Option<Found>, ReadError> {
-    loop {
-        let mut block_type = [0; 4];
-        if !source.begin(&mut block_type)? {
-            return Ok(None);
-        }
+) -> Result<bool, ReadError> {
+    while source.begin()? {
+        let block_type = source.take(4)?.first_chunk::<4>().copied().unwrap_or_default();
         if block_type == block::SECTION {
             *order = section(source)?;
             interfaces.clear();
             continue;
         }
-        let mut len = [0; 4];
-        source.fill(&mut len)?;
-        source.block_body(order.u32_at(&len, 0), 0, *order, body)?;
-        match order.u32_at(&block_type, 0) {
-            block::INTERFACE => {
-                if interfaces.len() == INTERFACES_MAX {
-                    return Err(ReadError::TooMuch { what: "interfaces", max: INTERFACES_MAX });
-                }
-                interfaces.push(interface(source, *order, body)?);
+        let block_type = order.u32_at(&block_type, 0);
+        if matches!(block_type, block::PACKET | block::OLD_PACKET) {
+            return Ok(true);
+        }
+        let len = order.u32_at(source.take(4)?, 0);
+        source.block_body(len, 0, *order)?;
+        match block_type {
+            block::INTERFACE if interfaces.len() == INTERFACES_MAX => {
+                return Err(ReadError::TooMuch { what: "interfaces", max: INTERFACES_MAX });
             }
-            block::PACKET => {
-                let index = order.u32_at(body, 0);
-                return packet(source, *order, interfaces, index, body).map(Some);
-            }
-            block::OLD_PACKET => {
-                let index = u32::from(order.u16_at(body, 0));
-                return packet(source, *order, interfaces, index, body).map(Some);
-            }
+            block::INTERFACE => interfaces.push(interface(source, *order, usize::try_from(len).unwrap_or(0))?),
             block::SIMPLE_PACKET => return Err(source.damaged("packets without times, which cannot be replayed")),
             _ => {}
         }
     }
+    Ok(false)
 }
 
-fn interface<R>(source: &Source<R>, order: Order, body: &[u8]) -> Result<Interface, ReadError> {
+/// An interface description of `len` bytes that was read.
+fn interface<R: Read>(source: &Source<R>, order: Order, len: usize) -> Result<Interface, ReadError> {
     const OPTIONS_START: usize = 8;
+    const LENGTH_BYTES: usize = 4;
     const TSRESOL: u16 = 9;
     const TSOFFSET: u16 = 14;
 
+    let body = source.taken(len.saturating_sub(2 * LENGTH_BYTES));
+    let body = body.get(..body.len().saturating_sub(LENGTH_BYTES)).unwrap_or_default();
     let mut interface = Interface { link_type: order.u16_at(body, 0), units_per_s: MICROSECONDS, offset_s: 0 };
     let mut options = body.get(OPTIONS_START..).unwrap_or_default();
     while let Some((head, rest)) = options.split_at_checked(4) {
@@ -273,23 +278,28 @@ fn units_per_s(resolution: u8) -> Option<u64> {
     }
 }
 
-/// A packet block: two words of time, captured and original length, and the bytes, behind the word that names the interface.
-fn packet<R>(
-    source: &Source<R>,
+/// A packet block behind its type: the interface, two words of time, captured and original length, and the bytes.
+fn packet<'a, R: Read>(
+    source: &'a mut Source<R>,
     order: Order,
     interfaces: &[Interface],
-    index: u32,
-    body: &[u8],
-) -> Result<Found, ReadError> {
+) -> Result<Found<'a>, ReadError> {
     const DATA_START: usize = 20;
+    let is_old = order.u32_at(source.taken(4), 0) == block::OLD_PACKET;
+    let len = order.u32_at(source.take(4)?, 0);
+    let body = source.block_body(len, 0, order)?;
+    let body_bytes = body.len();
+    let index = if is_old { u32::from(order.u16_at(body, 0)) } else { order.u32_at(body, 0) };
+    let [high, low, len, original_bytes] = [4, 8, 12, 16].map(|at| order.u32_at(body, at));
     let interface = usize::try_from(index).ok().and_then(|index| interfaces.get(index));
     let interface = interface.ok_or_else(|| source.damaged("a packet of an interface that was not described"))?;
-    let [high, low, len, original_bytes] = [4, 8, 12, 16].map(|at| order.u32_at(body, at));
-    let end = usize::try_from(len).ok().and_then(|len| DATA_START.checked_add(len)).filter(|end| *end <= body.len());
+    let end = usize::try_from(len).ok().and_then(|len| DATA_START.checked_add(len)).filter(|end| *end <= body_bytes);
     let end = end.ok_or_else(|| source.damaged("a packet that is longer than its block"))?;
     let units = u64::from(high) << 32 | u64::from(low);
     let at = time(interface.offset_s, 0, units, interface.units_per_s);
-    Ok(Found { at, link_type: interface.link_type, start: DATA_START, end, original_bytes })
+    // Behind the body stands its length again.
+    let data = source.taken(body_bytes + 4).get(DATA_START..end).unwrap_or_default();
+    Ok(Found { at, link_type: interface.link_type, data, original_bytes })
 }
 
 /// A time in nanoseconds; what lies outside of the range of [`Instant`] is moved to its edge.
@@ -337,76 +347,6 @@ impl Order {
     #[expect(clippy::cast_possible_truncation, reason = "the other half is not wanted")]
     fn low_half(self, word: u32) -> u16 {
         word as u16
-    }
-}
-
-/// The bytes of the file, and where we are in them.
-#[derive(Debug)]
-struct Source<R> {
-    inner: R,
-    offset: u64,
-    /// Where the record or block at hand starts.
-    record_start: u64,
-}
-
-impl<R> Source<R> {
-    fn damaged(&self, problem: &'static str) -> ReadError {
-        ReadError::Damaged { offset: self.record_start, problem }
-    }
-}
-
-impl<R: Read> Source<R> {
-    /// Reads the start of a record or block; `false` if the file ends in front of it.
-    fn begin(&mut self, start: &mut [u8]) -> Result<bool, ReadError> {
-        self.record_start = self.offset;
-        let Some((first, rest)) = start.split_first_mut() else {
-            return Ok(true);
-        };
-        let read = loop {
-            match self.inner.read(std::slice::from_mut(first)) {
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                other => break other?,
-            }
-        };
-        if read == 0 {
-            return Ok(false);
-        }
-        self.offset += 1;
-        self.fill(rest)?;
-        Ok(true)
-    }
-
-    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), ReadError> {
-        match self.inner.read_exact(bytes) {
-            Ok(()) => {
-                self.offset = self.offset.saturating_add(bytes.len() as u64);
-                Ok(())
-            }
-            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
-                Err(ReadError::CutOff { offset: self.record_start })
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Replaces `body` by the next `len` bytes.
-    fn take(&mut self, len: u32, body: &mut Vec<u8>) -> Result<(), ReadError> {
-        body.clear();
-        // Not reserved at once: a length that lies costs no more memory than there are bytes.
-        let read = self.inner.by_ref().take(u64::from(len)).read_to_end(body)?;
-        self.offset = self.offset.saturating_add(read as u64);
-        if read as u64 == u64::from(len) { Ok(()) } else { Err(ReadError::CutOff { offset: self.record_start }) }
-    }
-
-    /// Reads the rest of a block of `len` bytes, `read` bytes of whose body are known, and the length at its end.
-    fn block_body(&mut self, len: u32, read: u32, order: Order, body: &mut Vec<u8>) -> Result<(), ReadError> {
-        if !len.is_multiple_of(4) || !(block::FRAME_BYTES + read..=BLOCK_BYTES_MAX).contains(&len) {
-            return Err(self.damaged("a block whose length makes no sense"));
-        }
-        self.take(len - block::FRAME_BYTES - read, body)?;
-        let mut again = [0; 4];
-        self.fill(&mut again)?;
-        if order.u32_at(&again, 0) == len { Ok(()) } else { Err(self.damaged("a block whose two lengths differ")) }
     }
 }
 

@@ -55,7 +55,7 @@ impl Recording {
         let file = File::open(&path).map_err(|error| refused(&error))?;
         let mut source = Hashing { inner: BufReader::new(file), hash: Fnv1a::default() };
         let flows = read_flows(&mut source).map_err(|error| match error {
-            ReadError::Io(error) => refused(&error),
+            ReadError::Io { source, .. } => refused(&source),
             error => refused(&error),
         })?;
         if flows.is_empty() {

@@ -1,7 +1,10 @@
+use std::io::Write as _;
+
 use proptest::prelude::*;
 
 use super::*;
 use crate::PcapngWriter;
+use crate::compression::Expanded;
 
 type Owned = (Instant, u16, Vec<u8>, u32);
 
@@ -143,6 +146,70 @@ fn a_file_cut_off_anywhere_is_told_or_ends_between_packets() {
     }
 }
 
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).expect("memory does not fail");
+    encoder.finish().expect("memory does not fail")
+}
+
+fn zstd(bytes: &[u8]) -> Vec<u8> {
+    ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
+}
+
+#[test]
+fn compressed_captures_read_as_bare_ones_in_one_part_or_in_several() {
+    // A skippable frame of zstd, between two others.
+    let skipped = [0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3];
+    for whole in [pcap_file(true, 0xa1b2_c3d4, 1), pcapng_file()] {
+        let expected = read(&whole).expect("a sound file");
+        let (first, second) = whole.split_at(whole.len() / 2);
+        for compressed in [
+            gzip(&whole),
+            [gzip(first), gzip(second)].concat(),
+            zstd(&whole),
+            [zstd(first), skipped.to_vec(), zstd(second)].concat(),
+        ] {
+            assert_eq!(read(&compressed).expect("a sound file"), expected);
+        }
+    }
+}
+
+#[test]
+fn of_a_compressed_capture_that_was_cut_off_the_packets_before_are_read() {
+    let mut file = pcap_file(false, 0xa1b2_c3d4, 1);
+    let record = file[24..].to_vec();
+    for _ in 0..20_000 {
+        file.extend(&record);
+    }
+    for compressed in [gzip(&file), zstd(&file)] {
+        let mut reader = PacketReader::new(&compressed[..compressed.len() - 9]).expect("a capture");
+        let mut packets = 0;
+        let error = loop {
+            match reader.next_packet() {
+                Ok(Some(_)) => packets += 1,
+                Ok(None) => panic!("the end is missing"),
+                Err(error) => break error,
+            }
+        };
+        let ReadError::Io { offset, .. } = error else { panic!("{error}") };
+        let offset = usize::try_from(offset).expect("within the file");
+        assert!((1_001..=20_001).contains(&packets), "{packets} packets");
+        assert!((24 + packets * record.len()..=file.len()).contains(&offset), "byte {offset}");
+        assert!(error.to_string().starts_with("the capture cannot be read beyond byte"), "{error}");
+    }
+}
+
+#[test]
+fn a_capture_that_expands_beyond_all_measure_is_given_up() {
+    let mut dense = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    dense.write_all(&[0; 1 << 24]).expect("memory does not fail");
+    let member = dense.finish().expect("memory does not fail");
+    let bomb: Vec<u8> = std::iter::repeat_n(member, 96).flatten().collect();
+    let mut expanded = Expanded::new(bomb.as_slice()).expect("gzip");
+    let error = io::copy(&mut expanded, &mut io::sink()).expect_err("a bomb");
+    assert!(error.to_string().contains("more than 800 times its size"), "{error}");
+}
+
 proptest! {
     #[test]
     fn damaged_files_never_panic(
@@ -155,6 +222,11 @@ proptest! {
             file[index] = byte;
         }
         let _ = read(&file);
+        for mut compressed in [gzip(&pcapng_file()), zstd(&pcapng_file())] {
+            let at = usize::from(file[0]) % compressed.len();
+            compressed[at] ^= 1;
+            let _ = read(&compressed);
+        }
     }
 
     #[test]
