@@ -51,7 +51,6 @@ mod config;
 mod congestion;
 mod connection;
 mod event;
-mod min_buf;
 mod receiver;
 mod segment;
 mod sender;
@@ -60,11 +59,11 @@ mod tests;
 
 pub use clock::TimerClock;
 pub use config::{
-    CORK_MAX, CongestionControl, DelayedAck, Growth, LossRecovery, Nagle, RtoConfig, RtoFloor, SendBufferLimit,
-    Switches, TailProbe, TcpConfig,
+    CORK_MAX, CongestionControl, DelayedAck, Growth, LossRecovery, Nagle, RtoConfig, RtoFloor, Switches, TailProbe,
+    TcpConfig,
 };
 pub use connection::TcpConnection;
 pub use event::{Cause, TcpEvent};
-pub use min_buf::MinBuf;
+pub use festina_recovery::send_buffer::{MinBuf, SendBufferLimit};
 pub use segment::{EcnCodepoint, Flags, SACK_BLOCKS_MAX, SackBlocks, Segment, SynOptions, Timestamps};
 pub use sender::TcpCounters;

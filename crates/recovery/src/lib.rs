@@ -3,7 +3,7 @@
 //! A thin stream sends too few packets for fast retransmit to work, so that its losses wait for a
 //! timeout. The mechanisms here shorten that wait. They know no protocol: times, counts and plain
 //! sequence numbers come in, decisions come out, and the caller acts on them. There is no clock, no
-//! random number and no allocation but the detector's bounded list.
+//! random number and no allocation but the bounded lists of the detector and of the send buffer's meter.
 //!
 //! | room | the question that it answers |
 //! |---|---|
@@ -24,6 +24,7 @@
 //! | [`cadence`] | does a packet have to ask for its SACK? |
 //! | [`early_copy`] | when does a chunk leave again that opens or ends an association? |
 //! | [`loss_timer`] | what happens next if nothing comes, and when? |
+//! | [`send_buffer`] | how much may wait in the send buffer? |
 //! | [`windowed_min`] | what was the smallest value of late? |
 //! | [`spurious`] | was that retransmission needed? |
 //! | [`f_rto`] | was the timeout spurious? |
@@ -31,7 +32,7 @@
 //! | [`profile`] | which mechanisms go together under a name? |
 //!
 //! Sources: RFC 9260, RFC 4015, RFC 4138, RFC 5827, RFC 7765, RFC 8985; P06 is Pedersen et al. 2006, P10 is Petlund et al.
-//! 2010, R15 is Rajiullah 2015.
+//! 2010, R15 is Rajiullah 2015, G02 is Goel et al. 2002.
 //!
 //! ```
 //! use festina_recovery::{
@@ -78,6 +79,7 @@ pub mod redundancy;
 pub mod reordering;
 pub mod rto_restart;
 pub mod rtt;
+pub mod send_buffer;
 pub mod spurious;
 pub mod tail_probe;
 pub mod thin;

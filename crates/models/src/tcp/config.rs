@@ -1,9 +1,10 @@
 //! How a connection behaves: what is fixed when it opens, and the switches that may change while it
 //! lives.
 
+use festina_recovery::send_buffer::SendBufferLimit;
 use festina_units::Duration;
 
-use super::{clock::TimerClock, min_buf::MinBuf};
+use super::clock::TimerClock;
 
 /// Everything that is chosen before a connection opens.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -14,7 +15,8 @@ pub struct TcpConfig {
     pub receive_buffer_bytes: u64,
     /// The application reads as soon as something is readable, so that the window never closes.
     pub reads_at_once: bool,
-    /// How much may wait in the send buffer, sent or not.
+    /// How much may wait in the send buffer, sent or not. A writer that a limit in bytes refused is woken when a third is free, as
+    /// Linux does.
     pub send_buffer: SendBufferLimit,
     /// Initial window in segments: 3 (RFC 3390 for Ethernet's MSS) or 10 (RFC 6928).
     pub initial_window_segments: u32,
@@ -96,16 +98,6 @@ impl TcpConfig {
             ..Self::sack()
         }
     }
-}
-
-/// How much the send buffer takes.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum SendBufferLimit {
-    /// A fixed number of bytes. A writer that was refused is woken when a third is free, as Linux
-    /// does.
-    Bytes(u64),
-    /// The limit follows cwnd, counted in segments (G02 §2). A writer is woken when one fits.
-    MinBuf(MinBuf),
 }
 
 /// The congestion controller.

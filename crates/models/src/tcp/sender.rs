@@ -1,6 +1,7 @@
 //! The sending half: send buffer, transmission, and the state that acknowledgements and timers move.
 
 mod ack;
+mod buffer;
 mod limited_transmit;
 mod linux;
 mod scoreboard;
@@ -12,6 +13,7 @@ use festina_recovery::early_retransmit;
 use festina_units::{Duration, Instant};
 
 use self::{
+    buffer::SendBuffer,
     linux::LinuxRecovery,
     scoreboard::{DUP_THRESH, Scoreboard, SegmentState, SentSegment},
     timers::Timers,
@@ -19,7 +21,7 @@ use self::{
 pub(super) use ack::Acknowledgement;
 
 use super::{
-    config::{CORK_MAX, LossRecovery, Nagle, SendBufferLimit, TcpConfig},
+    config::{CORK_MAX, LossRecovery, Nagle, TcpConfig},
     congestion::Congestion,
     event::{Cause, EventQueue, TcpEvent},
 };
@@ -70,16 +72,6 @@ pub struct TcpCounters {
     pub fast_recoveries: u64,
     /// Reductions of cwnd because of ECN.
     pub ecn_reductions: u64,
-}
-
-/// What the application wrote.
-#[derive(Clone, Debug, Default)]
-struct SendBuffer {
-    written: u64,
-    /// A FIN follows the last byte.
-    closed: bool,
-    /// A write was refused, in part at least.
-    writer_waits: bool,
 }
 
 /// Loss recovery (RFC 6582 §3.2, RFC 6675 §5).
@@ -150,10 +142,10 @@ impl Sender {
         Self {
             congestion: Congestion::new(config.congestion, config.growth, config.initial_window_segments),
             timers: Timers::new(config.rto.initial),
+            buffer: SendBuffer::new(config.send_buffer),
             config,
             events: EventQueue::default(),
             counters: TcpCounters::default(),
-            buffer: SendBuffer::default(),
             board: Scoreboard::default(),
             recovery: Recovery::default(),
             linux: LinuxRecovery::default(),
@@ -163,44 +155,6 @@ impl Sender {
             next: 0,
             window_edge: 0,
             last_sent: None,
-        }
-    }
-
-    /// Takes as much of `bytes` as the send buffer admits and returns how much that is.
-    pub(super) fn write(&mut self, bytes: u64) -> u64 {
-        let taken = if self.buffer.closed { 0 } else { bytes.min(self.room()) };
-        self.buffer.written += taken;
-        self.buffer.writer_waits |= taken < bytes && !self.buffer.closed;
-        taken
-    }
-
-    /// Bytes that the send buffer takes.
-    pub(super) fn room(&self) -> u64 {
-        let mss = u64::from(self.config.mss_bytes);
-        match self.config.send_buffer {
-            SendBufferLimit::Bytes(limit) => limit.saturating_sub(self.buffered()),
-            SendBufferLimit::MinBuf(min_buf) => {
-                let limit = min_buf.limit_packets(self.congestion.cwnd(), self.board.sacked());
-                // What is outstanding counts as sent; the tail that is not yet a segment may still be
-                // filled up to one.
-                let free = limit.saturating_sub(u64::from(self.board.outstanding()));
-                (free * mss).saturating_sub(self.unsent())
-            }
-        }
-    }
-
-    /// Wakes a waiting writer when there is room enough.
-    fn wake_writer(&mut self) {
-        if !self.buffer.writer_waits {
-            return;
-        }
-        let enough = match self.config.send_buffer {
-            SendBufferLimit::Bytes(limit) => (limit / 3).max(1),
-            SendBufferLimit::MinBuf(_) => u64::from(self.config.mss_bytes),
-        };
-        if self.room() >= enough {
-            self.buffer.writer_waits = false;
-            self.events.push(TcpEvent::Writable);
         }
     }
 
@@ -268,6 +222,7 @@ impl Sender {
 
     /// What leaves next, if anything may.
     pub(super) fn poll(&mut self, now: Instant) -> Option<Outgoing> {
+        self.buffer.advance(now);
         if self.probe.due {
             self.probe.due = false;
             return self.probe(now);
@@ -410,6 +365,7 @@ impl Sender {
         if self.config.report_segments {
             self.events.push(TcpEvent::Sent { sequence: start, length_bytes });
         }
+        self.buffer_drained(now);
         if self.is_linux() {
             self.new_data_left(now, was_idle);
         } else {

@@ -64,6 +64,7 @@ impl Sender {
         if ack.ack > self.next {
             return;
         }
+        self.buffer.advance(now);
         let unsent_before = self.unsent();
         let una_before = self.una;
         let was_idle = self.board.is_empty();

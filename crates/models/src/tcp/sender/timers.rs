@@ -165,6 +165,7 @@ impl Sender {
 
     /// Handles what is due. Returns false if the connection has failed.
     pub(in crate::tcp) fn handle_timeout(&mut self, now: Instant) -> bool {
+        self.buffer.advance(now);
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         if is_due(self.timers.persist_at) {
             self.timers.series.timed_out(self.timers.rto(&self.config.rto));

@@ -1,5 +1,7 @@
 //! Long runs: closed forms, MIN_BUF, and random faults.
 
+use festina_units::Duration;
+
 use super::pipe::{Faults, Pipe, at, ms};
 use crate::tcp::{
     CongestionControl, DelayedAck, Growth, MinBuf, Nagle, SendBufferLimit, Switches, TailProbe, TcpConfig, TcpEvent,
@@ -69,6 +71,48 @@ fn g02_2_2_a_min_buf_writer_is_woken_for_every_packet() {
     assert_eq!(pipe.write_at(1000, 10_000), 3 * 1460);
     pipe.run_until(at(1100));
     assert!(pipe.client_events.contains(&(at(1100), TcpEvent::Writable)));
+}
+
+#[test]
+fn g02_6_with_a_target_data_waits_no_longer_than_it_says_but_for_a_twentieth_of_the_packets() {
+    for budget_ms in [30, 50, 150] {
+        let budget = Duration::from_millis(budget_ms);
+        let config =
+            TcpConfig { send_buffer: SendBufferLimit::Target(budget), report_segments: true, ..TcpConfig::sack() };
+        let mut pipe = Pipe::new(config, 50, Faults { loss_ppm: 5_000, seed: 3, ..Faults::default() });
+        pipe.run_until(at(200));
+        // The stream up to `end` was written at `since`.
+        let (mut written, mut waits_ms) = (std::collections::VecDeque::new(), Vec::new());
+        for step in 0..60_000 {
+            let now_ms = 201 + step;
+            if pipe.client.write(1_000_000) > 0 {
+                written.push_back((pipe.client.bytes_written(), now_ms));
+            }
+            pipe.drain();
+            pipe.run_until(at(now_ms));
+            while let Some(&(end, since_ms)) = written.front().filter(|&&(end, _)| end <= pipe.client.bytes_sent()) {
+                written.pop_front();
+                waits_ms.push((end, now_ms - since_ms));
+            }
+        }
+        let late = waits_ms.iter().filter(|&&(_, wait_ms)| wait_ms > budget_ms + 1).count();
+        assert!(late <= waits_ms.len() / 20 + 48, "{late} of {} at {budget_ms} ms", waits_ms.len());
+        let unlimited = goodput(TcpConfig { send_buffer: SendBufferLimit::Bytes(1 << 20), ..config });
+        // Losses at random hold up whole windows, and without a bottleneck these stay together.
+        let share_percent = goodput(config) * 100 / unlimited;
+        assert!(share_percent >= 67, "{share_percent}% at {budget_ms} ms");
+    }
+}
+
+/// Bytes that arrive within a minute on the same pipe.
+fn goodput(config: TcpConfig) -> u64 {
+    let mut pipe = Pipe::new(config, 50, Faults { loss_ppm: 5_000, seed: 3, ..Faults::default() });
+    for step in 0..60_000 {
+        pipe.client.write(1_000_000);
+        pipe.drain();
+        pipe.run_until(at(201 + step));
+    }
+    pipe.server.bytes_delivered()
 }
 
 fn every_switch() -> Switches {
