@@ -76,9 +76,13 @@ impl DelayBudget {
 
     /// Packets that may wait for their first transmission: as [`MinBuf::unsent_packets_max`] says for the present A and B, but
     /// never more than the budget is worth: where pacing or the receiver keeps the window from being full, data would wait for
-    /// those. One packet may always use a free window.
+    /// those. One packet may always use a free window. While the `oldest` unsent data has waited longer than the budget, nothing is
+    /// added: it would be as late.
     #[must_use]
-    pub fn unsent_packets_max(&self, window: Window, srtt: Option<Duration>) -> u64 {
+    pub fn unsent_packets_max(&self, window: Window, srtt: Option<Duration>, oldest: Option<Duration>) -> u64 {
+        if oldest.is_some_and(|waited| waited > self.budget) {
+            return 0;
+        }
         let worth = u64::from(self.packets_in_budget(window.cwnd_packets, srtt));
         self.min_buf(window.cwnd_packets, srtt).unsent_packets_max(window).min(worth.max(1))
     }

@@ -79,7 +79,8 @@ impl Sender {
         let unsent_packets_max = match (self.config.send_buffer, &self.buffer.target) {
             (SendBufferLimit::MinBuf(min_buf), _) => min_buf.unsent_packets_max(window),
             (SendBufferLimit::Target(_), Some(target)) => {
-                target.budget.unsent_packets_max(window, self.timers.rtt.srtt())
+                let oldest = target.waits.oldest(target.clock);
+                target.budget.unsent_packets_max(window, self.timers.rtt.srtt(), oldest)
             }
             (SendBufferLimit::Bytes(limit), _) => return limit.saturating_sub(self.buffered()),
             (SendBufferLimit::Target(_), None) => 1,

@@ -36,17 +36,17 @@ fn a_and_b_put_just_the_budget_behind_a_full_window() {
 #[test]
 fn before_the_first_rtt_only_a_free_window_takes_data() {
     let budget = DelayBudget::new(BUDGET);
-    assert_eq!(budget.unsent_packets_max(full(10), None), 0);
-    assert_eq!(budget.unsent_packets_max(Window { outstanding_packets: 9, ..full(10) }, None), 1);
+    assert_eq!(budget.unsent_packets_max(full(10), None, None), 0);
+    assert_eq!(budget.unsent_packets_max(Window { outstanding_packets: 9, ..full(10) }, None, None), 1);
 }
 
 #[test]
 fn a_cut_of_the_window_lowers_the_limit_at_once() {
     let budget = DelayBudget::new(BUDGET);
-    let before = budget.unsent_packets_max(full(40), ms(100));
+    let before = budget.unsent_packets_max(full(40), ms(100), None);
     assert_eq!(before, 20);
     let after = Window { cwnd_packets: 20, outstanding_packets: 20, sacked_packets: 0 };
-    assert_eq!(budget.unsent_packets_max(after, ms(100)), 10);
+    assert_eq!(budget.unsent_packets_max(after, ms(100), None), 10);
 }
 
 #[test]
@@ -54,7 +54,14 @@ fn a_window_that_the_receiver_keeps_closed_is_not_filled_up_with_data_that_waits
     let budget = DelayBudget::new(BUDGET);
     // The receiver admits 10 of 40 packets: not the free window but the budget is all that may wait.
     let window = Window { cwnd_packets: 40, outstanding_packets: 10, sacked_packets: 0 };
-    assert_eq!(budget.unsent_packets_max(window, ms(100)), 20);
+    assert_eq!(budget.unsent_packets_max(window, ms(100), None), 20);
+}
+
+#[test]
+fn nothing_is_added_to_what_is_late_already() {
+    let budget = DelayBudget::new(BUDGET);
+    assert_eq!(budget.unsent_packets_max(full(20), ms(100), ms(50)), 10);
+    assert_eq!(budget.unsent_packets_max(full(20), ms(100), ms(51)), 0);
 }
 
 #[test]
@@ -89,7 +96,7 @@ impl Loop {
         let gap_ns = saturating_nanos(rtt) / u64::from(cwnd) * slowness_percent / 100;
         for _ in 0..packets {
             // A packet that leaves at once is written at least.
-            let unsent_max = self.budget.unsent_packets_max(full(cwnd), Some(rtt)).max(1);
+            let unsent_max = self.budget.unsent_packets_max(full(cwnd), Some(rtt), None).max(1);
             while (self.written.len() as u64) < unsent_max {
                 self.written.push_back(self.now_ns);
             }
@@ -168,7 +175,7 @@ proptest! {
         for (wait_ns, packets) in waits {
             budget.packets_left(Duration::from_nanos(wait_ns), packets);
             prop_assert!((62_500..=1_000_000).contains(&budget.share_ppm()));
-            let unsent = budget.unsent_packets_max(full(cwnd), Some(Duration::from_nanos(srtt_ns)));
+            let unsent = budget.unsent_packets_max(full(cwnd), Some(Duration::from_nanos(srtt_ns)), None);
             prop_assert!(unsent <= 1 << 20, "{unsent}");
         }
     }

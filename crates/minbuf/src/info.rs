@@ -1,0 +1,171 @@
+//! What the kernel says of a TCP connection: `struct tcp_info` of Linux's `linux/tcp.h`.
+
+use std::io;
+
+use festina_recovery::send_buffer::Window;
+use festina_units::Duration;
+
+/// Up to `tcpi_delivery_rate`, which Linux 4.9 was the first to have.
+const BYTES_MIN: usize = 168;
+
+/// The fields of `struct tcp_info` that concern a sender.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpInfo {
+    /// Payload bytes of a full segment.
+    pub mss_bytes: u32,
+    /// cwnd, in segments.
+    pub cwnd_packets: u32,
+    /// Segments sent and not acknowledged cumulatively.
+    pub unacked_packets: u32,
+    /// Of these, selectively acknowledged.
+    pub sacked_packets: u32,
+    /// Of these, taken for lost.
+    pub lost_packets: u32,
+    /// Retransmissions since the connection began.
+    pub retransmissions: u32,
+    /// Bytes in the send buffer that have never been sent.
+    pub notsent_bytes: u32,
+    /// The smoothed round-trip time; zero before the first sample.
+    pub srtt: Duration,
+    /// The smallest round-trip time of late; zero before the first sample.
+    pub rtt_min: Duration,
+    /// Since a segment with data was last sent, to the millisecond or the kernel's tick.
+    pub since_data_sent: Duration,
+    /// Bytes per second that were lately delivered.
+    pub delivery_bytes_per_second: u64,
+    /// Whether that was what the application had, and not what the network took.
+    pub is_delivery_app_limited: bool,
+}
+
+impl TcpInfo {
+    /// Reads the kernel's structure.
+    ///
+    /// # Errors
+    /// If it ends before `tcpi_delivery_rate`: the kernel is older than Linux 4.9.
+    pub fn parse(bytes: &[u8]) -> io::Result<Self> {
+        if bytes.len() < BYTES_MIN {
+            let problem = "this kernel does not tell what of a send buffer is unsent; Linux 4.9 is the first that does";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, problem));
+        }
+        let u32_at = |offset: usize| {
+            let mut field = [0; 4];
+            field.copy_from_slice(&bytes[offset..offset + 4]);
+            u32::from_ne_bytes(field)
+        };
+        let u64_at = |offset: usize| {
+            let mut field = [0; 8];
+            field.copy_from_slice(&bytes[offset..offset + 8]);
+            u64::from_ne_bytes(field)
+        };
+        let micros_at = |offset| Duration::from_micros(u32_at(offset).into());
+        Ok(Self {
+            mss_bytes: u32_at(16).max(1),
+            cwnd_packets: u32_at(80),
+            unacked_packets: u32_at(24),
+            sacked_packets: u32_at(28),
+            lost_packets: u32_at(32),
+            retransmissions: u32_at(100),
+            notsent_bytes: u32_at(144),
+            srtt: micros_at(68),
+            // The kernel has `u32::MAX` while it knows none.
+            rtt_min: if u32_at(148) == u32::MAX { Duration::ZERO } else { micros_at(148) },
+            since_data_sent: Duration::from_millis(u32_at(44).into()),
+            delivery_bytes_per_second: u64_at(160),
+            // A bit field of one byte after seven others: the first bit of it.
+            is_delivery_app_limited: bytes[7] & if cfg!(target_endian = "little") { 1 } else { 0x80 } != 0,
+        })
+    }
+
+    /// What a limit in packets is judged by.
+    #[must_use]
+    pub fn window(&self) -> Window {
+        Window {
+            cwnd_packets: self.cwnd_packets,
+            outstanding_packets: self.unacked_packets,
+            sacked_packets: self.sacked_packets,
+        }
+    }
+
+    /// The smoothed round-trip time, if there is one.
+    #[must_use]
+    pub fn rtt(&self) -> Option<Duration> {
+        (!self.srtt.is_zero()).then_some(self.srtt)
+    }
+
+    /// Bytes per second that leave: a window per round trip, or what was lately delivered if that was less and the network's doing.
+    /// `None` before the first round-trip time.
+    #[must_use]
+    pub fn sending_bytes_per_second(&self) -> Option<u64> {
+        let window_bytes = u128::from(self.cwnd_packets) * u128::from(self.mss_bytes);
+        let per_window = window_bytes * 1_000_000_000 / self.rtt()?.as_nanos().max(1);
+        let per_window = u64::try_from(per_window).unwrap_or(u64::MAX);
+        let delivered = self.delivery_bytes_per_second;
+        Some(if delivered == 0 || self.is_delivery_app_limited { per_window } else { per_window.min(delivered) })
+    }
+
+    /// How long what is unsent still has to wait at the present rate: the sender's share of the latency. `None` before the first
+    /// round-trip time.
+    #[must_use]
+    pub fn waiting_time(&self) -> Option<Duration> {
+        let nanos =
+            u128::from(self.notsent_bytes) * 1_000_000_000 / u128::from(self.sending_bytes_per_second()?.max(1));
+        Some(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(fields: &[(usize, u32)]) -> Vec<u8> {
+        let mut bytes = vec![0; 232];
+        for &(offset, value) in fields {
+            bytes[offset..offset + 4].copy_from_slice(&value.to_ne_bytes());
+        }
+        bytes
+    }
+
+    #[test]
+    fn every_field_is_read_from_its_place() {
+        let bytes = raw(&[
+            (16, 1448),
+            (24, 12),
+            (28, 3),
+            (32, 2),
+            (44, 8),
+            (68, 50_000),
+            (80, 20),
+            (100, 5),
+            (144, 2896),
+            (148, 40_000),
+            (160, 90_000),
+        ]);
+        let info = TcpInfo::parse(&bytes).expect("it is long enough");
+        assert_eq!((info.mss_bytes, info.cwnd_packets, info.unacked_packets, info.sacked_packets), (1448, 20, 12, 3));
+        assert_eq!((info.lost_packets, info.retransmissions, info.notsent_bytes), (2, 5, 2896));
+        assert_eq!((info.srtt, info.rtt_min), (Duration::from_millis(50), Duration::from_millis(40)));
+        assert_eq!((info.since_data_sent, info.delivery_bytes_per_second), (Duration::from_millis(8), 90_000));
+        assert_eq!(info.window(), Window { cwnd_packets: 20, outstanding_packets: 12, sacked_packets: 3 });
+    }
+
+    #[test]
+    fn unsent_bytes_wait_as_long_as_the_rate_takes_for_them() {
+        let window =
+            TcpInfo { mss_bytes: 1000, cwnd_packets: 10, srtt: Duration::from_millis(100), ..TcpInfo::default() };
+        assert_eq!(window.sending_bytes_per_second(), Some(100_000));
+        let waiting = TcpInfo { notsent_bytes: 5_000, ..window };
+        assert_eq!(waiting.waiting_time(), Some(Duration::from_millis(50)));
+        // A slower network counts, an application that had nothing to send does not.
+        let slower = TcpInfo { delivery_bytes_per_second: 50_000, ..waiting };
+        assert_eq!(slower.waiting_time(), Some(Duration::from_millis(100)));
+        assert_eq!(TcpInfo { is_delivery_app_limited: true, ..slower }.waiting_time(), Some(Duration::from_millis(50)));
+        assert_eq!(TcpInfo { srtt: Duration::ZERO, ..waiting }.waiting_time(), None);
+    }
+
+    #[test]
+    fn an_old_kernel_is_named_as_such() {
+        let error = TcpInfo::parse(&[0; 104]).expect_err("it is too short");
+        assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+        assert!(error.to_string().contains("4.9"), "{error}");
+    }
+}
