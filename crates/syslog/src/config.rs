@@ -1,0 +1,436 @@
+//! The files of the relay and of the collector: TOML, units written out, unknown keys refused with file, line and column.
+//!
+//! [`RelayConfig::parse`] and [`CollectorConfig::parse`] read them; [`RELAY_TEMPLATE`] and [`COLLECTOR_TEMPLATE`] are commented files to
+//! begin with.
+
+mod text;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use festina_units::{ByteCount, Duration, duration};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+
+use crate::framing::Framing;
+use crate::line::Severity;
+use crate::policy::{Matcher, PRIORITIES, Policy, Treatment};
+
+pub use text::ConfigError;
+use text::Text;
+
+/// A commented file for a relay.
+pub const RELAY_TEMPLATE: &str = include_str!("config/relay.toml");
+
+/// A commented file for a collector.
+pub const COLLECTOR_TEMPLATE: &str = include_str!("config/collect.toml");
+
+/// The longest message of one line, unless the file says otherwise.
+const MESSAGE_BYTES_DEFAULT: u64 = 8 << 10;
+
+/// The longest message that may be asked for: it still fits into one message of the transport.
+const MESSAGE_BYTES_MAX: u64 = 256 << 10;
+
+/// What a relay does.
+#[derive(Clone, Debug)]
+pub struct RelayConfig {
+    /// Where the spool lies.
+    pub state: PathBuf,
+    /// The collector's UDP address.
+    pub collector: SocketAddr,
+    /// Where lines come from.
+    pub inputs: Vec<Input>,
+    /// Longer messages are cut.
+    pub message_bytes_max: usize,
+    /// The spool's limits.
+    pub spool: SpoolLimits,
+    /// What lines are worth.
+    pub policy: Policy,
+    /// Where `/metrics` and `/status` are served.
+    pub metrics: Option<SocketAddr>,
+}
+
+/// Limits of a spool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpoolLimits {
+    /// Bytes on disk.
+    pub bytes_max: u64,
+    /// How long a line is kept.
+    pub age_max: Duration,
+    /// How long a line may wait until the disk confirms it.
+    pub sync_every: Duration,
+}
+
+impl Default for SpoolLimits {
+    fn default() -> Self {
+        Self { bytes_max: 1 << 30, age_max: Duration::from_secs(7 * 24 * 3_600), sync_every: Duration::from_millis(10) }
+    }
+}
+
+/// Where lines come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Input {
+    /// How they come.
+    pub kind: InputKind,
+    /// Lines per second that one source may send; more are shed and counted. `None` is without limit.
+    pub lines_per_second_max: Option<u32>,
+}
+
+/// How lines come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InputKind {
+    /// A Unix datagram socket such as `/dev/log`.
+    Unix(PathBuf),
+    /// A UDP socket; one datagram is one line (RFC 5426).
+    Udp(SocketAddr),
+    /// A TCP socket (RFC 6587).
+    Tcp(SocketAddr, Framing),
+    /// Standard input, one line each.
+    Stdin,
+    /// A file that grows, and may be rotated.
+    File(PathBuf),
+}
+
+/// What a collector does.
+#[derive(Clone, Debug)]
+pub struct CollectorConfig {
+    /// Where it remembers what it has.
+    pub state: PathBuf,
+    /// The UDP address on which relays reach it.
+    pub listen: SocketAddr,
+    /// Where lines go. At least one file.
+    pub outputs: Vec<OutputConfig>,
+    /// How long lines may wait for others that are committed with them.
+    pub commit_every: Duration,
+    /// Where `/metrics` and `/status` are served.
+    pub metrics: Option<SocketAddr>,
+}
+
+/// A place for lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputConfig {
+    /// Which.
+    pub place: OutputPlace,
+    /// What a line looks like there.
+    pub format: Format,
+}
+
+/// Where lines go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OutputPlace {
+    /// A file, whose name may contain `{source}`, `{app}`, `{severity}` and `{date}`.
+    File {
+        /// The name.
+        path: String,
+        /// A file that is larger gets a number behind its name, and a new one begins.
+        rotate_bytes: Option<u64>,
+    },
+    /// Standard output.
+    Stdout,
+    /// A TCP peer that reads octet counting.
+    Forward(SocketAddr),
+}
+
+/// What a line looks like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Format {
+    /// As it came, with control characters escaped.
+    #[default]
+    Raw,
+    /// One JSON object.
+    Json,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawRelay {
+    state: PathBuf,
+    collector: Spanned<String>,
+    message_bytes_max: Option<Spanned<String>>,
+    metrics: Option<Spanned<String>>,
+    #[serde(default)]
+    spool: RawSpool,
+    input: Vec<Spanned<RawInput>>,
+    #[serde(default)]
+    rule: Vec<Spanned<RawRule>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSpool {
+    bytes_max: Option<Spanned<String>>,
+    age_max: Option<Spanned<String>>,
+    sync_every: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawInput {
+    kind: Spanned<String>,
+    path: Option<PathBuf>,
+    listen: Option<Spanned<String>>,
+    framing: Option<Framing>,
+    lines_per_second_max: Option<u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawRule {
+    severity: Option<Spanned<String>>,
+    #[serde(default)]
+    facility: Vec<Spanned<String>>,
+    app: Option<String>,
+    contains: Option<String>,
+    #[serde(default)]
+    drop: bool,
+    #[serde(default)]
+    reliable: bool,
+    priority: Option<Spanned<u8>>,
+    ordered: Option<bool>,
+    lifetime: Option<Spanned<String>>,
+    retransmissions: Option<u16>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawCollector {
+    state: PathBuf,
+    listen: Spanned<String>,
+    commit_every: Option<Spanned<String>>,
+    metrics: Option<Spanned<String>>,
+    output: Vec<Spanned<RawOutput>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawOutput {
+    kind: Spanned<String>,
+    path: Option<String>,
+    rotate: Option<Spanned<String>>,
+    to: Option<Spanned<String>>,
+    #[serde(default)]
+    format: Format,
+}
+
+impl RelayConfig {
+    /// Reads the text of a file; the name is for messages only.
+    ///
+    /// # Errors
+    /// The first thing that makes no sense, with file, line and column.
+    pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
+        let text = Text::new(file, text);
+        let raw: RawRelay = text.read()?;
+        if raw.input.is_empty() {
+            return Err(text.error(0..0, "there is no [[input]]: nothing would be relayed".to_owned()));
+        }
+        let rules = raw.rule.iter().map(|rule| read_rule(&text, rule)).collect::<Result<_, _>>()?;
+        Ok(Self {
+            collector: text.value(&raw.collector)?,
+            message_bytes_max: message_bytes(&text, raw.message_bytes_max.as_ref())?,
+            metrics: raw.metrics.as_ref().map(|address| loopback(&text, address)).transpose()?,
+            spool: read_spool(&text, &raw.spool)?,
+            inputs: raw.input.iter().map(|input| read_input(&text, input)).collect::<Result<_, _>>()?,
+            policy: Policy::new(rules),
+            state: raw.state,
+        })
+    }
+}
+
+fn message_bytes(text: &Text, value: Option<&Spanned<String>>) -> Result<usize, ConfigError> {
+    let Some(value) = value else { return Ok(usize::try_from(MESSAGE_BYTES_DEFAULT).unwrap_or(usize::MAX)) };
+    let bytes = text.value::<ByteCount>(value)?.bytes();
+    if !(480..=MESSAGE_BYTES_MAX).contains(&bytes) {
+        let most = ByteCount::from_bytes(MESSAGE_BYTES_MAX);
+        return Err(text.error(value.span(), format!("it must lie between 480B (RFC 5424 §6.1) and {most}")));
+    }
+    Ok(usize::try_from(bytes).unwrap_or(usize::MAX))
+}
+
+fn read_spool(text: &Text, raw: &RawSpool) -> Result<SpoolLimits, ConfigError> {
+    let default = SpoolLimits::default();
+    let time =
+        |value: &Option<Spanned<String>>, default| value.as_ref().map_or(Ok(default), |value| text.duration(value));
+    let bytes_max = match &raw.bytes_max {
+        Some(value) => match text.value::<ByteCount>(value)?.bytes() {
+            bytes @ 1_048_576.. => bytes,
+            _ => return Err(text.error(value.span(), "a spool needs 1MiB at least".to_owned())),
+        },
+        None => default.bytes_max,
+    };
+    Ok(SpoolLimits {
+        bytes_max,
+        age_max: time(&raw.age_max, default.age_max)?,
+        sync_every: time(&raw.sync_every, default.sync_every)?,
+    })
+}
+
+fn read_input(text: &Text, raw: &Spanned<RawInput>) -> Result<Input, ConfigError> {
+    let (input, span) = (raw.get_ref(), raw.span());
+    let path = || input.path.clone().ok_or_else(|| text.error(span.clone(), "it needs a path".to_owned()));
+    let listen = || match &input.listen {
+        Some(address) => text.value(address),
+        None => {
+            Err(text.error(span.clone(), "it needs an address to listen on, as in listen = \"0.0.0.0:514\"".to_owned()))
+        }
+    };
+    let kind = match input.kind.get_ref().as_str() {
+        "unix" => InputKind::Unix(path()?),
+        "file" => InputKind::File(path()?),
+        "stdin" => InputKind::Stdin,
+        "udp" => InputKind::Udp(listen()?),
+        "tcp" => InputKind::Tcp(listen()?, input.framing.unwrap_or_default()),
+        kind => {
+            return Err(text
+                .error(input.kind.span(), format!("\"{kind}\" is no input; there are unix, udp, tcp, stdin and file")));
+        }
+    };
+    if input.framing.is_some() && !matches!(kind, InputKind::Tcp(..)) {
+        return Err(text.error(span, "framing is for kind = \"tcp\" only".to_owned()));
+    }
+    Ok(Input { kind, lines_per_second_max: input.lines_per_second_max })
+}
+
+fn read_rule(text: &Text, raw: &Spanned<RawRule>) -> Result<(Matcher, Treatment), ConfigError> {
+    let rule = raw.get_ref();
+    let severity = match &rule.severity {
+        Some(value) => Some(severities(value.get_ref()).map_err(|problem| text.error(value.span(), problem))?),
+        None => None,
+    };
+    let matcher = Matcher {
+        severity,
+        facilities: rule.facility.iter().map(|name| text.value(name)).collect::<Result<_, _>>()?,
+        app: rule.app.clone(),
+        contains: rule.contains.clone(),
+    };
+    let lifetime = rule.lifetime.as_ref().map(|value| text.duration(value)).transpose()?;
+    let partial = lifetime.is_some() || rule.retransmissions.is_some();
+    if usize::from(rule.drop) + usize::from(rule.reliable) + usize::from(partial) != 1 {
+        let problem = "a rule says one of drop = true, reliable = true, or lifetime and retransmissions";
+        return Err(text.error(raw.span(), problem.to_owned()));
+    }
+    if rule.ordered.is_some() && !rule.reliable {
+        return Err(text.error(raw.span(), "only reliable lines can be ordered".to_owned()));
+    }
+    let priority = match &rule.priority {
+        Some(value) if *value.get_ref() >= PRIORITIES => {
+            return Err(text.error(value.span(), format!("priorities are 0, the first to go, to {}", PRIORITIES - 1)));
+        }
+        Some(value) => *value.get_ref(),
+        None => u8::from(!rule.reliable),
+    };
+    let treatment = match () {
+        () if rule.drop => Treatment::Drop,
+        () if rule.reliable => Treatment::Reliable { priority, ordered: rule.ordered.unwrap_or(true) },
+        () => Treatment::Fresh { priority, lifetime, retransmissions: rule.retransmissions },
+    };
+    Ok((matcher, treatment))
+}
+
+/// "err", or "emerg..err" with both ends.
+fn severities(text: &str) -> Result<std::ops::RangeInclusive<Severity>, String> {
+    let (from, to) = text.split_once("..").unwrap_or((text, text));
+    let (from, to): (Severity, Severity) = (from.trim().parse()?, to.trim().parse()?);
+    if from > to {
+        return Err(format!("the more important severity comes first: \"{to}..{from}\""));
+    }
+    Ok(from..=to)
+}
+
+/// Whoever can read the counters of a machine learns when it is attacked: not everybody should.
+fn loopback(text: &Text, value: &Spanned<String>) -> Result<SocketAddr, ConfigError> {
+    let address: SocketAddr = text.value(value)?;
+    if !address.ip().is_loopback() {
+        return Err(text.error(value.span(), "metrics are served on a loopback address only".to_owned()));
+    }
+    Ok(address)
+}
+
+impl CollectorConfig {
+    /// Reads the text of a file; the name is for messages only.
+    ///
+    /// # Errors
+    /// The first thing that makes no sense, with file, line and column.
+    pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
+        let text = Text::new(file, text);
+        let raw: RawCollector = text.read()?;
+        let outputs: Vec<_> =
+            raw.output.iter().map(|output| read_output(&text, output)).collect::<Result<_, ConfigError>>()?;
+        if !outputs.iter().any(|output| matches!(output.place, OutputPlace::File { .. })) {
+            let problem = "there is no [[output]] of kind \"file\": a line counts as delivered when it is in a file";
+            return Err(text.error(0..0, problem.to_owned()));
+        }
+        Ok(Self {
+            listen: text.value(&raw.listen)?,
+            commit_every: raw
+                .commit_every
+                .as_ref()
+                .map_or(Ok(Duration::from_millis(5)), |value| text.duration(value))?,
+            metrics: raw.metrics.as_ref().map(|address| loopback(&text, address)).transpose()?,
+            state: raw.state,
+            outputs,
+        })
+    }
+}
+
+/// What a name of a file may contain in braces.
+const PLACEHOLDERS: [&str; 4] = ["source", "app", "severity", "date"];
+
+fn read_output(text: &Text, raw: &Spanned<RawOutput>) -> Result<OutputConfig, ConfigError> {
+    let output = raw.get_ref();
+    let missing = |what: &str| text.error(raw.span(), format!("it needs {what}"));
+    let place = match output.kind.get_ref().as_str() {
+        "file" => {
+            let path = output.path.clone().ok_or_else(|| missing("a path"))?;
+            for piece in path.split('{').skip(1) {
+                let name = piece.split_once('}').map(|(name, _)| name);
+                if !name.is_some_and(|name| PLACEHOLDERS.contains(&name)) {
+                    let problem = format!("braces in a path stand around one of {}", PLACEHOLDERS.join(", "));
+                    return Err(text.error(raw.span(), problem));
+                }
+            }
+            let rotate_bytes = match &output.rotate {
+                Some(value) => Some(text.value::<ByteCount>(value)?.bytes().max(1)),
+                None => None,
+            };
+            OutputPlace::File { path, rotate_bytes }
+        }
+        "stdout" => OutputPlace::Stdout,
+        "forward" => OutputPlace::Forward(
+            text.value(output.to.as_ref().ok_or_else(|| missing("a peer, as in to = \"127.0.0.1:601\""))?)?,
+        ),
+        kind => {
+            return Err(
+                text.error(output.kind.span(), format!("\"{kind}\" is no output; there are file, stdout and forward"))
+            );
+        }
+    };
+    Ok(OutputConfig { place, format: output.format })
+}
+
+impl Text {
+    fn read<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
+        toml::from_str(self.contents()).map_err(|error| {
+            let problem =
+                error.message().replace("unknown field", "unknown key").replace("missing field", "missing key");
+            self.error(error.span().unwrap_or(0..0), problem.replace('\n', "; "))
+        })
+    }
+
+    fn value<T: std::str::FromStr<Err: std::fmt::Display>>(&self, value: &Spanned<String>) -> Result<T, ConfigError> {
+        let text = value.get_ref();
+        text.parse().map_err(|error: T::Err| {
+            let problem = error.to_string();
+            let named = if problem.contains(text.as_str()) { problem } else { format!("\"{text}\": {problem}") };
+            self.error(value.span(), named)
+        })
+    }
+
+    fn duration(&self, value: &Spanned<String>) -> Result<Duration, ConfigError> {
+        duration::parse(value.get_ref()).map_err(|error| self.error(value.span(), error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+use super::*;
+use crate::line::read_header;
+
+const SMALLEST: &str = "state = \"s\"\ncollector = \"127.0.0.1:1\"\n[[input]]\nkind = \"stdin\"\n";
+
+fn refused(text: &str) -> String {
+    RelayConfig::parse("relay.toml", text).expect_err("it makes no sense").to_string()
+}
+
+#[test]
+fn the_templates_are_read() {
+    let relay = RelayConfig::parse("relay.toml", RELAY_TEMPLATE).expect("the template is right");
+    assert_eq!(relay.inputs.len(), 2);
+    let collector = CollectorConfig::parse("collect.toml", COLLECTOR_TEMPLATE).expect("the template is right");
+    assert_eq!(collector.outputs.len(), 1);
+}
+
+#[test]
+fn what_the_template_calls_defaults_are_the_defaults() {
+    let rules = RELAY_TEMPLATE.split("# [[rule]]").skip(1).take(3).collect::<Vec<_>>().join("\n[[rule]]\n");
+    let rules = rules.replace("\n# ", "\n").replace("\n#\n", "\n");
+    let rules = rules.split("A rule may").next().expect("a first part").to_owned();
+    let told = RelayConfig::parse("relay.toml", &format!("{SMALLEST}[[rule]]\n{rules}")).expect("the rules are right");
+    assert_eq!(told.policy, Policy::new(Policy::defaults().to_vec()));
+    let spool = RELAY_TEMPLATE.split("# [spool]").nth(1).and_then(|text| text.split("\n\n").next()).expect("a part");
+    let told = RelayConfig::parse("relay.toml", &format!("{SMALLEST}[spool]{}", spool.replace("\n# ", "\n")));
+    assert_eq!(told.expect("the spool is right").spool, SpoolLimits::default());
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_file_line_and_column() {
+    let problem = refused(&format!("{SMALLEST}colour = 1\n"));
+    assert!(problem.starts_with("relay.toml:5:1: unknown key `colour`"), "{problem}");
+}
+
+#[test]
+fn a_value_that_makes_no_sense_is_refused_where_it_stands() {
+    for (text, place, words) in [
+        (SMALLEST.replace("127.0.0.1:1", "nowhere"), "2:13", "nowhere"),
+        (SMALLEST.replace("stdin", "carrier pigeon"), "4:8", "there are unix, udp, tcp, stdin and file"),
+        (SMALLEST.replace("stdin", "udp"), "3:1", "listen"),
+        (format!("{SMALLEST}[spool]\nage_max = \"7 days\""), "6:11", "7 days"),
+        (format!("{SMALLEST}[[rule]]\nseverity = \"bad\"\ndrop = true"), "6:12", "emerg"),
+        (format!("{SMALLEST}[[rule]]\nseverity = \"err..crit\"\ndrop = true"), "6:12", "crit..err"),
+        (format!("{SMALLEST}[[rule]]\ndrop = true\nreliable = true"), "5:1", "one of"),
+        (format!("{SMALLEST}[[rule]]\nreliable = true\npriority = 8"), "7:12", "0, the first to go, to 7"),
+        (format!("message_bytes_max = \"1GiB\"\n{SMALLEST}"), "1:21", "256KiB"),
+        (format!("metrics = \"0.0.0.0:1\"\n{SMALLEST}"), "1:11", "loopback"),
+    ] {
+        let problem = refused(&text);
+        assert!(problem.starts_with(&format!("relay.toml:{place}: ")) && problem.contains(words), "{problem}");
+    }
+}
+
+#[test]
+fn rules_of_the_file_come_before_the_defaults() {
+    let text = format!(
+        "{SMALLEST}[[rule]]\nseverity = \"err\"\nfacility = [\"cron\"]\nlifetime = \"1s\"\nretransmissions = 2"
+    );
+    let config = RelayConfig::parse("relay.toml", &text).expect("the file is right");
+    let treatment = |line: &[u8]| config.policy.treatment(&read_header(line), line);
+    let fresh = Treatment::Fresh { priority: 1, lifetime: Some(Duration::from_secs(1)), retransmissions: Some(2) };
+    assert_eq!(treatment(b"<75>x"), fresh);
+    assert_eq!(treatment(b"<11>x"), Treatment::Reliable { priority: 0, ordered: true });
+}
+
+#[test]
+fn a_collector_without_a_file_or_with_an_unknown_placeholder_is_refused() {
+    let start = "state = \"s\"\nlisten = \"127.0.0.1:1\"\n[[output]]\n";
+    for (output, words) in [
+        ("kind = \"stdout\"", "no [[output]] of kind \"file\""),
+        ("kind = \"file\"", "a path"),
+        ("kind = \"file\"\npath = \"{host}\"", "source, app, severity, date"),
+        ("kind = \"file\"\npath = \"{date\"", "source, app, severity, date"),
+    ] {
+        let problem = CollectorConfig::parse("c.toml", &format!("{start}{output}")).expect_err("wrong").to_string();
+        assert!(problem.starts_with("c.toml:") && problem.contains(words), "{problem}");
+    }
+}

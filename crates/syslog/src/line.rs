@@ -1,0 +1,193 @@
+//! What a line says about itself: priority, host, application (RFC 5424 §6, else RFC 3164 §4, leniently).
+//!
+//! `syslog_loose` reads the header. A line that it cannot read is kept as it came and marked, with the severity and facility that
+//! RFC 3164 §4.3.3 gives to such lines: user, notice.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use chrono::Utc;
+use syslog_loose::Variant;
+
+/// How bad it is (RFC 5424 §6.2.1, table 2). The order is from the most to the least important.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Severity(u8);
+
+impl Severity {
+    /// A line that does not say (RFC 3164 §4.3.3).
+    pub const NOTICE: Self = Self(5);
+
+    /// From its number, 0 to 7; the lowest three bits count.
+    pub fn new(number: u8) -> Self {
+        Self(number & 7)
+    }
+
+    /// 0, the most important, to 7.
+    pub fn number(self) -> u8 {
+        self.0
+    }
+
+    /// As an index of a table of eight.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+
+    /// The name as syslog.conf has it.
+    pub fn name(self) -> &'static str {
+        SEVERITIES[self.index()]
+    }
+}
+
+const SEVERITIES: [&str; 8] = ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Severity {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = SEVERITIES.iter().position(|&name| name == text);
+        let number = number.or_else(|| text.parse().ok().filter(|&number: &usize| number < SEVERITIES.len()));
+        let number = number.and_then(|number| u8::try_from(number).ok());
+        number.map(Self).ok_or_else(|| format!("\"{text}\" is no severity; they are {}", SEVERITIES.join(", ")))
+    }
+}
+
+/// Which part of the system it is from (RFC 5424 §6.2.1, table 1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facility(u8);
+
+const FACILITIES: [&str; 24] = [
+    "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv", "ftp", "ntp",
+    "audit", "console", "clock", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7",
+];
+
+impl Facility {
+    /// A line that does not say (RFC 3164 §4.3.3).
+    pub const USER: Self = Self(1);
+
+    /// The name as syslog.conf has it.
+    pub fn name(self) -> &'static str {
+        FACILITIES.get(usize::from(self.0)).copied().unwrap_or("unknown")
+    }
+}
+
+impl FromStr for Facility {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = FACILITIES.iter().position(|&name| name == text).and_then(|number| u8::try_from(number).ok());
+        number.map(Self).ok_or_else(|| format!("\"{text}\" is no facility; they are {}", FACILITIES.join(", ")))
+    }
+}
+
+/// What is known of a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header<'a> {
+    /// Severity.
+    pub severity: Severity,
+    /// Facility.
+    pub facility: Facility,
+    /// The host that the line names.
+    pub host: Option<Cow<'a, str>>,
+    /// The application that the line names.
+    pub app: Option<Cow<'a, str>>,
+    /// The line could be read. If not, all else is a guess.
+    pub parsed: bool,
+}
+
+/// Bytes of a line that are looked at: no header is longer, and the reader's work stays bounded.
+const LOOKED_AT_BYTES: usize = 2_048;
+
+/// Reads the header of a line. Never fails: what cannot be read is marked.
+pub fn read_header(line: &[u8]) -> Header<'_> {
+    match String::from_utf8_lossy(&line[..line.len().min(LOOKED_AT_BYTES)]) {
+        Cow::Borrowed(text) => read_text(text),
+        Cow::Owned(text) => {
+            let header = read_text(&text);
+            let own = |name: Option<Cow<'_, str>>| name.map(|name| Cow::Owned(name.into_owned()));
+            Header { host: own(header.host), app: own(header.app), ..header }
+        }
+    }
+}
+
+fn read_text(text: &str) -> Header<'_> {
+    let unread = Header { severity: Severity::NOTICE, facility: Facility::USER, host: None, app: None, parsed: false };
+    // What a line without a priority would mean depends on the reader; RFC 3164 §4.3.3 has an answer.
+    let Some((facility, severity)) = priority(text.as_bytes()) else { return unread };
+    // The year is not used: lines are dated by whoever receives them.
+    let read = syslog_loose::parse_message_with_year_exact_tz(text, |_| 2_000, Some(Utc), Variant::Either);
+    match read {
+        Ok(message) => Header {
+            severity,
+            facility,
+            host: message.hostname.map(Cow::Borrowed),
+            app: message.appname.map(Cow::Borrowed),
+            parsed: true,
+        },
+        Err(_) => Header { severity, facility, ..unread },
+    }
+}
+
+/// `<PRI>` at the beginning: 0 to 191 (RFC 5424 §6.2.1).
+fn priority(line: &[u8]) -> Option<(Facility, Severity)> {
+    let rest = line.strip_prefix(b"<")?;
+    let digits = rest.iter().take(4).take_while(|byte| byte.is_ascii_digit()).count();
+    if !(1..=3).contains(&digits) || rest.get(digits) != Some(&b'>') {
+        return None;
+    }
+    let value = rest[..digits].iter().fold(0_u16, |sum, byte| sum * 10 + u16::from(byte - b'0'));
+    let facility = u8::try_from(value / 8).ok().filter(|&facility| usize::from(facility) < FACILITIES.len())?;
+    Some((Facility(facility), Severity::new(u8::try_from(value % 8).ok()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_rfc_5424_is_read() {
+        let header = read_header(b"<165>1 2003-10-11T22:14:15.003Z host.example evntslog - ID47 [a@1 b=\"c\"] text");
+        assert_eq!((header.severity.name(), header.facility.name()), ("notice", "local4"));
+        assert_eq!((header.host.as_deref(), header.app.as_deref()), (Some("host.example"), Some("evntslog")));
+        assert!(header.parsed);
+    }
+
+    #[test]
+    fn a_line_of_rfc_3164_is_read() {
+        let header = read_header(b"<34>Oct 11 22:14:15 mymachine su: 'su root' failed for lonvick on /dev/pts/8");
+        assert_eq!((header.severity.name(), header.facility.name()), ("crit", "auth"));
+        assert_eq!((header.host.as_deref(), header.app.as_deref()), (Some("mymachine"), Some("su")));
+        assert!(header.parsed);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_a_notice_of_a_user_and_marked() {
+        for line in [&b"no priority"[..], b"", b"<999>x", b"<192>x", b"<>x", b"<1", b"\xff\xfe\0", b"<0001>x"] {
+            let header = read_header(line);
+            assert_eq!((header.severity, header.facility), (Severity::NOTICE, Facility::USER), "{line:?}");
+            assert!(!header.parsed, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_not_utf_8_do_not_hide_the_header() {
+        let header = read_header(b"<34>Oct 11 22:14:15 mymachine su: \xff\xfe");
+        assert_eq!((header.severity.name(), header.app.as_deref()), ("crit", Some("su")));
+    }
+
+    #[test]
+    fn names_and_numbers_of_severities_are_read_back() {
+        for number in 0..8 {
+            let severity = Severity::new(number);
+            assert_eq!(severity.name().parse(), Ok(severity));
+            assert_eq!(number.to_string().parse(), Ok(severity));
+        }
+        assert!("bad".parse::<Severity>().is_err() && "8".parse::<Severity>().is_err());
+    }
+}
