@@ -282,8 +282,10 @@ fn read_input(text: &Text, raw: &Spanned<RawInput>) -> Result<Input, ConfigError
         "udp" => InputKind::Udp(listen()?),
         "tcp" => InputKind::Tcp(listen()?, input.framing.unwrap_or_default()),
         kind => {
-            return Err(text
-                .error(input.kind.span(), format!("\"{kind}\" is no input; there are unix, udp, tcp, stdin and file")));
+            return Err(text.error(
+                input.kind.span(),
+                format!("\"{kind}\" is no input; there are unix, udp, tcp, stdin and file"),
+            ));
         }
     };
     if input.framing.is_some() && !matches!(kind, InputKind::Tcp(..)) {

@@ -1,7 +1,37 @@
-//! Syslog over partially reliable SCTP.
+//! Syslog over partially reliable SCTP: important lines are kept until they have arrived, the others are sent as long as they are fresh.
+//!
+//! | room | what lives there |
+//! |---|---|
+//! | [`framing`], [`line`] | lines out of a stream, and what they say about themselves |
+//! | [`policy`] | what a line is worth |
+//! | [`config`] | the files of relay and collector |
+//! | [`record`], [`wire`] | a line on its way, and what relay and collector say to each other |
+//! | [`spool`], [`sender`] | the relay: lines on disk until the collector has them |
+//! | [`collector`], [`render`] | the collector: each line once in its files |
+//! | [`disk`] | the files below, and a disk that fails for tests |
+//! | [`ranges`] | sets of sequence numbers |
+//!
+//! Nothing but the last rooms knows sockets or clocks.
+//!
+//! ```
+//! use festina_syslog::line::read_header;
+//! use festina_syslog::policy::{Policy, Treatment};
+//!
+//! let line = b"<11>Oct 11 22:14:15 web1 backup: the disk is full";
+//! let treatment = Policy::default().treatment(&read_header(line), line);
+//! assert_eq!(treatment, Treatment::Reliable { priority: 0, ordered: true });
+//! ```
 #![forbid(unsafe_code)]
 
+pub mod collector;
 pub mod config;
+pub mod disk;
 pub mod framing;
 pub mod line;
 pub mod policy;
+pub mod ranges;
+pub mod record;
+pub mod render;
+pub mod sender;
+pub mod spool;
+pub mod wire;

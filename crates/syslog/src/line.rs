@@ -101,6 +101,13 @@ pub struct Header<'a> {
     pub parsed: bool,
 }
 
+impl Header<'_> {
+    /// A line of which nothing is known (RFC 3164 §4.3.3).
+    pub(crate) fn unread() -> Self {
+        Self { severity: Severity::NOTICE, facility: Facility::USER, host: None, app: None, parsed: false }
+    }
+}
+
 /// Bytes of a line that are looked at: no header is longer, and the reader's work stays bounded.
 const LOOKED_AT_BYTES: usize = 2_048;
 
@@ -117,7 +124,7 @@ pub fn read_header(line: &[u8]) -> Header<'_> {
 }
 
 fn read_text(text: &str) -> Header<'_> {
-    let unread = Header { severity: Severity::NOTICE, facility: Facility::USER, host: None, app: None, parsed: false };
+    let unread = Header::unread();
     // What a line without a priority would mean depends on the reader; RFC 3164 §4.3.3 has an answer.
     let Some((facility, severity)) = priority(text.as_bytes()) else { return unread };
     // The year is not used: lines are dated by whoever receives them.

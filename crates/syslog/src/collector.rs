@@ -1,0 +1,293 @@
+//! The collector without sockets: messages of relays come in, lines reach files, acknowledgements come out.
+//!
+//! Order of calls: [`Collector::open`]; [`handle`](Collector::handle) for each message, [`gone`](Collector::gone) for each association that is
+//! over, and every few milliseconds [`commit`](Collector::commit), which returns what is to be sent. After an error of `commit` nothing in
+//! memory counts any more: end all associations and open the collector again.
+
+mod files;
+mod state;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use thiserror::Error;
+
+use crate::config::Format;
+use crate::disk::Disk;
+use crate::record::Record;
+use crate::render;
+use crate::wire::{Packet, RANGES_MAX, SenderId, Span, WireError};
+use files::Files;
+use state::{Entry, Journal, Memory};
+
+/// Which association a message came by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Peer(pub u64);
+
+/// Relays that a collector remembers.
+const SENDERS_MAX: usize = 65_536;
+
+/// A file for lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileOutput {
+    /// Its name, with placeholders.
+    pub template: String,
+    /// What a line looks like in it.
+    pub format: Format,
+    /// A file that is larger gets another name, and a new one begins.
+    pub rotate_bytes: Option<u64>,
+}
+
+/// What a collector did since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CollectorCounters {
+    /// Spooled lines that were written, by severity.
+    pub reliable: [u64; 8],
+    /// Lines that are not repeated and were written, by severity.
+    pub fresh: [u64; 8],
+    /// Spooled lines that came again and were not written again.
+    pub duplicates: u64,
+    /// Times that lines were made to survive a crash.
+    pub commits: u64,
+}
+
+/// Why an association has to end: the peer's fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum RelayError {
+    /// It does not speak the protocol.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// It sent lines before it said who it is, or said it twice.
+    #[error("the peer does not begin as a relay does")]
+    NoRelay,
+    /// It leaves out so many numbers that nobody can remember them.
+    #[error("the relay leaves out too many lines")]
+    TooManyRanges,
+    /// There are too many relays.
+    #[error("more relays than a collector remembers")]
+    TooManySenders,
+}
+
+/// What is known of an association.
+struct Session {
+    sender: SenderId,
+    incarnation: (u32, u32),
+    /// It said who it is, and was not answered yet.
+    greeted: bool,
+    fresh: u64,
+    fresh_acked: u64,
+    /// Lines to acknowledge with the next commit.
+    spans: Vec<Span>,
+}
+
+/// Lines from relays, each once in the files.
+pub struct Collector<D: Disk> {
+    journal: Journal<D>,
+    /// With what is pending.
+    memory: Memory,
+    pending: Entry,
+    files: Files<D>,
+    outputs: Vec<FileOutput>,
+    sessions: BTreeMap<Peer, Session>,
+    /// The association that counts for each relay: that of its latest incarnation.
+    current: BTreeMap<SenderId, Peer>,
+    counters: CollectorCounters,
+}
+
+impl<D: Disk> Collector<D> {
+    /// Reads what was remembered in a directory, which is made if there is none, and shortens files to what was committed.
+    ///
+    /// # Errors
+    /// The disk's; also if what was remembered is damaged. Then it is no help to go on: lines would be written twice.
+    pub fn open(disk: D, directory: &Path, outputs: Vec<FileOutput>) -> io::Result<Self> {
+        let (mut journal, mut memory) = Journal::open(disk.clone(), directory)?;
+        let files = Files::recover(disk, &mut memory)?;
+        journal.checkpoint(&memory)?;
+        Ok(Self {
+            journal,
+            memory,
+            pending: Entry::default(),
+            files,
+            outputs,
+            sessions: BTreeMap::new(),
+            current: BTreeMap::new(),
+            counters: CollectorCounters::default(),
+        })
+    }
+
+    /// Takes a message. Returns the lines that it brought and that were not here before, for outputs that are no files.
+    ///
+    /// # Errors
+    /// If it makes no sense: the association has to end.
+    pub fn handle(&mut self, peer: Peer, message: Bytes) -> Result<Vec<Record>, RelayError> {
+        match Packet::decode(message)? {
+            Packet::Hello { sender, epoch, connection } => {
+                self.handle_hello(peer, sender, (epoch, connection))?;
+                Ok(Vec::new())
+            }
+            Packet::Lines { priority, floor, records } => self.handle_lines(peer, priority, floor, records),
+            Packet::Fresh(record) => {
+                let session = self.sessions.get_mut(&peer).ok_or(RelayError::NoRelay)?;
+                session.fresh += 1;
+                self.counters.fresh[record.severity.index()] += 1;
+                self.write(&record);
+                Ok(vec![record])
+            }
+            Packet::Welcome(_) | Packet::Acks { .. } => Err(RelayError::NoRelay),
+        }
+    }
+
+    fn handle_hello(&mut self, peer: Peer, sender: SenderId, incarnation: (u32, u32)) -> Result<(), RelayError> {
+        if self.sessions.contains_key(&peer) {
+            return Err(RelayError::NoRelay);
+        }
+        if !self.memory.senders.contains_key(&sender) && self.memory.senders.len() >= SENDERS_MAX {
+            return Err(RelayError::TooManySenders);
+        }
+        let before = self.current.get(&sender).and_then(|before| self.sessions.get(before));
+        if before.is_none_or(|before| before.incarnation < incarnation) {
+            self.current.insert(sender, peer);
+        }
+        let session = Session { sender, incarnation, greeted: true, fresh: 0, fresh_acked: 0, spans: Vec::new() };
+        self.sessions.insert(peer, session);
+        Ok(())
+    }
+
+    fn handle_lines(
+        &mut self,
+        peer: Peer,
+        priority: u8,
+        floor: u64,
+        records: Vec<Record>,
+    ) -> Result<Vec<Record>, RelayError> {
+        let session = self.sessions.get_mut(&peer).ok_or(RelayError::NoRelay)?;
+        let sender = session.sender;
+        // What an earlier incarnation had under way comes again from the later one, in its order.
+        if self.current.get(&sender) != Some(&peer) {
+            return Ok(Vec::new());
+        }
+        let ranges = &mut self.memory.ranges(sender)[usize::from(priority)];
+        if ranges.len() >= RANGES_MAX {
+            return Err(RelayError::TooManyRanges);
+        }
+        ranges.raise(floor);
+        let mut new = Vec::with_capacity(records.len());
+        for record in records {
+            let number = record.sequence;
+            let span = Span { priority, first: number, last: number };
+            match session.spans.last_mut() {
+                Some(last) if last.priority == priority && last.last + 1 == number => last.last = number,
+                _ => session.spans.push(span),
+            }
+            if ranges.contains(number) {
+                self.counters.duplicates += 1;
+                continue;
+            }
+            ranges.insert(number, number);
+            match self.pending.spans.last_mut() {
+                Some((of, lane, _, _, last)) if (*of, *lane, *last + 1) == (sender, priority, number) => *last = number,
+                _ => self.pending.spans.push((sender, priority, floor, number, number)),
+            }
+            new.push(record);
+        }
+        for record in &new {
+            self.counters.reliable[record.severity.index()] += 1;
+            self.write(record);
+        }
+        Ok(new)
+    }
+
+    fn write(&mut self, record: &Record) {
+        for output in &self.outputs {
+            let path = render::file_name(&output.template, record);
+            render::render(record, output.format, self.files.pending(&path));
+        }
+    }
+
+    /// An association is over.
+    pub fn gone(&mut self, peer: Peer) {
+        if let Some(session) = self.sessions.remove(&peer)
+            && self.current.get(&session.sender) == Some(&peer)
+        {
+            self.current.remove(&session.sender);
+        }
+    }
+
+    /// Makes what was taken survive a crash. Returns what is to be sent to whom now that it does.
+    ///
+    /// # Errors
+    /// The disk's. Then nothing in memory counts any more.
+    pub fn commit(&mut self) -> io::Result<Vec<(Peer, Bytes)>> {
+        let unknown = self.files.unknown(&self.memory)?;
+        if !unknown.is_empty() {
+            self.memory.files.extend(unknown.iter().cloned());
+            // First of all: what such a file has now is all that counts of it, should this end half-way.
+            self.journal.commit(&Entry { spans: Vec::new(), files: unknown })?;
+        }
+        let mut entry = std::mem::take(&mut self.pending);
+        entry.files = self.files.write(&self.memory)?;
+        if entry != Entry::default() {
+            self.journal.commit(&entry)?;
+            self.counters.commits += 1;
+            self.memory.files.extend(entry.files.iter().cloned());
+            self.tidy(&entry.files)?;
+        }
+        let mut answers = Vec::new();
+        let Self { sessions, memory, .. } = self;
+        for (&peer, session) in sessions {
+            if std::mem::take(&mut session.greeted) {
+                answers.push((peer, Packet::Welcome(memory.ranges(session.sender).clone()).encode()));
+            }
+            if session.fresh != session.fresh_acked || !session.spans.is_empty() {
+                session.fresh_acked = session.fresh;
+                let acks = Packet::Acks { fresh: session.fresh, spans: std::mem::take(&mut session.spans) };
+                answers.push((peer, acks.encode()));
+            }
+        }
+        Ok(answers)
+    }
+
+    /// Rotates files that have become too large, and forgets what need not be remembered.
+    fn tidy(&mut self, written: &[(PathBuf, u64)]) -> io::Result<()> {
+        let mut rotated = false;
+        for (path, length) in written {
+            // Two outputs may share a file; the smaller limit counts.
+            if self.outputs.iter().filter_map(|output| output.limit_of(path)).any(|limit| *length >= limit) {
+                self.files.rotate(path)?;
+                self.memory.files.remove(path);
+                rotated = true;
+            }
+        }
+        if rotated || self.journal.is_long() {
+            for path in self.files.take_closed() {
+                self.memory.files.remove(&path);
+            }
+            self.journal.checkpoint(&self.memory)?;
+        }
+        Ok(())
+    }
+
+    /// What it did since it was opened.
+    pub fn counters(&self) -> &CollectorCounters {
+        &self.counters
+    }
+
+    /// Relays that are connected.
+    pub fn relays(&self) -> usize {
+        self.current.len()
+    }
+}
+
+impl FileOutput {
+    /// The limit of a file if it may be one of this output's: its name begins and ends as the template does.
+    fn limit_of(&self, path: &Path) -> Option<u64> {
+        let name = path.to_str()?;
+        let (start, end) = match (self.template.split_once('{'), self.template.rsplit_once('}')) {
+            (Some((start, _)), Some((_, end))) => (start, end),
+            _ => return self.rotate_bytes.filter(|_| name == self.template),
+        };
+        self.rotate_bytes.filter(|_| name.starts_with(start) && name.ends_with(end))
+    }
+}

@@ -1,0 +1,114 @@
+//! The few things that the spool and the store ask of a disk, so that tests can put one below them that fails, tears and forgets.
+//!
+//! What a crash leaves: bytes are safe once [`DiskFile::sync`] has returned without an error, names once [`Disk::sync_directory`] has.
+//! After an error of `sync` nothing is known of the bytes since the sync before.
+
+mod faulty;
+mod real;
+
+use std::io;
+use std::path::Path;
+
+pub use faulty::{Crash, Faults, FaultyDisk};
+pub use real::RealDisk;
+
+/// A place for files.
+pub trait Disk: Clone + Send + 'static {
+    /// An open file.
+    type File: DiskFile;
+
+    /// Opens a file for writing at its end, and makes it if there is none.
+    ///
+    /// # Errors
+    /// The system's.
+    fn append_to(&self, path: &Path) -> io::Result<Self::File>;
+
+    /// Reads up to `bytes_max` bytes from `offset` on; fewer only at the end.
+    ///
+    /// # Errors
+    /// The system's.
+    fn read_at(&self, path: &Path, offset: u64, bytes_max: usize) -> io::Result<Vec<u8>>;
+
+    /// The length in bytes, or `None` if there is no such file.
+    ///
+    /// # Errors
+    /// The system's.
+    fn length(&self, path: &Path) -> io::Result<Option<u64>>;
+
+    /// Shortens a file to this length in bytes.
+    ///
+    /// # Errors
+    /// The system's.
+    fn truncate(&self, path: &Path, length: u64) -> io::Result<()>;
+
+    /// Gives a file another name, in place of any file that has it.
+    ///
+    /// # Errors
+    /// The system's.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a file; that there is none is no error.
+    ///
+    /// # Errors
+    /// The system's.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// The names in a directory, sorted.
+    ///
+    /// # Errors
+    /// The system's.
+    fn names(&self, directory: &Path) -> io::Result<Vec<String>>;
+
+    /// Makes a directory and those above it.
+    ///
+    /// # Errors
+    /// The system's.
+    fn create_directory(&self, path: &Path) -> io::Result<()>;
+
+    /// Has the names in a directory survive a crash.
+    ///
+    /// # Errors
+    /// The system's.
+    fn sync_directory(&self, path: &Path) -> io::Result<()>;
+}
+
+/// An open file that grows at its end.
+pub trait DiskFile: Send {
+    /// Writes all bytes at the end. After an error any number of them may have been written.
+    ///
+    /// # Errors
+    /// The system's.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Has what was written survive a crash.
+    ///
+    /// # Errors
+    /// The system's.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+/// Reads a whole file of at most `bytes_max` bytes; `None` if there is none.
+///
+/// # Errors
+/// The system's, and [`io::ErrorKind::FileTooLarge`].
+pub(crate) fn read_whole<D: Disk>(disk: &D, path: &Path, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
+    let Some(length) = disk.length(path)? else { return Ok(None) };
+    match usize::try_from(length) {
+        Ok(length) if length <= bytes_max => disk.read_at(path, 0, length).map(Some),
+        _ => Err(io::ErrorKind::FileTooLarge.into()),
+    }
+}
+
+/// Writes a whole file so that after a crash there is either the old one or the new one. `path` lies in `directory`.
+///
+/// # Errors
+/// The system's. Then nothing is known of which of the two there is after a crash.
+pub(crate) fn replace<D: Disk>(disk: &D, directory: &Path, name: &str, contents: &[u8]) -> io::Result<()> {
+    let (draft, path) = (directory.join(format!("{name}.new")), directory.join(name));
+    disk.remove(&draft)?;
+    let mut file = disk.append_to(&draft)?;
+    file.append(contents)?;
+    file.sync()?;
+    disk.rename(&draft, &path)?;
+    disk.sync_directory(directory)
+}

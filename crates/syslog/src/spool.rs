@@ -1,0 +1,356 @@
+//! Lines on disk, of one priority, until the collector has them: files that grow at their end, each record behind its length and checksum.
+//!
+//! | event | what happens |
+//! |---|---|
+//! | a write fails | the file is left as it is, torn or not, and the next record begins a new one |
+//! | a sync fails | what was written since the last one is written again, into a new file |
+//! | a file ends in the middle of a record | what stands before it counts |
+//! | the process starts again | every file is read and checked, and synced before its lines count as kept |
+//!
+//! A file is removed when all its lines are settled; which those are, the [sender](crate::sender) knows.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use bytes::{Buf as _, Bytes};
+
+use crate::disk::{Disk, DiskFile as _};
+use crate::record::{RECORD_BYTES_MAX, Record};
+
+/// Bytes before each record: its length and its checksum.
+const FRAME_BYTES: usize = 8;
+
+/// How much is read at once.
+const READ_BYTES: usize = 512 << 10;
+
+/// Bytes that may wait for a sync; beyond it [`Spool::append`] syncs by itself.
+const UNSYNCED_BYTES_MAX: usize = 4 << 20;
+
+/// What is known of one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    number: u64,
+    /// Bytes up to the end of the last whole record.
+    bytes: u64,
+    /// The least and the greatest number in it.
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    /// When the last of its lines was received.
+    pub(crate) newest_us: u64,
+}
+
+/// Where reading goes on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cursor {
+    segment: u64,
+    offset: u64,
+}
+
+/// The files of one priority.
+pub(crate) struct Spool<D: Disk> {
+    disk: D,
+    directory: PathBuf,
+    prefix: String,
+    segment_bytes: u64,
+    segments: VecDeque<Segment>,
+    /// The last segment's file, if more may be written to it.
+    active: Option<D::File>,
+    next_number: u64,
+    /// What was written to the active file since the last sync.
+    unsynced: Vec<u8>,
+    /// Writing or syncing failed: where `unsynced` is on disk, if anywhere, nobody knows.
+    doubtful: bool,
+    directory_changed: bool,
+}
+
+impl<D: Disk> Spool<D> {
+    /// Opens the files of a priority and syncs them. The numbers that were found are reported to `found`, in no particular order.
+    pub(crate) fn open(
+        disk: D,
+        directory: &Path,
+        priority: u8,
+        segment_bytes: u64,
+        mut found: impl FnMut(u64),
+    ) -> io::Result<Self> {
+        let prefix = format!("lines-{priority}-");
+        let mut spool = Self {
+            directory: directory.to_owned(),
+            segments: VecDeque::new(),
+            active: None,
+            next_number: 0,
+            unsynced: Vec::new(),
+            doubtful: false,
+            directory_changed: true,
+            segment_bytes,
+            prefix,
+            disk,
+        };
+        let names = spool.disk.names(directory)?;
+        let numbers = names.iter().filter_map(|name| u64::from_str_radix(name.strip_prefix(&spool.prefix)?, 16).ok());
+        for number in numbers {
+            spool.next_number = spool.next_number.max(number + 1);
+            match spool.scan(number, &mut found)? {
+                Some(segment) => spool.segments.push_back(segment),
+                None => spool.disk.remove(&spool.path(number))?,
+            }
+        }
+        spool.put_in_order()?;
+        spool.disk.sync_directory(directory)?;
+        spool.directory_changed = false;
+        Ok(spool)
+    }
+
+    /// Where the next record will be.
+    pub(crate) fn end(&self) -> Cursor {
+        let last = self.segments.back();
+        last.map_or(Cursor { segment: self.next_number, offset: 0 }, |last| Cursor {
+            segment: last.number,
+            offset: last.bytes,
+        })
+    }
+
+    fn path(&self, number: u64) -> PathBuf {
+        self.directory.join(format!("{}{number:016x}", self.prefix))
+    }
+
+    /// Reads and syncs a file; `None` if no whole record is in it.
+    fn scan(&self, number: u64, found: &mut impl FnMut(u64)) -> io::Result<Option<Segment>> {
+        let path = self.path(number);
+        self.disk.append_to(&path)?.sync()?;
+        let mut segment = Segment::empty(number);
+        loop {
+            let bytes = Bytes::from(self.disk.read_at(&path, segment.bytes, READ_BYTES)?);
+            let (records, taken) = read_records(bytes);
+            if records.is_empty() {
+                return Ok((segment.bytes > 0).then_some(segment));
+            }
+            segment.bytes += taken;
+            for record in records {
+                segment.cover(record.sequence, record.received_us);
+                found(record.sequence);
+            }
+        }
+    }
+
+    /// Bytes on disk.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.bytes).sum()
+    }
+
+    /// Writes a record.
+    pub(crate) fn append(&mut self, record: &Bytes, sequence: u64, received_us: u64) -> io::Result<()> {
+        let framed = framed(record);
+        if self.unsynced.len() + framed.len() > UNSYNCED_BYTES_MAX {
+            self.sync()?;
+        }
+        if self.segments.back().is_none_or(|segment| segment.bytes >= self.segment_bytes) && self.active.is_some() {
+            // What is left behind is synced while it is still known.
+            self.sync()?;
+            self.active = None;
+        }
+        self.write(&framed, sequence, received_us)?;
+        self.unsynced.extend_from_slice(&framed);
+        Ok(())
+    }
+
+    /// Writes a record to the active file, or to a new one if there is none.
+    fn write(&mut self, framed: &[u8], sequence: u64, received_us: u64) -> io::Result<()> {
+        if self.active.is_none() {
+            let number = self.next_number;
+            let file = self.disk.append_to(&self.path(number))?;
+            self.next_number += 1;
+            self.active = Some(file);
+            self.directory_changed = true;
+            self.segments.push_back(Segment::empty(number));
+        }
+        let (Some(file), Some(segment)) = (&mut self.active, self.segments.back_mut()) else {
+            return Err(io::Error::other("no file is open"));
+        };
+        if let Err(error) = file.append(framed) {
+            // Nobody knows how much of it was written: nothing more goes behind it, and what waits for a sync is written again.
+            self.active = None;
+            self.doubtful = true;
+            self.segments.retain(|segment| segment.bytes > 0);
+            return Err(error);
+        }
+        segment.bytes += framed.len() as u64;
+        segment.cover(sequence, received_us);
+        Ok(())
+    }
+
+    /// Has everything written so far survive a crash.
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
+        if !self.unsynced.is_empty() {
+            let synced = !self.doubtful && self.active.as_mut().is_some_and(|file| file.sync().is_ok());
+            if !synced {
+                self.doubtful = true;
+                self.rewrite()?;
+                self.doubtful = false;
+            }
+            self.unsynced.clear();
+        }
+        if self.directory_changed {
+            self.disk.sync_directory(&self.directory)?;
+            self.directory_changed = false;
+        }
+        Ok(())
+    }
+
+    /// Writes what was not synced into a new file, and syncs that. The old files keep what they may have: whoever reads skips numbers that
+    /// came before, and [`Spool::open`] puts them in order.
+    fn rewrite(&mut self) -> io::Result<()> {
+        let (records, _) = read_records(Bytes::copy_from_slice(&self.unsynced));
+        let number = self.next_number;
+        let mut file = self.disk.append_to(&self.path(number))?;
+        self.next_number += 1;
+        self.directory_changed = true;
+        file.append(&self.unsynced)?;
+        file.sync()?;
+        let mut segment = Segment::empty(number);
+        segment.bytes = self.unsynced.len() as u64;
+        for record in records {
+            segment.cover(record.sequence, record.received_us);
+        }
+        self.segments.push_back(segment);
+        self.active = Some(file);
+        Ok(())
+    }
+
+    /// Puts records in order that an interrupted [`rewrite`](Self::rewrite) has left twice.
+    fn put_in_order(&mut self) -> io::Result<()> {
+        let overlapping =
+            |index: &usize| self.segments.iter().skip(index + 1).any(|later| later.first <= self.segments[*index].last);
+        let Some(from) = (0..self.segments.len()).find(overlapping) else { return Ok(()) };
+        let mut cursor = Cursor { segment: self.segments[from].number, offset: 0 };
+        let mut records = BTreeMap::new();
+        loop {
+            let read = self.read(&mut cursor)?;
+            if read.is_empty() {
+                break;
+            }
+            records.extend(read.into_iter().map(|record| (record.sequence, record)));
+        }
+        self.unsynced = records.values().flat_map(|record| framed(&record.encode())).collect();
+        self.rewrite()?;
+        self.disk.sync_directory(&self.directory)?;
+        self.unsynced.clear();
+        self.active = None;
+        let replaced: Vec<_> = self.segments.drain(from..self.segments.len() - 1).collect();
+        for segment in replaced {
+            self.disk.remove(&self.path(segment.number))?;
+        }
+        Ok(())
+    }
+
+    /// The oldest file.
+    pub(crate) fn oldest(&self) -> Option<&Segment> {
+        self.segments.front()
+    }
+
+    /// Removes files all of whose lines are settled: those below `floor`. The last file stays while it may grow.
+    pub(crate) fn remove_below(&mut self, floor: u64) {
+        while let Some(segment) = self.segments.front()
+            && segment.last < floor
+            && !(self.segments.len() == 1 && self.active.is_some())
+        {
+            self.remove_oldest();
+        }
+    }
+
+    /// Removes the oldest file, whatever is in it.
+    pub(crate) fn remove_oldest(&mut self) -> Option<Segment> {
+        let segment = self.segments.pop_front()?;
+        if self.segments.is_empty() {
+            self.active = None;
+            self.unsynced.clear();
+            self.doubtful = false;
+        }
+        // A file that stays is read again at the next start, and its lines are known to be settled then, or are sent twice and written once.
+        let _ = self.disk.remove(&self.path(segment.number));
+        self.directory_changed = true;
+        Some(segment)
+    }
+
+    /// Reading goes on behind the file that is read now.
+    pub(crate) fn skip_file(&self, cursor: &mut Cursor) {
+        let current =
+            self.segments.iter().find(|segment| segment.number >= cursor.segment && segment.bytes > cursor.offset);
+        if let Some(segment) = current {
+            *cursor = Cursor { segment: segment.number, offset: segment.bytes };
+        }
+    }
+
+    /// The next records, in the order in which they were written; none if there are none yet. Numbers may come twice.
+    pub(crate) fn read(&self, cursor: &mut Cursor) -> io::Result<Vec<Record>> {
+        let from = cursor.segment;
+        for segment in self.segments.iter().filter(|segment| segment.number >= from) {
+            if segment.number > cursor.segment {
+                *cursor = Cursor { segment: segment.number, offset: 0 };
+            }
+            if cursor.offset >= segment.bytes {
+                continue;
+            }
+            let wanted = usize::try_from(segment.bytes - cursor.offset).unwrap_or(usize::MAX).min(READ_BYTES);
+            let bytes = self.disk.read_at(&self.path(segment.number), cursor.offset, wanted)?;
+            let (records, taken) = read_records(Bytes::from(bytes));
+            if records.is_empty() {
+                // The rest of the file is not what was written. Whoever reads sees the gap in the numbers.
+                cursor.offset = segment.bytes;
+                continue;
+            }
+            cursor.offset += taken;
+            return Ok(records);
+        }
+        Ok(Vec::new())
+    }
+}
+
+impl Segment {
+    fn empty(number: u64) -> Self {
+        Self { number, bytes: 0, first: u64::MAX, last: 0, newest_us: 0 }
+    }
+
+    fn cover(&mut self, sequence: u64, received_us: u64) {
+        self.first = self.first.min(sequence);
+        self.last = self.last.max(sequence);
+        self.newest_us = self.newest_us.max(received_us);
+    }
+}
+
+fn framed(record: &[u8]) -> Vec<u8> {
+    let mut framed = Vec::with_capacity(FRAME_BYTES + record.len());
+    framed.extend_from_slice(&u32::try_from(record.len()).unwrap_or(u32::MAX).to_be_bytes());
+    framed.extend_from_slice(&checksum(record).to_be_bytes());
+    framed.extend_from_slice(record);
+    framed
+}
+
+fn checksum(bytes: &[u8]) -> u32 {
+    u32::try_from(crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes)).unwrap_or_default()
+}
+
+/// The whole and undamaged records at the beginning, and how many bytes they take.
+fn read_records(mut bytes: Bytes) -> (Vec<Record>, u64) {
+    let (mut records, before) = (Vec::new(), bytes.len());
+    while bytes.len() >= FRAME_BYTES {
+        let mut frame = bytes.clone();
+        let (length, sum) = (frame.get_u32() as usize, frame.get_u32());
+        if length > RECORD_BYTES_MAX || length > frame.len() {
+            break;
+        }
+        let body = frame.split_to(length);
+        let Some(record) = Record::decode(&body).filter(|_| checksum(&body) == sum) else { break };
+        records.push(record);
+        bytes = frame;
+    }
+    (records, (before - bytes.len()) as u64)
+}
+
+/// Reads a file of a spool as far as it makes sense, for tests that throw any bytes at it.
+pub fn readable_records(bytes: &[u8]) -> usize {
+    read_records(Bytes::copy_from_slice(bytes)).0.len()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+use super::*;
+use crate::disk::{Crash, Faults, FaultyDisk};
+use crate::line::Severity;
+
+fn record(sequence: u64) -> Bytes {
+    let line = Bytes::from(format!("line {sequence}"));
+    let source = Bytes::from_static(b"here");
+    Record { sequence, received_us: sequence, marks: 0, severity: Severity::NOTICE, source, line }.encode()
+}
+
+fn open(disk: &FaultyDisk, segment_bytes: u64) -> (Spool<FaultyDisk>, Vec<u64>) {
+    let mut found = Vec::new();
+    let spool = Spool::open(disk.clone(), Path::new("/s"), 0, segment_bytes, |number| found.push(number));
+    (spool.expect("the disk works"), found)
+}
+
+fn read_all(spool: &Spool<FaultyDisk>) -> Vec<u64> {
+    let (mut cursor, mut numbers) = (Cursor::default(), Vec::new());
+    loop {
+        let records = spool.read(&mut cursor).expect("the disk works");
+        if records.is_empty() {
+            return numbers;
+        }
+        numbers.extend(records.iter().map(|record| record.sequence));
+    }
+}
+
+#[test]
+fn records_are_read_in_their_order_over_many_files_and_files_of_settled_ones_go() {
+    let disk = FaultyDisk::new(1);
+    let (mut spool, _) = open(&disk, 200);
+    for sequence in 0..50 {
+        spool.append(&record(sequence), sequence, 0).expect("there is room");
+    }
+    assert_eq!(read_all(&spool), (0..50).collect::<Vec<_>>());
+    let files = disk.paths().len();
+    assert!(files > 5, "{files}");
+    spool.remove_below(30);
+    assert!(disk.paths().len() < files && read_all(&spool).contains(&30) && read_all(&spool)[0] > 20);
+    spool.sync().expect("the disk works");
+    let (spool, mut found) = open(&disk, 200);
+    found.sort_unstable();
+    assert_eq!(found, read_all(&spool));
+    assert_eq!(found.last(), Some(&49));
+}
+
+#[test]
+fn what_was_synced_survives_a_power_cut_whatever_failed_before() {
+    for seed in 0..3_000 {
+        let disk = FaultyDisk::new(seed);
+        let (mut spool, _) = open(&disk, 300);
+        let (mut written, mut synced) = (Vec::new(), Vec::new());
+        disk.set_faults(Faults { error_one_in: 12, bytes_max: Some(1_500) });
+        disk.crash_after(u32::try_from(seed % 97).expect("small"), Crash::Power);
+        for sequence in 0..40 {
+            if spool.append(&record(sequence), sequence, 0).is_ok() {
+                written.push(sequence);
+            }
+            if sequence % 5 == seed % 5 && spool.sync().is_ok() {
+                synced.clone_from(&written);
+            }
+        }
+        disk.set_faults(Faults::default());
+        if !disk.has_crashed() {
+            disk.crash(Crash::Power);
+        }
+        let (spool, _) = open(&disk.restarted(), 300);
+        let read = read_all(&spool);
+        assert!(read.is_sorted_by(|a, b| a < b), "seed {seed}: {read:?}");
+        assert!(synced.iter().all(|sequence| read.contains(sequence)), "seed {seed}: {synced:?} {read:?}");
+        assert!(read.iter().all(|sequence| *sequence < 40));
+    }
+}
+
+#[test]
+fn a_damaged_record_ends_its_file_and_no_other() {
+    let disk = FaultyDisk::new(1);
+    let (mut spool, _) = open(&disk, 100);
+    for sequence in 0..9 {
+        spool.append(&record(sequence), sequence, 0).expect("there is room");
+    }
+    drop(spool);
+    let path = disk.paths().remove(0);
+    let bytes = disk.contents(&path).expect("it is there");
+    disk.truncate(&path, bytes.len() as u64 - 3).expect("the disk works");
+    disk.append_to(&path).and_then(|mut file| file.append(b"\x07xx and more")).expect("the disk works");
+    let (spool, found) = open(&disk, 100);
+    assert_eq!(read_all(&spool), found);
+    assert_eq!(found.len(), 8);
+}
+
+#[test]
+fn any_bytes_can_be_read() {
+    assert_eq!(readable_records(&[0xff; 64]), 0);
+    assert_eq!(readable_records(&[0; 64]), 0);
+    let whole = framed(&record(1));
+    assert_eq!(readable_records(&[&whole[..], &whole[..20]].concat()), 1);
+}

@@ -1,0 +1,285 @@
+//! What relay and collector say to each other. Each of these is one message of the transport.
+//!
+//! A relay begins with [`Packet::Hello`]. The collector answers with [`Packet::Welcome`], which says what it has already, and from then on
+//! with [`Packet::Acks`] for what has reached its disk. Lines that are only worth sending while they are fresh need no answer, and do not
+//! wait for the welcome.
+
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use thiserror::Error;
+
+use crate::policy::PRIORITIES;
+use crate::ranges::Ranges;
+use crate::record::Record;
+
+/// The version of this protocol; peers of other versions are refused.
+pub const VERSION: u8 = 1;
+
+/// The most ranges in one message. A collector that would have to remember more for one sender and priority ends the
+/// association.
+pub const RANGES_MAX: usize = 65_536;
+
+/// Who sends: drawn at random when a spool is made, and kept with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SenderId(pub [u8; 16]);
+
+/// Numbers of one priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The priority.
+    pub priority: u8,
+    /// The first number.
+    pub first: u64,
+    /// The last number.
+    pub last: u64,
+}
+
+/// One message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Packet {
+    /// From a relay, first of all.
+    Hello {
+        /// Who it is.
+        sender: SenderId,
+        /// How often its spool was opened.
+        epoch: u32,
+        /// How often it has connected since.
+        connection: u32,
+    },
+    /// From a relay: lines that it has spooled, in the order of their numbers.
+    Lines {
+        /// Their priority.
+        priority: u8,
+        /// All numbers below are settled: the relay will never send them again.
+        floor: u64,
+        /// The lines.
+        records: Vec<Record>,
+    },
+    /// From a relay: a line that is not repeated.
+    Fresh(Record),
+    /// From a collector: for each priority what is settled, as far as it knows.
+    Welcome(Vec<Ranges>),
+    /// From a collector: what has reached its disk since the last of these.
+    Acks {
+        /// Lines of [`Packet::Fresh`] since the association began.
+        fresh: u64,
+        /// Numbers of spooled lines.
+        spans: Vec<Span>,
+    },
+}
+
+/// Bytes that make no sense: the peer's fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum WireError {
+    /// No message of this protocol looks like that.
+    #[error("the peer sent what is no message of this protocol")]
+    Malformed,
+    /// Another version.
+    #[error("the peer speaks version {0} of the protocol, this is version {VERSION}")]
+    Version(u8),
+}
+
+const HELLO: u8 = 1;
+const LINES: u8 = 2;
+const FRESH: u8 = 3;
+const WELCOME: u8 = 4;
+const ACKS: u8 = 5;
+
+/// The beginning of a message of lines, to which [`put_record`] adds.
+pub(crate) fn begin_lines(priority: u8, floor: u64) -> BytesMut {
+    let mut bytes = BytesMut::with_capacity(1_200);
+    bytes.put_u8(LINES);
+    bytes.put_u8(priority);
+    bytes.put_u64(floor);
+    bytes
+}
+
+/// Adds the bytes of a record to a message of lines.
+pub(crate) fn put_record(message: &mut BytesMut, record: &[u8]) {
+    message.put_u32(u32::try_from(record.len()).unwrap_or(u32::MAX));
+    message.put_slice(record);
+}
+
+/// A message with one line that is not repeated.
+pub(crate) fn fresh(record: &Record) -> Bytes {
+    let mut bytes = BytesMut::with_capacity(record.line.len() + 300);
+    bytes.put_u8(FRESH);
+    bytes.put_slice(&record.encode());
+    bytes.freeze()
+}
+
+impl Packet {
+    /// The bytes of the message.
+    pub fn encode(&self) -> Bytes {
+        let mut bytes = BytesMut::new();
+        match self {
+            Self::Hello { sender, epoch, connection } => {
+                bytes.put_u8(HELLO);
+                bytes.put_u8(VERSION);
+                bytes.put_slice(&sender.0);
+                bytes.put_u32(*epoch);
+                bytes.put_u32(*connection);
+            }
+            Self::Lines { priority, floor, records } => {
+                bytes = begin_lines(*priority, *floor);
+                for record in records {
+                    put_record(&mut bytes, &record.encode());
+                }
+            }
+            Self::Fresh(record) => return fresh(record),
+            Self::Welcome(settled) => {
+                bytes.put_u8(WELCOME);
+                for ranges in settled {
+                    bytes.put_u64(ranges.floor());
+                    bytes.put_u32(u32::try_from(ranges.len()).unwrap_or(u32::MAX));
+                    for (first, last) in ranges.above() {
+                        bytes.put_u64(first);
+                        bytes.put_u64(last);
+                    }
+                }
+            }
+            Self::Acks { fresh, spans } => {
+                bytes.put_u8(ACKS);
+                bytes.put_u64(*fresh);
+                for span in spans {
+                    bytes.put_u8(span.priority);
+                    bytes.put_u64(span.first);
+                    bytes.put_u64(span.last);
+                }
+            }
+        }
+        bytes.freeze()
+    }
+
+    /// Reads a message.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn decode(mut bytes: Bytes) -> Result<Self, WireError> {
+        let kind = bytes.try_get_u8().map_err(|_| WireError::Malformed)?;
+        match kind {
+            HELLO => {
+                let version = bytes.try_get_u8().map_err(|_| WireError::Malformed)?;
+                if version != VERSION {
+                    return Err(WireError::Version(version));
+                }
+                Self::decode_hello(bytes).ok_or(WireError::Malformed)
+            }
+            LINES => Self::decode_lines(bytes).ok_or(WireError::Malformed),
+            FRESH => Record::decode(&bytes).map(Self::Fresh).ok_or(WireError::Malformed),
+            WELCOME => Self::decode_welcome(bytes).ok_or(WireError::Malformed),
+            ACKS => Self::decode_acks(bytes).ok_or(WireError::Malformed),
+            _ => Err(WireError::Malformed),
+        }
+    }
+
+    fn decode_hello(mut bytes: Bytes) -> Option<Self> {
+        let mut sender = [0; 16];
+        bytes.try_copy_to_slice(&mut sender).ok()?;
+        let (epoch, connection) = (bytes.try_get_u32().ok()?, bytes.try_get_u32().ok()?);
+        bytes.is_empty().then_some(Self::Hello { sender: SenderId(sender), epoch, connection })
+    }
+
+    fn decode_lines(mut bytes: Bytes) -> Option<Self> {
+        let priority = bytes.try_get_u8().ok().filter(|&priority| priority < PRIORITIES)?;
+        let floor = bytes.try_get_u64().ok()?;
+        let mut records = Vec::new();
+        while !bytes.is_empty() {
+            let length = usize::try_from(bytes.try_get_u32().ok()?).ok()?;
+            if length > bytes.len() {
+                return None;
+            }
+            let record = Record::decode(&bytes.split_to(length))?;
+            let before = records.last().map(|record: &Record| record.sequence);
+            // The last number has no successor; none gets there.
+            if record.sequence < floor
+                || record.sequence == u64::MAX
+                || before.is_some_and(|before| before >= record.sequence)
+            {
+                return None;
+            }
+            records.push(record);
+        }
+        Some(Self::Lines { priority, floor, records })
+    }
+
+    fn decode_welcome(mut bytes: Bytes) -> Option<Self> {
+        let mut settled = Vec::new();
+        for _ in 0..PRIORITIES {
+            let mut ranges = Ranges::default();
+            ranges.raise(bytes.try_get_u64().ok()?);
+            let count = usize::try_from(bytes.try_get_u32().ok()?).ok().filter(|&count| count <= RANGES_MAX)?;
+            for _ in 0..count {
+                ranges.insert(bytes.try_get_u64().ok()?, bytes.try_get_u64().ok()?);
+            }
+            settled.push(ranges);
+        }
+        bytes.is_empty().then_some(Self::Welcome(settled))
+    }
+
+    fn decode_acks(mut bytes: Bytes) -> Option<Self> {
+        let fresh = bytes.try_get_u64().ok()?;
+        let mut spans = Vec::new();
+        while !bytes.is_empty() {
+            let priority = bytes.try_get_u8().ok().filter(|&priority| priority < PRIORITIES)?;
+            let (first, last) = (bytes.try_get_u64().ok()?, bytes.try_get_u64().ok()?);
+            if first > last {
+                return None;
+            }
+            spans.push(Span { priority, first, last });
+        }
+        Some(Self::Acks { fresh, spans })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::line::Severity;
+
+    fn record(sequence: u64) -> Record {
+        Record {
+            sequence,
+            received_us: 3,
+            marks: 0,
+            severity: Severity::NOTICE,
+            source: Bytes::from_static(b"s"),
+            line: Bytes::from_static(b"text"),
+        }
+    }
+
+    #[test]
+    fn every_message_is_read_back_and_no_part_of_it_makes_the_reader_panic() {
+        let mut ranges = vec![Ranges::default(); usize::from(PRIORITIES)];
+        ranges[3].raise(5);
+        ranges[3].insert(8, 9);
+        for packet in [
+            Packet::Hello { sender: SenderId([7; 16]), epoch: 2, connection: 3 },
+            Packet::Lines { priority: 1, floor: 4, records: vec![record(4), record(6)] },
+            Packet::Fresh(record(0)),
+            Packet::Welcome(ranges),
+            Packet::Acks { fresh: 9, spans: vec![Span { priority: 7, first: 1, last: 2 }] },
+        ] {
+            let bytes = packet.encode();
+            assert_eq!(Packet::decode(bytes.clone()), Ok(packet));
+            for length in 0..bytes.len() {
+                let _ = Packet::decode(bytes.slice(..length));
+            }
+        }
+    }
+
+    #[test]
+    fn lines_out_of_order_or_below_the_floor_are_refused() {
+        for (floor, numbers) in [(0, vec![2, 1]), (0, vec![1, 1]), (5, vec![4]), (0, vec![u64::MAX])] {
+            let records = numbers.into_iter().map(record).collect();
+            assert_eq!(
+                Packet::decode(Packet::Lines { priority: 0, floor, records }.encode()),
+                Err(WireError::Malformed)
+            );
+        }
+    }
+
+    #[test]
+    fn another_version_is_named() {
+        assert_eq!(Packet::decode(Bytes::from_static(&[1, 9])), Err(WireError::Version(9)));
+    }
+}

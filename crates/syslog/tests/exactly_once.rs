@@ -1,0 +1,363 @@
+//! A relay and a collector on disks that fail, tear and forget, over a network that breaks: each line is once in the output, in the order of
+//! its source, and no line that was safe is lost. The seed decides everything:
+//!
+//! ```text
+//! SYSLOG_SEEDS=17..18 cargo test -p festina-syslog --test exactly_once
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use festina_syslog::collector::{Collector, FileOutput, Peer};
+use festina_syslog::config::Format;
+use festina_syslog::disk::{Crash, Faults, FaultyDisk};
+use festina_syslog::line::Severity;
+use festina_syslog::record::{MARK_UNORDERED, Record};
+use festina_syslog::sender::{Sender, SenderLimits};
+use festina_units::Duration;
+use rand_core::{RngCore as _, SeedableRng as _};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+const SOURCES: u64 = 5;
+
+/// An association: what is under way in it.
+#[derive(Default)]
+struct Network {
+    peer: u64,
+    forward: BTreeMap<(u8, u8), VecDeque<Bytes>>,
+    backward: VecDeque<Bytes>,
+}
+
+struct World {
+    random: Xoshiro256PlusPlus,
+    seed: u64,
+    relay_disk: FaultyDisk,
+    relay: Sender<FaultyDisk>,
+    collector_disk: FaultyDisk,
+    collector: Collector<FaultyDisk>,
+    network: Option<Network>,
+    /// Associations that the relay has given up and the collector has not: they may still deliver.
+    stale: Vec<Network>,
+    peers: u64,
+    lines: u64,
+    /// Lines on the relay's disk as the process sees it, and those that must not be lost.
+    written: BTreeSet<u64>,
+    safe: BTreeSet<u64>,
+    unordered: BTreeSet<u64>,
+    /// What was in the output at the last commit.
+    committed: Vec<String>,
+}
+
+fn outputs(seed: u64) -> Vec<FileOutput> {
+    let rotate_bytes = (seed % 2 == 1).then_some(700);
+    vec![FileOutput { template: "/out/lines.log".to_owned(), format: Format::Raw, rotate_bytes }]
+}
+
+fn open_relay(disk: &FaultyDisk, seed: u64) -> std::io::Result<Sender<FaultyDisk>> {
+    let window_lines_max = [5, 20, 1_000][usize::try_from(seed % 3).expect("small")];
+    let limits = SenderLimits { bytes_max: 128 << 10, age_max: Duration::from_secs(3_600), window_lines_max };
+    Sender::open(disk.clone(), Path::new("/spool"), limits, [7; 16])
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let (relay_disk, collector_disk) = (FaultyDisk::new(seed), FaultyDisk::new(!seed));
+        Self {
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+            seed,
+            relay: open_relay(&relay_disk, seed).expect("the disk works"),
+            collector: Collector::open(collector_disk.clone(), Path::new("/state"), outputs(seed)).expect("it works"),
+            relay_disk,
+            collector_disk,
+            network: None,
+            stale: Vec::new(),
+            peers: 0,
+            lines: 0,
+            written: BTreeSet::new(),
+            safe: BTreeSet::new(),
+            unordered: BTreeSet::new(),
+            committed: Vec::new(),
+        }
+    }
+
+    fn draw(&mut self, below: u64) -> u64 {
+        self.random.next_u64() % below
+    }
+
+    fn take_line(&mut self) {
+        let (number, priority) = (self.lines, u8::try_from(self.draw(2)).expect("small"));
+        self.lines += 1;
+        // Equal sources have equal priorities here, so that one order is to be kept for each.
+        let source = self.draw(SOURCES) * 2 + u64::from(priority);
+        let unordered = self.draw(8) == 0;
+        if unordered {
+            self.unordered.insert(number);
+        }
+        let record = Record {
+            sequence: 0,
+            received_us: number,
+            marks: if unordered { MARK_UNORDERED } else { 0 },
+            severity: Severity::new(priority),
+            source: Bytes::from(format!("source {source}")),
+            line: Bytes::from(format!("{source} {number}")),
+        };
+        if self.relay.take(record, priority) && !self.relay_disk.has_crashed() {
+            self.written.insert(number);
+        }
+    }
+
+    fn connect(&mut self) {
+        self.cut();
+        self.peers += 1;
+        let mut network = Network { peer: self.peers, ..Network::default() };
+        network.forward.entry((0, 0)).or_default().push_back(self.relay.connected());
+        self.network = Some(network);
+    }
+
+    /// The relay gives the association up; the collector may not know it yet.
+    fn cut(&mut self) {
+        self.relay.disconnected();
+        if let Some(network) = self.network.take() {
+            if self.draw(2) == 0 {
+                self.stale.push(network);
+            } else {
+                self.collector.gone(Peer(network.peer));
+            }
+        }
+    }
+
+    fn send(&mut self) {
+        if let Some(message) = self.relay.next_message()
+            && let Some(network) = &mut self.network
+        {
+            let queue = network.forward.entry((message.priority + 1, message.slot)).or_default();
+            if message.unordered && queue.len() > 1 {
+                queue.insert(1, message.payload);
+            } else {
+                queue.push_back(message.payload);
+            }
+        }
+    }
+
+    /// The collector gets a message, of a stale association now and then.
+    fn deliver(&mut self) {
+        let (choice, skip) = (self.draw(4), usize::try_from(self.draw(7)).expect("small"));
+        let network = if choice == 0 { self.stale.last_mut() } else { self.network.as_mut() };
+        let Some(network) = network else { return };
+        let hello = network.forward.get_mut(&(0, 0)).and_then(VecDeque::pop_front);
+        let waiting = network.forward.values_mut().filter(|queue| !queue.is_empty()).count();
+        let mut others = network.forward.values_mut().filter(|queue| !queue.is_empty());
+        let message = hello.or_else(|| others.nth(skip % waiting.max(1)).and_then(VecDeque::pop_front));
+        let peer = Peer(network.peer);
+        if let Some(message) = message {
+            self.collector.handle(peer, message).expect("a relay makes sense");
+        } else if choice == 0 {
+            self.stale.pop();
+            self.collector.gone(peer);
+        }
+    }
+
+    fn commit(&mut self) {
+        let result = self.collector.commit();
+        if self.collector_disk.has_crashed() {
+            return;
+        }
+        match result {
+            Ok(answers) => {
+                self.committed = self.output();
+                for (peer, message) in answers {
+                    if let Some(network) = self.network.as_mut().filter(|network| Peer(network.peer) == peer) {
+                        network.backward.push_back(message);
+                    }
+                }
+            }
+            Err(_) => self.reopen_collector(),
+        }
+    }
+
+    fn answer(&mut self) {
+        let message = self.network.as_mut().and_then(|network| network.backward.pop_front());
+        if let Some(message) = message {
+            self.relay.handle(message).expect("a collector makes sense");
+        }
+    }
+
+    /// The collector begins again: after an error, or in a new process.
+    fn reopen_collector(&mut self) {
+        self.network = None;
+        self.stale.clear();
+        self.relay.disconnected();
+        for attempt in 0.. {
+            if attempt == 20 {
+                self.collector_disk.set_faults(Faults::default());
+            }
+            self.collector_disk = self.collector_disk.restarted();
+            match Collector::open(self.collector_disk.clone(), Path::new("/state"), outputs(self.seed)) {
+                Ok(collector) => {
+                    self.collector = collector;
+                    break;
+                }
+                Err(_) => assert!(attempt < 30, "seed {}: it cannot be opened", self.seed),
+            }
+        }
+        let output = self.output();
+        assert!(output.starts_with(&self.committed), "seed {}: {:?} {output:?}", self.seed, self.committed);
+    }
+
+    fn reopen_relay(&mut self, crash: Crash) {
+        self.cut();
+        if crash == Crash::Power {
+            self.written = self.safe.clone();
+        }
+        for attempt in 0.. {
+            if attempt == 20 {
+                self.relay_disk.set_faults(Faults::default());
+            }
+            self.relay_disk = self.relay_disk.restarted();
+            match open_relay(&self.relay_disk, self.seed) {
+                Ok(relay) => {
+                    self.relay = relay;
+                    break;
+                }
+                Err(_) => assert!(attempt < 30, "seed {}: it cannot be opened", self.seed),
+            }
+        }
+        // Opening syncs what is there.
+        self.safe = self.written.clone();
+    }
+
+    /// The lines of the output, rotated files first.
+    fn output(&self) -> Vec<String> {
+        let mut paths = self.collector_disk.paths();
+        paths.retain(|path| path.starts_with("/out"));
+        // "lines.log" is the last of "lines.log.000001" and its like.
+        let current = PathBuf::from("/out/lines.log");
+        paths.retain(|path| *path != current);
+        paths.push(current);
+        let contents = paths.iter().filter_map(|path| self.collector_disk.contents(path));
+        let text = String::from_utf8(contents.flatten().collect()).expect("text");
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn misfortune(&mut self) {
+        let crash = if self.draw(2) == 0 { Crash::Process } else { Crash::Power };
+        let operations = u32::try_from(self.draw(12)).expect("small");
+        let faults = match self.draw(4) {
+            0 => Faults { error_one_in: 6, bytes_max: None },
+            1 => Faults { error_one_in: 40, bytes_max: Some(2_000) },
+            _ => Faults::default(),
+        };
+        match self.draw(6) {
+            0 => self.relay_disk.crash_after(operations, crash),
+            1 => self.collector_disk.crash_after(operations, crash),
+            2 => self.relay_disk.set_faults(faults),
+            3 => self.collector_disk.set_faults(faults),
+            4 => self.cut(),
+            _ => {
+                self.relay_disk.crash(crash);
+                self.notice_crashes(crash);
+                self.collector_disk.crash(crash);
+                self.notice_crashes(crash);
+            }
+        }
+    }
+
+    fn notice_crashes(&mut self, crash: Crash) {
+        if self.relay_disk.has_crashed() {
+            self.reopen_relay(crash);
+        }
+        if self.collector_disk.has_crashed() {
+            self.reopen_collector();
+        }
+    }
+
+    fn step(&mut self) {
+        match self.draw(24) {
+            0..=5 => self.take_line(),
+            6..=7 => {
+                if self.relay.sync().is_ok() && !self.relay_disk.has_crashed() {
+                    self.safe = self.written.clone();
+                }
+            }
+            8..=11 => self.send(),
+            12..=17 => self.deliver(),
+            18..=19 => self.commit(),
+            20..=21 => self.answer(),
+            22 if self.network.is_none() => self.connect(),
+            23 if self.draw(4) == 0 => self.misfortune(),
+            _ => {}
+        }
+        // A crash within an operation may have been one of the power.
+        self.notice_crashes(Crash::Power);
+        let (counters, unsettled) = (*self.relay.counters(), self.relay.unsettled());
+        let gone =
+            counters.delivered + counters.shed_full + counters.shed_old + counters.shed_unspooled + counters.lost;
+        assert_eq!(counters.found + counters.taken, gone + unsettled, "seed {}: {counters:?}", self.seed);
+        assert_eq!((counters.shed_full, counters.shed_old, counters.lost), (0, 0, 0), "seed {}", self.seed);
+    }
+
+    /// All is well again, and everything arrives.
+    fn finish(&mut self) {
+        self.relay_disk.set_faults(Faults::default());
+        self.collector_disk.set_faults(Faults::default());
+        self.notice_crashes(Crash::Power);
+        for _ in 0..20_000 {
+            if self.network.is_none() {
+                self.connect();
+            }
+            self.send();
+            self.deliver();
+            self.commit();
+            self.answer();
+            self.notice_crashes(Crash::Power);
+            if self.relay.is_welcomed() && self.relay.unsettled() == 0 {
+                return;
+            }
+        }
+        panic!("seed {}: {} lines do not arrive", self.seed, self.relay.unsettled());
+    }
+
+    fn check(&self) {
+        let output = self.output();
+        let (mut seen, mut last) = (BTreeSet::new(), BTreeMap::new());
+        for line in &output {
+            let (source, number) = line.split_once(' ').expect("two words");
+            let number: u64 = number.parse().expect("a number");
+            assert!(seen.insert(number), "seed {}: line {number} is there twice", self.seed);
+            if !self.unordered.contains(&number) {
+                let before = last.insert(source.to_owned(), number);
+                assert!(
+                    before.is_none_or(|before| before < number),
+                    "seed {}: {before:?} {number} {output:?}",
+                    self.seed
+                );
+            }
+        }
+        let lost: Vec<_> = self.safe.iter().filter(|number| !seen.contains(number)).collect();
+        assert!(lost.is_empty(), "seed {}: lost {lost:?}", self.seed);
+    }
+}
+
+fn seeds() -> std::ops::Range<u64> {
+    let Ok(text) = std::env::var("SYSLOG_SEEDS") else { return 0..2_000 };
+    let (from, to) = text.split_once("..").expect("SYSLOG_SEEDS=FROM..TO");
+    from.parse().expect("a number")..to.parse().expect("a number")
+}
+
+#[test]
+fn whatever_crashes_and_fails_each_line_is_once_in_the_output_and_none_that_was_safe_is_lost() {
+    let (mut lines, mut safe) = (0, 0);
+    for seed in seeds() {
+        let mut world = World::new(seed);
+        for _ in 0..600 {
+            world.step();
+        }
+        world.finish();
+        world.check();
+        lines += world.lines;
+        safe += world.safe.len();
+    }
+    // The test would be worth nothing if next to no line were ever safe.
+    assert!(safe as u64 > lines / 3, "{safe} of {lines} lines were safe");
+}
