@@ -21,7 +21,7 @@ fn gives_up(mechanisms: Mechanisms, opened_by_both: bool) -> bool {
         pair.connect(1, 2);
     }
     pair.run_for(Duration::from_secs(1));
-    let dead = LinkConfig { loss: LossModel::Independent(Probability::ONE), ..delay.clone() };
+    let dead = LinkConfig { loss: LossModel::Independent(Probability::ONE), ..delay };
     pair.links = [Link::new(dead.clone(), 1, "there"), Link::new(dead, 1, "back")];
     let now = pair.now;
     pair.hosts[0].association().send(now, Message::new(vec![1; 5])).unwrap();
