@@ -168,8 +168,17 @@ impl TcpHost {
     /// The counters of a flow's connection; `None` if there is no such flow or its connection is not open.
     #[must_use]
     pub fn counters(&self, flow: usize) -> Option<TcpCounters> {
-        let connection = self.connections.get(self.flows.get(flow)?.connection?)?.as_ref()?;
-        Some(connection.counters())
+        self.connection_of(flow).map(Connection::counters)
+    }
+
+    /// The congestion window of a flow's connection, in bytes; `None` if there is no such flow or its connection is not open.
+    #[must_use]
+    pub fn cwnd_bytes(&self, flow: usize) -> Option<u64> {
+        self.connection_of(flow).map(Connection::cwnd_bytes)
+    }
+
+    fn connection_of(&self, flow: usize) -> Option<&Connection> {
+        self.connections.get(self.flows.get(flow)?.connection?)?.as_ref()
     }
 
     /// Opens what a flow is due to open, and notes when it next does.

@@ -18,6 +18,19 @@ pub struct UdpHost {
     seed: u64,
     flows: Vec<Flow>,
     received: BTreeMap<NodeId, UdpReceived>,
+    /// Every intact datagram, if they are noted.
+    log: Option<Vec<UdpArrival>>,
+}
+
+/// A datagram that arrived intact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UdpArrival {
+    /// The host that sent it.
+    pub source: NodeId,
+    /// When the application wrote it.
+    pub sent_at: Instant,
+    /// When it arrived.
+    pub arrived_at: Instant,
 }
 
 /// A flow of datagrams.
@@ -50,7 +63,7 @@ impl UdpHost {
     /// A host that sends nothing. Its workloads come of the simulation's seed and its own place in the topology.
     #[must_use]
     pub fn new(node: NodeId, seed: u64) -> Self {
-        Self { node, seed, flows: Vec::new(), received: BTreeMap::new() }
+        Self { node, seed, flows: Vec::new(), received: BTreeMap::new(), log: None }
     }
 
     /// Adds a flow that sends from `starts_at` until before `stops_at`. Writes that do not fit into one datagram become several.
@@ -70,6 +83,19 @@ impl UdpHost {
         let source = Source::new(workload, self.seed, &name, starts_at, stops_at);
         self.flows.push(Flow { peer, source, pending: None, sent: 0, sent_bytes: 0 });
         self
+    }
+
+    /// Notes every datagram that arrives.
+    #[must_use]
+    pub fn logging(mut self) -> Self {
+        self.log = Some(Vec::new());
+        self
+    }
+
+    /// What arrived intact, in that order; nothing unless the host is [`logging`](Self::logging).
+    #[must_use]
+    pub fn arrivals(&self) -> &[UdpArrival] {
+        self.log.as_deref().unwrap_or_default()
     }
 
     /// The host's place in the topology.
@@ -104,6 +130,9 @@ impl Node<Packet> for UdpHost {
         received.bytes += u64::from(datagram.bytes);
         received.delay_sum = received.delay_sum.saturating_add(delay);
         received.delay_max = received.delay_max.max(delay);
+        if let Some(log) = &mut self.log {
+            log.push(UdpArrival { source: packet.source, sent_at: datagram.sent_at, arrived_at: now });
+        }
     }
 
     /// Nothing is done here: what is due leaves through `poll_transmit`.

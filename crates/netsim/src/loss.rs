@@ -44,6 +44,15 @@ pub struct GilbertElliott {
 }
 
 impl GilbertElliott {
+    /// Bursts of this mean length in which nothing gets through, with a share of `loss` on average; `None` unless the loss is above 0 %
+    /// and below 100 %, or if it is too small for such bursts.
+    pub fn bursts(loss: Probability, mean_bad: Duration) -> Option<Self> {
+        let kept_ppb = Probability::ONE.ppb().checked_sub(loss.ppb()).filter(|kept_ppb| *kept_ppb > 0)?;
+        let mean_good_ns = (mean_bad.as_nanos() * u128::from(kept_ppb)).checked_div(loss.ppb().into())?;
+        let mean_good = Duration::from_nanos(u64::try_from(mean_good_ns).ok()?);
+        Some(Self { mean_good, mean_bad, loss_in_good: Probability::ZERO, loss_in_bad: Probability::ONE })
+    }
+
     /// The long-run share of packets lost, for packets evenly spread over time.
     pub fn mean_loss(&self) -> Probability {
         let good = u128::from(duration::saturating_nanos(self.mean_good));

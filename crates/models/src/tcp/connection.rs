@@ -354,6 +354,12 @@ impl TcpConnection {
         self.sender.timers.rtt.srtt()
     }
 
+    /// The congestion window in bytes.
+    #[must_use]
+    pub fn cwnd_bytes(&self) -> u64 {
+        self.sender.cwnd_bytes()
+    }
+
     /// What was done so far.
     #[must_use]
     pub fn counters(&self) -> TcpCounters {

@@ -138,6 +138,10 @@ pub(super) struct Outgoing {
 }
 
 impl Sender {
+    pub(super) fn cwnd_bytes(&self) -> u64 {
+        u64::from(self.congestion.cwnd()) * u64::from(self.config.mss_bytes)
+    }
+
     pub(super) fn new(config: TcpConfig) -> Self {
         Self {
             congestion: Congestion::new(config.congestion, config.growth, config.initial_window_segments),

@@ -118,6 +118,10 @@ impl Connection {
         self.tcp.counters()
     }
 
+    pub(super) fn cwnd_bytes(&self) -> u64 {
+        self.tcp.cwnd_bytes()
+    }
+
     pub(super) fn has_failed(&self) -> bool {
         self.has_failed
     }
