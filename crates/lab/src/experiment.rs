@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::assumption::Assumption;
 use crate::capture::Capture;
 use crate::figure::{DelayDistribution, Figure};
-use crate::plan::{Parameter, Plan, Point};
+use crate::plan::{Parameter, Plan, Point, Table};
 use crate::samples::Samples;
 use crate::scoreboard::Entry;
 use crate::summary::Results;
@@ -33,6 +33,16 @@ pub trait Experiment: Sync {
 
     /// What a plan can set.
     fn parameters(&self) -> Vec<Parameter>;
+
+    /// The tables that a plan can have, any number of each kind; none, unless the experiment says otherwise.
+    fn tables(&self) -> Vec<Table> {
+        Vec::new()
+    }
+
+    /// What makes no sense about a point although each value by itself does; the plan is refused then.
+    fn objection(&self, _point: &Point) -> Option<Objection> {
+        None
+    }
 
     /// Where the values of the plan come from: stated in the publication, chosen, or fitted to a result.
     fn assumptions(&self) -> Vec<Assumption> {
@@ -76,6 +86,11 @@ pub trait Experiment: Sync {
         &[]
     }
 
+    /// Whether the report on a terminal lists all other numbers of each point below the delays.
+    fn lists_values(&self) -> bool {
+        false
+    }
+
     /// What `results` in the run's JSON holds, for readers that want the experiment's own words for its numbers; nothing, unless
     /// the experiment says otherwise.
     fn rows(&self, _results: &Results) -> Vec<serde_json::Value> {
@@ -112,6 +127,15 @@ fn curve_name(plan: &Plan, point: &Point) -> String {
         [name] => point.value(name).map(|value| value.to_string()).unwrap_or_default(),
         _ => plan.label(point),
     }
+}
+
+/// What makes no sense about a point.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Objection {
+    /// The parameter that it is about.
+    pub parameter: String,
+    /// What is wrong and what was expected.
+    pub problem: String,
 }
 
 /// A published number beside ours.

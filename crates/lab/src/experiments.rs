@@ -30,6 +30,7 @@ mod recovery_sequences;
 mod reordering;
 mod replay;
 mod request_reply;
+mod scenario;
 mod slow_start;
 mod thin_latency;
 
@@ -59,6 +60,7 @@ pub use recovery_sequences::RecoverySequences;
 pub use reordering::Reordering;
 pub use replay::Replay;
 pub use request_reply::RequestReply;
+pub use scenario::Scenario;
 pub use slow_start::SlowStart;
 pub use thin_latency::ThinLatency;
 
@@ -81,6 +83,7 @@ pub const ALL: &[&dyn Experiment] = &[
     &FairnessCrowd,
     &Bulk,
     &Replay,
+    &Scenario,
     &P06Table2,
     &P06Table3,
     &P10Fig4,

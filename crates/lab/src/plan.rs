@@ -18,21 +18,33 @@
 //! parameters.packets = 1_000
 //! ```
 //!
-//! What a plan leaves out is as in the experiment's own plan. A plan that makes no sense is refused with the place and
+//! Some experiments have tables, any number of each kind, each under a name of its own; what they set is a parameter like any other,
+//! called `flows.thin.size` for example:
+//!
+//! ```toml
+//! [flows.thin]
+//! size = ["100B", "200B"]
+//! ```
+//!
+//! What a plan leaves out is as in the experiment's own plan; a plan that has tables has no others. A plan that makes no sense is refused with the place and
 //! with what was expected.
 
 mod error;
+mod link_trace;
 mod parameter;
 mod point;
 mod raw;
 mod recording;
+mod tables;
 
 pub use error::PlanError;
+pub use link_trace::LinkTrace;
 pub use parameter::{Kind, Parameter, Value};
 pub use point::Point;
 pub use recording::Recording;
+pub use tables::{Key, NAME_CHARS_MAX, TABLES_MAX, Table};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use festina_netsim::RandomStream;
@@ -41,6 +53,7 @@ use toml::Spanned;
 use crate::experiment::Experiment;
 use error::Source;
 use raw::{RawPlan, Setting, Settings};
+use tables::flattened;
 
 /// The most points of one plan.
 pub const POINTS_MAX: usize = 100_000;
@@ -77,6 +90,8 @@ pub struct Plan {
     repetitions: u32,
     sweep: Vec<(&'static str, Vec<Value>)>,
     one_at_a_time: Vec<Vec<&'static str>>,
+    /// Keys of tables that no plan sets.
+    defaults: BTreeSet<&'static str>,
 }
 
 impl Plan {
@@ -124,6 +139,11 @@ impl Plan {
         &self.sweep
     }
 
+    /// The same without the keys of tables that no plan sets.
+    pub fn told(&self) -> impl Iterator<Item = &(&'static str, Vec<Value>)> {
+        self.sweep.iter().filter(|(name, _)| !self.defaults.contains(name))
+    }
+
     /// The names of the parameters that are swept.
     pub fn swept(&self) -> impl Iterator<Item = &'static str> {
         self.sweep.iter().filter(|(_, values)| values.len() > 1).map(|(name, _)| *name)
@@ -169,7 +189,7 @@ impl Plan {
     /// What holds for all points, as in `rtt 100ms, 10 runs of each point, full scale, seed 1`.
     pub fn conditions(&self) -> String {
         let mut text = String::new();
-        for (name, values) in &self.sweep {
+        for (name, values) in self.told() {
             if let [value] = values.as_slice() {
                 text += &format!("{name} {value}, ");
             }
@@ -230,22 +250,44 @@ impl PlanFile {
     /// If a parameter is unknown or its value makes no sense, at whichever scale.
     pub fn plan(&self, experiment: &dyn Experiment, scale: Scale) -> Result<Plan, PlanError> {
         let own = Self::own(experiment)?;
-        let mut values = BTreeMap::new();
+        let tables = tables::parameters(experiment, (&self.source, &self.raw), (&own.source, &own.raw))?;
+        let mut parameters = experiment.parameters();
+        parameters.extend(tables.iter().map(|table| table.parameter.clone()));
+        let mut defaults: BTreeSet<&str> = tables.iter().map(|table| table.parameter.name).collect();
+        let mut values: BTreeMap<_, _> =
+            tables.iter().map(|table| (table.parameter.name, vec![table.default])).collect();
         let mut numbers = Numbers { seed: 1, repetitions: 1 };
-        for file in [&own, self] {
-            file.overlay(experiment, scale, &mut values, &mut numbers)?;
+        for (file, tables_count) in [(&own, !self.raw.has_tables()), (self, true)] {
+            let set = file.overlay(&parameters, scale, tables_count, &mut numbers)?;
+            defaults.retain(|name| !set.iter().any(|(is_set, _)| is_set == name));
+            values.extend(set);
         }
         let mut sweep = Vec::new();
-        for parameter in experiment.parameters() {
+        for parameter in &parameters {
             let values = values.remove(parameter.name).ok_or_else(|| {
                 own.source.error(&own.raw.experiment.span(), format!("missing parameter \"{}\"", parameter.name))
             })?;
             sweep.push((parameter.name, values));
         }
         self.check_size(&sweep, numbers.repetitions)?;
-        let alone = if self.raw.one_at_a_time.is_some() { self } else { &own }.one_at_a_time(experiment)?;
+        let alone = if self.raw.one_at_a_time.is_some() { self } else { &own }.one_at_a_time(&parameters)?;
         let title = self.raw.title.clone().or(own.raw.title).unwrap_or_else(|| experiment.title().to_owned());
-        Ok(Plan { title, scale, seed: numbers.seed, repetitions: numbers.repetitions, sweep, one_at_a_time: alone })
+        let (seed, repetitions) = (numbers.seed, numbers.repetitions);
+        let plan = Plan { title, scale, seed, repetitions, sweep, one_at_a_time: alone, defaults };
+        self.check_sense(experiment, &plan)?;
+        Ok(plan)
+    }
+
+    /// What the experiment objects to is told where the parameter is set.
+    fn check_sense(&self, experiment: &dyn Experiment, plan: &Plan) -> Result<(), PlanError> {
+        let Some(objection) = plan.points().iter().find_map(|point| experiment.objection(point)) else {
+            return Ok(());
+        };
+        let (quick, full) = (flattened(self.raw.quick.tables()), flattened(self.raw.tables()));
+        let settings = [&self.raw.quick.parameters, &quick, &self.raw.parameters, &full];
+        let mut set = settings.into_iter().flatten().filter(|(key, _)| *key.get_ref() == objection.parameter);
+        let place = set.next().map_or(self.raw.experiment.span(), |(_, setting)| setting.span());
+        Err(self.source.error(&place, format!("{}: {}", objection.parameter, objection.problem)))
     }
 
     /// A sweep that would never end is refused where its longest list is.
@@ -260,7 +302,9 @@ impl PlanFile {
         } else {
             return Ok(());
         };
-        let lists = self.raw.parameters.values().chain(self.raw.quick.parameters.values());
+        let tables = [self.raw.tables(), self.raw.quick.tables()].map(flattened);
+        let parameters = [&self.raw.parameters, &self.raw.quick.parameters];
+        let lists = parameters.into_iter().chain(&tables).flat_map(Settings::values);
         let length = |setting: &&Spanned<Setting>| match setting.get_ref() {
             Setting::List(list) => list.len(),
             _ => 0,
@@ -274,14 +318,15 @@ impl PlanFile {
         Self::parse(&format!("{}.toml", experiment.name()), experiment.plan())
     }
 
-    /// Replaces what this file sets. The quick part is checked at full scale too: a mistake there must not wait.
+    /// What this file sets of `parameters`, in tables only if they count. The quick part is checked at full scale too: a mistake there
+    /// must not wait.
     fn overlay(
         &self,
-        experiment: &dyn Experiment,
+        parameters: &[Parameter],
         scale: Scale,
-        values: &mut BTreeMap<&'static str, Vec<Value>>,
+        tables_count: bool,
         numbers: &mut Numbers,
-    ) -> Result<(), PlanError> {
+    ) -> Result<Vec<(&'static str, Vec<Value>)>, PlanError> {
         let quick = &self.raw.quick;
         if let Some(seed) = &self.raw.seed {
             // TOML's integers end there.
@@ -289,15 +334,18 @@ impl PlanFile {
         }
         let repetitions = self.repetitions(self.raw.repetitions.as_ref())?;
         let quick_repetitions = self.repetitions(quick.repetitions.as_ref())?;
-        let parameters = self.values(experiment, &self.raw.parameters)?;
-        let quick_parameters = self.values(experiment, &quick.parameters)?;
-        values.extend(parameters);
+        let [tables, quick_tables] = [self.raw.tables(), quick.tables()]
+            .map(|tables| if tables_count { flattened(tables) } else { Settings::new() });
+        let mut set = self.values(parameters, &self.raw.parameters)?;
+        set.extend(self.values(parameters, &tables)?);
+        let mut quick_set = self.values(parameters, &quick.parameters)?;
+        quick_set.extend(self.values(parameters, &quick_tables)?);
         numbers.repetitions = repetitions.unwrap_or(numbers.repetitions);
         if scale == Scale::Quick {
-            values.extend(quick_parameters);
+            set.extend(quick_set);
             numbers.repetitions = quick_repetitions.unwrap_or(numbers.repetitions);
         }
-        Ok(())
+        Ok(set)
     }
 
     fn repetitions(&self, setting: Option<&Spanned<Setting>>) -> Result<Option<u32>, PlanError> {
@@ -322,25 +370,23 @@ impl PlanFile {
 
     fn values(
         &self,
-        experiment: &dyn Experiment,
+        parameters: &[Parameter],
         settings: &Settings,
     ) -> Result<Vec<(&'static str, Vec<Value>)>, PlanError> {
-        let parameters = experiment.parameters();
         let mut values = Vec::new();
         for (key, setting) in settings {
-            let parameter = self.parameter(&parameters, key)?;
+            let parameter = self.parameter(parameters, key)?;
             values.push((parameter.name, self.values_of(parameter, setting)?));
         }
         Ok(values)
     }
 
     /// The groups of parameters that are swept one at a time.
-    fn one_at_a_time(&self, experiment: &dyn Experiment) -> Result<Vec<Vec<&'static str>>, PlanError> {
-        let parameters = experiment.parameters();
+    fn one_at_a_time(&self, parameters: &[Parameter]) -> Result<Vec<Vec<&'static str>>, PlanError> {
         let name = |setting: &Spanned<Setting>| match setting.get_ref() {
             Setting::Text(name) => {
                 let key = Spanned::new(setting.span(), name.clone());
-                self.parameter(&parameters, &key).map(|parameter| parameter.name)
+                self.parameter(parameters, &key).map(|parameter| parameter.name)
             }
             other => {
                 let problem = format!("{other} is no parameter; expected a name in quotes, or a list of names");
@@ -358,8 +404,14 @@ impl PlanFile {
     fn parameter<'p>(&self, known: &'p [Parameter], key: &Spanned<String>) -> Result<&'p Parameter, PlanError> {
         let name = key.get_ref();
         known.iter().find(|parameter| parameter.name == name).ok_or_else(|| {
-            let known: Vec<&str> = known.iter().map(|parameter| parameter.name).collect();
-            let problem = format!("unknown parameter \"{name}\"; expected one of {}", known.join(", "));
+            // Of a table, only its own keys are of interest.
+            let table = name.rsplit_once('.').map_or("", |(table, _)| table);
+            let rest = |parameter: &Parameter| Some(parameter.name.strip_prefix(table)?.trim_start_matches('.'));
+            let own: Vec<&str> = known.iter().filter_map(rest).filter(|rest| !rest.contains('.')).collect();
+            let problem = match own.as_slice() {
+                [] => format!("\"{name}\" is of a table that is not there; add [{table}] to the plan"),
+                own => format!("unknown parameter \"{name}\"; expected one of {}", own.join(", ")),
+            };
             self.source.error(&key.span(), problem)
         })
     }

@@ -3,7 +3,7 @@
 
 mod csv;
 mod document;
-mod html;
+pub(crate) mod html;
 mod index;
 #[cfg(feature = "parquet")]
 mod parquet;

@@ -2,7 +2,7 @@
 
 mod checks;
 mod figures;
-mod flow;
+pub(super) mod flow;
 mod transfer;
 
 use festina_models::sctp_host::CompanionDelivery;

@@ -7,7 +7,8 @@ use std::str::FromStr;
 
 use festina_units::{Bandwidth, ByteCount, Duration, ParseError, Probability, duration};
 
-use super::Recording;
+use super::tables::{NAME_CHARS_MAX, interned, is_name};
+use super::{LinkTrace, Recording};
 
 /// Something that an experiment can be told by its plan.
 #[derive(Clone, Debug)]
@@ -38,9 +39,14 @@ pub enum Kind {
     /// A capture (pcap or pcapng) whose packet times and sizes are replayed, named from the plan's own folder; in a plan
     /// `"game.pcapng"`, or `"none"`.
     Recording,
+    /// A trace of a link's rate: one that was made, or a file in Mahimahi's format, named from the plan's own folder; in a plan
+    /// `"lte"` or `"my.trace"`, or `"none"`.
+    Trace,
+    /// The name of a node, a link or of flows: lower case letters, digits and hyphens.
+    Name,
 }
 
-/// No capture.
+/// No capture, no trace.
 const NONE: &str = "none";
 
 /// The value of a parameter.
@@ -56,10 +62,12 @@ pub enum Value {
     Probability(Probability),
     /// A whole number.
     Count(u64),
-    /// One of the words of [`Kind::Choice`].
+    /// One of the words of [`Kind::Choice`], or a [`Kind::Name`].
     Choice(&'static str),
     /// A capture, if there is one.
     Recording(Option<Recording>),
+    /// A trace of a link's rate, if there is one.
+    Trace(Option<LinkTrace>),
 }
 
 impl fmt::Display for Value {
@@ -72,8 +80,9 @@ impl fmt::Display for Value {
             Self::Probability(value) => write!(f, "{value}"),
             Self::Count(value) => write!(f, "{value}"),
             Self::Choice(value) => f.write_str(value),
-            Self::Recording(None) => f.write_str(NONE),
+            Self::Recording(None) | Self::Trace(None) => f.write_str(NONE),
             Self::Recording(Some(value)) => write!(f, "{value}"),
+            Self::Trace(Some(value)) => write!(f, "{value}"),
         }
     }
 }
@@ -102,6 +111,10 @@ impl Kind {
                 Ok(recording) => Ok(Value::Recording(Some(recording))),
                 Err(problem) => Err(format!("{problem}; expected {self}")),
             },
+            Self::Trace if text == NONE => Ok(Value::Trace(None)),
+            Self::Trace => LinkTrace::load(folder, text).map(|trace| Value::Trace(Some(trace))),
+            Self::Name if is_name(text) => Ok(Value::Choice(interned(text))),
+            Self::Name => Err(format!("\"{text}\" is no name; expected {self}")),
         }
     }
 
@@ -115,7 +128,9 @@ impl Kind {
                 Ok(count) => within(range, count, |count| count.to_string()).map(Value::Count),
                 Err(_) => Err(format!("{number} is below zero; expected {self}")),
             },
-            Self::Choice(_) | Self::Recording => Err(format!("{number} is a number; expected {self}")),
+            Self::Choice(_) | Self::Recording | Self::Trace | Self::Name => {
+                Err(format!("{number} is a number; expected {self}"))
+            }
             _ => Err(format!("{number} has no unit; expected {self}")),
         }
     }
@@ -131,6 +146,10 @@ impl fmt::Display for Kind {
             Self::Probability(_) => f.write_str("a share in quotes such as \"5%\""),
             Self::Count(_) => f.write_str("a whole number such as 100"),
             Self::Choice(words) => write!(f, "one of \"{}\"", words.join("\", \"")),
+            Self::Trace => f.write_str("a trace such as \"lte\" or \"my.trace\", or \"none\""),
+            Self::Name => {
+                write!(f, "a name of lower case letters, digits and hyphens, at most {NAME_CHARS_MAX} of them")
+            }
             Self::Recording => f.write_str("a capture file (pcap or pcapng) such as \"game.pcapng\", or \"none\""),
         }
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use festina_units::{Bandwidth, ByteCount, Duration, Probability};
 
-use super::{Recording, Value};
+use super::{LinkTrace, Recording, Value};
 
 /// A value for each of an experiment's parameters.
 ///
@@ -87,14 +87,39 @@ impl Point {
         }
     }
 
-    /// All values in one line, `name=value` with blanks between: equal points, equal lines. Captures count by their
-    /// contents.
+    /// The trace `name`, if the plan names one.
+    pub fn trace(&self, name: &str) -> Option<LinkTrace> {
+        match self.declared(name) {
+            Value::Trace(value) => value,
+            other => panic!("{name} was declared as a trace, not {other:?}"),
+        }
+    }
+
+    /// The names of the tables of a kind, in the order of the plan.
+    pub fn tables(&self, kind: &str) -> Vec<&'static str> {
+        let mut names: Vec<&'static str> = Vec::new();
+        for (whole, _) in &self.values {
+            let table = whole.strip_prefix(kind).and_then(|rest| rest.strip_prefix('.'));
+            if let Some((name, _)) = table.and_then(|rest| rest.split_once('.'))
+                && names.last() != Some(&name)
+            {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    /// All values in one line, `name=value` with blanks between: equal points, equal lines. Captures and traces count by
+    /// their contents.
     pub fn line(&self) -> String {
         let mut line = String::new();
         for (name, value) in &self.values {
             let _ = write!(line, "{}{name}={value}", if line.is_empty() { "" } else { " " });
             if let Value::Recording(Some(recording)) = value {
                 let _ = write!(line, "#{}", recording.digest());
+            }
+            if let Value::Trace(Some(trace)) = value {
+                let _ = write!(line, "#{}", trace.digest());
             }
         }
         line

@@ -10,6 +10,9 @@ use toml::Spanned;
 /// Keys and what they are set to, each with its place in the file.
 pub(super) type Settings = BTreeMap<Spanned<String>, Spanned<Setting>>;
 
+/// Tables of one kind by their names, each with its keys.
+pub(super) type Tables = BTreeMap<Spanned<String>, Settings>;
+
 /// The whole file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -23,6 +26,12 @@ pub(super) struct RawPlan {
     #[serde(default)]
     pub(super) parameters: Settings,
     #[serde(default)]
+    pub(super) links: Tables,
+    #[serde(default)]
+    pub(super) flows: Tables,
+    #[serde(default)]
+    pub(super) probes: Tables,
+    #[serde(default)]
     pub(super) quick: RawQuick,
 }
 
@@ -33,6 +42,31 @@ pub(super) struct RawQuick {
     pub(super) repetitions: Option<Spanned<Setting>>,
     #[serde(default)]
     pub(super) parameters: Settings,
+    #[serde(default)]
+    pub(super) links: Tables,
+    #[serde(default)]
+    pub(super) flows: Tables,
+    #[serde(default)]
+    pub(super) probes: Tables,
+}
+
+impl RawPlan {
+    /// The tables of each kind.
+    pub(super) fn tables(&self) -> [(&'static str, &Tables); 3] {
+        [("links", &self.links), ("flows", &self.flows), ("probes", &self.probes)]
+    }
+
+    /// Whether there is any, at whichever scale.
+    pub(super) fn has_tables(&self) -> bool {
+        self.tables().iter().any(|(_, tables)| !tables.is_empty())
+    }
+}
+
+impl RawQuick {
+    /// The tables of each kind.
+    pub(super) fn tables(&self) -> [(&'static str, &Tables); 3] {
+        [("links", &self.links), ("flows", &self.flows), ("probes", &self.probes)]
+    }
 }
 
 /// What a key is set to.

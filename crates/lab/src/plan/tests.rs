@@ -124,7 +124,7 @@ fn what_a_plan_leaves_out_is_as_in_the_experiments_own_and_what_it_says_counts_a
 fn repetitions_have_seeds_of_their_own_that_depend_on_the_plans_seed() {
     let plan = Plan::own(&Every, Scale::Full);
     let other = read("experiment = \"every\"\nseed = 2\n", Scale::Full).expect("it makes sense");
-    let seeds: std::collections::BTreeSet<u64> =
+    let seeds: BTreeSet<u64> =
         (0..100).flat_map(|repetition| [plan.repetition_seed(repetition), other.repetition_seed(repetition)]).collect();
     assert_eq!(seeds.len(), 200);
 }

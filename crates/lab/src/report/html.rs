@@ -211,14 +211,22 @@ fn values(results: &Results) -> String {
 }
 
 fn parameters(report: &Report<'_>) -> String {
+    let known = report.experiment.parameters();
+    let tables = report.experiment.tables();
+    let about = |name: &str| {
+        let (kind, key) = (name.split('.').next().unwrap_or_default(), name.rsplit('.').next().unwrap_or_default());
+        let table = tables.iter().find(|table| table.kind == kind);
+        let keys = table.into_iter().flat_map(|table| &table.keys).find(|it| it.parameter.name == key);
+        let parameter = known.iter().find(|parameter| parameter.name == name);
+        parameter.or(keys.map(|key| &key.parameter)).map_or(String::new(), |parameter| escape(parameter.about))
+    };
     let rows: Vec<Vec<String>> = report
-        .experiment
-        .parameters()
-        .iter()
-        .zip(report.results.plan().sweep())
-        .map(|(parameter, (_, values))| {
+        .results
+        .plan()
+        .told()
+        .map(|(name, values)| {
             let values: Vec<String> = values.iter().map(|value| escape(&value.to_string())).collect();
-            vec![parameter.name.to_owned(), values.join(", "), escape(parameter.about)]
+            vec![(*name).to_owned(), values.join(", "), about(name)]
         })
         .collect();
     table(&["parameter", "value", "meaning"].map(str::to_owned), &rows, 3)
@@ -250,7 +258,7 @@ fn origin(report: &Report<'_>) -> String {
 const SEEDS_SHOWN: u32 = 30;
 
 /// The plan that runs the same again.
-fn plan_text(experiment: &dyn Experiment, plan: &Plan) -> String {
+pub(crate) fn plan_text(experiment: &dyn Experiment, plan: &Plan) -> String {
     let mut text = format!(
         "experiment = \"{}\"\nseed = {}\nrepetitions = {}\n",
         experiment.name(),
@@ -267,7 +275,14 @@ fn plan_text(experiment: &dyn Experiment, plan: &Plan) -> String {
         let _ = writeln!(text, "one_at_a_time = [{}]", groups.join(", "));
     }
     text += "\n[parameters]\n";
-    for (name, values) in plan.sweep() {
+    let mut table = "";
+    for (name, values) in plan.told() {
+        // What is set in a table of its own stands there.
+        let (of, name) = name.rsplit_once('.').unwrap_or(("", name));
+        if of != table {
+            table = of;
+            let _ = writeln!(text, "\n[{of}]");
+        }
         let values: Vec<String> = values
             .iter()
             .map(|value| if matches!(value, Value::Count(_)) { value.to_string() } else { format!("\"{value}\"") })

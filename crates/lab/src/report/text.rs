@@ -32,6 +32,9 @@ pub(super) fn text(report: &Report<'_>) -> String {
         }
     }
     text += &table(&rows, 2);
+    if report.experiment.lists_values() {
+        text += &format!("\n{}", table(&value_rows(report), 2));
+    }
     if !report.scoreboard.is_empty() {
         let _ = writeln!(text, "\npublished: {}", report.experiment.reference());
         let entries = report.scoreboard.iter().filter(|entry| entry.measured.is_some());
@@ -50,6 +53,19 @@ pub(super) fn text(report: &Report<'_>) -> String {
         let _ = write!(text, "\n{}", checks(&report.checks));
     }
     text.trim_end().to_owned()
+}
+
+/// A heading and a row per number of each point.
+fn value_rows(report: &Report<'_>) -> Vec<Vec<String>> {
+    let plan = report.results.plan();
+    let mut rows = vec![["point", "number", "mean", "± 95%"].map(str::to_owned).to_vec()];
+    for point in report.results.points() {
+        rows.extend(point.values().iter().map(|(name, value)| {
+            let [mean, half_width] = estimate(value, 1.0);
+            vec![plan.label(point.point()), name.clone(), mean, half_width]
+        }));
+    }
+    rows
 }
 
 pub(super) fn checks(checks: &[Check]) -> String {

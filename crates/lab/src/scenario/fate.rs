@@ -1,12 +1,13 @@
 //! What became of the messages and chunks of a stream, counted: for experiments that compare senders.
 
 use festina_models::packet::UDP_HEADER_BYTES;
-use festina_models::record::Necessity;
+use festina_models::record::{MessageRecord, Necessity, RetransmissionRecord};
 use festina_sctp::RetransmissionCause;
 
 use super::StreamRun;
 use crate::count::as_f64;
 use crate::experiment::Check;
+use crate::figure::Happening;
 use crate::samples::Samples;
 use crate::summary::{PointSummary, Results};
 
@@ -83,4 +84,21 @@ pub(crate) fn total(summary: &PointSummary, name: &str) -> f64 {
 /// The share of the packets sent that were spurious retransmissions although the sender could have known.
 pub(crate) fn avoidable_share(summary: &PointSummary) -> f64 {
     (total(summary, SPURIOUS) - total(summary, SPURIOUS_UNAVOIDABLE)) / total(summary, PACKETS_SENT)
+}
+
+/// What the first transmission of a message is in a figure.
+pub(crate) fn of_message(message: &MessageRecord) -> Happening {
+    if message.delivered_by == Some(0) { Happening::Sent } else { Happening::Lost }
+}
+
+/// What a retransmission is in a figure.
+pub(crate) fn of_retransmission(resent: &RetransmissionRecord) -> Happening {
+    let is_copy = resent.cause.is_bundled() || resent.cause == RetransmissionCause::Copy;
+    match (resent.arrived_at, resent.is_spurious()) {
+        (None, true) if is_copy => Happening::CopyLost,
+        (None, _) => Happening::RetransmissionLost,
+        (Some(_), false) => Happening::Retransmitted,
+        (Some(_), true) if is_copy => Happening::Copied,
+        (Some(_), true) => Happening::Spurious,
+    }
 }

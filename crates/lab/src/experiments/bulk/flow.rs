@@ -13,24 +13,48 @@ use festina_sctp::{Config, CongestionControl, StreamScheduler};
 use festina_units::{ByteCount, Instant};
 
 /// An IP packet with its headers, of every sender.
-pub(super) const PACKET_BYTES: u32 = 1_500;
+pub(in crate::experiments) const PACKET_BYTES: u32 = 1_500;
 const IPV4_BYTES: u32 = 20;
 /// What one DATA chunk in a full packet carries: less the common header of 12 and the chunk's header of 16 bytes.
-const MESSAGE_BYTES: u32 = PACKET_BYTES - IPV4_BYTES - 28;
+pub(in crate::experiments) const MESSAGE_BYTES: u32 = PACKET_BYTES - IPV4_BYTES - 28;
 
 pub(super) const NEW_RENO: &str = "tcp-new-reno";
 pub(super) const CUBIC: &str = "tcp-cubic";
 
-/// Profiles with the congestion control that comes with them, then with each other one (`festina+rfc9260`), then kinds of TCP.
-static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
-    let profiles = Profile::all().iter().map(|profile| profile.name());
-    let others = Profile::all().iter().flat_map(|&profile| {
-        let own = Config::with_profile(profile).congestion;
-        let others = CongestionControl::all().iter().filter(move |&&congestion| congestion != own);
-        others.map(move |congestion| &*format!("{profile}{SEPARATOR}{congestion}").leak())
+/// All names of SCTP, then kinds of TCP.
+static NAMES: LazyLock<Vec<&'static str>> =
+    LazyLock::new(|| sctp_names().into_iter().chain([CUBIC, NEW_RENO]).collect());
+
+/// Profiles with the congestion control that comes with them, then with each other one (`festina+rfc9260`).
+pub(in crate::experiments) fn sctp_names() -> Vec<&'static str> {
+    static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+        let profiles = Profile::all().iter().map(|profile| profile.name());
+        let others = Profile::all().iter().flat_map(|&profile| {
+            let own = Config::with_profile(profile).congestion;
+            let others = CongestionControl::all().iter().filter(move |&&congestion| congestion != own);
+            others.map(move |congestion| &*format!("{profile}{SEPARATOR}{congestion}").leak())
+        });
+        profiles.chain(others).collect()
     });
-    profiles.chain(others).chain([CUBIC, NEW_RENO]).collect()
-});
+    NAMES.clone()
+}
+
+/// SCTP as one of [`sctp_names`] says, with packets of [`PACKET_BYTES`], a send buffer of `buffer_bytes`, and a receive buffer that is
+/// not smaller.
+pub(in crate::experiments) fn sctp_config(name: &str, buffer_bytes: usize) -> Config {
+    let (profile, congestion) =
+        name.split_once(SEPARATOR).map_or((name, None), |(profile, other)| (profile, Some(other)));
+    let profile: Profile = profile.parse().expect("all other names begin with a profile");
+    let mut config = Config::with_profile(profile);
+    if let Some(congestion) = congestion {
+        config.congestion = congestion.parse().expect("what follows is a congestion control");
+    }
+    config.limits.packet_bytes_max = (PACKET_BYTES - IPV4_BYTES) as usize;
+    config.limits.receive_buffer_bytes = buffer_bytes.max(config.limits.receive_buffer_bytes);
+    config.limits.send_buffer_bytes = buffer_bytes;
+    config.limits.send_low_water_bytes = buffer_bytes / 8 * 7;
+    config
+}
 
 /// Stands between a profile and a congestion control.
 const SEPARATOR: char = '+';
@@ -63,19 +87,8 @@ impl Flow {
             NEW_RENO => Self::tcp(TcpConfig::sack(), buffer_bytes),
             CUBIC => Self::tcp(TcpConfig::linux(), buffer_bytes),
             name => {
-                let (profile, congestion) =
-                    name.split_once(SEPARATOR).map_or((name, None), |(profile, other)| (profile, Some(other)));
-                let profile: Profile = profile.parse().expect("all other names begin with a profile");
-                let mut config = Config { scheduler, ..Config::with_profile(profile) };
-                if let Some(congestion) = congestion {
-                    config.congestion = congestion.parse().expect("what follows is a congestion control");
-                }
                 let buffer_bytes = usize::try_from(buffer_bytes).expect("it fits into memory");
-                config.limits.packet_bytes_max = (PACKET_BYTES - IPV4_BYTES) as usize;
-                config.limits.receive_buffer_bytes = buffer_bytes.max(config.limits.receive_buffer_bytes);
-                config.limits.send_buffer_bytes = buffer_bytes;
-                config.limits.send_low_water_bytes = buffer_bytes / 8 * 7;
-                Self::Sctp(Box::new(config))
+                Self::Sctp(Box::new(Config { scheduler, ..sctp_config(name, buffer_bytes) }))
             }
         }
     }

@@ -9,6 +9,7 @@ use festina_units::{ByteCount, Instant};
 
 use crate::figure::{Figure, Happening, TimeSequence};
 use crate::plan::Point;
+use crate::scenario::fate;
 use crate::scenario::{Sender, Stack, StreamRun, ThinStream, cause_name};
 
 /// Which message is lost, counted from zero: by then the round-trip time is well known.
@@ -167,8 +168,7 @@ impl Drawing {
 
     fn message(&mut self, message: &MessageRecord) {
         if let Some((at, number)) = message.left_at.and_then(|at| self.place(at, message.sequence)) {
-            let arrived = message.delivered_by == Some(0);
-            self.sequence.packet(at, number, if arrived { Happening::Sent } else { Happening::Lost });
+            self.sequence.packet(at, number, fate::of_message(message));
         }
         if let Some((at, number)) = message.delivered_at.and_then(|at| self.place(at, message.sequence)) {
             self.sequence.delivered(at, number);
@@ -177,22 +177,11 @@ impl Drawing {
 
     fn resent(&mut self, resent: &RetransmissionRecord) {
         let Some((at, number)) = self.place(resent.at, resent.sequence) else { return };
-        let happening = happening(resent);
+        let happening = fate::of_retransmission(resent);
         self.sequence.packet(at, number, happening);
         if !matches!(happening, Happening::Copied | Happening::CopyLost) {
             self.sequence.note(at, number, short_name(resent.cause));
         }
-    }
-}
-
-fn happening(resent: &RetransmissionRecord) -> Happening {
-    let is_copy = resent.cause.is_bundled() || resent.cause == RetransmissionCause::Copy;
-    match (resent.arrived_at, resent.is_spurious()) {
-        (None, true) if is_copy => Happening::CopyLost,
-        (None, _) => Happening::RetransmissionLost,
-        (Some(_), false) => Happening::Retransmitted,
-        (Some(_), true) if is_copy => Happening::Copied,
-        (Some(_), true) => Happening::Spurious,
     }
 }
 

@@ -1,0 +1,194 @@
+//! Flows that are alike: which stack carries them, what their applications write, and when.
+
+use std::sync::LazyLock;
+
+use festina_models::host::Host;
+use festina_models::sctp_host::{SctpHost, SctpSender};
+use festina_models::tcp::{CongestionControl, SendBufferLimit, TcpConfig};
+use festina_models::tcp_host::{TcpHost, TcpSender};
+use festina_models::udp_host::UdpHost;
+use festina_models::workload::{Greedy, OnOff, Periodic, Workload};
+use festina_netsim::{NodeId, RandomStream};
+use festina_sctp::Config;
+use festina_units::{ByteCount, Duration, Instant, duration};
+
+use super::key;
+use crate::experiment::Objection;
+use crate::experiments::bulk::flow as bulk;
+use crate::plan::Point;
+
+/// What applications write.
+pub(super) const WORKLOADS: &[&str] = &["thin", "greedy", "on-off"];
+const GREEDY: &str = "greedy";
+const ON_OFF: &str = "on-off";
+
+const UDP: &str = "udp";
+const KINDS_OF_TCP: [&str; 4] = ["tcp-new-reno", "tcp-sack", "tcp-cubic", "tcp-linux"];
+
+/// Bytes of the IPv4 and TCP headers in a packet of full size.
+const TCP_HEADERS_BYTES: u32 = 40;
+/// Bytes of the timestamps option.
+const TIMESTAMPS_BYTES: u32 = 12;
+/// What a greedy application writes at once over TCP, which is a stream.
+const TCP_WRITE: ByteCount = ByteCount::from_bytes(64 << 10);
+
+static STACKS: LazyLock<Vec<&'static str>> =
+    LazyLock::new(|| bulk::sctp_names().into_iter().chain(KINDS_OF_TCP).chain([UDP]).collect());
+
+/// The names of all stacks.
+pub(super) fn stacks() -> &'static [&'static str] {
+    &STACKS
+}
+
+/// Flows that are alike.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    pub(super) name: &'static str,
+    pub(super) count: u32,
+    transport: Transport,
+    workload: Workload,
+    /// When the first begins.
+    start: Duration,
+    /// When all end.
+    stop: Duration,
+    stagger: Duration,
+    spread: Duration,
+}
+
+#[derive(Clone, Debug)]
+enum Transport {
+    Sctp(Box<Config>),
+    Tcp(Box<TcpConfig>),
+    Udp,
+}
+
+impl Group {
+    /// The flows `name` of a point.
+    ///
+    /// # Errors
+    /// What makes no sense about them.
+    pub(super) fn of(point: &Point, name: &'static str) -> Result<Self, Objection> {
+        let key = |of: &str| key("flows", name, of);
+        let objection = |of: &str, problem: &str| Objection { parameter: key(of), problem: problem.to_owned() };
+        let [start, stop, stagger, spread, interval, on_mean, off_mean] =
+            ["start", "stop", "stagger", "spread", "interval", "on", "off"].map(|of| point.duration(&key(of)));
+        let (stack, ecn) = (point.choice(&key("stack")), point.choice(&key("ecn")) == "on");
+        let size = point.bytes(&key("size"));
+        let transport = Transport::of(stack, ecn, point.bytes(&key("buffer")));
+        let workload = match point.choice(&key("workload")) {
+            GREEDY => Workload::Greedy(Greedy { size: transport.greedy_write() }),
+            ON_OFF => Workload::OnOff(OnOff { on_mean, off_mean, interval, size }),
+            _ => Workload::Periodic(Periodic { interval, size }),
+        };
+        let stop = if stop.is_zero() { point.duration("duration") } else { stop };
+        let group = Self {
+            name,
+            count: u32::try_from(point.count(&key("count"))).unwrap_or(u32::MAX),
+            transport,
+            workload,
+            start,
+            stop,
+            stagger,
+            spread,
+        };
+        match group.transport {
+            Transport::Sctp(_) if ecn => {
+                Err(objection("ecn", "the SCTP core has no ECN; expected \"off\", or a kind of TCP as the stack"))
+            }
+            Transport::Udp if ecn => Err(objection("ecn", "UDP has nobody who heeds marks; expected \"off\"")),
+            Transport::Udp if group.is_greedy() => Err(objection(
+                "workload",
+                "a greedy flow waits for room, and UDP never lets it wait; expected \"thin\" or \"on-off\"",
+            )),
+            _ if matches!(group.workload, Workload::OnOff(_)) && on_mean.is_zero() => {
+                Err(objection("on", "a burst takes time; expected more than 0ms"))
+            }
+            _ if stop <= group.latest_start() => Err(objection(
+                "start",
+                "the last of these flows would begin when all have ended; expected an earlier start",
+            )),
+            _ => Ok(group),
+        }
+    }
+
+    fn latest_start(&self) -> Duration {
+        self.start + self.stagger * (self.count - 1) + self.spread
+    }
+
+    /// Whether the application writes as much as it can; such a flow has no delays.
+    pub(super) fn is_greedy(&self) -> bool {
+        matches!(self.workload, Workload::Greedy(_))
+    }
+
+    /// The hosts of each flow, in the order of `pairs`; they note what happens to messages if `is_logging`.
+    pub(super) fn hosts(&self, pairs: &[[NodeId; 2]], seed: u64, is_logging: bool) -> Vec<Host> {
+        let mut starts = RandomStream::new(seed, &format!("starts of {}", self.name));
+        let spread_ns = duration::saturating_nanos(self.spread);
+        let mut hosts = Vec::new();
+        for (number, &pair) in (0..).zip(pairs) {
+            let later = self.stagger * number + Duration::from_nanos(starts.below(spread_ns));
+            hosts.extend(self.pair(pair, seed, Instant::ZERO + self.start + later, is_logging));
+        }
+        hosts
+    }
+
+    fn pair(&self, [from, to]: [NodeId; 2], seed: u64, starts_at: Instant, is_logging: bool) -> [Host; 2] {
+        let stops_at = Some(Instant::ZERO + self.stop);
+        let (connects_at, workload) = (starts_at, self.workload.clone());
+        match &self.transport {
+            Transport::Sctp(config) => {
+                let config = Config { message_events: is_logging, ..Config::clone(config) };
+                let host = |node| SctpHost::new(node, seed, config.clone()).expect("a plan's values are within ranges");
+                let message_bytes_max = config.limits.message_bytes_max;
+                let sender =
+                    SctpSender { connects_at, starts_at, stops_at, message_bytes_max, ..SctpSender::new(to, workload) };
+                [host(from).with_sender(&sender).into(), host(to).listening().into()]
+            }
+            Transport::Tcp(config) => {
+                let host =
+                    |node| if is_logging { TcpHost::new(node, seed).logging() } else { TcpHost::new(node, seed) };
+                let sender = TcpSender { peer: to, config: **config, workload, connects_at, starts_at, stops_at };
+                [host(from).with_sender(sender).into(), host(to).listening(**config).into()]
+            }
+            Transport::Udp => {
+                let receiver = UdpHost::new(to, seed);
+                let receiver = if is_logging { receiver.logging() } else { receiver };
+                [UdpHost::new(from, seed).with_flow(to, &workload, starts_at, stops_at).into(), receiver.into()]
+            }
+        }
+    }
+}
+
+impl Transport {
+    fn of(stack: &str, ecn: bool, buffer: ByteCount) -> Self {
+        let tcp = |config: TcpConfig| {
+            let options_bytes = if config.timestamps { TIMESTAMPS_BYTES } else { 0 };
+            Self::Tcp(Box::new(TcpConfig {
+                mss_bytes: bulk::PACKET_BYTES - TCP_HEADERS_BYTES - options_bytes,
+                receive_buffer_bytes: config.receive_buffer_bytes.max(buffer.bytes()),
+                send_buffer: SendBufferLimit::Bytes(buffer.bytes()),
+                ecn,
+                ..config
+            }))
+        };
+        match stack {
+            UDP => Self::Udp,
+            "tcp-new-reno" => tcp(TcpConfig::new_reno()),
+            "tcp-sack" => tcp(TcpConfig::sack()),
+            "tcp-cubic" => tcp(TcpConfig { congestion: CongestionControl::Cubic, ..TcpConfig::sack() }),
+            "tcp-linux" => tcp(TcpConfig::linux()),
+            name => {
+                let buffer_bytes = usize::try_from(buffer.bytes()).unwrap_or(usize::MAX);
+                Self::Sctp(Box::new(bulk::sctp_config(name, buffer_bytes)))
+            }
+        }
+    }
+
+    /// What a greedy application writes at once: over SCTP a message that fills a packet.
+    fn greedy_write(&self) -> ByteCount {
+        match self {
+            Self::Sctp(_) => ByteCount::from_bytes(bulk::MESSAGE_BYTES.into()),
+            Self::Tcp(_) | Self::Udp => TCP_WRITE,
+        }
+    }
+}

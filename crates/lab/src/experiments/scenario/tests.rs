@@ -1,0 +1,160 @@
+use super::*;
+use crate::plan::{Plan, PlanFile, Scale};
+
+/// The plan of this text.
+fn plan(text: &str) -> Plan {
+    parse(text).unwrap_or_else(|problem| panic!("{problem}"))
+}
+
+fn parse(text: &str) -> Result<Plan, String> {
+    let text = format!("experiment = \"scenario\"\nrepetitions = 1\n{text}");
+    let file = PlanFile::parse("p.toml", &text).map_err(|error| error.to_string())?;
+    file.plan(&Scenario, Scale::Full).map_err(|error| error.to_string())
+}
+
+/// Why a plan is refused.
+fn refused(text: &str) -> String {
+    parse(text).err().unwrap_or_else(|| panic!("it is accepted: {text}"))
+}
+
+/// What the first point of a plan measures.
+fn measured(text: &str) -> Samples {
+    Scenario.run(&plan(text).points()[0], 1)
+}
+
+fn value(samples: &Samples, name: &str) -> f64 {
+    *samples.values().get(name).unwrap_or_else(|| panic!("{name} is among {:?}", samples.values().keys()))
+}
+
+const SHORT: &str =
+    "[parameters]\nduration = \"10s\"\nwarm_up = \"1s\"\n[links.wire]\nrate = \"10Mbit/s\"\ndelay = \"10ms\"\n";
+
+#[test]
+fn a_thin_stream_over_an_empty_link_takes_the_links_time_whichever_stack_carries_it() {
+    for stack in ["festina", "rfc9260+cubic", "tcp-new-reno", "tcp-sack", "tcp-cubic", "tcp-linux", "udp"] {
+        let samples = measured(&format!("{SHORT}[flows.a]\nstack = \"{stack}\"\nsize = \"100B\"\nrtt = \"50ms\"\n"));
+        let delays = &samples.tallies()["a"];
+        assert_eq!(delays.count(), 90, "{stack}");
+        let mean_ms = delays.mean().expect("there are delays").as_secs_f64() * 1e3;
+        assert!((25.0..25.5).contains(&mean_ms), "{stack}: {mean_ms}");
+        assert!((value(&samples, "a: goodput Mbit/s") - 0.008).abs() < 2e-4, "{stack}");
+        assert_eq!(value(&samples, "a: undelivered messages"), 0.0, "{stack}");
+    }
+}
+
+#[test]
+fn greedy_flows_of_all_kinds_fill_the_link_and_share_it() {
+    for stack in ["festina", "tcp-new-reno", "tcp-sack", "tcp-cubic", "tcp-linux"] {
+        let samples = measured(&format!("{SHORT}[flows.a]\nstack = \"{stack}\"\nworkload = \"greedy\"\ncount = 2\n"));
+        let goodput = value(&samples, "a: goodput Mbit/s");
+        assert!((8.5..9.8).contains(&goodput), "{stack}: {goodput}");
+        assert!(value(&samples, "wire: load %") > 90.0, "{stack}");
+        assert!(value(&samples, "a: Jain's index") > 0.5, "{stack}");
+    }
+}
+
+#[test]
+fn marks_take_the_place_of_drops_for_flows_that_are_capable() {
+    let with = |ecn: &str| {
+        let queue = "discipline = \"codel\"\necn = \"on\"\n";
+        measured(&format!("{SHORT}{queue}[flows.a]\nstack = \"tcp-cubic\"\nworkload = \"greedy\"\necn = \"{ecn}\"\n"))
+    };
+    let [marked, dropped] = ["on", "off"].map(with);
+    assert!(value(&marked, "wire: packets marked %") > 0.0);
+    assert_eq!(value(&marked, "wire: packets dropped %"), 0.0);
+    assert!(value(&dropped, "wire: packets dropped %") > 0.0);
+    assert_eq!(value(&dropped, "wire: packets marked %"), 0.0);
+}
+
+#[test]
+fn on_a_parking_lot_cross_traffic_takes_the_link_that_it_crosses_and_no_other() {
+    let lot = "[parameters]\ntopology = \"parking-lot\"\nduration = \"5s\"\nwarm_up = \"1s\"\n\
+               [links.first]\nrate = \"10Mbit/s\"\n[links.second]\nrate = \"10Mbit/s\"\n\
+               [flows.long]\n[flows.cross]\nstack = \"udp\"\ncrosses = \"second\"\nsize = \"1000B\"\ninterval = \"2ms\"\n";
+    let samples = measured(lot);
+    assert!((value(&samples, "second: load %") - 41.0).abs() < 2.0);
+    assert!(value(&samples, "first: load %") < 1.0);
+    assert_eq!(samples.tallies()["long"].count(), 40);
+}
+
+#[test]
+fn with_a_list_links_lead_where_they_say_and_the_way_back_may_differ() {
+    let list = "[parameters]\ntopology = \"list\"\nduration = \"5s\"\nwarm_up = \"1s\"\n\
+                [links.down]\nfrom = \"a\"\nto = \"b\"\ndelay = \"30ms\"\nback = \"up\"\n[links.up]\ndelay = \"5ms\"\n\
+                [links.detour]\nfrom = \"b\"\nto = \"c\"\ndelay = \"100ms\"\n\
+                [flows.there]\nfrom = \"a\"\nto = \"b\"\n[flows.back]\nfrom = \"b\"\nto = \"a\"\nstack = \"udp\"\n";
+    let samples = measured(list);
+    let delay_ms = |name: &str| samples.tallies()[name].mean().expect("there are delays").as_millis();
+    assert_eq!([delay_ms("there"), delay_ms("back")], [30, 5]);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_its_place() {
+    let wire = "[links.wire]\nrate = \"1Mbit/s\"\ndelay = \"10ms\"\n";
+    for (text, expected) in [
+        ("[flows.a]\nsizee = \"1B\"\n", "p.toml:4:1: unknown parameter \"flows.a.sizee\"; expected one of count, "),
+        ("[flow.a]\n", "p.toml:3:2: unknown key `flow`"),
+        ("[flows.A]\n", "p.toml:3:8: \"A\" is no name"),
+        ("[flows.a]\nsize = 5\n", "p.toml:4:8: flows.a.size: 5 has no unit"),
+        ("[flows.a]\nstack = \"tcp\"\n", "flows.a.stack: \"tcp\" is unknown; expected one of \"rfc9260\""),
+        ("[flows.a]\necn = \"on\"\n", "p.toml:4:7: flows.a.ecn: the SCTP core has no ECN"),
+        ("[flows.a]\nstack = \"udp\"\necn = \"on\"\n", "p.toml:5:7: flows.a.ecn: UDP has nobody"),
+        ("[flows.a]\nstack = \"udp\"\nworkload = \"greedy\"\n", "flows.a.workload: a greedy flow waits for room"),
+        ("[flows.a]\nrtt = \"1ms\"\n", "p.toml:4:7: flows.a.rtt: 1ms is less than the 20ms that the links take"),
+        ("[flows.a]\nstart = \"2m\"\n", "p.toml:4:9: flows.a.start: the last of these flows would begin when all"),
+        ("[flows.a]\ncrosses = \"b\"\n", "flows.a.crosses: \"b\" is no link that flows cross; expected all, wire"),
+        (
+            "[parameters]\ntopology = \"parking-lot\"\n[flows.a]\n",
+            "p.toml:4:12: topology: a parking-lot has at least 2",
+        ),
+        ("[parameters]\ntopology = \"list\"\n[flows.a]\n", "links.wire.from: with the topology list a link has two"),
+        ("[flows.a]\n[probes.p]\nof = \"b\"\n", "p.toml:5:6: probes.p.of: there is no \"b\" to plot"),
+        ("[flows.a]\nworkload = \"greedy\"\n[probes.p]\n", "probes.p.of: greedy flows have no delays"),
+        (
+            "[quick]\nflows.b.size = \"1B\"\n[flows.a]\n",
+            "\"flows.b.size\" is of a table that is not there; add [flows.b]",
+        ),
+    ] {
+        let problem = refused(&format!("{text}{wire}"));
+        assert!(problem.contains(expected), "{text}\n{problem}");
+    }
+    for (text, expected) in [
+        ("trace = \"lte\"\nrate = \"1Mbit/s\"", "links.wire.rate: the trace says how fast the link is"),
+        ("trace = \"no.trace\"", "p.toml:4:9: links.wire.trace: the trace no.trace cannot be read: "),
+        ("ecn = \"on\"", "p.toml:4:7: links.wire.ecn: drop-tail marks nothing"),
+        ("discipline = \"red\"", "links.wire.ecn: red marks whatever"),
+        ("discipline = \"red\"\necn = \"on\"\nred_min = 20", "links.wire.red_max: it is not above red_min"),
+        ("loss = \"100%\"\nburst = \"1s\"", "p.toml:5:9: links.wire.burst: bursts need a loss below 100%"),
+        ("back = \"up\"", "p.toml:4:8: links.wire.back: there is no [links.up]"),
+    ] {
+        let problem = refused(&format!("[links.wire]\n{text}\n"));
+        assert!(problem.contains(expected), "{text}\n{problem}");
+    }
+}
+
+#[test]
+fn other_experiments_have_no_tables() {
+    let file = PlanFile::parse("p.toml", "experiment = \"md1\"\n[flows.a]\n").expect("the keys are known");
+    let problem = file.plan(&crate::experiments::Md1, Scale::Full).expect_err("md1 has no flows").to_string();
+    assert_eq!(problem, "p.toml:2:8: the experiment md1 has no flows; the experiment scenario has");
+}
+
+#[test]
+fn keys_of_tables_are_swept_and_a_plans_tables_take_the_place_of_all_others() {
+    let swept = plan("[links.wire]\ndelay = [\"1ms\", \"2ms\"]\n[flows.a]\nstack = [\"festina\", \"udp\"]\n");
+    assert_eq!(swept.points().len(), 4);
+    assert_eq!(swept.label(&swept.points()[1]), "links.wire.delay 1ms, flows.a.stack udp");
+    assert_eq!(swept.points()[0].tables("flows"), ["a"]);
+    assert_eq!(swept.points()[0].tables("links"), ["wire"]);
+    assert!(!swept.conditions().contains("links.wire.rate"), "what nobody has set is not told: {}", swept.conditions());
+    let own = Plan::own(&Scenario, Scale::Quick);
+    assert_eq!(own.points()[0].tables("flows"), ["thin", "bulk"], "in the order of the plan");
+}
+
+#[test]
+fn a_plan_that_is_printed_runs_the_same_again() {
+    let text = "[links.wire]\ntrace = \"satellite\"\n[flows.a]\ncount = [1, 2]\n[probes.p]\nplots = \"queue\"\n";
+    let (first, printed) = (plan(text), crate::report::html::plan_text(&Scenario, &plan(text)));
+    let again = PlanFile::parse("again.toml", &printed).and_then(|file| file.plan(&Scenario, Scale::Full));
+    assert_eq!(again.expect("it is a plan").points(), first.points(), "{printed}");
+}
