@@ -51,6 +51,8 @@ pub struct Config {
     /// for a large one on another stream. The `scheduler` decides in which order; with `FirstComeFirstServed` nothing alternates. Off by
     /// default: each message costs 4 bytes more. It has no effect with a peer that does not support it.
     pub interleaving: bool,
+    /// How the promises of partial reliability are kept (RFC 3758).
+    pub partial_reliability: PartialReliability,
     /// Tell the application of every message's way: [`Event::MessageSent`](crate::Event::MessageSent) and its like.
     pub message_events: bool,
 }
@@ -79,6 +81,7 @@ impl Config {
             sack: SackPolicy::default(),
             scheduler: StreamScheduler::default(),
             interleaving: false,
+            partial_reliability: PartialReliability::default(),
             message_events: false,
         }
     }
@@ -311,6 +314,35 @@ impl Default for SackPolicy {
     fn default() -> Self {
         Self { delay: Duration::from_millis(200), every_packets: 2 }
     }
+}
+
+/// How the promises of partial reliability are kept. RFC 3758 leaves both to the implementation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartialReliability {
+    /// When the sender looks at the lifetime of a message.
+    pub expiry: Expiry,
+    /// Offer the peer NR-SACK, which says what the receiver will not drop: its sender passes over that. It has no effect with a peer
+    /// that does not support it.
+    pub nr_sack: bool,
+}
+
+impl Default for PartialReliability {
+    fn default() -> Self {
+        Self { expiry: Expiry::default(), nr_sack: true }
+    }
+}
+
+/// When a sender looks at the lifetime of a message ([`Message::lifetime`](crate::Message::lifetime) and its deadline).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Expiry {
+    /// At its end, wherever the message is: queued, on its way or lost.
+    #[default]
+    AtOnce,
+    /// Before each transmission. What is on its way then may still arrive, and is abandoned only if it proves lost.
+    BeforeTransmission,
+    /// Before each retransmission. Every message leaves once, as with FreeBSD 8.2 (Rajiullah and Brunstrom 2012 §IV-C).
+    BeforeRetransmission,
 }
 
 /// In which order queued messages are sent (the names of RFC 8260 §3).

@@ -74,8 +74,8 @@ pub use association::{
     Association, AssociationState, Context, Extensions, Incoming, Listener, PathKnowledge, Ports, Transmit,
 };
 pub use config::{
-    Admission, Config, ConfigError, CongestionControl, DestinationMemory, Limits, Retries, SackPolicy, StreamScheduler,
-    Timers, UnknownCongestionControl,
+    Admission, Config, ConfigError, CongestionControl, DestinationMemory, Expiry, Limits, PartialReliability, Retries,
+    SackPolicy, StreamScheduler, Timers, UnknownCongestionControl,
 };
 pub use error::{ClosedReason, PacketDropped, SendError};
 pub use event::{AbandonReason, Event, RetransmissionCause};

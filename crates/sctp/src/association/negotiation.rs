@@ -81,7 +81,8 @@ impl Extensions {
             CongestionControl::Cubic => Self::SPARSE_SACK.0,
             CongestionControl::Rfc9260 => 0,
         };
-        Self(Self::FORWARD_TSN.0 | Self::NR_SACK.0 | interleaving | pacing)
+        let nr_sack = if config.partial_reliability.nr_sack { Self::NR_SACK.0 } else { 0 };
+        Self(Self::FORWARD_TSN.0 | nr_sack | interleaving | pacing)
     }
 
     /// What both sides support, and may use.

@@ -6,7 +6,7 @@ use festina_units::Instant;
 use super::repair::{Again, Companions, NewData, Order, Purpose};
 use super::scheduler::{Piece, Turn};
 use super::{SendPath, Sender};
-use crate::event::{AbandonReason, Event, Events, RetransmissionCause};
+use crate::event::{Event, Events, RetransmissionCause};
 use crate::outstanding::{CHUNKS_MAX, Chunk, ChunkState, SentAs};
 use crate::wire::{FragmentHeader, Framing, PacketBuilder, Tsn};
 
@@ -137,10 +137,11 @@ impl Sender {
             };
             let Some(cause) = cause else { continue };
             let Some(message) = self.buffer.message(chunk.message) else { break };
-            if self.forwards && !message.may_leave_again(chunk.transmissions) {
+            let obstacle = message.obstacle_again(now, chunk.transmissions).filter(|_| self.forwards);
+            if let Some(reason) = obstacle {
                 loaded.has_withheld = true;
                 if cause.is_called_for() {
-                    self.give_up(chunk.message, AbandonReason::RetransmissionsExhausted, events);
+                    self.give_up(chunk.message, reason, events);
                 }
                 continue;
             }

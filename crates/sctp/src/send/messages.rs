@@ -5,6 +5,7 @@
 
 use festina_units::Instant;
 
+use crate::config::Expiry;
 use crate::event::AbandonReason;
 use crate::message::{Message, MessageId};
 use crate::outstanding::{Chunk, MessageSlot};
@@ -39,6 +40,8 @@ pub(super) struct OutboundMessage {
     pub(super) number: u32,
     /// How often a chunk may leave again.
     retransmissions_max: u8,
+    /// When `expires_at` counts.
+    expiry: Expiry,
     pub(super) fate: Fate,
     pub(super) unordered: bool,
     /// The application asks the peer not to delay its SACK.
@@ -65,7 +68,7 @@ pub(super) enum Fate {
 
 impl OutboundMessage {
     /// A message that was handed over just now, with its payload in one piece.
-    pub(super) fn new(now: Instant, message: &Message, id: MessageId) -> Self {
+    pub(super) fn new(now: Instant, message: &Message, id: MessageId, expiry: Expiry) -> Self {
         let &Message { lifetime, deadline, max_retransmissions, .. } = message;
         let expires_at = lifetime.map_or(Instant::MAX, |lifetime| now.saturating_add(lifetime));
         let expires_at = deadline.map_or(expires_at, |deadline| deadline.min(expires_at));
@@ -78,16 +81,26 @@ impl OutboundMessage {
             stream: message.stream,
             number: 0,
             retransmissions_max: max_retransmissions.and_then(|limit| u8::try_from(limit).ok()).unwrap_or(NO_LIMIT),
+            expiry,
             fate: if message.is_tracked() { Fate::Tracked } else { Fate::Plain },
             unordered: message.unordered,
             immediate_ack: message.immediate_ack,
         }
     }
 
-    /// Returns whether a chunk that has left so often may leave again (RFC 7496 §3.1).
+    /// Why a chunk that has left so often must not leave again, if so (RFC 3758 §4.1, RFC 7496 §3.1).
     #[inline]
-    pub(super) fn may_leave_again(&self, transmissions: u8) -> bool {
-        self.retransmissions_max == NO_LIMIT || transmissions <= self.retransmissions_max
+    pub(super) fn obstacle_again(&self, now: Instant, transmissions: u8) -> Option<AbandonReason> {
+        if self.retransmissions_max != NO_LIMIT && transmissions > self.retransmissions_max {
+            Some(AbandonReason::RetransmissionsExhausted)
+        } else {
+            (self.expires_at <= now).then_some(AbandonReason::Expired)
+        }
+    }
+
+    /// When it is to be given up wherever it is; [`Instant::MAX`] if never.
+    pub(super) fn given_up_at(&self) -> Instant {
+        if self.expiry == Expiry::AtOnce { self.expires_at } else { Instant::MAX }
     }
 
     /// Why it must not be sent any more, if so and none of it has left; the peer takes `streams` streams.
@@ -98,7 +111,8 @@ impl OutboundMessage {
         } else if self.stream.0 >= streams {
             Some(AbandonReason::StreamRefused)
         } else {
-            (self.expires_at <= now).then_some(AbandonReason::Expired)
+            let counts = self.expiry != Expiry::BeforeRetransmission;
+            (counts && self.expires_at <= now).then_some(AbandonReason::Expired)
         }
     }
 

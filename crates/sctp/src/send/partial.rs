@@ -129,8 +129,8 @@ impl Sender {
                 self.buffer.push(now, message, id)
             }
         };
-        if let Some(&OutboundMessage { expires_at, .. }) = self.buffer.message(slot) {
-            self.partial.get_or_insert_default().tracked.insert(slot, expires_at, id, marks);
+        if let Some(given_up_at) = self.buffer.message(slot).map(OutboundMessage::given_up_at) {
+            self.partial.get_or_insert_default().tracked.insert(slot, given_up_at, id, marks);
         }
         Ok(())
     }
@@ -250,10 +250,9 @@ impl Sender {
             let tsn = self.ledger.first_lost();
             let Some(chunk) = self.ledger.get(tsn) else { break };
             let (slot, transmissions) = (chunk.message, chunk.transmissions);
-            if self.buffer.message(slot).is_none_or(|message| message.may_leave_again(transmissions)) {
-                break;
-            }
-            self.give_up(slot, AbandonReason::RetransmissionsExhausted, events);
+            let message = self.buffer.message(slot);
+            let Some(reason) = message.and_then(|message| message.obstacle_again(now, transmissions)) else { break };
+            self.give_up(slot, reason, events);
             any = true;
         }
         any

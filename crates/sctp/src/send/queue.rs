@@ -5,7 +5,7 @@ use festina_units::Instant;
 use super::fragment::piece_bytes;
 use super::messages::{Fate, Left, Messages, OutboundMessage};
 use super::scheduler::{Piece, Scheduler, Turn, Unsent};
-use crate::config::{Config, Limits};
+use crate::config::{Config, Expiry, Limits};
 use crate::error::SendError;
 use crate::event::AbandonReason;
 use crate::message::{Message, MessageId};
@@ -33,6 +33,7 @@ pub(super) struct SendBuffer {
     abandoned_messages: u32,
     /// A message was refused for want of room, and the application waits to hear that there is some again.
     was_full: bool,
+    expiry: Expiry,
 }
 
 /// What messages that are given up make free.
@@ -80,6 +81,7 @@ impl SendBuffer {
             queued_messages: 0,
             abandoned_messages: 0,
             was_full: false,
+            expiry: config.partial_reliability.expiry,
         }
     }
 
@@ -148,7 +150,7 @@ impl SendBuffer {
         self.used_bytes += bytes;
         self.queued_messages += 1;
         self.queued_bytes += bytes;
-        self.messages.insert(OutboundMessage::new(now, message, id))
+        self.messages.insert(OutboundMessage::new(now, message, id, self.expiry))
     }
 
     pub(super) fn is_empty(&self) -> bool {

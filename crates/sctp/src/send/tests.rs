@@ -1,6 +1,7 @@
 //! Drives the sender by hand: messages and SACKs go in, packets are read back.
 
 mod detectives;
+mod expiry;
 mod hostile;
 mod interleaving;
 mod messages;

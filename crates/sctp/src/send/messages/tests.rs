@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn message(id: u64) -> OutboundMessage {
-    OutboundMessage::new(Instant::ZERO, &Message::new("x"), MessageId(id))
+    OutboundMessage::new(Instant::ZERO, &Message::new("x"), MessageId(id), Expiry::AtOnce)
 }
 
 fn filled(count: u64) -> (Messages, Vec<MessageSlot>) {
@@ -71,7 +71,7 @@ fn a_slot_is_no_larger_than_its_message() {
 #[test]
 fn a_lifetime_ends_at_its_deadline_unless_a_fragment_has_a_tsn_section_11_1_5() {
     let at = Instant::from_millis;
-    let new = |message: Message| OutboundMessage::new(at(100), &message, MessageId(0));
+    let new = |message: Message| OutboundMessage::new(at(100), &message, MessageId(0), Expiry::AtOnce);
     let brief = new(Message::new("x").with_lifetime(Duration::from_millis(10)));
     assert_eq!(brief.obstacle(at(109), false, 1), None);
     assert_eq!(brief.obstacle(at(110), false, 1), Some(AbandonReason::Expired));
@@ -82,7 +82,7 @@ fn a_lifetime_ends_at_its_deadline_unless_a_fragment_has_a_tsn_section_11_1_5() 
 #[test]
 fn the_earlier_of_lifetime_and_deadline_holds() {
     let at = Instant::from_millis;
-    let expires = |message: Message| OutboundMessage::new(at(100), &message, MessageId(0)).expires_at;
+    let expires = |message: Message| OutboundMessage::new(at(100), &message, MessageId(0), Expiry::AtOnce).expires_at;
     let brief = Message::new("x").with_lifetime(Duration::from_millis(10));
     assert_eq!(expires(brief.clone().with_deadline(at(105))), at(105));
     assert_eq!(expires(brief.with_deadline(at(115))), at(110));
@@ -92,12 +92,14 @@ fn the_earlier_of_lifetime_and_deadline_holds() {
 
 #[test]
 fn rfc7496_3_1_a_chunk_may_leave_again_as_often_as_its_limit_says() {
-    let new = |message: Message| OutboundMessage::new(Instant::ZERO, &message, MessageId(0));
+    let new = |message: Message| OutboundMessage::new(Instant::ZERO, &message, MessageId(0), Expiry::AtOnce);
     let limited = |limit| new(Message::new("x").with_max_retransmissions(limit));
-    assert!(!limited(0).may_leave_again(1));
-    assert!(limited(2).may_leave_again(2) && !limited(2).may_leave_again(3));
-    assert!(!limited(254).may_leave_again(255) && limited(255).may_leave_again(255));
-    assert!(new(Message::new("x")).may_leave_again(255));
+    let again = |message: OutboundMessage, transmissions| message.obstacle_again(Instant::ZERO, transmissions);
+    let exhausted = Some(AbandonReason::RetransmissionsExhausted);
+    assert_eq!(again(limited(0), 1), exhausted);
+    assert_eq!((again(limited(2), 2), again(limited(2), 3)), (None, exhausted));
+    assert_eq!((again(limited(254), 255), again(limited(255), 255)), (exhausted, None));
+    assert_eq!(again(new(Message::new("x")), 255), None);
 }
 
 proptest! {
