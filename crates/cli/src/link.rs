@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use festina_netsim::{
-    CoDelConfig, FqCoDelConfig, GilbertElliott, Jitter, JitterShape, LinkConfig, LossModel, PieConfig, QueueDiscipline,
-    QueueLimit, RedConfig, Reordering,
+    CoDelConfig, DredConfig, FqCoDelConfig, GilbertElliott, Jitter, JitterShape, LinkConfig, LossModel, PieConfig,
+    QueueDiscipline, QueueLimit, RedConfig, Reordering,
 };
 use festina_units::{Bandwidth, ByteCount, Probability};
 
@@ -96,14 +96,14 @@ pub(crate) struct BackArgs {
 }
 
 impl LinkArgs {
-    /// The link that the flags describe.
-    pub(crate) fn config(&self) -> Result<LinkConfig, UsageError> {
+    /// The link that the flags describe, on a path with this round-trip time when nothing queues.
+    pub(crate) fn config(&self, round_trip: Duration) -> Result<LinkConfig, UsageError> {
         Ok(LinkConfig {
             rate: self.rate,
             delay: self.delay,
             jitter: jitter(self.jitter),
             queue: self.queue,
-            discipline: self.discipline.config(),
+            discipline: self.discipline.config(self.rate, round_trip)?,
             loss: match &self.lose {
                 Some(list) => LossModel::Exact(list.0.clone()),
                 None => loss_model(self.loss, self.burst)?,
@@ -144,6 +144,8 @@ pub(crate) enum Discipline {
     DropTail,
     /// Random early detection
     Red,
+    /// Derivative random drop (Goel et al. 2002), from the product of --rate and the delay of both ways on
+    Dred,
     /// Controlled delay (RFC 8289)
     Codel,
     /// Proportional integral controller enhanced (RFC 8033)
@@ -153,15 +155,28 @@ pub(crate) enum Discipline {
 }
 
 impl Discipline {
-    fn config(self) -> QueueDiscipline {
-        match self {
+    fn config(self, rate: Option<Bandwidth>, round_trip: Duration) -> Result<QueueDiscipline, UsageError> {
+        Ok(match self {
             Self::DropTail => QueueDiscipline::DropTail,
             Self::Red => QueueDiscipline::Red(RedConfig::default()),
+            Self::Dred => QueueDiscipline::Dred(DredConfig::goel_2002(bandwidth_delay_product(rate, round_trip)?)),
             Self::Codel => QueueDiscipline::CoDel(CoDelConfig::default()),
             Self::Pie => QueueDiscipline::Pie(PieConfig::default()),
             Self::FqCodel => QueueDiscipline::FqCoDel(FqCoDelConfig::default()),
-        }
+        })
     }
+}
+
+/// What a path holds when it is full and nothing queues.
+fn bandwidth_delay_product(rate: Option<Bandwidth>, round_trip: Duration) -> Result<ByteCount, UsageError> {
+    const BITS_PER_BYTE: u128 = 8;
+    const NANOS_PER_SECOND: u128 = 1_000_000_000;
+    let rate = rate.ok_or_else(|| UsageError::new("--discipline dred needs --rate"))?;
+    if round_trip.is_zero() {
+        return Err(UsageError::new("--discipline dred needs --delay, for it begins at the product of rate and delay"));
+    }
+    let product = u128::from(rate.bits_per_second()) * round_trip.as_nanos() / (BITS_PER_BYTE * NANOS_PER_SECOND);
+    Ok(ByteCount::from_bytes(u64::try_from(product).unwrap_or(u64::MAX)))
 }
 
 /// Packets by their numbers.
@@ -271,6 +286,16 @@ mod tests {
         for bad in ["", "a", "9-7", "1,,2", "-1", "0-18446744073709551615", "0-999999,7"] {
             assert!(bad.parse::<PacketList>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn derivative_random_drop_begins_at_the_product_of_rate_and_round_trip() {
+        let (rate, round_trip) = (rate("30Mbit/s").ok(), Duration::from_millis(50));
+        let expected = DredConfig::goel_2002(ByteCount::from_bytes(187_500));
+        let config = Discipline::Dred.config(rate, round_trip);
+        assert_eq!(config.expect("both are there"), QueueDiscipline::Dred(expected));
+        assert!(Discipline::Dred.config(None, round_trip).is_err());
+        assert!(Discipline::Dred.config(rate, Duration::ZERO).is_err());
     }
 
     #[test]

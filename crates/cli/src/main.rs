@@ -4,11 +4,13 @@
 //! - [`commands`] holds one file per subcommand
 //! - [`compare`] is the machinery of `festina compare`
 //! - [`link`] reads what an emulated link is like
+//! - [`capture`]: packets into a file
 //! - [`address`], [`input`], [`output`] and [`signal`]: host names, standard input, standard output, Ctrl-C
 #![forbid(unsafe_code)]
 
 mod address;
 mod args;
+mod capture;
 mod commands;
 mod compare;
 mod input;

@@ -1,28 +1,44 @@
 //! Ctrl-C and its like.
 
-/// Waits until the user (Ctrl-C) or the system (SIGTERM) asks the program to end.
+use std::future::{Future, pending};
+
+/// From this call on neither the user (Ctrl-C) nor the system (SIGTERM) ends the program; the future ends when one of them has
+/// asked for it. Whoever says that something is ready calls this before.
 #[cfg(unix)]
-pub(crate) async fn interrupted() {
-    use tokio::signal::unix::{SignalKind, signal};
+pub(crate) fn interruption() -> impl Future<Output = ()> {
+    use tokio::signal::unix::{Signal, SignalKind, signal};
 
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminate) => tokio::select! {
-            () = ctrl_c() => {}
-            _ = terminate.recv() => {}
-        },
-        Err(_) => ctrl_c().await,
+    async fn received(signal: Option<Signal>) {
+        match signal {
+            Some(mut signal) => {
+                signal.recv().await;
+            }
+            // Without a handler the signal ends the program by itself.
+            None => pending().await,
+        }
+    }
+
+    let [interrupt, terminate] = [SignalKind::interrupt(), SignalKind::terminate()].map(|kind| signal(kind).ok());
+    async {
+        tokio::select! {
+            () = received(interrupt) => {}
+            () = received(terminate) => {}
+        }
     }
 }
 
-/// Waits until the user (Ctrl-C) asks the program to end.
+/// The future ends when the user (Ctrl-C) has asked the program to end.
 #[cfg(not(unix))]
-pub(crate) async fn interrupted() {
-    ctrl_c().await;
+pub(crate) fn interruption() -> impl Future<Output = ()> {
+    async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            // Without a handler the signal ends the program by itself.
+            pending().await
+        }
+    }
 }
 
-async fn ctrl_c() {
-    if tokio::signal::ctrl_c().await.is_err() {
-        // Without a handler the signal ends the program by itself.
-        std::future::pending::<()>().await;
-    }
+/// Waits until the user or the system asks the program to end.
+pub(crate) async fn interrupted() {
+    interruption().await;
 }

@@ -14,9 +14,20 @@ pub struct Lateness {
     pub total: Duration,
     /// That of the latest delivery.
     pub max: Duration,
+    /// Deliveries that were later than [`Lateness::TOLERABLE`].
+    pub intolerable: u64,
 }
 
 impl Lateness {
+    /// The error that an emulated delay may have.
+    pub const TOLERABLE: Duration = Duration::from_micros(500);
+
+    /// Whether the machine was fast enough: at most one delivery in a hundred was later than
+    /// [`TOLERABLE`](Self::TOLERABLE).
+    pub fn is_tolerable(&self) -> bool {
+        self.intolerable.saturating_mul(100) <= self.count
+    }
+
     /// How late deliveries were made on average.
     pub fn mean(&self) -> Duration {
         let mean_nanos = self.total.as_nanos().checked_div(u128::from(self.count)).unwrap_or(0);
@@ -27,6 +38,7 @@ impl Lateness {
         self.count += 1;
         self.total = self.total.saturating_add(lateness);
         self.max = self.max.max(lateness);
+        self.intolerable += u64::from(lateness > Self::TOLERABLE);
     }
 }
 
@@ -57,6 +69,18 @@ mod tests {
         lateness.note(Duration::from_micros(10));
         assert_eq!(lateness.mean(), Duration::from_micros(20));
         assert_eq!(lateness.max, Duration::from_micros(30));
+    }
+
+    #[test]
+    fn one_late_delivery_in_a_hundred_is_tolerable() {
+        let mut lateness = Lateness::default();
+        assert!(lateness.is_tolerable());
+        lateness.note(Lateness::TOLERABLE + Duration::from_nanos(1));
+        assert!(!lateness.is_tolerable());
+        for _ in 0..99 {
+            lateness.note(Lateness::TOLERABLE);
+        }
+        assert!(lateness.is_tolerable());
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! `festina emulate`: be a bad network.
 
+mod capture;
+mod live;
 mod report;
 #[cfg(target_os = "linux")]
 mod run;
@@ -7,14 +9,18 @@ mod run;
 mod tun;
 mod udp;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
+use festina_emulate::RunningProxy;
 use festina_netsim::LinkConfig;
 
+use self::report::Way;
+use crate::args;
+use crate::capture::CaptureFile;
 use crate::link::{BackArgs, LinkArgs};
-use crate::{args, signal};
 
 /// How often the emulator is asked whether it still lives.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
@@ -80,6 +86,12 @@ struct NetworkArgs {
     /// The same seed loses the same packets
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
+    /// Print what the network did as JSON
+    #[arg(long)]
+    json: bool,
+    /// Write every packet to this file as pcapng, as both ends see it
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
     #[command(flatten)]
     link: LinkArgs,
     #[command(flatten)]
@@ -89,11 +101,24 @@ struct NetworkArgs {
 impl NetworkArgs {
     /// The links there and back.
     fn links(&self) -> Result<(LinkConfig, LinkConfig)> {
-        Ok((self.link.config()?, self.back.over(&self.link).config()?))
+        let back = self.back.over(&self.link);
+        let round_trip = self.link.delay + back.delay;
+        Ok((self.link.config(round_trip)?, back.config(round_trip)?))
     }
 
-    /// Returns when interrupted, when the time is over, or when the emulator has failed.
-    async fn wait_for_the_end(&self, has_failed: impl Fn() -> bool) -> End {
+    /// A capture file with these interfaces: where the way there begins, and where it ends. `None` if none is wanted.
+    fn capture(&self, ends: [&str; 2]) -> Result<Option<CaptureFile>> {
+        CaptureFile::create(self.pcap.as_deref(), &ends)
+    }
+
+    /// Returns when interrupted, when the time is over, or when the emulator has failed. Meanwhile a terminal shows what the
+    /// network does, if it is to be shown.
+    async fn wait_for_the_end(
+        &self,
+        network: &impl Emulation,
+        is_shown: bool,
+        interruption: impl Future<Output = ()>,
+    ) -> End {
         let time_is_over = async {
             match self.time {
                 Some(time) => tokio::time::sleep(time).await,
@@ -101,14 +126,61 @@ impl NetworkArgs {
             }
         };
         let failed = async {
-            while !has_failed() {
+            let mut live = live::Live::new(is_shown);
+            while !network.has_failed() {
+                live.show(network.ways(), CHECK_INTERVAL);
                 tokio::time::sleep(CHECK_INTERVAL).await;
             }
         };
         tokio::select! {
-            () = signal::interrupted() => End::Interrupted,
+            () = interruption => End::Interrupted,
             () = time_is_over => End::TimeIsOver,
             () = failed => End::Failed,
         }
+    }
+}
+
+/// A network at work.
+trait Emulation {
+    /// Whether it has ended by itself.
+    fn has_failed(&self) -> bool;
+
+    /// What both links have done so far.
+    fn ways(&self) -> [Way; 2];
+}
+
+impl Emulation for RunningProxy {
+    fn has_failed(&self) -> bool {
+        self.has_failed()
+    }
+
+    fn ways(&self) -> [Way; 2] {
+        let counters = self.counters();
+        [
+            Way { link: counters.forward, passage: counters.forward_passage },
+            Way { link: counters.backward, passage: counters.backward_passage },
+        ]
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Emulation for festina_emulate::RunningTunPair {
+    fn has_failed(&self) -> bool {
+        self.has_failed()
+    }
+
+    fn ways(&self) -> [Way; 2] {
+        report::ways(&self.counters())
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Emulation for festina_emulate::hosts::Hosts {
+    fn has_failed(&self) -> bool {
+        self.has_failed()
+    }
+
+    fn ways(&self) -> [Way; 2] {
+        report::ways(&self.counters())
     }
 }

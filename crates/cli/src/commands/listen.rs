@@ -76,11 +76,12 @@ pub(crate) async fn run(arguments: ListenArgs) -> Result<()> {
     let address = arguments.address.resolve().await?;
     let endpoint = Endpoint::bind(address, arguments.recovery.config()).await?;
     let listener = endpoint.listen(arguments.port)?;
+    let interruption = signal::interruption();
     output::notice(&format!("listening on {}, SCTP port {}", endpoint.local_addr(), arguments.port));
 
     let ended = tokio::select! {
         ended = attend(&listener, arguments.action(), arguments.once) => ended,
-        () = signal::interrupted() => Ok(()),
+        () = interruption => Ok(()),
     };
     say_goodbye(&endpoint).await;
     ended

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::harness::{Running, run};
+use crate::harness::{Running, folder, run};
 
 #[test]
 fn a_namespace_that_is_not_there_is_told_with_the_command_that_makes_it() {
@@ -36,4 +36,43 @@ fn two_devices_are_joined_until_it_is_interrupted() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.stdout.starts_with("10.77.0.1 to 10.77.0.2"), "{}", ended.stdout);
     assert!(ended.stdout.contains("packets offered"), "{}", ended.stdout);
+}
+
+#[test]
+fn ends_in_different_networks_are_refused() {
+    let script = "exec \"$FESTINA\" emulate tun --right far --right-address 10.78.0.2/24";
+    if !in_a_network_of_its_own("test -c /dev/net/tun").status().is_ok_and(|status| status.success()) {
+        println!("this user may not make network namespaces: nothing to test");
+        return;
+    }
+    let refused = Running::start(in_a_network_of_its_own(script)).end();
+    assert_eq!((refused.code, refused.stdout.as_str()), (Some(1), ""), "{refused:?}");
+    assert!(refused.stderr.contains("10.77.0.1/24 and 10.78.0.2/24 are in different networks"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("share their first 14 bits"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_proxy_tells_programs_what_it_did_and_captures_both_sides() {
+    let folder = folder("emulate-udp-capture");
+    let packets = folder.join("packets.pcapng");
+    let (server, server_address) =
+        Running::start_server(&["listen", "127.0.0.1:0", "--echo"], "listening on ", ", SCTP port");
+    let path = packets.display().to_string();
+    let (proxy, proxy_address) = Running::start_server(
+        &["emulate", "udp", "--listen", "127.0.0.1:0", "--to", &server_address, "--json", "--pcap", &path],
+        "",
+        " leads to",
+    );
+    let ping = run(&["ping", &proxy_address, "-c", "2", "-i", "1ms"]);
+    assert_eq!(ping.code, Some(0), "{ping:?}");
+    proxy.interrupt();
+    let ended = proxy.end();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let report: serde_json::Value = serde_json::from_str(&ended.stdout).expect("it is JSON");
+    assert!(report["there"]["packets_delivered"].as_u64() > Some(3), "{report}");
+    assert_eq!(report["there"]["lost"], 0);
+    let capture = std::fs::read(packets).expect("the capture is there");
+    let names = [&b"clients"[..], b"server"];
+    assert!(names.iter().all(|name| capture.windows(name.len()).any(|window| window == *name)));
+    drop(server);
 }

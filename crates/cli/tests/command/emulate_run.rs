@@ -6,8 +6,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use festina_netsim::RandomStream;
+use festina_trace::PacketReader;
 
-use crate::harness::{Ended, PATIENCE, Running, run};
+use crate::harness::{Ended, PATIENCE, Running, folder, run};
 
 /// Runs a shell script as a user who is root in a user namespace and a network of its own; `None` where that may not be.
 fn as_root_of_a_user_namespace(script: &str) -> Option<Running> {
@@ -73,6 +74,72 @@ fn a_client_reaches_its_server_through_the_network_and_the_report_says_what_that
     assert_eq!(lost.split_whitespace().collect::<Vec<_>>(), ["lost", "1", "0"]);
     let least = ended.stderr.lines().find(|line| line.starts_with("least delay")).expect("a line about delays");
     assert!(least.ends_with("10.000        10.000"), "{least}");
+}
+
+#[test]
+fn programs_read_the_report_as_json_and_the_packets_of_both_ends_as_a_capture() {
+    let folder = folder("emulate-run-capture");
+    let (report, packets) = (folder.join("report.json"), folder.join("packets.pcapng"));
+    let Some(ended) = emulate_run(&format!(
+        "--delay 30ms --lose 0 --json --out {} --pcap {} --server '\"$FESTINA\" listen 10.77.0.2 --echo' \
+         --client '\"$FESTINA\" ping $FESTINA_SERVER -c 3 -i 1ms'",
+        report.display(),
+        packets.display()
+    )) else {
+        return;
+    };
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let report = fs::read(report).expect("the report is there");
+    let report: serde_json::Value = serde_json::from_slice(&report).expect("it is JSON");
+    assert_eq!(report["there"]["lost"], 1);
+    assert_eq!(report["back"]["delay_ms_min"], 30.0);
+    assert!(report["lateness"]["deliveries"].as_u64() > Some(0), "{report}");
+
+    let file = fs::File::open(packets).expect("the capture is there");
+    let mut capture = PacketReader::new(std::io::BufReader::new(file)).expect("it is a capture");
+    let mut count = 0;
+    while let Some(packet) = capture.next_packet().expect("it is whole") {
+        assert_eq!(packet.data.first(), Some(&0x45), "an IPv4 packet");
+        count += 1;
+    }
+    // Each packet is seen where it enters and, unless it is lost, where it leaves. What is under way at the end is not seen there.
+    let number = |way: &str, what: &str| report[way][what].as_u64().expect("a number");
+    let expected = |what| number("there", what) + number("back", what);
+    assert_eq!(count, expected("packets_offered") + expected("packets_delivered"));
+}
+
+#[test]
+fn a_queue_with_derivative_random_drop_marks_what_can_be_marked() {
+    // Slow start fills the queue beyond the product of rate and delay.
+    let transfer = "import socket, sys
+if sys.argv[1] == \"serve\":
+    connection, _ = socket.create_server((\"10.77.0.2\", 5001)).accept()
+    while connection.recv(65536): pass
+    connection.send(b\"k\")
+else:
+    connection = socket.socket()
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b\"reno\")
+    connection.connect((\"10.77.0.2\", 5001))
+    connection.sendall(bytes(3000000))
+    connection.shutdown(socket.SHUT_WR)
+    connection.recv(1)";
+    let folder = folder("emulate-run-dred");
+    let (script, report) = (folder.join("transfer.py"), folder.join("report.json"));
+    fs::write(&script, transfer).expect("the script is written");
+    let (script, out) = (script.display(), report.display());
+    let ecn = "echo 1 > /proc/sys/net/ipv4/tcp_ecn";
+    let Some(ended) = emulate_run(&format!(
+        "--rate 30Mbit/s --delay 10ms --discipline dred --json --out {out} --server '{ecn}; exec python3 {script} serve' \
+         --client '{ecn}; exec python3 {script} send'"
+    )) else {
+        return;
+    };
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let report = fs::read(report).expect("the report is there");
+    let report: serde_json::Value = serde_json::from_slice(&report).expect("it is JSON");
+    assert!(report["there"]["queue_marked"].as_u64() > Some(0), "{report}");
+    // The product of 30 Mbit/s and 20 ms.
+    assert!(report["there"]["queue_bytes_max"].as_u64() > Some(75_000), "{report}");
 }
 
 #[test]

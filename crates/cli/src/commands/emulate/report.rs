@@ -1,9 +1,10 @@
-//! What an emulated network did, as a table.
+//! What an emulated network did, as a table or as JSON.
 
 use std::time::Duration;
 
 use festina_emulate::{Lateness, Passage};
 use festina_netsim::LinkCounters;
+use serde::Serialize;
 
 /// What both links did.
 #[derive(Debug)]
@@ -18,7 +19,7 @@ pub(super) struct Report {
 }
 
 /// What one link did.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Way {
     pub(super) link: LinkCounters,
     pub(super) passage: Passage,
@@ -32,28 +33,40 @@ impl Report {
         if counters.send_failed > 0 {
             notes.push(format!("{} packets were refused by a device", counters.send_failed));
         }
-        Self {
-            title,
-            there: Way { link: counters.forward, passage: counters.forward_passage },
-            back: Way { link: counters.backward, passage: counters.backward_passage },
-            lateness: counters.lateness,
-            notes,
-        }
+        let [there, back] = ways(counters);
+        Self { title, there, back, lateness: counters.lateness, notes }
+    }
+
+    /// The report as it was asked for, without a line feed at its end.
+    pub(super) fn render(&self, as_json: bool) -> serde_json::Result<String> {
+        if as_json { serde_json::to_string_pretty(&ReportJson::of(self)) } else { Ok(self.text()) }
     }
 
     /// A table, and sentences below it.
-    pub(super) fn text(&self) -> String {
+    fn text(&self) -> String {
         let mut text = format!("{:<22}{:>14}{:>14}", self.title, "there", "back");
         for (name, value) in ROWS {
             let [there, back] = [&self.there, &self.back].map(value);
             text += &format!("\n{name:<22}{there:>14}{back:>14}");
         }
         text += &format!("\n{}", lateness_text(&self.lateness));
+        if !self.lateness.is_tolerable() {
+            text += &format!("\n{}", warning(&self.lateness));
+        }
         for note in &self.notes {
             text += &format!("\n{note}");
         }
         text
     }
+}
+
+/// What the links between two TUN devices did.
+#[cfg(target_os = "linux")]
+pub(super) fn ways(counters: &festina_emulate::TunCounters) -> [Way; 2] {
+    [
+        Way { link: counters.forward, passage: counters.forward_passage },
+        Way { link: counters.backward, passage: counters.backward_passage },
+    ]
 }
 
 /// A line of the table: what it is called, and what stands there for one way.
@@ -78,10 +91,127 @@ const ROWS: [Row; 15] = [
 ];
 
 fn milliseconds(time: Duration) -> String {
-    format!("{:.3}", time.as_secs_f64() * 1e3)
+    format!("{:.3}", as_milliseconds(time))
 }
 
 fn lateness_text(lateness: &Lateness) -> String {
     let (mean_us, max_us) = (lateness.mean().as_micros(), lateness.max.as_micros());
     format!("delivered {mean_us} us late on average, {max_us} us at worst")
+}
+
+/// What is said when times cannot be trusted.
+fn warning(lateness: &Lateness) -> String {
+    let share = lateness.intolerable as f64 * 100.0 / lateness.count.max(1) as f64;
+    format!(
+        "this machine could not keep up: {share:.1} % of the packets were delivered more than {} ms late, so differences of up to \
+         {} ms mean nothing here; give it less to do, or the network less to carry",
+        milliseconds(Lateness::TOLERABLE),
+        milliseconds(lateness.max),
+    )
+}
+
+/// The report for programs. Times say their units; a delay runs from one end of the network to the other.
+#[derive(Serialize)]
+struct ReportJson<'a> {
+    network: &'a str,
+    there: WayJson,
+    back: WayJson,
+    lateness: LatenessJson,
+    notes: &'a [String],
+}
+
+#[derive(Serialize)]
+struct WayJson {
+    packets_offered: u64,
+    bytes_offered: u64,
+    packets_delivered: u64,
+    bytes_delivered: u64,
+    lost: u64,
+    queue_dropped: u64,
+    queue_marked: u64,
+    reordered: u64,
+    duplicated: u64,
+    corrupted: u64,
+    queue_packets_max: usize,
+    queue_bytes_max: u64,
+    delay_ms_min: f64,
+    delay_ms_mean: f64,
+    delay_ms_max: f64,
+}
+
+#[derive(Serialize)]
+struct LatenessJson {
+    deliveries: u64,
+    ms_mean: f64,
+    ms_max: f64,
+    intolerable: u64,
+    kept_up: bool,
+}
+
+impl<'a> ReportJson<'a> {
+    fn of(report: &'a Report) -> Self {
+        let Report { title, there, back, lateness, notes } = report;
+        Self {
+            network: title,
+            there: WayJson::of(there),
+            back: WayJson::of(back),
+            lateness: LatenessJson {
+                deliveries: lateness.count,
+                ms_mean: as_milliseconds(lateness.mean()),
+                ms_max: as_milliseconds(lateness.max),
+                intolerable: lateness.intolerable,
+                kept_up: lateness.is_tolerable(),
+            },
+            notes,
+        }
+    }
+}
+
+impl WayJson {
+    fn of(way: &Way) -> Self {
+        let Way { link, passage } = way;
+        Self {
+            packets_offered: link.offered,
+            bytes_offered: link.offered_bytes.bytes(),
+            packets_delivered: link.delivered,
+            bytes_delivered: link.delivered_bytes.bytes(),
+            lost: link.lost,
+            queue_dropped: link.queue_dropped,
+            queue_marked: link.congestion_marked,
+            reordered: link.reordered,
+            duplicated: link.duplicated,
+            corrupted: link.corrupted,
+            queue_packets_max: passage.queue_packets_max,
+            queue_bytes_max: passage.queue_bytes_max.bytes(),
+            delay_ms_min: as_milliseconds(passage.delay_min),
+            delay_ms_mean: as_milliseconds(passage.delay_mean()),
+            delay_ms_max: as_milliseconds(passage.delay_max),
+        }
+    }
+}
+
+fn as_milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(lateness: Lateness) -> Report {
+        let (there, back) = (Way::default(), Way::default());
+        Report { title: "a to b".to_owned(), there, back, lateness, notes: vec!["a note".to_owned()] }
+    }
+
+    #[test]
+    fn a_machine_that_was_too_slow_is_told_so_in_words() {
+        let late =
+            Lateness { count: 200, total: Duration::from_millis(100), max: Duration::from_millis(12), intolerable: 50 };
+        let text = report(late).text();
+        assert!(text.contains("25.0 % of the packets were delivered more than 0.500 ms late"), "{text}");
+        assert!(text.ends_with("a note"), "{text}");
+        assert!(!report(Lateness { intolerable: 2, ..late }).text().contains("keep up"));
+        let json = report(late).render(true).expect("plain numbers");
+        assert!(json.contains("\"kept_up\": false") && json.contains("\"delay_ms_max\": 0.0"), "{json}");
+    }
 }

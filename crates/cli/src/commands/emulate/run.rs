@@ -9,10 +9,11 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use festina_emulate::hosts::{self, CLIENT, Commands, Hosts, RunningCommands, SERVER};
 
+use super::capture::tun_tap;
 use super::report::Report;
 use super::{End, NetworkArgs};
 use crate::commands::{EndedWith, GOODBYE_MAX};
-use crate::output;
+use crate::{output, signal};
 
 /// As shells tell of a command that Ctrl-C has ended.
 const EXIT_INTERRUPTED: u8 = 130;
@@ -26,6 +27,7 @@ Examples:
   festina emulate run --delay 50ms -- bash       a shell in front of the bad network, and in it:
     nsenter --net=$FESTINA_SERVER_NAMESPACE python3 -m http.server &      something behind it
 
+The terminal is the commands': there is no live line, as the other emulations show. \
 The client is 10.77.0.1 and fd77::1, the server 10.77.0.2 and fd77::2; FESTINA_CLIENT, FESTINA_SERVER, FESTINA_CLIENT6 and \
 FESTINA_SERVER6 say so to the commands. There is no other network, neither the machine's nor the Internet. The client starts \
 when the server listens, after ten seconds at the latest. When the client has ended, the server is ended, the network is taken \
@@ -83,15 +85,21 @@ pub(super) fn first_process(arguments: &FirstProcessArgs) -> Result<()> {
 /// Runs the commands, prints what the network did, and ends as the client did.
 pub(super) async fn run(arguments: RunArgs) -> Result<()> {
     let links = arguments.network.links()?;
-    let hosts = Hosts::create(links, arguments.network.seed, None)?;
+    let capture = arguments.network.capture(["client", "server"])?;
+    let hosts = Hosts::create(links, arguments.network.seed, capture.clone().map(tun_tap))?;
     let mut this_program = Command::new("/proc/self/exe");
     this_program.arg0("festina").args(["emulate", super::FIRST_PROCESS]);
+    let interruption = signal::interruption();
     let running = hosts.run(this_program, &arguments.commands()).context("cannot run commands")?;
-    let code = arguments.code_of(running, &hosts).await?;
+    let code = arguments.code_of(running, &hosts, interruption).await?;
     let counters = hosts.stop().context("the emulation failed")?;
     let report = Report::of_devices(format!("{} to {}", CLIENT.ipv4, SERVER.ipv4), &counters);
+    crate::capture::finish(capture, arguments.network.pcap.as_deref())?;
     let is_silent = counters.forward.offered + counters.backward.offered == 0;
-    let report = if is_silent { "no packet passed through the network".to_owned() } else { report.text() };
+    let report = match arguments.network.json {
+        false if is_silent => "no packet passed through the network".to_owned(),
+        as_json => report.render(as_json)?,
+    };
     match &arguments.out {
         Some(path) => {
             std::fs::write(path, report + "\n").with_context(|| format!("cannot write {}", path.display()))?;
@@ -111,12 +119,17 @@ impl RunArgs {
     }
 
     /// The exit code to end with, when everything has ended.
-    async fn code_of(&self, mut running: RunningCommands, hosts: &Hosts) -> Result<u8> {
+    async fn code_of(
+        &self,
+        mut running: RunningCommands,
+        hosts: &Hosts,
+        interruption: impl Future<Output = ()>,
+    ) -> Result<u8> {
         let ender = running.take_ender().context("the commands were ended before")?;
         let mut waiting = tokio::task::spawn_blocking(move || running.wait());
         let end = tokio::select! {
             code = &mut waiting => return Ok(code??),
-            end = self.network.wait_for_the_end(|| hosts.has_failed()) => end,
+            end = self.network.wait_for_the_end(hosts, false, interruption) => end,
         };
         if let End::Interrupted = end {
             // A terminal has interrupted the client as well, who may have something to say.

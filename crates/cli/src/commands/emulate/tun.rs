@@ -8,9 +8,10 @@ use clap::Args;
 use festina_emulate::{MTU_BYTES, Namespace, TunEnd, TunPair};
 
 use super::NetworkArgs;
+use super::capture::tun_tap;
 use super::report::Report;
 use crate::args::UsageError;
-use crate::output;
+use crate::{output, signal};
 
 /// What a device must carry at the least (RFC 791).
 const MTU_BYTES_MIN: i64 = 68;
@@ -75,14 +76,20 @@ pub(super) async fn run(arguments: TunArgs) -> Result<()> {
         );
     }
     let (left, right) = ends(&arguments)?;
-    let pair = TunPair::create(&left, &right, arguments.mtu, links, arguments.network.seed)?;
+    let capture = arguments.network.capture([&left.device, &right.device])?;
+    let mut pair = TunPair::create(&left, &right, arguments.mtu, links, arguments.network.seed)?;
+    if let Some(file) = &capture {
+        pair = pair.with_tap(tun_tap(file.clone()));
+    }
     let pair = pair.spawn().context("cannot start the emulation")?;
     let described = [&left, &right].map(|end| format!("{} ({})", end.address, end.device));
+    let interruption = signal::interruption();
     output::notice(&format!("{} and {} are joined", described[0], described[1]));
-    arguments.network.wait_for_the_end(|| pair.has_failed()).await;
+    arguments.network.wait_for_the_end(&pair, true, interruption).await;
     let counters = pair.stop().context("the emulation failed")?;
     let report = Report::of_devices(format!("{} to {}", left.address, right.address), &counters);
-    output::print(&report.text())
+    crate::capture::finish(capture, arguments.network.pcap.as_deref())?;
+    output::print(&report.render(arguments.network.json)?)
 }
 
 fn ends(arguments: &TunArgs) -> Result<(TunEnd, TunEnd)> {

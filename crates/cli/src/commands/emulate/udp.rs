@@ -7,9 +7,10 @@ use clap::Args;
 use festina_emulate::{ProxyCounters, UdpProxy};
 
 use super::NetworkArgs;
+use super::capture::udp_tap;
 use super::report::{Report, Way};
 use crate::address::HostPort;
-use crate::output;
+use crate::{output, signal};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,13 +40,19 @@ pub(super) async fn run(arguments: UdpArgs) -> Result<()> {
     let (forward, backward) = arguments.network.links()?;
     let listen = arguments.listen.resolve().await?;
     let target = arguments.to.resolve().await?;
-    let proxy = UdpProxy::bind(listen, target, forward, backward, arguments.network.seed)
-        .and_then(UdpProxy::spawn)
+    let capture = arguments.network.capture(["clients", "server"])?;
+    let mut proxy = UdpProxy::bind(listen, target, forward, backward, arguments.network.seed)
         .with_context(|| format!("cannot listen on {listen}"))?;
+    if let Some(file) = &capture {
+        proxy = proxy.with_tap(udp_tap(file.clone()));
+    }
+    let proxy = proxy.spawn().context("cannot start the emulation")?;
+    let interruption = signal::interruption();
     output::notice(&format!("{} leads to {target}", proxy.local_addr()));
-    arguments.network.wait_for_the_end(|| proxy.has_failed()).await;
+    arguments.network.wait_for_the_end(&proxy, true, interruption).await;
     let counters = proxy.stop().context("the proxy failed")?;
-    output::print(&report(&counters, target).text())
+    crate::capture::finish(capture, arguments.network.pcap.as_deref())?;
+    output::print(&report(&counters, target).render(arguments.network.json)?)
 }
 
 fn report(counters: &ProxyCounters, target: SocketAddr) -> Report {
