@@ -1,6 +1,9 @@
 //! Making a TUN device in a namespace.
 
 use std::io;
+use std::net::{Ipv6Addr, UdpSocket};
+use std::thread::sleep;
+use std::time::Duration;
 
 use tun_rs::{DeviceBuilder, SyncDevice};
 
@@ -9,6 +12,10 @@ use super::{TunEnd, TunError};
 /// What may wait between the kernel and the emulator, in packets. The emulator reads at once, and what is to
 /// wait shall wait in the link; so this is large, for the case that the emulator does not get a processor.
 const DEVICE_QUEUE_PACKETS: u32 = 10_000;
+
+/// How long the kernel may take to let programs use a new IPv6 address, and how often to look.
+const ADDRESS_MAX: Duration = Duration::from_secs(5);
+const ADDRESS_CHECK: Duration = Duration::from_millis(1);
 
 /// Makes the device, gives it its address, and sets it to work.
 pub(super) fn create(end: &TunEnd, mtu_bytes: u16) -> Result<SyncDevice, TunError> {
@@ -29,6 +36,7 @@ pub(super) fn create(end: &TunEnd, mtu_bytes: u16) -> Result<SyncDevice, TunErro
         device.enabled(true)?;
         if let Some((address, prefix_bits)) = end.ipv6 {
             device.add_address_v6(address, prefix_bits)?;
+            wait_for(address)?;
         }
         device.set_nonblocking(true)?;
         Ok(device)
@@ -54,6 +62,20 @@ fn disable_ipv6(device: &str) -> io::Result<()> {
 fn silence_ipv6(device: &str) -> io::Result<()> {
     const NONE: &str = "1";
     set(device, "addr_gen_mode", NONE)
+}
+
+/// Waits until programs may use the address: the kernel looks for others that have it first, though there can be none.
+fn wait_for(address: Ipv6Addr) -> io::Result<()> {
+    let mut waited = Duration::ZERO;
+    loop {
+        match UdpSocket::bind((address, 0)) {
+            Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable && waited < ADDRESS_MAX => {
+                sleep(ADDRESS_CHECK);
+                waited += ADDRESS_CHECK;
+            }
+            outcome => return outcome.map(|_| ()),
+        }
+    }
 }
 
 /// Sets what the kernel's IPv6 does with the device.

@@ -6,7 +6,7 @@ mod kernel;
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use festina_emulate::{MTU_BYTES, TunEnd, TunError, TunPair};
+use festina_emulate::{MTU_BYTES, Namespace, TunEnd, TunError, TunPair};
 use festina_netsim::{CoDelConfig, LinkConfig, LossModel, QueueDiscipline, QueueLimit};
 use festina_units::Bandwidth;
 use kernel::{CLIENT, Network, SERVER, Segment, now};
@@ -168,6 +168,33 @@ fn the_end_takes_the_devices_away_and_is_prompt() {
     assert_eq!((counters.forward.offered, counters.forward.delivered), (1, 0));
     let left = client.run(|| std::fs::read_to_string("/proc/thread-self/net/dev")).expect("the namespace remains");
     assert!(!left.expect("readable").contains("near"));
+}
+
+#[test]
+fn an_ipv6_address_can_be_used_as_soon_as_the_device_is_there() {
+    let addresses = ["fd77::1", "fd77::2"].map(|text| text.parse().expect("an address"));
+    for _ in 0..20 {
+        let hosts = [Namespace::fresh(), Namespace::fresh()];
+        if let [Err(error), _] | [_, Err(error)] = &hosts {
+            assert!(std::env::var_os("CI").is_none(), "continuous integration has the privilege: {error:?}");
+            println!("{error}: nothing to test");
+            return;
+        }
+        let [left, right] = hosts.map(|host| host.expect("both are there"));
+        let end = |namespace: &Namespace, address, ipv6| TunEnd {
+            device: "v6".to_owned(),
+            namespace: namespace.try_clone().ok(),
+            address,
+            prefix_bits: 24,
+            ipv6: Some((ipv6, 64)),
+        };
+        let ends = (end(&left, CLIENT, addresses[0]), end(&right, SERVER, addresses[1]));
+        let pair =
+            TunPair::create(&ends.0, &ends.1, MTU_BYTES, (delayed(), delayed()), 1).expect("the devices are made");
+        let bound = right.run(|| std::net::UdpSocket::bind((addresses[1], 0))).expect("the namespace can be entered");
+        bound.expect("the address is there");
+        drop(pair);
+    }
 }
 
 #[test]
