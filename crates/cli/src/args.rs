@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 use festina_units::duration;
 
-use crate::commands::{compare, emulate, lab, listen, ping, send};
+use crate::commands::{compare, emulate, lab, listen, perf, ping, send};
 use crate::{EXIT_USAGE, output};
 
 const ABOUT: &str = "Low-latency messages over SCTP, and a laboratory that shows what loss recovery is worth";
@@ -47,6 +47,8 @@ pub(crate) enum Command {
     Send(send::SendArgs),
     /// Measure how long messages to a peer take
     Ping(ping::PingArgs),
+    /// Measure how much a path carries and how long a thin stream beside that takes
+    Perf(Box<perf::PerfArgs>),
     /// Be a bad network
     #[command(subcommand)]
     Emulate(emulate::EmulateCommand),

@@ -4,6 +4,7 @@ pub(crate) mod compare;
 pub(crate) mod emulate;
 pub(crate) mod lab;
 pub(crate) mod listen;
+pub(crate) mod perf;
 pub(crate) mod ping;
 pub(crate) mod send;
 
@@ -81,6 +82,7 @@ pub(crate) async fn run(command: Command) -> Result<()> {
         Command::Listen(arguments) => listen::run(arguments).await,
         Command::Send(arguments) => send::run(arguments).await,
         Command::Ping(arguments) => ping::run(arguments).await,
+        Command::Perf(arguments) => perf::run(*arguments).await,
         Command::Emulate(command) => emulate::run(command).await,
         Command::Compare(arguments) => compare::run(arguments).await,
         Command::Lab(command) => lab::run(command),

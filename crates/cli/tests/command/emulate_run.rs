@@ -142,6 +142,46 @@ else:
     assert!(report["there"]["queue_bytes_max"].as_u64() > Some(75_000), "{report}");
 }
 
+/// What `festina perf` with these flags measures through a slow network with a long queue.
+fn perf(flags: &str) -> Option<serde_json::Value> {
+    let ended = emulate_run(&format!(
+        "--rate 4Mbit/s --delay 10ms --queue 500p --server '\"$FESTINA\" perf -s -1' \
+         --client '\"$FESTINA\" perf -c $FESTINA_SERVER --idle 500ms -t 3 --json {flags}'"
+    ))?;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    Some(serde_json::from_str(&ended.stdout).expect("it is JSON"))
+}
+
+#[test]
+fn perf_measures_what_the_network_carries_and_what_the_load_adds_to_a_thin_stream() {
+    for (flags, ways) in [("", &["there"][..]), ("-R -i 1", &["back"]), ("--bidir -P 2", &["there", "back"])] {
+        let Some(result) = perf(flags) else { return };
+        for way in ["there", "back"] {
+            let rate = result[way]["bits_per_second"].as_f64();
+            assert_eq!(rate.is_some(), ways.contains(&way), "{flags}: {result}");
+            // What headers leave of 4 Mbit/s; a busy machine carries less.
+            assert!(rate.is_none_or(|rate| (0.4e6..4e6).contains(&rate)), "{flags}: {result}");
+        }
+        let [idle, loaded] = ["thin_idle", "thin_loaded"].map(|phase| &result[phase]);
+        assert!(idle["ms_p50"].as_f64() >= Some(20.0), "the delay of both ways: {result}");
+        assert!(idle["sent"].as_u64() >= Some(2) && loaded["sent"].as_u64() >= Some(2), "{result}");
+        assert_eq!(loaded["sent"], loaded["returned"], "{result}");
+        // Half a thousand packets take a second: long queues are what this is to find.
+        assert!(result["added_ms"].as_f64() > Some(60.0), "{flags}: {result}");
+        assert!(["C", "D", "F"].iter().any(|grade| result["grade"] == *grade), "{flags}: {result}");
+    }
+}
+
+#[test]
+fn perf_without_a_server_ends_with_what_is_wrong() {
+    let Some(ended) = emulate_run("-- \"$FESTINA\" perf -c 10.77.0.2 --timeout 300ms") else { return };
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("festina: the measurement failed: "), "{}", ended.stderr);
+    let refused = run(&["perf"]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert_eq!(run(&["perf", "-s", "-c", "127.0.0.1"]).code, Some(2));
+}
+
 #[test]
 fn the_hosts_speak_ipv6_and_say_nothing_of_their_own_accord() {
     let Some(ended) = emulate_run(

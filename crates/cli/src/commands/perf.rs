@@ -1,0 +1,132 @@
+//! `festina perf`: how much a path carries, and how long a thin stream beside that takes.
+//!
+//! - [`hello`]: what the two ends say to each other
+//! - [`serve`]: the server
+//! - [`measure`]: the client; [`tally`]: what its tasks count
+//! - [`report`]: what came of it, for people and for programs
+
+mod hello;
+mod measure;
+mod report;
+mod serve;
+mod tally;
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use festina::ConnectOptions;
+
+use super::RecoveryArgs;
+use crate::address::HostPort;
+use crate::args;
+
+/// A bulk message's bounds in bytes.
+const MESSAGE_BYTES_MIN: i64 = 1;
+const MESSAGE_BYTES_MAX: i64 = 1 << 20;
+/// More associations would measure the machine and not the path.
+const PARALLEL_MAX: i64 = 128;
+
+const EXAMPLES: &str = "\
+Examples:
+  festina perf -s                              a server on every address, UDP port 9899
+  festina perf -c 192.0.2.7                    ten seconds towards it
+  festina perf -c 192.0.2.7 -R -P 4 -i 1s      from it, on four associations, with a line each second
+  festina perf -c 192.0.2.7 --bidir --json     both ways at the same time, for programs
+
+Beside the load, a thin stream sends 100 bytes every 20 ms and has them sent back: first alone, for --idle, and then under \
+the load. What the load adds to the median is graded: A+ below 5 ms, A below 30, B below 60, C below 200, D below 400, else \
+F. A bad grade means that a queue on the path is too long.";
+
+/// Arguments of `festina perf`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, group(clap::ArgGroup::new("role").required(true).args(["server", "client"])))]
+pub(crate) struct PerfArgs {
+    /// Wait for clients and do what they ask for
+    #[arg(short, long, conflicts_with_all = ["time", "parallel", "length", "reverse", "bidir", "interval", "json", "idle"])]
+    server: bool,
+    /// Measure the path to this server: HOST, HOST:PORT or [IPV6]:PORT; the UDP port is 9899 if left out
+    #[arg(short, long, value_name = "HOST:PORT")]
+    client: Option<HostPort>,
+    /// Where the server listens: ADDRESS:PORT, or :PORT for every address
+    #[arg(short = 'B', long, value_name = "ADDRESS:PORT", default_value = ":9899", conflicts_with = "client")]
+    bind: HostPort,
+    /// The server ends when its first client has left
+    #[arg(short = '1', long, conflicts_with = "client")]
+    one_off: bool,
+    /// How long to load the path
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = seconds)]
+    time: Duration,
+    /// How many associations load it in each direction
+    #[arg(short = 'P', long, value_name = "NUMBER", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=PARALLEL_MAX))]
+    parallel: u16,
+    /// How many bytes a message of the load has
+    #[arg(short, long, value_name = "BYTES", default_value_t = 8_192)]
+    #[arg(value_parser = clap::value_parser!(u32).range(MESSAGE_BYTES_MIN..=MESSAGE_BYTES_MAX))]
+    length: u32,
+    /// The server sends, the client receives
+    #[arg(short = 'R', long)]
+    reverse: bool,
+    /// Both send
+    #[arg(long, conflicts_with = "reverse")]
+    bidir: bool,
+    /// Print how things stand this often
+    #[arg(short, long, value_name = "TIME", value_parser = seconds)]
+    interval: Option<Duration>,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+    /// How long the thin stream is measured without load first
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = seconds)]
+    idle: Duration,
+    /// Give up if the server does not answer at first for this time
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = args::positive_duration)]
+    timeout: Duration,
+    #[command(flatten)]
+    recovery: RecoveryArgs,
+}
+
+/// Serves until interrupted, or measures and prints the result.
+pub(crate) async fn run(arguments: PerfArgs) -> Result<()> {
+    let config = arguments.recovery.config();
+    let Some(host) = &arguments.client else {
+        let address = arguments.bind.resolve().await?;
+        return serve::run(address, config, arguments.one_off).await;
+    };
+    let remote = host.resolve().await?;
+    let options = ConnectOptions::default().handshake_timeout(arguments.timeout);
+    let plan = measure::Plan {
+        remote,
+        upload: !arguments.reverse,
+        download: arguments.reverse || arguments.bidir,
+        parallel: arguments.parallel,
+        message_bytes: arguments.length,
+        idle: arguments.idle,
+        time: arguments.time,
+        interval: arguments.interval,
+    };
+    let result = measure::run(&plan, config, options).await.context("the measurement failed")?;
+    report::print(&plan, &result, arguments.json)
+}
+
+/// Reads a duration above zero; a number without a unit is in seconds, as iperf's users write it.
+fn seconds(text: &str) -> Result<Duration, String> {
+    if text.parse::<u32>().is_ok() {
+        args::positive_duration(&format!("{text}s"))
+    } else {
+        args::positive_duration(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_without_a_unit_is_in_seconds() {
+        assert_eq!(seconds("10"), Ok(Duration::from_secs(10)));
+        assert_eq!(seconds("250ms"), Ok(Duration::from_millis(250)));
+        assert!(seconds("0").is_err() && seconds("ten").is_err());
+    }
+}

@@ -1,0 +1,86 @@
+//! What a client says first on each association, and what a server answers.
+//!
+//! The first message is 4 bytes `FPF1`, the role, and two numbers in network byte order: the size of the server's messages in
+//! bytes (32 bits), and for how many milliseconds it sends them (64 bits). A server that is sent bulk data answers with messages
+//! of 64 bits: how many bytes of it have arrived.
+
+use std::time::Duration;
+
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+
+const MAGIC: &[u8; 4] = b"FPF1";
+const HELLO_BYTES: usize = MAGIC.len() + 1 + 4 + 8;
+
+/// The longest that a client may ask a server to send for.
+const TIME_MAX: Duration = Duration::from_secs(24 * 3_600);
+/// The largest messages that it may ask for.
+const MESSAGE_BYTES_MAX: u32 = 1 << 20;
+
+/// What an association is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hello {
+    /// The server sends back what comes in.
+    Echo,
+    /// The client sends; the server counts, and says how many bytes have come.
+    Upload,
+    /// The server sends messages of so many bytes for this time.
+    Download { message_bytes: u32, time: Duration },
+}
+
+impl Hello {
+    pub(super) fn encode(self) -> Bytes {
+        let (role, message_bytes, time) = match self {
+            Self::Echo => (b'e', 0, Duration::ZERO),
+            Self::Upload => (b'u', 0, Duration::ZERO),
+            Self::Download { message_bytes, time } => (b'd', message_bytes, time),
+        };
+        let mut message = BytesMut::with_capacity(HELLO_BYTES);
+        message.put_slice(MAGIC);
+        message.put_u8(role);
+        message.put_u32(message_bytes);
+        message.put_u64(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        message.freeze()
+    }
+
+    /// `None` for what is no such message, or asks for too much.
+    pub(super) fn decode(mut message: Bytes) -> Option<Self> {
+        if message.len() != HELLO_BYTES || message.split_to(MAGIC.len()) != MAGIC[..] {
+            return None;
+        }
+        let (role, message_bytes, time) = (message.get_u8(), message.get_u32(), message.get_u64());
+        match role {
+            b'e' => Some(Self::Echo),
+            b'u' => Some(Self::Upload),
+            b'd' => {
+                let time = Duration::from_millis(time);
+                let is_allowed = time <= TIME_MAX && (1..=MESSAGE_BYTES_MAX).contains(&message_bytes);
+                is_allowed.then_some(Self::Download { message_bytes, time })
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_is_understood_and_nothing_else() {
+        let download = Hello::Download { message_bytes: 1_000, time: Duration::from_millis(1_500) };
+        for hello in [Hello::Echo, Hello::Upload, download] {
+            assert_eq!(Hello::decode(hello.encode()), Some(hello));
+        }
+        let whole = download.encode();
+        for length in 0..whole.len() {
+            assert_eq!(Hello::decode(whole.slice(..length)), None);
+        }
+        let endless = Hello::Download { message_bytes: 1_000, time: TIME_MAX * 2 };
+        let huge = Hello::Download { message_bytes: MESSAGE_BYTES_MAX + 1, time: TIME_MAX };
+        let empty = Hello::Download { message_bytes: 0, time: TIME_MAX };
+        for too_much in [endless, huge, empty] {
+            assert_eq!(Hello::decode(too_much.encode()), None);
+        }
+        assert_eq!(Hello::decode(Bytes::from_static(b"GET / HTTP/1.1 xx")), None);
+    }
+}

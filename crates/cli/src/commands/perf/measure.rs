@@ -1,0 +1,232 @@
+//! The client: a thin stream, alone at first, and then the load beside it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use festina::{Association, Config, ConnectOptions, Endpoint, Message};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+
+use super::hello::Hello;
+use super::report;
+use super::tally::{Phase, Stream, Tally};
+use crate::commands::say_goodbye;
+use crate::{address, output, signal};
+
+/// The thin stream: a message of this size, this often.
+pub(super) const THIN_BYTES: usize = 100;
+pub(super) const THIN_INTERVAL: Duration = Duration::from_millis(20);
+/// How long messages of the thin stream that are still under way at the end are waited for.
+const THIN_PATIENCE: Duration = Duration::from_secs(2);
+/// The server sends a little longer than it is measured, so that the load does not end first.
+const DOWNLOAD_MARGIN: Duration = Duration::from_secs(5);
+
+/// What to measure.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) remote: SocketAddr,
+    /// Whether the client sends.
+    pub(super) upload: bool,
+    /// Whether the server sends.
+    pub(super) download: bool,
+    /// How many associations do, each.
+    pub(super) parallel: u16,
+    pub(super) message_bytes: u32,
+    pub(super) idle: Duration,
+    pub(super) time: Duration,
+    pub(super) interval: Option<Duration>,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) struct Measured {
+    /// How long the path was loaded.
+    pub(super) loaded_for: Duration,
+    /// Bytes of the load that arrived at the server and at the client.
+    pub(super) bytes: [u64; 2],
+    /// Retransmissions of the client's load.
+    pub(super) retransmissions: u64,
+    /// The thin stream without load and under load.
+    pub(super) thin: [Stream; 2],
+}
+
+/// Measures until the time is over or the user has enough.
+pub(super) async fn run(plan: &Plan, config: Config, options: ConnectOptions) -> Result<Measured> {
+    let endpoint = Endpoint::bind(address::unspecified_for(plan.remote), config).await?;
+    let tally = Arc::new(Tally::default());
+    let mut client = Client { plan, endpoint, options, tally, load: [Vec::new(), Vec::new()], tasks: JoinSet::new() };
+    let mut began_at = None;
+    let ended = tokio::select! {
+        ended = client.measure(&mut began_at) => ended,
+        () = signal::interrupted() => Ok(()),
+    };
+    let loaded_for = began_at.map_or(Duration::ZERO, |began_at| began_at.elapsed());
+    let bytes = client.tally.bytes();
+    client.tally.enter(Phase::Over);
+    let retransmissions = client.load.iter().flatten().map(|load| load.stats().sent.retransmitted.total()).sum();
+    client.load.iter().flatten().for_each(|load| load.abort("the measurement is over"));
+    if ended.is_ok() && loaded_for > Duration::ZERO {
+        client.wait_for_thin().await;
+    }
+    client.tasks.shutdown().await;
+    say_goodbye(&client.endpoint).await;
+    ended?;
+    Ok(Measured { loaded_for, bytes, retransmissions, thin: client.tally.streams() })
+}
+
+struct Client<'a> {
+    plan: &'a Plan,
+    endpoint: Endpoint,
+    options: ConnectOptions,
+    tally: Arc<Tally>,
+    /// The associations of the load, first those that send, then those that receive.
+    load: [Vec<Association>; 2],
+    /// They end by failing only.
+    tasks: JoinSet<anyhow::Error>,
+}
+
+impl Client<'_> {
+    async fn measure(&mut self, began_at: &mut Option<Instant>) -> Result<()> {
+        let plan = self.plan;
+        let thin = self.connect().await?;
+        thin.send(Message::new(Hello::Echo.encode())).await?;
+        self.tasks.spawn(ping(thin, self.tally.clone()));
+        self.wait_until(Instant::now() + plan.idle).await?;
+        // All associations are there before any of them loads the path.
+        for _ in 0..plan.parallel {
+            if plan.upload {
+                let association = self.connect().await?;
+                self.load[0].push(association);
+            }
+            if plan.download {
+                let association = self.connect().await?;
+                self.load[1].push(association);
+            }
+        }
+        self.tally.enter(Phase::Loaded);
+        self.begin_load().await?;
+        let start = *began_at.insert(Instant::now());
+        let end = start + plan.time;
+        let mut shown = (start, self.tally.bytes());
+        while let Some(interval) = plan.interval.filter(|interval| shown.0 + *interval <= end) {
+            let until = shown.0 + interval;
+            self.wait_until(until).await?;
+            let bytes = self.tally.bytes();
+            let line = report::interval_line([shown.0 - start, until - start], [shown.1, bytes], &self.tally);
+            output::notice(&line);
+            shown = (until, bytes);
+        }
+        self.wait_until(end).await
+    }
+
+    async fn begin_load(&mut self) -> Result<()> {
+        let (message_bytes, time) = (self.plan.message_bytes, self.plan.time + DOWNLOAD_MARGIN);
+        let [uploads, downloads] = self.load.clone();
+        for association in uploads {
+            association.send(Message::new(Hello::Upload.encode())).await?;
+            self.tasks.spawn(upload(association, message_bytes, self.tally.clone()));
+        }
+        for association in downloads {
+            association.send(Message::new(Hello::Download { message_bytes, time }.encode())).await?;
+            self.tasks.spawn(download(association, self.tally.clone()));
+        }
+        Ok(())
+    }
+
+    async fn connect(&self) -> Result<Association> {
+        Ok(self.endpoint.connect_with(self.plan.remote, self.options.clone()).await?)
+    }
+
+    /// Waits until then.
+    ///
+    /// # Errors
+    /// When an association ends before.
+    async fn wait_until(&mut self, then: Instant) -> Result<()> {
+        tokio::select! {
+            () = sleep_until(then) => Ok(()),
+            Some(failed) = self.tasks.join_next() => Err(failed.unwrap_or_else(anyhow::Error::from)),
+        }
+    }
+
+    /// Gives messages of the thin stream that are under way the time to come back.
+    async fn wait_for_thin(&self) {
+        let end = Instant::now() + THIN_PATIENCE;
+        let is_complete = || self.tally.streams().iter().all(|stream| stream.times.count() == stream.sent);
+        while Instant::now() < end && !is_complete() {
+            tokio::time::sleep(THIN_INTERVAL / 2).await;
+        }
+    }
+}
+
+/// Sends the thin stream, and measures until each message comes back.
+async fn ping(association: Association, tally: Arc<Tally>) -> anyhow::Error {
+    let mut under_way: Vec<Option<(Instant, Phase)>> = Vec::new();
+    let mut ticks = interval(THIN_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {
+                let Some(phase) = tally.thin_sent() else { continue };
+                let mut payload = BytesMut::with_capacity(THIN_BYTES);
+                payload.put_u64(under_way.len() as u64);
+                payload.resize(THIN_BYTES, 0);
+                under_way.push(Some((Instant::now(), phase)));
+                if let Err(error) = association.send(Message::new(payload.freeze())).await {
+                    return error.into();
+                }
+            }
+            message = association.recv() => match message {
+                Ok(message) => {
+                    let number = message.payload.clone().try_get_u64().ok().and_then(|number| usize::try_from(number).ok());
+                    let sent = number.and_then(|number| under_way.get_mut(number)).and_then(Option::take);
+                    if let Some((sent_at, phase)) = sent {
+                        tally.thin_returned(phase, sent_at.elapsed());
+                    }
+                }
+                Err(reason) => return anyhow!("the thin stream: {}", output::end_of(&reason)),
+            },
+        }
+    }
+}
+
+/// Sends as much as the path takes, and counts what the server says has arrived.
+async fn upload(association: Association, message_bytes: u32, tally: Arc<Tally>) -> anyhow::Error {
+    let payload = Bytes::from(vec![0; usize::try_from(message_bytes).unwrap_or_default()]);
+    let sending = async {
+        loop {
+            if let Err(error) = association.send(Message::new(payload.clone())).await {
+                return anyhow::Error::from(error);
+            }
+        }
+    };
+    let counting = async {
+        let mut counted = 0;
+        loop {
+            match association.recv().await {
+                Ok(message) => {
+                    let arrived = message.payload.clone().try_get_u64().unwrap_or(counted).max(counted);
+                    tally.arrived_there(arrived - counted);
+                    counted = arrived;
+                }
+                Err(reason) => return anyhow!("the load: {}", output::end_of(&reason)),
+            }
+        }
+    };
+    tokio::select! {
+        failed = sending => failed,
+        failed = counting => failed,
+    }
+}
+
+/// Counts what the server sends.
+async fn download(association: Association, tally: Arc<Tally>) -> anyhow::Error {
+    loop {
+        match association.recv().await {
+            Ok(message) => tally.arrived_back(message.payload.len() as u64),
+            Err(reason) => return anyhow!("the load: {}", output::end_of(&reason)),
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! What came of a measurement, for people and for programs.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::measure::{Measured, Plan, THIN_BYTES, THIN_INTERVAL};
+use super::tally::{Stream, Tally};
+use crate::output;
+
+/// What the load may add to the median of the thin stream's times, for each grade; more is an F.
+const GRADES: [(&str, Duration); 5] = [
+    ("A+", Duration::from_millis(5)),
+    ("A", Duration::from_millis(30)),
+    ("B", Duration::from_millis(60)),
+    ("C", Duration::from_millis(200)),
+    ("D", Duration::from_millis(400)),
+];
+
+/// Prints the result.
+pub(super) fn print(plan: &Plan, measured: &Measured, as_json: bool) -> Result<()> {
+    if as_json {
+        output::print(&serde_json::to_string_pretty(&ResultJson::of(plan, measured))?)
+    } else {
+        output::print(&text(plan, measured))
+    }
+}
+
+/// What happened between two instants, counted from the beginning of the load, between which the counts of bytes grew so much.
+pub(super) fn interval_line([from, until]: [Duration; 2], [before, now]: [[u64; 2]; 2], tally: &Tally) -> String {
+    let rates = [0, 1].map(|way| megabits(now[way].saturating_sub(before[way]), until.saturating_sub(from)));
+    let median = tally.take_recent_median().map_or("-".to_owned(), milliseconds);
+    format!(
+        "{:>6.2} to {:>6.2} s: there {:.2} Mbit/s, back {:.2} Mbit/s, thin stream {median} ms",
+        from.as_secs_f64(),
+        until.as_secs_f64(),
+        rates[0],
+        rates[1]
+    )
+}
+
+fn text(plan: &Plan, measured: &Measured) -> String {
+    let [there, back] = measured.bytes.map(|bytes| megabits(bytes, measured.loaded_for));
+    let mut text = format!(
+        "{}: {} association{} each way with messages of {} bytes for {:.1} s",
+        plan.remote,
+        plan.parallel,
+        if plan.parallel == 1 { "" } else { "s" },
+        plan.message_bytes,
+        measured.loaded_for.as_secs_f64(),
+    );
+    if plan.upload {
+        text += &format!("\nthere {there:>10.2} Mbit/s  {:>14} bytes arrived", measured.bytes[0]);
+        text += &format!(", {} retransmissions", measured.retransmissions);
+    }
+    if plan.download {
+        text += &format!("\nback  {back:>10.2} Mbit/s  {:>14} bytes arrived", measured.bytes[1]);
+    }
+    let interval_ms = THIN_INTERVAL.as_millis();
+    text += &format!("\n\n{THIN_BYTES} bytes there and back every {interval_ms} ms, in milliseconds");
+    text += &format!(
+        "\n{:<14}{:>9}{:>9}{:>10}{:>10}{:>10}{:>10}",
+        "", "messages", "missing", "median", "p90", "p99", "most"
+    );
+    for (name, stream) in ["without load", "under load"].iter().zip(&measured.thin) {
+        let quantile = |share| stream.times.quantile(share).map_or("-".to_owned(), milliseconds);
+        let most = stream.times.max().map_or("-".to_owned(), milliseconds);
+        let missing = stream.sent.saturating_sub(stream.times.count());
+        let [median, p90, p99] = [0.5, 0.9, 0.99].map(quantile);
+        text += &format!("\n{name:<14}{:>9}{missing:>9}{median:>10}{p90:>10}{p99:>10}{most:>10}", stream.sent);
+    }
+    text += &match added(&measured.thin) {
+        Some(added) => {
+            format!("\nthe load adds {} ms to the median: bufferbloat grade {}", milliseconds(added), grade(added))
+        }
+        None => "\ntoo little came back for a bufferbloat grade".to_owned(),
+    };
+    text
+}
+
+/// What the load has added to the median.
+fn added([idle, loaded]: &[Stream; 2]) -> Option<Duration> {
+    let median = |stream: &Stream| stream.times.quantile(0.5);
+    Some(median(loaded)?.saturating_sub(median(idle)?))
+}
+
+fn grade(added: Duration) -> &'static str {
+    GRADES.iter().find(|(_, below)| added < *below).map_or("F", |(grade, _)| grade)
+}
+
+fn megabits(bytes: u64, time: Duration) -> f64 {
+    if time.is_zero() { 0.0 } else { bytes as f64 * 8.0 / 1e6 / time.as_secs_f64() }
+}
+
+fn milliseconds(time: Duration) -> String {
+    format!("{:.2}", time.as_secs_f64() * 1e3)
+}
+
+/// The result for programs; what does not exist is null.
+#[derive(Serialize)]
+struct ResultJson {
+    server: String,
+    associations_each_way: u16,
+    message_bytes: u32,
+    loaded_s: f64,
+    there: Option<LoadJson>,
+    back: Option<LoadJson>,
+    retransmissions: u64,
+    thin_idle: ThinJson,
+    thin_loaded: ThinJson,
+    added_ms: Option<f64>,
+    grade: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct LoadJson {
+    bytes: u64,
+    bits_per_second: f64,
+}
+
+/// Times there and back.
+#[derive(Serialize)]
+struct ThinJson {
+    sent: u64,
+    returned: u64,
+    ms_p50: Option<f64>,
+    ms_p90: Option<f64>,
+    ms_p99: Option<f64>,
+    ms_max: Option<f64>,
+}
+
+impl ResultJson {
+    fn of(plan: &Plan, measured: &Measured) -> Self {
+        let load = |way: usize| {
+            let bytes = measured.bytes.get(way).copied().unwrap_or_default();
+            LoadJson { bytes, bits_per_second: megabits(bytes, measured.loaded_for) * 1e6 }
+        };
+        let [idle, loaded] = &measured.thin;
+        let added = added(&measured.thin);
+        Self {
+            server: plan.remote.to_string(),
+            associations_each_way: plan.parallel,
+            message_bytes: plan.message_bytes,
+            loaded_s: measured.loaded_for.as_secs_f64(),
+            there: plan.upload.then(|| load(0)),
+            back: plan.download.then(|| load(1)),
+            retransmissions: measured.retransmissions,
+            thin_idle: ThinJson::of(idle),
+            thin_loaded: ThinJson::of(loaded),
+            added_ms: added.map(|added| added.as_secs_f64() * 1e3),
+            grade: added.map(grade),
+        }
+    }
+}
+
+impl ThinJson {
+    fn of(stream: &Stream) -> Self {
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        let quantile = |share| stream.times.quantile(share).map(ms);
+        Self {
+            sent: stream.sent,
+            returned: stream.times.count(),
+            ms_p50: quantile(0.5),
+            ms_p90: quantile(0.9),
+            ms_p99: quantile(0.99),
+            ms_max: stream.times.max().map(ms),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_grade_follows_what_the_load_adds() {
+        for (added_ms, expected) in [(0, "A+"), (4, "A+"), (5, "A"), (59, "B"), (60, "C"), (399, "D"), (400, "F")] {
+            assert_eq!(grade(Duration::from_millis(added_ms)), expected, "{added_ms}");
+        }
+    }
+
+    #[test]
+    fn without_an_answer_there_is_no_grade() {
+        assert_eq!(added(&[Stream::default(), Stream::default()]), None);
+    }
+
+    #[test]
+    fn a_rate_is_in_megabits_a_second() {
+        assert_eq!(megabits(1_250_000, Duration::from_secs(1)), 10.0);
+        assert_eq!(megabits(1, Duration::ZERO), 0.0);
+    }
+}
