@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 use festina_units::duration;
 
-use crate::commands::{compare, emulate, lab, listen, perf, ping, send};
+use crate::commands::{compare, emulate, lab, listen, perf, ping, send, tcp_proxy, tcp_watch};
 use crate::{EXIT_USAGE, output};
 
 const ABOUT: &str = "Low-latency messages over SCTP, and a laboratory that shows what loss recovery is worth";
@@ -57,6 +57,10 @@ pub(crate) enum Command {
     /// Run published experiments and compare the results with the publication
     #[command(subcommand)]
     Lab(lab::LabCommand),
+    /// Pass TCP connections on with little in the send buffer
+    TcpProxy(tcp_proxy::TcpProxyArgs),
+    /// Show how long data waits in the kernel's send buffers
+    TcpWatch(tcp_watch::TcpWatchArgs),
 }
 
 /// The names of all of these, as a help text lists them: "a, b or c".

@@ -7,6 +7,8 @@ pub(crate) mod listen;
 pub(crate) mod perf;
 pub(crate) mod ping;
 pub(crate) mod send;
+pub(crate) mod tcp_proxy;
+pub(crate) mod tcp_watch;
 
 use std::time::Duration;
 
@@ -86,6 +88,8 @@ pub(crate) async fn run(command: Command) -> Result<()> {
         Command::Emulate(command) => emulate::run(command).await,
         Command::Compare(arguments) => compare::run(arguments).await,
         Command::Lab(command) => lab::run(command),
+        Command::TcpProxy(arguments) => tcp_proxy::run(arguments).await,
+        Command::TcpWatch(arguments) => tcp_watch::run(arguments).await,
     }
 }
 

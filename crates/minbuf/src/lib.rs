@@ -11,6 +11,7 @@
 //! | [`SendBufferLimit`], [`MinBuf`] | how much may wait: bytes, A and B, or a time |
 //! | [`SenderShare`], [`WaitHistogram`] | how long data waits in the sender |
 //! | [`TcpInfo`] | what the kernel says of a connection |
+//! | [`tcp_sockets`] | what waits in the send buffers of other programs |
 //!
 //! Which limit? `SendBufferLimit::Target` for a time. `MinBuf { windows: 1, extra_packets: 3 }` is the paper's compromise
 //! between delay and throughput, `windows: 2` keeps TCP's throughput, the default has the least delay.
@@ -53,12 +54,14 @@ mod histogram;
 mod info;
 mod kernel;
 mod limiter;
+mod sockets;
 mod stream;
 
 pub use festina_recovery::send_buffer::{MinBuf, SendBufferLimit};
 pub use histogram::WaitHistogram;
 pub use info::TcpInfo;
 pub use limiter::{Limiter, Room, SenderShare};
+pub use sockets::{ObservedSocket, sockets_of_process, tcp_sockets};
 pub use stream::MinBufStream;
 
 /// A socket: whatever lends its descriptor.

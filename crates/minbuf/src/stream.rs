@@ -50,13 +50,18 @@ impl MinBufStream {
     /// # Errors
     /// Those of the kernel.
     pub async fn writable(&mut self) -> io::Result<Room> {
-        std::future::poll_fn(|cx| {
-            let room = ready!(self.poll_room(cx))?;
-            // The last write may have met a kernel that had no memory for more.
-            ready!(self.stream.poll_write_ready(cx))?;
-            Poll::Ready(Ok(room))
-        })
-        .await
+        std::future::poll_fn(|cx| self.poll_writable(cx)).await
+    }
+
+    /// What [`writable`](Self::writable) waits for.
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    pub fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Room>> {
+        let room = ready!(self.poll_room(cx))?;
+        // The last write may have met a kernel that had no memory for more.
+        ready!(self.stream.poll_write_ready(cx))?;
+        Poll::Ready(Ok(room))
     }
 
     /// The sender's share of the latency, now and so far.

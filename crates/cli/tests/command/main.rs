@@ -9,3 +9,4 @@ mod harness;
 mod lab;
 mod messages;
 mod peers;
+mod tcp;
