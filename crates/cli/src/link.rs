@@ -1,12 +1,14 @@
 //! What an emulated link is like, as users write it.
 
+use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use festina_lab::plan::LinkTrace;
 use festina_netsim::{
     CoDelConfig, DredConfig, FqCoDelConfig, GilbertElliott, Jitter, JitterShape, LinkConfig, LossModel, PieConfig,
-    QueueDiscipline, QueueLimit, RedConfig, Reordering,
+    QueueDiscipline, QueueLimit, RateTrace, RedConfig, Reordering,
 };
 use festina_units::{Bandwidth, ByteCount, Probability};
 
@@ -24,6 +26,10 @@ pub(crate) struct LinkArgs {
     /// Bits per second, for example 10Mbit/s; without it there is no limit and nothing queues
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) rate: Option<Bandwidth>,
+    /// Follow a rate that changes: a file in Mahimahi's format (one time in milliseconds a line, each an opportunity for 1,504
+    /// bytes; it repeats), or one of the made traces lte, wifi and satellite
+    #[arg(long, value_name = "FILE|NAME", value_parser = trace, conflicts_with = "rate")]
+    pub(crate) trace: Option<RateTrace>,
     /// What may wait for the transmitter: packets (100p) or bytes (64KiB)
     #[arg(long, value_name = "SIZE", default_value = "1000p", value_parser = queue)]
     pub(crate) queue: QueueLimit,
@@ -66,6 +72,9 @@ pub(crate) struct BackArgs {
     /// Like --rate
     #[arg(long, value_name = "RATE", value_parser = rate)]
     back_rate: Option<Bandwidth>,
+    /// Like --trace
+    #[arg(long, value_name = "FILE|NAME", value_parser = trace, conflicts_with = "back_rate")]
+    back_trace: Option<RateTrace>,
     /// Like --queue
     #[arg(long, value_name = "SIZE", value_parser = queue)]
     back_queue: Option<QueueLimit>,
@@ -100,6 +109,7 @@ impl LinkArgs {
     pub(crate) fn config(&self, round_trip: Duration) -> Result<LinkConfig, UsageError> {
         Ok(LinkConfig {
             rate: self.rate,
+            trace: self.trace.clone(),
             delay: self.delay,
             jitter: jitter(self.jitter),
             queue: self.queue,
@@ -123,6 +133,11 @@ impl BackArgs {
             delay: self.back_delay.unwrap_or(forward.delay),
             jitter: self.back_jitter.unwrap_or(forward.jitter),
             rate: self.back_rate.or(forward.rate),
+            trace: match &self.back_trace {
+                Some(trace) => Some(trace.clone()),
+                // A rate of its own takes the place of the trace of the way there.
+                None => forward.trace.clone().filter(|_| self.back_rate.is_none()),
+            },
             queue: self.back_queue.unwrap_or(forward.queue),
             discipline: self.back_discipline.unwrap_or(forward.discipline),
             loss: self.back_loss.unwrap_or(forward.loss),
@@ -225,17 +240,9 @@ pub(crate) fn loss_model(loss: Probability, burst: Option<Duration>) -> Result<L
             Err(UsageError::new("--burst needs a loss above 0% and below 100%"))
         }
         (loss, Some(mean_bad)) => {
-            let kept_ppb = u128::from(Probability::ONE.ppb() - loss.ppb());
-            let mean_good_ns = mean_bad.as_nanos() * kept_ppb / u128::from(loss.ppb());
-            let mean_good = u64::try_from(mean_good_ns)
-                .map(Duration::from_nanos)
-                .map_err(|_| UsageError::new("--burst is too long for so small a loss"))?;
-            Ok(LossModel::GilbertElliott(GilbertElliott {
-                mean_good,
-                mean_bad,
-                loss_in_good: Probability::ZERO,
-                loss_in_bad: Probability::ONE,
-            }))
+            let bursts = GilbertElliott::bursts(loss, mean_bad);
+            let too_long = || UsageError::new("--burst is too long for so small a loss");
+            bursts.map(LossModel::GilbertElliott).ok_or_else(too_long)
         }
     }
 }
@@ -264,6 +271,11 @@ pub(crate) fn rate(text: &str) -> Result<Bandwidth, String> {
         return Err("it must be above zero".to_owned());
     }
     Ok(rate)
+}
+
+/// Reads a trace of the rate: the made one of this name, or the file.
+fn trace(text: &str) -> Result<RateTrace, String> {
+    LinkTrace::load(Path::new(""), text).map(LinkTrace::trace)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! `festina lab`: published experiments as commands.
 
+mod new;
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -47,6 +49,8 @@ pub(crate) enum LabCommand {
     List,
     /// Tell what an experiment does and what a plan for it can set
     Show(ShowArgs),
+    /// Write a commented plan of a scenario of your own: links, flows, figures
+    New(new::NewArgs),
     /// Run an experiment and write its report
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
@@ -157,6 +161,7 @@ pub(crate) fn run(command: LabCommand) -> Result<()> {
     match command {
         LabCommand::List => output::print(&list()),
         LabCommand::Show(arguments) => output::print(show(&arguments)?.trim_end()),
+        LabCommand::New(arguments) => new::run(&arguments),
         LabCommand::Run(arguments) => run_plan(&arguments),
         LabCommand::Check(arguments) => check(&arguments),
         LabCommand::Ledger(arguments) => ledger(&arguments),

@@ -231,3 +231,49 @@ fn a_folder_that_cannot_be_written_is_a_failure() {
     assert_eq!(failed.code, Some(1), "{failed:?}");
     assert!(failed.stderr.contains("cannot keep finished runs in file/md1-quick/runs"), "{}", failed.stderr);
 }
+
+#[test]
+fn a_new_plan_can_be_run_as_it_is_and_is_never_overwritten() {
+    let folder = folder("lab-new");
+    let written = lab_in(&folder, &["new", "mine.toml"]);
+    assert_eq!(written.code, Some(0), "{written:?}");
+    assert!(written.stdout.contains("festina lab run mine.toml --quick"), "{}", written.stdout);
+    let plan = read(folder.join("mine.toml"));
+    assert!(plan.contains("[flows.thin]") && plan.contains("# "), "{plan}");
+    let short =
+        plan.replace("\"20s\"", "\"3s\"").replace("start = \"2s\"", "start = \"1s\"").replace("\"5s\"", "\"1s\"");
+    write(&folder, "mine.toml", &short);
+    let ran = lab_in(&folder, &["run", "mine.toml", "--quick"]);
+    assert_eq!((ran.code, complaints(&ran.stderr)), (Some(0), String::new()), "{ran:?}");
+    for expected in ["discipline codel", "thin", "bulk: goodput Mbit/s", "bottleneck: packets dropped %"] {
+        assert!(ran.stdout.contains(expected), "{expected} is missing in\n{}", ran.stdout);
+    }
+    assert!(folder.join("lab/mine-quick/figure-3.svg").exists(), "delays, and the queue of either discipline");
+    let again = lab_in(&folder, &["new", "mine.toml"]);
+    assert_eq!(again.code, Some(2));
+    assert!(again.stderr.contains("mine.toml is there already and stays as it is"), "{}", again.stderr);
+    assert_eq!(read(folder.join("mine.toml")), short);
+    assert!(lab_in(&folder, &["new", "mine"]).stderr.contains("write mine.toml"));
+}
+
+#[test]
+fn a_bad_trace_is_refused_with_its_line_by_plans_and_by_the_emulator() {
+    let folder = folder("lab-trace");
+    write(&folder, "bad.trace", "1\n2\nthree\n");
+    let plan = "experiment = \"scenario\"\n[links.air]\ntrace = \"bad.trace\"\n[flows.a]\n";
+    write(&folder, "air.toml", plan);
+    let ran = lab_in(&folder, &["run", "air.toml"]);
+    assert_eq!(ran.code, Some(2));
+    let problem = "bad.trace: line 3: \"three\" is no time; expected a whole number of milliseconds";
+    assert!(
+        ran.stderr.contains("air.toml:3:9: links.air.trace: the trace ") && ran.stderr.contains(problem),
+        "{}",
+        ran.stderr
+    );
+    let mut command =
+        festina(&["emulate", "udp", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:9", "--trace", "bad.trace"]);
+    command.current_dir(&folder);
+    let emulated = Running::start(command).end();
+    assert_eq!(emulated.code, Some(2));
+    assert!(emulated.stderr.contains(problem), "{}", emulated.stderr);
+}
