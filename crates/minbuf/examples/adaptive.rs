@@ -31,15 +31,16 @@ const BUDGET: Duration = Duration::from_millis(40);
 const HEADER_BYTES: usize = 8 + 4 + 1;
 
 /// The heart of the example: sends as many layers of a frame as leave in time, and returns how many.
-async fn send_frame(stream: &mut MinBufStream, made_at: Duration, number: u32, adapts: bool) -> io::Result<u8> {
+async fn send_frame(stream: &mut MinBufStream, started: Instant, frame: Frame, adapts: bool) -> io::Result<u8> {
+    let Frame { made_at, number } = frame;
     let mut bytes = vec![0; HEADER_BYTES + LAYER_BYTES];
     bytes[..8].copy_from_slice(&u64::try_from(made_at.as_nanos()).unwrap_or(u64::MAX).to_be_bytes());
     bytes[8..12].copy_from_slice(&number.to_be_bytes());
     for layer in 0..LAYERS {
         if layer > 0 && adapts {
-            // A layer that would wait is not worth sending: the next frame is worth more.
+            // What this layer would have to wait for, and how old the frame is: late layers are worth less than the next frame.
             let waits = stream.sender_share()?.waiting_time.unwrap_or_default();
-            if waits > BUDGET / 2 {
+            if started.elapsed().saturating_sub(made_at) + waits > BUDGET {
                 return Ok(layer);
             }
         }
@@ -47,6 +48,14 @@ async fn send_frame(stream: &mut MinBufStream, made_at: Duration, number: u32, a
         stream.write_all(&bytes).await?;
     }
     Ok(LAYERS)
+}
+
+/// A frame to be sent.
+#[derive(Clone, Copy)]
+struct Frame {
+    /// Since the start.
+    made_at: Duration,
+    number: u32,
 }
 
 /// How late the first layers of all frames were, in order, and how many layers arrived.
@@ -89,7 +98,7 @@ async fn run(limit: SendBufferLimit, adapts: bool) -> io::Result<Received> {
         }
         // The camera does not wait for the network: a frame is as old as its tick.
         let made_at = camera.tick().await.saturating_duration_since(started);
-        send_frame(&mut stream, made_at, number, adapts).await?;
+        send_frame(&mut stream, started, Frame { made_at, number }, adapts).await?;
     }
     stream.shutdown().await?;
     receiver.await?

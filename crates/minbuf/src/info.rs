@@ -31,6 +31,8 @@ pub struct TcpInfo {
     pub rtt_min: Duration,
     /// Since a segment with data was last sent, to the millisecond or the kernel's tick.
     pub since_data_sent: Duration,
+    /// Bytes per second that the sender paces itself at, or would; [`u64::MAX`] if it knows no such rate.
+    pub pacing_bytes_per_second: u64,
     /// Bytes per second that were lately delivered.
     pub delivery_bytes_per_second: u64,
     /// Whether that was what the application had, and not what the network took.
@@ -70,6 +72,7 @@ impl TcpInfo {
             // The kernel has `u32::MAX` while it knows none.
             rtt_min: if u32_at(148) == u32::MAX { Duration::ZERO } else { micros_at(148) },
             since_data_sent: Duration::from_millis(u32_at(44).into()),
+            pacing_bytes_per_second: u64_at(104),
             delivery_bytes_per_second: u64_at(160),
             // A bit field of one byte after seven others: the first bit of it.
             is_delivery_app_limited: bytes[7] & if cfg!(target_endian = "little") { 1 } else { 0x80 } != 0,
@@ -92,12 +95,20 @@ impl TcpInfo {
         (!self.srtt.is_zero()).then_some(self.srtt)
     }
 
-    /// Bytes per second that leave: a window per round trip, or what was lately delivered if that was less and the network's doing.
-    /// `None` before the first round-trip time.
+    /// In which time a window leaves: the round-trip time, or longer if the sender is paced. `None` before the first round-trip time.
+    #[must_use]
+    pub fn window_time(&self) -> Option<Duration> {
+        let window_bytes = u128::from(self.cwnd_packets) * u128::from(self.mss_bytes);
+        let paced_ns = window_bytes * 1_000_000_000 / u128::from(self.pacing_bytes_per_second.max(1));
+        Some(self.rtt()?.max(Duration::from_nanos(u64::try_from(paced_ns).unwrap_or(u64::MAX))))
+    }
+
+    /// Bytes per second that leave: a window in its [time](Self::window_time), or what was lately delivered if that was less and the
+    /// network's doing. `None` before the first round-trip time.
     #[must_use]
     pub fn sending_bytes_per_second(&self) -> Option<u64> {
         let window_bytes = u128::from(self.cwnd_packets) * u128::from(self.mss_bytes);
-        let per_window = window_bytes * 1_000_000_000 / self.rtt()?.as_nanos().max(1);
+        let per_window = window_bytes * 1_000_000_000 / self.window_time()?.as_nanos().max(1);
         let per_window = u64::try_from(per_window).unwrap_or(u64::MAX);
         let delivered = self.delivery_bytes_per_second;
         Some(if delivered == 0 || self.is_delivery_app_limited { per_window } else { per_window.min(delivered) })
@@ -150,11 +161,19 @@ mod tests {
 
     #[test]
     fn unsent_bytes_wait_as_long_as_the_rate_takes_for_them() {
-        let window =
-            TcpInfo { mss_bytes: 1000, cwnd_packets: 10, srtt: Duration::from_millis(100), ..TcpInfo::default() };
+        let window = TcpInfo {
+            mss_bytes: 1000,
+            cwnd_packets: 10,
+            srtt: Duration::from_millis(100),
+            pacing_bytes_per_second: u64::MAX,
+            ..TcpInfo::default()
+        };
         assert_eq!(window.sending_bytes_per_second(), Some(100_000));
         let waiting = TcpInfo { notsent_bytes: 5_000, ..window };
         assert_eq!(waiting.waiting_time(), Some(Duration::from_millis(50)));
+        let paced = TcpInfo { pacing_bytes_per_second: 25_000, ..waiting };
+        assert_eq!(paced.window_time(), Some(Duration::from_millis(400)));
+        assert_eq!(paced.waiting_time(), Some(Duration::from_millis(200)));
         // A slower network counts, an application that had nothing to send does not.
         let slower = TcpInfo { delivery_bytes_per_second: 50_000, ..waiting };
         assert_eq!(slower.waiting_time(), Some(Duration::from_millis(100)));

@@ -175,7 +175,7 @@ impl Limiter {
             }
             (SendBufferLimit::MinBuf(min_buf), _) => min_buf.unsent_packets_max(window),
             (SendBufferLimit::Target(_), Some(budget)) => {
-                budget.unsent_packets_max(window, self.info.rtt(), self.waits.oldest(now))
+                budget.unsent_packets_max(window, self.info.window_time(), self.waits.oldest(now))
             }
             (SendBufferLimit::Target(_), None) => 1,
         };

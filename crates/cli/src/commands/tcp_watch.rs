@@ -153,6 +153,7 @@ mod tests {
             cwnd_packets: 10,
             notsent_bytes: 25_000,
             srtt: Duration::from_millis(100),
+            pacing_bytes_per_second: u64::MAX,
             ..TcpInfo::default()
         };
         let (local, peer) = (([127, 0, 0, 1], 80).into(), ([127, 0, 0, 1], 81).into());

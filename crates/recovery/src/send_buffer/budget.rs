@@ -66,11 +66,11 @@ impl DelayBudget {
         };
     }
 
-    /// A and B at the present cwnd and SRTT: MIN_BUF(1,0) without an RTT, and where one packet takes longer than what is used of the
+    /// A and B at the present cwnd, which leaves in `window_time`: SRTT, or longer for a sender that is paced; MIN_BUF(1,0) without an RTT, and where one packet takes longer than what is used of the
     /// budget.
     #[must_use]
-    pub fn min_buf(&self, cwnd_packets: u32, srtt: Option<Duration>) -> MinBuf {
-        let (cwnd, unsent) = (cwnd_packets.max(1), self.packets_in_budget(cwnd_packets, srtt));
+    pub fn min_buf(&self, cwnd_packets: u32, window_time: Option<Duration>) -> MinBuf {
+        let (cwnd, unsent) = (cwnd_packets.max(1), self.packets_in_budget(cwnd_packets, window_time));
         MinBuf { windows: 1 + unsent / cwnd, extra_packets: unsent % cwnd }
     }
 
@@ -79,18 +79,18 @@ impl DelayBudget {
     /// those. One packet may always use a free window. While the `oldest` unsent data has waited longer than the budget, nothing is
     /// added: it would be as late.
     #[must_use]
-    pub fn unsent_packets_max(&self, window: Window, srtt: Option<Duration>, oldest: Option<Duration>) -> u64 {
+    pub fn unsent_packets_max(&self, window: Window, window_time: Option<Duration>, oldest: Option<Duration>) -> u64 {
         if oldest.is_some_and(|waited| waited > self.budget) {
             return 0;
         }
-        let worth = u64::from(self.packets_in_budget(window.cwnd_packets, srtt));
-        self.min_buf(window.cwnd_packets, srtt).unsent_packets_max(window).min(worth.max(1))
+        let worth = u64::from(self.packets_in_budget(window.cwnd_packets, window_time));
+        self.min_buf(window.cwnd_packets, window_time).unsent_packets_max(window).min(worth.max(1))
     }
 
-    fn packets_in_budget(&self, cwnd_packets: u32, srtt: Option<Duration>) -> u32 {
-        let Some(srtt) = srtt else { return 0 };
+    fn packets_in_budget(&self, cwnd_packets: u32, window_time: Option<Duration>) -> u32 {
+        let Some(window_time) = window_time else { return 0 };
         let used_ns = u128::from(saturating_nanos(self.budget)) * u128::from(self.share) / u128::from(SHARE_WHOLE);
-        let packets = used_ns * u128::from(cwnd_packets) / u128::from(saturating_nanos(srtt).max(1));
+        let packets = used_ns * u128::from(cwnd_packets) / u128::from(saturating_nanos(window_time).max(1));
         u32::try_from(packets).unwrap_or(u32::MAX).min(UNSENT_PACKETS_MAX)
     }
 }
