@@ -33,6 +33,13 @@ const ELEPHANTS_AT: [u32; 2] = [5, 60];
 const MICE_AT: [u32; 2] = [20, 75];
 const CBR_AT: [u32; 2] = [40, 75];
 
+/// A connection whose congestion control is CUBIC, whatever the machine's default is.
+async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address).await?;
+    socket2::SockRef::from(&stream).set_tcp_congestion(b"cubic")?;
+    Ok(stream)
+}
+
 fn clock() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
@@ -114,7 +121,7 @@ fn message() -> Vec<u8> {
 }
 
 async fn media(address: SocketAddr, limit: Limit, until: Instant) -> io::Result<String> {
-    let mut stream = TcpStream::connect(address).await?;
+    let mut stream = connect(address).await?;
     stream.set_nodelay(true)?;
     stream.write_u8(b'M').await?;
     let (started, mut messages) = (Instant::now(), 0_u32);
@@ -163,7 +170,7 @@ async fn media(address: SocketAddr, limit: Limit, until: Instant) -> io::Result<
 }
 
 async fn elephant(address: SocketAddr, until: Instant) -> io::Result<()> {
-    let mut stream = TcpStream::connect(address).await?;
+    let mut stream = connect(address).await?;
     let block = vec![b'E'; 1 << 16];
     let writing = async { while stream.write(&block).await.is_ok() {} };
     let _ = tokio::time::timeout_at(until, writing).await;
@@ -174,7 +181,7 @@ async fn elephant(address: SocketAddr, until: Instant) -> io::Result<()> {
 async fn mouse(address: SocketAddr, until: Instant) -> io::Result<()> {
     let transfer = vec![b'm'; MOUSE_BYTES];
     while Instant::now() < until {
-        let mut stream = TcpStream::connect(address).await?;
+        let mut stream = connect(address).await?;
         stream.write_all(&transfer).await?;
         stream.shutdown().await?;
         // The receiver closes when it has read all.
