@@ -57,6 +57,22 @@ pub(crate) fn sharpen_timers() {
     }
 }
 
+/// Asks the kernel to run this thread as soon as it wakes up, whatever else is to be done. Only root and users with CAP_SYS_NICE
+/// are given that. The thread sleeps until something is due, so others lose little by it.
+pub(crate) fn take_precedence() {
+    #[cfg(target_os = "linux")]
+    {
+        use thread_priority::{
+            RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy,
+            thread_native_id,
+        };
+
+        let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
+        // Only accuracy suffers if the kernel refuses.
+        let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
