@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 use festina_units::duration;
 
-use crate::commands::{compare, emulate, lab, listen, perf, ping, send, tcp_proxy, tcp_watch};
+use crate::commands::{compare, emulate, lab, listen, perf, ping, send, syslog, tcp_proxy, tcp_watch};
 use crate::{EXIT_USAGE, output};
 
 const ABOUT: &str = "Low-latency messages over SCTP, and a laboratory that shows what loss recovery is worth";
@@ -61,6 +61,9 @@ pub(crate) enum Command {
     TcpProxy(tcp_proxy::TcpProxyArgs),
     /// Show how long data waits in the kernel's send buffers
     TcpWatch(tcp_watch::TcpWatchArgs),
+    /// Relay and collect log lines: the important ones reliably, the rest while they are fresh
+    #[command(subcommand)]
+    Syslog(syslog::SyslogCommand),
 }
 
 /// The names of all of these, as a help text lists them: "a, b or c".

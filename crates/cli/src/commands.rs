@@ -7,6 +7,7 @@ pub(crate) mod listen;
 pub(crate) mod perf;
 pub(crate) mod ping;
 pub(crate) mod send;
+pub(crate) mod syslog;
 pub(crate) mod tcp_proxy;
 pub(crate) mod tcp_watch;
 
@@ -90,6 +91,7 @@ pub(crate) async fn run(command: Command) -> Result<()> {
         Command::Lab(command) => lab::run(command),
         Command::TcpProxy(arguments) => tcp_proxy::run(arguments).await,
         Command::TcpWatch(arguments) => tcp_watch::run(arguments).await,
+        Command::Syslog(command) => syslog::run(command).await,
     }
 }
 

@@ -42,3 +42,16 @@ pub(crate) fn interruption() -> impl Future<Output = ()> {
 pub(crate) async fn interrupted() {
     interruption().await;
 }
+
+/// Waits until the system asks the program to read its configuration again (SIGHUP).
+#[cfg(unix)]
+pub(crate) async fn reloaded() {
+    use tokio::signal::unix::{SignalKind, signal};
+
+    match signal(SignalKind::hangup()) {
+        Ok(mut hangup) => {
+            hangup.recv().await;
+        }
+        Err(_) => std::future::pending().await,
+    }
+}

@@ -251,16 +251,14 @@ impl<D: Disk> Collector<D> {
 
     /// Rotates files that have become too large, and forgets what need not be remembered.
     fn tidy(&mut self, written: &[(PathBuf, u64)]) -> io::Result<()> {
-        let mut rotated = false;
         for (path, length) in written {
             // Two outputs may share a file; the smaller limit counts.
             if self.outputs.iter().filter_map(|output| output.limit_of(path)).any(|limit| *length >= limit) {
                 self.files.rotate(path)?;
                 self.memory.files.remove(path);
-                rotated = true;
             }
         }
-        if rotated || self.journal.is_long() {
+        if self.journal.is_long() {
             for path in self.files.take_closed() {
                 self.memory.files.remove(&path);
             }
@@ -291,3 +289,6 @@ impl FileOutput {
         self.rotate_bytes.filter(|_| name.starts_with(start) && name.ends_with(end))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -101,8 +101,6 @@ pub struct CollectorConfig {
     pub listen: SocketAddr,
     /// Where lines go. At least one file.
     pub outputs: Vec<OutputConfig>,
-    /// How long lines may wait for others that are committed with them.
-    pub commit_every: Duration,
     /// Where `/metrics` and `/status` are served.
     pub metrics: Option<SocketAddr>,
 }
@@ -198,7 +196,6 @@ struct RawRule {
 struct RawCollector {
     state: PathBuf,
     listen: Spanned<String>,
-    commit_every: Option<Spanned<String>>,
     metrics: Option<Spanned<String>>,
     output: Vec<Spanned<RawOutput>>,
 }
@@ -365,10 +362,6 @@ impl CollectorConfig {
         }
         Ok(Self {
             listen: text.value(&raw.listen)?,
-            commit_every: raw
-                .commit_every
-                .as_ref()
-                .map_or(Ok(Duration::from_millis(5)), |value| text.duration(value))?,
             metrics: raw.metrics.as_ref().map(|address| loopback(&text, address)).transpose()?,
             state: raw.state,
             outputs,

@@ -10,8 +10,10 @@
 //! | [`collector`], [`render`] | the collector: each line once in its files |
 //! | [`disk`] | the files below, and a disk that fails for tests |
 //! | [`ranges`] | sets of sequence numbers |
+//! | [`relay`], [`collect`] | both at work: sockets, clocks, threads |
+//! | [`snapshot`], [`serve`] | what they counted, for people and for Prometheus |
 //!
-//! Nothing but the last rooms knows sockets or clocks.
+//! All but the last two rows know neither sockets nor clocks.
 //!
 //! ```
 //! use festina_syslog::line::read_header;
@@ -23,6 +25,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod clock;
+pub mod collect;
 pub mod collector;
 pub mod config;
 pub mod disk;
@@ -31,7 +35,11 @@ pub mod line;
 pub mod policy;
 pub mod ranges;
 pub mod record;
+pub mod relay;
 pub mod render;
 pub mod sender;
+pub mod serve;
+pub mod snapshot;
 pub mod spool;
+mod transport;
 pub mod wire;

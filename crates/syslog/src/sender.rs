@@ -217,12 +217,12 @@ impl<D: Disk> Sender<D> {
         Ok(())
     }
 
-    /// The next message to send; the least priority number first.
-    pub fn next_message(&mut self) -> Option<Outgoing> {
+    /// The next message to send of a priority below `below`; the least first.
+    pub fn next_message(&mut self, below: u8) -> Option<Outgoing> {
         if !self.welcomed {
             return None;
         }
-        self.lanes.iter_mut().find_map(|lane| lane.next_message(&mut self.counters))
+        self.lanes.iter_mut().take(usize::from(below)).find_map(|lane| lane.next_message(&mut self.counters))
     }
 
     /// Whether the collector has welcomed this relay.

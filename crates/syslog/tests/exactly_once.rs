@@ -13,6 +13,7 @@ use festina_syslog::collector::{Collector, FileOutput, Peer};
 use festina_syslog::config::Format;
 use festina_syslog::disk::{Crash, Faults, FaultyDisk};
 use festina_syslog::line::Severity;
+use festina_syslog::policy::PRIORITIES;
 use festina_syslog::record::{MARK_UNORDERED, Record};
 use festina_syslog::sender::{Sender, SenderLimits};
 use festina_units::Duration;
@@ -128,7 +129,7 @@ impl World {
     }
 
     fn send(&mut self) {
-        if let Some(message) = self.relay.next_message()
+        if let Some(message) = self.relay.next_message(PRIORITIES)
             && let Some(network) = &mut self.network
         {
             let queue = network.forward.entry((message.priority + 1, message.slot)).or_default();

@@ -100,7 +100,8 @@ impl<D: Disk> Files<D> {
         std::mem::take(&mut self.closed).into_iter().filter(|path| !self.open.contains_key(path)).collect()
     }
 
-    /// Gives a file that was committed a number behind its name. Afterwards the memory has to be written without it, before anything else is.
+    /// Gives a file that was committed a number behind its name. The next one of its name is unknown, and its length is
+    /// committed before it is written.
     pub(super) fn rotate(&mut self, path: &Path) -> io::Result<()> {
         let directory = path.parent().unwrap_or(Path::new("."));
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("lines");

@@ -1,0 +1,148 @@
+//! `festina syslog`: lines of logs from relays to a collector.
+
+mod demo;
+mod status;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use clap::{Args, Subcommand};
+use festina_syslog::collect::RunningCollector;
+use festina_syslog::config::{COLLECTOR_TEMPLATE, CollectorConfig, ConfigError, RELAY_TEMPLATE, RelayConfig};
+use festina_syslog::relay::{Notice, RunningRelay};
+
+use crate::args::{self, UsageError};
+use crate::output;
+
+/// What to do with lines of logs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SyslogCommand {
+    /// Take lines from programs and bring them to a collector
+    Relay(RelayArgs),
+    /// Take lines from relays and write each of them once
+    Collect(CollectArgs),
+    /// Show on this machine what happens to lines of all severities on a bad network
+    Demo(demo::DemoArgs),
+    /// Print the counters of a relay or a collector
+    Status(status::StatusArgs),
+    /// Write a commented configuration file to begin with
+    New(NewArgs),
+}
+
+/// The arguments of `festina syslog relay`.
+#[derive(Debug, Args)]
+pub(crate) struct RelayArgs {
+    /// The configuration: TOML; `festina syslog new relay.toml` writes one
+    file: PathBuf,
+    /// Read the configuration, say whether it is right, and end
+    #[arg(long)]
+    check_config: bool,
+    /// How long to wait for acknowledgements when asked to end; the rest stays in the spool
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = args::any_duration)]
+    drain: Duration,
+}
+
+/// The arguments of `festina syslog collect`.
+#[derive(Debug, Args)]
+pub(crate) struct CollectArgs {
+    /// The configuration: TOML; `festina syslog new collect.toml` writes one
+    file: PathBuf,
+    /// Read the configuration, say whether it is right, and end
+    #[arg(long)]
+    check_config: bool,
+}
+
+/// The arguments of `festina syslog new`.
+#[derive(Debug, Args)]
+pub(crate) struct NewArgs {
+    /// The file to write: with "collect" in its name it is one for a collector, otherwise one for a relay
+    file: PathBuf,
+}
+
+/// Does it.
+pub(crate) async fn run(command: SyslogCommand) -> Result<()> {
+    match command {
+        SyslogCommand::Relay(arguments) => relay(arguments).await,
+        SyslogCommand::Collect(arguments) => collect(arguments).await,
+        SyslogCommand::Demo(arguments) => demo::run(arguments).await,
+        SyslogCommand::Status(arguments) => status::run(&arguments).await,
+        SyslogCommand::New(arguments) => new(&arguments.file),
+    }
+}
+
+/// Says what happens on standard error.
+fn notice() -> Notice {
+    Arc::new(|text: &str| output::notice(text))
+}
+
+/// Reads a configuration. A file that makes no sense is the caller's fault.
+fn read<T>(file: &Path, parse: impl Fn(&str, &str) -> Result<T, ConfigError>) -> Result<T> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    parse(&file.display().to_string(), &text).map_err(|error| UsageError::new(error.to_string()).into())
+}
+
+async fn relay(arguments: RelayArgs) -> Result<()> {
+    let config = read(&arguments.file, RelayConfig::parse)?;
+    if arguments.check_config {
+        return output::print(&format!("{} is right", arguments.file.display()));
+    }
+    let relay = RunningRelay::start(config, notice()).await?;
+    tell_manager(&[sd_notify::NotifyState::Ready]);
+    output::notice("the relay takes lines");
+    loop {
+        tokio::select! {
+            () = crate::signal::interrupted() => break,
+            () = crate::signal::reloaded() => match read(&arguments.file, RelayConfig::parse) {
+                Ok(config) => {
+                    relay.reload(config.policy).await;
+                    output::notice("the rules are read again; other changes need a restart");
+                }
+                Err(error) => output::complain(&format!("{error}; the rules stay as they are")),
+            },
+        }
+    }
+    tell_manager(&[sd_notify::NotifyState::Stopping]);
+    let last = relay.stop(arguments.drain).await;
+    if last.spooled > 0 {
+        output::notice(&format!("{} lines are in the spool and will be sent after the next start", last.spooled));
+    }
+    Ok(())
+}
+
+async fn collect(arguments: CollectArgs) -> Result<()> {
+    let config = read(&arguments.file, CollectorConfig::parse)?;
+    if arguments.check_config {
+        return output::print(&format!("{} is right", arguments.file.display()));
+    }
+    let collector = RunningCollector::start(config, notice()).await?;
+    tell_manager(&[sd_notify::NotifyState::Ready]);
+    output::notice(&format!("the collector listens on {}", collector.local_addr()));
+    crate::signal::interrupted().await;
+    tell_manager(&[sd_notify::NotifyState::Stopping]);
+    collector.stop().await;
+    Ok(())
+}
+
+/// Tells systemd, if it has started this.
+fn tell_manager(state: &[sd_notify::NotifyState<'_>]) {
+    // Without systemd nobody listens.
+    let _ = sd_notify::notify(state);
+}
+
+fn new(file: &Path) -> Result<()> {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let (template, kind) =
+        if name.contains("collect") { (COLLECTOR_TEMPLATE, "collect") } else { (RELAY_TEMPLATE, "relay") };
+    let written = std::fs::File::create_new(file).and_then(|mut file| {
+        use std::io::Write as _;
+        file.write_all(template.as_bytes())
+    });
+    written.with_context(|| format!("cannot write {}", file.display()))?;
+    let file = file.display();
+    output::notice(&format!(
+        "{file} is written: edit it, then\n  festina syslog {kind} {file} --check-config\n  festina syslog {kind} {file}"
+    ));
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! `festina syslog status`: the counters of a relay or a collector.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use festina_syslog::line::Severity;
+use festina_syslog::serve;
+use festina_syslog::snapshot::{CollectorSnapshot, RelaySnapshot};
+
+use crate::output;
+
+/// The arguments of `festina syslog status`.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// Where the counters are served: `metrics` in the configuration
+    #[arg(default_value = "127.0.0.1:9601")]
+    address: SocketAddr,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Asks and prints.
+pub(super) async fn run(arguments: &StatusArgs) -> Result<()> {
+    let answer = serve::ask_status(arguments.address);
+    let answer =
+        answer.await.with_context(|| format!("cannot ask {}: is \"metrics\" set there?", arguments.address))?;
+    if arguments.json {
+        return output::print(&answer);
+    }
+    if let Ok(relay) = serde_json::from_str::<RelaySnapshot>(&answer) {
+        return output::print(&relay_table(&relay));
+    }
+    let collector: CollectorSnapshot =
+        serde_json::from_str(&answer).context("the answer is of another version of this command")?;
+    output::print(&collector_table(&collector))
+}
+
+fn by_severity(text: &mut String, name: &str, counts: &[u64; 8]) {
+    let _ = writeln!(text, "{name:<12} {:>12}", counts.iter().sum::<u64>());
+    for (number, count) in (0..8).zip(counts).filter(|(_, count)| **count > 0) {
+        let _ = writeln!(text, "  {:<10} {count:>12}", Severity::new(number));
+    }
+}
+
+fn relay_table(relay: &RelaySnapshot) -> String {
+    let mut text = String::new();
+    by_severity(&mut text, "received", &relay.received);
+    for (name, count) in [
+        ("found", relay.found),
+        ("delivered", relay.delivered),
+        ("dropped", relay.dropped),
+        ("abandoned", relay.abandoned),
+        ("shed", relay.shed),
+        ("lost", relay.lost),
+        ("spooled", relay.spooled),
+        ("under way", relay.underway),
+        ("shed at in.", relay.shed_at_input),
+    ] {
+        let _ = writeln!(text, "{name:<12} {count:>12}");
+    }
+    let connected = if relay.connected { "connected" } else { "not connected" };
+    let (rtt_us, spool) = (relay.rtt_us, relay.spool_bytes);
+    let _ = write!(text, "{connected}, round trip {rtt_us} us, spool {spool} bytes, disk errors {}", relay.disk_errors);
+    text
+}
+
+fn collector_table(collector: &CollectorSnapshot) -> String {
+    let mut text = String::new();
+    by_severity(&mut text, "reliable", &collector.reliable);
+    by_severity(&mut text, "fresh", &collector.fresh);
+    let _ = writeln!(text, "{:<12} {:>12}", "duplicates", collector.duplicates);
+    let _ = write!(text, "{} relays, {} commits, {} failures", collector.relays, collector.commits, collector.failures);
+    text
+}

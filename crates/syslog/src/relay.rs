@@ -1,0 +1,216 @@
+//! The relay at work: inputs, policy, spool, and the association with the collector.
+//!
+//! One task does it all in turns: lines, messages of the collector, a timer. After each turn it sends what there is room for.
+
+mod engine;
+mod input;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use festina::{Association, BindError, ConnectOptions, Duration, Endpoint};
+use thiserror::Error;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use crate::config::{InputKind, RelayConfig};
+use crate::disk::RealDisk;
+use crate::policy::Policy;
+use crate::sender::{Sender, SenderLimits};
+use crate::serve::{self, Pages};
+use crate::snapshot::RelaySnapshot;
+use crate::transport;
+use engine::Engine;
+use input::{InputCounters, Intake, QUEUE_LINES};
+
+/// What is said to whoever runs it. Never the content of a line.
+pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// How long the collector may take to answer the first message.
+const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Pauses between attempts to reach the collector: the first, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+
+/// Why a relay does not start.
+#[derive(Debug, Error)]
+pub enum RelayStartError {
+    /// The spool cannot be opened.
+    #[error("cannot open the spool in {}", path.display())]
+    Spool {
+        /// The directory.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// An input cannot be opened.
+    #[error("cannot open the input {what}")]
+    Input {
+        /// The input.
+        what: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The address of the counters is taken, or not ours.
+    #[error("cannot serve the counters at {address}")]
+    Metrics {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// There is no socket towards the collector.
+    #[error("cannot make a socket towards the collector")]
+    Socket(#[from] BindError),
+    /// The system has no randomness.
+    #[error("the system gives no random numbers")]
+    Random,
+}
+
+/// A relay at work. Dropping it stops it at once; [`stop`](Self::stop) is kinder.
+pub struct RunningRelay {
+    stop: Option<oneshot::Sender<Duration>>,
+    task: JoinHandle<()>,
+    policies: mpsc::Sender<Policy>,
+    snapshot: Arc<Mutex<RelaySnapshot>>,
+    inputs: Vec<Option<SocketAddr>>,
+    metrics: Option<SocketAddr>,
+}
+
+impl RunningRelay {
+    /// Starts a relay.
+    ///
+    /// # Errors
+    /// If the spool, an input or a socket cannot be opened. A collector that does not answer is no error: lines are spooled.
+    pub async fn start(config: RelayConfig, notice: Notice) -> Result<Self, RelayStartError> {
+        let mut id = [0; 16];
+        getrandom::fill(&mut id).map_err(|_| RelayStartError::Random)?;
+        let limits = SenderLimits {
+            bytes_max: config.spool.bytes_max,
+            age_max: config.spool.age_max,
+            window_lines_max: SenderLimits::WINDOW_LINES_MAX,
+        };
+        let sender = Sender::open(RealDisk, &config.state, limits, id)
+            .map_err(|source| RelayStartError::Spool { path: config.state.clone(), source })?;
+        let any = if config.collector.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let endpoint = Endpoint::bind(any.parse().expect("an address"), transport::config()).await?;
+
+        let snapshot = Arc::new(Mutex::new(RelaySnapshot::default()));
+        let metrics = match config.metrics {
+            Some(address) => {
+                let pages: Arc<dyn Pages> = Arc::new(RelayPages(Arc::clone(&snapshot)));
+                let served = serve::serve(address, pages).await;
+                Some(served.map_err(|source| RelayStartError::Metrics { address, source })?)
+            }
+            None => None,
+        };
+        let (lines_in, lines) = mpsc::channel(QUEUE_LINES);
+        let counters = Arc::new(InputCounters::default());
+        let intake = Intake { lines: lines_in, counters: Arc::clone(&counters), bytes_max: config.message_bytes_max };
+        let mut inputs = Vec::new();
+        for input in &config.inputs {
+            let opened = input::open(input, intake.clone()).await;
+            inputs.push(opened.map_err(|source| RelayStartError::Input { what: name_of(&input.kind), source })?);
+        }
+        let (connections_in, connections) = mpsc::channel(1);
+        tokio::spawn(connect(endpoint, config.collector, connections_in, notice.clone()));
+        let (stop_in, stop) = oneshot::channel();
+        let (policies_in, policies) = mpsc::channel(1);
+        let engine = Engine::new(sender, config.policy, counters, Arc::clone(&snapshot), notice);
+        let task =
+            tokio::spawn(engine.run(engine::Sources { lines, connections, policies, stop }, config.spool.sync_every));
+        Ok(Self { stop: Some(stop_in), task, policies: policies_in, snapshot, inputs, metrics })
+    }
+
+    /// The addresses on which inputs listen, in the order of the file; `None` for those without one.
+    pub fn inputs(&self) -> &[Option<SocketAddr>] {
+        &self.inputs
+    }
+
+    /// Where the counters are served.
+    pub fn metrics(&self) -> Option<SocketAddr> {
+        self.metrics
+    }
+
+    /// The counters as they were a moment ago.
+    pub fn snapshot(&self) -> RelaySnapshot {
+        self.snapshot.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Lines that come from now on are treated as this policy says.
+    pub async fn reload(&self, policy: Policy) {
+        // A relay that is over needs no policy.
+        let _ = self.policies.send(policy).await;
+    }
+
+    /// Takes no more lines, gives those that are under way this long to arrive, and keeps the rest in the spool. Returns the last counters.
+    pub async fn stop(mut self, patience: Duration) -> RelaySnapshot {
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(patience);
+        }
+        let _ = (&mut self.task).await;
+        self.snapshot()
+    }
+}
+
+impl Drop for RunningRelay {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+struct RelayPages(Arc<Mutex<RelaySnapshot>>);
+
+impl Pages for RelayPages {
+    fn metrics(&self) -> String {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).prometheus()
+    }
+
+    fn status(&self) -> String {
+        serde_json::to_string(&*self.0.lock().unwrap_or_else(PoisonError::into_inner)).unwrap_or_default()
+    }
+}
+
+fn name_of(kind: &InputKind) -> String {
+    match kind {
+        InputKind::Unix(path) => format!("unix {}", path.display()),
+        InputKind::File(path) => format!("file {}", path.display()),
+        InputKind::Udp(address) => format!("udp {address}"),
+        InputKind::Tcp(address, _) => format!("tcp {address}"),
+        InputKind::Stdin => "stdin".to_owned(),
+    }
+}
+
+/// Keeps one association with the collector, as long as anybody wants it.
+async fn connect(endpoint: Endpoint, collector: SocketAddr, connections: mpsc::Sender<Association>, notice: Notice) {
+    let options = ConnectOptions::default().peer_port(transport::PORT).handshake_timeout(HANDSHAKE_TIME_MAX);
+    let mut pause = PAUSES.0;
+    let mut told = false;
+    while !connections.is_closed() {
+        match endpoint.connect_with(collector, options.clone()).await {
+            Ok(association) => {
+                (pause, told) = (PAUSES.0, false);
+                notice(&format!("connected with the collector {collector}"));
+                for (stream, rank) in transport::ranks() {
+                    association.set_stream_value(stream, rank);
+                }
+                if connections.send(association.clone()).await.is_err() {
+                    return;
+                }
+                let reason = association.closed().await;
+                notice(&format!("the association with the collector ended: {reason}"));
+            }
+            Err(error) if !told => {
+                told = true;
+                notice(&format!(
+                    "cannot reach the collector {collector}: {error}; reliable lines are spooled, and it is tried again"
+                ));
+            }
+            Err(_) => {}
+        }
+        tokio::time::sleep(pause).await;
+        pause = PAUSES.1.min(pause * 2);
+    }
+}

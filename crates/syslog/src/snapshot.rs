@@ -1,0 +1,117 @@
+//! The counters of a relay, for people and for Prometheus.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+/// What a relay did since it was started. At any time `received + found` is the sum of all that follow it down to `underway`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RelaySnapshot {
+    /// Lines that came in, by severity, without those that the inputs shed.
+    pub received: [u64; 8],
+    /// Lines that inputs shed: nobody took them in time, or a source sent too many.
+    pub shed_at_input: u64,
+    /// Lines found in the spool at the start.
+    pub found: u64,
+    /// Lines that the collector has on disk.
+    pub delivered: u64,
+    /// Lines that a rule drops.
+    pub dropped: u64,
+    /// Fresh lines that were given up: too old, too often repeated, or the association ended first.
+    pub abandoned: u64,
+    /// Lines shed because spool or memory were full or the collector could not be reached.
+    pub shed: u64,
+    /// Lines that were damaged in the spool.
+    pub lost: u64,
+    /// Reliable lines that wait for the collector's acknowledgement.
+    pub spooled: u64,
+    /// Fresh lines on their way.
+    pub underway: u64,
+    /// Bytes of the spool on disk.
+    pub spool_bytes: u64,
+    /// Whether a collector answers.
+    pub connected: bool,
+    /// Smoothed round-trip time in microseconds.
+    pub rtt_us: u64,
+    /// Reads and writes of the spool that failed.
+    pub disk_errors: u64,
+}
+
+impl RelaySnapshot {
+    /// Whether every line is accounted for.
+    pub fn adds_up(&self) -> bool {
+        let came: u64 = self.received.iter().sum::<u64>() + self.found;
+        came == self.delivered + self.dropped + self.abandoned + self.shed + self.lost + self.spooled + self.underway
+    }
+
+    /// The counters as Prometheus reads them (text format 0.0.4).
+    pub fn prometheus(&self) -> String {
+        let mut text = String::new();
+        put_severities(&mut text, "festina_syslog_received_lines_total", &self.received);
+        for (name, value) in [
+            ("shed_at_input_lines_total", self.shed_at_input),
+            ("found_lines_total", self.found),
+            ("delivered_lines_total", self.delivered),
+            ("dropped_lines_total", self.dropped),
+            ("abandoned_lines_total", self.abandoned),
+            ("shed_lines_total", self.shed),
+            ("lost_lines_total", self.lost),
+            ("spooled_lines", self.spooled),
+            ("underway_lines", self.underway),
+            ("spool_bytes", self.spool_bytes),
+            ("connected", u64::from(self.connected)),
+            ("round_trip_microseconds", self.rtt_us),
+            ("disk_errors_total", self.disk_errors),
+        ] {
+            put(&mut text, &format!("festina_syslog_{name}"), value);
+        }
+        text
+    }
+}
+
+/// What a collector did since it was started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CollectorSnapshot {
+    /// Reliable lines written, by severity.
+    pub reliable: [u64; 8],
+    /// Fresh lines written, by severity.
+    pub fresh: [u64; 8],
+    /// Reliable lines that came again and were not written again.
+    pub duplicates: u64,
+    /// Times that lines were made to survive a crash.
+    pub commits: u64,
+    /// Relays that are connected.
+    pub relays: u64,
+    /// Times that files could not be written and the collector began again.
+    pub failures: u64,
+}
+
+impl CollectorSnapshot {
+    /// The counters as Prometheus reads them (text format 0.0.4).
+    pub fn prometheus(&self) -> String {
+        let mut text = String::new();
+        put_severities(&mut text, "festina_syslog_collector_reliable_lines_total", &self.reliable);
+        put_severities(&mut text, "festina_syslog_collector_fresh_lines_total", &self.fresh);
+        for (name, value) in [
+            ("duplicate_lines_total", self.duplicates),
+            ("commits_total", self.commits),
+            ("relays", self.relays),
+            ("failures_total", self.failures),
+        ] {
+            put(&mut text, &format!("festina_syslog_collector_{name}"), value);
+        }
+        text
+    }
+}
+
+fn put(text: &mut String, name: &str, value: u64) {
+    let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
+    let _ = writeln!(text, "# TYPE {name} {kind}\n{name} {value}");
+}
+
+fn put_severities(text: &mut String, name: &str, values: &[u64; 8]) {
+    let _ = writeln!(text, "# TYPE {name} counter");
+    for (number, value) in (0..8).zip(values) {
+        let _ = writeln!(text, "{name}{{severity=\"{}\"}} {value}", crate::line::Severity::new(number));
+    }
+}

@@ -1,0 +1,72 @@
+//! How relay and collector use the transport: streams, their order, limits.
+
+use festina::{Config, Duration, Limits, StreamScheduler};
+
+use crate::policy::PRIORITIES;
+use crate::sender::STREAMS;
+
+/// The SCTP port of a collector.
+pub(crate) const PORT: u16 = 6_514;
+
+/// A peer that answers nothing for so long is gone: the relay begins again, with this collector or, some day, another.
+const PEER_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Bytes that wait to be sent or acknowledged.
+const SEND_BUFFER_BYTES: usize = 4 << 20;
+
+/// A welcome with all ranges that a collector may remember is the longest message.
+const MESSAGE_BYTES_MAX: usize = 16 << 20;
+
+/// Streams that a relay uses.
+const STREAMS_MAX: u16 = 1 + PRIORITIES as u16 * (STREAMS as u16 + 1);
+
+pub(crate) fn config() -> Config {
+    Config {
+        scheduler: StreamScheduler::Priority,
+        interleaving: true,
+        peer_timeout: Some(PEER_TIMEOUT),
+        limits: Limits {
+            outbound_streams: STREAMS_MAX,
+            inbound_streams: STREAMS_MAX,
+            send_buffer_bytes: SEND_BUFFER_BYTES,
+            receive_buffer_bytes: MESSAGE_BYTES_MAX,
+            message_bytes_max: MESSAGE_BYTES_MAX,
+            ..Limits::default()
+        },
+        ..Config::default()
+    }
+}
+
+/// The stream of a slot of a priority. Stream 0 is for what is no line.
+pub(crate) fn reliable_stream(priority: u8, slot: u8) -> u16 {
+    1 + u16::from(priority) * u16::from(STREAMS) + u16::from(slot)
+}
+
+/// The stream for lines of a priority that are not repeated.
+pub(crate) fn fresh_stream(priority: u8) -> u16 {
+    reliable_stream(PRIORITIES, 0) + u16::from(priority)
+}
+
+/// Each stream with its rank in the scheduler: priorities in their order, and in each the reliable lines first.
+pub(crate) fn ranks() -> impl Iterator<Item = (u16, u16)> {
+    (0..PRIORITIES).flat_map(|priority| {
+        let rank = 1 + u16::from(priority) * 2;
+        let reliable = (0..STREAMS).map(move |slot| (reliable_stream(priority, slot), rank));
+        reliable.chain([(fresh_stream(priority), rank + 1)])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_stream_is_used_once_and_all_of_them_are_asked_for() {
+        let streams: BTreeSet<u16> = ranks().map(|(stream, _)| stream).collect();
+        assert_eq!(streams.len(), ranks().count());
+        assert_eq!(streams, (1..STREAMS_MAX).collect());
+        assert!(config().validate().is_ok());
+    }
+}
