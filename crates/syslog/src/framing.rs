@@ -110,8 +110,11 @@ impl Framer {
         let mut rest = self.pending.split();
         rest.advance(header);
         self.searched = 0;
+        trim_end(&mut rest);
+        let cut = header > 0 || rest.len() > self.bytes_max;
+        rest.truncate(self.bytes_max);
         let bytes = rest.freeze();
-        (!bytes.is_empty()).then_some(Frame { bytes, cut: header > 0 })
+        (!bytes.is_empty()).then_some(Frame { bytes, cut })
     }
 
     fn skip_rest(&mut self) {

@@ -92,7 +92,7 @@ impl RunningRelay {
             age_max: config.spool.age_max,
             window_lines_max: SenderLimits::WINDOW_LINES_MAX,
         };
-        let sender = Sender::open(RealDisk, &config.state, limits, id)
+        let sender = Sender::open(&RealDisk, &config.state, limits, id)
             .map_err(|source| RelayStartError::Spool { path: config.state.clone(), source })?;
         let any = if config.collector.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
         let endpoint = Endpoint::bind(any.parse().expect("an address"), transport::config()).await?;

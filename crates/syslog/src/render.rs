@@ -77,7 +77,14 @@ fn render_json(record: &Record, into: &mut Vec<u8>) {
     if record.marks & MARK_UNPARSED != 0 {
         put("unparsed", true.into());
     }
-    into.extend_from_slice(serde_json::Value::Object(object).to_string().as_bytes());
+    // What is left of control characters in JSON, DEL and those beyond ASCII, stands in strings: there it may be escaped.
+    for character in serde_json::Value::Object(object).to_string().chars() {
+        if character.is_control() || is_format(character) {
+            into.extend_from_slice(format!("\\u{:04x}", u32::from(character)).as_bytes());
+        } else {
+            into.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+        }
+    }
 }
 
 fn time(microseconds: u64) -> DateTime<Utc> {

@@ -110,9 +110,9 @@ impl<D: Disk> Sender<D> {
     ///
     /// # Errors
     /// The disk's. Without its identity and a safe mark that it was started, a relay must not begin.
-    pub fn open(disk: D, directory: &Path, limits: SenderLimits, new_id: [u8; 16]) -> io::Result<Self> {
+    pub fn open(disk: &D, directory: &Path, limits: SenderLimits, new_id: [u8; 16]) -> io::Result<Self> {
         disk.create_directory(directory)?;
-        let (id, epoch) = next_epoch(&disk, directory, new_id)?;
+        let (id, epoch) = next_epoch(disk, directory, new_id)?;
         let next = u64::from(epoch) << NUMBERS_PER_EPOCH_BITS;
         let SenderLimits { bytes_max, age_max, window_lines_max } = limits;
         let segment_bytes = (bytes_max / SEGMENTS_MIN).min(SEGMENT_BYTES_MAX);

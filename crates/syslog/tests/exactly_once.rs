@@ -58,7 +58,7 @@ fn outputs(seed: u64) -> Vec<FileOutput> {
 fn open_relay(disk: &FaultyDisk, seed: u64) -> std::io::Result<Sender<FaultyDisk>> {
     let window_lines_max = [5, 20, 1_000][usize::try_from(seed % 3).expect("small")];
     let limits = SenderLimits { bytes_max: 128 << 10, age_max: Duration::from_secs(3_600), window_lines_max };
-    Sender::open(disk.clone(), Path::new("/spool"), limits, [7; 16])
+    Sender::open(disk, Path::new("/spool"), limits, [7; 16])
 }
 
 impl World {

@@ -118,7 +118,7 @@ impl Engine {
                     association = Some(new).filter(|new| self.begin_association(new));
                 }
                 received = receive(association.as_ref(), &mut messages) => {
-                    if !self.take_answers(association.as_ref(), received, &mut messages) {
+                    if !self.take_answers(association.as_ref(), &received, &mut messages) {
                         association = None;
                     }
                 }
@@ -127,7 +127,7 @@ impl Engine {
                 taken = sources.lines.recv_many(&mut lines, LINES_PER_TURN), if deadline.is_none() || !sources.lines.is_empty() => {
                     let _ = taken;
                     for line in lines.drain(..) {
-                        self.take_line(line, association.as_ref());
+                        self.take_line(&line, association.as_ref());
                     }
                 }
             }
@@ -187,7 +187,7 @@ impl Engine {
     fn take_answers(
         &mut self,
         association: Option<&Association>,
-        received: Result<usize, ClosedReason>,
+        received: &Result<usize, ClosedReason>,
         messages: &mut Vec<ReceivedMessage>,
     ) -> bool {
         for message in messages.drain(..) {
@@ -206,7 +206,7 @@ impl Engine {
         received.is_ok()
     }
 
-    fn take_line(&mut self, incoming: Incoming, association: Option<&Association>) {
+    fn take_line(&mut self, incoming: &Incoming, association: Option<&Association>) {
         let header = read_header(&incoming.line);
         let treatment = self.policy.treatment(&header, &incoming.line);
         self.received[header.severity.index()] += 1;
