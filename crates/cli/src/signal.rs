@@ -52,6 +52,6 @@ pub(crate) async fn reloaded() {
         Ok(mut hangup) => {
             hangup.recv().await;
         }
-        Err(_) => std::future::pending().await,
+        Err(_) => pending().await,
     }
 }

@@ -273,14 +273,16 @@ impl World {
         }
     }
 
+    fn sync(&mut self) {
+        if self.relay.sync().is_ok() && !self.relay_disk.has_crashed() {
+            self.safe = self.written.clone();
+        }
+    }
+
     fn step(&mut self) {
         match self.draw(24) {
             0..=5 => self.take_line(),
-            6..=7 => {
-                if self.relay.sync().is_ok() && !self.relay_disk.has_crashed() {
-                    self.safe = self.written.clone();
-                }
-            }
+            6..=7 => self.sync(),
             8..=11 => self.send(),
             12..=17 => self.deliver(),
             18..=19 => self.commit(),

@@ -37,7 +37,7 @@ fn bytes(random: &mut Xoshiro256PlusPlus) -> Vec<u8> {
             _ => bytes.extend_from_slice(PIECES[usize::try_from(random.next_u64() % 14).expect("small")]),
         }
     }
-    if !bytes.is_empty() && random.next_u64() % 4 == 0 {
+    if !bytes.is_empty() && random.next_u64().is_multiple_of(4) {
         let place = usize::try_from(random.next_u64()).unwrap_or_default() % bytes.len();
         bytes[place] ^= 1 << (random.next_u64() % 8);
     }

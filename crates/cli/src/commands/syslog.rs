@@ -4,6 +4,7 @@ mod demo;
 mod status;
 
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,12 +89,13 @@ async fn relay(arguments: RelayArgs) -> Result<()> {
     if arguments.check_config {
         return output::print(&format!("{} is right", arguments.file.display()));
     }
+    let mut interruption = pin!(crate::signal::interruption());
     let relay = RunningRelay::start(config, notice()).await?;
     tell_manager(&[sd_notify::NotifyState::Ready]);
     output::notice("the relay takes lines");
     loop {
         tokio::select! {
-            () = crate::signal::interrupted() => break,
+            () = &mut interruption => break,
             () = crate::signal::reloaded() => match read(&arguments.file, RelayConfig::parse) {
                 Ok(config) => {
                     relay.reload(config.policy).await;
@@ -116,10 +118,11 @@ async fn collect(arguments: CollectArgs) -> Result<()> {
     if arguments.check_config {
         return output::print(&format!("{} is right", arguments.file.display()));
     }
+    let interruption = crate::signal::interruption();
     let collector = RunningCollector::start(config, notice()).await?;
     tell_manager(&[sd_notify::NotifyState::Ready]);
     output::notice(&format!("the collector listens on {}", collector.local_addr()));
-    crate::signal::interrupted().await;
+    interruption.await;
     tell_manager(&[sd_notify::NotifyState::Stopping]);
     collector.stop().await;
     Ok(())

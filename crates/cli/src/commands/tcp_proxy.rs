@@ -75,6 +75,7 @@ pub(crate) async fn run(arguments: TcpProxyArgs) -> Result<()> {
     // A name that nobody knows is better told now than to the first client.
     arguments.to.resolve().await.context("cannot pass connections on")?;
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
+    let interruption = signal::interruption();
     output::notice(&format!("{} is passed on to {}", listener.local_addr()?, arguments.to));
     let proxy = Arc::new(Proxy {
         seats: Arc::new(Semaphore::new(usize::try_from(arguments.connections_max).unwrap_or(1))),
@@ -82,7 +83,7 @@ pub(crate) async fn run(arguments: TcpProxyArgs) -> Result<()> {
         served: AtomicU64::new(0),
     });
     tokio::select! {
-        () = signal::interrupted() => {}
+        () = interruption => {}
         () = proxy.accept(&listener) => {}
     }
     output::notice(&format!("{} connections were passed on", proxy.served.load(Ordering::Relaxed)));

@@ -1,6 +1,7 @@
 //! `festina tcp-watch`: how long data waits in the kernel's send buffers now.
 
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -47,10 +48,11 @@ pub(crate) struct TcpWatchArgs {
 pub(crate) async fn run(arguments: TcpWatchArgs) -> Result<()> {
     let mut ticks = interval(arguments.interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut interruption = pin!(signal::interruption());
     let mut looks = 0;
     while arguments.count.is_none_or(|count| looks < count) {
         tokio::select! {
-            () = signal::interrupted() => return Ok(()),
+            () = &mut interruption => return Ok(()),
             _ = ticks.tick() => {}
         }
         let sockets = arguments.look()?;

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -147,10 +148,11 @@ async fn send_lines(arguments: &DemoArgs, input: SocketAddr, relay: &RunningRela
     let mut sent = [0_u64; 8];
     let lines = arguments.lines * u64::try_from(arguments.time.as_millis()).unwrap_or(u64::MAX) / 1_000;
     let mut tick = tokio::time::interval(Duration::from_nanos(1_000_000_000 / arguments.lines.max(1)));
+    let mut interruption = pin!(signal::interruption());
     for number in 0..lines {
         tokio::select! {
             _ = tick.tick() => {}
-            () = signal::interrupted() => break,
+            () = &mut interruption => break,
         }
         // Severities come in a mixed order that is always the same.
         let mut place = number * 617 % 1_000;
