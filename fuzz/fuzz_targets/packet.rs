@@ -7,7 +7,7 @@
 
 use festina_sctp::wire::{
     Cause, Causes, Chunk, ChunkOut, CommonHeader, Init, InitOut, Packet, PacketBuilder, Parameter, Parameters,
-    chunk_type,
+    ReConfigParameter, chunk_type,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -50,7 +50,7 @@ fn check(chunk: &Chunk<'_>, original: &[u8]) {
             // A SACK whose lists go past the 16-bit length cannot have been read in the first place.
             assert_same_bytes(&rebuilt, original, 0);
         }
-        Chunk::IData(_) | Chunk::NrSack(_) | Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_) => {
+        Chunk::IData(_) | Chunk::NrSack(_) | Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_) | Chunk::ReConfig(_) => {
             check_extension(chunk, original);
         }
         Chunk::Init(init) | Chunk::InitAck(init) => check_init(init, chunk.chunk_type() == chunk_type::INIT),
@@ -114,6 +114,17 @@ fn check_extension(chunk: &Chunk<'_>, original: &[u8]) {
                 builder.nr_sack(fixed, sack.gap_ack_blocks(), sack.nr_gap_ack_blocks(), sack.duplicates())
             });
             assert_same_bytes(&rebuilt, &without_reserved(original, 18), 0);
+        }
+        Chunk::ReConfig(chunk) => {
+            assert_eq!(chunk.as_unknown().bytes(), original);
+            let Ok(parameters) = chunk.parameters().collect::<Result<Vec<_>, _>>() else { return };
+            read_back(&ChunkOut::ReConfig(&parameters), |again| {
+                let Chunk::ReConfig(again) = again else { panic!("{again:?}") };
+                let known =
+                    |parameter: &&ReConfigParameter<'_>| !matches!(parameter, ReConfigParameter::Unknown { .. });
+                let (read, written) = (again.parameters().flatten(), parameters.iter().filter(known).copied());
+                assert!(read.filter(|parameter| known(&parameter)).eq(written));
+            });
         }
         Chunk::ForwardTsn(forward) => {
             assert_eq!(forward.as_unknown().bytes(), original);

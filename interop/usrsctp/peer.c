@@ -143,6 +143,10 @@ static struct socket *open_sctp(void)
     struct sctp_paddrparams path = {.spp_flags = SPP_PMTUD_DISABLE, .spp_pathmtu = PACKET_BYTES_MAX};
     path.spp_address.ss_family = AF_CONN;
     check(usrsctp_setsockopt(sctp, IPPROTO_SCTP, SCTP_PEER_ADDR_PARAMS, &path, sizeof(path)) == 0, "SCTP_PEER_ADDR_PARAMS");
+    struct sctp_assoc_value resets = {.assoc_id = SCTP_FUTURE_ASSOC,
+                                      .assoc_value = SCTP_ENABLE_RESET_STREAM_REQ | SCTP_ENABLE_CHANGE_ASSOC_REQ};
+    check(usrsctp_setsockopt(sctp, IPPROTO_SCTP, SCTP_ENABLE_STREAM_RESET, &resets, sizeof(resets)) == 0,
+          "SCTP_ENABLE_STREAM_RESET");
     struct sockaddr_conn local = wire_address();
     check(usrsctp_bind(sctp, (struct sockaddr *)&local, sizeof(local)) == 0, "usrsctp_bind");
     return sctp;

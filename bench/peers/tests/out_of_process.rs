@@ -13,7 +13,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use festina::{Abandoned, Association, ClosedReason, Config, ConnectOptions, Endpoint, Message};
+use festina::{
+    Abandoned, Association, ClosedReason, Config, ConnectOptions, Direction, Endpoint, Event, Message, StreamId,
+};
 
 /// The SCTP port of the programs.
 const SCTP_PORT: u16 = 5000;
@@ -290,8 +292,11 @@ async fn partially_reliable_over_loss(peer: &str, streams: Streams) {
 
 /// Returns an association with the program at an address.
 async fn connect(address: SocketAddr) -> Association {
-    let endpoint =
-        Endpoint::bind(SocketAddr::from(([127, 0, 0, 1], 0)), Config::default()).await.expect("loopback is free");
+    connect_with(address, Config::default()).await
+}
+
+async fn connect_with(address: SocketAddr, config: Config) -> Association {
+    let endpoint = Endpoint::bind(SocketAddr::from(([127, 0, 0, 1], 0)), config).await.expect("loopback is free");
     let options = ConnectOptions::default().peer_port(SCTP_PORT).local_port(SCTP_PORT);
     endpoint.connect_with(address, options).await.expect("the peer answers")
 }
@@ -370,6 +375,58 @@ async fn partial_reliability_over_a_lossy_path_is_understood_by_usrsctp() {
 async fn partial_reliability_over_a_lossy_path_is_understood_by_pion_where_no_stream_begins_with_a_loss_or_mixes_modes()
 {
     in_time(partially_reliable_over_loss("pion-peer", Streams::OneModeEach)).await;
+}
+
+/// Streams begin anew again and again while messages go to and fro; each echo comes in the order of its stream.
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_are_reset_and_added_with_usrsctp_over_a_lossy_path() {
+    in_time(async {
+        const ROUNDS: u32 = 20;
+        let Some(programs) = programs() else { return };
+        let mut server = Program::start(&programs.join("usrsctp-peer"), &["server", "0"]);
+        let relay = LossyRelay::start(server.address(), one_in_twenty(1), one_in_twenty(2));
+        let mut config = Config::default();
+        // Fewer than usrsctp would take, so that some can be added.
+        config.limits.outbound_streams = 6;
+        let association = connect_with(relay.address, config).await;
+        let next_change = async || loop {
+            match association.event().await.expect("the association lives") {
+                Event::StreamsReset { direction, streams } => return Ok((direction, streams.to_vec())),
+                Event::StreamsAdded { outbound_streams, .. } => return Err(outbound_streams),
+                Event::StreamRequestFailed { request, result } => panic!("{request:?}: {result:?}"),
+                _ => {}
+            }
+        };
+        for round in 0..ROUNDS {
+            let stream = StreamId(u16::try_from(round % 3).expect("few streams"));
+            let texts = ["first", "second", "third"];
+            for text in texts {
+                let message = Message::new(format!("{text} {round}")).on_stream(stream.0).with_ppid(PPID_BINARY);
+                association.send(message).await.expect("the association lives");
+            }
+            for text in texts {
+                let echo = association.recv().await.expect("an echo is outstanding");
+                assert_eq!((echo.stream, &echo.payload[..]), (stream, format!("{text} {round}").as_bytes()));
+            }
+            if round % 2 == 0 {
+                association.reset_streams(&[stream]).expect("usrsctp supports it");
+                assert_eq!(next_change().await, Ok((Direction::Outbound, vec![stream])));
+            } else {
+                association.request_reset(&[stream]).expect("usrsctp supports it");
+                assert_eq!(next_change().await, Ok((Direction::Inbound, vec![stream])));
+            }
+        }
+        let (outbound, inbound) = association.streams();
+        association.add_streams(2, 2).expect("usrsctp supports it");
+        while association.streams() != (outbound + 2, inbound + 2) {
+            assert_eq!(next_change().await, Err(outbound + 2));
+        }
+        let message = Message::new("on a new one").on_stream(outbound + 1).with_ppid(PPID_BINARY);
+        association.send(message).await.expect("the stream was added");
+        assert_eq!(association.recv().await.expect("an echo is outstanding").stream, StreamId(outbound + 1));
+        association.shutdown().await.expect("the peer shuts down in good order");
+    })
+    .await;
 }
 
 /// pion 1.10.3 passes over what FORWARD-TSN says of a stream that it has not seen (`association.go`, line 3180), and of a stream on which

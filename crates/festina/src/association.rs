@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use festina_sctp::{
     AbandonedStats, AssociationState, ClosedReason, Event, Mechanisms, Message, MessageId, Ports, Profile,
-    ReceivedMessage, SendError, Stats, StreamId,
+    ReceivedMessage, ReconfigureError, SendError, Stats, StreamId,
 };
 
 use self::delivery::Watch;
@@ -218,6 +218,34 @@ impl Association {
         self.inner.set_stream_value(StreamId(stream), value);
     }
 
+    /// Has streams to the peer begin anew at sequence number 0, as data channels do when they close (RFC 6525, RFC 8831 §6.7); no streams
+    /// stand for all. [`Event::StreamsReset`] or [`Event::StreamRequestFailed`] says what became of it. What was sent on them before arrives
+    /// before; until then they take no messages ([`SendError::StreamResetting`]).
+    ///
+    /// # Errors
+    /// Says whose fault it is. Nothing changes then.
+    pub fn reset_streams(&self, streams: &[StreamId]) -> Result<(), ReconfigureError> {
+        self.inner.reconfigure(|core, now| core.reset_streams(now, streams))
+    }
+
+    /// Asks the peer to have streams begin anew on which it sends; no streams stand for all. [`Event::StreamsReset`] says that it has, and
+    /// [`Event::StreamRequestFailed`] that it will not.
+    ///
+    /// # Errors
+    /// Says whose fault it is. Nothing changes then.
+    pub fn request_reset(&self, streams: &[StreamId]) -> Result<(), ReconfigureError> {
+        self.inner.reconfigure(|core, now| core.request_reset(now, streams))
+    }
+
+    /// Asks for more streams to the peer and from it. [`Event::StreamsAdded`] says how many there are then, and
+    /// [`Event::StreamRequestFailed`] that the peer will not.
+    ///
+    /// # Errors
+    /// Says whose fault it is. Nothing changes then.
+    pub fn add_streams(&self, outbound: u16, inbound: u16) -> Result<(), ReconfigureError> {
+        self.inner.reconfigure(|core, now| core.add_streams(now, outbound, inbound))
+    }
+
     /// The loss-recovery profile, if the mechanisms in use are those of one.
     pub fn profile(&self) -> Option<Profile> {
         let mechanisms = self.mechanisms();
@@ -254,7 +282,7 @@ impl Association {
         self.inner.state()
     }
 
-    /// The numbers of streams that the handshake allowed: outbound, inbound.
+    /// The numbers of streams, outbound and inbound: those that the handshake allowed, and what was added since.
     pub fn streams(&self) -> (u16, u16) {
         self.inner.streams()
     }

@@ -74,9 +74,10 @@ pub use listener::Listener;
 
 pub use festina_sctp::{
     AbandonReason, Abandoned, AbandonedStats, Admission, AssociationState, ClosedReason, Config, ConfigError,
-    CongestionControl, DestinationMemory, Event, Limits, Mechanisms, Message, MessageId, PathStats, Ports, Profile,
-    ReceivedMessage, ReceivedStats, RetransmissionCause, RetransmittedStats, Retries, SackPolicy, SendError, SentStats,
-    Stats, StreamId, StreamScheduler, Timers, UnknownCongestionControl,
+    CongestionControl, DestinationMemory, Direction, Event, Limits, Mechanisms, Message, MessageId, PathStats,
+    PeerRequests, Ports, Profile, ReConfigResult, ReceivedMessage, ReceivedStats, ReconfigureError,
+    RetransmissionCause, RetransmittedStats, Retries, SackPolicy, SendError, SentStats, Stats, StreamId, StreamRequest,
+    StreamScheduler, Timers, UnknownCongestionControl,
 };
 pub use festina_units::{Duration, Instant};
 

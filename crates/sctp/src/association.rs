@@ -11,6 +11,7 @@ mod negotiation;
 mod output;
 mod path;
 mod paths;
+mod reconfiguration;
 mod retry;
 mod shutdown;
 mod siphash;
@@ -193,6 +194,8 @@ impl Association {
             receiver.handle_timeout(now);
         }
         self.handle_send_timeouts(now);
+        self.handle_reconfiguration_timeout(now);
+        self.advance_reconfiguration(now);
         self.advance_shutdown(now);
         self.handle_heartbeat_timeouts(now);
     }
@@ -276,7 +279,7 @@ impl Association {
             let of_sender = if sender_waits { None } else { self.sender.deadline(&path.sending) };
             [of_sender, path.deadline(quiet)]
         });
-        let deadlines = [self.state.deadline(), receiver, self.peer_gone_at()];
+        let deadlines = [self.state.deadline(), receiver, self.peer_gone_at(), self.reconfiguration_deadline()];
         deadlines.into_iter().chain(of_paths).flatten().min()
     }
 

@@ -53,6 +53,8 @@ pub struct Config {
     pub interleaving: bool,
     /// How the promises of partial reliability are kept (RFC 3758).
     pub partial_reliability: PartialReliability,
+    /// What the peer may change of the streams (RFC 6525).
+    pub peer_requests: PeerRequests,
     /// Tell the application of every message's way: [`Event::MessageSent`](crate::Event::MessageSent) and its like.
     pub message_events: bool,
 }
@@ -82,6 +84,7 @@ impl Config {
             scheduler: StreamScheduler::default(),
             interleaving: false,
             partial_reliability: PartialReliability::default(),
+            peer_requests: PeerRequests::default(),
             message_events: false,
         }
     }
@@ -298,6 +301,21 @@ pub struct DestinationMemory {
 impl Default for DestinationMemory {
     fn default() -> Self {
         Self { destinations_max: 1_024, lifetime: Duration::from_secs(600) }
+    }
+}
+
+/// What the peer may change of the streams (RFC 6525); the rest is denied. A reset of all numbers, TSNs among them, always is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerRequests {
+    /// Its streams may begin anew, and it may ask that this side's do. On by default, since data channels are closed that way (RFC 8831).
+    pub reset_streams: bool,
+    /// It may add streams, up to `Limits::inbound_streams`, and ask this side to. Off by default.
+    pub add_streams: bool,
+}
+
+impl Default for PeerRequests {
+    fn default() -> Self {
+        Self { reset_streams: true, add_streams: false }
     }
 }
 

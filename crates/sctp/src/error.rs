@@ -4,6 +4,7 @@ use bytes::Bytes;
 use thiserror::Error;
 
 use crate::message::Message;
+use crate::wire::StreamId;
 
 /// Why a message was not taken. Every variant hands the message back.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -31,6 +32,10 @@ pub enum SendError {
         /// Outbound streams of the association.
         streams: u16,
     },
+    /// Not now: the stream is to begin anew, and takes no messages until the peer has answered. Wait for
+    /// [`Event::StreamsReset`](crate::Event::StreamsReset) or [`Event::StreamRequestFailed`](crate::Event::StreamRequestFailed).
+    #[error("stream {} is being reset", .0.stream.0)]
+    StreamResetting(Message),
     /// The association is shutting down or over.
     #[error("the association takes no more messages")]
     Closed(Message),
@@ -40,10 +45,36 @@ impl SendError {
     /// The message that was not taken.
     pub fn into_message(self) -> Message {
         match self {
-            Self::BufferFull(message) | Self::Empty(message) | Self::Closed(message) => message,
+            Self::BufferFull(message)
+            | Self::Empty(message)
+            | Self::StreamResetting(message)
+            | Self::Closed(message) => message,
             Self::TooLong { message, .. } | Self::NoSuchStream { message, .. } => message,
         }
     }
+}
+
+/// Why streams cannot be changed (RFC 6525).
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ReconfigureError {
+    /// Caller: before the handshake is complete, or after the end has begun.
+    #[error("streams can be changed while the association is established only")]
+    NotEstablished,
+    /// Peer: it does not support stream reconfiguration.
+    #[error("the peer does not support stream reconfiguration")]
+    NotSupported,
+    /// Caller: there is no such stream.
+    #[error("stream {} does not exist: there are {streams}", .stream.0)]
+    NoSuchStream {
+        /// The stream.
+        stream: StreamId,
+        /// Streams in that direction.
+        streams: u16,
+    },
+    /// Caller: there would be more than 65,535.
+    #[error("there would be more than 65,535 streams")]
+    TooManyStreams,
 }
 
 /// Why an association ended.

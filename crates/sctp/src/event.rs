@@ -7,6 +7,7 @@ use festina_units::{Duration, Instant};
 
 use crate::error::ClosedReason;
 use crate::message::MessageId;
+use crate::wire::{ReConfigResult, StreamId};
 
 /// Something that happened. Received messages do not come this way but through
 /// [`Association::poll_message`](crate::Association::poll_message), so that a slow reader closes the window.
@@ -67,6 +68,28 @@ pub enum Event {
         /// Some of them has left: the peer may have received it. Otherwise nothing of it ever leaves.
         sent: bool,
     },
+    /// Streams have begun anew at sequence number 0 (RFC 6525 §5). Outbound ones take messages again. Messages that came before on inbound
+    /// ones may still wait for `poll_message`.
+    StreamsReset {
+        /// Whose messages.
+        direction: Direction,
+        /// The streams; none stand for all.
+        streams: Box<[StreamId]>,
+    },
+    /// Streams were added (RFC 6525 §5).
+    StreamsAdded {
+        /// Streams that may be sent on now.
+        outbound_streams: u16,
+        /// Streams that the peer may send on now.
+        inbound_streams: u16,
+    },
+    /// The peer did not do what this side asked for. Outbound streams take messages again, with the numbers that they had.
+    StreamRequestFailed {
+        /// What it was asked for.
+        request: StreamRequest,
+        /// What it answered.
+        result: ReConfigResult,
+    },
     /// A chunk was sent again. Only with `message_events`.
     Retransmitted {
         /// The message that the chunk belongs to.
@@ -89,6 +112,25 @@ pub enum Event {
         /// The retransmission timeout that follows from it, by the rules that hold now (RFC 9260 §6.3.1).
         rto: Duration,
     },
+}
+
+/// One of the two directions of an association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// From this side to the peer.
+    Outbound,
+    /// From the peer to this side.
+    Inbound,
+}
+
+/// What this side asked the peer for (RFC 6525).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StreamRequest {
+    /// These streams were to begin anew; none stand for all.
+    Reset(Direction, Box<[StreamId]>),
+    /// So many more streams.
+    Add(Direction, u16),
 }
 
 /// Why a message was given up.
@@ -150,7 +192,10 @@ impl RetransmissionCause {
 
 /// Errors reported by the peer that may wait at once; more are not told, so that a peer cannot fill the memory of an application
 /// that does not ask for events.
-const PEER_ERRORS_MAX: usize = 16;
+const PEER_ERRORS_MAX: u8 = 16;
+
+/// Changes of streams that the peer asked for and that may wait at once; it is asked to wait with more.
+const CHANGES_MAX: u8 = 16;
 
 /// Events for which memory is kept while none waits: what a thin stream needs.
 const EVENTS_KEPT: usize = 4;
@@ -161,12 +206,14 @@ pub(crate) struct Events {
     queue: VecDeque<Event>,
     message_events: bool,
     /// How many of the events are [`Event::PeerError`].
-    peer_errors: usize,
+    peer_errors: u8,
+    /// At least so many changes that the peer asked for wait.
+    changes: u8,
 }
 
 impl Events {
     pub(crate) fn new(message_events: bool) -> Self {
-        Self { queue: VecDeque::new(), message_events, peer_errors: 0 }
+        Self { queue: VecDeque::new(), message_events, peer_errors: 0, changes: 0 }
     }
 
     /// Queues an event that is always told.
@@ -180,6 +227,17 @@ impl Events {
             self.peer_errors += 1;
             self.queue.push_back(Event::PeerError { code, info: info() });
         }
+    }
+
+    /// Returns whether there is room for another change that the peer asks for.
+    pub(crate) fn takes_changes(&self) -> bool {
+        self.changes < CHANGES_MAX
+    }
+
+    /// Queues a change that the peer asked for.
+    pub(crate) fn push_change(&mut self, event: Event) {
+        self.changes = self.changes.saturating_add(1);
+        self.queue.push_back(event);
     }
 
     /// Reports that a message was given up, together with the one before it if that was reported just now for the same reason.
@@ -211,7 +269,10 @@ impl Events {
 
     fn pop_first(&mut self) -> Option<Event> {
         let event = self.queue.pop_front();
-        self.peer_errors -= usize::from(matches!(event, Some(Event::PeerError { .. })));
+        self.peer_errors -= u8::from(matches!(event, Some(Event::PeerError { .. })));
+        if matches!(event, Some(Event::StreamsReset { .. } | Event::StreamsAdded { .. })) {
+            self.changes = self.changes.saturating_sub(1);
+        }
         if self.queue.is_empty() && self.queue.capacity() > EVENTS_KEPT {
             self.queue = VecDeque::new();
         }

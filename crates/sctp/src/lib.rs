@@ -74,12 +74,12 @@ pub use association::{
     Association, AssociationState, Context, Extensions, Incoming, Listener, PathKnowledge, Ports, Transmit,
 };
 pub use config::{
-    Admission, Config, ConfigError, CongestionControl, DestinationMemory, Expiry, Limits, PartialReliability, Retries,
-    SackPolicy, StreamScheduler, Timers, UnknownCongestionControl,
+    Admission, Config, ConfigError, CongestionControl, DestinationMemory, Expiry, Limits, PartialReliability,
+    PeerRequests, Retries, SackPolicy, StreamScheduler, Timers, UnknownCongestionControl,
 };
-pub use error::{ClosedReason, PacketDropped, SendError};
-pub use event::{AbandonReason, Event, RetransmissionCause};
+pub use error::{ClosedReason, PacketDropped, ReconfigureError, SendError};
+pub use event::{AbandonReason, Direction, Event, RetransmissionCause, StreamRequest};
 pub use festina_recovery::{Mechanisms, Profile};
 pub use message::{Message, MessageId, ReceivedMessage};
 pub use stats::{Abandoned, AbandonedStats, PathStats, ReceivedStats, RetransmittedStats, SentStats, Stats};
-pub use wire::StreamId;
+pub use wire::{ReConfigResult, StreamId};

@@ -387,6 +387,26 @@ impl Receiver {
         *self = Self { ready, counts, ..Self::new(config, peer_first_tsn, inbound_streams, framing) };
     }
 
+    /// Returns whether everything up to a TSN has arrived or was skipped.
+    pub(crate) fn has_all_up_to(&self, tsn: Tsn) -> bool {
+        tsn.unwrap(self.tracker.cumulative()) <= self.tracker.cumulative()
+    }
+
+    /// A stream of the peer begins anew (RFC 6525 §5.2.2). What waits for a number that was never used is delivered.
+    pub(crate) fn reset_stream(&mut self, stream: StreamId) {
+        self.assembly.reset_stream(stream, &mut self.ready);
+    }
+
+    /// As [`reset_stream`](Self::reset_stream), all streams.
+    pub(crate) fn reset_all_streams(&mut self) {
+        self.assembly.reset_all_streams(&mut self.ready);
+    }
+
+    /// The peer may send on this many streams now.
+    pub(crate) fn set_streams(&mut self, inbound_streams: u16) {
+        self.inbound_streams = inbound_streams;
+    }
+
     /// Fills in the counters of messages and chunks.
     pub(crate) fn fill_stats(&self, stats: &mut ReceivedStats) {
         let Counts { messages, chunks, duplicates, chunks_dropped } = self.counts;

@@ -13,6 +13,7 @@
 //! | [`acknowledge`] | what a SACK changes: buffer, windows, events |
 //! | [`timers`] | deadlines |
 //! | [`window`] | the peer's receive window |
+//! | [`reset`] | streams that begin anew |
 //! | [`path`] | what belongs to one path: repair, congestion window, burst limit, packet sizes |
 //! | [`repair`] | what is lost, when to ask, what leaves again |
 //!
@@ -26,6 +27,7 @@ mod partial;
 mod path;
 mod queue;
 mod repair;
+mod reset;
 mod scheduler;
 #[cfg(test)]
 mod tests;
@@ -52,6 +54,7 @@ use partial::Partial;
 use path::Pressure;
 use queue::{Room, SendBuffer};
 use repair::{Repair, Verdict, View};
+use reset::Resetting;
 use window::PeerWindow;
 
 /// The sending side of one association, but for what belongs to a path: its methods take the [`SendPath`] that they concern.
@@ -94,26 +97,28 @@ struct OutboundStreams {
     count: u16,
     /// SSNs (RFC 9260 §6.5).
     next_ssn: StreamTable<u16>,
-    /// MIDs instead, with I-DATA. Apart, since most associations have none.
-    next_mid: Option<Box<NextMids>>,
+    /// Apart, since most associations have none.
+    rare: Option<Box<Rare>>,
 }
 
-/// Ordered and unordered messages count apart (RFC 8260 §2.1).
+/// What few associations need to know of their streams.
 #[derive(Debug, Default)]
-struct NextMids {
+struct Rare {
+    /// MIDs instead of SSNs, with I-DATA. Ordered and unordered messages count apart (RFC 8260 §2.1).
     ordered: StreamTable<u32>,
     unordered: StreamTable<u32>,
+    resetting: Resetting,
 }
 
 impl OutboundStreams {
     fn new(count: u16) -> Self {
-        Self { count, next_ssn: StreamTable::new(), next_mid: None }
+        Self { count, next_ssn: StreamTable::new(), rare: None }
     }
 
     /// Every stream begins anew.
     fn clear(&mut self) {
         self.next_ssn.clear();
-        self.next_mid = None;
+        self.rare = None;
     }
 
     /// The number of a message that begins to leave.
@@ -133,7 +138,7 @@ impl OutboundStreams {
 
     #[cold]
     fn mid(&mut self, stream: StreamId, unordered: bool) -> u32 {
-        let NextMids { ordered, unordered: others } = &mut **self.next_mid.get_or_insert_default();
+        let Rare { ordered, unordered: others, .. } = &mut **self.rare.get_or_insert_default();
         let next = if unordered { others.get_mut(stream) } else { ordered.get_mut(stream) };
         let number = *next;
         *next = next.wrapping_add(1);
@@ -197,6 +202,9 @@ impl Sender {
         let was_empty = self.buffer.is_empty();
         if !self.buffer.fits(&message, self.streams.count) {
             return Err(self.buffer.fault(message, self.streams.count));
+        }
+        if self.streams.rare.is_some() && self.is_resetting(message.stream) {
+            return Err(SendError::StreamResetting(message));
         }
         let abandoned_before = self.counters.messages_abandoned;
         if message.is_tracked() {
@@ -316,6 +324,7 @@ impl Sender {
         if let Some(partial) = &mut self.partial {
             partial.clear();
         }
+        self.streams.forget_resets();
         self.window.opened();
     }
 

@@ -62,7 +62,8 @@ pub use cause::{Cause, Causes};
 pub(crate) use chunk::gap_ack_block;
 pub use chunk::{
     Abort, Chunk, Data, DataHeader, Errors, ForwardTsn, Heartbeat, IData, IDataHeader, IForwardTsn, Init, InitOut,
-    NrSack, Sack, Shutdown, SkippedMessage, UnknownChunk, chunk_type,
+    NrSack, ReConfig, ReConfigParameter, ReConfigParameters, ReConfigResult, Sack, Shutdown, SkippedMessage,
+    StreamList, UnknownChunk, chunk_type,
 };
 pub use error::{CauseError, ChunkError, Malformation, PacketError, ParameterError};
 pub use framing::{FragmentHeader, Framing};

@@ -1,5 +1,6 @@
 //! What stands behind the handles of an association: the core, its lock, and who waits for what.
 
+mod reconfigure;
 mod state;
 mod waiter;
 

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use crate::wire::{Cause, ChunkOut, PacketBuilder, StreamId, Tsn};
+use super::reconfiguration::Reconfiguration;
+use crate::wire::{Cause, ChunkOut, PacketBuilder, ReConfigParameter, ReConfigResult, StreamId, Tsn};
 
 /// Answers that may wait at once; more are dropped, which a peer sees as loss.
 const REPLIES_MAX: usize = 16;
@@ -19,6 +20,7 @@ impl Due {
     pub(crate) const COOKIE_ACK: Self = Self(4);
     pub(crate) const SHUTDOWN: Self = Self(8);
     pub(crate) const SHUTDOWN_ACK: Self = Self(16);
+    pub(crate) const RE_CONFIG: Self = Self(32);
 }
 
 /// A chunk that answers something the peer sent. It holds copies, since a slice would keep its whole packet alive.
@@ -29,6 +31,8 @@ pub(crate) enum Reply {
     UnrecognizedChunk(Box<[u8]>),
     UnrecognizedParameters(Box<[u8]>),
     CookieWhileShuttingDown,
+    ReConfigResponse { response: u32, result: ReConfigResult },
+    BadReConfig,
 }
 
 /// Everything that waits, beside DATA and SACK.
@@ -37,6 +41,8 @@ pub(crate) struct Control {
     due: u8,
     /// Apart, since mostly nothing waits.
     waiting: Option<Box<Waiting>>,
+    /// If any change of streams was asked for.
+    pub(super) reconfiguration: Option<Box<Reconfiguration>>,
 }
 
 #[derive(Debug, Default)]
@@ -62,6 +68,7 @@ impl Control {
     /// Forgets all but complete packets: the association ends, or begins anew.
     pub(crate) fn clear(&mut self) {
         self.due = 0;
+        self.reconfiguration = None;
         if let Some(waiting) = &mut self.waiting {
             waiting.replies.clear();
         }
@@ -128,6 +135,11 @@ impl Reply {
             Self::InvalidStream(stream) => Cause::InvalidStreamIdentifier(*stream),
             Self::UnrecognizedChunk(chunk) => Cause::UnrecognizedChunkType(chunk),
             Self::UnrecognizedParameters(parameters) => Cause::UnrecognizedParameters(parameters),
+            &Self::ReConfigResponse { response, result } => {
+                let response = ReConfigParameter::Response { response, result: result.number(), next_tsns: None };
+                return packet.chunk(&ChunkOut::ReConfig(&[response]));
+            }
+            Self::BadReConfig => Cause::ProtocolViolation(b"unsupported RE-CONFIG"),
             Self::CookieWhileShuttingDown => Cause::CookieReceivedWhileShuttingDown,
         };
         packet.chunk(&ChunkOut::Error { causes: &[cause] })

@@ -236,7 +236,7 @@ impl Association {
         let framing = agreed.framing();
         self.tags.peer = peer_tag;
         let PeerParameters { extensions, addresses, .. } = *parameters;
-        self.peer = PeerTraits { extensions, addresses, ..self.peer };
+        self.peer = PeerTraits { extensions, addresses, first_tsn: parameters.first_tsn.0, ..self.peer };
         self.streams = Streams { outbound, inbound };
         self.sender.agree(framing, agreed.forwards());
         let path = &mut self.paths.pick_mut().sending;
@@ -342,6 +342,8 @@ pub(super) struct PeerTraits {
     pub(super) addresses: AddressFilter,
     /// A handshake with it was completed.
     pub(super) answered: bool,
+    /// Its first TSN, from which its requests to change streams are counted.
+    pub(super) first_tsn: u32,
 }
 
 /// What this side calls itself in an INIT ACK.

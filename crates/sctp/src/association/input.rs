@@ -175,6 +175,14 @@ impl Association {
                     self.acknowledged(now, outcome);
                 }
             }
+            Chunk::ReConfig(chunk) if !self.agreed().contains(Extensions::RE_CONFIG) => {
+                return Ok(self.handle_unknown(&chunk.as_unknown()));
+            }
+            Chunk::ReConfig(chunk) => {
+                if self.state.sends_data() {
+                    self.handle_re_config(now, chunk);
+                }
+            }
             Chunk::Unknown(unknown) => return Ok(self.handle_unknown(unknown)),
         }
         Ok(if matches!(self.state, State::Closed) { Rest::Skip } else { Rest::Continue })
@@ -235,7 +243,7 @@ impl Association {
     }
 
     /// The extensions that both sides have announced; none before the handshake.
-    fn agreed(&self) -> Extensions {
+    pub(super) fn agreed(&self) -> Extensions {
         Extensions::own(self.context.config()).common(self.peer.extensions)
     }
 
@@ -276,6 +284,7 @@ impl Association {
                     self.events.push(Event::PathReachable(true));
                 }
                 self.advance_shutdown(now);
+                self.advance_reconfiguration(now);
             }
             Err(violation) => self.violated(violation),
         }

@@ -18,7 +18,6 @@ const REPORT_BYTES_MAX: usize = 120;
 const EMPTY_HOST_NAME: [u8; 4] = [0, 11, 0, 4];
 
 /// Chunk types of extensions that this crate does not read.
-const RE_CONFIG: u8 = 0x82;
 const AUTH: u8 = 0x0f;
 const ASCONF: u8 = 0xc1;
 
@@ -29,7 +28,7 @@ const SPARSE_SACK: u8 = 0xb5;
 const KNOWN: [(u8, &str); 8] = [
     (chunk_type::FORWARD_TSN, "FORWARD-TSN"),
     (chunk_type::I_DATA, "I-DATA"),
-    (RE_CONFIG, "RE-CONFIG"),
+    (chunk_type::RE_CONFIG, "RE-CONFIG"),
     (chunk_type::NR_SACK, "NR-SACK"),
     (AUTH, "AUTH"),
     (ASCONF, "ASCONF"),
@@ -82,7 +81,7 @@ impl Extensions {
             CongestionControl::Rfc9260 => 0,
         };
         let nr_sack = if config.partial_reliability.nr_sack { Self::NR_SACK.0 } else { 0 };
-        Self(Self::FORWARD_TSN.0 | nr_sack | interleaving | pacing)
+        Self(Self::FORWARD_TSN.0 | Self::RE_CONFIG.0 | nr_sack | interleaving | pacing)
     }
 
     /// What both sides support, and may use.
@@ -393,10 +392,10 @@ mod tests {
         let mut config = Config::default();
         let interleaving = Extensions::from_bits(Extensions::I_DATA.0 | Extensions::I_FORWARD_TSN.0);
         let all = Extensions::from_bits(0x7f);
-        assert_eq!(Extensions::own(&config).common(all).chunk_types(), [0xc0, 0x10]);
+        assert_eq!(Extensions::own(&config).common(all).chunk_types(), [0xc0, 0x82, 0x10]);
         assert_eq!(Extensions::own(&config).common(interleaving).framing(), Framing::Data);
         config.interleaving = true;
-        assert_eq!(Extensions::own(&config).common(all).chunk_types(), [0xc0, 0x40, 0x10, 0xc2]);
+        assert_eq!(Extensions::own(&config).common(all).chunk_types(), [0xc0, 0x40, 0x82, 0x10, 0xc2]);
         assert_eq!(Extensions::own(&config).common(interleaving).framing(), Framing::IData);
         assert_eq!(Extensions::own(&config).common(Extensions::FORWARD_TSN).framing(), Framing::Data);
     }

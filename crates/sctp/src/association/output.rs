@@ -84,6 +84,7 @@ impl Association {
         if self.control.has_replies() {
             self.control.write_replies(packet);
         }
+        self.write_reconfiguration(now, packet);
         let path = self.paths.pick_mut();
         if path.heartbeat_ready() {
             let wait = path.heartbeat_wait(self.context.config());
@@ -108,7 +109,11 @@ impl Association {
                 path.used(now);
             }
         }
-        // The last message that SHUTDOWN waited for may just have expired unsent.
+        // The last message that SHUTDOWN or a reset waited for may just have expired unsent. Control chunks stand in front of DATA.
+        self.advance_reconfiguration(now);
+        if packet.is_empty() {
+            self.write_reconfiguration(now, packet);
+        }
         self.advance_shutdown(now);
         self.write_shutdown_chunks(now, packet);
     }

@@ -137,6 +137,22 @@ impl Assembly {
         }
     }
 
+    /// A stream begins anew: numbers count from 0, and of messages from before nothing waits any more.
+    pub(super) fn reset_stream(&mut self, stream: StreamId, ready: &mut Ready) {
+        match self {
+            Self::Traditional(traditional) => traditional.order_mut().reset(stream, ready),
+            Self::Interleaved(interleaved) => interleaved.reset_stream(stream, ready),
+        }
+    }
+
+    /// As [`reset_stream`](Self::reset_stream), all streams.
+    pub(super) fn reset_all_streams(&mut self, ready: &mut Ready) {
+        match self {
+            Self::Traditional(traditional) => traditional.order_mut().reset_all(ready),
+            Self::Interleaved(interleaved) => interleaved.reset_all_streams(ready),
+        }
+    }
+
     /// By how much skipping messages of so many streams may make the tables of streams grow, at most.
     pub(super) fn forward_growth_bytes_max(&self, streams: usize) -> usize {
         match self {

@@ -239,6 +239,9 @@ impl Sender {
             let id = message.id;
             events.push_message_event(|| Event::MessageSent { id, at: now });
         }
+        if ends && self.streams.rare.is_some() {
+            self.streams.left(message.stream);
+        }
         let chunk = Chunk {
             payload,
             sent_at: now,

@@ -195,6 +195,9 @@ impl Sender {
         let Some(unsent) = self.buffer.withdraw(slot) else {
             return self.give_up_sent(slot, None, reason, events);
         };
+        if let Some(&OutboundMessage { stream, .. }) = self.buffer.message(slot) {
+            self.streams.left(stream);
+        }
         if unsent.has_tsn() {
             self.give_up_sent(slot, Some(&unsent), reason, events);
         } else {

@@ -213,6 +213,14 @@ impl SendBuffer {
         self.scheduler.find(self.messages.get(slot)?.stream, slot)
     }
 
+    /// How many messages of a stream wait for TSNs, as a whole or in part. Costs a look at all that wait.
+    #[cold]
+    pub(super) fn waiting_on(&self, stream: StreamId) -> u32 {
+        let is_of =
+            |unsent: &&Unsent| self.messages.get(unsent.message).is_some_and(|message| message.stream == stream);
+        u32::try_from(self.scheduler.iter().filter(is_of).count()).unwrap_or(u32::MAX)
+    }
+
     /// Takes what is left of a message out of the queue and the account. Its piece stays.
     pub(super) fn withdraw(&mut self, slot: MessageSlot) -> Option<Unsent> {
         let unsent = self.scheduler.remove(self.messages.get(slot)?.stream, slot)?;

@@ -204,7 +204,6 @@ impl Scheduler {
     }
 
     /// What waits, in no particular order.
-    #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = &Unsent> {
         let (one, many) = match self {
             Self::FirstComeFirstServed(queue) => (Some(queue), None),

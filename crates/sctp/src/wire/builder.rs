@@ -4,8 +4,8 @@ use super::COMMON_HEADER_BYTES;
 use super::cause::Cause;
 use super::checksum::{CHECKSUM_RANGE, checksum_of_zeroed};
 use super::chunk::{
-    DataHeader, IDataHeader, InitOut, SkippedMessage, TAG_REFLECTED, UnknownChunk, chunk_type, write_forward_tsn,
-    write_i_forward_tsn, write_nr_sack, write_sack,
+    DataHeader, IDataHeader, InitOut, ReConfigParameter, SkippedMessage, TAG_REFLECTED, UnknownChunk, chunk_type,
+    write_forward_tsn, write_i_forward_tsn, write_nr_sack, write_sack,
 };
 use super::encode::Encoder;
 use super::framing::{DATA_HEADER_BYTES, I_DATA_HEADER_BYTES};
@@ -85,6 +85,8 @@ pub enum ChunkOut<'a> {
         /// For each stream that has lost messages the last ordered and the last unordered of them.
         streams: &'a [SkippedMessage],
     },
+    /// Requests and responses that change streams: at least one parameter.
+    ReConfig(&'a [ReConfigParameter<'a>]),
     /// Any chunk, as it is.
     Unknown(UnknownChunk<'a>),
 }
@@ -225,6 +227,11 @@ impl ChunkOut<'_> {
             Self::CookieEcho(cookie) => encoder.put(cookie),
             Self::ForwardTsn { new_cumulative, streams } => write_forward_tsn(encoder, *new_cumulative, streams),
             Self::IForwardTsn { new_cumulative, streams } => write_i_forward_tsn(encoder, *new_cumulative, streams),
+            Self::ReConfig(parameters) => {
+                for parameter in *parameters {
+                    parameter.write(encoder);
+                }
+            }
             Self::Unknown(unknown) => encoder.put(unknown.value()),
             Self::ShutdownAck | Self::CookieAck | Self::ShutdownComplete { .. } => {}
         });
@@ -247,6 +254,7 @@ impl ChunkOut<'_> {
             Self::ShutdownComplete { tag_reflected } => [chunk_type::SHUTDOWN_COMPLETE, t_bit(tag_reflected)],
             Self::ForwardTsn { .. } => [chunk_type::FORWARD_TSN, 0],
             Self::IForwardTsn { .. } => [chunk_type::I_FORWARD_TSN, 0],
+            Self::ReConfig(_) => [chunk_type::RE_CONFIG, 0],
             Self::Unknown(unknown) => [unknown.chunk_type(), unknown.flags()],
         }
     }

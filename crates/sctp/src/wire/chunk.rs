@@ -1,4 +1,4 @@
-//! The chunks (RFC 9260 §3.2, §3.3; RFC 3758 §3.2; RFC 8260 §2): one file each.
+//! The chunks (RFC 9260 §3.2, §3.3; RFC 3758 §3.2; RFC 8260 §2; RFC 6525 §3): one file each.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -18,6 +18,7 @@ mod heartbeat;
 mod i_data;
 mod init;
 mod nr_sack;
+mod re_config;
 mod sack;
 mod shutdown;
 mod unknown;
@@ -30,6 +31,7 @@ pub use heartbeat::Heartbeat;
 pub use i_data::{IData, IDataHeader};
 pub use init::{Init, InitOut};
 pub use nr_sack::NrSack;
+pub use re_config::{ReConfig, ReConfigParameter, ReConfigParameters, ReConfigResult, StreamList};
 pub use sack::Sack;
 pub use shutdown::Shutdown;
 pub use unknown::UnknownChunk;
@@ -44,7 +46,7 @@ pub(super) use sack::write_sack;
 use super::error::Malformation;
 use super::tlv::Frame;
 
-/// Chunk type numbers (RFC 9260 §3.2, table 1; RFC 3758 §3.2; RFC 8260 §2).
+/// Chunk type numbers (RFC 9260 §3.2, table 1; RFC 3758 §3.2; RFC 8260 §2; RFC 6525 §3.1).
 pub mod chunk_type {
     use core::fmt;
 
@@ -78,6 +80,8 @@ pub mod chunk_type {
     pub const NR_SACK: u8 = 0x10;
     /// Payload data that may be interleaved (RFC 8260 §2.1).
     pub const I_DATA: u8 = 0x40;
+    /// Requests and responses that change streams (RFC 6525 §3.1).
+    pub const RE_CONFIG: u8 = 0x82;
     /// What is missing up to a TSN is abandoned (RFC 3758 §3.2).
     pub const FORWARD_TSN: u8 = 0xc0;
     /// The same with I-DATA (RFC 8260 §2.3.1).
@@ -105,6 +109,7 @@ pub mod chunk_type {
                 SHUTDOWN_COMPLETE => "SHUTDOWN COMPLETE",
                 NR_SACK => "NR-SACK",
                 I_DATA => "I-DATA",
+                RE_CONFIG => "RE-CONFIG",
                 FORWARD_TSN => "FORWARD-TSN",
                 I_FORWARD_TSN => "I-FORWARD-TSN",
                 other => return write!(f, "type {other:#04x}"),
@@ -145,7 +150,7 @@ pub enum Chunk<'a> {
         /// The T bit: the packet carries the tag of the packet it answers (RFC 9260 §8.5.1).
         tag_reflected: bool,
     },
-    /// User data that may be interleaved. Whoever has not agreed on it treats it as unknown, as the three below.
+    /// User data that may be interleaved. Whoever has not agreed on it treats it as unknown, as the four below.
     IData(IData<'a>),
     /// What is missing up to a TSN is abandoned.
     ForwardTsn(ForwardTsn<'a>),
@@ -153,6 +158,8 @@ pub enum Chunk<'a> {
     IForwardTsn(IForwardTsn<'a>),
     /// What has arrived, and what of it will not be reneged on.
     NrSack(NrSack<'a>),
+    /// Requests and responses that change streams.
+    ReConfig(ReConfig<'a>),
     /// Any other type.
     Unknown(UnknownChunk<'a>),
 }
@@ -188,6 +195,7 @@ impl<'a> Chunk<'a> {
             chunk_type::FORWARD_TSN => Self::ForwardTsn(ForwardTsn::read(frame)?),
             chunk_type::I_FORWARD_TSN => Self::IForwardTsn(IForwardTsn::read(frame)?),
             chunk_type::NR_SACK => Self::NrSack(NrSack::read(frame)?),
+            chunk_type::RE_CONFIG => Self::ReConfig(ReConfig::read(frame)),
             _ => Self::Unknown(UnknownChunk::read(frame)),
         })
     }
@@ -213,6 +221,7 @@ impl<'a> Chunk<'a> {
             Self::ForwardTsn(_) => chunk_type::FORWARD_TSN,
             Self::IForwardTsn(_) => chunk_type::I_FORWARD_TSN,
             Self::NrSack(_) => chunk_type::NR_SACK,
+            Self::ReConfig(_) => chunk_type::RE_CONFIG,
             Self::Unknown(unknown) => unknown.chunk_type(),
         }
     }
@@ -226,7 +235,7 @@ mod tests {
     #[test]
     fn every_unassigned_or_reserved_type_is_unknown_and_keeps_its_bytes() {
         for chunk_type in
-            (0..=u8::MAX).filter(|chunk_type| !matches!(chunk_type, 0..=11 | 14 | 0x10 | 0x40 | 0xc0 | 0xc2))
+            (0..=u8::MAX).filter(|chunk_type| !matches!(chunk_type, 0..=11 | 14 | 0x10 | 0x40 | 0x82 | 0xc0 | 0xc2))
         {
             let bytes = [chunk_type, 0xa5, 0, 7, 1, 2, 3];
             let Ok(Chunk::Unknown(unknown)) = parse_chunk(&bytes) else { panic!("{chunk_type} is known") };
@@ -266,6 +275,7 @@ mod tests {
             (&[14, 0, 0, 4], chunk_type::SHUTDOWN_COMPLETE),
             (&[0x10, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], chunk_type::NR_SACK),
             (&[0x40, 3, 0, 21, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], chunk_type::I_DATA),
+            (&[0x82, 0, 0, 4], chunk_type::RE_CONFIG),
             (&[0xc0, 0, 0, 8, 0, 0, 0, 0], chunk_type::FORWARD_TSN),
             (&[0xc2, 0, 0, 8, 0, 0, 0, 0], chunk_type::I_FORWARD_TSN),
             (&[0x41, 0, 0, 4], 0x41),

@@ -57,6 +57,7 @@ fn walk_chunk(chunk: &Chunk<'_>) -> usize {
         Chunk::NrSack(sack) => {
             sack.gap_ack_blocks().count() + sack.nr_gap_ack_blocks().count() + sack.duplicates().count()
         }
+        Chunk::ReConfig(chunk) => chunk.parameters().count(),
         Chunk::ForwardTsn(forward) => forward.streams().count(),
         Chunk::IForwardTsn(forward) => forward.streams().count(),
         Chunk::IData(data) => data.payload().len(),

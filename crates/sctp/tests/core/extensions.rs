@@ -1,9 +1,10 @@
-//! Conformance to RFC 3758 and RFC 8260 as a peer sees it: each test names the section whose rule it holds. The table of rules and their
-//! tests is `docs/rfc3758-conformance.md`.
+//! Conformance to RFC 3758, RFC 8260 and RFC 6525 as a peer sees it: each test names the section whose rule it holds. The tables of rules and
+//! their tests are `docs/rfc3758-conformance.md` and `docs/rfc6525-conformance.md`.
 
 mod forward_tsn;
 mod i_data;
 mod nr_sack;
+mod re_config;
 
 use festina_sctp::Config;
 
@@ -13,6 +14,7 @@ use crate::rfc9260::peer::{config, init_ack, offer};
 const I_DATA: u8 = 0x40;
 const FORWARD_TSN: u8 = 0xc0;
 const NR_SACK: u8 = 0x10;
+const RE_CONFIG: u8 = 0x82;
 const I_FORWARD_TSN: u8 = 0xc2;
 
 const SUPPORTED_EXTENSIONS: u16 = 0x8008;

@@ -1,4 +1,4 @@
-//! The promises of partial reliability over any link: random walks with every policy.
+//! The promises of partial reliability over any link: random walks with every policy, with streams that begin anew and without.
 //!
 //! - What was reported as abandoned unsent never left and never arrives.
 //! - Nothing leaves for the first time after its lifetime, nor more often than its limit allows.
@@ -9,7 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use festina_netsim::RandomStream;
 use festina_sctp::wire::{Chunk, Packet};
-use festina_sctp::{AbandonReason, Abandoned, ClosedReason, Event, Message, SendError, StreamId, StreamScheduler};
+use festina_sctp::{
+    AbandonReason, Abandoned, ClosedReason, Direction, Event, Message, ReconfigureError, SendError, StreamId,
+    StreamScheduler,
+};
 use festina_units::{Duration, Instant};
 
 use crate::pair::{Host, Pair};
@@ -35,6 +38,7 @@ struct Met {
     evicted: Abandoned,
     replaced: Abandoned,
     forward_tsns: u64,
+    resets: u64,
     fragmented: u64,
     interleaved: u64,
 }
@@ -88,6 +92,8 @@ struct Walk {
     message_bytes_max: u64,
     met: Met,
     fault: Option<Fault>,
+    /// When streams are reset, if they are.
+    resets: Option<RandomStream>,
 }
 
 /// What one host's packets say of its messages.
@@ -122,7 +128,20 @@ impl Walk {
         }
         let sends_left = u32::try_from(20 + random.below(100)).unwrap();
         let met = Met { interleaved: u64::from(interleaving), ..Met::default() };
-        Self { random, pair, sent: [Vec::new(), Vec::new()], sends_left, message_bytes_max, met, fault: None }
+        Self {
+            random,
+            pair,
+            sent: [Vec::new(), Vec::new()],
+            sends_left,
+            message_bytes_max,
+            met,
+            fault: None,
+            resets: None,
+        }
+    }
+
+    fn with_resets(seed: u64) -> Self {
+        Self { resets: Some(RandomStream::new(seed, "resets")), ..Self::new(seed) }
     }
 
     fn with(fault: Fault, seed: u64) -> Self {
@@ -132,6 +151,7 @@ impl Walk {
     fn run(mut self) -> (Met, [u64; 2]) {
         self.pair.connect(0, 1);
         while self.sends_left > 0 {
+            self.reset();
             match self.random.below(20) {
                 0..=11 => self.send(),
                 12 => {
@@ -221,10 +241,36 @@ impl Walk {
                 }
                 self.sends_left = self.sends_left.saturating_sub(u32::from(self.random.below(4) == 0));
             }
+            Err(SendError::StreamResetting(_)) => self.pair.run_for(Duration::from_millis(20)),
             Err(SendError::NoSuchStream { .. }) => {}
             Err(error) => panic!("{error}: {:#?}", self.pair.hosts[from]),
         }
         self.pair.drain(from);
+    }
+
+    /// Either side has a stream begin anew, or asks for that, or wants all of them to.
+    fn reset(&mut self) {
+        let Some(random) = &mut self.resets else { return };
+        if random.below(8) > 0 {
+            return;
+        }
+        let (index, stream) = (index_of(random, 2), StreamId(u16::try_from(random.below(STREAMS.into())).unwrap()));
+        let (whose, all) = (random.below(3), random.below(10) == 0);
+        let streams = if all { &[][..] } else { &[stream] };
+        let now = self.pair.now;
+        if let Some(association) = &mut self.pair.hosts[index].association {
+            let asked = if whose == 0 {
+                association.request_reset(now, streams)
+            } else {
+                association.reset_streams(now, streams)
+            };
+            let is_wrong = !matches!(
+                asked,
+                Ok(()) | Err(ReconfigureError::NotEstablished | ReconfigureError::NoSuchStream { .. })
+            );
+            assert!(!is_wrong, "{asked:?}");
+            self.pair.drain(index);
+        }
     }
 
     /// Both sides read all that comes and end in good order.
@@ -307,6 +353,8 @@ impl Walk {
         let mut sum = Abandoned::default();
         by_stream.for_each(|each| add(&mut sum, each));
         assert_eq!(stats.abandoned.total(), sum);
+        let is_reset = |event: &&Event| matches!(event, Event::StreamsReset { direction: Direction::Inbound, .. });
+        met.resets += self.pair.hosts[from].events.iter().filter(is_reset).count() as u64;
         met.messages += stats.sent.messages;
         met.delivered += stats.sent.messages_acked;
         met.forward_tsns += stats.sent.forward_tsns;
@@ -399,12 +447,13 @@ fn departures(packets: &[(Instant, Vec<u8>)]) -> Departures {
     departures
 }
 
-fn walk_all(seeds: std::ops::Range<u64>) {
+fn walk_all(seeds: std::ops::Range<u64>, walk: fn(u64) -> Walk) {
     let mut met = Met::default();
     let mut failed = Vec::new();
     for seed in seeds {
-        match std::panic::catch_unwind(|| Walk::new(seed).run()) {
+        match std::panic::catch_unwind(|| walk(seed).run()) {
             Ok((walk, _)) => {
+                met.resets += walk.resets;
                 for (sum, other) in [
                     (&mut met.expired, walk.expired),
                     (&mut met.exhausted, walk.exhausted),
@@ -424,6 +473,8 @@ fn walk_all(seeds: std::ops::Range<u64>) {
     }
     assert!(failed.is_empty(), "seeds {failed:?} failed");
     println!("{met:?}");
+    let has_resets = walk(0).resets.is_some();
+    assert_eq!(met.resets > 0, has_resets, "{met:?}");
     for (what, count) in [
         ("expired unsent", met.expired.unsent),
         ("expired on its way", met.expired.sent),
@@ -443,22 +494,22 @@ fn walk_all(seeds: std::ops::Range<u64>) {
 
 #[test]
 fn promises_hold_over_any_link_seeds_0_to_259() {
-    walk_all(0..SEEDS);
+    walk_all(0..SEEDS, Walk::new);
 }
 
 #[test]
 fn promises_hold_over_any_link_seeds_260_to_519() {
-    walk_all(SEEDS..2 * SEEDS);
+    walk_all(SEEDS..2 * SEEDS, Walk::new);
 }
 
 #[test]
 fn promises_hold_over_any_link_seeds_520_to_779() {
-    walk_all(2 * SEEDS..3 * SEEDS);
+    walk_all(2 * SEEDS..3 * SEEDS, Walk::new);
 }
 
 #[test]
 fn promises_hold_over_any_link_seeds_780_to_1039() {
-    walk_all(3 * SEEDS..4 * SEEDS);
+    walk_all(3 * SEEDS..4 * SEEDS, Walk::new);
 }
 
 /// Lifetimes end, and what is left on the way has timers that were due before.
@@ -467,6 +518,16 @@ fn no_timer_stays_due_when_lifetimes_end() {
     for seed in [5_864, 7_857, 9_437] {
         Walk::new(seed).run();
     }
+}
+
+#[test]
+fn promises_hold_where_streams_are_reset_seeds_0_to_259() {
+    walk_all(0..SEEDS, Walk::with_resets);
+}
+
+#[test]
+fn promises_hold_where_streams_are_reset_seeds_260_to_519() {
+    walk_all(SEEDS..2 * SEEDS, Walk::with_resets);
 }
 
 /// What the oracle says of a walk, if anything.
@@ -498,6 +559,8 @@ fn promised_walks_of_chosen_seeds() {
     let chosen = std::env::var("WALK_SEEDS").unwrap_or_else(|_| "0..5".to_owned());
     let (first, end) = chosen.split_once("..").expect("WALK_SEEDS is a range like 17..18");
     for seed in first.parse().expect("a first seed")..end.parse().expect("an end") {
+        println!("seed {seed}");
         Walk::new(seed).run();
+        Walk::with_resets(seed).run();
     }
 }

@@ -257,6 +257,9 @@ impl State {
                     changed = true;
                 }
                 event => {
+                    if let Event::StreamsAdded { outbound_streams, inbound_streams } = event {
+                        self.streams = (outbound_streams, inbound_streams);
+                    }
                     self.keep(event);
                     changed = true;
                 }

@@ -136,6 +136,27 @@ impl Interleaved {
         }
     }
 
+    /// A stream begins anew. Of messages from before everything has come, so that what is not whole never will be.
+    pub(super) fn reset_stream(&mut self, stream: StreamId, ready: &mut Ready) {
+        for unordered in [false, true] {
+            let at = |mid| MessageKey { stream, unordered, mid };
+            self.drop_runs_between(at(0), at(u32::MAX), ready);
+        }
+        if self.unordered_floors.get(stream) != 0 {
+            *self.unordered_floors.get_mut(stream) = 0;
+        }
+        self.order.reset(stream, ready);
+    }
+
+    /// As [`reset_stream`](Self::reset_stream), all streams.
+    pub(super) fn reset_all_streams(&mut self, ready: &mut Ready) {
+        let at = |stream, unordered, mid| MessageKey { stream: StreamId(stream), unordered, mid };
+        self.drop_runs_between(at(0, false, 0), at(u16::MAX, true, u32::MAX), ready);
+        ready.hold_less(self.floor_bytes());
+        self.unordered_floors.clear();
+        self.order.reset_all(ready);
+    }
+
     /// Drops what is held of the messages of the same stream and kind up to this one, by serial arithmetic.
     fn drop_runs_up_to(&mut self, last: MessageKey, ready: &mut Ready) {
         let lowest = last.mid.wrapping_sub(u32::SPAN - 1);

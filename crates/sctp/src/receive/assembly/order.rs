@@ -260,6 +260,26 @@ impl<N: Number> Order<N> {
         self.release_waiting(stream, ready);
     }
 
+    /// A stream begins anew at number 0. Messages that wait become due in their order: no other comes before them any more.
+    pub(super) fn reset(&mut self, stream: StreamId, ready: &mut Ready) {
+        let next = self.next.get(stream);
+        while let Some(number) = self.first_waiting(stream, next) {
+            self.release(stream, number, ready);
+        }
+        if next != N::default() {
+            *self.next.get_mut(stream) = N::default();
+        }
+    }
+
+    /// As [`reset`](Self::reset), all streams.
+    pub(super) fn reset_all(&mut self, ready: &mut Ready) {
+        while let Some((&(stream, _), _)) = self.waiting.first_key_value() {
+            self.reset(stream, ready);
+        }
+        ready.hold_less(self.table_bytes());
+        self.next.clear();
+    }
+
     /// The first message of a stream that waits, counted from the one that is due.
     fn first_waiting(&self, stream: StreamId, next: N) -> Option<N> {
         let above = self.waiting.range((stream, next)..=(stream, N::MAX));

@@ -45,6 +45,10 @@ impl Traditional {
         self.order.is_next(stream, number)
     }
 
+    pub(super) fn order_mut(&mut self) -> &mut Order<u16> {
+        &mut self.order
+    }
+
     pub(super) fn forward_growth_bytes_max(&self, streams: usize) -> usize {
         self.order.growth_bytes_max(streams)
     }

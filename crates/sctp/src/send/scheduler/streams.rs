@@ -228,7 +228,6 @@ impl Streams {
         Some(message)
     }
 
-    #[cfg(test)]
     pub(super) fn queues(&self) -> impl Iterator<Item = &VecDeque<Unsent>> {
         self.lanes.values().map(|lane| &lane.queue)
     }

@@ -15,16 +15,16 @@ fn agreed() -> Peer {
 fn rfc3758_3_1_an_init_announces_forward_tsn_and_lists_it_as_rfc5061_4_2_7_asks() {
     let init = Peer::connecting(config()).take_one().init();
     assert_eq!(init.all(FORWARD_TSN_SUPPORTED), [b""]);
-    assert_eq!(init.all(SUPPORTED_EXTENSIONS), [[FORWARD_TSN, NR_SACK]]);
+    assert_eq!(init.all(SUPPORTED_EXTENSIONS), [[FORWARD_TSN, RE_CONFIG, NR_SACK]]);
 }
 
 #[test]
 fn rfc3758_3_3_1_an_init_ack_announces_forward_tsn_to_a_peer_that_supports_it_and_to_no_other() {
     for (parameters, is_announced) in [
         (vec![], false),
-        (vec![extensions(&[I_DATA, 0x82])], false),
+        (vec![extensions(&[I_DATA, 0xc1])], false),
         (vec![forward_tsn_supported()], true),
-        (vec![extensions(&[0x82, FORWARD_TSN])], true),
+        (vec![extensions(&[0xc1, FORWARD_TSN])], true),
         (vec![forward_tsn_supported(), extensions(&[FORWARD_TSN])], true),
     ] {
         let mut peer = Peer::new(config());

@@ -21,12 +21,12 @@ fn assert_violation(mut peer: Peer, text: &str) {
 #[test]
 fn rfc8260_2_2_1_interleaving_is_announced_only_where_it_is_on_and_used_only_where_both_announce_it() {
     let init = Peer::connecting(interleaving()).take_one().init();
-    assert_eq!(init.all(SUPPORTED_EXTENSIONS), [[FORWARD_TSN, I_DATA, NR_SACK, I_FORWARD_TSN]]);
+    assert_eq!(init.all(SUPPORTED_EXTENSIONS), [[FORWARD_TSN, I_DATA, RE_CONFIG, NR_SACK, I_FORWARD_TSN]]);
     let init = Peer::connecting(config()).take_one().init();
-    assert_eq!(init.all(SUPPORTED_EXTENSIONS), [[FORWARD_TSN, NR_SACK]]);
+    assert_eq!(init.all(SUPPORTED_EXTENSIONS), [[FORWARD_TSN, RE_CONFIG, NR_SACK]]);
     for (config, offered, answered) in [
         (interleaving(), &ALL[..], &ALL[..]),
-        (interleaving(), &[I_DATA, 0x82], &[I_DATA]),
+        (interleaving(), &[I_DATA, 0xc1], &[I_DATA]),
         (interleaving(), &[FORWARD_TSN], &[FORWARD_TSN]),
         (config(), &ALL, &[FORWARD_TSN]),
     ] {
