@@ -5,6 +5,7 @@ mod bursts;
 mod cost;
 mod fairness_crowd;
 mod first_message;
+mod g02;
 mod host_tcp;
 mod linux_thin;
 mod mathis;
@@ -39,6 +40,7 @@ pub use bursts::Bursts;
 pub use cost::Cost;
 pub use fairness_crowd::FairnessCrowd;
 pub use first_message::FirstMessage;
+pub use g02::G02;
 pub use host_tcp::HostTcp;
 pub use linux_thin::LinuxThin;
 pub use mathis::Mathis;
@@ -97,6 +99,17 @@ pub const ALL: &[&dyn Experiment] = &[
     &R15TailLoss,
     &R15Congestion,
     &R15Web,
+    &G02::TABLE1,
+    &G02::TABLE2,
+    &G02::TABLE3,
+    &G02::FIG3,
+    &G02::FIG4,
+    &G02::FIG5,
+    &G02::FIG6,
+    &G02::FIG7,
+    &G02::FIG8,
+    &G02::FIG9,
+    &G02::FIG10,
 ];
 
 /// The experiment `name`, if there is one.
@@ -111,7 +124,7 @@ mod tests {
 
     /// Whether an experiment stands for a figure or table of the papers.
     fn is_of_a_paper(experiment: &dyn Experiment) -> bool {
-        ["p06-", "p10-", "r15-"].iter().any(|paper| experiment.name().starts_with(paper))
+        ["p06-", "p10-", "r15-", "g02-"].iter().any(|paper| experiment.name().starts_with(paper))
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! - [`Stack`]: which transport carries a stream, and how it is set
 //! - [`ThinStream`]: one stream of small messages over one path, and the truth about it
 //! - [`petlund`](Group): the transports that P10 compares; [`Congested`]: thin streams beside its web traffic
+//! - [`MediaProfile`]: a media stream over TCP beside elephants, mice and constant bit rate
 //! - [`Readings`]: lksctp by each reading of what the papers leave open, and [`Fault`]s that the checks must notice
 //! - [`Competition`]: streams that share a bottleneck, and what each gets
 //! - [`GameReplay`]: machines that replay game traffic side by side
@@ -15,6 +16,7 @@ pub(crate) mod fate;
 mod game;
 mod kernel;
 pub(crate) mod looks;
+mod media;
 mod petlund;
 mod retransmissions;
 mod sender;
@@ -25,6 +27,7 @@ pub use congested::{Congested, CongestedRun, WebTraffic};
 pub use fairness::{Competition, Competitor, Outcome, Share};
 pub use game::{GameReplay, MachineRun};
 pub use kernel::{Fault, Readings, Version};
+pub use media::{CrossTraffic, MediaProfile, MediaRun, Split};
 pub use petlund::{Group, TimerFix};
 pub use retransmissions::{
     CAUSES, Ordinal, Retransmissions, cause_name, record_retransmissions, tally_retransmissions,

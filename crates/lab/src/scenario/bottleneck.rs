@@ -26,10 +26,15 @@ pub(crate) struct Bottleneck {
 impl Bottleneck {
     /// The link alone, with a queue of so many packets each way.
     pub(crate) fn new(rate: Bandwidth, queue_packets: usize) -> Self {
-        let mut topology = Topology::new();
-        let [left, right] = topology.routers(["left", "right"]);
         let narrow =
             LinkConfig { rate: Some(rate), queue: QueueLimit::packets(queue_packets), ..LinkConfig::default() };
+        Self::with_link(narrow)
+    }
+
+    /// The link alone, the same each way.
+    pub(crate) fn with_link(narrow: LinkConfig) -> Self {
+        let mut topology = Topology::new();
+        let [left, right] = topology.routers(["left", "right"]);
         let (link, _) = topology.duplex(left, right, Duplex::symmetric(narrow));
         Self { topology, link, left, right }
     }
