@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use anyhow::{Context as _, Result};
+use festina::{Config, Endpoint};
 use tokio::net::lookup_host;
 
 use crate::args::UsageError;
@@ -13,6 +14,7 @@ const SCTP_TUNNELING_PORT: u16 = 9899;
 /// A host and a UDP port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HostPort {
+    /// Empty for any local address.
     host: String,
     port: u16,
 }
@@ -30,7 +32,7 @@ impl std::str::FromStr for HostPort {
                 .parse()
                 .map_err(|_| UsageError::new(format!("\"{port}\" is no UDP port; write for example 127.0.0.1:9899")))?,
         };
-        let host = if host.is_empty() { Ipv4Addr::UNSPECIFIED.to_string() } else { host.to_owned() };
+        let host = host.to_owned();
         if host.contains([' ', '/', '[', ']']) {
             return Err(no_host());
         }
@@ -39,14 +41,35 @@ impl std::str::FromStr for HostPort {
 }
 
 impl HostPort {
+    fn is_any(&self) -> bool {
+        self.host.is_empty()
+    }
+
     /// The first address that the host's name stands for.
     pub(crate) async fn resolve(&self) -> Result<SocketAddr> {
+        if self.is_any() {
+            return Ok((Ipv4Addr::UNSPECIFIED, self.port).into());
+        }
         let found = lookup_host((self.host.as_str(), self.port)).await;
         found
             .with_context(|| format!("cannot find the host {}", self.host))?
             .next()
             .with_context(|| format!("the host {} has no address", self.host))
     }
+}
+
+/// An endpoint that listens there: on every address of the machine, IPv6 and IPv4, if no host is named.
+///
+/// # Errors
+/// If the host has no address, or the socket cannot be opened.
+pub(crate) async fn bind_to_listen(listen: &HostPort, config: Config) -> Result<Endpoint> {
+    // Not every machine has IPv6, and some have it without IPv4 in it.
+    if listen.is_any()
+        && let Ok(endpoint) = Endpoint::bind((Ipv6Addr::UNSPECIFIED, listen.port).into(), config.clone()).await
+    {
+        return Ok(endpoint);
+    }
+    Ok(Endpoint::bind(listen.resolve().await?, config).await?)
 }
 
 /// Any port of any local address of the same family as `remote`.
@@ -88,7 +111,7 @@ mod tests {
             ("127.0.0.1:5", "127.0.0.1", 5),
             ("127.0.0.1", "127.0.0.1", 9899),
             ("example.org:80", "example.org", 80),
-            (":7000", "0.0.0.0", 7000),
+            (":7000", "", 7000),
             ("[::1]:7000", "::1", 7000),
             ("[::1]", "::1", 9899),
             ("::1", "::1", 9899),

@@ -4,10 +4,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use festina_units::duration;
 
-use crate::commands::{compare, emulate, lab, listen, perf, ping, send, syslog, tcp_proxy, tcp_watch};
+use crate::commands::{
+    compare, completions, emulate, lab, listen, perf, ping, send, syslog, tcp_proxy, tcp_watch, tunnel,
+};
 use crate::{EXIT_USAGE, output};
 
 const ABOUT: &str = "Low-latency messages over SCTP, and a laboratory that shows what loss recovery is worth";
@@ -26,6 +28,7 @@ Examples:
   festina ping 127.0.0.1:9899 -c 10                  how long messages to it take
   echo hello | festina send 127.0.0.1:9899           a line as a message
   festina emulate udp --listen 127.0.0.1:9000 --to 127.0.0.1:9899 --delay 50ms --loss 5%
+  festina perf -c 192.0.2.7                          what a path to `festina perf -s` carries
   festina lab list                                   the experiments that can be run
 
 Units are written out: durations 250ms 1.5s 10us 2m, rates 10Mbit/s, sizes 64KiB, probabilities 5% or 0.05.
@@ -49,6 +52,9 @@ pub(crate) enum Command {
     Ping(ping::PingArgs),
     /// Measure how much a path carries and how long a thin stream beside that takes
     Perf(Box<perf::PerfArgs>),
+    /// Carry the datagrams or connections of programs that know nothing of it between two hosts
+    #[command(subcommand)]
+    Tunnel(tunnel::TunnelCommand),
     /// Be a bad network
     #[command(subcommand)]
     Emulate(emulate::EmulateCommand),
@@ -64,6 +70,15 @@ pub(crate) enum Command {
     /// Relay and collect log lines: the important ones reliably, the rest while they are fresh
     #[command(subcommand)]
     Syslog(syslog::SyslogCommand),
+    /// Print a script that completes this command line in a shell
+    Completions(completions::CompletionsArgs),
+    /// Write manual pages, one for each subcommand
+    Man(completions::ManArgs),
+}
+
+/// The command line, for those who describe it.
+pub(crate) fn definition() -> clap::Command {
+    Arguments::command()
 }
 
 /// The names of all of these, as a help text lists them: "a, b or c".
@@ -184,8 +199,6 @@ pub(crate) fn positive_duration(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]

@@ -1,6 +1,7 @@
 //! One file per subcommand: its arguments and what it does.
 
 pub(crate) mod compare;
+pub(crate) mod completions;
 pub(crate) mod emulate;
 pub(crate) mod lab;
 pub(crate) mod listen;
@@ -10,6 +11,7 @@ pub(crate) mod send;
 pub(crate) mod syslog;
 pub(crate) mod tcp_proxy;
 pub(crate) mod tcp_watch;
+pub(crate) mod tunnel;
 
 use std::time::Duration;
 
@@ -85,6 +87,9 @@ pub(crate) async fn run(command: Command) -> Result<()> {
         Command::Listen(arguments) => listen::run(arguments).await,
         Command::Send(arguments) => send::run(arguments).await,
         Command::Ping(arguments) => ping::run(arguments).await,
+        Command::Tunnel(command) => tunnel::run(command).await,
+        Command::Completions(arguments) => completions::run(&arguments),
+        Command::Man(arguments) => completions::write_manual(&arguments),
         Command::Perf(arguments) => perf::run(*arguments).await,
         Command::Emulate(command) => emulate::run(command).await,
         Command::Compare(arguments) => compare::run(arguments).await,

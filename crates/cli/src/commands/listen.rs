@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
 use clap::Args;
-use festina::{Association, ClosedReason, Endpoint, Listener, Message, ReceivedMessage};
+use festina::{Association, ClosedReason, Listener, Message, ReceivedMessage};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -73,8 +73,7 @@ enum Action {
 
 /// Listens until interrupted, or with `--once` until the first peer has left.
 pub(crate) async fn run(arguments: ListenArgs) -> Result<()> {
-    let address = arguments.address.resolve().await?;
-    let endpoint = Endpoint::bind(address, arguments.recovery.config()).await?;
+    let endpoint = address::bind_to_listen(&arguments.address, arguments.recovery.config()).await?;
     let listener = endpoint.listen(arguments.port)?;
     let interruption = signal::interruption();
     output::notice(&format!("listening on {}, SCTP port {}", endpoint.local_addr(), arguments.port));

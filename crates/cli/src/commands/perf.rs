@@ -91,8 +91,7 @@ pub(crate) struct PerfArgs {
 pub(crate) async fn run(arguments: PerfArgs) -> Result<()> {
     let config = arguments.recovery.config();
     let Some(host) = &arguments.client else {
-        let address = arguments.bind.resolve().await?;
-        return serve::run(address, config, arguments.one_off).await;
+        return serve::run(&arguments.bind, config, arguments.one_off).await;
     };
     let remote = host.resolve().await?;
     let options = ConnectOptions::default().handshake_timeout(arguments.timeout);

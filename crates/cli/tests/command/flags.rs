@@ -129,3 +129,20 @@ fn a_reader_that_leaves_early_causes_no_panic() {
     assert_eq!(ended.status.code(), Some(0));
     assert!(ended.stderr.is_empty(), "{}", String::from_utf8_lossy(&ended.stderr));
 }
+
+#[test]
+fn shells_and_man_are_told_of_every_subcommand() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let script = run(&["completions", shell]);
+        assert_eq!(script.code, Some(0), "{script:?}");
+        assert!(["emulate", "tunnel", "perf"].iter().all(|word| script.stdout.contains(word)), "{shell}");
+    }
+    assert_eq!(run(&["completions", "cmd"]).code, Some(2));
+    let folder = folder("manual");
+    let written = run(&["man", &folder.display().to_string()]);
+    assert_eq!((written.code, written.stderr.as_str()), (Some(0), ""), "{written:?}");
+    for page in ["festina.1", "festina-ping.1", "festina-emulate-udp.1", "festina-tunnel-tcp.1"] {
+        let text = std::fs::read_to_string(folder.join(page)).expect("the page is there");
+        assert!(text.contains(".TH"), "{page}");
+    }
+}

@@ -10,3 +10,4 @@ mod lab;
 mod messages;
 mod peers;
 mod tcp;
+mod tunnel;

@@ -246,3 +246,20 @@ fn the_emulator_ends_by_itself_when_its_time_is_over() {
     assert_eq!(emulated.code, Some(0), "{emulated:?}");
     assert!(emulated.stdout.contains("\n0 clients\n"), "{}", emulated.stdout);
 }
+
+#[test]
+fn whoever_listens_on_every_address_is_reached_over_ipv4_and_ipv6() {
+    let (listener, address) = Running::start_server(&["listen", ":0", "--echo"], "listening on ", ", SCTP port");
+    let (_, port) = address.rsplit_once(':').expect("an address has a port");
+    let mut hosts = vec!["127.0.0.1"];
+    if UdpSocket::bind("[::1]:0").is_ok() {
+        assert!(address.starts_with("[::]"), "{address}");
+        hosts.push("[::1]");
+    }
+    for host in hosts {
+        let ping = run(&["ping", &format!("{host}:{port}"), "-c", "2", "-i", "1ms"]);
+        assert_eq!(ping.code, Some(0), "{ping:?}");
+        assert!(ping.stdout.contains("2 messages sent, 2 received"), "{}", ping.stdout);
+    }
+    drop(listener);
+}

@@ -1,17 +1,17 @@
 //! The server: does on each association what the client asks for first.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Result;
 use bytes::Bytes;
-use festina::{Association, Config, Endpoint, Listener, Message};
+use festina::{Association, Config, Listener, Message};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, timeout};
 
 use super::hello::Hello;
+use crate::address::{self, HostPort};
 use crate::commands::say_goodbye;
-use crate::{address, output, signal};
+use crate::{output, signal};
 
 /// How long a client may take to say what it wants: it makes all its associations first.
 const HELLO_MAX: Duration = Duration::from_secs(60);
@@ -21,8 +21,8 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 const ASSOCIATIONS_MAX: usize = 1_000;
 
 /// Serves until interrupted, or once until the first client has left.
-pub(super) async fn run(address: SocketAddr, config: Config, once: bool) -> Result<()> {
-    let endpoint = Endpoint::bind(address, config).await?;
+pub(super) async fn run(listen: &HostPort, config: Config, once: bool) -> Result<()> {
+    let endpoint = address::bind_to_listen(listen, config).await?;
     let listener = endpoint.listen(festina::DEFAULT_SCTP_PORT)?;
     let interruption = signal::interruption();
     output::notice(&format!("measuring with whoever comes to {}", endpoint.local_addr()));

@@ -1,0 +1,152 @@
+//! `festina tunnel`: carries the datagrams or connections of programs that know nothing of it.
+//!
+//! - [`udp`] and [`tcp`]: both ends of a tunnel for either
+//! - [`exit`]: the end that takes what the other asks for
+
+mod exit;
+mod tcp;
+mod udp;
+
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use festina::{Association, Config, ConnectOptions, Endpoint, Message};
+
+use super::RecoveryArgs;
+use crate::address::{self, HostPort};
+use crate::args;
+
+const EXAMPLES: &str = "\
+Examples:
+  on the server's host:   festina tunnel exit --to 127.0.0.1:7777
+  on the client's host:   festina tunnel udp --listen 127.0.0.1:7777 --to server.example
+                          or, for a server that speaks TCP, tunnel tcp with the same flags
+  and then let the client talk to 127.0.0.1:7777
+
+What helps whom: a thin stream over TCP, on a path that loses packets, gets its lost messages back sooner. Datagrams that would \
+be lost arrive late instead, which helps only programs that do not send them again themselves. Where nothing is lost, and for \
+bulk data, a tunnel only costs. Nothing is encrypted: cross the Internet with what is encrypted already, or inside a VPN.";
+
+/// Which end of a tunnel to be.
+#[derive(Debug, Subcommand)]
+#[command(after_help = EXAMPLES)]
+pub(crate) enum TunnelCommand {
+    /// Carry UDP datagrams to the exit, over one association
+    Udp(UdpArgs),
+    /// Carry TCP connections to the exit, each over an association of its own
+    Tcp(EntranceArgs),
+    /// Take what comes out of tunnels to where it was going
+    Exit(ExitArgs),
+}
+
+/// Where a tunnel begins, and where its other end is.
+#[derive(Debug, Args)]
+pub(crate) struct EntranceArgs {
+    /// Where programs send to: ADDRESS:PORT
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: HostPort,
+    /// Where `festina tunnel exit` listens: HOST or HOST:PORT, where PORT is the UDP port, 9899 if left out
+    #[arg(long, value_name = "HOST:PORT")]
+    to: HostPort,
+    /// Give up if the exit does not answer at first for this time
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = args::positive_duration)]
+    timeout: Duration,
+    #[command(flatten)]
+    recovery: RecoveryArgs,
+}
+
+/// Arguments of `festina tunnel udp`.
+#[derive(Debug, Args)]
+pub(crate) struct UdpArgs {
+    #[command(flatten)]
+    entrance: EntranceArgs,
+    /// Give up a datagram that has not been delivered within this time
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = args::positive_duration)]
+    lifetime: Duration,
+}
+
+/// Arguments of `festina tunnel exit`.
+#[derive(Debug, Args)]
+pub(crate) struct ExitArgs {
+    /// Where tunnels arrive: ADDRESS:PORT, or :PORT for every address
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = ":9899")]
+    listen: HostPort,
+    /// The server that their programs talk to
+    #[arg(long, value_name = "HOST:PORT")]
+    to: HostPort,
+    /// Give up an answer to a datagram that has not been delivered within this time
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = args::positive_duration)]
+    lifetime: Duration,
+    #[command(flatten)]
+    recovery: RecoveryArgs,
+}
+
+/// Carries until interrupted.
+pub(crate) async fn run(command: TunnelCommand) -> Result<()> {
+    match command {
+        TunnelCommand::Udp(arguments) => udp::run(arguments).await,
+        TunnelCommand::Tcp(arguments) => tcp::run(arguments).await,
+        TunnelCommand::Exit(arguments) => exit::run(arguments).await,
+    }
+}
+
+/// What a tunnel carries; its first message says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Udp,
+    Tcp,
+}
+
+impl Kind {
+    const fn hello(self) -> &'static [u8] {
+        match self {
+            Self::Udp => b"FTN1 udp",
+            Self::Tcp => b"FTN1 tcp",
+        }
+    }
+
+    fn of(hello: &[u8]) -> Option<Self> {
+        [Self::Udp, Self::Tcp].into_iter().find(|kind| kind.hello() == hello)
+    }
+}
+
+/// The way from an entrance to its exit.
+struct Way {
+    endpoint: Endpoint,
+    to: HostPort,
+    timeout: Duration,
+}
+
+impl Way {
+    async fn new(arguments: &EntranceArgs) -> Result<Self> {
+        let remote = arguments.to.resolve().await?;
+        let config = Config { peer_timeout: Some(super::PEER_TIMEOUT), ..arguments.recovery.config() };
+        let endpoint = Endpoint::bind(address::unspecified_for(remote), config).await?;
+        Ok(Self { endpoint, to: arguments.to.clone(), timeout: arguments.timeout })
+    }
+
+    /// Makes an association with the exit and says what it is for.
+    async fn open(&self, kind: Kind) -> Result<Association> {
+        // The exit may have moved.
+        let remote = self.to.resolve().await?;
+        let options = ConnectOptions::default().handshake_timeout(self.timeout);
+        let association = self.endpoint.connect_with(remote, options).await?;
+        association.send(Message::new(kind.hello())).await?;
+        Ok(association)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_message_says_what_a_tunnel_carries() {
+        for kind in [Kind::Udp, Kind::Tcp] {
+            assert_eq!(Kind::of(kind.hello()), Some(kind));
+        }
+        assert_eq!(Kind::of(b"FTN1 sctp"), None);
+        assert_eq!(Kind::of(b""), None);
+    }
+}

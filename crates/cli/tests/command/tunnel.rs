@@ -1,0 +1,81 @@
+//! `festina tunnel` between programs that know nothing of it.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
+use std::thread;
+
+use crate::harness::{PATIENCE, Running};
+
+/// An exit that leads to `server`, an entrance of this kind that leads to it, and the entrance's address.
+fn tunnel(kind: &str, server: &str) -> (Running, Running, String) {
+    let (exit, exit_address) = Running::start_server(
+        &["tunnel", "exit", "--listen", "127.0.0.1:0", "--to", server],
+        "tunnels to ",
+        " lead to",
+    );
+    let (entrance, address) =
+        Running::start_server(&["tunnel", kind, "--listen", "127.0.0.1:0", "--to", &exit_address], "", " leads to");
+    (exit, entrance, address)
+}
+
+#[test]
+fn datagrams_of_several_programs_reach_the_server_and_their_answers_the_right_one() {
+    let server = UdpSocket::bind("127.0.0.1:0").expect("bound");
+    server.set_read_timeout(Some(PATIENCE)).expect("set");
+    let (_exit, _entrance, address) = tunnel("udp", &server.local_addr().expect("bound").to_string());
+    let clients = [(); 3].map(|()| {
+        let client = UdpSocket::bind("127.0.0.1:0").expect("bound");
+        client.set_read_timeout(Some(PATIENCE)).expect("set");
+        client.connect(&address).expect("connected");
+        client
+    });
+    let mut buffer = [0; 2_000];
+    for length in [1_400, 5, 0] {
+        for (number, client) in (1u8..).zip(&clients) {
+            client.send(&vec![number; length]).expect("sent");
+            let (received, from) = server.recv_from(&mut buffer).expect("a datagram in time");
+            assert_eq!(buffer[..received], vec![number; length]);
+            server.send_to(&[number; 7], from).expect("sent");
+            let received = client.recv(&mut buffer).expect("an answer in time");
+            assert_eq!(buffer[..received], [number; 7]);
+        }
+    }
+}
+
+#[test]
+fn a_connection_carries_all_bytes_both_ways_and_each_side_ends_on_its_own() {
+    let server = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let (_exit, _entrance, address) = tunnel("tcp", &server.local_addr().expect("bound").to_string());
+    let echo = thread::spawn(move || {
+        for _ in 0..2 {
+            let (mut stream, _) = server.accept().expect("somebody connects");
+            let mut all = Vec::new();
+            stream.read_to_end(&mut all).expect("everything comes, and the end");
+            // Only now, when the other side has ended.
+            stream.write_all(&all).expect("the other direction is still open");
+        }
+    });
+    for size in [1_000_000usize, 0] {
+        let sent: Vec<u8> = (0..size).map(|number| u8::try_from(number % 251).expect("small")).collect();
+        let mut client = TcpStream::connect(&address).expect("connected");
+        client.set_read_timeout(Some(PATIENCE)).expect("set");
+        client.write_all(&sent).expect("the entrance takes it");
+        client.shutdown(Shutdown::Write).expect("connected");
+        let mut received = Vec::new();
+        client.read_to_end(&mut received).expect("everything comes back, and the end");
+        assert!(received == sent, "{} bytes came back of {size}", received.len());
+    }
+    echo.join().expect("the server does not panic");
+}
+
+#[test]
+fn a_program_sees_a_broken_connection_when_the_server_is_not_there() {
+    let absent = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("bound");
+    let (mut exit, mut entrance, address) = tunnel("tcp", &absent.to_string());
+    let mut client = TcpStream::connect(&address).expect("the entrance is there");
+    client.set_read_timeout(Some(PATIENCE)).expect("set");
+    let broken = client.read(&mut [0; 1]);
+    assert_eq!(broken.expect_err("no end in good order").kind(), std::io::ErrorKind::ConnectionReset);
+    assert!(exit.stderr_line().contains(&format!("cannot connect to {absent}")));
+    assert!(entrance.stderr_line().contains("the server is not there"));
+}
