@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 
 use festina_units::{ByteCount, Duration, Instant};
 
+use crate::bytes::{u16_at, u32_at};
 use crate::dissect::{Transport, transport};
 use crate::read::{PacketReader, ReadError};
 
@@ -213,14 +214,6 @@ fn sctp(flow: &mut Gathered, at: Instant, packet: &[u8]) {
         }
         rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
     }
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes.get(at..)?.first_chunk::<2>().copied().map(u16::from_be_bytes)
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..)?.first_chunk::<4>().copied().map(u32::from_be_bytes)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 //! - [`read`]: the packets of a pcap or pcapng file
 //! - `dissect`: what lies behind link and IP headers
 //! - [`flow`]: when each flow wrote how much, for a replay
+//! - [`analysis`]: what a capture says about its streams: thinness, losses, repair, delays
 //!
 //! ```
 //! use festina_trace::{PcapngWriter, ip};
@@ -29,6 +30,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod analysis;
+mod bytes;
 mod compression;
 mod dissect;
 pub mod flow;
@@ -38,6 +41,7 @@ pub mod pcapng;
 pub mod read;
 pub mod tcp;
 
+pub use analysis::{Analyser, AnalyserOptions, Cause, Confidence, Finding, ReceiverSide, StreamReport, analyse};
 pub use flow::{Flow, FlowWrite, Protocol, read_flows};
 pub use histogram::Histogram;
 pub use ip::EncapsulationError;

@@ -1,0 +1,415 @@
+//! What a capture says about its streams: are they thin, what was lost, why was what sent again, and what did that cost.
+//!
+//! Packets go in, one by one, in the order of their file; findings come out, the last of them after [`Analyser::finish`]. Memory is
+//! bounded by the conversations that are alive: one that is silent for [`AnalyserOptions::idle_max`], or the longest silent of too many, is
+//! retired, which is a finding too.
+//!
+//! The judgement of causes and delays is that of the sender's side: a capture made there is the most exact. One from the middle of the path
+//! still shows all retransmissions, but its delays lack the way between sender and capture.
+
+mod cause;
+pub mod columns;
+mod estimate;
+mod headers;
+mod outstanding;
+mod packet;
+mod receiver;
+mod report;
+mod stream;
+mod table;
+mod thin;
+
+use std::collections::VecDeque;
+use std::io::Read;
+
+use festina_units::{Duration, Instant};
+
+pub use cause::{Cause, Confidence};
+pub use receiver::ReceiverSide;
+pub use report::{
+    COPIES_MAX, DelayStatistics, RepairStatistics, Retransmission, StreamReport, Thinness, TrafficStatistics,
+    WORST_MAX, Write,
+};
+
+use estimate::Unwrap;
+use headers::{Sctp, Tcp};
+use outstanding::Copy;
+use packet::{Content, Parsed, parse};
+use stream::{Ack, Sent, Stream};
+use table::{Conversation, Table};
+
+use crate::dissect::transport;
+use crate::flow::Protocol;
+use crate::read::{CapturedPacket, PacketReader, ReadError};
+
+/// How a capture is analysed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnalyserOptions {
+    /// Conversations that are silent for longer are retired.
+    pub idle_max: Duration,
+    /// Every write and every retransmission is a finding of its own.
+    pub details: bool,
+}
+
+impl Default for AnalyserOptions {
+    /// Ten minutes, as the longest backoff of TCP takes two; no details.
+    fn default() -> Self {
+        Self { idle_max: Duration::from_secs(600), details: false }
+    }
+}
+
+/// Something that was found.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Finding {
+    /// A write was acknowledged. Only with [`AnalyserOptions::details`].
+    Write(Write),
+    /// Something was sent again, and its fate is known. Only with [`AnalyserOptions::details`].
+    Retransmission(Retransmission),
+    /// A stream has ended, with its conversation or with the capture. After its writes and retransmissions.
+    Stream(Box<StreamReport>),
+}
+
+/// What was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Packets.
+    pub packets: u64,
+    /// Packets that are not TCP, UDP or SCTP, or whose headers were not captured.
+    pub packets_other: u64,
+    /// Conversations that began.
+    pub conversations: u64,
+    /// Conversations without a byte of data.
+    pub conversations_without_data: u64,
+    /// Conversations that were retired because they were silent, or because there were too many.
+    pub conversations_retired: u64,
+    /// Streams with data.
+    pub streams: u64,
+}
+
+/// Analyses the packets of a capture.
+#[derive(Debug, Default)]
+pub struct Analyser {
+    options: AnalyserOptions,
+    table: Table,
+    receiver: Option<ReceiverSide>,
+    scratch: Sctp,
+    sink: Sink,
+    summary: Summary,
+}
+
+/// Findings on their way out.
+#[derive(Debug, Default)]
+struct Sink {
+    findings: VecDeque<Finding>,
+    details: bool,
+}
+
+impl Sink {
+    fn write(&mut self, write: &Write) {
+        if self.details {
+            self.findings.push_back(Finding::Write(*write));
+        }
+    }
+
+    fn retransmission(&mut self, retransmission: &Retransmission) {
+        if self.details {
+            self.findings.push_back(Finding::Retransmission(*retransmission));
+        }
+    }
+
+    fn stream(&mut self, report: StreamReport) {
+        self.findings.push_back(Finding::Stream(Box::new(report)));
+    }
+}
+
+/// Analyses a capture from its beginning to its end. `each` gets the findings. If the capture is damaged, what lies before counts, and the error is
+/// returned beside the summary.
+pub fn analyse(
+    source: impl Read,
+    mut analyser: Analyser,
+    mut each: impl FnMut(Finding),
+) -> (Summary, Result<(), ReadError>) {
+    let read = || {
+        let mut reader = PacketReader::new(source)?;
+        while let Some(packet) = reader.next_packet()? {
+            analyser.handle_packet(&packet)?;
+            while let Some(finding) = analyser.poll_finding() {
+                each(finding);
+            }
+        }
+        Ok(())
+    };
+    let result = read();
+    analyser.finish();
+    while let Some(finding) = analyser.poll_finding() {
+        each(finding);
+    }
+    (analyser.summary(), result)
+}
+
+impl Analyser {
+    /// An analyser that has seen nothing.
+    pub fn new(options: AnalyserOptions) -> Self {
+        Self { options, sink: Sink { details: options.details, ..Sink::default() }, ..Self::default() }
+    }
+
+    /// Delays to delivery are known as well: by what a capture at the receiver says, which must be
+    /// [aligned](ReceiverSide::align).
+    #[must_use]
+    pub fn with_receiver(mut self, receiver: ReceiverSide) -> Self {
+        self.receiver = Some(receiver);
+        self
+    }
+
+    /// The next packet of the capture.
+    ///
+    /// # Errors
+    /// If it is of a kind of link that is not known.
+    pub fn handle_packet(&mut self, packet: &CapturedPacket<'_>) -> Result<(), ReadError> {
+        let found = transport(packet)?;
+        self.summary.packets += 1;
+        self.retire(packet.at);
+        let mut scratch = std::mem::take(&mut self.scratch);
+        match found.and_then(|transport| parse(&transport, &mut scratch)) {
+            Some(parsed) => self.take_packet(packet, &parsed),
+            None => self.summary.packets_other += 1,
+        }
+        self.scratch = scratch;
+        Ok(())
+    }
+
+    /// The next finding.
+    pub fn poll_finding(&mut self) -> Option<Finding> {
+        self.sink.findings.pop_front()
+    }
+
+    /// The capture has ended: all that is alive becomes findings, in the order in which it began.
+    pub fn finish(&mut self) {
+        let mut rest: Vec<Conversation> = std::iter::from_fn(|| self.table.pop_oldest()).collect();
+        rest.sort_by_key(|conversation| conversation.number);
+        for conversation in rest {
+            self.end(conversation);
+        }
+    }
+
+    /// What was read so far.
+    pub fn summary(&self) -> Summary {
+        Summary { conversations: self.table.begun(), ..self.summary }
+    }
+
+    /// Ends what was silent for too long, and makes room.
+    fn retire(&mut self, now: Instant) {
+        while let Some(oldest) = self.table.oldest()
+            && (self.table.is_full() || now.saturating_duration_since(oldest.last_at) > self.options.idle_max)
+        {
+            if let Some(conversation) = self.table.pop_oldest() {
+                self.summary.conversations_retired += 1;
+                self.end(conversation);
+            }
+        }
+    }
+
+    fn end(&mut self, conversation: Conversation) {
+        let mut is_empty = true;
+        for stream in conversation.streams.into_iter().flatten() {
+            is_empty = false;
+            stream.finish(&mut self.sink);
+        }
+        self.summary.conversations_without_data += u64::from(is_empty);
+    }
+
+    fn take_packet(&mut self, packet: &CapturedPacket<'_>, parsed: &Parsed<'_>) {
+        self.restart(parsed);
+        match &parsed.content {
+            Content::Tcp(tcp) => self.tcp(packet, parsed, tcp),
+            Content::Sctp(sctp) => self.sctp(packet, parsed, sctp),
+            Content::Udp { payload_bytes } => {
+                if *payload_bytes > 0 {
+                    let stream = self.stream(packet, parsed, 0);
+                    stream.packet(packet.at, *payload_bytes, parsed.transport_bytes);
+                }
+            }
+        }
+    }
+
+    /// A SYN or INIT with another number begins another conversation between the same ends.
+    fn restart(&mut self, parsed: &Parsed<'_>) {
+        let initial = match &parsed.content {
+            Content::Tcp(tcp) => tcp.is_syn.then_some(tcp.sequence),
+            Content::Sctp(sctp) => sctp.initial_tsn,
+            Content::Udp { .. } => None,
+        };
+        if initial.is_none() {
+            return;
+        }
+        let conversation = self.table.get(&parsed.key);
+        let is_other = conversation.is_some_and(|known| {
+            known.initial[parsed.from].is_some_and(|known| Some(known) != initial)
+                || (known.initial[parsed.from].is_none() && known.streams[parsed.from].is_some())
+        });
+        if is_other && let Some(conversation) = self.table.remove(&parsed.key) {
+            self.end(conversation);
+        }
+    }
+
+    /// The stream of the packet's sender, which begins with `start` unless it is there already.
+    fn stream(&mut self, packet: &CapturedPacket<'_>, parsed: &Parsed<'_>, start: u32) -> &mut Stream {
+        let has_timestamps = matches!(parsed.content, Content::Tcp(Tcp { timestamps: Some(_), .. }));
+        let receiver = &mut self.receiver;
+        let summary = &mut self.summary;
+        let conversation = self.table.hear(parsed.key, packet.at);
+        let (initial, offers) = (conversation.initial[parsed.from], conversation.offers);
+        let handshake_ns = conversation.answered_ns[parsed.from];
+        conversation.streams[parsed.from].get_or_insert_with(|| {
+            summary.streams += 1;
+            let mut unwrap = Unwrap::default();
+            let is_tcp = parsed.key.protocol == Protocol::Tcp;
+            let first = initial.map_or(start, |initial| initial.wrapping_add(u32::from(is_tcp)));
+            let base = unwrap.see(first);
+            let [source, destination] = [parsed.key.ends[parsed.from], parsed.key.ends[1 - parsed.from]];
+            let report = StreamReport {
+                id: summary.streams,
+                protocol: parsed.key.protocol,
+                source: source.socket(),
+                destination: destination.socket(),
+                in_udp: source.udp_port != 0,
+                traffic: TrafficStatistics {
+                    first_packet: packet.number,
+                    first_at: packet.at,
+                    last_at: packet.at,
+                    ..TrafficStatistics::default()
+                },
+                thinness: Thinness::default(),
+                rtt_ns: crate::Histogram::default(),
+                repair: RepairStatistics::default(),
+                delays: DelayStatistics::default(),
+            };
+            let probes = if initial.is_some() { offers == [true, true] } else { has_timestamps };
+            let mut stream = Stream::new(report, unwrap, base, is_tcp.then_some(probes));
+            stream.round_trips.begin(packet.at, handshake_ns, initial.is_some());
+            stream.deliveries = receiver.as_mut().and_then(|receiver| receiver.take(parsed.key, parsed.from));
+            Box::new(stream)
+        })
+    }
+
+    fn tcp(&mut self, packet: &CapturedPacket<'_>, parsed: &Parsed<'_>, tcp: &Tcp) {
+        let conversation = self.table.hear(parsed.key, packet.at);
+        if tcp.is_syn {
+            conversation.hear_handshake(parsed.from, packet.at, Some(tcp.sequence));
+            conversation.offers[parsed.from] = tcp.sack_permitted && tcp.timestamps.is_some();
+            return;
+        }
+        conversation.hear_handshake(parsed.from, packet.at, None);
+        if tcp.is_rst {
+            return;
+        }
+        if tcp.payload_bytes > 0 {
+            let mut sink = std::mem::take(&mut self.sink);
+            let stream = self.stream(packet, parsed, tcp.sequence);
+            stream.packet(packet.at, tcp.payload_bytes, parsed.transport_bytes);
+            let start = stream.unwrap.see(tcp.sequence);
+            let end = start + u64::from(tcp.payload_bytes);
+            let tsval = tcp.timestamps.map_or(0, |(value, _)| value);
+            let copy = Copy { at: packet.at, packet: packet.number, tsval };
+            let sent = Sent { copy, start, end, bytes: tcp.payload_bytes, rides_along: false, framing: None };
+            stream.sent(&sent, &mut sink);
+            self.sink = sink;
+        }
+        let conversation = self.table.hear(parsed.key, packet.at);
+        let (Some(ack), Some(stream)) = (tcp.ack, conversation.streams[1 - parsed.from].as_mut()) else { return };
+        stream.tcp_ack(packet, tcp, ack, &mut self.sink);
+    }
+
+    fn sctp(&mut self, packet: &CapturedPacket<'_>, parsed: &Parsed<'_>, sctp: &Sctp) {
+        let conversation = self.table.hear(parsed.key, packet.at);
+        conversation.hear_handshake(parsed.from, packet.at, sctp.initial_tsn.or(sctp.answered_tsn));
+        // A packet's acknowledgement was written before its data.
+        if let (Some(sack), Some(stream)) = (&sctp.sack, conversation.streams[1 - parsed.from].as_mut()) {
+            stream.sctp_sack(packet, sack, sctp.data.is_empty(), &mut self.sink);
+        }
+        let Some(first) = sctp.data.first() else { return };
+        let mut sink = std::mem::take(&mut self.sink);
+        let stream = self.stream(packet, parsed, first.tsn);
+        let bytes = sctp.data.iter().map(|data| data.bytes).sum();
+        stream.packet(packet.at, bytes, parsed.transport_bytes);
+        let highest = stream.highest();
+        let copy = Copy { at: packet.at, packet: packet.number, tsval: 0 };
+        let is_new = |stream: &mut Stream, tsn: u32| stream.unwrap.near(tsn).is_none_or(|tsn| tsn >= highest);
+        let has_new = sctp.data.iter().any(|data| is_new(stream, data.tsn));
+        let missing: Vec<bool> = match sctp.data.as_slice() {
+            [_] => vec![false],
+            several => several.iter().map(|data| stream.is_missing(data.tsn)).collect(),
+        };
+        let has_missing = missing.contains(&true);
+        for (data, is_missing) in sctp.data.iter().zip(missing) {
+            let start = stream.unwrap.see(data.tsn);
+            let rides_along = start < highest && (has_new || has_missing || sctp.is_cut) && !is_missing;
+            let framing = Some((data.is_beginning, data.is_end));
+            stream.sent(&Sent { copy, start, end: start + 1, bytes: data.bytes, rides_along, framing }, &mut sink);
+        }
+        self.sink = sink;
+    }
+}
+
+impl Conversation {
+    /// A packet opens the conversation or agrees to it with this first number, or is one that follows.
+    fn hear_handshake(&mut self, from: usize, at: Instant, initial: Option<u32>) {
+        if let (Some(opened), None) = (self.opened_at[1 - from], self.answered_ns[1 - from]) {
+            self.answered_ns[1 - from] = Some(estimate::ns_between(opened, at));
+        }
+        if initial.is_some() && self.streams[from].is_none() {
+            self.opened_at[from] = Some(at);
+            self.initial[from] = initial;
+        }
+    }
+}
+
+impl Stream {
+    /// Returns whether the receiver has reported this TSN as missing.
+    fn is_missing(&mut self, tsn: u32) -> bool {
+        self.unwrap.near(tsn).is_some_and(|tsn| self.is_reported_missing(tsn))
+    }
+
+    /// A segment from the receiver acknowledges.
+    fn tcp_ack(&mut self, packet: &CapturedPacket<'_>, tcp: &Tcp, ack: u32, sink: &mut Sink) {
+        let Some(through) = self.unwrap.near(ack) else { return };
+        let mut blocks = [(0, 0); 4];
+        let mut duplicates: &[(u64, u64)] = &[];
+        let mut len = 0;
+        for (place, &(start, end)) in blocks.iter_mut().zip(tcp.blocks()) {
+            *place = (self.unwrap.near(start).unwrap_or(0), self.unwrap.near(end).unwrap_or(0));
+            len += 1;
+        }
+        let mut blocks = blocks.get(..len).unwrap_or_default();
+        // A first block below the acknowledgement, or within the second, is one that came twice (RFC 2883 §4).
+        if let Some((&(start, end), rest)) = blocks.split_first() {
+            let is_within = rest.first().is_some_and(|&(from, to)| from <= start && end <= to);
+            if start < through || is_within {
+                (duplicates, blocks) = blocks.split_at(1);
+            }
+        }
+        let echo = tcp.timestamps.map(|(_, echo)| echo);
+        let is_pure = tcp.payload_bytes == 0 && !tcp.is_fin;
+        let ack = Ack { at: packet.at, packet: packet.number, through, blocks, duplicates, echo, is_pure };
+        self.acknowledged(&ack, sink);
+    }
+
+    /// A SACK came.
+    fn sctp_sack(&mut self, packet: &CapturedPacket<'_>, sack: &headers::Sack, is_pure: bool, sink: &mut Sink) {
+        let Some(cumulative) = self.unwrap.near(sack.cumulative) else { return };
+        let near = |tsn: u32| self.unwrap.near(tsn).unwrap_or(0);
+        let blocks: Vec<(u64, u64)> = sack.gaps.iter().map(|&(start, end)| (near(start), near(end))).collect();
+        let duplicates: Vec<(u64, u64)> = sack.duplicates.iter().map(|&tsn| (near(tsn), near(tsn) + 1)).collect();
+        let ack = Ack {
+            at: packet.at,
+            packet: packet.number,
+            through: cumulative + 1,
+            blocks: &blocks,
+            duplicates: &duplicates,
+            echo: None,
+            is_pure,
+        };
+        self.acknowledged(&ack, sink);
+    }
+}

@@ -1,0 +1,172 @@
+//! Why something was sent again, as far as a capture near the sender tells.
+//!
+//! A sender retransmits either in answer to an acknowledgement, within the time that its host takes, or when a timer expires, after silence.
+//! Which timer it was follows from what was sent again and from how long after what: a probe comes about two round trips after the
+//! last transmission and repeats the end of what is outstanding (RFC 8985 §7), a timeout comes later and repeats its beginning
+//! (RFC 6298 §5, RFC 9260 §6.3.3).
+
+use festina_units::Duration;
+
+/// Why a sender sent something again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Cause {
+    /// The retransmission timer expired, or the repair that this began goes on.
+    Timeout,
+    /// The receiver reported what came later: fast retransmit and all of its early forms.
+    Fast,
+    /// A probe ahead of the timeout.
+    Probe,
+    /// Nothing spoke for a loss: it rode along with new data, or is redundancy.
+    Bundled,
+}
+
+impl Cause {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Timeout, Self::Fast, Self::Probe, Self::Bundled];
+
+    /// The word for it in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Fast => "fast",
+            Self::Probe => "probe",
+            Self::Bundled => "bundled",
+        }
+    }
+}
+
+/// How sure a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Confidence {
+    /// Something else fits about as well.
+    Guess,
+    /// Something else would be unusual.
+    Likely,
+    /// Nothing else fits.
+    Sure,
+}
+
+impl Confidence {
+    /// The word for it in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Guess => "guess",
+            Self::Likely => "likely",
+            Self::Sure => "sure",
+        }
+    }
+}
+
+/// What is known when something is sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Circumstances {
+    /// New data is in the same packet.
+    pub(super) rides_along: bool,
+    /// Acknowledgements since the last copy left that reported something sent after it.
+    pub(super) reports: u32,
+    /// Duplicate acknowledgements, with or without such reports.
+    pub(super) duplicate_acks: u32,
+    /// Since the last packet came from the receiver.
+    pub(super) since_heard: Option<Duration>,
+    /// Since the copy before this one left.
+    pub(super) since_copy: Duration,
+    /// It ends where all that was sent ends.
+    pub(super) is_last: bool,
+    /// Something was sent again after silence, and not all that was outstanding then is acknowledged.
+    pub(super) after_timer: Option<Cause>,
+    /// The estimates of the sender's timers.
+    pub(super) timers: Timers,
+    /// Something was sent again in answer to reports, and not all that was outstanding then is acknowledged.
+    pub(super) in_recovery: bool,
+    /// A round-trip time was measured since the last probe.
+    pub(super) may_probe: bool,
+    /// Why another part of the same packet was sent again.
+    pub(super) companion: Option<Cause>,
+    /// Whether this sender is known to send probes or not to.
+    pub(super) probes: Option<bool>,
+    /// Copies so far.
+    pub(super) copies: u32,
+}
+
+/// What a sender's timers are likely to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Timers {
+    /// The smallest round-trip time so far.
+    pub(super) rtt_min: Duration,
+    /// The smoothed round-trip time.
+    pub(super) srtt: Duration,
+    /// The retransmission timeout, without backoff.
+    pub(super) rto: Duration,
+}
+
+/// A packet that follows another within this time, or within a small part of the round trip, answers it. A host takes
+/// microseconds; a capture in the middle of the path adds its distance twice.
+const PROMPT: Duration = Duration::from_millis(1);
+const PROMPT_PART_OF_RTT: u32 = 64;
+
+impl Circumstances {
+    fn is_prompt(&self) -> bool {
+        self.since_heard.is_some_and(|since| since <= PROMPT.max(self.timers.rtt_min / PROMPT_PART_OF_RTT))
+    }
+
+    /// The cause in TCP.
+    pub(super) fn tcp(&self) -> (Cause, Confidence) {
+        if self.rides_along {
+            return (Cause::Bundled, Confidence::Sure);
+        }
+        let is_reported = self.reports > 0 || self.duplicate_acks >= 3;
+        let goes_on = self.in_recovery || self.after_timer.is_some();
+        if self.is_prompt() && (is_reported || goes_on) {
+            return match self.after_timer {
+                // RACK goes on finding losses after a timeout.
+                Some(Cause::Timeout) if self.reports > 0 && self.probes == Some(true) => {
+                    (Cause::Fast, Confidence::Guess)
+                }
+                Some(Cause::Timeout) => (Cause::Timeout, Confidence::Likely),
+                _ if is_reported => (Cause::Fast, Confidence::Sure),
+                // A partial acknowledgement in recovery (RFC 6582), or early retransmit.
+                _ => (Cause::Fast, Confidence::Likely),
+            };
+        }
+        // The timer of RACK: a quarter of a round trip after the report, up to a whole one on paths that reorder (RFC 8985 §6.2);
+        // timers tick.
+        let reordering = self.timers.srtt + Duration::from_millis(5);
+        let is_soon = self.since_heard.is_some_and(|since| since <= reordering);
+        if self.reports > 0 && self.probes == Some(true) && self.copies == 1 && is_soon {
+            return (Cause::Fast, Confidence::Likely);
+        }
+        match (self.after_timer, self.probes) {
+            // There is one probe at most before the timeout.
+            (Some(_), _) => (Cause::Timeout, Confidence::Sure),
+            (None, Some(false)) => (Cause::Timeout, Confidence::Sure),
+            (None, _) if !self.is_last => (Cause::Timeout, Confidence::Sure),
+            // A probe needs a round trip measured since the one before, and no repair under way (RFC 8985 §7.2, §7.3).
+            (None, _) if self.in_recovery || !self.may_probe => (Cause::Timeout, Confidence::Likely),
+            (None, Some(true)) => (Cause::Probe, Confidence::Likely),
+            (None, None) => (Cause::Timeout, Confidence::Guess),
+        }
+    }
+
+    /// The cause in SCTP.
+    pub(super) fn sctp(&self) -> (Cause, Confidence) {
+        let is_overdue = self.since_copy.saturating_add(PROMPT) >= self.timers.rto;
+        if self.is_prompt() && self.reports > 0 {
+            let confidence = if self.reports >= 3 { Confidence::Sure } else { Confidence::Likely };
+            return (Cause::Fast, confidence);
+        }
+        if self.rides_along && is_overdue {
+            return (Cause::Timeout, Confidence::Likely);
+        }
+        let is_companion = self.companion == Some(Cause::Probe) || (self.companion.is_some() && !is_overdue);
+        if self.rides_along || is_companion {
+            return (Cause::Bundled, Confidence::Sure);
+        }
+        if self.is_prompt() && self.after_timer == Some(Cause::Timeout) {
+            return (Cause::Timeout, Confidence::Likely);
+        }
+        if !is_overdue {
+            return (Cause::Probe, Confidence::Likely);
+        }
+        (Cause::Timeout, Confidence::Likely)
+    }
+}

@@ -1,0 +1,106 @@
+//! Round-trip times, and the timers that a sender derives from them.
+
+use festina_units::{Duration, Instant};
+
+use super::cause::Timers;
+use crate::histogram::Histogram;
+
+/// SRTT and RTTVAR (RFC 6298 §2).
+#[derive(Clone, Debug, Default)]
+pub(super) struct RoundTrips {
+    pub(super) samples_ns: Histogram,
+    srtt_ns: u64,
+    variance_ns: u64,
+    /// What the handshake took, which no delayed acknowledgement prolongs.
+    handshake_ns: Option<u64>,
+    /// What left before may have left earlier as well, before the capture began.
+    from: Instant,
+}
+
+/// In a conversation whose beginning was not captured, samples begin after this time.
+const UNSURE_NS: u64 = 1_000_000_000;
+
+/// The floor of the timeout: with Linux's TCP that of its variance, with SCTP of the whole.
+const TCP_VARIANCE_FLOOR_NS: u64 = 200_000_000;
+const SCTP_RTO_FLOOR_NS: u64 = 1_000_000_000;
+
+impl RoundTrips {
+    /// The stream begins.
+    pub(super) fn begin(&mut self, at: Instant, handshake_ns: Option<u64>, is_whole: bool) {
+        self.handshake_ns = handshake_ns;
+        let unsure_ns = if is_whole { 0 } else { UNSURE_NS };
+        self.from = Instant::from_nanos(at.as_nanos().saturating_add(unsure_ns));
+    }
+
+    /// How soon after its departure something cannot be acknowledged.
+    pub(super) fn too_soon_ns(&self) -> Option<u64> {
+        match (self.handshake_ns, self.samples_ns.min()) {
+            (Some(handshake), sample) => Some(handshake.min(sample.unwrap_or(handshake)) / 4 * 3),
+            // All samples may have been prolonged by delayed acknowledgements.
+            (None, sample) => sample.map(|sample| sample / 5),
+        }
+    }
+
+    /// What left at `sent_at`, once, was acknowledged.
+    pub(super) fn record(&mut self, sent_at: Instant, acknowledged_at: Instant) {
+        if sent_at < self.from {
+            return;
+        }
+        let sample_ns = ns_between(sent_at, acknowledged_at);
+        if self.samples_ns.count() == 0 {
+            (self.srtt_ns, self.variance_ns) = (sample_ns, sample_ns / 2);
+        } else {
+            self.variance_ns = (3 * self.variance_ns + self.srtt_ns.abs_diff(sample_ns)) / 4;
+            self.srtt_ns = (7 * self.srtt_ns + sample_ns) / 8;
+        }
+        self.samples_ns.record(sample_ns);
+    }
+
+    pub(super) fn min_ns(&self) -> Option<u64> {
+        self.samples_ns.min()
+    }
+
+    pub(super) fn timers(&self, is_tcp: bool) -> Timers {
+        let ns = Duration::from_nanos;
+        if self.samples_ns.count() == 0 {
+            let initial = Duration::from_secs(1);
+            return Timers { rtt_min: Duration::ZERO, srtt: Duration::ZERO, rto: initial };
+        }
+        let variance_ns = 4 * self.variance_ns;
+        let rto_ns = match is_tcp {
+            true => self.srtt_ns + variance_ns.max(TCP_VARIANCE_FLOOR_NS),
+            false => (self.srtt_ns + variance_ns).max(SCTP_RTO_FLOOR_NS),
+        };
+        Timers { rtt_min: ns(self.samples_ns.min().unwrap_or(0)), srtt: ns(self.srtt_ns), rto: ns(rto_ns) }
+    }
+}
+
+/// A sequence number in 32 bits becomes one that does not wrap around, near the highest that was seen.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Unwrap {
+    highest: Option<u64>,
+}
+
+impl Unwrap {
+    /// Room below the first number that was seen, for what was sent before.
+    const START: u64 = 1 << 32;
+
+    /// The number itself, if anything was seen that it can be near to.
+    #[expect(clippy::cast_possible_truncation, reason = "the low half is what the wire has")]
+    pub(super) fn near(self, number: u32) -> Option<u64> {
+        let highest = self.highest?;
+        Some(highest.saturating_add_signed(i64::from(number.wrapping_sub(highest as u32).cast_signed())))
+    }
+
+    /// The same, and it is remembered.
+    pub(super) fn see(&mut self, number: u32) -> u64 {
+        let unwrapped = self.near(number).unwrap_or(Self::START + u64::from(number));
+        self.highest = Some(self.highest.map_or(unwrapped, |highest| highest.max(unwrapped)));
+        unwrapped
+    }
+}
+
+/// Nanoseconds from `earlier` to `later`; none if they are the other way round.
+pub(super) fn ns_between(earlier: Instant, later: Instant) -> u64 {
+    later.as_nanos().saturating_sub(earlier.as_nanos())
+}

@@ -1,0 +1,131 @@
+//! What a sender has sent and the receiver has not acknowledged: ranges of sequence numbers in their order.
+//!
+//! A range is what left in one TCP segment, or one DATA chunk, whose TSN counts as a range of one.
+
+use std::collections::VecDeque;
+
+use festina_units::Instant;
+
+/// The most ranges that are remembered; the oldest are forgotten first. Only a capture without acknowledgements gets there, or a path of
+/// 80 megabytes.
+const RANGES_MAX: usize = 1 << 16;
+
+/// What left at once for the first time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Range {
+    /// Unwrapped; the end is exclusive.
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) first: Copy,
+    pub(super) latest: Copy,
+    pub(super) copies: u32,
+    /// Acknowledgements that reported something sent after the latest copy, while this was missing.
+    pub(super) reports: u32,
+    pub(super) is_reported: bool,
+    /// When the application's write left of which this is a part: its beginning.
+    pub(super) write: Copy,
+    /// The write ends here.
+    pub(super) ends_write: bool,
+    pub(super) bytes: u32,
+}
+
+/// One copy on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Copy {
+    pub(super) at: Instant,
+    /// The packet's number in its file.
+    pub(super) packet: u64,
+    /// TSval, or 0.
+    pub(super) tsval: u32,
+}
+
+/// The ranges.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outstanding {
+    ranges: VecDeque<Range>,
+    reported: usize,
+}
+
+impl Outstanding {
+    pub(super) fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// How many are neither acknowledged nor reported as received.
+    pub(super) fn in_flight(&self) -> usize {
+        self.ranges.len().saturating_sub(self.reported)
+    }
+
+    pub(super) fn last_mut(&mut self) -> Option<&mut Range> {
+        self.ranges.back_mut()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Range> {
+        self.ranges.iter_mut()
+    }
+
+    /// Puts a range into its place.
+    pub(super) fn insert(&mut self, range: Range) {
+        if self.ranges.len() == RANGES_MAX
+            && let Some(forgotten) = self.ranges.pop_front()
+        {
+            self.reported -= usize::from(forgotten.is_reported);
+        }
+        let at = match self.ranges.back() {
+            Some(last) if last.start > range.start => self.ranges.partition_point(|known| known.start < range.start),
+            _ => self.ranges.len(),
+        };
+        self.ranges.insert(at, range);
+    }
+
+    /// The indexes of the ranges that overlap, after cutting those that do so in part.
+    pub(super) fn within(&mut self, start: u64, end: u64) -> std::ops::Range<usize> {
+        self.cut(start);
+        self.cut(end);
+        let from = self.ranges.partition_point(|range| range.end <= start);
+        let to = self.ranges.partition_point(|range| range.start < end);
+        from..to.max(from)
+    }
+
+    pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut Range> {
+        self.ranges.get_mut(index)
+    }
+
+    fn cut(&mut self, at: u64) {
+        let index = self.ranges.partition_point(|range| range.end <= at);
+        let Some(range) = self.ranges.get_mut(index).filter(|range| range.start < at) else { return };
+        let mut rest = *range;
+        let bytes_before = u32::try_from(at - range.start).unwrap_or(u32::MAX).min(range.bytes);
+        (range.end, range.bytes, range.ends_write) = (at, bytes_before, false);
+        (rest.start, rest.bytes) = (at, rest.bytes - bytes_before);
+        self.reported += usize::from(rest.is_reported);
+        if self.ranges.len() < RANGES_MAX {
+            self.ranges.insert(index + 1, rest);
+        }
+    }
+
+    /// Takes the first range if it ends below `through`.
+    pub(super) fn pop_below(&mut self, through: u64) -> Option<Range> {
+        let first = self.ranges.front_mut()?;
+        if first.start >= through {
+            return None;
+        }
+        if first.end > through {
+            self.cut(through);
+        }
+        let range = self.ranges.pop_front()?;
+        self.reported -= usize::from(range.is_reported);
+        Some(range)
+    }
+
+    /// Marks what lies between as received; `each` gets what was not before.
+    pub(super) fn report(&mut self, start: u64, end: u64, mut each: impl FnMut(&Range)) {
+        for index in self.within(start, end) {
+            if let Some(range) = self.ranges.get_mut(index).filter(|range| !range.is_reported) {
+                range.is_reported = true;
+                self.reported += 1;
+                each(range);
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! A captured packet as part of a conversation.
+
+use std::net::{IpAddr, SocketAddr};
+
+use festina_sctp::wire::Packet;
+
+use super::headers::{Sctp, Tcp};
+use crate::bytes::u16_at;
+use crate::dissect::Transport;
+use crate::flow::Protocol;
+
+/// SCTP in UDP is looked for at this port without further proof (RFC 6951 §6).
+const SCTP_OVER_UDP_PORT: u16 = 9899;
+const UDP_HEADER_BYTES: usize = 8;
+
+/// One end of a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct End {
+    pub(super) address: IpAddr,
+    pub(super) port: u16,
+    /// The port of UDP if SCTP is inside, else 0.
+    pub(super) udp_port: u16,
+}
+
+impl End {
+    pub(super) fn socket(self) -> SocketAddr {
+        SocketAddr::new(self.address, self.port)
+    }
+}
+
+/// Who talks to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    pub(super) protocol: Protocol,
+    /// In their order.
+    pub(super) ends: [End; 2],
+}
+
+/// What a packet holds.
+pub(super) enum Content<'s> {
+    Tcp(Tcp),
+    Sctp(&'s Sctp),
+    Udp { payload_bytes: u32 },
+}
+
+/// A packet of a conversation.
+pub(super) struct Parsed<'s> {
+    pub(super) key: Key,
+    /// Which of the ends sent it.
+    pub(super) from: usize,
+    pub(super) content: Content<'s>,
+    /// Transport header and payload.
+    pub(super) transport_bytes: u64,
+}
+
+/// `None` if it is of another protocol, or its header was not captured. Chunks are read into `scratch`.
+pub(super) fn parse<'s>(transport: &Transport<'_>, scratch: &'s mut Sctp) -> Option<Parsed<'s>> {
+    const TCP: u8 = 6;
+    const UDP: u8 = 17;
+    const SCTP: u8 = 132;
+
+    let ports = |bytes: &[u8]| u16_at(bytes, 0).zip(u16_at(bytes, 2));
+    let outer = ports(transport.bytes)?;
+    let inner = transport.bytes.get(UDP_HEADER_BYTES..).unwrap_or_default();
+    let (protocol, ports, udp_ports, content) = match transport.protocol {
+        TCP => (Protocol::Tcp, outer, (0, 0), Content::Tcp(Tcp::parse(transport)?)),
+        SCTP => {
+            scratch.read(transport.bytes, transport.len);
+            (Protocol::Sctp, outer, (0, 0), Content::Sctp(scratch))
+        }
+        UDP if is_sctp(outer, inner) => {
+            scratch.read(inner, transport.len.saturating_sub(UDP_HEADER_BYTES));
+            (Protocol::Sctp, ports(inner)?, outer, Content::Sctp(scratch))
+        }
+        UDP => {
+            let payload_bytes = u32::try_from(transport.len.saturating_sub(UDP_HEADER_BYTES)).ok()?;
+            (Protocol::Udp, outer, (0, 0), Content::Udp { payload_bytes })
+        }
+        _ => return None,
+    };
+    let source = End { address: transport.source, port: ports.0, udp_port: udp_ports.0 };
+    let destination = End { address: transport.destination, port: ports.1, udp_port: udp_ports.1 };
+    let from = usize::from(source > destination);
+    let ends = if from == 0 { [source, destination] } else { [destination, source] };
+    Some(Parsed { key: Key { protocol, ends }, from, content, transport_bytes: transport.len as u64 })
+}
+
+/// Returns whether a UDP payload is an SCTP packet: by its port, or, at any other, by chunks that end where it ends and a right
+/// checksum.
+fn is_sctp(ports: (u16, u16), payload: &[u8]) -> bool {
+    const CHUNKS_MAX: usize = 64;
+    const COMMON_HEADER_BYTES: usize = 12;
+
+    if [ports.0, ports.1].contains(&SCTP_OVER_UDP_PORT) {
+        return payload.len() >= COMMON_HEADER_BYTES;
+    }
+    let mut rest = payload.get(COMMON_HEADER_BYTES..).unwrap_or_default();
+    for _ in 0..CHUNKS_MAX {
+        let Some(len) = u16_at(rest, 2).map(usize::from).filter(|len| *len >= 4) else { return false };
+        match rest.get(len.next_multiple_of(4)..) {
+            Some([]) => return Packet::parse(payload).is_ok(),
+            Some(behind) => rest = behind,
+            None => return false,
+        }
+    }
+    false
+}

@@ -1,0 +1,249 @@
+//! What is found out about a stream.
+
+use std::net::SocketAddr;
+
+use festina_units::{Duration, Instant};
+
+use super::cause::{Cause, Confidence};
+use crate::flow::Protocol;
+use crate::histogram::Histogram;
+
+/// One direction of a conversation: who sent what, and how it fared. Durations within histograms are nanoseconds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StreamReport {
+    /// Counts the streams of a capture from 1, in the order of their first data.
+    pub id: u64,
+    /// The transport protocol.
+    pub protocol: Protocol,
+    /// Who sent.
+    pub source: SocketAddr,
+    /// To whom.
+    pub destination: SocketAddr,
+    /// SCTP travelled in UDP (RFC 6951); the ports are those of SCTP.
+    pub in_udp: bool,
+    /// Packets with data, P10 Table 1.
+    pub traffic: TrafficStatistics,
+    /// For how long the stream was thin.
+    pub thinness: Thinness,
+    /// Round-trip times from data to acknowledgement, of what was sent only once.
+    pub rtt_ns: Histogram,
+    /// What was sent again.
+    pub repair: RepairStatistics,
+    /// How long what the application wrote took.
+    pub delays: DelayStatistics,
+}
+
+/// Packets that carry data.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TrafficStatistics {
+    /// The number of the first in the file.
+    pub first_packet: u64,
+    /// When the first was seen.
+    pub first_at: Instant,
+    /// When the last was seen.
+    pub last_at: Instant,
+    /// Bytes of the transport's payload in each.
+    pub payload_bytes: Histogram,
+    /// From each to the next.
+    pub gaps_ns: Histogram,
+    /// Bytes of IP payload, headers of the transport included.
+    pub bytes: u64,
+    /// Bytes of payload that the receiver acknowledged and no packet of the capture carried.
+    pub unseen_bytes: u64,
+}
+
+impl TrafficStatistics {
+    /// From the first packet with data to the last.
+    pub fn duration(&self) -> Duration {
+        self.last_at.saturating_duration_since(self.first_at)
+    }
+
+    /// Packets per second; `None` of fewer than two.
+    #[expect(clippy::cast_precision_loss, reason = "for reports")]
+    pub fn packets_per_s(&self) -> Option<f64> {
+        let seconds = self.duration().as_secs_f64();
+        (seconds > 0.0).then(|| self.payload_bytes.count().saturating_sub(1) as f64 / seconds)
+    }
+
+    /// Bits per second, transport headers included; `None` of fewer than two packets.
+    #[expect(clippy::cast_precision_loss, reason = "for reports")]
+    pub fn bits_per_s(&self) -> Option<f64> {
+        let seconds = self.duration().as_secs_f64();
+        (seconds > 0.0).then(|| 8.0 * self.bytes as f64 / seconds)
+    }
+}
+
+/// For how long a stream was thin, of the time from its first packet with data to its last.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Thinness {
+    /// The whole time.
+    pub total_ns: u64,
+    /// Thin by the detector of P10 §5.1: packets in flight ≤ (3 + 1) / (1 − loss rate).
+    pub thin_ns: u64,
+    /// Fewer than four packets in flight, Linux's rule.
+    pub few_ns: u64,
+    /// Packets in flight whenever data left, itself included.
+    pub in_flight: Histogram,
+}
+
+impl Thinness {
+    /// The share of time that the stream was thin; `None` of a single packet.
+    pub fn share_thin(&self) -> Option<f64> {
+        share(self.thin_ns, self.total_ns)
+    }
+
+    /// The share of time with fewer than four packets in flight.
+    pub fn share_few(&self) -> Option<f64> {
+        share(self.few_ns, self.total_ns)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for reports")]
+fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// How many copies are counted apart; more count as these.
+pub const COPIES_MAX: usize = 8;
+
+/// What was sent again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RepairStatistics {
+    /// Segments or chunks that left for the first time.
+    pub first_copies: u64,
+    /// Retransmissions by cause, in the order of [`Cause::ALL`].
+    pub by_cause: [u64; 4],
+    /// Of them those that were not needed, as the receiver or the timing proves.
+    pub spurious: u64,
+    /// Packets that came in an order other than that of their sequence numbers.
+    pub out_of_order: u64,
+    /// How many segments or chunks were sent once, twice and so on.
+    pub sent_times: [u64; COPIES_MAX],
+}
+
+impl RepairStatistics {
+    /// All retransmissions.
+    pub fn retransmissions(&self) -> u64 {
+        self.by_cause.iter().sum()
+    }
+
+    /// Retransmissions that were called for and not spurious, of all copies: what the path lost, as far as its sender
+    /// repaired it.
+    pub fn loss(&self) -> Option<f64> {
+        let bundled: u64 =
+            Cause::ALL.iter().zip(self.by_cause).filter(|(c, _)| **c == Cause::Bundled).map(|(_, n)| n).sum();
+        let needed = (self.retransmissions() - bundled).saturating_sub(self.spurious);
+        share(needed, self.first_copies + self.retransmissions())
+    }
+
+    pub(super) fn count(&mut self, cause: Cause) {
+        if let Some(at) = Cause::ALL.iter().position(|known| *known == cause) {
+            self.by_cause[at] += 1;
+        }
+    }
+}
+
+/// How long what the application wrote took, from its first transmission.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DelayStatistics {
+    /// To the acknowledgement: in TCP of all bytes up to its end, in SCTP of its last chunk.
+    pub acknowledged_ns: Histogram,
+    /// To the delivery in order at the receiver, if its side was captured as well.
+    pub delivered_ns: Histogram,
+    /// The writes that took longest, the longest first, at most [`WORST_MAX`].
+    pub worst: Vec<Write>,
+}
+
+/// How many of the longest delays of a stream are kept.
+pub const WORST_MAX: usize = 8;
+
+impl DelayStatistics {
+    pub(super) fn record(&mut self, write: Write) {
+        self.acknowledged_ns.record(ns(write.acknowledged()));
+        if let Some(delivered) = write.delivered() {
+            self.delivered_ns.record(ns(delivered));
+        }
+        let at = self.worst.partition_point(|worse| worse.delay() >= write.delay());
+        if at < WORST_MAX {
+            self.worst.truncate(WORST_MAX - 1);
+            self.worst.insert(at, write);
+        }
+    }
+
+    /// Of the delays to delivery if they are known, else of those to acknowledgement.
+    pub fn best_known_ns(&self) -> &Histogram {
+        if self.delivered_ns.count() > 0 { &self.delivered_ns } else { &self.acknowledged_ns }
+    }
+}
+
+fn ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// What an application wrote at once, as far as packets show it: a TCP segment, or full ones in a row and the one that ends them; an SCTP
+/// message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// The stream's [`StreamReport::id`].
+    pub stream: u64,
+    /// Where its last part ends in the stream: offset of TCP bytes from the first that was seen, or TSNs from the first, exclusive.
+    pub end: u64,
+    /// Payload bytes of its last part.
+    pub bytes: u32,
+    /// When its first part left for the first time.
+    pub sent_at: Instant,
+    /// The number of that packet in the file.
+    pub sent_packet: u64,
+    /// How often its last part was sent.
+    pub copies: u32,
+    /// When the acknowledgement came.
+    pub acknowledged_at: Instant,
+    /// The number of that packet in the file.
+    pub acknowledged_packet: u64,
+    /// When all of it, and all before it, was at the receiver, by the clock of the sender's capture.
+    pub delivered_at: Option<Instant>,
+}
+
+impl Write {
+    /// From the first transmission to the acknowledgement.
+    pub fn acknowledged(&self) -> Duration {
+        self.acknowledged_at.saturating_duration_since(self.sent_at)
+    }
+
+    /// From the first transmission to the delivery in order.
+    pub fn delivered(&self) -> Option<Duration> {
+        self.delivered_at.map(|at| at.saturating_duration_since(self.sent_at))
+    }
+
+    /// The delay to delivery if it is known, else to acknowledgement.
+    pub fn delay(&self) -> Duration {
+        self.delivered().unwrap_or_else(|| self.acknowledged())
+    }
+}
+
+/// A segment or chunk that was sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retransmission {
+    /// The stream's [`StreamReport::id`].
+    pub stream: u64,
+    /// Where it begins in the stream, counted as [`Write::end`].
+    pub start: u64,
+    /// Where it ends, exclusive.
+    pub end: u64,
+    /// 1 for the first retransmission, 2 for the second.
+    pub ordinal: u32,
+    /// When the first copy left; `None` if the capture does not have it.
+    pub first_at: Option<Instant>,
+    /// When the copy before this one left, as far as the capture has it.
+    pub previous_at: Option<Instant>,
+    /// When this copy left.
+    pub at: Instant,
+    /// Its packet's number in the file.
+    pub packet: u64,
+    /// Why.
+    pub cause: Cause,
+    /// How sure that is.
+    pub confidence: Confidence,
+    /// Whether it is proven that an earlier copy arrived.
+    pub is_spurious: bool,
+}

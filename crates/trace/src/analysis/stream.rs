@@ -1,0 +1,488 @@
+//! One direction of a conversation: what its sender sends and what its receiver acknowledges.
+
+use std::collections::VecDeque;
+
+use festina_units::{Duration, Instant};
+
+use super::Sink;
+use super::cause::{Cause, Circumstances, Confidence};
+use super::estimate::{RoundTrips, Unwrap, ns_between};
+use super::outstanding::{Copy, Outstanding, Range};
+use super::receiver::Deliveries;
+use super::report::{COPIES_MAX, Retransmission, StreamReport, Write};
+use super::thin::ThinClock;
+
+/// Retransmissions whose fate is open; the oldest are judged by what is known.
+const PENDING_MAX: usize = 256;
+/// A proof that a retransmission was spurious does not come later than this.
+const PENDING_TIME: Duration = Duration::from_secs(10);
+/// Ranges that are remembered after their acknowledgement, for copies of them that come later.
+const SETTLED_MAX: usize = 8;
+/// Ranges whose reports of later arrivals are counted.
+const REPORTS_MAX: usize = 64;
+/// A segment that leaves within this time after a full one continues the same write.
+const WRITE_GAP: Duration = Duration::from_millis(1);
+/// Segments shorter than this are not full ones, whatever the maximum of a stream is.
+const FULL_BYTES_MIN: u32 = 500;
+
+/// A part of a packet with data.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    pub(super) copy: Copy,
+    /// Unwrapped, the end exclusive.
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) bytes: u32,
+    /// There is new data in the same packet.
+    pub(super) rides_along: bool,
+    /// Of SCTP, whether a message begins and ends here; of TCP `None`.
+    pub(super) framing: Option<(bool, bool)>,
+}
+
+/// An acknowledgement.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ack<'a> {
+    pub(super) at: Instant,
+    pub(super) packet: u64,
+    /// All below has arrived.
+    pub(super) through: u64,
+    /// So has what lies between these.
+    pub(super) blocks: &'a [(u64, u64)],
+    /// These came once more.
+    pub(super) duplicates: &'a [(u64, u64)],
+    /// TSecr.
+    pub(super) echo: Option<u32>,
+    /// Nothing else is in the packet.
+    pub(super) is_pure: bool,
+}
+
+/// The state of a stream.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) report: StreamReport,
+    pub(super) unwrap: Unwrap,
+    outstanding: Outstanding,
+    settled: VecDeque<Range>,
+    pub(super) round_trips: RoundTrips,
+    base: u64,
+    highest: u64,
+    acknowledged: Option<u64>,
+    hearing: Hearing,
+    repair: Repair,
+    thin: ThinClock,
+    pub(super) deliveries: Option<Deliveries>,
+}
+
+/// What came from the receiver lately.
+#[derive(Debug, Default)]
+struct Hearing {
+    at: Option<Instant>,
+    duplicate_acks: u32,
+}
+
+/// What is known about this sender's repair.
+#[derive(Debug, Default)]
+pub(super) struct Repair {
+    pending: VecDeque<Pending>,
+    /// What a timer began, up to where.
+    after_timer: Option<(Cause, u64)>,
+    /// There was a probe, and no round-trip time was measured since.
+    has_probed: bool,
+    /// Fast recovery lasts up to there.
+    recovery: Option<u64>,
+    /// The packet that carried the latest retransmission, and its cause.
+    latest: Option<(u64, Cause)>,
+    pub(super) probes: Option<bool>,
+    sent_at: Option<Instant>,
+}
+
+/// A retransmission whose fate is open.
+#[derive(Debug)]
+struct Pending {
+    copy: Retransmission,
+    /// The receiver has reported that this one came in vain.
+    is_reported: bool,
+}
+
+impl Stream {
+    pub(super) fn new(report: StreamReport, unwrap: Unwrap, start: u64, probes: Option<bool>) -> Self {
+        Self {
+            report,
+            unwrap,
+            outstanding: Outstanding::default(),
+            settled: VecDeque::new(),
+            round_trips: RoundTrips::default(),
+            base: start,
+            highest: start,
+            acknowledged: None,
+            hearing: Hearing::default(),
+            repair: Repair { probes, ..Repair::default() },
+            thin: ThinClock::default(),
+            deliveries: None,
+        }
+    }
+
+    pub(super) fn highest(&self) -> u64 {
+        self.highest
+    }
+
+    /// Returns whether the receiver has reported what came after this, and this as missing.
+    pub(super) fn is_reported_missing(&mut self, start: u64) -> bool {
+        let index = self.outstanding.within(start, start + 1).start;
+        self.outstanding.get_mut(index).is_some_and(|range| range.start == start && range.reports > 0)
+    }
+
+    /// A packet with data left, whose parts come next.
+    pub(super) fn packet(&mut self, at: Instant, payload_bytes: u32, transport_bytes: u64) {
+        let traffic = &mut self.report.traffic;
+        if traffic.payload_bytes.count() > 0 {
+            traffic.gaps_ns.record(ns_between(traffic.last_at, at));
+        }
+        traffic.payload_bytes.record(u64::from(payload_bytes));
+        traffic.bytes += transport_bytes;
+        traffic.last_at = traffic.last_at.max(at);
+    }
+
+    /// Data left.
+    pub(super) fn sent(&mut self, sent: &Sent, sink: &mut Sink) {
+        self.settle_pending(sent.copy.at, sink);
+        let is_tcp = sent.framing.is_none();
+        let is_keepalive = is_tcp && sent.bytes <= 1 && sent.end <= self.highest && self.outstanding.len() == 0;
+        if is_keepalive {
+            return;
+        }
+        let old_end = sent.end.min(self.highest);
+        if sent.start < old_end {
+            if self.repair.pending.len() == PENDING_MAX {
+                self.settle_first(sink);
+            }
+            self.sent_again(sent, old_end);
+        }
+        if sent.end > self.highest {
+            self.sent_first(&Sent { start: sent.start.max(self.highest), ..*sent });
+        }
+        self.repair.sent_at = Some(sent.copy.at);
+        let loss = self.report.repair.loss();
+        self.thin.sent(sent.copy.at, self.outstanding.in_flight(), loss, &mut self.report.thinness);
+    }
+
+    fn sent_first(&mut self, sent: &Sent) {
+        let is_full = |range: &Range, largest| range.bytes >= FULL_BYTES_MIN && u64::from(range.bytes) >= largest;
+        let largest = self.report.traffic.payload_bytes.max().unwrap_or(0);
+        let before = self.outstanding.last_mut().filter(|before| before.end == sent.start);
+        let mut write = sent.copy;
+        match (sent.framing, before) {
+            (Some((false, _)), Some(before)) => write = before.write,
+            (None, Some(before))
+                if is_full(before, largest) && ns_between(before.first.at, sent.copy.at) <= nanos(WRITE_GAP) =>
+            {
+                before.ends_write = false;
+                write = before.write;
+            }
+            _ => {}
+        }
+        self.outstanding.insert(Range {
+            start: sent.start,
+            end: sent.end,
+            first: sent.copy,
+            latest: sent.copy,
+            copies: 1,
+            reports: 0,
+            is_reported: false,
+            write,
+            ends_write: sent.framing.is_none_or(|(_, is_end)| is_end),
+            bytes: u32::try_from(sent.end - sent.start)
+                .unwrap_or(u32::MAX)
+                .min(sent.bytes)
+                .max(if sent.framing.is_some() { sent.bytes } else { 0 }),
+        });
+        self.highest = sent.end;
+        self.report.repair.first_copies += 1;
+    }
+
+    /// Data left of which something left before, or should have: up to `end`.
+    fn sent_again(&mut self, sent: &Sent, end: u64) {
+        let is_tcp = sent.framing.is_none();
+        let within = self.outstanding.within(sent.start, end);
+        let circumstances = self.circumstances(sent, within.start);
+        let mut retransmission = Retransmission {
+            stream: self.report.id,
+            start: sent.start.saturating_sub(self.base),
+            end: end.saturating_sub(self.base),
+            ordinal: 1,
+            first_at: None,
+            previous_at: None,
+            at: sent.copy.at,
+            packet: sent.copy.packet,
+            cause: Cause::Timeout,
+            confidence: Confidence::Guess,
+            is_spurious: false,
+        };
+        if within.is_empty() {
+            let is_late = self.is_late(sent);
+            let settled = self.settled.iter_mut().find(|range| range.start < end && range.end > sent.start);
+            match settled {
+                Some(range) => {
+                    (retransmission.first_at, retransmission.previous_at) =
+                        (Some(range.first.at), Some(range.latest.at));
+                    retransmission.ordinal = range.copies;
+                    retransmission.is_spurious = true;
+                    range.copies += 1;
+                    range.latest = sent.copy;
+                }
+                None if self.acknowledged.is_some_and(|acknowledged| end <= acknowledged) => {
+                    retransmission.is_spurious = true;
+                }
+                None if is_late => {
+                    self.report.repair.out_of_order += 1;
+                    self.fill(sent, end, 1);
+                    return;
+                }
+                None => self.fill(sent, end, 2),
+            }
+        }
+        for index in within {
+            let Some(range) = self.outstanding.get_mut(index) else { continue };
+            retransmission.ordinal = retransmission.ordinal.max(range.copies);
+            retransmission.first_at.get_or_insert(range.first.at);
+            retransmission.previous_at = retransmission.previous_at.max(Some(range.latest.at));
+            // The receiver has it already.
+            retransmission.is_spurious |= range.is_reported;
+            range.copies += 1;
+            range.reports = 0;
+            range.latest = sent.copy;
+        }
+        (retransmission.cause, retransmission.confidence) =
+            if is_tcp { circumstances.tcp() } else { circumstances.sctp() };
+        self.learn(retransmission.packet, retransmission.cause);
+        self.repair.pending.push_back(Pending { copy: retransmission, is_reported: false });
+        self.report.repair.count(retransmission.cause);
+    }
+
+    /// What was not seen before enters its place.
+    fn fill(&mut self, sent: &Sent, end: u64, copies: u32) {
+        self.outstanding.insert(Range {
+            start: sent.start,
+            end,
+            first: sent.copy,
+            latest: sent.copy,
+            copies,
+            reports: 0,
+            is_reported: false,
+            write: sent.copy,
+            // When a write left whose first copy is not in the capture is not known.
+            ends_write: copies == 1,
+            bytes: sent.bytes,
+        });
+    }
+
+    /// Returns whether data that was not seen before came behind what follows it because the path in front of the capture changed their
+    /// order: it came sooner than a retransmission could.
+    fn is_late(&self, sent: &Sent) -> bool {
+        const UNKNOWN: Duration = Duration::from_millis(3);
+        let rtt_min = self.round_trips.min_ns().map_or(UNKNOWN, Duration::from_nanos);
+        let is_reported = self.hearing.duplicate_acks >= 3;
+        let since = self.repair.sent_at.map_or(Duration::MAX, |at| sent.copy.at.saturating_duration_since(at));
+        !is_reported && since < rtt_min.mul_f64(0.8)
+    }
+
+    fn circumstances(&mut self, sent: &Sent, index: usize) -> Circumstances {
+        let at = sent.copy.at;
+        let since = |earlier: Instant| at.saturating_duration_since(earlier);
+        let range = self.outstanding.get_mut(index).copied();
+        Circumstances {
+            rides_along: sent.rides_along || sent.end > self.highest,
+            reports: range.map_or(0, |range| range.reports),
+            duplicate_acks: self.hearing.duplicate_acks,
+            since_heard: self.hearing.at.map(since),
+            since_copy: range.map_or(Duration::MAX, |range| since(range.latest.at)),
+            is_last: sent.end >= self.highest,
+            after_timer: self.repair.after_timer.map(|(cause, _)| cause),
+            timers: self.round_trips.timers(sent.framing.is_none()),
+            may_probe: !self.repair.has_probed,
+            in_recovery: self.repair.recovery.is_some(),
+            companion: self.repair.latest.filter(|(packet, _)| *packet == sent.copy.packet).map(|(_, cause)| cause),
+            probes: self.repair.probes,
+            copies: range.map_or(1, |range| range.copies),
+        }
+    }
+
+    /// What a retransmission says about those after it.
+    fn learn(&mut self, packet: u64, cause: Cause) {
+        if matches!(cause, Cause::Probe | Cause::Timeout) {
+            self.repair.after_timer = Some((cause, self.highest));
+        }
+        self.repair.has_probed |= cause == Cause::Probe;
+        if cause == Cause::Fast {
+            self.repair.recovery.get_or_insert(self.highest);
+        }
+        self.repair.latest = Some((packet, cause));
+    }
+
+    /// An acknowledgement came.
+    pub(super) fn acknowledged(&mut self, ack: &Ack<'_>, sink: &mut Sink) {
+        self.settle_pending(ack.at, sink);
+        for &(start, end) in ack.duplicates {
+            self.repair.received_twice(
+                start.saturating_sub(self.base),
+                end.saturating_sub(self.base),
+                ack.at,
+                self.round_trips.min_ns(),
+            );
+        }
+        let latest_reported = self.report_blocks(ack);
+        let before = self.acknowledged.unwrap_or(ack.through.min(self.base));
+        let advances = ack.through > before;
+        if advances || self.acknowledged.is_none() {
+            self.advance(before, ack, sink);
+        } else if ack.is_pure && self.outstanding.len() > 0 && ack.through == before {
+            self.hearing.duplicate_acks += 1;
+        }
+        if advances {
+            self.hearing.duplicate_acks = 0;
+            // With timestamps every acknowledgement measures a round trip.
+            self.repair.has_probed &= ack.echo.is_none();
+            self.repair.after_timer = self.repair.after_timer.filter(|(_, until)| ack.through < *until);
+            self.repair.recovery = self.repair.recovery.filter(|until| ack.through < *until);
+        }
+        if let Some(latest) = latest_reported {
+            for range in self.outstanding.iter_mut().filter(|range| !range.is_reported).take(REPORTS_MAX) {
+                range.reports += u32::from(range.latest.at < latest);
+            }
+        }
+        self.hearing.at = Some(ack.at);
+        let loss = self.report.repair.loss();
+        self.thin.acknowledged(ack.at, self.outstanding.in_flight(), loss);
+    }
+
+    /// Marks what gap ack blocks report. Returns when the latest of it left that was not reported before.
+    fn report_blocks(&mut self, ack: &Ack<'_>) -> Option<Instant> {
+        let mut newly: Vec<Range> = Vec::new();
+        for &(start, end) in ack.blocks {
+            self.outstanding.report(start, end, |range| newly.push(*range));
+        }
+        for range in &newly {
+            // TSecr answers the last segment in order, not this one.
+            self.arrived(range, &Ack { echo: None, ..*ack });
+        }
+        newly.iter().map(|range| range.latest.at).max()
+    }
+
+    /// All below `ack.through` is acknowledged.
+    fn advance(&mut self, before: u64, ack: &Ack<'_>, sink: &mut Sink) {
+        let mut seen = 0;
+        let mut latest: Option<Range> = None;
+        while let Some(range) = self.outstanding.pop_below(ack.through) {
+            seen += range.end - range.start;
+            if !range.is_reported {
+                self.arrived(&range, ack);
+                latest = Some(range);
+            }
+            self.report.repair.sent_times[COPIES_MAX.min(range.copies as usize) - 1] += 1;
+            if range.ends_write && ack.through >= range.end {
+                self.written(&range, ack, sink);
+            }
+            if self.settled.len() == SETTLED_MAX {
+                self.settled.pop_front();
+            }
+            self.settled.push_back(range);
+        }
+        if let Some(range) = latest.filter(|range| range.copies == 1) {
+            self.round_trips.record(range.first.at, ack.at);
+            self.repair.has_probed = false;
+        }
+        if self.acknowledged.is_some() {
+            // A FIN takes a number too.
+            let unseen = (ack.through - before).saturating_sub(seen);
+            self.report.traffic.unseen_bytes += unseen.saturating_sub(u64::from(ack.through == self.highest + 1));
+        }
+        self.highest = self.highest.max(ack.through);
+        self.acknowledged = Some(ack.through);
+    }
+
+    /// A range is at the receiver.
+    fn arrived(&mut self, range: &Range, ack: &Ack<'_>) {
+        if range.copies < 2 {
+            return;
+        }
+        let since_latest_ns = ns_between(range.latest.at, ack.at);
+        let is_too_soon = self.round_trips.too_soon_ns().is_some_and(|too_soon| since_latest_ns < too_soon);
+        let echoes_first = ack.echo.is_some_and(|echo| {
+            range.first.tsval != 0
+                && range.latest.tsval != range.first.tsval
+                && echo.wrapping_sub(range.latest.tsval).cast_signed() < 0
+        });
+        if is_too_soon || echoes_first {
+            let (start, end) = (range.start.saturating_sub(self.base), range.end.saturating_sub(self.base));
+            let mut copies = self.repair.pending.iter_mut().map(|pending| &mut pending.copy).rev();
+            if let Some(copy) = copies.find(|copy| copy.start < end && copy.end > start) {
+                copy.is_spurious = true;
+            }
+        }
+    }
+
+    fn written(&mut self, range: &Range, ack: &Ack<'_>, sink: &mut Sink) {
+        let delivered_at = self.deliveries.as_mut().and_then(|deliveries| deliveries.of(range.end));
+        let write = Write {
+            stream: self.report.id,
+            end: range.end.saturating_sub(self.base),
+            bytes: range.bytes,
+            sent_at: range.write.at,
+            sent_packet: range.write.packet,
+            copies: range.copies,
+            acknowledged_at: ack.at,
+            acknowledged_packet: ack.packet,
+            delivered_at,
+        };
+        self.report.delays.record(write);
+        sink.write(&write);
+    }
+
+    fn settle_pending(&mut self, now: Instant, sink: &mut Sink) {
+        while let Some(first) = self.repair.pending.front()
+            && now.saturating_duration_since(first.copy.at) > PENDING_TIME
+        {
+            self.settle_first(sink);
+        }
+    }
+
+    fn settle_first(&mut self, sink: &mut Sink) {
+        if let Some(Pending { copy: retransmission, .. }) = self.repair.pending.pop_front() {
+            self.report.repair.spurious += u64::from(retransmission.is_spurious);
+            sink.retransmission(&retransmission);
+        }
+    }
+
+    /// The capture ends, or the stream.
+    pub(super) fn finish(mut self, sink: &mut Sink) {
+        while !self.repair.pending.is_empty() {
+            self.settle_first(sink);
+        }
+        for range in self.outstanding.iter_mut() {
+            self.report.repair.sent_times[COPIES_MAX.min(range.copies as usize) - 1] += 1;
+        }
+        self.report.rtt_ns = self.round_trips.samples_ns;
+        sink.stream(self.report);
+    }
+}
+
+impl Repair {
+    /// The receiver got this once more: one of the copies was for nothing, and arrived at least half a round trip ago.
+    fn received_twice(&mut self, start: u64, end: u64, at: Instant, rtt_min_ns: Option<u64>) {
+        let age_ns = rtt_min_ns.unwrap_or(0) / 10 * 9;
+        let overlaps = |p: &Pending| p.copy.start < end && p.copy.end > start && !p.is_reported;
+        let fits = |p: &&mut Pending| overlaps(p) && ns_between(p.copy.at, at) >= age_ns;
+        let fitting = self.pending.iter_mut().rev().find(fits);
+        let found = match fitting {
+            Some(pending) => Some(pending),
+            None => self.pending.iter_mut().find(|pending| overlaps(pending)),
+        };
+        if let Some(pending) = found {
+            (pending.is_reported, pending.copy.is_spurious) = (true, true);
+        }
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

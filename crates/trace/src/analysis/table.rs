@@ -1,0 +1,154 @@
+//! The conversations that are alive, the one that was silent longest first.
+
+use std::collections::HashMap;
+
+use festina_units::Instant;
+
+use super::packet::Key;
+use super::stream::Stream;
+
+/// The most conversations that are kept at the same time. With two streams each and nothing outstanding they take some 600 megabytes.
+const LIVE_MAX: usize = 1 << 18;
+
+/// Two ends that talk.
+#[derive(Debug)]
+pub(super) struct Conversation {
+    pub(super) key: Key,
+    /// Counts conversations.
+    pub(super) number: u64,
+    /// What each end sends, from its first data on.
+    pub(super) streams: [Option<Box<Stream>>; 2],
+    /// The first number of each end, if its SYN or INIT was seen.
+    pub(super) initial: [Option<u32>; 2],
+    /// Both ends of TCP have offered SACK and timestamps.
+    pub(super) offers: [bool; 2],
+    /// When each end last opened the conversation or agreed to it, and how long the other took to answer.
+    pub(super) opened_at: [Option<Instant>; 2],
+    pub(super) answered_ns: [Option<u64>; 2],
+    pub(super) last_at: Instant,
+    older: Option<u32>,
+    newer: Option<u32>,
+}
+
+/// All of them, in a list from the longest silent to the latest heard.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    index: HashMap<Key, u32>,
+    slots: Vec<Option<Conversation>>,
+    free: Vec<u32>,
+    oldest: Option<u32>,
+    newest: Option<u32>,
+    begun: u64,
+}
+
+impl Table {
+    pub(super) fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.index.len() >= LIVE_MAX
+    }
+
+    /// The conversation, which is the latest heard from now on. A new one must have room.
+    pub(super) fn hear(&mut self, key: Key, at: Instant) -> &mut Conversation {
+        let slot = match self.index.get(&key) {
+            Some(&slot) => {
+                if self.newest != Some(slot) {
+                    self.unlink(slot);
+                    self.link(slot);
+                }
+                slot
+            }
+            None => self.insert(key),
+        };
+        let conversation = self.at_mut(slot);
+        conversation.last_at = conversation.last_at.max(at);
+        conversation
+    }
+
+    /// The conversation, if it is known.
+    pub(super) fn get(&self, key: &Key) -> Option<&Conversation> {
+        let slot = *self.index.get(key)?;
+        self.slots.get(slot as usize)?.as_ref()
+    }
+
+    /// The longest silent.
+    pub(super) fn oldest(&self) -> Option<&Conversation> {
+        self.oldest.and_then(|slot| self.slots.get(slot as usize)?.as_ref())
+    }
+
+    /// Takes the longest silent.
+    pub(super) fn pop_oldest(&mut self) -> Option<Conversation> {
+        let slot = self.oldest?;
+        self.unlink(slot);
+        let conversation = self.slots.get_mut(slot as usize)?.take()?;
+        self.index.remove(&conversation.key);
+        self.free.push(slot);
+        Some(conversation)
+    }
+
+    /// Takes one out of turn.
+    pub(super) fn remove(&mut self, key: &Key) -> Option<Conversation> {
+        let slot = self.index.remove(key)?;
+        self.unlink(slot);
+        self.free.push(slot);
+        self.slots.get_mut(slot as usize)?.take()
+    }
+
+    fn insert(&mut self, key: Key) -> u32 {
+        self.begun += 1;
+        let conversation = Conversation {
+            key,
+            number: self.begun,
+            streams: [None, None],
+            initial: [None, None],
+            offers: [false, false],
+            opened_at: [None, None],
+            answered_ns: [None, None],
+            last_at: Instant::ZERO,
+            older: None,
+            newer: None,
+        };
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None => {
+                self.slots.push(None);
+                u32::try_from(self.slots.len() - 1).expect("there are at most LIVE_MAX")
+            }
+        };
+        if let Some(place) = self.slots.get_mut(slot as usize) {
+            *place = Some(conversation);
+        }
+        self.index.insert(key, slot);
+        self.link(slot);
+        slot
+    }
+
+    fn at_mut(&mut self, slot: u32) -> &mut Conversation {
+        self.slots.get_mut(slot as usize).and_then(Option::as_mut).expect("linked slots are taken")
+    }
+
+    /// Puts a slot at the end of the list.
+    fn link(&mut self, slot: u32) {
+        let before = self.newest.replace(slot);
+        let conversation = self.at_mut(slot);
+        (conversation.older, conversation.newer) = (before, None);
+        match before {
+            Some(before) => self.at_mut(before).newer = Some(slot),
+            None => self.oldest = Some(slot),
+        }
+    }
+
+    fn unlink(&mut self, slot: u32) {
+        let Conversation { older, newer, .. } = *self.at_mut(slot);
+        match older {
+            Some(older) => self.at_mut(older).newer = newer,
+            None => self.oldest = newer,
+        }
+        match newer {
+            Some(newer) => self.at_mut(newer).older = older,
+            None => self.newest = older,
+        }
+    }
+}

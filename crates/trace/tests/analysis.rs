@@ -1,0 +1,302 @@
+//! The analysis of small captures, packet by packet.
+
+use std::net::SocketAddr;
+
+use festina_sctp::wire::{CommonHeader, DataHeader, PacketBuilder, Ssn, StreamId, Tsn};
+use festina_trace::analysis::columns::{COLUMNS, Value, csv_header, csv_line, json_line};
+use festina_trace::analysis::{Retransmission, Summary, Write};
+use festina_trace::{
+    Analyser, AnalyserOptions, Cause, Confidence, Finding, PcapngWriter, Protocol, ReadError, ReceiverSide,
+    StreamReport, TcpOption, TcpSegment, analyse, encapsulate_tcp, ip,
+};
+use festina_units::{Duration, Instant};
+
+const CLIENT: &str = "10.0.0.1:5000";
+const SERVER: &str = "10.0.0.2:80";
+
+fn address(text: &str) -> SocketAddr {
+    text.parse().expect("an address")
+}
+
+/// A capture of bare IP packets, each with its time in milliseconds.
+fn capture(packets: &[(u64, Vec<u8>)]) -> Vec<u8> {
+    let mut writer = PcapngWriter::new(Vec::new()).expect("memory does not fail");
+    let interface = writer.add_interface("only").expect("written");
+    for (at_ms, packet) in packets {
+        writer.write_packet(interface, Instant::from_millis(*at_ms), packet, None).expect("written");
+    }
+    writer.finish().expect("memory does not fail")
+}
+
+#[derive(Default)]
+struct Found {
+    streams: Vec<StreamReport>,
+    writes: Vec<Write>,
+    retransmissions: Vec<Retransmission>,
+    summary: Summary,
+    error: Option<ReadError>,
+}
+
+fn analysed_by(analyser: Analyser, file: &[u8]) -> Found {
+    let mut found = Found::default();
+    let (summary, result) = analyse(file, analyser, |finding| match finding {
+        Finding::Stream(stream) => found.streams.push(*stream),
+        Finding::Write(write) => found.writes.push(write),
+        Finding::Retransmission(retransmission) => found.retransmissions.push(retransmission),
+        _ => {}
+    });
+    found.summary = summary;
+    found.error = result.err();
+    found
+}
+
+fn details() -> Analyser {
+    Analyser::new(AnalyserOptions { details: true, ..AnalyserOptions::default() })
+}
+
+fn analysed(packets: &[(u64, Vec<u8>)]) -> Found {
+    analysed_by(details(), &capture(packets))
+}
+
+/// A segment with data.
+fn data(sequence: u32, len: usize) -> Vec<u8> {
+    let payload = vec![0; len];
+    let segment = TcpSegment { sequence, ack: Some(1), payload: &payload, ..TcpSegment::default() };
+    encapsulate_tcp(address(CLIENT), address(SERVER), &segment).expect("short")
+}
+
+/// An acknowledgement with SACK blocks.
+fn ack(through: u32, blocks: &[(u32, u32)]) -> Vec<u8> {
+    let options: Vec<TcpOption> = blocks.iter().map(|&(start, end)| TcpOption::SackBlock(start, end)).collect();
+    let segment = TcpSegment { sequence: 1, ack: Some(through), options: &options, ..TcpSegment::default() };
+    encapsulate_tcp(address(SERVER), address(CLIENT), &segment).expect("short")
+}
+
+#[test]
+fn a_stream_has_the_columns_of_table_1_of_p10() {
+    let found = analysed(&[
+        (1_000, data(1, 100)),
+        (1_050, ack(101, &[])),
+        (1_300, data(101, 50)),
+        (1_350, ack(151, &[])),
+        (2_000, data(151, 150)),
+        (2_050, ack(301, &[])),
+    ]);
+    let [stream] = found.streams.as_slice() else { panic!("{:?}", found.streams) };
+    let traffic = &stream.traffic;
+    let sizes = &traffic.payload_bytes;
+    assert_eq!((sizes.mean(), sizes.min(), sizes.max()), (Some(100.0), Some(50), Some(150)));
+    let ms = 1_000_000;
+    assert_eq!(
+        (traffic.gaps_ns.mean(), traffic.gaps_ns.min(), traffic.gaps_ns.max()),
+        (Some(5e8), Some(300 * ms), Some(700 * ms))
+    );
+    assert_eq!(traffic.duration(), Duration::from_secs(1));
+    assert_eq!(traffic.packets_per_s(), Some(2.0));
+    assert_eq!(stream.rtt_ns.min(), Some(50 * ms));
+    assert_eq!(stream.thinness.share_thin(), Some(1.0));
+    assert_eq!(stream.repair.loss(), Some(0.0));
+    assert_eq!(stream.repair.sent_times[0], 3);
+    assert_eq!(stream.delays.acknowledged_ns.max(), Some(50 * ms));
+    assert_eq!(stream.delays.worst.first().map(|write| (write.sent_packet, write.acknowledged_packet)), Some((1, 2)));
+}
+
+#[test]
+fn rows_have_a_value_for_every_column_in_csv_and_json() {
+    let found = analysed(&[(1_000, data(1, 100)), (1_050, ack(101, &[]))]);
+    let stream = &found.streams[0];
+    let values = stream.values();
+    assert_eq!(values.len(), COLUMNS.len());
+    let value = |name| COLUMNS.iter().position(|known| *known == name).map(|at| values[at].clone());
+    assert_eq!(value("source"), Some(Value::Text("10.0.0.1".to_owned())));
+    assert_eq!(value("gap_avg_ms"), Some(Value::Missing));
+    assert_eq!(value("ack_delay_max_ms"), Some(Value::Number(50.0)));
+    assert_eq!(csv_line(stream).split(',').count(), csv_header().split(',').count());
+    let json = json_line(stream);
+    assert!(
+        json.starts_with("{\"id\":1,\"protocol\":\"tcp\",")
+            && json.contains("\"gap_avg_ms\":null")
+            && json.ends_with('}'),
+        "{json}"
+    );
+}
+
+#[test]
+fn a_loss_that_later_segments_reveal_is_repaired_fast() {
+    let mut packets = vec![(0, data(1, 100)), (50, ack(101, &[]))];
+    for (number, at) in (0..4).zip([100, 110, 120, 130]) {
+        packets.push((at, data(101 + 100 * number, 100)));
+    }
+    for (number, at) in (1..4).zip([160, 170, 180]) {
+        packets.push((at, ack(101, &[(201, 201 + 100 * number)])));
+    }
+    packets.push((180, data(101, 100)));
+    packets.push((230, ack(501, &[])));
+    let found = analysed(&packets);
+    let [copy] = found.retransmissions.as_slice() else { panic!("{:?}", found.retransmissions) };
+    assert_eq!(
+        (copy.cause, copy.confidence, copy.is_spurious, copy.ordinal),
+        (Cause::Fast, Confidence::Sure, false, 1)
+    );
+    assert_eq!((copy.packet, copy.start, copy.end), (10, 100, 200));
+    let worst = &found.streams[0].delays.worst[0];
+    assert_eq!((worst.delay(), worst.sent_packet, worst.copies), (Duration::from_millis(130), 3, 2));
+    assert_eq!(found.streams[0].repair.loss(), Some(1.0 / 6.0));
+}
+
+#[test]
+fn a_lone_segment_is_repaired_by_timeouts_that_a_duplicate_report_proves_spurious() {
+    let found = analysed(&[
+        (0, data(1, 100)),
+        (50, ack(101, &[])),
+        (1_000, data(101, 100)),
+        (1_300, data(101, 100)),
+        (1_310, ack(201, &[])),
+        (1_350, ack(201, &[(101, 201)])),
+        (3_000, data(201, 1)),
+        (3_050, ack(202, &[])),
+    ]);
+    let [copy] = found.retransmissions.as_slice() else { panic!("{:?}", found.retransmissions) };
+    assert_eq!((copy.cause, copy.is_spurious), (Cause::Timeout, true));
+    assert_eq!((found.streams[0].repair.spurious, found.streams[0].repair.loss()), (1, Some(0.0)));
+}
+
+#[test]
+fn a_segment_that_the_path_delayed_is_no_retransmission() {
+    let found = analysed(&[
+        (0, data(1, 100)),
+        (50, ack(101, &[])),
+        (1_000, data(201, 100)),
+        (1_001, data(101, 100)),
+        (1_050, ack(301, &[])),
+    ]);
+    assert!(found.retransmissions.is_empty(), "{:?}", found.retransmissions);
+    assert_eq!((found.streams[0].repair.out_of_order, found.streams[0].traffic.unseen_bytes), (1, 0));
+}
+
+#[test]
+fn what_the_receiver_acknowledges_and_the_capture_lacks_is_counted() {
+    let found = analysed(&[(0, data(1, 100)), (50, ack(101, &[])), (1_000, data(201, 100)), (1_050, ack(301, &[]))]);
+    assert_eq!(found.streams[0].traffic.unseen_bytes, 100);
+}
+
+#[test]
+fn a_keepalive_is_no_retransmission() {
+    let found = analysed(&[(0, data(1, 100)), (50, ack(101, &[])), (60_000, data(100, 1)), (60_050, ack(101, &[]))]);
+    assert!(found.retransmissions.is_empty(), "{:?}", found.retransmissions);
+}
+
+#[test]
+fn delays_to_delivery_come_from_the_receivers_capture_whatever_its_clock_says() {
+    // Its clock is 7 s behind; each way takes 20 ms; the second segment comes after the third.
+    let sender = [
+        (10_000, data(1, 100)),
+        (10_040, ack(101, &[])),
+        (10_100, data(101, 100)),
+        (10_110, data(201, 100)),
+        (10_150, ack(101, &[(201, 301)])),
+        (10_400, data(101, 100)),
+        (10_440, ack(301, &[])),
+    ];
+    let receiver = [
+        (3_020, data(1, 100)),
+        (3_020, ack(101, &[])),
+        (3_130, data(201, 100)),
+        (3_130, ack(101, &[(201, 301)])),
+        (3_420, data(101, 100)),
+        (3_420, ack(301, &[])),
+    ];
+    let (sender, receiver) = (capture(&sender), capture(&receiver));
+    let mut side = ReceiverSide::read(receiver.as_slice()).expect("a sound capture");
+    side.align(sender.as_slice()).expect("a sound capture");
+    let found = analysed_by(details().with_receiver(side), &sender);
+    let delivered: Vec<_> = found.writes.iter().map(|write| write.delivered().map(|delay| delay.as_millis())).collect();
+    assert_eq!(delivered, [Some(20), Some(320), Some(310)]);
+}
+
+/// An SCTP packet with one chunk of ten bytes, in UDP.
+fn sctp_in_udp(tsn: u32, ports: [u16; 2]) -> Vec<u8> {
+    let header = CommonHeader { source_port: 5_000, destination_port: 5_001, verification_tag: 9 };
+    let mut packet = Vec::new();
+    let mut builder = PacketBuilder::new(&mut packet, header, 1_200);
+    let data = DataHeader {
+        tsn: Tsn(tsn),
+        stream: StreamId(0),
+        ssn: Ssn(0),
+        ppid: 0,
+        unordered: false,
+        beginning: true,
+        end: true,
+        immediate: false,
+    };
+    assert!(builder.data(&data, &[0; 10]));
+    builder.finish();
+    let [from, to] =
+        [("10.0.0.1", ports[0]), ("10.0.0.2", ports[1])].map(|(ip, port)| address(&format!("{ip}:{port}")));
+    ip::encapsulate_udp(from, to, &packet).expect("short")
+}
+
+#[test]
+fn sctp_is_found_in_udp_at_its_port_and_at_any_other_by_its_checksum() {
+    for ports in [[9_899, 40_000], [30_000, 40_000]] {
+        let found = analysed(&[(0, sctp_in_udp(u32::MAX, ports)), (100, sctp_in_udp(0, ports))]);
+        let [stream] = found.streams.as_slice() else { panic!("{:?}", found.streams) };
+        assert_eq!((stream.protocol, stream.in_udp, stream.source.port()), (Protocol::Sctp, true, 5_000));
+        assert_eq!(stream.repair.first_copies, 2);
+    }
+    let mut damaged = sctp_in_udp(1, [30_000, 40_000]);
+    *damaged.last_mut().expect("not empty") ^= 1;
+    assert_eq!(analysed(&[(0, damaged)]).streams[0].protocol, Protocol::Udp);
+}
+
+#[test]
+fn a_chunk_whose_first_copy_is_missing_is_known_to_be_sent_again() {
+    let packet = |tsn| sctp_in_udp(tsn, [9_899, 9_899]);
+    let found = analysed(&[(0, packet(1)), (100, packet(3)), (5_000, packet(2))]);
+    let [copy] = found.retransmissions.as_slice() else { panic!("{:?}", found.retransmissions) };
+    assert_eq!((copy.first_at, copy.cause, copy.start), (None, Cause::Timeout, 1));
+}
+
+#[test]
+fn of_a_damaged_capture_all_before_the_damage_is_reported() {
+    let mut file = capture(&[(0, data(1, 100)), (50, ack(101, &[])), (100, data(101, 100))]);
+    let len = file.len();
+    file.extend([6, 0, 0, 0, 13, 0, 0, 0, 0, 0, 0, 0]);
+    let found = analysed_by(Analyser::default(), &file);
+    assert_eq!((found.summary.packets, found.streams.len()), (3, 1));
+    let error = found.error.expect("the end is damaged").to_string();
+    assert_eq!(error, format!("the capture is damaged at byte {len}: a block whose length makes no sense"));
+}
+
+#[test]
+fn a_scan_leaves_no_more_conversations_alive_than_have_room() {
+    let mut analyser = Analyser::default();
+    let flows = 300_000u32;
+    for number in 0..flows {
+        let to = SocketAddr::from((std::net::Ipv4Addr::from_bits(0x0b00_0000 + number), 80));
+        let segment = TcpSegment { sequence: 7, syn: true, ..TcpSegment::default() };
+        let packet = encapsulate_tcp(address(CLIENT), to, &segment).expect("short");
+        let captured = festina_trace::CapturedPacket {
+            number: u64::from(number) + 1,
+            offset: 0,
+            at: Instant::from_micros(u64::from(number)),
+            link_type: 101,
+            data: &packet,
+            original_bytes: 40,
+        };
+        analyser.handle_packet(&captured).expect("a known link");
+    }
+    let before_the_end = analyser.summary();
+    assert_eq!(before_the_end.conversations_retired, u64::from(flows) - (1 << 18));
+    analyser.finish();
+    assert_eq!(analyser.poll_finding(), None);
+    let summary = analyser.summary();
+    assert_eq!((summary.conversations, summary.conversations_without_data), (u64::from(flows), u64::from(flows)));
+}
+
+#[test]
+fn the_silent_are_retired_and_begin_anew_when_they_speak() {
+    let found = analysed(&[(0, data(1, 100)), (700_000, data(101, 100))]);
+    assert_eq!((found.streams.len(), found.summary.conversations_retired), (2, 1));
+    assert_eq!(found.streams.iter().map(|stream| stream.id).collect::<Vec<_>>(), [1, 2]);
+}
