@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use festina_models::packet::Packet;
 use festina_netsim::{Admission, LinkId, NodeId, Tap, Topology};
-use festina_trace::PcapngWriter;
+use festina_trace::{EncapsulationError, PcapngWriter};
 use festina_units::Instant;
 
 /// The most packets that a capture keeps, those of all links together.
@@ -42,6 +42,8 @@ pub struct Capture {
     /// Which of `packets` is the one with this link, source, flow and serial number.
     by_serial: BTreeMap<(LinkId, NodeId, u64, u64), usize>,
     beyond_max: u64,
+    /// Counts what was seen, to order what happens at the same instant.
+    happened: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +63,9 @@ struct Observed {
     deliveries: u32,
     is_marked: bool,
     is_damaged: bool,
+    /// Its place among all that happened, and those of its arrivals with their times.
+    order: u64,
+    arrivals: Vec<(Instant, u64)>,
 }
 
 /// Why a capture cannot be written.
@@ -90,7 +95,7 @@ impl Capture {
     pub fn of(topology: &Topology) -> Self {
         let links = topology.links().iter();
         let links = links.map(|link| Link { name: link.name.clone(), from: link.from, to: link.to }).collect();
-        Self { links, packets: Vec::new(), by_serial: BTreeMap::new(), beyond_max: 0 }
+        Self { links, packets: Vec::new(), by_serial: BTreeMap::new(), beyond_max: 0, happened: 0 }
     }
 
     /// The names of the links.
@@ -101,6 +106,25 @@ impl Capture {
     /// How many packets were seen but not kept, because there were [`PACKETS_MAX`] already.
     pub fn beyond_max(&self) -> u64 {
         self.beyond_max
+    }
+
+    /// What `node` itself would have captured: the packets that it sent, when they left, and those that came, when they arrived; each is
+    /// a whole IP packet. Damaged ones are left out, as checksums would do.
+    ///
+    /// # Errors
+    /// If a packet is too long for IP.
+    pub fn seen_by(&self, node: NodeId) -> Result<Vec<(Instant, Vec<u8>)>, EncapsulationError> {
+        let mut seen = Vec::new();
+        for observed in self.packets.iter().filter(|observed| !observed.is_damaged) {
+            let link = self.links.get(observed.link.0 as usize);
+            let departures = link.filter(|link| link.from == node).map(|_| (observed.at, observed.order));
+            let arrivals = link.filter(|link| link.to == node).map(|_| observed.arrivals.iter().copied());
+            for (at, order) in departures.into_iter().chain(arrivals.into_iter().flatten()) {
+                seen.push((at, order, packet::to_ip(&observed.packet)?));
+            }
+        }
+        seen.sort_by_key(|(at, order, _)| (*at, *order));
+        Ok(seen.into_iter().map(|(at, _, packet)| (at, packet)).collect())
     }
 
     /// Writes a file for each pair of neighbours, or only for that of the link `only`, and returns their paths. `stem` begins
@@ -197,13 +221,18 @@ impl Tap<Packet> for Capture {
             deliveries: 0,
             is_marked: false,
             is_damaged: false,
+            order: self.happened,
+            arrivals: Vec::new(),
         });
+        self.happened += 1;
     }
 
-    fn delivered(&mut self, _now: Instant, link: LinkId, packet: &Packet) {
+    fn delivered(&mut self, now: Instant, link: LinkId, packet: &Packet) {
         let index = self.by_serial.get(&(link, packet.source, packet.flow, packet.serial));
         if let Some(observed) = index.and_then(|index| self.packets.get_mut(*index)) {
             observed.deliveries = observed.deliveries.saturating_add(1);
+            observed.arrivals.push((now, self.happened));
+            self.happened += 1;
             observed.is_marked |= packet.ecn != observed.packet.ecn;
             observed.is_damaged |= packet.payload != observed.packet.payload;
         }

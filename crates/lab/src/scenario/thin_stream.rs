@@ -3,7 +3,7 @@
 use festina_models::host::Host;
 use festina_models::packet::Packet;
 use festina_models::workload::{Periodic, Workload};
-use festina_netsim::{Duplex, LinkConfig, LossModel, NoTap, Simulation, Tap, Topology};
+use festina_netsim::{Duplex, LinkConfig, LossModel, NoTap, NodeId, Simulation, Tap, Topology};
 use festina_units::{ByteCount, Duration, Instant, Probability};
 
 use super::{Stack, StreamRecord, Traffic};
@@ -82,6 +82,16 @@ impl ThinStream {
     /// As [`run`](Self::run).
     pub fn capture(&self, seed: u64) -> Capture {
         self.run_with(seed, Capture::of).1
+    }
+
+    /// Runs the stream as [`run`](Self::run) does, and gives what became of it, its packets, and its two ends: who writes, who reads.
+    ///
+    /// # Panics
+    /// As [`run`](Self::run).
+    pub fn run_and_capture(&self, seed: u64) -> (StreamRun, Capture, [NodeId; 2]) {
+        let path = Topology::path(&[Duplex { forward: self.forward.clone(), backward: self.backward.clone() }]);
+        let (run, capture) = self.run_with(seed, Capture::of);
+        (run, capture, [path.sender, path.receiver])
     }
 
     fn run_with<T: Tap<Packet>>(&self, seed: u64, tap: impl FnOnce(&Topology) -> T) -> (StreamRun, T) {

@@ -118,10 +118,6 @@ impl Circumstances {
         let goes_on = self.in_recovery || self.after_timer.is_some();
         if self.is_prompt() && (is_reported || goes_on) {
             return match self.after_timer {
-                // RACK goes on finding losses after a timeout.
-                Some(Cause::Timeout) if self.reports > 0 && self.probes == Some(true) => {
-                    (Cause::Fast, Confidence::Guess)
-                }
                 Some(Cause::Timeout) => (Cause::Timeout, Confidence::Likely),
                 _ if is_reported => (Cause::Fast, Confidence::Sure),
                 // A partial acknowledgement in recovery (RFC 6582), or early retransmit.
