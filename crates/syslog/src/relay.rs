@@ -98,14 +98,6 @@ impl RunningRelay {
         let endpoint = Endpoint::bind(any.parse().expect("an address"), transport::config()).await?;
 
         let snapshot = Arc::new(Mutex::new(RelaySnapshot::default()));
-        let metrics = match config.metrics {
-            Some(address) => {
-                let pages: Arc<dyn Pages> = Arc::new(RelayPages(Arc::clone(&snapshot)));
-                let served = serve::serve(address, pages).await;
-                Some(served.map_err(|source| RelayStartError::Metrics { address, source })?)
-            }
-            None => None,
-        };
         let (lines_in, lines) = mpsc::channel(QUEUE_LINES);
         let counters = Arc::new(InputCounters::default());
         let intake = Intake { lines: lines_in, counters: Arc::clone(&counters), bytes_max: config.message_bytes_max };
@@ -114,6 +106,14 @@ impl RunningRelay {
             let opened = input::open(input, intake.clone()).await;
             inputs.push(opened.map_err(|source| RelayStartError::Input { what: name_of(&input.kind), source })?);
         }
+        let metrics = match config.metrics {
+            Some(address) => {
+                let pages: Arc<dyn Pages> = Arc::new(RelayPages(Arc::clone(&snapshot)));
+                let served = serve::serve(address, pages).await;
+                Some(served.map_err(|source| RelayStartError::Metrics { address, source })?)
+            }
+            None => None,
+        };
         let (connections_in, connections) = mpsc::channel(1);
         tokio::spawn(connect(endpoint, config.collector, connections_in, notice.clone()));
         let (stop_in, stop) = oneshot::channel();

@@ -168,8 +168,12 @@ impl<D: Disk> Spool<D> {
             return Err(io::Error::other("no file is open"));
         };
         if let Err(error) = file.append(framed) {
-            // Nobody knows how much of it was written: nothing more goes behind it, and what waits for a sync is written again.
+            // Nobody knows how much of it was written: it is cut off if the disk lets us, nothing more goes behind it, and what waits for
+            // a sync is written again.
             self.active = None;
+            let _ = self
+                .disk
+                .truncate(&self.directory.join(format!("{}{:016x}", self.prefix, segment.number)), segment.bytes);
             self.doubtful = true;
             self.segments.retain(|segment| segment.bytes > 0);
             return Err(error);

@@ -45,6 +45,8 @@ struct World {
     /// Lines on the relay's disk as the process sees it, and those that must not be lost.
     written: BTreeSet<u64>,
     safe: BTreeSet<u64>,
+    /// Those that promise no order: they asked for none, or the disk did not take them. If such a line has reached the disk nevertheless, it
+    /// comes late.
     unordered: BTreeSet<u64>,
     /// What was in the output at the last commit.
     committed: Vec<String>,
@@ -105,6 +107,8 @@ impl World {
         };
         if self.relay.take(record, priority) && !self.relay_disk.has_crashed() {
             self.written.insert(number);
+        } else {
+            self.unordered.insert(number);
         }
     }
 

@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+"""Lines of logs over a bad network: rsyslog over TCP and over RELP beside `festina syslog`, at the same time.
+
+Needs root, `rsyslog`, `rsyslog-relp` and `iproute2`:
+
+    bench/syslog/compare.py --festina target/release/festina --time 60 --loss 5% --delay 40ms
+
+Two network namespaces, `festina emulate tun` between them. A program sends lines of 250 bytes over UDP on its own machine to a relay there, each
+with the time at which it was sent; the relay brings them to the other machine, which writes a file. The delay is from the program to the
+file.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+MIX = [1, 2, 8, 65, 150, 174, 300, 300]
+LEFT, RIGHT = "festina-log-l", "festina-log-r"
+SENT = re.compile(r"line (\d+) sent=(\d+) ")
+
+
+def severity_of(number):
+    place = number * 617 % 1000
+    for severity, share in enumerate(MIX):
+        if place < share:
+            return severity
+        place -= share
+    return 7
+
+
+def generate(port, rate, seconds):
+    """Sends lines, evenly spaced."""
+    peer = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    begin = time.monotonic()
+    for number in range(int(rate * seconds)):
+        time.sleep(max(0, begin + number / rate - time.monotonic()))
+        text = f"<{128 + severity_of(number)}>Oct 11 22:14:15 box app: line {number} sent={time.monotonic_ns()} "
+        peer.sendto(text.ljust(250, "-").encode(), ("127.0.0.1", port))
+
+
+def watch(path, arrived, stop):
+    """Notes when each line is in the file. A line that is there twice is noted twice."""
+    offset, rest = 0, ""
+    while not stop.is_set():
+        try:
+            with open(path, errors="replace") as file:
+                file.seek(offset)
+                text = file.read()
+                offset = file.tell()
+        except FileNotFoundError:
+            text = ""
+        now = time.monotonic_ns()
+        lines = (rest + text).split("\n")
+        rest = lines.pop()
+        for line in lines:
+            found = SENT.search(line)
+            if found:
+                arrived.append((int(found[1]), (now - int(found[2])) / 1e6))
+        time.sleep(0.001)
+
+
+def inside(namespace, *command):
+    return ["ip", "netns", "exec", namespace, *command]
+
+
+def rsyslog(directory, name, config):
+    path = os.path.join(directory, name)
+    os.makedirs(path)
+    with open(path + ".conf", "w") as file:
+        file.write(f'global(workDirectory="{path}")\n{config}')
+    return ["rsyslogd", "-n", "-f", path + ".conf", "-i", path + ".pid"]
+
+
+def systems(directory, festina):
+    """Name, port for lines, output, the command of the receiver, and that of the sender."""
+    udp = 'module(load="imudp")\ninput(type="imudp" address="127.0.0.1" port="{}")\n'
+    keep = 'queue.type="LinkedList" action.resumeRetryCount="-1" action.resumeInterval="1"'
+    out = lambda name: os.path.join(directory, name + ".log")
+    raw = 'template(name="raw" type="string" string="%rawmsg%\\n")\n'
+    store = lambda name: f'{raw}action(type="omfile" file="{out(name)}" template="raw")\n'
+    yield (
+        "rsyslog, TCP", 5514, out("tcp"),
+        rsyslog(directory, "tcp-r", f'module(load="imtcp")\ninput(type="imtcp" port="6000")\n{store("tcp")}'),
+        rsyslog(directory, "tcp-l", udp.format(5514) + f'action(type="omfwd" target="10.77.0.2" port="6000" protocol="tcp" {keep})\n'),
+    )
+    yield (
+        "rsyslog, RELP", 5515, out("relp"),
+        rsyslog(directory, "relp-r", f'module(load="imrelp")\ninput(type="imrelp" port="6001")\n{store("relp")}'),
+        rsyslog(directory, "relp-l", udp.format(5515) + f'module(load="omrelp")\naction(type="omrelp" target="10.77.0.2" port="6001" {keep})\n'),
+    )
+    state = os.path.join(directory, "festina")
+    with open(state + "-r.toml", "w") as file:
+        file.write(f'state = "{state}-r"\nlisten = "10.77.0.2:9899"\n[[output]]\nkind = "file"\npath = "{out("festina")}"\n')
+    with open(state + "-l.toml", "w") as file:
+        file.write(f'state = "{state}-l"\ncollector = "10.77.0.2:9899"\n[[input]]\nkind = "udp"\nlisten = "127.0.0.1:5516"\n')
+    yield (
+        "festina syslog", 5516, out("festina"),
+        [festina, "syslog", "collect", state + "-r.toml"], [festina, "syslog", "relay", state + "-l.toml"],
+    )
+
+
+def quantile(values, share):
+    values = sorted(values)
+    return values[min(int(len(values) * share), len(values) - 1)] if values else float("nan")
+
+
+def report(name, count, arrived):
+    first = {}
+    for number, delay in arrived:
+        first.setdefault(number, delay)
+    classes = {"important": range(0, 4), "normal": range(4, 7), "debug": range(7, 8)}
+    result = {"system": name, "twice": len(arrived) - len(first)}
+    for label, severities in classes.items():
+        numbers = [number for number in range(count) if severity_of(number) in severities]
+        delays = [first[number] for number in numbers if number in first]
+        result[label] = {
+            "sent": len(numbers), "missing": len(numbers) - len(delays),
+            "median_ms": round(quantile(delays, 0.5), 1), "p99_ms": round(quantile(delays, 0.99), 1), "max_ms": round(max(delays, default=float("nan")), 1),
+        }
+    return result
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--festina", default="target/release/festina")
+    parser.add_argument("--time", type=float, default=60)
+    parser.add_argument("--rate", type=float, default=200)
+    parser.add_argument("--loss", default="5%")
+    parser.add_argument("--delay", default="40ms")
+    parser.add_argument("--link", default="", help="the rate of the network, as in 1Mbit/s")
+    parser.add_argument("--seed", default="1")
+    parser.add_argument("--generate", nargs=3, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.generate:
+        port, rate, seconds = arguments.generate
+        return generate(int(port), float(rate), float(seconds))
+    festina = os.path.abspath(arguments.festina)
+    directory = tempfile.mkdtemp(prefix="festina-log-")
+    processes = []
+
+    def start(command):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=open(os.path.join(directory, "errors"), "a"))
+        processes.append(process)
+        return process
+
+    try:
+        for namespace in (LEFT, RIGHT):
+            subprocess.run(["ip", "netns", "add", namespace], check=True)
+            subprocess.run(inside(namespace, "ip", "link", "set", "lo", "up"), check=True)
+        link = ["--rate", arguments.link] if arguments.link else []
+        start([festina, "emulate", "tun", "--left", LEFT, "--right", RIGHT, "--delay", arguments.delay, "--loss", arguments.loss,
+               "--seed", arguments.seed, *link])
+        time.sleep(2)
+        runs = list(systems(directory, festina))
+        for _, _, _, receiver, _ in runs:
+            start(inside(RIGHT, *receiver))
+        time.sleep(2)
+        for _, _, _, _, sender in runs:
+            start(inside(LEFT, *sender))
+        time.sleep(5)
+        stop = threading.Event()
+        arrivals = {name: [] for name, *_ in runs}
+        for name, _, out, _, _ in runs:
+            threading.Thread(target=watch, args=(out, arrivals[name], stop)).start()
+        generators = [
+            start(inside(LEFT, sys.executable, os.path.abspath(__file__), "--generate", str(port), str(arguments.rate), str(arguments.time)))
+            for _, port, *_ in runs
+        ]
+        for generator in generators:
+            generator.wait()
+        time.sleep(15)
+        stop.set()
+        time.sleep(0.1)
+        for name, *_ in runs:
+            print(json.dumps(report(name, int(arguments.rate * arguments.time), arrivals[name])))
+    finally:
+        for process in reversed(processes):
+            process.terminate()
+        for process in processes:
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        for namespace in (LEFT, RIGHT):
+            subprocess.run(["ip", "netns", "delete", namespace], check=False)
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
