@@ -5,7 +5,7 @@ use std::sync::Arc;
 use festina_netsim::{GilbertElliott, LossModel, RandomStream};
 use festina_units::{Duration, Instant, Probability};
 
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Experiment};
 use crate::figure::{DelayDistribution, Figure};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -72,10 +72,6 @@ impl Experiment for Bursts {
             samples.tally(FLOOR, good_from(&forward, message.due_at) + point.duration("rtt") / 2 - message.due_at);
         }
         samples
-    }
-
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
-        Vec::new()
     }
 
     fn checks(&self, results: &Results) -> Vec<Check> {

@@ -11,11 +11,11 @@ use festina_units::{Duration, Probability};
 use serde_json::{Value, json};
 
 use crate::count::as_f64;
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
-use crate::scenario::fate::{BYTES_EACH, DELIVERED, DELIVERY, MESSAGES, PACKETS_EACH, total};
+use crate::scenario::fate::{BYTES_EACH, DELIVERED, DELIVERY, MESSAGES, PACKETS_EACH, delays_row, ms, total};
 use crate::scenario::{Sender, Stack};
 use crate::summary::{PointSummary, Results};
 use stream::{Priced, Sent, bursts, independent};
@@ -99,10 +99,6 @@ impl Experiment for Cost {
 
     fn is_random(&self, point: &Point) -> bool {
         point.probability("loss") > Probability::ZERO
-    }
-
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
-        Vec::new()
     }
 
     fn checks(&self, results: &Results) -> Vec<Check> {
@@ -210,18 +206,10 @@ fn costs(summary: &PointSummary) -> [f64; 2] {
 /// One element of `results`.
 fn row(summary: &PointSummary) -> Value {
     let point = summary.point();
-    let ms = |delay: Option<Duration>| delay.map(|delay| delay.as_secs_f64() * 1e3);
     let delays = |name: &str| {
-        let delays = summary.series().get(name).map(|series| series.all());
-        let quantile = |quantile| ms(delays.and_then(|delays| delays.quantile(quantile)));
-        json!({
-            "messages": delays.map_or(0, |delays| delays.count()),
-            "mean": ms(delays.and_then(|delays| delays.mean())),
-            "p50": quantile(0.5),
-            "p99": quantile(0.99),
-            "p99_9": quantile(0.999),
-            "max": ms(delays.and_then(|delays| delays.max())),
-        })
+        let mut row = delays_row(summary, name);
+        row["messages"] = summary.series().get(name).map_or(0, |series| series.all().count()).into();
+        row
     };
     let [packets, bytes] = costs(summary);
     let after: Vec<Value> = WINDOWS_MS

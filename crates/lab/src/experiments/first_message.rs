@@ -6,7 +6,7 @@ mod opening;
 use festina_units::{ByteCount, Duration, Probability};
 
 use crate::capture::Capture;
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Experiment};
 use crate::figure::{DelayDistribution, Figure};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -80,10 +80,6 @@ impl Experiment for FirstMessage {
 
     fn capture(&self, point: &Point, seed: u64) -> Option<Capture> {
         Some(Openings::at(point).capture(seed))
-    }
-
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
-        Vec::new()
     }
 
     fn checks(&self, results: &Results) -> Vec<Check> {

@@ -10,7 +10,7 @@ use festina_sctp::RetransmissionCause::{Fast, Timeout};
 use super::p06::{self, Published, Quantity};
 use crate::assumption::{Assumption, chosen, fitted, stated};
 use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Experiment};
 use crate::figure::{Bar, BarChart, Figure, Unit};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -90,10 +90,6 @@ impl Experiment for P06Table3 {
         let step = if fault == Fault::Swapped { STEPS.len() - 1 - step_of(point) } else { step_of(point) };
         let sack_delay = if step == STEPS.len() - 1 { Duration::ZERO } else { point.duration("sack_delay") };
         p06::run(point, fault.in_stack(Stack::sctp(mechanisms(point, step), sack_delay)), seed)
-    }
-
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
-        Vec::new()
     }
 
     fn scoreboard(&self, results: &Results) -> Vec<Entry> {

@@ -5,7 +5,7 @@ use festina_units::{Duration, duration};
 use super::p10_fig12::{assumptions, beside_greedy, condition, pairs, parameters};
 use crate::assumption::{Assumption, stated};
 use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Experiment};
 use crate::figure::{Axis, Curve, Figure, Unit};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -79,10 +79,6 @@ impl Experiment for P10Fig11 {
         }
         samples.set(MEAN, outcome.shares.last().map_or(0.0, |greedy| greedy.goodput_bps / 1e3));
         samples
-    }
-
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
-        Vec::new()
     }
 
     fn checks(&self, results: &Results) -> Vec<Check> {

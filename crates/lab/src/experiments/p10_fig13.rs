@@ -10,7 +10,7 @@ use festina_units::Probability;
 
 use crate::assumption::{Assumption, chosen, fitted, stated};
 use crate::count::as_f64;
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Experiment};
 use crate::figure::{Axis, Curve, DelayDistribution, Figure, Mark, Unit};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -128,10 +128,6 @@ impl Experiment for P10Fig13 {
             note(&mut samples, *setup, &run);
         }
         samples
-    }
-
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
-        Vec::new()
     }
 
     fn scoreboard(&self, results: &Results) -> Vec<Entry> {

@@ -7,7 +7,7 @@ use festina_units::{ByteCount, Instant, Probability};
 
 use crate::assumption::{Assumption, chosen, stated};
 use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Experiment};
 use crate::figure::{Axis, Curve, Figure, Unit};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::{Sample, Samples};
@@ -110,10 +110,6 @@ impl Experiment for P10Fig4 {
     }
 
     /// The text has no number to compare with.
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
-        Vec::new()
-    }
-
     fn checks(&self, results: &Results) -> Vec<Check> {
         let pair = pair(results);
         vec![calculated_is_above(pair), is_greatly_reduced(pair), is_mostly_too_long(pair), is_unstable(pair)]

@@ -8,7 +8,7 @@ use super::p10_fig8::{
 use crate::assumption::{Assumption, chosen, stated};
 use crate::capture::Capture;
 use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Experiment};
 use crate::figure::{DelayDistribution, Figure};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -96,10 +96,6 @@ impl Experiment for P10Fig8a {
 
     fn capture(&self, point: &Point, seed: u64) -> Option<Capture> {
         Some(stream(point).capture(seed))
-    }
-
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
-        Vec::new()
     }
 
     /// The paper says in words how modified SCTP compares with TCP; what it leaves out of "better" is where TCP is.

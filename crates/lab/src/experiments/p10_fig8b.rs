@@ -3,7 +3,7 @@
 use super::p10_congested::{assumptions, loss_entry, p10_network, parameters, run};
 use super::p10_fig8::{Case, modification_checks, relative_checks};
 use crate::assumption::Assumption;
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Parameter, Point};
 use crate::samples::Samples;
@@ -57,10 +57,6 @@ impl Experiment for P10Fig8b {
 
     fn run(&self, point: &Point, seed: u64) -> Samples {
         run(point, seed)
-    }
-
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
-        Vec::new()
     }
 
     fn scoreboard(&self, results: &Results) -> Vec<Entry> {

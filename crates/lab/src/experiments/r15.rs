@@ -15,8 +15,9 @@ use festina_models::tcp::{DelayedAck, LossRecovery, RtoConfig, RtoFloor, Switche
 use festina_models::workload::{Replay, Workload};
 use festina_units::{ByteCount, Duration};
 
+use crate::assumption::{Assumption, chosen, stated};
 use crate::count::as_f64;
-use crate::plan::Point;
+use crate::plan::{Parameter, Point};
 use crate::samples::Samples;
 use crate::scenario::{Fault, Sender, Stack};
 
@@ -73,6 +74,23 @@ fn tcp() -> TcpConfig {
 /// The names that a plan can choose from.
 pub(super) fn sender_names() -> &'static [&'static str] {
     &NAMES
+}
+
+/// Where the values of these parameters come from: R15 says what it compares, and none of them in text.
+pub(super) fn assumptions(parameters: &[Parameter]) -> Vec<Assumption> {
+    let others = parameters.iter().map(|parameter| parameter.name).filter(|name| !["sender", "fault"].contains(name));
+    let ours = others.map(|name| chosen(name, "R15 tells no parameters of this experiment in text"));
+    let [named, beside, fault] = [
+        stated("sender", "§5: standard TCP, RTOR, TLP and TLPR").of(&[
+            "tcp-standard",
+            "tcp-rtor",
+            "tcp-tlp",
+            "tcp-tlpr",
+        ]),
+        chosen("sender", "SCTP, RACK-TLP and Festina beside what R15 compares"),
+        chosen("fault", "a wrong sender on purpose, for tests of the checks"),
+    ];
+    [named, beside].into_iter().chain(ours).chain([fault]).collect()
 }
 
 /// The sender that a point chooses, over a receiver that delays acknowledgements by `delayed_ack` at most.

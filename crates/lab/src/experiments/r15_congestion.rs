@@ -5,10 +5,10 @@ mod crowd;
 use festina_units::{Bandwidth, Duration};
 
 use super::r15::{self, Cases, Cost, Family};
-use crate::assumption::{Assumption, chosen, stated};
+use crate::assumption::Assumption;
 use crate::count::as_f64;
 use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Experiment};
 use crate::figure::{DelayDistribution, Figure};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -86,24 +86,7 @@ impl Experiment for R15Congestion {
     }
 
     fn assumptions(&self) -> Vec<Assumption> {
-        let ours = "R15 tells no parameters of this experiment in text";
-        vec![
-            stated("sender", "§5: standard TCP, RTOR, TLP and TLPR").of(&[
-                "tcp-standard",
-                "tcp-rtor",
-                "tcp-tlp",
-                "tcp-tlpr",
-            ]),
-            chosen("sender", "SCTP, RACK-TLP and Festina beside what R15 compares"),
-            chosen("background", ours),
-            chosen("rtt", ours),
-            chosen("rate", ours),
-            chosen("queue", ours),
-            chosen("interval", ours),
-            chosen("duration", ours),
-            chosen("delayed_ack", ours),
-            chosen("fault", "a wrong sender on purpose, for tests of the checks"),
-        ]
+        r15::assumptions(&self.parameters())
     }
 
     fn question(&self) -> &'static str {
@@ -143,10 +126,6 @@ impl Experiment for R15Congestion {
         samples.set(OFFERED, as_f64(run.offered_packets));
         samples.set(DROPPED, as_f64(run.dropped_packets));
         samples
-    }
-
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
-        Vec::new()
     }
 
     fn checks(&self, results: &Results) -> Vec<Check> {

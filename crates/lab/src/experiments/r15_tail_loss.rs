@@ -5,9 +5,9 @@ mod flow;
 use festina_units::Duration;
 
 use super::r15::{self, Cases, Cost, Family};
-use crate::assumption::{Assumption, chosen, stated};
+use crate::assumption::Assumption;
 use crate::evidence::{Evidence, Judgement};
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -80,21 +80,7 @@ impl Experiment for R15TailLoss {
     }
 
     fn assumptions(&self) -> Vec<Assumption> {
-        let ours = "R15 tells no parameters of this experiment in text";
-        vec![
-            stated("sender", "§5: standard TCP, RTOR, TLP and TLPR").of(&[
-                "tcp-standard",
-                "tcp-rtor",
-                "tcp-tlp",
-                "tcp-tlpr",
-            ]),
-            chosen("sender", "SCTP, RACK-TLP and Festina beside what R15 compares"),
-            chosen("rtt", ours),
-            chosen("length", ours),
-            chosen("delayed_ack", ours),
-            chosen("lost", ours),
-            chosen("fault", "a wrong sender on purpose, for tests of the checks"),
-        ]
+        r15::assumptions(&self.parameters())
     }
 
     fn question(&self) -> &'static str {
@@ -123,10 +109,6 @@ impl Experiment for R15TailLoss {
     /// Losses are given, and nothing else differs from run to run.
     fn is_random(&self, _point: &Point) -> bool {
         false
-    }
-
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
-        Vec::new()
     }
 
     fn scoreboard(&self, results: &Results) -> Vec<Entry> {

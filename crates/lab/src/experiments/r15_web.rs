@@ -8,9 +8,9 @@ use festina_netsim::{GilbertElliott, LinkConfig, LossModel, QueueLimit, RandomSt
 use festina_units::{Bandwidth, Duration, Instant, Probability};
 
 use super::r15::{self, Cases, Cost, Family};
-use crate::assumption::{Assumption, chosen, stated};
+use crate::assumption::Assumption;
 use crate::count::as_f64;
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Experiment};
 use crate::figure::{DelayDistribution, Figure};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -28,7 +28,7 @@ const PAGES_MIN: u64 = 100;
 /// Room for whatever a connection may send at once.
 const QUEUE_PACKETS: usize = 1_000;
 /// Outages are drawn for this long: longer than any page takes.
-const OUTAGES_FOR: Duration = Duration::from_secs(1_000);
+const OUTAGES_FOR: Duration = Duration::from_secs(300);
 
 /// Page downloads.
 #[derive(Clone, Copy, Debug)]
@@ -84,25 +84,7 @@ impl Experiment for R15Web {
     }
 
     fn assumptions(&self) -> Vec<Assumption> {
-        let ours = "R15 tells no parameters of this experiment in text";
-        vec![
-            stated("sender", "§5: standard TCP, RTOR, TLP and TLPR").of(&[
-                "tcp-standard",
-                "tcp-rtor",
-                "tcp-tlp",
-                "tcp-tlpr",
-            ]),
-            chosen("sender", "SCTP, RACK-TLP and Festina beside what R15 compares"),
-            chosen("rtt", ours),
-            chosen("bad", ours),
-            chosen("bad_mean", ours),
-            chosen("rate", ours),
-            chosen("objects", ours),
-            chosen("connections", ours),
-            chosen("pages", ours),
-            chosen("delayed_ack", ours),
-            chosen("fault", "a wrong sender on purpose, for tests of the checks"),
-        ]
+        r15::assumptions(&self.parameters())
     }
 
     fn question(&self) -> &'static str {
@@ -135,10 +117,6 @@ impl Experiment for R15Web {
         samples.set(PAGES, as_f64(point.count("pages")));
         samples.set(LOADED, as_f64(loaded));
         samples
-    }
-
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
-        Vec::new()
     }
 
     fn checks(&self, results: &Results) -> Vec<Check> {

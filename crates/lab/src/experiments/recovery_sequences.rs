@@ -4,7 +4,7 @@ mod checks;
 mod scene;
 
 use crate::capture::Capture;
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -63,10 +63,6 @@ impl Experiment for RecoverySequences {
 
     fn capture(&self, point: &Point, seed: u64) -> Option<Capture> {
         Some(Scene::of(point).stream(seed).capture(seed))
-    }
-
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
-        Vec::new()
     }
 
     fn checks(&self, results: &Results) -> Vec<Check> {

@@ -3,7 +3,7 @@
 use festina_netsim::{Jitter, JitterShape, LossModel, Reordering as Overtaking};
 use festina_units::{Duration, Probability};
 
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Experiment};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
 use crate::scenario::Sender;
@@ -70,10 +70,6 @@ impl Experiment for Reordering {
             }
         }
         fate::samples(&stream.run(seed))
-    }
-
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
-        Vec::new()
     }
 
     fn checks(&self, results: &Results) -> Vec<Check> {

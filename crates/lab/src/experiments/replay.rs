@@ -9,7 +9,7 @@ use festina_units::{Duration, Probability};
 
 use crate::capture::Capture;
 use crate::count::as_f64;
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Experiment};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
 use crate::scenario::{Stack, ThinStream};
@@ -96,10 +96,6 @@ impl Experiment for Replay {
 
     fn capture(&self, point: &Point, seed: u64) -> Option<Capture> {
         streams(point, seed).next().map(|(stream, seed)| stream.capture(seed))
-    }
-
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
-        Vec::new()
     }
 
     fn checks(&self, results: &Results) -> Vec<Check> {

@@ -9,11 +9,11 @@ use festina_units::{Duration, Probability};
 use serde_json::{Value, json};
 
 use crate::count::as_f64;
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
-use crate::scenario::fate::{BYTES_EACH, DELIVERED, MESSAGES, PACKETS_EACH, total};
+use crate::scenario::fate::{BYTES_EACH, DELIVERED, MESSAGES, PACKETS_EACH, delays_row, ms, total};
 use crate::scenario::{Sender, Stack};
 use crate::summary::{PointSummary, Results};
 use exchange::{Exchange, Pattern};
@@ -115,10 +115,6 @@ impl Experiment for RequestReply {
         point.probability("loss") > Probability::ZERO || matches!(pattern(point), Pattern::BothWays { .. })
     }
 
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
-        Vec::new()
-    }
-
     fn checks(&self, results: &Results) -> Vec<Check> {
         checks::checks(results)
     }
@@ -166,17 +162,7 @@ fn per(summary: &PointSummary, what: &str, each: &str) -> Option<f64> {
 /// One element of `results`.
 fn row(summary: &PointSummary) -> Value {
     let point = summary.point();
-    let ms = |delay: Option<Duration>| delay.map(|delay| delay.as_secs_f64() * 1e3);
-    let delays = |name: &str| {
-        let delays = summary.series().get(name)?.all();
-        Some(json!({
-            "mean": ms(delays.mean()),
-            "p50": ms(delays.quantile(0.5)),
-            "p99": ms(delays.quantile(0.99)),
-            "p99_9": ms(delays.quantile(0.999)),
-            "max": ms(delays.max()),
-        }))
-    };
+    let delays = |name: &str| summary.series().contains_key(name).then(|| delays_row(summary, name));
     json!({
         "sender": point.choice("sender"),
         "traffic": point.choice("traffic"),

@@ -13,7 +13,7 @@ use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
 use crate::scenario::fate::{
     self, BYTES_EACH, BYTES_RETURNED, BYTES_SENT, COPIES, DELIVERED, DELIVERY, MESSAGES, PACKETS_EACH,
-    PACKETS_RETURNED, PACKETS_SENT, SPURIOUS, SPURIOUS_UNAVOIDABLE, total,
+    PACKETS_RETURNED, PACKETS_SENT, SPURIOUS, SPURIOUS_UNAVOIDABLE, delays_row, ms, total,
 };
 use crate::scenario::{Sender, ThinStream};
 use crate::summary::{PointSummary, Results};
@@ -114,9 +114,6 @@ fn stream(point: &Point) -> ThinStream {
 fn row(summary: &PointSummary) -> Value {
     let point = summary.point();
     let sender = Sender::of(point);
-    let ms = |delay: Option<Duration>| delay.map(|delay| delay.as_secs_f64() * 1e3);
-    let delivery = summary.series().get(DELIVERY).map(|series| series.all());
-    let quantile = |quantile| ms(delivery.and_then(|delays| delays.quantile(quantile)));
     json!({
         "profile": sender.profile(),
         "redundancy": sender.redundancy(),
@@ -132,13 +129,7 @@ fn row(summary: &PointSummary) -> Value {
         "packets_per_message": summary.values().get(PACKETS_EACH).and_then(|value| value.mean()),
         "bytes_per_message": summary.values().get(BYTES_EACH).and_then(|value| value.mean()),
         "copies": total(summary, COPIES),
-        "delivery_ms": {
-            "mean": ms(delivery.and_then(|delays| delays.mean())),
-            "p50": quantile(0.5),
-            "p99": quantile(0.99),
-            "p99_9": quantile(0.999),
-            "max": ms(delivery.and_then(|delays| delays.max())),
-        },
+        "delivery_ms": delays_row(summary, DELIVERY),
         "spurious": total(summary, SPURIOUS),
         "spurious_unavoidable": total(summary, SPURIOUS_UNAVOIDABLE),
     })

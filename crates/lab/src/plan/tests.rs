@@ -1,5 +1,5 @@
 use super::*;
-use crate::experiment::{Check, Comparison};
+use crate::experiment::Check;
 use crate::experiments;
 use crate::samples::Samples;
 use crate::summary::Results;
@@ -59,10 +59,6 @@ parameters.rtt = "50ms"
 
     fn run(&self, _point: &Point, _seed: u64) -> Samples {
         Samples::new()
-    }
-
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
-        Vec::new()
     }
 
     fn checks(&self, _results: &Results) -> Vec<Check> {

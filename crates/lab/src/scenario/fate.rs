@@ -3,6 +3,8 @@
 use festina_models::packet::UDP_HEADER_BYTES;
 use festina_models::record::{MessageRecord, Necessity, RetransmissionRecord};
 use festina_sctp::RetransmissionCause;
+use festina_units::Duration;
+use serde_json::{Value, json};
 
 use super::StreamRun;
 use crate::count::as_f64;
@@ -79,6 +81,24 @@ pub(crate) fn delivered_check(results: &Results) -> Check {
 /// The sum of a number over all repetitions.
 pub(crate) fn total(summary: &PointSummary, name: &str) -> f64 {
     summary.values().get(name).map_or(0.0, |value| value.values().iter().sum())
+}
+
+/// A delay in milliseconds, for the rows of a report.
+pub(crate) fn ms(delay: Option<Duration>) -> Option<f64> {
+    delay.map(|delay| delay.as_secs_f64() * 1e3)
+}
+
+/// Mean, quantiles and maximum of a series in milliseconds, for the rows of a report; nulls if it has no delays.
+pub(crate) fn delays_row(summary: &PointSummary, series: &str) -> Value {
+    let delays = summary.series().get(series).map(|series| series.all());
+    let quantile = |quantile| ms(delays.and_then(|delays| delays.quantile(quantile)));
+    json!({
+        "mean": ms(delays.and_then(|delays| delays.mean())),
+        "p50": quantile(0.5),
+        "p99": quantile(0.99),
+        "p99_9": quantile(0.999),
+        "max": ms(delays.and_then(|delays| delays.max())),
+    })
 }
 
 /// The share of the packets sent that were spurious retransmissions although the sender could have known.
