@@ -121,6 +121,16 @@ impl PointSeries {
         let points = points.into_iter().collect();
         Self { name: name.to_owned(), marker: Marker::Dot, color: None, is_joined: true, points }
     }
+
+    /// The same series, each with a form of its own, so that colour is not the only key; after seven the forms come again.
+    pub fn told_apart(mut series: Vec<Self>) -> Vec<Self> {
+        let forms =
+            [Marker::Dot, Marker::Triangle, Marker::Diamond, Marker::Cross, Marker::Ring, Marker::Plus, Marker::Dash];
+        for (one, marker) in series.iter_mut().zip(forms.into_iter().cycle()) {
+            one.marker = marker;
+        }
+        series
+    }
 }
 
 /// A point in axis values.

@@ -11,7 +11,7 @@ use festina_sctp::StreamScheduler;
 use festina_units::{Bandwidth, ByteCount, Duration, Probability};
 
 use crate::count::as_f64;
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -137,10 +137,6 @@ impl Experiment for Bulk {
 
     fn is_random(&self, point: &Point) -> bool {
         transfer(point).is_random()
-    }
-
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
-        Vec::new()
     }
 
     fn checks(&self, results: &Results) -> Vec<Check> {

@@ -9,7 +9,7 @@ use festina_recovery::Profile;
 use festina_units::{Bandwidth, ByteCount, Duration};
 
 use crate::count::as_f64;
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Experiment};
 use crate::figure::{Axis, Figure, PlotPoint, PointSeries, Unit};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -110,10 +110,6 @@ impl Experiment for FairnessCrowd {
         samples
     }
 
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
-        Vec::new()
-    }
-
     fn checks(&self, results: &Results) -> Vec<Check> {
         checks::checks(results)
     }
@@ -181,6 +177,6 @@ fn figure(results: &Results, value: &str, title: &str, unit: &str) -> Figure {
     let x = Axis::log("thin streams", 0.8, most * 1.25, Unit::Number);
     let y = Axis::from_zero(unit, top, Unit::Number);
     let mut figure = Figure::new(title, &results.plan().conditions(), x, y);
-    figure.points = series;
+    figure.points = PointSeries::told_apart(series);
     figure
 }

@@ -10,7 +10,7 @@ use festina_sctp::RetransmissionCause;
 use super::p06::{self, Published, Quantity};
 use crate::assumption::{Assumption, chosen, stated};
 use crate::evidence::Estimate;
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Experiment};
 use crate::figure::{Axis, Bar, BarChart, Figure, PlotPoint, PointSeries, Unit};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -97,10 +97,6 @@ impl Experiment for P06Table2 {
             readings.fault.in_stack(Stack::sctp(p06::lksctp(point), point.duration("sack_delay")))
         };
         p06::run(point, stack, seed)
-    }
-
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
-        Vec::new()
     }
 
     fn scoreboard(&self, results: &Results) -> Vec<Entry> {
@@ -241,13 +237,13 @@ fn sensitivity(results: &Results, cause: RetransmissionCause, swept: &[&str], sh
     let title = format!("First retransmissions by {}: sensitivity to {}", cause_name(cause), swept.join(", "));
     let x = Axis::linear("round-trip time", 0.0, 420.0, Unit::Milliseconds);
     let runs = results.plan().repetitions();
-    let subtitle = format!("unmodified lksctp; one parameter at a time; mean and 95% interval of {runs} runs");
+    let subtitle = format!("unmodified lksctp; one parameter at a time; mean of {runs} runs");
     let mut figure = Figure::new(&title, &subtitle, x, share_axis);
-    figure.points = series;
     let paper = [0.0, 100.0, 200.0, 400.0].into_iter().zip(published::TABLE).filter_map(|(rtt_ms, (_, lines))| {
         let share = lines.iter().find(|line| line.cause == cause)?.share?;
         Some(PlotPoint { x: rtt_ms, y: share / 100.0, whisker: None })
     });
-    figure.points.push(PointSeries { is_joined: false, ..PointSeries::new("paper", paper) });
+    series.push(PointSeries { is_joined: false, ..PointSeries::new("paper", paper) });
+    figure.points = PointSeries::told_apart(series);
     Some(figure)
 }

@@ -4,7 +4,7 @@ use super::p10_congested::{assumptions, loss_entry, p10_network, parameters, run
 use super::p10_fig8::{Case, Measure};
 use crate::assumption::Assumption;
 use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Experiment};
 use crate::figure::{Axis, Figure, PlotPoint, PointSeries, Unit};
 use crate::plan::{Parameter, Point, Value};
 use crate::samples::Samples;
@@ -65,10 +65,6 @@ impl Experiment for P10Fig10 {
 
     fn run(&self, point: &Point, seed: u64) -> Samples {
         run(point, seed)
-    }
-
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
-        Vec::new()
     }
 
     fn scoreboard(&self, results: &Results) -> Vec<Entry> {
@@ -225,7 +221,7 @@ impl<'r> Curves<'r> {
         let x = Axis::from_zero("interval between messages", longest, Unit::Milliseconds);
         let label = format!("{} from the first transmission to the 2nd retransmission", measure.name());
         let y = Axis::from_zero(&label, highest, Unit::Milliseconds);
-        Figure { points: series, ..Figure::new(title, conditions, x, y) }
+        Figure { points: PointSeries::told_apart(series), ..Figure::new(title, conditions, x, y) }
     }
 }
 

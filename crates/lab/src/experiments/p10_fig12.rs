@@ -6,7 +6,7 @@ use festina_units::{Bandwidth, ByteCount, Duration};
 use crate::assumption::{Assumption, chosen, stated};
 use crate::count::as_f64;
 use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Experiment};
 use crate::figure::{Axis, Figure, PlotPoint, PointSeries, Unit};
 use crate::plan::{Kind, Parameter, Point, Value};
 use crate::samples::Samples;
@@ -88,10 +88,6 @@ impl Experiment for P10Fig12 {
         samples.set(LOSS, tested.loss());
         samples.set(PACKETS, tested.packets_per_byte() * as_f64(point.bytes("size").bytes()));
         samples
-    }
-
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
-        Vec::new()
     }
 
     fn scoreboard(&self, results: &Results) -> Vec<Entry> {
@@ -281,7 +277,8 @@ fn figure(results: &Results, value: &str, title: &str, beside: &str) -> Figure {
             let repeated = summary.values().get(value)?;
             Some(plot_point(kbit_s(summary.point()), repeated.mean()?, repeated))
         });
-        let points: Vec<PlotPoint> = points.collect();
+        let mut points: Vec<PlotPoint> = points.collect();
+        points.sort_by(|one, other| one.x.total_cmp(&other.x));
         top = points.iter().map(|point| point.y).fold(top, f64::max);
         series.push(PointSeries::new(&format!("{beside}{name}"), points));
     }
@@ -294,7 +291,7 @@ fn figure(results: &Results, value: &str, title: &str, beside: &str) -> Figure {
     let base = base.filter(|(name, _)| !["tested", "rate"].contains(name));
     let base: String = base.filter_map(|(name, value)| Some(format!("{name} {}, ", value?))).collect();
     let mut figure = Figure::new(title, &format!("{base}{}", results.plan().conditions()), x, y);
-    figure.points = series;
+    figure.points = PointSeries::told_apart(series);
     figure
 }
 

@@ -6,7 +6,7 @@ use super::p10_congested::{assumptions, loss_entry, p10_network, parameters, run
 use super::p10_fig8::{COUNT_MIN, Case, Measure, SHOWN};
 use crate::assumption::Assumption;
 use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Experiment};
 use crate::figure::{Bar, BarChart, Figure, Unit};
 use crate::plan::{Parameter, Point};
 use crate::samples::Samples;
@@ -68,10 +68,6 @@ impl Experiment for P10Fig9 {
 
     fn run(&self, point: &Point, seed: u64) -> Samples {
         run(point, seed)
-    }
-
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
-        Vec::new()
     }
 
     fn scoreboard(&self, results: &Results) -> Vec<Entry> {
@@ -424,9 +420,21 @@ fn delay_bars(case: &Case<'_>, conditions: &str) -> Figure {
         let delays = case.group(group).map(|all| delays(all, ordinal, kind)).unwrap_or_default();
         let ms = |delay: Option<std::time::Duration>| delay.map(|delay| delay.as_secs_f64() * 1e3);
         let mean = ms(delays.mean()).unwrap_or(0.0);
-        Bar::new(series, mean).mark(ms(delays.quantile(0.99))).mark(ms(delays.max())).label(kind.label())
+        let bar = Bar::new(series, mean).mark(ms(delays.quantile(0.99))).mark(ms(delays.max())).label(kind.label());
+        match mean_interval_ms(case, group, ordinal, kind) {
+            Some([low, high]) => bar.whisker(low, high),
+            None => bar,
+        }
     });
     chart.figure()
+}
+
+/// The interval of the mean delay over the repetitions, where one cause alone makes the kind.
+fn mean_interval_ms(case: &Case<'_>, group: Group, ordinal: Ordinal, kind: Kind) -> Option<[f64; 2]> {
+    let all = case.group(group)?;
+    let mut found = kind.causes().iter().filter_map(|&cause| all.delays_by(ordinal, cause));
+    let (Some(series), None) = (found.next(), found.next()) else { return None };
+    Estimate::of(&series.mean_s().map(|seconds| seconds * 1e3))?.interval()
 }
 
 fn delays(all: Retransmissions<'_>, ordinal: Ordinal, kind: Kind) -> DelayStatistics {

@@ -87,9 +87,20 @@ struct Page<'f, 's> {
     below: Option<Below<'f>>,
 }
 
+/// The subtitle, and what whiskers are if there are any.
+fn with_whiskers(figure: &Figure) -> String {
+    let of_points = figure.points.iter().flat_map(|series| &series.points).any(|point| point.whisker.is_some());
+    let mut bars = figure.bars.iter().flat_map(|bars| &bars.groups).flat_map(|group| &group.bars);
+    if of_points || bars.any(|bar| bar.whisker.is_some()) {
+        format!("{}; whiskers: 95% intervals", figure.subtitle)
+    } else {
+        figure.subtitle.clone()
+    }
+}
+
 impl<'f, 's> Page<'f, 's> {
     fn new(figure: &'f Figure, pen: Pen<'s>) -> Self {
-        let subtitle = label::wrap(&figure.subtitle, SUBTITLE_FONT, WIDTH - 2 * MARGIN);
+        let subtitle = label::wrap(&with_whiskers(figure), SUBTITLE_FONT, WIDTH - 2 * MARGIN);
         let lines = i32::try_from(subtitle.len()).unwrap_or(1).max(1);
         let legend_top = LEGEND_TOP + (lines - 1) * SUBTITLE_LINE;
         let legend = Legend::of(figure, legend_top);

@@ -152,7 +152,7 @@ impl<'r> Panel<'r> {
         let runs = self.results.plan().repetitions();
         let subtitle = format!("{}; mean and 95% interval, n = {runs}, or 1 where nothing is random", fixed.join(", "));
         let mut figure = Figure::new(title, &subtitle, x, y);
-        figure.points = series;
+        figure.points = PointSeries::told_apart(series);
         Some(figure)
     }
 }
