@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use festina_lab::experiment::Experiment;
-use festina_lab::experiments::{Bursts, Cost, RecoverySequences, Reordering, RequestReply, ThinLatency};
-use festina_lab::plan::{Plan, Point, Scale};
+use festina_lab::experiments::{Bursts, Cost, RecoverySequences, Reordering, RequestReply, Scenario, ThinLatency};
+use festina_lab::plan::{Plan, PlanFile, Point, Scale};
 use festina_lab::runner::{self, Outcome, RunOptions, Shard};
 use festina_lab::scenario::{Stack, ThinStream};
 use festina_lab::summary::Results;
@@ -218,4 +218,39 @@ fn tolerance_of_reordering_does_what_the_document_on_recovery_says_of_it() {
             assert!(text.contains(&said), "{redundancy}: {said}");
         }
     }
+}
+
+#[test]
+fn the_scenario_in_the_document_is_at_most_40_lines_and_gives_its_figure_and_its_numbers() {
+    let text = fs::read_to_string(document("lab.md")).expect("the document is there");
+    let (_, below) = text.split_once("\n## Describe a scenario\n").expect("the heading is there");
+    let (_, begun) = below.split_once("<<'PLAN'\n").expect("the plan begins");
+    let (plan, _) = begun.split_once("\nPLAN\n").expect("the plan ends");
+    assert!(plan.lines().count() <= 40, "{} lines", plan.lines().count());
+    let plan = PlanFile::parse("lte.toml", plan).and_then(|file| file.plan(&Scenario, Scale::Full));
+    let plan = plan.expect("the plan makes sense");
+    let store = scratch("documents-scenario");
+    let options = RunOptions { jobs: None, shard: Shard::WHOLE, store: store.clone(), code_version: "test".to_owned() };
+    let results = match runner::run(&Scenario, &plan, &options, &|_| {}).expect("the store can be used") {
+        Outcome::Complete(results) => *results,
+        Outcome::Partial { missing, .. } => panic!("{missing} runs are missing"),
+    };
+    let [summary] = results.points() else { panic!("nothing is swept") };
+    for series in ["near", "far"] {
+        let delays = summary.series()[series].all();
+        assert_eq!(delays.count(), 27_500, "ten streams, 55 s, ten messages a second, five runs");
+        for quantile in [0.5, 0.99] {
+            let delay_ms = delays.quantile(quantile).expect("there are delays").as_secs_f64() * 1e3;
+            let written = format!("{delay_ms:.1} ms");
+            assert!(below.contains(&written), "{series}: the document does not say {written}");
+        }
+    }
+    assert!(summary.values()["radio: packets marked %"].mean() > Some(0.0), "CoDel marks");
+    let figures = Scenario.figures(&results);
+    assert_eq!(figures.len(), 2, "one for each probe");
+    let svg = figures[0].to_svg().expect("it can be drawn");
+    let new = store.join("scenario-lte.svg");
+    fs::write(&new, &svg).expect("the folder for temporary files can be written to");
+    let in_document = fs::read_to_string(document("scenario-lte.svg")).expect("the figure is there");
+    assert!(svg == in_document, "look at the new one in {} and copy it", new.display());
 }

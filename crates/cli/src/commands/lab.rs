@@ -11,7 +11,7 @@ use festina_lab::assumption::Assumption;
 use festina_lab::capture::{CaptureError, PACKETS_MAX};
 use festina_lab::experiment::Experiment;
 use festina_lab::experiments;
-use festina_lab::plan::{Parameter, Plan, PlanFile, Scale};
+use festina_lab::plan::{Key, Parameter, Plan, PlanFile, Scale, Table};
 use festina_lab::report::{Report, write_index};
 use festina_lab::runner::{self, Outcome, RunOptions, Shard};
 use festina_units::ByteCount;
@@ -189,6 +189,12 @@ fn show(arguments: &ShowArgs) -> Result<String, UsageError> {
     let mut text = format!("{name}: {title}\n{reference}\n\n{}\n\nA plan can set:\n", experiment.about());
     for Parameter { name, about, kind } in experiment.parameters() {
         let _ = writeln!(text, "  {name}: {about}; {kind}");
+    }
+    for Table { kind, about, keys } in experiment.tables() {
+        let _ = writeln!(text, "\nAny number of tables [{kind}.NAME], {about}:");
+        for Key { parameter: Parameter { name, about, kind }, default } in keys {
+            let _ = writeln!(text, "  {name}: {about}; {kind}; {default} if left out");
+        }
     }
     let assumptions = experiment.assumptions();
     if !assumptions.is_empty() {

@@ -42,6 +42,13 @@ fn an_experiment_is_shown_with_what_a_plan_can_set_and_its_plan_can_be_run() {
     {
         assert!(shown.stdout.contains(expected), "{expected} is missing in\n{}", shown.stdout);
     }
+    let scenario = lab_in(&folder, &["show", "scenario"]).stdout;
+    for expected in [
+        "Any number of tables [flows.NAME]",
+        "  rtt: the round-trip time without queues; 0 for that of the links; a duration",
+    ] {
+        assert!(scenario.contains(expected), "{expected} is missing in\n{scenario}");
+    }
     write(&folder, "own.toml", &lab_in(&folder, &["show", "md1", "--plan"]).stdout);
     assert_eq!(lab_in(&folder, &["check", "own.toml", "--quick"]).code, Some(0));
     let unknown = lab_in(&folder, &["show", "md2"]);

@@ -13,6 +13,9 @@ pub(super) fn sentences(report: &Report<'_>) -> [String; 3] {
 }
 
 fn came_out(report: &Report<'_>) -> String {
+    if report.checks.is_empty() && report.scoreboard.is_empty() {
+        return "It states nothing that could hold or not: the figures and numbers speak for themselves.".to_owned();
+    }
     let checks = |wanted: &str| report.checks.iter().filter(|check| check.verdict.word() == wanted).count();
     let numbers = |wanted: &str| report.scoreboard.iter().filter(|entry| entry.word() == wanted).count();
     let (held, broken, undecided, untested) =
@@ -37,6 +40,9 @@ fn came_out(report: &Report<'_>) -> String {
 fn how_sure(report: &Report<'_>) -> String {
     let runs = report.results.points().iter().map(|point| point.repetitions()).max().unwrap_or_default();
     let fitted = report.scoreboard.iter().filter(|entry| entry.word() == "fitted").count();
+    if report.checks.is_empty() && report.scoreboard.is_empty() {
+        return format!("Intervals are 95% intervals over up to {runs} runs of each point; one run has none.");
+    }
     let sure = match runs {
         0 | 1 => "There is one run of each point, so chance is not known".to_owned(),
         runs => format!("Each verdict is that of the whole 95% interval over up to {runs} runs of each point"),
