@@ -11,7 +11,7 @@ pub use truth::{TcpRecord, observe};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use festina_netsim::{Node, NodeId};
-use festina_units::Instant;
+use festina_units::{Duration, Instant};
 
 use crate::packet::{Packet, Payload, TcpPacket};
 use crate::tcp::{EcnCodepoint, Flags, Segment, TcpConfig, TcpCounters};
@@ -33,6 +33,7 @@ pub struct TcpHost {
     seed: u64,
     accepts: Option<TcpConfig>,
     is_logging: bool,
+    wake_up: Duration,
     flows: Vec<Flow>,
     /// `None`: free for the next connection.
     connections: Vec<Option<Connection>>,
@@ -113,6 +114,7 @@ impl TcpHost {
             seed,
             accepts: None,
             is_logging: false,
+            wake_up: Duration::ZERO,
             flows: Vec::new(),
             connections: Vec::new(),
             free: Vec::new(),
@@ -129,6 +131,13 @@ impl TcpHost {
     #[must_use]
     pub fn logging(mut self) -> Self {
         self.is_logging = true;
+        self
+    }
+
+    /// An application that waited for room in the send buffer writes this long after there is some: the machine's time to wake it.
+    #[must_use]
+    pub fn waking_after(mut self, delay: Duration) -> Self {
+        self.wake_up = delay;
         self
     }
 
@@ -186,7 +195,7 @@ impl TcpHost {
         let flow = &mut self.flows[index];
         let (peer, config) = (flow.sender.peer, flow.sender.config);
         if let Some(source) = flow.writes.take() {
-            let opened = self.open(peer, config, Traffic::from_source(source));
+            let opened = self.open(peer, config, Traffic::from_source(source, self.wake_up));
             self.flows[index].connection = opened;
             return;
         }

@@ -49,6 +49,8 @@ pub struct MediaProfile {
     pub queue_ppm: u64,
     /// Whether routers mark (DRED) and ends understand it (ECN).
     pub marks: bool,
+    /// How long the server needs to write after it was woken.
+    pub wake_up: Duration,
     /// How long the whole profile lasts.
     pub duration: Duration,
     /// What else crosses the bottleneck.
@@ -132,7 +134,7 @@ impl MediaProfile {
         let Layout { network, media, cross, sinks, datagrams } = self.layout();
         let link = network.link;
         let tcp = self.tcp(SendBufferLimit::Bytes(self.cross.send_buffer.bytes()));
-        let server = TcpHost::new(media[0], seed).logging().with_sender(TcpSender {
+        let server = TcpHost::new(media[0], seed).logging().waking_after(self.wake_up).with_sender(TcpSender {
             stops_at: Some(self.at(PARTS)),
             ..self.sender(media[1], self.tcp(self.limit), Instant::ZERO)
         });
@@ -260,6 +262,7 @@ mod tests {
             rtt: Duration::from_millis(50),
             queue_ppm: 500_000,
             marks,
+            wake_up: Duration::ZERO,
             duration: Duration::from_secs(16),
             cross,
         }
@@ -274,6 +277,17 @@ mod tests {
             assert_eq!(Some(split.total()), message.delay());
             assert!(split.network >= Duration::from_millis(25));
         }
+    }
+
+    #[test]
+    fn a_late_wake_up_costs_a_buffer_of_one_window_throughput_and_a_larger_one_less() {
+        let bytes = |windows, wake_up_ms| {
+            let limit = SendBufferLimit::MinBuf(MinBuf { windows, extra_packets: 0 });
+            let profile = MediaProfile { wake_up: Duration::from_millis(wake_up_ms), ..profile(limit, false) };
+            profile.run(1).media_bytes.iter().sum::<u64>()
+        };
+        let (at_once, late, late_but_two) = (bytes(1, 0), bytes(1, 20), bytes(2, 20));
+        assert!(late * 10 < at_once * 9 && late < late_but_two, "{at_once} {late} {late_but_two}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use festina_netsim::NodeId;
 use festina_sctp::RetransmissionCause;
-use festina_units::Instant;
+use festina_units::{Duration, Instant};
 
 use super::PortPair;
 use crate::packet::{Packet, Payload, TcpPacket};
@@ -38,6 +38,9 @@ pub(super) struct Traffic {
     /// A write that the send buffer has not taken whole: when it was due, its size, and what is left.
     pending: Option<(Instant, u64, u64)>,
     is_held: bool,
+    /// How long it takes to write after it was woken, and when it does.
+    wake_up: Duration,
+    resumes_at: Option<Instant>,
     ending: Ending,
 }
 
@@ -54,17 +57,39 @@ pub(super) enum Ending {
 
 impl Traffic {
     /// All writes of a source over one connection that stays.
-    pub(super) fn from_source(source: Source) -> Self {
-        Self { source: Some(source), pending: None, is_held: false, ending: Ending::Stay }
+    pub(super) fn from_source(source: Source, wake_up: Duration) -> Self {
+        Self { source: Some(source), wake_up, ending: Ending::Stay, ..Self::idle() }
     }
 
     /// A single write.
     pub(super) fn transfer(due_at: Instant, bytes: u64, ending: Ending) -> Self {
-        Self { source: None, pending: Some((due_at, bytes, bytes)), is_held: false, ending }
+        Self { pending: Some((due_at, bytes, bytes)), ending, ..Self::idle() }
+    }
+
+    fn idle() -> Self {
+        let (wake_up, resumes_at) = (Duration::ZERO, None);
+        Self { source: None, pending: None, is_held: false, wake_up, resumes_at, ending: Ending::Stay }
+    }
+
+    /// There is room in the send buffer.
+    fn wake(&mut self, now: Instant) {
+        if self.wake_up.is_zero() {
+            self.is_held = false;
+        } else {
+            self.resumes_at.get_or_insert(now + self.wake_up);
+        }
+    }
+
+    /// The application runs again if its time has come.
+    fn resume(&mut self, now: Instant) {
+        if self.resumes_at.is_some_and(|at| at <= now) {
+            self.resumes_at = None;
+            self.is_held = false;
+        }
     }
 
     fn next_at(&self) -> Option<Instant> {
-        if self.is_held { None } else { self.source.as_ref()?.next_at() }
+        if self.is_held { self.resumes_at } else { self.source.as_ref()?.next_at() }
     }
 }
 
@@ -170,7 +195,7 @@ impl Connection {
                 TcpEvent::Delivered { through } if self.log.is_some() => self.readable.push((through, now)),
                 TcpEvent::Writable => {
                     if let Some(traffic) = &mut self.traffic {
-                        traffic.is_held = false;
+                        traffic.wake(now);
                     }
                 }
                 TcpEvent::PeerFinished => self.tcp.close(),
@@ -183,6 +208,7 @@ impl Connection {
 
     fn write_due(&mut self, now: Instant) {
         let Some(traffic) = &mut self.traffic else { return };
+        traffic.resume(now);
         while !traffic.is_held && !self.has_failed {
             let due = traffic.pending.take().or_else(|| {
                 let (at, write) = traffic.source.as_mut()?.take_due(now)?;

@@ -15,8 +15,7 @@ const ABOUT: f64 = 0.15;
 /// The budget of the stream called target.
 const BUDGET_MS: f64 = 50.0;
 
-const WAKE_UPS: &str =
-    "The paper explains the loss by wake-ups of the application that come late; in the model they take no time.";
+const WAKE_UPS: &str = "How late wake-ups come, to which the paper ascribes the loss, is not told: see wake_up.";
 const QUEUES: &str = "The length of the paper's queues is not told.";
 
 pub(super) fn checks(part: Part, results: &Results) -> Vec<Check> {
@@ -209,7 +208,7 @@ fn target_keeps_its_time(cells: &[Cell<'_>]) -> Check {
     let mut evidence = Evidence::new();
     for cell in cells {
         let p90 = cell.estimate("target", SENDER_P90_MS);
-        evidence.cell(format!("p90 in ms at {}:", cell.name), p90, Bound::LessThan(BUDGET_MS));
+        evidence.cell(format!("p90 in ms at {}:", cell.name), p90, Bound::Within(0.0, BUDGET_MS));
     }
     evidence.check("Festina's target of 50 ms in the send buffer is kept at p90.")
 }
