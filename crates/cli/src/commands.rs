@@ -111,7 +111,7 @@ pub(crate) struct PeerArgs {
     port: u16,
     #[command(flatten)]
     recovery: RecoveryArgs,
-    /// Give up if the peer does not answer at first, or ping's last message, for this time
+    /// Give up if the peer does not answer at first, or nothing at all or not ping's last message comes back, for this time
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = args::positive_duration)]
     timeout: Duration,
 }

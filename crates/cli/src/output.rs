@@ -4,12 +4,14 @@
 mod escape;
 
 use std::io::{self, IsTerminal as _, Write};
+use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result};
-use bytes::Bytes;
-use festina::ClosedReason;
+use festina::{ClosedReason, ReceivedMessage};
+use serde::Serialize;
 
 use self::escape::{escaped, escaped_line};
+use crate::address;
 
 /// How the bytes of a received message are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,15 +22,51 @@ pub(crate) enum Format {
     Raw,
     /// Two hexadecimal digits per byte, one line per message.
     Hex,
+    /// A JSON object, one line per message: who sent it, how, and its bytes, as text if they are text.
+    Json,
 }
 
 const CANNOT_PRINT: &str = "cannot write to standard output";
 
-/// Prints the bytes of one message on standard output.
-pub(crate) fn print_message(payload: &Bytes, format: Format) -> Result<()> {
+/// Prints one message on standard output.
+pub(crate) fn print_message(message: &ReceivedMessage, from: SocketAddr, format: Format) -> Result<()> {
+    if let Format::Json = format {
+        return print(&serde_json::to_string(&MessageJson::of(message, from))?);
+    }
     let mut out = io::stdout().lock();
     let to_terminal = out.is_terminal();
-    write_message(&mut out, payload, format, to_terminal).context(CANNOT_PRINT)
+    write_message(&mut out, &message.payload, format, to_terminal).context(CANNOT_PRINT)
+}
+
+/// A received message for programs. Either `text` or `hex` is null.
+#[derive(Serialize)]
+struct MessageJson<'a> {
+    from: String,
+    stream: u16,
+    ppid: u32,
+    unordered: bool,
+    bytes: usize,
+    text: Option<&'a str>,
+    hex: Option<String>,
+}
+
+impl<'a> MessageJson<'a> {
+    fn of(message: &'a ReceivedMessage, from: SocketAddr) -> Self {
+        let text = std::str::from_utf8(&message.payload).ok();
+        Self {
+            from: address::canonical(from).to_string(),
+            stream: message.stream.0,
+            ppid: message.ppid,
+            unordered: message.unordered,
+            bytes: message.payload.len(),
+            text,
+            hex: text.is_none().then(|| hexadecimal(&message.payload)),
+        }
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Prints text on standard output, with a line feed after it.
@@ -45,10 +83,7 @@ fn write_message(out: &mut impl Write, payload: &[u8], format: Format, to_termin
             out.write_all(b"\n")?;
         }
         Format::Raw => out.write_all(payload)?,
-        Format::Hex => {
-            let line: String = payload.iter().map(|byte| format!("{byte:02x}")).collect();
-            writeln!(out, "{line}")?;
-        }
+        Format::Hex | Format::Json => writeln!(out, "{}", hexadecimal(payload))?,
     }
     out.flush()
 }
@@ -93,7 +128,27 @@ pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+    use festina::StreamId;
+
     use super::*;
+
+    #[test]
+    fn a_message_for_programs_has_text_or_hexadecimal_digits() {
+        let from = "[::ffff:192.0.2.1]:5".parse().expect("an address");
+        for (payload, expected) in
+            [(&b"a\"b"[..], r#""text":"a\"b","hex":null"#), (b"\xff\x00", r#""text":null,"hex":"ff00""#)]
+        {
+            let message =
+                ReceivedMessage { payload: Bytes::from_static(payload), stream: StreamId(3), ppid: 7, unordered: true };
+            let json = serde_json::to_string(&MessageJson::of(&message, from)).expect("plain values");
+            assert!(
+                json.starts_with(r#"{"from":"192.0.2.1:5","stream":3,"ppid":7,"unordered":true,"bytes":"#),
+                "{json}"
+            );
+            assert!(json.ends_with(&format!("{expected}}}")), "{json}");
+        }
+    }
 
     #[test]
     fn messages_are_written_as_lines_raw_or_in_hexadecimal_digits() {

@@ -38,7 +38,7 @@ pub(crate) struct ListenArgs {
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
     /// Send every message back to its sender instead of printing it
-    #[arg(long, conflicts_with_all = ["raw", "hex"])]
+    #[arg(long, conflicts_with_all = ["raw", "hex", "json"])]
     echo: bool,
     /// End when the first peer has left
     #[arg(long)]
@@ -49,6 +49,9 @@ pub(crate) struct ListenArgs {
     /// Print messages as hexadecimal digits, one line each
     #[arg(long)]
     hex: bool,
+    /// Print each message as a JSON object in one line
+    #[arg(long, conflicts_with_all = ["raw", "hex"])]
+    json: bool,
     #[command(flatten)]
     recovery: RecoveryArgs,
 }
@@ -59,6 +62,7 @@ impl ListenArgs {
             (true, _, _) => Action::Echo,
             (_, true, _) => Action::Print(Format::Raw),
             (_, _, true) => Action::Print(Format::Hex),
+            _ if self.json => Action::Print(Format::Json),
             _ => Action::Print(Format::Lines),
         }
     }
@@ -180,7 +184,7 @@ async fn serve(association: &Association, action: Action, mut lines: Lines) -> R
                 Err(reason) => return Ok(reason),
             };
             match action {
-                Action::Print(format) => output::print_message(&message.payload, format)?,
+                Action::Print(format) => output::print_message(&message, association.remote_addr(), format)?,
                 Action::Echo => {
                     // The next `recv` reports a peer that leaves before its echo.
                     let _ = association.send(echo_of(message)).await;

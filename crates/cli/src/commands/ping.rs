@@ -10,10 +10,14 @@ use clap::Args;
 use festina::{Association, ClosedReason, Event, Message, MessageId, SendError, Stats};
 use festina_lab::statistics::DelayStatistics;
 use festina_units::duration;
+use serde::Serialize;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::{PeerArgs, say_goodbye};
 use crate::{args, output, signal};
+
+/// How long nothing may come back until that is said.
+const SILENCE: Duration = Duration::from_secs(3);
 
 /// A message begins with its sequence number.
 const HEADER_BYTES: usize = 8;
@@ -49,6 +53,9 @@ pub(crate) struct PingArgs {
     /// Print nothing but the summary
     #[arg(short, long)]
     quiet: bool,
+    /// Print nothing but the summary, as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Sends messages and measures until the count is reached, the peer leaves or the user has enough; then sums up.
@@ -66,13 +73,13 @@ pub(crate) async fn run(arguments: PingArgs) -> Result<()> {
         ended = ping.exchange() => ended,
         () = signal::interrupted() => Ok(false),
     };
-    output::print(&ping.summary(&association.stats()))?;
+    let stats = association.stats();
+    output::print(&if ping.arguments.json { ping.json(&stats)? } else { ping.summary(&stats) })?;
     say_goodbye(&endpoint).await;
     let given_up = ended?;
     let answer = if ping.arguments.ack { "acknowledgement" } else { "echo" };
     if ping.times.count() == 0 {
-        let hint = if ping.arguments.ack { "" } else { " (does the peer run with --echo?)" };
-        bail!("{}: no {answer} came back{hint}", ping.remote);
+        bail!("{}: no {answer} came back{}", ping.remote, ping.hint());
     }
     if given_up {
         let waited = duration::display(ping.arguments.peer.timeout);
@@ -97,25 +104,44 @@ impl Ping {
         let mut ticks = interval(self.arguments.interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let association = self.association.clone();
-        let mut give_up_at = Instant::now();
+        let (mut sent_at, mut heard_at) = (Instant::now(), Instant::now());
+        let mut came_back = self.times.count();
+        let mut is_told = false;
         loop {
             let all_sent = self.arguments.count.is_some_and(|count| self.sent >= count);
+            if self.awaited.is_empty() || self.times.count() > came_back {
+                (heard_at, came_back, is_told) = (Instant::now(), self.times.count(), false);
+            }
+            let is_waited_for = !self.awaited.is_empty();
+            // An outage does not end it, but a peer that never says a word does.
+            let may_give_up = is_waited_for && (all_sent || self.times.count() == 0);
+            let give_up_at = if all_sent { sent_at } else { heard_at } + self.arguments.peer.timeout;
             if all_sent && self.awaited.is_empty() {
                 return Ok(false);
             }
             tokio::select! {
                 _ = ticks.tick(), if !all_sent => {
                     self.send().await?;
-                    give_up_at = Instant::now() + self.arguments.peer.timeout;
+                    sent_at = Instant::now();
                 }
                 message = association.recv() => match message {
                     Ok(message) => self.echoed(message.payload)?,
                     Err(reason) => return Err(self.ended(&reason)),
                 },
                 Some(event) = association.event() => self.acknowledged(&event)?,
-                () = sleep_until(give_up_at), if all_sent => return Ok(true),
+                () = sleep_until(heard_at + SILENCE), if is_waited_for && !is_told => {
+                    is_told = true;
+                    let silence = duration::display(SILENCE);
+                    output::notice(&format!("{}: nothing has come back for {silence}{}", self.remote, self.hint()));
+                }
+                () = sleep_until(give_up_at), if may_give_up => return Ok(true),
             }
         }
+    }
+
+    /// What may be the matter when nothing at all comes back.
+    fn hint(&self) -> &'static str {
+        if self.arguments.ack || self.times.count() > 0 { "" } else { " (does the peer run with --echo?)" }
     }
 
     async fn send(&mut self) -> Result<()> {
@@ -165,11 +191,34 @@ impl Ping {
         };
         let time = sent_at.elapsed();
         self.times.record(time);
-        if !self.arguments.quiet {
+        if !self.arguments.quiet && !self.arguments.json {
             let Self { remote, arguments: PingArgs { size, .. }, .. } = self;
             output::print(&format!("{size} bytes, {remote}: seq={} time={} ms", sequence + 1, milliseconds(time)))?;
         }
         Ok(())
+    }
+
+    fn json(&self, stats: &Stats) -> serde_json::Result<String> {
+        let (times, again) = (&self.times, &stats.sent.retransmitted);
+        let ms = |time: Option<Duration>| time.map(|time| time.as_secs_f64() * 1e3);
+        let quantile = |share| ms(times.quantile(share));
+        serde_json::to_string_pretty(&SummaryJson {
+            peer: self.remote.to_string(),
+            measured: if self.arguments.ack { "acknowledgement" } else { "echo" },
+            message_bytes: self.arguments.size,
+            sent: self.sent,
+            returned: times.count(),
+            outstanding: self.awaited.len(),
+            retransmissions: again.total(),
+            retransmissions_by_timeout: again.timeout,
+            retransmissions_spurious: stats.sent.spurious,
+            ms_min: ms(times.min()),
+            ms_mean: ms(times.mean()),
+            ms_max: ms(times.max()),
+            ms_p50: quantile(0.5),
+            ms_p90: quantile(0.9),
+            ms_p99: quantile(0.99),
+        })
     }
 
     fn summary(&self, stats: &Stats) -> String {
@@ -198,6 +247,26 @@ impl Ping {
         }
         summary
     }
+}
+
+/// The summary for programs; times are null when nothing came back.
+#[derive(Serialize)]
+struct SummaryJson {
+    peer: String,
+    measured: &'static str,
+    message_bytes: u32,
+    sent: u64,
+    returned: u64,
+    outstanding: usize,
+    retransmissions: u64,
+    retransmissions_by_timeout: u64,
+    retransmissions_spurious: u64,
+    ms_min: Option<f64>,
+    ms_mean: Option<f64>,
+    ms_max: Option<f64>,
+    ms_p50: Option<f64>,
+    ms_p90: Option<f64>,
+    ms_p99: Option<f64>,
 }
 
 fn milliseconds(time: Duration) -> String {

@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 use bytes::Bytes;
 use clap::Args;
-use festina::{Abandoned, Association, ClosedReason, Message, SendError};
+use festina::{Abandoned, Association, ClosedReason, Message, SendError, Stats};
+use serde::Serialize;
 
 use super::{PeerArgs, message_bytes_max, say_goodbye};
 use crate::output::Format;
@@ -64,6 +65,9 @@ pub(crate) struct SendArgs {
     /// Print what comes back as hexadecimal digits, one line per message
     #[arg(long)]
     hex: bool,
+    /// Print what comes back as JSON objects, one line each, and at the end what became of the messages
+    #[arg(long, conflicts_with_all = ["raw", "hex"])]
+    json: bool,
 }
 
 impl SendArgs {
@@ -80,6 +84,7 @@ impl SendArgs {
         match (self.raw, self.hex) {
             (true, _) => Format::Raw,
             (_, true) => Format::Hex,
+            _ if self.json => Format::Json,
             _ => Format::Lines,
         }
     }
@@ -94,7 +99,11 @@ pub(crate) async fn run(arguments: SendArgs) -> Result<()> {
         () = signal::interrupted() => Ok(()),
     };
     say_goodbye(&endpoint).await;
-    let abandoned = association.stats().abandoned;
+    let stats = association.stats();
+    if arguments.json {
+        output::print(&serde_json::to_string(&SentJson::of(&stats, ended.is_ok()))?)?;
+    }
+    let abandoned = stats.abandoned;
     for (messages, why) in
         [(abandoned.expired, "their lifetime ended"), (abandoned.retransmissions_exhausted, "they were lost too often")]
     {
@@ -106,13 +115,34 @@ pub(crate) async fn run(arguments: SendArgs) -> Result<()> {
     ended
 }
 
+/// What became of the messages, for programs.
+#[derive(Serialize)]
+struct SentJson {
+    complete: bool,
+    retransmissions: u64,
+    expired: u64,
+    retransmissions_exhausted: u64,
+}
+
+impl SentJson {
+    fn of(stats: &Stats, complete: bool) -> Self {
+        let count = |abandoned: Abandoned| abandoned.unsent + abandoned.sent;
+        Self {
+            complete,
+            retransmissions: stats.sent.retransmitted.total(),
+            expired: count(stats.abandoned.expired),
+            retransmissions_exhausted: count(stats.abandoned.retransmissions_exhausted),
+        }
+    }
+}
+
 /// Both directions at once, until this side is done or the peer ends the association.
 async fn exchange(association: &Association, arguments: &SendArgs, files: Vec<Bytes>) -> Result<()> {
     let format = arguments.format();
     let receiving = async {
         loop {
             match association.recv().await {
-                Ok(message) => output::print_message(&message.payload, format)?,
+                Ok(message) => output::print_message(&message, association.remote_addr(), format)?,
                 Err(reason) => return anyhow::Ok(reason),
             }
         }

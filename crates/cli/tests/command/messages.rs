@@ -263,3 +263,33 @@ fn whoever_listens_on_every_address_is_reached_over_ipv4_and_ipv6() {
     }
     drop(listener);
 }
+
+#[test]
+fn programs_read_messages_and_summaries_as_json() {
+    let (listener, address) =
+        Running::start_server(&["listen", "127.0.0.1:0", "--json", "--once"], "listening on ", ", SCTP port");
+    let sent = run_with_input(&["send", &address, "--json", "--stream", "3", "--wait", "0ms"], "say \"hi\"\n");
+    assert_eq!(sent.code, Some(0), "{sent:?}");
+    let summary: serde_json::Value = serde_json::from_str(&sent.stdout).expect("it is JSON");
+    assert_eq!(summary["complete"], true, "{summary}");
+    let heard = listener.end();
+    let message: serde_json::Value = serde_json::from_str(&heard.stdout).expect("it is one JSON object");
+    assert_eq!((&message["text"], &message["stream"]), (&"say \"hi\"".into(), &3.into()), "{message}");
+
+    let (_echo, address) = Running::start_server(&["listen", "127.0.0.1:0", "--echo"], "listening on ", ", SCTP port");
+    let ping = run(&["ping", &address, "-c", "3", "-i", "1ms", "--json"]);
+    let summary: serde_json::Value = serde_json::from_str(&ping.stdout).expect("it is JSON and nothing else");
+    assert_eq!((&summary["sent"], &summary["returned"]), (&3.into(), &3.into()), "{summary}");
+    assert!(summary["ms_p50"].as_f64() > Some(0.0), "{summary}");
+}
+
+#[test]
+fn a_ping_that_nobody_answers_says_so_and_ends() {
+    // This one listens, but does not echo.
+    let (_listener, address) = Running::start_server(&["listen", "127.0.0.1:0"], "listening on ", ", SCTP port");
+    let ping = run(&["ping", &address, "-i", "100ms", "--timeout", "4s"]);
+    assert_eq!(ping.code, Some(1), "{ping:?}");
+    let hint = "(does the peer run with --echo?)";
+    assert!(ping.stderr.contains(&format!("nothing has come back for 3s {hint}")), "{}", ping.stderr);
+    assert!(ping.stderr.contains(&format!("no echo came back {hint}")), "{}", ping.stderr);
+}
