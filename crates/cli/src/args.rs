@@ -29,6 +29,7 @@ Examples:
   echo hello | festina send 127.0.0.1:9899           a line as a message
   festina emulate udp --listen 127.0.0.1:9000 --to 127.0.0.1:9899 --delay 50ms --loss 5%
   festina perf -c 192.0.2.7                          what a path to `festina perf -s` carries
+  festina emulate run --delay 50ms --loss 5% --server 'festina listen 10.77.0.2 --echo' -- festina ping 10.77.0.2
   festina lab list                                   the experiments that can be run
 
 Units are written out: durations 250ms 1.5s 10us 2m, rates 10Mbit/s, sizes 64KiB, probabilities 5% or 0.05.

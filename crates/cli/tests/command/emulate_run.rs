@@ -108,40 +108,6 @@ fn programs_read_the_report_as_json_and_the_packets_of_both_ends_as_a_capture() 
     assert_eq!(count, expected("packets_offered") + expected("packets_delivered"));
 }
 
-#[test]
-fn a_queue_with_derivative_random_drop_marks_what_can_be_marked() {
-    // Slow start fills the queue beyond the product of rate and delay.
-    let transfer = "import socket, sys
-if sys.argv[1] == \"serve\":
-    connection, _ = socket.create_server((\"10.77.0.2\", 5001)).accept()
-    while connection.recv(65536): pass
-    connection.send(b\"k\")
-else:
-    connection = socket.socket()
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b\"reno\")
-    connection.connect((\"10.77.0.2\", 5001))
-    connection.sendall(bytes(3000000))
-    connection.shutdown(socket.SHUT_WR)
-    connection.recv(1)";
-    let folder = folder("emulate-run-dred");
-    let (script, report) = (folder.join("transfer.py"), folder.join("report.json"));
-    fs::write(&script, transfer).expect("the script is written");
-    let (script, out) = (script.display(), report.display());
-    let ecn = "echo 1 > /proc/sys/net/ipv4/tcp_ecn";
-    let Some(ended) = emulate_run(&format!(
-        "--rate 30Mbit/s --delay 10ms --discipline dred --json --out {out} --server '{ecn}; exec python3 {script} serve' \
-         --client '{ecn}; exec python3 {script} send'"
-    )) else {
-        return;
-    };
-    assert_eq!(ended.code, Some(0), "{ended:?}");
-    let report = fs::read(report).expect("the report is there");
-    let report: serde_json::Value = serde_json::from_slice(&report).expect("it is JSON");
-    assert!(report["there"]["queue_marked"].as_u64() > Some(0), "{report}");
-    // The product of 30 Mbit/s and 20 ms.
-    assert!(report["there"]["queue_bytes_max"].as_u64() > Some(75_000), "{report}");
-}
-
 /// What `festina perf` with these flags measures through a slow network with a long queue.
 fn perf(flags: &str) -> Option<serde_json::Value> {
     let ended = emulate_run(&format!(

@@ -7,8 +7,8 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use festina_emulate::{MTU_BYTES, Namespace, TunEnd, TunError, TunPair};
-use festina_netsim::{CoDelConfig, LinkConfig, LossModel, QueueDiscipline, QueueLimit};
-use festina_units::Bandwidth;
+use festina_netsim::{CoDelConfig, DredConfig, LinkConfig, LossModel, QueueDiscipline, QueueLimit};
+use festina_units::{Bandwidth, ByteCount};
 use kernel::{CLIENT, Network, SERVER, Segment, now};
 
 /// One way.
@@ -100,6 +100,20 @@ fn a_marking_queue_slows_a_flow_that_is_capable_of_ecn_without_dropping() {
     let counters = network.stop().forward;
     assert!(counters.congestion_marked > 0, "{counters:?}");
     assert_eq!(counters.queue_dropped, 0, "{counters:?}");
+}
+
+#[test]
+fn derivative_random_drop_marks_what_exceeds_the_product_of_rate_and_delay() {
+    let product = ByteCount::from_bytes(50_000);
+    let discipline = QueueDiscipline::Dred(DredConfig::goel_2002(product));
+    let marking = LinkConfig { discipline, queue: QueueLimit::packets(1_000), ..bottleneck() };
+    let Some(network) = network(marking, bottleneck()) else { return };
+    network.set("net/ipv4/tcp_ecn", "1").expect("the kernel knows ECN");
+    let bytes = network.greedy(1, "reno", Duration::from_secs(4));
+    assert!(bytes[0] > 2_500_000, "{bytes:?}");
+    let counters = network.stop();
+    assert!(counters.forward.congestion_marked > 0, "{counters:?}");
+    assert!(counters.forward_passage.queue_bytes_max > product, "{counters:?}");
 }
 
 /// Ten small messages, one each 100 ms, so that the round-trip time is known, and then so many bytes.
