@@ -8,7 +8,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use festina_units::duration;
 
 use crate::commands::{
-    compare, completions, emulate, lab, listen, perf, ping, send, syslog, tcp_proxy, tcp_watch, tunnel,
+    compare, completions, emulate, lab, listen, perf, ping, send, syslog, tcp_proxy, tcp_watch, trace, tunnel,
 };
 use crate::{EXIT_USAGE, output};
 
@@ -64,6 +64,9 @@ pub(crate) enum Command {
     /// Run published experiments and compare the results with the publication
     #[command(subcommand)]
     Lab(lab::LabCommand),
+    /// Tell what packet captures say about their streams
+    #[command(subcommand)]
+    Trace(trace::TraceCommand),
     /// Pass TCP connections on with little in the send buffer
     TcpProxy(tcp_proxy::TcpProxyArgs),
     /// Show how long data waits in the kernel's send buffers

@@ -11,6 +11,7 @@ pub(crate) mod send;
 pub(crate) mod syslog;
 pub(crate) mod tcp_proxy;
 pub(crate) mod tcp_watch;
+pub(crate) mod trace;
 pub(crate) mod tunnel;
 
 use std::time::Duration;
@@ -97,6 +98,7 @@ pub(crate) async fn run(command: Command) -> Result<()> {
         Command::TcpProxy(arguments) => tcp_proxy::run(arguments).await,
         Command::TcpWatch(arguments) => tcp_watch::run(arguments).await,
         Command::Syslog(command) => syslog::run(command).await,
+        Command::Trace(command) => trace::run(command),
     }
 }
 

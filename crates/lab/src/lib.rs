@@ -21,6 +21,7 @@
 //! - [`statistics`] gathers delays and tells their mean, percentiles and distribution
 //! - [`figure`] draws curves, points, bars and the life of packets as SVG; [`png`] makes pictures of them
 //! - [`capture`] writes the packets of a run for Wireshark
+//! - [`traces`] draws what a capture says about its streams
 //!
 //! ```
 //! use std::time::Duration;
@@ -61,3 +62,4 @@ pub mod scoreboard;
 pub mod statistics;
 mod store;
 pub mod summary;
+pub mod traces;

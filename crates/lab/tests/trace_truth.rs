@@ -14,7 +14,7 @@ use festina_trace::analysis::{Retransmission, Write};
 use festina_trace::{Analyser, AnalyserOptions, Cause, Confidence, Finding, PcapngWriter, ReceiverSide, analyse};
 use festina_units::{ByteCount, Duration, Instant, Probability};
 
-const CAPTURES: u64 = 200;
+const CAPTURES: usize = 200;
 const MESSAGE_BYTES: u64 = 100;
 const STACKS: [&str; 5] = ["linux", "new reno", "sack", "rfc9260", "festina"];
 
@@ -34,7 +34,7 @@ struct Flaws {
     misses_one_of: Option<usize>,
 }
 
-fn flaws(seed: u64) -> Flaws {
+fn flaws(seed: usize) -> Flaws {
     Flaws {
         wraps: seed.is_multiple_of(2),
         snap: seed.is_multiple_of(3).then_some(96),
@@ -54,12 +54,12 @@ fn stack(name: &str) -> Stack {
     }
 }
 
-fn stream(name: &str, seed: u64) -> ThinStream {
+fn stream(name: &str, seed: usize) -> ThinStream {
     let ms = Duration::from_millis;
-    let variant = seed / STACKS.len() as u64;
-    let rtt = ms([20, 50, 100, 200][variant as usize % 4]);
-    let interval = ms([30, 100, 250, 400][(variant / 4) as usize % 4]);
-    let loss = Probability::from_percent([0, 1, 2, 5, 10][variant as usize % 5]);
+    let variant = seed / STACKS.len();
+    let rtt = ms([20, 50, 100, 200][variant % 4]);
+    let interval = ms([30, 100, 250, 400][variant / 4 % 4]);
+    let loss = Probability::from_percent([0, 1, 2, 5, 10][variant % 5]);
     let size = ByteCount::from_bytes(MESSAGE_BYTES);
     let mut stream = ThinStream::periodic(stack(name), interval, size, interval * 800, rtt).with_loss(loss, loss);
     for link in [&mut stream.forward, &mut stream.backward] {
@@ -194,7 +194,13 @@ impl Score {
         )
     }
 
-    fn retransmission(&mut self, truth: &RetransmissionRecord, found: Option<&Retransmission>, name: &str, seed: u64) {
+    fn retransmission(
+        &mut self,
+        truth: &RetransmissionRecord,
+        found: Option<&Retransmission>,
+        name: &str,
+        seed: usize,
+    ) {
         self.visible += 1;
         let Some(found) = found else {
             self.missed.push(format!("{name} {seed}: {truth:?}"));
@@ -219,8 +225,8 @@ impl Score {
     }
 }
 
-fn examine(name: &str, seed: u64, score: &mut Score) {
-    let (run, capture, [sender, receiver]) = stream(name, seed).run_and_capture(seed);
+fn examine(name: &str, seed: usize, score: &mut Score) {
+    let (run, capture, [sender, receiver]) = stream(name, seed).run_and_capture(seed as u64);
     let flaws = flaws(seed);
     let [at_sender, at_receiver] = [sender, receiver].map(|node| capture.seen_by(node).expect("short packets"));
     let (kept, sender_file) = file(&at_sender, flaws);
@@ -316,7 +322,7 @@ fn offset(writes: &[Write], truth: &festina_models::record::Truth, end_of: &impl
 fn retransmissions_causes_and_delays_are_those_of_the_simulator() {
     let mut scores: BTreeMap<&str, Score> = BTreeMap::new();
     for seed in 0..CAPTURES {
-        let name = STACKS[(seed % STACKS.len() as u64) as usize];
+        let name = STACKS[seed % STACKS.len()];
         examine(name, seed, scores.entry(name).or_default());
     }
     for (name, score) in &scores {

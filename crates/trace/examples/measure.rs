@@ -4,9 +4,10 @@
 //! cargo run --release -p festina-trace --example measure -- make flows.pcapng 2000000
 //! cargo run --release -p festina-trace --example measure -- analyse flows.pcapng
 //! cargo run --release -p festina-trace --example measure -- scan 10000000
+//! cargo run --release -p festina-trace --example measure -- list flows.pcapng
 //! ```
 //!
-//! `make` writes TCP conversations of small segments, of which every fiftieth is sent twice; `scan` analyses a SYN to each of so many
+//! `list` prints a line for each retransmission: packet, cause, how sure, and whether it was spurious. `make` writes TCP conversations of small segments, of which every fiftieth is sent twice; `scan` analyses a SYN to each of so many
 //! ports, made while it is read.
 
 use std::fs::File;
@@ -14,11 +15,11 @@ use std::io::{BufWriter, Read};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Instant as Clock;
 
-use festina_trace::{Analyser, Finding, PcapngWriter, TcpSegment, analyse, encapsulate_tcp};
+use festina_trace::{Analyser, AnalyserOptions, Finding, PcapngWriter, TcpSegment, analyse, encapsulate_tcp};
 use festina_units::Instant;
 
 const CONVERSATIONS: u64 = 1_000;
-const USAGE: &str = "make FILE PACKETS | analyse FILE | scan FLOWS";
+const USAGE: &str = "make FILE PACKETS | analyse FILE | scan FLOWS | list FILE";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -26,6 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ["make", file, packets] => make(file, packets.parse()?),
         ["analyse", file] => measured(File::open(file)?),
         ["scan", flows] => measured(Scan { left: flows.parse()?, next: 0, ready: Vec::new(), read: 0 }),
+        ["list", file] => list(file),
         _ => Err(USAGE.into()),
     }
 }
@@ -55,6 +57,16 @@ fn make(file: &str, packets: u64) -> Result<(), Box<dyn std::error::Error>> {
     }
     writer.finish()?;
     Ok(())
+}
+
+fn list(file: &str) -> Result<(), Box<dyn std::error::Error>> {
+    let analyser = Analyser::new(AnalyserOptions { details: true, ..AnalyserOptions::default() });
+    let (_, result) = analyse(File::open(file)?, analyser, |finding| {
+        if let Finding::Retransmission(copy) = finding {
+            println!("{} {} {} {}", copy.packet, copy.cause.name(), copy.confidence.name(), copy.is_spurious);
+        }
+    });
+    Ok(result?)
 }
 
 fn measured(source: impl Read) -> Result<(), Box<dyn std::error::Error>> {

@@ -10,4 +10,5 @@ mod lab;
 mod messages;
 mod peers;
 mod tcp;
+mod trace;
 mod tunnel;

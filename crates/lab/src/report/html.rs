@@ -81,7 +81,7 @@ fn folded(heading: &str, content: &str) -> String {
 }
 
 /// A whole page.
-pub(super) fn document(title: &str, body: &str) -> String {
+pub(crate) fn document(title: &str, body: &str) -> String {
     let title = escape(title);
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -91,12 +91,12 @@ pub(super) fn document(title: &str, body: &str) -> String {
 }
 
 /// Text as HTML.
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// A table of cells that are HTML already. The first `words` columns are aligned to the left.
-pub(super) fn table(heading: &[String], rows: &[Vec<String>], words: usize) -> String {
+pub(crate) fn table(heading: &[String], rows: &[Vec<String>], words: usize) -> String {
     let row = |cells: &[String], tag: &str| {
         let mut html = String::from("<tr>");
         for (column, cell) in cells.iter().enumerate() {

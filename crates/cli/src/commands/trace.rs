@@ -1,0 +1,22 @@
+//! `festina trace`: what packet captures say about their streams.
+
+mod table;
+mod thin;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+/// What to find out.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TraceCommand {
+    /// Tell which streams are thin, what they lost, why what was sent again, and how long their messages took
+    #[command(after_help = thin::EXAMPLES)]
+    Thin(Box<thin::ThinArgs>),
+}
+
+/// Finds it out.
+pub(crate) fn run(command: TraceCommand) -> Result<()> {
+    match command {
+        TraceCommand::Thin(arguments) => thin::run(&arguments),
+    }
+}

@@ -1,0 +1,188 @@
+//! Tables for a terminal of 80 columns.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use festina_lab::traces::times;
+use festina_trace::analysis::Summary;
+use festina_trace::{Cause, Histogram, StreamReport};
+
+/// The width of everything.
+const COLUMNS: usize = 80;
+/// The width of a stream's ends.
+const ENDS: usize = 36;
+/// Rows of the table of ports.
+const PORTS_MAX: usize = 10;
+
+/// What is found out about a capture. `streams` begin with the longest delay.
+pub(super) fn text(name: &str, summary: &Summary, streams: &[StreamReport], top: usize) -> String {
+    let mut text = heading(name, summary);
+    if streams.is_empty() {
+        return text + "No stream carries data.";
+    }
+    text += &ports(streams);
+    text += &shapes(streams, top);
+    text += &repairs(streams, top);
+    text += &worst(streams, top);
+    text.trim_end().to_owned()
+}
+
+fn heading(name: &str, summary: &Summary) -> String {
+    let Summary { packets, packets_other, conversations, conversations_without_data, conversations_retired, streams } =
+        summary;
+    let mut text = format!("{name}\n{packets} packets, {conversations} conversations, {streams} streams with data\n");
+    if *conversations_without_data > 0 || *conversations_retired > 0 {
+        let _ = writeln!(
+            text,
+            "{conversations_without_data} conversations without data, {conversations_retired} given up after silence"
+        );
+    }
+    if *packets_other > 0 {
+        let _ = writeln!(text, "{packets_other} packets are not TCP, UDP or SCTP, or their headers were not captured");
+    }
+    text + "\n"
+}
+
+/// A row per application port: the smaller one of both ends.
+fn ports(streams: &[StreamReport]) -> String {
+    #[derive(Default)]
+    struct Port {
+        streams: u64,
+        sizes: Histogram,
+        gaps: Histogram,
+        delays: Histogram,
+        copies: u64,
+        again: u64,
+    }
+    let mut ports: BTreeMap<u16, Port> = BTreeMap::new();
+    for stream in streams {
+        let port = ports.entry(stream.source.port().min(stream.destination.port())).or_default();
+        port.streams += 1;
+        port.sizes.merge(&stream.traffic.payload_bytes);
+        port.gaps.merge(&stream.traffic.gaps_ns);
+        port.delays.merge(stream.delays.best_known_ns());
+        port.copies += stream.repair.first_copies + stream.repair.retransmissions();
+        port.again += stream.repair.retransmissions();
+    }
+    let mut rows: Vec<(u16, Port)> = ports.into_iter().collect();
+    rows.sort_by_key(|(port, row)| (std::cmp::Reverse(row.sizes.count()), *port));
+    let mut text = format!(
+        "{:>6} {:>8} {:>9} {:>8} {:>9} {:>7} {:>8} {:>8} {:>8}\n",
+        "port", "streams", "packets", "payload", "gap ms", "resent", "mean ms", "p99 ms", "max ms"
+    );
+    for (port, row) in rows.iter().take(PORTS_MAX) {
+        let resent = if row.copies == 0 { String::new() } else { percent(row.again as f64 / row.copies as f64) };
+        let _ = writeln!(
+            text,
+            "{port:>6} {:>8} {:>9} {:>8} {:>9} {resent:>7} {:>8} {:>8} {:>8}",
+            row.streams,
+            row.sizes.count(),
+            row.sizes.mean().map_or(String::new(), |mean| format!("{mean:.0}")),
+            row.gaps.mean().map_or(String::new(), |ns| short(ns / 1e6)),
+            row.delays.mean().map_or(String::new(), |ns| short(ns / 1e6)),
+            ms(row.delays.percentile(99.0)),
+            ms(row.delays.max()),
+        );
+    }
+    text + "\n"
+}
+
+/// Sizes and gaps of streams, and for how long they are thin.
+fn shapes(streams: &[StreamReport], top: usize) -> String {
+    let mut text = format!(
+        "{:<ENDS$} {:>7} {:>5} {:>8} {:>7} {:>5} {:>6}\n",
+        "stream, longest delay first", "packets", "bytes", "gap ms", "p99", "thin", "RTT ms"
+    );
+    for stream in streams.iter().take(top) {
+        let traffic = &stream.traffic;
+        let _ = writeln!(
+            text,
+            "{:<ENDS$} {:>7} {:>5} {:>8} {:>7} {:>5} {:>6}",
+            ends(stream),
+            traffic.payload_bytes.count(),
+            traffic.payload_bytes.mean().map_or(String::new(), |mean| format!("{mean:.0}")),
+            traffic.gaps_ns.mean().map_or(String::new(), |ns| short(ns / 1e6)),
+            ms(traffic.gaps_ns.percentile(99.0)),
+            stream.thinness.share_thin().map_or(String::new(), |share| format!("{:.0} %", 100.0 * share)),
+            ms(stream.rtt_ns.min()),
+        );
+    }
+    text + "\n"
+}
+
+/// What was sent again, why, and what it cost.
+fn repairs(streams: &[StreamReport], top: usize) -> String {
+    let streams: Vec<&StreamReport> =
+        streams.iter().filter(|s| s.delays.best_known_ns().count() > 0).take(top).collect();
+    if streams.is_empty() {
+        return String::new();
+    }
+    let [timeout, fast, probe, bundled] = Cause::ALL.map(Cause::name);
+    let mut text = format!(
+        "{:<23} {:>6} {timeout:>7} {fast:>5} {probe:>5} {bundled:>7} {:>5} {:>7} {:>7}\n",
+        "stream", "loss", "spur.", "p99 ms", "max ms"
+    );
+    for stream in streams {
+        let [timeout, fast, probe, bundled] = stream.repair.by_cause;
+        let delays = stream.delays.best_known_ns();
+        let name: String = ends(stream).chars().take(23).collect();
+        let _ = writeln!(
+            text,
+            "{name:<23} {:>6} {timeout:>7} {fast:>5} {probe:>5} {bundled:>7} {:>5} {:>7} {:>7}",
+            stream.repair.loss().map_or(String::new(), percent),
+            stream.repair.spurious,
+            ms(delays.percentile(99.0)),
+            ms(delays.max()),
+        );
+    }
+    text + "\n"
+}
+
+/// The longest delays with the numbers of their packets, to look at them in Wireshark.
+fn worst(streams: &[StreamReport], top: usize) -> String {
+    let mut worst: Vec<_> =
+        streams.iter().flat_map(|stream| stream.delays.worst.iter().map(move |write| (stream, write))).collect();
+    if worst.is_empty() {
+        return String::new();
+    }
+    worst.sort_by_key(|(stream, write)| (std::cmp::Reverse(write.delay()), stream.id));
+    let mut text = format!("{:>9}  {:<10} {:>9} {:>9}  stream\n", "delay ms", "sent", "packet", "acked by");
+    for (stream, write) in worst.into_iter().take(top) {
+        let _ = writeln!(
+            text,
+            "{:>9}  {:<10} {:>9} {:>9}  {}",
+            short(write.delay().as_secs_f64() * 1e3),
+            times(u64::from(write.copies)),
+            write.sent_packet,
+            write.acknowledged_packet,
+            ends(stream)
+        );
+    }
+    text
+}
+
+/// Who sends to whom, cut to its column.
+fn ends(stream: &StreamReport) -> String {
+    let whole = festina_lab::traces::ends(stream);
+    if whole.len() <= ENDS { whole } else { whole.chars().take(ENDS - 1).chain(['~']).collect() }
+}
+
+fn ms(ns: Option<u64>) -> String {
+    ns.map_or(String::new(), |ns| short(ns as f64 / 1e6))
+}
+
+/// Three digits or more.
+fn short(ms: f64) -> String {
+    match ms {
+        ms if ms < 10.0 => format!("{ms:.2}"),
+        ms if ms < 100.0 => format!("{ms:.1}"),
+        ms => format!("{ms:.0}"),
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
+// The widest line is that of the longest delays.
+const _: () = assert!(9 + 2 + 10 + 1 + 9 + 1 + 9 + 2 + ENDS <= COLUMNS);

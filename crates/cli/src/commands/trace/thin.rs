@@ -1,0 +1,203 @@
+//! `festina trace thin`.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, anyhow};
+use clap::Args;
+use festina_lab::traces::{Life, TracePage};
+use festina_trace::analysis::Summary;
+use festina_trace::analysis::columns::{csv_header, csv_line, json_line};
+use festina_trace::{Analyser, AnalyserOptions, Finding, ReceiverSide, StreamReport, analyse};
+
+use super::table::text;
+use crate::args::UsageError;
+use crate::output;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  festina trace thin capture.pcapng                  tables on the terminal
+  festina trace thin capture.pcap.gz --html t.html   figures, and the life of the worst streams
+  festina trace thin sender.pcap --receiver receiver.pcap    delays to delivery too
+  tcpdump -w - | festina trace thin - --csv all.csv  every stream as a row
+  festina trace thin capture.pcap --json | jq 'select(.delivery_max_ms > 500)'
+
+Captures are pcap or pcapng, bare or compressed by gzip or zstd. Delays are best seen in a capture that was made at the sender.";
+
+/// Streams that are kept for tables and pages; of more, those with the longest delays.
+const STREAMS_KEPT_MAX: usize = 10_000;
+/// Streams whose life is drawn.
+const LIVES_MAX: usize = 3;
+
+/// Arguments of `festina trace thin`.
+#[derive(Debug, Args)]
+pub(crate) struct ThinArgs {
+    /// The captures; - is standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// A capture of the same packets at the receiver, for delays to delivery
+    #[arg(long, value_name = "FILE")]
+    receiver: Option<PathBuf>,
+    /// Write a row per stream as CSV; - is standard output, which then holds nothing else
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Print an object of JSON per stream and line, and nothing else
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Write a page with figures
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// How many streams the tables show
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    top: usize,
+}
+
+/// Analyses each capture. What can be read of a damaged one counts, and the command fails in the end.
+pub(crate) fn run(arguments: &ThinArgs) -> Result<()> {
+    let is_stdin = |path: &PathBuf| path.as_os_str() == "-";
+    if arguments.receiver.is_some() && (arguments.files.len() != 1 || arguments.files.iter().any(is_stdin)) {
+        return Err(
+            UsageError::new("--receiver needs one capture of the sender, which is a file: it is read twice").into()
+        );
+    }
+    if arguments.html.is_some() && arguments.files.len() != 1 {
+        return Err(UsageError::new("--html shows one capture; run once for each").into());
+    }
+    let mut rows = Rows::new(arguments)?;
+    let mut failures = Vec::new();
+    for path in &arguments.files {
+        if let Err(error) = one(arguments, path, &mut rows) {
+            if output::is_closed_pipe(&error) {
+                return Err(error);
+            }
+            failures.push(output::causes(&error));
+        }
+    }
+    rows.finish()?;
+    if failures.is_empty() { Ok(()) } else { Err(anyhow!(failures.join("; "))) }
+}
+
+fn one(arguments: &ThinArgs, path: &Path, rows: &mut Rows) -> Result<()> {
+    let name = path.display();
+    let mut analyser = Analyser::new(AnalyserOptions::default());
+    if let Some(receiver) = &arguments.receiver {
+        let mut side = ReceiverSide::read(open(receiver)?).with_context(|| receiver.display().to_string())?;
+        // Damage of the sender's capture is reported when it is analysed.
+        let _ = side.align(open(path)?);
+        analyser = analyser.with_receiver(side);
+    }
+    let mut kept = Kept::default();
+    let mut written = Ok(());
+    let (summary, result) = analyse(open(path)?, analyser, |finding| {
+        if let Finding::Stream(stream) = finding {
+            if written.is_ok() {
+                written = rows.write(&stream);
+            }
+            kept.add(*stream);
+        }
+    });
+    written?;
+    let streams = kept.sorted();
+    let problem = result.as_ref().err().map(|error| output::causes(&anyhow!("{error}")));
+    if !rows.owns_stdout {
+        output::print(&text(&name.to_string(), &summary, &streams, arguments.top))?;
+    }
+    if let Some(html) = &arguments.html {
+        page(path, html, summary, &streams, problem.as_deref())?;
+    }
+    result.map_err(anyhow::Error::from).with_context(|| name.to_string())
+}
+
+/// Opens a capture.
+fn open(path: &Path) -> Result<Box<dyn Read>> {
+    if path.as_os_str() == "-" {
+        return Ok(Box::new(io::stdin()));
+    }
+    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    Ok(Box::new(file))
+}
+
+/// Writes the page; the capture is read once more for the life of its worst streams.
+fn page(path: &Path, html: &Path, summary: Summary, streams: &[StreamReport], problem: Option<&str>) -> Result<()> {
+    let mut lives: Vec<Life> = streams.iter().take(LIVES_MAX).filter_map(Life::of).collect();
+    if path.as_os_str() != "-" {
+        let analyser = Analyser::new(AnalyserOptions { details: true, ..AnalyserOptions::default() });
+        let (_, _) = analyse(open(path)?, analyser, |finding| {
+            for life in &mut lives {
+                life.take(&finding);
+            }
+        });
+    } else {
+        lives.clear();
+    }
+    let title = path.display().to_string();
+    let page = TracePage { title: &title, summary, streams, lives: &lives, problem };
+    std::fs::write(html, page.html()?).with_context(|| format!("cannot write {}", html.display()))
+}
+
+/// The streams with the longest delays.
+#[derive(Default)]
+struct Kept(Vec<StreamReport>);
+
+impl Kept {
+    fn add(&mut self, stream: StreamReport) {
+        self.0.push(stream);
+        if self.0.len() >= 2 * STREAMS_KEPT_MAX {
+            self.sort();
+            self.0.truncate(STREAMS_KEPT_MAX);
+        }
+    }
+
+    fn sort(&mut self) {
+        self.0.sort_by_key(|stream| (std::cmp::Reverse(stream.delays.best_known_ns().max()), stream.id));
+    }
+
+    fn sorted(mut self) -> Vec<StreamReport> {
+        self.sort();
+        self.0
+    }
+}
+
+/// Where rows go.
+struct Rows {
+    sink: Option<Box<dyn io::Write>>,
+    is_json: bool,
+    owns_stdout: bool,
+    target: String,
+}
+
+impl Rows {
+    fn new(arguments: &ThinArgs) -> Result<Self> {
+        let target =
+            arguments.csv.as_ref().map_or_else(|| "standard output".to_owned(), |path| path.display().to_string());
+        let to_stdout = arguments.json || arguments.csv.as_ref().is_some_and(|path| path.as_os_str() == "-");
+        let sink: Option<Box<dyn io::Write>> = match &arguments.csv {
+            _ if to_stdout => Some(Box::new(BufWriter::new(io::stdout()))),
+            Some(path) => {
+                Some(Box::new(BufWriter::new(File::create(path).with_context(|| format!("cannot write {target}"))?)))
+            }
+            None => None,
+        };
+        let mut rows = Self { sink, is_json: arguments.json, owns_stdout: to_stdout, target };
+        if arguments.csv.is_some() {
+            rows.line(&csv_header())?;
+        }
+        Ok(rows)
+    }
+
+    fn write(&mut self, stream: &StreamReport) -> Result<()> {
+        let line = if self.is_json { json_line } else { csv_line };
+        if self.sink.is_some() { self.line(&line(stream)) } else { Ok(()) }
+    }
+
+    fn line(&mut self, line: &str) -> Result<()> {
+        let Some(sink) = &mut self.sink else { return Ok(()) };
+        writeln!(sink, "{line}").with_context(|| format!("cannot write {}", self.target))
+    }
+
+    fn finish(mut self) -> Result<()> {
+        let Some(sink) = &mut self.sink else { return Ok(()) };
+        sink.flush().with_context(|| format!("cannot write {}", self.target))
+    }
+}

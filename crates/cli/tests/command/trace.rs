@@ -1,0 +1,119 @@
+//! `festina trace` with captures that the test makes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::harness::{folder, run};
+
+/// A pcap file of bare IP packets: client and server talk TCP, and the client's second segment is sent twice.
+fn capture(folder: &Path) -> PathBuf {
+    let mut file = Vec::new();
+    for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, 101] {
+        file.extend(word.to_le_bytes());
+    }
+    for (at_ms, from_client, sequence, ack, len) in [
+        (0u32, true, 1, 1, 100u16),
+        (50, false, 1, 101, 0),
+        (400, true, 101, 1, 100),
+        (700, true, 101, 1, 100),
+        (750, false, 1, 201, 0),
+    ] {
+        let packet = segment(from_client, sequence, ack, len);
+        let bytes = u32::try_from(packet.len()).expect("short");
+        for word in [1_700_000_000 + at_ms / 1_000, at_ms % 1_000 * 1_000, bytes, bytes] {
+            file.extend(word.to_le_bytes());
+        }
+        file.extend(packet);
+    }
+    let path = folder.join("two.pcap");
+    fs::write(&path, file).expect("the folder can be written");
+    path
+}
+
+fn segment(from_client: bool, sequence: u32, ack: u32, len: u16) -> Vec<u8> {
+    let (client, server) = ([10, 0, 0, 1], [10, 0, 0, 2]);
+    let (from, to, ports) = if from_client { (client, server, [5_000u16, 80]) } else { (server, client, [80, 5_000]) };
+    let mut packet = vec![0x45, 0];
+    packet.extend((40 + len).to_be_bytes());
+    packet.extend([0, 0, 0x40, 0, 64, 6, 0, 0]);
+    packet.extend(from);
+    packet.extend(to);
+    packet.extend(ports.iter().flat_map(|port| port.to_be_bytes()));
+    packet.extend(sequence.to_be_bytes());
+    packet.extend(ack.to_be_bytes());
+    packet.extend([0x50, 0x10, 1, 0, 0, 0, 0, 0]);
+    packet.resize(40 + usize::from(len), 0);
+    packet
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a plain path")
+}
+
+#[test]
+fn a_capture_is_told_in_tables_of_80_columns_rows_and_a_page() {
+    let folder = folder("trace-thin");
+    let capture = capture(&folder);
+    let (csv, html) = (folder.join("streams.csv"), folder.join("page.html"));
+    let ended = run(&["trace", "thin", text(&capture), "--csv", text(&csv), "--html", text(&html)]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    assert!(ended.stdout.contains("5 packets, 1 conversations, 1 streams with data"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("10.0.0.1:5000 > 10.0.0.2:80"), "{}", ended.stdout);
+    let tables = ended.stdout.lines().skip(1);
+    assert!(tables.clone().all(|line| line.chars().count() <= 80), "{}", ended.stdout);
+    assert!(tables.into_iter().any(|line| line.split_whitespace().eq([
+        "350",
+        "twice",
+        "3",
+        "5",
+        "10.0.0.1:5000",
+        ">",
+        "10.0.0.2:80"
+    ])));
+    let rows = fs::read_to_string(csv).expect("it was written");
+    assert_eq!(rows.lines().count(), 2);
+    let page = fs::read_to_string(html).expect("it was written");
+    assert!(page.contains("<svg") && page.contains("P10, Fig. 1") && !page.contains("http-equiv"));
+}
+
+#[test]
+fn rows_can_be_objects_of_json() {
+    let folder = folder("trace-json");
+    let ended = run(&["trace", "thin", text(&capture(&folder)), "--json"]);
+    let row: Value = serde_json::from_str(&ended.stdout).expect("one object in one line");
+    assert_eq!((row["retransmissions"].as_u64(), row["worst_packet"].as_u64()), (Some(1), Some(3)));
+    assert_eq!(row["ack_delay_max_ms"].as_f64(), Some(350.0));
+    assert!(row["delivery_max_ms"].is_null());
+}
+
+#[test]
+fn of_a_capture_that_was_cut_off_the_beginning_is_told_and_the_command_fails() {
+    let folder = folder("trace-cut");
+    let path = capture(&folder);
+    let whole = fs::read(&path).expect("it was written");
+    fs::write(&path, &whole[..whole.len() - 5]).expect("the folder can be written");
+    let ended = run(&["trace", "thin", text(&path)]);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stdout.contains("4 packets"), "{}", ended.stdout);
+    let place = whole.len() - 56;
+    assert_eq!(ended.stderr.lines().count(), 1);
+    assert!(ended.stderr.contains(&format!("ends within a packet, at byte {place}")), "{}", ended.stderr);
+}
+
+#[test]
+fn what_makes_no_sense_is_told_in_one_line() {
+    let folder = folder("trace-usage");
+    let path = capture(&folder);
+    let (one, missing) = (text(&path), folder.join("missing.pcap"));
+    for (arguments, code, expected) in [
+        (vec!["trace", "thin", one, one, "--html", "x.html"], 2, "--html shows one capture"),
+        (vec!["trace", "thin", "-", "--receiver", one], 2, "it is read twice"),
+        (vec!["trace", "thin", text(&missing)], 1, "cannot open"),
+    ] {
+        let ended = run(&arguments);
+        assert_eq!(ended.code, Some(code), "{}", ended.stderr);
+        assert!(ended.stderr.contains(expected) && ended.stderr.lines().count() == 1, "{}", ended.stderr);
+    }
+}

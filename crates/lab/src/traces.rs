@@ -1,0 +1,259 @@
+//! What a capture says about its streams, as a page to look at: P10's Table 1 and Fig. 1 for any capture, how delays are distributed, and
+//! the life of the worst streams.
+//!
+//! The analysis itself is in `festina-trace`; here is what draws it.
+
+mod life;
+
+use std::fmt::Write as _;
+
+use festina_trace::analysis::Summary;
+use festina_trace::{Cause, Histogram, StreamReport};
+
+use crate::figure::{Axis, Curve, Figure, FigureError, PlotPoint, PointSeries, Unit};
+use crate::report::html::{document, escape, table};
+
+pub use life::Life;
+
+/// Points of a figure with a point per stream; of more streams every n-th is drawn, the worst always.
+const POINTS_MAX: usize = 400;
+/// Rows of a table.
+const ROWS_MAX: usize = 100;
+/// P10 §3.1 draws this line: players notice.
+const NOTICED_MS: f64 = 500.0;
+
+/// A number of a stream.
+type Measure = fn(&StreamReport) -> f64;
+
+/// A page about a capture.
+#[derive(Debug)]
+pub struct TracePage<'a> {
+    /// What was read.
+    pub title: &'a str,
+    /// How much was read.
+    pub summary: Summary,
+    /// Streams, those with the longest delays first.
+    pub streams: &'a [StreamReport],
+    /// The life of some of them.
+    pub lives: &'a [Life],
+    /// What kept the capture from being read to its end.
+    pub problem: Option<&'a str>,
+}
+
+impl TracePage<'_> {
+    /// The page as HTML that loads nothing from elsewhere.
+    ///
+    /// # Errors
+    /// If a figure cannot be drawn.
+    pub fn html(&self) -> Result<String, FigureError> {
+        let mut body = format!("<h1>{}</h1>\n<p class=\"lead\">{}</p>\n", escape(self.title), escape(&self.lead()));
+        if let Some(problem) = self.problem {
+            let _ = writeln!(body, "<p><strong>Read only in part:</strong> {}</p>", escape(problem));
+        }
+        if let Some((delays, losses)) = self.per_stream() {
+            let _ = writeln!(
+                body,
+                "<h2>Delays and losses of each stream (P10, Fig. 1)</h2>\n{}\n{}",
+                delays.to_svg()?,
+                losses.to_svg()?
+            );
+        }
+        if let Some(distribution) = self.distribution() {
+            let _ = writeln!(body, "<h2>How delays are distributed</h2>\n{}", distribution.to_svg()?);
+        }
+        let _ = writeln!(body, "<h2>The longest delays</h2>\n{}", self.worst_table());
+        for life in self.lives {
+            let _ = writeln!(body, "{}", life.figure().to_svg()?);
+        }
+        let _ = writeln!(body, "<h2>Streams (P10, Table 1)</h2>\n{}", self.streams_table());
+        Ok(document(self.title, &body))
+    }
+
+    /// What came out, in one or two sentences.
+    pub fn lead(&self) -> String {
+        let thin = self.streams.iter().filter(|stream| is_thin(stream)).count();
+        let delayed: Vec<&StreamReport> =
+            self.streams.iter().filter(|s| s.delays.best_known_ns().count() > 0).collect();
+        let noticed = delayed.iter().filter(|stream| max_ms(stream) > NOTICED_MS).count();
+        let mut lead = format!(
+            "Of {} streams with data in {} packets {thin} are thin for at least nine tenths of their time. Of {} whose delays are known, {noticed} had \
+             one above {NOTICED_MS} ms.",
+            self.streams.len(),
+            self.summary.packets,
+            delayed.len()
+        );
+        if let Some(worst) =
+            self.streams.iter().filter_map(|stream| stream.delays.worst.first()).max_by_key(|write| write.delay())
+        {
+            let delay = worst.delay().as_secs_f64() * 1e3;
+            let _ = write!(
+                lead,
+                " The longest was {delay:.0} ms, of packet {}, which was sent {}.",
+                worst.sent_packet,
+                times(u64::from(worst.copies))
+            );
+        }
+        lead
+    }
+
+    fn per_stream(&self) -> Option<(Figure, Figure)> {
+        let mut streams: Vec<&StreamReport> =
+            self.streams.iter().filter(|stream| stream.delays.best_known_ns().count() > 0).collect();
+        streams.sort_by(|a, b| max_ms(b).total_cmp(&max_ms(a)));
+        let step = streams.len().div_ceil(POINTS_MAX).max(1);
+        let drawn: Vec<(f64, &StreamReport)> =
+            (1..).map(f64::from).zip(streams.iter().copied()).step_by(step).collect();
+        let highest = streams.first().map(|stream| max_ms(stream))?;
+        let lowest = drawn.iter().map(|(_, stream)| mean_ms(stream)).fold(highest, f64::min).max(0.01);
+        let count = streams.len().max(1);
+        let x = || Axis::from_zero("stream, by its longest delay", count as f64, Unit::Count);
+        let y = Axis::log("delay", (lowest / 2.0).min(100.0), (highest * 2.0).max(1_000.0), Unit::Milliseconds);
+        let mut delays = Figure::new("Delay of each stream", &format!("{} streams", streams.len()), x(), y);
+        let series: [(&str, Measure); 3] = [("longest", max_ms), ("99 %", p99_ms), ("mean", mean_ms)];
+        for (name, value) in series {
+            let points =
+                drawn.iter().map(|(x, stream)| PlotPoint { x: *x, y: value(stream).max(lowest / 2.0), whisker: None });
+            delays.points.push(PointSeries { is_joined: false, ..PointSeries::new(name, points) });
+        }
+        let line = Curve { name: "500 ms".to_owned(), points: vec![(0.0, NOTICED_MS), (count as f64, NOTICED_MS)] };
+        delays.curves.push(line);
+        let loss = |stream: &StreamReport| stream.repair.loss().unwrap_or(0.0);
+        let most = drawn.iter().map(|(_, stream)| loss(stream)).fold(0.01, f64::max);
+        let mut losses =
+            Figure::new("Loss of each stream", "in the same order", x(), Axis::from_zero("loss", most, Unit::Share));
+        let points = drawn.iter().map(|(x, stream)| PlotPoint { x: *x, y: loss(stream), whisker: None });
+        losses.points.push(PointSeries { is_joined: false, ..PointSeries::new("loss", points) });
+        Some((delays, losses))
+    }
+
+    fn distribution(&self) -> Option<Figure> {
+        let mut groups = [("thin streams", Histogram::default()), ("other streams", Histogram::default())];
+        for stream in self.streams {
+            groups[usize::from(!is_thin(stream))].1.merge(stream.delays.best_known_ns());
+        }
+        let groups: Vec<_> = groups.into_iter().filter(|(_, delays)| delays.count() > 0).collect();
+        let low = groups.iter().filter_map(|(_, delays)| delays.min()).min()?;
+        let high = groups.iter().filter_map(|(_, delays)| delays.max()).max()?;
+        let ms = |ns: u64| (ns as f64 / 1e6).max(0.001);
+        let x = Axis::log("delay", ms(low) / 1.1, (ms(high) * 1.1).max(ms(low) * 10.0), Unit::Milliseconds);
+        let mut figure =
+            Figure::new("Delays", "share of writes", x, Axis::linear("share of writes", 0.0, 1.0, Unit::Share));
+        for (name, delays) in groups {
+            let points = delays.cumulative().map(|(ns, share)| (ms(ns), share)).collect();
+            figure.curves.push(Curve { name: name.to_owned(), points });
+        }
+        Some(figure)
+    }
+
+    fn worst_table(&self) -> String {
+        let mut worst: Vec<(&StreamReport, &festina_trace::analysis::Write)> = self
+            .streams
+            .iter()
+            .flat_map(|stream| stream.delays.worst.iter().map(move |write| (stream, write)))
+            .collect();
+        worst.sort_by_key(|(_, write)| std::cmp::Reverse(write.delay()));
+        let rows: Vec<Vec<String>> = worst
+            .iter()
+            .take(ROWS_MAX)
+            .map(|(stream, write)| {
+                vec![
+                    escape(&ends(stream)),
+                    format!("{:.1}", write.delay().as_secs_f64() * 1e3),
+                    times(u64::from(write.copies)),
+                    write.sent_packet.to_string(),
+                    write.acknowledged_packet.to_string(),
+                ]
+            })
+            .collect();
+        let heading = ["stream", "delay in ms", "sent", "packet", "acknowledged by packet"].map(str::to_owned);
+        table(&heading, &rows, 1)
+    }
+
+    fn streams_table(&self) -> String {
+        let heading = [
+            "stream",
+            "packets",
+            "payload avg",
+            "min",
+            "max",
+            "gap avg ms",
+            "median",
+            "min",
+            "max",
+            "1 %",
+            "99 %",
+            "packets/s",
+            "bit/s",
+            "thin",
+            "RTT min ms",
+            "loss",
+            "timeout",
+            "fast",
+            "probe",
+            "bundled",
+            "spurious",
+            "delay avg ms",
+            "99 %",
+            "max",
+        ];
+        let rows: Vec<Vec<String>> = self.streams.iter().take(ROWS_MAX).map(row).collect();
+        let note = match self.streams.len().saturating_sub(ROWS_MAX) {
+            0 => String::new(),
+            more => format!("<p>{more} more are in the CSV file.</p>"),
+        };
+        table(&heading.map(str::to_owned), &rows, 1) + &note
+    }
+}
+
+fn row(stream: &StreamReport) -> Vec<String> {
+    let traffic = &stream.traffic;
+    let ms = |ns: Option<u64>| ns.map_or(String::new(), |ns| format!("{:.1}", ns as f64 / 1e6));
+    let mean = |histogram: &Histogram| histogram.mean().map_or(String::new(), |ns| format!("{:.1}", ns / 1e6));
+    let whole = |number: Option<u64>| number.map_or(String::new(), |number| number.to_string());
+    let share = |share: Option<f64>| share.map_or(String::new(), |share| format!("{:.1} %", 100.0 * share));
+    let (sizes, gaps, delays) = (&traffic.payload_bytes, &traffic.gaps_ns, stream.delays.best_known_ns());
+    let mut row = vec![escape(&ends(stream)), sizes.count().to_string()];
+    row.push(sizes.mean().map_or(String::new(), |mean| format!("{mean:.0}")));
+    row.extend([whole(sizes.min()), whole(sizes.max()), mean(gaps)]);
+    row.extend([gaps.percentile(50.0), gaps.min(), gaps.max(), gaps.percentile(1.0), gaps.percentile(99.0)].map(ms));
+    row.push(traffic.packets_per_s().map_or(String::new(), |rate| format!("{rate:.3}")));
+    row.push(traffic.bits_per_s().map_or(String::new(), |rate| format!("{rate:.0}")));
+    row.push(share(stream.thinness.share_thin()));
+    row.push(ms(stream.rtt_ns.min()));
+    row.push(share(stream.repair.loss()));
+    row.extend(stream.repair.by_cause.iter().take(Cause::ALL.len()).map(u64::to_string));
+    row.push(stream.repair.spurious.to_string());
+    row.extend([mean(delays), ms(delays.percentile(99.0)), ms(delays.max())]);
+    row
+}
+
+/// Thin for at least nine tenths of its time.
+fn is_thin(stream: &StreamReport) -> bool {
+    stream.thinness.share_thin().is_some_and(|share| share >= 0.9)
+}
+
+fn max_ms(stream: &StreamReport) -> f64 {
+    stream.delays.best_known_ns().max().unwrap_or(0) as f64 / 1e6
+}
+
+fn p99_ms(stream: &StreamReport) -> f64 {
+    stream.delays.best_known_ns().percentile(99.0).unwrap_or(0) as f64 / 1e6
+}
+
+fn mean_ms(stream: &StreamReport) -> f64 {
+    stream.delays.best_known_ns().mean().unwrap_or(0.0) / 1e6
+}
+
+/// Who sends to whom.
+pub fn ends(stream: &StreamReport) -> String {
+    format!("{} > {}", stream.source, stream.destination)
+}
+
+/// How often in words.
+pub fn times(count: u64) -> String {
+    match count {
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        count => format!("{count} times"),
+    }
+}
