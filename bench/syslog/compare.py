@@ -100,7 +100,7 @@ def systems(directory, festina):
     with open(state + "-r.toml", "w") as file:
         file.write(f'state = "{state}-r"\nlisten = "10.77.0.2:9899"\n[[output]]\nkind = "file"\npath = "{out("festina")}"\n')
     with open(state + "-l.toml", "w") as file:
-        file.write(f'state = "{state}-l"\ncollector = "10.77.0.2:9899"\n[[input]]\nkind = "udp"\nlisten = "127.0.0.1:5516"\n')
+        file.write(f'state = "{state}-l"\ncollector = "10.77.0.2:9899"\nmetrics = "127.0.0.1:9601"\n[[input]]\nkind = "udp"\nlisten = "127.0.0.1:5516"\n')
     yield (
         "festina syslog", 5516, out("festina"),
         [festina, "syslog", "collect", state + "-r.toml"], [festina, "syslog", "relay", state + "-l.toml"],
@@ -179,6 +179,7 @@ def main():
         time.sleep(15)
         stop.set()
         time.sleep(0.1)
+        subprocess.run(inside(LEFT, festina, "syslog", "status", "--json", "127.0.0.1:9601"), check=False)
         for name, *_ in runs:
             print(json.dumps(report(name, int(arguments.rate * arguments.time), arrivals[name])))
     finally:
