@@ -124,11 +124,7 @@ impl Sender {
             }
             let Some(chunk) = self.ledger.get(tsn) else { break };
             let cause = match chunk.state {
-                // Rides along in the packet of the timeout only; in a later one it is what the packet is sent for.
-                ChunkState::Lost(cause) if cause.is_bundled() && !matches!(purpose, Purpose::Urgent(_)) => {
-                    Some(RetransmissionCause::Timeout)
-                }
-                ChunkState::Lost(cause) => Some(cause),
+                ChunkState::Lost(cause) => Some(purpose.cause_of_lost(cause)),
                 ChunkState::InFlight => companions.admit(tsn, chunk, now),
                 ChunkState::GapAcked
                 | ChunkState::NonRenegable

@@ -317,10 +317,8 @@ impl Walk {
                 }
                 _ => panic!("message {number} of {from} has the fates {fate:?}: {promise:?}"),
             }
-            assert!(
-                left_at.is_none_or(|&left_at| left_at < promise.expires_at),
-                "{number} left late: {left_at:?}, {promise:?}"
-            );
+            let is_on_time = left_at.is_none_or(|&left_at| left_at < promise.expires_at);
+            assert!(is_on_time, "{number} left late: {left_at:?}, {promise:?}");
             let limit = promise.message.max_retransmissions.map_or(usize::MAX, |limit| usize::from(limit) + 1);
             let most = departures.most.get(&number).copied().unwrap_or_default();
             assert!(most <= limit, "{number} left {most} times, its limit is {limit}");

@@ -41,6 +41,15 @@ pub(in crate::send) enum NewData {
 }
 
 impl Purpose {
+    /// Why a lost chunk leaves again. What was to ride in the packet of a timeout rides there only; in a later packet it is what that is sent for.
+    pub(in crate::send) fn cause_of_lost(self, cause: RetransmissionCause) -> RetransmissionCause {
+        match self {
+            Self::Urgent(_) => cause,
+            _ if cause.is_bundled() => RetransmissionCause::Timeout,
+            _ => cause,
+        }
+    }
+
     /// What a chunk in this state leaves again for.
     pub(in crate::send) fn sent_as(self, state: ChunkState, cause: RetransmissionCause) -> SentAs {
         match (state, self, cause) {
