@@ -2,6 +2,7 @@
 //!
 //! A statement without an experiment stays in the list, as not tested.
 
+mod causes;
 mod g02;
 mod p06;
 mod p10;
@@ -11,7 +12,7 @@ use std::fmt::Write as _;
 
 use crate::experiment::{Check, Experiment};
 use crate::experiments;
-use crate::scoreboard::Entry;
+use crate::scoreboard::{Entry, Published};
 
 /// A paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,44 +106,67 @@ pub struct Outcome {
 pub struct Finding {
     /// `holds`, `broken`, `undecided`, `fitted` or `not tested`.
     pub verdict: &'static str,
-    /// What it rests on.
+    /// What it rests on: our numbers, beside the published ones where there are some.
     pub seen: String,
+    /// Why a broken one is, as far as found; empty if nothing is known, or if it is not broken.
+    pub cause: String,
 }
 
 impl Statement {
     /// What came of it, by the experiments that were run.
     pub fn finding(&self, outcomes: &[Outcome]) -> Finding {
         let outcome = |name| outcomes.iter().find(|outcome| outcome.experiment == name);
-        match self.tested {
-            Tested::Not(why) => Finding { verdict: "not tested", seen: why.to_owned() },
+        let (verdict, seen, reasons) = match self.tested {
+            Tested::Not(why) => ("not tested", why.to_owned(), Vec::new()),
             Tested::Checks(name, starts) => {
                 let checks = outcome(name).into_iter().flat_map(|outcome| &outcome.checks);
                 let checks: Vec<&Check> = checks.filter(|check| is_meant(check, starts)).collect();
                 let words: Vec<&str> = checks.iter().map(|check| check.verdict.word()).collect();
                 let seen: Vec<&str> = checks.iter().map(|check| check.verdict.seen()).collect();
-                Finding { verdict: together(&words), seen: seen.join("; ") }
+                (together(&words), seen.join("; "), Vec::new())
             }
             Tested::Numbers(name, part) => {
                 let entries = outcome(name).into_iter().flat_map(|outcome| &outcome.scoreboard);
-                let words: Vec<&str> = entries.filter(|entry| entry.what.contains(part)).map(Entry::word).collect();
-                let count = |wanted: &str| words.iter().filter(|word| **word == wanted).count();
-                let kinds = ["met", "missed", "undecided", "fitted", "not tested"];
-                let seen: Vec<String> = kinds
-                    .iter()
-                    .map(|kind| format!("{} {kind}", count(kind)))
-                    .filter(|it| !it.starts_with("0 "))
-                    .collect();
-                let verdict = match () {
-                    () if count("missed") > 0 => "broken",
-                    () if count("undecided") > 0 => "undecided",
-                    () if count("met") > 0 => "holds",
-                    () if count("fitted") > 0 => "fitted",
-                    () => "not tested",
-                };
-                Finding { verdict, seen: seen.join(", ") }
+                by_numbers(&entries.filter(|entry| entry.what.contains(part)).collect::<Vec<_>>())
             }
+        };
+        let known = causes::of(self).map(str::to_owned);
+        let causes: Vec<String> = known.into_iter().chain(reasons).collect();
+        let cause = if verdict == "broken" { causes.join(" ") } else { String::new() };
+        Finding { verdict, seen, cause }
+    }
+}
+
+/// What several published numbers come to: a verdict, the numbers, and why those that are missed are.
+fn by_numbers(entries: &[&Entry]) -> (&'static str, String, Vec<String>) {
+    let count = |wanted: &str| entries.iter().filter(|entry| entry.word() == wanted).count();
+    let kinds = ["met", "missed", "undecided", "fitted", "not tested"];
+    let counts = kinds.iter().map(|kind| format!("{} {kind}", count(kind))).filter(|it| !it.starts_with("0 "));
+    let mut seen = counts.collect::<Vec<_>>().join(", ");
+    let missed = || entries.iter().filter(|entry| entry.word() == "missed");
+    let shown: Vec<&&Entry> = if entries.len() == 1 { entries.iter().collect() } else { missed().collect() };
+    for Entry { what, unit, published, measured, .. } in shown {
+        let published = match published {
+            Published::Value(value) | Published::OneRun(value, _) => value.to_string(),
+            Published::Inequality(bound) => bound.to_string(),
+        };
+        let ours = measured.map_or_else(|| "nothing".to_owned(), |ours| ours.to_string());
+        let _ = write!(seen, "; {what}: {published} {unit} published, {ours} measured");
+    }
+    let mut reasons: Vec<String> = Vec::new();
+    for why in missed().filter_map(|entry| entry.why.as_ref()) {
+        if !reasons.contains(why) {
+            reasons.push(why.clone());
         }
     }
+    let verdict = match () {
+        () if count("missed") > 0 => "broken",
+        () if count("undecided") > 0 => "undecided",
+        () if count("met") > 0 => "holds",
+        () if count("fitted") > 0 => "fitted",
+        () => "not tested",
+    };
+    (verdict, seen, reasons)
 }
 
 fn is_meant(check: &Check, starts: &[&str]) -> bool {
@@ -160,8 +184,8 @@ fn together(words: &[&'static str]) -> &'static str {
     }
 }
 
-/// Statements that name a check or number that their experiment does not have, and checks of the papers' experiments that no
-/// statement names.
+/// Statements that name a check or number that their experiment does not have, those that are broken without a cause, and checks of
+/// the papers' experiments that no statement names.
 pub fn complaints(outcomes: &[Outcome]) -> Vec<String> {
     let mut complaints = Vec::new();
     for outcome in outcomes {
@@ -181,6 +205,10 @@ pub fn complaints(outcomes: &[Outcome]) -> Vec<String> {
                     }
                 }
                 Tested::Not(_) => {}
+            }
+            let Finding { verdict, cause, .. } = statement.finding(outcomes);
+            if verdict == "broken" && cause.is_empty() {
+                complaints.push(format!("{}: broken without a cause: \"{}\"", outcome.experiment, statement.says));
             }
         }
         let is_named = |check: &Check| {
@@ -206,30 +234,32 @@ pub fn document(outcomes: &[Outcome], command: &str) -> String {
         "# The ledger of statements\n\n\
          Every quantitative statement of P06, P10, R15 and G02 in our words, where it stands, what tests it, and what came of it. A statement \
          holds or is broken only if the whole 95% interval over our runs says so; otherwise it is undecided. A statement that several \
-         numbers or cells speak to is broken if one of them is. Numbers to which a parameter was fitted are not scored.\n\n",
+         numbers or cells speak to is broken if one of them is. Numbers to which a parameter was fitted are not scored. The cause of \
+         what is broken is told as far as it was found.\n\n",
     );
     let _ = writeln!(text, "This page was written by `{command}`.\n");
     text += &tally(outcomes);
     for paper in Paper::ALL {
         let _ = writeln!(
             text,
-            "\n## {}\n\n| section | statement | tested by | verdict |\n|---|---|---|---|",
+            "\n## {}\n\n| section | the paper | tested by | verdict | ours | cause |\n|---|---|---|---|---|---|",
             paper.title()
         );
         for statement in statements().filter(|statement| statement.paper == paper) {
-            let Finding { verdict, seen } = statement.finding(outcomes);
+            let Finding { verdict, seen, cause } = statement.finding(outcomes);
             let by = statement.tested.experiment().map_or("-".to_owned(), |name| format!("`{name}`"));
             let cell = |text: &str| text.replace('|', "\\|").replace('\n', " ");
             let seen = shortened(&seen);
             let (section, says) = (cell(statement.section), cell(statement.says));
-            let _ = writeln!(text, "| {section} | {says} | {by} | **{verdict}**: {} |", cell(&seen));
+            let _ =
+                writeln!(text, "| {section} | {says} | {by} | **{verdict}** | {} | {} |", cell(&seen), cell(&cause));
         }
     }
     text
 }
 
 /// The longest account of what was seen; the reports have the rest.
-const SEEN_MAX: usize = 260;
+const SEEN_MAX: usize = 320;
 
 fn shortened(seen: &str) -> String {
     if seen.chars().count() <= SEEN_MAX {
@@ -280,6 +310,24 @@ mod tests {
         assert_eq!(together(&["holds", "not tested"]), "undecided");
         assert_eq!(together(&["not tested"]), "not tested");
         assert_eq!(together(&[]), "not tested");
+    }
+
+    #[test]
+    fn a_broken_number_stands_beside_the_published_one_with_its_reason_and_a_broken_statement_needs_a_cause() {
+        let entry = |what: &str, mean| {
+            let ours = crate::evidence::Estimate { mean, half_width: Some(0.1), repetitions: 5 };
+            Entry::value(what, "%", 5.0, Some(ours)).because("the path is longer")
+        };
+        let (met, missed) = (entry("one", 5.1), entry("other", 9.0));
+        let (verdict, seen, reasons) = by_numbers(&[&met, &missed]);
+        assert_eq!((verdict, reasons), ("broken", vec!["the path is longer".to_owned()]));
+        assert_eq!(seen, "1 met, 1 missed; other: 5 % published, 9.00 ± 0.100 (n = 5) measured");
+
+        let check = Check::new("The gain is mainly due to chance.", false, "no");
+        let outcome = Outcome { experiment: "p10-fig13", checks: vec![check], scoreboard: Vec::new() };
+        let statement = statements().find(|it| it.says.starts_with("The gain is mainly due")).expect("it is listed");
+        let Finding { verdict, cause, .. } = statement.finding(&[outcome]);
+        assert_eq!((verdict, cause.is_empty()), ("broken", false));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::experiment::{Check, Experiment, Verdict};
 use crate::experiments;
-use crate::plan::{Plan, PlanError, PlanFile, Scale};
+use crate::plan::{Plan, PlanError, PlanFile, Scale, Value};
 use crate::scenario::{Readings, TimerFix};
 
 /// The experiments whose statements are counted: those of P06 and P10 with the readings as parameters.
@@ -20,6 +20,11 @@ pub const EXPERIMENTS: &[&str] = &[
     "p10-fig12",
     "p10-fig13",
 ];
+
+/// What statements compare although it is swept one at a time.
+const COMPARED: [&str; 3] = ["rtt", "rate", "transport"];
+/// The case of Fig. 8(a).
+const FIG_8A: &str = "rtt = \"100ms\"\nloss = \"5%\"\ninterval = \"250ms\"\n";
 
 /// One way to read the papers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +62,14 @@ impl Combination {
         format!("{}-{}-{}-{}", self.rtt_samples, self.timer_restart, self.timer_fix, self.sack_delay)
     }
 
-    /// The plan of an experiment under these readings; what a plan sweeps to compare, such as the delay of SACKs in p10-fig4, stays.
+    /// Whether each of these words is one of its readings.
+    pub fn has(&self, words: &[String]) -> bool {
+        let all = [self.rtt_samples, self.timer_restart, self.timer_fix, self.sack_delay];
+        words.iter().all(|word| all.contains(&word.as_str()))
+    }
+
+    /// The plan of an experiment under these readings. What statements compare stays swept, such as the delay of SACKs in p10-fig4; what
+    /// is swept one at a time to show how much it matters keeps its first value, and p10-fig8a shrinks to the case of the figure.
     ///
     /// # Errors
     /// If the experiment has not these parameters.
@@ -69,10 +81,40 @@ impl Combination {
         if experiment.name() != "p10-fig4" {
             let _ = writeln!(settings, "sack_delay = \"{}\"", self.sack_delay);
         }
-        let text =
-            format!("experiment = \"{}\"\n[parameters]\n{settings}[quick.parameters]\n{settings}", experiment.name());
-        PlanFile::parse("readings", &text)?.plan(experiment, scale)
+        if experiment.name() == "p10-fig8a" {
+            settings += FIG_8A;
+        }
+        compared(experiment, scale, settings)
     }
+}
+
+/// The part of an experiment's own plan that statements speak of: what P06 and P10 leave open and the plan sweeps one at a time, to show
+/// how much it matters, keeps its first value.
+///
+/// # Errors
+/// None for the plans of the experiments, which a test sees to.
+pub fn plan_of_statements(experiment: &dyn Experiment, scale: Scale) -> Result<Plan, PlanError> {
+    if EXPERIMENTS.contains(&experiment.name()) {
+        compared(experiment, scale, String::new())
+    } else {
+        Ok(Plan::own(experiment, scale))
+    }
+}
+
+/// The plan with these settings, and the first values of all else that is swept one at a time and compared by no statement.
+fn compared(experiment: &dyn Experiment, scale: Scale, mut settings: String) -> Result<Plan, PlanError> {
+    let own = Plan::own(experiment, scale);
+    let is_shown_only = |name: &&str| !COMPARED.contains(name) && !settings.contains(&format!("{name} ="));
+    let shown_only: Vec<&str> = own.one_at_a_time().iter().flatten().copied().filter(is_shown_only).collect();
+    for (name, values) in own.sweep().iter().filter(|(name, _)| shown_only.contains(name)) {
+        if let Some(first) = values.first() {
+            let quotes = if matches!(first, Value::Count(_)) { "" } else { "\"" };
+            let _ = writeln!(settings, "{name} = {quotes}{first}{quotes}");
+        }
+    }
+    let text =
+        format!("experiment = \"{}\"\n[parameters]\n{settings}[quick.parameters]\n{settings}", experiment.name());
+    PlanFile::parse("readings", &text)?.plan(experiment, scale)
 }
 
 /// The experiments of [`EXPERIMENTS`].
@@ -116,16 +158,18 @@ fn counts(outcomes: &[Outcome], combination: &Combination) -> [usize; 3] {
     ["holds", "broken", "undecided"].map(|word| verdicts.iter().filter(|verdict| verdict.word() == word).count())
 }
 
-/// The page about it.
-pub fn document(outcomes: &[Outcome], command: &str) -> String {
-    let mut text = String::from(
-        "# What survives which reading\n\n\
+/// The page about it; a section of it if only combinations with the words of `under` were run.
+pub fn document(outcomes: &[Outcome], under: &[String], command: &str) -> String {
+    let mut text = String::from("# What survives which reading\n\n");
+    if !under.is_empty() {
+        text = format!("## With {}\n\n", under.join(", "));
+    }
+    text += "\
          P06 and P10 leave open how their kernel was built, and contradict themselves in places. Each combination of these readings runs \
-         all experiments of both; this page counts which published statements hold (+), are contradicted (-), are undecided (?) or are not \
+         experiments of both; this page counts which published statements hold (+), are contradicted (-), are undecided (?) or are not \
          tested (.). `rtt_samples`: whether a chunk that was sent again is measured all the same. `timer_restart`: which SACKs restart the \
          timer. `timer_fix`: by the age of the oldest chunk (with-min-rto), or as P10 section 5.2 words it. `sack_delay`: lksctp's, or none \
-         (the caption of P10's Fig. 8).\n\n",
-    );
+         (the caption of P10's Fig. 8).\n\n";
     let _ = writeln!(text, "This page was written by `{command}`.\n");
     let combinations: Vec<Combination> =
         Combination::all().into_iter().filter(|it| outcomes.iter().any(|outcome| outcome.combination == *it)).collect();
@@ -212,6 +256,38 @@ mod tests {
     }
 
     #[test]
+    fn a_plan_for_readings_sweeps_what_statements_compare_and_nothing_that_is_only_shown() {
+        let swept = |name: &str| {
+            let experiment = experiments::find(name).expect("the experiment is there");
+            let plan = Combination::all()[0].plan(experiment, Scale::Full).expect("it makes sense");
+            plan.swept().collect::<Vec<_>>()
+        };
+        assert_eq!(swept("p06-table2"), ["rtt", "transport"]);
+        assert_eq!(swept("p10-fig8a"), ["group"]);
+        assert_eq!(swept("p10-fig12"), ["tested", "rate"]);
+    }
+
+    #[test]
+    fn the_plan_of_statements_has_the_points_of_the_own_plan_that_they_compare() {
+        for name in EXPERIMENTS.iter().chain(&["r15-web"]) {
+            let experiment = experiments::find(name).expect("the experiment is there");
+            for scale in [Scale::Quick, Scale::Full] {
+                let plan = plan_of_statements(experiment, scale).expect("it makes sense");
+                let own = Plan::own(experiment, scale);
+                assert_eq!(plan.repetitions(), own.repetitions());
+                assert!(plan.points().iter().all(|point| own.points().contains(point)), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_combination_is_chosen_by_its_words() {
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let count = |chosen: &[&str]| Combination::all().iter().filter(|it| it.has(&words(chosen))).count();
+        assert_eq!([count(&[]), count(&["cumulative", "200ms"]), count(&["karn", "ambiguous"])], [16, 4, 0]);
+    }
+
+    #[test]
     fn the_combination_with_the_most_statements_that_hold_survives() {
         let all = Combination::all();
         let outcome = |combination: Combination, holds: &[bool]| Outcome {
@@ -221,7 +297,7 @@ mod tests {
         };
         let outcomes = [outcome(all[0], &[true, false, false]), outcome(all[3], &[true, true, false])];
         assert_eq!(survivor(&outcomes), Some(all[3]));
-        let page = document(&outcomes, "festina lab readings");
+        let page = document(&outcomes, &[], "festina lab readings");
         assert!(page.contains("Most survives under B") && page.contains("| p06-table2 | 1 | - | + |"), "{page}");
     }
 }
