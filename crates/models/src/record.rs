@@ -25,6 +25,8 @@ pub struct MessageRecord {
     pub due_at: Instant,
     /// When the transport had taken all of it: later than `due_at` only while the send buffer was full.
     pub sent_at: Instant,
+    /// How long it was worth sending; `None`: for ever.
+    pub lifetime: Option<Duration>,
     /// When the chunk that completed it left for the first time: later than `sent_at` if it had to wait in the sender. Known of
     /// delivered messages only.
     pub left_at: Option<Instant>,
@@ -213,6 +215,7 @@ fn message_records(sent: &Log, delivered: &[(u32, Instant)], chunks: &Chunks) ->
             bytes: written.bytes,
             due_at: written.due_at,
             sent_at: written.sent_at,
+            lifetime: written.lifetime,
             left_at: None,
             arrived_at: None,
             delivered_at: None,

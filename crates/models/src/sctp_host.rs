@@ -6,9 +6,11 @@
 //! needed.
 
 mod connection;
+mod delivery;
 mod truth;
 
 pub use connection::Received;
+pub use delivery::{Delivery, Important};
 pub use truth::{AssociationRecord, CompanionDelivery, companion_deliveries, observe};
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -24,6 +26,7 @@ use festina_units::Instant;
 use crate::packet::{EcnCodepoint, Packet, Payload};
 use crate::workload::{Source, Workload};
 use connection::{Companion, Connection, Traffic};
+use delivery::Deliveries;
 
 /// The SCTP port on which a host listens.
 pub const SCTP_PORT: u16 = 5000;
@@ -73,8 +76,10 @@ pub struct SctpSender {
     pub stops_at: Option<Instant>,
     /// Larger writes are divided into messages of this size; at most the core's `limits.message_bytes_max`.
     pub message_bytes_max: usize,
+    /// How the messages of the workload are to be delivered. A message is a write or a part of one, and each has a lifetime of its own.
+    pub delivery: Delivery,
     /// What a second application writes over the same association, from and until the same times: ordered messages on a stream of
-    /// their own, [`COMPANION_STREAM`]. It is the first to write when both may. [`companion_deliveries`] says how its messages fared.
+    /// their own, [`COMPANION_STREAM`]. It is the first to write when both may, and the first to send where streams have priorities. [`companion_deliveries`] says how its messages fared.
     pub companion: Option<Workload>,
     /// The association begins with what that one of the same host, by its number, has learned of the path until then, as an endpoint
     /// lets it that remembers destinations.
@@ -93,6 +98,7 @@ impl SctpSender {
             starts_at: Instant::from_secs(1),
             stops_at: None,
             message_bytes_max: 1_200,
+            delivery: Delivery::default(),
             companion: None,
             knows_from: None,
         }
@@ -152,9 +158,9 @@ impl SctpHost {
         let companion = sender.companion.as_ref().map(|workload| {
             let name = format!("{name}/companion");
             let source = Source::new(workload, self.seed, &name, sender.starts_at, sender.stops_at);
-            Companion::new(Traffic::new(source, zeros.clone()))
+            Companion::new(Traffic::new(source, zeros.clone(), Deliveries::new(Delivery::default(), self.seed, &name)))
         });
-        let traffic = Traffic::new(source, zeros);
+        let traffic = Traffic::new(source, zeros, Deliveries::new(sender.delivery, self.seed, &name));
         let is_logging = self.context.config().message_events;
         let mut connection = Connection::to_begin(sender.peer, ports, sender.connects_at, traffic, is_logging);
         connection.companion = companion;
@@ -310,4 +316,4 @@ fn address(node: NodeId) -> SocketAddr {
 /// The core wants socket addresses; the model carries SCTP directly over IP, so the port says nothing.
 const ENCAPSULATION_PORT: u16 = 9899;
 /// At most so many bytes are written as one message.
-const WRITE_BYTES_MAX: usize = 1 << 16;
+const WRITE_BYTES_MAX: usize = 1 << 27;

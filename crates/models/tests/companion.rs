@@ -54,6 +54,13 @@ fn each_message_of_the_second_application_counts_from_when_it_was_due_while_the_
     let due: Vec<Instant> = deliveries.iter().map(|delivery| delivery.due_at).collect();
     assert_eq!(due[..3], [1_000, 1_100, 1_200].map(Instant::from_millis));
     assert!(due.is_sorted());
+    let waits = |delivery: &CompanionDelivery| {
+        let left_at = delivery.left_at.expect("what is delivered has left");
+        assert!(delivery.due_at <= left_at && Some(left_at) < delivery.delivered_at, "{delivery:?}");
+        left_at - delivery.due_at
+    };
+    let longest = deliveries.iter().map(waits).max().expect("there are messages");
+    assert!(longest > Duration::from_millis(1_000), "most of the delay is spent in the sender: {longest:?}");
     // Ten seconds of the link, less headers.
     assert!((1_100_000..1_500_000).contains(&bytes), "{bytes}");
     // The buffer holds 1.6 s of the link, and nine tenths of it are payload.

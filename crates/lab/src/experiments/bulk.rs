@@ -219,7 +219,7 @@ fn measured(transfer: &Transfer, transferred: &Transferred) -> Samples {
     samples.set(LOSS, transferred.loss * 100.0);
     let mut undelivered = 0_u32;
     for (name, deliveries) in [(WITHIN, &transferred.within), (BESIDE, &transferred.beside)] {
-        for CompanionDelivery { due_at, delivered_at } in deliveries {
+        for CompanionDelivery { due_at, delivered_at, .. } in deliveries {
             match delivered_at {
                 Some(at) => samples.tally(name, *at - *due_at),
                 None => undelivered += 1,

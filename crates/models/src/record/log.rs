@@ -1,7 +1,7 @@
 //! What a host notes about one connection while the simulation runs.
 
 use festina_sctp::RetransmissionCause;
-use festina_units::Instant;
+use festina_units::{Duration, Instant};
 
 use super::RttRecord;
 
@@ -28,6 +28,7 @@ pub(crate) struct Written {
     pub(crate) due_at: Instant,
     pub(crate) sent_at: Instant,
     pub(crate) bytes: usize,
+    pub(crate) lifetime: Option<Duration>,
 }
 
 /// One copy of a chunk in a packet that left.
@@ -45,10 +46,6 @@ pub(crate) struct Transmission {
 }
 
 impl Log {
-    pub(crate) fn written(&mut self, due_at: Instant, sent_at: Instant, bytes: usize) {
-        self.written.push(Written { due_at, sent_at, bytes });
-    }
-
     pub(crate) fn delivered(&mut self, now: Instant, sequence: u32) {
         self.delivered.push((sequence, now));
     }

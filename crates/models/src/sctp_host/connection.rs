@@ -1,23 +1,31 @@
 //! One association of a host with the application on top of it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use festina_netsim::NodeId;
 use festina_sctp::wire::{self, Chunk};
-use festina_sctp::{Association, Context, Event, Message, PathKnowledge, Ports, RetransmissionCause, SendError, Stats};
-use festina_units::Instant;
+use festina_sctp::{
+    Association, Context, Event, PathKnowledge, Ports, RetransmissionCause, SendError, Stats, StreamId,
+};
+use festina_units::{Duration, Instant};
 
+use super::delivery::Deliveries;
 use super::{COMPANION_STREAM, address};
 use crate::packet::{EcnCodepoint, Packet, Payload};
 use crate::record::RttRecord;
-use crate::record::log::{Log, Transmission};
+use crate::record::log::{Log, Transmission, Written};
 use crate::workload::{Source, Trigger};
 
 /// Messages are numbered by their PPID, from one on that belongs to no protocol that a capture's reader would expect.
 const PPID_FIRST: u32 = 0x1000_0000;
 /// The same of the second application: no number of the first one's messages.
 const COMPANION_PPID_FIRST: u32 = 0x2000_0000;
+
+/// The value of the first application's stream if there is a second one, whose stream has none. With the scheduler by priority, the
+/// second goes first; with weights, both weigh the same.
+const BEHIND_COMPANION: u16 = 1;
 
 /// What arrived over an association.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -64,10 +72,22 @@ pub(super) struct Traffic {
     source: Source,
     /// The payload of the largest message.
     zeros: Bytes,
-    /// What is left of a write, and when it was due.
-    pending: Option<(Instant, u64)>,
+    deliveries: Deliveries,
+    /// What is due and not handed over: writes that wait for more, or for room. What is left of a write comes first.
+    pending: VecDeque<Pending>,
+    /// How many of these need not wait for more.
+    released: usize,
     held: Held,
     messages_sent: u32,
+}
+
+/// What is left of a write.
+#[derive(Debug, Clone, Copy)]
+struct Pending {
+    due_at: Instant,
+    bytes: u64,
+    /// Of the next message.
+    lifetime: Option<Duration>,
 }
 
 /// What the application waits for.
@@ -182,7 +202,11 @@ impl Connection {
         match &mut self.state {
             State::ToBegin { at } if *at <= now => {
                 let remote = address(self.peer);
-                let association = Association::connect_knowing(now, context, remote, self.ports, index as u64, known);
+                let mut association =
+                    Association::connect_knowing(now, context, remote, self.ports, index as u64, known);
+                if self.companion.is_some() {
+                    association.set_stream_value(StreamId(0), BEHIND_COMPANION);
+                }
                 begun = Some(association.local_tag());
                 self.state = State::Begun(Box::new(association));
             }
@@ -224,9 +248,9 @@ impl Connection {
         }
         if let Some(traffic) = &mut self.traffic {
             let log = &mut self.log;
-            traffic.write_due(now, association, PPID_FIRST, 0, |due_at, bytes| {
+            traffic.write_due(now, association, PPID_FIRST, 0, |written| {
                 if let Some(log) = log {
-                    log.written(due_at, now, bytes);
+                    log.written.push(written);
                 }
             });
         }
@@ -241,6 +265,9 @@ impl Connection {
         self.causes.clear();
         self.digest(now);
         self.note_departure(now, serial);
+        if let Some(companion) = &mut self.companion {
+            companion.note_departure(now, &self.buffer);
+        }
         Some(Packet {
             source: node,
             destination: self.peer,
@@ -284,8 +311,8 @@ impl Connection {
 }
 
 impl Traffic {
-    pub(super) fn new(source: Source, zeros: Bytes) -> Self {
-        Self { source, zeros, pending: None, held: Held::No, messages_sent: 0 }
+    pub(super) fn new(source: Source, zeros: Bytes, deliveries: Deliveries) -> Self {
+        Self { source, zeros, deliveries, pending: VecDeque::new(), released: 0, held: Held::No, messages_sent: 0 }
     }
 
     fn next_at(&self) -> Option<Instant> {
@@ -305,43 +332,60 @@ impl Traffic {
     /// The association is over: nothing more is written.
     fn stop(&mut self) {
         self.held = Held::UntilDrained;
-        self.pending = None;
+        self.pending.clear();
     }
 
-    /// Writes what is due on `stream`, its messages numbered by PPIDs from `ppid_first` on, and gives `note` when each that the core
-    /// took was due and how large it is.
+    /// The next write to hand over, if it need not wait.
+    fn due(&mut self, now: Instant, association: &Association) -> Option<&Pending> {
+        // What waits for room only is followed by nothing: the application asks for its next write when it has handed over this.
+        let gathers = self.deliveries.gathers();
+        while (gathers || self.pending.is_empty())
+            && let Some((due_at, write)) = self.source.take_due(now)
+        {
+            let lifetime = self.deliveries.next_lifetime();
+            self.pending.push_back(Pending { due_at, bytes: write.size.bytes(), lifetime });
+        }
+        if self.released == 0 {
+            let outstanding = || association.stats().path.in_flight_bytes > 0;
+            self.released = self.deliveries.released(self.pending.iter().map(|pending| pending.bytes), outstanding);
+        }
+        self.pending.front().filter(|_| self.released > 0)
+    }
+
+    /// Writes what is due on `stream`, its messages numbered by PPIDs from `ppid_first` on, and gives `note` each that the core
+    /// took.
     fn write_due(
         &mut self,
         now: Instant,
         association: &mut Association,
         ppid_first: u32,
         stream: u16,
-        mut note: impl FnMut(Instant, usize),
+        mut note: impl FnMut(Written),
     ) {
         while self.held == Held::No {
-            let due = self.pending.take().or_else(|| {
-                let (at, write) = self.source.take_due(now)?;
-                Some((at, write.size.bytes()))
-            });
-            let Some((due_at, bytes)) = due else { return };
+            let Some(&pending @ Pending { due_at, bytes, lifetime }) = self.due(now, association) else { return };
             let part = usize::try_from(bytes).unwrap_or(usize::MAX).min(self.zeros.len());
             let ppid = ppid_first.wrapping_add(self.messages_sent);
-            let message = Message::new(self.zeros.slice(..part)).with_ppid(ppid).on_stream(stream);
-            match association.send(now, message) {
+            let message = self.deliveries.message(self.zeros.slice(..part), due_at, lifetime);
+            match association.send(now, message.with_ppid(ppid).on_stream(stream)) {
                 Ok(_) => {}
                 Err(SendError::BufferFull(_)) => {
-                    self.pending = Some((due_at, bytes));
                     self.held = Held::UntilWritable;
                     return;
                 }
                 Err(_) => return self.stop(),
             }
             self.messages_sent += 1;
-            note(due_at, part);
+            note(Written { due_at, sent_at: now, bytes: part, lifetime });
             let left = bytes.saturating_sub(part as u64);
             if left > 0 {
-                self.pending = Some((due_at, left));
-            } else if self.source.trigger() == Trigger::Drained {
+                let lifetime = self.deliveries.next_lifetime();
+                self.pending[0] = Pending { bytes: left, lifetime, ..pending };
+                continue;
+            }
+            self.pending.pop_front();
+            self.released -= 1;
+            if self.source.trigger() == Trigger::Drained {
                 self.held = Held::UntilDrained;
             }
         }
@@ -352,8 +396,8 @@ impl Traffic {
 #[derive(Debug)]
 pub(super) struct Companion {
     traffic: Traffic,
-    /// When each message that the core took was due.
-    written: Vec<Instant>,
+    /// When each message that the core took was due, and when it began to leave.
+    written: Vec<(Instant, Option<Instant>)>,
 }
 
 impl Companion {
@@ -361,14 +405,34 @@ impl Companion {
         Self { traffic, written: Vec::new() }
     }
 
-    /// When each message was due, the one included that waits for room.
-    pub(super) fn due(&self) -> impl Iterator<Item = Instant> {
-        let waiting = self.traffic.pending.map(|(due_at, _)| due_at);
+    /// When each message was due and when it began to leave, the one included that waits for room.
+    pub(super) fn messages(&self) -> impl Iterator<Item = (Instant, Option<Instant>)> {
+        let waiting = self.traffic.pending.iter().map(|pending| (pending.due_at, None));
         self.written.iter().copied().chain(waiting)
     }
 
     fn write_due(&mut self, now: Instant, association: &mut Association) {
         let Self { traffic, written } = self;
-        traffic.write_due(now, association, COMPANION_PPID_FIRST, COMPANION_STREAM, |due_at, _| written.push(due_at));
+        traffic.write_due(now, association, COMPANION_PPID_FIRST, COMPANION_STREAM, |message| {
+            written.push((message.due_at, None));
+        });
+    }
+
+    /// Notes which of its messages begin to leave in a packet.
+    fn note_departure(&mut self, now: Instant, packet: &[u8]) {
+        let packet = wire::Packet::parse_unverified(packet).expect("the core writes whole headers");
+        let numbers = packet.chunks().flatten().filter_map(|chunk| match chunk {
+            Chunk::Data(data) if data.stream.0 == COMPANION_STREAM && data.beginning => {
+                Some(data.ppid.wrapping_sub(COMPANION_PPID_FIRST))
+            }
+            // Ordered messages are numbered from zero.
+            Chunk::IData(data) if data.stream.0 == COMPANION_STREAM && data.beginning => Some(data.mid.0),
+            _ => None,
+        });
+        for number in numbers {
+            if let Some((_, left_at)) = self.written.get_mut(number as usize) {
+                left_at.get_or_insert(now);
+            }
+        }
     }
 }

@@ -42,6 +42,8 @@ pub fn observe(sender: &SctpHost, receiver: &SctpHost) -> Vec<AssociationRecord>
 pub struct CompanionDelivery {
     /// When the application had it to write; until the send buffer had room it waited.
     pub due_at: Instant,
+    /// When its first chunk left for the first time; `None`: not yet.
+    pub left_at: Option<Instant>,
     /// When the receiving application got it; `None`: not yet.
     pub delivered_at: Option<Instant>,
 }
@@ -58,8 +60,8 @@ pub fn companion_deliveries(sender: &SctpHost, receiver: &SctpHost) -> Vec<Compa
         let delivered = index.map_or(&[][..], |&index| receiver.connections[index].companion_delivered());
         // The stream is ordered, so the messages arrived in the order in which they were written.
         let delivered = delivered.iter().copied().map(Some).chain(std::iter::repeat(None));
-        let of = |(due_at, delivered_at)| CompanionDelivery { due_at, delivered_at };
-        Some(companion.due().zip(delivered).map(of))
+        let of = |((due_at, left_at), delivered_at)| CompanionDelivery { due_at, left_at, delivered_at };
+        Some(companion.messages().zip(delivered).map(of))
     });
     deliveries.flatten().collect()
 }

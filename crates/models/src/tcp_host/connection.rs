@@ -6,7 +6,7 @@ use festina_units::{Duration, Instant};
 
 use super::PortPair;
 use crate::packet::{Packet, Payload, TcpPacket};
-use crate::record::log::{Log, Transmission};
+use crate::record::log::{Log, Transmission, Written};
 use crate::tcp::{Cause, Segment, TcpConfig, TcpConnection, TcpCounters, TcpEvent};
 use crate::workload::Source;
 
@@ -222,7 +222,8 @@ impl Connection {
                 return;
             }
             if let Some(log) = &mut self.log {
-                log.written(due_at, now, usize::try_from(bytes).unwrap_or(usize::MAX));
+                let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+                log.written.push(Written { due_at, sent_at: now, bytes, lifetime: None });
                 self.ends.push(self.tcp.bytes_written());
             }
         }

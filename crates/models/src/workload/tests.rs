@@ -84,7 +84,7 @@ fn web_clients_meet_the_published_size_and_gap() {
 
 #[test]
 fn poisson_gaps_have_the_mean_and_the_median_of_the_exponential_distribution() {
-    let poisson = Poisson { interval_mean: Duration::from_millis(100), size: bytes(72) };
+    let poisson = Poisson { interval_mean: Duration::from_millis(100), size: bytes(72), size_deviation: bytes(0) };
     let (gaps, sizes) = sorted_gaps_and_sizes(&Workload::Poisson(poisson));
     assert_near("mean", mean(&gaps), Some(100_000), 1);
     assert_near("median", gaps[SAMPLES / 2], Some(69_315), 1);
@@ -165,4 +165,14 @@ fn an_elephant_always_has_something_to_write_until_its_end() {
     }
     assert_eq!(source.take_due(Instant::from_secs(1)), None);
     assert_eq!(source.next_at(), None);
+}
+
+#[test]
+fn sizes_of_poisson_writes_deviate_normally_about_their_mean_and_leave_the_gaps_as_they_are() {
+    let equal = Poisson { interval_mean: Duration::from_millis(100), size: bytes(500), size_deviation: bytes(0) };
+    let (gaps, sizes) = sorted_gaps_and_sizes(&Workload::Poisson(Poisson { size_deviation: bytes(100), ..equal }));
+    assert_near("mean", mean(&sizes), Some(500), 1);
+    assert_near("one deviation below", sizes[SAMPLES * 1_587 / 10_000], Some(400), 1);
+    assert_near("one deviation above", sizes[SAMPLES * 8_413 / 10_000], Some(600), 1);
+    assert_eq!(gaps, sorted_gaps_and_sizes(&Workload::Poisson(equal)).0);
 }

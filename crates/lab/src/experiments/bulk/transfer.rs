@@ -202,7 +202,11 @@ fn drained(
         let records = StreamRecord::observe(from, to);
         let messages = records.iter().flat_map(|record| &record.truth().messages);
         let beside: Vec<CompanionDelivery> = messages
-            .map(|message| CompanionDelivery { due_at: message.due_at, delivered_at: message.delivered_at })
+            .map(|message| CompanionDelivery {
+                due_at: message.due_at,
+                left_at: message.left_at,
+                delivered_at: message.delivered_at,
+            })
             .collect();
         let is_over = within.iter().chain(&beside).all(|delivery| delivery.delivered_at.is_some());
         if is_over || drained >= DRAIN_MAX {

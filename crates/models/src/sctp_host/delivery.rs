@@ -1,0 +1,87 @@
+//! How an application wants its messages delivered.
+
+use bytes::Bytes;
+use festina_netsim::RandomStream;
+use festina_sctp::Message;
+use festina_units::{Duration, Instant, Probability};
+
+/// How an application wants its messages delivered. The default is reliably and in order.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Delivery {
+    /// Without regard to their order.
+    pub unordered: bool,
+    /// How long each is worth sending; `None`: for ever. Those that are [`important`](Self::important) have a lifetime of their own.
+    pub lifetime: Option<Duration>,
+    /// Some are worth more than others.
+    pub important: Option<Important>,
+    /// Small messages wait while something is outstanding, until they fill a packet with room for so many bytes of chunks (Nagle's
+    /// algorithm). Their lifetime passes meanwhile. The core knows no such delay.
+    pub gathers: Option<usize>,
+    /// Each tells the state of the same thing, and takes the place of the one before while that is not acknowledged.
+    pub replaces: bool,
+}
+
+/// Messages that are worth more than others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Important {
+    /// How probably a message is one of them.
+    pub share: Probability,
+    /// How long each of them is worth sending; `None`: for ever.
+    pub lifetime: Option<Duration>,
+}
+
+/// Of a DATA chunk (RFC 9260 §3.3.1).
+const DATA_HEADER_BYTES: u64 = 16;
+
+/// The delivery options of one message after the other.
+#[derive(Debug)]
+pub(super) struct Deliveries {
+    delivery: Delivery,
+    importance: RandomStream,
+}
+
+impl Deliveries {
+    /// Which messages are important is determined by `seed` and `name`.
+    pub(super) fn new(delivery: Delivery, seed: u64, name: &str) -> Self {
+        Self { delivery, importance: RandomStream::new(seed, &format!("{name}/importance")) }
+    }
+
+    /// The lifetime of the next message.
+    pub(super) fn next_lifetime(&mut self) -> Option<Duration> {
+        match self.delivery.important {
+            Some(Important { share, lifetime }) if self.importance.chance(share) => lifetime,
+            _ => self.delivery.lifetime,
+        }
+    }
+
+    /// A message that the application has since `due_at`, with this lifetime.
+    pub(super) fn message(&self, payload: Bytes, due_at: Instant, lifetime: Option<Duration>) -> Message {
+        let key = self.delivery.replaces.then_some(0);
+        let deadline = lifetime.map(|lifetime| due_at.saturating_add(lifetime));
+        Message { unordered: self.delivery.unordered, deadline, key, ..Message::new(payload) }
+    }
+
+    /// Returns whether messages wait for others.
+    pub(super) fn gathers(&self) -> bool {
+        self.delivery.gathers.is_some()
+    }
+
+    /// How many of the messages that the application has, with so many bytes of payload each, need not wait for more.
+    pub(super) fn released(
+        &self,
+        payloads: impl ExactSizeIterator<Item = u64>,
+        outstanding: impl FnOnce() -> bool,
+    ) -> usize {
+        let count = payloads.len();
+        let Some(packet_bytes) = self.delivery.gathers else { return count };
+        let mut gathered = 0;
+        for (number, bytes) in payloads.enumerate() {
+            gathered += DATA_HEADER_BYTES + bytes.next_multiple_of(4);
+            if gathered > packet_bytes as u64 {
+                // Those before it fill a packet.
+                return number.max(1);
+            }
+        }
+        if outstanding() { 0 } else { count }
+    }
+}
