@@ -23,8 +23,15 @@ mod p10_fig8;
 mod p10_fig8a;
 mod p10_fig8b;
 mod p10_fig9;
+mod r12;
+mod r12_fig3;
+mod r12_fig4;
+mod r12_fig7;
+mod r12_sequences;
 mod r15;
+mod r15_buffering;
 mod r15_congestion;
+mod r15_parking_lot;
 mod r15_tail_loss;
 mod r15_web;
 mod recovery_sequences;
@@ -34,6 +41,7 @@ mod request_reply;
 mod scenario;
 mod slow_start;
 mod thin_latency;
+mod urgent;
 
 pub use bulk::Bulk;
 pub use bursts::Bursts;
@@ -55,7 +63,13 @@ pub use p10_fig10::P10Fig10;
 pub use p10_fig11::P10Fig11;
 pub use p10_fig12::P10Fig12;
 pub use p10_fig13::P10Fig13;
+pub use r12_fig3::R12Fig3;
+pub use r12_fig4::R12Fig4;
+pub use r12_fig7::R12Fig7;
+pub use r12_sequences::R12Sequences;
+pub use r15_buffering::R15Buffering;
 pub use r15_congestion::R15Congestion;
+pub use r15_parking_lot::R15ParkingLot;
 pub use r15_tail_loss::R15TailLoss;
 pub use r15_web::R15Web;
 pub use recovery_sequences::RecoverySequences;
@@ -65,6 +79,7 @@ pub use request_reply::RequestReply;
 pub use scenario::Scenario;
 pub use slow_start::SlowStart;
 pub use thin_latency::ThinLatency;
+pub use urgent::Urgent;
 
 use crate::experiment::Experiment;
 
@@ -84,6 +99,7 @@ pub const ALL: &[&dyn Experiment] = &[
     &Reordering,
     &FairnessCrowd,
     &Bulk,
+    &Urgent,
     &Replay,
     &Scenario,
     &P06Table2,
@@ -96,9 +112,15 @@ pub const ALL: &[&dyn Experiment] = &[
     &P10Fig11,
     &P10Fig12,
     &P10Fig13,
+    &R12Fig3,
+    &R12Fig4,
+    &R12Fig7,
+    &R12Sequences,
     &R15TailLoss,
     &R15Congestion,
     &R15Web,
+    &R15ParkingLot,
+    &R15Buffering,
     &G02::TABLE1,
     &G02::TABLE2,
     &G02::TABLE3,
@@ -124,7 +146,7 @@ mod tests {
 
     /// Whether an experiment stands for a figure or table of the papers.
     fn is_of_a_paper(experiment: &dyn Experiment) -> bool {
-        ["p06-", "p10-", "r15-", "g02-"].iter().any(|paper| experiment.name().starts_with(paper))
+        ["p06-", "p10-", "r12-", "r15-", "g02-"].iter().any(|paper| experiment.name().starts_with(paper))
     }
 
     #[test]

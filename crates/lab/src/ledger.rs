@@ -6,6 +6,7 @@ mod causes;
 mod g02;
 mod p06;
 mod p10;
+mod r12;
 mod r15;
 
 use std::fmt::Write as _;
@@ -21,6 +22,8 @@ pub enum Paper {
     P06,
     /// Petlund et al. 2010.
     P10,
+    /// Rajiullah and Brunstrom 2012.
+    R12,
     /// Rajiullah 2015.
     R15,
     /// Goel et al. 2002.
@@ -29,12 +32,13 @@ pub enum Paper {
 
 impl Paper {
     /// All papers of the ledger.
-    pub const ALL: [Self; 4] = [Self::P06, Self::P10, Self::R15, Self::G02];
+    pub const ALL: [Self; 5] = [Self::P06, Self::P10, Self::R12, Self::R15, Self::G02];
 
     fn title(self) -> &'static str {
         match self {
             Self::P06 => "P06: Pedersen, Griwodz and Halvorsen 2006",
             Self::P10 => "P10: Petlund et al. 2010",
+            Self::R12 => "R12: Rajiullah and Brunstrom 2012",
             Self::R15 => "R15: Rajiullah 2015",
             Self::G02 => "G02: Goel, Krasic, Li and Walpole 2002",
         }
@@ -76,7 +80,8 @@ impl Tested {
 
 /// Every statement, in the order of the papers.
 pub fn statements() -> impl Iterator<Item = &'static Statement> {
-    p06::STATEMENTS.iter().chain(p10::STATEMENTS).chain(r15::STATEMENTS).chain(g02::STATEMENTS)
+    let recent = r12::STATEMENTS.iter().chain(r15::STATEMENTS).chain(g02::STATEMENTS);
+    p06::STATEMENTS.iter().chain(p10::STATEMENTS).chain(recent)
 }
 
 /// The experiments that test statements, in the order of the ledger.
@@ -232,7 +237,7 @@ const OURS: [&str; 7] =
 pub fn document(outcomes: &[Outcome], command: &str) -> String {
     let mut text = String::from(
         "# The ledger of statements\n\n\
-         Every quantitative statement of P06, P10, R15 and G02 in our words, where it stands, what tests it, and what came of it. A statement \
+         Every quantitative statement of P06, P10, R12, R15 and G02 in our words, where it stands, what tests it, and what came of it. A statement \
          holds or is broken only if the whole 95% interval over our runs says so; otherwise it is undecided. A statement that several \
          numbers or cells speak to is broken if one of them is. Numbers to which a parameter was fitted are not scored. The cause of \
          what is broken is told as far as it was found.\n\n",
@@ -297,7 +302,7 @@ mod tests {
                 }
             }
         }
-        let papers = ["p06-", "p10-", "r15-", "g02-"];
+        let papers = ["p06-", "p10-", "r12-", "r15-", "g02-"];
         for experiment in experiments::ALL.iter().filter(|it| papers.iter().any(|paper| it.name().starts_with(paper))) {
             assert!(experiments().iter().any(|it| it.name() == experiment.name()), "{}", experiment.name());
         }

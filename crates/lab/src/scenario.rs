@@ -6,6 +6,7 @@
 //! - [`MediaProfile`]: a media stream over TCP beside elephants, mice and constant bit rate
 //! - [`Readings`]: lksctp by each reading of what the papers leave open, and [`Fault`]s that the checks must notice
 //! - [`Competition`]: streams that share a bottleneck, and what each gets
+//! - `mixture`: messages of mixed importance beside greedy TCP flows
 //! - [`GameReplay`]: machines that replay game traffic side by side
 //! - [`Retransmissions`]: retransmissions counted and timed by ordinal, cause and need
 
@@ -17,6 +18,7 @@ mod game;
 mod kernel;
 pub(crate) mod looks;
 mod media;
+pub(crate) mod mixture;
 mod petlund;
 mod retransmissions;
 mod sender;

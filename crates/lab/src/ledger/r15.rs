@@ -5,7 +5,7 @@ use super::{Paper, Statement, Tested};
 
 const ELSEWHERE: &str = "cited from others";
 const TRACES: &str = "it rests on traces of the Internet";
-const PARTIAL: &str = "no experiment on partial reliability in this laboratory";
+const PARTIAL: &str = "no experiment beside UDP in this laboratory";
 const OUTPERFORM: &[&str] =
     &["TCP: tcp-rtor is on average faster", "TCP: tcp-tlp is on average faster", "TCP: tcp-tlpr is on average faster"];
 
@@ -69,6 +69,29 @@ pub(super) const STATEMENTS: &[Statement] = &[
         Not("no check; the reports tell how many are in vain"),
     ),
     says("§6, Paper IV", "PR-SCTP has a lower average delay than TCP and loses less than UDP.", Not(PARTIAL)),
-    says("§6, Papers V and VI", "Small messages of mixed importance make PR-SCTP slow.", Not(PARTIAL)),
-    says("§5, Paper VII", "NR-SACK lowers PR-SCTP's average delay by more than 75% in some scenarios.", Not(PARTIAL)),
+    says(
+        "§6, Papers V and VI",
+        "Small messages of mixed importance make PR-SCTP slow.",
+        Checks("r12-fig3", &["The average delay is highest"]),
+    ),
+    says(
+        "§3.6.1",
+        "The headers of chunks and packets are a large part of what small messages cost.",
+        Checks("r15-buffering", &["Messages of 72 bytes cost"]),
+    ),
+    says(
+        "§3.6.2",
+        "Where queues count packets, small packets are dropped as often as large ones.",
+        Checks("r15-buffering", &["Messages of 72 bytes in packets"]),
+    ),
+    says(
+        "§6, Paper VI",
+        "Several bottlenecks in a row: a parking lot (nothing more in text).",
+        Checks("r15-parking-lot", &["NR-SACK lowers the average delay behind", "The more bottlenecks"]),
+    ),
+    says(
+        "§5, Paper VII",
+        "NR-SACK lowers PR-SCTP's average delay by more than 75% in some scenarios.",
+        Checks("r12-fig7", &["At 72 bytes, 30% load and 1%"]),
+    ),
 ];

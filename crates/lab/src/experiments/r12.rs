@@ -1,0 +1,283 @@
+//! What the experiments of R12 have in common: its network and traffic (R12 §III-B), its senders, and what is measured.
+
+mod chart;
+
+use festina_models::sctp_host::{Delivery, Important};
+use festina_models::workload::Poisson;
+use festina_netsim::QueueLimit;
+use festina_recovery::Profile;
+use festina_sctp::{Config, CongestionControl, Expiry, PartialReliability};
+use festina_units::{Bandwidth, ByteCount, Duration, Probability};
+
+use crate::assumption::{Assumption, chosen, stated};
+use crate::count::as_f64;
+use crate::plan::{Kind, Parameter, Point, Value};
+use crate::samples::Samples;
+use crate::scenario::mixture::Mixture;
+use crate::summary::{PointSummary, Repeated, Results};
+
+pub(super) use chart::chart;
+
+/// From when the application has an important message to its delivery. What is never delivered has none.
+pub(super) const IMPORTANT: &str = "important";
+/// The same of the others.
+pub(super) const NORMAL: &str = "normal";
+/// Shares of these that were delivered.
+pub(super) const IMPORTANT_DELIVERED: &str = "important delivered %";
+pub(super) const NORMAL_DELIVERED: &str = "normal delivered %";
+/// Packets and chunks of the sender.
+const PACKETS: &str = "packets sent";
+const FORWARD_TSNS: &str = "FORWARD-TSN sent";
+const TIMEOUTS: &str = "timeouts";
+const RESENT: &str = "chunks retransmitted";
+/// Of the messages that left, the share whose first copy did not arrive.
+pub(super) const FIRST_LOST: &str = "messages lost at first %";
+/// Bytes of the sender's packets with their IP headers for each byte of payload.
+pub(super) const OVERHEAD: &str = "bytes sent per byte";
+const LOSS: &str = "packets dropped %";
+const TCP: &str = "TCP Mbit/s";
+
+/// MTU 1500 less the IPv4 header.
+const PACKET_BYTES_MAX: usize = 1_480;
+const IPV4_BYTES: u64 = 20;
+const COMMON_HEADER_BYTES: usize = 12;
+/// Large enough for every message that waits: R12 does not say that its application ever waited.
+const SEND_BUFFER_BYTES: usize = 64 << 20;
+
+/// The sender that R12 measured.
+pub(super) const OF_2012: &str = "2012";
+/// The same with what R12 proposes.
+pub(super) const NR_SACK: &str = "2012+nr-sack";
+/// Beyond: messages that expire in the send buffer never leave.
+pub(super) const LATE_TSN: &str = "late-tsn";
+/// Beyond: messages are abandoned at their deadline, on their way too.
+pub(super) const DEADLINE: &str = "deadline";
+/// Beyond: all of that with Festina's recovery and congestion control.
+pub(super) const FESTINA: &str = "festina";
+
+/// Each adds one thing to the one before.
+pub(super) const SENDERS: &[&str] = &[OF_2012, NR_SACK, LATE_TSN, DEADLINE, FESTINA];
+
+const NORMALLY: &str = "normal";
+const SIZES: &[&str] = &["fixed", NORMALLY];
+const ON: &str = "on";
+const SWITCH: &[&str] = &[ON, "off"];
+const BUFFERING: &[&str] = &["bytes", "packets"];
+
+/// The senders and the network in words, for the experiments' `about`.
+macro_rules! r12_senders {
+    () => {
+        "2012 is a model of the sender that R12 measured, FreeBSD 8.2: each message gets its TSN and leaves once, however old it is, and its \
+         lifetime is looked at only before a retransmission; the receiver answers with SACK, and the Advanced.Peer.Ack.Point stops at \
+         whatever is not cumulatively acknowledged. Loss recovery and congestion control are those of RFC 9260. With nagle on, small \
+         messages wait for others while something is outstanding, until they fill a packet; FreeBSD does so unless told otherwise, and \
+         R12 does not say which it was. Nothing else of FreeBSD is modelled. 2012+nr-sack adds what R12 proposes: the receiver says by NR-SACK what it will not \
+         drop, and the point passes over that. late-tsn adds that messages which expire in the send buffer never leave; deadline, that \
+         messages are abandoned at their deadline also on their way; festina, Festina's loss recovery and congestion control (CUBIC)."
+    };
+}
+pub(super) use r12_senders;
+
+/// The network in words.
+macro_rules! r12_network {
+    () => {
+        "An association and four greedy TCP flows (New Reno with SACK) share a bottleneck of 10 Mbit/s each way whose queue holds 73 KB and \
+         drops what finds no room; the round-trip time without queues is 80 ms, the MTU 1500. The application writes at random times \
+         (Poisson) until it has written the volume; sizes are all equal, or normally distributed with a standard deviation of a fifth. \
+         The load is the payload that it writes as a share of 2 Mbit/s, a fifth of the bottleneck. A share of the messages, drawn at \
+         random, is important and has a lifetime of 5 s; the others have 100 ms. All are unordered. The delay counts from when the \
+         application has the message to its delivery, over the messages that are delivered, as in R12; the shares that are delivered \
+         stand beside it."
+    };
+}
+pub(super) use r12_network;
+
+pub(super) fn parameters() -> Vec<Parameter> {
+    let parameter = |name, about, kind| Parameter { name, about, kind };
+    let ms = Duration::from_millis;
+    let bytes = ByteCount::from_bytes;
+    let lifetimes = || Kind::Duration(ms(1)..=ms(600_000));
+    let rates = Bandwidth::from_bits_per_second(100_000)..=Bandwidth::from_bits_per_second(1_000_000_000);
+    vec![
+        parameter("sender", "which sender", Kind::Choice(SENDERS)),
+        parameter("size", "the mean size of a message", Kind::Bytes(bytes(1)..=bytes(720))),
+        parameter("sizes", "whether all are equal or normally distributed", Kind::Choice(SIZES)),
+        parameter("important", "the share of important messages", share()),
+        parameter("load", "the payload written, as a share of 2 Mbit/s", share()),
+        parameter("lifetime_important", "how long an important message is worth sending", lifetimes()),
+        parameter("lifetime_normal", "how long another message is", lifetimes()),
+        parameter("volume", "the payload written in all", Kind::Bytes(bytes(10_000)..=bytes(1 << 30))),
+        parameter("rate", "the rate of the bottleneck, each way", Kind::Bandwidth(rates)),
+        parameter("queue", "how many bytes may wait in front of it", Kind::Bytes(bytes(3_000)..=bytes(1 << 30))),
+        parameter("buffering", "whether the queue counts bytes, or packets of 1,500 bytes", Kind::Choice(BUFFERING)),
+        parameter("rtt", "the round-trip time without queues", Kind::Duration(ms(1)..=ms(2_000))),
+        parameter("flows", "greedy TCP flows beside it", Kind::Count(0..=1_000)),
+        parameter(
+            "nagle",
+            "whether the senders of 2012 wait until a packet is full while something is outstanding",
+            Kind::Choice(SWITCH),
+        ),
+        parameter("hops", "bottlenecks in a row, each with TCP flows of its own", Kind::Count(1..=16)),
+    ]
+}
+
+fn share() -> Kind {
+    Kind::Probability(Probability::ZERO..=Probability::ONE)
+}
+
+/// Where R12's values come from; `figure` names the figure whose axes give sizes, shares and loads.
+pub(super) fn assumptions() -> Vec<Assumption> {
+    vec![
+        stated("sender", "§III and §IV: PR-SCTP of FreeBSD 8.2, without and with NR-SACK").of(&[OF_2012, NR_SACK]),
+        chosen("sender", "what else a sender can do, beside what R12 compares"),
+        stated("size", "§III-B and §III-C: 72, 348 and 716 bytes").of(&["72B", "348B", "716B"]),
+        chosen("size", "the figures' other sizes are not in the text; this one fills packets, too"),
+        stated("sizes", "§III-B: fixed, or normal with a standard deviation of 20%"),
+        stated("important", "§III-C and §IV-C name 1%, 50% and 100%").of(&["1%", "50%", "100%"]),
+        chosen("important", "the figures' other shares are not in the text"),
+        stated("load", "§III-C names 15%, 30% and 80%").of(&["15%", "30%", "80%"]),
+        chosen("load", "the figures' other loads are not in the text"),
+        stated("lifetime_important", "§III-B: 5000 ms"),
+        stated("lifetime_normal", "§III-B: 100 ms"),
+        stated("volume", "§III-B: about 14 Mbytes").of(&["14MB"]),
+        chosen("volume", "less than the 14 MB of §III-B, to save time: the delays are those of fewer messages"),
+        stated("rate", "§III-B: 10 Mbps up and down"),
+        stated("queue", "§III-B: 73 KB"),
+        stated("buffering", "§III-B: byte based").of(&["bytes"]),
+        chosen("buffering", "Dummynet's default is in packets"),
+        stated("rtt", "§III-B: 40 ms one way"),
+        stated("flows", "§III-B: four greedy TCP flows"),
+        chosen("nagle", "R12 does not say; FreeBSD's default is on"),
+        stated("hops", "§III-B: one bottleneck").of(&["1"]),
+        chosen("hops", "R15 says nothing of its parking lot in text"),
+        chosen("load is payload", "R12 does not say whether headers count").beside_the_plan(),
+        chosen("TCP", "New Reno with SACK and timestamps, FreeBSD's default then").beside_the_plan(),
+        chosen("send buffer", "64 MiB: R12 does not say that the application waited").beside_the_plan(),
+    ]
+}
+
+/// The settings of both ends.
+fn ends(sender: &str) -> [Config; 2] {
+    let partial_reliability = PartialReliability {
+        expiry: match sender {
+            OF_2012 | NR_SACK => Expiry::BeforeRetransmission,
+            LATE_TSN => Expiry::BeforeTransmission,
+            _ => Expiry::AtOnce,
+        },
+        nr_sack: sender != OF_2012,
+    };
+    let profile = if sender == FESTINA { Profile::Festina } else { Profile::Rfc9260 };
+    [profile, Profile::Rfc9260].map(|profile| {
+        let mut config = Config { partial_reliability, peer_timeout: None, ..Config::with_profile(profile) };
+        debug_assert!(profile == Profile::Festina || config.congestion == CongestionControl::Rfc9260);
+        config.limits.packet_bytes_max = PACKET_BYTES_MAX;
+        config.limits.send_buffer_bytes = SEND_BUFFER_BYTES;
+        config
+    })
+}
+
+/// Whether messages wait until they fill a packet. Festina's never do.
+fn gathers(point: &Point) -> bool {
+    point.choice("nagle") == ON && point.choice("sender") != FESTINA
+}
+
+/// What a point describes.
+pub(super) fn mixture(point: &Point) -> Mixture {
+    let [sender, receiver] = ends(point.choice("sender"));
+    let (size, rate, queue) = (point.bytes("size"), point.bandwidth("rate"), point.bytes("queue"));
+    // A fifth of the bottleneck.
+    let load = f64::from(point.probability("load").ppb()) / 1e9;
+    let load_bps = load * as_f64(rate.bits_per_second()) / 5.0;
+    let seconds = |bytes: ByteCount| Duration::from_secs_f64(as_f64(bytes.bytes() * 8) / load_bps.max(1.0));
+    let is_fixed = point.choice("sizes") != NORMALLY;
+    let packets = usize::try_from(queue.bytes().div_ceil(1_500)).unwrap_or(usize::MAX);
+    Mixture {
+        sender,
+        receiver,
+        workload: Poisson {
+            interval_mean: seconds(size),
+            size,
+            size_deviation: if is_fixed { ByteCount::ZERO } else { ByteCount::from_bytes(size.bytes() / 5) },
+        },
+        delivery: Delivery {
+            unordered: true,
+            lifetime: Some(point.duration("lifetime_normal")),
+            important: Some(Important {
+                share: point.probability("important"),
+                lifetime: Some(point.duration("lifetime_important")),
+            }),
+            gathers: gathers(point).then_some(PACKET_BYTES_MAX - COMMON_HEADER_BYTES),
+            replaces: false,
+        },
+        duration: seconds(point.bytes("volume")),
+        hops: point.count("hops"),
+        rate,
+        queue: if point.choice("buffering") == "bytes" {
+            QueueLimit::bytes(queue)
+        } else {
+            QueueLimit::packets(packets)
+        },
+        rtt: point.duration("rtt"),
+        greedy: point.count("flows"),
+    }
+}
+
+/// Runs a point.
+pub(super) fn run(point: &Point, seed: u64) -> Samples {
+    let run = mixture(point).run(seed);
+    let important = Some(point.duration("lifetime_important"));
+    let mut samples = Samples::new();
+    let mut counts = [[0_u64; 2]; 2];
+    for message in &run.truth.messages {
+        let (series, class) = if message.lifetime == important { (IMPORTANT, 0) } else { (NORMAL, 1) };
+        counts[class][0] += 1;
+        if let Some(delivered_at) = message.delivered_at {
+            counts[class][1] += 1;
+            samples.tally(series, delivered_at - message.due_at);
+        }
+    }
+    for ([written, delivered], name) in counts.into_iter().zip([IMPORTANT_DELIVERED, NORMAL_DELIVERED]) {
+        if written > 0 {
+            samples.set(name, as_f64(delivered) / as_f64(written) * 100.0);
+        }
+    }
+    let arrived = run.truth.messages.iter().filter(|message| message.delivered_by == Some(0)).count();
+    let payload: usize = run.truth.messages.iter().map(|message| message.bytes).sum();
+    let sent = &run.sender.sent;
+    let left = as_f64(run.truth.first_transmissions).max(1.0);
+    samples.set(FIRST_LOST, (1.0 - as_f64(arrived) / left) * 100.0);
+    samples.set(OVERHEAD, as_f64(sent.bytes + sent.packets * IPV4_BYTES) / as_f64(payload).max(1.0));
+    samples.set(PACKETS, as_f64(sent.packets));
+    samples.set(FORWARD_TSNS, as_f64(sent.forward_tsns));
+    samples.set(TIMEOUTS, as_f64(sent.timeouts));
+    samples.set(RESENT, as_f64(run.truth.retransmissions.len()));
+    samples.set(LOSS, run.dropped * 100.0);
+    samples.set(TCP, run.tcp_bps / 1e6);
+    samples
+}
+
+/// Numbers that stand beside the delays of a point.
+pub(super) const BESIDE_DELAYS: &[&str] = &[IMPORTANT_DELIVERED, NORMAL_DELIVERED, FORWARD_TSNS, TIMEOUTS, LOSS];
+
+/// The average delay of important messages, in seconds, once per repetition.
+pub(super) fn average(summary: &PointSummary) -> Option<&Repeated> {
+    summary.series().get(IMPORTANT).map(crate::summary::SeriesSummary::mean_s)
+}
+
+/// The average delay at the point with these settings, in seconds.
+pub(super) fn average_at<'r>(results: &'r Results, settings: &[(&str, &str)]) -> Option<&'r Repeated> {
+    results.matching(settings).find_map(average)
+}
+
+/// The values that a parameter has in a run, in the order of the plan.
+pub(super) fn values(results: &Results, name: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for value in
+        results.points().iter().filter_map(|summary| summary.point().value(name)).map(|it: Value| it.to_string())
+    {
+        if !found.contains(&value) {
+            found.push(value);
+        }
+    }
+    found
+}

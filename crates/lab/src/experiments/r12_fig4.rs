@@ -1,0 +1,134 @@
+//! `r12-fig4`: the inefficiency of FORWARD-TSN by load (R12 §III-C, Fig. 4).
+
+use super::r12::{self, OF_2012, r12_network, r12_senders};
+use crate::assumption::Assumption;
+use crate::evidence::{Bound, Estimate, Evidence};
+use crate::experiment::{Check, Comparison, Experiment};
+use crate::figure::Figure;
+use crate::plan::{Parameter, Point};
+use crate::samples::Samples;
+use crate::summary::Results;
+
+/// "Considerably higher": by a tenth. The bound is ours.
+const CONSIDERABLY: f64 = 1.1;
+/// "No effect": less than a tenth. The bound is ours.
+const NO_EFFECT: f64 = 1.1;
+
+/// The delay of important messages by load and share.
+#[derive(Clone, Copy, Debug)]
+pub struct R12Fig4;
+
+impl Experiment for R12Fig4 {
+    fn name(&self) -> &'static str {
+        "r12-fig4"
+    }
+
+    fn title(&self) -> &'static str {
+        "Average delay of important messages by load and share"
+    }
+
+    fn reference(&self) -> &'static str {
+        "Rajiullah and Brunstrom 2012, Fig. 4 (section III-C)"
+    }
+
+    fn about(&self) -> &'static str {
+        concat!(r12_network!(), "\n\n", r12_senders!())
+    }
+
+    fn plan(&self) -> &'static str {
+        include_str!("../../../../experiments/r12-fig4.toml")
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        r12::parameters()
+    }
+
+    fn assumptions(&self) -> Vec<Assumption> {
+        r12::assumptions()
+    }
+
+    fn question(&self) -> &'static str {
+        "From which load on does the mixture of messages delay important ones with the sender of 2012?"
+    }
+
+    fn run(&self, point: &Point, seed: u64) -> Samples {
+        r12::run(point, seed)
+    }
+
+    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
+        Vec::new()
+    }
+
+    fn checks(&self, results: &Results) -> Vec<Check> {
+        vec![half_check(results), low_load_check(results), growth_check(results), overload_check(results)]
+    }
+
+    fn beside_delays(&self) -> &'static [&'static str] {
+        r12::BESIDE_DELAYS
+    }
+
+    fn figures(&self, results: &Results) -> Vec<Figure> {
+        let by_size = |size: &String| {
+            let title = format!("Important messages beside TCP: mean size {size}");
+            r12::chart(results, &title, |summary| {
+                let point = summary.point();
+                let is_shown = point.bytes("size").to_string() == *size && point.choice("sender") == OF_2012;
+                is_shown.then(|| point.value("load").map_or_else(String::new, |load| format!("load {load}")))
+            })
+        };
+        r12::values(results, "size").iter().filter_map(by_size).collect()
+    }
+}
+
+/// How many times as long important messages take with one share of them as with another.
+fn ratio(results: &Results, size: &str, load: &str, [over, under]: [&str; 2]) -> Option<Estimate> {
+    let of = |important| {
+        let settings = [("sender", OF_2012), ("size", size), ("load", load), ("important", important)];
+        r12::average_at(results, &settings)
+    };
+    Estimate::ratio(of(over)?, of(under)?)
+}
+
+fn half_check(results: &Results) -> Check {
+    let mut evidence = Evidence::new();
+    for load in r12::values(results, "load").iter().filter(|load| *load != "15%") {
+        for other in ["1%", "100%"] {
+            let over = ratio(results, "72B", load, ["50%", other]);
+            evidence.cell(format!("load {load}, 50% over {other}:"), over, Bound::MoreThan(CONSIDERABLY));
+        }
+    }
+    evidence.check(
+        "At 72 bytes and every load above 15%, the average delay is considerably higher, by a tenth, if half of the messages are important.",
+    )
+}
+
+fn low_load_check(results: &Results) -> Check {
+    let mut evidence = Evidence::new();
+    for other in ["1%", "100%"] {
+        let over = ratio(results, "72B", "15%", ["50%", other]);
+        evidence.cell(format!("50% over {other}:"), over, Bound::Within(1.0 / NO_EFFECT, NO_EFFECT));
+    }
+    evidence.check("At 72 bytes and 15% load the mixture has no effect: less than a tenth.")
+}
+
+fn growth_check(results: &Results) -> Check {
+    let mut evidence = Evidence::new();
+    for load in r12::values(results, "load") {
+        for pair in r12::values(results, "important").windows(2) {
+            let growth = ratio(results, "716B", &load, [&pair[1], &pair[0]]);
+            evidence.cell(format!("load {load}, {} over {}:", pair[1], pair[0]), growth, Bound::MoreThan(1.0));
+        }
+    }
+    evidence.check("At 716 bytes the average delay grows with the share of important messages.")
+}
+
+fn overload_check(results: &Results) -> Check {
+    let mut evidence = Evidence::new();
+    let of = |load| {
+        let settings = [("sender", OF_2012), ("size", "716B"), ("load", load), ("important", "100%")];
+        r12::average_at(results, &settings)
+    };
+    let times = of("80%").zip(of("30%")).and_then(|(high, low)| Estimate::ratio(high, low));
+    evidence.cell("80% over 30% load:", times, Bound::MoreThan(2.0));
+    evidence.check("At 716 bytes and 80% load the sender hardly keeps up: important messages, if all are, take more than twice as long as at 30%.")
+}

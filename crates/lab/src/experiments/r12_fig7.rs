@@ -1,0 +1,191 @@
+//! `r12-fig7`: what NR-SACK does for messages of mixed importance (R12 §IV, Fig. 7).
+
+use super::r12::{self, FESTINA, NR_SACK, OF_2012, r12_network, r12_senders};
+use crate::assumption::Assumption;
+use crate::evidence::{Bound, Estimate, Evidence};
+use crate::experiment::{Check, Comparison, Experiment};
+use crate::figure::Figure;
+use crate::plan::{Parameter, Point};
+use crate::samples::Samples;
+use crate::summary::Results;
+
+/// What R12 names: share of important messages, and by how much NR-SACK lowers their delay at least.
+const REDUCTIONS: [(&str, f64); 2] = [("1%", 0.75), ("50%", 0.65)];
+/// "Coincide": within so large a share. The bound is ours.
+const COINCIDE: f64 = 0.05;
+/// A smaller gain is none. The bound is ours.
+const NO_GAIN: f64 = 0.05;
+/// The sizes from which on R12 finds no gain.
+const LARGE: [&str; 2] = ["348B", "716B"];
+const SMALL: &str = "72B";
+const BASE_LOAD: &str = "30%";
+
+/// The delay of important messages with and without NR-SACK.
+#[derive(Clone, Copy, Debug)]
+pub struct R12Fig7;
+
+impl Experiment for R12Fig7 {
+    fn name(&self) -> &'static str {
+        "r12-fig7"
+    }
+
+    fn title(&self) -> &'static str {
+        "Average delay of important messages with and without NR-SACK"
+    }
+
+    fn reference(&self) -> &'static str {
+        "Rajiullah and Brunstrom 2012, Fig. 7 (section IV-C)"
+    }
+
+    fn about(&self) -> &'static str {
+        concat!(r12_network!(), "\n\n", r12_senders!())
+    }
+
+    fn plan(&self) -> &'static str {
+        include_str!("../../../../experiments/r12-fig7.toml")
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        r12::parameters()
+    }
+
+    fn assumptions(&self) -> Vec<Assumption> {
+        r12::assumptions()
+    }
+
+    fn question(&self) -> &'static str {
+        "How much sooner do important messages arrive if the sender passes over what NR-SACK says the receiver has for good?"
+    }
+
+    fn run(&self, point: &Point, seed: u64) -> Samples {
+        r12::run(point, seed)
+    }
+
+    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
+        Vec::new()
+    }
+
+    fn checks(&self, results: &Results) -> Vec<Check> {
+        let mut checks: Vec<Check> =
+            REDUCTIONS.iter().map(|(important, least)| reduction_check(results, important, *least)).collect();
+        checks.push(coincidence_check(results));
+        checks.push(growth_check(results));
+        checks.push(size_check(results));
+        checks.push(load_check(results));
+        checks.push(festina_check(results));
+        checks
+    }
+
+    fn beside_delays(&self) -> &'static [&'static str] {
+        r12::BESIDE_DELAYS
+    }
+
+    fn figures(&self, results: &Results) -> Vec<Figure> {
+        let figure = |size: &str, load: &str| {
+            let title = format!("Important messages beside TCP: mean size {size}, load {load}");
+            r12::chart(results, &title, |summary| {
+                let point = summary.point();
+                let is = |name: &str, value: &str| point.value(name).is_some_and(|it| it.to_string() == value);
+                (is("size", size) && is("load", load)).then(|| point.choice("sender").to_owned())
+            })
+        };
+        let mut figures = Vec::new();
+        for size in r12::values(results, "size") {
+            figures.extend(loads(results, &size).iter().filter_map(|load| figure(&size, load)));
+        }
+        figures
+    }
+}
+
+/// By how much the second sender is below the first, as a share of the first.
+fn reduction(results: &Results, cell: &[(&str, &str)], [from, to]: [&str; 2]) -> Option<Estimate> {
+    let of = |sender| r12::average_at(results, &[cell, &[("sender", sender)]].concat());
+    let ratio = Estimate::ratio(of(to)?, of(from)?)?;
+    Some(ratio.times(-1.0).plus(1.0))
+}
+
+fn reduction_check(results: &Results, important: &str, least: f64) -> Check {
+    let statement = format!(
+        "At 72 bytes, {BASE_LOAD} load and {important} important messages, NR-SACK lowers their average delay by more than {:.0}%.",
+        least * 100.0
+    );
+    let mut evidence = Evidence::new();
+    let cell = [("size", SMALL), ("load", BASE_LOAD), ("important", important)];
+    let reduction = reduction(results, &cell, [OF_2012, NR_SACK]);
+    evidence.cell("lower by a share of", reduction, Bound::MoreThan(least));
+    evidence.check(statement)
+}
+
+fn coincidence_check(results: &Results) -> Check {
+    let mut evidence = Evidence::new();
+    for size in r12::values(results, "size") {
+        for load in loads(results, &size) {
+            let cell = [("size", size.as_str()), ("load", load.as_str()), ("important", "100%")];
+            let difference = reduction(results, &cell, [OF_2012, NR_SACK]);
+            evidence.cell(format!("{size} at {load}: lower by"), difference, Bound::Within(-COINCIDE, COINCIDE));
+        }
+    }
+    evidence.check("If all messages are important, the delays with and without NR-SACK coincide: within 5%.")
+}
+
+/// The loads that there are with messages of a size.
+fn loads(results: &Results, size: &str) -> Vec<String> {
+    let loads = r12::values(results, "load");
+    loads.into_iter().filter(|load| results.matching(&[("size", size), ("load", load)]).next().is_some()).collect()
+}
+
+fn growth_check(results: &Results) -> Check {
+    let mut evidence = Evidence::new();
+    let shares = r12::values(results, "important");
+    for load in loads(results, SMALL) {
+        for pair in shares.windows(2) {
+            let at = |important: &str| {
+                let settings =
+                    [("sender", NR_SACK), ("size", SMALL), ("load", load.as_str()), ("important", important)];
+                r12::average_at(results, &settings)
+            };
+            let growth = at(&pair[1]).zip(at(&pair[0])).and_then(|(more, less)| Estimate::ratio(more, less));
+            let what = format!("load {load}, {} over {}:", pair[1], pair[0]);
+            evidence.cell(what, growth, Bound::MoreThan(1.0));
+        }
+    }
+    evidence.check("With NR-SACK and 72 bytes, the average delay grows with the share of important messages.")
+}
+
+fn size_check(results: &Results) -> Check {
+    let mut evidence = Evidence::new();
+    for size in LARGE {
+        for important in r12::values(results, "important") {
+            let cell = [("size", size), ("load", BASE_LOAD), ("important", important.as_str())];
+            let gain = reduction(results, &cell, [OF_2012, NR_SACK]);
+            evidence.cell(format!("{size}, {important}: lower by"), gain, Bound::LessThan(NO_GAIN));
+        }
+    }
+    evidence.check("From 348 bytes on, NR-SACK gains nothing: less than 5%.")
+}
+
+fn load_check(results: &Results) -> Check {
+    let mut evidence = Evidence::new();
+    for load in loads(results, SMALL) {
+        let cell = [("size", SMALL), ("load", load.as_str()), ("important", "50%")];
+        let gain = reduction(results, &cell, [OF_2012, NR_SACK]);
+        evidence.cell(format!("load {load}: lower by"), gain, Bound::MoreThan(0.0));
+    }
+    evidence.check(
+        "At 72 bytes NR-SACK lowers the average delay at other loads, too, half of the messages being important.",
+    )
+}
+
+fn festina_check(results: &Results) -> Check {
+    let mut evidence = Evidence::new();
+    for size in r12::values(results, "size") {
+        for load in loads(results, &size) {
+            for important in r12::values(results, "important") {
+                let cell = [("size", size.as_str()), ("load", load.as_str()), ("important", important.as_str())];
+                let gain = reduction(results, &cell, [NR_SACK, FESTINA]);
+                evidence.cell(format!("{size}, load {load}, {important}: lower by"), gain, Bound::MoreThan(0.0));
+            }
+        }
+    }
+    evidence.check("Festina's own: all of it together is faster than the sender that R12 proposes, in every cell.")
+}

@@ -1,0 +1,137 @@
+//! `r12-sequences`: how a sender moves its peer past lost messages, packet by packet (R12 §IV-B, Fig. 5 and 6).
+
+mod scene;
+
+use crate::assumption::{Assumption, chosen, stated};
+use crate::evidence::{Bound, Estimate, Evidence};
+use crate::experiment::{Check, Comparison, Experiment};
+use crate::figure::Figure;
+use crate::plan::{Kind, Parameter, Point};
+use crate::samples::Samples;
+use crate::summary::Results;
+use festina_units::Duration;
+use scene::{Case, Scene};
+
+/// Round trips from the repair of the loss to when the sender knows that everything is settled.
+const ROUND_TRIPS: &str = "round trips to recover";
+const FORWARD_TSNS: &str = "FORWARD-TSN sent";
+/// 1 if the packets of the repair are those of the figure.
+const AS_DRAWN: &str = "as in the paper's figure";
+
+const OFF: &str = "off";
+const ON: &str = "on";
+
+/// The two cases with and without NR-SACK.
+#[derive(Clone, Copy, Debug)]
+pub struct R12Sequences;
+
+impl Experiment for R12Sequences {
+    fn name(&self) -> &'static str {
+        "r12-sequences"
+    }
+
+    fn title(&self) -> &'static str {
+        "Past lost messages with and without NR-SACK, packet by packet"
+    }
+
+    fn reference(&self) -> &'static str {
+        "Rajiullah and Brunstrom 2012, Fig. 5 and 6 (section IV-B)"
+    }
+
+    fn about(&self) -> &'static str {
+        "Two associations exchange packets over a path of constant delay that loses exactly those packets that R12's figures lose. \
+         fig5: of messages 1 to 5, each in a packet of its own, 2 and 4 are lost, and both have expired when that is noticed, by the \
+         retransmission timer. fig6: messages 12 to 17 share a packet that is lost; 13, 15 and 17 are reliable, the others have expired \
+         when three later messages have reported the loss. All are unordered; the sender looks at lifetimes before retransmissions, as in \
+         2012.\n\n\
+         Each figure has the time across and the messages upwards: what left when, what was lost, and up to where everything was settled as \
+         the sender knew. The notes name each FORWARD-TSN. Round trips count from the first packet of the repair to the SACK that settles \
+         everything. Nothing is random."
+    }
+
+    fn plan(&self) -> &'static str {
+        include_str!("../../../../experiments/r12-sequences.toml")
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        let ms = Duration::from_millis;
+        let parameter = |name, about, kind| Parameter { name, about, kind };
+        vec![
+            parameter("case", "which figure's losses", Kind::Choice(Case::NAMES)),
+            parameter(
+                "nr_sack",
+                "whether the receiver sends NR-SACK and the sender goes by it",
+                Kind::Choice(&[OFF, ON]),
+            ),
+            parameter("rtt", "the round-trip time", Kind::Duration(ms(1)..=ms(1_000))),
+        ]
+    }
+
+    fn assumptions(&self) -> Vec<Assumption> {
+        vec![
+            stated("case", "§IV-B, Fig. 5 and 6"),
+            stated("nr_sack", "§IV-B: both sides of the figures"),
+            stated("rtt", "§III-B: 40 ms one way"),
+            chosen("spacing", "what is not in one packet leaves 5 ms apart").beside_the_plan(),
+        ]
+    }
+
+    fn question(&self) -> &'static str {
+        "How many round trips does the sender take to move its peer past lost messages?"
+    }
+
+    fn run(&self, point: &Point, _seed: u64) -> Samples {
+        let scene = scene(point);
+        let run = scene.run();
+        let mut samples = Samples::new();
+        samples.set(FORWARD_TSNS, crate::count::as_f64(run.forwards().count()));
+        samples.set(AS_DRAWN, f64::from(u8::from(run.repairs() == scene.published())));
+        if let Some(recovery) = run.recovery() {
+            samples.set(ROUND_TRIPS, recovery.as_secs_f64() / point.duration("rtt").as_secs_f64());
+        }
+        samples
+    }
+
+    fn is_random(&self, _point: &Point) -> bool {
+        false
+    }
+
+    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
+        Vec::new()
+    }
+
+    fn checks(&self, results: &Results) -> Vec<Check> {
+        let of = |case, nr_sack, value| exact(results, case, nr_sack, value);
+        let mut evidence = Evidence::new();
+        for case in Case::NAMES {
+            for nr_sack in [OFF, ON] {
+                evidence.cell(format!("{case}, NR-SACK {nr_sack}:"), of(case, nr_sack, AS_DRAWN), Bound::MoreThan(0.5));
+            }
+        }
+        let mut checks = vec![evidence.check("The packets of the repair are those that R12 describes.")];
+        for (case, least, statement) in [
+            ("fig5", 1.0, "Case 1: NR-SACK saves a round trip."),
+            ("fig6", 2.0, "Case 2: NR-SACK saves two round trips."),
+        ] {
+            let saved = of(case, OFF, ROUND_TRIPS).zip(of(case, ON, ROUND_TRIPS));
+            let mut evidence = Evidence::new();
+            // Delays are exact, so a round trip is one but for rounding.
+            evidence.cell("saved:", saved.map(|(off, on)| off.plus(-on.mean)), Bound::MoreThan(least - 0.01));
+            checks.push(evidence.check(statement));
+        }
+        checks
+    }
+
+    fn figures(&self, results: &Results) -> Vec<Figure> {
+        results.points().iter().map(|summary| scene(summary.point()).figure()).collect()
+    }
+}
+
+fn scene(point: &Point) -> Scene {
+    Scene { case: Case::of(point), nr_sack: point.choice("nr_sack") == ON, rtt: point.duration("rtt") }
+}
+
+fn exact(results: &Results, case: &str, nr_sack: &str, value: &str) -> Option<Estimate> {
+    let summary = results.matching(&[("case", case), ("nr_sack", nr_sack)]).next()?;
+    summary.values().get(value)?.mean().map(Estimate::exact)
+}
