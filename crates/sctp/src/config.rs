@@ -55,6 +55,10 @@ pub struct Config {
     pub partial_reliability: PartialReliability,
     /// What the peer may change of the streams (RFC 6525).
     pub peer_requests: PeerRequests,
+    /// The caller promises that every packet travels within DTLS, which finds errors at least as well as SCTP's checksum. Packets then leave
+    /// without one, and are taken without one, if the peer says the same (RFC 9653); those with INIT or COOKIE ECHO keep it. Off by default.
+    /// Without that protection errors go unnoticed.
+    pub protected_by_dtls: bool,
     /// Tell the application of every message's way: [`Event::MessageSent`](crate::Event::MessageSent) and its like.
     pub message_events: bool,
 }
@@ -85,6 +89,7 @@ impl Config {
             interleaving: false,
             partial_reliability: PartialReliability::default(),
             peer_requests: PeerRequests::default(),
+            protected_by_dtls: false,
             message_events: false,
         }
     }

@@ -322,8 +322,9 @@ impl Association {
     /// Writes INIT.
     pub(super) fn write_init(&self, packet: &mut PacketBuilder<'_>) -> bool {
         let config = self.context.config();
-        let chunk_types = Extensions::own(config).chunk_types();
-        let parameters: Vec<_> = Extensions::announce(&chunk_types).collect();
+        let own = Extensions::own(config);
+        let chunk_types = own.chunk_types();
+        let parameters: Vec<_> = Extensions::announce(&chunk_types).chain(own.announce_zero_checksum()).collect();
         packet.chunk(&ChunkOut::Init(own_init(config, self.tags.local, self.first_tsn, &parameters)))
     }
 }
@@ -417,9 +418,11 @@ pub(super) fn init_ack(
     };
     let sealed = cookie.seal(context);
     // Nothing else would be used, and what a short INIT draws must stay short.
-    let chunk_types = Extensions::own(config).common(peer.parameters.extensions).chunk_types();
+    let common = Extensions::own(config).common(peer.parameters.extensions);
+    let chunk_types = common.chunk_types();
     let mut parameters = vec![Parameter::StateCookie(&sealed)];
     parameters.extend(Extensions::announce(&chunk_types));
+    parameters.extend(common.announce_zero_checksum());
     parameters.extend(peer.unrecognized.iter().map(|bytes| Parameter::UnrecognizedParameter(bytes)));
     let init = InitOut {
         // Never more streams than the peer takes (RFC 9260 §3.3.3).

@@ -43,7 +43,11 @@ impl Association {
         if matches!(self.state, State::Closed) {
             return Err(PacketDropped::Closed);
         }
-        let packet = Packet::parse(bytes)?;
+        let packet = if self.context.config().protected_by_dtls {
+            Packet::parse_protected(bytes)?
+        } else {
+            Packet::parse(bytes)?
+        };
         let header = packet.header;
         if header.source_port != self.ports.peer || header.destination_port != self.ports.local {
             return Err(PacketDropped::WrongPorts);

@@ -21,6 +21,9 @@ const EMPTY_HOST_NAME: [u8; 4] = [0, 11, 0, 4];
 const AUTH: u8 = 0x0f;
 const ASCONF: u8 = 0xc1;
 
+/// The number of DTLS among the methods that find errors (RFC 9653 §4).
+const DTLS: u32 = 1;
+
 /// Stands for [`Extensions::SPARSE_SACK`] among the chunk types. No chunk has it; whoever met one would skip it (RFC 9260 §3.2).
 const SPARSE_SACK: u8 = 0xb5;
 
@@ -38,7 +41,7 @@ const KNOWN: [(u8, &str); 8] = [
 
 /// Protocol extensions, as a peer's Supported Extensions parameter (RFC 5061 §4.2.7) lists them by chunk type.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub struct Extensions(u8);
+pub struct Extensions(u16);
 
 impl Extensions {
     /// Partial reliability: FORWARD-TSN (RFC 3758).
@@ -60,16 +63,19 @@ impl Extensions {
     /// with a limit on bursts (RFC 9260 §6.1 rule D) would slow down by it, and does not announce this.
     pub const SPARSE_SACK: Self = Self(128);
 
+    /// A checksum of zero is taken, since packets travel within DTLS (RFC 9653). No chunk announces it but a parameter of its own.
+    pub const ZERO_CHECKSUM: Self = Self(256);
+
     /// Whether all of `other` are in this set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    pub(crate) const fn bits(self) -> u8 {
+    pub(crate) const fn bits(self) -> u16 {
         self.0
     }
 
-    pub(crate) const fn from_bits(bits: u8) -> Self {
+    pub(crate) const fn from_bits(bits: u16) -> Self {
         Self(bits)
     }
 
@@ -81,7 +87,8 @@ impl Extensions {
             CongestionControl::Rfc9260 => 0,
         };
         let nr_sack = if config.partial_reliability.nr_sack { Self::NR_SACK.0 } else { 0 };
-        Self(Self::FORWARD_TSN.0 | Self::RE_CONFIG.0 | nr_sack | interleaving | pacing)
+        let checksum = if config.protected_by_dtls { Self::ZERO_CHECKSUM.0 } else { 0 };
+        Self(checksum | Self::FORWARD_TSN.0 | Self::RE_CONFIG.0 | nr_sack | interleaving | pacing)
     }
 
     /// What both sides support, and may use.
@@ -105,6 +112,11 @@ impl Extensions {
     /// The chunk types, as Supported Extensions lists them.
     pub(crate) fn chunk_types(self) -> Vec<u8> {
         self.known().map(|(chunk_type, _)| chunk_type).collect()
+    }
+
+    /// The parameter by which INIT or INIT ACK says that a checksum of zero is taken.
+    pub(crate) fn announce_zero_checksum(self) -> Option<Parameter<'static>> {
+        self.contains(Self::ZERO_CHECKSUM).then_some(Parameter::ZeroChecksumAcceptable(DTLS))
     }
 
     /// The parameters by which INIT or INIT ACK announces the extensions whose chunks have these types.
@@ -300,6 +312,7 @@ impl PeerInit {
                     self.parameters.extensions.insert_chunk_type(chunk_type);
                 }
             }
+            Parameter::ZeroChecksumAcceptable(DTLS) => self.parameters.extensions.0 |= Extensions::ZERO_CHECKSUM.0,
             Parameter::ForwardTsnSupported => self.parameters.extensions.insert_chunk_type(chunk_type::FORWARD_TSN),
             Parameter::Unknown(unknown) => return Ok(self.note_unknown(unknown)),
             _ => {}

@@ -55,7 +55,12 @@ impl Association {
             self.control.unset(Due::INIT);
             self.write_init(&mut packet);
         } else {
+            // The peer may have forgotten all that was agreed on when COOKIE ECHO comes (RFC 9653 §5.2).
+            let is_opening = self.control.is_set(Due::COOKIE_ECHO);
             self.write_chunks(now, &mut packet);
+            if !is_opening && self.agreed().contains(Extensions::ZERO_CHECKSUM) {
+                return packet.finish_unchecked();
+            }
         }
         packet.finish()
     }

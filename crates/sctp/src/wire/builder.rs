@@ -199,6 +199,16 @@ impl<'b> PacketBuilder<'b> {
         packet.len()
     }
 
+    /// As [`finish`](Self::finish), with a checksum of zero: for a peer that takes that, and not for INIT and COOKIE ECHO (RFC 9653 §5.2).
+    #[inline]
+    pub fn finish_unchecked(self) -> usize {
+        if self.is_empty() {
+            self.abandon();
+            return 0;
+        }
+        self.packet_bytes()
+    }
+
     /// Removes the packet from the buffer.
     #[inline]
     pub fn abandon(self) {

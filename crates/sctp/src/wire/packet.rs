@@ -15,7 +15,7 @@
 
 use super::COMMON_HEADER_BYTES;
 use super::checksum::packet_checksum;
-use super::chunk::Chunk;
+use super::chunk::{Chunk, chunk_type};
 use super::error::{ChunkError, PacketError};
 use super::tlv::Frame;
 
@@ -94,6 +94,21 @@ impl<'a> Packet<'a> {
             return Err(PacketError::Checksum { computed, received });
         }
         Ok(Self { header: CommonHeader::read(header), chunks })
+    }
+
+    /// As [`parse`](Self::parse), but for a packet that another method protects: a checksum of zero is taken as well (RFC 9653 §5.3).
+    /// RFC 9653 has none in front of INIT and COOKIE ECHO.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    #[inline]
+    pub fn parse_protected(bytes: &'a [u8]) -> Result<Self, PacketError> {
+        let needs_checksum =
+            matches!(Self::first_chunk_type(bytes), Some(chunk_type::INIT | chunk_type::COOKIE_ECHO) | None);
+        match bytes.first_chunk() {
+            Some(header) if !needs_checksum && received_checksum(header) == 0 => Self::parse_unverified(bytes),
+            _ => Self::parse(bytes),
+        }
     }
 
     /// Reads a packet without verifying its checksum: for captures taken where the network card has yet to fill it in.

@@ -36,6 +36,8 @@ pub mod parameter_type {
     pub const SUPPORTED_ADDRESS_TYPES: u16 = 12;
     /// Reserved for ECN Capable (RFC 9260 §3.3.2).
     pub const ECN_CAPABLE: u16 = 0x8000;
+    /// Zero Checksum Acceptable (RFC 9653 §4).
+    pub const ZERO_CHECKSUM_ACCEPTABLE: u16 = 0x8001;
     /// Supported Extensions (RFC 5061 §4.2.7).
     pub const SUPPORTED_EXTENSIONS: u16 = 0x8008;
     /// Forward-TSN-Supported (RFC 3758 §3.1).
@@ -65,6 +67,8 @@ pub enum Parameter<'a> {
     SupportedAddressTypes(TypeList<'a>),
     /// The chunk types of the extensions that the sender supports, one byte each.
     SupportedExtensions(&'a [u8]),
+    /// The sender takes packets with a checksum of zero where another method finds errors: its number (RFC 9653 §4).
+    ZeroChecksumAcceptable(u32),
     /// The sender supports partial reliability.
     ForwardTsnSupported,
     /// Reserved by RFC 9260 for Explicit Congestion Notification.
@@ -108,6 +112,7 @@ impl<'a> Parameter<'a> {
                 TypeList::from_bytes(frame.value).ok_or(Malformation::HalfEntry { length: frame.bytes.len() })?,
             ),
             kind::SUPPORTED_EXTENSIONS => Self::SupportedExtensions(frame.value),
+            kind::ZERO_CHECKSUM_ACCEPTABLE => Self::ZeroChecksumAcceptable(u32::from_be_bytes(*frame.exactly()?)),
             kind::FORWARD_TSN_SUPPORTED => {
                 frame.exactly::<0>()?;
                 Self::ForwardTsnSupported
@@ -133,6 +138,7 @@ impl<'a> Parameter<'a> {
             Self::HostName(_) => kind::HOST_NAME_ADDRESS,
             Self::SupportedAddressTypes(_) => kind::SUPPORTED_ADDRESS_TYPES,
             Self::SupportedExtensions(_) => kind::SUPPORTED_EXTENSIONS,
+            Self::ZeroChecksumAcceptable(_) => kind::ZERO_CHECKSUM_ACCEPTABLE,
             Self::ForwardTsnSupported => kind::FORWARD_TSN_SUPPORTED,
             Self::EcnCapable => kind::ECN_CAPABLE,
             Self::Unknown(unknown) => unknown.parameter_type,
@@ -144,6 +150,7 @@ impl<'a> Parameter<'a> {
             Self::Ipv4(address) => encoder.put(&address.octets()),
             Self::Ipv6(address) => encoder.put(&address.octets()),
             Self::CookiePreservative(increment_ms) => encoder.put(&increment_ms.to_be_bytes()),
+            Self::ZeroChecksumAcceptable(method) => encoder.put(&method.to_be_bytes()),
             Self::SupportedAddressTypes(types) => encoder.put(types.as_bytes()),
             Self::HeartbeatInfo(value)
             | Self::StateCookie(value)

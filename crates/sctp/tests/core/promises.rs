@@ -5,6 +5,8 @@
 //! - Every reliable message arrives once and in order, and every other one at most once and in order.
 //! - Every message is reported once: delivered or abandoned. The counters say the same, and add up.
 
+mod fault;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use festina_netsim::RandomStream;
@@ -17,6 +19,7 @@ use festina_units::{Duration, Instant};
 
 use crate::pair::{Host, Pair};
 use crate::random_walk::{SEEDS, config, link, payload};
+use fault::Fault;
 
 const STREAMS: u16 = 5;
 const SCHEDULERS: [StreamScheduler; 6] = [
@@ -41,39 +44,6 @@ struct Met {
     resets: u64,
     fragmented: u64,
     interleaved: u64,
-}
-
-/// A wrong sender: the core is not told of something that the oracle believes it was told of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
-    /// Messages leave however old they are.
-    LifetimesIgnored,
-    /// Chunks leave again as often as they are lost.
-    LimitsIgnored,
-    /// Reliable messages have a lifetime.
-    ReliableAbandoned,
-}
-
-impl Fault {
-    /// What the core is given instead of a message.
-    fn of(self, message: &Message) -> Message {
-        let mut wrong = message.clone();
-        match self {
-            Self::LifetimesIgnored => (wrong.lifetime, wrong.deadline) = (None, None),
-            Self::LimitsIgnored => wrong.max_retransmissions = None,
-            Self::ReliableAbandoned => wrong.lifetime = wrong.lifetime.or(Some(Duration::from_millis(100))),
-        }
-        wrong
-    }
-
-    /// What the oracle says of it.
-    fn finding(self) -> &'static str {
-        match self {
-            Self::LifetimesIgnored => "left late",
-            Self::LimitsIgnored => "times, its limit is",
-            Self::ReliableAbandoned => "is reliable and ",
-        }
-    }
 }
 
 /// What was promised of a message.
