@@ -46,7 +46,7 @@
 //! - 1,024 TSN ranges: 16 KiB
 //! - the table of streams: 16 KiB, and what it takes beyond counts towards the window (at most 128 KiB in all; a small receive
 //!   buffer allows for fewer streams, see `Limits::inbound_streams`). With I-DATA an entry has twice the size, and a second table of
-//!   16 KiB for free names the unordered messages that were skipped
+//!   16 KiB for free, with entries of 8 bytes, names the unordered messages that were skipped
 //! - 64 duplicate TSNs, the first 64 entries of the queue to the application: 4 KiB
 //! - the TSNs above the cumulative one: 32,767; chunks beyond are dropped
 

@@ -35,8 +35,8 @@ pub(in crate::receive) struct Interleaved {
     /// By message and first FSN. Those of one message lie apart.
     runs: BTreeMap<(MessageKey, u32), Box<Run>>,
     order: Order<u32>,
-    /// The MID below which all unordered messages of a stream were skipped, or 0 for none.
-    unordered_floors: StreamTable<u32>,
+    /// One more than the MID below which all unordered messages of a stream were skipped, or 0 for none.
+    unordered_floors: StreamTable<u64>,
 }
 
 impl Interleaved {
@@ -177,15 +177,18 @@ impl Interleaved {
 
     /// Remembers which unordered messages were skipped: a fragment of one may still come.
     fn raise_floor(&mut self, last: MessageKey, ready: &mut Ready) {
-        let current = self.unordered_floors.get(last.stream);
-        if current != 0 && last.mid.above(current) >= u32::SPAN {
+        if self.floor(last.stream).is_some_and(|floor| last.mid.above(floor) >= u32::SPAN) {
             return;
         }
         let before_bytes = self.floor_bytes();
-        // 0 stands for none. The message that is then not covered costs no more than memory until the next is skipped.
-        *self.unordered_floors.get_mut(last.stream) = last.mid.saturating_add(1);
+        *self.unordered_floors.get_mut(last.stream) = u64::from(last.mid.wrapping_add(1)) + 1;
         ready.hold_more(self.floor_bytes());
         ready.hold_less(before_bytes);
+    }
+
+    /// The MID below which all unordered messages of a stream were skipped, if any were.
+    fn floor(&self, stream: StreamId) -> Option<u32> {
+        self.unordered_floors.get(stream).checked_sub(1).and_then(|floor| u32::try_from(floor).ok())
     }
 
     fn floor_bytes(&self) -> usize {
@@ -194,10 +197,7 @@ impl Interleaved {
 
     /// Whether an unordered message was skipped.
     fn is_skipped_unordered(&mut self, key: MessageKey) -> bool {
-        let floor = self.unordered_floors.get(key.stream);
-        if floor == 0 {
-            return false;
-        }
+        let Some(floor) = self.floor(key.stream) else { return false };
         let ahead = key.mid.above(floor);
         if (FORGET_DISTANCE..u32::SPAN).contains(&ahead) {
             *self.unordered_floors.get_mut(key.stream) = 0;

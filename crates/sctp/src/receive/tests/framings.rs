@@ -204,6 +204,18 @@ impl Side {
     }
 }
 
+#[test]
+fn a_fragment_of_the_highest_message_number_is_dropped_if_it_comes_after_it_was_skipped() {
+    let plan = |stream, fragments, abandoned| Plan { stream, unordered: true, fragments, fragment_bytes: 1, abandoned };
+    let (plans, firsts) = ([plan(0, 2, true), plan(1, 1, false)], (1, u32::MAX));
+    let chunks = chunks_of(&plans, Framing::IData, firsts, &[0, 1, 0]);
+    let mut side = Side::new(Framing::IData, firsts);
+    side.skip_abandoned(&plans, &chunks);
+    side.give(&chunks, &[2]);
+    side.give(&chunks, &[1]);
+    side.check(&plans, &chunks).unwrap();
+}
+
 fn firsts() -> impl Strategy<Value = (u32, u32)> {
     let tsns = prop_oneof![Just(1), Just(u32::MAX - 20), any::<u32>()];
     // The low 16 bits are the SSN, so that both kinds of numbers wrap.
