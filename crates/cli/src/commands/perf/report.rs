@@ -43,10 +43,15 @@ pub(super) fn interval_line([from, until]: [Duration; 2], [before, now]: [[u64; 
 fn text(plan: &Plan, measured: &Measured) -> String {
     let [there, back] = measured.bytes.map(|bytes| megabits(bytes, measured.loaded_for));
     let mut text = format!(
-        "{}: {} association{} each way with messages of {} bytes for {:.1} s",
+        "{}: {} association{} {} with messages of {} bytes for {:.1} s",
         plan.remote,
         plan.parallel,
         if plan.parallel == 1 { "" } else { "s" },
+        match (plan.upload, plan.download) {
+            (true, true) => "each way",
+            (true, false) => "there",
+            _ => "back",
+        },
         plan.message_bytes,
         measured.loaded_for.as_secs_f64(),
     );
