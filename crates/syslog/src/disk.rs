@@ -73,7 +73,13 @@ pub trait Disk: Clone + Send + 'static {
 }
 
 /// An open file that grows at its end.
-pub trait DiskFile: Send {
+pub trait DiskFile: Send + Sized + 'static {
+    /// Another handle of the same file, to sync it in another thread.
+    ///
+    /// # Errors
+    /// The system's.
+    fn handle(&self) -> io::Result<Self>;
+
     /// Writes all bytes at the end. After an error any number of them may have been written.
     ///
     /// # Errors

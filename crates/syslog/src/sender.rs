@@ -19,6 +19,7 @@ use crate::disk::{Disk, read_whole, replace};
 use crate::policy::PRIORITIES;
 use crate::ranges::Ranges;
 use crate::record::Record;
+use crate::spool::{SyncJob, Synced};
 use crate::wire::{Packet, SenderId, WireError};
 use lane::{Lane, LaneLimits};
 
@@ -102,6 +103,24 @@ pub struct Sender<D: Disk> {
     fresh_delivered: u64,
 }
 
+/// Waits for the disk, in any thread.
+pub struct SyncJobs<D: Disk>(Vec<(usize, SyncJob<D>)>);
+
+/// What the disk has answered.
+pub struct SyncResults(Vec<(usize, Synced)>);
+
+impl<D: Disk> SyncJobs<D> {
+    /// Whether there is nothing to wait for.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Waits.
+    pub fn run(self) -> SyncResults {
+        SyncResults(self.0.into_iter().map(|(index, job)| (index, job.run())).collect())
+    }
+}
+
 /// The name of the file that holds who the sender is and how often it was started.
 const IDENTITY: &str = "identity";
 
@@ -159,6 +178,42 @@ impl<D: Disk> Sender<D> {
         let mut result = Ok(());
         for lane in &mut self.lanes {
             if let Err(error) = lane.spool.sync() {
+                self.counters.disk_errors += 1;
+                result = Err(error);
+            }
+        }
+        result
+    }
+
+    /// Begins what [`sync`](Self::sync) does, for another thread to wait for the disk. Give what it returns to [`end_sync`](Self::end_sync)
+    /// before this is called again.
+    ///
+    /// # Errors
+    /// The disk's; it is tried again with the next sync.
+    pub fn begin_sync(&mut self) -> io::Result<SyncJobs<D>> {
+        let mut jobs = Vec::new();
+        for (index, lane) in self.lanes.iter_mut().enumerate() {
+            match lane.spool.begin_sync() {
+                Ok(job) => jobs.extend(job.map(|job| (index, job))),
+                Err(error) => {
+                    self.counters.disk_errors += 1;
+                    // Those that were begun are abandoned: whether they took place is not known.
+                    self.lanes.iter_mut().for_each(|lane| lane.spool.doubt());
+                    return Err(error);
+                }
+            }
+        }
+        Ok(SyncJobs(jobs))
+    }
+
+    /// The disk has answered. What was taken before [`begin_sync`](Self::begin_sync) survives a crash now.
+    ///
+    /// # Errors
+    /// The disk's; it is tried again with the next sync.
+    pub fn end_sync(&mut self, synced: SyncResults) -> io::Result<()> {
+        let mut result = Ok(());
+        for (index, synced) in synced.0 {
+            if let Err(error) = self.lanes[index].spool.end_sync(synced) {
                 self.counters.disk_errors += 1;
                 result = Err(error);
             }

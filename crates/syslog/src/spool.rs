@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::{Buf as _, Bytes};
 
-use crate::disk::{Disk, DiskFile as _};
+use crate::disk::{Disk, DiskFile};
 use crate::record::{RECORD_BYTES_MAX, Record};
 
 /// Bytes before each record: its length and its checksum.
@@ -47,6 +47,34 @@ pub(crate) struct Cursor {
     offset: u64,
 }
 
+/// A sync that another thread may do.
+pub(crate) struct SyncJob<D: Disk> {
+    file: Option<D::File>,
+    directory: Option<(D, PathBuf)>,
+    /// Which of the spool's syncs it is, and how many bytes it is for.
+    generation: u64,
+    bytes: usize,
+}
+
+/// What came of it.
+pub(crate) struct Synced {
+    result: io::Result<()>,
+    generation: u64,
+    bytes: usize,
+    directory: bool,
+}
+
+impl<D: Disk> SyncJob<D> {
+    /// Waits for the disk.
+    pub(crate) fn run(mut self) -> Synced {
+        let mut result = self.file.as_mut().map_or(Ok(()), DiskFile::sync);
+        if let (Ok(()), Some((disk, directory))) = (&result, &self.directory) {
+            result = disk.sync_directory(directory);
+        }
+        Synced { result, generation: self.generation, bytes: self.bytes, directory: self.directory.is_some() }
+    }
+}
+
 /// The files of one priority.
 pub(crate) struct Spool<D: Disk> {
     disk: D,
@@ -62,6 +90,8 @@ pub(crate) struct Spool<D: Disk> {
     /// Writing or syncing failed: where `unsynced` is on disk, if anywhere, nobody knows.
     doubtful: bool,
     directory_changed: bool,
+    /// Counts what makes a [`SyncJob`] that was begun before it meaningless.
+    generation: u64,
 }
 
 impl<D: Disk> Spool<D> {
@@ -82,6 +112,7 @@ impl<D: Disk> Spool<D> {
             unsynced: Vec::new(),
             doubtful: false,
             directory_changed: true,
+            generation: 0,
             segment_bytes,
             prefix,
             disk,
@@ -185,6 +216,7 @@ impl<D: Disk> Spool<D> {
 
     /// Has everything written so far survive a crash.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
+        self.generation += 1;
         if !self.unsynced.is_empty() {
             let synced = !self.doubtful && self.active.as_mut().is_some_and(|file| file.sync().is_ok());
             if !synced {
@@ -199,6 +231,42 @@ impl<D: Disk> Spool<D> {
             self.directory_changed = false;
         }
         Ok(())
+    }
+
+    /// Begins what [`sync`](Self::sync) does, for another thread to wait for the disk; `None` if there is nothing to wait for. After a failure
+    /// it is done at once.
+    pub(crate) fn begin_sync(&mut self) -> io::Result<Option<SyncJob<D>>> {
+        if self.unsynced.is_empty() && !self.directory_changed {
+            return Ok(None);
+        }
+        let file = match &self.active {
+            Some(file) if !self.doubtful => Some(file.handle()?),
+            None if self.unsynced.is_empty() => None,
+            _ => return self.sync().map(|()| None),
+        };
+        let directory =
+            std::mem::take(&mut self.directory_changed).then(|| (self.disk.clone(), self.directory.clone()));
+        Ok(Some(SyncJob { file, directory, generation: self.generation, bytes: self.unsynced.len() }))
+    }
+
+    /// A sync that was begun will not be ended.
+    pub(crate) fn doubt(&mut self) {
+        self.doubtful |= !self.unsynced.is_empty();
+        self.directory_changed = true;
+    }
+
+    /// The other thread has waited.
+    pub(crate) fn end_sync(&mut self, synced: Synced) -> io::Result<()> {
+        let Synced { result, generation, bytes, directory } = synced;
+        match result {
+            Ok(()) if generation == self.generation => drop(self.unsynced.drain(..bytes.min(self.unsynced.len()))),
+            Ok(()) => {}
+            Err(_) => {
+                self.doubtful = true;
+                self.directory_changed |= directory;
+            }
+        }
+        result
     }
 
     /// Writes what was not synced into a new file, and syncs that. The old files keep what they may have: whoever reads skips numbers that
@@ -269,6 +337,7 @@ impl<D: Disk> Spool<D> {
             self.active = None;
             self.unsynced.clear();
             self.doubtful = false;
+            self.generation += 1;
         }
         // A file that stays is read again at the next start, and its lines are known to be settled then, or are sent twice and written once.
         let _ = self.disk.remove(&self.path(segment.number));

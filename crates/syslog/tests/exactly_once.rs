@@ -15,7 +15,7 @@ use festina_syslog::disk::{Crash, Faults, FaultyDisk};
 use festina_syslog::line::Severity;
 use festina_syslog::policy::PRIORITIES;
 use festina_syslog::record::{MARK_UNORDERED, Record};
-use festina_syslog::sender::{Sender, SenderLimits};
+use festina_syslog::sender::{Sender, SenderLimits, SyncJobs};
 use festina_units::Duration;
 use rand_core::{RngCore as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -45,6 +45,8 @@ struct World {
     /// Lines on the relay's disk as the process sees it, and those that must not be lost.
     written: BTreeSet<u64>,
     safe: BTreeSet<u64>,
+    /// A sync that another thread would do, and what will be safe then.
+    syncing: Option<(SyncJobs<FaultyDisk>, BTreeSet<u64>)>,
     /// Those that promise no order: they asked for none, or the disk did not take them. If such a line has reached the disk nevertheless, it
     /// comes late.
     unordered: BTreeSet<u64>,
@@ -79,6 +81,7 @@ impl World {
             lines: 0,
             written: BTreeSet::new(),
             safe: BTreeSet::new(),
+            syncing: None,
             unordered: BTreeSet::new(),
             committed: Vec::new(),
         }
@@ -211,6 +214,7 @@ impl World {
     }
 
     fn reopen_relay(&mut self, crash: Crash) {
+        self.syncing = None;
         self.cut();
         if crash == Crash::Power {
             self.written = self.safe.clone();
@@ -277,16 +281,30 @@ impl World {
         }
     }
 
-    fn sync(&mut self) {
-        if self.relay.sync().is_ok() && !self.relay_disk.has_crashed() {
-            self.safe = self.written.clone();
+    /// Begins a sync, or ends the one that was begun.
+    fn sync_elsewhere(&mut self) {
+        match self.syncing.take() {
+            None => {
+                let jobs = self.relay.begin_sync();
+                self.syncing = jobs.ok().map(|jobs| (jobs, self.written.clone()));
+            }
+            Some((jobs, written)) => {
+                let synced = jobs.run();
+                if self.relay.end_sync(synced).is_ok() && !self.relay_disk.has_crashed() {
+                    self.safe.extend(written);
+                }
+            }
         }
     }
 
     fn step(&mut self) {
         match self.draw(24) {
             0..=5 => self.take_line(),
-            6..=7 => self.sync(),
+            6 => self.sync_elsewhere(),
+            7 if self.syncing.is_none() => {
+                let synced = self.relay.sync().is_ok() && !self.relay_disk.has_crashed();
+                self.safe = if synced { self.written.clone() } else { std::mem::take(&mut self.safe) };
+            }
             8..=11 => self.send(),
             12..=17 => self.deliver(),
             18..=19 => self.commit(),

@@ -319,6 +319,10 @@ impl Disk for FaultyDisk {
 }
 
 impl DiskFile for FaultyFile {
+    fn handle(&self) -> io::Result<Self> {
+        Ok(Self { disk: self.disk.clone(), inode: self.inode })
+    }
+
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let (mut state, torn, problem) = match self.disk.begin() {
             Ok((mut state, true)) => {

@@ -68,6 +68,10 @@ impl Disk for RealDisk {
 }
 
 impl DiskFile for File {
+    fn handle(&self) -> io::Result<Self> {
+        self.try_clone()
+    }
+
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.write_all(bytes)
     }

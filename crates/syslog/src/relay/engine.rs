@@ -1,12 +1,14 @@
 //! The task that moves lines: from inputs by policy into the spool and to the collector.
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use festina::{Association, ClosedReason, Duration, Message, ReceivedMessage};
 use festina_units::duration;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
 use super::Notice;
@@ -16,7 +18,7 @@ use crate::disk::RealDisk;
 use crate::line::read_header;
 use crate::policy::{PRIORITIES, Policy, Treatment};
 use crate::record::{MARK_CUT, MARK_UNORDERED, MARK_UNPARSED, Record};
-use crate::sender::Sender;
+use crate::sender::{Sender, SyncResults};
 use crate::snapshot::RelaySnapshot;
 use crate::{transport, wire};
 
@@ -73,6 +75,8 @@ pub(super) struct Engine {
     fresh: Fresh,
     parked: VecDeque<Parked>,
     unsynced: bool,
+    /// Another thread waits for the disk.
+    syncing: Option<JoinHandle<SyncResults>>,
     disk_fails: bool,
 }
 
@@ -95,6 +99,7 @@ impl Engine {
             fresh: Fresh::default(),
             parked: VecDeque::new(),
             unsynced: false,
+            syncing: None,
             disk_fails: false,
         }
     }
@@ -122,6 +127,7 @@ impl Engine {
                         association = None;
                     }
                 }
+                synced = wait(&mut self.syncing) => self.end_sync(synced),
                 _ = tick.tick() => self.keep_time(association.as_ref()),
                 Some(policy) = sources.policies.recv() => self.policy = policy,
                 taken = sources.lines.recv_many(&mut lines, LINES_PER_TURN), if deadline.is_none() || !sources.lines.is_empty() => {
@@ -150,7 +156,12 @@ impl Engine {
             // What has not arrived by then is in the spool.
             let _ = tokio::time::timeout(Duration::from_secs(1), association.shutdown()).await;
         }
-        self.sync();
+        if self.syncing.is_some() {
+            let synced = wait(&mut self.syncing).await;
+            self.end_sync(synced);
+        }
+        let synced = blocking(|| self.sender.sync());
+        self.tell_of_disk(synced);
         self.end_association();
         self.fresh.expired_parked += self.parked.len() as u64;
         self.parked.clear();
@@ -278,8 +289,8 @@ impl Engine {
     }
 
     fn keep_time(&mut self, association: Option<&Association>) {
-        if self.unsynced {
-            self.sync();
+        if self.unsynced && self.syncing.is_none() {
+            self.begin_sync();
         }
         let now_us = clock::now_us();
         self.sender.enforce_limits(now_us);
@@ -290,9 +301,24 @@ impl Engine {
         self.publish(association);
     }
 
-    fn sync(&mut self) {
-        let synced = blocking(|| self.sender.sync());
-        self.unsynced = synced.is_err();
+    fn begin_sync(&mut self) {
+        match self.sender.begin_sync() {
+            Ok(jobs) => {
+                self.unsynced = false;
+                self.syncing = (!jobs.is_empty()).then(|| tokio::task::spawn_blocking(|| jobs.run()));
+            }
+            Err(error) => self.tell_of_disk(Err(error)),
+        }
+    }
+
+    fn end_sync(&mut self, synced: SyncResults) {
+        self.syncing = None;
+        let synced = self.sender.end_sync(synced);
+        self.unsynced |= synced.is_err();
+        self.tell_of_disk(synced);
+    }
+
+    fn tell_of_disk(&mut self, synced: io::Result<()>) {
         match synced {
             Err(error) if !self.disk_fails => {
                 self.disk_fails = true;
@@ -343,6 +369,14 @@ async fn receive(
 ) -> Result<usize, ClosedReason> {
     match association {
         Some(association) => association.recv_many(messages, MESSAGES_AT_ONCE).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What the disk has answered; never ready if nobody waits for it.
+async fn wait(syncing: &mut Option<JoinHandle<SyncResults>>) -> SyncResults {
+    match syncing {
+        Some(task) => task.await.expect("a sync does not panic, and nobody aborts it"),
         None => std::future::pending().await,
     }
 }
