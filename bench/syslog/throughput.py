@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""Lines per second through a relay and a collector on this machine, from the first byte over TCP to the last acknowledgement.
+
+    bench/syslog/throughput.py --festina target/release/festina --lines 300000
+"""
+
+import argparse
+import json
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+
+
+def status(festina, port):
+    answer = subprocess.run([festina, "syslog", "status", "--json", f"127.0.0.1:{port}"], capture_output=True, text=True, check=False)
+    return json.loads(answer.stdout) if answer.returncode == 0 else None
+
+
+def run(festina, severity, lines):
+    directory = tempfile.mkdtemp(prefix="festina-log-")
+    with open(f"{directory}/collect.toml", "w") as file:
+        file.write(f'state = "{directory}/c"\nlisten = "127.0.0.1:19899"\n[[output]]\nkind = "file"\npath = "{directory}/lines.log"\n')
+    with open(f"{directory}/relay.toml", "w") as file:
+        file.write(f'state = "{directory}/r"\ncollector = "127.0.0.1:19899"\nmetrics = "127.0.0.1:19601"\n[[input]]\nkind = "tcp"\nlisten = "127.0.0.1:15514"\n')
+    processes = [
+        subprocess.Popen([festina, "syslog", what, f"{directory}/{what}.toml"], stderr=subprocess.DEVNULL) for what in ("collect", "relay")
+    ]
+    try:
+        while not (status(festina, 19601) or {}).get("connected"):
+            time.sleep(0.1)
+        line = f"<{128 + severity}>Oct 11 22:14:15 box app: ".ljust(249, "-").encode() + b"\n"
+        peer = socket.create_connection(("127.0.0.1", 15514))
+        begin = time.monotonic()
+        peer.sendall(line * lines)
+        peer.close()
+        while True:
+            now = status(festina, 19601)
+            if sum(now["received"]) == lines and now["spooled"] == 0 and now["underway"] == 0:
+                break
+            time.sleep(0.02)
+        seconds = time.monotonic() - begin
+        print(json.dumps({"severity": severity, "lines": lines, "seconds": round(seconds, 2), "lines_per_second": round(lines / seconds), "relay": now}))
+    finally:
+        for process in processes:
+            process.terminate()
+            process.wait()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--festina", default="target/release/festina")
+    parser.add_argument("--lines", type=int, default=300_000)
+    arguments = parser.parse_args()
+    for severity in (3, 6):
+        run(os.path.abspath(arguments.festina), severity, arguments.lines)
+
+
+if __name__ == "__main__":
+    main()
