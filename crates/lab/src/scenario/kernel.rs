@@ -4,6 +4,7 @@
 
 use festina_recovery::fast_retransmit::FastRetransmit;
 use festina_recovery::profile::Rules;
+use festina_recovery::redundancy::Redundancy;
 use festina_recovery::rto_restart::TimerRestart;
 use festina_recovery::rtt::RttSampling;
 use festina_recovery::{Mechanisms, Profile};
@@ -102,6 +103,7 @@ impl Readings {
             "rto-doubled",
             "no-fast-retransmit",
             "swapped",
+            "repeated",
         ]),
         chosen("fault", "nothing is wrong on purpose"),
     ];
@@ -122,7 +124,8 @@ impl Readings {
         }
     }
 
-    /// The rules of the unmodified kernel.
+    /// The rules of the unmodified kernel. By the text's own readings they are those of [`Profile::Lksctp2006`], which has no others; the
+    /// lab's default differs from it in which round trips are measured.
     pub fn lksctp(&self, version: Version) -> Rules {
         let threshold = match version {
             Version::Pedersen => 4,
@@ -148,11 +151,13 @@ pub enum Fault {
     NoFastRetransmit,
     /// The unmodified sender is called modified, and the other way round.
     Swapped,
+    /// SCTP sends each message several times, uncalled for.
+    Repeated,
 }
 
 impl Fault {
     /// The names for a plan.
-    pub const NAMES: &'static [&'static str] = &["none", "rto-doubled", "no-fast-retransmit", "swapped"];
+    pub const NAMES: &'static [&'static str] = &["none", "rto-doubled", "no-fast-retransmit", "swapped", "repeated"];
 
     /// What is wrong at a point.
     pub fn of(point: &Point) -> Self {
@@ -160,6 +165,7 @@ impl Fault {
             "rto-doubled" => Self::RtoDoubled,
             "no-fast-retransmit" => Self::NoFastRetransmit,
             "swapped" => Self::Swapped,
+            "repeated" => Self::Repeated,
             _ => Self::None,
         }
     }
@@ -173,9 +179,12 @@ impl Fault {
     /// Loss recovery with the fault.
     #[must_use]
     pub fn in_mechanisms(self, mut mechanisms: Mechanisms) -> Mechanisms {
+        if self == Self::Repeated {
+            mechanisms.redundancy = Redundancy::SPACED;
+        }
         for rules in [&mut mechanisms.normal, &mut mechanisms.thin] {
             match self {
-                Self::None | Self::Swapped => {}
+                Self::None | Self::Swapped | Self::Repeated => {}
                 Self::RtoDoubled => rules.rto_min = RTO_MIN_DOUBLED,
                 Self::NoFastRetransmit => {
                     rules.fast_retransmit = FastRetransmit { threshold: NEVER, repeats: false };
@@ -192,7 +201,7 @@ impl Fault {
         match &mut stack {
             Stack::Sctp { sender, .. } => sender.mechanisms = self.in_mechanisms(sender.mechanisms),
             Stack::Tcp { sender, .. } => match self {
-                Self::None | Self::Swapped => {}
+                Self::None | Self::Swapped | Self::Repeated => {}
                 Self::RtoDoubled => sender.rto.min = sender.rto.min.max(RTO_MIN_DOUBLED),
                 Self::NoFastRetransmit => {
                     sender.sack = false;
@@ -201,5 +210,21 @@ impl Fault {
             },
         }
         stack
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_of_the_lab_is_that_of_the_profile_but_for_the_round_trips_that_it_measures() {
+        let profile = Profile::Lksctp2006.mechanisms().normal;
+        let by_the_text = Readings { rtt_samples: RttSampling::FirstAcknowledgement, ..Readings::DEFAULT };
+        assert_eq!(by_the_text.lksctp(Version::Pedersen), profile);
+        let default = Rules { rtt_sampling: RttSampling::Unambiguous, ..profile };
+        assert_eq!(Readings::DEFAULT.lksctp(Version::Pedersen), default);
+        let fewer_reports = Rules { fast_retransmit: FastRetransmit { threshold: 3, repeats: true }, ..default };
+        assert_eq!(Readings::DEFAULT.lksctp(Version::Petlund), fewer_reports);
     }
 }
