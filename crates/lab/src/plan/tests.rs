@@ -172,7 +172,7 @@ fn a_plan_of_the_wrong_form_is_told_with_its_place_and_what_was_expected() {
         ),
         (
             "experiment = \"every\"\n[quick]\nseed = 1\n",
-            "my.toml:3:1: unknown key `seed`, expected `repetitions` or `parameters`",
+            "my.toml:3:1: unknown key `seed`, expected one of `repetitions`, `parameters`, `links`, `flows`, `probes`",
         ),
         ("experiment = \"evry\"\n", "my.toml:1:14: unknown experiment \"evry\"; expected one of every"),
         ("experiment = 3\n", "my.toml:1:14: invalid type: integer `3`, expected a string"),
