@@ -5,6 +5,7 @@
 //! - [`run`]: all profiles from the handshakes to the last message; `rig` holds one profile's endpoints and network,
 //!   `recorder` what its receiver saw
 //! - [`simulated`]: the same once more in the simulator
+//! - [`state`]: the streams as state updates, simulated: how old is the newest state that the receiver has?
 //! - [`outcome`]: what came of one profile
 //! - [`report`], [`html`] and [`json`]: what is shown of it
 //! - [`capture`]: the packets, as pcapng
@@ -20,3 +21,4 @@ mod rig;
 pub(crate) mod run;
 pub(crate) mod scenario;
 mod simulated;
+pub(crate) mod state;

@@ -10,7 +10,7 @@ use crate::args::UsageError;
 use crate::compare::capture::Capture;
 use crate::compare::outcome::Outcome;
 use crate::compare::scenario::Scenario;
-use crate::compare::{html, json, report, run};
+use crate::compare::{html, json, report, run, state};
 use crate::output;
 
 const EXAMPLES: &str = "\
@@ -20,6 +20,7 @@ Examples:
   festina compare --loss 5% --burst 200ms                the same loss on average, in bursts
   festina compare --duration 2s --json - | jq .results   for programs
   festina compare --pcap compare.pcapng                  and every packet, for Wireshark
+  festina compare --state --interval 33ms                state updates: how old is the newest one at the receiver?
 
 All profiles run at the same time over real UDP sockets on the loopback interface, each through an emulated network of \
 its own with the same seed. No privilege is needed and nothing leaves the machine.";
@@ -30,6 +31,10 @@ its own with the same seed. No privilege is needed and nothing leaves the machin
 pub(crate) struct CompareArgs {
     #[command(flatten)]
     scenario: Scenario,
+    /// Send state updates, of which only the newest matters: reliably, with redundancy, with a lifetime, or each in place of the one
+    /// before; in the simulator
+    #[arg(long, conflicts_with_all = ["profiles", "pcap"])]
+    state: bool,
     /// Where to write the page
     #[arg(long, value_name = "FILE", default_value = "compare.html")]
     html: PathBuf,
@@ -84,6 +89,9 @@ pub(crate) async fn run(arguments: CompareArgs) -> Result<()> {
         check_writable(path)?;
     }
     let scenario = &arguments.scenario;
+    if arguments.state {
+        return run_state(&arguments).await;
+    }
     let capture = arguments.pcap.as_deref().map(|path| create_capture(path, scenario)).transpose()?;
     let outcomes = run::run(scenario, capture.as_ref()).await?;
     if let Some(capture) = capture {
@@ -99,6 +107,28 @@ pub(crate) async fn run(arguments: CompareArgs) -> Result<()> {
     }
     show(&arguments, &outcomes, &json)?;
     report_faults(scenario, &outcomes)
+}
+
+/// The same for state updates.
+async fn run_state(arguments: &CompareArgs) -> Result<()> {
+    let scenario = &arguments.scenario;
+    let outcomes = state::run(scenario).await?;
+    let figure = state::figure(scenario, &outcomes)?;
+    let json = state::document(scenario, &outcomes)?;
+    write(&arguments.svg, &figure)?;
+    write(&arguments.html, &state::page(scenario, &outcomes, &figure))?;
+    if let Some(path) = arguments.json_file() {
+        write(path, &json)?;
+    }
+    let drawn = format!("The distribution is drawn in {} and {}.", arguments.html.display(), arguments.svg.display());
+    let text = format!("{}\n{drawn}", state::text(scenario, &outcomes));
+    if arguments.json_on_stdout() {
+        output::notice(&text);
+        output::print(&json)?;
+    } else {
+        output::print(&text)?;
+    }
+    Ok(())
 }
 
 fn show(arguments: &CompareArgs, outcomes: &[Outcome], json: &str) -> Result<()> {

@@ -143,3 +143,26 @@ fn check_with_tshark(capture: &Path, packets_sent: f64) {
     assert!(lost > 0, "the capture tells which packets were lost");
     assert!(interfaces.into_iter().eq(["festina", "rfc9260"]), "one interface per profile");
 }
+
+#[test]
+fn state_updates_are_compared_by_the_age_of_the_newest_and_everything_is_written() {
+    let folder = folder("compare-state");
+    let scenario = ["--state", "--interval", "33ms", "--duration", "5s", "--associations", "4", "--json", "-"];
+    let compared = compare_in(&folder, &scenario);
+    assert_eq!(compared.code, Some(0), "{compared:?}");
+    let json: Value = serde_json::from_str(&compared.stdout).expect("standard output is one JSON document");
+    let results = json["results"].as_array().expect("results");
+    let policies: Vec<&str> = results.iter().filter_map(|result| result["policy"].as_str()).collect();
+    assert_eq!(policies, ["reliable, rfc9260", "reliable", "redundancy", "lifetime", "replace"]);
+    for result in results {
+        let ages = ["p50", "p90", "p99", "p99_9", "max"].map(|name| number(&result["age_ms"][name]));
+        assert!(ages.is_sorted() && ages[0] >= 50.0, "{result}");
+        assert!(number(&result["packets_there"]) > 0.0, "{result}");
+    }
+    let svg = std::fs::read_to_string(folder.join("compare.svg")).expect("the figure was written");
+    let html = std::fs::read_to_string(folder.join("compare.html")).expect("the page was written");
+    assert!(html.contains(svg.trim()), "the figure is on the page");
+    roxmltree::Document::parse(&svg).expect("the figure is well-formed XML");
+    let both = compare_in(&folder, &["--state", "--profiles", "festina"]);
+    assert_eq!(both.code, Some(2), "{both:?}");
+}
