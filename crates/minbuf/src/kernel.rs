@@ -7,6 +7,7 @@ pub(crate) use other::{poll_writing, read_info, set_max_pacing_rate};
 
 /// What the kernel says of writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "other systems report an error"))]
 pub(crate) enum Writing {
     /// As much waits as may, or more.
     Full,
