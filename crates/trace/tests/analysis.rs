@@ -258,6 +258,21 @@ fn a_chunk_whose_first_copy_is_missing_is_known_to_be_sent_again() {
 }
 
 #[test]
+fn clocks_that_jump_by_centuries_do_no_harm() {
+    let century_ms = 3_000_000_000_000;
+    let times = [0, 1, century_ms, 2 * century_ms, 3 * century_ms, 4 * century_ms, 5 * century_ms, 50];
+    let mut packets = Vec::new();
+    for (number, at_ms) in (0u32..).zip(times) {
+        packets.push((at_ms, data(1 + 100 * number, 100)));
+        packets.push((at_ms + century_ms / 2, ack(101 + 100 * number, &[])));
+    }
+    let analyser = Analyser::new(AnalyserOptions { idle_max: Duration::MAX, details: true });
+    let found = analysed_by(analyser, &capture(&packets));
+    assert_eq!((found.streams.len(), found.writes.len()), (1, 8));
+    assert!(found.streams[0].rtt_ns.max() <= Some(3_600_000_000_000));
+}
+
+#[test]
 fn of_a_damaged_capture_all_before_the_damage_is_reported() {
     let mut file = capture(&[(0, data(1, 100)), (50, ack(101, &[])), (100, data(101, 100))]);
     let len = file.len();

@@ -28,7 +28,7 @@ impl Life {
     pub fn of(stream: &StreamReport) -> Option<Self> {
         let worst = stream.delays.worst.first()?;
         let from = Instant::from_nanos(worst.sent_at.as_nanos().saturating_sub(nanos(AROUND)));
-        let to = worst.acknowledged_at + AROUND;
+        let to = Instant::from_nanos(worst.acknowledged_at.as_nanos().saturating_add(nanos(AROUND)));
         let (writes, retransmissions) = (Vec::new(), Vec::new());
         Some(Self { stream: stream.id, title: ends(stream), from, to, writes, retransmissions })
     }

@@ -24,6 +24,9 @@ const UNSURE_NS: u64 = 1_000_000_000;
 const TCP_VARIANCE_FLOOR_NS: u64 = 200_000_000;
 const SCTP_RTO_FLOOR_NS: u64 = 1_000_000_000;
 
+/// No round trip takes longer than an hour; clocks that jump do.
+const SAMPLE_NS_MAX: u64 = 3_600_000_000_000;
+
 impl RoundTrips {
     /// The stream begins.
     pub(super) fn begin(&mut self, at: Instant, handshake_ns: Option<u64>, is_whole: bool) {
@@ -46,7 +49,7 @@ impl RoundTrips {
         if sent_at < self.from {
             return;
         }
-        let sample_ns = ns_between(sent_at, acknowledged_at);
+        let sample_ns = ns_between(sent_at, acknowledged_at).min(SAMPLE_NS_MAX);
         if self.samples_ns.count() == 0 {
             (self.srtt_ns, self.variance_ns) = (sample_ns, sample_ns / 2);
         } else {
