@@ -160,7 +160,7 @@ impl Engine {
             let synced = wait(&mut self.syncing).await;
             self.end_sync(synced);
         }
-        let synced = blocking(|| self.sender.sync());
+        let synced = self.sender.sync();
         self.tell_of_disk(synced);
         self.end_association();
         self.fresh.expired_parked += self.parked.len() as u64;
@@ -378,13 +378,5 @@ async fn wait(syncing: &mut Option<JoinHandle<SyncResults>>) -> SyncResults {
     match syncing {
         Some(task) => task.await.expect("a sync does not panic, and nobody aborts it"),
         None => std::future::pending().await,
-    }
-}
-
-/// Does what waits for the disk without holding up other tasks, where the runtime has threads for them.
-fn blocking<T>(work: impl FnOnce() -> T) -> T {
-    match tokio::runtime::Handle::current().runtime_flavor() {
-        tokio::runtime::RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
-        _ => work(),
     }
 }
