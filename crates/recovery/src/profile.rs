@@ -176,8 +176,8 @@ pub const LIGHT_COPIES_BYTES_MAX: u32 = 3 * LIGHT_BYTES_MAX;
 pub enum Profile {
     /// The standard, nothing more.
     Rfc9260,
-    /// Linux 2.6.15 as P06 §3 and §4.2.1 describe it and its Table 2 shows it: four miss indications,
-    /// each further four again; ambiguous RTT samples count; times are averaged in ticks of 4 ms;
+    /// Linux 2.6.15 as P06 §3 and §4.2.1 describe it: four miss indications, each further four again;
+    /// ambiguous RTT samples count, although Karn's rule fits its Table 2 better; times are averaged in ticks of 4 ms;
     /// a fast retransmission leaves the timer alone; after a timeout small packets go on leaving.
     /// (P10's 2.6.16 needs three indications.)
     Lksctp2006,
