@@ -45,7 +45,7 @@ impl Experiment for R12Sequences {
          when three later messages have reported the loss. All are unordered; the sender looks at lifetimes before retransmissions, as in \
          2012.\n\n\
          Each figure has the time across and the messages upwards: what left when, what was lost, and up to where everything was settled as \
-         the sender knew. The notes name each FORWARD-TSN. Round trips count from the first packet of the repair to the SACK that settles \
+         the sender knew. A FORWARD-TSN stands at the message up to which it moves the receiver. Round trips count from the first packet of the repair to the SACK that settles \
          everything. Nothing is random."
     }
 

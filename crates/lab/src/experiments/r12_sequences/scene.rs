@@ -176,7 +176,6 @@ impl Scene {
             }
             if let Some(forward) = sent.forward {
                 forwards.push((place(*at), forward));
-                sequence.note(place(*at), forward.into(), &format!("FORWARD-TSN {forward}"));
             }
         }
         for (at, settled) in &run.settled {
