@@ -76,7 +76,7 @@ impl Hosts {
         Ok(Self { client, server, pair: pair.spawn().map_err(TunError::System)? })
     }
 
-    /// Runs commands on the hosts. `first_process` must be a program that does nothing but call [`first_process`] with the
+    /// Runs commands on the hosts. `first_process` must be a program that does nothing but call [`first_process()`] with the
     /// arguments that are added to its own.
     ///
     /// # Errors

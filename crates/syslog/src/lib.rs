@@ -2,7 +2,7 @@
 //!
 //! | room | what lives there |
 //! |---|---|
-//! | [`framing`], [`line`] | lines out of a stream, and what they say about themselves |
+//! | [`framing`], [`line`](mod@line) | lines out of a stream, and what they say about themselves |
 //! | [`policy`] | what a line is worth |
 //! | [`config`] | the files of relay and collector |
 //! | [`record`], [`wire`] | a line on its way, and what relay and collector say to each other |

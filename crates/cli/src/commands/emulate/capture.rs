@@ -8,7 +8,7 @@ use festina_trace::ip;
 
 use crate::capture::{self, CaptureFile};
 
-/// The interfaces of [`tap`] captures, in their order, are the one where the way there begins and the one where it ends.
+/// The interfaces of `tap` captures, in their order, are the one where the way there begins and the one where it ends.
 #[derive(Clone, Copy)]
 enum Side {
     Near = 0,
