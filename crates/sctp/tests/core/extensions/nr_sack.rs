@@ -38,7 +38,7 @@ fn nr_sack_is_not_announced_and_not_sent_where_the_settings_refuse_it() {
     let mut config = config();
     config.partial_reliability.nr_sack = false;
     let init = Peer::connecting(config.clone()).take_one().init();
-    assert_eq!(init.all(SUPPORTED_EXTENSIONS), [[FORWARD_TSN]]);
+    assert_eq!(init.all(SUPPORTED_EXTENSIONS), [[FORWARD_TSN, RE_CONFIG]]);
     let mut peer = Peer::serving(config, &init_ack_with(&[extensions(&[NR_SACK])]));
     peer.give(&[data(3)]);
     assert_eq!(peer.take_one().kinds(), [SACK]);
