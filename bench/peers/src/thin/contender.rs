@@ -68,7 +68,7 @@ pub struct Contender {
 }
 
 impl Contender {
-    /// Whether it is measured at a task.
+    /// Returns whether it takes part in a task.
     #[must_use]
     pub fn is_at(&self, task: Task) -> bool {
         self.at == At::Both || (self.at == At::First) == task.interval.is_none()

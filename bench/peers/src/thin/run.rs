@@ -41,7 +41,7 @@ pub struct Scale {
     pub connections: u64,
     /// Messages that each carries.
     pub messages: u64,
-    /// Connections of which only the first message counts.
+    /// Connections that carry one message each.
     pub first_messages: u64,
 }
 

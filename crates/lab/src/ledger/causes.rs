@@ -122,8 +122,8 @@ const CAUSES: &[(&str, &str, &str)] = &[
         "The fixed buffer of 64 KB is what limits standard TCP on a path that is empty at first, so (2,0) exceeds it. With 521 KB it has \
          1.01 to 1.42 of it.",
     ),
-    ("§4.4, Fig. 10", "With ECN a larger share of MIN_BUF's", "Not found yet; seen at quick scale only."),
-    ("§4.4, Fig. 10", "Standard TCP has worse tails with ECN.", "Not found yet; seen at quick scale only."),
+    ("§4.4, Fig. 10", "With ECN a larger share of MIN_BUF's", "Not found yet."),
+    ("§4.4, Fig. 10", "Standard TCP has worse tails with ECN.", "Not found yet."),
 ];
 
 /// The cause of a statement's being broken, if one is known.
