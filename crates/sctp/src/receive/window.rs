@@ -81,7 +81,7 @@ impl Window {
         if free_bytes < open_bytes_min {
             return 0;
         }
-        let burst_bytes = BURST_BYTES.min(self.buffer_bytes / 4).saturating_sub(held.used_bytes);
+        let burst_bytes = self.burst_bytes().saturating_sub(held.used_bytes);
         free_bytes.min(self.payload_that_fits(held.used_bytes).max(burst_bytes).max(open_bytes_min))
     }
 
@@ -90,6 +90,11 @@ impl Window {
         let left_bytes = self.kept_bytes_max().saturating_sub(used_bytes) as u64;
         let payload_bytes = left_bytes * u64::from(self.payload_bytes) / u64::from(self.cost_bytes.max(1));
         usize::try_from(payload_bytes).unwrap_or(usize::MAX)
+    }
+
+    /// What stays open for a burst of larger messages while nothing is held.
+    fn burst_bytes(&self) -> usize {
+        BURST_BYTES.min(self.buffer_bytes / 4)
     }
 
     /// While less is held, a chunk is kept although the window is closed: it may have left before the peer knew.
@@ -144,11 +149,13 @@ impl Window {
         told_bytes < step_bytes && self.is_small_update_due(held)
     }
 
-    /// The same where so much memory goes with the payload that a quarter of the buffer is much.
+    /// The same where so much memory goes with the payload that a quarter of the buffer is much. A peer that was told of a closed window
+    /// hears of an open one at the latest when everything is fetched, however much tables of streams hold.
     fn is_small_update_due(&self, held: Use) -> bool {
-        let open_bytes_min = self.open_bytes_min as usize;
-        let largest_bytes = self.payload_that_fits(0).max(BURST_BYTES).min(self.buffer_bytes);
-        self.open_bytes(held) >= self.advertised_bytes as usize + (largest_bytes / 4).max(open_bytes_min)
+        let (open_bytes, told_bytes) = (self.open_bytes(held), self.advertised_bytes as usize);
+        let largest_bytes = self.payload_that_fits(0).max(self.burst_bytes()).min(self.buffer_bytes);
+        let step_bytes = (largest_bytes / 4).max(self.open_bytes_min as usize);
+        open_bytes >= told_bytes + step_bytes || told_bytes == 0 && open_bytes > 0 && !held.has_ready
     }
 }
 

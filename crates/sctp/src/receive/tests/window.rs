@@ -1,6 +1,7 @@
 use std::collections::VecDeque;
 
 use super::super::tracker::{RANGES_MAX, TSN_SPAN_MAX};
+use super::super::window::{Use, Window};
 use super::*;
 
 const BUFFER_BYTES: usize = 20_000;
@@ -271,4 +272,19 @@ fn what_cannot_be_fetched_is_not_taken_beyond_two_buffers_though_everything_else
     rig.accept(&[whole(missing, 0, 0, "the first")]);
     assert_eq!(rig.messages().len(), usize::try_from(missing).unwrap());
     assert_eq!(rig.receiver.used_bytes(), 0);
+}
+
+#[test]
+fn a_closed_window_is_told_to_be_open_when_all_is_fetched_though_tables_hold_much_and_messages_are_tiny() {
+    let limits = crate::config::Limits { receive_buffer_bytes: 64 << 10, ..crate::config::Limits::default() };
+    let mut window = Window::new(&limits);
+    (0..1_000).for_each(|_| window.note_cost(1, 269));
+    let full = Use { used_bytes: limits.receive_buffer_bytes, has_ready: true, has_gap: false };
+    assert_eq!(window.open_bytes(full), 0);
+    window.note_advertised(0);
+    let tables_bytes = limits.receive_buffer_bytes / 4;
+    let emptied = Use { used_bytes: tables_bytes, has_ready: false, has_gap: true };
+    assert!(window.open_bytes(emptied) > 0);
+    assert!(window.is_update_due(emptied), "the peer would wait for its probe");
+    assert!(!window.is_update_due(full));
 }
