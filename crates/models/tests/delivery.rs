@@ -38,7 +38,7 @@ fn mixed() -> Delivery {
 
 #[test]
 fn important_messages_arrive_all_and_what_became_of_each_message_adds_up() {
-    for expiry in [Expiry::AtOnce, Expiry::BeforeTransmission, Expiry::BeforeRetransmission] {
+    for expiry in [Expiry::WhenOverdue, Expiry::AtOnce, Expiry::BeforeTransmission, Expiry::BeforeRetransmission] {
         let record = run(expiry, mixed());
         let messages = &record.truth.messages;
         let [important, normal] = [None, Some(ms(20))]

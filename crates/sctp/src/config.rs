@@ -359,8 +359,12 @@ impl Default for PartialReliability {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Expiry {
-    /// At its end, wherever the message is: queued, on its way or lost.
+    /// At its end, while the message is queued or lost; on its way as soon as its acknowledgement is overdue. What arrives counts as
+    /// delivered then, and lets the congestion window grow, though its acknowledgement comes after the end.
     #[default]
+    WhenOverdue,
+    /// At its end, wherever the message is: queued, on its way or lost. The window does not grow for what is abandoned on its way, even if
+    /// it arrives (RFC 3758 §3.5 A4).
     AtOnce,
     /// Before each transmission. What is on its way then may still arrive, and is abandoned only if it proves lost.
     BeforeTransmission,

@@ -24,8 +24,9 @@ pub struct Message {
     pub unordered: bool,
     /// Ask the peer to acknowledge at once (the I bit of RFC 7053), whatever the profile does by itself.
     pub immediate_ack: bool,
-    /// How long the message is worth sending after `send`: then it is abandoned (RFC 9260 §11.1.5, RFC 3758 §4.1), also on its way if
-    /// the peer supports partial reliability. It never leaves for the first time later. The `maxPacketLifeTime` of data channels.
+    /// How long the message is worth sending after `send`: then it is abandoned (RFC 9260 §11.1.5, RFC 3758 §4.1). If the peer supports
+    /// partial reliability, so is one that is on its way, when its acknowledgement is overdue ([`Expiry`](crate::Expiry)). It never leaves
+    /// for the first time later. The `maxPacketLifeTime` of data channels.
     pub lifetime: Option<Duration>,
     /// As `lifetime`, but a point in time. The earlier of the two holds.
     pub deadline: Option<Instant>,

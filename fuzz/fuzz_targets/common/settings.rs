@@ -4,8 +4,20 @@ use arbitrary::Arbitrary;
 use festina_recovery::profile::SpuriousResponse;
 use festina_recovery::redundancy::Redundancy;
 use festina_recovery::thin::ThinDetection;
-use festina_sctp::{Config, Mechanisms, Profile, StreamScheduler};
+use festina_sctp::{Config, Expiry, Mechanisms, PartialReliability, Profile, StreamScheduler};
 use festina_units::Duration;
+
+const SCHEDULERS: [StreamScheduler; 6] = [
+    StreamScheduler::FirstComeFirstServed,
+    StreamScheduler::RoundRobin,
+    StreamScheduler::RoundRobinPerPacket,
+    StreamScheduler::Priority,
+    StreamScheduler::FairCapacity,
+    StreamScheduler::WeightedFairQueueing,
+];
+
+const EXPIRIES: [Expiry; 4] =
+    [Expiry::WhenOverdue, Expiry::AtOnce, Expiry::BeforeTransmission, Expiry::BeforeRetransmission];
 
 /// Settings of both sides.
 #[derive(Arbitrary, Debug)]
@@ -17,7 +29,10 @@ pub struct Setup {
     pub message_bytes: u16,
     pub streams: u8,
     pub sack_delay_ms: u8,
-    pub round_robin: bool,
+    pub scheduler: u8,
+    pub interleaving: bool,
+    pub nr_sack: bool,
+    pub expiry: u8,
     pub message_events: bool,
     pub heartbeats: bool,
 }
@@ -85,9 +100,10 @@ pub fn config(setup: &Setup) -> Config {
     limits.inbound_streams = 1 + u16::from(setup.streams);
     config.sack.delay = Duration::from_millis(setup.sack_delay_ms.into());
     config.message_events = setup.message_events;
-    if setup.round_robin {
-        config.scheduler = StreamScheduler::RoundRobin;
-    }
+    config.scheduler = SCHEDULERS[usize::from(setup.scheduler) % SCHEDULERS.len()];
+    config.interleaving = setup.interleaving;
+    let expiry = EXPIRIES[usize::from(setup.expiry) % EXPIRIES.len()];
+    config.partial_reliability = PartialReliability { expiry, nr_sack: setup.nr_sack };
     if !setup.heartbeats {
         config.timers.heartbeat_interval = None;
     }

@@ -125,11 +125,10 @@ impl Host {
 
     pub fn send(&mut self, now: Instant, message: Message, ledger: &mut Ledger) -> bool {
         let Some(association) = &mut self.association else { return false };
-        let (stream, unordered, reliable) = (message.stream.0, message.unordered, message.lifetime.is_none());
-        let bytes = message.payload.len();
+        let kept = message.clone();
         match on_behalf_of(self.index, || association.send(now, message)) {
             Ok(_) => {
-                ledger.accepted(self.session, bytes, stream, unordered, reliable);
+                ledger.accepted(self.session, &kept);
                 true
             }
             Err(_) => false,

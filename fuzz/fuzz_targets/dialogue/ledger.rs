@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use festina_sctp::ReceivedMessage;
+use festina_sctp::{Message, ReceivedMessage};
 
 /// A message says who sent it: session and number.
 pub const HEADER_BYTES: usize = 5;
@@ -17,6 +17,8 @@ pub type SessionId = usize;
 struct Sent {
     bytes: usize,
     stream: u16,
+    /// It comes after all that was sent before it on its stream: it is ordered and took nobody's place in the queue.
+    in_turn: bool,
     unordered: bool,
     /// Whether it must arrive.
     reliable: bool,
@@ -63,10 +65,18 @@ impl Ledger {
     }
 
     /// The next message was accepted.
-    pub fn accepted(&mut self, session: SessionId, bytes: usize, stream: u16, unordered: bool, reliable: bool) {
+    pub fn accepted(&mut self, session: SessionId, message: &Message) {
+        let bytes = message.payload.len();
+        let reliable = message.lifetime.is_none()
+            && message.deadline.is_none()
+            && message.max_retransmissions.is_none()
+            && message.priority.is_none()
+            && message.key.is_none();
+        let (stream, unordered) = (message.stream.0, message.unordered);
+        let in_turn = !unordered && message.key.is_none();
         self.messages += 1;
         self.bytes += bytes;
-        self.sessions[session].sent.push(Sent { bytes, stream, unordered, reliable, arrived: false });
+        self.sessions[session].sent.push(Sent { bytes, stream, in_turn, unordered, reliable, arrived: false });
     }
 
     /// Messages of the session may be missing from now on.
@@ -100,7 +110,7 @@ impl Ledger {
         assert_eq!((message.stream.0, message.unordered), (sent.stream, sent.unordered));
         sent.arrived = true;
         assert!(self.arrived.insert((reader, session, number)), "message {number} of session {session} came twice");
-        if !message.unordered {
+        if sent.in_turn {
             let last = self.last_of_stream.insert((reader, session, message.stream.0), number);
             assert!(last.is_none_or(|last| last < number), "message {number} came after {last:?}");
         }

@@ -103,6 +103,23 @@ pub enum Operation {
         at: Side,
         mechanisms: MechanismsPlan,
     },
+    /// Streams begin anew: those that the host sends on, or those that it asks its peer to reset. None stands for all.
+    Reset {
+        at: Side,
+        asked: bool,
+        stream: Option<u8>,
+    },
+    AddStreams {
+        at: Side,
+        outbound: u8,
+        inbound: u8,
+    },
+    /// What the scheduler goes by for a stream.
+    SetStreamValue {
+        at: Side,
+        stream: u8,
+        value: u8,
+    },
     Connect {
         at: Side,
     },
@@ -160,4 +177,10 @@ pub struct MessagePlan {
     pub unordered: bool,
     pub immediate: bool,
     pub lifetime: Option<Span>,
+    /// A lifetime that ends at a point in time, from now on.
+    pub deadline: Option<Span>,
+    pub retransmissions: Option<u8>,
+    pub priority: Option<u8>,
+    /// The message replaces an older one with this key.
+    pub key: Option<u8>,
 }

@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 
 use festina_sctp::wire::{CommonHeader, Packet};
-use festina_sctp::{Association, Incoming, Message};
+use festina_sctp::{Association, Incoming, Message, StreamId};
 use festina_units::{Duration, Instant};
 
 use crate::chunks::{Forgery, TagPlan};
@@ -121,6 +121,18 @@ impl World {
             Operation::SetMechanisms { at, mechanisms: plan } => {
                 self.with_association(index(*at), |association| association.set_mechanisms(now, mechanisms(plan)));
             }
+            Operation::Reset { at, asked, stream } => self.reset(index(*at), *asked, *stream),
+            Operation::AddStreams { at, outbound, inbound } => {
+                let (outbound, inbound) = (u16::from(*outbound), u16::from(*inbound));
+                // Refused for a reason; which one is for other tests.
+                self.with_association(index(*at), |association| {
+                    let _refused = association.add_streams(now, outbound, inbound);
+                });
+            }
+            Operation::SetStreamValue { at, stream, value } => {
+                let (stream, value) = (StreamId(u16::from(*stream)), u16::from(*value));
+                self.with_association(index(*at), |association| association.set_stream_value(stream, value));
+            }
             Operation::Connect { at } => {
                 if !self.hosts[index(*at)].is_living() && self.ledger.has_room() {
                     self.connect(index(*at));
@@ -208,6 +220,18 @@ impl World {
         self.with_association(at, |association| association.shutdown(now));
     }
 
+    fn reset(&mut self, at: usize, asked: bool, stream: Option<u8>) {
+        let now = self.now;
+        let streams: Vec<_> = stream.map(|stream| StreamId(u16::from(stream))).into_iter().collect();
+        self.with_association(at, |association| {
+            // Refused for a reason; which one is for other tests.
+            let _refused = match asked {
+                false => association.reset_streams(now, &streams),
+                true => association.request_reset(now, &streams),
+            };
+        });
+    }
+
     fn send(&mut self, from: usize, plan: &MessagePlan, count: u8) {
         for _ in 0..=count {
             let host = &mut self.hosts[from];
@@ -218,6 +242,10 @@ impl World {
             message.unordered = plan.unordered;
             message.immediate_ack = plan.immediate;
             message.lifetime = plan.lifetime.map(|span| time(span, LIFETIME_MAX));
+            message.deadline = plan.deadline.map(|span| self.now + time(span, LIFETIME_MAX));
+            message.max_retransmissions = plan.retransmissions.map(u16::from);
+            message.priority = plan.priority.map(u16::from);
+            message.key = plan.key.map(u64::from);
             if !host.send(self.now, message, ledger) {
                 break;
             }

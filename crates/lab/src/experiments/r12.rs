@@ -52,11 +52,13 @@ pub(super) const NR_SACK: &str = "2012+nr-sack";
 pub(super) const LATE_TSN: &str = "late-tsn";
 /// Beyond: messages are abandoned at their deadline, on their way too.
 pub(super) const DEADLINE: &str = "deadline";
+/// Beyond: what is on its way at its deadline is abandoned when its acknowledgement is overdue.
+pub(super) const OVERDUE: &str = "overdue";
 /// Beyond: all of that with Festina's recovery and congestion control.
 pub(super) const FESTINA: &str = "festina";
 
 /// Each adds one thing to the one before.
-pub(super) const SENDERS: &[&str] = &[OF_2012, NR_SACK, LATE_TSN, DEADLINE, FESTINA];
+pub(super) const SENDERS: &[&str] = &[OF_2012, NR_SACK, LATE_TSN, DEADLINE, OVERDUE, FESTINA];
 
 const NORMALLY: &str = "normal";
 const SIZES: &[&str] = &["fixed", NORMALLY];
@@ -73,7 +75,8 @@ macro_rules! r12_senders {
          messages wait for others while something is outstanding, until they fill a packet; FreeBSD does so unless told otherwise, and \
          R12 does not say which it was. Nothing else of FreeBSD is modelled. 2012+nr-sack adds what R12 proposes: the receiver says by NR-SACK what it will not \
          drop, and the point passes over that. late-tsn adds that messages which expire in the send buffer never leave; deadline, that \
-         messages are abandoned at their deadline also on their way; festina, Festina's loss recovery and congestion control (CUBIC)."
+         messages are abandoned at their deadline also on their way; overdue, that those on their way are abandoned only when their \
+         acknowledgement is overdue; festina, Festina's loss recovery and congestion control (CUBIC)."
     };
 }
 pub(super) use r12_senders;
@@ -162,7 +165,8 @@ fn ends(sender: &str) -> [Config; 2] {
         expiry: match sender {
             OF_2012 | NR_SACK => Expiry::BeforeRetransmission,
             LATE_TSN => Expiry::BeforeTransmission,
-            _ => Expiry::AtOnce,
+            DEADLINE => Expiry::AtOnce,
+            _ => Expiry::WhenOverdue,
         },
         nr_sack: sender != OF_2012,
     };

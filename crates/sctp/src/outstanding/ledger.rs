@@ -27,7 +27,8 @@ pub(crate) struct Chunk {
     /// When it last left.
     pub(crate) sent_at: Instant,
     pub(crate) message: MessageSlot,
-    /// Which fragment of its message it is, from 0.
+    /// Which fragment of its message it is, from 0. Of a chunk that was abandoned on its way the bytes that it had, header and padding
+    /// included.
     pub(crate) fragment: u32,
     /// It is the last fragment (the E bit, RFC 9260 §3.3.1).
     pub(crate) ends: bool,
@@ -135,7 +136,7 @@ pub(crate) struct Ledger {
     lost: Tally,
     /// No chunk below is lost.
     lost_from: u64,
-    /// Which chunks those are that gap ack blocks reported. On the heap, since most associations have none.
+    /// Which chunks those are that gap ack blocks reported, and what else is rare. On the heap, since most associations have none.
     reported: Option<Box<Reported>>,
 }
 
@@ -209,6 +210,13 @@ impl Ledger {
         self.in_flight
     }
 
+    /// Bytes that may be in the network, headers and padding included: those of the chunks on the way, and of those that were abandoned
+    /// there. RFC 3758 §3.5 A3 takes an abandoned chunk for acknowledged, but the network carries it nevertheless, and who abandons
+    /// chunks soon would send without limit.
+    pub(crate) fn on_the_way_bytes(&self) -> usize {
+        self.in_flight.bytes + self.reported.as_ref().map_or(0, |reported| reported.ghost_bytes)
+    }
+
     /// The chunks to be sent again.
     pub(crate) fn lost(&self) -> Tally {
         self.lost
@@ -257,7 +265,8 @@ impl Ledger {
                 count_gap_acked(&mut self.reported, |chunks| chunks - 1);
             }
             ChunkState::Lost(_) => self.lost.remove(chunk),
-            ChunkState::AbandonedOnTheWay | ChunkState::Abandoned => {}
+            ChunkState::AbandonedOnTheWay => lay_to_rest(&mut self.reported, chunk),
+            ChunkState::Abandoned => {}
         }
         if chunk.transmissions > 1 {
             self.reported.get_or_insert_default().settled.push(self.first_tsn, chunk);
@@ -307,6 +316,7 @@ impl Ledger {
         match chunk.state {
             ChunkState::GapAcked | ChunkState::NonRenegable | ChunkState::Abandoned => return None,
             ChunkState::AbandonedOnTheWay => {
+                lay_to_rest(&mut self.reported, chunk);
                 chunk.state = ChunkState::Abandoned;
                 return Some(chunk);
             }
@@ -355,6 +365,7 @@ impl Ledger {
             chunk.fast_retransmitted |= cause == RetransmissionCause::Fast;
             self.lost_from = self.lost_from.min(tsn);
         } else if chunk.state == ChunkState::AbandonedOnTheWay {
+            lay_to_rest(&mut self.reported, chunk);
             chunk.state = ChunkState::Abandoned;
         }
     }
@@ -365,6 +376,8 @@ impl Ledger {
         let state = match chunk.state {
             ChunkState::InFlight => {
                 self.in_flight.remove(chunk);
+                self.reported.get_or_insert_default().ghost_bytes += chunk.bytes();
+                chunk.fragment = u32::try_from(chunk.bytes()).unwrap_or(u32::MAX);
                 ChunkState::AbandonedOnTheWay
             }
             ChunkState::Lost(_) => {
@@ -451,6 +464,13 @@ impl Ledger {
 
     fn index(&self, tsn: u64) -> Option<usize> {
         usize::try_from(tsn.checked_sub(self.first_tsn)?).ok()
+    }
+}
+
+/// A chunk that was abandoned on its way is there no more.
+fn lay_to_rest(reported: &mut Option<Box<Reported>>, chunk: &Chunk) {
+    if let Some(reported) = reported {
+        reported.ghost_bytes = reported.ghost_bytes.saturating_sub(chunk.fragment as usize);
     }
 }
 

@@ -12,7 +12,8 @@ pub(super) type Block = (u64, u64);
 /// turn would make each of its SACKs cost a walk over the flight.
 const RENEGED_MAX: usize = 1_024;
 
-/// The chunks that the last SACK reported above its cumulative TSN, how far reports are believed, and what may be reported yet.
+/// The chunks that the last SACK reported above its cumulative TSN, how far reports are believed, what may be reported yet, and what was
+/// abandoned before it could be.
 #[derive(Debug, Default)]
 pub(super) struct Reported {
     /// Ascending, without overlap, above the Cumulative TSN Ack Point.
@@ -24,6 +25,8 @@ pub(super) struct Reported {
     settled_blocks: Vec<Block>,
     /// How many chunks those are.
     pub(super) chunks: usize,
+    /// Bytes of chunks that were abandoned on their way and may still be there, headers and padding included.
+    pub(super) ghost_bytes: usize,
     /// Chunks taken back, since reports were last believed anew.
     reneged_chunks: usize,
     /// Gap ack blocks are passed over until the peer has acknowledged everything below this.

@@ -117,7 +117,7 @@ impl Sender {
             events.push(Event::Writable);
         }
         self.drop_stale(now, events);
-        if self.give_up_what_is_over(now, events) {
+        if self.give_up_what_is_over(now, path, events) {
             self.gave_up(now, path, events);
             self.settle(now, path);
         }

@@ -263,7 +263,7 @@ impl Sender {
             path.burst.spend();
             self.buffer.packet_left();
         }
-        let (in_flight, srtt) = (self.ledger.in_flight().bytes, path.repair.rtt().srtt());
+        let (in_flight, srtt) = (self.ledger.on_the_way_bytes(), path.repair.rtt().srtt());
         // What rides along or is probed with was on the way already, and has limits of its own.
         path.congestion.packet_left(now, loaded.new_bytes + loaded.repair_bytes, in_flight, srtt);
         let (repair, ledger, view) = self.split(path);

@@ -98,9 +98,17 @@ impl OutboundMessage {
         }
     }
 
-    /// When it is to be given up wherever it is; [`Instant::MAX`] if never.
+    /// When it is to be looked at though nothing leaves; [`Instant::MAX`] if never.
     pub(super) fn given_up_at(&self) -> Instant {
-        if self.expiry == Expiry::AtOnce { self.expires_at } else { Instant::MAX }
+        match self.expiry {
+            Expiry::WhenOverdue | Expiry::AtOnce => self.expires_at,
+            Expiry::BeforeTransmission | Expiry::BeforeRetransmission => Instant::MAX,
+        }
+    }
+
+    /// Returns whether it is kept past its end while its acknowledgement may yet come.
+    pub(super) fn awaits_answer(&self) -> bool {
+        self.expiry == Expiry::WhenOverdue
     }
 
     /// Why it must not be sent any more, if so and none of it has left; the peer takes `streams` streams.

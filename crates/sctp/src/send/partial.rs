@@ -11,7 +11,7 @@ mod tracked;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use festina_units::Instant;
+use festina_units::{Duration, Instant};
 
 use super::messages::OutboundMessage;
 use super::queue::Room;
@@ -41,6 +41,34 @@ struct AbandonedCounts {
     all: AbandonedStats,
     /// At most one entry for each stream that the peer allows.
     streams: BTreeMap<StreamId, AbandonedStats>,
+}
+
+/// What is to be expected of a message past its lifetime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outlook {
+    /// Nothing: a part of it would have to leave, or its lifetime counts wherever it is.
+    None,
+    /// The acknowledgement of what left last at `departure`.
+    Answer { departure: Instant },
+    /// The peer has all of it, as far as it says.
+    Arrived,
+}
+
+impl Outlook {
+    /// An acknowledgement of what left at `sent_at` is to be expected, too.
+    fn or_answer(self, sent_at: Instant) -> Self {
+        match self {
+            Self::Answer { departure } => Self::Answer { departure: departure.max(sent_at) },
+            Self::None | Self::Arrived => Self::Answer { departure: sent_at },
+        }
+    }
+}
+
+/// How long after a departure its acknowledgement is overdue: a round trip and what it varies by, at least a quarter.
+fn patience(path: &SendPath) -> Duration {
+    let rtt = path.repair.rtt();
+    let Some(srtt) = rtt.srtt() else { return path.rto() };
+    srtt + (srtt / 4).max(rtt.rttvar().unwrap_or_default() * 4)
 }
 
 impl Partial {
@@ -235,18 +263,29 @@ impl Sender {
 
     /// Abandons the messages whose lifetime is over, and those that would have to leave too often. Returns whether there were any.
     #[inline]
-    pub(super) fn give_up_what_is_over(&mut self, now: Instant, events: &mut Events) -> bool {
-        (self.partial.is_some() || self.ledger.lost().chunks > 0) && self.look_for_what_is_over(now, events)
+    pub(super) fn give_up_what_is_over(&mut self, now: Instant, path: &SendPath, events: &mut Events) -> bool {
+        (self.partial.is_some() || self.ledger.lost().chunks > 0) && self.look_for_what_is_over(now, path, events)
     }
 
     #[cold]
     #[inline(never)]
-    fn look_for_what_is_over(&mut self, now: Instant, events: &mut Events) -> bool {
+    fn look_for_what_is_over(&mut self, now: Instant, path: &SendPath, events: &mut Events) -> bool {
         let mut any = false;
         while let Some(slot) = self.partial.as_mut().and_then(|partial| partial.tracked.take_expired(now)) {
-            if self.may_give_up(slot) {
-                self.give_up(slot, AbandonReason::Expired, events);
-                any = true;
+            if !self.may_give_up(slot) {
+                continue;
+            }
+            match self.outlook(slot) {
+                Outlook::Answer { departure } if departure + patience(path) > now => {
+                    if let Some(partial) = &mut self.partial {
+                        partial.tracked.postpone(slot, departure + patience(path));
+                    }
+                }
+                Outlook::Arrived => {}
+                Outlook::Answer { .. } | Outlook::None => {
+                    self.give_up(slot, AbandonReason::Expired, events);
+                    any = true;
+                }
             }
         }
         while self.forwards && self.ledger.lost().chunks > 0 {
@@ -259,6 +298,23 @@ impl Sender {
             any = true;
         }
         any
+    }
+
+    /// What is to be expected of a message whose lifetime has ended.
+    fn outlook(&self, slot: MessageSlot) -> Outlook {
+        let awaits_answer = self.buffer.message(slot).is_some_and(OutboundMessage::awaits_answer);
+        if !awaits_answer || self.buffer.waiting(slot).is_some() {
+            return Outlook::None;
+        }
+        let mut outlook = Outlook::Arrived;
+        for chunk in self.tsns_of(slot).into_iter().filter_map(|tsn| self.ledger.get(tsn)) {
+            match chunk.state {
+                ChunkState::Lost(_) => return Outlook::None,
+                ChunkState::InFlight => outlook = outlook.or_answer(chunk.sent_at),
+                _ => {}
+            }
+        }
+        outlook
     }
 
     /// Messages were given up: reports what that leaves, and judges whether the peer is to be told.

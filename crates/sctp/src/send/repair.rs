@@ -355,18 +355,18 @@ impl Repair {
         if holds_back {
             return with_new_data(Purpose::NewData).filter(|order| order.new_data == NewData::Instead);
         }
-        let may_leave = view.congestion.allows(ledger.in_flight().bytes) && self.is_unpaced(now, ledger, view);
+        let may_leave = view.congestion.allows(ledger.on_the_way_bytes()) && self.is_unpaced(now, ledger, view);
         if may_leave { with_new_data(Purpose::Repair) } else { None }
     }
 
     /// Returns whether pacing lets a packet leave now. It never delays a thin stream.
     fn is_unpaced(&self, now: Instant, ledger: &Ledger, view: &View<'_>) -> bool {
-        self.is_thin() || view.congestion.is_unpaced(now, ledger.in_flight().bytes)
+        self.is_thin() || view.congestion.is_unpaced(now, ledger.on_the_way_bytes())
     }
 
     /// When pacing lets the next packet leave, if there is one and nothing else keeps it back.
     pub(super) fn paced_until(&self, ledger: &Ledger, view: &View<'_>) -> Option<Instant> {
-        let resumes_at = view.congestion.resumes_at(ledger.in_flight().bytes)?;
+        let resumes_at = view.congestion.resumes_at(ledger.on_the_way_bytes())?;
         let waits = ledger.lost().chunks > 0 || view.allows_new_data(ledger);
         (waits && !self.is_thin()).then_some(resumes_at)
     }

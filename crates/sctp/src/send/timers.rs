@@ -35,7 +35,7 @@ impl Sender {
         events: &mut Events,
     ) -> Option<TimerExpiry> {
         let dropped = self.drop_stale(now, events);
-        let expired = self.give_up_what_is_over(now, events);
+        let expired = self.give_up_what_is_over(now, path, events);
         if dropped || expired {
             // With less queued or on the way a loss timer may have been due before now.
             self.settle(now, path);
@@ -50,7 +50,7 @@ impl Sender {
             Some(TimerExpiry::Probe) | None => {}
         }
         self.obey(path, verdict);
-        if self.give_up_what_is_over(now, events) || expired {
+        if self.give_up_what_is_over(now, path, events) || expired {
             self.gave_up(now, path, events);
         }
         self.judge_forward(now, path);

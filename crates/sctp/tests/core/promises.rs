@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use festina_netsim::RandomStream;
 use festina_sctp::wire::{Chunk, Packet};
 use festina_sctp::{
-    AbandonReason, Abandoned, ClosedReason, Direction, Event, Message, ReconfigureError, SendError, StreamId,
+    AbandonReason, Abandoned, ClosedReason, Direction, Event, Expiry, Message, ReconfigureError, SendError, StreamId,
     StreamScheduler,
 };
 use festina_units::{Duration, Instant};
@@ -81,12 +81,17 @@ fn index_of(random: &mut RandomStream, below: u64) -> usize {
 
 impl Walk {
     fn new(seed: u64) -> Self {
+        Self::looking(seed, Expiry::AtOnce)
+    }
+
+    fn looking(seed: u64, expiry: Expiry) -> Self {
         let mut random = RandomStream::new(seed, "promises");
         let mut configs = [config(&mut random), config(&mut random)];
         let links = [link(&mut random), link(&mut random)];
         let interleaving = random.below(3) == 0;
         for config in &mut configs {
             config.message_events = true;
+            config.partial_reliability.expiry = expiry;
             config.interleaving = interleaving;
             config.scheduler = SCHEDULERS[index_of(&mut random, SCHEDULERS.len() as u64)];
         }
@@ -110,8 +115,12 @@ impl Walk {
         }
     }
 
+    fn patient(seed: u64) -> Self {
+        Self::looking(seed, Expiry::WhenOverdue)
+    }
+
     fn with_resets(seed: u64) -> Self {
-        Self { resets: Some(RandomStream::new(seed, "resets")), ..Self::new(seed) }
+        Self { resets: Some(RandomStream::new(seed, "resets")), ..Self::patient(seed) }
     }
 
     fn with(fault: Fault, seed: u64) -> Self {
@@ -480,6 +489,16 @@ fn promises_hold_over_any_link_seeds_780_to_1039() {
     walk_all(3 * SEEDS..4 * SEEDS, Walk::new);
 }
 
+#[test]
+fn promises_hold_where_the_sender_waits_for_overdue_answers_seeds_0_to_259() {
+    walk_all(0..SEEDS, Walk::patient);
+}
+
+#[test]
+fn promises_hold_where_the_sender_waits_for_overdue_answers_seeds_260_to_519() {
+    walk_all(SEEDS..2 * SEEDS, Walk::patient);
+}
+
 /// Lifetimes end, and what is left on the way has timers that were due before.
 #[test]
 fn no_timer_stays_due_when_lifetimes_end() {
@@ -529,6 +548,7 @@ fn promised_walks_of_chosen_seeds() {
     for seed in first.parse().expect("a first seed")..end.parse().expect("an end") {
         println!("seed {seed}");
         Walk::new(seed).run();
+        Walk::patient(seed).run();
         Walk::with_resets(seed).run();
     }
 }

@@ -65,6 +65,8 @@ fn check_sums(ledger: &mut Ledger) {
     assert_eq!(ledger.in_flight().bytes, 116 * ledger.in_flight().chunks);
     assert_eq!(ledger.in_flight().payload_bytes, 100 * ledger.in_flight().chunks);
     assert_eq!(ledger.lost().bytes, 116 * ledger.lost().chunks);
+    let on_the_way = count(|chunk| chunk.state.is_undecided());
+    assert_eq!(ledger.on_the_way_bytes(), 116 * on_the_way);
     let first_lost =
         (ledger.first_tsn()..).zip(ledger.iter()).find(|(_, chunk)| matches!(chunk.state, ChunkState::Lost(_)));
     let first_lost = first_lost.map_or(ledger.next_tsn(), |(tsn, _)| tsn);

@@ -224,7 +224,7 @@ impl Sender {
         packet: &mut PacketBuilder<'_>,
         events: &mut Events,
     ) -> bool {
-        if self.give_up_what_is_over(now, events) {
+        if self.give_up_what_is_over(now, path, events) {
             self.gave_up(now, path, events);
             self.settle(now, path);
         }

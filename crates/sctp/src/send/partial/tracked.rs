@@ -90,6 +90,14 @@ impl Tracked {
         self.lifetimes.pop_first().map(|(_, _, slot)| MessageSlot(slot))
     }
 
+    /// The lifetime of a message that was taken off counts as ending `at`.
+    pub(super) fn postpone(&mut self, slot: MessageSlot, at: Instant) {
+        if let Some(entry) = self.messages.get_mut(&slot.0) {
+            entry.expires_at = at;
+            self.lifetimes.insert((at, entry.id, slot.0));
+        }
+    }
+
     /// The newest message with this key.
     pub(super) fn by_key(&self, stream: StreamId, key: u64) -> Option<MessageSlot> {
         self.keys.get(&(stream, key)).copied()

@@ -28,7 +28,7 @@ impl View<'_> {
         self.next_piece_bytes().is_some_and(|bytes| {
             self.burst_packets > 0
                 && ledger.len() < CHUNKS_MAX
-                && self.congestion.allows(ledger.in_flight().bytes)
+                && self.congestion.allows(ledger.on_the_way_bytes())
                 && self.window.allows(bytes, ledger.in_flight().payload_bytes)
         })
     }

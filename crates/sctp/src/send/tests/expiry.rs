@@ -4,6 +4,9 @@ use super::*;
 use crate::config::{Expiry, PartialReliability};
 use crate::wire::Framing;
 
+const EXPIRIES: [Expiry; 4] =
+    [Expiry::WhenOverdue, Expiry::AtOnce, Expiry::BeforeTransmission, Expiry::BeforeRetransmission];
+
 /// A sender whose peer supports FORWARD-TSN, with a round trip of 100 ms.
 fn looking(expiry: Expiry) -> Rig {
     let partial_reliability = PartialReliability { expiry, ..PartialReliability::default() };
@@ -22,9 +25,7 @@ fn abandoned(rig: &Rig) -> u64 {
 
 #[test]
 fn what_expires_in_the_queue_leaves_once_if_only_retransmissions_count_and_never_otherwise() {
-    for (expiry, leaves) in
-        [(Expiry::AtOnce, false), (Expiry::BeforeTransmission, false), (Expiry::BeforeRetransmission, true)]
-    {
+    for (expiry, leaves) in EXPIRIES.into_iter().zip([false, false, false, true]) {
         let mut rig = looking(expiry);
         rig.send(brief());
         rig.wait(50);
@@ -35,9 +36,7 @@ fn what_expires_in_the_queue_leaves_once_if_only_retransmissions_count_and_never
 
 #[test]
 fn what_is_on_its_way_at_its_deadline_is_abandoned_only_if_lifetimes_count_at_once() {
-    for (expiry, given_up) in
-        [(Expiry::AtOnce, true), (Expiry::BeforeTransmission, false), (Expiry::BeforeRetransmission, false)]
-    {
+    for (expiry, given_up) in EXPIRIES.into_iter().zip([false, true, false, false]) {
         let mut rig = looking(expiry);
         rig.send(brief());
         rig.packet();
@@ -52,7 +51,7 @@ fn what_is_on_its_way_at_its_deadline_is_abandoned_only_if_lifetimes_count_at_on
 
 #[test]
 fn what_is_lost_and_expired_is_never_sent_again_whenever_lifetimes_count() {
-    for expiry in [Expiry::AtOnce, Expiry::BeforeTransmission, Expiry::BeforeRetransmission] {
+    for expiry in EXPIRIES {
         let mut rig = looking(expiry);
         rig.send(brief());
         rig.packet();
@@ -66,5 +65,90 @@ fn what_is_lost_and_expired_is_never_sent_again_whenever_lifetimes_count() {
         assert_eq!(told.map(|told| told.cumulative), Some(1), "{expiry:?}");
         assert_eq!(data, [], "{expiry:?}");
         assert_eq!(abandoned(&rig), 1, "{expiry:?}");
+    }
+}
+
+#[test]
+fn an_acknowledgement_that_comes_after_the_lifetime_shows_delivery_and_widens_the_window() {
+    for (expiry, counts) in EXPIRIES.into_iter().zip([true, false, true, true]) {
+        let mut rig = looking(expiry);
+        for _ in 0..40 {
+            rig.send(Message::new(vec![7; FULL]).with_lifetime(ms(30)));
+        }
+        let cwnd_before = rig.stats().path.cwnd_bytes;
+        let sent = u32::try_from(rig.tsns().concat().len()).expect("few");
+        rig.wait(50);
+        rig.handle_timeout();
+        rig.wait(50);
+        rig.sack(sent, &[]);
+        assert_eq!(rig.stats().path.cwnd_bytes > cwnd_before, counts, "{expiry:?}");
+        assert_eq!(rig.stats().sent.messages_acked > 0, counts, "{expiry:?}");
+        assert_eq!(rig.stats().sent.forward_tsns, 0, "{expiry:?}");
+    }
+}
+
+#[test]
+fn a_message_past_its_lifetime_is_given_up_when_its_acknowledgement_is_overdue() {
+    let mut rig = looking(Expiry::WhenOverdue);
+    rig.send(brief());
+    rig.packet();
+    assert_eq!(rig.expire().0, ms(30));
+    assert_eq!(abandoned(&rig), 0);
+    assert_eq!(rig.expire().0, ms(95), "a round trip and a quarter after it left");
+    assert_eq!(abandoned(&rig), 1);
+    assert_eq!(rig.stats().path.send_buffer_bytes, 0);
+}
+
+#[test]
+fn what_the_peer_has_is_not_given_up_though_a_gap_lies_before_it() {
+    let mut rig = looking(Expiry::WhenOverdue);
+    rig.send_bytes(100);
+    rig.packet();
+    rig.send(brief());
+    rig.packet();
+    rig.wait(20);
+    rig.sack(0, &[(2, 2)]);
+    while rig.now < Instant::from_secs(100) + ms(900) {
+        rig.expire();
+        rig.packets();
+    }
+    assert_eq!(abandoned(&rig), 0);
+    rig.sack(2, &[]);
+    assert_eq!(rig.stats().sent.messages_acked, 2);
+}
+
+#[test]
+fn what_began_to_leave_is_given_up_at_its_end_with_the_rest_that_waits() {
+    let mut rig = looking(Expiry::WhenOverdue);
+    rig.send(Message::new(vec![7; 40 * FULL]).with_lifetime(ms(30)));
+    rig.tsns();
+    assert_eq!(rig.expire().0, ms(30));
+    assert_eq!(abandoned(&rig), 1);
+    assert_eq!(rig.stats().path.send_buffer_bytes, 0);
+}
+
+/// Bytes that a sender puts on a path of 100 ms in its first round trip, if each message makes the one before it worthless.
+fn first_round_trip_bytes(message: impl Fn() -> Message, expiry: Expiry) -> usize {
+    let mut rig = looking(expiry);
+    let mut bytes = 0;
+    for _ in 0..99 {
+        // A full buffer is an answer, too.
+        let _full = rig.try_send(message());
+        bytes += rig.packets().concat().len() * CHUNKS_BYTES;
+        rig.wait(1);
+        rig.handle_timeout();
+    }
+    bytes
+}
+
+#[test]
+fn giving_up_what_is_on_its_way_makes_no_room_in_the_congestion_window() {
+    for expiry in EXPIRIES {
+        let cwnd_bytes = looking(expiry).stats().path.cwnd_bytes as usize;
+        let replacing = first_round_trip_bytes(|| Message::new(vec![7; FULL]).replacing(1), expiry);
+        let expiring = first_round_trip_bytes(|| Message::new(vec![7; FULL]).with_lifetime(ms(1)), expiry);
+        for bytes in [replacing, expiring] {
+            assert!(bytes < cwnd_bytes + CHUNKS_BYTES, "{expiry:?}: {bytes} bytes, and the window has {cwnd_bytes}");
+        }
     }
 }

@@ -1,13 +1,15 @@
 //! Partial reliability (RFC 3758 §3.5, RFC 7496 §3).
 
 use super::*;
+use crate::config::{Expiry, PartialReliability};
 use crate::wire::{Framing, StreamId};
 
 use crate::stats::{Abandoned, AbandonedStats};
 
-/// A sender whose peer supports FORWARD-TSN, with a round trip of 100 ms.
+/// A sender whose peer supports FORWARD-TSN, with a round trip of 100 ms. Lifetimes count wherever messages are.
 fn forwarding(profile: Profile) -> Rig {
-    let mut rig = Rig::new(profile).measured(ms(100));
+    let partial_reliability = PartialReliability { expiry: Expiry::AtOnce, ..PartialReliability::default() };
+    let mut rig = Rig::with(&Config { partial_reliability, ..config(profile.mechanisms()) }).measured(ms(100));
     rig.sender.agree(Framing::Data, true);
     rig
 }
@@ -72,7 +74,9 @@ fn rfc3758_4_1_a_message_on_its_way_is_abandoned_at_its_deadline_and_leaves_the_
 
 #[test]
 fn on_a_path_that_takes_no_time_forward_tsn_is_not_repeated_at_the_same_instant() {
-    let mut rig = Rig::new(Profile::Rfc9260).measured(Duration::ZERO);
+    let partial_reliability = PartialReliability { expiry: Expiry::AtOnce, ..PartialReliability::default() };
+    let config = Config { partial_reliability, ..config(Profile::Rfc9260.mechanisms()) };
+    let mut rig = Rig::with(&config).measured(Duration::ZERO);
     rig.sender.agree(Framing::Data, true);
     rig.send(expiring(100, 30));
     rig.packet_with_forward();
@@ -149,8 +153,11 @@ fn rfc3758_3_5_a3_all_fragments_are_abandoned_together_with_those_not_yet_sent()
     rig.expire();
     assert_eq!(abandoned(&mut rig), [(0, 0, AbandonReason::Expired, true)]);
     assert_eq!(rig.stats().path.send_buffer_bytes, 10);
-    let (told, data) = rig.packet_with_forward();
+    let (told, data) = wait_for_packet(&mut rig);
     assert_eq!(told, forward(last_tsn + 1, &[(0, 0)]), "the end that never left has a TSN of its own");
+    assert_eq!(data, [], "what was abandoned is still on its way, and fills the congestion window");
+    rig.sack(last_tsn + 1, &[]);
+    let (_, data) = rig.packet_with_forward();
     assert_eq!((data[0].tsn, data[0].ssn, data[0].bits.as_str()), (last_tsn + 2, 1, "BE"));
     rig.check_slots();
     rig.sack(last_tsn + 2, &[]);
