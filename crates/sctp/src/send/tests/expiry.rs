@@ -128,13 +128,13 @@ fn what_began_to_leave_is_given_up_at_its_end_with_the_rest_that_waits() {
 }
 
 /// Bytes that a sender puts on a path of 100 ms in its first round trip, if each message makes the one before it worthless.
-fn first_round_trip_bytes(message: impl Fn() -> Message, expiry: Expiry) -> usize {
+fn first_round_trip_bytes(message: impl Fn() -> Message, expiry: Expiry) -> u64 {
     let mut rig = looking(expiry);
     let mut bytes = 0;
     for _ in 0..99 {
         // A full buffer is an answer, too.
         let _full = rig.try_send(message());
-        bytes += rig.packets().concat().len() * CHUNKS_BYTES;
+        bytes += (rig.packets().concat().len() * CHUNKS_BYTES) as u64;
         rig.wait(1);
         rig.handle_timeout();
     }
@@ -144,11 +144,11 @@ fn first_round_trip_bytes(message: impl Fn() -> Message, expiry: Expiry) -> usiz
 #[test]
 fn giving_up_what_is_on_its_way_makes_no_room_in_the_congestion_window() {
     for expiry in EXPIRIES {
-        let cwnd_bytes = looking(expiry).stats().path.cwnd_bytes as usize;
+        let cwnd_bytes = looking(expiry).stats().path.cwnd_bytes;
         let replacing = first_round_trip_bytes(|| Message::new(vec![7; FULL]).replacing(1), expiry);
         let expiring = first_round_trip_bytes(|| Message::new(vec![7; FULL]).with_lifetime(ms(1)), expiry);
         for bytes in [replacing, expiring] {
-            assert!(bytes < cwnd_bytes + CHUNKS_BYTES, "{expiry:?}: {bytes} bytes, and the window has {cwnd_bytes}");
+            assert!(bytes < cwnd_bytes + CHUNKS_BYTES as u64, "{expiry:?}: {bytes} bytes, and the window has {cwnd_bytes}");
         }
     }
 }
