@@ -32,7 +32,7 @@ Examples:
   festina emulate run --delay 50ms --loss 5% --server 'festina listen 10.77.0.2 --echo' -- festina ping 10.77.0.2
   festina lab list                                   the experiments that can be run
 
-Units are written out: durations 250ms 1.5s 10us 2m, rates 10Mbit/s, sizes 64KiB, probabilities 5% or 0.05.
+Write values with their units: durations 250ms 1.5s 10us 2m, rates 10Mbit/s, sizes 64KiB, probabilities 5% or 0.05.
 Exit code: 0 done, 1 failed, 2 the command line made no sense.";
 
 #[derive(Debug, Parser)]

@@ -17,7 +17,7 @@
 //! - [`samples`]: what one run measures
 //! - [`runner`]: runs a plan in parallel, resumes it, divides it among machines
 //! - [`summary`]: means with confidence intervals, percentiles
-//! - [`report`]: everything that is written about a run
+//! - [`report`]: everything that is written about a run; [`page`]: what all pages have in common
 //! - [`statistics`] gathers delays and tells their mean, percentiles and distribution
 //! - [`figure`] draws curves, points, bars and the life of packets as SVG; [`png`] makes pictures of them
 //! - [`capture`] writes the packets of a run for Wireshark
@@ -51,6 +51,7 @@ pub mod experiment;
 pub mod experiments;
 pub mod figure;
 pub mod ledger;
+pub mod page;
 pub mod plan;
 pub mod png;
 pub mod readings;

@@ -11,7 +11,8 @@ use festina_trace::analysis::Summary;
 use festina_trace::{Cause, Histogram, StreamReport};
 
 use crate::figure::{Axis, Curve, Figure, FigureError, PlotPoint, PointSeries, Unit};
-use crate::report::html::{document, escape, table};
+use crate::page::{document, escape};
+use crate::report::html::table;
 
 pub use life::Life;
 

@@ -20,6 +20,7 @@ const SIMULATED_PROFILES_MAX: usize = 3;
 /// The delays' distributions as SVG, measured and, if there is room, simulated.
 pub(crate) fn figure(scenario: &Scenario, outcomes: &[Outcome]) -> Result<String, FigureError> {
     let mut distribution = DelayDistribution::new("How long messages take to arrive", &scenario.summary());
+    distribution = distribution.to_the_999th_permille();
     for delay_ms in THRESHOLDS_MS {
         let delay = Duration::from_millis(delay_ms);
         distribution.threshold(Threshold::new(delay, &spaced(delay)));
@@ -43,34 +44,25 @@ pub(crate) fn page(scenario: &Scenario, outcomes: &[Outcome], figure: &str) -> S
     let command = command_line(scenario);
     let (table, network) = (table(outcomes), network(outcomes));
     let simulation = report::simulation_note(outcomes).map_or(String::new(), |note| format!("<p>{note}</p>"));
-    format!(
-        r#"<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Festina: loss recovery compared</title>
-<style>{STYLE}</style>
-</head>
-<body>
-<main>
-<h1>What loss recovery is worth on thin streams</h1>
-<p class="lead">Every profile sent the same messages at the same pace, over real UDP sockets, through a network
+    let body = format!(
+        r#"<h1>What loss recovery is worth on thin streams</h1>
+<p class="lead">{finding}</p>
+<p>Every profile sent the same messages at the same pace, over real UDP sockets, through a network
 with a round-trip time of {rtt} that lost {loss} of the packets in each direction. Each line shows which share of a
 profile's messages took longer than the delay below it: the further left and the lower, the better.</p>
 <figure class="wide">
 {figure}
 </figure>
 <p>The dashed lines are the delays at which players of shooters (100 ms), role-playing games (500 ms) and strategy games
-(1 s) notice. Both axes are logarithmic: one line down means ten times fewer messages.</p>
+(1 s) notice. Both axes are logarithmic: one line down means ten times fewer messages.
+The figure ends where the slowest profile has delivered 99.9% of its messages; the longest delays are in the table.</p>
 <h2>Numbers</h2>
-<p>{finding}</p>
-<div class="wide">
+<div class="wide even">
 {table}
 </div>
 {simulation}
 <p class="note">Delay is from the call that sends a message until the receiving application has it, on one clock.
-What has not arrived counts for no delay. Percentiles are within 0.1%. A message costs packets there and back and bytes of
+Messages that never arrived have no delay; the second column counts them. Percentiles are within 0.1%. A message costs packets there and back and bytes of
 both ends, with the headers of SCTP, UDP and IP: all that was sent while messages were measured, over the messages. Retransmissions are DATA chunks by what caused them; spurious
 ones had already arrived, as far as the acknowledgements tell, and are given as a share of all.</p>
 <h2>Scenario</h2>
@@ -79,42 +71,16 @@ emulated network draws its losses from the same seed ({seed}) for each profile. 
 with an RTO.Initial of {rto_initial}, and one uncounted message lets each association measure the round-trip time
 before the first counted one. How long handshakes take is therefore not compared here, but by the laboratory's
 <code>first-message</code>. After the last message was sent, late ones were waited for up to {drain}.</p>
-<div class="wide">
+<div class="wide even">
 {network}
 </div>
 <p>To repeat it:</p>
 <pre>{command}</pre>
-</main>
-</body>
-</html>
 "#,
         seed = scenario.seed,
-    )
+    );
+    festina_lab::page::document("loss recovery compared", &body)
 }
-
-const STYLE: &str = "
-:root { color: #22262b; background: #fff; font: 16px/1.55 'Helvetica Neue', Helvetica, Arial, sans-serif; }
-main { max-width: 66rem; margin: 2.5rem auto; padding: 0 1.25rem; }
-h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .75rem; }
-h2 { font-size: 1.15rem; margin: 2.25rem 0 .5rem; }
-p { max-width: 46rem; }
-.lead { font-size: 1.1rem; }
-.note { color: #5c6670; font-size: .9rem; }
-figure { margin: 1.5rem 0; }
-figure svg { display: block; width: 100%; min-width: 40rem; max-width: 60rem; height: auto; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; white-space: nowrap; }
-th, td { padding: .35rem .6rem; text-align: right; }
-th { font-weight: 600; }
-thead th { color: #5c6670; font-weight: normal; border-bottom: 1px solid #9aa3ad; }
-thead .groups th { text-align: center; border-bottom: none; padding-bottom: 0; }
-tbody th, thead th:first-child { text-align: left; }
-tbody tr + tr > * { border-top: 1px solid #e6e9ec; }
-tbody .simulated > * { border-top: none; padding-top: 0; color: #5c6670; }
-tbody .simulated th { font-weight: normal; padding-left: 1.6rem; }
-.first { border-left: 1px solid #e6e9ec; }
-pre { font: .85rem/1.5 ui-monospace, Menlo, Consolas, monospace; background: #f3f5f6; padding: .7rem .9rem; white-space: pre-wrap; }
-";
 
 fn table(outcomes: &[Outcome]) -> String {
     let mut html = String::from("<table>\n<thead>\n<tr class=\"groups\">");

@@ -179,10 +179,10 @@ pub(crate) fn simulation_note(outcomes: &[Outcome]) -> Option<String> {
     }
     let lead = format!("Simulated: the same core in virtual time, the mean of {runs} runs with other losses.");
     Some(match outside.split_last() {
-        None => format!("{lead} The measured p99 and p99.9 lie within what the runs span."),
-        Some((only, [])) => format!("{lead} Outside of what the runs span lies the measured {only}."),
+        None => format!("{lead} Every measured p99 and p99.9 is within the range of these runs."),
+        Some((only, [])) => format!("{lead} Not within the range of these runs: the measured {only}."),
         Some((last, others)) => {
-            format!("{lead} Outside of what the runs span lie the measured {} and {last}.", others.join(", "))
+            format!("{lead} Not within the range of these runs: the measured {} and {last}.", others.join(", "))
         }
     })
 }
@@ -281,9 +281,12 @@ mod tests {
         let with = |runs_ms: &[u64]| Outcome { simulated: simulated_example(runs_ms), ..example(Profile::Festina) };
         assert_eq!(simulation_note(&[example(Profile::Festina)]), None);
         let note = simulation_note(&[with(&[900, 1_100])]).expect("there are simulations");
-        assert!(note.ends_with("The measured p99 and p99.9 lie within what the runs span."), "{note}");
+        assert!(note.ends_with("Every measured p99 and p99.9 is within the range of these runs."), "{note}");
         let note = simulation_note(&[with(&[1_015, 1_100])]).expect("there are simulations");
-        assert!(note.ends_with("lies the measured p99 of festina (990 ms, simulated 1015 to 1100 ms)."), "{note}");
+        assert!(
+            note.ends_with("these runs: the measured p99 of festina (990 ms, simulated 1015 to 1100 ms)."),
+            "{note}"
+        );
     }
 
     #[test]

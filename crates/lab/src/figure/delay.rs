@@ -14,6 +14,8 @@ pub struct DelayDistribution {
     thresholds: Vec<Threshold>,
     curves: Vec<Curve>,
     delay_ms_range: Option<(f64, f64)>,
+    /// The longest 99.9th percentile, if the axis is to end there.
+    end_ms: Option<f64>,
     count_max: u64,
     /// Of the curve with the fewest delays.
     count_min: Option<u64>,
@@ -42,9 +44,17 @@ impl DelayDistribution {
             thresholds: Vec::new(),
             curves: Vec::new(),
             delay_ms_range: None,
+            end_ms: None,
             count_max: 1,
             count_min: None,
         }
+    }
+
+    /// Has the axis end at the longest 99.9th percentile of all curves, or at the last marked delay: one message that took half a
+    /// minute would press all others into a corner. What lies beyond is not drawn.
+    pub fn to_the_999th_permille(mut self) -> Self {
+        self.end_ms = Some(0.0);
+        self
     }
 
     /// Marks a delay.
@@ -69,12 +79,18 @@ impl DelayDistribution {
         self.curves.push(Curve { name: name.to_owned(), points });
         let (low, high) = self.delay_ms_range.unwrap_or((f64::INFINITY, 0.0));
         self.delay_ms_range = Some((low.min(milliseconds(min)), high.max(milliseconds(max))));
+        if let (Some(end_ms), Some(late)) = (&mut self.end_ms, delays.quantile(0.999)) {
+            *end_ms = end_ms.max(milliseconds(late));
+        }
         self.count_max = self.count_max.max(delays.count());
         self.count_min = Some(self.count_min.map_or(delays.count(), |least| least.min(delays.count())));
     }
 
     /// The figure, its axes chosen so that every curve and every marked delay is seen.
-    pub fn figure(self) -> Figure {
+    pub fn figure(mut self) -> Figure {
+        if let (Some(end_ms), Some((_, high))) = (self.end_ms, &mut self.delay_ms_range) {
+            *high = high.min(end_ms);
+        }
         let thresholds_ms = self.thresholds.iter().map(|threshold| milliseconds(threshold.delay));
         let (low, high) = thresholds_ms.fold(self.delay_ms_range.unwrap_or((10.0, 1000.0)), |(low, high), delay_ms| {
             (low.min(delay_ms), high.max(delay_ms))
@@ -82,6 +98,9 @@ impl DelayDistribution {
         // Room at both sides so that no curve runs along the frame and the last threshold's name fits.
         let (low, high) = (low.max(0.001) * 0.8, high * 1.6);
         let x = Axis::log("delivery delay", low, high, Unit::Milliseconds);
+        for curve in &mut self.curves {
+            curve.points.retain(|&(delay_ms, _)| delay_ms <= high);
+        }
         let marks = self.thresholds.into_iter();
         let subtitle = match self.count_min {
             Some(least) if least == self.count_max => format!("{}; n = {least} a curve", self.subtitle),
@@ -133,6 +152,22 @@ mod tests {
             statistics.record(Duration::from_millis(delay));
         }
         statistics
+    }
+
+    #[test]
+    fn an_axis_that_ends_at_the_999th_permille_leaves_out_the_one_message_that_is_later() {
+        let delays = delays_ms((0..1_999).map(|_| 50).chain([30_000]));
+        let end = |distribution: DelayDistribution| {
+            let mut distribution = distribution;
+            distribution.curve("c", &delays);
+            let figure = distribution.figure();
+            let drawn = figure.curves[0].points.iter().map(|&(delay_ms, _)| delay_ms).fold(0.0, f64::max);
+            (figure.x.high, drawn)
+        };
+        let (high, drawn) = end(DelayDistribution::new("t", "s"));
+        assert!(high > 30_000.0 && drawn > 29_000.0);
+        let (high, drawn) = end(DelayDistribution::new("t", "s").to_the_999th_permille());
+        assert!(high < 100.0 && drawn < 60.0, "{high} {drawn}");
     }
 
     #[test]

@@ -6,36 +6,10 @@ use super::document::{Checked, Compared, milliseconds, quantile_name};
 use super::text::{comparison_rows, estimate, number};
 use super::{Report, summary};
 use crate::experiment::Experiment;
+use crate::page::{document, escape};
 use crate::plan::{Plan, Scale, Value};
 use crate::runner::CODE_VERSION;
 use crate::summary::{QUANTILES, Results};
-
-/// The look of all pages.
-pub(super) const STYLE: &str = "
-:root { color: #22262b; background: #fff; font: 16px/1.55 'Helvetica Neue', Helvetica, Arial, sans-serif; }
-main { max-width: 66rem; margin: 2.5rem auto; padding: 0 1.25rem; }
-h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .75rem; }
-h2 { font-size: 1.15rem; margin: 2.25rem 0 .5rem; }
-p, ul { max-width: 46rem; }
-.note { color: #5c6670; font-size: .9rem; }
-figure { margin: 1.5rem 0; }
-figure svg { display: block; width: 100%; min-width: 40rem; max-width: 60rem; height: auto; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .35rem .6rem; text-align: right; vertical-align: top; }
-thead th { color: #5c6670; font-weight: normal; border-bottom: 1px solid #9aa3ad; }
-.words { text-align: left; }
-tbody tr + tr > * { border-top: 1px solid #e6e9ec; }
-.holds, .met { color: #14682f; font-weight: 600; }
-.broken, .missed { color: #b3261e; font-weight: 600; }
-.undecided { color: #8a5a00; font-weight: 600; }
-.not-tested, .fitted { color: #5c6670; }
-.lead { font-size: 1.1rem; }
-details { margin: 1.25rem 0; }
-summary { cursor: pointer; font-weight: 600; }
-.why { display: block; text-align: left; max-width: 24rem; }
-pre { font: .85rem/1.5 ui-monospace, Menlo, Consolas, monospace; background: #f3f5f6; padding: .7rem .9rem; white-space: pre-wrap; }
-";
 
 pub(super) fn page(report: &Report<'_>) -> String {
     let results = &report.results;
@@ -78,21 +52,6 @@ fn folded(heading: &str, content: &str) -> String {
         return String::new();
     }
     format!("<details>\n<summary>{heading}</summary>\n{content}</details>\n")
-}
-
-/// A whole page.
-pub(crate) fn document(title: &str, body: &str) -> String {
-    let title = escape(title);
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>Festina: {title}</title>\n\
-         <style>{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n"
-    )
-}
-
-/// Text as HTML.
-pub(crate) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// A table of cells that are HTML already. The first `words` columns are aligned to the left.

@@ -4,8 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::document::{Header, Overview};
-use super::html::{MISSED_NOTE, checks_table, comparisons_table, document, escape, table};
+use super::html::{MISSED_NOTE, checks_table, comparisons_table, table};
 use super::{PAGE, ReportError, SUMMARY, write};
+use crate::page::{document, escape};
 
 /// Writes `index.html` into `folder`, about every run that has a folder of its own in there, by name. Folders without a
 /// readable summary are left out. Returns the page's path.

@@ -1,9 +1,10 @@
 //! What a report says first: what was asked, what came out, how sure that is, and what was assumed.
 
 use super::Report;
-use super::html::{escape, table};
+use super::html::table;
 use crate::assumption::{Assumption, Origin, origin_of};
 use crate::experiment::Verdict;
+use crate::page::escape;
 
 /// Three sentences.
 pub(super) fn sentences(report: &Report<'_>) -> [String; 3] {

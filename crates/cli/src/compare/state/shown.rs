@@ -76,33 +76,25 @@ pub(crate) fn page(scenario: &Scenario, outcomes: &[StateOutcome], figure: &str)
         format!("<tr>{}</tr>\n", cells.concat())
     };
     let head = row("th", COLUMNS.map(str::to_owned));
-    let body: String = outcomes.iter().map(|outcome| row("td", cells(outcome))).collect();
+    let rows: String = outcomes.iter().map(|outcome| row("td", cells(outcome))).collect();
     let (summary, finding) = (scenario.summary(), finding(outcomes));
-    format!(
-        r#"<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Festina: state updates compared</title>
-<style>body {{ font: 16px/1.5 sans-serif; max-width: 50rem; margin: 2rem auto; padding: 0 1rem }}
-td, th {{ padding: 0.2rem 0.7rem; text-align: right }} td:first-child, th:first-child {{ text-align: left }}
-svg {{ max-width: 100%; height: auto }}</style>
-</head>
-<body>
-<h1>How old the newest state is</h1>
+    let body = format!(
+        r#"<h1>How old the newest state is</h1>
+<p class="lead">{finding}</p>
 <p>{summary}, simulated. Each message tells the state of the same thing, so only the newest matters.</p>
-<figure>
+<figure class="wide">
 {figure}
 </figure>
-<p>{finding}</p>
-<table>
-{head}{body}</table>
-<p>{NOTE}</p>
-</body>
-</html>
+<div class="wide even"><table>
+<thead>
+{head}</thead>
+<tbody>
+{rows}</tbody>
+</table></div>
+<p class="note">{NOTE}</p>
 "#
-    )
+    );
+    festina_lab::page::document("state updates compared", &body)
 }
 
 /// The outcomes as one JSON document without a line feed at its end.

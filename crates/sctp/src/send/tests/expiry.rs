@@ -148,7 +148,10 @@ fn giving_up_what_is_on_its_way_makes_no_room_in_the_congestion_window() {
         let replacing = first_round_trip_bytes(|| Message::new(vec![7; FULL]).replacing(1), expiry);
         let expiring = first_round_trip_bytes(|| Message::new(vec![7; FULL]).with_lifetime(ms(1)), expiry);
         for bytes in [replacing, expiring] {
-            assert!(bytes < cwnd_bytes + CHUNKS_BYTES as u64, "{expiry:?}: {bytes} bytes, and the window has {cwnd_bytes}");
+            assert!(
+                bytes < cwnd_bytes + CHUNKS_BYTES as u64,
+                "{expiry:?}: {bytes} bytes, and the window has {cwnd_bytes}"
+            );
         }
     }
 }
