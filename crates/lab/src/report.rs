@@ -148,7 +148,7 @@ impl<'e> Report<'e> {
     /// Writes page, figures, JSON and, from the store of `options`, every number as CSV into `folder`; every sample too, if that was
     /// asked for. The same
     /// results give the same bytes, except for the PNG pictures on a machine with other fonts. Returns why there are no
-    /// pictures, if there are none.
+    /// pictures, if this build draws any and there are none.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -160,6 +160,8 @@ impl<'e> Report<'e> {
             write(&folder.join(format!("figure-{number}.svg")), svg)?;
             match png::from_svg(svg) {
                 Ok(picture) => write(&folder.join(format!("figure-{number}.png")), picture)?,
+                // Nobody asked for any.
+                Err(PngError::NotBuilt) => {}
                 Err(error) => no_picture = Some(error),
             }
         }
