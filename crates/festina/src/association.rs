@@ -62,6 +62,14 @@ impl Association {
     }
 
     async fn send_watching(&self, message: Message, watch: Watch) -> Result<MessageId, SendError> {
+        // Mostly there is room, and the message need not be moved to where it would wait.
+        match self.inner.try_send(message, watch) {
+            Err(SendError::BufferFull(message)) => self.send_waiting(message, watch).await,
+            result => result,
+        }
+    }
+
+    async fn send_waiting(&self, message: Message, watch: Watch) -> Result<MessageId, SendError> {
         let mut message = Some(message);
         let mut waiter = Waiter::writer(&*self.inner);
         poll_fn(|context| self.inner.poll_send(context, &mut waiter, &mut message, watch)).await

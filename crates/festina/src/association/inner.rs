@@ -1,5 +1,6 @@
 //! What stands behind the handles of an association: the core, its lock, and who waits for what.
 
+mod burst;
 mod reconfigure;
 mod state;
 mod waiter;
@@ -45,8 +46,11 @@ pub(crate) struct Inner {
 /// What a change was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
-    /// A message that does not expire was handed in. If it cannot leave at once and others wait already, it brings no deadline nearer.
-    Message,
+    /// A message of this size that does not expire was handed in. If it cannot leave at once and others wait already, it brings no deadline
+    /// nearer.
+    Message {
+        bytes: usize,
+    },
     Any,
 }
 
@@ -67,15 +71,32 @@ impl Inner {
     }
 
     fn change_by<R>(self: &Arc<Self>, change: Change, call: impl FnOnce(&mut State, Instant) -> R) -> R {
-        Outbox::with(|outbox| {
-            let mut state = self.succeed();
-            let now = state.advance(clock::now());
-            let result = call(&mut state, now);
-            let wakes = self.settle(change, &mut state, now, outbox);
-            drop(state);
-            wakes.wake();
-            result
-        })
+        let mut state = self.succeed();
+        let now = state.advance(clock::now());
+        let result = call(&mut state, now);
+        if let Change::Message { bytes } = change
+            && self.may_wait(&mut state, now, bytes)
+        {
+            return result;
+        }
+        let wakes = Outbox::with(|outbox| self.settle(change, &mut state, now, outbox));
+        drop(state);
+        wakes.wake();
+        result
+    }
+
+    /// Returns whether nothing has to follow a message: it cannot leave yet and the timer knows when it can, or it belongs to a burst that
+    /// leaves together.
+    #[inline]
+    fn may_wait(self: &Arc<Self>, state: &mut State, now: Instant, bytes: usize) -> bool {
+        if state.spared.stalled && now < state.armed_at {
+            return true;
+        }
+        let holds = state.spared.burst.holds(now, bytes);
+        if holds && state.asks_driver() {
+            self.shared.wait_for_driver(self);
+        }
+        holds
     }
 
     /// Takes the lock for a change that [`Inner::settle`] follows.
@@ -99,14 +120,14 @@ impl Inner {
             return state.take_events(self.id);
         }
         if state.transmit(now, outbox, &self.shared.socket).is_err() {
-            self.shared.wait_for_room(self);
+            self.shared.wait_for_driver(self);
         }
         let wakes = state.take_events(self.id);
         if state.core.is_closed() {
             self.retire(state, now);
             return wakes;
         }
-        let is_stalled = change == Change::Message && state.spared.silent;
+        let is_stalled = change != Change::Any && state.spared.silent;
         if !std::mem::replace(&mut state.spared.stalled, is_stalled) || !is_stalled {
             self.rearm(state, now);
         }
@@ -190,7 +211,7 @@ impl Inner {
         });
     }
 
-    /// The socket has room again for what is left over.
+    /// The driver was asked to send what is left over, and the socket has room.
     pub(crate) fn handle_writable(self: &Arc<Self>) {
         let socket = &self.shared.socket;
         self.change(|state, _| state.unblock(socket));
@@ -213,7 +234,7 @@ impl Inner {
 
     pub(crate) fn try_send(self: &Arc<Self>, message: Message, watch: Watch) -> Result<MessageId, SendError> {
         let has_deadline = message.lifetime.is_some() || message.deadline.is_some();
-        let change = if has_deadline { Change::Any } else { Change::Message };
+        let change = if has_deadline { Change::Any } else { Change::Message { bytes: message.payload.len() } };
         self.change_by(change, |state, now| state.send(now, message, watch))
     }
 
@@ -526,6 +547,30 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_lone_message_leaves_from_within_the_call_and_one_of_a_burst_with_the_driver() {
+        let address = "127.0.0.1:0".parse().unwrap();
+        let server = Endpoint::bind(address, Config::default()).await.unwrap();
+        let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+        let client = Endpoint::bind(address, Config::default()).await.unwrap();
+        let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
+        let (near, far) = (near.unwrap(), far.unwrap());
+        let before = client.stats().packets_sent;
+        near.try_send(Message::new("alone")).unwrap();
+        assert_eq!(client.stats().packets_sent - before, 1);
+        for _ in 0..20 {
+            lock(&near.inner().state).spared.burst.make_busy();
+            near.try_send(Message::new("in company")).unwrap();
+        }
+        assert_eq!(client.stats().packets_sent - before, 1);
+        assert_eq!(far.recv().await.unwrap().payload, "alone");
+        for _ in 0..20 {
+            let received = tokio::time::timeout(std::time::Duration::from_secs(30), far.recv()).await;
+            assert_eq!(received.expect("it leaves without anybody's help").unwrap().payload, "in company");
+        }
+        assert!(client.stats().packets_sent - before < 10, "twenty messages share packets");
+    }
+
+    #[tokio::test]
     async fn the_timer_never_comes_after_the_deadline_however_many_messages_wait() {
         let address = "127.0.0.1:0".parse().unwrap();
         let server = Endpoint::bind(address, Config::default()).await.unwrap();
@@ -566,7 +611,8 @@ mod tests {
         let before = client.stats().packets_sent;
         near.inner().successors.store(1, Ordering::Relaxed);
         for _ in 0..100 {
-            near.try_send(Message::new("soon")).unwrap();
+            // A message that expires is in no burst.
+            near.try_send(Message::new("soon").with_lifetime(std::time::Duration::from_secs(60))).unwrap();
         }
         assert!(client.stats().packets_sent > before);
         near.inner().successors.store(0, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The one task of an endpoint: receives, watches the time, and sends what the socket had no room for.
+//! The one task of an endpoint: receives, watches the time, and sends what the socket had no room for and what callers held back.
 
 use std::future::Future;
 use std::io::{self, IoSliceMut};
@@ -118,13 +118,11 @@ impl Driver {
         }
     }
 
-    /// Sends what the socket had no room for.
+    /// Sends what the socket had no room for and what waits for the driver. Who asks for it meanwhile wakes the task again, so that busy
+    /// senders do not keep it from receiving.
     fn send_backlog(&self, context: &mut Context<'_>) {
-        while self.shared.has_backlog() {
-            match self.shared.socket.poll_writable(context) {
-                Poll::Ready(Ok(())) => self.shared.take_backlog().iter().for_each(Inner::handle_writable),
-                Poll::Ready(Err(_)) | Poll::Pending => return,
-            }
+        if self.shared.has_backlog() && matches!(self.shared.socket.poll_writable(context), Poll::Ready(Ok(()))) {
+            self.shared.take_backlog().iter().for_each(Inner::handle_writable);
         }
     }
 }

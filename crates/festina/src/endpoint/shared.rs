@@ -63,7 +63,7 @@ pub(super) struct Counters {
     associations_refused: AtomicU64,
 }
 
-/// Associations with packets that the socket had no room for, and the driver that takes care of them.
+/// Associations with something left to send, and the driver that takes care of them.
 #[derive(Debug, Default)]
 struct Backlog {
     associations: Vec<Arc<Inner>>,
@@ -284,8 +284,8 @@ impl Shared {
         }
     }
 
-    /// An association has packets for which the socket has no room.
-    pub(crate) fn wait_for_room(&self, association: &Arc<Inner>) {
+    /// An association has packets for which the socket has no room, or messages that wait for each other.
+    pub(crate) fn wait_for_driver(&self, association: &Arc<Inner>) {
         lock(&self.backlog).associations.push(association.clone());
         self.wake_driver();
     }

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker};
 use festina_sctp::{self as sctp, ClosedReason, Event, Message, MessageId, SendError};
 use festina_units::Instant;
 
+use super::burst::Burst;
 use crate::EVENTS_QUEUED_MAX;
 use crate::association::Waiters;
 use crate::association::delivery::{Outcome, Watch};
@@ -26,8 +27,8 @@ pub(super) struct State {
     pub(super) armed_at: Instant,
     /// Packets that the socket had no room for. While there are any, the core is not asked for more.
     unsent: Option<Box<Outbox>>,
-    /// The driver knows that this association waits for room.
-    awaits_room: bool,
+    /// The driver knows that this association has something to send.
+    awaits_driver: bool,
     /// The own address to send from, if the socket has several.
     pub(super) source: Option<IpAddr>,
     /// What the application may want to know; an association in the midst of its life mostly has nothing to tell.
@@ -55,6 +56,7 @@ pub(super) struct Spared {
     pub(super) silent: bool,
     /// Since then nothing has changed but that messages came, and the timer knows when packets may leave.
     pub(super) stalled: bool,
+    pub(super) burst: Burst,
 }
 
 /// Events that the application has not taken, and the end.
@@ -114,7 +116,7 @@ impl State {
             now: Instant::ZERO,
             armed_at: Instant::MAX,
             unsent: None,
-            awaits_room: false,
+            awaits_driver: false,
             source,
             news: None,
             waiting: Wakes::default(),
@@ -157,11 +159,12 @@ impl State {
     pub(super) fn transmit(&mut self, now: Instant, outbox: &mut Outbox, socket: &Socket) -> Result<(), Blocked> {
         self.gather(now, outbox, socket);
         self.spared.left = 0;
+        self.spared.burst.release();
         self.spared.silent = outbox.is_empty() && self.unsent.is_none();
         if self.unsent.is_none() && outbox.flush(socket, self.source).is_err() {
             self.unsent = Some(Box::new(std::mem::take(outbox)));
         }
-        if self.unsent.is_none() || std::mem::replace(&mut self.awaits_room, true) { Ok(()) } else { Err(Blocked) }
+        if self.unsent.is_none() || !self.asks_driver() { Ok(()) } else { Err(Blocked) }
     }
 
     /// Leaves the core's packets to the next who gets the lock. Returns whether that may be: not for ever.
@@ -171,9 +174,14 @@ impl State {
         self.spared.left < LEFT_MAX
     }
 
-    /// The socket has room again.
+    /// Returns whether the driver is to be asked to send, because it does not know yet.
+    pub(super) fn asks_driver(&mut self) -> bool {
+        !std::mem::replace(&mut self.awaits_driver, true)
+    }
+
+    /// The driver has come, and the socket has room again.
     pub(super) fn unblock(&mut self, socket: &Socket) {
-        self.awaits_room = false;
+        self.awaits_driver = false;
         if let Some(mut unsent) = self.unsent.take()
             && unsent.flush(socket, self.source).is_err()
         {
