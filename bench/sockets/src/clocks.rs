@@ -17,6 +17,11 @@ impl Reading {
         Self { wall: read(ClockId::Monotonic), cpu: read(ClockId::ProcessCPUTime) }
     }
 
+    /// The point in time on the clock that all processes of the machine share.
+    pub(crate) fn since_boot(&self) -> Duration {
+        self.wall
+    }
+
     /// Time since then.
     pub(crate) fn wall(&self) -> Duration {
         read(ClockId::Monotonic).saturating_sub(self.wall)

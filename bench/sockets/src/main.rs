@@ -5,6 +5,7 @@
 mod bulk;
 mod channel;
 mod clocks;
+mod crowd;
 mod ping;
 
 use std::time::Duration;
@@ -35,10 +36,10 @@ struct Arguments {
     /// Tasks that send at the same time when throughput is measured
     #[arg(long, default_value_t = 1)]
     senders: usize,
-    /// Only "ping" or only "bulk"
+    /// Only "ping", only "bulk", or "crowd": very many associations in two processes
     #[arg(long, default_value = "")]
     work: String,
-    /// Only the transports whose name contains this text
+    /// Only the transports whose name contains this text, or is this text if one is
     #[arg(long, default_value = "")]
     only: String,
     /// Only the runtimes whose name contains this text
@@ -47,9 +48,19 @@ struct Arguments {
     /// Bytes of a message, instead of 1,200 and 64
     #[arg(long)]
     bytes: Option<usize>,
+    /// Associations of the crowd
+    #[arg(long, default_value_t = 100_000)]
+    associations: usize,
     /// Also print what the transports say of themselves
     #[arg(long)]
     details: bool,
+}
+
+impl Arguments {
+    fn picks(&self, name: &str) -> bool {
+        let is_name = [Festina::NAME, FestinaBatches::NAME, Quinn::NAME, Tcp::NAME].contains(&self.only.as_str());
+        if is_name { name == self.only } else { name.contains(&self.only) }
+    }
 }
 
 /// A kind of tokio runtime, by its name.
@@ -63,6 +74,15 @@ const RUNTIMES: [Kind; 2] = [
 
 fn main() -> Result<(), Failure> {
     let arguments = Arguments::parse();
+    let [_, (_, build)] = RUNTIMES;
+    match arguments.work.as_str() {
+        "crowd" => {
+            let duration = Duration::from_secs_f64(arguments.seconds);
+            return build()?.block_on(crowd::crowd(arguments.associations, duration));
+        }
+        crowd::LISTEN => return build()?.block_on(crowd::listen(arguments.associations)),
+        _ => {}
+    }
     for (name, build) in RUNTIMES.iter().filter(|(name, _)| name.contains(&arguments.runtime)) {
         if "ping".contains(&arguments.work) {
             println!("{PING_BYTES} bytes there and back, {name}");
@@ -82,7 +102,7 @@ fn main() -> Result<(), Failure> {
 fn measure_pings(build: fn() -> std::io::Result<Runtime>, arguments: &Arguments) -> Result<(), Failure> {
     let mut pings = [Pings::of::<Festina>(), Pings::of::<Quinn>(), Pings::of::<Tcp>()];
     for _ in 0..arguments.rounds {
-        for pings in pings.iter_mut().filter(|pings| pings.name.contains(&arguments.only)) {
+        for pings in pings.iter_mut().filter(|pings| arguments.picks(pings.name)) {
             (pings.add)(pings, &build()?, arguments)?;
         }
     }
@@ -154,7 +174,7 @@ impl Rates {
 fn measure_bulk(build: fn() -> std::io::Result<Runtime>, bytes: usize, arguments: &Arguments) -> Result<(), Failure> {
     let mut rates = [Rates::of::<Festina>(), Rates::of::<FestinaBatches>(), Rates::of::<Quinn>(), Rates::of::<Tcp>()];
     for _ in 0..arguments.rounds {
-        for rates in rates.iter_mut().filter(|rates| rates.name.contains(&arguments.only)) {
+        for rates in rates.iter_mut().filter(|rates| arguments.picks(rates.name)) {
             (rates.add)(rates, &build()?, bytes, arguments)?;
         }
     }

@@ -201,11 +201,11 @@ impl Inner {
         dropped
     }
 
-    /// The timers' entry came up and is gone.
-    pub(crate) fn handle_timer(self: &Arc<Self>) {
+    /// The timers' entry came up, because this time had `come`, and is gone.
+    pub(crate) fn handle_timer(self: &Arc<Self>, come: Instant) {
         self.change(|state, now| {
             state.armed_at = Instant::MAX;
-            if state.core.poll_deadline().is_some_and(|deadline| deadline <= now) {
+            if state.core.poll_deadline().is_some_and(|deadline| deadline <= come) {
                 state.core.handle_timeout(now);
             }
         });

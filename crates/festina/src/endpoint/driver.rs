@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use festina_units::Instant;
+use festina_units::{Duration, Instant};
 use quinn_udp::{EcnCodepoint, RecvMeta};
 
 use super::alarm::Bell;
@@ -30,6 +30,9 @@ const BUFFER_BYTES: usize = 65_536;
 /// Batches received before other tasks of the runtime get their turn.
 const BATCHES_PER_TURN: usize = 8;
 
+/// How long packets that pour in without end may hold up the timers.
+const TIMERS_LAG_MAX: Duration = Duration::from_millis(10);
+
 /// The future that runs an endpoint; ends when neither handles nor associations are left.
 #[derive(Debug)]
 pub(super) struct Driver {
@@ -38,12 +41,14 @@ pub(super) struct Driver {
     receiver: Receiver,
     pause: Pause,
     due: Vec<Arc<Inner>>,
+    /// What had come by then has been received.
+    emptied_at: Instant,
 }
 
 impl Driver {
     pub(super) fn new(shared: Arc<Shared>, bell: Bell) -> Self {
         let receiver = Receiver::new(&shared);
-        Self { shared, bell, receiver, pause: Pause::default(), due: Vec::new() }
+        Self { shared, bell, receiver, pause: Pause::default(), due: Vec::new(), emptied_at: Instant::ZERO }
     }
 
     /// Receives what has come; whether there may be more.
@@ -86,9 +91,12 @@ impl Driver {
                 }
             }
             match self.receiver.receive(&self.shared) {
-                Ok(now) => {
+                Ok(Batch { at, emptied }) => {
                     self.pause.succeed();
-                    self.receiver.distribute(now, &self.shared);
+                    if emptied {
+                        self.emptied_at = at;
+                    }
+                    self.receiver.distribute(at, &self.shared);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.pause.succeed(),
                 Err(error) => {
@@ -104,13 +112,16 @@ impl Driver {
     }
 
     /// Calls the associations whose time has come. While there is `more` to receive, the runtime may look at the bell rarely, so the clock
-    /// is asked as well.
+    /// is asked as well; and a time that is not over for what is received yet has not come, since the acknowledgement that a timer waits
+    /// for may be there already.
     fn ring(&mut self, context: &mut Context<'_>, more: bool) {
-        let mut late = more && self.shared.timers.is_due(clock::now());
+        let come = |emptied_at| if more { come_by(clock::now(), emptied_at) } else { clock::now() };
+        let mut late = more && self.shared.timers.is_due(come(self.emptied_at));
         while self.bell.poll(context).is_ready() || std::mem::take(&mut late) {
-            self.shared.timers.take_due(clock::now(), &mut self.due);
+            let come = come(self.emptied_at);
+            self.shared.timers.take_due(clock::now(), come, &mut self.due);
             for association in self.due.drain(..) {
-                association.handle_timer();
+                association.handle_timer(come);
             }
         }
         if let Some(until) = self.pause.until(clock::now) {
@@ -177,6 +188,20 @@ pub(super) struct Datagram {
     pub(super) packet: Bytes,
 }
 
+/// The time that has come for timers, while there is more to receive than what had come by `emptied_at`.
+fn come_by(now: Instant, emptied_at: Instant) -> Instant {
+    emptied_at.max(now.saturating_sub(TIMERS_LAG_MAX))
+}
+
+/// One batch of packets.
+#[derive(Clone, Copy, Debug)]
+struct Batch {
+    /// When it was received.
+    at: Instant,
+    /// Nothing that had come before was left.
+    emptied: bool,
+}
+
 impl Receiver {
     fn new(shared: &Shared) -> Self {
         Self {
@@ -191,8 +216,8 @@ impl Receiver {
     }
 
     /// Receives one batch and takes it apart: packets that carry the tag of an association on the one side, on the other as many strays as
-    /// are looked at. The rest is dropped here. Returns when that was.
-    fn receive(&mut self, shared: &Shared) -> io::Result<Instant> {
+    /// are looked at. The rest is dropped here.
+    fn receive(&mut self, shared: &Shared) -> io::Result<Batch> {
         let mut rest = self.buffers.chunks_exact_mut(BUFFER_BYTES);
         let mut slices: [IoSliceMut<'_>; BATCH_MAX] =
             std::array::from_fn(|_| IoSliceMut::new(rest.next().unwrap_or_default()));
@@ -236,7 +261,7 @@ impl Receiver {
         if sifted > 0 {
             count(&shared.counters.inits_sifted, sifted);
         }
-        Ok(now)
+        Ok(Batch { at: now, emptied: filled < BATCH_MAX })
     }
 
     /// Gives the received packets to their associations, neighbours for the same one together, and then looks at the strays.
@@ -271,4 +296,17 @@ fn is_ordinary(packet: &[u8]) -> bool {
     const CHUNK_DATA: u8 = 0;
     const CHUNK_SACK: u8 = 3;
     matches!(festina_sctp::wire::Packet::first_chunk_type(packet), Some(CHUNK_DATA | CHUNK_SACK))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timers_wait_for_what_has_come_but_not_for_ever() {
+        let emptied_at = Instant::from_secs(1);
+        assert_eq!(come_by(emptied_at + Duration::from_millis(9), emptied_at), emptied_at);
+        assert_eq!(come_by(emptied_at + Duration::from_millis(30), emptied_at), emptied_at + Duration::from_millis(20));
+        assert_eq!(come_by(Instant::ZERO, Instant::ZERO), Instant::ZERO);
+    }
 }

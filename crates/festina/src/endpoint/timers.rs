@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use festina_units::Instant;
+use festina_units::{Duration, Instant};
 
 use super::alarm::{Alarm, Bell};
 use super::lock;
 use crate::association::Inner;
+
+/// When the bell rings again for an entry that is over, but whose time has not come for the driver.
+const AGAIN: Duration = Duration::from_millis(1);
 
 /// The deadlines of an endpoint's associations, and the alarm set for the first.
 ///
@@ -57,8 +60,8 @@ impl Timers {
     }
 
     /// Returns whether [`Timers::take_due`] has something to do, for a driver that is too busy to wait for the bell.
-    pub(crate) fn is_due(&self, now: Instant) -> bool {
-        lock(&self.queue).alarm_at <= now
+    pub(crate) fn is_due(&self, come: Instant) -> bool {
+        lock(&self.queue).alarm_at <= come
     }
 
     /// Removes an association's entry.
@@ -67,17 +70,18 @@ impl Timers {
         drop(removed);
     }
 
-    /// Removes the entries that are due at `now`, and sets the alarm for the first of the others.
-    pub(crate) fn take_due(&self, now: Instant, due: &mut Vec<Arc<Inner>>) {
+    /// Removes the entries of the time that has `come`, which may lie before `now`, and sets the alarm for the first of the others.
+    pub(crate) fn take_due(&self, now: Instant, come: Instant, due: &mut Vec<Arc<Inner>>) {
         let mut queue = lock(&self.queue);
         while let Some(entry) = queue.entries.first_entry()
-            && entry.key().0 <= now
+            && entry.key().0 <= come
         {
             due.push(entry.remove());
         }
         queue.alarm_at = queue.entries.first_key_value().map_or(Instant::MAX, |((at, _), _)| *at);
         if queue.alarm_at < Instant::MAX {
-            self.alarm.set(queue.alarm_at.saturating_duration_since(now));
+            let delay = queue.alarm_at.saturating_duration_since(now);
+            self.alarm.set(if delay.is_zero() { AGAIN } else { delay });
         }
     }
 
