@@ -39,7 +39,7 @@ async fn echo(association: Association) {
             Ok(message) => message,
             Err(reason) => return println!("{} is gone: {reason}", association.remote_addr()),
         };
-        let answer = Message::new(message.payload).on_stream(message.stream.0).with_ppid(message.ppid);
+        let answer = Message::new(message.payload).on_stream(message.stream).with_ppid(message.ppid);
         if let Err(error) = association.send(answer).await {
             return println!("{} gets no answer: {error}", association.remote_addr());
         }

@@ -37,6 +37,15 @@ pub struct Association {
     inner: Arc<Inner>,
 }
 
+/// How many streams an association has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Streams {
+    /// Those to the peer.
+    pub outbound: u16,
+    /// Those from the peer.
+    pub inbound: u16,
+}
+
 impl Association {
     /// A new handle of an association.
     pub(crate) fn new(inner: Arc<Inner>) -> Self {
@@ -164,9 +173,15 @@ impl Association {
     ///
     /// What other methods wait for is not told here: `Established`, `Readable`, `Writable` and `Drained`. Nobody has to
     /// call this: of events that are not taken, only the latest [`EVENTS_QUEUED_MAX`](crate::EVENTS_QUEUED_MAX) are kept.
+    /// [`Association::events_missed`] counts the others.
     pub async fn event(&self) -> Option<Event> {
         let mut waiter = Waiter::watcher(&*self.inner);
         poll_fn(|context| self.inner.poll_event(context, &mut waiter)).await
+    }
+
+    /// Events that were dropped because nobody took them in time.
+    pub fn events_missed(&self) -> u64 {
+        self.inner.events_missed()
     }
 
     /// Waits until the peer has acknowledged everything sent so far.
@@ -203,6 +218,11 @@ impl Association {
         poll_fn(|context| self.inner.poll_closed(context, &mut waiter)).await
     }
 
+    /// Why the association is over, if it is.
+    pub fn close_reason(&self) -> Option<ClosedReason> {
+        self.inner.close_reason()
+    }
+
     /// Ends the association at once and tells the peer so; what was not acknowledged may be lost (RFC 9260 §9.1).
     ///
     /// `reason` goes to the peer, as far as it fits.
@@ -216,14 +236,14 @@ impl Association {
     }
 
     /// What partial reliability gave up of the messages on one stream; [`Stats::abandoned`] is the sum (RFC 7496 §4.3, §4.4).
-    pub fn abandoned_on(&self, stream: u16) -> AbandonedStats {
-        self.inner.abandoned_on(StreamId(stream))
+    pub fn abandoned_on(&self, stream: impl Into<StreamId>) -> AbandonedStats {
+        self.inner.abandoned_on(stream.into())
     }
 
     /// Sets what [`Config::scheduler`](crate::Config::scheduler) goes by for a stream: its priority, of which 0 is the highest, or its
     /// weight. It has no effect with the other schedulers.
-    pub fn set_stream_value(&self, stream: u16, value: u16) {
-        self.inner.set_stream_value(StreamId(stream), value);
+    pub fn set_stream_value(&self, stream: impl Into<StreamId>, value: u16) {
+        self.inner.set_stream_value(stream.into(), value);
     }
 
     /// Has streams to the peer begin anew at sequence number 0, as data channels do when they close (RFC 6525, RFC 8831 §6.7); no streams
@@ -275,6 +295,11 @@ impl Association {
         self.inner.set_mechanisms(mechanisms);
     }
 
+    /// Names the association among all that its endpoint has had; logs have it as `association`.
+    pub fn id(&self) -> u64 {
+        self.inner.id()
+    }
+
     /// The peer's address.
     pub fn remote_addr(&self) -> SocketAddr {
         self.inner.remote()
@@ -290,9 +315,10 @@ impl Association {
         self.inner.state()
     }
 
-    /// The numbers of streams, outbound and inbound: those that the handshake allowed, and what was added since.
-    pub fn streams(&self) -> (u16, u16) {
-        self.inner.streams()
+    /// The numbers of streams: those that the handshake allowed, and what was added since.
+    pub fn streams(&self) -> Streams {
+        let (outbound, inbound) = self.inner.streams();
+        Streams { outbound, inbound }
     }
 
     /// The messages from the peer as a [`Stream`](futures_core::Stream) that ends with the association.
@@ -331,6 +357,7 @@ impl fmt::Debug for Association {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Association")
+            .field("id", &self.id())
             .field("remote", &self.remote_addr())
             .field("ports", &self.ports())
             .field("state", &self.state())

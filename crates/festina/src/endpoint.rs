@@ -28,7 +28,7 @@ use festina_sctp::{ClosedReason, Config};
 pub(crate) use self::accept::AcceptQueue;
 pub(crate) use self::demux::Key;
 use self::driver::Driver;
-pub use self::options::{ConnectOptions, EndpointStats};
+pub use self::options::{Answer, ConnectOptions, EndpointStats, ListenOptions};
 pub(crate) use self::shared::Shared;
 use self::socket::Socket;
 use crate::association::Association;
@@ -113,7 +113,15 @@ impl Endpoint {
     /// # Errors
     /// The port is 0 or has a listener, or the endpoint was closed.
     pub fn listen(&self, port: u16) -> Result<Listener, ListenError> {
-        let queue = self.shared.listen(port)?;
+        self.listen_with(port, ListenOptions::default())
+    }
+
+    /// As [`Endpoint::listen`], for the peers that `options` let in.
+    ///
+    /// # Errors
+    /// As [`Endpoint::listen`].
+    pub fn listen_with(&self, port: u16, options: ListenOptions) -> Result<Listener, ListenError> {
+        let queue = self.shared.listen(port, options)?;
         Ok(Listener::new(self.clone(), port, queue))
     }
 
@@ -130,7 +138,15 @@ impl Endpoint {
     /// # Errors
     /// See [`ConnectError`].
     pub async fn connect_with(&self, remote: SocketAddr, options: ConnectOptions) -> Result<Association, ConnectError> {
-        let association = self.shared.connect(remote, &options)?;
+        let connected = self.shake_hands(remote, &options).await;
+        if let Err(error) = &connected {
+            tracing::warn!(%error, "no association");
+        }
+        connected
+    }
+
+    async fn shake_hands(&self, remote: SocketAddr, options: &ConnectOptions) -> Result<Association, ConnectError> {
+        let association = self.shared.connect(remote, options)?;
         let begun = tokio::time::Instant::now();
         let result = match tokio::time::timeout(options.handshake_timeout, association.established()).await {
             Ok(result) => result,

@@ -9,7 +9,7 @@
 //! | [`Endpoint`] | one socket that carries any number of associations |
 //! | [`Listener`] | accepts associations on one SCTP port |
 //! | [`Association`] | sends and receives messages; also as a [`Stream`](Messages) and a [`Sink`](MessageSink) |
-//! | [`Config`], [`ConnectOptions`] | settings for an endpoint and for one association |
+//! | [`Config`], [`ConnectOptions`], [`ListenOptions`] | settings for an endpoint, for one association and for a listener |
 //! | [`Admission`] | how many associations an endpoint takes, and how much it does for strangers |
 //! | [`BindError`], [`ListenError`], [`ConnectError`] | what can go wrong at the start, and whose fault it is |
 //! | [`SendError`], [`ClosedReason`] | what can go wrong later |
@@ -29,6 +29,9 @@
 //! system call that sends all packets that may leave; on the way in one copy, two look-ups shared by all neighbouring packets
 //! of the association, and no allocation as long as the application keeps up.
 //!
+//! **Logs** go to [`tracing`](https://docs.rs/tracing): associations that come up and go down, and why, at the level INFO; handshakes that
+//! fail, limits that are reached and a socket that cannot receive at WARN; retransmissions, with `Config::message_events`, at DEBUG.
+//!
 //! ```
 //! use festina::{Config, DEFAULT_SCTP_PORT, Endpoint, Message};
 //!
@@ -41,7 +44,7 @@
 //! let echo = tokio::spawn(async move {
 //!     let association = listener.accept().await.expect("the endpoint is open");
 //!     while let Ok(message) = association.recv().await {
-//!         association.send(Message::new(message.payload).on_stream(message.stream.0)).await?;
+//!         association.send(Message::new(message.payload).on_stream(message.stream)).await?;
 //!     }
 //!     Ok::<_, festina::SendError>(())
 //! });
@@ -66,20 +69,38 @@ mod endpoint;
 mod error;
 mod listener;
 
-pub use association::{Association, Delivery, MessageSink, Messages, Outcome};
+pub use association::{Association, Delivery, MessageSink, Messages, Outcome, Streams};
 pub use clock::now;
-pub use endpoint::{ConnectOptions, Endpoint, EndpointStats};
+pub use endpoint::{Answer, ConnectOptions, Endpoint, EndpointStats, ListenOptions};
 pub use error::{BindError, ConnectError, ListenError};
 pub use listener::Listener;
 
+/// The mechanisms of loss recovery: every type that a field of [`Mechanisms`] names is in one of these rooms.
+pub use festina_sctp::recovery;
+pub use festina_sctp::recovery::profile::Rules;
+pub use festina_sctp::recovery::redundancy::Redundancy;
 pub use festina_sctp::{
     AbandonReason, Abandoned, AbandonedStats, Admission, AssociationState, ClosedReason, Config, ConfigError,
-    CongestionControl, DestinationMemory, Direction, Event, Limits, Mechanisms, Message, MessageId, PathStats,
-    PeerRequests, Ports, Profile, ReConfigResult, ReceivedMessage, ReceivedStats, ReconfigureError,
-    RetransmissionCause, RetransmittedStats, Retries, SackPolicy, SendError, SentStats, Stats, StreamId, StreamRequest,
-    StreamScheduler, Timers, UnknownCongestionControl,
+    CongestionControl, DestinationMemory, Direction, Event, Expiry, Limits, Mechanisms, Message, MessageId,
+    PartialReliability, PathStats, PeerRequests, Ports, Profile, ReConfigResult, ReceivedMessage, ReceivedStats,
+    ReconfigureError, RetransmissionCause, RetransmittedStats, Retries, SackPolicy, SendError, SentStats, Stats,
+    StreamId, StreamRequest, StreamScheduler, Timers, UnknownCongestionControl,
 };
 pub use festina_units::{Duration, Instant};
+
+/// Handles may go to other threads and be used by several at a time.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    const fn is_sent<T: Send>() {}
+    is_shared::<Endpoint>();
+    is_shared::<Listener>();
+    is_shared::<Association>();
+    is_shared::<Delivery>();
+    is_shared::<Config>();
+    is_shared::<Message>();
+    is_sent::<Messages>();
+    is_sent::<MessageSink>();
+};
 
 /// The SCTP port that applications use unless they choose another: 5000, as data channels do (RFC 8832 over RFC 8841).
 pub const DEFAULT_SCTP_PORT: u16 = 5_000;

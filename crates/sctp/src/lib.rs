@@ -79,7 +79,7 @@ pub use config::{
 };
 pub use error::{ClosedReason, PacketDropped, ReconfigureError, SendError};
 pub use event::{AbandonReason, Direction, Event, RetransmissionCause, StreamRequest};
-pub use festina_recovery::{Mechanisms, Profile};
+pub use festina_recovery::{self as recovery, Mechanisms, Profile};
 pub use message::{Message, MessageId, ReceivedMessage};
 pub use stats::{Abandoned, AbandonedStats, PathStats, ReceivedStats, RetransmittedStats, SentStats, Stats};
 pub use wire::{ReConfigResult, StreamId};

@@ -64,8 +64,8 @@ impl Message {
 
     /// The same message on another stream.
     #[must_use]
-    pub fn on_stream(mut self, stream: u16) -> Self {
-        self.stream = StreamId(stream);
+    pub fn on_stream(mut self, stream: impl Into<StreamId>) -> Self {
+        self.stream = stream.into();
         self
     }
 

@@ -450,6 +450,14 @@ impl Inner {
         }
     }
 
+    pub(crate) fn close_reason(&self) -> Option<ClosedReason> {
+        lock(&self.state).closed_reason()
+    }
+
+    pub(crate) fn events_missed(&self) -> u64 {
+        lock(&self.state).events_missed()
+    }
+
     pub(crate) fn shutdown(self: &Arc<Self>) {
         self.change(|state, now| state.core.shutdown(now));
     }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use festina_sctp as sctp;
 
-use super::lock;
+use super::{ListenOptions, lock};
 use crate::association::{Association, Waiters};
 use crate::error::ListenError;
 
@@ -25,7 +25,7 @@ impl Accepting {
         Self { core, queues: HashMap::new(), queue_max, closed: false }
     }
 
-    pub(crate) fn listen(&mut self, port: u16) -> Result<Arc<AcceptQueue>, ListenError> {
+    pub(crate) fn listen(&mut self, port: u16, options: ListenOptions) -> Result<Arc<AcceptQueue>, ListenError> {
         if port == 0 {
             return Err(ListenError::PortZero);
         }
@@ -36,7 +36,7 @@ impl Accepting {
             return Err(ListenError::PortInUse(port));
         }
         self.core.listen(port);
-        let queue = Arc::new(AcceptQueue { associations_max: self.queue_max, state: Mutex::default() });
+        let queue = Arc::new(AcceptQueue { associations_max: self.queue_max, options, state: Mutex::default() });
         self.queues.insert(port, queue.clone());
         Ok(queue)
     }
@@ -75,6 +75,8 @@ impl fmt::Debug for Accepting {
 #[derive(Debug)]
 pub(crate) struct AcceptQueue {
     associations_max: usize,
+    /// Whom it is for.
+    pub(super) options: ListenOptions,
     state: Mutex<QueueState>,
 }
 

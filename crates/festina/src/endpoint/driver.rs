@@ -102,7 +102,7 @@ impl Driver {
                 Err(error) => {
                     count(&self.shared.counters.receive_errors, 1);
                     if self.pause.fail(clock::now(), &error) {
-                        tracing::debug!(%error, "cannot receive");
+                        tracing::warn!(%error, "cannot receive, and tries again after a pause");
                         return false;
                     }
                 }

@@ -1,5 +1,9 @@
 //! What an endpoint is told, and what it tells.
 
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
 use festina_sctp::Profile;
 use festina_units::Duration;
 
@@ -50,6 +54,54 @@ impl ConnectOptions {
     pub fn handshake_timeout(mut self, timeout: Duration) -> Self {
         self.handshake_timeout = timeout;
         self
+    }
+}
+
+/// What a peer that asks for an association is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The handshake goes on.
+    Accept,
+    /// An ABORT that says "Out of Resource" (RFC 9260 §3.3.10.4).
+    Refuse,
+    /// Nothing, as if nobody were there.
+    Ignore,
+}
+
+/// Decides whom a listener answers.
+type Doorkeeper = Arc<dyn Fn(SocketAddr) -> Answer + Send + Sync>;
+
+/// How to listen on one port.
+#[derive(Clone, Default)]
+#[must_use]
+pub struct ListenOptions {
+    doorkeeper: Option<Doorkeeper>,
+}
+
+impl ListenOptions {
+    /// Has `decide` look at the address of each peer that asks for an association, before anything is answered: at its INIT, and again at
+    /// its COOKIE ECHO, whose sender has shown that it receives at that address. It runs on the endpoint's task for each such packet, so it
+    /// should be quick. By default all are accepted, within the limits of [`Admission`](crate::Admission).
+    ///
+    /// ```
+    /// use festina::{Answer, ListenOptions};
+    ///
+    /// let from_here = ListenOptions::default()
+    ///     .decide(|peer| if peer.ip().is_loopback() { Answer::Accept } else { Answer::Ignore });
+    /// ```
+    pub fn decide(mut self, decide: impl Fn(SocketAddr) -> Answer + Send + Sync + 'static) -> Self {
+        self.doorkeeper = Some(Arc::new(decide));
+        self
+    }
+
+    pub(super) fn answer(&self, peer: SocketAddr) -> Answer {
+        self.doorkeeper.as_ref().map_or(Answer::Accept, |decide| decide(peer))
+    }
+}
+
+impl fmt::Debug for ListenOptions {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("ListenOptions").field("decides", &self.doorkeeper.is_some()).finish()
     }
 }
 

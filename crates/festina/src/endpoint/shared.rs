@@ -14,7 +14,7 @@ use super::alarm::Bell;
 use super::demux::{Demux, Key, Refusal, Side};
 use super::destinations::Destinations;
 use super::lock;
-use super::options::{ConnectOptions, EndpointStats};
+use super::options::{Answer, ConnectOptions, EndpointStats, ListenOptions};
 use super::outbox::Outbox;
 use super::socket::{Socket, SocketCounters, count};
 use super::timers::Timers;
@@ -47,6 +47,14 @@ pub(crate) struct Shared {
     /// Where the nonces begin: drawn at random.
     first_nonce: u64,
     pub(super) counters: Counters,
+}
+
+/// Counts a limit that was reached, and says so when it is the first time, and the second, fourth and so on: peers cannot flood the log.
+pub(super) fn warn_of(counter: &AtomicU64, message: &'static str) {
+    let times = counter.fetch_add(1, Ordering::Relaxed) + 1;
+    if times.is_power_of_two() {
+        tracing::warn!(times, "{message}");
+    }
 }
 
 /// Relaxed atomics: each is a statistic by itself.
@@ -113,8 +121,8 @@ impl Shared {
             && lock(&self.backlog).associations.is_empty()
     }
 
-    pub(super) fn listen(&self, port: u16) -> Result<Arc<AcceptQueue>, ListenError> {
-        lock(&self.accepting).listen(port)
+    pub(super) fn listen(&self, port: u16, options: ListenOptions) -> Result<Arc<AcceptQueue>, ListenError> {
+        lock(&self.accepting).listen(port, options)
     }
 
     /// The listener is gone.
@@ -222,19 +230,28 @@ impl Shared {
             return;
         };
         let asks = matches!(sctp::wire::Packet::first_chunk_type(packet), Some(CHUNK_INIT | CHUNK_COOKIE_ECHO));
-        let accepting = lock(&self.accepting);
-        let queue = accepting.queue(header.destination_port).cloned();
+        let queue = lock(&self.accepting).queue(header.destination_port).cloned();
         if asks && queue.as_ref().is_some_and(|queue| queue.is_full()) {
-            count(&self.counters.accept_queue_overflows, 1);
+            warn_of(&self.counters.accept_queue_overflows, "nobody accepts: a handshake is left to be repeated");
             return;
         }
-        let admitted = !asks || lock(&self.demux).admits(from.ip());
+        // The application's code runs without any lock.
+        let answer = queue.as_ref().filter(|_| asks).map_or(Answer::Accept, |queue| queue.options.answer(from));
+        if answer == Answer::Ignore {
+            count(&self.counters.packets_dropped, 1);
+            return;
+        }
+        let has_room = !asks || lock(&self.demux).admits(from.ip());
+        if !has_room {
+            warn_of(&self.counters.associations_refused, "too many associations: a peer is refused");
+        }
+        let admitted = has_room && answer == Answer::Accept;
+        let accepting = lock(&self.accepting);
         let before = answers.buffer().len();
         let incoming = if admitted {
             let tag_in_use = |tag| lock(&self.demux).has_tag(tag);
             accepting.core.handle_packet(now, from, packet, &tag_in_use, answers.buffer())
         } else {
-            count(&self.counters.associations_refused, 1);
             accepting.core.refuse_packet(now, from, packet, answers.buffer())
         };
         drop(accepting);

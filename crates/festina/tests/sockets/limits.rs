@@ -1,9 +1,13 @@
 //! An endpoint takes as many associations as `Admission` allows, and limits what it does for strangers.
 
 use std::net::UdpSocket;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use festina::{Association, Config, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, Listener, Message};
+use festina::{
+    Answer, Association, Config, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, ListenOptions, Listener,
+    Message,
+};
 
 use crate::forged::init;
 use crate::support::{endpoint, endpoint_with, in_time, pair_with, until};
@@ -114,4 +118,32 @@ async fn strays_beyond_the_allowance_are_shed_and_associations_go_on() {
     .await;
     let (looked_at, allowed) = looked_at();
     assert!(looked_at <= allowed, "{looked_at} INITs were looked at, {allowed} are allowed");
+}
+
+#[tokio::test]
+async fn a_listener_may_refuse_or_ignore_a_peer_before_it_answers() {
+    let (client, server) = (endpoint().await, endpoint().await);
+    let answer = Arc::new(Mutex::new((Answer::Refuse, Vec::new())));
+    let (asked, peer) = (answer.clone(), client.local_addr());
+    let decide = move |from| {
+        let (answer, seen) = &mut *asked.lock().unwrap();
+        seen.push(from);
+        *answer
+    };
+    let listener = server.listen_with(DEFAULT_SCTP_PORT, ListenOptions::default().decide(decide)).unwrap();
+    let error = in_time(client.connect(server.local_addr())).await.unwrap_err();
+    assert!(matches!(error, ConnectError::Refused { code: OUT_OF_RESOURCE, .. }), "{error}");
+    assert_eq!(std::mem::take(&mut answer.lock().unwrap().1), [peer]);
+
+    answer.lock().unwrap().0 = Answer::Ignore;
+    let options = ConnectOptions::default().handshake_timeout(Duration::from_millis(200));
+    let error = in_time(client.connect_with(server.local_addr(), options)).await.unwrap_err();
+    assert!(matches!(error, ConnectError::Timeout { .. }), "{error}");
+    assert!(!std::mem::take(&mut answer.lock().unwrap().1).is_empty());
+    assert_eq!(server.stats().packets_sent, 1, "the refusal");
+
+    answer.lock().unwrap().0 = Answer::Accept;
+    let (near, far) = in_time(async { tokio::join!(client.connect(server.local_addr()), listener.accept()) }).await;
+    assert!(near.is_ok() && far.is_some());
+    assert!(answer.lock().unwrap().1.len() >= 2, "INIT and COOKIE ECHO");
 }

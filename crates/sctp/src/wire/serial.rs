@@ -21,6 +21,12 @@ pub struct Mid(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u16);
 
+impl From<u16> for StreamId {
+    fn from(stream: u16) -> Self {
+        Self(stream)
+    }
+}
+
 impl Tsn {
     /// The `u64` that is congruent to this TSN modulo 2^32 and nearest to `near`.
     ///

@@ -63,6 +63,8 @@ pub(super) struct Spared {
 #[derive(Default)]
 struct News {
     events: VecDeque<Event>,
+    /// Events dropped because there were too many.
+    missed: u64,
     closed: Option<ClosedReason>,
     /// Messages whose fate somebody waits for. The send buffer bounds those that have none yet, and each of the others has a future.
     watched: BTreeMap<MessageId, Watched>,
@@ -70,7 +72,7 @@ struct News {
 
 impl News {
     fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.closed.is_none() && self.watched.is_empty()
+        self.events.is_empty() && self.missed == 0 && self.closed.is_none() && self.watched.is_empty()
     }
 }
 
@@ -244,10 +246,10 @@ impl State {
                     self.streams = (outbound_streams, inbound_streams);
                     self.established = true;
                     changed = true;
-                    tracing::debug!(association = id, remote = %self.core.remote(), "association up");
+                    tracing::info!(association = id, remote = %self.core.remote(), "association up");
                 }
                 Event::Closed(reason) => {
-                    tracing::debug!(association = id, remote = %self.core.remote(), %reason, "association down");
+                    tracing::info!(association = id, remote = %self.core.remote(), %reason, "association down");
                     self.news.get_or_insert_default().closed = Some(reason.clone());
                     self.keep(Event::Closed(reason));
                     (readable, writable, changed) = (true, true, true);
@@ -265,6 +267,9 @@ impl State {
                     changed = true;
                 }
                 event => {
+                    if let Event::Retransmitted { tsn, cause, .. } = event {
+                        tracing::debug!(association = id, tsn, ?cause, "sent again");
+                    }
                     if let Event::StreamsAdded { outbound_streams, inbound_streams } = event {
                         self.streams = (outbound_streams, inbound_streams);
                     }
@@ -286,11 +291,16 @@ impl State {
         if self.detached {
             return;
         }
-        let events = &mut self.news.get_or_insert_default().events;
-        if events.len() >= EVENTS_QUEUED_MAX {
-            events.pop_front();
+        let news = self.news.get_or_insert_default();
+        if news.events.len() >= EVENTS_QUEUED_MAX {
+            news.events.pop_front();
+            news.missed += 1;
         }
-        events.push_back(event);
+        news.events.push_back(event);
+    }
+
+    pub(super) fn events_missed(&self) -> u64 {
+        self.news.as_ref().map_or(0, |news| news.missed)
     }
 
     /// The next event kept. No news cost no memory.

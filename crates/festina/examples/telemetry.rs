@@ -1,0 +1,75 @@
+//! A sensor that measures faster than the network takes, and a station that listens to it.
+//!
+//! Alarms must arrive: their sender waits for room in the send buffer. Readings are only worth their while: what finds no room is counted and
+//! let go, and what waits too long is abandoned. Both share one association, on streams of their own.
+//!
+//! ```text
+//! cargo run -p festina --example telemetry
+//! ```
+
+use std::error::Error;
+
+use festina::{Association, Config, DEFAULT_SCTP_PORT, Duration, Endpoint, Message, SendError};
+
+const READINGS: u16 = 0;
+const ALARMS: u16 = 1;
+
+/// Readings between two alarms.
+const READINGS_PER_ALARM: u32 = 1_000;
+
+/// How old a reading may get.
+const WORTH: Duration = Duration::from_millis(50);
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let station = Endpoint::bind("127.0.0.1:0".parse()?, Config::default()).await?;
+    let listener = station.listen(DEFAULT_SCTP_PORT)?;
+    // A small buffer: what is old waits in the application, where it can be thrown away, and not in the transport.
+    let config = Config::default().with_send_buffer_bytes(16_384);
+    let sensor = Endpoint::bind("127.0.0.1:0".parse()?, config).await?;
+    let association = sensor.connect(station.local_addr()).await?;
+    let listening = tokio::spawn(async move {
+        match listener.accept().await {
+            Some(association) => listen(association).await,
+            None => (0, 0),
+        }
+    });
+
+    let dropped = measure(&association, 20).await?;
+    association.shutdown().await?;
+    let abandoned = association.stats().sent.messages_abandoned;
+    let (readings, alarms) = listening.await?;
+    println!(
+        "{readings} readings and {alarms} alarms arrived; {dropped} readings found no room, {abandoned} got too old"
+    );
+    Ok(())
+}
+
+/// Measures until so many alarms have been sent. Returns how many readings found no room.
+async fn measure(association: &Association, alarms: u32) -> Result<u64, SendError> {
+    let mut dropped = 0;
+    for alarm in 0..alarms {
+        for number in 0..READINGS_PER_ALARM {
+            let reading = Message::new(number.to_be_bytes().repeat(32)).on_stream(READINGS).with_lifetime(WORTH);
+            match association.try_send(reading) {
+                Ok(_) => {}
+                Err(SendError::BufferFull(_)) => dropped += 1,
+                Err(error) => return Err(error),
+            }
+        }
+        association.send(Message::new(alarm.to_be_bytes().to_vec()).on_stream(ALARMS)).await?;
+    }
+    Ok(dropped)
+}
+
+/// Counts readings and alarms until the sensor is done.
+async fn listen(association: Association) -> (u64, u64) {
+    let (mut readings, mut alarms) = (0, 0);
+    while let Ok(message) = association.recv().await {
+        match message.stream.0 {
+            ALARMS => alarms += 1,
+            _ => readings += 1,
+        }
+    }
+    (readings, alarms)
+}
