@@ -67,6 +67,13 @@ def watch(path, arrived, stop):
         time.sleep(0.001)
 
 
+def dropped_by_kernel(namespace):
+    """Datagrams that found a full socket buffer, by port: nobody but the kernel counts those."""
+    table = subprocess.run(inside(namespace, "cat", "/proc/net/udp"), capture_output=True, text=True, check=True).stdout
+    rows = [row.split() for row in table.splitlines()[1:]]
+    return {int(row[1].split(":")[1], 16): int(row[12]) for row in rows}
+
+
 def inside(namespace, *command):
     return ["ip", "netns", "exec", namespace, *command]
 
@@ -98,7 +105,7 @@ def systems(directory, festina):
     )
     state = os.path.join(directory, "festina")
     with open(state + "-r.toml", "w") as file:
-        file.write(f'state = "{state}-r"\nlisten = "10.77.0.2:9899"\n[[output]]\nkind = "file"\npath = "{out("festina")}"\n')
+        file.write(f'state = "{state}-r"\nlisten = "10.77.0.2:9899"\nmetrics = "127.0.0.1:9602"\n[[output]]\nkind = "file"\npath = "{out("festina")}"\n')
     with open(state + "-l.toml", "w") as file:
         file.write(f'state = "{state}-l"\ncollector = "10.77.0.2:9899"\nmetrics = "127.0.0.1:9601"\n[[input]]\nkind = "udp"\nlisten = "127.0.0.1:5516"\n')
     yield (
@@ -112,12 +119,25 @@ def quantile(values, share):
     return values[min(int(len(values) * share), len(values) - 1)] if values else float("nan")
 
 
+def runs_of(numbers):
+    """First and last of neighbours: lines that are missing in a row were lost at one moment."""
+    runs = []
+    for number in sorted(numbers):
+        if runs and runs[-1][1] + 1 == number:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return runs
+
+
 def report(name, count, arrived):
     first = {}
     for number, delay in arrived:
         first.setdefault(number, delay)
     classes = {"important": range(0, 4), "normal": range(4, 7), "debug": range(7, 8)}
     result = {"system": name, "twice": len(arrived) - len(first)}
+    missing = [number for number in range(count) if number not in first and severity_of(number) < 7]
+    result["missing_runs"] = runs_of(missing)[:20]
     for label, severities in classes.items():
         numbers = [number for number in range(count) if severity_of(number) in severities]
         delays = [first[number] for number in numbers if number in first]
@@ -180,6 +200,9 @@ def main():
         stop.set()
         time.sleep(0.1)
         subprocess.run(inside(LEFT, festina, "syslog", "status", "--json", "127.0.0.1:9601"), check=False)
+        subprocess.run(inside(RIGHT, festina, "syslog", "status", "--json", "127.0.0.1:9602"), check=False)
+        dropped = dropped_by_kernel(LEFT)
+        print(json.dumps({"dropped_by_kernel": {name: dropped.get(port, 0) for name, port, *_ in runs}}))
         for name, *_ in runs:
             print(json.dumps(report(name, int(arguments.rate * arguments.time), arrivals[name])))
     finally:

@@ -32,6 +32,9 @@ const MESSAGE_BYTES_DEFAULT: u64 = 8 << 10;
 /// The longest message that may be asked for: it still fits into one message of the transport.
 const MESSAGE_BYTES_MAX: u64 = 256 << 10;
 
+/// What may wait in the kernel for a UDP input, unless the file says otherwise. A datagram of 250 bytes takes about a kilobyte there.
+const RECEIVE_BUFFER_BYTES_DEFAULT: u64 = 8 << 20;
+
 /// What a relay does.
 #[derive(Clone, Debug)]
 pub struct RelayConfig {
@@ -82,8 +85,8 @@ pub struct Input {
 pub enum InputKind {
     /// A Unix datagram socket such as `/dev/log`.
     Unix(PathBuf),
-    /// A UDP socket; one datagram is one line (RFC 5426).
-    Udp(SocketAddr),
+    /// A UDP socket, and how many bytes may wait in it; one datagram is one line (RFC 5426).
+    Udp(SocketAddr, u64),
     /// A TCP socket (RFC 6587).
     Tcp(SocketAddr, Framing),
     /// Standard input, one line each.
@@ -170,6 +173,7 @@ struct RawInput {
     path: Option<PathBuf>,
     listen: Option<Spanned<String>>,
     framing: Option<Framing>,
+    receive_buffer: Option<Spanned<String>>,
     lines_per_second_max: Option<u32>,
 }
 
@@ -276,7 +280,7 @@ fn read_input(text: &Text, raw: &Spanned<RawInput>) -> Result<Input, ConfigError
         "unix" => InputKind::Unix(path()?),
         "file" => InputKind::File(path()?),
         "stdin" => InputKind::Stdin,
-        "udp" => InputKind::Udp(listen()?),
+        "udp" => InputKind::Udp(listen()?, receive_buffer(text, input.receive_buffer.as_ref())?),
         "tcp" => InputKind::Tcp(listen()?, input.framing.unwrap_or_default()),
         kind => {
             return Err(text.error(
@@ -288,7 +292,19 @@ fn read_input(text: &Text, raw: &Spanned<RawInput>) -> Result<Input, ConfigError
     if input.framing.is_some() && !matches!(kind, InputKind::Tcp(..)) {
         return Err(text.error(span, "framing is for kind = \"tcp\" only".to_owned()));
     }
+    if input.receive_buffer.is_some() && !matches!(kind, InputKind::Udp(..)) {
+        return Err(text.error(span, "receive_buffer is for kind = \"udp\" only".to_owned()));
+    }
     Ok(Input { kind, lines_per_second_max: input.lines_per_second_max })
+}
+
+fn receive_buffer(text: &Text, value: Option<&Spanned<String>>) -> Result<u64, ConfigError> {
+    let Some(value) = value else { return Ok(RECEIVE_BUFFER_BYTES_DEFAULT) };
+    let bytes = text.value::<ByteCount>(value)?.bytes();
+    if !(4_096..=1 << 30).contains(&bytes) {
+        return Err(text.error(value.span(), "it must lie between 4KiB and 1GiB".to_owned()));
+    }
+    Ok(bytes)
 }
 
 fn read_rule(text: &Text, raw: &Spanned<RawRule>) -> Result<(Matcher, Treatment), ConfigError> {

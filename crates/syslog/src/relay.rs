@@ -2,6 +2,7 @@
 //!
 //! One task does it all in turns: lines, messages of the collector, a timer. After each turn it sends what there is room for.
 
+mod datagrams;
 mod engine;
 mod input;
 
@@ -23,7 +24,7 @@ use crate::serve::{self, Pages};
 use crate::snapshot::RelaySnapshot;
 use crate::transport;
 use engine::Engine;
-use input::{InputCounters, Intake, QUEUE_LINES};
+use input::{InputCounters, Intake};
 
 /// What is said to whoever runs it. Never the content of a line.
 pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
@@ -98,12 +99,11 @@ impl RunningRelay {
         let endpoint = Endpoint::bind(any.parse().expect("an address"), transport::config()).await?;
 
         let snapshot = Arc::new(Mutex::new(RelaySnapshot::default()));
-        let (lines_in, lines) = mpsc::channel(QUEUE_LINES);
         let counters = Arc::new(InputCounters::default());
-        let intake = Intake { lines: lines_in, counters: Arc::clone(&counters), bytes_max: config.message_bytes_max };
+        let (intake, lines) = Intake::new(config.message_bytes_max, Arc::clone(&counters));
         let mut inputs = Vec::new();
         for input in &config.inputs {
-            let opened = input::open(input, intake.clone()).await;
+            let opened = input::open(input, intake.clone(), &notice).await;
             inputs.push(opened.map_err(|source| RelayStartError::Input { what: name_of(&input.kind), source })?);
         }
         let metrics = match config.metrics {
@@ -177,7 +177,7 @@ fn name_of(kind: &InputKind) -> String {
     match kind {
         InputKind::Unix(path) => format!("unix {}", path.display()),
         InputKind::File(path) => format!("file {}", path.display()),
-        InputKind::Udp(address) => format!("udp {address}"),
+        InputKind::Udp(address, _) => format!("udp {address}"),
         InputKind::Tcp(address, _) => format!("tcp {address}"),
         InputKind::Stdin => "stdin".to_owned(),
     }

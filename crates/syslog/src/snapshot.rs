@@ -11,6 +11,9 @@ pub struct RelaySnapshot {
     pub received: [u64; 8],
     /// Lines that inputs shed: nobody took them in time, or a source sent too many.
     pub shed_at_input: u64,
+    /// Datagrams that the kernel dropped before a UDP input could read them: its buffer was full.
+    #[serde(default)]
+    pub lost_in_kernel: u64,
     /// Lines found in the spool at the start.
     pub found: u64,
     /// Lines that the collector has on disk.
@@ -50,6 +53,7 @@ impl RelaySnapshot {
         put_severities(&mut text, "festina_syslog_received_lines_total", &self.received);
         for (name, value) in [
             ("shed_at_input_lines_total", self.shed_at_input),
+            ("lost_in_kernel_datagrams_total", self.lost_in_kernel),
             ("found_lines_total", self.found),
             ("delivered_lines_total", self.delivered),
             ("dropped_lines_total", self.dropped),

@@ -45,6 +45,12 @@ fn a_value_that_makes_no_sense_is_refused_where_it_stands() {
         (format!("{SMALLEST}[[rule]]\ndrop = true\nreliable = true"), "5:1", "one of"),
         (format!("{SMALLEST}[[rule]]\nreliable = true\npriority = 8"), "7:12", "0, the first to go, to 7"),
         (format!("message_bytes_max = \"1GiB\"\n{SMALLEST}"), "1:21", "256KiB"),
+        (SMALLEST.replace("\"stdin\"", "\"stdin\"\nreceive_buffer = \"8MiB\""), "3:1", "only"),
+        (
+            SMALLEST.replace("\"stdin\"", "\"udp\"\nlisten = \"127.0.0.1:1\"\nreceive_buffer = \"1B\""),
+            "6:18",
+            "4KiB and 1GiB",
+        ),
         (format!("metrics = \"0.0.0.0:1\"\n{SMALLEST}"), "1:11", "loopback"),
     ] {
         let problem = refused(&text);

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
 use super::Notice;
-use super::input::{Incoming, InputCounters};
+use super::input::{Batch, Incoming, InputCounters};
 use crate::clock;
 use crate::disk::RealDisk;
 use crate::line::read_header;
@@ -21,9 +21,6 @@ use crate::record::{MARK_CUT, MARK_UNORDERED, MARK_UNPARSED, Record};
 use crate::sender::{Sender, SyncResults};
 use crate::snapshot::RelaySnapshot;
 use crate::{transport, wire};
-
-/// Lines taken in one turn.
-const LINES_PER_TURN: usize = 256;
 
 /// Messages given to the transport at once.
 const MESSAGES_AT_ONCE: usize = 32;
@@ -40,7 +37,7 @@ const TICK_MIN: Duration = Duration::from_millis(2);
 
 /// What the engine listens to.
 pub(super) struct Sources {
-    pub(super) lines: mpsc::Receiver<Incoming>,
+    pub(super) lines: mpsc::UnboundedReceiver<Batch>,
     pub(super) connections: mpsc::Receiver<Association>,
     pub(super) policies: mpsc::Receiver<Policy>,
     pub(super) stop: oneshot::Receiver<Duration>,
@@ -109,7 +106,7 @@ impl Engine {
         let mut tick = tokio::time::interval(sync_every.max(TICK_MIN));
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut association: Option<Association> = None;
-        let (mut lines, mut messages) = (Vec::new(), Vec::new());
+        let mut messages = Vec::new();
         let mut deadline = None;
         loop {
             tokio::select! {
@@ -130,10 +127,9 @@ impl Engine {
                 synced = wait(&mut self.syncing) => self.end_sync(synced),
                 _ = tick.tick() => self.keep_time(association.as_ref()),
                 Some(policy) = sources.policies.recv() => self.policy = policy,
-                taken = sources.lines.recv_many(&mut lines, LINES_PER_TURN), if deadline.is_none() || !sources.lines.is_empty() => {
-                    let _ = taken;
-                    for line in lines.drain(..) {
-                        self.take_line(&line, association.as_ref());
+                Some(batch) = sources.lines.recv() => {
+                    for line in &batch.lines {
+                        self.take_line(line, association.as_ref());
                     }
                 }
             }
@@ -344,6 +340,7 @@ impl Engine {
         let snapshot = RelaySnapshot {
             received: self.received,
             shed_at_input: inputs.shed_overrun.load(Ordering::Relaxed) + inputs.shed_rate.load(Ordering::Relaxed),
+            lost_in_kernel: inputs.lost_in_kernel.load(Ordering::Relaxed),
             found: counters.found,
             delivered: counters.delivered + fresh.delivered_before + fresh_delivered,
             dropped: self.dropped,

@@ -11,9 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use festina_units::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncSeekExt as _};
-use tokio::net::{TcpListener, UdpSocket, UnixDatagram};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::net::TcpListener;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
+use super::Notice;
+use super::datagrams::DatagramInput;
 use crate::clock;
 use crate::config::{Input, InputKind};
 use crate::framing::{Framer, Framing};
@@ -28,13 +30,13 @@ pub(crate) struct Incoming {
 }
 
 /// Lines that wait for the relay.
-pub(crate) const QUEUE_LINES: usize = 8_192;
+const QUEUE_LINES: u32 = 16_384;
+
+/// Lines of a stream that are handed over together.
+const BATCH_LINES: usize = 1_024;
 
 /// TCP connections of one input.
 const CONNECTIONS_MAX: usize = 4_096;
-
-/// The largest datagram.
-const DATAGRAM_BYTES: usize = 65_536;
 
 /// How often a file is looked at.
 const FOLLOW_EVERY: Duration = Duration::from_millis(200);
@@ -42,37 +44,40 @@ const FOLLOW_EVERY: Duration = Duration::from_millis(200);
 /// Sources whose rates are watched at the same time; beyond it all begin anew.
 const SOURCES_MAX: usize = 65_536;
 
-/// Lines that inputs shed because nobody took them in time, or because a source sent too many.
+/// Lines that came and went no further than the input.
 #[derive(Debug, Default)]
 pub(crate) struct InputCounters {
+    /// Nobody took them in time.
     pub(crate) shed_overrun: AtomicU64,
+    /// Their source sent too many.
     pub(crate) shed_rate: AtomicU64,
+    /// Datagrams that the kernel dropped before they could be read.
+    pub(crate) lost_in_kernel: AtomicU64,
+}
+
+/// Lines that came together. While it lives it takes room in the queue.
+pub(crate) struct Batch {
+    pub(crate) lines: Vec<Incoming>,
+    _room: OwnedSemaphorePermit,
 }
 
 /// What every input needs.
 #[derive(Clone)]
 pub(crate) struct Intake {
-    pub(crate) lines: mpsc::Sender<Incoming>,
+    lines: mpsc::UnboundedSender<Batch>,
+    /// Room for lines, which is what bounds the queue.
+    room: Arc<Semaphore>,
     pub(crate) counters: Arc<InputCounters>,
-    pub(crate) bytes_max: usize,
+    bytes_max: usize,
 }
 
-/// Opens an input and reads it in a task of its own until nobody takes its lines. Returns where it listens, if at an address.
-pub(crate) async fn open(input: &Input, intake: Intake) -> io::Result<Option<SocketAddr>> {
+/// Opens an input and reads it in a task or thread of its own until nobody takes its lines. Returns where it listens, if at an address.
+pub(crate) async fn open(input: &Input, intake: Intake, notice: &Notice) -> io::Result<Option<SocketAddr>> {
     let rate = Rate::new(input.lines_per_second_max);
     match input.kind.clone() {
-        InputKind::Unix(path) => {
-            // The socket of an earlier run is in the way.
-            let _ = std::fs::remove_file(&path);
-            let socket = UnixDatagram::bind(&path)?;
-            tokio::spawn(read_datagrams(Datagrams::Unix(socket), intake, rate));
-            Ok(None)
-        }
-        InputKind::Udp(address) => {
-            let socket = UdpSocket::bind(address).await?;
-            let bound = socket.local_addr()?;
-            tokio::spawn(read_datagrams(Datagrams::Udp(socket), intake, rate));
-            Ok(Some(bound))
+        InputKind::Unix(path) => start(DatagramInput::unix(&path)?, intake, rate, notice),
+        InputKind::Udp(address, buffer_bytes) => {
+            start(DatagramInput::udp(address, buffer_bytes, notice)?, intake, rate, notice)
         }
         InputKind::Tcp(address, framing) => {
             let listener = TcpListener::bind(address).await?;
@@ -92,65 +97,49 @@ pub(crate) async fn open(input: &Input, intake: Intake) -> io::Result<Option<Soc
     }
 }
 
+/// Has a thread read datagrams.
+fn start(input: DatagramInput, intake: Intake, rate: Rate, notice: &Notice) -> io::Result<Option<SocketAddr>> {
+    let (bound, notice) = (input.local_addr()?, Arc::clone(notice));
+    let thread = std::thread::Builder::new().name("syslog-datagrams".to_owned());
+    thread.spawn(move || input.read(&intake, rate, &notice))?;
+    Ok(bound)
+}
+
 impl Intake {
-    /// Hands a line over, waiting while there is no room: for sources that can wait. Returns whether anybody takes lines.
-    async fn wait(&self, source: Bytes, line: Bytes, cut: bool, rate: &mut Rate) -> bool {
-        let received_us = clock::now_us();
-        if !rate.allows(&source, received_us) {
-            self.counters.shed_rate.fetch_add(1, Ordering::Relaxed);
-            return true;
-        }
-        self.lines.send(Incoming { source, line, cut, received_us }).await.is_ok()
+    /// Where inputs leave lines of at most `bytes_max` bytes, and where they are taken.
+    pub(crate) fn new(bytes_max: usize, counters: Arc<InputCounters>) -> (Self, mpsc::UnboundedReceiver<Batch>) {
+        let (lines_in, lines) = mpsc::unbounded_channel();
+        let room = Arc::new(Semaphore::new(usize::try_from(QUEUE_LINES).unwrap_or(usize::MAX)));
+        (Self { lines: lines_in, room, counters, bytes_max }, lines)
     }
 
-    /// Hands a line over, or sheds it: for sources that would lose it anyway.
-    fn offer(&self, source: Bytes, line: &[u8], rate: &mut Rate) -> bool {
+    /// Whether nobody takes lines any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.lines.is_closed()
+    }
+
+    /// Hands lines over, waiting while there is no room: for sources that can wait. Returns whether anybody takes lines.
+    async fn wait(&self, lines: Vec<Incoming>) -> bool {
+        let count = u32::try_from(lines.len()).unwrap_or(QUEUE_LINES).min(QUEUE_LINES);
+        let Ok(room) = Arc::clone(&self.room).acquire_many_owned(count).await else { return false };
+        self.lines.send(Batch { lines, _room: room }).is_ok()
+    }
+
+    /// Hands a line over, or sheds it and counts it: for sources that would lose it anyway.
+    pub(super) fn offer(&self, source: Bytes, line: &[u8], rate: &mut Rate) {
         let received_us = clock::now_us();
         if !rate.allows(&source, received_us) {
             self.counters.shed_rate.fetch_add(1, Ordering::Relaxed);
-            return true;
+            return;
         }
+        let Ok(room) = Arc::clone(&self.room).try_acquire_owned() else {
+            self.counters.shed_overrun.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
         let cut = line.len() > self.bytes_max;
         let line = Bytes::copy_from_slice(&line[..line.len().min(self.bytes_max)]);
-        match self.lines.try_send(Incoming { source, line, cut, received_us }) {
-            Ok(()) => true,
-            Err(mpsc::error::TrySendError::Full(_)) => {
-                self.counters.shed_overrun.fetch_add(1, Ordering::Relaxed);
-                true
-            }
-            Err(mpsc::error::TrySendError::Closed(_)) => false,
-        }
-    }
-}
-
-enum Datagrams {
-    Udp(UdpSocket),
-    Unix(UnixDatagram),
-}
-
-/// RFC 5426 §3.1: one datagram is one message. A line feed at its end is no part of it.
-async fn read_datagrams(socket: Datagrams, intake: Intake, mut rate: Rate) {
-    let mut buffer = vec![0; DATAGRAM_BYTES];
-    loop {
-        let received = match &socket {
-            Datagrams::Udp(socket) => {
-                let received = socket.recv_from(&mut buffer).await;
-                received.map(|(length, from)| (length, Bytes::from(from.ip().to_string())))
-            }
-            Datagrams::Unix(socket) => {
-                socket.recv_from(&mut buffer).await.map(|(length, _)| (length, Bytes::from_static(b"local")))
-            }
-        };
-        match received {
-            Ok((length, source)) => {
-                let line = buffer[..length].trim_ascii_end();
-                if !line.is_empty() && !intake.offer(source, line, &mut rate) {
-                    return;
-                }
-            }
-            // An error of an earlier send, for instance. A socket that fails for good must not spin.
-            Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
-        }
+        // A relay that is over takes nothing, and the input notices it by itself.
+        let _ = self.lines.send(Batch { lines: vec![Incoming { source, line, cut, received_us }], _room: room });
     }
 }
 
@@ -185,15 +174,27 @@ async fn read_stream(
         let length = stream.read(&mut buffer).await.unwrap_or_default();
         framer.push(&buffer[..length]);
         let ended = length == 0;
-        while let Some(frame) = if ended { framer.finish() } else { framer.next_frame() } {
-            if !intake.wait(source.clone(), frame.bytes, frame.cut, &mut rate).await {
-                return;
-            }
-        }
-        if ended {
+        if !hand_over(&mut framer, ended, &source, &intake, &mut rate).await || ended {
             return;
         }
     }
+}
+
+/// Hands over all lines that the framer has. Returns whether anybody takes lines.
+async fn hand_over(framer: &mut Framer, ended: bool, source: &Bytes, intake: &Intake, rate: &mut Rate) -> bool {
+    let received_us = clock::now_us();
+    let mut lines = Vec::new();
+    while let Some(frame) = if ended { framer.finish() } else { framer.next_frame() } {
+        if !rate.allows(source, received_us) {
+            intake.counters.shed_rate.fetch_add(1, Ordering::Relaxed);
+            continue;
+        }
+        lines.push(Incoming { source: source.clone(), line: frame.bytes, cut: frame.cut, received_us });
+        if lines.len() >= BATCH_LINES && !intake.wait(std::mem::take(&mut lines)).await {
+            return false;
+        }
+    }
+    lines.is_empty() || intake.wait(lines).await
 }
 
 /// Reads what is appended to a file from now on. A file that was replaced or shortened is read from its beginning.
@@ -210,10 +211,8 @@ async fn follow(path: PathBuf, intake: Intake, mut rate: Rate) {
             }
             *offset += length as u64;
             framer.push(&buffer[..length]);
-            while let Some(frame) = framer.next_frame() {
-                if !intake.wait(source.clone(), frame.bytes, frame.cut, &mut rate).await {
-                    return;
-                }
+            if !hand_over(&mut framer, false, &source, &intake, &mut rate).await {
+                return;
             }
         }
         tokio::time::sleep(FOLLOW_EVERY).await;
@@ -234,14 +233,14 @@ async fn open_at_end(path: &Path) -> Option<(tokio::fs::File, u64, u64)> {
 }
 
 /// How many lines each source may send: a second's worth at once, and then as time goes by.
-struct Rate {
+pub(super) struct Rate {
     per_second_max: Option<u32>,
     /// Lines that each source may still send, in millionths, and when that was so.
     sources: HashMap<Bytes, (u64, u64)>,
 }
 
 impl Rate {
-    fn new(per_second_max: Option<u32>) -> Self {
+    pub(super) fn new(per_second_max: Option<u32>) -> Self {
         Self { per_second_max, sources: HashMap::new() }
     }
 
@@ -257,6 +256,13 @@ impl Rate {
         let allowed = *left >= 1_000_000;
         *left -= if allowed { 1_000_000 } else { 0 };
         allowed
+    }
+}
+
+#[cfg(test)]
+impl Intake {
+    pub(super) fn for_tests() -> (Self, mpsc::UnboundedReceiver<Batch>) {
+        Self::new(8 << 10, Arc::default())
     }
 }
 

@@ -58,6 +58,7 @@ fn relay_table(relay: &RelaySnapshot) -> String {
         ("spooled", relay.spooled),
         ("under way", relay.underway),
         ("shed at in.", relay.shed_at_input),
+        ("kernel lost", relay.lost_in_kernel),
     ] {
         let _ = writeln!(text, "{name:<12} {count:>12}");
     }
