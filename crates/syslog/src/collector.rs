@@ -73,13 +73,21 @@ pub enum RelayError {
 /// What is known of an association.
 struct Session {
     sender: SenderId,
+    /// That of an association for lines that are not repeated is the least.
     incarnation: (u32, u32),
     /// It said who it is, and was not answered yet.
     greeted: bool,
     fresh: u64,
+    fresh_messages: u64,
     fresh_acked: u64,
     /// Lines to acknowledge with the next commit.
     spans: Vec<Span>,
+}
+
+impl Session {
+    fn new(sender: SenderId, incarnation: (u32, u32), greeted: bool) -> Self {
+        Self { sender, incarnation, greeted, fresh: 0, fresh_messages: 0, fresh_acked: 0, spans: Vec::new() }
+    }
 }
 
 /// Lines from relays, each once in the files.
@@ -128,12 +136,20 @@ impl<D: Disk> Collector<D> {
                 Ok(Vec::new())
             }
             Packet::Lines { priority, floor, records } => self.handle_lines(peer, priority, floor, records),
-            Packet::Fresh(record) => {
+            Packet::HelloFresh { sender } => {
+                if self.sessions.contains_key(&peer) {
+                    return Err(RelayError::NoRelay);
+                }
+                self.sessions.insert(peer, Session::new(sender, (0, 0), false));
+                Ok(Vec::new())
+            }
+            Packet::Fresh(records) => {
                 let session = self.sessions.get_mut(&peer).ok_or(RelayError::NoRelay)?;
-                session.fresh += 1;
-                self.counters.fresh[record.severity.index()] += 1;
-                self.write(&record);
-                Ok(vec![record])
+                session.fresh += records.len() as u64;
+                session.fresh_messages += 1;
+                records.iter().for_each(|record| self.counters.fresh[record.severity.index()] += 1);
+                self.write(&records);
+                Ok(records)
             }
             Packet::Welcome(_) | Packet::Acks { .. } => Err(RelayError::NoRelay),
         }
@@ -150,8 +166,7 @@ impl<D: Disk> Collector<D> {
         if before.is_none_or(|before| before.incarnation < incarnation) {
             self.current.insert(sender, peer);
         }
-        let session = Session { sender, incarnation, greeted: true, fresh: 0, fresh_acked: 0, spans: Vec::new() };
-        self.sessions.insert(peer, session);
+        self.sessions.insert(peer, Session::new(sender, incarnation, true));
         Ok(())
     }
 
@@ -192,17 +207,22 @@ impl<D: Disk> Collector<D> {
             }
             new.push(record);
         }
-        for record in &new {
-            self.counters.reliable[record.severity.index()] += 1;
-            self.write(record);
-        }
+        new.iter().for_each(|record| self.counters.reliable[record.severity.index()] += 1);
+        self.write(&new);
         Ok(new)
     }
 
-    fn write(&mut self, record: &Record) {
+    fn write(&mut self, records: &[Record]) {
         for output in &self.outputs {
-            let path = render::file_name(&output.template, record);
-            render::render(record, output.format, self.files.pending(&path));
+            if !output.template.contains('{') {
+                let pending = self.files.pending(&output.template);
+                records.iter().for_each(|record| render::render(record, output.format, pending));
+                continue;
+            }
+            for record in records {
+                let path = render::file_name(&output.template, record);
+                render::render(record, output.format, self.files.pending(&path));
+            }
         }
     }
 
@@ -242,7 +262,8 @@ impl<D: Disk> Collector<D> {
             }
             if session.fresh != session.fresh_acked || !session.spans.is_empty() {
                 session.fresh_acked = session.fresh;
-                let acks = Packet::Acks { fresh: session.fresh, spans: std::mem::take(&mut session.spans) };
+                let (fresh, fresh_messages) = (session.fresh, session.fresh_messages);
+                let acks = Packet::Acks { fresh, fresh_messages, spans: std::mem::take(&mut session.spans) };
                 answers.push((peer, acks.encode()));
             }
         }

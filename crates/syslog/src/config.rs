@@ -8,6 +8,7 @@ mod text;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use festina_recovery::redundancy::Redundancy;
 use festina_units::{ByteCount, Duration, duration};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -50,6 +51,8 @@ pub struct RelayConfig {
     pub spool: SpoolLimits,
     /// What lines are worth.
     pub policy: Policy,
+    /// What the transport may send twice of important lines, unasked.
+    pub redundancy: Redundancy,
     /// Where `/metrics` and `/status` are served.
     pub metrics: Option<SocketAddr>,
 }
@@ -150,6 +153,7 @@ struct RawRelay {
     state: PathBuf,
     collector: Spanned<String>,
     message_bytes_max: Option<Spanned<String>>,
+    redundancy: Option<Spanned<String>>,
     metrics: Option<Spanned<String>>,
     #[serde(default)]
     spool: RawSpool,
@@ -230,6 +234,10 @@ impl RelayConfig {
         Ok(Self {
             collector: text.value(&raw.collector)?,
             message_bytes_max: message_bytes(&text, raw.message_bytes_max.as_ref())?,
+            redundancy: match &raw.redundancy {
+                Some(name) => text.value(name)?,
+                None => Redundancy::ADAPTIVE_SPACED,
+            },
             metrics: raw.metrics.as_ref().map(|address| loopback(&text, address)).transpose()?,
             spool: read_spool(&text, &raw.spool)?,
             inputs: raw.input.iter().map(|input| read_input(&text, input)).collect::<Result<_, _>>()?,

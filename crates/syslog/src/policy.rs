@@ -88,6 +88,11 @@ impl Policy {
         ]
     }
 
+    /// Whether any rule asks for the application. If not, [`read_worth`](crate::line::read_worth) is enough of a header.
+    pub fn asks_for_app(&self) -> bool {
+        self.rules.iter().any(|(matcher, _)| matcher.app.is_some())
+    }
+
     /// What is done with a line.
     pub fn treatment(&self, header: &Header<'_>, line: &[u8]) -> Treatment {
         let rule = self.rules.iter().find(|(matcher, _)| matcher.fits(header, line));

@@ -1,9 +1,12 @@
-//! The relay at work: inputs, policy, spool, and the association with the collector.
+//! The relay at work: inputs, policy, spool, and two associations with the collector, of which one is for lines that are not repeated: what
+//! those lose, wait for and send again holds up no important line.
 //!
 //! One task does it all in turns: lines, messages of the collector, a timer. After each turn it sends what there is room for.
 
+mod courtesy;
 mod datagrams;
 mod engine;
+mod fresh;
 mod input;
 
 use std::io;
@@ -96,7 +99,9 @@ impl RunningRelay {
         let sender = Sender::open(&RealDisk, &config.state, limits, id)
             .map_err(|source| RelayStartError::Spool { path: config.state.clone(), source })?;
         let any = if config.collector.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-        let endpoint = Endpoint::bind(any.parse().expect("an address"), transport::config()).await?;
+        let any = any.parse().expect("an address");
+        let important = Endpoint::bind(any, transport::config_for_important(config.redundancy)).await?;
+        let fresh = Endpoint::bind(any, transport::config()).await?;
 
         let snapshot = Arc::new(Mutex::new(RelaySnapshot::default()));
         let counters = Arc::new(InputCounters::default());
@@ -115,12 +120,15 @@ impl RunningRelay {
             None => None,
         };
         let (connections_in, connections) = mpsc::channel(1);
-        tokio::spawn(connect(endpoint, config.collector, connections_in, notice.clone()));
+        tokio::spawn(connect(important, config.collector, connections_in, notice.clone()));
+        let (fresh_connections_in, fresh_connections) = mpsc::channel(1);
+        // What there is to say of the collector, the other association says.
+        tokio::spawn(connect(fresh, config.collector, fresh_connections_in, Arc::new(|_: &str| {})));
         let (stop_in, stop) = oneshot::channel();
         let (policies_in, policies) = mpsc::channel(1);
         let engine = Engine::new(sender, config.policy, counters, Arc::clone(&snapshot), notice);
-        let task =
-            tokio::spawn(engine.run(engine::Sources { lines, connections, policies, stop }, config.spool.sync_every));
+        let sources = engine::Sources { lines, connections, fresh_connections, policies, stop };
+        let task = tokio::spawn(engine.run(sources, config.spool.sync_every));
         Ok(Self { stop: Some(stop_in), task, policies: policies_in, snapshot, inputs, metrics })
     }
 

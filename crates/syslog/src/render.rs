@@ -27,6 +27,11 @@ pub fn render(record: &Record, format: Format, into: &mut Vec<u8>) {
 
 /// Control characters, also those beyond ASCII, and bytes that are no UTF-8 as `\x1b`; all else as it is.
 pub fn escape(line: &[u8], into: &mut Vec<u8>) {
+    // Nearly all lines are plain, and to see that of all bytes at once is cheap.
+    if line.iter().fold(true, |plain, &byte| plain & (matches!(byte, b' '..=b'~') | (byte == b'\t'))) {
+        into.extend_from_slice(line);
+        return;
+    }
     for chunk in line.utf8_chunks() {
         for character in chunk.valid().chars() {
             let mut utf8 = [0; 4];

@@ -1,7 +1,7 @@
 //! The relay's reliable half, without sockets: lines come in, messages for the collector come out, its answers settle them.
 //!
-//! Order of calls: [`Sender::open`]; then [`take`](Sender::take) for each line and [`sync`](Sender::sync) every few milliseconds, whether or
-//! not there is a collector. With each new association: send what [`connected`](Sender::connected) returns, give what comes back to
+//! Order of calls: [`Sender::open`]; then [`take`](Sender::take) for each line, [`flush`](Sender::flush) after those that came together, and
+//! [`sync`](Sender::sync) every few milliseconds, whether or not there is a collector. With each new association: send what [`connected`](Sender::connected) returns, give what comes back to
 //! [`handle`](Sender::handle), and send what [`next_message`](Sender::next_message) returns after every call.
 //!
 //! The document `docs/syslog.md` says why a line is once in the output.
@@ -100,7 +100,6 @@ pub struct Sender<D: Disk> {
     age_max: Duration,
     welcomed: bool,
     counters: Counters,
-    fresh_delivered: u64,
 }
 
 /// Waits for the disk, in any thread.
@@ -140,19 +139,30 @@ impl<D: Disk> Sender<D> {
         let lanes: Vec<_> = lanes.collect::<io::Result<_>>()?;
         let found = lanes.iter().map(Lane::unsettled).sum();
         let counters = Counters { found, ..Counters::default() };
-        let (connection, welcomed, fresh_delivered) = (0, false, 0);
-        Ok(Self { id, epoch, connection, lanes, bytes_max, age_max, welcomed, counters, fresh_delivered })
+        let (connection, welcomed) = (0, false);
+        Ok(Self { id, epoch, connection, lanes, bytes_max, age_max, welcomed, counters })
     }
 
-    /// Takes a line; its number is set here. Returns whether it was written to the spool: it is safe after the next
-    /// [`sync`](Self::sync).
+    /// Takes a line; its number is set here. Returns whether the spool takes it: it is safe after the next [`sync`](Self::sync).
     pub fn take(&mut self, record: Record, priority: u8) -> bool {
-        let now_us = record.received_us;
         self.counters.taken += 1;
         let lane = &mut self.lanes[usize::from(priority.min(PRIORITIES - 1))];
-        let spooled = lane.take(record, &mut self.counters);
-        self.enforce_limits(now_us);
-        spooled
+        lane.take(record, &mut self.counters)
+    }
+
+    /// Writes what was taken, so that it outlives the process, though not a loss of power.
+    ///
+    /// # Errors
+    /// The disk's; it is tried again with the next sync.
+    pub fn flush(&mut self) -> io::Result<()> {
+        let mut result = Ok(());
+        for lane in &mut self.lanes {
+            if let Err(error) = lane.spool.flush() {
+                self.counters.disk_errors += 1;
+                result = Err(error);
+            }
+        }
+        result
     }
 
     /// Sheds what is too much or too old. The present is in microseconds since 1970.
@@ -225,7 +235,6 @@ impl<D: Disk> Sender<D> {
     pub fn connected(&mut self) -> Bytes {
         self.connection += 1;
         self.welcomed = false;
-        self.fresh_delivered = 0;
         Packet::Hello { sender: self.id, epoch: self.epoch, connection: self.connection }.encode()
     }
 
@@ -241,8 +250,7 @@ impl<D: Disk> Sender<D> {
     pub fn handle(&mut self, message: Bytes) -> Result<(), PeerError> {
         match Packet::decode(message)? {
             Packet::Welcome(settled) => self.handle_welcome(&settled),
-            Packet::Acks { fresh, spans } => {
-                self.fresh_delivered = fresh;
+            Packet::Acks { spans, .. } => {
                 for span in spans {
                     self.deliver(usize::from(span.priority), span.first, span.last)?;
                 }
@@ -296,9 +304,9 @@ impl<D: Disk> Sender<D> {
         self.lanes.iter().map(Lane::unsettled).sum()
     }
 
-    /// Lines of this association that are not repeated and that the collector has.
-    pub fn fresh_delivered(&self) -> u64 {
-        self.fresh_delivered
+    /// Who this is for the collector.
+    pub fn id(&self) -> SenderId {
+        self.id
     }
 
     /// Bytes of the spool on disk.

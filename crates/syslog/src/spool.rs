@@ -25,7 +25,10 @@ const FRAME_BYTES: usize = 8;
 const READ_BYTES: usize = 512 << 10;
 
 /// Bytes that may wait for a sync; beyond it [`Spool::append`] syncs by itself.
-const UNSYNCED_BYTES_MAX: usize = 4 << 20;
+const UNSYNCED_BYTES_MAX: usize = 8 << 20;
+
+/// Bytes that may wait to be written together.
+const UNWRITTEN_BYTES_MAX: usize = 256 << 10;
 
 /// What is known of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,8 +88,11 @@ pub(crate) struct Spool<D: Disk> {
     /// The last segment's file, if more may be written to it.
     active: Option<D::File>,
     next_number: u64,
-    /// What was written to the active file since the last sync.
+    /// What was appended since the last sync. The first `written` bytes are in files, the others wait for [`Spool::flush`].
     unsynced: Vec<u8>,
+    written: usize,
+    /// What is known of those that wait; its number and bytes mean nothing.
+    unwritten: Segment,
     /// Writing or syncing failed: where `unsynced` is on disk, if anywhere, nobody knows.
     doubtful: bool,
     directory_changed: bool,
@@ -110,6 +116,8 @@ impl<D: Disk> Spool<D> {
             active: None,
             next_number: 0,
             unsynced: Vec::new(),
+            written: 0,
+            unwritten: Segment::empty(0),
             doubtful: false,
             directory_changed: true,
             generation: 0,
@@ -169,24 +177,54 @@ impl<D: Disk> Spool<D> {
         self.segments.iter().map(|segment| segment.bytes).sum()
     }
 
-    /// Writes a record.
+    /// Takes a record. It is in a file after [`flush`](Self::flush), and safe after [`sync`](Self::sync). After an error it was not taken.
     pub(crate) fn append(&mut self, record: &Bytes, sequence: u64, received_us: u64) -> io::Result<()> {
-        let framed = framed(record);
-        if self.unsynced.len() + framed.len() > UNSYNCED_BYTES_MAX {
+        if self.unsynced.len() + FRAME_BYTES + record.len() > UNSYNCED_BYTES_MAX {
             self.sync()?;
         }
-        if self.segments.back().is_none_or(|segment| segment.bytes >= self.segment_bytes) && self.active.is_some() {
-            // What is left behind is synced while it is still known.
-            self.sync()?;
-            self.active = None;
+        put_framed(record, &mut self.unsynced);
+        self.unwritten.cover(sequence, received_us);
+        if self.unsynced.len() - self.written > UNWRITTEN_BYTES_MAX {
+            // What fails now is tried again with the next sync.
+            let _ = self.flush();
         }
-        self.write(&framed, sequence, received_us)?;
-        self.unsynced.extend_from_slice(&framed);
         Ok(())
     }
 
-    /// Writes a record to the active file, or to a new one if there is none.
-    fn write(&mut self, framed: &[u8], sequence: u64, received_us: u64) -> io::Result<()> {
+    /// Writes what was appended. After an error it stays in memory, and the next sync tries again.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        if self.written == self.unsynced.len() {
+            return Ok(());
+        }
+        if self.doubtful {
+            return Err(io::Error::other(
+                "an earlier write failed, and what waits is written again with the next sync",
+            ));
+        }
+        if self.segments.back().is_none_or(|segment| segment.bytes >= self.segment_bytes) && self.active.is_some() {
+            // What is left behind is synced while it is still known.
+            self.sync_written()?;
+            self.active = None;
+        }
+        self.write()
+    }
+
+    /// Has what is in the active file survive a crash.
+    fn sync_written(&mut self) -> io::Result<()> {
+        self.generation += 1;
+        if self.written > 0
+            && let Err(error) = self.active.as_mut().map_or(Ok(()), DiskFile::sync)
+        {
+            self.doubtful = true;
+            return Err(error);
+        }
+        self.unsynced.drain(..self.written);
+        self.written = 0;
+        Ok(())
+    }
+
+    /// Writes what waits to the active file, or to a new one if there is none.
+    fn write(&mut self) -> io::Result<()> {
         if self.active.is_none() {
             let number = self.next_number;
             let file = self.disk.append_to(&self.path(number))?;
@@ -198,7 +236,8 @@ impl<D: Disk> Spool<D> {
         let (Some(file), Some(segment)) = (&mut self.active, self.segments.back_mut()) else {
             return Err(io::Error::other("no file is open"));
         };
-        if let Err(error) = file.append(framed) {
+        let waiting = &self.unsynced[self.written..];
+        if let Err(error) = file.append(waiting) {
             // Nobody knows how much of it was written: it is cut off if the disk lets us, nothing more goes behind it, and what waits for
             // a sync is written again.
             self.active = None;
@@ -209,22 +248,28 @@ impl<D: Disk> Spool<D> {
             self.segments.retain(|segment| segment.bytes > 0);
             return Err(error);
         }
-        segment.bytes += framed.len() as u64;
-        segment.cover(sequence, received_us);
+        segment.bytes += waiting.len() as u64;
+        segment.cover(self.unwritten.first, self.unwritten.newest_us);
+        segment.cover(self.unwritten.last, self.unwritten.newest_us);
+        self.written = self.unsynced.len();
+        self.unwritten = Segment::empty(0);
         Ok(())
     }
 
-    /// Has everything written so far survive a crash.
+    /// Has everything appended so far survive a crash.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
         self.generation += 1;
+        let flushed = self.flush().is_ok();
         if !self.unsynced.is_empty() {
-            let synced = !self.doubtful && self.active.as_mut().is_some_and(|file| file.sync().is_ok());
+            let synced = flushed && !self.doubtful && self.active.as_mut().is_some_and(|file| file.sync().is_ok());
             if !synced {
                 self.doubtful = true;
                 self.rewrite()?;
                 self.doubtful = false;
             }
             self.unsynced.clear();
+            self.written = 0;
+            self.unwritten = Segment::empty(0);
         }
         if self.directory_changed {
             self.disk.sync_directory(&self.directory)?;
@@ -239,6 +284,8 @@ impl<D: Disk> Spool<D> {
         if self.unsynced.is_empty() && !self.directory_changed {
             return Ok(None);
         }
+        // A failure leaves either doubt or no file, and then it is all done at once below.
+        let _ = self.flush();
         let file = match &self.active {
             Some(file) if !self.doubtful => Some(file.handle()?),
             None if self.unsynced.is_empty() => None,
@@ -259,7 +306,11 @@ impl<D: Disk> Spool<D> {
     pub(crate) fn end_sync(&mut self, synced: Synced) -> io::Result<()> {
         let Synced { result, generation, bytes, directory } = synced;
         match result {
-            Ok(()) if generation == self.generation => drop(self.unsynced.drain(..bytes.min(self.unsynced.len()))),
+            Ok(()) if generation == self.generation => {
+                let synced = bytes.min(self.written);
+                self.unsynced.drain(..synced);
+                self.written -= synced;
+            }
             Ok(()) => {}
             Err(_) => {
                 self.doubtful = true;
@@ -303,7 +354,7 @@ impl<D: Disk> Spool<D> {
             }
             records.extend(read.into_iter().map(|record| (record.sequence, record)));
         }
-        self.unsynced = records.values().flat_map(|record| framed(&record.encode())).collect();
+        records.values().for_each(|record| put_framed(&record.encode(), &mut self.unsynced));
         self.rewrite()?;
         self.disk.sync_directory(&self.directory)?;
         self.unsynced.clear();
@@ -335,8 +386,10 @@ impl<D: Disk> Spool<D> {
         let segment = self.segments.pop_front()?;
         if self.segments.is_empty() {
             self.active = None;
-            self.unsynced.clear();
-            self.doubtful = false;
+            // What was not written is in none of the files that were removed.
+            self.unsynced.drain(..self.written);
+            self.written = 0;
+            self.doubtful &= !self.unsynced.is_empty();
             self.generation += 1;
         }
         // A file that stays is read again at the next start, and its lines are known to be settled then, or are sent twice and written once.
@@ -391,12 +444,11 @@ impl Segment {
     }
 }
 
-fn framed(record: &[u8]) -> Vec<u8> {
-    let mut framed = Vec::with_capacity(FRAME_BYTES + record.len());
-    framed.extend_from_slice(&u32::try_from(record.len()).unwrap_or(u32::MAX).to_be_bytes());
-    framed.extend_from_slice(&checksum(record).to_be_bytes());
-    framed.extend_from_slice(record);
-    framed
+/// A record behind its length and checksum.
+fn put_framed(record: &[u8], into: &mut Vec<u8>) {
+    into.extend_from_slice(&u32::try_from(record.len()).unwrap_or(u32::MAX).to_be_bytes());
+    into.extend_from_slice(&checksum(record).to_be_bytes());
+    into.extend_from_slice(record);
 }
 
 fn checksum(bytes: &[u8]) -> u32 {

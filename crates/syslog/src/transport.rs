@@ -1,6 +1,7 @@
 //! How relay and collector use the transport: streams, their order, limits.
 
 use festina::{Config, Duration, Limits, StreamScheduler};
+use festina_recovery::redundancy::Redundancy;
 
 use crate::policy::PRIORITIES;
 use crate::sender::STREAMS;
@@ -16,6 +17,14 @@ const SEND_BUFFER_BYTES: usize = 4 << 20;
 
 /// A welcome with all ranges that a collector may remember is the longest message.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
+
+/// How a relay's association for important lines is: while few are under way, each leaves again some milliseconds later as long as packets
+/// are lost, so that a loss costs these milliseconds and not another round trip.
+pub(crate) fn config_for_important(redundancy: Redundancy) -> Config {
+    let mut config = config();
+    config.mechanisms.redundancy = redundancy;
+    config
+}
 
 /// Streams that a relay uses.
 const STREAMS_MAX: u16 = 1 + PRIORITIES as u16 * (STREAMS as u16 + 1);

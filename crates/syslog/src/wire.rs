@@ -1,8 +1,8 @@
 //! What relay and collector say to each other. Each of these is one message of the transport.
 //!
 //! A relay begins with [`Packet::Hello`]. The collector answers with [`Packet::Welcome`], which says what it has already, and from then on
-//! with [`Packet::Acks`] for what has reached its disk. Lines that are only worth sending while they are fresh need no answer, and do not
-//! wait for the welcome.
+//! with [`Packet::Acks`] for what has reached its disk. Lines that are only worth sending while they are fresh travel over an association of
+//! their own, which begins with [`Packet::HelloFresh`] and needs no welcome.
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use thiserror::Error;
@@ -12,7 +12,7 @@ use crate::ranges::Ranges;
 use crate::record::Record;
 
 /// The version of this protocol; peers of other versions are refused.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// The most ranges in one message. A collector that would have to remember more for one sender and priority ends the
 /// association.
@@ -54,14 +54,21 @@ pub enum Packet {
         /// The lines.
         records: Vec<Record>,
     },
-    /// From a relay: a line that is not repeated.
-    Fresh(Record),
+    /// From a relay, first of all over an association for lines that are not repeated.
+    HelloFresh {
+        /// Who it is.
+        sender: SenderId,
+    },
+    /// From a relay: lines that are not repeated.
+    Fresh(Vec<Record>),
     /// From a collector: for each priority what is settled, as far as it knows.
     Welcome(Vec<Ranges>),
     /// From a collector: what has reached its disk since the last of these.
     Acks {
         /// Lines of [`Packet::Fresh`] since the association began.
         fresh: u64,
+        /// Messages in which they came.
+        fresh_messages: u64,
         /// Numbers of spooled lines.
         spans: Vec<Span>,
     },
@@ -83,6 +90,7 @@ const LINES: u8 = 2;
 const FRESH: u8 = 3;
 const WELCOME: u8 = 4;
 const ACKS: u8 = 5;
+const HELLO_FRESH: u8 = 6;
 
 /// The beginning of a message of lines, to which [`put_record`] adds.
 pub(crate) fn begin_lines(priority: u8, floor: u64) -> BytesMut {
@@ -99,12 +107,11 @@ pub(crate) fn put_record(message: &mut BytesMut, record: &[u8]) {
     message.put_slice(record);
 }
 
-/// A message with one line that is not repeated.
-pub(crate) fn fresh(record: &Record) -> Bytes {
-    let mut bytes = BytesMut::with_capacity(record.line.len() + 300);
+/// The beginning of a message of lines that are not repeated, to which [`put_record`] adds.
+pub(crate) fn begin_fresh() -> BytesMut {
+    let mut bytes = BytesMut::with_capacity(1_200);
     bytes.put_u8(FRESH);
-    bytes.put_slice(&record.encode());
-    bytes.freeze()
+    bytes
 }
 
 impl Packet {
@@ -125,7 +132,17 @@ impl Packet {
                     put_record(&mut bytes, &record.encode());
                 }
             }
-            Self::Fresh(record) => return fresh(record),
+            Self::HelloFresh { sender } => {
+                bytes.put_u8(HELLO_FRESH);
+                bytes.put_u8(VERSION);
+                bytes.put_slice(&sender.0);
+            }
+            Self::Fresh(records) => {
+                bytes = begin_fresh();
+                for record in records {
+                    put_record(&mut bytes, &record.encode());
+                }
+            }
             Self::Welcome(settled) => {
                 bytes.put_u8(WELCOME);
                 for ranges in settled {
@@ -137,9 +154,10 @@ impl Packet {
                     }
                 }
             }
-            Self::Acks { fresh, spans } => {
+            Self::Acks { fresh, fresh_messages, spans } => {
                 bytes.put_u8(ACKS);
                 bytes.put_u64(*fresh);
+                bytes.put_u64(*fresh_messages);
                 for span in spans {
                     bytes.put_u8(span.priority);
                     bytes.put_u64(span.first);
@@ -157,24 +175,27 @@ impl Packet {
     pub fn decode(mut bytes: Bytes) -> Result<Self, WireError> {
         let kind = bytes.try_get_u8().map_err(|_| WireError::Malformed)?;
         match kind {
-            HELLO => {
+            HELLO | HELLO_FRESH => {
                 let version = bytes.try_get_u8().map_err(|_| WireError::Malformed)?;
                 if version != VERSION {
                     return Err(WireError::Version(version));
                 }
-                Self::decode_hello(bytes).ok_or(WireError::Malformed)
+                Self::decode_hello(kind, bytes).ok_or(WireError::Malformed)
             }
             LINES => Self::decode_lines(bytes).ok_or(WireError::Malformed),
-            FRESH => Record::decode(&bytes).map(Self::Fresh).ok_or(WireError::Malformed),
+            FRESH => decode_records(bytes).map(Self::Fresh).ok_or(WireError::Malformed),
             WELCOME => Self::decode_welcome(bytes).ok_or(WireError::Malformed),
             ACKS => Self::decode_acks(bytes).ok_or(WireError::Malformed),
             _ => Err(WireError::Malformed),
         }
     }
 
-    fn decode_hello(mut bytes: Bytes) -> Option<Self> {
+    fn decode_hello(kind: u8, mut bytes: Bytes) -> Option<Self> {
         let mut sender = [0; 16];
         bytes.try_copy_to_slice(&mut sender).ok()?;
+        if kind == HELLO_FRESH {
+            return bytes.is_empty().then_some(Self::HelloFresh { sender: SenderId(sender) });
+        }
         let (epoch, connection) = (bytes.try_get_u32().ok()?, bytes.try_get_u32().ok()?);
         bytes.is_empty().then_some(Self::Hello { sender: SenderId(sender), epoch, connection })
     }
@@ -182,22 +203,14 @@ impl Packet {
     fn decode_lines(mut bytes: Bytes) -> Option<Self> {
         let priority = bytes.try_get_u8().ok().filter(|&priority| priority < PRIORITIES)?;
         let floor = bytes.try_get_u64().ok()?;
-        let mut records = Vec::new();
-        while !bytes.is_empty() {
-            let length = usize::try_from(bytes.try_get_u32().ok()?).ok()?;
-            if length > bytes.len() {
-                return None;
-            }
-            let record = Record::decode(&bytes.split_to(length))?;
-            let before = records.last().map(|record: &Record| record.sequence);
+        let records = decode_records(bytes)?;
+        let mut least = floor;
+        for record in &records {
             // The last number has no successor; none gets there.
-            if record.sequence < floor
-                || record.sequence == u64::MAX
-                || before.is_some_and(|before| before >= record.sequence)
-            {
+            if record.sequence < least || record.sequence == u64::MAX {
                 return None;
             }
-            records.push(record);
+            least = record.sequence + 1;
         }
         Some(Self::Lines { priority, floor, records })
     }
@@ -217,7 +230,7 @@ impl Packet {
     }
 
     fn decode_acks(mut bytes: Bytes) -> Option<Self> {
-        let fresh = bytes.try_get_u64().ok()?;
+        let (fresh, fresh_messages) = (bytes.try_get_u64().ok()?, bytes.try_get_u64().ok()?);
         let mut spans = Vec::new();
         while !bytes.is_empty() {
             let priority = bytes.try_get_u8().ok().filter(|&priority| priority < PRIORITIES)?;
@@ -227,8 +240,21 @@ impl Packet {
             }
             spans.push(Span { priority, first, last });
         }
-        Some(Self::Acks { fresh, spans })
+        Some(Self::Acks { fresh, fresh_messages, spans })
     }
+}
+
+/// Records behind their lengths, up to the end.
+fn decode_records(mut bytes: Bytes) -> Option<Vec<Record>> {
+    let mut records = Vec::new();
+    while !bytes.is_empty() {
+        let length = usize::try_from(bytes.try_get_u32().ok()?).ok()?;
+        if length > bytes.len() {
+            return None;
+        }
+        records.push(Record::decode(&bytes.split_to(length))?);
+    }
+    Some(records)
 }
 
 #[cfg(test)]
@@ -255,9 +281,10 @@ mod tests {
         for packet in [
             Packet::Hello { sender: SenderId([7; 16]), epoch: 2, connection: 3 },
             Packet::Lines { priority: 1, floor: 4, records: vec![record(4), record(6)] },
-            Packet::Fresh(record(0)),
+            Packet::HelloFresh { sender: SenderId([7; 16]) },
+            Packet::Fresh(vec![record(0), record(0)]),
             Packet::Welcome(ranges),
-            Packet::Acks { fresh: 9, spans: vec![Span { priority: 7, first: 1, last: 2 }] },
+            Packet::Acks { fresh: 9, fresh_messages: 4, spans: vec![Span { priority: 7, first: 1, last: 2 }] },
         ] {
             let bytes = packet.encode();
             assert_eq!(Packet::decode(bytes.clone()), Ok(packet));

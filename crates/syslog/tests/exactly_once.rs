@@ -42,7 +42,8 @@ struct World {
     stale: Vec<Network>,
     peers: u64,
     lines: u64,
-    /// Lines on the relay's disk as the process sees it, and those that must not be lost.
+    /// Lines that wait to be written, those on the relay's disk as the process sees it, and those that must not be lost.
+    unwritten: BTreeSet<u64>,
     written: BTreeSet<u64>,
     safe: BTreeSet<u64>,
     /// A sync that another thread would do, and what will be safe then.
@@ -79,6 +80,7 @@ impl World {
             stale: Vec::new(),
             peers: 0,
             lines: 0,
+            unwritten: BTreeSet::new(),
             written: BTreeSet::new(),
             safe: BTreeSet::new(),
             syncing: None,
@@ -109,9 +111,19 @@ impl World {
             line: Bytes::from(format!("{source} {number}")),
         };
         if self.relay.take(record, priority) && !self.relay_disk.has_crashed() {
-            self.written.insert(number);
+            self.unwritten.insert(number);
         } else {
             self.unordered.insert(number);
+        }
+        if self.draw(2) == 0 && self.relay.flush().is_ok() {
+            self.note_written();
+        }
+    }
+
+    /// All that was taken has reached the disk, if the relay is still there to see it.
+    fn note_written(&mut self) {
+        if !self.relay_disk.has_crashed() {
+            self.written.append(&mut self.unwritten);
         }
     }
 
@@ -215,6 +227,7 @@ impl World {
 
     fn reopen_relay(&mut self, crash: Crash) {
         self.syncing = None;
+        self.unwritten.clear();
         self.cut();
         if crash == Crash::Power {
             self.written = self.safe.clone();
@@ -285,8 +298,10 @@ impl World {
     fn sync_elsewhere(&mut self) {
         match self.syncing.take() {
             None => {
-                let jobs = self.relay.begin_sync();
-                self.syncing = jobs.ok().map(|jobs| (jobs, self.written.clone()));
+                if let Ok(jobs) = self.relay.begin_sync() {
+                    self.note_written();
+                    self.syncing = Some((jobs, self.written.clone()));
+                }
             }
             Some((jobs, written)) => {
                 let synced = jobs.run();
@@ -303,6 +318,9 @@ impl World {
             6 => self.sync_elsewhere(),
             7 if self.syncing.is_none() => {
                 let synced = self.relay.sync().is_ok() && !self.relay_disk.has_crashed();
+                if synced {
+                    self.note_written();
+                }
                 self.safe = if synced { self.written.clone() } else { std::mem::take(&mut self.safe) };
             }
             8..=11 => self.send(),
@@ -331,6 +349,8 @@ impl World {
             if self.network.is_none() {
                 self.connect();
             }
+            // As the relay does every few milliseconds.
+            let _ = self.relay.sync();
             self.send();
             self.deliver();
             self.commit();

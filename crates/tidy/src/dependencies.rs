@@ -18,7 +18,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
         &["festina-models", "festina-netsim", "festina-recovery", "festina-sctp", "festina-trace", "festina-units"],
     ),
     ("festina", &["festina-sctp", "festina-units"]),
-    ("festina-syslog", &["festina", "festina-units"]),
+    ("festina-syslog", &["festina", "festina-recovery", "festina-units"]),
 ];
 
 /// Crates of ours that may use any other.

@@ -40,7 +40,7 @@ fn a_line_that_comes_again_is_acknowledged_again_and_written_once() {
         collector.handle(peer, lines(5, &[5, 6, 8])).expect("lines");
         let answers = collector.commit().expect("the disk works");
         let spans = vec![Span { priority: 0, first: 5, last: 6 }, Span { priority: 0, first: 8, last: 8 }];
-        assert_eq!(answers.last(), Some(&(peer, Packet::Acks { fresh: 0, spans }.encode())));
+        assert_eq!(answers.last(), Some(&(peer, Packet::Acks { fresh: 0, fresh_messages: 0, spans }.encode())));
     }
     assert_eq!(output(&disk), "line 5\nline 6\nline 8\n");
     assert_eq!(collector.counters().duplicates, 6);

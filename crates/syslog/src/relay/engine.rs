@@ -1,6 +1,5 @@
 //! The task that moves lines: from inputs by policy into the spool and to the collector.
 
-use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,25 +11,24 @@ use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
 use super::Notice;
+use super::courtesy::ShortestRoundTrip;
+use super::fresh::FreshLane;
 use super::input::{Batch, Incoming, InputCounters};
 use crate::clock;
 use crate::disk::RealDisk;
-use crate::line::read_header;
+use crate::line::{read_header, read_worth};
 use crate::policy::{PRIORITIES, Policy, Treatment};
 use crate::record::{MARK_CUT, MARK_UNORDERED, MARK_UNPARSED, Record};
 use crate::sender::{Sender, SyncResults};
 use crate::snapshot::RelaySnapshot;
-use crate::{transport, wire};
+use crate::transport;
 
 /// Messages given to the transport at once.
 const MESSAGES_AT_ONCE: usize = 32;
 
-/// Bytes in the transport's send buffer beyond which fresh lines are shed, reliable ones of lower priority wait, and all wait: there is
-/// always room for what is more important.
-const BUFFER_BYTES: [u64; 3] = [1 << 20, 2 << 20, 3 << 20];
-
-/// Fresh lines that wait for an association.
-const PARKED_MAX: usize = 4_096;
+/// Bytes in the transport's send buffer beyond which lines of lower priority wait, and all wait: there is always room for what is more
+/// important.
+const BUFFER_BYTES: [u64; 2] = [2 << 20, 3 << 20];
 
 /// The shortest time between two looks at what has to be done by the clock.
 const TICK_MIN: Duration = Duration::from_millis(2);
@@ -39,26 +37,10 @@ const TICK_MIN: Duration = Duration::from_millis(2);
 pub(super) struct Sources {
     pub(super) lines: mpsc::UnboundedReceiver<Batch>,
     pub(super) connections: mpsc::Receiver<Association>,
+    /// Those for lines that are not repeated.
+    pub(super) fresh_connections: mpsc::Receiver<Association>,
     pub(super) policies: mpsc::Receiver<Policy>,
     pub(super) stop: oneshot::Receiver<Duration>,
-}
-
-/// A fresh line without an association.
-struct Parked {
-    message: Message,
-    expires_us: u64,
-}
-
-/// What happened to fresh lines.
-#[derive(Debug, Default)]
-struct Fresh {
-    /// Given to the present association.
-    sent: u64,
-    /// What became of those of earlier associations.
-    delivered_before: u64,
-    abandoned_before: u64,
-    shed: u64,
-    expired_parked: u64,
 }
 
 pub(super) struct Engine {
@@ -69,8 +51,8 @@ pub(super) struct Engine {
     notice: Notice,
     received: [u64; 8],
     dropped: u64,
-    fresh: Fresh,
-    parked: VecDeque<Parked>,
+    fresh: FreshLane,
+    shortest: ShortestRoundTrip,
     unsynced: bool,
     /// Another thread waits for the disk.
     syncing: Option<JoinHandle<SyncResults>>,
@@ -93,8 +75,8 @@ impl Engine {
             notice,
             received: [0; 8],
             dropped: 0,
-            fresh: Fresh::default(),
-            parked: VecDeque::new(),
+            fresh: FreshLane::new(),
+            shortest: ShortestRoundTrip::default(),
             unsynced: false,
             syncing: None,
             disk_fails: false,
@@ -106,7 +88,7 @@ impl Engine {
         let mut tick = tokio::time::interval(sync_every.max(TICK_MIN));
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut association: Option<Association> = None;
-        let mut messages = Vec::new();
+        let (mut messages, mut fresh_messages) = (Vec::new(), Vec::new());
         let mut deadline = None;
         loop {
             tokio::select! {
@@ -124,18 +106,25 @@ impl Engine {
                         association = None;
                     }
                 }
+                Some(new) = sources.fresh_connections.recv() => self.fresh.begin(new, self.sender.id()),
+                received = self.fresh.receive(&mut fresh_messages) => self.fresh.handle(&received, &mut fresh_messages),
                 synced = wait(&mut self.syncing) => self.end_sync(synced),
                 _ = tick.tick() => self.keep_time(association.as_ref()),
                 Some(policy) = sources.policies.recv() => self.policy = policy,
                 Some(batch) = sources.lines.recv() => {
-                    for line in &batch.lines {
-                        self.take_line(line, association.as_ref());
-                    }
+                    batch.lines.iter().for_each(|line| self.take_line(line));
+                    // The next sync tries again, and speaks of what fails.
+                    let _ = self.sender.flush();
                 }
             }
+            let now_us = clock::now_us();
+            let mut queue_us = 0;
             if let Some(association) = &association {
                 self.send_reliable(association).await;
+                let rtt = association.stats().path.srtt.map(|srtt| duration::saturating_nanos(srtt) / 1_000);
+                queue_us = rtt.map_or(0, |rtt_us| self.shortest.excess_us(rtt_us, now_us));
             }
+            self.fresh.send(queue_us, now_us).await;
             if let Some(deadline) = deadline {
                 let now = self.publish(association.as_ref());
                 let finished = sources.lines.is_empty() && now.spooled == 0 && now.underway == 0;
@@ -159,8 +148,9 @@ impl Engine {
         let synced = self.sender.sync();
         self.tell_of_disk(synced);
         self.end_association();
-        self.fresh.expired_parked += self.parked.len() as u64;
-        self.parked.clear();
+        if let Some(association) = self.fresh.give_up() {
+            let _ = tokio::time::timeout(Duration::from_secs(1), association.shutdown()).await;
+        }
         self.publish(None);
     }
 
@@ -170,23 +160,11 @@ impl Engine {
             self.sender.disconnected();
             return false;
         }
-        let now_us = clock::now_us();
-        for parked in std::mem::take(&mut self.parked) {
-            if parked.expires_us > now_us {
-                let left = Duration::from_micros(parked.expires_us - now_us);
-                self.send_fresh(parked.message.with_lifetime(left), Some(association), parked.expires_us);
-            } else {
-                self.fresh.expired_parked += 1;
-            }
-        }
+        self.shortest = ShortestRoundTrip::default();
         true
     }
 
     fn end_association(&mut self) {
-        let delivered = self.sender.fresh_delivered().min(self.fresh.sent);
-        self.fresh.delivered_before += delivered;
-        self.fresh.abandoned_before += self.fresh.sent - delivered;
-        self.fresh.sent = 0;
         self.sender.disconnected();
     }
 
@@ -213,8 +191,9 @@ impl Engine {
         received.is_ok()
     }
 
-    fn take_line(&mut self, incoming: &Incoming, association: Option<&Association>) {
-        let header = read_header(&incoming.line);
+    fn take_line(&mut self, incoming: &Incoming) {
+        let read = if self.policy.asks_for_app() { read_header } else { read_worth };
+        let header = read(&incoming.line);
         let treatment = self.policy.treatment(&header, &incoming.line);
         self.received[header.severity.index()] += 1;
         let mut record = Record {
@@ -233,31 +212,8 @@ impl Engine {
                 self.sender.take(record, priority);
             }
             Treatment::Fresh { priority, lifetime, retransmissions } => {
-                let stream = transport::fresh_stream(priority);
-                let mut message = Message::new(wire::fresh(&record)).on_stream(stream).unordered();
-                message = message.with_priority(u16::from(priority));
-                message.lifetime = lifetime;
-                message.max_retransmissions = retransmissions;
-                let lifetime_us = lifetime.map_or(u64::MAX, |lifetime| duration::saturating_nanos(lifetime) / 1_000);
-                self.send_fresh(message, association, incoming.received_us.saturating_add(lifetime_us));
+                self.fresh.take(&record, priority, lifetime, retransmissions);
             }
-        }
-    }
-
-    fn send_fresh(&mut self, message: Message, association: Option<&Association>, expires_us: u64) {
-        let Some(association) = association else {
-            if self.parked.len() >= PARKED_MAX {
-                self.parked.pop_front();
-                self.fresh.shed += 1;
-            }
-            self.parked.push_back(Parked { message, expires_us });
-            return;
-        };
-        let full = association.stats().path.send_buffer_bytes >= BUFFER_BYTES[0];
-        if !full && association.try_send(message).is_ok() {
-            self.fresh.sent += 1;
-        } else {
-            self.fresh.shed += 1;
         }
     }
 
@@ -265,8 +221,8 @@ impl Engine {
         loop {
             let buffered = association.stats().path.send_buffer_bytes;
             let below = match buffered {
-                bytes if bytes >= BUFFER_BYTES[2] => return,
-                bytes if bytes >= BUFFER_BYTES[1] => 1,
+                bytes if bytes >= BUFFER_BYTES[1] => return,
+                bytes if bytes >= BUFFER_BYTES[0] => 1,
                 _ => PRIORITIES,
             };
             let outgoing = std::iter::from_fn(|| self.sender.next_message(below)).take(MESSAGES_AT_ONCE);
@@ -290,10 +246,7 @@ impl Engine {
         }
         let now_us = clock::now_us();
         self.sender.enforce_limits(now_us);
-        while self.parked.front().is_some_and(|parked| parked.expires_us <= now_us) {
-            self.parked.pop_front();
-            self.fresh.expired_parked += 1;
-        }
+        self.fresh.forget_expired(now_us);
         self.publish(association);
     }
 
@@ -331,24 +284,21 @@ impl Engine {
     }
 
     fn publish(&mut self, association: Option<&Association>) -> RelaySnapshot {
-        let (counters, fresh) = (self.sender.counters(), &self.fresh);
+        let (counters, fresh) = (self.sender.counters(), self.fresh.counts());
         let stats = association.map(Association::stats).unwrap_or_default();
-        let given_up = stats.abandoned.total();
-        let fresh_delivered = self.sender.fresh_delivered().min(fresh.sent);
-        let abandoned = (given_up.sent + given_up.unsent).min(fresh.sent - fresh_delivered);
         let inputs = &self.inputs;
         let snapshot = RelaySnapshot {
             received: self.received,
             shed_at_input: inputs.shed_overrun.load(Ordering::Relaxed) + inputs.shed_rate.load(Ordering::Relaxed),
             lost_in_kernel: inputs.lost_in_kernel.load(Ordering::Relaxed),
             found: counters.found,
-            delivered: counters.delivered + fresh.delivered_before + fresh_delivered,
+            delivered: counters.delivered + fresh.delivered,
             dropped: self.dropped,
-            abandoned: fresh.abandoned_before + fresh.expired_parked + abandoned,
+            abandoned: fresh.abandoned,
             shed: fresh.shed + counters.shed_full + counters.shed_old + counters.shed_unspooled,
             lost: counters.lost,
             spooled: self.sender.unsettled(),
-            underway: fresh.sent - fresh_delivered - abandoned + self.parked.len() as u64,
+            underway: fresh.underway,
             spool_bytes: self.sender.spool_bytes(),
             connected: self.sender.is_welcomed(),
             rtt_us: stats.path.srtt.map_or(0, |srtt| duration::saturating_nanos(srtt) / 1_000),

@@ -123,7 +123,7 @@ impl<D: Disk> Lane<D> {
         self.window_bytes
     }
 
-    /// Takes a line. Returns whether it was written to the spool.
+    /// Takes a line. Returns whether the spool takes it.
     pub(super) fn take(&mut self, mut record: Record, counters: &mut Counters) -> bool {
         let sequence = self.next;
         self.next += 1;
@@ -211,6 +211,12 @@ impl<D: Disk> Lane<D> {
         while let Some(mut behind) = self.behind.take() {
             // With room for what one read gives at most.
             if self.window.len() >= self.window_lines_max.div_ceil(2) || self.window_bytes >= WINDOW_BYTES_MAX / 2 {
+                self.behind = Some(behind);
+                return;
+            }
+            // What waits to be written cannot be read, and must not count as lost.
+            if self.spool.flush().is_err() {
+                counters.disk_errors += 1;
                 self.behind = Some(behind);
                 return;
             }

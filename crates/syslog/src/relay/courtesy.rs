@@ -1,0 +1,141 @@
+//! How much of what is not repeated may be under way, so that no queue builds up in the network in front of the important lines.
+//!
+//! Congestion control fills the queue of a slow link until packets are lost, and every important line then waits as long as the queue takes.
+//! So the window here follows the delay instead, in the manner of LEDBAT (RFC 6817): it grows while the round trip is about as short as
+//! it ever was, and shrinks when it is half as long again. It gives way to any other traffic that fills the queue, too: these lines may
+//! be late or missing, others not.
+
+/// The smallest window: two packets.
+pub(super) const WINDOW_BYTES_MIN: u64 = 2 * 1_200;
+
+/// The first window: four packets (RFC 6928 allows ten to those who give way less).
+const WINDOW_BYTES_START: u64 = 4 * 1_200;
+
+/// The largest: more would be the send buffer's.
+pub(super) const WINDOW_BYTES_MAX: u64 = 3 << 20;
+
+/// A queue of this many microseconds does no harm, however short the round trip is.
+const QUEUE_US_HARMLESS: u64 = 10_000;
+
+/// How long the shortest round trip is remembered, at least, in microseconds; at most twice that.
+const MEMORY_US: u64 = 60_000_000;
+
+/// The shortest round trip of the last minutes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ShortestRoundTrip {
+    before_us: Option<u64>,
+    now_us: Option<u64>,
+    since_us: u64,
+}
+
+impl ShortestRoundTrip {
+    /// Takes a measurement, and returns how much longer it is than the shortest, both in microseconds.
+    pub(super) fn excess_us(&mut self, rtt_us: u64, at_us: u64) -> u64 {
+        if at_us.abs_diff(self.since_us) >= MEMORY_US {
+            (self.before_us, self.now_us, self.since_us) = (self.now_us, None, at_us);
+        }
+        let shortest = self.now_us.map_or(rtt_us, |shortest| shortest.min(rtt_us));
+        self.now_us = Some(shortest);
+        rtt_us - self.before_us.map_or(shortest, |before| before.min(shortest))
+    }
+}
+
+/// A window that follows the delay.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Courtesy {
+    window_bytes: u64,
+    /// No queue was seen yet: the window doubles.
+    starts: bool,
+    changed_us: u64,
+}
+
+impl Courtesy {
+    pub(super) fn new() -> Self {
+        Self { window_bytes: WINDOW_BYTES_START, starts: true, changed_us: 0 }
+    }
+
+    /// Bytes that may be under way.
+    pub(super) fn window_bytes(&self) -> u64 {
+        self.window_bytes
+    }
+
+    /// Moves the window, once per round trip: `queue_us` is how much longer the round trip `rtt_us` is than it could be, and `used_bytes` is
+    /// under way.
+    pub(super) fn move_window(&mut self, rtt_us: u64, queue_us: u64, used_bytes: u64, at_us: u64) {
+        if at_us.abs_diff(self.changed_us) < rtt_us {
+            return;
+        }
+        self.changed_us = at_us;
+        if queue_us > QUEUE_US_HARMLESS.max((rtt_us - queue_us.min(rtt_us)) / 2) {
+            self.starts = false;
+            self.window_bytes = (self.window_bytes.min(used_bytes) * 7 / 10).max(WINDOW_BYTES_MIN);
+        } else if used_bytes + WINDOW_BYTES_MIN >= self.window_bytes {
+            let more = if self.starts { self.window_bytes } else { (WINDOW_BYTES_MIN / 2).max(self.window_bytes / 16) };
+            self.window_bytes = (self.window_bytes + more).min(WINDOW_BYTES_MAX);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A link that carries `rate` bytes per second behind a queue without end, and a sender that always uses its window. Returns the
+    /// queueing delay at the end in microseconds, and the bytes carried.
+    fn link(rate: u64, base_us: u64, others: u64, seconds: u64) -> (u64, u64) {
+        let (mut courtesy, mut shortest) = (Courtesy::new(), ShortestRoundTrip::default());
+        let (mut queue, mut carried) = (0, 0);
+        // The handshake.
+        shortest.excess_us(base_us, 0);
+        for step in 0..seconds * 1_000 {
+            let at_us = step * 1_000;
+            let in_flight = courtesy.window_bytes();
+            // What the link holds by itself does not wait.
+            let room = rate.saturating_sub(others) * base_us / 1_000_000;
+            queue = in_flight.saturating_sub(room) + if others >= rate { (others - rate) * step / 1_000 } else { 0 };
+            let queue_us = queue * 1_000_000 / rate;
+            let rtt_us = base_us + queue_us;
+            let excess_us = shortest.excess_us(rtt_us, at_us);
+            courtesy.move_window(rtt_us, excess_us, in_flight, at_us);
+            carried += in_flight.min(room + queue) * 1_000 / rtt_us;
+        }
+        (queue * 1_000_000 / rate, carried)
+    }
+
+    #[test]
+    fn a_link_is_used_without_a_standing_queue() {
+        for (rate, base_us) in [(31_250, 80_000), (125_000, 80_000), (1_250_000, 20_000), (12_500_000, 10_000)] {
+            let (queue_us, carried) = link(rate, base_us, 0, 60);
+            assert!(queue_us <= 2 * QUEUE_US_HARMLESS.max(base_us / 2), "{rate}: {queue_us} us");
+            // A window of two packets is more than the slowest of these links needs.
+            assert!(carried * 10 >= rate * 60 * 7, "{rate}: {carried}");
+        }
+    }
+
+    #[test]
+    fn whoever_fills_the_queue_makes_it_give_way() {
+        let mut courtesy = Courtesy::new();
+        for step in 0..100 {
+            courtesy.move_window(300_000, 220_000, courtesy.window_bytes(), step * 300_000);
+        }
+        assert_eq!(courtesy.window_bytes(), WINDOW_BYTES_MIN);
+    }
+
+    #[test]
+    fn a_sender_that_does_not_use_its_window_gets_no_larger_one() {
+        let mut courtesy = Courtesy::new();
+        for step in 0..100 {
+            courtesy.move_window(80_000, 0, 1_000, step * 80_000);
+        }
+        assert_eq!(courtesy.window_bytes(), WINDOW_BYTES_START);
+    }
+
+    #[test]
+    fn a_path_that_has_become_longer_is_believed_after_two_minutes() {
+        let mut shortest = ShortestRoundTrip::default();
+        assert_eq!(shortest.excess_us(10_000, 0), 0);
+        assert_eq!(shortest.excess_us(50_000, 1_000_000), 40_000);
+        assert_eq!(shortest.excess_us(50_000, 61_000_000), 40_000);
+        assert_eq!(shortest.excess_us(50_000, 122_000_000), 0);
+    }
+}
