@@ -5,9 +5,11 @@
 //! | a write fails | the file is left as it is, torn or not, and the next record begins a new one |
 //! | a sync fails | what was written since the last one is written again, into a new file |
 //! | a file ends in the middle of a record | what stands before it counts |
-//! | the process starts again | every file is read and checked, and synced before its lines count as kept |
+//! | the process starts again | every file is synced before its lines count as kept; those without an [`index`] are read |
 //!
 //! A file is removed when all its lines are settled; which those are, the [sender](crate::sender) knows.
+
+mod index;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -15,11 +17,14 @@ use std::path::{Path, PathBuf};
 
 use bytes::{Buf as _, Bytes};
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, read_whole};
 use crate::record::{RECORD_BYTES_MAX, Record};
 
 /// Bytes before each record: its length and its checksum.
 const FRAME_BYTES: usize = 8;
+
+/// What stands behind the name of a file in that of its index.
+const INDEX_SUFFIX: &str = ".index";
 
 /// How much is read at once.
 const READ_BYTES: usize = 512 << 10;
@@ -41,6 +46,8 @@ pub(crate) struct Segment {
     pub(crate) last: u64,
     /// When the last of its lines was received.
     pub(crate) newest_us: u64,
+    /// First and last of numbers in a row, as they were written.
+    runs: Vec<(u64, u64)>,
 }
 
 /// Where reading goes on.
@@ -101,13 +108,14 @@ pub(crate) struct Spool<D: Disk> {
 }
 
 impl<D: Disk> Spool<D> {
-    /// Opens the files of a priority and syncs them. The numbers that were found are reported to `found`, in no particular order.
+    /// Opens the files of a priority and syncs them. The numbers that were found are reported to `found`, the first and the last of those in
+    /// a row, in no particular order.
     pub(crate) fn open(
         disk: D,
         directory: &Path,
         priority: u8,
         segment_bytes: u64,
-        mut found: impl FnMut(u64),
+        mut found: impl FnMut(u64, u64),
     ) -> io::Result<Self> {
         let prefix = format!("lines-{priority}-");
         let mut spool = Self {
@@ -126,11 +134,21 @@ impl<D: Disk> Spool<D> {
             disk,
         };
         let names = spool.disk.names(directory)?;
-        let numbers = names.iter().filter_map(|name| u64::from_str_radix(name.strip_prefix(&spool.prefix)?, 16).ok());
+        let number_of = |name: &str| u64::from_str_radix(name.strip_prefix(&spool.prefix)?, 16).ok();
+        let numbers: Vec<u64> = names.iter().filter_map(|name| number_of(name)).collect();
+        let indices: Vec<u64> =
+            names.iter().filter_map(|name| name.strip_suffix(INDEX_SUFFIX).and_then(number_of)).collect();
+        // No file may ever be taken for what the index of another says.
+        spool.next_number = numbers.iter().chain(&indices).max().map_or(0, |most| most + 1);
+        for &number in indices.iter().filter(|number| !numbers.contains(number)) {
+            spool.disk.remove(&spool.index_path(number))?;
+        }
         for number in numbers {
-            spool.next_number = spool.next_number.max(number + 1);
-            match spool.scan(number, &mut found)? {
-                Some(segment) => spool.segments.push_back(segment),
+            match spool.look_into(number)? {
+                Some(segment) => {
+                    segment.runs.iter().for_each(|&(first, last)| found(first, last));
+                    spool.segments.push_back(segment);
+                }
                 None => spool.disk.remove(&spool.path(number))?,
             }
         }
@@ -153,10 +171,50 @@ impl<D: Disk> Spool<D> {
         self.directory.join(format!("{}{number:016x}", self.prefix))
     }
 
-    /// Reads and syncs a file; `None` if no whole record is in it.
-    fn scan(&self, number: u64, found: &mut impl FnMut(u64)) -> io::Result<Option<Segment>> {
+    fn index_path(&self, number: u64) -> PathBuf {
+        self.directory.join(format!("{}{number:016x}{INDEX_SUFFIX}", self.prefix))
+    }
+
+    /// Syncs a file, and finds out what is in it; `None` if it is no whole record.
+    fn look_into(&self, number: u64) -> io::Result<Option<Segment>> {
+        self.disk.append_to(&self.path(number))?.sync()?;
+        if let Some(segment) = self.read_index(number) {
+            return Ok(Some(segment));
+        }
+        let segment = self.scan(number)?;
+        segment.iter().for_each(|segment| self.write_index(segment));
+        Ok(segment)
+    }
+
+    /// What the index of a file says, if there is one that fits.
+    fn read_index(&self, number: u64) -> Option<Segment> {
+        let bytes = read_whole(&self.disk, &self.index_path(number), index::INDEX_BYTES_MAX).ok()??;
+        let (length, newest_us, runs) = index::decode(&bytes)?;
+        if self.disk.length(&self.path(number)).ok()? != Some(length) {
+            return None;
+        }
+        let mut segment = Segment { bytes: length, newest_us, ..Segment::empty(number) };
+        (segment.first, segment.last) = (runs.iter().map(|run| run.0).min()?, runs.iter().map(|run| run.1).max()?);
+        segment.runs = runs;
+        Some(segment)
+    }
+
+    /// Writes down what is in a file that is synced and will not grow. If that fails, the next start reads the file.
+    fn write_index(&self, segment: &Segment) {
+        let path = self.index_path(segment.number);
+        // A file that is longer than what counts of it has no index.
+        let whole = self.disk.length(&self.path(segment.number)).ok().flatten() == Some(segment.bytes);
+        if whole
+            && let Some(bytes) = index::encode(segment.bytes, segment.newest_us, &segment.runs)
+            && self.disk.remove(&path).is_ok()
+        {
+            let _ = self.disk.append_to(&path).and_then(|mut file| file.append(&bytes));
+        }
+    }
+
+    /// Reads a file; `None` if no whole record is in it.
+    fn scan(&self, number: u64) -> io::Result<Option<Segment>> {
         let path = self.path(number);
-        self.disk.append_to(&path)?.sync()?;
         let mut segment = Segment::empty(number);
         loop {
             let bytes = Bytes::from(self.disk.read_at(&path, segment.bytes, READ_BYTES)?);
@@ -165,10 +223,7 @@ impl<D: Disk> Spool<D> {
                 return Ok((segment.bytes > 0).then_some(segment));
             }
             segment.bytes += taken;
-            for record in records {
-                segment.cover(record.sequence, record.received_us);
-                found(record.sequence);
-            }
+            records.iter().for_each(|record| segment.cover(record.sequence, record.received_us));
         }
     }
 
@@ -205,6 +260,7 @@ impl<D: Disk> Spool<D> {
             // What is left behind is synced while it is still known.
             self.sync_written()?;
             self.active = None;
+            self.segments.back().into_iter().for_each(|full| self.write_index(full));
         }
         self.write()
     }
@@ -249,8 +305,7 @@ impl<D: Disk> Spool<D> {
             return Err(error);
         }
         segment.bytes += waiting.len() as u64;
-        segment.cover(self.unwritten.first, self.unwritten.newest_us);
-        segment.cover(self.unwritten.last, self.unwritten.newest_us);
+        segment.absorb(&self.unwritten);
         self.written = self.unsynced.len();
         self.unwritten = Segment::empty(0);
         Ok(())
@@ -362,6 +417,7 @@ impl<D: Disk> Spool<D> {
         let replaced: Vec<_> = self.segments.drain(from..self.segments.len() - 1).collect();
         for segment in replaced {
             self.disk.remove(&self.path(segment.number))?;
+            self.disk.remove(&self.index_path(segment.number))?;
         }
         Ok(())
     }
@@ -394,6 +450,7 @@ impl<D: Disk> Spool<D> {
         }
         // A file that stays is read again at the next start, and its lines are known to be settled then, or are sent twice and written once.
         let _ = self.disk.remove(&self.path(segment.number));
+        let _ = self.disk.remove(&self.index_path(segment.number));
         self.directory_changed = true;
         Some(segment)
     }
@@ -434,13 +491,27 @@ impl<D: Disk> Spool<D> {
 
 impl Segment {
     fn empty(number: u64) -> Self {
-        Self { number, bytes: 0, first: u64::MAX, last: 0, newest_us: 0 }
+        Self { number, bytes: 0, first: u64::MAX, last: 0, newest_us: 0, runs: Vec::new() }
     }
 
     fn cover(&mut self, sequence: u64, received_us: u64) {
-        self.first = self.first.min(sequence);
-        self.last = self.last.max(sequence);
+        self.cover_run(sequence, sequence);
         self.newest_us = self.newest_us.max(received_us);
+    }
+
+    fn cover_run(&mut self, first: u64, last: u64) {
+        self.first = self.first.min(first);
+        self.last = self.last.max(last);
+        match self.runs.last_mut() {
+            Some(run) if run.1 + 1 == first => run.1 = last,
+            _ => self.runs.push((first, last)),
+        }
+    }
+
+    /// What `other` says is in this file, too.
+    fn absorb(&mut self, other: &Self) {
+        other.runs.iter().for_each(|&(first, last)| self.cover_run(first, last));
+        self.newest_us = self.newest_us.max(other.newest_us);
     }
 }
 

@@ -84,9 +84,9 @@ impl<D: Disk> Lane<D> {
     pub(super) fn open(disk: D, directory: &Path, priority: u8, limits: LaneLimits, next: u64) -> io::Result<Self> {
         let mut found = Ranges::default();
         let mut first = u64::MAX;
-        let spool = Spool::open(disk, directory, priority, limits.segment_bytes, |number| {
-            first = first.min(number);
-            found.insert(number, number);
+        let spool = Spool::open(disk, directory, priority, limits.segment_bytes, |run_first, run_last| {
+            first = first.min(run_first);
+            found.insert(run_first, run_last);
         })?;
         let mut settled = Ranges::default();
         settled.raise(first.min(next));

@@ -10,7 +10,7 @@ fn record(sequence: u64) -> Bytes {
 
 fn open(disk: &FaultyDisk, segment_bytes: u64) -> (Spool<FaultyDisk>, Vec<u64>) {
     let mut found = Vec::new();
-    let spool = Spool::open(disk.clone(), Path::new("/s"), 0, segment_bytes, |number| found.push(number));
+    let spool = Spool::open(disk.clone(), Path::new("/s"), 0, segment_bytes, |first, last| found.extend(first..=last));
     (spool.expect("the disk works"), found)
 }
 
@@ -90,6 +90,49 @@ fn a_damaged_record_ends_its_file_and_no_other() {
     let (spool, found) = open(&disk, 100);
     assert_eq!(read_all(&spool), found);
     assert_eq!(found.len(), 8);
+}
+
+#[test]
+fn a_finished_file_is_not_read_at_the_start_and_one_whose_index_is_torn_is() {
+    let disk = FaultyDisk::new(1);
+    let (mut spool, _) = open(&disk, 200);
+    for sequence in 0..50 {
+        spool.append(&record(sequence), sequence, 0).and_then(|()| spool.flush()).expect("there is room");
+    }
+    drop(spool);
+    let files: Vec<_> = disk.paths().into_iter().filter(|path| path.extension().is_none()).collect();
+    for path in &files {
+        // Who reads them finds nothing.
+        let bytes = disk.contents(path).expect("it is there");
+        disk.truncate(path, 0).and_then(|()| disk.append_to(path)?.append(&vec![0xff; bytes.len()])).expect("it works");
+    }
+    let (spool, found) = open(&disk, 200);
+    assert!(found.len() > 40 && found.len() < 50, "all but those of the last file: {found:?}");
+    assert_eq!(read_all(&spool), [0_u64; 0]);
+    let index = disk.paths().into_iter().find(|path| path.extension().is_some()).expect("an index");
+    disk.truncate(&index, 30).expect("it works");
+    let (_, fewer) = open(&disk, 200);
+    assert!(fewer.len() < found.len(), "{fewer:?}");
+}
+
+#[test]
+fn an_index_without_its_file_is_no_index_of_a_later_one() {
+    let disk = FaultyDisk::new(1);
+    let (mut spool, _) = open(&disk, 100);
+    for sequence in 0..9 {
+        spool.append(&record(sequence), sequence, 0).and_then(|()| spool.flush()).expect("there is room");
+    }
+    drop(spool);
+    for path in disk.paths().into_iter().filter(|path| path.extension().is_none()) {
+        disk.remove(&path).expect("it works");
+    }
+    let (mut spool, found) = open(&disk, 100);
+    assert_eq!(found, [0_u64; 0]);
+    for sequence in 20..29 {
+        spool.append(&record(sequence), sequence, 0).and_then(|()| spool.flush()).expect("there is room");
+    }
+    drop(spool);
+    assert_eq!(open(&disk, 100).1, (20..29).collect::<Vec<_>>());
 }
 
 #[test]
