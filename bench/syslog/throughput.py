@@ -19,6 +19,13 @@ def status(festina, port):
     return json.loads(answer.stdout) if answer.returncode == 0 else None
 
 
+def cpu_seconds(process):
+    """What a process has used of any CPU: on a busy machine this says more than the clock."""
+    with open(f"/proc/{process.pid}/stat") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def run(festina, severity, lines):
     directory = tempfile.mkdtemp(prefix="festina-log-")
     with open(f"{directory}/collect.toml", "w") as file:
@@ -33,6 +40,7 @@ def run(festina, severity, lines):
             time.sleep(0.1)
         line = f"<{128 + severity}>Oct 11 22:14:15 box app: ".ljust(249, "-").encode() + b"\n"
         peer = socket.create_connection(("127.0.0.1", 15514))
+        before = [cpu_seconds(process) for process in processes]
         begin = time.monotonic()
         peer.sendall(line * lines)
         peer.close()
@@ -42,7 +50,12 @@ def run(festina, severity, lines):
                 break
             time.sleep(0.02)
         seconds = time.monotonic() - begin
-        print(json.dumps({"severity": severity, "lines": lines, "seconds": round(seconds, 2), "lines_per_second": round(lines / seconds), "relay": now}))
+        used = [cpu_seconds(process) - start for process, start in zip(processes, before)]
+        print(json.dumps({
+            "severity": severity, "lines": lines, "seconds": round(seconds, 2), "lines_per_second": round(lines / seconds),
+            "delivered_per_second": round(now["delivered"] / seconds),
+            "cpu_us_per_line": {"collector": round(used[0] / lines * 1e6, 2), "relay": round(used[1] / lines * 1e6, 2)}, "relay": now,
+        }))
     finally:
         for process in processes:
             process.terminate()

@@ -22,6 +22,7 @@ use crate::disk::{Disk as _, RealDisk};
 use crate::relay::Notice;
 use crate::serve::{self, Pages};
 use crate::snapshot::CollectorSnapshot;
+use crate::tls::TlsError;
 use crate::transport;
 use outlet::Outlet;
 
@@ -62,6 +63,9 @@ pub enum CollectorStartError {
         /// What the system says.
         source: io::Error,
     },
+    /// Certificates or keys of an output cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// No thread can be started.
     #[error("cannot start the thread that writes")]
     Thread(#[source] io::Error),
@@ -99,7 +103,9 @@ impl RunningCollector {
                     files.push(FileOutput { template: path, format: output.format, rotate_bytes });
                 }
                 OutputPlace::Stdout => outlets.push(Outlet::stdout(output.format)),
-                OutputPlace::Forward(address) => outlets.push(Outlet::forward(address, output.format, notice.clone())),
+                OutputPlace::Forward(address, tls) => {
+                    outlets.push(Outlet::forward(address, tls.as_ref(), output.format, notice.clone())?);
+                }
             }
         }
         let state = config.state;

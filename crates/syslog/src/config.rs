@@ -17,6 +17,7 @@ use toml::Spanned;
 use crate::framing::Framing;
 use crate::line::Severity;
 use crate::policy::{Matcher, PRIORITIES, Policy, Treatment};
+use crate::tls::{Identity, TlsClient, TlsServer};
 
 pub use text::ConfigError;
 use text::Text;
@@ -92,6 +93,8 @@ pub enum InputKind {
     Udp(SocketAddr, u64),
     /// A TCP socket (RFC 6587).
     Tcp(SocketAddr, Framing),
+    /// A TCP socket with TLS (RFC 5425).
+    Tls(SocketAddr, Framing, TlsServer),
     /// Standard input, one line each.
     Stdin,
     /// A file that grows, and may be rotated.
@@ -132,8 +135,8 @@ pub enum OutputPlace {
     },
     /// Standard output.
     Stdout,
-    /// A TCP peer that reads octet counting.
-    Forward(SocketAddr),
+    /// A TCP peer that reads octet counting, with or without TLS.
+    Forward(SocketAddr, Option<TlsClient>),
 }
 
 /// What a line looks like.
@@ -178,6 +181,9 @@ struct RawInput {
     listen: Option<Spanned<String>>,
     framing: Option<Framing>,
     receive_buffer: Option<Spanned<String>>,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+    clients: Option<PathBuf>,
     lines_per_second_max: Option<u32>,
 }
 
@@ -215,6 +221,10 @@ struct RawOutput {
     path: Option<String>,
     rotate: Option<Spanned<String>>,
     to: Option<Spanned<String>>,
+    authorities: Option<PathBuf>,
+    name: Option<String>,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
     #[serde(default)]
     format: Format,
 }
@@ -290,20 +300,36 @@ fn read_input(text: &Text, raw: &Spanned<RawInput>) -> Result<Input, ConfigError
         "stdin" => InputKind::Stdin,
         "udp" => InputKind::Udp(listen()?, receive_buffer(text, input.receive_buffer.as_ref())?),
         "tcp" => InputKind::Tcp(listen()?, input.framing.unwrap_or_default()),
+        "tls" => {
+            let server = identity(input.certificate.as_ref(), input.key.as_ref())
+                .map(|identity| TlsServer { identity, clients: input.clients.clone() });
+            let missing = || text.error(span.clone(), "it needs a certificate and a key, two PEM files".to_owned());
+            // RFC 5425 §4.3 knows no other framing.
+            let framing = input.framing.unwrap_or(Framing::OctetCounting);
+            InputKind::Tls(listen()?, framing, server.ok_or_else(missing)?)
+        }
         kind => {
             return Err(text.error(
                 input.kind.span(),
-                format!("\"{kind}\" is no input; there are unix, udp, tcp, stdin and file"),
+                format!("\"{kind}\" is no input; there are unix, udp, tcp, tls, stdin and file"),
             ));
         }
     };
-    if input.framing.is_some() && !matches!(kind, InputKind::Tcp(..)) {
-        return Err(text.error(span, "framing is for kind = \"tcp\" only".to_owned()));
+    if input.framing.is_some() && !matches!(kind, InputKind::Tcp(..) | InputKind::Tls(..)) {
+        return Err(text.error(span, "framing is for kind = \"tcp\" and \"tls\" only".to_owned()));
+    }
+    let named = [&input.certificate, &input.key, &input.clients].into_iter().any(Option::is_some);
+    if named && !matches!(kind, InputKind::Tls(..)) {
+        return Err(text.error(span, "certificate, key and clients are for kind = \"tls\" only".to_owned()));
     }
     if input.receive_buffer.is_some() && !matches!(kind, InputKind::Udp(..)) {
         return Err(text.error(span, "receive_buffer is for kind = \"udp\" only".to_owned()));
     }
     Ok(Input { kind, lines_per_second_max: input.lines_per_second_max })
+}
+
+fn identity(certificate: Option<&PathBuf>, key: Option<&PathBuf>) -> Option<Identity> {
+    certificate.zip(key).map(|(certificate, key)| Identity { certificate: certificate.clone(), key: key.clone() })
 }
 
 fn receive_buffer(text: &Text, value: Option<&Spanned<String>>) -> Result<u64, ConfigError> {
@@ -416,9 +442,22 @@ fn read_output(text: &Text, raw: &Spanned<RawOutput>) -> Result<OutputConfig, Co
             OutputPlace::File { path, rotate_bytes }
         }
         "stdout" => OutputPlace::Stdout,
-        "forward" => OutputPlace::Forward(
-            text.value(output.to.as_ref().ok_or_else(|| missing("a peer, as in to = \"127.0.0.1:601\""))?)?,
-        ),
+        "forward" => {
+            let to = output.to.as_ref().ok_or_else(|| missing("a peer, as in to = \"127.0.0.1:601\""))?;
+            let to: SocketAddr = text.value(to)?;
+            if output.certificate.is_some() != output.key.is_some() {
+                return Err(missing("both a certificate and a key, or neither"));
+            }
+            let tls = output.authorities.clone().map(|authorities| TlsClient {
+                authorities,
+                name: output.name.clone().unwrap_or_else(|| to.ip().to_string()),
+                identity: identity(output.certificate.as_ref(), output.key.as_ref()),
+            });
+            if tls.is_none() && (output.name.is_some() || output.key.is_some()) {
+                return Err(missing("authorities: the PEM file with those whose certificates it believes"));
+            }
+            OutputPlace::Forward(to, tls)
+        }
         kind => {
             return Err(
                 text.error(output.kind.span(), format!("\"{kind}\" is no output; there are file, stdout and forward"))

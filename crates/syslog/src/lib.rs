@@ -10,6 +10,7 @@
 //! | [`collector`], [`render`] | the collector: each line once in its files |
 //! | [`disk`] | the files below, and a disk that fails for tests |
 //! | [`ranges`] | sets of sequence numbers |
+//! | [`tls`] | certificates and keys of inputs and outputs |
 //! | [`relay`], [`collect`] | both at work: sockets, clocks, threads |
 //! | [`snapshot`], [`serve`] | what they counted, for people and for Prometheus |
 //!
@@ -41,5 +42,6 @@ pub mod sender;
 pub mod serve;
 pub mod snapshot;
 pub mod spool;
+pub mod tls;
 mod transport;
 pub mod wire;

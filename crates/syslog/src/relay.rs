@@ -187,6 +187,7 @@ fn name_of(kind: &InputKind) -> String {
         InputKind::File(path) => format!("file {}", path.display()),
         InputKind::Udp(address, _) => format!("udp {address}"),
         InputKind::Tcp(address, _) => format!("tcp {address}"),
+        InputKind::Tls(address, ..) => format!("tls {address}"),
         InputKind::Stdin => "stdin".to_owned(),
     }
 }

@@ -1,16 +1,20 @@
 //! Outputs that are no files: standard output, and a TCP peer. They get each line after it was committed, and at most once: what they were
 //! given when the collector ends may be lost to them, and is in the files.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use festina_units::Duration;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use crate::config::Format;
 use crate::record::Record;
 use crate::relay::Notice;
 use crate::render;
+use crate::tls::{TlsClient, TlsError};
 
 /// Commits that wait for a slow output. Then the collector waits with it, and relays keep their lines.
 const QUEUE: usize = 64;
@@ -31,7 +35,7 @@ impl Outlet {
         let (thread, lines) = sync_channel::<Vec<u8>>(QUEUE);
         std::thread::spawn(move || {
             for lines in lines {
-                let mut out = std::io::stdout().lock();
+                let mut out = io::stdout().lock();
                 if out.write_all(&lines).and_then(|()| out.flush()).is_err() {
                     return;
                 }
@@ -40,10 +44,16 @@ impl Outlet {
         Self { format, counted: false, held: Vec::new(), thread }
     }
 
-    pub(super) fn forward(address: SocketAddr, format: Format, notice: Notice) -> Self {
+    pub(super) fn forward(
+        address: SocketAddr,
+        tls: Option<&TlsClient>,
+        format: Format,
+        notice: Notice,
+    ) -> Result<Self, TlsError> {
+        let tls = tls.map(TlsClient::config).transpose()?;
         let (thread, lines) = sync_channel(QUEUE);
-        std::thread::spawn(move || forward(address, &lines, &notice));
-        Self { format, counted: true, held: Vec::new(), thread }
+        std::thread::spawn(move || forward(&Target { address, tls }, &lines, &notice));
+        Ok(Self { format, counted: true, held: Vec::new(), thread })
     }
 
     /// Keeps lines until they are committed.
@@ -73,26 +83,45 @@ impl Outlet {
     }
 }
 
+/// Where lines are forwarded to.
+struct Target {
+    address: SocketAddr,
+    tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+}
+
+impl Target {
+    fn connect(&self) -> io::Result<Box<dyn io::Write>> {
+        let stream = TcpStream::connect_timeout(&self.address, PEER_TIME_MAX)?;
+        stream.set_write_timeout(Some(PEER_TIME_MAX))?;
+        stream.set_read_timeout(Some(PEER_TIME_MAX))?;
+        let Some((config, name)) = &self.tls else { return Ok(Box::new(stream)) };
+        let connection = ClientConnection::new(Arc::clone(config), name.clone()).map_err(io::Error::other)?;
+        let mut stream = StreamOwned::new(connection, stream);
+        // The handshake, so that a peer that is not believed is noticed before a line is handed to it.
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock)?;
+        }
+        Ok(Box::new(stream))
+    }
+}
+
 /// RFC 6587 §3.4.1 to a peer, again and again until it takes a batch.
-fn forward(address: SocketAddr, batches: &Receiver<Vec<u8>>, notice: &Notice) {
-    let mut peer: Option<TcpStream> = None;
+fn forward(target: &Target, batches: &Receiver<Vec<u8>>, notice: &Notice) {
+    let mut peer: Option<Box<dyn io::Write>> = None;
     let mut told = false;
     for batch in batches {
         loop {
             if let Some(stream) = &mut peer
-                && stream.write_all(&batch).is_ok()
+                && stream.write_all(&batch).and_then(|()| stream.flush()).is_ok()
             {
                 break;
             }
-            peer = TcpStream::connect_timeout(&address, PEER_TIME_MAX).ok();
-            match &peer {
-                Some(stream) => {
-                    let _ = stream.set_write_timeout(Some(PEER_TIME_MAX));
-                    told = false;
-                }
-                None => {
+            match target.connect() {
+                Ok(stream) => (peer, told) = (Some(stream), false),
+                Err(error) => {
+                    peer = None;
                     if !told {
-                        notice(&format!("nobody takes lines at {address}; it is tried again"));
+                        notice(&format!("nobody takes lines at {}: {error}; it is tried again", target.address));
                     }
                     told = true;
                     std::thread::sleep(Duration::from_secs(1));

@@ -37,7 +37,7 @@ fn an_unknown_key_is_refused_with_file_line_and_column() {
 fn a_value_that_makes_no_sense_is_refused_where_it_stands() {
     for (text, place, words) in [
         (SMALLEST.replace("127.0.0.1:1", "nowhere"), "2:13", "nowhere"),
-        (SMALLEST.replace("stdin", "carrier pigeon"), "4:8", "there are unix, udp, tcp, stdin and file"),
+        (SMALLEST.replace("stdin", "carrier pigeon"), "4:8", "there are unix, udp, tcp, tls, stdin and file"),
         (SMALLEST.replace("stdin", "udp"), "3:1", "listen"),
         (format!("{SMALLEST}[spool]\nage_max = \"7 days\""), "6:11", "7 days"),
         (format!("{SMALLEST}[[rule]]\nseverity = \"bad\"\ndrop = true"), "6:12", "emerg"),
@@ -51,6 +51,8 @@ fn a_value_that_makes_no_sense_is_refused_where_it_stands() {
             "6:18",
             "4KiB and 1GiB",
         ),
+        (SMALLEST.replace("\"stdin\"", "\"tls\"\nlisten = \"127.0.0.1:1\"\nkey = \"k\""), "3:1", "two PEM files"),
+        (SMALLEST.replace("\"stdin\"", "\"stdin\"\nclients = \"c\""), "3:1", "\"tls\" only"),
         (format!("metrics = \"0.0.0.0:1\"\n{SMALLEST}"), "1:11", "loopback"),
     ] {
         let problem = refused(&text);
@@ -76,6 +78,8 @@ fn a_collector_without_a_file_or_with_an_unknown_placeholder_is_refused() {
     for (output, words) in [
         ("kind = \"stdout\"", "no [[output]] of kind \"file\""),
         ("kind = \"file\"", "a path"),
+        ("kind = \"forward\"\nto = \"127.0.0.1:1\"\nname = \"logs.example\"", "authorities"),
+        ("kind = \"forward\"\nto = \"127.0.0.1:1\"\nkey = \"k\"", "both a certificate and a key"),
         ("kind = \"file\"\npath = \"{host}\"", "source, app, severity, date"),
         ("kind = \"file\"\npath = \"{date\"", "source, app, severity, date"),
     ] {

@@ -6,13 +6,13 @@
 //! be late or missing, others not.
 
 /// The smallest window: two packets.
-pub(super) const WINDOW_BYTES_MIN: u64 = 2 * 1_200;
+const WINDOW_BYTES_MIN: u64 = 2 * 1_200;
 
 /// The first window: four packets (RFC 6928 allows ten to those who give way less).
 const WINDOW_BYTES_START: u64 = 4 * 1_200;
 
 /// The largest: more would be the send buffer's.
-pub(super) const WINDOW_BYTES_MAX: u64 = 3 << 20;
+const WINDOW_BYTES_MAX: u64 = 3 << 20;
 
 /// A queue of this many microseconds does no harm, however short the round trip is.
 const QUEUE_US_HARMLESS: u64 = 10_000;
@@ -29,8 +29,10 @@ pub(super) struct ShortestRoundTrip {
 }
 
 impl ShortestRoundTrip {
-    /// Takes a measurement, and returns how much longer it is than the shortest, both in microseconds.
-    pub(super) fn excess_us(&mut self, rtt_us: u64, at_us: u64) -> u64 {
+    /// Takes a round trip and how much it varies, and returns how much longer it is than the shortest even when it is short; all in
+    /// microseconds. A queue that stands makes all round trips longer, a machine that is busy only some.
+    pub(super) fn excess_us(&mut self, rtt_us: u64, variation_us: u64, at_us: u64) -> u64 {
+        let rtt_us = rtt_us.saturating_sub(variation_us);
         if at_us.abs_diff(self.since_us) >= MEMORY_US {
             (self.before_us, self.now_us, self.since_us) = (self.now_us, None, at_us);
         }
@@ -60,7 +62,7 @@ impl Courtesy {
     }
 
     /// Moves the window, once per round trip: `queue_us` is how much longer the round trip `rtt_us` is than it could be, and `used_bytes` is
-    /// under way.
+    /// under way. A window that was not used is no larger than twice what was.
     pub(super) fn move_window(&mut self, rtt_us: u64, queue_us: u64, used_bytes: u64, at_us: u64) {
         if at_us.abs_diff(self.changed_us) < rtt_us {
             return;
@@ -68,7 +70,7 @@ impl Courtesy {
         self.changed_us = at_us;
         if queue_us > QUEUE_US_HARMLESS.max((rtt_us - queue_us.min(rtt_us)) / 2) {
             self.starts = false;
-            self.window_bytes = (self.window_bytes.min(used_bytes) * 7 / 10).max(WINDOW_BYTES_MIN);
+            self.window_bytes = (self.window_bytes * 7 / 10).max(WINDOW_BYTES_MIN);
         } else if used_bytes + WINDOW_BYTES_MIN >= self.window_bytes {
             let more = if self.starts { self.window_bytes } else { (WINDOW_BYTES_MIN / 2).max(self.window_bytes / 16) };
             self.window_bytes = (self.window_bytes + more).min(WINDOW_BYTES_MAX);
@@ -86,7 +88,7 @@ mod tests {
         let (mut courtesy, mut shortest) = (Courtesy::new(), ShortestRoundTrip::default());
         let (mut queue, mut carried) = (0, 0);
         // The handshake.
-        shortest.excess_us(base_us, 0);
+        shortest.excess_us(base_us, 0, 0);
         for step in 0..seconds * 1_000 {
             let at_us = step * 1_000;
             let in_flight = courtesy.window_bytes();
@@ -95,7 +97,7 @@ mod tests {
             queue = in_flight.saturating_sub(room) + if others >= rate { (others - rate) * step / 1_000 } else { 0 };
             let queue_us = queue * 1_000_000 / rate;
             let rtt_us = base_us + queue_us;
-            let excess_us = shortest.excess_us(rtt_us, at_us);
+            let excess_us = shortest.excess_us(rtt_us, 0, at_us);
             courtesy.move_window(rtt_us, excess_us, in_flight, at_us);
             carried += in_flight.min(room + queue) * 1_000 / rtt_us;
         }
@@ -133,9 +135,9 @@ mod tests {
     #[test]
     fn a_path_that_has_become_longer_is_believed_after_two_minutes() {
         let mut shortest = ShortestRoundTrip::default();
-        assert_eq!(shortest.excess_us(10_000, 0), 0);
-        assert_eq!(shortest.excess_us(50_000, 1_000_000), 40_000);
-        assert_eq!(shortest.excess_us(50_000, 61_000_000), 40_000);
-        assert_eq!(shortest.excess_us(50_000, 122_000_000), 0);
+        assert_eq!(shortest.excess_us(10_000, 0, 0), 0);
+        assert_eq!(shortest.excess_us(50_000, 0, 1_000_000), 40_000);
+        assert_eq!(shortest.excess_us(50_000, 0, 61_000_000), 40_000);
+        assert_eq!(shortest.excess_us(50_000, 0, 122_000_000), 0);
     }
 }

@@ -121,8 +121,7 @@ impl Engine {
             let mut queue_us = 0;
             if let Some(association) = &association {
                 self.send_reliable(association).await;
-                let rtt = association.stats().path.srtt.map(|srtt| duration::saturating_nanos(srtt) / 1_000);
-                queue_us = rtt.map_or(0, |rtt_us| self.shortest.excess_us(rtt_us, now_us));
+                queue_us = self.queue_us(association, now_us);
             }
             self.fresh.send(queue_us, now_us).await;
             if let Some(deadline) = deadline {
@@ -215,6 +214,13 @@ impl Engine {
                 self.fresh.take(&record, priority, lifetime, retransmissions);
             }
         }
+    }
+
+    /// How long packets of this association wait in the network.
+    fn queue_us(&mut self, association: &Association, now_us: u64) -> u64 {
+        let path = association.stats().path;
+        let micros = |time| duration::saturating_nanos(time) / 1_000;
+        path.srtt.map_or(0, |srtt| self.shortest.excess_us(micros(srtt), micros(path.rttvar), now_us))
     }
 
     async fn send_reliable(&mut self, association: &Association) {

@@ -136,8 +136,9 @@ impl FreshLane {
             let stats = association.stats().path;
             let mut used = stats.send_buffer_bytes;
             if let Some(srtt) = stats.srtt {
-                let rtt_us = duration::saturating_nanos(srtt) / 1_000;
-                let queue_us = self.shortest.excess_us(rtt_us, now_us).max(other_queue_us);
+                let micros = |time| duration::saturating_nanos(time) / 1_000;
+                let rtt_us = micros(srtt);
+                let queue_us = self.shortest.excess_us(rtt_us, micros(stats.rttvar), now_us).max(other_queue_us);
                 self.courtesy.move_window(rtt_us, queue_us, used, now_us);
             }
             let mut messages = Vec::new();

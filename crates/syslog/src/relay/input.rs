@@ -13,6 +13,7 @@ use festina_units::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncSeekExt as _};
 use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio_rustls::TlsAcceptor;
 
 use super::Notice;
 use super::datagrams::DatagramInput;
@@ -37,6 +38,9 @@ const BATCH_LINES: usize = 1_024;
 
 /// TCP connections of one input.
 const CONNECTIONS_MAX: usize = 4_096;
+
+/// How long the handshake of TLS may take.
+const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// How often a file is looked at.
 const FOLLOW_EVERY: Duration = Duration::from_millis(200);
@@ -82,7 +86,14 @@ pub(crate) async fn open(input: &Input, intake: Intake, notice: &Notice) -> io::
         InputKind::Tcp(address, framing) => {
             let listener = TcpListener::bind(address).await?;
             let bound = listener.local_addr()?;
-            tokio::spawn(accept(listener, framing, intake, input.lines_per_second_max));
+            tokio::spawn(accept(listener, framing, intake, input.lines_per_second_max, None));
+            Ok(Some(bound))
+        }
+        InputKind::Tls(address, framing, server) => {
+            let tls = TlsAcceptor::from(server.config().map_err(io::Error::other)?);
+            let listener = TcpListener::bind(address).await?;
+            let bound = listener.local_addr()?;
+            tokio::spawn(accept(listener, framing, intake, input.lines_per_second_max, Some(tls)));
             Ok(Some(bound))
         }
         InputKind::Stdin => {
@@ -143,7 +154,13 @@ impl Intake {
     }
 }
 
-async fn accept(listener: TcpListener, framing: Framing, intake: Intake, lines_per_second_max: Option<u32>) {
+async fn accept(
+    listener: TcpListener,
+    framing: Framing,
+    intake: Intake,
+    lines_per_second_max: Option<u32>,
+    tls: Option<TlsAcceptor>,
+) {
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
@@ -151,8 +168,18 @@ async fn accept(listener: TcpListener, framing: Framing, intake: Intake, lines_p
             Ok((connection, from)) => {
                 let (intake, rate) = (intake.clone(), Rate::new(lines_per_second_max));
                 let source = Bytes::from(from.ip().to_string());
+                let tls = tls.clone();
                 tokio::spawn(async move {
-                    read_stream(connection, framing, source, intake, rate).await;
+                    match tls {
+                        None => read_stream(connection, framing, source, intake, rate).await,
+                        Some(tls) => {
+                            let accepted = tokio::time::timeout(HANDSHAKE_TIME_MAX, tls.accept(connection)).await;
+                            // Who is not let in hears why from TLS.
+                            if let Ok(Ok(connection)) = accepted {
+                                read_stream(connection, framing, source, intake, rate).await;
+                            }
+                        }
+                    }
                     drop(slot);
                 });
             }

@@ -1,5 +1,7 @@
 //! A relay and a collector on real sockets and real files.
 
+mod tls;
+
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};

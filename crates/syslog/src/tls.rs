@@ -1,0 +1,146 @@
+//! TLS for syslog over TCP (RFC 5425): certificates and keys from PEM files, who is let in, whom to believe.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use thiserror::Error;
+
+/// A certificate with those that vouch for it, and its key: two PEM files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The certificate first, then those between it and the authority.
+    pub certificate: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}
+
+/// How an input is a TLS server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsServer {
+    /// Who it is.
+    pub identity: Identity,
+    /// Whom it lets in: those with a certificate of these authorities, a PEM file. Everybody if there is none.
+    pub clients: Option<PathBuf>,
+}
+
+/// How an output is a TLS client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsClient {
+    /// Whose certificates it believes, a PEM file.
+    pub authorities: PathBuf,
+    /// The name that the peer's certificate must have.
+    pub name: String,
+    /// Who it is, for peers that ask.
+    pub identity: Option<Identity>,
+}
+
+/// Why there is no TLS: what is wrong with the files that were named.
+#[derive(Debug, Error)]
+pub enum TlsError {
+    /// A file cannot be read, or is no PEM.
+    #[error("cannot read {}: {source}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        source: rustls::pki_types::pem::Error,
+    },
+    /// There is nothing in a file.
+    #[error("{} holds no certificate", .0.display())]
+    Empty(PathBuf),
+    /// Certificates that do not go together, or are none.
+    #[error("{} cannot be used: {problem}", path.display())]
+    Unusable {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The name of a peer that is none.
+    #[error("\"{0}\" is no name of a host, and no IP address")]
+    Name(String),
+}
+
+impl TlsServer {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn config(&self) -> Result<Arc<ServerConfig>, TlsError> {
+        let provider = provider();
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
+        let builder = builder.map_err(|error| unusable(&self.identity.certificate, &error))?;
+        let builder = match &self.clients {
+            Some(path) => {
+                let roots = Arc::new(authorities(path)?);
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build();
+                builder.with_client_cert_verifier(verifier.map_err(|error| unusable(path, &error))?)
+            }
+            None => builder.with_no_client_auth(),
+        };
+        let (certificates, key) = self.identity.read()?;
+        let config = builder.with_single_cert(certificates, key);
+        config.map(Arc::new).map_err(|error| unusable(&self.identity.certificate, &error))
+    }
+}
+
+impl TlsClient {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// What is wrong with them, or with the name.
+    pub fn config(&self) -> Result<(Arc<ClientConfig>, ServerName<'static>), TlsError> {
+        let name = ServerName::try_from(self.name.clone()).map_err(|_| TlsError::Name(self.name.clone()))?;
+        let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
+        let builder = builder.map_err(|error| unusable(&self.authorities, &error))?;
+        let builder = builder.with_root_certificates(authorities(&self.authorities)?);
+        let config = match &self.identity {
+            Some(identity) => {
+                let (certificates, key) = identity.read()?;
+                let config = builder.with_client_auth_cert(certificates, key);
+                config.map_err(|error| unusable(&identity.certificate, &error))?
+            }
+            None => builder.with_no_client_auth(),
+        };
+        Ok((Arc::new(config), name))
+    }
+}
+
+impl Identity {
+    fn read(&self) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
+        let certificates = certificates(&self.certificate)?;
+        let key = PrivateKeyDer::from_pem_file(&self.key);
+        Ok((certificates, key.map_err(|source| TlsError::File { path: self.key.clone(), source })?))
+    }
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+fn unusable(path: &Path, problem: &impl ToString) -> TlsError {
+    TlsError::Unusable { path: path.to_owned(), problem: problem.to_string() }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let failed = |source| TlsError::File { path: path.to_owned(), source };
+    let certificates: Vec<_> =
+        CertificateDer::pem_file_iter(path).map_err(failed)?.collect::<Result<_, _>>().map_err(failed)?;
+    if certificates.is_empty() {
+        return Err(TlsError::Empty(path.to_owned()));
+    }
+    Ok(certificates)
+}
+
+fn authorities(path: &Path) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        roots.add(certificate).map_err(|error| unusable(path, &error))?;
+    }
+    Ok(roots)
+}
