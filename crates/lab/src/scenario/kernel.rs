@@ -19,6 +19,8 @@ use crate::plan::{Kind, Parameter, Point};
 const NEVER: u8 = u8::MAX;
 /// RTO.Min of a kernel whose timer is wrong: twice the standard's.
 const RTO_MIN_DOUBLED: Duration = Duration::from_secs(2);
+/// RTO.Min of a kernel whose timer is wrong the other way: that of the modified kernels, and of TCP a fifth of Linux's.
+const RTO_MIN_LOW: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis(40)];
 
 /// Which version of lksctp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +106,7 @@ impl Readings {
             "no-fast-retransmit",
             "swapped",
             "repeated",
+            "rto-low",
         ]),
         chosen("fault", "nothing is wrong on purpose"),
     ];
@@ -153,11 +156,14 @@ pub enum Fault {
     Swapped,
     /// SCTP sends each message several times, uncalled for.
     Repeated,
+    /// RTO.Min is 200 ms whatever the kernel, or TCP's a fifth of Linux's.
+    RtoLow,
 }
 
 impl Fault {
     /// The names for a plan.
-    pub const NAMES: &'static [&'static str] = &["none", "rto-doubled", "no-fast-retransmit", "swapped", "repeated"];
+    pub const NAMES: &'static [&'static str] =
+        &["none", "rto-doubled", "no-fast-retransmit", "swapped", "repeated", "rto-low"];
 
     /// What is wrong at a point.
     pub fn of(point: &Point) -> Self {
@@ -166,6 +172,7 @@ impl Fault {
             "no-fast-retransmit" => Self::NoFastRetransmit,
             "swapped" => Self::Swapped,
             "repeated" => Self::Repeated,
+            "rto-low" => Self::RtoLow,
             _ => Self::None,
         }
     }
@@ -186,6 +193,7 @@ impl Fault {
             match self {
                 Self::None | Self::Swapped | Self::Repeated => {}
                 Self::RtoDoubled => rules.rto_min = RTO_MIN_DOUBLED,
+                Self::RtoLow => rules.rto_min = rules.rto_min.min(RTO_MIN_LOW[0]),
                 Self::NoFastRetransmit => {
                     rules.fast_retransmit = FastRetransmit { threshold: NEVER, repeats: false };
                     rules.early_retransmit = false;
@@ -203,6 +211,7 @@ impl Fault {
             Stack::Tcp { sender, .. } => match self {
                 Self::None | Self::Swapped | Self::Repeated => {}
                 Self::RtoDoubled => sender.rto.min = sender.rto.min.max(RTO_MIN_DOUBLED),
+                Self::RtoLow => sender.rto.min = sender.rto.min.min(RTO_MIN_LOW[1]),
                 Self::NoFastRetransmit => {
                     sender.sack = false;
                     (sender.switches.fack, sender.switches.early_retransmit) = (false, false);
