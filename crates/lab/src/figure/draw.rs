@@ -3,6 +3,7 @@
 mod bars;
 mod legend;
 mod pen;
+mod places;
 mod points;
 
 pub(super) use pen::SCALE;
@@ -125,10 +126,10 @@ impl<'f, 's> Page<'f, 's> {
             below.draw(pen, &self.axes, figure)?;
         }
         let paths: Vec<Vec<Point>> = figure.curves.iter().map(|curve| self.path(&curve.points)).collect();
-        for (index, path) in paths.iter().enumerate() {
+        for (index, (path, place)) in paths.iter().zip(places::of(figure)).enumerate() {
             // The last curve is the one that the figure is about.
             let is_subject = figure.points.is_empty() && index + 1 == paths.len();
-            pen.line(path, Stroke::of(index, if is_subject { 3 } else { 2 }))?;
+            pen.line(path, Stroke::of(place, if is_subject { 3 } else { 2 }))?;
         }
         points::draw(pen, &self.axes, figure)?;
         self.names(&paths)
@@ -185,9 +186,14 @@ impl<'f, 's> Page<'f, 's> {
         let mark_xs: Vec<i32> = figure.marks.iter().map(|mark| axes.point((mark.x, figure.y.low)).0).collect();
         if figure.has_curve_names && figure.curves.len() <= CURVE_NAMES_MAX {
             let names: Vec<&str> = figure.curves.iter().map(|curve| curve.name.as_str()).collect();
+            let places = places::of(figure);
             for Placed { index, at } in label::place(&names, paths, &mark_xs, &axes.area) {
                 let name = names.get(index).copied().unwrap_or_default();
-                pen.text(name, at, &style(label::FONT_SIZE, color_of(index)).bold().middle())?;
+                pen.text(
+                    name,
+                    at,
+                    &style(label::FONT_SIZE, color_of(places.get(index).copied().unwrap_or(index))).bold().middle(),
+                )?;
             }
         }
         let texts: Vec<(&str, Point)> =

@@ -3,6 +3,7 @@
 use plotters::style::RGBColor;
 
 use super::pen::{Drawn, INK, Pen, Point, SCALE, Stroke, color_of, style};
+use super::places;
 use super::{MARGIN, WIDTH, bars, points};
 use crate::figure::{Figure, Marker, label};
 
@@ -83,8 +84,8 @@ fn samples(figure: &Figure) -> Vec<(Sample, String)> {
             (Sample::Points { marker, color: INK, line: None }, name.clone())
         }));
     }
-    let curves = figure.curves.iter().enumerate();
-    samples.extend(curves.map(|(index, curve)| (Sample::Line(Stroke::of(index, 3)), curve.name.clone())));
+    let curves = figure.curves.iter().zip(places::of(figure));
+    samples.extend(curves.map(|(curve, place)| (Sample::Line(Stroke::of(place, 3)), curve.name.clone())));
     for (index, series) in figure.points.iter().enumerate() {
         let stroke = points::stroke(figure, index, series);
         let line = series.is_joined.then_some(stroke);

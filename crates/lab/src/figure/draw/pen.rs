@@ -19,7 +19,7 @@ pub(super) const MUTED: RGBColor = RGBColor(0x5c, 0x66, 0x70);
 pub(super) const GRID: RGBColor = RGBColor(0xe6, 0xe9, 0xec);
 pub(super) const MARK: RGBColor = RGBColor(0x9a, 0xa3, 0xad);
 
-const COLORS: [RGBColor; 7] = [
+pub(super) const COLORS: [RGBColor; 7] = [
     RGBColor(0x6b, 0x72, 0x7a),
     RGBColor(0xd9, 0x8b, 0x00),
     RGBColor(0x00, 0x72, 0xb2),

@@ -4,6 +4,7 @@ use plotters::style::RGBColor;
 
 use super::Axes;
 use super::pen::{Drawn, Pen, Point, SCALE, Stroke};
+use super::places;
 use crate::figure::{Figure, Marker, PointSeries};
 
 /// Half the width of a point and of a whisker's ends.
@@ -12,7 +13,8 @@ const CAP: i32 = 3 * SCALE;
 
 /// The line of the series at `index`.
 pub(super) fn stroke(figure: &Figure, index: usize, series: &PointSeries) -> Stroke {
-    let stroke = Stroke::of(figure.curves.len() + index, 2);
+    let index = figure.curves.len() + index;
+    let stroke = Stroke::of(places::of(figure).get(index).copied().unwrap_or(index), 2);
     match series.color {
         Some(color) => Stroke { color: color.into(), dashes: None, ..stroke },
         None => stroke,
