@@ -1,9 +1,12 @@
 //! What a capture says about its streams, as a page to look at: P10's Table 1 and Fig. 1 for any capture, how delays are distributed, and
 //! the life of the worst streams.
 //!
+//! [`WhatIf`] simulates what thin flows would have seen with another transport.
+//!
 //! The analysis itself is in `festina-trace`; here is what draws it.
 
 mod life;
+mod what_if;
 
 use std::fmt::Write as _;
 
@@ -15,6 +18,7 @@ use crate::page::{document, escape};
 use crate::report::html::table;
 
 pub use life::Life;
+pub use what_if::{Agreement, FESTINA, Fate, PathEstimate, ThinFlow, ThinFlows, WhatIf};
 
 /// Points of a figure with a point per stream; of more streams every n-th is drawn, the worst always.
 const POINTS_MAX: usize = 400;

@@ -2,6 +2,7 @@
 
 mod table;
 mod thin;
+mod what_if;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -12,11 +13,15 @@ pub(crate) enum TraceCommand {
     /// Tell which streams are thin, what they lost, why what was sent again, and how long their messages took
     #[command(after_help = thin::EXAMPLES)]
     Thin(Box<thin::ThinArgs>),
+    /// Tell what delays thin streams would have had with another transport
+    #[command(after_help = what_if::EXAMPLES)]
+    WhatIf(what_if::WhatIfArgs),
 }
 
 /// Finds it out.
 pub(crate) fn run(command: TraceCommand) -> Result<()> {
     match command {
         TraceCommand::Thin(arguments) => thin::run(&arguments),
+        TraceCommand::WhatIf(arguments) => what_if::run(&arguments),
     }
 }

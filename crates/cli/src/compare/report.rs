@@ -140,7 +140,7 @@ fn arrived(outcome: &Outcome) -> String {
 }
 
 /// Three digits are enough, and nothing is rounded to the left of the decimal point.
-fn milliseconds(delay: Option<Duration>) -> String {
+pub(crate) fn milliseconds(delay: Option<Duration>) -> String {
     let delay_ms = delay.map(|delay| delay.as_secs_f64() * 1000.0);
     delay_ms.map_or(NOTHING.to_owned(), |delay_ms| {
         let decimals = usize::from(delay_ms < 99.95);

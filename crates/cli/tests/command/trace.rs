@@ -103,6 +103,36 @@ fn of_a_capture_that_was_cut_off_the_beginning_is_told_and_the_command_fails() {
 }
 
 #[test]
+fn what_if_says_what_another_transport_would_have_changed_in_a_sentence_a_table_a_figure_and_json() {
+    let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/captures/thin.pcapng.gz");
+    let svg = folder("trace-what-if").join("what-if.svg");
+    let ended = run(&["trace", "what-if", text(&capture), "--svg", text(&svg)]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    let lines = || ended.stdout.lines().skip(1);
+    assert!(lines().all(|line| line.chars().count() <= 80), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("8 thin streams") && ended.stdout.contains("With SCTP, festina, "),
+        "{}",
+        ended.stdout
+    );
+    let rows = lines().filter(|line| line.starts_with("SCTP, ") || line.starts_with("TCP, Linux "));
+    assert_eq!(rows.count(), 5, "each transport, and Linux beside the capture: {}", ended.stdout);
+    assert!(fs::read_to_string(svg).is_ok_and(|figure| figure.starts_with("<svg")));
+    let ended = run(&["trace", "what-if", text(&capture), "--json"]);
+    let answer: Value = serde_json::from_str(&ended.stdout).expect("a document");
+    assert_eq!((answer["flows"].as_u64(), answer["transports"].as_array().map(Vec::len)), (Some(8), Some(4)));
+    assert!(answer["baseline"][0]["capture"]["p99_ms"].is_f64() && answer["burst_ms"].is_null());
+}
+
+#[test]
+fn what_if_without_a_thin_stream_is_told_in_one_line() {
+    let path = capture(&folder("trace-nothing-thin"));
+    let ended = run(&["trace", "what-if", text(&path)]);
+    assert_eq!((ended.code, ended.stderr.lines().count()), (Some(1), 1));
+    assert!(ended.stderr.contains("none of 1 streams with data is thin and has ten"), "{}", ended.stderr);
+}
+
+#[test]
 fn what_makes_no_sense_is_told_in_one_line() {
     let folder = folder("trace-usage");
     let path = capture(&folder);

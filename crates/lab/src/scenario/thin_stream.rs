@@ -73,7 +73,12 @@ impl ThinStream {
     /// # Panics
     /// If no connection came about at all, which a path that loses everything would be needed for.
     pub fn run(&self, seed: u64) -> StreamRun {
-        self.run_with(seed, |_| NoTap).0
+        self.try_run(seed).expect("the connection came about")
+    }
+
+    /// Runs the stream as [`run`](Self::run) does; `None` if no connection came about, or it was given up and forgotten.
+    pub fn try_run(&self, seed: u64) -> Option<StreamRun> {
+        self.run_with(seed, |_| NoTap).map(|(run, _)| run)
     }
 
     /// Runs the stream as [`run`](Self::run) does, and gives its packets.
@@ -81,7 +86,7 @@ impl ThinStream {
     /// # Panics
     /// As [`run`](Self::run).
     pub fn capture(&self, seed: u64) -> Capture {
-        self.run_with(seed, Capture::of).1
+        self.run_with(seed, Capture::of).expect("the connection came about").1
     }
 
     /// Runs the stream as [`run`](Self::run) does, and gives what became of it, its packets, and its two ends: who writes, who reads.
@@ -89,12 +94,17 @@ impl ThinStream {
     /// # Panics
     /// As [`run`](Self::run).
     pub fn run_and_capture(&self, seed: u64) -> (StreamRun, Capture, [NodeId; 2]) {
-        let path = Topology::path(&[Duplex { forward: self.forward.clone(), backward: self.backward.clone() }]);
-        let (run, capture) = self.run_with(seed, Capture::of);
-        (run, capture, [path.sender, path.receiver])
+        self.try_run_and_capture(seed).expect("the connection came about")
     }
 
-    fn run_with<T: Tap<Packet>>(&self, seed: u64, tap: impl FnOnce(&Topology) -> T) -> (StreamRun, T) {
+    /// Runs the stream as [`run_and_capture`](Self::run_and_capture) does; `None` as with [`try_run`](Self::try_run).
+    pub fn try_run_and_capture(&self, seed: u64) -> Option<(StreamRun, Capture, [NodeId; 2])> {
+        let path = Topology::path(&[Duplex { forward: self.forward.clone(), backward: self.backward.clone() }]);
+        let (run, capture) = self.run_with(seed, Capture::of)?;
+        Some((run, capture, [path.sender, path.receiver]))
+    }
+
+    fn run_with<T: Tap<Packet>>(&self, seed: u64, tap: impl FnOnce(&Topology) -> T) -> Option<(StreamRun, T)> {
         let path = Topology::path(&[Duplex { forward: self.forward.clone(), backward: self.backward.clone() }]);
         let stops_at = STARTS_AT + self.duration;
         let traffic =
@@ -111,7 +121,7 @@ impl ThinStream {
             let record = StreamRecord::observe(simulation.node(path.sender), simulation.node(path.receiver)).pop();
             let is_done = record.as_ref().is_some_and(StreamRecord::is_delivered);
             if is_done || drained >= DRAIN_MAX {
-                break record.expect("the connection came about");
+                break record?;
             }
         };
         let run = StreamRun {
@@ -121,7 +131,7 @@ impl ThinStream {
             packets_returned: simulation.link_counters(backward).offered,
             bytes_returned: simulation.link_counters(backward).offered_bytes.bytes(),
         };
-        (run, simulation.into_tap())
+        Some((run, simulation.into_tap()))
     }
 }
 

@@ -110,7 +110,7 @@ fn one(arguments: &ThinArgs, path: &Path, rows: &mut Rows) -> Result<()> {
 }
 
 /// Opens a capture.
-fn open(path: &Path) -> Result<Box<dyn Read>> {
+pub(super) fn open(path: &Path) -> Result<Box<dyn Read>> {
     if path.as_os_str() == "-" {
         return Ok(Box::new(io::stdin()));
     }
