@@ -5,6 +5,7 @@ mod alarm;
 mod demux;
 mod destinations;
 mod driver;
+mod observe;
 mod options;
 pub(crate) mod outbox;
 mod packets;
@@ -28,6 +29,7 @@ use festina_sctp::{ClosedReason, Config};
 pub(crate) use self::accept::AcceptQueue;
 pub(crate) use self::demux::Key;
 use self::driver::Driver;
+pub use self::observe::SeenPacket;
 pub use self::options::{Answer, ConnectOptions, EndpointStats, ListenOptions};
 pub(crate) use self::shared::Shared;
 use self::socket::Socket;
@@ -95,6 +97,14 @@ impl Endpoint {
     /// The address of the socket. A raw socket has port 0.
     pub fn local_addr(&self) -> SocketAddr {
         self.shared.socket.local_addr()
+    }
+
+    /// Shows every SCTP packet that is sent or received from now on to a function, for as long as the endpoint lives; there can be one.
+    /// Returns whether there was none before. What the network loses on the way here is not seen.
+    ///
+    /// The function runs in the midst of sending and receiving: it should be quick, and must not use the endpoint nor its associations.
+    pub fn observe(&self, observer: impl Fn(SeenPacket<'_>) + Send + Sync + 'static) -> bool {
+        self.shared.socket.observation.begin(observer)
     }
 
     /// A snapshot of the counters.

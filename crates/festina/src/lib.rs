@@ -71,7 +71,7 @@ mod listener;
 
 pub use association::{Association, Delivery, MessageSink, Messages, Outcome, Streams};
 pub use clock::now;
-pub use endpoint::{Answer, ConnectOptions, Endpoint, EndpointStats, ListenOptions};
+pub use endpoint::{Answer, ConnectOptions, Endpoint, EndpointStats, ListenOptions, SeenPacket};
 pub use error::{BindError, ConnectError, ListenError};
 pub use listener::Listener;
 

@@ -1,7 +1,5 @@
 //! Errors, one enum per operation; each says whose fault it is.
 
-use core::fmt;
-
 use bytes::Bytes;
 use thiserror::Error;
 
@@ -90,7 +88,7 @@ pub enum ClosedReason {
     #[error("aborted by this side")]
     AbortedLocally,
     /// Peer: it sent ABORT.
-    #[error("aborted by the peer (cause {code}{})", Said(*code, info))]
+    #[error("aborted by the peer (cause {code})")]
     AbortedByPeer {
         /// The first error cause code, 0 if it named none (RFC 9260 §3.3.10).
         code: u16,
@@ -110,23 +108,6 @@ pub enum ClosedReason {
     /// `Timers::shutdown_stall`, or the time from SHUTDOWN on exceeded `Timers::shutdown_guard` (T5, RFC 9260 §9.2).
     #[error("the shutdown did not finish in time")]
     ShutdownTimeout,
-}
-
-/// The text that a peer gave for its ABORT, if its cause holds one (RFC 9260 §3.3.10.12, §3.3.10.13) and it is a text.
-struct Said<'a>(u16, &'a [u8]);
-
-impl fmt::Display for Said<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const USER_INITIATED_ABORT: u16 = 12;
-        const PROTOCOL_VIOLATION: u16 = 13;
-        let &Self(code, info) = self;
-        match core::str::from_utf8(info) {
-            Ok(text) if !text.is_empty() && (USER_INITIATED_ABORT..=PROTOCOL_VIOLATION).contains(&code) => {
-                write!(formatter, ": {text:?}")
-            }
-            _ => Ok(()),
-        }
-    }
 }
 
 /// Why a packet was dropped without effect.
@@ -157,19 +138,3 @@ pub enum PacketDropped {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub(crate) struct ProtocolViolation(pub(crate) &'static str);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_the_peer_says_for_its_abort_is_shown_if_it_is_a_text() {
-        let shown = |code, info: &'static [u8]| {
-            ClosedReason::AbortedByPeer { code, info: Bytes::from_static(info) }.to_string()
-        };
-        assert_eq!(shown(12, b"game \x1bover"), "aborted by the peer (cause 12: \"game \\u{1b}over\")");
-        assert_eq!(shown(12, b""), "aborted by the peer (cause 12)");
-        assert_eq!(shown(13, b"\xff"), "aborted by the peer (cause 13)");
-        assert_eq!(shown(3, b"abcd"), "aborted by the peer (cause 3)");
-    }
-}

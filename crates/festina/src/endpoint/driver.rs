@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use festina_sctp::Direction;
 use festina_units::{Duration, Instant};
 use quinn_udp::{EcnCodepoint, RecvMeta};
 
@@ -235,6 +236,7 @@ impl Receiver {
                 let packet = shared.socket.packet(datagram);
                 packets += 1;
                 bytes += packet.len();
+                shared.socket.observation.show(Direction::Inbound, meta.addr, packet, packet.len());
                 let tag = tag_bytes(packet).filter(|_| is_ordinary(packet));
                 let is_expected = (tag.is_some() && tag == expected) || shared.is_expected(packet);
                 if is_expected {

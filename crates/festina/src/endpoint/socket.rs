@@ -5,11 +5,13 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
+use festina_sctp::Direction;
 use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
 use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
+use super::observe::Observation;
 use super::outbox::Blocked;
 #[cfg(unix)]
 use super::raw;
@@ -30,6 +32,7 @@ pub(crate) struct Socket {
     features: UdpSocketState,
     local: SocketAddr,
     pub(crate) counters: SocketCounters,
+    pub(crate) observation: Observation,
     /// Why every attempt to receive fails, if a test wants that.
     #[cfg(test)]
     pub(crate) receive_fault: std::sync::Mutex<Option<io::ErrorKind>>,
@@ -83,6 +86,7 @@ impl Socket {
             features,
             local,
             counters: SocketCounters::default(),
+            observation: Observation::default(),
             #[cfg(test)]
             receive_fault: std::sync::Mutex::default(),
         })
@@ -166,6 +170,7 @@ impl Socket {
                 count(&self.counters.send_calls, 1);
                 count(&self.counters.packets_sent, contents.len().div_ceil(segment_bytes.max(1)));
                 count(&self.counters.bytes_sent, contents.len());
+                self.observation.show(Direction::Outbound, destination, contents, segment_bytes);
                 Ok(())
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

@@ -1,7 +1,9 @@
 //! Messages cross, whole and in order.
 
+use std::sync::{Arc, Mutex};
+
 use bytes::Bytes;
-use festina::{Config, DEFAULT_SCTP_PORT, Endpoint, Message};
+use festina::{Config, DEFAULT_SCTP_PORT, Direction, Endpoint, Message};
 use futures_util::{SinkExt, StreamExt};
 
 use crate::support::{endpoint, in_time, pair, pair_between};
@@ -150,4 +152,27 @@ async fn ipv6_and_ipv4_peers_reach_one_dual_stack_endpoint() {
     let four = Endpoint::bind("127.0.0.1:0".parse().unwrap(), Config::default()).await.unwrap();
     let _four_listener = four.listen(DEFAULT_SCTP_PORT).unwrap();
     in_time(server.connect(four.local_addr())).await.expect("a dual-stack endpoint reaches IPv4 peers");
+}
+
+#[tokio::test]
+async fn an_observer_sees_every_packet_of_an_endpoint_both_ways() {
+    let (near, far) = (endpoint().await, endpoint().await);
+    let seen = Arc::new(Mutex::new((0, 0)));
+    let counted = seen.clone();
+    let remote = far.local_addr();
+    assert!(near.observe(move |packet| {
+        assert_eq!(packet.remote, remote);
+        let (sent, received) = &mut *counted.lock().unwrap();
+        match packet.direction {
+            Direction::Outbound => *sent += packet.bytes.len() as u64,
+            Direction::Inbound => *received += packet.bytes.len() as u64,
+        }
+    }));
+    assert!(!near.observe(|_| panic!("only the first is shown anything")));
+    let pair = pair_between(near, far, remote).await;
+    in_time(pair.client.send(Message::new(pattern(100_000, 1)))).await.unwrap();
+    assert_eq!(in_time(pair.server.recv()).await.unwrap().payload, pattern(100_000, 1));
+    in_time(pair.client.shutdown()).await.unwrap();
+    let stats = pair.client_endpoint.stats();
+    assert_eq!(*seen.lock().unwrap(), (stats.bytes_sent, stats.bytes_received));
 }
