@@ -86,7 +86,7 @@ def rsyslog(directory, name, config):
     return ["rsyslogd", "-n", "-f", path + ".conf", "-i", path + ".pid"]
 
 
-def systems(directory, festina):
+def systems(directory, festina, redundancy):
     """Name, port for lines, output, the command of the receiver, and that of the sender."""
     udp = 'module(load="imudp")\ninput(type="imudp" address="127.0.0.1" port="{}")\n'
     keep = 'queue.type="LinkedList" action.resumeRetryCount="-1" action.resumeInterval="1"'
@@ -107,7 +107,7 @@ def systems(directory, festina):
     with open(state + "-r.toml", "w") as file:
         file.write(f'state = "{state}-r"\nlisten = "10.77.0.2:9899"\nmetrics = "127.0.0.1:9602"\n[[output]]\nkind = "file"\npath = "{out("festina")}"\n')
     with open(state + "-l.toml", "w") as file:
-        file.write(f'state = "{state}-l"\ncollector = "10.77.0.2:9899"\nmetrics = "127.0.0.1:9601"\n[[input]]\nkind = "udp"\nlisten = "127.0.0.1:5516"\n')
+        file.write(f'state = "{state}-l"\nredundancy = "{redundancy}"\ncollector = "10.77.0.2:9899"\nmetrics = "127.0.0.1:9601"\n[[input]]\nkind = "udp"\nlisten = "127.0.0.1:5516"\n')
     yield (
         "festina syslog", 5516, out("festina"),
         [festina, "syslog", "collect", state + "-r.toml"], [festina, "syslog", "relay", state + "-l.toml"],
@@ -157,6 +157,7 @@ def main():
     parser.add_argument("--delay", default="40ms")
     parser.add_argument("--link", default="", help="the rate of the network, as in 1Mbit/s")
     parser.add_argument("--seed", default="1")
+    parser.add_argument("--redundancy", default="adaptive-spaced", help="of important lines, see relay.toml")
     parser.add_argument("--generate", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.generate:
@@ -179,7 +180,7 @@ def main():
         start([festina, "emulate", "tun", "--left", LEFT, "--right", RIGHT, "--delay", arguments.delay, "--loss", arguments.loss,
                "--seed", arguments.seed, *link])
         time.sleep(2)
-        runs = list(systems(directory, festina))
+        runs = list(systems(directory, festina, arguments.redundancy))
         for _, _, _, receiver, _ in runs:
             start(inside(RIGHT, *receiver))
         time.sleep(2)

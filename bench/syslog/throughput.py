@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Lines per second through a relay and a collector on this machine, from the first byte over TCP to the last acknowledgement.
 
-    bench/syslog/throughput.py --festina target/release/festina --lines 300000
+    bench/syslog/throughput.py --festina target/release/festina --lines 300000 --rsyslog
+
+With `--rsyslog` the same lines then go through two rsyslogds with RELP between them, until the last is in the file.
 """
 
 import argparse
@@ -38,7 +40,7 @@ def run(festina, severity, lines):
     try:
         while not (status(festina, 19601) or {}).get("connected"):
             time.sleep(0.1)
-        line = f"<{128 + severity}>Oct 11 22:14:15 box app: ".ljust(249, "-").encode() + b"\n"
+        line = line_of(severity)
         peer = socket.create_connection(("127.0.0.1", 15514))
         before = [cpu_seconds(process) for process in processes]
         begin = time.monotonic()
@@ -63,13 +65,62 @@ def run(festina, severity, lines):
         shutil.rmtree(directory, ignore_errors=True)
 
 
+def line_of(severity):
+    return f"<{128 + severity}>Oct 11 22:14:15 box app: ".ljust(249, "-").encode() + b"\n"
+
+
+def run_rsyslog(lines):
+    directory = tempfile.mkdtemp(prefix="festina-log-")
+    out = f"{directory}/lines.log"
+    raw = 'template(name="raw" type="string" string="%rawmsg%\\n")\n'
+    queue = 'queue.type="LinkedList" queue.size="200000" action.resumeRetryCount="-1"'
+    configs = {
+        "r": f'module(load="imrelp")\ninput(type="imrelp" port="16001")\n{raw}action(type="omfile" file="{out}" template="raw")\n',
+        "l": 'module(load="imptcp")\ninput(type="imptcp" port="15515" address="127.0.0.1")\nmodule(load="omrelp")\n'
+             f'action(type="omrelp" target="127.0.0.1" port="16001" {queue})\n',
+    }
+    processes = []
+    for name, text in configs.items():
+        os.makedirs(f"{directory}/{name}")
+        with open(f"{directory}/{name}.conf", "w") as file:
+            file.write(f'global(workDirectory="{directory}/{name}")\n{text}')
+        command = ["rsyslogd", "-n", "-f", f"{directory}/{name}.conf", "-i", f"{directory}/{name}.pid"]
+        processes.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
+        time.sleep(1)
+    try:
+        peer = socket.create_connection(("127.0.0.1", 15515))
+        before = [cpu_seconds(process) for process in processes]
+        begin, line = time.monotonic(), line_of(3)
+        peer.sendall(line * lines)
+        peer.close()
+        while not os.path.exists(out) or os.path.getsize(out) < lines * (len(line)):
+            time.sleep(0.02)
+            if time.monotonic() - begin > 120:
+                break
+        seconds = time.monotonic() - begin
+        used = [cpu_seconds(process) - start for process, start in zip(processes, before)]
+        print(json.dumps({
+            "system": "rsyslog, RELP", "bytes": os.path.getsize(out), "seconds": round(seconds, 2),
+            "lines_per_second": round(lines / seconds),
+            "cpu_us_per_line": {"receiver": round(used[0] / lines * 1e6, 2), "sender": round(used[1] / lines * 1e6, 2)},
+        }))
+    finally:
+        for process in processes:
+            process.terminate()
+            process.wait()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--festina", default="target/release/festina")
     parser.add_argument("--lines", type=int, default=300_000)
+    parser.add_argument("--rsyslog", action="store_true")
     arguments = parser.parse_args()
     for severity in (3, 6):
         run(os.path.abspath(arguments.festina), severity, arguments.lines)
+    if arguments.rsyslog:
+        run_rsyslog(arguments.lines)
 
 
 if __name__ == "__main__":

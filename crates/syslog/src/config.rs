@@ -17,7 +17,7 @@ use toml::Spanned;
 use crate::framing::Framing;
 use crate::line::Severity;
 use crate::policy::{Matcher, PRIORITIES, Policy, Treatment};
-use crate::tls::{Identity, TlsClient, TlsServer};
+use crate::tls::{Identity, TlsClient, TlsError, TlsServer};
 
 pub use text::ConfigError;
 use text::Text;
@@ -257,6 +257,19 @@ impl RelayConfig {
     }
 }
 
+impl RelayConfig {
+    /// Reads the files that it names: certificates and keys.
+    ///
+    /// # Errors
+    /// What is wrong with the first that is.
+    pub fn check_files(&self) -> Result<(), TlsError> {
+        self.inputs.iter().try_for_each(|input| match &input.kind {
+            InputKind::Tls(_, _, server) => server.config().map(drop),
+            _ => Ok(()),
+        })
+    }
+}
+
 fn message_bytes(text: &Text, value: Option<&Spanned<String>>) -> Result<usize, ConfigError> {
     let Some(value) = value else { return Ok(usize::try_from(MESSAGE_BYTES_DEFAULT).unwrap_or(usize::MAX)) };
     let bytes = text.value::<ByteCount>(value)?.bytes();
@@ -415,6 +428,19 @@ impl CollectorConfig {
             metrics: raw.metrics.as_ref().map(|address| loopback(&text, address)).transpose()?,
             state: raw.state,
             outputs,
+        })
+    }
+}
+
+impl CollectorConfig {
+    /// Reads the files that it names: certificates and keys.
+    ///
+    /// # Errors
+    /// What is wrong with the first that is.
+    pub fn check_files(&self) -> Result<(), TlsError> {
+        self.outputs.iter().try_for_each(|output| match &output.place {
+            OutputPlace::Forward(_, Some(client)) => client.config().map(drop),
+            _ => Ok(()),
         })
     }
 }

@@ -32,13 +32,13 @@ impl ShortestRoundTrip {
     /// Takes a round trip and how much it varies, and returns how much longer it is than the shortest even when it is short; all in
     /// microseconds. A queue that stands makes all round trips longer, a machine that is busy only some.
     pub(super) fn excess_us(&mut self, rtt_us: u64, variation_us: u64, at_us: u64) -> u64 {
-        let rtt_us = rtt_us.saturating_sub(variation_us);
         if at_us.abs_diff(self.since_us) >= MEMORY_US {
             (self.before_us, self.now_us, self.since_us) = (self.now_us, None, at_us);
         }
         let shortest = self.now_us.map_or(rtt_us, |shortest| shortest.min(rtt_us));
         self.now_us = Some(shortest);
-        rtt_us - self.before_us.map_or(shortest, |before| before.min(shortest))
+        let shortest = self.before_us.map_or(shortest, |before| before.min(shortest));
+        rtt_us.saturating_sub(variation_us).saturating_sub(shortest)
     }
 }
 
@@ -130,6 +130,16 @@ mod tests {
             courtesy.move_window(80_000, 0, 1_000, step * 80_000);
         }
         assert_eq!(courtesy.window_bytes(), WINDOW_BYTES_START);
+    }
+
+    #[test]
+    fn a_round_trip_that_varies_is_no_queue_and_the_first_one_which_may_be_anything_between_is_not_taken_for_shorter() {
+        let mut shortest = ShortestRoundTrip::default();
+        // The variation after one measurement is half of it (RFC 9260 §6.3.1 C2).
+        assert_eq!(shortest.excess_us(80_000, 40_000, 0), 0);
+        assert_eq!(shortest.excess_us(80_000, 1_000, 1_000_000), 0);
+        assert_eq!(shortest.excess_us(110_000, 30_000, 2_000_000), 0);
+        assert_eq!(shortest.excess_us(160_000, 5_000, 3_000_000), 75_000);
     }
 
     #[test]
