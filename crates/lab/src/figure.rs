@@ -111,6 +111,8 @@ pub struct PointSeries {
     pub color: Option<Color>,
     /// Whether a thin line joins them.
     pub is_joined: bool,
+    /// Whether whiskers lie across, between two values of the horizontal axis.
+    pub has_whiskers_across: bool,
     /// Where they are.
     pub points: Vec<PlotPoint>,
 }
@@ -119,7 +121,14 @@ impl PointSeries {
     /// Joined dots.
     pub fn new(name: &str, points: impl IntoIterator<Item = PlotPoint>) -> Self {
         let points = points.into_iter().collect();
-        Self { name: name.to_owned(), marker: Marker::Dot, color: None, is_joined: true, points }
+        Self {
+            name: name.to_owned(),
+            marker: Marker::Dot,
+            color: None,
+            is_joined: true,
+            has_whiskers_across: false,
+            points,
+        }
     }
 
     /// The same series, each with a form of its own, so that colour is not the only key; after seven the forms come again.
@@ -140,7 +149,7 @@ pub struct PlotPoint {
     pub x: f64,
     /// Upwards.
     pub y: f64,
-    /// A thin vertical line from a low to a high value, such as a confidence interval.
+    /// A thin line from a low to a high value, such as a confidence interval: upwards, unless the series has its whiskers across.
     pub whisker: Option<(f64, f64)>,
 }
 
@@ -254,6 +263,28 @@ mod tests {
         for expected in ["Title & <more>", "conditions", "steep \"one\"", "limit", "10", "axis"] {
             assert!(texts.contains(&expected), "{expected} is missing in {texts:?}");
         }
+    }
+
+    #[test]
+    fn a_whisker_across_lies_beside_its_point_and_another_one_above_and_below_it() {
+        let ends = |has_whiskers_across| {
+            let point = PlotPoint { x: 10.0, y: 5.0, whisker: Some((2.0, 15.0)) };
+            let series = PointSeries { has_whiskers_across, ..PointSeries::new("points", [point]) };
+            let svg = Figure { points: vec![series], curves: Vec::new(), ..figure() }.to_svg().expect("sound");
+            let document = roxmltree::Document::parse(&svg).expect("well-formed XML");
+            let lines = document.descendants().filter_map(|node| node.attribute("points").map(str::to_owned));
+            lines.collect::<Vec<_>>()
+        };
+        let [upwards, across] = [ends(false), ends(true)];
+        let drawn = |lines: &[String], others: &[String]| {
+            let own = lines.iter().find(|line| !others.contains(line)).expect("they differ").clone();
+            let places: Vec<i32> = own.split([',', ' ']).filter_map(|number| number.parse().ok()).collect();
+            <[i32; 4]>::try_from(places).expect("a line has two ends")
+        };
+        let [x, low, same_x, high] = drawn(&upwards, &across);
+        assert!(x == same_x && low > high, "{x},{low} {same_x},{high}");
+        let [left, y, right, same_y] = drawn(&across, &upwards);
+        assert!(y == same_y && left < right, "{left},{y} {right},{same_y}");
     }
 
     #[test]

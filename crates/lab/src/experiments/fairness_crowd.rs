@@ -175,7 +175,7 @@ fn figure(results: &Results, value: &str, title: &str, unit: &str) -> Figure {
         }
     }
     let x = Axis::log("thin streams", 0.8, most * 1.25, Unit::Number);
-    let y = Axis::from_zero(unit, top, Unit::Number);
+    let y = Axis::from_zero(&format!("mean of the runs in {unit}"), top, Unit::Number);
     let mut figure = Figure::new(title, &results.plan().conditions(), x, y);
     figure.points = PointSeries::told_apart(series);
     figure

@@ -201,13 +201,12 @@ fn figure(results: &Results, loss: &str) -> Option<Figure> {
         let (Some(series), Some(run)) = (summary.series().get(DELIVERY), recorded_run(summary)) else { continue };
         distribution.curve(stack, series.all());
         let points = RECORDED.shares_later(run).filter(|&(_, share)| share > 0.0);
-        let points = points.map(|(x, y)| PlotPoint { x, y, whisker: None }).collect();
+        let points = points.map(|(x, y)| PlotPoint { x, y, whisker: None });
         rings.push(PointSeries {
-            name: format!("{stack}, the kernel"),
             marker: Marker::Ring,
             color: Some(color),
             is_joined: false,
-            points,
+            ..PointSeries::new(&format!("{stack}, the kernel"), points)
         });
     }
     if rings.is_empty() {

@@ -6,7 +6,7 @@ use super::p10_fig12::{assumptions, beside_greedy, condition, pairs, parameters}
 use crate::assumption::{Assumption, stated};
 use crate::evidence::{Bound, Estimate, Evidence};
 use crate::experiment::{Check, Experiment};
-use crate::figure::{Axis, Curve, Figure, Unit};
+use crate::figure::{Axis, Figure, PlotPoint, PointSeries, Unit};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
 use crate::summary::{PointSummary, Results};
@@ -105,9 +105,14 @@ fn quantile_name(percent: usize) -> String {
     format!("greedy kbit/s {percent:03}%")
 }
 
-/// The distribution at a point: each quantile with its share.
-fn quantiles(summary: &PointSummary) -> Vec<(f64, f64)> {
-    let of = |percent| Some((summary.values().get(&quantile_name(percent))?.mean()?, share(percent)));
+/// The distribution at a point: each quantile with its share, its whisker the interval of its mean over runs.
+fn quantiles(summary: &PointSummary) -> Vec<PlotPoint> {
+    let of = |percent| {
+        let quantile = summary.values().get(&quantile_name(percent))?;
+        let mean = quantile.mean()?;
+        let whisker = quantile.half_width_95().map(|half| ((mean - half).max(0.0), mean + half));
+        Some(PlotPoint { x: mean, y: share(percent), whisker })
+    };
     (0..=100).step_by(STEP_PERCENT).filter_map(of).collect()
 }
 
@@ -149,12 +154,13 @@ fn distance_without(one: &PointSummary, other: &PointSummary, left_out: Option<u
 
 fn figure(results: &Results, pair: &[&PointSummary; 2]) -> Figure {
     let [lksctp, _] = pair;
-    let curves = pair
+    let series = pair
         .iter()
         .zip(["beside lksctp", "beside modified lksctp"])
-        .map(|(summary, name)| Curve { name: name.to_owned(), points: quantiles(summary) });
-    let curves: Vec<Curve> = curves.collect();
-    let top = curves.iter().flat_map(|curve| &curve.points).map(|point| point.0).fold(0.0, f64::max);
+        .map(|(summary, name)| PointSeries { has_whiskers_across: true, ..PointSeries::new(name, quantiles(summary)) });
+    let series = PointSeries::told_apart(series.collect());
+    let points = series.iter().flat_map(|series| &series.points);
+    let top = points.map(|point| point.whisker.map_or(point.x, |(_, high)| high)).fold(0.0, f64::max);
     let interval = lksctp.point().duration("interval");
     let label =
         format!("throughput of the greedy stream within {}, mean over runs, in kbit/s", duration::display(interval));
@@ -162,6 +168,6 @@ fn figure(results: &Results, pair: &[&PointSummary; 2]) -> Figure {
     let y = Axis::linear("share of the intervals with less", 0.0, 1.0, Unit::Share);
     let conditions = format!("{}; {}", condition(results, lksctp), results.plan().conditions());
     let mut figure = Figure::new(results.plan().title(), &conditions, x, y);
-    figure.curves = curves;
+    figure.points = series;
     figure
 }

@@ -163,7 +163,9 @@ impl Experiment for R15Congestion {
                         distribution.curve(point.point().choice("sender"), series.all());
                     }
                 }
-                let figure = distribution.figure();
+                let mut figure = distribution.figure();
+                figure.x.label = "from the write to the complete delivery".to_owned();
+                figure.y.label = "share of flows that take longer".to_owned();
                 figures.extend(Some(figure).filter(|figure| !figure.curves.is_empty()));
             }
         }

@@ -153,19 +153,24 @@ impl Experiment for R15TailLoss {
         for family in &Family::ALL {
             let title = format!("{}: how long lost tails take", family.name);
             let by_lost = cases(results).only(|point| is_base(point, ""));
-            figures.extend(r15::chart(&title, &words.join(", "), "recovery", &by_lost, family, |case| {
+            figures.extend(r15::chart(&title, &told(&words), "recovery", &by_lost, family, |case| {
                 format!("{} lost", case.point.point().count("lost"))
             }));
             for lost in [1, 3] {
                 let title = format!("{}: how long {lost} lost at the end take, by round-trip time", family.name);
                 let by_rtt = cases(results).only(|point| point.point().count("lost") == lost && is_base(point, "rtt"));
-                figures.extend(r15::chart(&title, &words[1..].join(", "), "recovery", &by_rtt, family, |case| {
+                figures.extend(r15::chart(&title, &told(&words[1..]), "recovery", &by_rtt, family, |case| {
                     case.point.point().value("rtt").map_or_else(String::new, |rtt| format!("rtt {rtt}"))
                 }));
             }
         }
         figures
     }
+}
+
+/// The conditions, and why bars have no whiskers.
+fn told(conditions: &[String]) -> String {
+    format!("{}; nothing is random: one run of each", conditions.join(", "))
 }
 
 /// The recovery times.

@@ -154,7 +154,10 @@ impl Experiment for R15Web {
                     distribution.curve(point.point().choice("sender"), series.all());
                 }
             }
-            figures.extend(Some(distribution.figure()).filter(|figure| !figure.curves.is_empty()));
+            let mut figure = distribution.figure();
+            figure.x.label = "page load time".to_owned();
+            figure.y.label = "share of pages that take longer".to_owned();
+            figures.extend(Some(figure).filter(|figure| !figure.curves.is_empty()));
         }
         figures
     }

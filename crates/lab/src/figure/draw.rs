@@ -33,8 +33,16 @@ const PLOT_LEFT: i32 = 64;
 const PLOT_RIGHT: i32 = WIDTH - MARGIN;
 const PLOT_BELOW_LEGEND: i32 = 46;
 const PLOT_BOTTOM: i32 = HEIGHT - 50;
-/// Height of the names of marks, in CSS pixels.
+/// Height of a row of names of marks, and what is left free between two of them, in CSS pixels.
 const MARK_NAMES: i32 = 16;
+const MARK_GAP: i32 = 8;
+/// The font of ticks, of the axes' names and of the marks' names.
+const SMALL_FONT: i32 = 12;
+/// What is left free beside the label of a tick of the vertical axis, in CSS pixels.
+const TICK_GAP: i32 = 8;
+/// The largest and the smallest font of these labels, and of the title.
+const TICK_FONTS: [i32; 2] = [SMALL_FONT, 9];
+const TITLE_FONTS: [i32; 2] = [18, 12];
 
 /// More curves than this have their names in the legend only.
 const CURVE_NAMES_MAX: usize = 6;
@@ -74,9 +82,63 @@ impl Axes<'_> {
     }
 }
 
-/// The room that the names of marks take.
-fn mark_names(figure: &Figure) -> i32 {
-    if figure.marks.is_empty() { 0 } else { MARK_NAMES }
+/// The largest font of a range in which a text fits into a width in CSS pixels, also if it is bold or of wide characters.
+fn font_within(text: &str, [largest, smallest]: [i32; 2], width: i32) -> i32 {
+    let fits = |font: &i32| label::text_width(text, *font) * 11 / 10 <= width;
+    (smallest..=largest).rev().find(fits).unwrap_or(smallest)
+}
+
+/// The title's font.
+fn title_font(title: &str) -> i32 {
+    font_within(title, TITLE_FONTS, WIDTH - 2 * MARGIN)
+}
+
+/// The font of a label beside the vertical axis.
+fn tick_font(label: &str) -> i32 {
+    font_within(label, TICK_FONTS, PLOT_LEFT - TICK_GAP)
+}
+
+/// The middle of a text in the small font that should be at `center`, moved so that all of it is on the page. In canvas units.
+fn on_the_page(text: &str, center: i32) -> i32 {
+    let half = label::text_width(text, SMALL_FONT) * SCALE / 2 + SCALE;
+    center.min(WIDTH * SCALE - half).max(half)
+}
+
+/// Where the name of a mark stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct MarkName {
+    /// Its middle, in canvas units.
+    center: i32,
+    /// Counted upwards from the plot.
+    row: usize,
+}
+
+/// The names of marks: each in the lowest row where it covers none of the others.
+fn mark_names(figure: &Figure) -> Vec<MarkName> {
+    let across = |x: f64| PLOT_LEFT * SCALE + rounded(figure.x.place(x) * f64::from((PLOT_RIGHT - PLOT_LEFT) * SCALE));
+    let mut order: Vec<usize> = (0..figure.marks.len()).collect();
+    order.sort_by_key(|&index| across(figure.marks[index].x));
+    let mut row_ends: Vec<i32> = Vec::new();
+    let mut names = vec![MarkName { center: 0, row: 0 }; figure.marks.len()];
+    for index in order {
+        let mark = &figure.marks[index];
+        let center = on_the_page(&mark.label, across(mark.x));
+        let half = label::text_width(&mark.label, SMALL_FONT) * SCALE / 2;
+        let is_free = |end: &i32| end + MARK_GAP * SCALE <= center - half;
+        let row = row_ends.iter().position(is_free).unwrap_or_else(|| {
+            row_ends.push(0);
+            row_ends.len() - 1
+        });
+        row_ends[row] = center + half;
+        names[index] = MarkName { center, row };
+    }
+    names
+}
+
+/// The room that the names of marks take, in CSS pixels.
+fn mark_names_height(names: &[MarkName]) -> i32 {
+    let rows = names.iter().map(|name| name.row + 1).max().unwrap_or(0);
+    i32::try_from(rows).unwrap_or(0) * MARK_NAMES
 }
 
 struct Page<'f, 's> {
@@ -85,6 +147,7 @@ struct Page<'f, 's> {
     axes: Axes<'f>,
     subtitle: Vec<String>,
     legend: Legend,
+    mark_names: Vec<MarkName>,
     below: Option<Below<'f>>,
 }
 
@@ -108,13 +171,14 @@ impl<'f, 's> Page<'f, 's> {
         let legend_end = legend_top + (legend.rows() - 1) * legend::ROW;
         let below = figure.bars.as_ref().map(|bars| Below::of(bars, (PLOT_RIGHT - PLOT_LEFT) * SCALE));
         let bottom = below.as_ref().map_or(PLOT_BOTTOM, |below| HEIGHT - 16 - below.height());
+        let mark_names = mark_names(figure);
         let area = label::Area {
             left: PLOT_LEFT * SCALE,
             right: PLOT_RIGHT * SCALE,
-            top: (legend_end + PLOT_BELOW_LEGEND + mark_names(figure)) * SCALE,
+            top: (legend_end + PLOT_BELOW_LEGEND + mark_names_height(&mark_names)) * SCALE,
             bottom: bottom * SCALE,
         };
-        Self { figure, pen, axes: Axes { figure, area }, subtitle, legend, below }
+        Self { figure, pen, axes: Axes { figure, area }, subtitle, legend, mark_names, below }
     }
 
     fn draw(&self) -> Drawn {
@@ -138,15 +202,15 @@ impl<'f, 's> Page<'f, 's> {
     /// Title, subtitle, what the vertical axis shows, and the legend.
     fn heading(&self) -> Drawn {
         let Self { figure, pen, .. } = self;
-        pen.text(&figure.title, (MARGIN * SCALE, 16 * SCALE), &style(18, INK).bold())?;
+        pen.text(&figure.title, (MARGIN * SCALE, 16 * SCALE), &style(title_font(&figure.title), INK).bold())?;
         let mut y = SUBTITLE_TOP;
         for line in &self.subtitle {
             pen.text(line, (MARGIN * SCALE, y * SCALE), &style(SUBTITLE_FONT, MUTED))?;
             y += SUBTITLE_LINE;
         }
         self.legend.draw(pen)?;
-        let y = self.axes.area.top - (24 + mark_names(figure)) * SCALE;
-        pen.text(&figure.y.label, (MARGIN * SCALE, y), &style(12, MUTED))
+        let y = self.axes.area.top - (24 + mark_names_height(&self.mark_names)) * SCALE;
+        pen.text(&figure.y.label, (MARGIN * SCALE, y), &style(SMALL_FONT, MUTED))
     }
 
     fn grid(&self) -> Drawn {
@@ -156,26 +220,30 @@ impl<'f, 's> Page<'f, 's> {
         for tick in &figure.y.ticks {
             let (_, y) = axes.point((figure.x.low, tick.value));
             line((left, y), (right, y), GRID)?;
-            pen.text(&tick.label, (left - 8 * SCALE, y), &style(12, MUTED).right().middle())?;
+            let style = style(tick_font(&tick.label), MUTED).right().middle();
+            pen.text(&tick.label, (left - TICK_GAP * SCALE, y), &style)?;
         }
         for tick in &figure.x.ticks {
             let (x, _) = axes.point((tick.value, figure.y.low));
             line((x, bottom), (x, bottom + 5 * SCALE), MUTED)?;
-            pen.text(&tick.label, (x, bottom + 9 * SCALE), &style(12, MUTED).center())?;
+            let center = on_the_page(&tick.label, x);
+            pen.text(&tick.label, (center, bottom + 9 * SCALE), &style(SMALL_FONT, MUTED).center())?;
         }
         line((left, bottom), (right, bottom), MUTED)?;
         let below = (right, (HEIGHT - 22) * SCALE);
-        pen.text(&figure.x.label, below, &style(12, MUTED).right())?;
+        pen.text(&figure.x.label, below, &style(SMALL_FONT, MUTED).right())?;
         line((left, top), (left, bottom), GRID)
     }
 
     fn marks(&self) -> Drawn {
         let label::Area { top, bottom, .. } = self.axes.area;
-        for mark in &self.figure.marks {
+        for (mark, name) in self.figure.marks.iter().zip(&self.mark_names) {
             let (x, _) = self.axes.point((mark.x, self.figure.y.high));
             let stroke = Stroke { dashes: Some((4 * SCALE, 4 * SCALE)), ..Stroke::solid(MARK, 1) };
             self.pen.line(&[(x, top), (x, bottom)], stroke)?;
-            self.pen.text(&mark.label, (x, top - MARK_NAMES * SCALE), &style(12, MUTED).center())?;
+            let row = i32::try_from(name.row + 1).unwrap_or(1);
+            let place = (name.center, top - row * MARK_NAMES * SCALE);
+            self.pen.text(&mark.label, place, &style(SMALL_FONT, MUTED).center())?;
         }
         Ok(())
     }
@@ -211,5 +279,51 @@ impl<'f, 's> Page<'f, 's> {
         let mut path: Vec<Point> = points.iter().map(|point| self.axes.point(*point)).collect();
         path.dedup();
         path
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figure::{Axis, Mark, Unit};
+
+    #[test]
+    fn a_long_title_gets_a_font_in_which_it_fits_and_a_short_one_the_largest() {
+        assert_eq!(title_font("Throughput"), 18);
+        let long = "When a message is sent again beside web traffic: RTT 100 ms, a message every 250 ms";
+        let font = title_font(long);
+        assert!((12..18).contains(&font) && label::text_width(long, font) < WIDTH - 2 * MARGIN, "{font}");
+    }
+
+    #[test]
+    fn names_of_marks_that_would_cover_each_other_stand_in_rows_and_all_of_them_on_the_page() {
+        let x = Axis::from_zero("arrival", 5.0, Unit::Number);
+        let y = Axis::linear("share", 0.0, 1.0, Unit::Share);
+        let mark = |x, label: &str| Mark { x, label: label.to_owned() };
+        let marks = vec![
+            mark(4.99, "paper: the last of all"),
+            mark(1.3, "paper: another"),
+            mark(1.2, "paper: one"),
+            mark(3.0, "far"),
+        ];
+        let names = mark_names(&Figure { marks, ..Figure::new("title", "", x, y) });
+        assert_eq!(names.iter().map(|name| name.row).collect::<Vec<_>>(), [0, 1, 0, 0]);
+        let half = label::text_width("paper: the last of all", SMALL_FONT) * SCALE / 2;
+        assert!(names[0].center + half <= WIDTH * SCALE, "{names:?}");
+        assert_eq!(mark_names_height(&names), 2 * MARK_NAMES);
+    }
+
+    #[test]
+    fn a_long_label_beside_the_vertical_axis_is_written_smaller() {
+        let long = "0.0000001%";
+        assert_eq!(tick_font("0.01%"), SMALL_FONT);
+        assert!(tick_font(long) < SMALL_FONT && label::text_width(long, tick_font(long)) <= PLOT_LEFT - TICK_GAP);
+    }
+
+    #[test]
+    fn the_label_of_a_tick_at_the_edge_is_moved_inwards() {
+        let edge = PLOT_RIGHT * SCALE;
+        assert!(on_the_page("250 ms", edge) < edge);
+        assert_eq!(on_the_page("1", edge), edge);
     }
 }

@@ -144,7 +144,14 @@ impl TimeSequence {
             let points: Vec<PlotPoint> = places.map(|(x, y)| PlotPoint { x, y, whisker: None }).collect();
             if !points.is_empty() {
                 let (name, color) = (name.to_owned(), Some(color));
-                figure.points.push(PointSeries { name, marker, color, is_joined: false, points });
+                figure.points.push(PointSeries {
+                    name,
+                    marker,
+                    color,
+                    is_joined: false,
+                    has_whiskers_across: false,
+                    points,
+                });
             }
         }
         let note = |(at, number, text): &(Duration, u64, String)| {

@@ -31,7 +31,9 @@ pub(super) fn draw(pen: &Pen<'_>, axes: &Axes<'_>, figure: &Figure) -> Drawn {
         }
         for (point, at) in series.points.iter().zip(&places) {
             if let Some((low, high)) = point.whisker {
-                let ends = [low, high].map(|value| axes.point((point.x, value)));
+                let across = series.has_whiskers_across;
+                let ends =
+                    [low, high].map(|value| axes.point(if across { (value, point.y) } else { (point.x, value) }));
                 whisker(pen, ends, Stroke { dashes: None, width: SCALE, ..stroke })?;
             }
             marker(pen, *at, series.marker, stroke.color)?;
@@ -43,7 +45,9 @@ pub(super) fn draw(pen: &Pen<'_>, axes: &Axes<'_>, figure: &Figure) -> Drawn {
 /// A thin line with short ends.
 pub(super) fn whisker(pen: &Pen<'_>, ends: [Point; 2], stroke: Stroke) -> Drawn {
     pen.line(&ends, stroke)?;
-    ends.into_iter().try_for_each(|(x, y)| pen.line(&[(x - CAP, y), (x + CAP, y)], stroke))
+    let [(from_x, from_y), (to_x, to_y)] = ends;
+    let (across, upwards) = if from_y == to_y && from_x != to_x { (0, CAP) } else { (CAP, 0) };
+    ends.into_iter().try_for_each(|(x, y)| pen.line(&[(x - across, y - upwards), (x + across, y + upwards)], stroke))
 }
 
 /// A point.
