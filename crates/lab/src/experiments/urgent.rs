@@ -11,7 +11,7 @@ use festina_units::{Bandwidth, ByteCount, Duration, Instant};
 
 use crate::count::as_f64;
 use crate::evidence::{Bound, Estimate, Evidence};
-use crate::experiment::{Check, Comparison, Experiment};
+use crate::experiment::{Check, Experiment};
 use crate::figure::{DelayDistribution, Figure, Threshold};
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
@@ -120,10 +120,6 @@ impl Experiment for Urgent {
 
     fn is_random(&self, _point: &Point) -> bool {
         false
-    }
-
-    fn comparisons(&self, _results: &Results) -> Vec<Comparison> {
-        Vec::new()
     }
 
     fn checks(&self, results: &Results) -> Vec<Check> {
