@@ -4,12 +4,15 @@
 
 mod causes;
 mod g02;
+mod kept;
 mod p06;
 mod p10;
 mod r12;
 mod r15;
 
 use std::fmt::Write as _;
+
+pub use kept::Kept;
 
 use crate::experiment::{Check, Experiment};
 use crate::experiments;
@@ -100,11 +103,16 @@ pub fn experiments() -> Vec<&'static dyn Experiment> {
 pub struct Outcome {
     /// Its name.
     pub experiment: &'static str,
+    /// What was run of it, in words, such as `quick` or `5 runs`; empty if all of it was.
+    pub extent: String,
     /// Its checks.
     pub checks: Vec<Check>,
     /// Its published numbers.
     pub scoreboard: Vec<Entry>,
 }
+
+/// Every verdict of a statement.
+const VERDICTS: [&str; 5] = ["holds", "broken", "undecided", "fitted", "not tested"];
 
 /// What came of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -233,31 +241,68 @@ pub fn complaints(outcomes: &[Outcome]) -> Vec<String> {
 const OURS: [&str; 7] =
     ["festina", "Festina", "rack", "SCTP: ", "is delivered whole", "page is loaded", "R15 sends more"];
 
-/// The ledger as a document.
-pub fn document(outcomes: &[Outcome], command: &str) -> String {
+/// A row of the page: a statement, what tests it and at which scale, and what came of it.
+struct Row<'a> {
+    statement: &'a Statement,
+    by: String,
+    finding: Finding,
+}
+
+/// Every statement with what came of it: by its experiment if that was run, else as `kept` has it.
+fn rows(outcomes: &[Outcome], kept: &Kept) -> Vec<Row<'static>> {
+    let mut rows: Vec<Row<'static>> = Vec::new();
+    for statement in statements() {
+        let alike = |row: &&Row<'_>| {
+            let Statement { paper, section, says, .. } = row.statement;
+            (*paper, *section, *says) == (statement.paper, statement.section, statement.says)
+        };
+        let nth = rows.iter().filter(alike).count();
+        let name = statement.tested.experiment();
+        let ran = outcomes.iter().find(|outcome| Some(outcome.experiment) == name);
+        let earlier = if ran.is_none() { kept.of(statement, nth) } else { None };
+        let row = match (earlier, name) {
+            (Some((by, finding)), _) => {
+                // Causes may have become known since.
+                let known = causes::of(statement).filter(|_| finding.verdict == "broken").map(str::to_owned);
+                let cause = known.unwrap_or_else(|| finding.cause.clone());
+                Row { statement, by: by.to_owned(), finding: Finding { cause, ..finding.clone() } }
+            }
+            (None, name) => {
+                let extent = ran.map(|outcome| outcome.extent.as_str()).filter(|extent| !extent.is_empty());
+                let extent = extent.map_or(String::new(), |extent| format!(" ({extent})"));
+                let by = name.map_or("-".to_owned(), |name| format!("`{name}`{extent}"));
+                Row { statement, by, finding: statement.finding(outcomes) }
+            }
+        };
+        rows.push(row);
+    }
+    rows
+}
+
+/// The ledger as a document. Statements whose experiments are not among `outcomes` keep their rows of an earlier page.
+pub fn document(outcomes: &[Outcome], kept: &Kept, command: &str) -> String {
+    let rows = rows(outcomes, kept);
     let mut text = String::from(
         "# The ledger of statements\n\n\
          Every quantitative statement of P06, P10, R12, R15 and G02 in our words, where it stands, what tests it, and what came of it. A statement \
          holds or is broken only if the whole 95% interval over our runs says so; otherwise it is undecided. A statement that several \
          numbers or cells speak to is broken if one of them is. Numbers to which a parameter was fitted are not scored. The cause of \
-         what is broken is told as far as it was found.\n\n",
+         what is broken is told as far as it was found. An experiment that was not run as its plan says has a note; quick runs decide little.\n\n",
     );
     let _ = writeln!(text, "This page was written by `{command}`.\n");
-    text += &tally(outcomes);
+    text += &tally(&rows);
     for paper in Paper::ALL {
         let _ = writeln!(
             text,
             "\n## {}\n\n| section | the paper | tested by | verdict | ours | cause |\n|---|---|---|---|---|---|",
             paper.title()
         );
-        for statement in statements().filter(|statement| statement.paper == paper) {
-            let Finding { verdict, seen, cause } = statement.finding(outcomes);
-            let by = statement.tested.experiment().map_or("-".to_owned(), |name| format!("`{name}`"));
-            let cell = |text: &str| text.replace('|', "\\|").replace('\n', " ");
-            let seen = shortened(&seen);
+        for Row { statement, by, finding } in rows.iter().filter(|row| row.statement.paper == paper) {
+            let Finding { verdict, seen, cause } = finding;
+            let cell = |text: &str| text.replace('|', "\\|").replace('\n', " ").trim().to_owned();
+            let seen = shortened(seen);
             let (section, says) = (cell(statement.section), cell(statement.says));
-            let _ =
-                writeln!(text, "| {section} | {says} | {by} | **{verdict}** | {} | {} |", cell(&seen), cell(&cause));
+            let _ = writeln!(text, "| {section} | {says} | {by} | **{verdict}** | {} | {} |", cell(&seen), cell(cause));
         }
     }
     text
@@ -265,22 +310,23 @@ pub fn document(outcomes: &[Outcome], command: &str) -> String {
 
 /// The longest account of what was seen; the reports have the rest.
 const SEEN_MAX: usize = 320;
+/// What a longer one ends with.
+const CUT: &str = " ...";
 
 fn shortened(seen: &str) -> String {
-    if seen.chars().count() <= SEEN_MAX {
+    if seen.chars().count() <= SEEN_MAX || seen.ends_with(CUT) {
         return seen.to_owned();
     }
-    seen.chars().take(SEEN_MAX).collect::<String>() + " ..."
+    seen.chars().take(SEEN_MAX).collect::<String>() + CUT
 }
 
 /// How many statements there are of each verdict.
-fn tally(outcomes: &[Outcome]) -> String {
-    let kinds = ["holds", "broken", "undecided", "fitted", "not tested"];
-    let mut text = format!("| paper | statements | {} |\n|---|---|---|---|---|---|---|\n", kinds.join(" | "));
+fn tally(rows: &[Row<'_>]) -> String {
+    let mut text = format!("| paper | statements | {} |\n|---|---|---|---|---|---|---|\n", VERDICTS.join(" | "));
     for paper in Paper::ALL {
         let verdicts: Vec<&str> =
-            statements().filter(|it| it.paper == paper).map(|statement| statement.finding(outcomes).verdict).collect();
-        let counts = kinds.map(|kind| verdicts.iter().filter(|verdict| **verdict == kind).count().to_string());
+            rows.iter().filter(|row| row.statement.paper == paper).map(|row| row.finding.verdict).collect();
+        let counts = VERDICTS.map(|kind| verdicts.iter().filter(|verdict| **verdict == kind).count().to_string());
         let _ = writeln!(text, "| {paper:?} | {} | {} |", verdicts.len(), counts.join(" | "));
     }
     text
@@ -329,7 +375,8 @@ mod tests {
         assert_eq!(seen, "1 met, 1 missed; other: 5 % published, 9.00 ± 0.100 (n = 5) measured");
 
         let check = Check::new("The gain is mainly due to chance.", false, "no");
-        let outcome = Outcome { experiment: "p10-fig13", checks: vec![check], scoreboard: Vec::new() };
+        let outcome =
+            Outcome { experiment: "p10-fig13", extent: String::new(), checks: vec![check], scoreboard: Vec::new() };
         let statement = statements().find(|it| it.says.starts_with("The gain is mainly due")).expect("it is listed");
         let Finding { verdict, cause, .. } = statement.finding(&[outcome]);
         assert_eq!((verdict, cause.is_empty()), ("broken", false));
@@ -338,7 +385,8 @@ mod tests {
     #[test]
     fn what_names_no_check_and_what_is_named_by_none_is_complained_about() {
         let check = Check::judged("A thing that no paper says.", Verdict::Holds(String::new()));
-        let outcome = Outcome { experiment: "p10-fig11", checks: vec![check], scoreboard: Vec::new() };
+        let outcome =
+            Outcome { experiment: "p10-fig11", extent: String::new(), checks: vec![check], scoreboard: Vec::new() };
         let complaints = complaints(&[outcome]);
         assert!(complaints.iter().any(|it| it.contains("no check begins with")), "{complaints:?}");
         assert!(complaints.iter().any(|it| it.contains("A thing that no paper says.")), "{complaints:?}");

@@ -69,7 +69,7 @@ fn the_broken_checks_at_quick_scale_are_those_that_are_known_to_be_and_the_ledge
         }
         let scoreboard = experiment.scoreboard(&results);
         if ledger::experiments().iter().any(|it| it.name() == experiment.name()) {
-            ran.push(Ran { experiment: experiment.name(), checks, scoreboard });
+            ran.push(Ran { experiment: experiment.name(), extent: "quick".to_owned(), checks, scoreboard });
         }
         Report::new(*experiment, results).unwrap_or_else(|error| panic!("{}: {error}", experiment.name()));
     }

@@ -1,6 +1,7 @@
 //! `festina lab`: published experiments as commands.
 
 mod new;
+mod papers;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -58,9 +59,9 @@ pub(crate) enum LabCommand {
     #[command(after_help = CHECK_EXAMPLES)]
     Check(PlanArgs),
     /// Run the experiments of the papers and print what came of each statement of theirs, as Markdown
-    Ledger(PapersArgs),
+    Ledger(papers::LedgerArgs),
     /// Run the experiments of P06 and P10 under each reading of what the papers leave open, and print which statements survive
-    Readings(ReadingsArgs),
+    Readings(papers::ReadingsArgs),
     /// Remove finished runs that this version of the code does not take up any more
     Prune(PruneArgs),
 }
@@ -71,36 +72,6 @@ pub(crate) struct PruneArgs {
     /// The folder for all reports; no run may be under way in it
     #[arg(long, value_name = "DIR", default_value = "lab")]
     out: PathBuf,
-}
-
-/// Arguments of `festina lab ledger` and `festina lab readings`.
-#[derive(Debug, Args)]
-pub(crate) struct PapersArgs {
-    /// Run as little as shows the shape
-    #[arg(long)]
-    quick: bool,
-    /// Run these experiments as with --quick, and the others whole
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "quick")]
-    quick_for: Vec<String>,
-    /// Only these experiments; the statements of all others count as not tested
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    only: Vec<String>,
-    /// The folder for finished runs, which are taken up again
-    #[arg(long, value_name = "DIR", default_value = "lab")]
-    out: PathBuf,
-    /// How many threads run; one per processor if left out
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    jobs: Option<u16>,
-}
-
-/// Arguments of `festina lab readings`.
-#[derive(Debug, Args)]
-pub(crate) struct ReadingsArgs {
-    #[command(flatten)]
-    papers: PapersArgs,
-    /// Only combinations that have all of these readings, such as cumulative,200ms
-    #[arg(long, value_name = "READINGS", value_delimiter = ',')]
-    under: Vec<String>,
 }
 
 /// Arguments of `festina lab show`.
@@ -177,8 +148,8 @@ pub(crate) fn run(command: LabCommand) -> Result<()> {
         LabCommand::New(arguments) => new::run(&arguments),
         LabCommand::Run(arguments) => run_plan(&arguments),
         LabCommand::Check(arguments) => check(&arguments),
-        LabCommand::Ledger(arguments) => ledger(&arguments),
-        LabCommand::Readings(arguments) => readings(&arguments),
+        LabCommand::Ledger(arguments) => papers::ledger(&arguments),
+        LabCommand::Readings(arguments) => papers::readings(&arguments),
         LabCommand::Prune(arguments) => prune(&arguments),
     }
 }
@@ -273,87 +244,6 @@ fn check(arguments: &PlanArgs) -> Result<()> {
         }
     }
     Ok(())
-}
-
-impl PapersArgs {
-    /// Whether an experiment is among those that were asked for.
-    fn wants(&self, experiment: &dyn Experiment) -> bool {
-        self.only.is_empty() || self.only.iter().any(|name| name == experiment.name())
-    }
-
-    /// Refuses names that no experiment has.
-    fn check(&self) -> Result<(), UsageError> {
-        self.only.iter().chain(&self.quick_for).try_for_each(|name| named(name).map(|_| ()))
-    }
-
-    fn scale(&self, experiment: &dyn Experiment) -> Scale {
-        let is_quick = self.quick || self.quick_for.iter().any(|name| name == experiment.name());
-        if is_quick { Scale::Quick } else { Scale::Full }
-    }
-
-    /// The command that writes the same.
-    fn command(&self, name: &str) -> String {
-        let quick = if self.quick { " --quick" } else { "" };
-        let only = if self.only.is_empty() { String::new() } else { format!(" --only {}", self.only.join(",")) };
-        let quick_for = if self.quick_for.is_empty() {
-            String::new()
-        } else {
-            format!(" --quick-for {}", self.quick_for.join(","))
-        };
-        format!("festina lab {name}{quick}{quick_for}{only}")
-    }
-
-    /// Runs a plan below this folder.
-    fn run(&self, experiment: &'static dyn Experiment, plan: Plan, folder: &str) -> Result<Option<Report<'static>>> {
-        let scale = if plan.scale() == Scale::Quick { "-quick" } else { "" };
-        let folder = self.out.join(format!("{folder}{scale}"));
-        let options = RunOptions {
-            jobs: self.jobs.map(usize::from),
-            shard: Shard::WHOLE,
-            store: folder.join(STORE),
-            code_version: runner::CODE_VERSION.to_owned(),
-        };
-        let name = experiment.name().to_owned();
-        Job { experiment, plan, command: format!("festina lab run {name}"), name, folder, options }.run()
-    }
-}
-
-fn ledger(arguments: &PapersArgs) -> Result<()> {
-    arguments.check()?;
-    let mut outcomes = Vec::new();
-    for experiment in festina_lab::ledger::experiments().into_iter().filter(|it| arguments.wants(*it)) {
-        let plan = festina_lab::readings::plan_of_statements(experiment, arguments.scale(experiment))?;
-        if let Some(report) = arguments.run(experiment, plan, experiment.name())? {
-            let (checks, scoreboard) = (report.checks().to_vec(), report.scoreboard().to_vec());
-            outcomes.push(festina_lab::ledger::Outcome { experiment: experiment.name(), checks, scoreboard });
-        }
-    }
-    output::print(festina_lab::ledger::document(&outcomes, &arguments.command("ledger")).trim_end())
-}
-
-fn readings(arguments: &ReadingsArgs) -> Result<()> {
-    use festina_lab::readings::{self, Combination};
-    let ReadingsArgs { papers, under } = arguments;
-    papers.check()?;
-    let combinations: Vec<Combination> = Combination::all().into_iter().filter(|it| it.has(under)).collect();
-    if combinations.is_empty() {
-        let problem = format!("--under {}: no combination of readings has all of these", under.join(","));
-        return Err(UsageError::new(problem).into());
-    }
-    let mut outcomes = Vec::new();
-    for combination in combinations {
-        for experiment in readings::experiments().into_iter().filter(|it| papers.wants(*it)) {
-            let plan = combination.plan(experiment, papers.scale(experiment))?;
-            let folder = format!("{}-{}", experiment.name(), combination.name());
-            if let Some(report) = papers.run(experiment, plan, &folder)? {
-                let checks = report.checks().to_vec();
-                outcomes.push(readings::Outcome { combination, experiment: experiment.name(), checks });
-            }
-        }
-    }
-    let under_text = if under.is_empty() { String::new() } else { format!(" --under {}", under.join(",")) };
-    let command = papers.command("readings") + &under_text;
-    output::print(readings::document(&outcomes, under, &command).trim_end())
 }
 
 fn prune(arguments: &PruneArgs) -> Result<()> {

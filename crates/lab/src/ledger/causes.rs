@@ -14,7 +14,7 @@ const CAUSES: &[(&str, &str, &str)] = &[
         "§6.1, Fig. 8(a)",
         "TCP's maxima of the 1st and 2nd",
         "The RTO of the modified kernel stays at 200 ms where every message is sent again before its SACK, while TCP's is 200 \
-         ms above the round-trip time. With ambiguous samples it is undecided (docs/readings.md).",
+         ms above the round-trip time. It is so under every reading (docs/readings.md).",
     ),
     (
         "§6.1",
@@ -64,6 +64,12 @@ const CAUSES: &[(&str, &str, &str)] = &[
         "A longer one increases retransmission times.",
         "From 100 to 400 ms lksctp's first retransmissions come earlier in the mean. At 400 ms more messages are outstanding at a \
          time, and more leave as bundled chunks, soon after they were first sent, as in p06-table2.",
+    ),
+    (
+        "§6.2",
+        "A longer one increases the number of fast",
+        "With lksctp it does from 50 to 100 ms, and with all modifications from 100 to 400 ms. From 100 to 400 ms lksctp's fast ones become fewer, \
+         since bundling comes before the third report: in four quick runs 1,125 chunks leave bundled, against 104.",
     ),
     (
         "§6.4, Fig. 13",

@@ -1,0 +1,173 @@
+//! `festina lab ledger` and `festina lab readings`: what comes of the papers' statements.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use festina_lab::experiment::Experiment;
+use festina_lab::plan::{Plan, Scale};
+use festina_lab::report::Report;
+use festina_lab::runner::{self, RunOptions, Shard};
+
+use super::{Job, STORE, named};
+use crate::args::UsageError;
+use crate::output;
+
+/// Arguments of `festina lab ledger` and `festina lab readings`.
+#[derive(Debug, Args)]
+pub(crate) struct PapersArgs {
+    /// Run as little as shows the shape
+    #[arg(long)]
+    quick: bool,
+    /// Run these experiments as with --quick, and the others whole
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "quick")]
+    quick_for: Vec<String>,
+    /// Only these experiments; the statements of all others count as not tested
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    only: Vec<String>,
+    /// The folder for finished runs, which are taken up again
+    #[arg(long, value_name = "DIR", default_value = "lab")]
+    out: PathBuf,
+    /// How many threads run; one per processor if left out
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+}
+
+/// Arguments of `festina lab ledger`.
+#[derive(Debug, Args)]
+pub(crate) struct LedgerArgs {
+    #[command(flatten)]
+    papers: PapersArgs,
+    /// Take over from this earlier ledger the rows of all experiments that are not run now
+    #[arg(long, value_name = "FILE", requires = "only")]
+    keep: Option<PathBuf>,
+    /// How often to run each point of these experiments, every time with another seed
+    #[arg(long, value_name = "N", requires = "only")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(festina_lab::plan::REPETITIONS_MAX)))]
+    seeds: Option<u32>,
+}
+
+/// Arguments of `festina lab readings`.
+#[derive(Debug, Args)]
+pub(crate) struct ReadingsArgs {
+    #[command(flatten)]
+    papers: PapersArgs,
+    /// Only combinations that have all of these readings, such as cumulative,200ms
+    #[arg(long, value_name = "READINGS", value_delimiter = ',')]
+    under: Vec<String>,
+}
+
+impl PapersArgs {
+    /// Whether an experiment is among those that were asked for.
+    fn wants(&self, experiment: &dyn Experiment) -> bool {
+        self.only.is_empty() || self.only.iter().any(|name| name == experiment.name())
+    }
+
+    /// Refuses names that no experiment has.
+    fn check(&self) -> Result<(), UsageError> {
+        self.only.iter().chain(&self.quick_for).try_for_each(|name| named(name).map(|_| ()))
+    }
+
+    fn scale(&self, experiment: &dyn Experiment) -> Scale {
+        let is_quick = self.quick || self.quick_for.iter().any(|name| name == experiment.name());
+        if is_quick { Scale::Quick } else { Scale::Full }
+    }
+
+    /// The command that writes the same.
+    fn command(&self, name: &str) -> String {
+        let quick = if self.quick { " --quick" } else { "" };
+        let only = if self.only.is_empty() { String::new() } else { format!(" --only {}", self.only.join(",")) };
+        let quick_for = if self.quick_for.is_empty() {
+            String::new()
+        } else {
+            format!(" --quick-for {}", self.quick_for.join(","))
+        };
+        format!("festina lab {name}{quick}{quick_for}{only}")
+    }
+
+    /// Runs a plan below this folder.
+    fn run(&self, experiment: &'static dyn Experiment, plan: Plan, folder: &str) -> Result<Option<Report<'static>>> {
+        let scale = if plan.scale() == Scale::Quick { "-quick" } else { "" };
+        let folder = self.out.join(format!("{folder}{scale}"));
+        let options = RunOptions {
+            jobs: self.jobs.map(usize::from),
+            shard: Shard::WHOLE,
+            store: folder.join(STORE),
+            code_version: runner::CODE_VERSION.to_owned(),
+        };
+        let name = experiment.name().to_owned();
+        Job { experiment, plan, command: format!("festina lab run {name}"), name, folder, options }.run()
+    }
+}
+
+/// Runs the experiments of the papers and prints what came of their statements.
+pub(super) fn ledger(arguments: &LedgerArgs) -> Result<()> {
+    use festina_lab::ledger::{self, Kept};
+    let LedgerArgs { papers, keep, seeds } = arguments;
+    papers.check()?;
+    let kept = match keep {
+        Some(path) => kept(path)?,
+        None => Kept::default(),
+    };
+    let mut outcomes = Vec::new();
+    for experiment in ledger::experiments().into_iter().filter(|it| papers.wants(*it)) {
+        let scale = papers.scale(experiment);
+        let mut plan = festina_lab::readings::plan_of_statements(experiment, scale)?;
+        let mut extent = if scale == Scale::Quick { "quick".to_owned() } else { String::new() };
+        if let Some(seeds) = *seeds {
+            extent += if extent.is_empty() { "" } else { ", " };
+            let _ = write!(extent, "{} runs", plan.set_repetitions(seeds));
+        }
+        if let Some(report) = papers.run(experiment, plan, experiment.name())? {
+            let (checks, scoreboard) = (report.checks().to_vec(), report.scoreboard().to_vec());
+            outcomes.push(ledger::Outcome { experiment: experiment.name(), extent, checks, scoreboard });
+        }
+    }
+    let mut command = papers.command("ledger");
+    if let Some(seeds) = seeds {
+        let _ = write!(command, " --seeds {seeds}");
+    }
+    if let Some(path) = keep {
+        let _ = write!(command, " --keep {}", path.display());
+    }
+    output::print(ledger::document(&outcomes, &kept, &command).trim_end())
+}
+
+/// The rows of an earlier ledger.
+fn kept(path: &Path) -> Result<festina_lab::ledger::Kept> {
+    let page = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let kept = festina_lab::ledger::Kept::parse(&page);
+    if kept.is_empty() {
+        let problem =
+            format!("--keep {}: there is no row of a ledger in it; festina lab ledger writes one", path.display());
+        return Err(UsageError::new(problem).into());
+    }
+    Ok(kept)
+}
+
+/// Runs the experiments of P06 and P10 under each reading and prints what survives.
+pub(super) fn readings(arguments: &ReadingsArgs) -> Result<()> {
+    use festina_lab::readings::{self, Combination};
+    let ReadingsArgs { papers, under } = arguments;
+    papers.check()?;
+    let combinations: Vec<Combination> = Combination::all().into_iter().filter(|it| it.has(under)).collect();
+    if combinations.is_empty() {
+        let problem = format!("--under {}: no combination of readings has all of these", under.join(","));
+        return Err(UsageError::new(problem).into());
+    }
+    let mut outcomes = Vec::new();
+    for combination in combinations {
+        for experiment in readings::experiments().into_iter().filter(|it| papers.wants(*it)) {
+            let plan = combination.plan(experiment, papers.scale(experiment))?;
+            let folder = format!("{}-{}", experiment.name(), combination.name());
+            if let Some(report) = papers.run(experiment, plan, &folder)? {
+                let checks = report.checks().to_vec();
+                outcomes.push(readings::Outcome { combination, experiment: experiment.name(), checks });
+            }
+        }
+    }
+    let under_text = if under.is_empty() { String::new() } else { format!(" --under {}", under.join(",")) };
+    let command = papers.command("readings") + &under_text;
+    output::print(readings::document(&outcomes, under, &command).trim_end())
+}
