@@ -30,6 +30,17 @@ struct Network {
     backward: VecDeque<Bytes>,
 }
 
+/// Lines of the relay.
+#[derive(Default)]
+struct Kept {
+    /// They wait to be written.
+    unwritten: BTreeSet<u64>,
+    /// They are on the disk as the process sees it.
+    written: BTreeSet<u64>,
+    /// They must not be lost.
+    safe: BTreeSet<u64>,
+}
+
 struct World {
     random: Xoshiro256PlusPlus,
     seed: u64,
@@ -42,10 +53,7 @@ struct World {
     stale: Vec<Network>,
     peers: u64,
     lines: u64,
-    /// Lines that wait to be written, those on the relay's disk as the process sees it, and those that must not be lost.
-    unwritten: BTreeSet<u64>,
-    written: BTreeSet<u64>,
-    safe: BTreeSet<u64>,
+    kept: Kept,
     /// A sync that another thread would do, and what will be safe then.
     syncing: Option<(SyncJobs<FaultyDisk>, BTreeSet<u64>)>,
     /// Those that promise no order: they asked for none, or the disk did not take them. If such a line has reached the disk nevertheless, it
@@ -80,9 +88,7 @@ impl World {
             stale: Vec::new(),
             peers: 0,
             lines: 0,
-            unwritten: BTreeSet::new(),
-            written: BTreeSet::new(),
-            safe: BTreeSet::new(),
+            kept: Kept::default(),
             syncing: None,
             unordered: BTreeSet::new(),
             committed: Vec::new(),
@@ -111,7 +117,7 @@ impl World {
             line: Bytes::from(format!("{source} {number}")),
         };
         if self.relay.take(record, priority) && !self.relay_disk.has_crashed() {
-            self.unwritten.insert(number);
+            self.kept.unwritten.insert(number);
         } else {
             self.unordered.insert(number);
         }
@@ -123,7 +129,7 @@ impl World {
     /// All that was taken has reached the disk, if the relay is still there to see it.
     fn note_written(&mut self) {
         if !self.relay_disk.has_crashed() {
-            self.written.append(&mut self.unwritten);
+            self.kept.written.append(&mut self.kept.unwritten);
         }
     }
 
@@ -227,10 +233,10 @@ impl World {
 
     fn reopen_relay(&mut self, crash: Crash) {
         self.syncing = None;
-        self.unwritten.clear();
+        self.kept.unwritten.clear();
         self.cut();
         if crash == Crash::Power {
-            self.written = self.safe.clone();
+            self.kept.written = self.kept.safe.clone();
         }
         for attempt in 0.. {
             if attempt == 20 {
@@ -246,7 +252,7 @@ impl World {
             }
         }
         // Opening syncs what is there.
-        self.safe = self.written.clone();
+        self.kept.safe = self.kept.written.clone();
     }
 
     /// The lines of the output, rotated files first.
@@ -300,13 +306,13 @@ impl World {
             None => {
                 if let Ok(jobs) = self.relay.begin_sync() {
                     self.note_written();
-                    self.syncing = Some((jobs, self.written.clone()));
+                    self.syncing = Some((jobs, self.kept.written.clone()));
                 }
             }
             Some((jobs, written)) => {
                 let synced = jobs.run();
                 if self.relay.end_sync(synced).is_ok() && !self.relay_disk.has_crashed() {
-                    self.safe.extend(written);
+                    self.kept.safe.extend(written);
                 }
             }
         }
@@ -321,7 +327,7 @@ impl World {
                 if synced {
                     self.note_written();
                 }
-                self.safe = if synced { self.written.clone() } else { std::mem::take(&mut self.safe) };
+                self.kept.safe = if synced { self.kept.written.clone() } else { std::mem::take(&mut self.kept.safe) };
             }
             8..=11 => self.send(),
             12..=17 => self.deliver(),
@@ -379,7 +385,7 @@ impl World {
                 );
             }
         }
-        let lost: Vec<_> = self.safe.iter().filter(|number| !seen.contains(number)).collect();
+        let lost: Vec<_> = self.kept.safe.iter().filter(|number| !seen.contains(number)).collect();
         assert!(lost.is_empty(), "seed {}: lost {lost:?}", self.seed);
     }
 }
@@ -401,7 +407,7 @@ fn whatever_crashes_and_fails_each_line_is_once_in_the_output_and_none_that_was_
         world.finish();
         world.check();
         lines += world.lines;
-        safe += world.safe.len();
+        safe += world.kept.safe.len();
     }
     // The test would be worth nothing if next to no line were ever safe.
     assert!(safe as u64 > lines / 3, "{safe} of {lines} lines were safe");

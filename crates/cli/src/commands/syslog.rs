@@ -87,6 +87,7 @@ fn read<T>(file: &Path, parse: impl Fn(&str, &str) -> Result<T, ConfigError>) ->
 async fn relay(arguments: RelayArgs) -> Result<()> {
     let config = read(&arguments.file, RelayConfig::parse)?;
     if arguments.check_config {
+        config.check_files()?;
         return output::print(&format!("{} is right", arguments.file.display()));
     }
     let mut interruption = pin!(crate::signal::interruption());
@@ -116,6 +117,7 @@ async fn relay(arguments: RelayArgs) -> Result<()> {
 async fn collect(arguments: CollectArgs) -> Result<()> {
     let config = read(&arguments.file, CollectorConfig::parse)?;
     if arguments.check_config {
+        config.check_files()?;
         return output::print(&format!("{} is right", arguments.file.display()));
     }
     let interruption = crate::signal::interruption();

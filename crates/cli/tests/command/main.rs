@@ -9,6 +9,8 @@ mod harness;
 mod lab;
 mod messages;
 mod peers;
+#[cfg(target_os = "linux")]
+mod syslog;
 mod tcp;
 mod trace;
 mod tunnel;

@@ -1,0 +1,109 @@
+//! `festina syslog`: what it says of its files, and a line from a program to the file of a collector.
+
+use std::net::UdpSocket;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::harness::{Ended, PATIENCE, Running, festina, folder, run};
+
+fn syslog_in(folder: &Path, arguments: &[&str]) -> Ended {
+    let mut command = festina(&[&["syslog"], arguments].concat());
+    command.current_dir(folder);
+    Running::start(command).end()
+}
+
+fn write(folder: &Path, name: &str, text: &str) {
+    std::fs::write(folder.join(name), text).expect("the folder can be written");
+}
+
+#[test]
+fn a_new_file_is_right_and_no_file_is_written_over() {
+    let folder = folder("syslog-new");
+    for (kind, name) in [("relay", "relay.toml"), ("collect", "collect.toml")] {
+        let written = syslog_in(&folder, &["new", name]);
+        assert_eq!(written.code, Some(0), "{written:?}");
+        assert!(written.stderr.contains(&format!("festina syslog {kind} {name} --check-config")), "{written:?}");
+        let checked = syslog_in(&folder, &[kind, name, "--check-config"]);
+        assert_eq!((checked.code, checked.stdout.as_str()), (Some(0), &*format!("{name} is right\n")), "{checked:?}");
+        let again = syslog_in(&folder, &["new", name]);
+        assert_eq!(again.code, Some(1), "{again:?}");
+        assert!(again.stderr.contains(&format!("cannot write {name}")), "{again:?}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_file_is_said_with_line_and_column_and_code_two() {
+    let folder = folder("syslog-wrong");
+    let relay = "state = \"s\"\ncollector = \"127.0.0.1:1\"\n[[input]]\nkind = \"stdin\"\n";
+    let collect = "state = \"s\"\nlisten = \"127.0.0.1:1\"\n[[output]]\nkind = \"file\"\npath = \"l\"\n";
+    for (kind, text, said) in [
+        ("relay", format!("{relay}colour = 1\n"), "wrong.toml:5:1: unknown key `colour`"),
+        ("relay", relay.replace("127.0.0.1:1", "nowhere"), "wrong.toml:2:13: "),
+        ("relay", relay.replace("stdin", "pigeon"), "there are unix, udp, tcp, tls, stdin and file"),
+        ("relay", format!("{relay}[[rule]]\ndrop = true\nreliable = true\n"), "wrong.toml:5:1: a rule says one of"),
+        ("collect", collect.replace("\"l\"", "\"{host}\""), "source, app, severity, date"),
+        ("collect", format!("{collect}rotate = \"many\"\n"), "wrong.toml:6:10: "),
+    ] {
+        write(&folder, "wrong.toml", &text);
+        for arguments in [&[kind, "wrong.toml", "--check-config"][..], &[kind, "wrong.toml"]] {
+            let refused = syslog_in(&folder, arguments);
+            assert_eq!((refused.code, refused.stdout.as_str()), (Some(2), ""), "{refused:?}");
+            assert!(refused.stderr.contains(said) && refused.stderr.lines().count() == 1, "{said}: {refused:?}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_missing_and_one_that_names_missing_certificates_get_code_one() {
+    let folder = folder("syslog-missing");
+    let missing = syslog_in(&folder, &["relay", "missing.toml", "--check-config"]);
+    assert_eq!(missing.code, Some(1), "{missing:?}");
+    assert!(missing.stderr.contains("cannot read missing.toml"), "{missing:?}");
+    let tls = "kind = \"tls\"\nlisten = \"127.0.0.1:0\"\ncertificate = \"absent.pem\"\nkey = \"absent.key\"\n";
+    write(&folder, "tls.toml", &format!("state = \"s\"\ncollector = \"127.0.0.1:1\"\n[[input]]\n{tls}"));
+    let missing = syslog_in(&folder, &["relay", "tls.toml", "--check-config"]);
+    assert_eq!(missing.code, Some(1), "{missing:?}");
+    assert!(missing.stderr.contains("cannot read absent.pem"), "{missing:?}");
+    let nobody = run(&["syslog", "status", "127.0.0.1:1"]);
+    assert_eq!(nobody.code, Some(1), "{nobody:?}");
+    assert!(nobody.stderr.contains("is \"metrics\" set there?"), "{nobody:?}");
+}
+
+#[test]
+fn a_line_goes_from_a_program_to_the_file_of_a_collector() {
+    let folder = folder("syslog-way");
+    let state = |name: &str| folder.join(name).display().to_string();
+    let lines = folder.join("lines.log");
+    let collect = format!(
+        "state = {:?}\nlisten = \"127.0.0.1:0\"\n[[output]]\nkind = \"file\"\npath = {lines:?}\n",
+        state("collect")
+    );
+    write(&folder, "collect.toml", &collect);
+    let collect_file = folder.join("collect.toml").display().to_string();
+    let mut collector = Running::start(festina(&["syslog", "collect", &collect_file]));
+    let said = collector.stderr_line();
+    let address = said.strip_prefix("the collector listens on ").unwrap_or_else(|| panic!("no address in {said:?}"));
+    // A free port of a moment ago: the relay does not say which one it got.
+    let port = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("there is a port").port();
+    let relay = format!(
+        "state = {:?}\ncollector = \"{address}\"\n[[input]]\nkind = \"udp\"\nlisten = \"127.0.0.1:{port}\"\nreceive_buffer = \"64KiB\"\n",
+        state("relay")
+    );
+    write(&folder, "relay.toml", &relay);
+    let relay_file = folder.join("relay.toml").display().to_string();
+    let mut running = Running::start(festina(&["syslog", "relay", &relay_file]));
+    while running.stderr_line() != "the relay takes lines" {}
+    let program = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    program.send_to(b"<11>Oct 11 22:14:15 box app: the disk is full", ("127.0.0.1", port)).expect("it is sent");
+
+    let begin = Instant::now();
+    let written = || std::fs::read_to_string(&lines).unwrap_or_default();
+    while written().is_empty() {
+        assert!(begin.elapsed() < PATIENCE, "the line does not arrive");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    running.interrupt();
+    let ended = running.end();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(written(), "<11>Oct 11 22:14:15 box app: the disk is full\n");
+}
