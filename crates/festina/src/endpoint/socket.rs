@@ -136,9 +136,9 @@ impl Socket {
     /// The SCTP packet in a received datagram.
     pub(crate) fn packet<'d>(&self, datagram: &'d [u8]) -> &'d [u8] {
         let header_bytes = match (self.kind, self.local) {
-            (Kind::Udp, _) | (_, SocketAddr::V6(_)) => 0,
             #[cfg(unix)]
             (Kind::Raw, SocketAddr::V4(_)) => raw::ipv4_header_bytes(datagram),
+            _ => 0,
         };
         datagram.get(header_bytes..).unwrap_or_default()
     }
