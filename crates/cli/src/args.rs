@@ -10,7 +10,7 @@ use festina_units::duration;
 use crate::commands::{
     compare, completions, emulate, lab, listen, perf, ping, send, syslog, tcp_proxy, tcp_watch, trace, tunnel,
 };
-use crate::{EXIT_USAGE, output};
+use crate::{EXIT_USAGE, log, output};
 
 const ABOUT: &str = "Low-latency messages over SCTP, and a laboratory that shows what loss recovery is worth";
 
@@ -40,6 +40,9 @@ Exit code: 0 done, 1 failed, 2 the command line made no sense.";
 struct Arguments {
     #[command(subcommand)]
     command: Command,
+    /// Report which associations come up and go down, and why; twice for more
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    verbose: u8,
 }
 
 /// What to do.
@@ -120,7 +123,10 @@ impl std::error::Error for UsageError {}
 /// Reads the command line. If it asks for help or makes no sense, that has been answered, and the exit code is returned.
 pub(crate) fn parse() -> Result<Command, ExitCode> {
     match Arguments::try_parse() {
-        Ok(arguments) => Ok(arguments.command),
+        Ok(arguments) => {
+            log::begin(arguments.verbose);
+            Ok(arguments.command)
+        }
         Err(error) => Err(answer(&error)),
     }
 }

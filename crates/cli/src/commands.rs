@@ -7,6 +7,7 @@ pub(crate) mod lab;
 pub(crate) mod listen;
 pub(crate) mod perf;
 pub(crate) mod ping;
+pub(crate) mod recording;
 pub(crate) mod send;
 pub(crate) mod syslog;
 pub(crate) mod tcp_proxy;
@@ -20,6 +21,7 @@ use anyhow::Result;
 use clap::Args;
 use festina::{Association, Config, CongestionControl, ConnectOptions, Endpoint, Limits, Profile};
 
+use self::recording::{PcapArgs, Recording};
 use crate::address::{self, HostPort};
 use crate::args::{self, Command};
 
@@ -116,17 +118,27 @@ pub(crate) struct PeerArgs {
     /// Give up if the peer does not answer at first, or nothing at all or not ping's last message comes back, for this time
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = args::positive_duration)]
     timeout: Duration,
+    #[command(flatten)]
+    pcap: PcapArgs,
 }
 
 impl PeerArgs {
-    /// Makes an association with the peer from an endpoint of its own, which ends with the last handle.
-    async fn connect(&self, message_events: bool) -> Result<(Endpoint, Association)> {
+    /// Makes an association with the peer from an endpoint of its own, which ends with the last handle. The recording is to be finished.
+    async fn connect(&self, message_events: bool) -> Result<(Endpoint, Association, Recording)> {
+        let recording = self.pcap.begin()?;
         let remote = self.address.resolve().await?;
         let config = Config { message_events, ..self.recovery.config() };
         let endpoint = Endpoint::bind(address::unspecified_for(remote), config).await?;
+        recording.watch(&endpoint);
         let options = ConnectOptions::default().peer_port(self.port).handshake_timeout(self.timeout);
-        let association = endpoint.connect_with(remote, options).await?;
-        Ok((endpoint, association))
+        match endpoint.connect_with(remote, options).await {
+            Ok(association) => Ok((endpoint, association, recording)),
+            Err(error) => {
+                // Why there is no answer is what the recording is for.
+                recording.finish()?;
+                Err(error.into())
+            }
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! - [`compare`] is the machinery of `festina compare`
 //! - [`link`] reads what an emulated link is like
 //! - [`capture`]: packets into a file
+//! - [`log`]: what the library reports, with `-v`
 //! - [`address`], [`input`], [`output`] and [`signal`]: host names, standard input, standard output, Ctrl-C
 #![forbid(unsafe_code)]
 
@@ -15,6 +16,7 @@ mod commands;
 mod compare;
 mod input;
 mod link;
+mod log;
 mod output;
 mod signal;
 

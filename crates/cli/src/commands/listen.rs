@@ -3,16 +3,20 @@
 mod audience;
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
 use clap::Args;
 use festina::{Association, ClosedReason, Listener, Message, ReceivedMessage};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use self::audience::{Audience, Lines};
+use super::recording::PcapArgs;
+use super::send::BLOCK_BYTES_MAX;
 use super::{RecoveryArgs, message_bytes_max, say_goodbye};
 use crate::address::{self, HostPort};
 use crate::output::Format;
@@ -23,6 +27,7 @@ Examples:
   festina listen 127.0.0.1:9899                   print messages as lines, send back what is typed
   festina listen :9899 --echo                     send every message back; for festina ping
   festina listen 127.0.0.1:9899 --once --raw > f  store what one peer sends
+  festina listen :9899 --block 1200 < a.bin       send any bytes, of any length, to whoever is there
 
 Standard error tells who comes and goes; standard output holds nothing but messages. To a terminal, their control \
 characters are escaped. What is typed goes to every peer; one that holds up the others for long misses lines.";
@@ -52,11 +57,27 @@ pub(crate) struct ListenArgs {
     /// Print each message as a JSON object in one line
     #[arg(long, conflicts_with_all = ["raw", "hex"])]
     json: bool,
+    /// Send standard input as it is, in messages of at most this many bytes, instead of lines
+    #[arg(long, value_name = "BYTES", conflicts_with = "echo")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=BLOCK_BYTES_MAX))]
+    block: Option<u32>,
     #[command(flatten)]
     recovery: RecoveryArgs,
+    #[command(flatten)]
+    pcap: PcapArgs,
 }
 
 impl ListenArgs {
+    /// What is typed, message by message. An echo has nothing of its own to say, and may run in the background of a terminal, from which
+    /// it must not read.
+    fn typed(&self) -> Result<Option<Typed>> {
+        Ok(match self.block {
+            _ if self.echo => None,
+            Some(bytes_max) => Some(input::blocks(usize::try_from(bytes_max)?)),
+            None => Some(input::lines(message_bytes_max())),
+        })
+    }
+
     fn action(&self) -> Action {
         match (self.echo, self.raw, self.hex) {
             (true, _, _) => Action::Echo,
@@ -68,6 +89,9 @@ impl ListenArgs {
     }
 }
 
+/// Messages from standard input.
+type Typed = mpsc::Receiver<io::Result<Bytes>>;
+
 /// What is done with a message.
 #[derive(Clone, Copy, Debug)]
 enum Action {
@@ -77,23 +101,25 @@ enum Action {
 
 /// Listens until interrupted, or with `--once` until the first peer has left.
 pub(crate) async fn run(arguments: ListenArgs) -> Result<()> {
+    let recording = arguments.pcap.begin()?;
     let endpoint = address::bind_to_listen(&arguments.address, arguments.recovery.config()).await?;
+    recording.watch(&endpoint);
+    let typed = arguments.typed()?;
     let listener = endpoint.listen(arguments.port)?;
     let interruption = signal::interruption();
     output::notice(&format!("listening on {}, SCTP port {}", endpoint.local_addr(), arguments.port));
 
     let ended = tokio::select! {
-        ended = attend(&listener, arguments.action(), arguments.once) => ended,
+        ended = attend(&listener, arguments.action(), typed, arguments.once) => ended,
         () = interruption => Ok(()),
     };
     say_goodbye(&endpoint).await;
+    recording.finish()?;
     ended
 }
 
 /// Takes peers as they come and sends them what is typed, with `once` until the first of them has left.
-async fn attend(listener: &Listener, action: Action, once: bool) -> Result<()> {
-    // An echo has nothing of its own to say, and may run in the background of a terminal, from which it must not read.
-    let mut lines = (!matches!(action, Action::Echo)).then(|| input::lines(message_bytes_max()));
+async fn attend(listener: &Listener, action: Action, mut typed: Option<Typed>, once: bool) -> Result<()> {
     let mut peers = Peers::new(action);
     loop {
         tokio::select! {
@@ -107,7 +133,7 @@ async fn attend(listener: &Listener, action: Action, once: bool) -> Result<()> {
                     return Ok(());
                 }
             }
-            Some(line) = async { lines.as_mut()?.recv().await }, if peers.audience.is_ready() => {
+            Some(line) = async { typed.as_mut()?.recv().await }, if peers.audience.is_ready() => {
                 peers.say(line.context("cannot read standard input")?);
             }
             () = peers.audience.changed(), if !peers.audience.is_ready() => peers.go_on(),
@@ -209,6 +235,6 @@ async fn serve(association: &Association, action: Action, mut lines: Lines) -> R
 fn echo_of(received: ReceivedMessage) -> Message {
     Message {
         unordered: received.unordered,
-        ..Message::new(received.payload).on_stream(received.stream.0).with_ppid(received.ppid)
+        ..Message::new(received.payload).on_stream(received.stream).with_ppid(received.ppid)
     }
 }

@@ -18,6 +18,7 @@ use clap::Args;
 use festina::ConnectOptions;
 
 use super::RecoveryArgs;
+use super::recording::PcapArgs;
 use crate::address::HostPort;
 use crate::args;
 
@@ -85,13 +86,18 @@ pub(crate) struct PerfArgs {
     timeout: Duration,
     #[command(flatten)]
     recovery: RecoveryArgs,
+    #[command(flatten)]
+    pcap: PcapArgs,
 }
 
 /// Serves until interrupted, or measures and prints the result.
 pub(crate) async fn run(arguments: PerfArgs) -> Result<()> {
     let config = arguments.recovery.config();
     let Some(host) = &arguments.client else {
-        return serve::run(&arguments.bind, config, arguments.one_off).await;
+        let recording = arguments.pcap.begin()?;
+        let served = serve::run(&arguments.bind, config, arguments.one_off, &recording).await;
+        recording.finish()?;
+        return served;
     };
     let remote = host.resolve().await?;
     let options = ConnectOptions::default().handshake_timeout(arguments.timeout);
@@ -105,7 +111,10 @@ pub(crate) async fn run(arguments: PerfArgs) -> Result<()> {
         time: arguments.time,
         interval: arguments.interval,
     };
-    let result = measure::run(&plan, config, options).await.context("the measurement failed")?;
+    let recording = arguments.pcap.begin()?;
+    let measured = measure::run(&plan, config, options, &recording).await;
+    recording.finish()?;
+    let result = measured.context("the measurement failed")?;
     report::print(&plan, &result, arguments.json)
 }
 

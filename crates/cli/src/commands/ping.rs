@@ -60,7 +60,7 @@ pub(crate) struct PingArgs {
 
 /// Sends messages and measures until the count is reached, the peer leaves or the user has enough; then sums up.
 pub(crate) async fn run(arguments: PingArgs) -> Result<()> {
-    let (endpoint, association) = arguments.peer.connect(arguments.ack).await?;
+    let (endpoint, association, recording) = arguments.peer.connect(arguments.ack).await?;
     let mut ping = Ping {
         association: association.clone(),
         remote: association.remote_addr(),
@@ -76,6 +76,7 @@ pub(crate) async fn run(arguments: PingArgs) -> Result<()> {
     let stats = association.stats();
     output::print(&if ping.arguments.json { ping.json(&stats)? } else { ping.summary(&stats) })?;
     say_goodbye(&endpoint).await;
+    recording.finish()?;
     let given_up = ended?;
     let answer = if ping.arguments.ack { "acknowledgement" } else { "echo" };
     if ping.times.count() == 0 {

@@ -14,7 +14,7 @@ use super::{PeerArgs, message_bytes_max, say_goodbye};
 use crate::output::Format;
 use crate::{args, input, output, signal};
 
-const BLOCK_BYTES_MAX: i64 = 1 << 20;
+pub(super) const BLOCK_BYTES_MAX: i64 = 1 << 20;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -93,12 +93,13 @@ impl SendArgs {
 /// Sends everything, waits until it has been delivered, and ends in good order.
 pub(crate) async fn run(arguments: SendArgs) -> Result<()> {
     let files = read_files(&arguments.file)?;
-    let (endpoint, association) = arguments.peer.connect(false).await?;
+    let (endpoint, association, recording) = arguments.peer.connect(false).await?;
     let ended = tokio::select! {
         result = exchange(&association, &arguments, files) => result,
         () = signal::interrupted() => Ok(()),
     };
     say_goodbye(&endpoint).await;
+    recording.finish()?;
     let stats = association.stats();
     if arguments.json {
         output::print(&serde_json::to_string(&SentJson::of(&stats, ended.is_ok()))?)?;

@@ -293,3 +293,41 @@ fn a_ping_that_nobody_answers_says_so_and_ends() {
     assert!(ping.stderr.contains(&format!("nothing has come back for 3s {hint}")), "{}", ping.stderr);
     assert!(ping.stderr.contains(&format!("no echo came back {hint}")), "{}", ping.stderr);
 }
+
+#[test]
+fn both_ends_record_their_packets_and_say_who_comes_and_goes() {
+    let folder = folder("pcap");
+    let files = ["near.pcapng", "far.pcapng"].map(|name| folder.join(name).to_str().expect("a path").to_owned());
+    let (listener, address) = listen(&["--once", "-v", "--pcap", &files[1]]);
+    let sent = run_with_input(&["send", &address, "--verbose", "--pcap", &files[0]], "one\n");
+    assert_eq!(sent.code, Some(0), "{}", sent.stderr);
+    assert!(sent.stderr.contains("info: association up association=0 remote=127.0.0.1:"), "{}", sent.stderr);
+    assert!(sent.stderr.contains("info: association down association=0"), "{}", sent.stderr);
+    let listened = listener.end();
+    assert!(listened.stderr.contains("reason=shut down in good order"), "{}", listened.stderr);
+    for file in files {
+        let told = run(&["trace", "thin", &file]);
+        let bytes = std::fs::read(&file).expect("the file was written");
+        assert_eq!(bytes.get(..4), Some(&[0x0a, 0x0d, 0x0d, 0x0a][..]), "pcapng");
+        assert_eq!(told.code, Some(0), "{}", told.stderr);
+        assert!(told.stdout.contains(" 1 streams with data"), "{}", told.stdout);
+        assert!(told.stdout.contains(" > 127.0.0.1:5000"), "{}", told.stdout);
+    }
+}
+
+#[test]
+fn a_capture_that_cannot_be_written_is_named_and_nothing_is_sent() {
+    let sent = run(&["ping", "127.0.0.1:9", "-c", "1", "--pcap", "/nowhere/at/all.pcapng"]);
+    assert_eq!(sent.code, Some(1));
+    assert!(sent.stderr.contains("cannot write /nowhere/at/all.pcapng"), "{}", sent.stderr);
+}
+
+#[test]
+fn what_the_listener_reads_leaves_in_blocks_of_any_bytes() {
+    let (mut listener, address) = listen(&["--once", "--block", "3"]);
+    let sender = Running::start(festina(&["send", &address, "--raw", "--wait", WAIT_FOR_ECHO]));
+    assert!(listener.stderr_line().ends_with(" connected"));
+    listener.write("a\n\nb\0c");
+    assert_eq!(sender.end().stdout, "a\n\nb\0c");
+    assert_eq!(listener.end().code, Some(0));
+}

@@ -13,6 +13,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use super::hello::Hello;
 use super::report;
 use super::tally::{Phase, Stream, Tally};
+use crate::commands::recording::Recording;
 use crate::commands::say_goodbye;
 use crate::{address, output, signal};
 
@@ -54,8 +55,14 @@ pub(super) struct Measured {
 }
 
 /// Measures until the time is over or the user has enough.
-pub(super) async fn run(plan: &Plan, config: Config, options: ConnectOptions) -> Result<Measured> {
+pub(super) async fn run(
+    plan: &Plan,
+    config: Config,
+    options: ConnectOptions,
+    recording: &Recording,
+) -> Result<Measured> {
     let endpoint = Endpoint::bind(address::unspecified_for(plan.remote), config).await?;
+    recording.watch(&endpoint);
     let tally = Arc::new(Tally::default());
     let mut client = Client { plan, endpoint, options, tally, load: [Vec::new(), Vec::new()], tasks: JoinSet::new() };
     let mut began_at = None;

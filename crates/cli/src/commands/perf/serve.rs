@@ -10,6 +10,7 @@ use tokio::time::{Instant, interval, timeout};
 
 use super::hello::Hello;
 use crate::address::{self, HostPort};
+use crate::commands::recording::Recording;
 use crate::commands::say_goodbye;
 use crate::{output, signal};
 
@@ -21,8 +22,9 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 const ASSOCIATIONS_MAX: usize = 1_000;
 
 /// Serves until interrupted, or once until the first client has left.
-pub(super) async fn run(listen: &HostPort, config: Config, once: bool) -> Result<()> {
+pub(super) async fn run(listen: &HostPort, config: Config, once: bool, recording: &Recording) -> Result<()> {
     let endpoint = address::bind_to_listen(listen, config).await?;
+    recording.watch(&endpoint);
     let listener = endpoint.listen(festina::DEFAULT_SCTP_PORT)?;
     let interruption = signal::interruption();
     output::notice(&format!("measuring with whoever comes to {}", endpoint.local_addr()));

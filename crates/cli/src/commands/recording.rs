@@ -1,0 +1,124 @@
+//! `--pcap`: the packets of this command's own endpoint in a file.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::Result;
+use clap::Args;
+use festina::{Direction, Endpoint, SeenPacket};
+use festina_trace::ip;
+
+use crate::address;
+use crate::capture::{self, CaptureFile};
+
+/// The one interface of the capture.
+const INTERFACE: &str = "festina";
+
+/// Peers whose way is remembered; of more, each packet asks the system.
+const PEERS_MAX: usize = 1_024;
+
+/// Whether packets are recorded.
+#[derive(Debug, Args)]
+pub(crate) struct PcapArgs {
+    /// Record the packets that are sent and received in this file, as pcapng
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+}
+
+impl PcapArgs {
+    /// Begins the file, if one is wanted.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(crate) fn begin(&self) -> Result<Recording> {
+        let file = CaptureFile::create(self.pcap.as_deref(), &[INTERFACE])?;
+        Ok(Recording { file, path: self.pcap.clone() })
+    }
+}
+
+/// A file in the making, or none.
+pub(crate) struct Recording {
+    file: Option<CaptureFile>,
+    path: Option<PathBuf>,
+}
+
+impl Recording {
+    /// Records the endpoint's packets from now on.
+    pub(crate) fn watch(&self, endpoint: &Endpoint) {
+        let Some(file) = self.file.clone() else { return };
+        let ways = Ways::to(endpoint.local_addr());
+        endpoint.observe(move |seen: SeenPacket<'_>| {
+            let remote = address::canonical(seen.remote);
+            let local = ways.local_for(remote);
+            let (from, to) = match seen.direction {
+                Direction::Outbound => (local, remote),
+                Direction::Inbound => (remote, local),
+            };
+            let packet = || ip::encapsulate_udp(from, to, seen.bytes).map_err(io::Error::other);
+            file.write(0, seen.at, packet, None);
+        });
+    }
+
+    /// Ends the file.
+    ///
+    /// # Errors
+    /// If it could not be written, also some time before.
+    pub(crate) fn finish(self) -> Result<()> {
+        capture::finish(self.file, self.path.as_deref())
+    }
+}
+
+/// The own address by which each peer is reached: a socket for all addresses does not know.
+struct Ways {
+    local: SocketAddr,
+    known: Mutex<HashMap<IpAddr, IpAddr>>,
+}
+
+impl Ways {
+    fn to(local: SocketAddr) -> Self {
+        Self { local: address::canonical(local), known: Mutex::default() }
+    }
+
+    fn local_for(&self, remote: SocketAddr) -> SocketAddr {
+        if !self.local.ip().is_unspecified() {
+            return self.local;
+        }
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = known.get(&remote.ip()).copied();
+        let ip = found.unwrap_or_else(|| own_address_towards(remote));
+        if found.is_none() && known.len() < PEERS_MAX {
+            known.insert(remote.ip(), ip);
+        }
+        SocketAddr::new(ip, self.local.port())
+    }
+}
+
+/// The address that the system would send from. Nothing is sent. Where it does not say, the one that means any.
+fn own_address_towards(remote: SocketAddr) -> IpAddr {
+    let any = address::unspecified_for(remote);
+    let asked = UdpSocket::bind(any).and_then(|socket| {
+        socket.connect(remote)?;
+        socket.local_addr()
+    });
+    asked.unwrap_or(any).ip()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_for_all_addresses_names_the_one_that_the_peer_is_reached_by() {
+        let remote = "127.0.0.1:9899".parse().expect("an address");
+        for any in ["0.0.0.0:7", "[::]:7"] {
+            let ways = Ways::to(any.parse().expect("an address"));
+            assert_eq!(ways.local_for(remote).to_string(), "127.0.0.1:7");
+            assert_eq!(ways.local_for(remote).to_string(), "127.0.0.1:7", "remembered");
+        }
+        let one = Ways::to("192.0.2.1:7".parse().expect("an address"));
+        assert_eq!(one.local_for(remote).to_string(), "192.0.2.1:7");
+    }
+}
