@@ -52,7 +52,7 @@ pub struct RelayConfig {
     pub spool: SpoolLimits,
     /// What lines are worth.
     pub policy: Policy,
-    /// What the transport may send twice of important lines, unasked.
+    /// What the transport may send twice of important lines, unasked, beside the copies that the relay makes.
     pub redundancy: Redundancy,
     /// Where `/metrics` and `/status` are served.
     pub metrics: Option<SocketAddr>,
@@ -246,7 +246,7 @@ impl RelayConfig {
             message_bytes_max: message_bytes(&text, raw.message_bytes_max.as_ref())?,
             redundancy: match &raw.redundancy {
                 Some(name) => text.value(name)?,
-                None => Redundancy::ADAPTIVE_SPACED,
+                None => Redundancy::ADAPTIVE,
             },
             metrics: raw.metrics.as_ref().map(|address| loopback(&text, address)).transpose()?,
             spool: read_spool(&text, &raw.spool)?,

@@ -288,6 +288,13 @@ impl<D: Disk> Sender<D> {
         self.lanes.iter_mut().take(usize::from(below)).find_map(|lane| lane.next_message(&mut self.counters))
     }
 
+    /// The lines of a slot of a priority up to the number `last` once more, for a path that loses packets; `None` if the collector has them,
+    /// or they are too many. Priority, slot and `last` are those of a message of [`next_message`](Self::next_message).
+    pub fn copy(&mut self, priority: u8, slot: u8, last: u64) -> Option<Outgoing> {
+        let lane = self.lanes.get_mut(usize::from(priority)).filter(|_| self.welcomed)?;
+        lane.copy(slot, last)
+    }
+
     /// Whether the collector has welcomed this relay.
     pub fn is_welcomed(&self) -> bool {
         self.welcomed

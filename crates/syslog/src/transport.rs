@@ -18,8 +18,7 @@ const SEND_BUFFER_BYTES: usize = 4 << 20;
 /// A welcome with all ranges that a collector may remember is the longest message.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
-/// How a relay's association for important lines is: while few are under way, each leaves again some milliseconds later as long as packets
-/// are lost, so that a loss costs these milliseconds and not another round trip.
+/// How a relay's association for important lines is.
 pub(crate) fn config_for_important(redundancy: Redundancy) -> Config {
     let mut config = config();
     config.mechanisms.redundancy = redundancy;

@@ -53,6 +53,8 @@ struct World {
     stale: Vec<Network>,
     peers: u64,
     lines: u64,
+    /// Priority, slot and last number of messages of lines.
+    sent: Vec<(u8, u8, u64)>,
     kept: Kept,
     /// A sync that another thread would do, and what will be safe then.
     syncing: Option<(SyncJobs<FaultyDisk>, BTreeSet<u64>)>,
@@ -88,6 +90,7 @@ impl World {
             stale: Vec::new(),
             peers: 0,
             lines: 0,
+            sent: Vec::new(),
             kept: Kept::default(),
             syncing: None,
             unordered: BTreeSet::new(),
@@ -154,9 +157,14 @@ impl World {
     }
 
     fn send(&mut self) {
-        if let Some(message) = self.relay.next_message(PRIORITIES)
-            && let Some(network) = &mut self.network
-        {
+        let message = self.relay.next_message(PRIORITIES);
+        self.sent.extend(message.iter().map(|message| (message.priority, message.slot, message.last)));
+        // Sooner or later, or never.
+        let which = usize::try_from(self.draw(8)).expect("small");
+        let copy = self.sent.get(self.sent.len().saturating_sub(which + 1)).copied();
+        let copy = copy.filter(|_| which < 4).and_then(|(priority, slot, last)| self.relay.copy(priority, slot, last));
+        let Some(network) = &mut self.network else { return };
+        for message in message.into_iter().chain(copy) {
             let queue = network.forward.entry((message.priority + 1, message.slot)).or_default();
             if message.unordered && queue.len() > 1 {
                 queue.insert(1, message.payload);

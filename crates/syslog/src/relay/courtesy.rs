@@ -15,7 +15,7 @@ const WINDOW_BYTES_START: u64 = 4 * 1_200;
 const WINDOW_BYTES_MAX: u64 = 3 << 20;
 
 /// A queue of this many microseconds does no harm, however short the round trip is.
-const QUEUE_US_HARMLESS: u64 = 10_000;
+pub(super) const QUEUE_US_HARMLESS: u64 = 10_000;
 
 /// How long the shortest round trip is remembered, at least, in microseconds; at most twice that.
 const MEMORY_US: u64 = 60_000_000;

@@ -11,7 +11,8 @@ use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
 use super::Notice;
-use super::courtesy::ShortestRoundTrip;
+use super::copies::Copies;
+use super::courtesy::{QUEUE_US_HARMLESS, ShortestRoundTrip};
 use super::fresh::FreshLane;
 use super::input::{Batch, Incoming, InputCounters};
 use crate::clock;
@@ -19,7 +20,7 @@ use crate::disk::RealDisk;
 use crate::line::{read_header, read_worth};
 use crate::policy::{PRIORITIES, Policy, Treatment};
 use crate::record::{MARK_CUT, MARK_UNORDERED, MARK_UNPARSED, Record};
-use crate::sender::{Sender, SyncResults};
+use crate::sender::{Outgoing, Sender, SyncResults};
 use crate::snapshot::RelaySnapshot;
 use crate::transport;
 
@@ -53,6 +54,7 @@ pub(super) struct Engine {
     dropped: u64,
     fresh: FreshLane,
     shortest: ShortestRoundTrip,
+    copies: Copies,
     unsynced: bool,
     /// Another thread waits for the disk.
     syncing: Option<JoinHandle<SyncResults>>,
@@ -77,6 +79,7 @@ impl Engine {
             dropped: 0,
             fresh: FreshLane::new(),
             shortest: ShortestRoundTrip::default(),
+            copies: Copies::default(),
             unsynced: false,
             syncing: None,
             disk_fails: false,
@@ -120,8 +123,9 @@ impl Engine {
             let now_us = clock::now_us();
             let mut queue_us = 0;
             if let Some(association) = &association {
-                self.send_reliable(association).await;
+                self.send_reliable(association, now_us).await;
                 queue_us = self.queue_us(association, now_us);
+                self.send_copies(association, queue_us, now_us).await;
             }
             self.fresh.send(queue_us, now_us).await;
             if let Some(deadline) = deadline {
@@ -159,7 +163,7 @@ impl Engine {
             self.sender.disconnected();
             return false;
         }
-        self.shortest = ShortestRoundTrip::default();
+        (self.shortest, self.copies) = (ShortestRoundTrip::default(), Copies::default());
         true
     }
 
@@ -223,22 +227,36 @@ impl Engine {
         path.srtt.map_or(0, |srtt| self.shortest.excess_us(micros(srtt), micros(path.rttvar), now_us))
     }
 
-    async fn send_reliable(&mut self, association: &Association) {
+    /// Sends the copies that are due.
+    async fn send_copies(&mut self, association: &Association, queue_us: u64, now_us: u64) {
+        let sent = association.stats().sent;
+        self.copies.look(sent.chunks, sent.chunks_lost);
+        if queue_us > QUEUE_US_HARMLESS {
+            self.copies.forbid();
+        }
+        while let Some(due) = self.copies.due(now_us) {
+            if let Some(copy) = self.sender.copy(due.priority, due.slot, due.last)
+                && association.send_many([message_of(copy)]).await.is_err()
+            {
+                return;
+            }
+        }
+    }
+
+    async fn send_reliable(&mut self, association: &Association, now_us: u64) {
         loop {
-            let buffered = association.stats().path.send_buffer_bytes;
+            let path = association.stats().path;
+            let rtt_us = path.srtt.map_or(0, |srtt| duration::saturating_nanos(srtt) / 1_000);
+            let buffered = path.send_buffer_bytes;
             let below = match buffered {
                 bytes if bytes >= BUFFER_BYTES[1] => return,
                 bytes if bytes >= BUFFER_BYTES[0] => 1,
                 _ => PRIORITIES,
             };
             let outgoing = std::iter::from_fn(|| self.sender.next_message(below)).take(MESSAGES_AT_ONCE);
-            let messages: Vec<Message> = outgoing
-                .map(|outgoing| Message {
-                    unordered: outgoing.unordered,
-                    ..Message::new(outgoing.payload)
-                        .on_stream(transport::reliable_stream(outgoing.priority, outgoing.slot))
-                })
-                .collect();
+            let outgoing: Vec<_> = outgoing.collect();
+            outgoing.iter().for_each(|message| self.copies.note(message, rtt_us, now_us));
+            let messages: Vec<Message> = outgoing.into_iter().map(message_of).collect();
             // An association that has ended is noticed where its messages are received, and all is sent again over the next one.
             if messages.is_empty() || association.send_many(messages).await.is_err() {
                 return;
@@ -313,6 +331,11 @@ impl Engine {
         self.published.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&snapshot);
         snapshot
     }
+}
+
+fn message_of(outgoing: Outgoing) -> Message {
+    let stream = transport::reliable_stream(outgoing.priority, outgoing.slot);
+    Message { unordered: outgoing.unordered, ..Message::new(outgoing.payload).on_stream(stream) }
 }
 
 /// Messages of the collector; never ready without an association.

@@ -49,12 +49,20 @@ pub struct Outgoing {
     pub slot: u8,
     /// Whether it may overtake others of its stream.
     pub unordered: bool,
+    /// The number of its last line.
+    pub last: u64,
     /// The bytes.
     pub payload: Bytes,
 }
 
-/// Streams that each priority uses: one per slot, and one for what needs no order.
-pub const STREAMS: u8 = SLOTS + 1;
+/// Streams that each priority uses: one per slot, one for what needs no order, and as many for copies.
+pub const STREAMS: u8 = 2 * (SLOTS + 1);
+
+/// What stands between the stream of a slot and that of its copies.
+const COPIES: u8 = SLOTS + 1;
+
+/// Lines in the window, at most, for copies to be made: nobody copies a backlog.
+const COPY_WINDOW_MAX: usize = 64;
 
 /// Bounds of one priority.
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +83,8 @@ pub(super) struct Lane<D: Disk> {
     window_lines_max: usize,
     /// Numbers to send, by slot. Some may have been settled meanwhile.
     queues: Vec<VecDeque<u64>>,
+    /// By slot: all lines of this association below this number were copied, or were settled when later ones were.
+    copied: Vec<u64>,
     /// Slots whose queue is not empty, in the order of their turns.
     ready: VecDeque<u8>,
     behind: Option<Behind>,
@@ -107,7 +117,8 @@ impl<D: Disk> Lane<D> {
             window: BTreeMap::new(),
             window_bytes: 0,
             window_lines_max: limits.window_lines_max,
-            queues: (0..STREAMS).map(|_| VecDeque::new()).collect(),
+            queues: (0..COPIES).map(|_| VecDeque::new()).collect(),
+            copied: vec![0; usize::from(COPIES)],
             ready: VecDeque::new(),
             behind,
         })
@@ -170,6 +181,7 @@ impl<D: Disk> Lane<D> {
     /// Everything in the window is to be sent, from the first line on.
     pub(super) fn send_again(&mut self) {
         self.ready.clear();
+        self.copied.fill(0);
         self.queues.iter_mut().for_each(VecDeque::clear);
         let waiting: Vec<_> = self.window.iter().map(|(&sequence, waiting)| (sequence, waiting.slot)).collect();
         for (sequence, slot) in waiting {
@@ -198,12 +210,30 @@ impl<D: Disk> Lane<D> {
             if !queue.is_empty() {
                 self.ready.push_back(slot);
             }
-            if before.is_some() {
+            if let Some(last) = before {
                 let payload = message.freeze();
-                return Some(Outgoing { priority: self.priority, slot, unordered: slot == SLOTS, payload });
+                return Some(Outgoing { priority: self.priority, slot, unordered: slot == SLOTS, last, payload });
             }
         }
         None
+    }
+
+    /// The lines of a slot up to `last` once more, on a stream of their own; `None` if there are none, or too many.
+    ///
+    /// The order of a source holds though two streams carry its lines: on the stream of copies each line comes behind all earlier ones of its
+    /// slot that the collector had not answered for. So whichever stream brings a line, those before it are there.
+    pub(super) fn copy(&mut self, slot: u8, last: u64) -> Option<Outgoing> {
+        let from = *self.copied.get(usize::from(slot))?;
+        if from > last || self.window.len() > COPY_WINDOW_MAX {
+            return None;
+        }
+        let mut message = wire::begin_lines(self.priority, self.settled.floor());
+        let mut lines = self.window.range(from..=last).filter(|(_, waiting)| waiting.slot == slot).peekable();
+        lines.peek()?;
+        lines.for_each(|(_, waiting)| wire::put_record(&mut message, &waiting.bytes));
+        self.copied[usize::from(slot)] = last + 1;
+        let (priority, unordered) = (self.priority, slot == SLOTS);
+        Some(Outgoing { priority, slot: slot + COPIES, unordered, last, payload: message.freeze() })
     }
 
     /// Reads lines that are only on disk as long as there is room for them.
