@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn what_was_not_run_keeps_its_row_and_what_was_run_again_gets_a_new_one() {
         let [first, second] = ["r15-congestion", "p10-fig11"].map(|name| outcome(name, &Verdict::Holds));
-        let before = document(&[first.clone(), second.clone()], &Kept::default(), "once");
+        let before = document(&[first.clone(), second], &Kept::default(), "once");
         let again = outcome("p10-fig11", &Verdict::Undecided);
         let after = document(std::slice::from_ref(&again), &Kept::parse(&before), "twice");
         let whole = document(&[first, again], &Kept::default(), "twice");

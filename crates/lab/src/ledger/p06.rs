@@ -67,7 +67,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
     says("§3.3", "Nearly all of these are spurious.", Checks("p06-table2", &["At 400 ms nearly all"])),
     says(
         "§3.3",
-        "The number of timeouts falls linearly with the round-trip time, and so does their share.",
+        "The number of timeouts falls with the round-trip time (the paper: linearly, which is not tested), and so does their share.",
         Checks(
             "p06-table2",
             &[
