@@ -13,9 +13,11 @@ use std::fmt::Write as _;
 use festina_trace::analysis::Summary;
 use festina_trace::{Cause, Histogram, StreamReport};
 
-use crate::figure::{Axis, Curve, Figure, FigureError, PlotPoint, PointSeries, Unit};
+use crate::count::as_f64;
+use crate::figure::{Axis, Curve, DelayDistribution, Figure, FigureError, PlotPoint, PointSeries, Unit};
 use crate::page::{document, escape};
 use crate::report::html::table;
+use crate::statistics::DelayStatistics;
 
 pub use life::Life;
 pub use what_if::{Agreement, FESTINA, Fate, PathEstimate, ThinFlow, ThinFlows, WhatIf};
@@ -66,10 +68,11 @@ impl TracePage<'_> {
         if let Some(distribution) = self.distribution() {
             let _ = writeln!(body, "<h2>How delays are distributed</h2>\n{}", distribution.to_svg()?);
         }
-        let _ = writeln!(body, "<h2>The longest delays</h2>\n{}", self.worst_table());
+        let _ = writeln!(body, "<h2>The longest delays</h2>");
         for life in self.lives {
             let _ = writeln!(body, "{}", life.figure().to_svg()?);
         }
+        body += &self.worst_table();
         let _ = writeln!(body, "<h2>Streams (P10, Table 1)</h2>\n{}", self.streams_table());
         Ok(document(self.title, &body))
     }
@@ -136,18 +139,15 @@ impl TracePage<'_> {
         for stream in self.streams {
             groups[usize::from(!is_thin(stream))].1.merge(stream.delays.best_known_ns());
         }
-        let groups: Vec<_> = groups.into_iter().filter(|(_, delays)| delays.count() > 0).collect();
-        let low = groups.iter().filter_map(|(_, delays)| delays.min()).min()?;
-        let high = groups.iter().filter_map(|(_, delays)| delays.max()).max()?;
-        let ms = |ns: u64| (ns as f64 / 1e6).max(0.001);
-        let x = Axis::log("delay", ms(low) / 1.1, (ms(high) * 1.1).max(ms(low) * 10.0), Unit::Milliseconds);
-        let mut figure =
-            Figure::new("Delays", "share of writes", x, Axis::linear("share of writes", 0.0, 1.0, Unit::Share));
-        for (name, delays) in groups {
-            let points = delays.cumulative().map(|(ns, share)| (ms(ns), share)).collect();
-            figure.curves.push(Curve { name: name.to_owned(), points });
+        let is_empty = groups.iter().all(|(_, delays)| delays.count() == 0);
+        let mut distribution = DelayDistribution::new("Delays", "from the first transmission");
+        for (name, delays) in &groups {
+            distribution.curve(name, &statistics(delays));
         }
-        Some(figure)
+        let mut figure = distribution.figure();
+        figure.x.label = "delay".to_owned();
+        figure.y.label = "share of writes that take longer".to_owned();
+        (!is_empty).then_some(figure)
     }
 
     fn worst_table(&self) -> String {
@@ -230,6 +230,20 @@ fn row(stream: &StreamReport) -> Vec<String> {
     row.push(stream.repair.spurious.to_string());
     row.extend([mean(delays), ms(delays.percentile(99.0)), ms(delays.max())]);
     row
+}
+
+/// The same delays where percentiles are finer.
+fn statistics(delays_ns: &Histogram) -> DelayStatistics {
+    let mut statistics = DelayStatistics::new();
+    let mut recorded = 0;
+    for (ns, share) in delays_ns.cumulative() {
+        let upto = (share * as_f64(delays_ns.count())).round();
+        while as_f64(recorded) < upto {
+            statistics.record(std::time::Duration::from_nanos(ns));
+            recorded += 1_u64;
+        }
+    }
+    statistics
 }
 
 /// Thin for at least nine tenths of its time.

@@ -51,6 +51,13 @@ impl Life {
         }
     }
 
+    /// Returns whether the first retransmission of a write was not needed: its first copy was not lost.
+    fn is_needless(&self, write: &Write) -> bool {
+        let covers = |copy: &&Retransmission| copy.start < write.end && write.end <= copy.end;
+        let first = self.retransmissions.iter().filter(covers).min_by_key(|copy| copy.ordinal);
+        first.is_some_and(|copy| copy.ordinal == 1 && copy.is_spurious)
+    }
+
     /// Writes upwards, time across.
     pub fn figure(&self) -> Figure {
         let mut writes = self.writes.clone();
@@ -60,7 +67,8 @@ impl Life {
         figure.count_from(Duration::ZERO, "time from two seconds before the write that took longest");
         let numbered = || (1u64..).zip(&writes);
         for (number, write) in numbered() {
-            let happening = if write.copies > 1 { Happening::Lost } else { Happening::Sent };
+            let is_lost = write.copies > 1 && !self.is_needless(write);
+            let happening = if is_lost { Happening::Lost } else { Happening::Sent };
             figure.packet(since(write.sent_at), number, happening);
         }
         for copy in &self.retransmissions {
