@@ -5,6 +5,7 @@
 //!
 //! The analysis itself is in `festina-trace`; here is what draws it.
 
+mod classes;
 mod life;
 mod what_if;
 
@@ -19,6 +20,7 @@ use crate::page::{document, escape};
 use crate::report::html::table;
 use crate::statistics::DelayStatistics;
 
+pub use classes::{Class, Classes, Cluster, FEATURES, Features};
 pub use life::Life;
 pub use what_if::{Agreement, FESTINA, Fate, PathEstimate, ThinFlow, ThinFlows, WhatIf};
 

@@ -15,6 +15,7 @@ mod outstanding;
 mod packet;
 mod receiver;
 mod report;
+mod slow_start;
 mod stream;
 mod table;
 mod thin;
@@ -30,6 +31,8 @@ pub use report::{
     COPIES_MAX, DelayStatistics, RepairStatistics, Retransmission, StreamReport, Thinness, TrafficStatistics,
     WORST_MAX, Write,
 };
+
+pub use slow_start::{SlowStart, SlowStartExit};
 
 use estimate::Unwrap;
 use headers::{Sctp, Tcp};
@@ -284,6 +287,7 @@ impl Analyser {
                 rtt_ns: crate::Histogram::default(),
                 repair: RepairStatistics::default(),
                 delays: DelayStatistics::default(),
+                slow_start: SlowStart::new(initial.is_some(), base),
             };
             let probes = if initial.is_some() { offers == [true, true] } else { has_timestamps };
             let mut stream = Stream::new(report, unwrap, base, is_tcp.then_some(probes));

@@ -1,5 +1,7 @@
 //! `festina trace`: what packet captures say about their streams.
 
+mod classify;
+mod slow_start;
 mod table;
 mod thin;
 mod what_if;
@@ -13,6 +15,12 @@ pub(crate) enum TraceCommand {
     /// Tell which streams are thin, what they lost, why what was sent again, and how long their messages took
     #[command(after_help = thin::EXAMPLES)]
     Thin(Box<thin::ThinArgs>),
+    /// Tell which kinds of flows there are
+    #[command(after_help = classify::EXAMPLES)]
+    Classify(classify::ClassifyArgs),
+    /// Tell how transfers begin, and what a larger initial window would save
+    #[command(after_help = slow_start::EXAMPLES)]
+    SlowStart(slow_start::SlowStartArgs),
     /// Tell what delays thin streams would have had with another transport
     #[command(after_help = what_if::EXAMPLES)]
     WhatIf(what_if::WhatIfArgs),
@@ -22,6 +30,8 @@ pub(crate) enum TraceCommand {
 pub(crate) fn run(command: TraceCommand) -> Result<()> {
     match command {
         TraceCommand::Thin(arguments) => thin::run(&arguments),
+        TraceCommand::Classify(arguments) => classify::run(&arguments),
+        TraceCommand::SlowStart(arguments) => slow_start::run(&arguments),
         TraceCommand::WhatIf(arguments) => what_if::run(&arguments),
     }
 }

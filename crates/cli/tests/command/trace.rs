@@ -133,6 +133,46 @@ fn what_if_without_a_thin_stream_is_told_in_one_line() {
 }
 
 #[test]
+fn classify_gives_clusters_their_medians_and_a_dendrogram_and_the_order_of_captures_makes_no_difference() {
+    let folder = folder("trace-classify");
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/captures/thin.pcapng.gz");
+    let svg = folder.join("dendrogram.svg");
+    let ended = run(&["trace", "classify", text(&shipped), "--svg", text(&svg)]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    assert!(ended.stdout.lines().all(|line| line.chars().count() <= 80), "{}", ended.stdout);
+    assert!(ended.stdout.contains("8 flows; 0 with fewer than three packets"), "{}", ended.stdout);
+    assert!(fs::read_to_string(svg).is_ok_and(|svg| roxmltree::Document::parse(&svg).is_ok()));
+    let small = capture(&folder);
+    let clusters = |files: [&str; 2]| {
+        let ended = run(&["trace", "classify", files[0], files[1], "--json"]);
+        let answer: Value = serde_json::from_str(&ended.stdout).expect("a document");
+        answer["clusters"].clone()
+    };
+    let [one, other] = [clusters([text(&shipped), text(&small)]), clusters([text(&small), text(&shipped)])];
+    assert_eq!(one, other);
+    assert!(one.as_array().is_some_and(|clusters| clusters.len() > 1), "{one}");
+    let ended = run(&["trace", "classify", text(&small)]);
+    assert_eq!((ended.code, ended.stderr.lines().count()), (Some(1), 1));
+    assert!(ended.stderr.contains("it takes three such flows"), "{}", ended.stderr);
+}
+
+#[test]
+fn slow_start_says_how_streams_begin_in_a_block_for_each_file_or_a_line_for_each_stream() {
+    let folder = folder("trace-slow-start");
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/captures/thin.pcapng.gz");
+    let small = capture(&folder);
+    let ended = run(&["trace", "slow-start", text(&shipped), text(&small)]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    assert!(ended.stdout.contains("100.0 % leave it because they do not send more"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("0 streams from their beginning, 1 others are left out"), "{}", ended.stdout);
+    let ended = run(&["trace", "slow-start", text(&shipped), "--json"]);
+    let rows: Vec<Value> =
+        ended.stdout.lines().map(|line| serde_json::from_str(line).expect("an object in each line")).collect();
+    assert_eq!(rows.len(), 8);
+    assert!(rows.iter().all(|row| row["exit"] == "no growth" && row["rounds"] == row["rounds_by_closed_form"]));
+}
+
+#[test]
 fn what_makes_no_sense_is_told_in_one_line() {
     let folder = folder("trace-usage");
     let path = capture(&folder);

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use festina_units::{Duration, Instant};
 
 use super::cause::{Cause, Confidence};
+use super::slow_start::SlowStart;
 use crate::flow::Protocol;
 use crate::histogram::Histogram;
 
@@ -31,6 +32,8 @@ pub struct StreamReport {
     pub repair: RepairStatistics,
     /// How long what the application wrote took.
     pub delays: DelayStatistics,
+    /// How it began.
+    pub slow_start: SlowStart,
 }
 
 /// Packets that carry data.

@@ -198,6 +198,7 @@ impl Stream {
         });
         self.highest = sent.end;
         self.report.repair.first_copies += 1;
+        self.report.slow_start.sent(sent.bytes);
     }
 
     /// Data left of which something left before, or should have: up to `end`.
@@ -255,6 +256,7 @@ impl Stream {
         (retransmission.cause, retransmission.confidence) =
             if is_tcp { circumstances.tcp() } else { circumstances.sctp() };
         self.learn(retransmission.packet, retransmission.cause);
+        self.report.slow_start.sent_again();
         self.repair.pending.push_back(Pending { copy: retransmission, is_reported: false });
         self.report.repair.count(retransmission.cause);
     }
@@ -398,6 +400,7 @@ impl Stream {
         }
         self.highest = self.highest.max(ack.through);
         self.acknowledged = Some(ack.through);
+        self.report.slow_start.acknowledged(ack.through, self.highest);
     }
 
     /// A range is at the receiver.
@@ -461,6 +464,7 @@ impl Stream {
         for range in self.outstanding.iter_mut() {
             self.report.repair.sent_times[COPIES_MAX.min(range.copies as usize) - 1] += 1;
         }
+        self.report.slow_start.finish();
         self.report.rtt_ns = self.round_trips.samples_ns;
         sink.stream(self.report);
     }
