@@ -162,6 +162,17 @@ fn a_lone_segment_is_repaired_by_timeouts_that_a_duplicate_report_proves_spuriou
 }
 
 #[test]
+fn of_several_copies_all_are_spurious_that_left_too_late_for_the_acknowledgement() {
+    // The capture begins in the middle of a connection, so the round trip counts from a second later on.
+    let mut packets = vec![(0, data(1, 100)), (100, ack(101, &[])), (2_000, data(101, 100)), (2_100, ack(201, &[]))];
+    packets.extend([3_000, 3_020, 3_085, 3_092].map(|at| (at, data(201, 100))));
+    packets.push((3_100, ack(301, &[])));
+    let found = analysed(&packets);
+    let spurious: Vec<bool> = found.retransmissions.iter().map(|copy| copy.is_spurious).collect();
+    assert_eq!(spurious, [false, true, true]);
+}
+
+#[test]
 fn a_segment_that_the_path_delayed_is_no_retransmission() {
     let found = analysed(&[
         (0, data(1, 100)),

@@ -16,6 +16,8 @@ use super::thin::ThinClock;
 const PENDING_MAX: usize = 256;
 /// A proof that a retransmission was spurious does not come later than this.
 const PENDING_TIME: Duration = Duration::from_secs(10);
+/// Copies of a range that are judged by when its acknowledgement comes, from the latest on.
+const COPIES_JUDGED_MAX: usize = 16;
 /// Ranges that are remembered after their acknowledgement, for copies of them that come later.
 const SETTLED_MAX: usize = 8;
 /// Ranges whose reports of later arrivals are counted.
@@ -408,19 +410,19 @@ impl Stream {
         if range.copies < 2 {
             return;
         }
-        let since_latest_ns = ns_between(range.latest.at, ack.at);
-        let is_too_soon = self.round_trips.too_soon_ns().is_some_and(|too_soon| since_latest_ns < too_soon);
+        let too_soon_ns = self.round_trips.too_soon_ns();
+        let is_too_soon = |at: Instant| too_soon_ns.is_some_and(|too_soon| ns_between(at, ack.at) < too_soon);
         let echoes_first = ack.echo.is_some_and(|echo| {
             range.first.tsval != 0
                 && range.latest.tsval != range.first.tsval
                 && echo.wrapping_sub(range.latest.tsval).cast_signed() < 0
         });
-        if is_too_soon || echoes_first {
-            let (start, end) = (range.start.saturating_sub(self.base), range.end.saturating_sub(self.base));
-            let mut copies = self.repair.pending.iter_mut().map(|pending| &mut pending.copy).rev();
-            if let Some(copy) = copies.find(|copy| copy.start < end && copy.end > start) {
-                copy.is_spurious = true;
-            }
+        let (start, end) = (range.start.saturating_sub(self.base), range.end.saturating_sub(self.base));
+        let copies = self.repair.pending.iter_mut().map(|pending| &mut pending.copy).rev();
+        let copies = copies.filter(|copy| copy.start < end && copy.end > start);
+        for (index, copy) in copies.take(COPIES_JUDGED_MAX).enumerate() {
+            // What left too late to be what this answers was not needed, be it the latest copy or one before.
+            copy.is_spurious |= is_too_soon(copy.at) || (index == 0 && echoes_first);
         }
     }
 
