@@ -1,0 +1,109 @@
+//! Tests of who sends when.
+
+use festina_sctp::Config;
+
+use super::*;
+use crate::{DEFAULT_SCTP_PORT, Endpoint};
+
+#[tokio::test]
+async fn what_threads_send_while_they_wait_for_each_other_leaves_in_one_packet() {
+    const THREADS: usize = 8;
+    let address = "127.0.0.1:0".parse().unwrap();
+    let (server, client) = (
+        Endpoint::bind(address, Config::default()).await.unwrap(),
+        Endpoint::bind(address, Config::default()).await.unwrap(),
+    );
+    let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+    let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
+    let (near, far) = (near.unwrap(), far.unwrap());
+    let (inner, before) = (near.inner(), client.stats().packets_sent);
+    std::thread::scope(|scope| {
+        let held = lock(&inner.state);
+        for number in 0..THREADS {
+            scope.spawn(move || inner.try_send(Message::new(number.to_be_bytes().to_vec()), Watch::No).unwrap());
+        }
+        while inner.successors.load(Ordering::Relaxed) < THREADS {
+            std::thread::yield_now();
+        }
+        drop(held);
+    });
+    assert_eq!(client.stats().packets_sent - before, 1);
+    let mut numbers = Vec::new();
+    for _ in 0..THREADS {
+        numbers.push(far.recv().await.unwrap().payload);
+    }
+    numbers.sort_unstable();
+    assert!((0..THREADS).zip(numbers).all(|(number, received)| received == number.to_be_bytes()[..]));
+}
+
+#[tokio::test]
+async fn a_lone_message_leaves_from_within_the_call_and_one_of_a_burst_with_the_driver() {
+    let address = "127.0.0.1:0".parse().unwrap();
+    let server = Endpoint::bind(address, Config::default()).await.unwrap();
+    let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+    let client = Endpoint::bind(address, Config::default()).await.unwrap();
+    let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
+    let (near, far) = (near.unwrap(), far.unwrap());
+    let before = client.stats().packets_sent;
+    near.try_send(Message::new("alone")).unwrap();
+    assert_eq!(client.stats().packets_sent - before, 1);
+    for _ in 0..20 {
+        lock(&near.inner().state).spared.burst.make_busy();
+        near.try_send(Message::new("in company")).unwrap();
+    }
+    assert_eq!(client.stats().packets_sent - before, 1);
+    assert_eq!(far.recv().await.unwrap().payload, "alone");
+    for _ in 0..20 {
+        let received = tokio::time::timeout(std::time::Duration::from_secs(30), far.recv()).await;
+        assert_eq!(received.expect("it leaves without anybody's help").unwrap().payload, "in company");
+    }
+    assert!(client.stats().packets_sent - before < 10, "twenty messages share packets");
+}
+
+#[tokio::test]
+async fn the_timer_never_comes_after_the_deadline_however_many_messages_wait() {
+    let address = "127.0.0.1:0".parse().unwrap();
+    let server = Endpoint::bind(address, Config::default()).await.unwrap();
+    let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+    let client = Endpoint::bind(address, Config::default()).await.unwrap();
+    let (near, _far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
+    let near = near.unwrap();
+    let is_armed = || {
+        let state = lock(&near.inner().state);
+        state.core.poll_deadline().is_none_or(|deadline| state.armed_at <= deadline)
+    };
+    let mut silent = 0;
+    for number in 0..2_000_u64 {
+        near.try_send(Message::new(vec![7; 1_000])).unwrap();
+        assert!(is_armed(), "after message {number}");
+        silent += usize::from(lock(&near.inner().state).spared.stalled);
+        if number % 100 == 99 {
+            let lifetime = std::time::Duration::from_micros(60_000_000 / number);
+            near.try_send(Message::new("soon or never").with_lifetime(lifetime)).unwrap();
+            assert!(is_armed(), "after a message that expires");
+        }
+        if number % 250 == 249 {
+            tokio::task::yield_now().await;
+            assert!(is_armed(), "after a turn of the driver");
+        }
+    }
+    assert!(silent > 100, "{silent} messages could not leave at once");
+}
+
+#[tokio::test]
+async fn packets_are_not_left_to_those_who_come_after_for_ever() {
+    let address = "127.0.0.1:0".parse().unwrap();
+    let server = Endpoint::bind(address, Config::default()).await.unwrap();
+    let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+    let client = Endpoint::bind(address, Config::default()).await.unwrap();
+    let (near, _far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
+    let near = near.unwrap();
+    let before = client.stats().packets_sent;
+    near.inner().successors.store(1, Ordering::Relaxed);
+    for _ in 0..100 {
+        // A message that expires is in no burst.
+        near.try_send(Message::new("soon").with_lifetime(std::time::Duration::from_secs(60))).unwrap();
+    }
+    assert!(client.stats().packets_sent > before);
+    near.inner().successors.store(0, Ordering::Relaxed);
+}
