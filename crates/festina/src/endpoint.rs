@@ -20,7 +20,7 @@ mod timers;
 
 use std::fmt;
 use std::future::poll_fn;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -69,7 +69,7 @@ impl Endpoint {
     /// # Errors
     /// As for [`Endpoint::bind`]; [`BindError::Socket`] with `PermissionDenied` if the privilege is missing.
     #[cfg(unix)]
-    pub async fn bind_raw(address: IpAddr, config: Config) -> Result<Self, BindError> {
+    pub async fn bind_raw(address: std::net::IpAddr, config: Config) -> Result<Self, BindError> {
         Self::start(SocketAddr::new(address, 0), config, || Socket::bind_raw(address)).await
     }
 
