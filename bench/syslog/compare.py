@@ -157,7 +157,7 @@ def main():
     parser.add_argument("--delay", default="40ms")
     parser.add_argument("--link", default="", help="the rate of the network, as in 1Mbit/s")
     parser.add_argument("--seed", default="1")
-    parser.add_argument("--redundancy", default="adaptive", help="of important lines, see relay.toml")
+    parser.add_argument("--redundancy", default="off", help="of important lines, see relay.toml")
     parser.add_argument("--generate", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.generate:

@@ -246,7 +246,7 @@ impl RelayConfig {
             message_bytes_max: message_bytes(&text, raw.message_bytes_max.as_ref())?,
             redundancy: match &raw.redundancy {
                 Some(name) => text.value(name)?,
-                None => Redundancy::ADAPTIVE,
+                None => Redundancy::Off,
             },
             metrics: raw.metrics.as_ref().map(|address| loopback(&text, address)).transpose()?,
             spool: read_spool(&text, &raw.spool)?,

@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 
 use crate::sender::Outgoing;
 
-/// Messages that may wait for their copies; with more under way there is no copy for any of them.
-const WAITING_MAX: usize = 8;
+/// Messages per round trip, at most, for copies to be made.
+const MESSAGES_MAX: usize = 4;
 
 /// The shortest time between a message and its copy, in microseconds.
 const SPACING_US_MIN: u64 = 5_000;
@@ -31,6 +31,8 @@ pub(super) struct Due {
 #[derive(Debug, Default)]
 pub(super) struct Copies {
     waiting: VecDeque<(u64, Due)>,
+    /// When the last messages left.
+    departures: VecDeque<u64>,
     /// The counters of the association at the last look.
     seen: (u64, u64),
     chunks: u64,
@@ -38,7 +40,7 @@ pub(super) struct Copies {
 }
 
 impl Copies {
-    /// Takes the counters of the association: chunks sent for the first time, and chunks lost.
+    /// Takes the counters of the association: chunks sent for the first time, and chunks sent again because they seemed lost.
     pub(super) fn look(&mut self, chunks: u64, lost: u64) {
         self.chunks += chunks.saturating_sub(self.seen.0);
         self.lost += lost.saturating_sub(self.seen.1);
@@ -50,11 +52,15 @@ impl Copies {
 
     /// A message has left over a path with this round-trip time, in microseconds.
     pub(super) fn note(&mut self, message: &Outgoing, rtt_us: u64, now_us: u64) {
-        if self.lost * LOSS_ONE_IN < self.chunks || self.lost == 0 {
-            return;
+        self.departures.push_back(now_us);
+        if self.departures.len() > MESSAGES_MAX {
+            let before_us = self.departures.pop_front().unwrap_or_default();
+            if now_us.saturating_sub(before_us) <= rtt_us {
+                self.waiting.clear();
+                return;
+            }
         }
-        if self.waiting.len() >= WAITING_MAX {
-            self.waiting.clear();
+        if self.lost * LOSS_ONE_IN < self.chunks || self.lost == 0 {
             return;
         }
         let due = Due { priority: message.priority, slot: message.slot, last: message.last };
@@ -101,9 +107,9 @@ mod tests {
     fn who_sends_much_or_into_a_queue_makes_no_copies() {
         let mut copies = Copies::default();
         copies.look(100, 10);
-        (0..=8).for_each(|last| copies.note(&message(last), 80_000, 0));
+        (0..5).for_each(|last| copies.note(&message(last), 80_000, last * 20_000));
         assert_eq!(copies.due(1_000_000), None);
-        copies.note(&message(9), 80_000, 0);
+        copies.note(&message(9), 80_000, 1_000_000);
         copies.forbid();
         assert_eq!(copies.due(1_000_000), None);
     }

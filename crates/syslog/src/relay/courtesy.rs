@@ -15,7 +15,7 @@ const WINDOW_BYTES_START: u64 = 4 * 1_200;
 const WINDOW_BYTES_MAX: u64 = 3 << 20;
 
 /// A queue of this many microseconds does no harm, however short the round trip is.
-pub(super) const QUEUE_US_HARMLESS: u64 = 10_000;
+const QUEUE_US_HARMLESS: u64 = 10_000;
 
 /// How long the shortest round trip is remembered, at least, in microseconds; at most twice that.
 const MEMORY_US: u64 = 60_000_000;
@@ -29,6 +29,11 @@ pub(super) struct ShortestRoundTrip {
 }
 
 impl ShortestRoundTrip {
+    /// Whether a queue takes longer than half of the shortest round trip.
+    pub(super) fn is_too_long(&self, queue_us: u64) -> bool {
+        queue_us > QUEUE_US_HARMLESS.max(self.now_us.into_iter().chain(self.before_us).min().unwrap_or_default() / 2)
+    }
+
     /// Takes a round trip and how much it varies, and returns how much longer it is than the shortest even when it is short; all in
     /// microseconds. A queue that stands makes all round trips longer, a machine that is busy only some.
     pub(super) fn excess_us(&mut self, rtt_us: u64, variation_us: u64, at_us: u64) -> u64 {
@@ -61,14 +66,14 @@ impl Courtesy {
         self.window_bytes
     }
 
-    /// Moves the window, once per round trip: `queue_us` is how much longer the round trip `rtt_us` is than it could be, and `used_bytes` is
-    /// under way. A window that was not used is no larger than twice what was.
-    pub(super) fn move_window(&mut self, rtt_us: u64, queue_us: u64, used_bytes: u64, at_us: u64) {
+    /// Moves the window, once per round trip `rtt_us`: whether the queue is [too long](ShortestRoundTrip::is_too_long), and how much is under
+    /// way. A window that was not used is no larger than twice what was.
+    pub(super) fn move_window(&mut self, rtt_us: u64, too_long: bool, used_bytes: u64, at_us: u64) {
         if at_us.abs_diff(self.changed_us) < rtt_us {
             return;
         }
         self.changed_us = at_us;
-        if queue_us > QUEUE_US_HARMLESS.max((rtt_us - queue_us.min(rtt_us)) / 2) {
+        if too_long {
             self.starts = false;
             self.window_bytes = (self.window_bytes * 7 / 10).max(WINDOW_BYTES_MIN);
         } else if used_bytes + WINDOW_BYTES_MIN >= self.window_bytes {
@@ -98,7 +103,7 @@ mod tests {
             let queue_us = queue * 1_000_000 / rate;
             let rtt_us = base_us + queue_us;
             let excess_us = shortest.excess_us(rtt_us, 0, at_us);
-            courtesy.move_window(rtt_us, excess_us, in_flight, at_us);
+            courtesy.move_window(rtt_us, shortest.is_too_long(excess_us), in_flight, at_us);
             carried += in_flight.min(room + queue) * 1_000 / rtt_us;
         }
         (queue * 1_000_000 / rate, carried)
@@ -118,7 +123,7 @@ mod tests {
     fn whoever_fills_the_queue_makes_it_give_way() {
         let mut courtesy = Courtesy::new();
         for step in 0..100 {
-            courtesy.move_window(300_000, 220_000, courtesy.window_bytes(), step * 300_000);
+            courtesy.move_window(300_000, true, courtesy.window_bytes(), step * 300_000);
         }
         assert_eq!(courtesy.window_bytes(), WINDOW_BYTES_MIN);
     }
@@ -127,7 +132,7 @@ mod tests {
     fn a_sender_that_does_not_use_its_window_gets_no_larger_one() {
         let mut courtesy = Courtesy::new();
         for step in 0..100 {
-            courtesy.move_window(80_000, 0, 1_000, step * 80_000);
+            courtesy.move_window(80_000, false, 1_000, step * 80_000);
         }
         assert_eq!(courtesy.window_bytes(), WINDOW_BYTES_START);
     }
@@ -140,6 +145,7 @@ mod tests {
         assert_eq!(shortest.excess_us(80_000, 1_000, 1_000_000), 0);
         assert_eq!(shortest.excess_us(110_000, 30_000, 2_000_000), 0);
         assert_eq!(shortest.excess_us(160_000, 5_000, 3_000_000), 75_000);
+        assert!(shortest.is_too_long(41_000) && !shortest.is_too_long(40_000));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use festina::{Association, ClosedReason, Duration, Message, ReceivedMessage};
+use festina::{Association, ClosedReason, Duration, Message, PathStats, ReceivedMessage};
 use festina_units::duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -12,7 +12,7 @@ use tokio::time::MissedTickBehavior;
 
 use super::Notice;
 use super::copies::Copies;
-use super::courtesy::{QUEUE_US_HARMLESS, ShortestRoundTrip};
+use super::courtesy::ShortestRoundTrip;
 use super::fresh::FreshLane;
 use super::input::{Batch, Incoming, InputCounters};
 use crate::clock;
@@ -121,13 +121,18 @@ impl Engine {
                 }
             }
             let now_us = clock::now_us();
-            let mut queue_us = 0;
+            let (mut queued, mut waits) = (false, false);
             if let Some(association) = &association {
                 self.send_reliable(association, now_us).await;
-                queue_us = self.queue_us(association, now_us);
-                self.send_copies(association, queue_us, now_us).await;
+                let path = association.stats().path;
+                queued = self.has_queue(&path, now_us);
+                self.send_copies(association, queued, now_us).await;
+                // Important lines wait for the congestion window: whatever else leaves now takes their place.
+                waits = path.send_buffer_bytes > path.cwnd_bytes;
             }
-            self.fresh.send(queue_us, now_us).await;
+            if !waits {
+                self.fresh.send(queued, now_us).await;
+            }
             if let Some(deadline) = deadline {
                 let now = self.publish(association.as_ref());
                 let finished = sources.lines.is_empty() && now.spooled == 0 && now.underway == 0;
@@ -220,18 +225,21 @@ impl Engine {
         }
     }
 
-    /// How long packets of this association wait in the network.
-    fn queue_us(&mut self, association: &Association, now_us: u64) -> u64 {
-        let path = association.stats().path;
+    /// Whether packets of this association wait too long in the network.
+    fn has_queue(&mut self, path: &PathStats, now_us: u64) -> bool {
         let micros = |time| duration::saturating_nanos(time) / 1_000;
-        path.srtt.map_or(0, |srtt| self.shortest.excess_us(micros(srtt), micros(path.rttvar), now_us))
+        let Some(srtt) = path.srtt else { return false };
+        let queue_us = self.shortest.excess_us(micros(srtt), micros(path.rttvar), now_us);
+        self.shortest.is_too_long(queue_us)
     }
 
     /// Sends the copies that are due.
-    async fn send_copies(&mut self, association: &Association, queue_us: u64, now_us: u64) {
+    async fn send_copies(&mut self, association: &Association, queued: bool, now_us: u64) {
         let sent = association.stats().sent;
-        self.copies.look(sent.chunks, sent.chunks_lost);
-        if queue_us > QUEUE_US_HARMLESS {
+        // A chunk that was sent again unasked, a copy or a ride, says nothing of losses.
+        let again = &sent.retransmitted;
+        self.copies.look(sent.chunks, again.timeout + again.fast + again.probe + again.reported_bundled);
+        if queued {
             self.copies.forbid();
         }
         while let Some(due) = self.copies.due(now_us) {

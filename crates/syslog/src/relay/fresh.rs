@@ -129,8 +129,9 @@ impl FreshLane {
         }
     }
 
-    /// Gives the association as much as may be under way. `other_queue_us` is how long packets of other associations wait on this path.
-    pub(super) async fn send(&mut self, other_queue_us: u64, now_us: u64) {
+    /// Gives the association as much as may be under way. `others_wait` says that packets of another association
+    /// wait too long on this path.
+    pub(super) async fn send(&mut self, others_wait: bool, now_us: u64) {
         let Some(association) = self.association.clone() else { return };
         loop {
             let stats = association.stats().path;
@@ -138,8 +139,9 @@ impl FreshLane {
             if let Some(srtt) = stats.srtt {
                 let micros = |time| duration::saturating_nanos(time) / 1_000;
                 let rtt_us = micros(srtt);
-                let queue_us = self.shortest.excess_us(rtt_us, micros(stats.rttvar), now_us).max(other_queue_us);
-                self.courtesy.move_window(rtt_us, queue_us, used, now_us);
+                let queue_us = self.shortest.excess_us(rtt_us, micros(stats.rttvar), now_us);
+                let too_long = others_wait || self.shortest.is_too_long(queue_us);
+                self.courtesy.move_window(rtt_us, too_long, used, now_us);
             }
             let mut messages = Vec::new();
             while messages.len() < MESSAGES_AT_ONCE
