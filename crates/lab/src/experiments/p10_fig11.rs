@@ -166,7 +166,8 @@ fn figure(results: &Results, pair: &[&PointSummary; 2]) -> Figure {
         format!("throughput of the greedy stream within {}, mean over runs, in kbit/s", duration::display(interval));
     let x = Axis::from_zero(&label, top, Unit::Number);
     let y = Axis::linear("share of the intervals with less", 0.0, 1.0, Unit::Share);
-    let conditions = format!("{}; {}", condition(results, lksctp), results.plan().conditions());
+    let words = [condition(results, lksctp), results.plan().conditions()];
+    let conditions = words.into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join("; ");
     let mut figure = Figure::new(results.plan().title(), &conditions, x, y);
     figure.points = series;
     figure
