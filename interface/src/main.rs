@@ -1,5 +1,7 @@
 //! Writes one line for each public item of a library, as rustdoc's JSON has it. `interface/check` says how that comes about.
 
+#![forbid(unsafe_code)]
+
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
