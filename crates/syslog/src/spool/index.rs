@@ -11,6 +11,9 @@ const RUNS_MAX: usize = 4_096;
 /// The longest index.
 pub(super) const INDEX_BYTES_MAX: usize = 20 + RUNS_MAX * 16;
 
+/// First and last of numbers in a row, as they stand in a file.
+pub(super) type Runs = Vec<(u64, u64)>;
+
 /// The bytes of an index; `None` if it would be too long.
 pub(super) fn encode(length: u64, newest_us: u64, runs: &[(u64, u64)]) -> Option<Vec<u8>> {
     if runs.len() > RUNS_MAX {
@@ -28,7 +31,7 @@ pub(super) fn encode(length: u64, newest_us: u64, runs: &[(u64, u64)]) -> Option
 }
 
 /// Length of the file, time of its newest line, runs of numbers; `None` if the bytes are no whole index.
-pub(super) fn decode(bytes: &[u8]) -> Option<(u64, u64, Vec<(u64, u64)>)> {
+pub(super) fn decode(bytes: &[u8]) -> Option<(u64, u64, Runs)> {
     let (mut body, mut sum) = bytes.split_at_checked(bytes.len().checked_sub(4)?)?;
     if super::checksum(body) != sum.get_u32() {
         return None;
