@@ -19,7 +19,9 @@
 //! limits hold.
 //!
 //! A message leaves from within [`Association::send`]: the caller's thread runs the protocol and makes the system call, with no
-//! hand-over to another task. One background task per endpoint receives in batches and watches the time.
+//! hand-over to another task. Of a burst, more than eight messages with less than 20 us between them, the rest leaves in groups, by the
+//! caller's thread or by the background task, whichever comes first. One background task per endpoint receives in batches and watches the
+//! time.
 //!
 //! **Partial reliability** ([`Message`]): each message may have a lifetime or a deadline, a limit of retransmissions, a priority, and a
 //! key by which a newer message replaces it, in any combination. Data channels (RFC 8831) call the first `maxPacketLifeTime` and the
