@@ -5,7 +5,7 @@
 //! | a write fails | the file is left as it is, torn or not, and the next record begins a new one |
 //! | a sync fails | what was written since the last one is written again, into a new file |
 //! | a file ends in the middle of a record | what stands before it counts |
-//! | the process starts again | every file is synced before its lines count as kept; those without an [`index`] are read |
+//! | the process starts again | every file is synced before its lines count as kept; those without an index are read |
 //!
 //! A file is removed when all its lines are settled; which those are, the [sender](crate::sender) knows.
 

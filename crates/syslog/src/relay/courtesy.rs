@@ -29,9 +29,14 @@ pub(super) struct ShortestRoundTrip {
 }
 
 impl ShortestRoundTrip {
+    /// The shortest one, if any was measured, in microseconds.
+    pub(super) fn us(&self) -> Option<u64> {
+        self.now_us.into_iter().chain(self.before_us).min()
+    }
+
     /// Whether a queue takes longer than half of the shortest round trip.
     pub(super) fn is_too_long(&self, queue_us: u64) -> bool {
-        queue_us > QUEUE_US_HARMLESS.max(self.now_us.into_iter().chain(self.before_us).min().unwrap_or_default() / 2)
+        queue_us > QUEUE_US_HARMLESS.max(self.us().unwrap_or_default() / 2)
     }
 
     /// Takes a round trip and how much it varies, and returns how much longer it is than the shortest even when it is short; all in
@@ -67,15 +72,23 @@ impl Courtesy {
     }
 
     /// Moves the window, once per round trip `rtt_us`: whether the queue is [too long](ShortestRoundTrip::is_too_long), and how much is under
-    /// way. A window that was not used is no larger than twice what was.
-    pub(super) fn move_window(&mut self, rtt_us: u64, too_long: bool, used_bytes: u64, at_us: u64) {
+    /// way. A window that was not used is no larger than twice what was. If the queue is too long, the window shrinks to what the path
+    /// carries in its shortest round trip `shortest_us`, so that a long queue is gone after one more.
+    pub(super) fn move_window(
+        &mut self,
+        (rtt_us, shortest_us): (u64, u64),
+        too_long: bool,
+        used_bytes: u64,
+        at_us: u64,
+    ) {
         if at_us.abs_diff(self.changed_us) < rtt_us {
             return;
         }
         self.changed_us = at_us;
         if too_long {
             self.starts = false;
-            self.window_bytes = (self.window_bytes * 7 / 10).max(WINDOW_BYTES_MIN);
+            let carried = used_bytes.min(self.window_bytes).saturating_mul(shortest_us) / rtt_us.max(1);
+            self.window_bytes = carried.min(self.window_bytes * 7 / 10).max(WINDOW_BYTES_MIN);
         } else if used_bytes + WINDOW_BYTES_MIN >= self.window_bytes {
             let more = if self.starts { self.window_bytes } else { (WINDOW_BYTES_MIN / 2).max(self.window_bytes / 16) };
             self.window_bytes = (self.window_bytes + more).min(WINDOW_BYTES_MAX);
@@ -103,7 +116,7 @@ mod tests {
             let queue_us = queue * 1_000_000 / rate;
             let rtt_us = base_us + queue_us;
             let excess_us = shortest.excess_us(rtt_us, 0, at_us);
-            courtesy.move_window(rtt_us, shortest.is_too_long(excess_us), in_flight, at_us);
+            courtesy.move_window((rtt_us, base_us), shortest.is_too_long(excess_us), in_flight, at_us);
             carried += in_flight.min(room + queue) * 1_000 / rtt_us;
         }
         (queue * 1_000_000 / rate, carried)
@@ -120,10 +133,20 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_that_the_first_round_trips_built_is_gone_two_round_trips_after_it_was_seen() {
+        let mut courtesy = Courtesy::new();
+        (0..3).for_each(|step| courtesy.move_window((80_000, 80_000), false, u64::MAX / 2, (step + 1) * 80_000));
+        assert_eq!(courtesy.window_bytes(), 8 * WINDOW_BYTES_START);
+        // A link of 250 kbit/s holds 2,500 bytes, and takes 1.2 s for that.
+        courtesy.move_window((1_230_000, 80_000), true, courtesy.window_bytes(), 2_000_000);
+        assert!(courtesy.window_bytes() <= 2_500);
+    }
+
+    #[test]
     fn whoever_fills_the_queue_makes_it_give_way() {
         let mut courtesy = Courtesy::new();
         for step in 0..100 {
-            courtesy.move_window(300_000, true, courtesy.window_bytes(), step * 300_000);
+            courtesy.move_window((300_000, 80_000), true, courtesy.window_bytes(), step * 300_000);
         }
         assert_eq!(courtesy.window_bytes(), WINDOW_BYTES_MIN);
     }
@@ -132,7 +155,7 @@ mod tests {
     fn a_sender_that_does_not_use_its_window_gets_no_larger_one() {
         let mut courtesy = Courtesy::new();
         for step in 0..100 {
-            courtesy.move_window(80_000, false, 1_000, step * 80_000);
+            courtesy.move_window((80_000, 80_000), false, 1_000, step * 80_000);
         }
         assert_eq!(courtesy.window_bytes(), WINDOW_BYTES_START);
     }

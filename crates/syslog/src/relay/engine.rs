@@ -131,7 +131,7 @@ impl Engine {
                 waits = path.send_buffer_bytes > path.cwnd_bytes;
             }
             if !waits {
-                self.fresh.send(queued, now_us).await;
+                self.fresh.send(queued, &mut self.shortest, now_us).await;
             }
             if let Some(deadline) = deadline {
                 let now = self.publish(association.as_ref());

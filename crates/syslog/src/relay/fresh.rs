@@ -61,7 +61,6 @@ pub(super) struct FreshLane {
     shed: u64,
     expired: u64,
     courtesy: Courtesy,
-    shortest: ShortestRoundTrip,
 }
 
 impl FreshLane {
@@ -77,7 +76,6 @@ impl FreshLane {
             shed: 0,
             expired: 0,
             courtesy: Courtesy::new(),
-            shortest: ShortestRoundTrip::default(),
         }
     }
 
@@ -85,7 +83,7 @@ impl FreshLane {
     pub(super) fn begin(&mut self, association: Association, sender: SenderId) {
         self.end();
         if association.try_send(Message::new(Packet::HelloFresh { sender }.encode())).is_ok() {
-            (self.courtesy, self.shortest) = (Courtesy::new(), ShortestRoundTrip::default());
+            self.courtesy = Courtesy::new();
             self.association = Some(association);
         }
     }
@@ -130,8 +128,8 @@ impl FreshLane {
     }
 
     /// Gives the association as much as may be under way. `others_wait` says that packets of another association
-    /// wait too long on this path.
-    pub(super) async fn send(&mut self, others_wait: bool, now_us: u64) {
+    /// wait too long on this path, whose round trips `shortest` remembers for both.
+    pub(super) async fn send(&mut self, others_wait: bool, shortest: &mut ShortestRoundTrip, now_us: u64) {
         let Some(association) = self.association.clone() else { return };
         loop {
             let stats = association.stats().path;
@@ -139,9 +137,10 @@ impl FreshLane {
             if let Some(srtt) = stats.srtt {
                 let micros = |time| duration::saturating_nanos(time) / 1_000;
                 let rtt_us = micros(srtt);
-                let queue_us = self.shortest.excess_us(rtt_us, micros(stats.rttvar), now_us);
-                let too_long = others_wait || self.shortest.is_too_long(queue_us);
-                self.courtesy.move_window(rtt_us, too_long, used, now_us);
+                let queue_us = shortest.excess_us(rtt_us, micros(stats.rttvar), now_us);
+                let too_long = others_wait || shortest.is_too_long(queue_us);
+                let shortest_us = shortest.us().unwrap_or(rtt_us);
+                self.courtesy.move_window((rtt_us, shortest_us), too_long, used, now_us);
             }
             let mut messages = Vec::new();
             while messages.len() < MESSAGES_AT_ONCE
