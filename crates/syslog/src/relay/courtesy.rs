@@ -52,6 +52,21 @@ impl ShortestRoundTrip {
     }
 }
 
+/// What the window follows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Look {
+    pub(super) rtt_us: u64,
+    /// The [shortest](ShortestRoundTrip).
+    pub(super) shortest_us: u64,
+    /// Whether the queue is [too long](ShortestRoundTrip::is_too_long).
+    pub(super) too_long: bool,
+    /// What is under way.
+    pub(super) used_bytes: u64,
+    /// Messages handed over so far, and those among them that arrived or were given up.
+    pub(super) messages: [u64; 2],
+    pub(super) at_us: u64,
+}
+
 /// A window that follows the delay.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Courtesy {
@@ -59,11 +74,13 @@ pub(super) struct Courtesy {
     /// No queue was seen yet: the window doubles.
     starts: bool,
     changed_us: u64,
+    /// The message that ends the present round. Time alone says nothing: while packets wait in a queue, no round trip is measured.
+    round_ends: u64,
 }
 
 impl Courtesy {
     pub(super) fn new() -> Self {
-        Self { window_bytes: WINDOW_BYTES_START, starts: true, changed_us: 0 }
+        Self { window_bytes: WINDOW_BYTES_START, starts: true, changed_us: 0, round_ends: 0 }
     }
 
     /// Bytes that may be under way.
@@ -71,25 +88,20 @@ impl Courtesy {
         self.window_bytes
     }
 
-    /// Moves the window, once per round trip `rtt_us`: whether the queue is [too long](ShortestRoundTrip::is_too_long), and how much is under
-    /// way. A window that was not used is no larger than twice what was. If the queue is too long, the window shrinks to what the path
-    /// carries in its shortest round trip `shortest_us`, so that a long queue is gone after one more.
-    pub(super) fn move_window(
-        &mut self,
-        (rtt_us, shortest_us): (u64, u64),
-        too_long: bool,
-        used_bytes: u64,
-        at_us: u64,
-    ) {
-        if at_us.abs_diff(self.changed_us) < rtt_us {
+    /// Moves the window, once per round: when a round trip has gone by, and all is decided that was handed over at the last move. A window
+    /// that was not used is no larger than twice what was. If the queue is too long, the window shrinks to what the path carries in its
+    /// shortest round trip, so that a long queue is gone after one more.
+    pub(super) fn move_window(&mut self, look: Look) {
+        let [sent, decided] = look.messages;
+        if look.at_us.abs_diff(self.changed_us) < look.rtt_us || decided < self.round_ends {
             return;
         }
-        self.changed_us = at_us;
-        if too_long {
+        (self.changed_us, self.round_ends) = (look.at_us, sent);
+        if look.too_long {
             self.starts = false;
-            let carried = used_bytes.min(self.window_bytes).saturating_mul(shortest_us) / rtt_us.max(1);
+            let carried = look.used_bytes.min(self.window_bytes).saturating_mul(look.shortest_us) / look.rtt_us.max(1);
             self.window_bytes = carried.min(self.window_bytes * 7 / 10).max(WINDOW_BYTES_MIN);
-        } else if used_bytes + WINDOW_BYTES_MIN >= self.window_bytes {
+        } else if look.used_bytes + WINDOW_BYTES_MIN >= self.window_bytes {
             let more = if self.starts { self.window_bytes } else { (WINDOW_BYTES_MIN / 2).max(self.window_bytes / 16) };
             self.window_bytes = (self.window_bytes + more).min(WINDOW_BYTES_MAX);
         }
@@ -116,10 +128,18 @@ mod tests {
             let queue_us = queue * 1_000_000 / rate;
             let rtt_us = base_us + queue_us;
             let excess_us = shortest.excess_us(rtt_us, 0, at_us);
-            courtesy.move_window((rtt_us, base_us), shortest.is_too_long(excess_us), in_flight, at_us);
+            let too_long = shortest.is_too_long(excess_us);
+            let round = Look { rtt_us, shortest_us: base_us, too_long, used_bytes: in_flight, messages: [0; 2], at_us };
+            courtesy.move_window(round);
             carried += in_flight.min(room + queue) * 1_000 / rtt_us;
         }
         (queue * 1_000_000 / rate, carried)
+    }
+
+    /// A round of a path of 80 ms.
+    fn round(too_long: bool, used_bytes: u64, step: u64) -> Look {
+        let rtt_us = 80_000;
+        Look { rtt_us, shortest_us: rtt_us, too_long, used_bytes, messages: [0; 2], at_us: step * rtt_us }
     }
 
     #[test]
@@ -135,18 +155,29 @@ mod tests {
     #[test]
     fn a_queue_that_the_first_round_trips_built_is_gone_two_round_trips_after_it_was_seen() {
         let mut courtesy = Courtesy::new();
-        (0..3).for_each(|step| courtesy.move_window((80_000, 80_000), false, u64::MAX / 2, (step + 1) * 80_000));
+        (1..=3).for_each(|step| courtesy.move_window(round(false, u64::MAX / 2, step)));
         assert_eq!(courtesy.window_bytes(), 8 * WINDOW_BYTES_START);
         // A link of 250 kbit/s holds 2,500 bytes, and takes 1.2 s for that.
-        courtesy.move_window((1_230_000, 80_000), true, courtesy.window_bytes(), 2_000_000);
+        courtesy.move_window(Look { rtt_us: 1_230_000, ..round(true, courtesy.window_bytes(), 25) });
         assert!(courtesy.window_bytes() <= 2_500);
+    }
+
+    #[test]
+    fn the_window_does_not_grow_while_nothing_is_answered() {
+        let mut courtesy = Courtesy::new();
+        for step in 1..100 {
+            courtesy.move_window(Look { messages: [step, 0], ..round(false, courtesy.window_bytes(), step) });
+        }
+        assert_eq!(courtesy.window_bytes(), 2 * WINDOW_BYTES_START, "the first round ended before anything was sent");
+        courtesy.move_window(Look { messages: [200, 1], ..round(false, courtesy.window_bytes(), 100) });
+        assert_eq!(courtesy.window_bytes(), 4 * WINDOW_BYTES_START);
     }
 
     #[test]
     fn whoever_fills_the_queue_makes_it_give_way() {
         let mut courtesy = Courtesy::new();
         for step in 0..100 {
-            courtesy.move_window((300_000, 80_000), true, courtesy.window_bytes(), step * 300_000);
+            courtesy.move_window(round(true, courtesy.window_bytes(), step));
         }
         assert_eq!(courtesy.window_bytes(), WINDOW_BYTES_MIN);
     }
@@ -155,7 +186,7 @@ mod tests {
     fn a_sender_that_does_not_use_its_window_gets_no_larger_one() {
         let mut courtesy = Courtesy::new();
         for step in 0..100 {
-            courtesy.move_window((80_000, 80_000), false, 1_000, step * 80_000);
+            courtesy.move_window(round(false, 1_000, step));
         }
         assert_eq!(courtesy.window_bytes(), WINDOW_BYTES_START);
     }

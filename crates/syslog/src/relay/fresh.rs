@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use festina::{Association, ClosedReason, Duration, Message, ReceivedMessage};
+use festina::{Association, ClosedReason, Duration, Message, ReceivedMessage, Stats};
 use festina_units::duration;
 
-use super::courtesy::{Courtesy, ShortestRoundTrip};
+use super::courtesy::{Courtesy, Look, ShortestRoundTrip};
 use crate::policy::PRIORITIES;
 use crate::record::Record;
 use crate::transport;
@@ -132,7 +132,7 @@ impl FreshLane {
     pub(super) async fn send(&mut self, others_wait: bool, shortest: &mut ShortestRoundTrip, now_us: u64) {
         let Some(association) = self.association.clone() else { return };
         loop {
-            let stats = association.stats().path;
+            let Stats { path: stats, sent, .. } = association.stats();
             let mut used = stats.send_buffer_bytes;
             if let Some(srtt) = stats.srtt {
                 let micros = |time| duration::saturating_nanos(time) / 1_000;
@@ -140,7 +140,9 @@ impl FreshLane {
                 let queue_us = shortest.excess_us(rtt_us, micros(stats.rttvar), now_us);
                 let too_long = others_wait || shortest.is_too_long(queue_us);
                 let shortest_us = shortest.us().unwrap_or(rtt_us);
-                self.courtesy.move_window((rtt_us, shortest_us), too_long, used, now_us);
+                let messages = [sent.messages, sent.messages_acked + sent.messages_abandoned];
+                let (used_bytes, at_us) = (used, now_us);
+                self.courtesy.move_window(Look { rtt_us, shortest_us, too_long, used_bytes, messages, at_us });
             }
             let mut messages = Vec::new();
             while messages.len() < MESSAGES_AT_ONCE
