@@ -10,7 +10,7 @@ const RESERVE_BYTES: usize = 4 << 10;
 const RELIEF_BYTES: usize = 8 << 10;
 
 /// The peer counts payload, this side counts memory. What came lately says how much payload fits into how much memory: this part of a buffer,
-/// but several packets, however small the buffer is. At first, half as much counts as if memory held nothing but payload.
+/// but several packets, or half of a buffer that holds no more. At first, half as much counts as if memory held nothing but payload.
 const LATELY_PARTS: usize = 8;
 const LATELY_BYTES_MIN: usize = 8 << 10;
 
@@ -161,7 +161,7 @@ impl Window {
 
 /// How much of what came lately counts.
 fn lately_bytes(buffer_bytes: usize) -> usize {
-    (buffer_bytes / LATELY_PARTS).max(LATELY_BYTES_MIN)
+    (buffer_bytes / LATELY_PARTS).max(LATELY_BYTES_MIN.min(buffer_bytes / 2))
 }
 
 /// Receive buffers have at most 2^30 bytes.

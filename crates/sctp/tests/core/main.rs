@@ -13,3 +13,4 @@ mod random_walk;
 mod rfc9260;
 mod silence;
 mod thin;
+mod tiny_buffer;
