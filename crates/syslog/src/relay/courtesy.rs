@@ -20,6 +20,9 @@ const QUEUE_US_HARMLESS: u64 = 10_000;
 /// How long the shortest round trip is remembered, at least, in microseconds; at most twice that.
 const MEMORY_US: u64 = 60_000_000;
 
+/// While important lines wait in a queue, others leave this far apart, in microseconds: even the smallest window would fill a slow link.
+const REST_US: u64 = 1_000_000;
+
 /// The shortest round trip of the last minutes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ShortestRoundTrip {
@@ -76,16 +79,27 @@ pub(super) struct Courtesy {
     changed_us: u64,
     /// The message that ends the present round. Time alone says nothing: while packets wait in a queue, no round trip is measured.
     round_ends: u64,
+    left_us: u64,
 }
 
 impl Courtesy {
     pub(super) fn new() -> Self {
-        Self { window_bytes: WINDOW_BYTES_START, starts: true, changed_us: 0, round_ends: 0 }
+        Self { window_bytes: WINDOW_BYTES_START, starts: true, changed_us: 0, round_ends: 0, left_us: 0 }
     }
 
     /// Bytes that may be under way.
     pub(super) fn window_bytes(&self) -> u64 {
         self.window_bytes
+    }
+
+    /// Whether nothing is to leave now, `others_wait` being that important lines wait in a queue.
+    pub(super) fn rests(&self, others_wait: bool, at_us: u64) -> bool {
+        others_wait && at_us.abs_diff(self.left_us) < REST_US
+    }
+
+    /// Something leaves.
+    pub(super) fn left(&mut self, at_us: u64) {
+        self.left_us = at_us;
     }
 
     /// Moves the window, once per round: when a round trip has gone by, and all is decided that was handed over at the last move. A window
@@ -171,6 +185,14 @@ mod tests {
         assert_eq!(courtesy.window_bytes(), 2 * WINDOW_BYTES_START, "the first round ended before anything was sent");
         courtesy.move_window(Look { messages: [200, 1], ..round(false, courtesy.window_bytes(), 100) });
         assert_eq!(courtesy.window_bytes(), 4 * WINDOW_BYTES_START);
+    }
+
+    #[test]
+    fn while_important_lines_wait_others_leave_once_a_second() {
+        let mut courtesy = Courtesy::new();
+        courtesy.left(5_000_000);
+        assert!(courtesy.rests(true, 5_900_000) && !courtesy.rests(true, 6_000_000));
+        assert!(!courtesy.rests(false, 5_000_001));
     }
 
     #[test]

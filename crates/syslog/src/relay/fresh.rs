@@ -131,6 +131,9 @@ impl FreshLane {
     /// wait too long on this path, whose round trips `shortest` remembers for both.
     pub(super) async fn send(&mut self, others_wait: bool, shortest: &mut ShortestRoundTrip, now_us: u64) {
         let Some(association) = self.association.clone() else { return };
+        if self.courtesy.rests(others_wait, now_us) {
+            return;
+        }
         loop {
             let Stats { path: stats, sent, .. } = association.stats();
             let mut used = stats.send_buffer_bytes;
@@ -153,6 +156,9 @@ impl FreshLane {
                 self.sent.lines += lines;
                 self.sent.messages += 1;
                 messages.push(message);
+            }
+            if !messages.is_empty() {
+                self.courtesy.left(now_us);
             }
             // An association that has ended is noticed where its messages are received.
             if messages.is_empty() || association.send_many(messages).await.is_err() {
