@@ -304,7 +304,7 @@ impl World {
         let now = self.now;
         let host = &mut self.hosts[from];
         let Some(association) = &mut host.association else { return };
-        let mut message = Message::new(vec![b'm'; plan.bytes.into()]).on_stream(plan.stream.into());
+        let mut message = Message::new(vec![b'm'; plan.bytes.into()]).on_stream(u16::from(plan.stream));
         message.unordered = plan.unordered;
         message.immediate_ack = plan.immediate;
         message.lifetime = plan.lifetime_ms.map(|milliseconds| Duration::from_millis(milliseconds.into()));
