@@ -1,4 +1,4 @@
-//! Very many associations on one endpoint, each of which says little. The two ends are two processes.
+//! Many associations on one endpoint, each with little to send. The two ends run in two processes.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;

@@ -15,13 +15,13 @@ pub(crate) enum TraceCommand {
     /// Tell which streams are thin, what they lost, why what was sent again, and how long their messages took
     #[command(after_help = thin::EXAMPLES)]
     Thin(Box<thin::ThinArgs>),
-    /// Tell which kinds of flows there are
+    /// Group the flows of a capture by what they look like
     #[command(after_help = classify::EXAMPLES)]
     Classify(classify::ClassifyArgs),
     /// Tell how transfers begin, and what a larger initial window would save
     #[command(after_help = slow_start::EXAMPLES)]
     SlowStart(slow_start::SlowStartArgs),
-    /// Tell what delays thin streams would have had with another transport
+    /// Estimate the delays that thin streams would have had with another transport
     #[command(after_help = what_if::EXAMPLES)]
     WhatIf(what_if::WhatIfArgs),
 }

@@ -211,8 +211,8 @@ impl Ledger {
     }
 
     /// Bytes that may be in the network, headers and padding included: those of the chunks on the way, and of those that were abandoned
-    /// there. RFC 3758 §3.5 A3 takes an abandoned chunk for acknowledged, but the network carries it nevertheless, and who abandons
-    /// chunks soon would send without limit.
+    /// there. RFC 3758 §3.5 A2 counts an abandoned chunk as acknowledged, but the network still carries it: without this a sender that
+    /// abandons chunks early would send without limit.
     pub(crate) fn on_the_way_bytes(&self) -> usize {
         self.in_flight.bytes + self.reported.as_ref().map_or(0, |reported| reported.ghost_bytes)
     }

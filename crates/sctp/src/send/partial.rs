@@ -275,17 +275,16 @@ impl Sender {
             if !self.may_give_up(slot) {
                 continue;
             }
-            match self.outlook(slot) {
-                Outlook::Answer { departure } if departure + patience(path) > now => {
-                    if let Some(partial) = &mut self.partial {
-                        partial.tracked.postpone(slot, departure + patience(path));
-                    }
-                }
-                Outlook::Arrived => {}
-                Outlook::Answer { .. } | Outlook::None => {
-                    self.give_up(slot, AbandonReason::Expired, events);
-                    any = true;
-                }
+            let overdue_at = match self.outlook(slot) {
+                Outlook::Arrived => continue,
+                Outlook::Answer { departure } => departure + patience(path),
+                Outlook::None => now,
+            };
+            if overdue_at <= now {
+                self.give_up(slot, AbandonReason::Expired, events);
+                any = true;
+            } else if let Some(partial) = &mut self.partial {
+                partial.tracked.postpone(slot, overdue_at);
             }
         }
         while self.forwards && self.ledger.lost().chunks > 0 {

@@ -34,7 +34,7 @@ pub(super) struct Burst {
 }
 
 impl Burst {
-    /// Takes note of a message. Returns whether it may wait.
+    /// Counts a message. Returns whether it may wait.
     #[inline]
     pub(super) fn holds(&mut self, now: Instant, bytes: usize) -> bool {
         let is_next = now.saturating_duration_since(self.last_at) <= GAP_MAX;

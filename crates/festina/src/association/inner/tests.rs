@@ -3,19 +3,31 @@
 use festina_sctp::Config;
 
 use super::*;
-use crate::{DEFAULT_SCTP_PORT, Endpoint};
+use crate::{Association, DEFAULT_SCTP_PORT, Endpoint};
+
+/// Two endpoints on loopback with an association between them.
+struct Pair {
+    client: Endpoint,
+    near: Association,
+    far: Association,
+    server: Endpoint,
+}
+
+impl Pair {
+    async fn over_loopback() -> Self {
+        let address = "127.0.0.1:0".parse().unwrap();
+        let server = Endpoint::bind(address, Config::default()).await.unwrap();
+        let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+        let client = Endpoint::bind(address, Config::default()).await.unwrap();
+        let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
+        Self { client, near: near.unwrap(), far: far.unwrap(), server }
+    }
+}
 
 #[tokio::test]
 async fn what_threads_send_while_they_wait_for_each_other_leaves_in_one_packet() {
     const THREADS: usize = 8;
-    let address = "127.0.0.1:0".parse().unwrap();
-    let (server, client) = (
-        Endpoint::bind(address, Config::default()).await.unwrap(),
-        Endpoint::bind(address, Config::default()).await.unwrap(),
-    );
-    let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
-    let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
-    let (near, far) = (near.unwrap(), far.unwrap());
+    let Pair { client, near, far, server: _server } = Pair::over_loopback().await;
     let (inner, before) = (near.inner(), client.stats().packets_sent);
     std::thread::scope(|scope| {
         let held = lock(&inner.state);
@@ -38,12 +50,7 @@ async fn what_threads_send_while_they_wait_for_each_other_leaves_in_one_packet()
 
 #[tokio::test]
 async fn a_lone_message_leaves_from_within_the_call_and_one_of_a_burst_with_the_driver() {
-    let address = "127.0.0.1:0".parse().unwrap();
-    let server = Endpoint::bind(address, Config::default()).await.unwrap();
-    let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
-    let client = Endpoint::bind(address, Config::default()).await.unwrap();
-    let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
-    let (near, far) = (near.unwrap(), far.unwrap());
+    let Pair { client, near, far, server: _server } = Pair::over_loopback().await;
     let before = client.stats().packets_sent;
     near.try_send(Message::new("alone")).unwrap();
     assert_eq!(client.stats().packets_sent - before, 1);
@@ -62,12 +69,7 @@ async fn a_lone_message_leaves_from_within_the_call_and_one_of_a_burst_with_the_
 
 #[tokio::test]
 async fn the_timer_never_comes_after_the_deadline_however_many_messages_wait() {
-    let address = "127.0.0.1:0".parse().unwrap();
-    let server = Endpoint::bind(address, Config::default()).await.unwrap();
-    let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
-    let client = Endpoint::bind(address, Config::default()).await.unwrap();
-    let (near, _far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
-    let near = near.unwrap();
+    let Pair { client: _client, near, far: _far, server: _server } = Pair::over_loopback().await;
     let is_armed = || {
         let state = lock(&near.inner().state);
         state.core.poll_deadline().is_none_or(|deadline| state.armed_at <= deadline)
@@ -92,12 +94,7 @@ async fn the_timer_never_comes_after_the_deadline_however_many_messages_wait() {
 
 #[tokio::test]
 async fn packets_are_not_left_to_those_who_come_after_for_ever() {
-    let address = "127.0.0.1:0".parse().unwrap();
-    let server = Endpoint::bind(address, Config::default()).await.unwrap();
-    let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
-    let client = Endpoint::bind(address, Config::default()).await.unwrap();
-    let (near, _far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
-    let near = near.unwrap();
+    let Pair { client, near, far: _far, server: _server } = Pair::over_loopback().await;
     let before = client.stats().packets_sent;
     near.inner().successors.store(1, Ordering::Relaxed);
     for _ in 0..100 {
