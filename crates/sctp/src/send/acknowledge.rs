@@ -107,6 +107,11 @@ impl Sender {
             all_acked: self.ledger.is_empty(),
         }));
         let heard = Heard { sack: acknowledgement.sack, rtt, timed_is_duplicate };
+        if digest.abandoned_acked
+            && let Some(rtt) = self.forward_round_trip(now, path)
+        {
+            path.repair.on_round_trip(now, rtt, events);
+        }
         let (repair, ledger, view) = self.split(path);
         let verdict = repair.on_ack(now, &digest, &heard, ledger, &view, events);
         self.obey(path, verdict);

@@ -39,3 +39,9 @@ fn a_window_that_promises_more_than_memory_holds_is_soon_a_smaller_one() {
         }
     }
 }
+
+#[test]
+fn where_little_but_forward_tsn_is_answered_those_answers_end_the_backing_off() {
+    let time = drained_after(Profile::Festina, 1_500);
+    assert!(time < Duration::from_secs(20), "{time:?}");
+}
