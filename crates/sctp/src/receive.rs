@@ -33,7 +33,9 @@
 //! - It is accepted as well if the application has nothing to fetch, so that only this chunk can bring progress.
 //! - While no TSN is missing and the application has nothing to fetch, a quarter of the buffer stays open. All that is held
 //!   then is a message that lacks its end, and one chunk per round trip would complete it too slowly.
-//! - A message in one chunk that the application can fetch at once is accepted while there is no other to fetch.
+//! - A message in one chunk that the application can fetch at once is accepted while there is no other to fetch; and above a buffer and
+//!   a quarter, up to 8 KiB more, while all that there is to fetch takes no more than that. What fills the buffer then waits for such
+//!   messages, and one in each packet would bring it no further than a packet per message.
 //!
 //! An honest peer never meets the limit of two buffers with an application that fetches: what it has outstanding and what is
 //! held above a gap was all within a window of one buffer, and a message has at most the size of the buffer, of which what was
@@ -59,7 +61,7 @@ use self::assembly::ready::Ready;
 use self::assembly::{Assembly, Piece};
 use self::sack::SackSchedule;
 use self::tracker::{Place, Spot, Tracker};
-use self::window::{Use, Window};
+use self::window::{RELIEF_BYTES, Use, Window};
 use crate::config::Config;
 use crate::message::ReceivedMessage;
 use crate::stats::ReceivedStats;
@@ -265,13 +267,14 @@ impl Receiver {
         self.window.has_room(held, piece.payload().len(), spot.is_next) || self.brings_relief(spot, piece, held)
     }
 
-    /// Whether the chunk is a message that the application can fetch at once while there is no other.
+    /// Whether the chunk is a message that the application can fetch at once, and there is no other or they are few.
     #[cold]
     fn brings_relief(&self, spot: Spot, piece: &impl Piece, held: Use) -> bool {
-        let is_fetched_at_once = spot.is_next && !held.has_ready && piece.beginning() && piece.end();
+        let is_fetched_at_once = piece.beginning() && piece.end() && self.assembly.is_due(piece);
+        let is_alone = spot.is_next && !held.has_ready;
         is_fetched_at_once
-            && self.assembly.is_due(piece)
-            && self.window.has_room_for_relief(held, piece.payload().len())
+            && (is_alone || self.ready.fetchable_within(RELIEF_BYTES))
+            && self.window.has_room_for_relief(held, piece.payload().len(), is_alone)
     }
 
     #[inline]

@@ -6,8 +6,8 @@ use crate::config::Limits;
 /// Beyond two buffers: enough for one chunk, however small the buffer is.
 const RESERVE_BYTES: usize = 4 << 10;
 
-/// And beyond that, for a message that the application can fetch at once.
-const RELIEF_BYTES: usize = 8 << 10;
+/// And beyond that, for messages that the application can fetch at once.
+pub(super) const RELIEF_BYTES: usize = 8 << 10;
 
 /// The peer counts payload, this side counts memory. What came lately says how much payload fits into how much memory: this part of a buffer,
 /// but several packets, or half of a buffer that holds no more. At first, half as much counts as if memory held nothing but payload.
@@ -122,10 +122,11 @@ impl Window {
         held.used_bytes < self.kept_bytes_max() || is_next && (held.has_gap || !held.has_ready)
     }
 
-    /// Whether a message may be kept that the application can fetch at once, however full the buffer is.
-    pub(super) fn has_room_for_relief(&self, held: Use, payload_bytes: usize) -> bool {
-        let bytes_max = 2 * self.buffer_bytes + RESERVE_BYTES + RELIEF_BYTES;
-        held.used_bytes + payload_bytes + CHUNK_OVERHEAD_BYTES_MAX <= bytes_max
+    /// Whether a message may be kept that the application can fetch at once, however full the buffer is. `is_alone`: there is no other,
+    /// and it has the next TSN.
+    pub(super) fn has_room_for_relief(&self, held: Use, payload_bytes: usize, is_alone: bool) -> bool {
+        let usual_bytes = if is_alone { 2 * self.buffer_bytes + RESERVE_BYTES } else { self.kept_bytes_max() };
+        held.used_bytes + payload_bytes + CHUNK_OVERHEAD_BYTES_MAX <= usual_bytes + RELIEF_BYTES
     }
 
     /// Whether tables of streams may grow by so much.

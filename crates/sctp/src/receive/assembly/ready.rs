@@ -136,6 +136,15 @@ impl Ready {
         !self.queue.is_empty()
     }
 
+    /// Whether what the application can have takes at most so much. Looks at no more than that holds.
+    pub(in crate::receive) fn fetchable_within(&self, bytes_max: usize) -> bool {
+        let mut bytes = if self.packet_slice.is_some() { self.packet_charge_bytes as usize } else { 0 };
+        self.queue.iter().all(|held| {
+            bytes += held.charge() + QUEUE_ENTRY_BYTES;
+            bytes <= bytes_max
+        })
+    }
+
     /// What is held here and by the assembly, as allocated.
     #[inline]
     pub(in crate::receive) fn held_bytes(&self) -> usize {

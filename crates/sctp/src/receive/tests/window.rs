@@ -288,3 +288,19 @@ fn a_closed_window_is_told_to_be_open_when_all_is_fetched_though_tables_hold_muc
     assert!(window.is_update_due(emptied), "the peer would wait for its probe");
     assert!(!window.is_update_due(full));
 }
+
+#[test]
+fn a_buffer_full_of_what_waits_takes_a_few_messages_that_can_be_fetched_at_once() {
+    let mut rig = small();
+    // TSN 1 is missing, and all others of its stream wait for it.
+    let full = fill(&mut rig, 2, 100);
+    assert!(rig.receiver.poll_message().is_none(), "all of them wait");
+    let kept_bytes_max = BUFFER_BYTES + BUFFER_BYTES / 4;
+    assert!(rig.receiver.used_bytes() >= kept_bytes_max);
+    let due = |tsn: u32| whole(full + tsn, 1, u16::try_from(tsn).unwrap(), [0; 100]);
+    assert_eq!(rig.packet(&[due(0), due(1), due(2)]), [Ok(DataVerdict::Accepted); 3]);
+    let refused = (3..1_000).find(|&tsn| rig.packet(&[due(tsn)]) == [Ok(DataVerdict::DroppedNoSpace)]).unwrap();
+    assert!(rig.receiver.used_bytes() <= kept_bytes_max + (8 << 10), "an application that fetches nothing");
+    while rig.receiver.poll_message().is_some() {}
+    assert_eq!(rig.packet(&[due(refused)]), [Ok(DataVerdict::Accepted)], "one that does");
+}
