@@ -72,6 +72,12 @@ mod sack;
 mod tracker;
 mod window;
 
+/// The peer may be moved on by so many TSNs at once, or twice the receive buffer if that is more: each of them carried a byte that the
+/// window allowed, or was given up while it was on its way. What asks for more comes from an earlier association with the same tag:
+/// RFC 9260 §5.2.1 has an endpoint answer a new INIT with the tag of its own, so that packets of a peer that has restarted
+/// meanwhile pass for those of its successor.
+const SKIP_MAX: u64 = 1 << 20;
+
 /// The receiving side. The order of calls: [`handle_data`](Self::handle_data) or its like for each chunk of a packet, then
 /// [`packet_done`](Self::packet_done), then whatever [`poll_message`](Self::poll_message) gives, then
 /// [`write_sack`](Self::write_sack) if [`sack_wanted`](Self::sack_wanted).
@@ -232,19 +238,26 @@ impl Receiver {
         }
     }
 
-    /// Where the cumulative TSN goes; `None` if the chunk is out of date, or if what it skips might need more memory than there is.
+    /// Where the cumulative TSN goes; `None` if the chunk is out of date or of another association, or if what it skips might need more
+    /// memory than there is.
     fn forward_to(&mut self, new_cumulative: Tsn, streams: usize, packet_bytes: usize) -> Option<u64> {
         self.sack.saw_data(false, !self.tracker.is_contiguous(), packet_bytes);
         let new_cumulative = new_cumulative.unwrap(self.tracker.cumulative());
         let growth_bytes = self.assembly.forward_growth_bytes_max(streams);
         if new_cumulative <= self.tracker.cumulative() {
             self.sack.saw_old_forward();
-        } else if !self.window.has_room_for_tables(self.used_bytes(), growth_bytes) {
+        } else if new_cumulative - self.tracker.cumulative() > self.skip_max()
+            || !self.window.has_room_for_tables(self.used_bytes(), growth_bytes)
+        {
             self.drop_chunk();
         } else {
             return Some(new_cumulative);
         }
         None
+    }
+
+    fn skip_max(&self) -> u64 {
+        SKIP_MAX.max(2 * self.window.buffer_bytes() as u64)
     }
 
     /// Moves the cumulative TSN. Fragments above it have been looked at.

@@ -188,13 +188,13 @@ fn ssns_are_skipped_across_their_wrap() {
 }
 
 #[test]
-fn a_jump_over_half_of_all_tsns_costs_no_more_than_what_is_held() {
+fn jumps_as_far_as_they_may_go_cost_no_more_than_what_is_held_and_wrap_around() {
     let mut rig = Rig::new();
     let mut cumulative = 0_u32;
-    for _ in 0..200 {
+    for _ in 0..2_100 {
         rig.accept(&[whole(cumulative.wrapping_add(5), 0, 9, "x").unordered()]);
         rig.accept(&[piece(cumulative.wrapping_add(9), 0, 9, "B", "x").unordered()]);
-        cumulative = cumulative.wrapping_add(0x7fff_ffff);
+        cumulative = cumulative.wrapping_add(1 << 21);
         rig.forward(cumulative, &[(0, 0x7fff)]);
         assert_eq!((rig.sack().cumulative, rig.receiver.used_bytes() <= 300), (cumulative, true));
         rig.texts();
@@ -223,4 +223,16 @@ fn streams_are_skipped_only_where_their_table_has_room_to_grow() {
     while rig.receiver.poll_message().is_some() {}
     rig.forward(tsn + 1, &streams);
     assert_eq!(rig.sack().cumulative, tsn + 1);
+}
+
+#[test]
+fn a_skip_over_more_than_can_have_been_on_its_way_is_of_another_association() {
+    for (skipped, is_taken) in [(1 << 20, true), ((1 << 21) + 1, false), (462_000_000, false)] {
+        let mut rig = Rig::new();
+        rig.forward(skipped, &[]);
+        let cumulative = if is_taken { skipped } else { 0 };
+        assert_eq!(rig.sack().cumulative, cumulative, "{skipped} TSNs");
+        rig.accept(&[whole(cumulative + 1, 0, 0, "x")]);
+        assert_eq!(rig.texts(), ["x"]);
+    }
 }
