@@ -2,6 +2,7 @@
 
 mod delivery;
 mod inner;
+mod one_stream;
 mod stream;
 mod waiters;
 
@@ -18,9 +19,11 @@ use festina_sctp::{
 
 use self::delivery::Watch;
 pub use self::delivery::{Delivery, Outcome};
-pub(crate) use self::inner::{Inner, Waiter};
+pub(crate) use self::inner::{Inner, Source, Waiter};
+pub use self::one_stream::{Stream, StreamReader};
 pub use self::stream::{MessageSink, Messages};
 pub(crate) use self::waiters::Waiters;
+use crate::error::TryRecvError;
 
 /// A connection with one peer that carries messages both ways.
 ///
@@ -138,7 +141,7 @@ impl Association {
         self.inner.try_send(message.into(), Watch::No)
     }
 
-    /// The next message from the peer, in the order of delivery.
+    /// The next message from the peer, in the order of delivery, of all streams that are not [read by themselves](Stream::read).
     ///
     /// Dropping the future before it is ready loses no message.
     ///
@@ -146,7 +149,7 @@ impl Association {
     /// Why the association ended, after the last message.
     pub async fn recv(&self) -> Result<ReceivedMessage, ClosedReason> {
         let mut waiter = Waiter::reader(&*self.inner);
-        poll_fn(|context| self.inner.poll_recv(context, &mut waiter)).await
+        poll_fn(|context| self.inner.poll_recv(context, &mut waiter, Source::Others)).await
     }
 
     /// Waits for a message and appends it to `messages`, with as many as have come by then, `limit` at most. Returns how many; 0 only if
@@ -161,12 +164,17 @@ impl Association {
         poll_fn(|context| self.inner.poll_recv_many(context, &mut waiter, messages, limit)).await
     }
 
-    /// The next message from the peer if one is there; `None` if not.
+    /// The next message from the peer if one is there.
     ///
     /// # Errors
-    /// Why the association ended, after the last message.
-    pub fn try_recv(&self) -> Result<Option<ReceivedMessage>, ClosedReason> {
-        self.inner.try_recv()
+    /// There is none now, or the association has ended and the last one was taken.
+    pub fn try_recv(&self) -> Result<ReceivedMessage, TryRecvError> {
+        self.inner.try_recv(Source::Others)
+    }
+
+    /// One stream, to send on, to reset, or to read by itself. Clones of it, and other handles of the same stream, are equal.
+    pub fn stream(&self, id: impl Into<StreamId>) -> Stream {
+        Stream::new(self.clone(), id.into())
     }
 
     /// The next event of the association's life; `None` after [`Event::Closed`] was told.

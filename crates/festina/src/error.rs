@@ -4,7 +4,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use festina_sctp::{ClosedReason, ConfigError};
+use festina_sctp::{ClosedReason, ConfigError, StreamId};
 use festina_units::Duration;
 use thiserror::Error;
 
@@ -49,6 +49,23 @@ pub enum ListenError {
     #[error("the endpoint is closed")]
     EndpointClosed,
 }
+
+/// Why there is no message now.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum TryRecvError {
+    /// Nobody: none has come.
+    #[error("no message has come")]
+    Empty,
+    /// The association has ended, and the last message was taken.
+    #[error("the association has ended: {0}")]
+    Closed(ClosedReason),
+}
+
+/// Caller: somebody reads this stream by itself already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("stream {0} is read by itself already")]
+pub struct StreamTaken(pub StreamId);
 
 /// Why no association came up.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

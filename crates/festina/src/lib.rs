@@ -71,10 +71,10 @@ mod endpoint;
 mod error;
 mod listener;
 
-pub use association::{Association, Delivery, MessageSink, Messages, Outcome, Streams};
+pub use association::{Association, Delivery, MessageSink, Messages, Outcome, Stream, StreamReader, Streams};
 pub use clock::now;
 pub use endpoint::{Answer, ConnectOptions, Endpoint, EndpointStats, ListenOptions, SeenPacket};
-pub use error::{BindError, ConnectError, ListenError};
+pub use error::{BindError, ConnectError, ListenError, StreamTaken, TryRecvError};
 pub use listener::Listener;
 
 /// The mechanisms of loss recovery: every type that a field of [`Mechanisms`] names is in one of these rooms.

@@ -2,6 +2,7 @@
 
 mod burst;
 mod reconfigure;
+mod sorted;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -13,7 +14,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
 use festina_sctp::wire::Packet;
@@ -21,12 +22,14 @@ use festina_sctp::{self as sctp, AssociationState, ClosedReason, Event, Mechanis
 use festina_sctp::{AbandonedStats, ReceivedMessage, SendError, Stats, StreamId};
 use festina_units::Instant;
 
+pub(crate) use self::sorted::Source;
 use self::state::{State, Wakes};
 pub(crate) use self::waiter::Waiter;
 use crate::association::delivery::{Outcome, Watch};
 use crate::clock;
 use crate::endpoint::outbox::Outbox;
 use crate::endpoint::{Key, Shared, lock};
+use crate::error::TryRecvError;
 
 /// Messages that one call gives to the core before others get the lock.
 const MESSAGES_PER_LOCK: usize = 256;
@@ -351,13 +354,41 @@ impl Inner {
         self.change(|_, _| ());
     }
 
-    pub(crate) fn try_recv(self: &Arc<Self>) -> Result<Option<ReceivedMessage>, ClosedReason> {
-        let mut state = lock(&self.state);
-        let Some(message) = state.core.poll_message() else {
-            return state.closed_reason().map_or(Ok(None), Err);
-        };
-        self.tell_room(state);
-        Ok(Some(message))
+    pub(crate) fn try_recv(self: &Arc<Self>, source: Source) -> Result<ReceivedMessage, TryRecvError> {
+        match self.take_message(source) {
+            Ok(message) => Ok(message),
+            Err(state) => Err(state.closed_reason().map_or(TryRecvError::Empty, TryRecvError::Closed)),
+        }
+    }
+
+    /// The next message for who reads `source`, or the lock if there is none.
+    #[inline]
+    fn take_message(self: &Arc<Self>, source: Source) -> Result<ReceivedMessage, MutexGuard<'_, State>> {
+        loop {
+            let mut state = lock(&self.state);
+            let mut wakers = Vec::new();
+            let message = state.next_message(source, &mut wakers);
+            match message {
+                Some(_) => self.tell_room(state),
+                None if wakers.is_empty() => return Err(state),
+                None => drop(state),
+            }
+            wakers.into_iter().for_each(Waker::wake);
+            if let Some(message) = message {
+                return Ok(message);
+            }
+        }
+    }
+
+    /// Somebody reads the stream by itself from now on. Returns whether nobody did before.
+    pub(crate) fn take_stream(&self, stream: StreamId) -> bool {
+        lock(&self.state).take_stream(stream)
+    }
+
+    /// Nobody reads the stream by itself any more.
+    pub(crate) fn give_stream_back(&self, stream: StreamId) {
+        let wakes = lock(&self.state).give_stream_back(stream);
+        wakes.wake();
     }
 
     /// Tells the peer of the room that messages just taken have made, if it is worth a packet.
@@ -375,12 +406,12 @@ impl Inner {
         self: &Arc<Self>,
         context: &mut Context<'_>,
         waiter: &mut Waiter<I>,
+        source: Source,
     ) -> Poll<Result<ReceivedMessage, ClosedReason>> {
-        let mut state = lock(&self.state);
-        if let Some(message) = state.core.poll_message() {
-            self.tell_room(state);
-            return Poll::Ready(Ok(message));
-        }
+        let state = match self.take_message(source) {
+            Ok(message) => return Poll::Ready(Ok(message)),
+            Err(state) => state,
+        };
         if let Some(reason) = state.closed_reason() {
             return Poll::Ready(Err(reason));
         }
@@ -396,17 +427,20 @@ impl Inner {
         limit: usize,
     ) -> Poll<Result<usize, ClosedReason>> {
         let mut state = lock(&self.state);
-        let before = messages.len();
-        messages.extend(std::iter::from_fn(|| state.core.poll_message()).take(limit));
+        let (before, mut wakers) = (messages.len(), Vec::new());
+        messages.extend(std::iter::from_fn(|| state.next_message(Source::Others, &mut wakers)).take(limit));
         let taken = messages.len() - before;
         if taken > 0 || limit == 0 {
             self.tell_room(state);
+            wakers.into_iter().for_each(Waker::wake);
             return Poll::Ready(Ok(taken));
         }
-        if let Some(reason) = state.closed_reason() {
-            return Poll::Ready(Err(reason));
-        }
-        waiter.wait(state, context)
+        let waiting = match state.closed_reason() {
+            Some(reason) => Poll::Ready(Err(reason)),
+            None => waiter.wait(state, context),
+        };
+        wakers.into_iter().for_each(Waker::wake);
+        waiting
     }
 
     pub(crate) fn poll_event<I: Deref<Target = Self>>(

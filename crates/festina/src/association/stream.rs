@@ -11,7 +11,7 @@ use futures_sink::Sink;
 
 use super::Association;
 use super::delivery::Watch;
-use super::inner::{Inner, Waiter};
+use super::inner::{Inner, Source, Waiter};
 
 /// The messages from the peer; ends with the association, whose [`closed`](Association::closed) tells why.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Stream for Messages {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<ReceivedMessage>> {
         let this = &mut *self;
-        Poll::Ready(ready!(this.association.inner().poll_recv(context, &mut this.waiter)).ok())
+        Poll::Ready(ready!(this.association.inner().poll_recv(context, &mut this.waiter, Source::Others)).ok())
     }
 }
 

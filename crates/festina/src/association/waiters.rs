@@ -63,6 +63,15 @@ impl Waiters {
         }
     }
 
+    /// Adds the wakers to those that are to be woken.
+    pub(crate) fn into_wakers(self, wakers: &mut Vec<Waker>) {
+        match self {
+            Self::None => {}
+            Self::One(_, waker) => wakers.push(waker),
+            Self::Many(waiters) => wakers.extend(waiters.into_iter().map(|(_, waker)| waker)),
+        }
+    }
+
     fn find(&mut self, key: u64) -> Option<&mut Waker> {
         match self {
             Self::One(present, waker) if *present == key => Some(waker),

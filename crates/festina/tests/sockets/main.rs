@@ -11,4 +11,5 @@ mod living;
 mod moving;
 mod raw;
 mod sending;
+mod streams;
 mod support;

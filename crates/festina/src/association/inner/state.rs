@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::task::{Context, Poll, Waker};
 
-use festina_sctp::{self as sctp, ClosedReason, Event, Message, MessageId, SendError};
+use festina_sctp::{self as sctp, ClosedReason, Event, Message, MessageId, ReceivedMessage, SendError, StreamId};
 use festina_units::Instant;
 
 use super::burst::Burst;
+use super::sorted::{Sorted, Source};
 use crate::EVENTS_QUEUED_MAX;
 use crate::association::Waiters;
 use crate::association::delivery::{Outcome, Watch};
@@ -33,6 +34,8 @@ pub(super) struct State {
     pub(super) source: Option<IpAddr>,
     /// What the application may want to know; an association in the midst of its life mostly has nothing to tell.
     news: Option<Box<News>>,
+    /// Only while somebody reads a stream by itself.
+    sorted: Option<Box<Sorted>>,
     waiting: Wakes,
     waiter_keys: u64,
     /// The endpoint's name for the association.
@@ -87,6 +90,8 @@ struct Watched {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Condition {
     Readable,
+    /// The same of one stream.
+    StreamReadable(StreamId),
     Writable,
     /// Established, drained, closed or another event.
     Changed,
@@ -99,8 +104,8 @@ pub(super) struct Wakes {
     readers: Waiters,
     writers: Waiters,
     watchers: Waiters,
-    /// Those that wait for the fate of a message.
-    deliveries: Vec<Waker>,
+    /// Those that wait for the fate of a message, or read one stream by itself.
+    others: Vec<Waker>,
 }
 
 impl Wakes {
@@ -108,7 +113,7 @@ impl Wakes {
         self.readers.wake();
         self.writers.wake();
         self.watchers.wake();
-        self.deliveries.into_iter().for_each(Waker::wake);
+        self.others.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -121,6 +126,7 @@ impl State {
             awaits_driver: false,
             source,
             news: None,
+            sorted: None,
             waiting: Wakes::default(),
             waiter_keys: 0,
             key: Key::of(&core),
@@ -236,7 +242,7 @@ impl State {
     /// Takes the core's events: keeps what the application may want to know, and tells whom to wake.
     pub(super) fn take_events(&mut self, id: u64) -> Wakes {
         let (mut readable, mut writable, mut changed) = (false, false, false);
-        let mut deliveries = Vec::new();
+        let mut others = Vec::new();
         while let Some(event) = self.core.poll_event() {
             match event {
                 Event::Readable => readable = true,
@@ -255,14 +261,14 @@ impl State {
                     (readable, writable, changed) = (true, true, true);
                 }
                 Event::MessageDelivered { id, at } => {
-                    let was_watched = self.settle(id, id, Outcome::Delivered { at }, &mut deliveries);
+                    let was_watched = self.settle(id, id, Outcome::Delivered { at }, &mut others);
                     if !was_watched || self.core.has_message_events() {
                         self.keep(Event::MessageDelivered { id, at });
                         changed = true;
                     }
                 }
                 Event::MessagesAbandoned { first, last, reason, sent } => {
-                    self.settle(first, last, Outcome::Abandoned { reason, sent }, &mut deliveries);
+                    self.settle(first, last, Outcome::Abandoned { reason, sent }, &mut others);
                     self.keep(Event::MessagesAbandoned { first, last, reason, sent });
                     changed = true;
                 }
@@ -278,12 +284,64 @@ impl State {
                 }
             }
         }
+        if readable {
+            self.sort(&mut others);
+        }
+        let is_over = self.news.as_ref().is_some_and(|news| news.closed.is_some());
+        if let Some(sorted) = self.sorted.as_mut().filter(|_| is_over) {
+            sorted.end(&mut others);
+        }
+        // Where messages are sorted, those who have one now are among the others.
+        let wakes_readers = readable && (self.sorted.is_none() || is_over);
         Wakes {
-            readers: if readable { self.waiting.readers.take() } else { Waiters::None },
+            readers: if wakes_readers { self.waiting.readers.take() } else { Waiters::None },
             writers: if writable { self.waiting.writers.take() } else { Waiters::None },
             watchers: if changed { self.waiting.watchers.take() } else { Waiters::None },
-            deliveries,
+            others,
         }
+    }
+
+    /// Moves messages to those who read single streams, if anybody does.
+    fn sort(&mut self, wakers: &mut Vec<Waker>) {
+        if let Some(sorted) = &mut self.sorted {
+            sorted.sort(&mut self.core, &mut self.waiting.readers, wakers);
+        }
+    }
+
+    /// The next message for who reads `source`. `wakers`: those whose wait is over by that; to be woken without the lock.
+    #[inline]
+    pub(super) fn next_message(&mut self, source: Source, wakers: &mut Vec<Waker>) -> Option<ReceivedMessage> {
+        if self.sorted.is_none() { self.core.poll_message() } else { self.next_sorted(source, wakers) }
+    }
+
+    #[cold]
+    fn next_sorted(&mut self, source: Source, wakers: &mut Vec<Waker>) -> Option<ReceivedMessage> {
+        self.sort(wakers);
+        let message = self.sorted.as_mut()?.next(source);
+        // Its room may be another's.
+        self.sort(wakers);
+        if self.sorted.as_ref().is_some_and(|sorted| sorted.is_over()) {
+            self.sorted = None;
+        }
+        message
+    }
+
+    /// Somebody reads the stream by itself from now on. Returns whether nobody did before.
+    pub(super) fn take_stream(&mut self, stream: StreamId) -> bool {
+        self.sorted.get_or_insert_default().take_stream(stream)
+    }
+
+    /// Nobody reads the stream by itself any more. Returns whom to wake.
+    pub(super) fn give_stream_back(&mut self, stream: StreamId) -> Wakes {
+        let mut wakes = Wakes::default();
+        if let Some(sorted) = &mut self.sorted {
+            wakes.readers = self.waiting.readers.take();
+            sorted.give_back(stream).unwrap_or_default().into_wakers(&mut wakes.others);
+            if sorted.is_over() {
+                self.sorted = None;
+            }
+        }
+        wakes
     }
 
     /// Keeps an event for the application, at the cost of the oldest if it takes none.
@@ -322,6 +380,7 @@ impl State {
     pub(super) fn detach(&mut self, now: Instant) {
         self.detached = true;
         self.news = None;
+        self.sorted = None;
         if self.established {
             self.core.shutdown(now);
         } else {
@@ -337,6 +396,10 @@ impl State {
     pub(super) fn waiters(&mut self, condition: Condition) -> &mut Waiters {
         match condition {
             Condition::Readable => &mut self.waiting.readers,
+            Condition::StreamReadable(stream) => {
+                let own = self.sorted.as_mut().and_then(|sorted| sorted.readers(stream));
+                own.unwrap_or(&mut self.waiting.readers)
+            }
             Condition::Writable => &mut self.waiting.writers,
             Condition::Changed => &mut self.waiting.watchers,
         }

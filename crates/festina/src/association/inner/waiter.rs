@@ -4,6 +4,8 @@ use std::ops::Deref;
 use std::sync::MutexGuard;
 use std::task::{Context, Poll};
 
+use festina_sctp::StreamId;
+
 use super::Inner;
 use super::state::{Condition, State};
 use crate::endpoint::lock;
@@ -21,6 +23,11 @@ impl<I: Deref<Target = Inner>> Waiter<I> {
     /// Waits for messages to receive.
     pub(crate) fn reader(inner: I) -> Self {
         Self { inner, condition: Condition::Readable, key: None }
+    }
+
+    /// Waits for messages of one stream.
+    pub(crate) fn stream_reader(inner: I, stream: StreamId) -> Self {
+        Self { inner, condition: Condition::StreamReadable(stream), key: None }
     }
 
     /// Waits for room in the send buffer.
