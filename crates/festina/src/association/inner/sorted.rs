@@ -1,0 +1,102 @@
+//! Messages sorted by stream, once somebody reads one stream by itself.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::task::Waker;
+
+use festina_sctp::{Association, ReceivedMessage, StreamId};
+
+use crate::association::Waiters;
+
+/// What may be sorted out and not yet fetched. Beyond that messages stay in the receive buffer, whose window closes.
+const SORTED_BYTES_MAX: usize = 256 << 10;
+
+/// What a message counts for beside its payload.
+const MESSAGE_BYTES: usize = 128;
+
+/// What waits for the readers of single streams, and for those of all others.
+#[derive(Debug, Default)]
+pub(super) struct Sorted {
+    taken: BTreeMap<StreamId, Taken>,
+    others: VecDeque<ReceivedMessage>,
+    /// What waits here counts for.
+    bytes: usize,
+}
+
+/// A stream that somebody reads by itself.
+#[derive(Debug, Default)]
+struct Taken {
+    messages: VecDeque<ReceivedMessage>,
+    readers: Waiters,
+}
+
+/// Whom a message is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// Who reads all streams that nobody reads by themselves.
+    Others,
+    /// Who reads this one.
+    Stream(StreamId),
+}
+
+fn cost_bytes(message: &ReceivedMessage) -> usize {
+    message.payload.len() + MESSAGE_BYTES
+}
+
+impl Sorted {
+    /// Somebody reads the stream by itself from now on. Returns whether nobody did before.
+    pub(super) fn take_stream(&mut self, stream: StreamId) -> bool {
+        if self.taken.contains_key(&stream) {
+            return false;
+        }
+        let mut taken = Taken::default();
+        let (own, others) = std::mem::take(&mut self.others).into_iter().partition(|message| message.stream == stream);
+        (taken.messages, self.others) = (own, others);
+        self.taken.insert(stream, taken);
+        true
+    }
+
+    /// Nobody reads the stream by itself any more: what waits is for who reads all others.
+    pub(super) fn give_back(&mut self, stream: StreamId) -> Option<Waiters> {
+        let mut taken = self.taken.remove(&stream)?;
+        self.others.append(&mut taken.messages);
+        Some(taken.readers)
+    }
+
+    /// Nothing has to be sorted any more.
+    pub(super) fn is_over(&self) -> bool {
+        self.taken.is_empty() && self.others.is_empty()
+    }
+
+    /// Moves messages to where they belong, as far as there is room, and tells whose wait is over.
+    pub(super) fn sort(&mut self, core: &mut Association, others: &mut Waiters, wakers: &mut Vec<Waker>) {
+        while self.bytes < SORTED_BYTES_MAX
+            && let Some(message) = core.poll_message()
+        {
+            self.bytes += cost_bytes(&message);
+            let (queue, readers) = match self.taken.get_mut(&message.stream) {
+                Some(taken) => (&mut taken.messages, &mut taken.readers),
+                None => (&mut self.others, &mut *others),
+            };
+            queue.push_back(message);
+            readers.take().into_wakers(wakers);
+        }
+    }
+
+    pub(super) fn next(&mut self, source: Source) -> Option<ReceivedMessage> {
+        let message = match source {
+            Source::Others => self.others.pop_front(),
+            Source::Stream(stream) => self.taken.get_mut(&stream)?.messages.pop_front(),
+        }?;
+        self.bytes -= cost_bytes(&message);
+        Some(message)
+    }
+
+    pub(super) fn readers(&mut self, stream: StreamId) -> Option<&mut Waiters> {
+        self.taken.get_mut(&stream).map(|taken| &mut taken.readers)
+    }
+
+    /// The association is over: nobody has to wait any longer.
+    pub(super) fn end(&mut self, wakers: &mut Vec<Waker>) {
+        self.taken.values_mut().for_each(|taken| taken.readers.take().into_wakers(wakers));
+    }
+}

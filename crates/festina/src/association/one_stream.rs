@@ -1,0 +1,187 @@
+//! One stream of an association in the application's hand.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use festina_sctp::{
+    AbandonedStats, ClosedReason, Message, MessageId, ReceivedMessage, ReconfigureError, SendError, StreamId,
+};
+
+use super::Association;
+use super::delivery::Delivery;
+use super::inner::{Inner, Source, Waiter};
+use crate::error::{StreamTaken, TryRecvError};
+
+/// One stream of an association, from [`Association::stream`]. It holds a handle of the association.
+///
+/// ```
+/// # use festina::{Config, DEFAULT_SCTP_PORT, Endpoint};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = Endpoint::bind("127.0.0.1:0".parse()?, Config::default()).await?;
+/// # let listener = server.listen(DEFAULT_SCTP_PORT)?;
+/// # let client = Endpoint::bind("127.0.0.1:0".parse()?, Config::default()).await?;
+/// # let association = client.connect(server.local_addr()).await?;
+/// # let peer = listener.accept().await.ok_or("closed")?;
+/// // Chat is read by a task of its own; everything else comes from `recv`.
+/// let mut chat = peer.stream(1).read()?;
+/// association.stream(1).send("good game").await?;
+/// association.send("x=3 y=4").await?;
+/// assert_eq!(chat.recv().await?.payload, "good game");
+/// assert_eq!(peer.recv().await?.payload, "x=3 y=4");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Stream {
+    association: Association,
+    id: StreamId,
+}
+
+impl Stream {
+    pub(super) fn new(association: Association, id: StreamId) -> Self {
+        Self { association, id }
+    }
+
+    /// Its number.
+    pub fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// The association that it belongs to.
+    pub fn association(&self) -> &Association {
+        &self.association
+    }
+
+    fn addressed(&self, message: impl Into<Message>) -> Message {
+        message.into().on_stream(self.id)
+    }
+
+    /// Sends a message on this stream, as [`Association::send`] does.
+    ///
+    /// # Errors
+    /// As [`Association::send`].
+    pub async fn send(&self, message: impl Into<Message>) -> Result<MessageId, SendError> {
+        self.association.send(self.addressed(message)).await
+    }
+
+    /// Sends a message on this stream, as [`Association::send_confirmed`] does.
+    ///
+    /// # Errors
+    /// As [`Association::send`].
+    pub async fn send_confirmed(&self, message: impl Into<Message>) -> Result<Delivery, SendError> {
+        self.association.send_confirmed(self.addressed(message)).await
+    }
+
+    /// Sends a message on this stream, now or not at all.
+    ///
+    /// # Errors
+    /// As [`Association::try_send`].
+    pub fn try_send(&self, message: impl Into<Message>) -> Result<MessageId, SendError> {
+        self.association.try_send(self.addressed(message))
+    }
+
+    /// Reads this stream by itself: its messages come from the reader and no longer from [`Association::recv`], until the reader is
+    /// dropped. Messages that it leaves then come from `recv`.
+    ///
+    /// All streams share one receive buffer (RFC 9260 §6.2). Up to 256 KiB of messages, each counted with 128 bytes more, wait for readers
+    /// sorted by stream; once there are more, no stream gets on before somebody takes some. So read all streams that the peer
+    /// uses.
+    ///
+    /// # Errors
+    /// Somebody reads it by itself already.
+    pub fn read(&self) -> Result<StreamReader, StreamTaken> {
+        let inner = self.association.inner();
+        if !inner.take_stream(self.id) {
+            return Err(StreamTaken(self.id));
+        }
+        let waiter = Waiter::stream_reader(inner.clone(), self.id);
+        Ok(StreamReader { waiter: Some(waiter), stream: self.clone() })
+    }
+
+    /// Has this side's stream begin anew (RFC 6525 §5.1.2), as [`Association::reset_streams`] does.
+    ///
+    /// # Errors
+    /// As [`Association::reset_streams`].
+    pub fn reset(&self) -> Result<(), ReconfigureError> {
+        self.association.reset_streams(&[self.id])
+    }
+
+    /// Asks the peer to begin its stream of this number anew, as [`Association::request_reset`] does.
+    ///
+    /// # Errors
+    /// As [`Association::request_reset`].
+    pub fn request_reset(&self) -> Result<(), ReconfigureError> {
+        self.association.request_reset(&[self.id])
+    }
+
+    /// Sets what the scheduler goes by, as [`Association::set_stream_value`] does.
+    pub fn set_value(&self, value: u16) {
+        self.association.set_stream_value(self.id, value);
+    }
+
+    /// Messages of this stream that partial reliability gave up.
+    pub fn abandoned(&self) -> AbandonedStats {
+        self.association.abandoned_on(self.id)
+    }
+}
+
+/// The messages of one stream, from [`Stream::read`]; as a [`futures_core::Stream`], too. Dropping it gives the stream back to
+/// [`Association::recv`].
+#[derive(Debug)]
+pub struct StreamReader {
+    /// `None` only while it is dropped.
+    waiter: Option<Waiter<Arc<Inner>>>,
+    stream: Stream,
+}
+
+impl StreamReader {
+    /// The stream that they come from.
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// The next message of the stream.
+    ///
+    /// Dropping the future before it is ready loses no message.
+    ///
+    /// # Errors
+    /// Why the association ended, after the last message.
+    pub async fn recv(&mut self) -> Result<ReceivedMessage, ClosedReason> {
+        poll_fn(|context| self.poll(context)).await
+    }
+
+    /// The next message of the stream if one is there.
+    ///
+    /// # Errors
+    /// There is none now, or the association has ended and the last one was taken.
+    pub fn try_recv(&mut self) -> Result<ReceivedMessage, TryRecvError> {
+        self.stream.association.inner().try_recv(Source::Stream(self.stream.id))
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<ReceivedMessage, ClosedReason>> {
+        let source = Source::Stream(self.stream.id);
+        match &mut self.waiter {
+            Some(waiter) => self.stream.association.inner().poll_recv(context, waiter, source),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl futures_core::Stream for StreamReader {
+    type Item = ReceivedMessage;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<ReceivedMessage>> {
+        Poll::Ready(ready!(self.poll(context)).ok())
+    }
+}
+
+impl Drop for StreamReader {
+    fn drop(&mut self) {
+        // The waiter leaves its place while there is one.
+        self.waiter = None;
+        self.stream.association.inner().give_stream_back(self.stream.id);
+    }
+}

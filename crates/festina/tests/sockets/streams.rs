@@ -1,0 +1,145 @@
+//! Streams that are read by themselves.
+
+use std::time::Duration;
+
+use festina::{ClosedReason, Config, Message, StreamTaken, TryRecvError};
+use futures_util::StreamExt;
+use tokio::time::timeout;
+
+use crate::support::{in_time, pair, pair_with};
+
+#[tokio::test]
+async fn a_stream_that_is_read_by_itself_keeps_its_messages_from_all_others() {
+    in_time(async {
+        let pair = pair().await;
+        let (mut first, mut second) = (pair.server.stream(1).read().unwrap(), pair.server.stream(2).read().unwrap());
+        for number in 0..30_u16 {
+            pair.client.stream(number % 3).send(number.to_string()).await.unwrap();
+        }
+        let text = |message: festina::ReceivedMessage| String::from_utf8(message.payload.to_vec()).unwrap();
+        for round in 0..10 {
+            assert_eq!(text(second.recv().await.unwrap()), (3 * round + 2).to_string());
+        }
+        for round in 0..10 {
+            assert_eq!(text(pair.server.recv().await.unwrap()), (3 * round).to_string());
+        }
+        for round in 0..10 {
+            assert_eq!(text(first.next().await.unwrap()), (3 * round + 1).to_string());
+        }
+        assert_eq!(first.try_recv(), Err(TryRecvError::Empty));
+        assert_eq!(pair.server.try_recv(), Err(TryRecvError::Empty));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn tasks_that_wait_for_different_streams_are_each_woken_by_their_own() {
+    in_time(async {
+        let pair = pair().await;
+        let mut tasks = Vec::new();
+        for id in 1..=20_u16 {
+            let mut reader = pair.server.stream(id).read().unwrap();
+            tasks.push(tokio::spawn(async move { (id, reader.recv().await.unwrap().payload) }));
+        }
+        let others = tokio::spawn({
+            let server = pair.server.clone();
+            async move { server.recv().await.unwrap().payload }
+        });
+        tokio::task::yield_now().await;
+        for id in (0..=20_u16).rev() {
+            pair.client.stream(id).send(format!("for {id}")).await.unwrap();
+        }
+        for task in tasks {
+            let (id, payload) = task.await.unwrap();
+            assert_eq!(payload, format!("for {id}"));
+        }
+        assert_eq!(others.await.unwrap(), "for 0");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_stream_has_one_reader_and_what_that_leaves_comes_from_the_association() {
+    in_time(async {
+        let pair = pair().await;
+        let stream = pair.server.stream(7);
+        let mut reader = stream.read().unwrap();
+        assert_eq!(stream.read().unwrap_err(), StreamTaken(stream.id()));
+        for text in ["a", "b", "c"] {
+            pair.client.stream(7).send(text).await.unwrap();
+        }
+        assert_eq!(reader.recv().await.unwrap().payload, "a");
+        // A task that waits for all others hears of what the reader leaves.
+        let others = tokio::spawn({
+            let server = pair.server.clone();
+            async move { (server.recv().await.unwrap().payload, server.recv().await.unwrap().payload) }
+        });
+        pair.client.drained().await.unwrap();
+        tokio::task::yield_now().await;
+        drop(reader);
+        assert_eq!(others.await.unwrap(), ("b".into(), "c".into()));
+        let mut again = stream.read().unwrap();
+        pair.client.stream(7).send("d").await.unwrap();
+        assert_eq!(again.recv().await.unwrap().payload, "d");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_was_not_fetched_goes_to_a_reader_that_comes_later_in_order() {
+    in_time(async {
+        let pair = pair().await;
+        let _first = pair.server.stream(1).read().unwrap();
+        for text in ["a", "b"] {
+            pair.client.stream(2).send(text).await.unwrap();
+        }
+        pair.client.drained().await.unwrap();
+        let mut late = pair.server.stream(2).read().unwrap();
+        pair.client.stream(2).send("c").await.unwrap();
+        for text in ["a", "b", "c"] {
+            assert_eq!(late.recv().await.unwrap().payload, text);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_reader_hears_of_the_end_after_its_last_message() {
+    in_time(async {
+        let pair = pair().await;
+        let (mut read, mut waiting) = (pair.server.stream(1).read().unwrap(), pair.server.stream(2).read().unwrap());
+        let end = tokio::spawn(async move { waiting.recv().await });
+        pair.client.stream(1).send("last").await.unwrap();
+        pair.client.shutdown().await.unwrap();
+        assert_eq!(end.await.unwrap().unwrap_err(), ClosedReason::Shutdown);
+        assert_eq!(read.recv().await.unwrap().payload, "last");
+        assert_eq!(read.recv().await.unwrap_err(), ClosedReason::Shutdown);
+        assert_eq!(read.try_recv(), Err(TryRecvError::Closed(ClosedReason::Shutdown)));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_reader_that_takes_nothing_holds_the_association_up_and_not_the_memory() {
+    in_time(async {
+        let pair = pair_with(Config::default(), Config::default().with_receive_buffer_bytes(64 << 10)).await;
+        let mut slow = pair.server.stream(1).read().unwrap();
+        let sent = async {
+            for _ in 0..2_000 {
+                pair.client.stream(1).send(Message::new(vec![1; 1_000])).await.unwrap();
+            }
+            pair.client.send("behind").await.unwrap();
+        };
+        let received = async {
+            let behind = timeout(Duration::from_millis(200), pair.server.recv()).await;
+            assert!(behind.is_err(), "what waits in front of it does not fit into 256 KiB");
+            assert!(pair.server.stats().received.messages < 500);
+            for _ in 0..2_000 {
+                assert_eq!(slow.recv().await.unwrap().payload.len(), 1_000);
+            }
+            assert_eq!(pair.server.recv().await.unwrap().payload, "behind");
+        };
+        tokio::join!(sent, received);
+    })
+    .await;
+}
