@@ -21,15 +21,8 @@ mod settled;
 
 pub(crate) use ack::{Observer, SackTerms};
 pub(crate) use digest::{Acknowledgement, Digest, Progress};
-pub(crate) use ledger::{Chunk, ChunkState, Ledger, MessageSlot, PathId, SentAs};
-
-use crate::wire::DATA_HEADER_BYTES;
+pub(crate) use ledger::{Chunk, ChunkState, Form, Ledger, MessageSlot, PathId, SentAs};
 
 /// Chunks that may be outstanding. It keeps the rule of RFC 9260 §6.1 that no stream has more than 65,535 ordered messages in
 /// the send window, without counting per stream, and bounds the ledger's memory.
 pub(crate) const CHUNKS_MAX: usize = 65_535;
-
-/// Bytes that a DATA chunk with so much payload takes in a packet, header and padding included.
-pub(crate) const fn chunk_bytes(payload_bytes: usize) -> usize {
-    (DATA_HEADER_BYTES + payload_bytes).next_multiple_of(4)
-}

@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use festina_units::Instant;
 
-use super::chunk_bytes;
 use super::reported::Reported;
 use crate::event::RetransmissionCause;
+use crate::wire::Framing;
 
 /// Chunks for which memory is kept while nothing is outstanding: what a thin stream needs.
 const CHUNKS_KEPT: usize = 4;
@@ -31,7 +31,7 @@ pub(crate) struct Chunk {
     /// included.
     pub(crate) fragment: u32,
     /// It is the last fragment (the E bit, RFC 9260 §3.3.1).
-    pub(crate) ends: bool,
+    pub(crate) form: Form,
     /// The receiver is asked not to delay its SACK: by the application, or because nothing waited behind this chunk.
     pub(crate) immediate_ack: bool,
     pub(crate) state: ChunkState,
@@ -61,6 +61,15 @@ pub(crate) enum SentAs {
     Companion,
     /// Redundancy in a packet of its own.
     Copy,
+}
+
+/// What a chunk leaves in, and whether its message ends with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Data,
+    LastData,
+    IData,
+    LastIData,
 }
 
 /// Where a chunk is, as far as the sender knows.
@@ -95,15 +104,41 @@ impl ChunkState {
     }
 }
 
+impl Form {
+    /// `last`: the message ends with it.
+    pub(crate) fn new(framing: Framing, last: bool) -> Self {
+        match (framing, last) {
+            (Framing::Data, false) => Self::Data,
+            (Framing::Data, true) => Self::LastData,
+            (Framing::IData, false) => Self::IData,
+            (Framing::IData, true) => Self::LastIData,
+        }
+    }
+
+    #[inline]
+    fn framing(self) -> Framing {
+        match self {
+            Self::Data | Self::LastData => Framing::Data,
+            Self::IData | Self::LastIData => Framing::IData,
+        }
+    }
+}
+
 impl Chunk {
     /// Bytes in a packet, header and padding included.
     pub(crate) fn bytes(&self) -> usize {
-        chunk_bytes(self.payload.len())
+        self.form.framing().chunk_bytes(self.payload.len())
+    }
+
+    /// Returns whether its message ends with it.
+    #[inline]
+    pub(crate) fn ends(&self) -> bool {
+        matches!(self.form, Form::LastData | Form::LastIData)
     }
 
     /// Returns whether it is a part of its message only.
     pub(crate) fn is_fragment(&self) -> bool {
-        self.fragment > 0 || !self.ends
+        self.fragment > 0 || !self.ends()
     }
 
     /// A message of 100 bytes that leaves for the first time.
@@ -114,7 +149,7 @@ impl Chunk {
             sent_at,
             message: MessageSlot(0),
             fragment: 0,
-            ends: true,
+            form: Form::new(Framing::Data, true),
             immediate_ack: false,
             state: ChunkState::InFlight,
             transmissions: 1,

@@ -96,7 +96,7 @@ impl Reach {
         while let Some(chunk) = ledger.get(self.looked_at) {
             let is_end = match chunk.state {
                 ChunkState::AbandonedOnTheWay | ChunkState::Abandoned => true,
-                ChunkState::NonRenegable => chunk.ends || alternates,
+                ChunkState::NonRenegable => chunk.ends() || alternates,
                 ChunkState::InFlight | ChunkState::GapAcked | ChunkState::Lost(_) => break,
             };
             self.looked_at += 1;
@@ -118,7 +118,7 @@ impl Ledger {
     ) -> impl Iterator<Item = Passage> + 'l {
         self.iter().map(move |chunk| match chunk.state {
             ChunkState::InFlight | ChunkState::GapAcked | ChunkState::Lost(_) => Passage::Barred,
-            ChunkState::NonRenegable => Passage::Settled { ends: chunk.ends || alternates },
+            ChunkState::NonRenegable => Passage::Settled { ends: chunk.ends() || alternates },
             ChunkState::AbandonedOnTheWay | ChunkState::Abandoned => {
                 Passage::Abandoned { message: name(chunk.message) }
             }

@@ -7,7 +7,7 @@ use super::repair::{Again, Companions, NewData, Order, Purpose};
 use super::scheduler::{Piece, Turn};
 use super::{SendPath, Sender};
 use crate::event::{Event, Events, RetransmissionCause};
-use crate::outstanding::{CHUNKS_MAX, Chunk, ChunkState, SentAs};
+use crate::outstanding::{CHUNKS_MAX, Chunk, ChunkState, Form, SentAs};
 use crate::wire::{FragmentHeader, Framing, PacketBuilder, Tsn};
 
 /// What was put into a packet.
@@ -86,6 +86,10 @@ impl Sender {
         if new_data {
             self.send_new(now, path, asks, packet, events, &mut loaded);
         }
+        debug_assert!(
+            loaded.chunks == loaded.new_chunks || order.purpose != Purpose::NewData || loaded.new_chunks > 0,
+            "a packet for new data without any would leave again and again"
+        );
         if loaded.chunks > 0 {
             loaded.same_instant = path.last_sent_at == now;
             self.packet_left(now, path, order, &loaded);
@@ -243,7 +247,7 @@ impl Sender {
             sent_at: now,
             message: slot,
             fragment,
-            ends,
+            form: Form::new(self.framing, ends),
             immediate_ack: message.immediate_ack && ends || is_tail || asks,
             state: ChunkState::InFlight,
             transmissions: 1,

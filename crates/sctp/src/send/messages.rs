@@ -134,7 +134,7 @@ impl OutboundMessage {
             fragment: chunk.fragment,
             ppid: self.ppid,
             unordered: self.unordered,
-            end: chunk.ends,
+            end: chunk.ends(),
             immediate: chunk.immediate_ack,
         }
     }

@@ -21,7 +21,7 @@ use crate::error::SendError;
 use crate::event::{AbandonReason, Events};
 use crate::message::{Message, MessageId};
 use crate::outstanding::partial::SkippedMessage;
-use crate::outstanding::{Chunk, ChunkState, MessageSlot, PathId, SentAs};
+use crate::outstanding::{Chunk, ChunkState, Form, MessageSlot, PathId, SentAs};
 use crate::stats::AbandonedStats;
 use crate::wire::{Framing, StreamId, Tsn};
 use forward::Forward;
@@ -250,7 +250,7 @@ impl Sender {
         self.buffer.abandon(slot, payload_bytes);
         if let Some(&Unsent { fragment, .. }) = unsent {
             // The peer may have everything that has left, and would wait for the end.
-            self.ledger.push_abandoned(Chunk { fragment, ..end_of(slot) });
+            self.ledger.push_abandoned(Chunk { fragment, ..end_of(slot, self.framing) });
         }
         self.count_abandoned(&message, reason, true, events);
     }
@@ -330,13 +330,13 @@ impl Sender {
 }
 
 /// The end of an abandoned message, which never leaves.
-fn end_of(message: MessageSlot) -> Chunk {
+fn end_of(message: MessageSlot, framing: Framing) -> Chunk {
     Chunk {
         payload: Bytes::new(),
         sent_at: Instant::ZERO,
         message,
         fragment: 0,
-        ends: true,
+        form: Form::new(framing, true),
         immediate_ack: false,
         state: ChunkState::Abandoned,
         transmissions: 1,

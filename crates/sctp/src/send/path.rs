@@ -44,8 +44,8 @@ pub(super) enum Pressure {
 pub(super) struct PacketSizes {
     /// PMDCS: bytes of DATA chunks, headers included (RFC 9260 §2.3).
     chunks: u32,
-    /// Of a chunk with a message.
-    header: u32,
+    /// The chunk that messages leave in.
+    pub(super) framing: Framing,
     /// The part of the initial cwnd that depends on the address family (RFC 9260 §7.2.1).
     pub(super) initial_window: usize,
 }
@@ -53,14 +53,12 @@ pub(super) struct PacketSizes {
 impl PacketSizes {
     fn new(packet_bytes_max: usize, initial_window: usize) -> Self {
         let chunks = u32::try_from(packet_bytes_max.saturating_sub(COMMON_HEADER_BYTES)).unwrap_or(u32::MAX) & !3;
-        let mut sizes = Self { chunks, header: 0, initial_window };
-        sizes.set_framing(Framing::Data);
-        sizes
+        Self { chunks, framing: Framing::Data, initial_window }
     }
 
     /// Messages leave in this chunk.
     pub(super) fn set_framing(&mut self, framing: Framing) {
-        self.header = u32::try_from(framing.header_bytes()).unwrap_or(u32::MAX);
+        self.framing = framing;
     }
 
     fn chunks(self) -> usize {
@@ -69,7 +67,7 @@ impl PacketSizes {
 
     /// Payload of the one chunk that fills a packet.
     pub(super) fn payload(self) -> usize {
-        usize::try_from(self.chunks.saturating_sub(self.header)).unwrap_or(usize::MAX)
+        self.chunks().saturating_sub(self.framing.header_bytes())
     }
 }
 

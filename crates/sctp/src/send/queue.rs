@@ -9,7 +9,8 @@ use crate::config::{Config, Expiry, Limits};
 use crate::error::SendError;
 use crate::event::AbandonReason;
 use crate::message::{Message, MessageId};
-use crate::outstanding::{MessageSlot, chunk_bytes};
+use crate::outstanding::MessageSlot;
+use crate::wire::Framing;
 use crate::wire::StreamId;
 
 /// What a message costs besides its payload, queued or outstanding: its slot, and its entry in the queue or in the ledger. Slots, queue
@@ -163,8 +164,8 @@ impl SendBuffer {
     }
 
     /// At most what the queued messages take in packets if none is fragmented.
-    pub(super) fn queued_chunk_bytes_max(&self) -> usize {
-        self.queued_bytes + size(self.queued_messages) * chunk_bytes(3)
+    pub(super) fn queued_chunk_bytes_max(&self, framing: Framing) -> usize {
+        self.queued_bytes + size(self.queued_messages) * framing.chunk_bytes(3)
     }
 
     /// Payload bytes queued or not yet acknowledged for good.

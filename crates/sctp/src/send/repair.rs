@@ -59,7 +59,6 @@ use super::assemble::Loaded;
 use crate::config::Config;
 use crate::event::RetransmissionCause;
 use crate::outstanding::{Chunk, ChunkState, Ledger, SentAs};
-use crate::wire::DATA_HEADER_BYTES;
 use companions::{Redundant, SILENT_TURN_PARTS};
 use copies::{Copies, RideBudget};
 use order::Owed;
@@ -394,11 +393,11 @@ impl Repair {
                 Companions::Bundled { room_bytes: free }
             }
             _ if order.new_data != NewData::No && view.fits_window_behind_lost(ledger) => {
-                let new_bytes = view.buffer.queued_chunk_bytes_max();
+                let new_bytes = view.buffer.queued_chunk_bytes_max(view.sizes.framing);
                 let room_bytes = free.saturating_sub(new_bytes);
                 if rules.bundling.with_new_data {
                     Companions::Bundled { room_bytes }
-                } else if room_bytes <= DATA_HEADER_BYTES {
+                } else if room_bytes <= view.sizes.framing.header_bytes() {
                     Companions::None
                 } else {
                     self.redundant(now, room_bytes, new_bytes)

@@ -52,6 +52,13 @@ impl Framing {
             Self::IData => I_DATA_HEADER_BYTES,
         }
     }
+
+    /// Bytes that a chunk with so much payload takes in a packet, header and padding included.
+    #[inline]
+    #[must_use]
+    pub const fn chunk_bytes(self, payload_bytes: usize) -> usize {
+        (self.header_bytes() + payload_bytes).next_multiple_of(4)
+    }
 }
 
 impl PacketBuilder<'_> {

@@ -3,6 +3,7 @@
 use festina_recovery::redundancy::{Budget, Redundancy, Spaced};
 
 use super::*;
+use crate::wire::Framing;
 
 const INTERVAL_MS: u64 = 20;
 
@@ -157,6 +158,32 @@ fn in_silence_every_packet_takes_along_what_has_waited_for_its_turn() {
     assert_eq!(rig.flight(1, 300), [[1, 2, 5]], "then all others have their turn, as far as they fit");
     rig.wait(10);
     assert_eq!(rig.flight(1, 300), [[3, 4, 6]]);
+}
+
+#[test]
+fn whatever_rides_along_leaves_room_for_the_new_data_in_either_chunk() {
+    for framing in [Framing::Data, Framing::IData] {
+        for len in 1..=150 {
+            let mut rig = light();
+            rig.sender.agree(framing, false);
+            rig.path.sizes.set_framing(framing);
+            stream(&mut rig, 4, len);
+            rig.flight(3_000 / (24 + len), len);
+            rig.expire();
+            rig.tsns();
+            for wait_ms in [30, 10, 10] {
+                rig.wait(wait_ms);
+                let id = rig.send_bytes(len);
+                rig.events();
+                let packet = rig.packet();
+                let left = rig
+                    .events()
+                    .into_iter()
+                    .any(|event| matches!(event, Event::MessageSent { id: sent, .. } if sent == id));
+                assert!(left, "{framing:?}, {len} bytes: {packet:?}");
+            }
+        }
+    }
 }
 
 #[test]
