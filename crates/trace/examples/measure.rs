@@ -7,7 +7,8 @@
 //! cargo run --release -p festina-trace --example measure -- list flows.pcapng
 //! ```
 //!
-//! `list` prints a line for each retransmission: packet, cause, how sure, and whether it was spurious. `make` writes TCP conversations of small segments, of which every fiftieth is sent twice; `scan` analyses a SYN to each of so many
+//! `list` prints a line for each retransmission: packet, cause, how sure, and whether it was spurious; and one for each packet that came
+//! out of order. `make` writes TCP conversations of small segments, of which every fiftieth is sent twice; `scan` analyses a SYN to each of so many
 //! ports, made while it is read.
 
 use std::fs::File;
@@ -61,10 +62,12 @@ fn make(file: &str, packets: u64) -> Result<(), Box<dyn std::error::Error>> {
 
 fn list(file: &str) -> Result<(), Box<dyn std::error::Error>> {
     let analyser = Analyser::new(AnalyserOptions { details: true, ..AnalyserOptions::default() });
-    let (_, result) = analyse(File::open(file)?, analyser, |finding| {
-        if let Finding::Retransmission(copy) = finding {
+    let (_, result) = analyse(File::open(file)?, analyser, |finding| match finding {
+        Finding::Retransmission(copy) => {
             println!("{} {} {} {}", copy.packet, copy.cause.name(), copy.confidence.name(), copy.is_spurious);
         }
+        Finding::OutOfOrder(late) => println!("{} out-of-order", late.packet),
+        _ => {}
     });
     Ok(result?)
 }

@@ -11,6 +11,7 @@ mod cause;
 pub mod columns;
 mod estimate;
 mod headers;
+mod order;
 mod outstanding;
 mod packet;
 mod receiver;
@@ -28,8 +29,8 @@ use festina_units::{Duration, Instant};
 pub use cause::{Cause, Confidence};
 pub use receiver::ReceiverSide;
 pub use report::{
-    COPIES_MAX, DelayStatistics, RepairStatistics, Retransmission, StreamReport, Thinness, TrafficStatistics,
-    WORST_MAX, Write,
+    COPIES_MAX, DelayStatistics, OutOfOrder, RepairStatistics, Retransmission, StreamReport, Thinness,
+    TrafficStatistics, WORST_MAX, Write,
 };
 
 pub use slow_start::{SlowStart, SlowStartExit};
@@ -50,7 +51,7 @@ use crate::read::{CapturedPacket, PacketReader, ReadError};
 pub struct AnalyserOptions {
     /// Conversations that are silent for longer are retired.
     pub idle_max: Duration,
-    /// Every write and every retransmission is a finding of its own.
+    /// Every write, every retransmission and every packet out of order is a finding of its own.
     pub details: bool,
 }
 
@@ -69,6 +70,9 @@ pub enum Finding {
     Write(Write),
     /// Something was sent again, and its fate is known. Only with [`AnalyserOptions::details`].
     Retransmission(Retransmission),
+    /// Data came in an order other than that of its sequence numbers, without being sent again. Only with
+    /// [`AnalyserOptions::details`].
+    OutOfOrder(OutOfOrder),
     /// A stream has ended, with its conversation or with the capture. After its writes and retransmissions.
     Stream(Box<StreamReport>),
 }
@@ -80,6 +84,8 @@ pub struct Summary {
     pub packets: u64,
     /// Packets that are not TCP, UDP or SCTP, or whose headers were not captured.
     pub packets_other: u64,
+    /// Packets of TCP and SCTP that the capture holds once more: the same number in IPv4, the same transport header. They are left out.
+    pub packets_again: u64,
     /// Conversations that began.
     pub conversations: u64,
     /// Conversations without a byte of data.
@@ -118,6 +124,12 @@ impl Sink {
     fn retransmission(&mut self, retransmission: &Retransmission) {
         if self.details {
             self.findings.push_back(Finding::Retransmission(*retransmission));
+        }
+    }
+
+    fn out_of_order(&mut self, late: OutOfOrder) {
+        if self.details {
+            self.findings.push_back(Finding::OutOfOrder(late));
         }
     }
 
@@ -224,6 +236,10 @@ impl Analyser {
 
     fn take_packet(&mut self, packet: &CapturedPacket<'_>, parsed: &Parsed<'_>) {
         self.restart(parsed);
+        if self.is_again(packet, parsed) {
+            self.summary.packets_again += 1;
+            return;
+        }
         match &parsed.content {
             Content::Tcp(tcp) => self.tcp(packet, parsed, tcp),
             Content::Sctp(sctp) => self.sctp(packet, parsed, sctp),
@@ -234,6 +250,20 @@ impl Analyser {
                 }
             }
         }
+    }
+
+    /// Returns whether the capture holds this very packet already: it was made at several places of the path.
+    fn is_again(&mut self, packet: &CapturedPacket<'_>, parsed: &Parsed<'_>) -> bool {
+        if parsed.key.protocol == Protocol::Udp || parsed.identification.is_none() {
+            return false;
+        }
+        let conversation = self.table.hear(parsed.key, packet.at);
+        conversation.sightings[parsed.from].is_again(
+            parsed.identification,
+            parsed.transport_bytes,
+            parsed.header,
+            packet.at,
+        )
     }
 
     /// A SYN or INIT with another number begins another conversation between the same ends.
@@ -264,6 +294,8 @@ impl Analyser {
         let conversation = self.table.hear(parsed.key, packet.at);
         let (initial, offers) = (conversation.initial[parsed.from], conversation.offers);
         let handshake_ns = conversation.answered_ns[parsed.from];
+        let [ours, theirs] = conversation.answered_ns;
+        let path_ns = ours.zip(theirs).map(|(ours, theirs)| ours.saturating_add(theirs));
         conversation.streams[parsed.from].get_or_insert_with(|| {
             summary.streams += 1;
             let mut unwrap = Unwrap::default();
@@ -291,7 +323,7 @@ impl Analyser {
             };
             let probes = if initial.is_some() { offers == [true, true] } else { has_timestamps };
             let mut stream = Stream::new(report, unwrap, base, is_tcp.then_some(probes));
-            stream.round_trips.begin(packet.at, handshake_ns, initial.is_some());
+            stream.round_trips.begin(packet.at, handshake_ns, path_ns, initial.is_some());
             stream.deliveries = receiver.as_mut().and_then(|receiver| receiver.take(parsed.key, parsed.from));
             Box::new(stream)
         })
@@ -308,15 +340,23 @@ impl Analyser {
         if tcp.is_rst {
             return;
         }
-        if tcp.payload_bytes > 0 {
+        let departure = conversation.identifications[parsed.from].see(parsed.identification);
+        if tcp.payload_bytes == 0 {
+            conversation.announced[parsed.from] = Some((tcp.sequence, packet.at));
+        } else {
+            let announced = conversation.announced[parsed.from].take();
             let mut sink = std::mem::take(&mut self.sink);
             let stream = self.stream(packet, parsed, tcp.sequence);
+            if let Some((sequence, at)) = announced {
+                stream.announced(sequence, at);
+            }
             stream.packet(packet.at, tcp.payload_bytes, parsed.transport_bytes);
             let start = stream.unwrap.see(tcp.sequence);
             let end = start + u64::from(tcp.payload_bytes);
             let tsval = tcp.timestamps.map_or(0, |(value, _)| value);
             let copy = Copy { at: packet.at, packet: packet.number, tsval };
-            let sent = Sent { copy, start, end, bytes: tcp.payload_bytes, rides_along: false, framing: None };
+            let bytes = tcp.payload_bytes;
+            let sent = Sent { copy, departure, start, end, bytes, rides_along: false, framing: None };
             stream.sent(&sent, &mut sink);
             self.sink = sink;
         }
@@ -350,7 +390,8 @@ impl Analyser {
             let start = stream.unwrap.see(data.tsn);
             let rides_along = start < highest && (has_new || has_missing || sctp.is_cut) && !is_missing;
             let framing = Some((data.is_beginning, data.is_end));
-            stream.sent(&Sent { copy, start, end: start + 1, bytes: data.bytes, rides_along, framing }, &mut sink);
+            let sent = Sent { copy, departure: None, start, end: start + 1, bytes: data.bytes, rides_along, framing };
+            stream.sent(&sent, &mut sink);
         }
         self.sink = sink;
     }

@@ -1,4 +1,4 @@
-//! From a captured packet to its transport: link, IP, and tunnels of IP in IP, GRE and VXLAN.
+//! From a captured packet to its transport: link, IP, and tunnels of IP in IP, GRE, VXLAN and GTP.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -15,6 +15,8 @@ pub(crate) struct Transport<'a> {
     pub(crate) bytes: &'a [u8],
     /// How long header and payload were on the link.
     pub(crate) len: usize,
+    /// IPv4's identification; `None` if it is zero, as of packets that nobody may cut, or of IPv6.
+    pub(crate) identification: Option<u16>,
 }
 
 /// The kinds of links that are known.
@@ -68,13 +70,15 @@ fn ip_packet(ip: &[u8], missing: usize) -> Option<Transport<'_>> {
     }
 }
 
-/// The IP packet inside of a tunnel's: IP in IP (RFC 2003, RFC 2473), GRE (RFC 2784, RFC 2890) or VXLAN (RFC 7348).
+/// The IP packet inside of a tunnel's: IP in IP (RFC 2003, RFC 2473), GRE (RFC 2784, RFC 2890), VXLAN (RFC 7348) or GTP-U (3GPP TS 29.281 §5).
 fn tunnelled<'a>(outer: &Transport<'a>) -> Option<&'a [u8]> {
     const IP_IN_IP: [u8; 2] = [4, 41];
     const GRE: u8 = 47;
     const UDP: u8 = 17;
     const VXLAN_PORT: [u8; 2] = 4789u16.to_be_bytes();
     const UDP_AND_VXLAN_BYTES: usize = 16;
+    const GTP_PORT: [u8; 2] = 2152u16.to_be_bytes();
+    const UDP_BYTES: usize = 8;
 
     match outer.protocol {
         protocol if IP_IN_IP.contains(&protocol) => Some(outer.bytes),
@@ -84,8 +88,38 @@ fn tunnelled<'a>(outer: &Transport<'a>) -> Option<&'a [u8]> {
             let has_identifier = outer.bytes.get(8)? & 0x08 != 0;
             has_identifier.then(|| outer.bytes.get(UDP_AND_VXLAN_BYTES..).and_then(ethernet)).flatten()
         }
+        UDP if outer.bytes.get(2..4) == Some(&GTP_PORT) => gtp(outer.bytes.get(UDP_BYTES..)?),
         _ => None,
     }
+}
+
+/// The user's packet behind a GTP-U header of version 1.
+fn gtp(bytes: &[u8]) -> Option<&[u8]> {
+    const VERSION_AND_KIND: u8 = 0xf0;
+    const VERSION_1: u8 = 0x30;
+    const EXTENSION_SEQUENCE_NUMBER: u8 = 0x07;
+    const HAS_EXTENSION: u8 = 0x04;
+    const USER_PACKET: u8 = 0xff;
+
+    let header = bytes.first_chunk::<8>()?;
+    if header[0] & VERSION_AND_KIND != VERSION_1 || header[1] != USER_PACKET {
+        return None;
+    }
+    if header[0] & EXTENSION_SEQUENCE_NUMBER == 0 {
+        return bytes.get(8..);
+    }
+    let mut rest = bytes.get(12..)?;
+    let mut has_extension = header[0] & HAS_EXTENSION != 0 && *bytes.get(11)? != 0;
+    for _ in 0..NESTING_MAX {
+        if !has_extension {
+            return Some(rest);
+        }
+        let words = usize::from(*rest.first()?);
+        let end = (4 * words).checked_sub(1)?;
+        has_extension = *rest.get(end)? != 0;
+        rest = rest.get(end + 1..)?;
+    }
+    None
 }
 
 /// What follows a GRE header of version 0.
@@ -141,7 +175,8 @@ fn ipv4(ip: &[u8], missing: usize) -> Option<Transport<'_>> {
     let len = total_len.checked_sub(header_len)?;
     let bytes = ip.get(header_len..)?;
     let bytes = bytes.get(..len).unwrap_or(bytes);
-    Some(Transport { source, destination, protocol: header[9], bytes, len })
+    let identification = Some(u16::from_be_bytes([header[4], header[5]])).filter(|number| *number != 0);
+    Some(Transport { source, destination, protocol: header[9], bytes, len, identification })
 }
 
 fn ipv6(ip: &[u8]) -> Option<Transport<'_>> {
@@ -162,7 +197,7 @@ fn ipv6(ip: &[u8]) -> Option<Transport<'_>> {
             HOP_BY_HOP | ROUTING | DESTINATION => 8 + 8 * usize::from(*bytes.get(1)?),
             FRAGMENT if u16::from_be_bytes([*bytes.get(2)?, *bytes.get(3)?]) >> 3 == 0 => 8,
             FRAGMENT => return None,
-            _ => return Some(Transport { source, destination, protocol, bytes, len }),
+            _ => return Some(Transport { source, destination, protocol, bytes, len, identification: None }),
         };
         protocol = *bytes.first()?;
         bytes = bytes.get(extension_len..)?;
@@ -235,6 +270,10 @@ mod tests {
         let gre_with_all = [[0xb0, 0, 0x08, 0].as_slice(), &[1; 12], &inner].concat();
         let bridged = [[0x20, 0, 0x65, 0x58].as_slice(), &[1; 4], &ethernet].concat();
         let vxlan = [[0, 1, 0x12, 0xb5, 0, 0, 0, 0].as_slice(), &[8, 0, 0, 0, 0, 0, 7, 0], &ethernet].concat();
+        let gtp = [[0, 1, 0x08, 0x68, 0, 0, 0, 0].as_slice(), &[0x30, 0xff, 0, 50, 0, 0, 0, 7], &inner].concat();
+        let gtp_head = [0x36, 0xff, 0, 50, 0, 0, 0, 7, 0, 9, 0, 0x85];
+        let gtp_with_all =
+            [[0, 1, 0x08, 0x68, 0, 0, 0, 0].as_slice(), &gtp_head, &[1, 0, 9, 0xc0, 1, 0, 9, 0], &inner].concat();
         let tunnels = [
             ipv4_with(4, &inner),
             ipv4_with(41, &bare(["2001:db8::1", "2001:db8::2"])),
@@ -242,6 +281,8 @@ mod tests {
             ipv4_with(47, &gre_with_all),
             ipv4_with(47, &bridged),
             ipv4_with(17, &vxlan),
+            ipv4_with(17, &gtp),
+            ipv4_with(17, &gtp_with_all),
             ipv4_with(4, &ipv4_with(17, &vxlan)),
         ];
         for (index, tunnel) in tunnels.iter().enumerate() {

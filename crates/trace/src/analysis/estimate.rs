@@ -13,6 +13,8 @@ pub(super) struct RoundTrips {
     variance_ns: u64,
     /// What the handshake took, which no delayed acknowledgement prolongs.
     handshake_ns: Option<u64>,
+    /// What both halves of the handshake took: the whole round trip, wherever it was captured.
+    whole_ns: Option<u64>,
     /// What left before may have left earlier as well, before the capture began.
     from: Instant,
 }
@@ -29,8 +31,8 @@ const SAMPLE_NS_MAX: u64 = 3_600_000_000_000;
 
 impl RoundTrips {
     /// The stream begins.
-    pub(super) fn begin(&mut self, at: Instant, handshake_ns: Option<u64>, is_whole: bool) {
-        self.handshake_ns = handshake_ns;
+    pub(super) fn begin(&mut self, at: Instant, handshake_ns: Option<u64>, whole_ns: Option<u64>, is_whole: bool) {
+        (self.handshake_ns, self.whole_ns) = (handshake_ns, whole_ns);
         let unsure_ns = if is_whole { 0 } else { UNSURE_NS };
         self.from = Instant::from_nanos(at.as_nanos().saturating_add(unsure_ns));
     }
@@ -57,6 +59,12 @@ impl RoundTrips {
             self.srtt_ns = (7 * self.srtt_ns + sample_ns) / 8;
         }
         self.samples_ns.record(sample_ns);
+    }
+
+    /// The round trip between sender and receiver, or at least this: near the receiver samples show only the way to it.
+    pub(super) fn path_ns(&self) -> u64 {
+        const UNKNOWN_NS: u64 = 3_000_000;
+        self.whole_ns.unwrap_or(UNKNOWN_NS).max(self.samples_ns.min().unwrap_or(0))
     }
 
     pub(super) fn min_ns(&self) -> Option<u64> {

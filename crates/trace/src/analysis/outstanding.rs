@@ -87,6 +87,13 @@ impl Outstanding {
         from..to.max(from)
     }
 
+    /// When the first of what follows `end` left, as far as the next ranges show.
+    pub(super) fn earliest_above(&self, end: u64) -> Option<Instant> {
+        const LOOKED_AT_MAX: usize = 64;
+        let from = self.ranges.partition_point(|range| range.start < end);
+        self.ranges.range(from..).take(LOOKED_AT_MAX).map(|range| range.first.at).min()
+    }
+
     pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut Range> {
         self.ranges.get_mut(index)
     }

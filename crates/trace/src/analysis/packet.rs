@@ -51,10 +51,14 @@ pub(super) struct Parsed<'s> {
     pub(super) content: Content<'s>,
     /// Transport header and payload.
     pub(super) transport_bytes: u64,
+    /// IPv4's identification, if there is one.
+    pub(super) identification: Option<u16>,
+    /// The header's beginning, as far as it was captured.
+    pub(super) header: &'s [u8],
 }
 
 /// `None` if it is of another protocol, or its header was not captured. Chunks are read into `scratch`.
-pub(super) fn parse<'s>(transport: &Transport<'_>, scratch: &'s mut Sctp) -> Option<Parsed<'s>> {
+pub(super) fn parse<'s>(transport: &Transport<'s>, scratch: &'s mut Sctp) -> Option<Parsed<'s>> {
     const TCP: u8 = 6;
     const UDP: u8 = 17;
     const SCTP: u8 = 132;
@@ -82,7 +86,14 @@ pub(super) fn parse<'s>(transport: &Transport<'_>, scratch: &'s mut Sctp) -> Opt
     let destination = End { address: transport.destination, port: ports.1, udp_port: udp_ports.1 };
     let from = usize::from(source > destination);
     let ends = if from == 0 { [source, destination] } else { [destination, source] };
-    Some(Parsed { key: Key { protocol, ends }, from, content, transport_bytes: transport.len as u64 })
+    Some(Parsed {
+        key: Key { protocol, ends },
+        from,
+        content,
+        transport_bytes: transport.len as u64,
+        identification: transport.identification,
+        header: transport.bytes,
+    })
 }
 
 /// Returns whether a UDP payload is an SCTP packet: by its port, or, at any other, by chunks that end where it ends and a right

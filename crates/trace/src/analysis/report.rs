@@ -250,3 +250,18 @@ pub struct Retransmission {
     /// Whether it is proven that an earlier copy arrived.
     pub is_spurious: bool,
 }
+
+/// Data that was first seen behind what follows it in the stream, too soon for a retransmission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfOrder {
+    /// The stream's [`StreamReport::id`].
+    pub stream: u64,
+    /// Where it begins in the stream, counted as [`Write::end`].
+    pub start: u64,
+    /// Where it ends, exclusive.
+    pub end: u64,
+    /// When it was seen.
+    pub at: Instant,
+    /// Its packet's number in the file.
+    pub packet: u64,
+}

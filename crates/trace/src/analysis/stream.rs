@@ -7,9 +7,10 @@ use festina_units::{Duration, Instant};
 use super::Sink;
 use super::cause::{Cause, Circumstances, Confidence};
 use super::estimate::{RoundTrips, Unwrap, ns_between};
+use super::order::Departure;
 use super::outstanding::{Copy, Outstanding, Range};
 use super::receiver::Deliveries;
-use super::report::{COPIES_MAX, Retransmission, StreamReport, Write};
+use super::report::{COPIES_MAX, OutOfOrder, Retransmission, StreamReport, Write};
 use super::thin::ThinClock;
 
 /// Retransmissions whose fate is open; the oldest are judged by what is known.
@@ -31,6 +32,8 @@ const FULL_BYTES_MIN: u32 = 500;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
     pub(super) copy: Copy,
+    /// When it left, as its number in IPv4 says.
+    pub(super) departure: Option<Departure>,
     /// Unwrapped, the end exclusive.
     pub(super) start: u64,
     pub(super) end: u64,
@@ -68,6 +71,7 @@ pub(super) struct Stream {
     pub(super) round_trips: RoundTrips,
     base: u64,
     highest: u64,
+    announced_at: Option<Instant>,
     acknowledged: Option<u64>,
     hearing: Hearing,
     repair: Repair,
@@ -116,6 +120,7 @@ impl Stream {
             round_trips: RoundTrips::default(),
             base: start,
             highest: start,
+            announced_at: None,
             acknowledged: None,
             hearing: Hearing::default(),
             repair: Repair { probes, ..Repair::default() },
@@ -126,6 +131,13 @@ impl Stream {
 
     pub(super) fn highest(&self) -> u64 {
         self.highest
+    }
+
+    /// A segment without data said that all below this sequence number had left.
+    pub(super) fn announced(&mut self, sequence: u32, at: Instant) {
+        if let Some(until) = self.unwrap.near(sequence).filter(|until| *until > self.highest) {
+            (self.highest, self.announced_at) = (until, Some(at));
+        }
     }
 
     /// Returns whether the receiver has reported what came after this, and this as missing.
@@ -158,7 +170,7 @@ impl Stream {
             if self.repair.pending.len() == PENDING_MAX {
                 self.settle_first(sink);
             }
-            self.sent_again(sent, old_end);
+            self.sent_again(sent, old_end, sink);
         }
         if sent.end > self.highest {
             self.sent_first(&Sent { start: sent.start.max(self.highest), ..*sent });
@@ -204,7 +216,7 @@ impl Stream {
     }
 
     /// Data left of which something left before, or should have: up to `end`.
-    fn sent_again(&mut self, sent: &Sent, end: u64) {
+    fn sent_again(&mut self, sent: &Sent, end: u64, sink: &mut Sink) {
         let is_tcp = sent.framing.is_none();
         let within = self.outstanding.within(sent.start, end);
         let circumstances = self.circumstances(sent, within.start);
@@ -222,7 +234,8 @@ impl Stream {
             is_spurious: false,
         };
         if within.is_empty() {
-            let is_late = self.is_late(sent);
+            let is_late = self.is_late(sent, end);
+            let is_acknowledged = self.is_acknowledged(end);
             let settled = self.settled.iter_mut().find(|range| range.start < end && range.end > sent.start);
             match settled {
                 Some(range) => {
@@ -233,14 +246,16 @@ impl Stream {
                     range.copies += 1;
                     range.latest = sent.copy;
                 }
-                None if self.acknowledged.is_some_and(|acknowledged| end <= acknowledged) => {
-                    retransmission.is_spurious = true;
-                }
                 None if is_late => {
                     self.report.repair.out_of_order += 1;
-                    self.fill(sent, end, 1);
+                    let Retransmission { stream, start, end: until, at, packet, .. } = retransmission;
+                    sink.out_of_order(OutOfOrder { stream, start, end: until, at, packet });
+                    if !is_acknowledged {
+                        self.fill(sent, end, 1);
+                    }
                     return;
                 }
+                None if is_acknowledged => retransmission.is_spurious = true,
                 None => self.fill(sent, end, 2),
             }
         }
@@ -280,14 +295,20 @@ impl Stream {
         });
     }
 
+    fn is_acknowledged(&self, end: u64) -> bool {
+        self.acknowledged.is_some_and(|acknowledged| end <= acknowledged)
+    }
+
     /// Returns whether data that was not seen before came behind what follows it because the path in front of the capture changed their
-    /// order: it came sooner than a retransmission could.
-    fn is_late(&self, sent: &Sent) -> bool {
-        const UNKNOWN: Duration = Duration::from_millis(3);
-        let rtt_min = self.round_trips.min_ns().map_or(UNKNOWN, Duration::from_nanos);
+    /// order: its number says so or, if the sender does not count, it came sooner than a retransmission could.
+    fn is_late(&self, sent: &Sent, end: u64) -> bool {
+        if sent.departure.is_some() || self.is_acknowledged(end) {
+            return sent.departure == Some(Departure::Earlier);
+        }
         let is_reported = self.hearing.duplicate_acks >= 3;
-        let since = self.repair.sent_at.map_or(Duration::MAX, |at| sent.copy.at.saturating_duration_since(at));
-        !is_reported && since < rtt_min.mul_f64(0.8)
+        let gap_at = self.outstanding.earliest_above(end).or(self.announced_at).or(self.repair.sent_at);
+        let since = gap_at.map_or(Duration::MAX, |at| sent.copy.at.saturating_duration_since(at));
+        !is_reported && since < Duration::from_nanos(self.round_trips.path_ns() / 5 * 4)
     }
 
     fn circumstances(&mut self, sent: &Sent, index: usize) -> Circumstances {

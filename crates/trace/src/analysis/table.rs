@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use festina_units::Instant;
 
+use super::order::{Identifications, Sightings};
 use super::packet::Key;
 use super::stream::Stream;
 
@@ -25,6 +26,12 @@ pub(super) struct Conversation {
     /// When each end last opened the conversation or agreed to it, and how long the other took to answer.
     pub(super) opened_at: [Option<Instant>; 2],
     pub(super) answered_ns: [Option<u64>; 2],
+    /// How each end numbers its packets.
+    pub(super) identifications: [Identifications; 2],
+    /// Up to which sequence number each end had sent, as its latest segment without data says.
+    pub(super) announced: [Option<(u32, Instant)>; 2],
+    /// Packets of each end that may be seen again.
+    pub(super) sightings: [Sightings; 2],
     pub(super) last_at: Instant,
     older: Option<u32>,
     newer: Option<u32>,
@@ -106,6 +113,9 @@ impl Table {
             offers: [false, false],
             opened_at: [None, None],
             answered_ns: [None, None],
+            sightings: [Sightings::default(), Sightings::default()],
+            identifications: [Identifications::default(); 2],
+            announced: [None, None],
             last_at: Instant::ZERO,
             older: None,
             newer: None,

@@ -28,8 +28,8 @@ pub(super) fn text(name: &str, summary: &Summary, streams: &[StreamReport], top:
 }
 
 fn heading(name: &str, summary: &Summary) -> String {
-    let Summary { packets, packets_other, conversations, conversations_without_data, conversations_retired, streams } =
-        summary;
+    let Summary { packets, packets_other, packets_again, conversations, conversations_without_data, .. } = summary;
+    let Summary { conversations_retired, streams, .. } = summary;
     let mut text = format!("{name}\n{packets} packets, {conversations} conversations, {streams} streams with data\n");
     if *conversations_without_data > 0 || *conversations_retired > 0 {
         let _ = writeln!(
@@ -39,6 +39,9 @@ fn heading(name: &str, summary: &Summary) -> String {
     }
     if *packets_other > 0 {
         let _ = writeln!(text, "{packets_other} packets are not TCP, UDP or SCTP, or their headers were not captured");
+    }
+    if *packets_again > 0 {
+        let _ = writeln!(text, "{packets_again} packets are in the capture once more and are left out");
     }
     text + "\n"
 }
