@@ -11,6 +11,8 @@ pub(super) struct RoundTrips {
     pub(super) samples_ns: Histogram,
     srtt_ns: u64,
     variance_ns: u64,
+    /// Of acknowledgements that their receiver did not delay.
+    prompt_ns: Histogram,
     /// What the handshake took, which no delayed acknowledgement prolongs.
     handshake_ns: Option<u64>,
     /// What both halves of the handshake took: the whole round trip, wherever it was captured.
@@ -26,6 +28,11 @@ const UNSURE_NS: u64 = 1_000_000_000;
 const TCP_VARIANCE_FLOOR_NS: u64 = 200_000_000;
 const SCTP_RTO_FLOOR_NS: u64 = 1_000_000_000;
 
+/// From so many round trips on that nothing delayed, the shortest are the path's own.
+const PROMPT_MIN: u64 = 32;
+/// Fewer of a hundred look shorter than they were, because the capture lacks the packet that was answered.
+const SHORTEST_PERCENT: f64 = 3.0;
+
 /// No round trip takes longer than an hour; clocks that jump do.
 const SAMPLE_NS_MAX: u64 = 3_600_000_000_000;
 
@@ -39,6 +46,9 @@ impl RoundTrips {
 
     /// How soon after its departure something cannot be acknowledged.
     pub(super) fn too_soon_ns(&self) -> Option<u64> {
+        if let Some(prompt) = self.shortest_prompt_ns() {
+            return Some(self.handshake_ns.map_or(prompt, |handshake| handshake.min(prompt)) / 16 * 15);
+        }
         match (self.handshake_ns, self.samples_ns.min()) {
             (Some(handshake), sample) => Some(handshake.min(sample.unwrap_or(handshake)) / 4 * 3),
             // All samples may have been prolonged by delayed acknowledgements.
@@ -67,8 +77,21 @@ impl RoundTrips {
         self.whole_ns.unwrap_or(UNKNOWN_NS).max(self.samples_ns.min().unwrap_or(0))
     }
 
+    /// What left at `sent_at` and may have left again later was acknowledged as soon as it arrived.
+    pub(super) fn record_prompt(&mut self, sent_at: Instant, acknowledged_at: Instant) {
+        if sent_at >= self.from {
+            self.prompt_ns.record(ns_between(sent_at, acknowledged_at).min(SAMPLE_NS_MAX));
+        }
+    }
+
+    fn shortest_prompt_ns(&self) -> Option<u64> {
+        let is_enough = self.prompt_ns.count() >= PROMPT_MIN;
+        self.prompt_ns.percentile(SHORTEST_PERCENT).filter(|_| is_enough)
+    }
+
+    /// The shortest so far.
     pub(super) fn min_ns(&self) -> Option<u64> {
-        self.samples_ns.min()
+        self.samples_ns.min().into_iter().chain(self.shortest_prompt_ns()).min()
     }
 
     pub(super) fn timers(&self, is_tcp: bool) -> Timers {

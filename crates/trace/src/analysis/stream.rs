@@ -386,6 +386,10 @@ impl Stream {
         for &(start, end) in ack.blocks {
             self.outstanding.report(start, end, |range| newly.push(*range));
         }
+        // What comes out of order is acknowledged at once.
+        if let Some(last) = newly.last().filter(|last| last.copies == 1) {
+            self.round_trips.record_prompt(last.first.at, ack.at);
+        }
         for range in &newly {
             // TSecr answers the last segment in order, not this one.
             self.arrived(range, &Ack { echo: None, ..*ack });
@@ -397,8 +401,10 @@ impl Stream {
     fn advance(&mut self, before: u64, ack: &Ack<'_>, sink: &mut Sink) {
         let mut seen = 0;
         let mut latest: Option<Range> = None;
+        let mut packets = PacketsAcknowledged::default();
         while let Some(range) = self.outstanding.pop_below(ack.through) {
             seen += range.end - range.start;
+            packets.add(&range);
             if !range.is_reported {
                 self.arrived(&range, ack);
                 latest = Some(range);
@@ -411,6 +417,11 @@ impl Stream {
                 self.settled.pop_front();
             }
             self.settled.push_back(range);
+        }
+        if let Some(range) =
+            latest.filter(|range| packets.is_prompt() || self.repair.is_answer_to(range, ack, self.base))
+        {
+            self.round_trips.record_prompt(range.first.at, ack.at);
         }
         if let Some(range) = latest.filter(|range| range.copies == 1) {
             self.round_trips.record(range.first.at, ack.at);
@@ -493,7 +504,39 @@ impl Stream {
     }
 }
 
+/// The packets that a cumulative acknowledgement answers.
+#[derive(Clone, Copy, Debug, Default)]
+struct PacketsAcknowledged {
+    count: u32,
+    latest: Option<u64>,
+    has_other: bool,
+}
+
+impl PacketsAcknowledged {
+    fn add(&mut self, range: &Range) {
+        self.count += u32::from(self.latest != Some(range.first.packet));
+        self.latest = Some(range.first.packet);
+        self.has_other |= range.copies > 1 || range.is_reported;
+    }
+
+    /// Returns whether the acknowledgement was not delayed, as it answers every second packet and fills no gap.
+    fn is_prompt(self) -> bool {
+        self.count >= 2 && !self.has_other
+    }
+}
+
 impl Repair {
+    /// Returns whether an acknowledgement answers the packet that brought this for the first time at once, because it brought something else
+    /// once more.
+    fn is_answer_to(&self, range: &Range, ack: &Ack<'_>, base: u64) -> bool {
+        let is_reported = |copy: &Retransmission| {
+            ack.duplicates.iter().any(|&(start, end)| copy.start + base < end && start < copy.end + base)
+        };
+        let beside =
+            self.pending.iter().rev().map(|pending| &pending.copy).filter(|copy| copy.packet == range.first.packet);
+        !ack.duplicates.is_empty() && beside.take(COPIES_JUDGED_MAX).any(is_reported)
+    }
+
     /// The receiver got this once more: one of the copies was for nothing, and arrived at least half a round trip ago.
     fn received_twice(&mut self, start: u64, end: u64, at: Instant, rtt_min_ns: Option<u64>) {
         let age_ns = rtt_min_ns.unwrap_or(0) / 10 * 9;
