@@ -6,45 +6,56 @@ use festina_trace::StreamReport;
 
 use crate::count::as_f64;
 
-/// The features, with their units.
-pub const FEATURES: [&str; 9] = [
-    "duration_s",
-    "payload_bytes",
-    "bits_per_s",
-    "packet_bytes",
-    "gap_median_ms",
-    "gap_spread",
-    "idle_share",
-    "thin_share",
-    "in_flight",
-];
-
 /// Fewer packets are no flow to be classified.
 const PACKETS_MIN: u64 = 3;
 /// Silence that lasts longer is idle time.
 const IDLE_NS: u64 = 1_000_000_000;
 
-/// What a flow is like.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Features {
+/// Makes the struct of the features, their names and their values from one list.
+macro_rules! features {
+    ($($(#[$doc:meta])+ $name:ident,)+) => {
+        /// What a flow is like.
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        pub struct Features {
+            $($(#[$doc])+ pub $name: f64,)+
+        }
+
+        /// The features, with their units.
+        pub const FEATURES: [&str; [$(stringify!($name)),+].len()] = [$(stringify!($name)),+];
+
+        impl Features {
+            /// The values, in the order of [`FEATURES`].
+            pub fn values(&self) -> [f64; FEATURES.len()] {
+                [$(self.$name),+]
+            }
+
+            /// The features that have these values, in the order of [`FEATURES`].
+            pub fn from_values([$($name),+]: [f64; FEATURES.len()]) -> Self {
+                Self { $($name),+ }
+            }
+        }
+    };
+}
+
+features! {
     /// From the first packet with data to the last, in seconds.
-    pub duration_s: f64,
+    duration_s,
     /// Bytes of payload.
-    pub payload_bytes: f64,
+    payload_bytes,
     /// Transport headers included.
-    pub bits_per_s: f64,
+    bits_per_s,
     /// Payload of a packet, on average.
-    pub packet_bytes: f64,
+    packet_bytes,
     /// From a packet with data to the next, in the median, in milliseconds.
-    pub gap_median_ms: f64,
+    gap_median_ms,
     /// The 99th percentile of that over the median.
-    pub gap_spread: f64,
+    gap_spread,
     /// The share of the time that lies in gaps of more than a second: the off in on and off.
-    pub idle_share: f64,
+    idle_share,
     /// The share of the time for which the flow was thin (P10 §5.1).
-    pub thin_share: f64,
+    thin_share,
     /// Packets in flight on average.
-    pub in_flight: f64,
+    in_flight,
 }
 
 /// A class of R15's Paper I; five of its six are named in the thesis (§6). Their bounds are chosen.
@@ -103,21 +114,6 @@ impl Features {
         })
     }
 
-    /// The values, in the order of [`FEATURES`].
-    pub fn values(&self) -> [f64; FEATURES.len()] {
-        [
-            self.duration_s,
-            self.payload_bytes,
-            self.bits_per_s,
-            self.packet_bytes,
-            self.gap_median_ms,
-            self.gap_spread,
-            self.idle_share,
-            self.thin_share,
-            self.in_flight,
-        ]
-    }
-
     /// Values to measure distances with: shares as they are, the others as logarithms.
     pub(super) fn coordinates(&self) -> [f64; FEATURES.len()] {
         let mut values = self.values();
@@ -142,28 +138,7 @@ impl Features {
             values.sort_by(f64::total_cmp);
             values.get(values.len() / 2).copied().unwrap_or(0.0)
         };
-        let [
-            duration_s,
-            payload_bytes,
-            bits_per_s,
-            packet_bytes,
-            gap_median_ms,
-            gap_spread,
-            idle_share,
-            thin_share,
-            in_flight,
-        ] = std::array::from_fn(median);
-        Self {
-            duration_s,
-            payload_bytes,
-            bits_per_s,
-            packet_bytes,
-            gap_median_ms,
-            gap_spread,
-            idle_share,
-            thin_share,
-            in_flight,
-        }
+        Self::from_values(std::array::from_fn(median))
     }
 
     /// The class that such a flow belongs to.
@@ -173,9 +148,8 @@ impl Features {
         match (is_large, is_long) {
             (true, _) if self.idle_share >= 0.1 => Class::Streaming,
             (true, _) if self.thin_share < 0.5 => Class::Bulk,
-            (_, true) if self.gap_median_ms <= 1_000.0 && self.packet_bytes <= 400.0 && self.idle_share < 0.5 => {
-                Class::Interactive
-            }
+            // Games and text sessions are silent for more than half of their time (P10 Table 1): the longest gaps are a hundred times the median.
+            (_, true) if self.gap_median_ms <= 1_000.0 && self.packet_bytes <= 400.0 => Class::Interactive,
             (false, true) if self.idle_share >= 0.5 => Class::PersistentWeb,
             (false, false) => Class::ShortWeb,
             _ => Class::Other,

@@ -107,3 +107,20 @@ fn the_silhouette_of_two_pairs_is_what_it_is_by_hand() {
     let mean = silhouette(&distances(&points), &[0, 0, 1, 1]);
     assert!((mean - f64::midpoint(9.5 / 10.5, 8.5 / 9.5)).abs() < 1e-12, "{mean}");
 }
+
+#[test]
+fn a_game_that_is_silent_for_most_of_its_time_is_interactive_and_pages_at_such_gaps_are_not() {
+    // World of Warcraft (P10 Table 1) has a median gap of 133 ms, and more than half of its time lies in gaps of more than a second.
+    let silent = Features { gap_median_ms: 133.0, gap_spread: 30.0, idle_share: 0.66, packet_bytes: 26.0, ..game() };
+    assert_eq!(silent.class(), Class::Interactive);
+    let pages = Features { packet_bytes: 1_350.0, gap_median_ms: 0.1, idle_share: 0.99, ..silent };
+    assert_eq!(pages.class(), Class::PersistentWeb);
+}
+
+#[test]
+fn features_have_a_name_for_each_value_in_the_same_order() {
+    let features = game();
+    assert_eq!(Features::from_values(features.values()), features);
+    let named = |name| FEATURES.iter().position(|known| *known == name).map(|place| features.values()[place]);
+    assert_eq!([named("packet_bytes"), named("in_flight")], [Some(100.0), Some(1.2)]);
+}
