@@ -100,7 +100,7 @@ pub(crate) async fn run(command: Command) -> Result<()> {
         Command::TcpProxy(arguments) => tcp_proxy::run(arguments).await,
         Command::TcpWatch(arguments) => tcp_watch::run(arguments).await,
         Command::Syslog(command) => syslog::run(command).await,
-        Command::Trace(command) => trace::run(command),
+        Command::Trace(command) => trace::run(command).await,
     }
 }
 

@@ -138,6 +138,22 @@ impl Sink {
     }
 }
 
+/// A stream that has not ended.
+#[derive(Clone, Copy, Debug)]
+pub struct LiveStream<'a>(&'a Stream);
+
+impl LiveStream<'_> {
+    /// What is known so far, without round-trip times and without retransmissions whose fate is open.
+    pub fn report(&self) -> &StreamReport {
+        &self.0.report
+    }
+
+    /// Round-trip times so far, in nanoseconds.
+    pub fn rtt_ns(&self) -> &crate::Histogram {
+        &self.0.round_trips.samples_ns
+    }
+}
+
 /// Analyses a capture from its beginning to its end. `each` gets the findings. If the capture is damaged, what lies before counts, and the error is
 /// returned beside the summary.
 pub fn analyse(
@@ -206,6 +222,14 @@ impl Analyser {
         for conversation in rest {
             self.end(conversation);
         }
+    }
+
+    /// The streams that have not ended, in no particular order: for who watches while packets come.
+    pub fn alive(&self) -> impl Iterator<Item = LiveStream<'_>> {
+        self.table
+            .iter()
+            .flat_map(|conversation| conversation.streams.iter().flatten())
+            .map(|stream| LiveStream(stream))
     }
 
     /// What was read so far.

@@ -41,7 +41,9 @@ pub mod pcapng;
 pub mod read;
 pub mod tcp;
 
-pub use analysis::{Analyser, AnalyserOptions, Cause, Confidence, Finding, ReceiverSide, StreamReport, analyse};
+pub use analysis::{
+    Analyser, AnalyserOptions, Cause, Confidence, Finding, LiveStream, ReceiverSide, StreamReport, analyse,
+};
 pub use flow::{Flow, FlowWrite, Protocol, read_flows};
 pub use histogram::Histogram;
 pub use ip::EncapsulationError;

@@ -1,6 +1,7 @@
 //! `festina trace`: what packet captures say about their streams.
 
 mod classify;
+mod live;
 mod slow_start;
 mod table;
 mod thin;
@@ -27,9 +28,9 @@ pub(crate) enum TraceCommand {
 }
 
 /// Finds it out.
-pub(crate) fn run(command: TraceCommand) -> Result<()> {
+pub(crate) async fn run(command: TraceCommand) -> Result<()> {
     match command {
-        TraceCommand::Thin(arguments) => thin::run(&arguments),
+        TraceCommand::Thin(arguments) => thin::run(&arguments).await,
         TraceCommand::Classify(arguments) => classify::run(&arguments),
         TraceCommand::SlowStart(arguments) => slow_start::run(&arguments),
         TraceCommand::WhatIf(arguments) => what_if::run(&arguments),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::harness::{folder, run};
+use crate::harness::{Running, festina, folder, run};
 
 /// A pcap file of bare IP packets: client and server talk TCP, and the client's second segment is sent twice.
 fn capture(folder: &Path) -> PathBuf {
@@ -186,4 +186,61 @@ fn what_makes_no_sense_is_told_in_one_line() {
         assert_eq!(ended.code, Some(code), "{}", ended.stderr);
         assert!(ended.stderr.contains(expected) && ended.stderr.lines().count() == 1, "{}", ended.stderr);
     }
+}
+
+/// Watches the loopback interface while a client writes 20 times. Returns what was printed and the client's port; `None` without the
+/// privilege.
+#[cfg(target_os = "linux")]
+fn watched(flags: &[&str]) -> Option<(String, u16)> {
+    use std::io::{Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+
+    let arguments = [&["trace", "thin", "--interface", "lo", "--interval", "10ms"], flags].concat();
+    let mut running = Running::start(festina(&arguments));
+    let line = running.stderr_line();
+    if line.contains("needs the capability CAP_NET_RAW") {
+        println!("skipped: {line}");
+        return None;
+    }
+    assert_eq!(line, "watching lo; Ctrl-C ends that");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let mut client = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("the listener is there");
+    let (mut server, _) = listener.accept().expect("the client is there");
+    for _ in 0..20 {
+        client.write_all(&[7; 100]).expect("the server reads");
+        server.read_exact(&mut [0; 100]).expect("the client has written");
+    }
+    running.interrupt();
+    let ended = running.end();
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    Some((ended.stdout, client.local_addr().expect("it is connected").port()))
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_interface_is_watched_until_interrupted_and_every_packet_counts_once() {
+    let Some((printed, port)) = watched(&["--json"]) else { return };
+    let lines: Vec<Value> =
+        printed.lines().map(|line| serde_json::from_str(line).expect("an object in each line")).collect();
+    let ended = |line: &&Value| line["source_port"] == port && line.get("now_writes").is_none();
+    let stream = lines.iter().find(ended).unwrap_or_else(|| panic!("no stream from {port}: {printed}"));
+    // A machine that is busy may send something again.
+    let number = |name: &str| stream[name].as_u64().unwrap_or_else(|| panic!("no {name}: {stream}"));
+    assert_eq!((number("packets") - number("retransmissions"), number("payload_min_bytes")), (20, 100));
+    let last = lines.last().expect("there are lines");
+    assert_eq!((&last["packets_dropped_by_kernel"], last.get("id")), (&0.into(), None));
+
+    let (printed, port) = watched(&["--top", "100"]).expect("it was allowed before");
+    assert!(printed.contains("streams with data") && printed.contains(&format!("127.0.0.1:{port} >")), "{printed}");
+    assert!(!printed.contains('\x1b'), "this is no terminal");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_interface_that_is_not_there_is_named_beside_those_that_are() {
+    let ended = run(&["trace", "thin", "--interface", "nosuch0"]);
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(ended.stderr.contains("no network interface \"nosuch0\"; there are") && ended.stderr.contains("lo"));
+    let ended = run(&["trace", "thin", "--interface", "lo", "x.pcap"]);
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
 }

@@ -53,6 +53,10 @@ impl Table {
         self.begun
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Conversation> {
+        self.slots.iter().flatten()
+    }
+
     pub(super) fn is_full(&self) -> bool {
         self.index.len() >= LIVE_MAX
     }

@@ -8,9 +8,9 @@ use festina_trace::analysis::Summary;
 use festina_trace::{Cause, Histogram, StreamReport};
 
 /// The width of everything.
-const COLUMNS: usize = 80;
+pub(super) const COLUMNS: usize = 80;
 /// The width of a stream's ends.
-const ENDS: usize = 36;
+pub(super) const ENDS: usize = 36;
 /// Rows of the table of ports.
 const PORTS_MAX: usize = 10;
 
@@ -165,17 +165,17 @@ fn worst(streams: &[StreamReport], top: usize) -> String {
 }
 
 /// Who sends to whom, cut to its column.
-fn ends(stream: &StreamReport) -> String {
+pub(super) fn ends(stream: &StreamReport) -> String {
     let whole = festina_lab::traces::ends(stream);
     if whole.len() <= ENDS { whole } else { whole.chars().take(ENDS - 1).chain(['~']).collect() }
 }
 
-fn ms(ns: Option<u64>) -> String {
+pub(super) fn ms(ns: Option<u64>) -> String {
     ns.map_or(String::new(), |ns| short(ns as f64 / 1e6))
 }
 
 /// Three digits or more.
-fn short(ms: f64) -> String {
+pub(super) fn short(ms: f64) -> String {
     match ms {
         ms if ms < 10.0 => format!("{ms:.2}"),
         ms if ms < 100.0 => format!("{ms:.1}"),
@@ -183,7 +183,7 @@ fn short(ms: f64) -> String {
     }
 }
 
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 

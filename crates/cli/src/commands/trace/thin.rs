@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
@@ -11,8 +12,9 @@ use festina_trace::analysis::Summary;
 use festina_trace::analysis::columns::{csv_header, csv_line, json_line};
 use festina_trace::{Analyser, AnalyserOptions, Finding, ReceiverSide, StreamReport, analyse};
 
+use super::live;
 use super::table::text;
-use crate::args::UsageError;
+use crate::args::{self, UsageError};
 use crate::output;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -22,6 +24,7 @@ Examples:
   festina trace thin sender.pcap --receiver receiver.pcap    delays to delivery too
   tcpdump -w - | festina trace thin - --csv all.csv  every stream as a row
   festina trace thin capture.pcap --json | jq 'select(.delivery_max_ms > 500)'
+  festina trace thin --interface eth0                what passes now, until Ctrl-C
 
 Captures are pcap or pcapng, bare or compressed by gzip or zstd. Delays are best seen in a capture that was made at the sender.";
 
@@ -34,27 +37,39 @@ const LIVES_MAX: usize = 3;
 #[derive(Debug, Args)]
 pub(crate) struct ThinArgs {
     /// The captures; - is standard input
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(value_name = "FILE", required_unless_present = "interface")]
     files: Vec<PathBuf>,
+    /// Instead of a capture: what passes a network interface of this machine now; needs CAP_NET_RAW
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["files", "receiver"])]
+    pub(super) interface: Option<String>,
+    /// With --interface: end after this time instead of on Ctrl-C
+    #[arg(long, value_name = "TIME", requires = "interface", value_parser = args::positive_duration)]
+    pub(super) time: Option<Duration>,
+    /// With --interface: time from one look to the next
+    #[arg(long, value_name = "TIME", requires = "interface", default_value = "1s", value_parser = args::positive_duration)]
+    pub(super) interval: Duration,
     /// A capture of the same packets at the receiver, for delays to delivery
     #[arg(long, value_name = "FILE")]
     receiver: Option<PathBuf>,
     /// Write a row per stream as CSV; - is standard output, which then holds nothing else
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Print an object of JSON per stream and line, and nothing else
+    /// Print an object of JSON per stream and line, and nothing else; with --interface also at each look
     #[arg(long, conflicts_with = "csv")]
-    json: bool,
+    pub(super) json: bool,
     /// Write a page with figures
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// How many streams the tables show
     #[arg(long, value_name = "N", default_value_t = 10)]
-    top: usize,
+    pub(super) top: usize,
 }
 
 /// Analyses each capture. What can be read of a damaged one counts, and the command fails in the end.
-pub(crate) fn run(arguments: &ThinArgs) -> Result<()> {
+pub(crate) async fn run(arguments: &ThinArgs) -> Result<()> {
+    if let Some(interface) = &arguments.interface {
+        return live::run(arguments, interface).await;
+    }
     let is_stdin = |path: &PathBuf| path.as_os_str() == "-";
     if arguments.receiver.is_some() && (arguments.files.len() != 1 || arguments.files.iter().any(is_stdin)) {
         return Err(
@@ -118,6 +133,21 @@ pub(super) fn open(path: &Path) -> Result<Box<dyn Read>> {
     Ok(Box::new(file))
 }
 
+/// What the end of a live look leaves: tables unless rows have standard output, and the page.
+pub(super) fn conclude(arguments: &ThinArgs, name: &str, summary: Summary, kept: Kept, rows: Rows) -> Result<()> {
+    let streams = kept.sorted();
+    if !rows.owns_stdout {
+        output::print(&text(name, &summary, &streams, arguments.top))?;
+    }
+    rows.finish()?;
+    match &arguments.html {
+        Some(html) => {
+            write_page(html, &TracePage { title: name, summary, streams: &streams, lives: &[], problem: None })
+        }
+        None => Ok(()),
+    }
+}
+
 /// Writes the page; the capture is read once more for the life of its worst streams.
 fn page(path: &Path, html: &Path, summary: Summary, streams: &[StreamReport], problem: Option<&str>) -> Result<()> {
     let mut lives: Vec<Life> = streams.iter().take(LIVES_MAX).filter_map(Life::of).collect();
@@ -132,16 +162,19 @@ fn page(path: &Path, html: &Path, summary: Summary, streams: &[StreamReport], pr
         lives.clear();
     }
     let title = path.display().to_string();
-    let page = TracePage { title: &title, summary, streams, lives: &lives, problem };
+    write_page(html, &TracePage { title: &title, summary, streams, lives: &lives, problem })
+}
+
+fn write_page(html: &Path, page: &TracePage<'_>) -> Result<()> {
     std::fs::write(html, page.html()?).with_context(|| format!("cannot write {}", html.display()))
 }
 
 /// The streams with the longest delays.
 #[derive(Default)]
-struct Kept(Vec<StreamReport>);
+pub(super) struct Kept(Vec<StreamReport>);
 
 impl Kept {
-    fn add(&mut self, stream: StreamReport) {
+    pub(super) fn add(&mut self, stream: StreamReport) {
         self.0.push(stream);
         if self.0.len() >= 2 * STREAMS_KEPT_MAX {
             self.sort();
@@ -160,15 +193,15 @@ impl Kept {
 }
 
 /// Where rows go.
-struct Rows {
+pub(super) struct Rows {
     sink: Option<Box<dyn io::Write>>,
     is_json: bool,
-    owns_stdout: bool,
+    pub(super) owns_stdout: bool,
     target: String,
 }
 
 impl Rows {
-    fn new(arguments: &ThinArgs) -> Result<Self> {
+    pub(super) fn new(arguments: &ThinArgs) -> Result<Self> {
         let target =
             arguments.csv.as_ref().map_or_else(|| "standard output".to_owned(), |path| path.display().to_string());
         let to_stdout = arguments.json || arguments.csv.as_ref().is_some_and(|path| path.as_os_str() == "-");
@@ -186,18 +219,23 @@ impl Rows {
         Ok(rows)
     }
 
-    fn write(&mut self, stream: &StreamReport) -> Result<()> {
+    pub(super) fn write(&mut self, stream: &StreamReport) -> Result<()> {
         let line = if self.is_json { json_line } else { csv_line };
         if self.sink.is_some() { self.line(&line(stream)) } else { Ok(()) }
     }
 
-    fn line(&mut self, line: &str) -> Result<()> {
+    pub(super) fn line(&mut self, line: &str) -> Result<()> {
         let Some(sink) = &mut self.sink else { return Ok(()) };
         writeln!(sink, "{line}").with_context(|| format!("cannot write {}", self.target))
     }
 
-    fn finish(mut self) -> Result<()> {
+    /// Hands on what was written so far, for who reads along.
+    pub(super) fn flush(&mut self) -> Result<()> {
         let Some(sink) = &mut self.sink else { return Ok(()) };
         sink.flush().with_context(|| format!("cannot write {}", self.target))
+    }
+
+    fn finish(mut self) -> Result<()> {
+        self.flush()
     }
 }
