@@ -179,6 +179,16 @@ struct Score {
 }
 
 impl Score {
+    /// A message took `expected`, and the analysis says `found`.
+    fn message(&mut self, expected: Duration, found: Option<Duration>, which: impl FnOnce() -> String) {
+        self.messages += 1;
+        let is_off = found.is_none_or(|delay| delay.abs_diff(expected) > Duration::from_millis(1));
+        self.messages_off += u64::from(is_off);
+        if is_off && self.examples.len() < 400 {
+            self.examples.push(format!("{}: {expected:?} is {found:?}", which()));
+        }
+    }
+
     fn causes_wrong(&self) -> u64 {
         self.causes.iter().filter(|((truth, found, _), _)| truth != found).map(|(_, count)| count).sum()
     }
@@ -298,19 +308,8 @@ fn examine(name: &str, seed: usize, score: &mut Score) {
             // Chunks that share a packet with others lie beyond the end of what was captured.
             continue;
         }
-        score.messages += 1;
-        let expected = delivered - left;
-        let is_off = write.delivered().is_none_or(|delay| delay.abs_diff(expected) > Duration::from_millis(1));
-        score.messages_off += u64::from(is_off);
-        if is_off && score.examples.len() < 400 {
-            score.examples.push(format!(
-                "{name} {seed} message {} of packet {}: {:?} is {:?}",
-                message.sequence,
-                write.sent_packet,
-                expected,
-                write.delivered()
-            ));
-        }
+        let which = || format!("{name} {seed} message {} of packet {}", message.sequence, write.sent_packet);
+        score.message(delivered - left, write.delivered(), which);
     }
 }
 

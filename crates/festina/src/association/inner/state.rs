@@ -36,8 +36,7 @@ pub(super) struct State {
     news: Option<Box<News>>,
     /// Only while somebody reads a stream by itself.
     sorted: Option<Box<Sorted>>,
-    waiting: Wakes,
-    waiter_keys: u64,
+    waiting: Waiting,
     /// The endpoint's name for the association.
     pub(super) key: Key,
     /// Outbound and inbound streams.
@@ -108,6 +107,13 @@ pub(super) struct Wakes {
     others: Vec<Waker>,
 }
 
+/// Who waits, and the number of the last who came.
+#[derive(Default)]
+struct Waiting {
+    tasks: Wakes,
+    keys: u64,
+}
+
 impl Wakes {
     pub(super) fn wake(self) {
         self.readers.wake();
@@ -127,8 +133,7 @@ impl State {
             source,
             news: None,
             sorted: None,
-            waiting: Wakes::default(),
-            waiter_keys: 0,
+            waiting: Waiting::default(),
             key: Key::of(&core),
             streams: (0, 0),
             established: false,
@@ -294,9 +299,9 @@ impl State {
         // Where messages are sorted, those who have one now are among the others.
         let wakes_readers = readable && (self.sorted.is_none() || is_over);
         Wakes {
-            readers: if wakes_readers { self.waiting.readers.take() } else { Waiters::None },
-            writers: if writable { self.waiting.writers.take() } else { Waiters::None },
-            watchers: if changed { self.waiting.watchers.take() } else { Waiters::None },
+            readers: if wakes_readers { self.waiting.tasks.readers.take() } else { Waiters::None },
+            writers: if writable { self.waiting.tasks.writers.take() } else { Waiters::None },
+            watchers: if changed { self.waiting.tasks.watchers.take() } else { Waiters::None },
             others,
         }
     }
@@ -304,7 +309,7 @@ impl State {
     /// Moves messages to those who read single streams, if anybody does.
     fn sort(&mut self, wakers: &mut Vec<Waker>) {
         if let Some(sorted) = &mut self.sorted {
-            sorted.sort(&mut self.core, &mut self.waiting.readers, wakers);
+            sorted.sort(&mut self.core, &mut self.waiting.tasks.readers, wakers);
         }
     }
 
@@ -335,7 +340,7 @@ impl State {
     pub(super) fn give_stream_back(&mut self, stream: StreamId) -> Wakes {
         let mut wakes = Wakes::default();
         if let Some(sorted) = &mut self.sorted {
-            wakes.readers = self.waiting.readers.take();
+            wakes.readers = self.waiting.tasks.readers.take();
             sorted.give_back(stream).unwrap_or_default().into_wakers(&mut wakes.others);
             if sorted.is_over() {
                 self.sorted = None;
@@ -389,19 +394,19 @@ impl State {
     }
 
     pub(super) fn next_waiter_key(&mut self) -> u64 {
-        self.waiter_keys += 1;
-        self.waiter_keys
+        self.waiting.keys += 1;
+        self.waiting.keys
     }
 
     pub(super) fn waiters(&mut self, condition: Condition) -> &mut Waiters {
         match condition {
-            Condition::Readable => &mut self.waiting.readers,
+            Condition::Readable => &mut self.waiting.tasks.readers,
             Condition::StreamReadable(stream) => {
                 let own = self.sorted.as_mut().and_then(|sorted| sorted.readers(stream));
-                own.unwrap_or(&mut self.waiting.readers)
+                own.unwrap_or(&mut self.waiting.tasks.readers)
             }
-            Condition::Writable => &mut self.waiting.writers,
-            Condition::Changed => &mut self.waiting.watchers,
+            Condition::Writable => &mut self.waiting.tasks.writers,
+            Condition::Changed => &mut self.waiting.tasks.watchers,
         }
     }
 }

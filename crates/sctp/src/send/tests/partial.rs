@@ -1,5 +1,7 @@
 //! Partial reliability (RFC 3758 §3.5, RFC 7496 §3).
 
+mod round_trips;
+
 use super::*;
 use crate::config::{Expiry, PartialReliability};
 use crate::wire::{Framing, StreamId};
@@ -238,65 +240,6 @@ fn rfc3758_3_5_c5_t3_runs_while_a_forward_tsn_is_outstanding_and_repeats_it() {
         rig.sack(1, &[]);
         assert!(rig.sender.is_drained());
         assert_eq!(rig.deadline(), None, "{profile:?}");
-    }
-}
-
-/// What was measured since the last call.
-fn round_trips(rig: &mut Rig) -> Vec<Duration> {
-    let measured = |event| match event {
-        Event::RoundTripMeasured { rtt, .. } => Some(rtt),
-        _ => None,
-    };
-    rig.events().into_iter().filter_map(measured).collect()
-}
-
-#[test]
-fn the_answer_to_a_forward_tsn_that_left_once_measures_the_round_trip() {
-    // The wait for the answer, and what is measured: by the profile that infers, and by one that keeps to the letter.
-    for (profile, millis, measured) in
-        [(Profile::Festina, 120, vec![ms(120)]), (Profile::Festina, 80, vec![]), (Profile::Rack, 120, vec![])]
-    {
-        let mut rig = forwarding(profile);
-        rig.send(message(100).with_max_retransmissions(0));
-        rig.packet_with_forward();
-        assert_eq!(wait_for_packet(&mut rig).0, forward(1, &[(0, 0)]), "{profile}");
-        round_trips(&mut rig);
-        rig.wait(millis);
-        rig.sack(1, &[]);
-        assert_eq!(round_trips(&mut rig), measured, "{profile}, {millis} ms");
-    }
-}
-
-#[test]
-fn the_answer_to_a_forward_tsn_that_left_again_measures_nothing() {
-    let mut rig = forwarding(Profile::Festina);
-    rig.send(message(100).with_max_retransmissions(0));
-    rig.packet_with_forward();
-    let first = wait_for_packet(&mut rig);
-    assert_eq!(wait_for_packet(&mut rig), first);
-    round_trips(&mut rig);
-    rig.wait(120);
-    rig.sack(1, &[]);
-    assert_eq!(round_trips(&mut rig), []);
-}
-
-#[test]
-fn an_answer_to_the_second_of_two_forward_tsn_measures_nothing_of_the_first() {
-    for (acked, measures) in [(1, true), (2, false)] {
-        let mut rig = forwarding(Profile::Festina);
-        rig.send(message(100).with_max_retransmissions(0));
-        rig.packet_with_forward();
-        assert_eq!(wait_for_packet(&mut rig).0, forward(1, &[(0, 0)]));
-        rig.send(expiring(100, 5));
-        assert_eq!(rig.packet_with_forward().0, None);
-        let between = rig.now;
-        assert_eq!(wait_for_packet(&mut rig).0, forward(2, &[(0, 1)]));
-        round_trips(&mut rig);
-        let since_first = rig.now - between + ms(120);
-        rig.wait(120);
-        rig.sack(acked, &[]);
-        let expected = if measures { vec![since_first] } else { vec![] };
-        assert_eq!(round_trips(&mut rig), expected, "acknowledged up to {acked}");
     }
 }
 
