@@ -143,3 +143,18 @@ async fn a_reader_that_takes_nothing_holds_the_association_up_and_not_the_memory
     })
     .await;
 }
+
+#[tokio::test]
+async fn what_is_sorted_for_a_reader_who_is_away_keeps_nobody_else_waiting() {
+    in_time(async {
+        let pair = pair_with(Config::default(), Config::default().with_receive_buffer_bytes(16 << 10)).await;
+        let _away = pair.server.stream(1).read().unwrap();
+        // Each fills the receive buffer, and all of them are less than what is sorted.
+        for _ in 0..15 {
+            pair.client.stream(1).send(Message::new(vec![1; 15_500])).await.unwrap();
+        }
+        pair.client.send("behind").await.unwrap();
+        assert_eq!(pair.server.recv().await.unwrap().payload, "behind");
+    })
+    .await;
+}
