@@ -7,6 +7,8 @@
 //! The judgement of causes and delays is that of the sender's side: a capture made there is the most exact. One from the middle of the path
 //! still shows all retransmissions, but its delays lack the way between sender and capture.
 
+#[cfg(feature = "arrow")]
+pub mod batch;
 mod cause;
 pub mod columns;
 mod estimate;

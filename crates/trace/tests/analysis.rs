@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use festina_sctp::wire::{CommonHeader, DataHeader, PacketBuilder, Ssn, StreamId, Tsn};
-use festina_trace::analysis::columns::{COLUMNS, Value, csv_header, csv_line, json_line};
+use festina_trace::analysis::columns::{COLUMNS, Kind, Value, csv_header, csv_line, json_line, kind};
 use festina_trace::analysis::{Retransmission, Summary, Write};
 use festina_trace::{
     Analyser, AnalyserOptions, Cause, Confidence, Finding, PcapngWriter, Protocol, ReadError, ReceiverSide,
@@ -107,6 +107,15 @@ fn rows_have_a_value_for_every_column_in_csv_and_json() {
     let stream = &found.streams[0];
     let values = stream.values();
     assert_eq!(values.len(), COLUMNS.len());
+    for (name, value) in COLUMNS.iter().zip(&values) {
+        let is_of_its_kind = match value {
+            Value::Text(_) => kind(name) == Kind::Text,
+            Value::Count(_) => kind(name) == Kind::Count,
+            Value::Number(_) => kind(name) == Kind::Number,
+            Value::Missing => true,
+        };
+        assert!(is_of_its_kind, "{name} is {value:?}");
+    }
     let value = |name| COLUMNS.iter().position(|known| *known == name).map(|at| values[at].clone());
     assert_eq!(value("source"), Some(Value::Text("10.0.0.1".to_owned())));
     assert_eq!(value("gap_avg_ms"), Some(Value::Missing));

@@ -19,6 +19,28 @@ pub enum Value {
     Missing,
 }
 
+/// What the values of a column are, where they are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// [`Value::Text`].
+    Text,
+    /// [`Value::Count`].
+    Count,
+    /// [`Value::Number`].
+    Number,
+}
+
+/// The kind of a column of [`COLUMNS`], by its name.
+pub fn kind(name: &str) -> Kind {
+    let is_text = ["protocol", "source", "destination"].contains(&name);
+    let is_number = ["_ms", "_s", "_share"].iter().any(|unit| name.ends_with(unit)) || name.contains("_avg");
+    match (is_text, is_number) {
+        (true, _) => Kind::Text,
+        (false, true) => Kind::Number,
+        (false, false) => Kind::Count,
+    }
+}
+
 /// The names of the columns, units included: `_ms` are milliseconds, `_s` seconds, `_share` shares from 0 to 1.
 pub const COLUMNS: [&str; 50] = [
     "id",
