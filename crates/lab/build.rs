@@ -5,11 +5,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Everything that a simulation is made of, seen from this crate. Dependencies count through the lock file.
-const SOURCES: [&str; 11] = [
+const SOURCES: [&str; 15] = [
+    "src/capture",
+    "src/capture.rs",
     "src/experiments",
     "src/scenario",
     "src/scenario.rs",
     "src/statistics.rs",
+    "src/traces/classes",
+    "src/traces/classes.rs",
     "../models/src",
     "../netsim/src",
     "../recovery/src",

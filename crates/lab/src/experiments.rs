@@ -14,6 +14,7 @@ mod p06;
 mod p06_table2;
 mod p06_table3;
 mod p10_congested;
+mod p10_fig1;
 mod p10_fig10;
 mod p10_fig11;
 mod p10_fig12;
@@ -23,6 +24,7 @@ mod p10_fig8;
 mod p10_fig8a;
 mod p10_fig8b;
 mod p10_fig9;
+mod p10_table1;
 mod r12;
 mod r12_fig3;
 mod r12_fig4;
@@ -30,8 +32,10 @@ mod r12_fig7;
 mod r12_sequences;
 mod r15;
 mod r15_buffering;
+mod r15_classes;
 mod r15_congestion;
 mod r15_parking_lot;
+mod r15_slow_start;
 mod r15_tail_loss;
 mod r15_web;
 mod recovery_sequences;
@@ -55,6 +59,7 @@ pub use mathis::Mathis;
 pub use md1::Md1;
 pub use p06_table2::P06Table2;
 pub use p06_table3::P06Table3;
+pub use p10_fig1::P10Fig1;
 pub use p10_fig4::P10Fig4;
 pub use p10_fig8a::P10Fig8a;
 pub use p10_fig8b::P10Fig8b;
@@ -63,13 +68,16 @@ pub use p10_fig10::P10Fig10;
 pub use p10_fig11::P10Fig11;
 pub use p10_fig12::P10Fig12;
 pub use p10_fig13::P10Fig13;
+pub use p10_table1::P10Table1;
 pub use r12_fig3::R12Fig3;
 pub use r12_fig4::R12Fig4;
 pub use r12_fig7::R12Fig7;
 pub use r12_sequences::R12Sequences;
 pub use r15_buffering::R15Buffering;
+pub use r15_classes::R15Classes;
 pub use r15_congestion::R15Congestion;
 pub use r15_parking_lot::R15ParkingLot;
+pub use r15_slow_start::R15SlowStart;
 pub use r15_tail_loss::R15TailLoss;
 pub use r15_web::R15Web;
 pub use recovery_sequences::RecoverySequences;
@@ -104,6 +112,8 @@ pub const ALL: &[&dyn Experiment] = &[
     &Scenario,
     &P06Table2,
     &P06Table3,
+    &P10Table1,
+    &P10Fig1,
     &P10Fig4,
     &P10Fig8a,
     &P10Fig8b,
@@ -116,6 +126,8 @@ pub const ALL: &[&dyn Experiment] = &[
     &R12Fig4,
     &R12Fig7,
     &R12Sequences,
+    &R15Classes,
+    &R15SlowStart,
     &R15TailLoss,
     &R15Congestion,
     &R15Web,

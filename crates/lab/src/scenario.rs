@@ -8,12 +8,14 @@
 //! - [`Competition`]: streams that share a bottleneck, and what each gets
 //! - `mixture`: messages of mixed importance beside greedy TCP flows
 //! - [`GameReplay`]: machines that replay game traffic side by side
+//! - `server`: flows to many clients, each over its own path, as captures at both ends show them; `flaw`: captures that are wrong on purpose
 //! - [`Retransmissions`]: retransmissions counted and timed by ordinal, cause and need
 
 pub(crate) mod bottleneck;
 mod congested;
 pub(crate) mod fairness;
 pub(crate) mod fate;
+mod flaw;
 mod game;
 mod kernel;
 pub(crate) mod looks;
@@ -22,11 +24,13 @@ pub(crate) mod mixture;
 mod petlund;
 mod retransmissions;
 mod sender;
+pub(crate) mod server;
 mod stack;
 mod thin_stream;
 
 pub use congested::{Congested, CongestedRun, WebTraffic};
 pub use fairness::{Competition, Competitor, Outcome, Share};
+pub(crate) use flaw::CaptureFlaw;
 pub use game::{GameReplay, MachineRun};
 pub use kernel::{Fault, Readings, Version};
 pub use media::{CrossTraffic, MediaProfile, MediaRun, Split};

@@ -12,9 +12,14 @@ use festina_lab::runner::{self, Outcome, RunOptions, Shard};
 use festina_lab::scenario::Fault;
 
 /// Experiments, and what makes their plans as small as still shows a fault.
-const EXPERIMENTS: [(&str, &str); 13] = [
+const EXPERIMENTS: [(&str, &str); 17] = [
     ("p06-table2", "repetitions = 4"),
     ("p06-table3", "repetitions = 4"),
+    ("p10-table1", "repetitions = 3\nparameters.packets = 500"),
+    (
+        "p10-fig1",
+        "repetitions = 3\nparameters.stack = \"linux\"\nparameters.burst = \"0s\"\nparameters.loss = \"1%\"\nparameters.players = 10",
+    ),
     ("p10-fig4", "repetitions = 4"),
     ("p10-fig8a", "repetitions = 4"),
     (
@@ -39,6 +44,8 @@ const EXPERIMENTS: [(&str, &str); 13] = [
         "repetitions = 6\nparameters.players = 20\nparameters.duration = \"5m\"\nparameters.loss = \"1%\"\n\
          parameters.loss_in_burst = \"100%\"\nparameters.burst = \"50ms\"",
     ),
+    ("r15-classes", "repetitions = 3\nparameters.kinds = [6, 2]\nparameters.flows = 6"),
+    ("r15-slow-start", "repetitions = 3\nparameters.rate = \"10Gbit/s\"\nparameters.transfers = 10"),
     ("r15-tail-loss", "repetitions = 1"),
     (
         "r15-congestion",
@@ -75,6 +82,11 @@ fn wrong_models(name: &str) -> [(&'static str, &'static str, &'static str); 3] {
     let [doubled, unprompted, swapped, repeated, low] =
         ["rto-doubled", "no-fast-retransmit", "swapped", "repeated", "rto-low"].map(fault);
     match name {
+        // These read captures: what is wrong is the capture, or who sent what is in it.
+        "p10-table1" => ["missing-packets", "coarse-clock", "swapped"].map(fault),
+        "p10-fig1" => ["missing-packets", "drift", "one-way"].map(fault),
+        "r15-classes" => ["no-times", "blurred", "alike"].map(fault),
+        "r15-slow-start" => ["other-window", "lossy", "missing-packets"].map(fault),
         // Miss indications do not touch the RTO that this figure shows.
         "p10-fig4" => {
             [doubled, swapped, ("hardly delayed SACKs", "none", "parameters.sack_delay = [\"20ms\", \"0s\"]")]

@@ -24,12 +24,23 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "70% of the objects of the largest sites are too small for fast retransmit; half of all recoveries are timeouts.",
         Not(ELSEWHERE),
     ),
-    says("§5, Paper I", "Six classes of flows; video and interactive ones become more.", Not(TRACES)),
+    says(
+        "§5, Paper I",
+        "Six classes of flows.",
+        Checks("r15-classes", &["Flows of six kinds", "Fewer kinds", "Each cluster has"]),
+    ),
+    says("§5, Paper I", "Video and interactive flows become more.", Not(TRACES)),
     says(
         "§5, Paper II",
-        "More and more flows are limited by slow start, and most begin on an empty link.",
-        Not(TRACES),
+        "The faster links get, the more flows are limited by slow start.",
+        Checks("r15-slow-start", &["The faster the path"]),
     ),
+    says(
+        "§1",
+        "More capacity helps those flows little that are over before they use it.",
+        Checks("r15-slow-start", &["A path ten times as fast"]),
+    ),
+    says("§5, Paper II", "Most flows begin on an empty link.", Not(TRACES)),
     says(
         "§5, Paper III",
         "RTOR, TLP and TLPR outperform standard TCP: controlled tail loss.",

@@ -1,0 +1,271 @@
+//! `r15-slow-start`: rounds of transfers by a closed form, in the simulator, and as a capture shows them (R15, Paper II).
+
+mod transfers;
+
+use festina_models::tcp::{DelayedAck, TcpConfig};
+use festina_units::{Bandwidth, Duration};
+
+use crate::assumption::{Assumption, chosen, stated};
+use crate::count::as_f64;
+use crate::evidence::{Bound, Estimate, Evidence};
+use crate::experiment::{Check, Experiment};
+use crate::figure::{Axis, Curve, Figure, PlotPoint, PointSeries, Unit};
+use crate::plan::{Kind, Parameter, Point};
+use crate::samples::Samples;
+use crate::summary::{PointSummary, Repeated, Results};
+use transfers::{Fate, fates};
+
+/// Paths from this rate on are no limit: a round trip carries more than the largest transfer.
+const FAST: Bandwidth = Bandwidth::from_bits_per_second(10_000_000_000);
+/// Transfers up to this many bytes are small ones, and from that many on large ones.
+const SMALL_BYTES_MAX: u64 = 100_000;
+const LARGE_BYTES_MIN: u64 = 1_000_000;
+/// Rounds that are drawn, by the closed form.
+const ROUNDS_DRAWN: u32 = 12;
+
+const SIMULATED_RIGHT: &str = "transfers that take the rounds of the closed form";
+const READ_RIGHT: &str = "transfers whose rounds are read as they were";
+const WINDOW_RIGHT: &str = "transfers whose initial window is read as it was";
+const ENDED_READ: &str = "transfers read to end within slow start";
+const ENDED_FORM: &str = "transfers that end within slow start by the closed form";
+const SMALL_S: &str = "time of small transfers in s";
+const LARGE_S: &str = "time of large transfers in s";
+
+/// Transfers of all sizes from their beginning.
+#[derive(Clone, Copy, Debug)]
+pub struct R15SlowStart;
+
+impl Experiment for R15SlowStart {
+    fn name(&self) -> &'static str {
+        "r15-slow-start"
+    }
+
+    fn title(&self) -> &'static str {
+        "Rounds of transfers in slow start: closed form, simulator, capture"
+    }
+
+    fn reference(&self) -> &'static str {
+        "Rajiullah et al., the scaling of slow start (Paper II of the thesis); closed form of RFC 5681, section 3.1"
+    }
+
+    fn about(&self) -> &'static str {
+        "The paper counts which flows of a backbone are limited by slow start; its text, its model and its captures are not public. Here a server sends transfers \
+         of all sizes, evenly spread over the logarithm from 1 kB to 16 MB, each over a connection and a path of its own, and the capture at the server is read as \
+         `festina trace slow-start` does.\n\n\
+         On a fast path without loss three counts of rounds are compared: the closed form's, ⌈log2(S/(W·MSS) + 1)⌉ for S bytes and an initial window of W segments; \
+         the simulator's, from the delivery of the last byte; and the capture's. Where only every second segment is acknowledged and each acknowledgement \
+         adds one segment (rfc5681-delayed), windows grow more slowly than the closed form says; the capture must show it.\n\n\
+         On slower paths, with a queue of one product of rate and round-trip time, a transfer ends within slow start if its last round fits into twice this product; \
+         larger ones overrun the queue and lose something. What a faster path gains is the ratio of mean times."
+    }
+
+    fn plan(&self) -> &'static str {
+        include_str!("../../../../experiments/r15-slow-start.toml")
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        let parameter = |name, about, kind| Parameter { name, about, kind };
+        let ms = Duration::from_millis;
+        let rates = Bandwidth::from_bits_per_second(100_000)..=Bandwidth::from_bits_per_second(100_000_000_000);
+        vec![
+            parameter("stack", "whose TCP it is, and when the receiver acknowledges", Kind::Choice(STACKS)),
+            parameter("initial_window", "the initial window, in segments", Kind::Count(1..=100)),
+            parameter("rate", "the rate of each path", Kind::Bandwidth(rates)),
+            parameter("transfers", "how many transfers there are", Kind::Count(5..=100)),
+            parameter("rtt", "the round-trip time", Kind::Duration(ms(10)..=ms(1_000))),
+            parameter("fault", "what is wrong on purpose, to see whether the checks notice", Kind::Choice(FAULTS)),
+        ]
+    }
+
+    fn assumptions(&self) -> Vec<Assumption> {
+        vec![
+            chosen("stack", "not told; Linux's TCP, and RFC 5681 with and without delayed acknowledgements"),
+            chosen("initial_window", "RFC 6928, and RFC 3390 as it was in the years of the captures"),
+            chosen("rate", "not told; two decades, and one without limit for the closed form"),
+            chosen("transfers", "not told"),
+            chosen("rtt", "not told"),
+            chosen("fault", "a wrong sender, path or capture on purpose, for tests of the checks"),
+            chosen("sizes from 1 kB to 16 MB, each decade alike", "not told").beside_the_plan(),
+            chosen("queues of one product of rate and round-trip time", "not told").beside_the_plan(),
+            stated("a window doubles in each round", "§1 and §3.3").beside_the_plan(),
+        ]
+    }
+
+    fn question(&self) -> &'static str {
+        "Do transfers take the rounds that the closed form gives, does a capture show them, and what does a faster path gain?"
+    }
+
+    fn run(&self, point: &Point, seed: u64) -> Samples {
+        samples(point, &fates(point, seed))
+    }
+
+    fn checks(&self, results: &Results) -> Vec<Check> {
+        let [mut form, mut read, mut window, mut ended] = [(); 4].map(|()| Evidence::new());
+        for summary in results.points() {
+            let what = format!("{}:", results.plan().label(summary.point()));
+            let estimate = |name: &str| summary.values().get(name).and_then(Estimate::of);
+            if is_fast(summary.point()) {
+                if summary.point().choice("stack") != DELAYED {
+                    form.cell(what.clone(), estimate(SIMULATED_RIGHT), EVERY);
+                }
+                read.cell(what.clone(), estimate(READ_RIGHT), EVERY);
+            } else {
+                let [read, form] = [ENDED_READ, ENDED_FORM].map(|name| summary.values().get(name));
+                let difference = read.zip(form).and_then(|(read, form)| Estimate::difference(read, 1.0, form));
+                ended.cell(what.clone(), difference, Bound::Within(-0.05, 0.05));
+            }
+            window.cell(what, estimate(WINDOW_RIGHT), EVERY);
+        }
+        let [faster, gains] = by_rate(results);
+        vec![
+            faster.check("The faster the path, the more transfers end within slow start."),
+            gains.check("A path ten times as fast gains small transfers less than large ones."),
+            form.check("Festina's simulator takes the rounds of the closed form."),
+            read.check("Festina's analysis reads from the capture the rounds that a transfer took."),
+            window.check("Festina's analysis reads the initial window."),
+            ended.check(
+                "Festina's analysis finds as many transfers that end within slow start as the closed form gives.",
+            ),
+        ]
+    }
+
+    fn lists_values(&self) -> bool {
+        true
+    }
+
+    fn figures(&self, results: &Results) -> Vec<Figure> {
+        vec![rounds_figure(results), ended_figure(results)]
+    }
+}
+
+/// Every transfer.
+const EVERY: Bound = Bound::Within(1.0, 1.0);
+
+const DELAYED: &str = "rfc5681-delayed";
+const STACKS: &[&str] = &["linux", "rfc5681", DELAYED];
+/// The sender begins with another window than the plan says; the path loses one of a hundred packets; the capture lacks packets.
+const OTHER_WINDOW: &str = "other-window";
+const LOSSY: &str = "lossy";
+const FAULTS: &[&str] = &["none", OTHER_WINDOW, LOSSY, "missing-packets"];
+
+fn is_fast(point: &Point) -> bool {
+    point.bandwidth("rate") >= FAST
+}
+
+/// The TCP of a stack at both ends.
+fn config(stack: &str) -> TcpConfig {
+    let delayed = DelayedAck { delay: Duration::from_millis(40), ..DelayedAck::default() };
+    match stack {
+        "rfc5681" => TcpConfig { delayed_ack: DelayedAck::OFF, ..TcpConfig::sack() },
+        DELAYED => TcpConfig { delayed_ack: delayed, ..TcpConfig::sack() },
+        _ => TcpConfig::linux(),
+    }
+}
+
+fn samples(point: &Point, fates: &[Fate]) -> Samples {
+    let mut samples = Samples::new();
+    let share = |is_so: &dyn Fn(&Fate) -> bool| {
+        as_f64(fates.iter().filter(|fate| is_so(fate)).count()) / as_f64(fates.len().max(1))
+    };
+    if is_fast(point) {
+        samples.set(SIMULATED_RIGHT, share(&|fate| fate.simulated == Some(fate.by_form)));
+        samples.set(READ_RIGHT, share(&|fate| fate.read.is_some() && fate.read == fate.simulated));
+    }
+    samples.set(WINDOW_RIGHT, share(&|fate| fate.first_round_read == Some(fate.first_round)));
+    samples.set(ENDED_READ, share(&|fate| fate.read.is_some()));
+    samples.set(ENDED_FORM, share(&|fate| fate.fits));
+    let mut set_mean = |name: &str, values: Vec<f64>| {
+        if !values.is_empty() {
+            samples.set(name, values.iter().sum::<f64>() / as_f64(values.len()));
+        }
+    };
+    let times = |is_meant: &dyn Fn(u64) -> bool| {
+        let meant = fates.iter().filter(|fate| is_meant(fate.bytes));
+        meant.filter_map(|fate| Some(fate.time?.as_secs_f64())).collect()
+    };
+    set_mean(SMALL_S, times(&|bytes| bytes <= SMALL_BYTES_MAX));
+    set_mean(LARGE_S, times(&|bytes| bytes >= LARGE_BYTES_MIN));
+    for rounds in 1..=ROUNDS_DRAWN {
+        let meant = fates.iter().filter(|fate| fate.by_form == rounds);
+        set_mean(&rounds_read(rounds), meant.filter_map(|fate| Some(f64::from(fate.read?))).collect());
+    }
+    samples
+}
+
+fn rounds_read(by_form: u32) -> String {
+    format!("rounds read where the closed form gives {by_form}")
+}
+
+/// The points of Linux's TCP with the usual window, the slowest path first.
+fn rates(results: &Results) -> Vec<&PointSummary> {
+    let mut points: Vec<&PointSummary> =
+        results.matching(&[("stack", "linux"), ("initial_window", "10")]).filter(|it| !is_fast(it.point())).collect();
+    points.sort_by_key(|summary| summary.point().bandwidth("rate"));
+    points
+}
+
+/// Whether more transfers end within slow start over faster paths, and whom that gains how much.
+fn by_rate(results: &Results) -> [Evidence; 2] {
+    let [mut faster, mut gains] = [Evidence::new(), Evidence::new()];
+    for pair in rates(results).windows(2) {
+        let [slow, fast] = [pair[0], pair[1]];
+        let what = format!("{} over {}", fast.point().bandwidth("rate"), slow.point().bandwidth("rate"));
+        let value = |summary: &PointSummary, name: &str| summary.values().get(name).cloned().unwrap_or_default();
+        let more = Estimate::difference(&value(fast, ENDED_READ), 1.0, &value(slow, ENDED_READ));
+        faster.cell(format!("{what}, share more:"), more, Bound::MoreThan(0.0));
+        let gain = |name| -> Repeated { value(slow, name).zip_with(&value(fast, name), |slow, fast| slow / fast) };
+        let less = Estimate::ratio(&gain(SMALL_S), &gain(LARGE_S));
+        gains.cell(format!("{what}, gain of small over gain of large ones:"), less, Bound::LessThan(1.0));
+    }
+    [faster, gains]
+}
+
+/// Rounds by the closed form across, rounds as read from the capture upwards.
+fn rounds_figure(results: &Results) -> Figure {
+    let fast = results.points().iter().filter(|summary| is_fast(summary.point()));
+    let of = |summary: &PointSummary| {
+        let points = (1..=ROUNDS_DRAWN).filter_map(|rounds| {
+            let estimate = Estimate::of(summary.values().get(&rounds_read(rounds))?)?;
+            let whisker = estimate.interval().map(|[low, high]| (low, high));
+            Some(PlotPoint { x: f64::from(rounds), y: estimate.mean, whisker })
+        });
+        let (stack, window) = (summary.point().choice("stack"), summary.point().count("initial_window"));
+        PointSeries::new(&format!("{stack}, window {window}"), points)
+    };
+    let points = PointSeries::told_apart(fast.map(of).collect());
+    let highest = points.iter().flat_map(|series| &series.points).map(|point| point.y).fold(1.0, f64::max);
+    let x = Axis::linear("rounds by the closed form", 0.0, f64::from(ROUNDS_DRAWN) + 0.5, Unit::Count);
+    let y = Axis::from_zero("rounds as the capture shows them", highest, Unit::Count);
+    let end = f64::from(ROUNDS_DRAWN).min(highest);
+    let curves = vec![Curve { name: "closed form".to_owned(), points: vec![(0.0, 0.0), (end, end)] }];
+    Figure { points, curves, ..Figure::new("Rounds of transfers over a fast path", &runs(results), x, y) }
+}
+
+/// The share of transfers that end within slow start, by rate.
+fn ended_figure(results: &Results) -> Figure {
+    let points = rates(results);
+    let series = |name: &str, label: &str| {
+        let points = points.iter().filter_map(|summary| {
+            let estimate = Estimate::of(summary.values().get(name)?)?;
+            let whisker = estimate.interval().map(|[low, high]| (low, high));
+            Some(PlotPoint {
+                x: as_f64(summary.point().bandwidth("rate").bits_per_second()) / 1e6,
+                y: estimate.mean,
+                whisker,
+            })
+        });
+        PointSeries::new(label, points)
+    };
+    let names = [(ENDED_READ, "as the capture shows"), (ENDED_FORM, "by the closed form")];
+    let series = PointSeries::told_apart(names.map(|(name, label)| series(name, label)).into());
+    let rates: Vec<f64> = series.iter().flat_map(|it| &it.points).map(|point| point.x).collect();
+    let [low, high] = [rates.iter().copied().fold(1.0, f64::min), rates.iter().copied().fold(10.0, f64::max)];
+    let x = Axis::log("rate of the path in Mbit/s", low / 2.0, high * 2.0, Unit::Number);
+    let y = Axis::linear("share of transfers that end within slow start", 0.0, 1.0, Unit::Share);
+    Figure { points: series, ..Figure::new("Transfers that end within slow start", &runs(results), x, y) }
+}
+
+fn runs(results: &Results) -> String {
+    let repetitions = results.points().first().map_or(0, PointSummary::repetitions);
+    format!("means of {repetitions} runs")
+}
