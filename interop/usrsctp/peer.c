@@ -29,6 +29,7 @@ enum {
     PACKET_BYTES_MAX = 1400,
     DATAGRAM_BYTES_MAX = 65536,
     COUNT_MAX = 100000,
+    INTERVAL_MS_MAX = 10000,
     SIZES_MAX = 64,
     OUTSTANDING_BYTES_MAX = 128 << 10,
     SECONDS_MAX = 60,
@@ -212,6 +213,8 @@ struct plan {
     size_t sizes[SIZES_MAX];
     size_t size_count;
     bool unordered;
+    /* From one message to the next; 0: as fast as echoes come. */
+    unsigned long interval_ms;
 };
 
 static size_t size_of(const struct plan *plan, unsigned long index)
@@ -267,6 +270,7 @@ static unsigned long drive(const struct plan *plan)
         /* A bound on what is under way, or both sides could block in sending. */
         while (sent < plan->count && (sent == returned || outstanding + size_of(plan, sent) <= OUTSTANDING_BYTES_MAX)) {
             fill(data, size_of(plan, sent), sent);
+            usleep((useconds_t)(plan->interval_ms * 1000));
             send_message(sctp, data, size_of(plan, sent), stream_of(plan, sent), plan->unordered);
             outstanding += size_of(plan, sent);
             sent++;
@@ -310,15 +314,17 @@ static struct plan plan_from(char **arguments)
     }
     if (plan.size_count == 0)
         fail("no sizes");
+    if (arguments[3] != NULL)
+        plan.interval_ms = number(arguments[3], INTERVAL_MS_MAX);
     return plan;
 }
 
 int main(int argc, char **argv)
 {
     bool server = argc == 3 && strcmp(argv[1], "server") == 0;
-    bool client = argc == 6 && strcmp(argv[1], "client") == 0;
+    bool client = (argc == 6 || argc == 7) && strcmp(argv[1], "client") == 0;
     if (!server && !client)
-        fail("usage: %s server PORT | client PORT COUNT SIZES ordered|unordered", argv[0]);
+        fail("usage: %s server PORT | client PORT COUNT SIZES ordered|unordered [INTERVAL_MS]", argv[0]);
     uint16_t port = (uint16_t)number(argv[2], UINT16_MAX);
     start_thread(watch);
     usrsctp_init(0, send_packet, NULL);

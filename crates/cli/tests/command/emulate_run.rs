@@ -11,7 +11,7 @@ use festina_trace::PacketReader;
 use crate::harness::{Ended, PATIENCE, Running, folder, run};
 
 /// Runs a shell script as a user who is root in a user namespace and a network of its own; `None` where that may not be.
-fn as_root_of_a_user_namespace(script: &str) -> Option<Running> {
+pub(crate) fn as_root_of_a_user_namespace(script: &str) -> Option<Running> {
     let unshared = |script: &str| {
         let mut command = Command::new("unshare");
         command.args(["--user", "--map-root-user", "--net", "sh", "-c", script]);

@@ -13,4 +13,6 @@ mod peers;
 mod syslog;
 mod tcp;
 mod trace;
+#[cfg(target_os = "linux")]
+mod trace_both_ends;
 mod tunnel;
