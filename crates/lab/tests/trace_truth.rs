@@ -383,7 +383,7 @@ fn tcp_answer(at: Instant, packet: &[u8]) -> Option<Answer> {
                 answer.blocks = (place + 2..place + len)
                     .step_by(8)
                     .filter_map(|it| Some((offset(word(it)?), offset(word(it + 4)?))))
-                    .collect()
+                    .collect();
             }
             8 => answer.echo_ms = word(place + 6).map(u64::from),
             _ => {}

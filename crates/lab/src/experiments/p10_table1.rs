@@ -195,8 +195,8 @@ fn application(name: &str) -> Application {
 
 /// The next in the table, and after the last the first.
 fn next(application: Application) -> Application {
-    let others = Application::all().iter().cycle().skip_while(move |it| **it != application);
-    *others.skip(1).next().expect("a cycle has no end")
+    let mut others = Application::all().iter().cycle().skip_while(move |it| **it != application);
+    *others.nth(1).expect("a cycle has no end")
 }
 
 fn writes(application: Application, point: &Point, seed: u64) -> Vec<Write> {
