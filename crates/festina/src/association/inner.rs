@@ -128,6 +128,11 @@ impl Inner {
             self.shared.wait_for_driver(self);
         }
         let wakes = state.take_events(self.id);
+        // What was sorted by stream has made room, of which the peer may have to hear.
+        let tells_room = state.is_sorting() && state.core.acknowledges_now();
+        if tells_room && state.transmit(now, outbox, &self.shared.socket).is_err() {
+            self.shared.wait_for_driver(self);
+        }
         if state.core.is_closed() {
             self.retire(state, now);
             return wakes;
@@ -369,9 +374,8 @@ impl Inner {
             let mut wakers = Vec::new();
             let message = state.next_message(source, &mut wakers);
             match message {
-                Some(_) => self.tell_room(state),
                 None if wakers.is_empty() => return Err(state),
-                None => drop(state),
+                _ => self.tell_room(state),
             }
             wakers.into_iter().for_each(Waker::wake);
             if let Some(message) = message {

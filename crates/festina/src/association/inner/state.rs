@@ -313,6 +313,11 @@ impl State {
         }
     }
 
+    /// Returns whether somebody reads a stream by itself.
+    pub(super) fn is_sorting(&self) -> bool {
+        self.sorted.is_some()
+    }
+
     /// The next message for who reads `source`. `wakers`: those whose wait is over by that; to be woken without the lock.
     #[inline]
     pub(super) fn next_message(&mut self, source: Source, wakers: &mut Vec<Waker>) -> Option<ReceivedMessage> {
