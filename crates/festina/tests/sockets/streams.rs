@@ -1,6 +1,6 @@
 //! Streams that are read by themselves.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use festina::{ClosedReason, Config, Message, StreamTaken, TryRecvError};
 use futures_util::StreamExt;
@@ -154,7 +154,7 @@ async fn what_is_sorted_for_a_reader_who_is_away_keeps_nobody_else_waiting() {
             pair.client.stream(1).send(Message::new(vec![1; 15_500])).await.unwrap();
         }
         pair.client.send("behind").await.unwrap();
-        let began = Instant::now();
+        let began = tokio::time::Instant::now();
         assert_eq!(pair.server.recv().await.unwrap().payload, "behind");
         // Without word of the room a probe of the closed window goes in front of each: 8 s in all. It takes a millisecond.
         assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
