@@ -229,6 +229,27 @@ impl Ledger {
         self.chunks.is_empty()
     }
 
+    /// From now on chunks leave in this framing, those that left in another one before, too. Only a handshake that somebody else meddles with
+    /// comes to two results.
+    pub(crate) fn reframe(&mut self, framing: Framing) {
+        for chunk in &mut self.chunks {
+            let tally = match chunk.state {
+                ChunkState::InFlight => Some(&mut self.in_flight),
+                ChunkState::Lost(_) => Some(&mut self.lost),
+                _ => None,
+            };
+            let form = Form::new(framing, chunk.ends());
+            match tally {
+                Some(tally) => {
+                    tally.remove(chunk);
+                    chunk.form = form;
+                    tally.add(chunk);
+                }
+                None => chunk.form = form,
+            }
+        }
+    }
+
     /// The highest TSN of a chunk that was not abandoned; of the first one if all were.
     pub(crate) fn last_tsn(&self) -> u64 {
         let abandoned = self.chunks.iter().rev().take_while(|chunk| chunk.state.is_abandoned()).count();

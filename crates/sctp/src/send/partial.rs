@@ -99,6 +99,9 @@ impl Sender {
     /// What the handshake agreed on: the chunk that carries messages, and whether the peer can be moved past those that are abandoned.
     /// [`establish`](Self::establish) follows.
     pub(crate) fn agree(&mut self, framing: Framing, forwards: bool) {
+        if framing != self.framing {
+            self.ledger.reframe(framing);
+        }
         self.framing = framing;
         self.forwards = forwards;
     }

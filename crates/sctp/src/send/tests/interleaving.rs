@@ -84,3 +84,15 @@ fn a_message_whose_fragments_alternate_with_others_is_abandoned_as_a_whole() {
     );
     rig.check_slots();
 }
+
+#[test]
+fn what_left_as_data_counts_as_i_data_once_the_handshake_has_come_to_that() {
+    let mut rig = Rig::standard();
+    rig.sender.agree(Framing::Data, true);
+    rig.flight(3, 5);
+    assert_eq!(rig.stats().path.in_flight_bytes, 3 * 24);
+    rig.sender.agree(Framing::IData, true);
+    assert_eq!(rig.stats().path.in_flight_bytes, 3 * 28);
+    rig.sack(3, &[]);
+    assert_eq!(rig.stats().path.in_flight_bytes, 0);
+}
