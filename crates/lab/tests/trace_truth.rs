@@ -291,11 +291,7 @@ fn examine(name: &str, seed: usize, score: &mut Score) {
             continue;
         }
         let matches = |r: &&Retransmission| r.at == retransmission.at && r.start < end && end <= r.end;
-        let next = |other: &&RetransmissionRecord| {
-            (other.chunk, other.ordinal) == (retransmission.chunk, retransmission.ordinal + 1)
-        };
-        let next_at = truth.retransmissions.iter().find(next).map(|copy| copy.at);
-        let can_be_told = answers.can_tell(retransmission, next_at);
+        let can_be_told = answers.can_tell(retransmission, &truth.retransmissions);
         score.retransmission(retransmission, found.retransmissions.iter().find(matches), can_be_told, (name, seed));
     }
     let sent_again: std::collections::BTreeSet<Instant> = truth.retransmissions.iter().map(|r| r.at).collect();
@@ -341,8 +337,10 @@ impl Answers {
     /// Returns whether anything in the capture speaks against a path that lost all earlier copies: a report that this copy came once more, an
     /// acknowledgement sooner than a round trip after it, or one that echoes an earlier copy. If nothing does, the sender would have seen
     /// the same packets if this copy had been needed: up to the first acknowledgement of it, none says what has arrived. A report that
-    /// answers the copy after this one, which left at `next_at`, would have come then, too.
-    fn can_tell(&self, copy: &RetransmissionRecord, next_at: Option<Instant>) -> bool {
+    /// answers the copy after this one would have come then, too.
+    fn can_tell(&self, copy: &RetransmissionRecord, all: &[RetransmissionRecord]) -> bool {
+        let next = all.iter().find(|other| (other.chunk, other.ordinal) == (copy.chunk, copy.ordinal + 1));
+        let next_at = next.map(|next| next.at);
         let (start, end) = match self.is_tcp {
             true => (u64::from(copy.sequence) * MESSAGE_BYTES, (u64::from(copy.sequence) + 1) * MESSAGE_BYTES),
             false => (u64::from(copy.chunk), u64::from(copy.chunk) + 1),
