@@ -2,6 +2,7 @@
 
 mod classify;
 mod live;
+mod parquet;
 mod slow_start;
 mod table;
 mod thin;

@@ -181,6 +181,10 @@ fn what_makes_no_sense_is_told_in_one_line() {
         (vec!["trace", "thin", one, one, "--html", "x.html"], 2, "--html shows one capture"),
         (vec!["trace", "thin", "-", "--receiver", one], 2, "it is read twice"),
         (vec!["trace", "thin", text(&missing)], 1, "cannot open"),
+        #[cfg(not(feature = "parquet"))]
+        (vec!["trace", "thin", one, "--parquet", "x.parquet"], 2, "built without Parquet"),
+        #[cfg(feature = "parquet")]
+        (vec!["trace", "thin", one, "--parquet", "no/x.parquet"], 1, "cannot write no/x.parquet"),
     ] {
         let ended = run(&arguments);
         assert_eq!(ended.code, Some(code), "{}", ended.stderr);
@@ -243,4 +247,16 @@ fn an_interface_that_is_not_there_is_named_beside_those_that_are() {
     assert!(ended.stderr.contains("no network interface \"nosuch0\"; there are") && ended.stderr.contains("lo"));
     let ended = run(&["trace", "thin", "--interface", "lo", "x.pcap"]);
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn rows_can_be_a_parquet_file() {
+    let folder = folder("trace-parquet");
+    let (path, target) = (capture(&folder), folder.join("rows.parquet"));
+    let ended = run(&["trace", "thin", text(&path), "--parquet", text(&target)]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    assert!(ended.stdout.contains("streams with data"), "the tables are printed too: {}", ended.stdout);
+    let written = fs::read(&target).expect("it was written");
+    assert!(written.starts_with(b"PAR1") && written.ends_with(b"PAR1"), "{} bytes", written.len());
 }

@@ -13,6 +13,7 @@ use festina_trace::analysis::columns::{csv_header, csv_line, json_line};
 use festina_trace::{Analyser, AnalyserOptions, Finding, ReceiverSide, StreamReport, analyse};
 
 use super::live;
+use super::parquet::ParquetFile;
 use super::table::text;
 use crate::args::{self, UsageError};
 use crate::output;
@@ -57,6 +58,9 @@ pub(crate) struct ThinArgs {
     /// Print an object of JSON per stream and line, and nothing else; with --interface also at each look
     #[arg(long, conflicts_with = "csv")]
     pub(super) json: bool,
+    /// Write a row per stream as Parquet, if this was built with the feature parquet
+    #[arg(long, value_name = "FILE")]
+    parquet: Option<PathBuf>,
     /// Write a page with figures
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -195,6 +199,7 @@ impl Kept {
 /// Where rows go.
 pub(super) struct Rows {
     sink: Option<Box<dyn io::Write>>,
+    parquet: Option<ParquetFile>,
     is_json: bool,
     pub(super) owns_stdout: bool,
     target: String,
@@ -212,7 +217,8 @@ impl Rows {
             }
             None => None,
         };
-        let mut rows = Self { sink, is_json: arguments.json, owns_stdout: to_stdout, target };
+        let parquet = arguments.parquet.as_deref().map(ParquetFile::create).transpose()?;
+        let mut rows = Self { sink, parquet, is_json: arguments.json, owns_stdout: to_stdout, target };
         if arguments.csv.is_some() {
             rows.line(&csv_header())?;
         }
@@ -220,6 +226,9 @@ impl Rows {
     }
 
     pub(super) fn write(&mut self, stream: &StreamReport) -> Result<()> {
+        if let Some(parquet) = &mut self.parquet {
+            parquet.write(stream)?;
+        }
         let line = if self.is_json { json_line } else { csv_line };
         if self.sink.is_some() { self.line(&line(stream)) } else { Ok(()) }
     }
@@ -236,6 +245,7 @@ impl Rows {
     }
 
     fn finish(mut self) -> Result<()> {
-        self.flush()
+        self.flush()?;
+        self.parquet.map_or(Ok(()), ParquetFile::finish)
     }
 }
