@@ -172,7 +172,7 @@ impl Association {
         self.inner.try_recv(Source::Others)
     }
 
-    /// One stream, to send on, to reset, or to read by itself. Clones of it, and other handles of the same stream, are equal.
+    /// A handle of one stream: to send on it, to reset it, or to read it by itself. Any number of handles may name the same stream.
     pub fn stream(&self, id: impl Into<StreamId>) -> Stream {
         Stream::new(self.clone(), id.into())
     }

@@ -87,7 +87,7 @@ impl Sender {
             self.send_new(now, path, asks, packet, events, &mut loaded);
         }
         debug_assert!(
-            loaded.chunks == loaded.new_chunks || order.purpose != Purpose::NewData || loaded.new_chunks > 0,
+            loaded.chunks == 0 || loaded.new_chunks > 0 || order.purpose != Purpose::NewData,
             "a packet for new data without any would leave again and again"
         );
         if loaded.chunks > 0 {
