@@ -147,6 +147,19 @@ impl RttEstimator {
         };
     }
 
+    /// The round trip is one of several, from `shortest` to `longest`: nobody knows which copy an answer belongs to. The longest is assumed.
+    pub fn assume_one_of(&mut self, shortest: Duration, longest: Duration) {
+        self.assume(AssumedRoundTrip::at_most(longest));
+        self.rtt_ns_min = saturating_nanos(shortest);
+    }
+
+    /// The shortest and the longest that the round trip can be, while it is one of several.
+    #[must_use]
+    pub fn possible(&self) -> Option<(Duration, Duration)> {
+        let is_one_of = self.assumed && self.rtt_ns_min < u64::MAX;
+        is_one_of.then(|| (Duration::from_nanos(self.rtt_ns_min), Duration::from_nanos(self.srtt_ns)))
+    }
+
     /// Nothing was measured for this long. After ten seconds what was measured before is no more than an assumption.
     pub fn was_silent(&mut self, silence: Duration) {
         if silence >= STALE_FROM

@@ -180,7 +180,7 @@ impl SendPath {
         if self.repair.rtt().srtt().is_some_and(|srtt| (shortest..=longest).contains(&srtt)) {
             return self.control_pace();
         }
-        self.assume_round_trip(AssumedRoundTrip::at_most(longest));
+        self.repair.assume_round_trip_one_of(shortest, longest);
         self.pace(KnownRoundTrip::AtLeast(shortest))
     }
 

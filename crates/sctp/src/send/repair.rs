@@ -242,6 +242,11 @@ impl Repair {
         self.rtt.assume(assumed);
     }
 
+    /// The round trip is one of several, and the longest is taken for granted until one is measured.
+    pub(super) fn assume_round_trip_one_of(&mut self, shortest: Duration, longest: Duration) {
+        self.rtt.assume_one_of(shortest, longest);
+    }
+
     /// New data comes after nothing was measured for so long.
     pub(super) fn was_silent(&mut self, silence: Duration) {
         self.rtt.was_silent(silence);

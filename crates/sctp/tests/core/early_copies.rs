@@ -113,6 +113,29 @@ fn copies_that_nothing_calls_for_cut_no_window() {
 }
 
 #[test]
+fn copies_on_a_path_that_is_slower_than_expected_cut_no_window() {
+    for rtt_ms in [150, 220, 250, 300, 350, 400, 500, 600, 900] {
+        let mut pair = Pair::new([config(), config()], [link(rtt_ms, &[]), link(rtt_ms, &[])], 1);
+        let start = pair.now;
+        pair.connect(0, 1);
+        pair.hosts[0].association().send(start, Message::new(vec![1; 12_000])).unwrap();
+        pair.drain(0);
+        pair.run_until(|pair| !pair.hosts[1].received.is_empty());
+        assert_eq!(pair.now - start, ms(rtt_ms * 5 / 2), "round trip {rtt_ms} ms");
+    }
+}
+
+#[test]
+fn a_first_flight_that_was_lost_cuts_the_window_though_the_round_trip_is_not_known() {
+    // The first INIT and the first COOKIE ECHO are lost.
+    let First { mut pair, .. } = first_message(config(), 100, &[0, 2], &[]);
+    let cut = pair.hosts[0].association().stats().path.cwnd_bytes;
+    let First { mut pair, .. } = first_message(config(), 100, &[0], &[]);
+    let whole = pair.hosts[0].association().stats().path.cwnd_bytes;
+    assert!(cut < whole, "{cut} and {whole} bytes");
+}
+
+#[test]
 fn a_round_trip_that_copies_make_ambiguous_is_not_measured_and_its_copies_are_few() {
     for (rtt_ms, inits, echoes) in [(300, 2, 2), (400, 2, 2), (600, 3, 3), (900, 4, 3)] {
         let First { delivered_after_ms, mut pair } = first_message(config(), rtt_ms, &[], &[]);

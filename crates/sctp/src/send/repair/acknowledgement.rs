@@ -169,9 +169,12 @@ impl Repair {
     /// it was an acknowledgement that was lost.
     fn repaired_unseen(&mut self, now: Instant, digest: &Digest) -> bool {
         let rtt = &self.rtt;
-        let is_answer_to_earlier = digest
-            .highest_acked
-            .is_some_and(|highest| highest.transmissions > 1 && answers_earlier(now, highest.sent_at, rtt.rtt_min()));
+        let is_answer_to_earlier =
+            digest.highest_acked.filter(|highest| highest.transmissions > 1).is_some_and(|highest| {
+                let first_sent_at = self.round_trip.timed_since(highest.tsn);
+                answers_earlier(now, highest.sent_at, rtt.rtt_min())
+                    || first_sent_at.is_some_and(|at| answers_first(now, at, highest.sent_at, rtt.possible()))
+            });
         let lost = digest.arrivals.lost(is_answer_to_earlier);
         if let Some(copies) = self.copies.as_mut().filter(|_| self.book.is_thin()) {
             copies.acknowledged(now, digest.acked_chunks, lost, rtt.srtt());
@@ -307,6 +310,20 @@ impl Repair {
             self.timers.restart(now, expires);
         }
     }
+}
+
+/// Returns whether what left at `first_sent_at` and again at `last_sent_at` was acknowledged for its first transmission, if the round trip is
+/// one of several: the time since the first is about the longest of these, and that since the last is not the shortest.
+fn answers_first(
+    now: Instant,
+    first_sent_at: Instant,
+    last_sent_at: Instant,
+    possible: Option<(Duration, Duration)>,
+) -> bool {
+    let is_about = |time: Duration, expected: Duration| time.abs_diff(expected) <= expected / 16;
+    possible.is_some_and(|(shortest, longest)| {
+        is_about(now - first_sent_at, longest) && !is_about(now - last_sent_at, shortest)
+    })
 }
 
 fn undo_terms(digest: &Digest, ledger: &Ledger, view: &View<'_>) -> UndoTerms {

@@ -89,6 +89,14 @@ impl RoundTrip {
         }
     }
 
+    /// When the chunk that is timed left for the first time, if it is this one.
+    pub(super) fn timed_since(&self, tsn: u64) -> Option<Instant> {
+        match self.watch {
+            Watch::Timed(timed) if timed.tsn == tsn => Some(timed.sent_at),
+            _ => None,
+        }
+    }
+
     /// Nothing is timed any more.
     pub(super) fn forget(&mut self) {
         self.watch = Watch::Ready;
