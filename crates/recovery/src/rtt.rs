@@ -156,7 +156,7 @@ impl RttEstimator {
     /// The shortest and the longest that the round trip can be, while it is one of several.
     #[must_use]
     pub fn possible(&self) -> Option<(Duration, Duration)> {
-        let is_one_of = self.assumed && self.rtt_ns_min < u64::MAX;
+        let is_one_of = self.assumed && self.samples == 0 && self.rtt_ns_min < u64::MAX;
         is_one_of.then(|| (Duration::from_nanos(self.rtt_ns_min), Duration::from_nanos(self.srtt_ns)))
     }
 
@@ -179,7 +179,8 @@ impl RttEstimator {
     pub fn sample(&mut self, rtt: Duration) {
         let rtt_ns = saturating_nanos(rtt);
         self.rtt_ns_latest = rtt_ns;
-        self.rtt_ns_min = self.rtt_ns_min.min(rtt_ns);
+        // A bound that was assumed is no measurement.
+        self.rtt_ns_min = if self.samples == 0 { rtt_ns } else { self.rtt_ns_min.min(rtt_ns) };
         // C3: RTTVAR and the deviation are measured against SRTT as it was before this sample.
         let error_ns = self.srtt_ns.abs_diff(rtt_ns);
         let confirms = core::mem::take(&mut self.assumed) && error_ns <= self.srtt_ns / CONFIRMED_PARTS;
@@ -392,6 +393,17 @@ mod tests {
         settled.sample(ms(260));
         let grown = settled.deviation().expect("there is a sample") - before;
         assert!(grown > Duration::from_micros(9_800) && grown <= ms(10), "{grown:?}");
+    }
+
+    #[test]
+    fn a_round_trip_that_is_one_of_several_is_so_until_the_first_sample() {
+        let mut estimator = RttEstimator::new(Duration::from_secs(1));
+        assert_eq!(estimator.possible(), None);
+        estimator.assume_one_of(ms(90), ms(300));
+        assert_eq!((estimator.possible(), estimator.srtt()), (Some((ms(90), ms(300))), Some(ms(300))));
+        assert_eq!(estimator.rtt_min(), None, "nothing was measured");
+        estimator.sample(ms(310));
+        assert_eq!((estimator.possible(), estimator.rtt_min()), (None, Some(ms(310))));
     }
 
     #[test]
