@@ -9,12 +9,14 @@
 //! | [`cubic`] | CUBIC (RFC 9438), and how much of the window the application uses |
 //! | [`curve`] | CUBIC's growth between two reductions |
 //! | [`hystart`] | when the first slow start ends without a loss (RFC 9406) |
+//! | [`reduction`] | how a sender comes down to a smaller window |
 //! | [`pacer`] | when the next packet may leave |
 
 mod cubic;
 mod curve;
 mod hystart;
 mod pacer;
+mod reduction;
 mod rfc9260;
 
 use std::ops::{Deref, DerefMut};
@@ -29,7 +31,7 @@ pub(crate) use rfc9260::Rfc9260;
 /// Congestion control of one path. One variant per algorithm, so that a path owns it without an allocation.
 #[derive(Debug)]
 pub(crate) enum Congestion {
-    /// RFC 9260 §7.2: the standard.
+    /// RFC 9260 §7.2: the standard, or RFC 4960's, its predecessor.
     Rfc9260(Rfc9260),
     /// RFC 9438, paced.
     Cubic(Cubic),
@@ -41,6 +43,7 @@ impl Congestion {
     pub(crate) fn new(choice: CongestionControl, pmdcs: usize, initial_window_bytes: usize) -> Self {
         match choice {
             CongestionControl::Rfc9260 => Self::Rfc9260(Rfc9260::new(pmdcs, initial_window_bytes)),
+            CongestionControl::Rfc4960 => Self::Rfc9260(Rfc9260::of_2007(pmdcs, initial_window_bytes)),
             CongestionControl::Cubic => Self::Cubic(Cubic::new(pmdcs)),
         }
     }
@@ -148,6 +151,9 @@ pub(crate) trait Controller {
     /// The path is congested.
     fn on_congestion(&mut self, sign: CongestionSign);
 
+    /// Fast recovery ended.
+    fn on_recovered(&mut self);
+
     /// The last reduction had no cause: the window and its threshold are these again.
     fn undo(&mut self, cwnd: usize, ssthresh: usize);
 
@@ -171,6 +177,8 @@ pub(crate) struct Ack {
     pub(crate) srtt: Option<Duration>,
     /// Whether the sender was in fast recovery before the SACK came.
     pub(crate) in_fast_recovery: bool,
+    /// Whether the Cumulative TSN Ack Point moved.
+    pub(crate) cumulative_advanced: bool,
     /// Whether nothing is outstanding any more.
     pub(crate) all_acked: bool,
 }

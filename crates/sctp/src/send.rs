@@ -289,6 +289,7 @@ impl Sender {
         gauges.ssthresh_bytes = congestion.ssthresh() as u64;
         gauges.in_flight_bytes = in_flight.bytes as u64;
         gauges.in_flight_packets = repair.packets_in_flight();
+        gauges.in_fast_recovery = repair.in_fast_recovery();
         gauges.peer_window_bytes = self.window.available_bytes(in_flight.payload_bytes) as u64;
         gauges.send_buffer_bytes = self.buffer.used_bytes() as u64;
         gauges.messages_pending = self.buffer.pending_messages().into();

@@ -162,6 +162,8 @@ pub struct PathStats {
     pub in_flight_bytes: u64,
     /// Packets in flight, as the thin-stream detector counts them (Petlund et al. 2010 §5.1).
     pub in_flight_packets: u32,
+    /// Whether fast recovery lasts (RFC 9260 §7.2.4). Until it has come down to cwnd, more than cwnd may be on the way (RFC 6937).
+    pub in_fast_recovery: bool,
     /// The peer's window as last told, less what is on the way.
     pub peer_window_bytes: u64,
     /// Bytes in the send buffer.

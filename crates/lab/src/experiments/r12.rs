@@ -173,7 +173,9 @@ fn ends(sender: &str) -> [Config; 2] {
     let profile = if sender == FESTINA { Profile::Festina } else { Profile::Rfc9260 };
     [profile, Profile::Rfc9260].map(|profile| {
         let mut config = Config { partial_reliability, peer_timeout: None, ..Config::with_profile(profile) };
-        debug_assert!(profile == Profile::Festina || config.congestion == CongestionControl::Rfc9260);
+        if profile != Profile::Festina {
+            config.congestion = CongestionControl::Rfc4960;
+        }
         config.limits.packet_bytes_max = PACKET_BYTES_MAX;
         config.limits.send_buffer_bytes = SEND_BUFFER_BYTES;
         config

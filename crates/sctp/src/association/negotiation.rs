@@ -84,7 +84,7 @@ impl Extensions {
         let interleaving = if config.interleaving { Self::I_DATA.0 | Self::I_FORWARD_TSN.0 } else { 0 };
         let pacing = match config.congestion {
             CongestionControl::Cubic => Self::SPARSE_SACK.0,
-            CongestionControl::Rfc9260 => 0,
+            CongestionControl::Rfc9260 | CongestionControl::Rfc4960 => 0,
         };
         let nr_sack = if config.partial_reliability.nr_sack { Self::NR_SACK.0 } else { 0 };
         let checksum = if config.protected_by_dtls { Self::ZERO_CHECKSUM.0 } else { 0 };

@@ -11,6 +11,9 @@ use thiserror::Error;
 pub enum CongestionControl {
     /// The standard's: RFC 9260 §7.2, with its initial window and its limit on bursts.
     Rfc9260,
+    /// The standard's of 2007: as RFC 9260's, but cwnd grows only with SACKs that move the Cumulative TSN Ack Point (RFC 4960 §7.2.1,
+    /// §7.2.2), so that a sender which waits for one chunk does not grow.
+    Rfc4960,
     /// CUBIC (RFC 9438) with HyStart++ (RFC 9406), paced, and with an initial window of ten packets (RFC 6928).
     Cubic,
 }
@@ -18,13 +21,14 @@ pub enum CongestionControl {
 impl CongestionControl {
     /// All of them, the standard first.
     pub fn all() -> &'static [Self] {
-        &[Self::Rfc9260, Self::Cubic]
+        &[Self::Rfc9260, Self::Rfc4960, Self::Cubic]
     }
 
     /// The name as it is written on a command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Rfc9260 => "rfc9260",
+            Self::Rfc4960 => "rfc4960",
             Self::Cubic => "cubic",
         }
     }

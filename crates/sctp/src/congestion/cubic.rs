@@ -7,6 +7,8 @@
 //! - A window that the application does not use neither grows beyond twice what it used nor shrinks at once. In the manner of
 //!   RFC 7661 it is halved after [`UNUSED_MAX`], and a reduction counts from what was used. Pacing spreads it over a round trip when it
 //!   is used again.
+//! - While a window that a loss reduced still lies below what is on the way, the sender sends on in proportion to what arrives
+//!   ([`Reduction`], RFC 6937). RFC 6937's bounds for what lies below the window do not hold: pacing spreads that.
 //! - The window grows by the bytes that give small packets the goodput of full ones ([`growth_bytes`]).
 
 use festina_recovery::early_fast_retransmit::window_after;
@@ -15,6 +17,7 @@ use festina_units::{Duration, Instant};
 use super::curve::Curve;
 use super::hystart::HyStart;
 use super::pacer::{Pacer, PacingRate};
+use super::reduction::Reduction;
 use super::{Ack, CongestionSign, Controller, small};
 
 /// RFC 6928 §2: the initial window is ten packets, but not above this unless two packets are.
@@ -43,6 +46,8 @@ pub(crate) struct Cubic {
     pmdcs: u16,
     /// Set by a timeout: one packet may be on the way until something is acknowledged (RFC 9260 §7.2.3).
     one_packet: bool,
+    /// On the way, as last heard of; what the last SACK showed to be lost may be among it.
+    in_flight: u32,
     usage: Usage,
     /// Made when cwnd first limits the sender or the path is first congested: most associations carry thin streams and never have it.
     history: Option<Box<History>>,
@@ -59,6 +64,8 @@ struct History {
     pacer: Pacer,
     /// When at least half of the window was last used.
     used_at: Instant,
+    /// How the sender comes down to the window that the loss of this fast recovery left.
+    reduction: Option<Reduction>,
 }
 
 /// How much of the window is used: the most that was on the way in this round trip and the last.
@@ -103,6 +110,7 @@ impl Cubic {
             ssthresh: UNLIMITED,
             pmdcs,
             one_packet: false,
+            in_flight: 0,
             usage: Usage::default(),
             history: None,
         }
@@ -195,11 +203,23 @@ impl Cubic {
         if !same_cut {
             history.before = Some(history.curve.clone());
         }
-        let reduced = match sign {
-            CongestionSign::Timeout { .. } => history.curve.restart(window),
-            _ => history.curve.reduce(window),
+        let (reduced, reduction) = match sign {
+            CongestionSign::Timeout { .. } => (history.curve.restart(window), None),
+            _ => (history.curve.reduce(window), Reduction::new(self.in_flight as usize)),
         };
+        history.reduction = reduction;
         self.ssthresh = small(reduced.max(floor));
+    }
+
+    /// How the sender comes down, if it still does.
+    fn reduction(&self) -> Option<Reduction> {
+        self.history.as_ref()?.reduction
+    }
+
+    fn set_reduction(&mut self, reduction: Option<Reduction>) {
+        if let Some(history) = &mut self.history {
+            history.reduction = reduction;
+        }
     }
 }
 
@@ -213,7 +233,10 @@ impl Controller for Cubic {
     }
 
     fn allows(&self, in_flight: usize) -> bool {
-        if self.one_packet { in_flight == 0 } else { in_flight < self.cwnd() }
+        if self.one_packet {
+            return in_flight == 0;
+        }
+        in_flight < self.cwnd() || self.reduction().is_some_and(|reduction| reduction.allows())
     }
 
     fn pacing_rate(&self, srtt: Duration) -> Option<PacingRate> {
@@ -222,12 +245,17 @@ impl Controller for Cubic {
         Some(PacingRate { bytes: u64::from(self.cwnd) * gain, per, packet_bytes: self.pmdcs() })
     }
 
-    fn on_sent(&mut self, _bytes: usize, in_flight: usize) {
+    fn on_sent(&mut self, bytes: usize, in_flight: usize) {
+        self.in_flight = small(in_flight);
         self.usage.sent(in_flight);
+        if let Some(reduction) = self.reduction() {
+            self.set_reduction(reduction.sent(bytes, in_flight, self.cwnd()));
+        }
     }
 
     fn on_ack(&mut self, ack: &Ack) {
         let round_begins = self.usage.acked(ack);
+        self.in_flight = small(ack.in_flight_before.saturating_sub(ack.bytes));
         if ack.bytes == 0 {
             return;
         }
@@ -236,6 +264,9 @@ impl Controller for Cubic {
             self.expire(ack.now);
         }
         if ack.in_fast_recovery {
+            if let Some(reduction) = self.reduction() {
+                self.set_reduction(reduction.delivered(ack.bytes, self.in_flight as usize, self.cwnd()));
+            }
             return;
         }
         if self.cwnd < self.ssthresh {
@@ -256,6 +287,7 @@ impl Controller for Cubic {
                 if self.cwnd() > self.pmdcs() {
                     self.reduce(sign);
                 }
+                self.on_recovered();
                 self.cwnd = self.pmdcs.into();
                 self.one_packet = one_packet;
                 self.usage.forget();
@@ -268,10 +300,15 @@ impl Controller for Cubic {
         }
     }
 
+    fn on_recovered(&mut self) {
+        self.set_reduction(None);
+    }
+
     fn undo(&mut self, cwnd: usize, ssthresh: usize) {
         (self.cwnd, self.ssthresh) = (small(cwnd), small(ssthresh));
         self.one_packet = false;
         if let Some(history) = &mut self.history {
+            history.reduction = None;
             history.hystart = HyStart::default();
             if let Some(mut curve) = history.before.take() {
                 curve.pause();

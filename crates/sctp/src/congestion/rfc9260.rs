@@ -1,4 +1,4 @@
-//! Slow start, congestion avoidance and what ends them, as RFC 9260 §7.2 has them for one path.
+//! Slow start, congestion avoidance and what ends them, as RFC 9260 §7.2 has them for one path, and as RFC 4960 §7.2 had them.
 
 use festina_recovery::early_fast_retransmit::window_after;
 use festina_units::{Duration, Instant};
@@ -13,6 +13,8 @@ pub(crate) struct Rfc9260 {
     ssthresh: usize,
     partial_bytes_acked: usize,
     pmdcs: u32,
+    /// Only SACKs that move the Cumulative TSN Ack Point let the window grow (RFC 4960 §7.2.1, §7.2.2).
+    cumulative_only: bool,
     /// Set by a timeout: one packet may be on the way until something is acknowledged (RFC 9260 §7.2.3).
     one_packet: bool,
 }
@@ -26,8 +28,14 @@ impl Rfc9260 {
             ssthresh: usize::MAX,
             partial_bytes_acked: 0,
             pmdcs: small(pmdcs),
+            cumulative_only: false,
             one_packet: false,
         }
+    }
+
+    /// The same with the rules of RFC 4960 §7.2.
+    pub(crate) fn of_2007(pmdcs: usize, initial_window_bytes: usize) -> Self {
+        Self { cumulative_only: true, ..Self::new(pmdcs, initial_window_bytes) }
     }
 
     fn pmdcs(&self) -> usize {
@@ -82,6 +90,8 @@ impl Controller for Rfc9260 {
     fn on_ack(&mut self, acked: &Ack) {
         if acked.bytes > 0 {
             self.one_packet = false;
+        }
+        if acked.bytes > 0 && (acked.cumulative_advanced || !self.cumulative_only) {
             if self.cwnd <= self.ssthresh {
                 self.slow_start(acked);
             } else {
@@ -113,6 +123,8 @@ impl Controller for Rfc9260 {
             }
         }
     }
+
+    fn on_recovered(&mut self) {}
 
     fn undo(&mut self, cwnd: usize, ssthresh: usize) {
         (self.cwnd, self.ssthresh) = (cwnd, ssthresh);
@@ -154,6 +166,7 @@ mod tests {
             rtt: None,
             srtt: None,
             in_fast_recovery: false,
+            cumulative_advanced: true,
             all_acked: false,
         }
     }
@@ -195,6 +208,23 @@ mod tests {
         let mut path = Rfc9260::new(PMDCS, IPV6_WINDOW);
         path.on_ack(&Ack { in_fast_recovery: true, ..acked(1_000, 4_000) });
         assert_eq!(path.cwnd(), 4_000);
+    }
+
+    #[test]
+    fn rfc4960_7_2_only_a_sack_that_moves_the_cumulative_tsn_grows_the_window() {
+        for (path, grows) in [
+            (Rfc9260::new(PMDCS, IPV6_WINDOW), true),
+            (Rfc9260::of_2007(PMDCS, IPV6_WINDOW), false),
+            (in_congestion_avoidance(), true),
+            (Rfc9260 { cumulative_only: true, ..in_congestion_avoidance() }, false),
+        ] {
+            let (cwnd, mut path) = (path.cwnd(), path);
+            let gap = Ack { cumulative_advanced: false, ..acked(cwnd, cwnd) };
+            path.on_ack(&gap);
+            assert_eq!(path.cwnd() > cwnd, grows);
+            path.on_ack(&Ack { cumulative_advanced: true, ..gap });
+            assert!(path.cwnd() > cwnd);
+        }
     }
 
     #[test]

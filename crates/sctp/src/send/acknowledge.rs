@@ -96,6 +96,7 @@ impl Sender {
         let answered = newest.map(|newest| newest.path).or_else(|| self.path_of_window_probe());
         let answered = answered.or_else(|| digest.abandoned_acked.then_some(path.id));
         self.resend_window_probe(path);
+        let in_fast_recovery = path.repair.in_fast_recovery();
         path.regulate(Pressure::Acked(Ack {
             now,
             bytes: digest.acked_bytes,
@@ -103,7 +104,8 @@ impl Sender {
             sent_at: newest.map(|newest| newest.sent_at),
             rtt: newest.filter(|newest| newest.transmissions == 1).map(|newest| now - newest.sent_at),
             srtt: path.repair.rtt().srtt(),
-            in_fast_recovery: path.repair.in_fast_recovery(),
+            in_fast_recovery,
+            cumulative_advanced: digest.cumulative_advanced,
             all_acked: self.ledger.is_empty(),
         }));
         let heard = Heard { sack: acknowledgement.sack, rtt, timed_is_duplicate };
@@ -115,6 +117,9 @@ impl Sender {
         let (repair, ledger, view) = self.split(path);
         let verdict = repair.on_ack(now, &digest, &heard, ledger, &view, events);
         self.obey(path, verdict);
+        if in_fast_recovery && !path.repair.in_fast_recovery() {
+            path.regulate(Pressure::Recovered);
+        }
         if digest.cumulative_advanced && self.is_drained() {
             events.push(Event::Drained);
         }

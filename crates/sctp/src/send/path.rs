@@ -35,6 +35,8 @@ pub(super) enum Pressure {
     Acked(Ack),
     /// What repair found.
     Found(WindowVerdict),
+    /// Fast recovery ended.
+    Recovered,
     /// New data comes after nothing was on the way for `idle` (RFC 9260 §7.2.1).
     Idle { now: Instant, idle: Duration, rto: Duration },
 }
@@ -211,6 +213,7 @@ impl SendPath {
         match pressure {
             Pressure::Acked(ack) => self.congestion.on_ack(&ack),
             Pressure::Found(WindowVerdict::Keep) => {}
+            Pressure::Recovered => self.congestion.on_recovered(),
             Pressure::Found(WindowVerdict::Cut(sign)) => self.congestion.on_congestion(sign),
             Pressure::Found(WindowVerdict::Undo(window)) => {
                 self.congestion.undo(bytes(window.cwnd_bytes), bytes(window.ssthresh_bytes));

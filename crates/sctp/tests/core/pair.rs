@@ -8,7 +8,7 @@ use festina_netsim::{Link, LinkConfig, LinkCounters, LinkPacket};
 use festina_sctp::wire::Packet;
 use festina_sctp::{
     Association, ClosedReason, Config, Context, Event, Incoming, Listener, PacketDropped, PathKnowledge, Ports,
-    ReceivedMessage,
+    ReceivedMessage, Stats,
 };
 use festina_units::{ByteCount, Duration, Instant};
 
@@ -47,6 +47,7 @@ pub(crate) struct Host {
     pub(crate) reads: bool,
     /// All packets that it sent and when, if they are kept.
     pub(crate) kept: Option<Vec<(Instant, Vec<u8>)>>,
+    pub(crate) window: WindowOracle,
 }
 
 pub(crate) const SERVER_PORT: u16 = 5_000;
@@ -78,6 +79,7 @@ impl Host {
             dropped: Vec::new(),
             reads: true,
             kept: None,
+            window: WindowOracle::default(),
         }
     }
 
@@ -122,7 +124,7 @@ impl Pair {
     /// Sends what the host has to send and collects what it has to tell.
     pub(crate) fn drain(&mut self, index: usize) {
         let (now, link) = (self.now, &mut self.links[index]);
-        let Host { association, context, events, received, packets_sent, trace, reads, kept, .. } =
+        let Host { association, context, events, received, packets_sent, trace, reads, kept, window, .. } =
             &mut self.hosts[index];
         let Some(association) = association else { return };
         loop {
@@ -130,7 +132,7 @@ impl Pair {
             self.buffer.clear();
             if let Some(transmit) = association.poll_transmit(now, &mut self.buffer) {
                 assert_eq!(transmit.len, self.buffer.len());
-                check_window(&before, &association.stats(), context.config());
+                window.check(&before, &association.stats(), context.config());
                 let packet = Packet::parse(&self.buffer).expect("a packet that was sent has a right checksum");
                 assert!(packet.chunks().all(|chunk| chunk.is_ok()), "a packet that was sent is well formed");
                 *packets_sent += 1;
@@ -236,17 +238,42 @@ impl Pair {
     }
 }
 
-/// New data leaves only while less than cwnd is in flight, and exceeds it by less than one packet (RFC 9260 §6.1 B).
-fn check_window(before: &festina_sctp::Stats, after: &festina_sctp::Stats, config: &Config) {
-    if after.sent.chunks > before.sent.chunks {
-        let (flight, cwnd) = (after.path.in_flight_bytes, after.path.cwnd_bytes);
-        let allowance = config.limits.packet_bytes_max as u64;
-        assert!(
-            before.path.in_flight_bytes == 0 || before.path.in_flight_bytes < cwnd,
-            "new data left at {} of {cwnd} bytes",
-            before.path.in_flight_bytes
-        );
-        assert!(flight < cwnd + allowance, "{flight} bytes in flight, but cwnd is {cwnd}");
+/// Judges whether new data may leave.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WindowOracle {
+    /// As last seen.
+    cwnd: u64,
+    in_flight: u64,
+    /// In flight when cwnd was last reduced.
+    reduced_at: u64,
+}
+
+impl WindowOracle {
+    /// Something happened.
+    fn look(&mut self, stats: &Stats) {
+        let (cwnd, in_flight) = (stats.path.cwnd_bytes, stats.path.in_flight_bytes);
+        if cwnd < self.cwnd {
+            self.reduced_at = self.in_flight;
+        }
+        (self.cwnd, self.in_flight) = (cwnd, in_flight);
+    }
+
+    /// New data leaves only while less than cwnd is in flight, and exceeds it by less than one packet (RFC 9260 §6.1 B); or in fast
+    /// recovery, while the sender comes down from what was in flight before (RFC 6937 §3).
+    fn check(&mut self, before: &Stats, after: &Stats, config: &Config) {
+        self.look(before);
+        if after.sent.chunks > before.sent.chunks {
+            let (flight, cwnd) = (after.path.in_flight_bytes, after.path.cwnd_bytes);
+            let coming_down = if before.path.in_fast_recovery { self.reduced_at } else { 0 };
+            let (window, allowance) = (cwnd.max(coming_down), config.limits.packet_bytes_max as u64);
+            assert!(
+                before.path.in_flight_bytes == 0 || before.path.in_flight_bytes < window,
+                "new data left at {} of {cwnd} bytes",
+                before.path.in_flight_bytes
+            );
+            assert!(flight < window + allowance, "{flight} bytes in flight, but cwnd is {cwnd}");
+        }
+        self.look(after);
     }
 }
 

@@ -36,18 +36,25 @@ impl Rig {
         (1..=packets).for_each(|packet| self.path.on_sent(PMDCS, packet * PMDCS));
         self.now += rtt;
         for left in (0..packets).rev() {
-            self.path.on_ack(&Ack {
-                now: self.now,
-                bytes: PMDCS,
-                in_flight_before: (left + 1) * PMDCS,
-                sent_at: Some(sent_at),
-                rtt: Some(rtt),
-                srtt: Some(rtt),
-                in_fast_recovery: false,
-                all_acked: left == 0,
-            });
+            let ack = self.ack((left + 1) * PMDCS);
+            self.path.on_ack(&Ack { sent_at: Some(sent_at), rtt: Some(rtt), srtt: Some(rtt), ..ack });
             // The next packets belong to the next round.
             self.now += Duration::from_nanos(1);
+        }
+    }
+
+    /// A packet is acknowledged, outside of fast recovery.
+    fn ack(&self, in_flight_before: usize) -> Ack {
+        Ack {
+            now: self.now,
+            bytes: PMDCS,
+            in_flight_before,
+            sent_at: Some(self.now),
+            rtt: Some(RTT),
+            srtt: Some(RTT),
+            in_fast_recovery: false,
+            cumulative_advanced: true,
+            all_acked: in_flight_before <= PMDCS,
         }
     }
 
@@ -125,6 +132,44 @@ fn rfc4828_small_packets_grow_the_window_by_what_makes_up_for_their_size() {
     assert_eq!(growth_bytes(1_460), 1_460);
     assert_eq!(growth_bytes(8_960), 8_960);
     assert_eq!(growth_bytes(372), growth_bytes(1_200));
+}
+
+#[test]
+fn rfc6937_3_the_sender_does_not_fall_silent_while_the_window_comes_down() {
+    let mut rig = Rig::in_congestion_avoidance(100_000);
+    let mut in_flight = rig.cwnd();
+    rig.path.on_sent(PMDCS, in_flight);
+    rig.path.on_congestion(CongestionSign::Loss);
+    let window = rig.cwnd();
+    let (mut silent, mut silent_max, mut left) = (0, 0, 0);
+    for _ in 0..69 {
+        let fast_recovery = Ack { in_fast_recovery: true, ..rig.ack(in_flight) };
+        rig.path.on_ack(&fast_recovery);
+        in_flight -= PMDCS;
+        silent += 1;
+        while rig.path.allows(in_flight) {
+            in_flight += PMDCS;
+            rig.path.on_sent(PMDCS, in_flight);
+            (silent, left) = (0, left + 1);
+        }
+        silent_max = silent_max.max(silent);
+    }
+    assert!(silent_max <= 1, "{silent_max} packets arrived before the next one left");
+    assert!((47..=49).contains(&left), "{left}: seven tenths");
+    assert!((window - PMDCS..=window + PMDCS).contains(&in_flight), "{in_flight} and {window}");
+}
+
+#[test]
+fn a_reduction_ends_with_fast_recovery_a_timeout_or_an_undo() {
+    let ends: [fn(&mut Rig); 3] =
+        [|rig| rig.path.on_recovered(), |rig| rig.path.on_congestion(timeout()), |rig| rig.path.undo(70_000, 70_000)];
+    for end in ends {
+        let mut rig = Rig::in_congestion_avoidance(100_000);
+        rig.path.on_ack(&Ack { in_fast_recovery: true, ..rig.ack(100_000) });
+        assert!(rig.path.allows(99_000));
+        end(&mut rig);
+        assert!(!rig.path.allows(99_000));
+    }
 }
 
 #[test]
