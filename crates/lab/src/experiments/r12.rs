@@ -71,7 +71,8 @@ macro_rules! r12_senders {
     () => {
         "2012 is a model of the sender that R12 measured, FreeBSD 8.2: each message gets its TSN and leaves once, however old it is, and its \
          lifetime is looked at only before a retransmission; the receiver answers with SACK, and the Advanced.Peer.Ack.Point stops at \
-         whatever is not cumulatively acknowledged. Loss recovery and congestion control are those of RFC 9260. With nagle on, small \
+         whatever is not cumulatively acknowledged. Loss recovery is that of RFC 9260, and congestion control that of RFC 4960, which held \
+         then: the window grows only while the cumulative acknowledgement moves, and Max.Burst cuts it. With nagle on, small \
          messages wait for others while something is outstanding, until they fill a packet; FreeBSD does so unless told otherwise, and \
          R12 does not say which it was. Nothing else of FreeBSD is modelled. 2012+nr-sack adds what R12 proposes: the receiver says by NR-SACK what it will not \
          drop, and the point passes over that. late-tsn adds that messages which expire in the send buffer never leave; deadline, that \

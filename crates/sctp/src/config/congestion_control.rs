@@ -12,7 +12,7 @@ pub enum CongestionControl {
     /// The standard's: RFC 9260 §7.2, with its initial window and its limit on bursts.
     Rfc9260,
     /// The standard's of 2007: as RFC 9260's, but cwnd grows only with SACKs that move the Cumulative TSN Ack Point (RFC 4960 §7.2.1,
-    /// §7.2.2), so that a sender which waits for one chunk does not grow.
+    /// §7.2.2), so that a sender which waits for one chunk does not grow; and Max.Burst cuts it (§6.1 D).
     Rfc4960,
     /// CUBIC (RFC 9438) with HyStart++ (RFC 9406), paced, and with an initial window of ten packets (RFC 6928).
     Cubic,

@@ -1,10 +1,13 @@
-//! Slow start, congestion avoidance and what ends them, as RFC 9260 §7.2 has them for one path, and as RFC 4960 §7.2 had them.
+//! Slow start, congestion avoidance and what ends them, as RFC 9260 §7.2 has them for one path, and as RFC 4960 had them.
 
 use festina_recovery::early_fast_retransmit::window_after;
 use festina_units::{Duration, Instant};
 
 use super::pacer::PacingRate;
 use super::{Ack, CongestionSign, Controller, small};
+
+/// Max.Burst (RFC 4960 §15).
+const MAX_BURST: usize = 4;
 
 /// Congestion control of one path.
 #[derive(Debug)]
@@ -13,8 +16,9 @@ pub(crate) struct Rfc9260 {
     ssthresh: usize,
     partial_bytes_acked: usize,
     pmdcs: u32,
-    /// Only SACKs that move the Cumulative TSN Ack Point let the window grow (RFC 4960 §7.2.1, §7.2.2).
-    cumulative_only: bool,
+    /// The rules of RFC 4960: only SACKs that move the Cumulative TSN Ack Point let the window grow (§7.2.1, §7.2.2), and Max.Burst cuts
+    /// it to what it lets leave (§6.1 D).
+    of_2007: bool,
     /// Set by a timeout: one packet may be on the way until something is acknowledged (RFC 9260 §7.2.3).
     one_packet: bool,
 }
@@ -28,14 +32,14 @@ impl Rfc9260 {
             ssthresh: usize::MAX,
             partial_bytes_acked: 0,
             pmdcs: small(pmdcs),
-            cumulative_only: false,
+            of_2007: false,
             one_packet: false,
         }
     }
 
-    /// The same with the rules of RFC 4960 §7.2.
+    /// The same with the rules of RFC 4960.
     pub(crate) fn of_2007(pmdcs: usize, initial_window_bytes: usize) -> Self {
-        Self { cumulative_only: true, ..Self::new(pmdcs, initial_window_bytes) }
+        Self { of_2007: true, ..Self::new(pmdcs, initial_window_bytes) }
     }
 
     fn pmdcs(&self) -> usize {
@@ -59,6 +63,15 @@ impl Rfc9260 {
                 self.partial_bytes_acked -= self.cwnd;
                 self.cwnd += self.pmdcs();
             }
+        }
+    }
+
+    /// RFC 4960 §6.1 D, by its formula. Slow start brings the window back, as in FreeBSD.
+    fn keep_within_burst(&mut self, in_flight: usize) {
+        let most = in_flight + MAX_BURST * self.pmdcs();
+        if self.cwnd > most {
+            self.ssthresh = self.ssthresh.max(self.cwnd);
+            self.cwnd = most;
         }
     }
 
@@ -91,7 +104,7 @@ impl Controller for Rfc9260 {
         if acked.bytes > 0 {
             self.one_packet = false;
         }
-        if acked.bytes > 0 && (acked.cumulative_advanced || !self.cumulative_only) {
+        if acked.bytes > 0 && (acked.cumulative_advanced || !self.of_2007) {
             if self.cwnd <= self.ssthresh {
                 self.slow_start(acked);
             } else {
@@ -100,6 +113,9 @@ impl Controller for Rfc9260 {
         }
         if acked.all_acked {
             self.partial_bytes_acked = 0;
+        }
+        if self.of_2007 {
+            self.keep_within_burst(acked.in_flight_before.saturating_sub(acked.bytes));
         }
     }
 
@@ -216,15 +232,29 @@ mod tests {
             (Rfc9260::new(PMDCS, IPV6_WINDOW), true),
             (Rfc9260::of_2007(PMDCS, IPV6_WINDOW), false),
             (in_congestion_avoidance(), true),
-            (Rfc9260 { cumulative_only: true, ..in_congestion_avoidance() }, false),
+            (Rfc9260 { of_2007: true, ..in_congestion_avoidance() }, false),
         ] {
             let (cwnd, mut path) = (path.cwnd(), path);
-            let gap = Ack { cumulative_advanced: false, ..acked(cwnd, cwnd) };
+            let gap = Ack { cumulative_advanced: false, ..acked(cwnd, 3 * cwnd) };
             path.on_ack(&gap);
             assert_eq!(path.cwnd() > cwnd, grows);
             path.on_ack(&Ack { cumulative_advanced: true, ..gap });
             assert!(path.cwnd() > cwnd);
         }
+    }
+
+    #[test]
+    fn rfc4960_6_1_d_max_burst_cuts_a_window_that_is_not_used_and_slow_start_brings_it_back() {
+        let mut path = Rfc9260 { of_2007: true, cwnd: 20_000, ssthresh: 10_000, ..in_congestion_avoidance() };
+        path.on_ack(&acked(1_000, 17_000));
+        assert_eq!((path.cwnd(), path.ssthresh()), (20_000, 10_000), "all of it may leave");
+        path.on_ack(&acked(1_000, 7_000));
+        assert_eq!((path.cwnd(), path.ssthresh()), (10_000, 20_000));
+        path.on_ack(&acked(1_000, 10_000));
+        assert_eq!(path.cwnd(), 11_000);
+        let mut standard = Rfc9260 { cwnd: 20_000, ..in_congestion_avoidance() };
+        standard.on_ack(&acked(1_000, 7_000));
+        assert_eq!(standard.cwnd(), 20_000);
     }
 
     #[test]
