@@ -385,10 +385,8 @@ async fn streams_are_reset_and_added_with_usrsctp_over_a_lossy_path() {
         let Some(programs) = programs() else { return };
         let mut server = Program::start(&programs.join("usrsctp-peer"), &["server", "0"]);
         let relay = LossyRelay::start(server.address(), one_in_twenty(1), one_in_twenty(2));
-        let mut config = Config::default();
         // Fewer than usrsctp would take, so that some can be added.
-        config.limits.outbound_streams = 6;
-        let association = connect_with(relay.address, config).await;
+        let association = connect_with(relay.address, Config::default().with_streams(6, u16::MAX)).await;
         let next_change = async || loop {
             match association.event().await.expect("the association lives") {
                 Event::StreamsReset { direction, streams } => return Ok((direction, streams.to_vec())),

@@ -38,10 +38,7 @@ fn port(number: usize) -> Result<u16, Failure> {
 }
 
 fn config(associations: usize) -> Config {
-    let mut config = Config::default();
-    config.admission.associations_max = associations + 1;
-    config.admission.associations_per_address_max = associations + 1;
-    config
+    Config::default().with_associations_max(associations + 1).with_associations_per_address_max(associations + 1)
 }
 
 /// The listening process, which answers one line for each command.

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use festina::{Association, Config, CongestionControl, ConnectOptions, Endpoint, Limits, Profile};
+use festina::{Association, Config, CongestionControl, ConnectOptions, Endpoint, Profile};
 
 use self::recording::{PcapArgs, Recording};
 use crate::address::{self, HostPort};
@@ -34,7 +34,7 @@ const PEER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The most bytes that one message of this command may have.
 fn message_bytes_max() -> usize {
-    Limits::default().message_bytes_max
+    Config::default().message_bytes_max()
 }
 
 /// How this command's endpoints behave.
@@ -49,7 +49,7 @@ pub(crate) struct RecoveryArgs {
 
 fn congestion_help() -> String {
     let (choices, profile) = (args::one_of(CongestionControl::all()), Profile::default());
-    let default = Config::with_profile(profile).congestion;
+    let default = Config::with_profile(profile).congestion();
     format!(
         "Which congestion control limits how much is on the way, {choices}; the profile's own if left out, which is \
          {default} with {profile}"
@@ -59,8 +59,8 @@ fn congestion_help() -> String {
 impl RecoveryArgs {
     fn config(&self) -> Config {
         let config = Config::with_profile(self.profile);
-        let congestion = self.congestion.unwrap_or(config.congestion);
-        Config { congestion, peer_timeout: Some(PEER_TIMEOUT), ..config }
+        let congestion = self.congestion.unwrap_or(config.congestion());
+        config.with_congestion(congestion).with_peer_timeout(PEER_TIMEOUT)
     }
 }
 
@@ -127,7 +127,7 @@ impl PeerArgs {
     async fn connect(&self, message_events: bool) -> Result<(Endpoint, Association, Recording)> {
         let recording = self.pcap.begin()?;
         let remote = self.address.resolve().await?;
-        let config = Config { message_events, ..self.recovery.config() };
+        let config = self.recovery.config().with_message_events(message_events);
         let endpoint = Endpoint::bind(address::unspecified_for(remote), config).await?;
         recording.watch(&endpoint);
         let options = ConnectOptions::default().peer_port(self.port).handshake_timeout(self.timeout);

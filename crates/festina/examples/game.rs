@@ -256,9 +256,7 @@ fn runtime() -> std::io::Result<Runtime> {
 }
 
 fn config(profile: Profile) -> Config {
-    let mut config = Config::with_profile(profile);
-    config.timers.rto_initial = RTO_INITIAL;
-    config
+    Config::with_profile(profile).with_rto_initial(RTO_INITIAL)
 }
 
 /// What `reading` gives at the begin and at the end of the time that counts, once the last messages have had their time to come.

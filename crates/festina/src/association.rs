@@ -206,9 +206,9 @@ impl Association {
     /// more to say than the receive buffer holds.
     ///
     /// The end goes on when the future is dropped. It comes whatever the peer does: at the latest when the peer has acknowledged too
-    /// little for [`Timers::shutdown_stall`](crate::Timers::shutdown_stall), 30 s by default, or, once all is acknowledged, at the end of
-    /// [`Timers::shutdown_guard`](crate::Timers::shutdown_guard). A peer that has vanished is given up sooner if
-    /// [`Config::peer_timeout`](crate::Config::peer_timeout) is shorter.
+    /// little for [`Config::with_shutdown_stall`](crate::Config::with_shutdown_stall), 30 s by default, or, once all is acknowledged, at the end of
+    /// [`Config::with_shutdown_guard`](crate::Config::with_shutdown_guard). A peer that has vanished is given up sooner if
+    /// [`Config::with_peer_timeout`](crate::Config::with_peer_timeout) is shorter.
     ///
     /// # Errors
     /// Why it ended otherwise: [`ClosedReason::ShutdownTimeout`] if a limit was reached, and what was not acknowledged may be lost.
@@ -248,7 +248,7 @@ impl Association {
         self.inner.abandoned_on(stream.into())
     }
 
-    /// Sets what [`Config::scheduler`](crate::Config::scheduler) goes by for a stream: its priority, of which 0 is the highest, or its
+    /// Sets what [`Config::with_scheduler`](crate::Config::with_scheduler) goes by for a stream: its priority, of which 0 is the highest, or its
     /// weight. It has no effect with the other schedulers.
     pub fn set_stream_value(&self, stream: impl Into<StreamId>, value: u16) {
         self.inner.set_stream_value(stream.into(), value);

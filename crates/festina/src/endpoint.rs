@@ -24,7 +24,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use festina_sctp::{ClosedReason, Config};
+use festina_sctp::ClosedReason;
 
 pub(crate) use self::accept::AcceptQueue;
 pub(crate) use self::demux::Key;
@@ -34,6 +34,7 @@ pub use self::options::{Answer, ConnectOptions, EndpointStats, ListenOptions};
 pub(crate) use self::shared::Shared;
 use self::socket::Socket;
 use crate::association::Association;
+use crate::config::Config;
 use crate::error::{BindError, ConnectError, ListenError};
 use crate::listener::Listener;
 
@@ -43,8 +44,9 @@ use crate::listener::Listener;
 /// time. Sending needs no task; a message leaves from within [`Association::send`]. When the last clone and the last
 /// [`Listener`] are gone, the task goes on until the last association is over.
 ///
-/// Strangers come last: packets that belong to no association are looked at up to a limit, and peers are let in up to others, all in
-/// [`Admission`](crate::Admission). [`Endpoint::stats`] counts what that turned away.
+/// Strangers come last: packets that belong to no association are looked at up to a limit
+/// ([`Config::with_strays_per_second_max`]), and peers are let in up to others ([`Config::with_associations_max`] and its neighbours).
+/// [`Endpoint::stats`] counts what that turned away.
 ///
 /// ICMP errors and other errors of single packets never harm an endpoint: they count as losses on the way.
 pub struct Endpoint {
@@ -265,8 +267,7 @@ mod tests {
     #[tokio::test]
     async fn the_system_sifts_a_flood_of_inits_and_lets_all_pass_when_it_is_over() {
         let address = "127.0.0.1:0".parse().unwrap();
-        let mut strict = Config::default();
-        strict.admission.strays_per_second_max = 1;
+        let strict = Config::default().with_strays_per_second_max(1);
         let (server, client) =
             (Endpoint::bind(address, strict).await.unwrap(), Endpoint::bind(address, Config::default()).await.unwrap());
         let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
@@ -309,8 +310,7 @@ mod tests {
     async fn who_began_an_association_remembers_its_destination_after_the_end_and_nobody_else_does() {
         let address = "127.0.0.1:0".parse().unwrap();
         for destinations_max in [10, 0] {
-            let mut config = Config::default();
-            config.memory.destinations_max = destinations_max;
+            let config = Config::default().with_destination_memory(destinations_max, Duration::from_secs(600));
             let server = Endpoint::bind(address, config.clone()).await.unwrap();
             let client = Endpoint::bind(address, config).await.unwrap();
             let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();

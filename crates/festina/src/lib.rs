@@ -10,7 +10,6 @@
 //! | [`Listener`] | accepts associations on one SCTP port |
 //! | [`Association`] | sends and receives messages; also as a [`Stream`](Messages) and a [`Sink`](MessageSink) |
 //! | [`Config`], [`ConnectOptions`], [`ListenOptions`] | settings for an endpoint, for one association and for a listener |
-//! | [`Admission`] | how many associations an endpoint takes, and how much it does for strangers |
 //! | [`BindError`], [`ListenError`], [`ConnectError`] | what can go wrong at the start, and whose fault it is |
 //! | [`SendError`], [`ClosedReason`] | what can go wrong later |
 //!
@@ -32,7 +31,7 @@
 //! of the association, and no allocation as long as the application keeps up.
 //!
 //! **Logs** go to [`tracing`](https://docs.rs/tracing): associations that come up and go down, and why, at the level INFO; handshakes that
-//! fail, limits that are reached and a socket that cannot receive at WARN; retransmissions, with `Config::message_events`, at DEBUG.
+//! fail, limits that are reached and a socket that cannot receive at WARN; retransmissions, with [`Config::with_message_events`], at DEBUG.
 //!
 //! ```
 //! use festina::{Config, DEFAULT_SCTP_PORT, Endpoint, Message};
@@ -67,12 +66,14 @@
 
 mod association;
 mod clock;
+mod config;
 mod endpoint;
 mod error;
 mod listener;
 
 pub use association::{Association, Delivery, MessageSink, Messages, Outcome, Stream, StreamReader, Streams};
 pub use clock::now;
+pub use config::Config;
 pub use endpoint::{Answer, ConnectOptions, Endpoint, EndpointStats, ListenOptions, SeenPacket};
 pub use error::{BindError, ConnectError, ListenError, StreamTaken, TryRecvError};
 pub use listener::Listener;
@@ -82,11 +83,10 @@ pub use festina_sctp::recovery;
 pub use festina_sctp::recovery::profile::Rules;
 pub use festina_sctp::recovery::redundancy::Redundancy;
 pub use festina_sctp::{
-    AbandonReason, Abandoned, AbandonedStats, Admission, AssociationState, ClosedReason, Config, ConfigError,
-    CongestionControl, DestinationMemory, Direction, Event, Expiry, Limits, Mechanisms, Message, MessageId,
-    PartialReliability, PathStats, PeerRequests, Ports, Profile, ReConfigResult, ReceivedMessage, ReceivedStats,
-    ReconfigureError, RetransmissionCause, RetransmittedStats, Retries, SackPolicy, SendError, SentStats, Stats,
-    StreamId, StreamRequest, StreamScheduler, Timers, UnknownCongestionControl,
+    AbandonReason, Abandoned, AbandonedStats, AssociationState, ClosedReason, ConfigError, CongestionControl,
+    Direction, Event, Expiry, Mechanisms, Message, MessageId, PathStats, Ports, Profile, ReConfigResult,
+    ReceivedMessage, ReceivedStats, ReconfigureError, RetransmissionCause, RetransmittedStats, SendError, SentStats,
+    Stats, StreamId, StreamRequest, StreamScheduler, UnknownCongestionControl,
 };
 pub use festina_units::{Duration, Instant};
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use festina::{Association, Config, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, Mechanisms, Message, Profile, Timers};
+use festina::{Association, Config, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, Mechanisms, Message, Profile};
 use festina_emulate::{RunningProxy, UdpProxy};
 use festina_netsim::{LinkConfig, LossModel, Reordering};
 use festina_units::Probability;
@@ -34,12 +34,7 @@ fn without_timeouts() -> Config {
     // A machine that pauses for seconds makes a silence, after which Festina would leave the rest to the timeout; with linear
     // timeouts without a cap it does not.
     thin.backoff = Profile::Petlund2010.mechanisms().thin.backoff;
-    let standard = Config::default();
-    Config {
-        mechanisms: Mechanisms { thin, normal: thin, ..festina },
-        timers: Timers { rto_max: ENDLESS_RTO, ..standard.timers },
-        ..standard
-    }
+    Config::default().with_mechanisms(Mechanisms { thin, normal: thin, ..festina }).with_rto_max(ENDLESS_RTO)
 }
 
 /// Two ends of an association through a proxy.

@@ -73,9 +73,9 @@ async fn exchange(ends: &[(Association, Association)]) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_associations_exchange_messages_and_cost_little_when_idle() {
     let address = "127.0.0.1:0".parse().unwrap();
-    let mut config = Config::default();
-    config.timers.heartbeat_interval = Some(HEARTBEAT_INTERVAL);
-    config.admission.associations_per_address_max = ASSOCIATIONS as usize;
+    let config = Config::default()
+        .with_heartbeat_interval(HEARTBEAT_INTERVAL)
+        .with_associations_per_address_max(ASSOCIATIONS as usize);
     let server = Endpoint::bind(address, config.clone()).await.unwrap();
     let client = Endpoint::bind(address, config).await.unwrap();
     let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();

@@ -1,6 +1,5 @@
 //! What an association is told when it is made; shared by many associations behind one `Arc`.
 
-mod changing;
 mod congestion_control;
 
 use festina_recovery::{Mechanisms, Profile};

@@ -1,6 +1,6 @@
 //! How relay and collector use the transport: streams, their order, limits.
 
-use festina::{Config, Duration, Limits, StreamScheduler};
+use festina::{Config, Duration, StreamScheduler};
 use festina_recovery::redundancy::Redundancy;
 
 use crate::policy::PRIORITIES;
@@ -20,29 +20,21 @@ const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
 /// How a relay's association for important lines is.
 pub(crate) fn config_for_important(redundancy: Redundancy) -> Config {
-    let mut config = config();
-    config.mechanisms.redundancy = redundancy;
-    config
+    config().with_redundancy(redundancy)
 }
 
 /// Streams that a relay uses.
 const STREAMS_MAX: u16 = 1 + PRIORITIES as u16 * (STREAMS as u16 + 1);
 
 pub(crate) fn config() -> Config {
-    Config {
-        scheduler: StreamScheduler::Priority,
-        interleaving: true,
-        peer_timeout: Some(PEER_TIMEOUT),
-        limits: Limits {
-            outbound_streams: STREAMS_MAX,
-            inbound_streams: STREAMS_MAX,
-            send_buffer_bytes: SEND_BUFFER_BYTES,
-            receive_buffer_bytes: MESSAGE_BYTES_MAX,
-            message_bytes_max: MESSAGE_BYTES_MAX,
-            ..Limits::default()
-        },
-        ..Config::default()
-    }
+    Config::default()
+        .with_scheduler(StreamScheduler::Priority)
+        .with_interleaving(true)
+        .with_peer_timeout(PEER_TIMEOUT)
+        .with_streams(STREAMS_MAX, STREAMS_MAX)
+        .with_send_buffer_bytes(SEND_BUFFER_BYTES)
+        .with_receive_buffer_bytes(MESSAGE_BYTES_MAX)
+        .with_message_bytes_max(MESSAGE_BYTES_MAX)
 }
 
 /// The stream of a slot of a priority. Stream 0 is for what is no line.

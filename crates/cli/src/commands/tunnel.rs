@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use festina::{Association, Config, ConnectOptions, Endpoint, Message};
+use festina::{Association, ConnectOptions, Endpoint, Message};
 
 use super::RecoveryArgs;
 use crate::address::{self, HostPort};
@@ -121,8 +121,7 @@ struct Way {
 impl Way {
     async fn new(arguments: &EntranceArgs) -> Result<Self> {
         let remote = arguments.to.resolve().await?;
-        let config = Config { peer_timeout: Some(super::PEER_TIMEOUT), ..arguments.recovery.config() };
-        let endpoint = Endpoint::bind(address::unspecified_for(remote), config).await?;
+        let endpoint = Endpoint::bind(address::unspecified_for(remote), arguments.recovery.config()).await?;
         Ok(Self { endpoint, to: arguments.to.clone(), timeout: arguments.timeout })
     }
 

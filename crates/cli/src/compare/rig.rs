@@ -160,18 +160,14 @@ fn cost(network: &ProxyCounters) -> Cost {
 
 /// How the server behaves: the same for every profile, a standard receiver.
 pub(super) fn server_config(scenario: &Scenario) -> Config {
-    let mut config = Config::with_profile(Profile::Rfc9260);
-    config.sack.delay = scenario.sack_delay;
-    config
+    Config::with_profile(Profile::Rfc9260).with_sack_delay(scenario.sack_delay)
 }
 
 /// How a client of the profile behaves.
 pub(super) fn client_config(scenario: &Scenario, profile: Profile) -> Config {
-    let mut config = Config::with_profile(profile);
-    config.congestion = scenario.congestion.unwrap_or(config.congestion);
-    config.timers.rto_initial = scenario.rto_initial();
-    config.sack.delay = scenario.sack_delay;
-    config
+    let config = Config::with_profile(profile);
+    let congestion = scenario.congestion.unwrap_or(config.congestion());
+    config.with_congestion(congestion).with_rto_initial(scenario.rto_initial()).with_sack_delay(scenario.sack_delay)
 }
 
 /// Makes an association that has delivered the message, in as many attempts as the lossy network takes.

@@ -65,12 +65,12 @@ impl Policy {
 
     fn config(self, scenario: &Scenario) -> Config {
         let profile = if self == Self::ReliableStandard { Profile::Rfc9260 } else { Profile::Festina };
-        let mut config = rig::client_config(scenario, profile);
-        if self != Self::Redundancy {
-            // The standard sends nothing uncalled for.
-            config.mechanisms.redundancy = Profile::Rfc9260.mechanisms().redundancy;
+        let config = rig::client_config(scenario, profile);
+        if self == Self::Redundancy {
+            return config;
         }
-        config
+        // The standard sends nothing uncalled for.
+        config.with_redundancy(Profile::Rfc9260.mechanisms().redundancy)
     }
 
     /// What is reliable is ordered, as streams are by default; state that may be given up need not wait for what is older.
@@ -126,11 +126,8 @@ pub(crate) async fn run(scenario: &Scenario) -> Result<Vec<StateOutcome>> {
 
 fn simulate(scenario: &Scenario, policy: Policy) -> Result<StateOutcome> {
     let Path { topology, sender, receiver, .. } = Topology::path(&[Duplex::symmetric(scenario.link()?)]);
-    let logging = |mut config: Config| {
-        // What is counted is what updates cost.
-        config.timers.heartbeat_interval = None;
-        Config { message_events: true, ..config }
-    };
+    // What is counted is what updates cost.
+    let logging = |config: Config| config.with_heartbeat_interval(None).with_message_events(true).into();
     let mut client = SctpHost::new(sender, scenario.seed, logging(policy.config(scenario)))?;
     let size = ByteCount::from_bytes(scenario.size.into());
     let workload = Workload::Periodic(Periodic { interval: scenario.interval, size });

@@ -25,12 +25,10 @@ async fn connect(address: &str, config: Config) -> (Endpoint, Association) {
 
 /// A peer whose application reads nothing, so that it soon acknowledges nothing new.
 async fn connect_mute(address: &str) -> (Endpoint, Association) {
-    let mut config = Config::default();
-    // One line fits, and little more.
-    config.limits.receive_buffer_bytes = 300_000;
-    // As soon as there is room for a message, it may be sent.
-    config.limits.send_low_water_bytes = config.limits.send_buffer_bytes - MESSAGE_BYTES;
-    connect(address, config).await
+    let config = Config::default();
+    let low_water_bytes = config.send_buffer_bytes() - MESSAGE_BYTES;
+    // One line fits, and little more; as soon as there is room for a message, it may be sent.
+    connect(address, config.with_receive_buffer_bytes(300_000).with_send_low_water_bytes(low_water_bytes)).await
 }
 
 #[test]
@@ -71,7 +69,7 @@ fn a_peer_that_does_not_take_its_echo_does_not_keep_others_from_theirs() {
     runtime().block_on(async {
         let (_endpoint, mute) = connect_mute(&address).await;
         // What both send buffers hold and some more: the last of these are taken only once the echo is stuck.
-        for _ in 0..(2 * Config::default().limits.send_buffer_bytes + (512 << 10)) / MESSAGE_BYTES {
+        for _ in 0..(2 * Config::default().send_buffer_bytes() + (512 << 10)) / MESSAGE_BYTES {
             let sent = tokio::time::timeout(PATIENCE, mute.send(Message::new(vec![0; MESSAGE_BYTES]))).await;
             sent.expect("the listener reads until its echo is stuck").expect("it is connected");
         }

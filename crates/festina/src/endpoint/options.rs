@@ -81,7 +81,7 @@ pub struct ListenOptions {
 impl ListenOptions {
     /// Has `decide` look at the address of each peer that asks for an association, before anything is answered: at its INIT, and again at
     /// its COOKIE ECHO, whose sender has shown that it receives at that address. It runs on the endpoint's task for each such packet, so it
-    /// should be quick. By default all are accepted, within the limits of [`Admission`](crate::Admission).
+    /// should be quick. By default all are accepted, within the endpoint's limits: [`Config::with_associations_max`](crate::Config::with_associations_max) and its neighbours.
     ///
     /// ```
     /// use festina::{Answer, ListenOptions};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use festina_sctp::{self as sctp, Config, Incoming, PathKnowledge, Ports, Transmit};
+use festina_sctp::{self as sctp, Incoming, PathKnowledge, Ports, Transmit};
 use festina_units::Instant;
 
 use super::accept::{AcceptQueue, Accepting};
@@ -20,6 +20,7 @@ use super::socket::{Socket, SocketCounters, count};
 use super::timers::Timers;
 use crate::association::{Association, Inner};
 use crate::clock;
+use crate::config::Config;
 use crate::error::{BindError, ConnectError, ListenError};
 
 /// Local SCTP ports that [`Shared::connect`] chooses from.
@@ -83,7 +84,7 @@ impl Shared {
         let (mut secret, mut first_nonce) = ([0; 16], [0; 8]);
         getrandom::fill(&mut secret)?;
         getrandom::fill(&mut first_nonce)?;
-        let context = sctp::Context::new(config, secret)?;
+        let context = sctp::Context::new(config.into(), secret)?;
         let (admission, memory) = (context.config().admission.clone(), context.config().memory);
         let accepting = Accepting::new(sctp::Listener::new(&context), admission.accept_queue_max);
         let (timers, bell) = Timers::new().map_err(BindError::Timer)?;

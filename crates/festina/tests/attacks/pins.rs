@@ -20,10 +20,8 @@ const RECEIVE_BUFFER_BYTES: u64 = 256 << 10;
 const BYTES_PER_PEER_MAX: u64 = 2 * RECEIVE_BUFFER_BYTES + (64 << 10);
 
 fn config() -> Config {
-    let mut config = Config::default();
-    config.limits.receive_buffer_bytes = usize::try_from(RECEIVE_BUFFER_BYTES).unwrap();
-    config.limits.message_bytes_max = config.limits.receive_buffer_bytes;
-    config
+    let bytes = usize::try_from(RECEIVE_BUFFER_BYTES).unwrap();
+    Config::default().with_receive_buffer_bytes(bytes).with_message_bytes_max(bytes)
 }
 
 /// Each peer attacks in a thread of its own.

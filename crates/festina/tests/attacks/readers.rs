@@ -20,15 +20,14 @@ const SLOWNESS: Duration = Duration::from_secs(3);
 const CLOSE_PATIENCE: Duration = Duration::from_secs(60);
 
 fn config() -> Config {
-    let mut config = Config::default();
     let buffer_bytes = usize::try_from(BUFFER_BYTES).unwrap();
-    config.limits.send_buffer_bytes = buffer_bytes;
-    config.limits.send_low_water_bytes = buffer_bytes / 2;
-    config.limits.receive_buffer_bytes = buffer_bytes;
-    config.limits.message_bytes_max = buffer_bytes;
-    config.timers.shutdown_stall = Duration::from_millis(500);
-    config.timers.shutdown_guard = Some(Duration::from_millis(500));
-    config
+    Config::default()
+        .with_send_buffer_bytes(buffer_bytes)
+        .with_send_low_water_bytes(buffer_bytes / 2)
+        .with_receive_buffer_bytes(buffer_bytes)
+        .with_message_bytes_max(buffer_bytes)
+        .with_shutdown_stall(Duration::from_millis(500))
+        .with_shutdown_guard(Duration::from_millis(500))
 }
 
 #[test]

@@ -74,8 +74,7 @@ async fn dropping_the_last_handle_delivers_what_was_sent_and_then_ends() {
 
 #[tokio::test]
 async fn a_peer_that_still_talks_does_not_keep_a_dropped_association_alive() {
-    let mut config = Config::default();
-    (config.limits.receive_buffer_bytes, config.limits.message_bytes_max) = (10_000, 10_000);
+    let config = Config::default().with_receive_buffer_bytes(10_000).with_message_bytes_max(10_000);
     let pair = pair_with(config.clone(), config).await;
     in_time(async {
         let far_more_than_the_window = 200;
@@ -141,10 +140,8 @@ async fn closing_an_endpoint_ends_its_associations_in_good_order() {
 
 /// An association whose client has sent far more than the server, which reads nothing, takes.
 async fn pair_with_a_peer_that_does_not_read() -> crate::support::Pair {
-    let mut patient = Config::default();
-    (patient.limits.receive_buffer_bytes, patient.limits.message_bytes_max) = (10_000, 10_000);
-    let mut brief = Config::default();
-    brief.timers.shutdown_stall = Duration::from_millis(400);
+    let patient = Config::default().with_receive_buffer_bytes(10_000).with_message_bytes_max(10_000);
+    let brief = Config::default().with_shutdown_stall(Duration::from_millis(400));
     let pair = pair_with(brief, patient).await;
     in_time(async {
         for _ in 0..100 {

@@ -42,9 +42,7 @@ async fn a_silent_peer_and_a_closed_udp_port_time_out_and_the_endpoint_lives_on(
 
 #[tokio::test]
 async fn a_handshake_that_runs_out_of_retransmissions_tells_how_long_it_took() {
-    let mut config = Config::default();
-    config.retries.init_max = 1;
-    config.timers.rto_initial = Duration::from_millis(20);
+    let config = Config::default().with_handshake_retries(1).with_rto_initial(Duration::from_millis(20));
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let options = ConnectOptions::default().handshake_timeout(Duration::from_secs(30));
     let connecting = endpoint_with(config).await;
@@ -55,7 +53,7 @@ async fn a_handshake_that_runs_out_of_retransmissions_tells_how_long_it_took() {
 
 #[tokio::test]
 async fn a_peer_that_vanishes_is_found_unreachable() {
-    let config = Config { peer_timeout: Some(Duration::from_secs(1)), ..Config::default() };
+    let config = Config::default().with_peer_timeout(Duration::from_secs(1));
     let server = endpoint().await;
     let relay = Relay::to(server.local_addr()).await;
     let pair = pair_between(endpoint_with(config).await, server, relay.address).await;
@@ -72,7 +70,7 @@ async fn a_peer_that_vanishes_is_found_unreachable() {
 
 #[tokio::test]
 async fn closing_an_endpoint_takes_no_longer_than_the_peer_timeout_when_a_peer_has_vanished() {
-    let config = Config { peer_timeout: Some(Duration::from_secs(1)), ..Config::default() };
+    let config = Config::default().with_peer_timeout(Duration::from_secs(1));
     let server = endpoint().await;
     let relay = Relay::to(server.local_addr()).await;
     let pair = pair_between(endpoint_with(config).await, server, relay.address).await;
@@ -106,8 +104,7 @@ async fn an_endpoint_that_cannot_be_opened_says_why() {
     let first = Endpoint::bind(taken, Config::default()).await.unwrap();
     let error = Endpoint::bind(first.local_addr(), Config::default()).await.unwrap_err();
     assert!(error.to_string().starts_with(&format!("cannot open a socket on {taken}: ")), "{error}");
-    let mut config = Config::default();
-    config.limits.packet_bytes_max = 1;
+    let config = Config::default().with_packet_bytes_max(1);
     let error = Endpoint::bind("127.0.0.1:0".parse().unwrap(), config).await.unwrap_err();
     assert!(matches!(error, BindError::Config(_)), "{error}");
 }
@@ -143,10 +140,10 @@ async fn garbage_is_counted_and_ignored() {
 #[tokio::test]
 async fn a_full_accept_queue_delays_peers_but_turns_nobody_away() {
     const PEERS: usize = 1_100;
-    let mut config = Config::default();
-    config.timers.rto_initial = Duration::from_millis(300);
-    config.retries.init_max = 100;
-    config.timers.rto_max = Duration::from_millis(600);
+    let config = Config::default()
+        .with_rto_initial(Duration::from_millis(300))
+        .with_rto_max(Duration::from_millis(600))
+        .with_handshake_retries(100);
     let (client, server) = (endpoint_with(config.clone()).await, endpoint_with(config).await);
     let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
     let remote = server.local_addr();

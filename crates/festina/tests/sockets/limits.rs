@@ -30,8 +30,7 @@ async fn refused(client: &Endpoint, server: &Endpoint) {
 
 #[tokio::test]
 async fn a_full_endpoint_refuses_peers_and_own_wishes_until_an_association_ends() {
-    let mut config = Config::default();
-    config.admission.associations_max = 2;
+    let config = Config::default().with_associations_max(2);
     let (client, server) = (endpoint().await, endpoint_with(config).await);
     let other = endpoint().await;
     let _other_listener = other.listen(DEFAULT_SCTP_PORT).unwrap();
@@ -50,8 +49,7 @@ async fn a_full_endpoint_refuses_peers_and_own_wishes_until_an_association_ends(
 
 #[tokio::test]
 async fn peers_of_one_address_have_a_limit_that_own_wishes_do_not_count_for() {
-    let mut config = Config::default();
-    config.admission.associations_per_address_max = 2;
+    let config = Config::default().with_associations_per_address_max(2);
     let (client, server) = (endpoint().await, endpoint_with(config).await);
     let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
     let _client_listener = client.listen(DEFAULT_SCTP_PORT).unwrap();
@@ -71,11 +69,11 @@ async fn peers_of_one_address_have_a_limit_that_own_wishes_do_not_count_for() {
 
 #[tokio::test]
 async fn the_accept_queue_is_as_long_as_configured_and_peers_wait_for_a_place() {
-    let mut config = Config::default();
-    config.admission.accept_queue_max = 1;
-    config.timers.rto_initial = Duration::from_millis(50);
-    config.timers.rto_max = Duration::from_millis(50);
-    config.retries.init_max = 1_000;
+    let config = Config::default()
+        .with_accept_queue_max(1)
+        .with_rto_initial(Duration::from_millis(50))
+        .with_rto_max(Duration::from_millis(50))
+        .with_handshake_retries(1_000);
     let (client, server) = (endpoint_with(config.clone()).await, endpoint_with(config).await);
     let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
     let patient = || ConnectOptions::default().handshake_timeout(Duration::from_secs(60));
@@ -92,8 +90,7 @@ async fn the_accept_queue_is_as_long_as_configured_and_peers_wait_for_a_place() 
 
 #[tokio::test]
 async fn strays_beyond_the_allowance_are_shed_and_associations_go_on() {
-    let mut config = Config::default();
-    config.admission.strays_per_second_max = 1;
+    let config = Config::default().with_strays_per_second_max(1);
     let pair = pair_with(Config::default(), config).await;
     let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
     stranger.connect(pair.server_endpoint.local_addr()).unwrap();

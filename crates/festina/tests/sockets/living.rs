@@ -57,7 +57,7 @@ async fn statistics_tell_what_went_through() {
 
 #[tokio::test]
 async fn events_tell_a_messages_way_and_the_end() {
-    let config = Config { message_events: true, ..Config::default() };
+    let config = Config::default().with_message_events(true);
     let pair = pair_with(config, Config::default()).await;
     let next = async || loop {
         match pair.client.event().await {
@@ -88,7 +88,7 @@ async fn events_tell_a_messages_way_and_the_end() {
 
 #[tokio::test]
 async fn events_that_nobody_takes_cost_bounded_memory_and_the_last_are_kept() {
-    let config = Config { message_events: true, ..Config::default() };
+    let config = Config::default().with_message_events(true);
     let pair = pair_with(config, Config::default()).await;
     in_time(async {
         for _ in 0..festina::EVENTS_QUEUED_MAX {
@@ -109,9 +109,8 @@ async fn events_that_nobody_takes_cost_bounded_memory_and_the_last_are_kept() {
 
 #[tokio::test]
 async fn a_delayed_acknowledgement_comes_when_its_timer_says() {
-    let (mut client, mut server) = (Config::with_profile(Profile::Rfc9260), Config::default());
-    client.timers.heartbeat_interval = None;
-    server.sack.delay = Duration::from_millis(30);
+    let client = Config::with_profile(Profile::Rfc9260).with_heartbeat_interval(None);
+    let server = Config::default().with_sack_delay(Duration::from_millis(30));
     let pair = pair_with(client, server).await;
     in_time(async {
         pair.client.send(Message::new("the first of all is acknowledged at once")).await.unwrap();

@@ -17,10 +17,11 @@ fn value(payload: &[u8]) -> u32 {
 
 /// A pair with small buffers.
 async fn narrow_pair() -> Pair {
-    let mut config = Config::default();
-    config.limits.send_buffer_bytes = 20_000;
-    config.limits.send_low_water_bytes = 10_000;
-    (config.limits.receive_buffer_bytes, config.limits.message_bytes_max) = (20_000, 20_000);
+    let config = Config::default()
+        .with_send_buffer_bytes(20_000)
+        .with_send_low_water_bytes(10_000)
+        .with_receive_buffer_bytes(20_000)
+        .with_message_bytes_max(20_000);
     pair_with(config.clone(), config).await
 }
 
@@ -216,8 +217,7 @@ async fn many_messages_wait_for_room_and_none_is_lost_or_doubled() {
 
 #[tokio::test]
 async fn a_refused_message_ends_a_batch_and_comes_back() {
-    let mut config = Config::default();
-    config.limits.message_bytes_max = 1_000;
+    let config = Config::default().with_message_bytes_max(1_000);
     let pair = pair_with(config, Config::default()).await;
     in_time(async {
         let sizes = [10, 1_000, 1_001, 20];

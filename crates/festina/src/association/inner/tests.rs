@@ -1,9 +1,7 @@
 //! Tests of who sends when.
 
-use festina_sctp::Config;
-
 use super::*;
-use crate::{Association, DEFAULT_SCTP_PORT, Endpoint};
+use crate::{Association, Config, DEFAULT_SCTP_PORT, Endpoint};
 
 /// Two endpoints on loopback with an association between them.
 struct Pair {
