@@ -1,15 +1,20 @@
-//! An echo server whose counters Prometheus can read, in its text format and without another crate.
+//! An echo server whose counters Prometheus can read: those of its endpoint, and those of each of the first hundred associations.
 //!
 //! ```text
-//! cargo run -p festina --example metrics -- 127.0.0.1:9899 127.0.0.1:9090
+//! cargo run -p festina --features prometheus --example metrics -- 127.0.0.1:9899 127.0.0.1:9090
+//! cargo run --release -- ping 127.0.0.1 -c 5
 //! curl http://127.0.0.1:9090/metrics
 //! ```
+//!
+//! In a program that has a web server already, that answers with what `page` returns.
 
 use std::error::Error;
-use std::fmt::Write;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use festina::{Association, Config, DEFAULT_SCTP_PORT, Endpoint, Message};
+use festina::{Association, Config, DEFAULT_SCTP_PORT, Endpoint, Message, Metrics};
+use prometheus_client::encoding::text;
+use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
 #[tokio::main]
@@ -20,8 +25,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let listener = endpoint.listen(DEFAULT_SCTP_PORT)?;
     let scrapes = TcpListener::bind(scrapes.parse::<SocketAddr>()?).await?;
     println!("listening on {}, metrics on http://{}/metrics", endpoint.local_addr(), scrapes.local_addr()?);
-    tokio::spawn(serve(scrapes, endpoint.clone()));
+
+    let metrics = Metrics::default();
+    metrics.show_endpoint(&endpoint);
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(metrics.clone()));
+    tokio::spawn(serve(scrapes, Arc::new(registry)));
+
     while let Some(association) = listener.accept().await {
+        // Beyond the limit an association counts with its endpoint alone.
+        metrics.show_association(&association);
         tokio::spawn(echo(association));
     }
     Ok(())
@@ -36,10 +49,10 @@ async fn echo(association: Association) {
 }
 
 /// Answers each connection with the counters as they are then.
-async fn serve(scrapes: TcpListener, endpoint: Endpoint) {
+async fn serve(scrapes: TcpListener, registry: Arc<Registry>) {
     while let Ok((stream, _)) = scrapes.accept().await {
-        let body = metrics(&endpoint);
-        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nConnection: close";
+        let body = page(&registry);
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\nConnection: close";
         let answer = format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
         tokio::spawn(async move {
             let mut request = [0; 1_024];
@@ -57,24 +70,10 @@ async fn serve(scrapes: TcpListener, endpoint: Endpoint) {
     }
 }
 
-/// The endpoint's counters in Prometheus' text format.
-fn metrics(endpoint: &Endpoint) -> String {
-    let stats = endpoint.stats();
-    let values = [
-        ("associations", "gauge", "Associations now.", stats.associations),
-        ("packets_sent_total", "counter", "SCTP packets sent.", stats.packets_sent),
-        ("sent_bytes_total", "counter", "Bytes of those packets.", stats.bytes_sent),
-        ("packets_received_total", "counter", "SCTP packets received.", stats.packets_received),
-        ("received_bytes_total", "counter", "Bytes of those packets.", stats.bytes_received),
-        ("packets_dropped_total", "counter", "Packets received without effect.", stats.packets_dropped),
-        ("associations_refused_total", "counter", "Peers refused for want of room.", stats.associations_refused),
-        ("accept_queue_overflows_total", "counter", "Handshakes left to be repeated.", stats.accept_queue_overflows),
-        ("receive_errors_total", "counter", "Receiving failed.", stats.receive_errors),
-    ];
-    let mut text = String::new();
-    for (name, kind, help, value) in values {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "# HELP festina_{name} {help}\n# TYPE festina_{name} {kind}\nfestina_{name} {value}\n");
-    }
-    text
+/// All series in the text format of OpenMetrics.
+fn page(registry: &Registry) -> String {
+    let mut page = String::new();
+    // Writing to a string cannot fail.
+    let _ = text::encode(&mut page, registry);
+    page
 }

@@ -33,6 +33,9 @@
 //! **Logs** go to [`tracing`](https://docs.rs/tracing): associations that come up and go down, and why, at the level INFO; handshakes that
 //! fail, limits that are reached and a socket that cannot receive at WARN; retransmissions, with [`Config::with_message_events`], at DEBUG.
 //!
+//! **Metrics**: with the feature `prometheus`, `Metrics` shows the counters of endpoints and associations to a registry of the crate
+//! `prometheus-client`.
+//!
 //! ```
 //! use festina::{Config, DEFAULT_SCTP_PORT, Endpoint, Message};
 //!
@@ -70,6 +73,8 @@ mod config;
 mod endpoint;
 mod error;
 mod listener;
+#[cfg(feature = "prometheus")]
+mod metrics;
 
 pub use association::{Association, Delivery, MessageSink, Messages, Outcome, Stream, StreamReader, Streams};
 pub use clock::now;
@@ -77,6 +82,8 @@ pub use config::Config;
 pub use endpoint::{Answer, ConnectOptions, Endpoint, EndpointStats, ListenOptions, SeenPacket};
 pub use error::{BindError, ConnectError, ListenError, StreamTaken, TryRecvError};
 pub use listener::Listener;
+#[cfg(feature = "prometheus")]
+pub use metrics::{ASSOCIATIONS_SHOWN_MAX, Metrics};
 
 /// The mechanisms of loss recovery: every type that a field of [`Mechanisms`] names is in one of these rooms.
 pub use festina_sctp::recovery;

@@ -518,6 +518,12 @@ impl Inner {
         lock(&self.state).core.stats()
     }
 
+    /// The address of the endpoint.
+    #[cfg(feature = "prometheus")]
+    pub(crate) fn local_addr(&self) -> SocketAddr {
+        self.shared.socket.local_addr()
+    }
+
     pub(crate) fn remote(&self) -> SocketAddr {
         lock(&self.state).core.remote()
     }

@@ -368,7 +368,7 @@ impl Shared {
         Poll::Pending
     }
 
-    pub(super) fn stats(&self) -> EndpointStats {
+    pub(crate) fn stats(&self) -> EndpointStats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let SocketCounters { packets_sent, bytes_sent, send_calls, send_errors, send_blocked, receive_calls } =
             &self.socket.counters;
