@@ -4,12 +4,13 @@
 //! cargo run --release -p festina-trace --example measure -- make flows.pcapng 2000000
 //! cargo run --release -p festina-trace --example measure -- analyse flows.pcapng
 //! cargo run --release -p festina-trace --example measure -- scan 10000000
+//! cargo run --release -p festina-trace --example measure -- talk 2000000
 //! cargo run --release -p festina-trace --example measure -- list flows.pcapng
 //! ```
 //!
 //! `list` prints a line for each retransmission: packet, cause, how sure, and whether it was spurious; and one for each packet that came
 //! out of order. `make` writes TCP conversations of small segments, of which every fiftieth is sent twice; `scan` analyses a SYN to each of so many
-//! ports, made while it is read.
+//! ports, made while it is read, and `talk` a question to each and its answer.
 
 use std::fs::File;
 use std::io::{BufWriter, Read};
@@ -20,14 +21,15 @@ use festina_trace::{Analyser, AnalyserOptions, Finding, PcapngWriter, TcpSegment
 use festina_units::Instant;
 
 const CONVERSATIONS: u64 = 1_000;
-const USAGE: &str = "make FILE PACKETS | analyse FILE | scan FLOWS | list FILE";
+const USAGE: &str = "make FILE PACKETS | analyse FILE | scan FLOWS | talk FLOWS | list FILE";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["make", file, packets] => make(file, packets.parse()?),
         ["analyse", file] => measured(File::open(file)?),
-        ["scan", flows] => measured(Scan { left: flows.parse()?, next: 0, ready: Vec::new(), read: 0 }),
+        ["scan", flows] => measured(Scan::new(flows.parse()?, 1)),
+        ["talk", flows] => measured(Scan::new(flows.parse()?, 2)),
         ["list", file] => list(file),
         _ => Err(USAGE.into()),
     }
@@ -92,24 +94,38 @@ fn measured(source: impl Read) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A capture of SYNs that is never whole anywhere.
+/// A capture that is never whole anywhere: of SYNs, or of a question and an answer in each conversation.
 struct Scan {
     left: u64,
     next: u64,
+    packets_each: u64,
     ready: Vec<u8>,
     read: usize,
 }
 
 impl Scan {
+    fn new(flows: u64, packets_each: u64) -> Self {
+        Self { left: flows * packets_each, next: 0, packets_each, ready: Vec::new(), read: 0 }
+    }
+
     fn packet(&mut self) -> Option<Vec<u8>> {
         self.left = self.left.checked_sub(1)?;
         let number = self.next;
         self.next += 1;
         let from = SocketAddr::from((Ipv4Addr::from_bits(0x0a00_0001), 40_000));
-        let address = Ipv4Addr::from_bits(0x0b00_0000 + u32::try_from(number / 60_000).ok()?);
-        let to = SocketAddr::from((address, u16::try_from(number % 60_000).ok()? + 1));
-        let segment = TcpSegment { sequence: 7, syn: true, ..TcpSegment::default() };
-        let packet = encapsulate_tcp(from, to, &segment).ok()?;
+        let flow = number / self.packets_each;
+        let address = Ipv4Addr::from_bits(0x0b00_0000 + u32::try_from(flow / 60_000).ok()?);
+        let to = SocketAddr::from((address, u16::try_from(flow % 60_000).ok()? + 1));
+        let packet = match (self.packets_each, number % self.packets_each) {
+            (1, _) => encapsulate_tcp(from, to, &TcpSegment { sequence: 7, syn: true, ..TcpSegment::default() }),
+            (_, turn) => {
+                let (source, destination) = if turn == 0 { (from, to) } else { (to, from) };
+                let (sequence, ack) = if turn == 0 { (7, 9) } else { (9, 107) };
+                let segment = TcpSegment { sequence, ack: Some(ack), payload: &[0; 100], ..TcpSegment::default() };
+                encapsulate_tcp(source, destination, &segment)
+            }
+        };
+        let packet = packet.ok()?;
         let len = u32::try_from(packet.len()).ok()?;
         let micros = 5 * number;
         let mut record = Vec::new();

@@ -39,10 +39,11 @@ pub use slow_start::{SlowStart, SlowStartExit};
 
 use estimate::Unwrap;
 use headers::{Sctp, Tcp};
+use order::Sightings;
 use outstanding::Copy;
 use packet::{Content, Parsed, parse};
 use stream::{Ack, Sent, Stream};
-use table::{Conversation, Table};
+use table::{Conversation, Slot, Table};
 
 use crate::dissect::transport;
 use crate::flow::Protocol;
@@ -103,6 +104,7 @@ pub struct Summary {
 pub struct Analyser {
     options: AnalyserOptions,
     table: Table,
+    sightings: Sightings,
     receiver: Option<ReceiverSide>,
     scratch: Sctp,
     sink: Sink,
@@ -219,9 +221,7 @@ impl Analyser {
 
     /// The capture has ended: all that is alive becomes findings, in the order in which it began.
     pub fn finish(&mut self) {
-        let mut rest: Vec<Conversation> = std::iter::from_fn(|| self.table.pop_oldest()).collect();
-        rest.sort_by_key(|conversation| conversation.number);
-        for conversation in rest {
+        for conversation in self.table.drain() {
             self.end(conversation);
         }
     }
@@ -261,63 +261,54 @@ impl Analyser {
     }
 
     fn take_packet(&mut self, packet: &CapturedPacket<'_>, parsed: &Parsed<'_>) {
-        self.restart(parsed);
-        if self.is_again(packet, parsed) {
+        // The capture may hold this very packet already: it was made at several places of the path.
+        if parsed.key.protocol != Protocol::Udp && self.sightings.is_again(parsed, packet.at) {
             self.summary.packets_again += 1;
             return;
         }
         match &parsed.content {
-            Content::Tcp(tcp) => self.tcp(packet, parsed, tcp),
-            Content::Sctp(sctp) => self.sctp(packet, parsed, sctp),
+            Content::Tcp(tcp) => {
+                let slot = self.hear(packet, parsed, tcp.is_syn.then_some(tcp.sequence));
+                self.tcp(slot, packet, parsed, tcp);
+            }
+            Content::Sctp(sctp) => {
+                let slot = self.hear(packet, parsed, sctp.initial_tsn);
+                self.sctp(slot, packet, parsed, sctp);
+            }
             Content::Udp { payload_bytes } => {
                 if *payload_bytes > 0 {
-                    let stream = self.stream(packet, parsed, 0);
+                    let slot = self.table.hear(parsed.key, packet.at);
+                    let stream = self.stream(slot, packet, parsed, 0);
                     stream.packet(packet.at, *payload_bytes, parsed.transport_bytes);
                 }
             }
         }
     }
 
-    /// Returns whether the capture holds this very packet already: it was made at several places of the path.
-    fn is_again(&mut self, packet: &CapturedPacket<'_>, parsed: &Parsed<'_>) -> bool {
-        if parsed.key.protocol == Protocol::Udp || parsed.identification.is_none() {
-            return false;
-        }
-        let conversation = self.table.hear(parsed.key, packet.at);
-        conversation.sightings[parsed.from].is_again(
-            parsed.identification,
-            parsed.transport_bytes,
-            parsed.header,
-            packet.at,
-        )
-    }
-
-    /// A SYN or INIT with another number begins another conversation between the same ends.
-    fn restart(&mut self, parsed: &Parsed<'_>) {
-        let initial = match &parsed.content {
-            Content::Tcp(tcp) => tcp.is_syn.then_some(tcp.sequence),
-            Content::Sctp(sctp) => sctp.initial_tsn,
-            Content::Udp { .. } => None,
-        };
+    /// The conversation of the packet. A SYN or INIT with another number begins another one between the same ends.
+    fn hear(&mut self, packet: &CapturedPacket<'_>, parsed: &Parsed<'_>, initial: Option<u32>) -> Slot {
+        let slot = self.table.hear(parsed.key, packet.at);
         if initial.is_none() {
-            return;
+            return slot;
         }
-        let conversation = self.table.get(&parsed.key);
-        let is_other = conversation.is_some_and(|known| {
-            known.initial[parsed.from].is_some_and(|known| Some(known) != initial)
-                || (known.initial[parsed.from].is_none() && known.streams[parsed.from].is_some())
-        });
-        if is_other && let Some(conversation) = self.table.remove(&parsed.key) {
+        let known = self.table.get_mut(slot);
+        let is_other = known.initial[parsed.from].is_some_and(|known| Some(known) != initial)
+            || (known.initial[parsed.from].is_none() && known.streams[parsed.from].is_some());
+        if !is_other {
+            return slot;
+        }
+        if let Some(conversation) = self.table.remove(slot) {
             self.end(conversation);
         }
+        self.table.hear(parsed.key, packet.at)
     }
 
     /// The stream of the packet's sender, which begins with `start` unless it is there already.
-    fn stream(&mut self, packet: &CapturedPacket<'_>, parsed: &Parsed<'_>, start: u32) -> &mut Stream {
+    fn stream(&mut self, slot: Slot, packet: &CapturedPacket<'_>, parsed: &Parsed<'_>, start: u32) -> &mut Stream {
         let has_timestamps = matches!(parsed.content, Content::Tcp(Tcp { timestamps: Some(_), .. }));
         let receiver = &mut self.receiver;
         let summary = &mut self.summary;
-        let conversation = self.table.hear(parsed.key, packet.at);
+        let conversation = self.table.get_mut(slot);
         let (initial, offers) = (conversation.initial[parsed.from], conversation.offers);
         let handshake_ns = conversation.answered_ns[parsed.from];
         let [ours, theirs] = conversation.answered_ns;
@@ -355,8 +346,8 @@ impl Analyser {
         })
     }
 
-    fn tcp(&mut self, packet: &CapturedPacket<'_>, parsed: &Parsed<'_>, tcp: &Tcp) {
-        let conversation = self.table.hear(parsed.key, packet.at);
+    fn tcp(&mut self, slot: Slot, packet: &CapturedPacket<'_>, parsed: &Parsed<'_>, tcp: &Tcp) {
+        let conversation = self.table.get_mut(slot);
         if tcp.is_syn {
             conversation.hear_handshake(parsed.from, packet.at, Some(tcp.sequence));
             conversation.offers[parsed.from] = tcp.sack_permitted && tcp.timestamps.is_some();
@@ -372,7 +363,7 @@ impl Analyser {
         } else {
             let announced = conversation.announced[parsed.from].take();
             let mut sink = std::mem::take(&mut self.sink);
-            let stream = self.stream(packet, parsed, tcp.sequence);
+            let stream = self.stream(slot, packet, parsed, tcp.sequence);
             if let Some((sequence, at)) = announced {
                 stream.announced(sequence, at);
             }
@@ -386,13 +377,13 @@ impl Analyser {
             stream.sent(&sent, &mut sink);
             self.sink = sink;
         }
-        let conversation = self.table.hear(parsed.key, packet.at);
+        let conversation = self.table.get_mut(slot);
         let (Some(ack), Some(stream)) = (tcp.ack, conversation.streams[1 - parsed.from].as_mut()) else { return };
         stream.tcp_ack(packet, tcp, ack, &mut self.sink);
     }
 
-    fn sctp(&mut self, packet: &CapturedPacket<'_>, parsed: &Parsed<'_>, sctp: &Sctp) {
-        let conversation = self.table.hear(parsed.key, packet.at);
+    fn sctp(&mut self, slot: Slot, packet: &CapturedPacket<'_>, parsed: &Parsed<'_>, sctp: &Sctp) {
+        let conversation = self.table.get_mut(slot);
         conversation.hear_handshake(parsed.from, packet.at, sctp.initial_tsn.or(sctp.answered_tsn));
         // A packet's acknowledgement was written before its data.
         if let (Some(sack), Some(stream)) = (&sctp.sack, conversation.streams[1 - parsed.from].as_mut()) {
@@ -400,7 +391,7 @@ impl Analyser {
         }
         let Some(first) = sctp.data.first() else { return };
         let mut sink = std::mem::take(&mut self.sink);
-        let stream = self.stream(packet, parsed, first.tsn);
+        let stream = self.stream(slot, packet, parsed, first.tsn);
         let bytes = sctp.data.iter().map(|data| data.bytes).sum();
         stream.packet(packet.at, bytes, parsed.transport_bytes);
         let highest = stream.highest();

@@ -59,7 +59,13 @@ impl Histogram {
                     *counted = counted.saturating_add(count);
                 }
             }
-            Err(at) => self.buckets.insert(at, (bucket, count)),
+            Err(at) => {
+                if self.buckets.is_empty() {
+                    // Many streams have a single value.
+                    self.buckets.reserve_exact(1);
+                }
+                self.buckets.insert(at, (bucket, count));
+            }
         }
     }
 

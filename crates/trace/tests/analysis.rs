@@ -322,7 +322,7 @@ fn a_scan_leaves_no_more_conversations_alive_than_have_room() {
         analyser.handle_packet(&captured).expect("a known link");
     }
     let before_the_end = analyser.summary();
-    assert_eq!(before_the_end.conversations_retired, u64::from(flows) - (1 << 18));
+    assert_eq!(before_the_end.conversations_retired, u64::from(flows) - 200_000);
     analyser.finish();
     assert_eq!(analyser.poll_finding(), None);
     let summary = analyser.summary();

@@ -39,6 +39,14 @@ pub(super) struct Copy {
     pub(super) tsval: u32,
 }
 
+/// Makes room for one range in a list that never had any: most streams of a capture with very many of them have no more, and a list makes room for
+/// four at once.
+pub(super) fn reserve_first(ranges: &mut VecDeque<Range>) {
+    if ranges.capacity() == 0 {
+        ranges.reserve_exact(1);
+    }
+}
+
 /// The ranges.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outstanding {
@@ -75,6 +83,7 @@ impl Outstanding {
             Some(last) if last.start > range.start => self.ranges.partition_point(|known| known.start < range.start),
             _ => self.ranges.len(),
         };
+        reserve_first(&mut self.ranges);
         self.ranges.insert(at, range);
     }
 

@@ -1,5 +1,6 @@
 //! A captured packet as part of a conversation.
 
+use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 
 use festina_sctp::wire::Packet;
@@ -26,14 +27,41 @@ impl End {
     pub(super) fn socket(self) -> SocketAddr {
         SocketAddr::new(self.address, self.port)
     }
+
+    fn ports(self) -> u32 {
+        u32::from(self.port) << 16 | u32::from(self.udp_port)
+    }
+
+    fn address_bits(self) -> u128 {
+        match self.address {
+            IpAddr::V4(address) => u128::from(address.to_bits()),
+            IpAddr::V6(address) => address.to_bits(),
+        }
+    }
 }
 
 /// Who talks to whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     pub(super) protocol: Protocol,
     /// In their order.
     pub(super) ends: [End; 2],
+}
+
+impl Hash for Key {
+    /// A table is asked for every packet: few and large words cost least. Protocols between the same ends share a hash.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let [first, second] = self.ends;
+        let ports = u64::from(first.ports()) << 32 | u64::from(second.ports());
+        if let (IpAddr::V4(first), IpAddr::V4(second)) = (first.address, second.address) {
+            let addresses = u64::from(first.to_bits()) << 32 | u64::from(second.to_bits());
+            state.write_u128(u128::from(addresses) << 64 | u128::from(ports));
+        } else {
+            state.write_u128(first.address_bits());
+            state.write_u128(second.address_bits());
+            state.write_u64(ports);
+        }
+    }
 }
 
 /// What a packet holds.

@@ -169,6 +169,10 @@ impl DelayStatistics {
         let at = self.worst.partition_point(|worse| worse.delay() >= write.delay());
         if at < WORST_MAX {
             self.worst.truncate(WORST_MAX - 1);
+            if self.worst.is_empty() {
+                // Most streams of a capture with very many of them write once.
+                self.worst.reserve_exact(1);
+            }
             self.worst.insert(at, write);
         }
     }

@@ -8,7 +8,7 @@ use super::Sink;
 use super::cause::{Cause, Circumstances, Confidence};
 use super::estimate::{RoundTrips, Unwrap, ns_between};
 use super::order::Departure;
-use super::outstanding::{Copy, Outstanding, Range};
+use super::outstanding::{Copy, Outstanding, Range, reserve_first};
 use super::receiver::Deliveries;
 use super::report::{COPIES_MAX, OutOfOrder, Retransmission, StreamReport, Write};
 use super::thin::ThinClock;
@@ -416,6 +416,7 @@ impl Stream {
             if self.settled.len() == SETTLED_MAX {
                 self.settled.pop_front();
             }
+            reserve_first(&mut self.settled);
             self.settled.push_back(range);
         }
         if let Some(range) =

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use festina_units::Instant;
 
-use super::order::{Identifications, Sightings};
+use super::order::Identifications;
 use super::packet::Key;
 use super::stream::Stream;
 
-/// The most conversations that are kept at the same time. With two streams each and nothing outstanding they take some 600 megabytes.
-const LIVE_MAX: usize = 1 << 18;
+/// The most conversations that are kept at the same time. A gigabyte holds them, if each end has sent a packet of data.
+const LIVE_MAX: usize = 200_000;
 
 /// Two ends that talk.
 #[derive(Debug)]
@@ -30,12 +30,14 @@ pub(super) struct Conversation {
     pub(super) identifications: [Identifications; 2],
     /// Up to which sequence number each end had sent, as its latest segment without data says.
     pub(super) announced: [Option<(u32, Instant)>; 2],
-    /// Packets of each end that may be seen again.
-    pub(super) sightings: [Sightings; 2],
     pub(super) last_at: Instant,
     older: Option<u32>,
     newer: Option<u32>,
 }
+
+/// Where a conversation lies in the table until it is taken out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slot(u32);
 
 /// All of them, in a list from the longest silent to the latest heard.
 #[derive(Debug, Default)]
@@ -61,8 +63,8 @@ impl Table {
         self.index.len() >= LIVE_MAX
     }
 
-    /// The conversation, which is the latest heard from now on. A new one must have room.
-    pub(super) fn hear(&mut self, key: Key, at: Instant) -> &mut Conversation {
+    /// Finds the conversation, which is the latest heard from now on. A new one must have room.
+    pub(super) fn hear(&mut self, key: Key, at: Instant) -> Slot {
         let slot = match self.index.get(&key) {
             Some(&slot) => {
                 if self.newest != Some(slot) {
@@ -75,13 +77,12 @@ impl Table {
         };
         let conversation = self.at_mut(slot);
         conversation.last_at = conversation.last_at.max(at);
-        conversation
+        Slot(slot)
     }
 
-    /// The conversation, if it is known.
-    pub(super) fn get(&self, key: &Key) -> Option<&Conversation> {
-        let slot = *self.index.get(key)?;
-        self.slots.get(slot as usize)?.as_ref()
+    /// The conversation in a slot that is taken.
+    pub(super) fn get_mut(&mut self, slot: Slot) -> &mut Conversation {
+        self.at_mut(slot.0)
     }
 
     /// The longest silent.
@@ -91,20 +92,24 @@ impl Table {
 
     /// Takes the longest silent.
     pub(super) fn pop_oldest(&mut self) -> Option<Conversation> {
-        let slot = self.oldest?;
+        self.remove(Slot(self.oldest?))
+    }
+
+    /// Takes all of them, in the order in which they began. Nothing is copied: in the end there may be as many as ever.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Conversation> + use<> {
+        let Self { mut slots, begun, .. } = std::mem::take(self);
+        self.begun = begun;
+        slots.sort_unstable_by_key(|slot| slot.as_ref().map(|conversation| conversation.number));
+        slots.into_iter().flatten()
+    }
+
+    /// Takes one out of turn.
+    pub(super) fn remove(&mut self, Slot(slot): Slot) -> Option<Conversation> {
         self.unlink(slot);
         let conversation = self.slots.get_mut(slot as usize)?.take()?;
         self.index.remove(&conversation.key);
         self.free.push(slot);
         Some(conversation)
-    }
-
-    /// Takes one out of turn.
-    pub(super) fn remove(&mut self, key: &Key) -> Option<Conversation> {
-        let slot = self.index.remove(key)?;
-        self.unlink(slot);
-        self.free.push(slot);
-        self.slots.get_mut(slot as usize)?.take()
     }
 
     fn insert(&mut self, key: Key) -> u32 {
@@ -117,7 +122,6 @@ impl Table {
             offers: [false, false],
             opened_at: [None, None],
             answered_ns: [None, None],
-            sightings: [Sightings::default(), Sightings::default()],
             identifications: [Identifications::default(); 2],
             announced: [None, None],
             last_at: Instant::ZERO,
