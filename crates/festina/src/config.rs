@@ -2,7 +2,7 @@
 
 use festina_sctp::recovery::Mechanisms;
 use festina_sctp::recovery::redundancy::Redundancy;
-use festina_sctp::{self as sctp, ConfigError, CongestionControl, Expiry, Profile, StreamScheduler};
+use festina_sctp::{self as sctp, ConfigError, CongestionControl, Expiry, Profile, SendBufferPolicy, StreamScheduler};
 use festina_units::Duration;
 
 /// Settings of an endpoint and of its associations. Each method takes the settings and returns them with one changed; the ranges are
@@ -61,6 +61,11 @@ impl Config {
     /// The send buffer, in bytes.
     pub fn send_buffer_bytes(&self) -> usize {
         self.0.limits.send_buffer_bytes
+    }
+
+    /// How much of the send buffer may wait.
+    pub fn send_buffer(&self) -> SendBufferPolicy {
+        self.0.send_buffer
     }
 
     /// The receive buffer, in bytes.
@@ -206,6 +211,14 @@ impl Config {
     pub fn with_send_buffer_bytes(mut self, bytes: usize) -> Self {
         self.0.limits.send_buffer_bytes = bytes;
         self.0.limits.send_low_water_bytes = self.0.limits.send_low_water_bytes.min(bytes);
+        self
+    }
+
+    /// How much of it may wait for its first transmission: by default as much as it holds. With
+    /// [`FollowsWindow`](SendBufferPolicy::FollowsWindow) or [`Target`](SendBufferPolicy::Target) senders wait, or are refused, before more is
+    /// queued than the path takes soon, and so decide as late as possible what to send.
+    pub fn with_send_buffer(mut self, policy: SendBufferPolicy) -> Self {
+        self.0.send_buffer = policy;
         self
     }
 
@@ -381,6 +394,7 @@ mod tests {
             sack: sctp::SackPolicy { delay: Duration::from_millis(21), every_packets: 22 },
             scheduler: StreamScheduler::Priority,
             interleaving: true,
+            send_buffer: SendBufferPolicy::FollowsWindow { windows: 2, extra_packets: 1 },
             partial_reliability: sctp::PartialReliability { expiry: Expiry::AtOnce, nr_sack: false },
             peer_requests: sctp::PeerRequests { reset_streams: false, add_streams: true },
             // An endpoint sends over UDP or IP, never within DTLS.
@@ -408,6 +422,7 @@ mod tests {
             .with_message_bytes_max(513)
             .with_send_buffer_bytes(4_000)
             .with_send_low_water_bytes(3_000)
+            .with_send_buffer(SendBufferPolicy::FollowsWindow { windows: 2, extra_packets: 1 })
             .with_receive_buffer_bytes(5_000)
             .with_streams(12, 13)
             .with_burst_packets_max(14)

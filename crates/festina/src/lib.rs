@@ -92,8 +92,8 @@ pub use festina_sctp::recovery::redundancy::Redundancy;
 pub use festina_sctp::{
     AbandonReason, Abandoned, AbandonedStats, AssociationState, ClosedReason, ConfigError, CongestionControl,
     Direction, Event, Expiry, Mechanisms, Message, MessageId, PathStats, Ports, Profile, ReConfigResult,
-    ReceivedMessage, ReceivedStats, ReconfigureError, RetransmissionCause, RetransmittedStats, SendError, SentStats,
-    Stats, StreamId, StreamRequest, StreamScheduler, UnknownCongestionControl,
+    ReceivedMessage, ReceivedStats, ReconfigureError, RetransmissionCause, RetransmittedStats, SendBufferPolicy,
+    SendError, SentStats, Stats, StreamId, StreamRequest, StreamScheduler, UnknownCongestionControl,
 };
 pub use festina_units::{Duration, Instant};
 

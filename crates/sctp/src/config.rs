@@ -1,12 +1,14 @@
 //! What an association is told when it is made; shared by many associations behind one `Arc`.
 
 mod congestion_control;
+mod send_buffer;
 
 use festina_recovery::{Mechanisms, Profile};
 use festina_units::Duration;
 use thiserror::Error;
 
 pub use congestion_control::{CongestionControl, UnknownCongestionControl};
+pub use send_buffer::SendBufferPolicy;
 
 /// The smallest packet size that may be configured: INIT ACK with its cookie and a few reports fits into it, and every IP network has
 /// room for it.
@@ -51,6 +53,8 @@ pub struct Config {
     /// for a large one on another stream. The `scheduler` decides in which order; with `FirstComeFirstServed` nothing alternates. Off by
     /// default: each message costs 4 bytes more. It has no effect with a peer that does not support it.
     pub interleaving: bool,
+    /// How much of what the application hands over may wait, within `limits.send_buffer_bytes`.
+    pub send_buffer: SendBufferPolicy,
     /// How the promises of partial reliability are kept (RFC 3758).
     pub partial_reliability: PartialReliability,
     /// What the peer may change of the streams (RFC 6525).
@@ -87,6 +91,7 @@ impl Config {
             sack: SackPolicy::default(),
             scheduler: StreamScheduler::default(),
             interleaving: false,
+            send_buffer: SendBufferPolicy::Fixed,
             partial_reliability: PartialReliability::default(),
             peer_requests: PeerRequests::default(),
             protected_by_dtls: false,
@@ -107,6 +112,7 @@ impl Config {
         check("limits.send_buffer_bytes", limits.send_buffer_bytes, 1_500, 1 << 30)?;
         check("limits.message_bytes_max", limits.message_bytes_max, 1, 1 << 30)?;
         check("limits.send_low_water_bytes", limits.send_low_water_bytes, 0, limits.send_buffer_bytes)?;
+        self.send_buffer.validate()?;
         self.admission.validate()?;
         check("memory.destinations_max", self.memory.destinations_max, 0, 1 << 20)?;
         check("sack.every_packets", self.sack.every_packets.into(), 1, 255)?;

@@ -122,8 +122,8 @@ impl DerefMut for Congestion {
     }
 }
 
-/// For a path's memory: windows fit into 32 bits, since send buffers do.
-fn small(bytes: usize) -> u32 {
+/// For the memory of paths and buffers: send buffers fit into 32 bits, and so do windows.
+pub(crate) fn small(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 

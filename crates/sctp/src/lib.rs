@@ -75,7 +75,7 @@ pub use association::{
 };
 pub use config::{
     Admission, Config, ConfigError, CongestionControl, DestinationMemory, Expiry, Limits, PartialReliability,
-    PeerRequests, Retries, SackPolicy, StreamScheduler, Timers, UnknownCongestionControl,
+    PeerRequests, Retries, SackPolicy, SendBufferPolicy, StreamScheduler, Timers, UnknownCongestionControl,
 };
 pub use error::{ClosedReason, PacketDropped, ReconfigureError, SendError};
 pub use event::{AbandonReason, Direction, Event, RetransmissionCause, StreamRequest};

@@ -21,6 +21,7 @@
 
 mod acknowledge;
 mod assemble;
+mod backlog;
 mod fragment;
 mod messages;
 mod partial;
@@ -50,6 +51,7 @@ use crate::outstanding::{ChunkState, Ledger};
 use crate::stats::{RetransmittedStats, SentStats, Stats};
 use crate::stream_table::StreamTable;
 use crate::wire::{Framing, StreamId, Tsn};
+use backlog::Surroundings;
 use partial::Partial;
 use path::Pressure;
 use queue::{Room, SendBuffer};
@@ -200,6 +202,9 @@ impl Sender {
         events: &mut Events,
     ) -> Result<(), SendError> {
         let was_empty = self.buffer.is_empty();
+        if self.buffer.follows_window() {
+            self.follow_window(now, path);
+        }
         if !self.buffer.fits(&message, self.streams.count) {
             return Err(self.buffer.fault(message, self.streams.count));
         }
@@ -224,6 +229,18 @@ impl Sender {
             self.settle(now, path);
         }
         Ok(())
+    }
+
+    /// Judges anew how much may wait beside what is outstanding.
+    #[cold]
+    fn follow_window(&mut self, now: Instant, path: &SendPath) {
+        let surroundings = Surroundings {
+            cwnd_bytes: path.congestion.cwnd(),
+            outstanding_bytes: self.ledger.on_the_way_bytes() + self.ledger.lost().bytes,
+            packet_bytes: path.sizes.chunks(),
+            srtt: path.repair.rtt().srtt(),
+        };
+        self.buffer.follow(now, surroundings);
     }
 
     /// The round-trip time of `path` was measured by other means than DATA: the handshake or a HEARTBEAT (RFC 9260 §8.3). A T3-rtx

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use festina::{Config, Message, SendError, TryRecvError};
+use festina::{Config, Message, SendBufferPolicy, SendError, TryRecvError};
 use tokio::time::timeout;
 
 use crate::support::{Pair, in_time, pair, pair_with};
@@ -43,6 +43,36 @@ async fn fill(pair: &Pair, first: u32) -> u32 {
         }
     }
     next
+}
+
+#[tokio::test]
+async fn a_send_buffer_that_follows_the_window_holds_little_and_every_sender_is_woken() {
+    for policy in [
+        SendBufferPolicy::FollowsWindow { windows: 1, extra_packets: 0 },
+        SendBufferPolicy::FollowsWindow { windows: 1, extra_packets: 3 },
+        SendBufferPolicy::Target(festina::Duration::from_millis(1)),
+    ] {
+        let config = Config::default().with_send_buffer(policy);
+        let pair = pair_with(config.clone(), config).await;
+        let taken = (0..10_000).take_while(|&next| pair.client.try_send(number(next)).is_ok()).count();
+        assert!((1..3_000).contains(&taken), "{policy:?}: {taken} of 3,700 that the buffer has room for");
+        in_time(async {
+            let first = u32::try_from(taken).unwrap();
+            let sending = tokio::spawn({
+                let client = pair.client.clone();
+                async move {
+                    for next in first..first + 3_000 {
+                        client.send(number(next)).await.unwrap();
+                    }
+                }
+            });
+            for expected in 0..first + 3_000 {
+                assert_eq!(value(&pair.server.recv().await.unwrap().payload), expected);
+            }
+            sending.await.unwrap();
+        })
+        .await;
+    }
 }
 
 #[tokio::test]

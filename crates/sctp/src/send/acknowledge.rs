@@ -123,6 +123,9 @@ impl Sender {
         if digest.cumulative_advanced && self.is_drained() {
             events.push(Event::Drained);
         }
+        if self.buffer.follows_window() {
+            self.follow_window(now, path);
+        }
         if self.buffer.take_writable() {
             events.push(Event::Writable);
         }

@@ -93,6 +93,10 @@ impl Sender {
         if loaded.chunks > 0 {
             loaded.same_instant = path.last_sent_at == now;
             self.packet_left(now, path, order, &loaded);
+            if loaded.new_chunks > 0 && self.buffer.follows_window() {
+                self.follow_window(now, path);
+                self.report_room(events);
+            }
         } else if loaded.has_withheld && !loaded.is_full {
             path.repair.forgo(now, order);
         }
@@ -265,7 +269,7 @@ impl Sender {
         path.last_sent_at = now;
         if loaded.new_chunks > 0 {
             path.burst.spend();
-            self.buffer.packet_left();
+            self.buffer.packet_left(now);
         }
         let (in_flight, srtt) = (self.ledger.on_the_way_bytes(), path.repair.rtt().srtt());
         // What rides along or is probed with was on the way already, and has limits of its own.

@@ -63,7 +63,7 @@ impl PacketSizes {
         self.framing = framing;
     }
 
-    fn chunks(self) -> usize {
+    pub(super) fn chunks(self) -> usize {
         usize::try_from(self.chunks).unwrap_or(usize::MAX)
     }
 

@@ -2,10 +2,12 @@
 
 use festina_units::Instant;
 
+use super::backlog::{Backlog, Surroundings};
 use super::fragment::piece_bytes;
 use super::messages::{Fate, Left, Messages, OutboundMessage};
 use super::scheduler::{Piece, Scheduler, Turn, Unsent};
 use crate::config::{Config, Expiry, Limits};
+use crate::congestion::small;
 use crate::error::SendError;
 use crate::event::AbandonReason;
 use crate::message::{Message, MessageId};
@@ -23,10 +25,10 @@ pub(super) const MESSAGE_OVERHEAD_BYTES: usize = 128;
 pub(super) struct SendBuffer {
     scheduler: Scheduler,
     messages: Messages,
-    /// Payload bytes queued or not yet acknowledged for good.
-    used_bytes: usize,
+    /// Payload bytes queued or not yet acknowledged for good: at most the largest buffer and a message, 2 GiB.
+    used_bytes: u32,
     /// Payload bytes that wait for TSNs.
-    queued_bytes: usize,
+    queued_bytes: u32,
     limits: SendLimits,
     /// At most eight million, by what each costs in the largest buffer.
     queued_messages: u32,
@@ -35,6 +37,8 @@ pub(super) struct SendBuffer {
     /// A message was refused for want of room, and the application waits to hear that there is some again.
     was_full: bool,
     expiry: Expiry,
+    /// What may wait, if it follows the window.
+    backlog: Option<Box<Backlog>>,
 }
 
 /// What messages that are given up make free.
@@ -54,11 +58,10 @@ struct SendLimits {
 
 impl SendLimits {
     fn new(limits: &Limits) -> Self {
-        let bytes = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
         Self {
-            buffer_bytes: bytes(limits.send_buffer_bytes),
-            low_water_bytes: bytes(limits.send_low_water_bytes),
-            message_bytes_max: bytes(limits.message_bytes_max),
+            buffer_bytes: small(limits.send_buffer_bytes),
+            low_water_bytes: small(limits.send_low_water_bytes),
+            message_bytes_max: small(limits.message_bytes_max),
         }
     }
 }
@@ -83,6 +86,7 @@ impl SendBuffer {
             abandoned_messages: 0,
             was_full: false,
             expiry: config.partial_reliability.expiry,
+            backlog: Backlog::new(config.send_buffer),
         }
     }
 
@@ -111,8 +115,31 @@ impl SendBuffer {
     #[inline]
     pub(super) fn has_room(&self, payload_bytes: usize, freed: Room) -> bool {
         let messages = self.messages.len() - freed.messages;
-        let used_bytes = self.used_bytes + payload_bytes - freed.payload_bytes;
-        messages == 0 || cost_bytes(messages + 1, used_bytes) <= size(self.limits.buffer_bytes)
+        let used_bytes = self.used_bytes() + payload_bytes - freed.payload_bytes;
+        let fits = messages == 0 || cost_bytes(messages + 1, used_bytes) <= size(self.limits.buffer_bytes);
+        fits && self.may_wait(payload_bytes, freed)
+    }
+
+    /// Returns whether a message may wait beside those that do, if what may wait follows the window.
+    #[inline]
+    fn may_wait(&self, payload_bytes: usize, freed: Room) -> bool {
+        self.backlog.as_ref().is_none_or(|backlog| {
+            let waiting = self.queued_chunk_bytes_max(Framing::IData).saturating_sub(freed.payload_bytes);
+            backlog.takes(waiting, Framing::IData.chunk_bytes(payload_bytes))
+        })
+    }
+
+    /// Returns whether what may wait follows the window, so that [`follow`](Self::follow) is to be called.
+    #[inline]
+    pub(super) fn follows_window(&self) -> bool {
+        self.backlog.is_some()
+    }
+
+    /// Judges anew how much may wait.
+    pub(super) fn follow(&mut self, now: Instant, path: Surroundings) {
+        if let Some(backlog) = &mut self.backlog {
+            backlog.follow(now, path);
+        }
     }
 
     /// A message finds no room.
@@ -140,7 +167,7 @@ impl SendBuffer {
         let (stream, slot) = (message.stream, self.admit(now, &message, id));
         if let Some(older) = self.scheduler.replace(stream, older, Unsent::new(message.payload, slot)) {
             self.count_sent(older.rest.len(), true);
-            self.used_bytes -= older.rest.len();
+            self.used_bytes -= small(older.rest.len());
         }
         slot
     }
@@ -148,9 +175,12 @@ impl SendBuffer {
     #[inline]
     fn admit(&mut self, now: Instant, message: &Message, id: MessageId) -> MessageSlot {
         let bytes = message.payload.len();
-        self.used_bytes += bytes;
+        self.used_bytes += small(bytes);
         self.queued_messages += 1;
-        self.queued_bytes += bytes;
+        self.queued_bytes += small(bytes);
+        if let Some(backlog) = &mut self.backlog {
+            backlog.took(now, bytes);
+        }
         self.messages.insert(OutboundMessage::new(now, message, id, self.expiry))
     }
 
@@ -160,17 +190,17 @@ impl SendBuffer {
 
     /// Payload bytes that wait for TSNs.
     pub(super) fn queued_bytes(&self) -> usize {
-        self.queued_bytes
+        size(self.queued_bytes)
     }
 
     /// At most what the queued messages take in packets if none is fragmented.
     pub(super) fn queued_chunk_bytes_max(&self, framing: Framing) -> usize {
-        self.queued_bytes + size(self.queued_messages) * framing.chunk_bytes(3)
+        self.queued_bytes() + size(self.queued_messages) * framing.chunk_bytes(3)
     }
 
     /// Payload bytes queued or not yet acknowledged for good.
     pub(super) fn used_bytes(&self) -> usize {
-        self.used_bytes
+        size(self.used_bytes)
     }
 
     /// What is left of the message whose turn it is.
@@ -226,7 +256,7 @@ impl SendBuffer {
     pub(super) fn withdraw(&mut self, slot: MessageSlot) -> Option<Unsent> {
         let unsent = self.scheduler.remove(self.messages.get(slot)?.stream, slot)?;
         self.count_sent(unsent.rest.len(), true);
-        self.used_bytes -= unsent.rest.len();
+        self.used_bytes -= small(unsent.rest.len());
         Some(unsent)
     }
 
@@ -235,7 +265,7 @@ impl SendBuffer {
         if let Some(message) = self.messages.get_mut(slot) {
             message.fate = Fate::Abandoned;
             self.abandoned_messages += 1;
-            self.used_bytes -= payload_bytes;
+            self.used_bytes -= small(payload_bytes);
         }
     }
 
@@ -268,8 +298,11 @@ impl SendBuffer {
 
     /// A packet with new pieces is complete.
     #[inline]
-    pub(super) fn packet_left(&mut self) {
+    pub(super) fn packet_left(&mut self, now: Instant) {
         self.scheduler.packet_left();
+        if let Some(backlog) = &mut self.backlog {
+            backlog.packet_left(now, size(self.queued_bytes));
+        }
     }
 
     /// Messages take turns piece by piece: no more of them begin than the peer, which offers `peer_a_rwnd` bytes in all, can hold with what
@@ -292,7 +325,7 @@ impl SendBuffer {
     /// A piece of a message leaves the account, acknowledged or given up. With the last one the message does; what it was, if so.
     #[inline]
     pub(super) fn release(&mut self, slot: MessageSlot, payload_bytes: usize) -> Option<Left> {
-        self.used_bytes -= payload_bytes;
+        self.used_bytes -= small(payload_bytes);
         let left = self.messages.settle_piece(slot)?;
         if left.fate == Fate::Abandoned {
             self.abandoned_messages -= 1;
@@ -302,8 +335,9 @@ impl SendBuffer {
 
     /// Returns whether the application is to be told, now and once, that there is room again.
     pub(super) fn take_writable(&mut self) -> bool {
-        let writable =
-            self.was_full && cost_bytes(self.messages.len(), self.used_bytes) <= size(self.limits.low_water_bytes);
+        let writable = self.was_full
+            && cost_bytes(self.messages.len(), self.used_bytes()) <= size(self.limits.low_water_bytes)
+            && self.may_wait(size(self.limits.message_bytes_max), Room::default());
         self.was_full &= !writable;
         writable
     }
@@ -315,7 +349,7 @@ impl SendBuffer {
     }
 
     fn count_sent(&mut self, payload_bytes: usize, ends: bool) {
-        self.queued_bytes -= payload_bytes;
+        self.queued_bytes -= small(payload_bytes);
         self.queued_messages -= u32::from(ends);
     }
 

@@ -3,6 +3,7 @@
 
 mod after_silence;
 mod amplification;
+mod backlog;
 mod bulk;
 mod early_copies;
 mod extensions;

@@ -9,7 +9,7 @@ use festina_netsim::{
 };
 use festina_recovery::redundancy::Redundancy;
 use festina_recovery::{Mechanisms, Profile};
-use festina_sctp::{ClosedReason, Config, CongestionControl, Message, SendError};
+use festina_sctp::{ClosedReason, Config, CongestionControl, Event, Message, SendBufferPolicy, SendError};
 use festina_units::{Bandwidth, Duration, Probability};
 
 use crate::pair::Pair;
@@ -57,6 +57,8 @@ struct Walk {
     random: RandomStream,
     pair: Pair,
     sent: [Vec<Message>; 2],
+    /// How many events each side had when a message was last refused for want of room.
+    refused_at: [Option<usize>; 2],
     met: Met,
     sends_left: u32,
     /// The smaller of the two receive buffers: the longest message that both take.
@@ -119,6 +121,14 @@ pub(crate) fn mechanisms(random: &mut RandomStream) -> Mechanisms {
     mechanisms
 }
 
+const SEND_BUFFERS: [SendBufferPolicy; 5] = [
+    SendBufferPolicy::Fixed,
+    SendBufferPolicy::Fixed,
+    SendBufferPolicy::FollowsWindow { windows: 1, extra_packets: 0 },
+    SendBufferPolicy::FollowsWindow { windows: 2, extra_packets: 3 },
+    SendBufferPolicy::Target(Duration::from_millis(30)),
+];
+
 pub(crate) fn config(random: &mut RandomStream) -> Config {
     let mut config = Config { mechanisms: mechanisms(random), ..Config::default() };
     config.congestion = pick(random, CongestionControl::all());
@@ -137,6 +147,7 @@ pub(crate) fn config(random: &mut RandomStream) -> Config {
     config.timers.shutdown_guard = Some(Duration::from_secs(3_600));
     config.timers.shutdown_stall = Duration::from_secs(3_600);
     config.message_events = random.below(2) == 0;
+    config.send_buffer = pick(random, &SEND_BUFFERS);
     config
 }
 
@@ -165,7 +176,15 @@ impl Walk {
             configs.iter().map(|config| config.limits.message_bytes_max as u64).min().unwrap_or_default();
         let pair = Pair::new(configs, links, seed);
         let sends_left = u32::try_from(20 + random.below(100)).unwrap();
-        Self { random, pair, sent: [Vec::new(), Vec::new()], met: Met::default(), sends_left, message_bytes_max }
+        Self {
+            random,
+            pair,
+            sent: [Vec::new(), Vec::new()],
+            refused_at: [None; 2],
+            met: Met::default(),
+            sends_left,
+            message_bytes_max,
+        }
     }
 
     fn run(mut self) -> (Met, [u64; 2]) {
@@ -243,6 +262,7 @@ impl Walk {
             }
             Err(SendError::BufferFull(_)) => {
                 self.met.blocked += 1;
+                self.refused_at[from] = Some(self.pair.hosts[from].events.len());
                 self.pair.run_for(Duration::from_millis(50));
                 self.sends_left = self.sends_left.saturating_sub(u32::from(self.random.below(4) == 0));
             }
@@ -276,6 +296,10 @@ impl Walk {
         for index in 0..2 {
             let (received, sent) = (&self.pair.hosts[index].received, &self.sent[1 - index]);
             assert_eq!(received.len(), sent.len(), "messages lost or duplicated");
+            if let Some(refused_at) = self.refused_at[index] {
+                let is_told = self.pair.hosts[index].events[refused_at..].contains(&Event::Writable);
+                assert!(is_told, "a message was refused, and nobody says that there is room again");
+            }
             let mut seen = vec![false; sent.len()];
             let mut last_of_stream = BTreeMap::new();
             for message in received {
