@@ -33,7 +33,7 @@ pub use fairness::{Competition, Competitor, Outcome, Share};
 pub(crate) use flaw::CaptureFlaw;
 pub use game::{GameReplay, MachineRun};
 pub use kernel::{Fault, Readings, Version};
-pub use media::{CrossTraffic, MediaProfile, MediaRun, Split};
+pub use media::{CrossTraffic, Media, MediaProfile, MediaRun, Split};
 pub use petlund::{Group, TimerFix};
 pub use retransmissions::{
     CAUSES, Ordinal, Retransmissions, cause_name, record_retransmissions, tally_retransmissions,

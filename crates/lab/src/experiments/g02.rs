@@ -7,6 +7,7 @@ mod checks;
 mod figures;
 
 use festina_models::tcp::{MinBuf, SendBufferLimit};
+use festina_sctp::SendBufferPolicy;
 use festina_units::{Bandwidth, ByteCount, Duration, Probability};
 
 use self::cells::KINDS;
@@ -16,7 +17,7 @@ use crate::experiment::{Check, Comparison, Experiment};
 use crate::figure::Figure;
 use crate::plan::{Kind, Parameter, Point};
 use crate::samples::Samples;
-use crate::scenario::{CrossTraffic, MediaProfile, MediaRun, Split};
+use crate::scenario::{CrossTraffic, Media, MediaProfile, MediaRun, Split};
 use crate::scoreboard::Entry;
 use crate::summary::Results;
 
@@ -34,6 +35,10 @@ const SENDER_P90_MS: &str = "p90 of the time in the send buffer (ms)";
 const NETWORK_MS: &str = "mean time in the network (ms)";
 const RECEIVER_MS: &str = "mean time in the receiver (ms)";
 const MICE_SHARE: &str = "share of the mice (%)";
+/// The streams over Festina.
+const FESTINAS: [&str; 3] = ["festina", "festina-m13", "festina-target"];
+/// How long data may wait in the buffers with a target.
+const TARGET: Duration = Duration::from_millis(50);
 /// The parts of the profile in which all cross traffic is there: 42 to 60 of 80.
 const ALL_THERE: std::ops::Range<usize> = 42..60;
 
@@ -203,7 +208,8 @@ impl Experiment for G02 {
         "A server writes packets to a client as fast as its send buffer takes them, through a bottleneck that 15 elephants, 80 mice of \
          20 KB and constant bit rate come to share and leave again within 80 s. Measured is the time from the write to the moment at \
          which the client can read. Standard TCP's send buffer has a fixed size; MIN_BUF(A,B)'s holds A windows and B packets; the \
-         one called target chooses A and B for 50 ms in the buffer and is not the paper's.\n\n\
+         one called target chooses A and B for 50 ms in the buffer and is not the paper's. festina is an association of the profile \
+         festina with a buffer of fixed size, festina-m13 and festina-target have Config::send_buffer.\n\n\
          The paper sets the bottleneck's rate by the length of a queue that it does not tell. Here the bottleneck has the rate, \
          and the queue is a share of the bandwidth-delay product that was fitted to the mean latency of MIN_BUF(1,0). Receivers \
          R1 and R2 of the paper, which share all of the path, are one here for each kind of traffic, so that each is counted.\n\n\
@@ -249,6 +255,8 @@ impl Experiment for G02 {
     fn assumptions(&self) -> Vec<Assumption> {
         vec![
             chosen("stream", "not in the paper: a limit in time").of(&["target"]),
+            chosen("stream", "not in the paper: an association, whose server writes at once when there is room")
+                .of(&FESTINAS),
             stated("stream", "§2.2: the streams that the paper compares"),
             stated("marking", "§3.2: tail drop, or ECN with DRED"),
             stated("rate", "§3.2: 12 and 30 Mbit/s"),
@@ -300,17 +308,20 @@ impl Experiment for G02 {
 }
 
 fn profile(point: &Point) -> MediaProfile {
-    let min_buf = |windows, extra_packets| SendBufferLimit::MinBuf(MinBuf { windows, extra_packets });
+    let min_buf = |windows, extra_packets| Media::Tcp(SendBufferLimit::MinBuf(MinBuf { windows, extra_packets }));
     let ppm = |name| u64::from(point.probability(name).ppb() / 1_000);
     let count = |name| u32::try_from(point.count(name)).unwrap_or(u32::MAX);
     let send_buffer = point.bytes("send_buffer");
     MediaProfile {
-        limit: match point.choice("stream") {
+        media: match point.choice("stream") {
             "m10" => min_buf(1, 0),
             "m13" => min_buf(1, 3),
             "m20" => min_buf(2, 0),
-            "target" => SendBufferLimit::Target(Duration::from_millis(50)),
-            _ => SendBufferLimit::Bytes(send_buffer.bytes()),
+            "target" => Media::Tcp(SendBufferLimit::Target(TARGET)),
+            "festina" => Media::Festina(SendBufferPolicy::Fixed),
+            "festina-m13" => Media::Festina(SendBufferPolicy::FollowsWindow { windows: 1, extra_packets: 3 }),
+            "festina-target" => Media::Festina(SendBufferPolicy::Target(TARGET)),
+            _ => Media::Tcp(SendBufferLimit::Bytes(send_buffer.bytes())),
         },
         rate: point.bandwidth("rate"),
         rtt: point.duration("rtt"),

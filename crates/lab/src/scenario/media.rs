@@ -1,4 +1,4 @@
-//! A media stream over TCP while elephants, mice and constant bit rate come and go: G02 §3.1, §3.2 and §4.1.
+//! A media stream over TCP, or over Festina, while elephants, mice and constant bit rate come and go: G02 §3.1, §3.2 and §4.1.
 //!
 //! ```text
 //! media server ───┐                      ┌── media client
@@ -9,11 +9,13 @@
 use festina_models::host::Host;
 use festina_models::packet::Packet;
 use festina_models::record::MessageRecord;
+use festina_models::sctp_host::{SctpHost, SctpSender};
 use festina_models::tcp::{SendBufferLimit, TcpConfig};
 use festina_models::tcp_host::{TcpHost, TcpSender};
 use festina_models::udp_host::UdpHost;
 use festina_models::workload::{Cbr, Greedy, Mice, Workload};
 use festina_netsim::{DredConfig, LinkConfig, NodeId, QueueDiscipline, QueueLimit, RandomStream, Simulation};
+use festina_sctp::{Config, SendBufferPolicy};
 use festina_units::{Bandwidth, ByteCount, Duration, Instant};
 
 use super::bottleneck::Bottleneck;
@@ -23,6 +25,8 @@ use super::{StreamRecord, WebTraffic};
 const MESSAGE_BYTES: u64 = 1_448;
 /// With its headers.
 const PACKET_BYTES: u64 = 1_500;
+/// The same without the IPv4 header.
+const SCTP_PACKET_BYTES_MAX: usize = 1_480;
 /// The fewest packets that a queue holds.
 const QUEUE_PACKETS_MIN: u64 = 4;
 /// With marks the queue ends that many bandwidth-delay products on: DRED keeps it below two.
@@ -36,11 +40,21 @@ const ELEPHANTS: [u32; 2] = [5, 60];
 const MICE: [u32; 2] = [20, 75];
 const CONSTANT: [u32; 2] = [40, 75];
 
+/// What carries the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Media {
+    /// TCP, with this limit of the media server's send buffer.
+    Tcp(SendBufferLimit),
+    /// An association with the profile `festina`. With [`SendBufferPolicy::Fixed`] its send buffer holds as many packets as those of the cross
+    /// traffic. Its server writes at once when there is room.
+    Festina(SendBufferPolicy),
+}
+
 /// The stream and its surroundings.
 #[derive(Clone, Debug)]
 pub struct MediaProfile {
-    /// The limit of the media server's send buffer.
-    pub limit: SendBufferLimit,
+    /// What carries the stream.
+    pub media: Media,
     /// The bottleneck's rate.
     pub rate: Bandwidth,
     /// The round-trip time when nothing waits.
@@ -134,13 +148,10 @@ impl MediaProfile {
         let Layout { network, media, cross, sinks, datagrams } = self.layout();
         let link = network.link;
         let tcp = self.tcp(SendBufferLimit::Bytes(self.cross.send_buffer.bytes()));
-        let server = TcpHost::new(media[0], seed).logging().waking_after(self.wake_up).with_sender(TcpSender {
-            stops_at: Some(self.at(PARTS)),
-            ..self.sender(media[1], self.tcp(self.limit), Instant::ZERO)
-        });
+        let [server, client] = self.media_hosts(media, tcp, seed);
         let hosts = vec![
-            Host::from(server),
-            Host::from(TcpHost::new(media[1], seed).logging().listening(tcp)),
+            server,
+            client,
             Host::from(self.cross_host(cross, sinks, tcp, seed)),
             Host::from(TcpHost::new(sinks[0], seed).listening(tcp)),
             Host::from(TcpHost::new(sinks[1], seed).listening(tcp)),
@@ -154,7 +165,10 @@ impl MediaProfile {
             simulation.run_until(self.at(part));
             let tcp_bytes = |node| simulation.node(node).as_tcp().map_or(0, |host| host.totals().bytes_received);
             let udp = simulation.node(datagrams[1]).as_udp().map_or(0, |host| host.received_from(datagrams[0]).bytes);
-            let media_now = tcp_bytes(media[1]);
+            let media_now = match simulation.node(media[1]).as_sctp() {
+                Some(host) => host.received(0).bytes,
+                None => tcp_bytes(media[1]),
+            };
             media_bytes.push(media_now - media_before);
             media_before = media_now;
             let now = [tcp_bytes(sinks[0]), tcp_bytes(sinks[1]), udp];
@@ -177,6 +191,40 @@ impl MediaProfile {
     /// The end of a part of the profile.
     fn at(&self, parts: u32) -> Instant {
         Instant::ZERO + self.duration * parts / PARTS
+    }
+
+    /// The server of the stream and its client.
+    fn media_hosts(&self, [server, client]: [NodeId; 2], tcp: TcpConfig, seed: u64) -> [Host; 2] {
+        let policy = match self.media {
+            Media::Tcp(limit) => {
+                let sender = self.sender(client, self.tcp(limit), Instant::ZERO);
+                let sender = TcpSender { stops_at: Some(self.at(PARTS)), ..sender };
+                let server = TcpHost::new(server, seed).logging().waking_after(self.wake_up).with_sender(sender);
+                return [Host::from(server), Host::from(TcpHost::new(client, seed).logging().listening(tcp))];
+            }
+            Media::Festina(policy) => policy,
+        };
+        let host = |node| SctpHost::new(node, seed, self.festina(policy)).expect("the settings are in range");
+        let workload = Workload::Greedy(Greedy { size: ByteCount::from_bytes(MESSAGE_BYTES) });
+        let sender = SctpSender {
+            starts_at: Instant::ZERO,
+            stops_at: Some(self.at(PARTS)),
+            message_bytes_max: usize::try_from(MESSAGE_BYTES).unwrap_or(usize::MAX),
+            ..SctpSender::new(client, workload)
+        };
+        [Host::from(host(server).with_sender(&sender)), Host::from(host(client).listening())]
+    }
+
+    fn festina(&self, send_buffer: SendBufferPolicy) -> Config {
+        let mut config = Config { send_buffer, message_events: true, peer_timeout: None, ..Config::default() };
+        config.limits.packet_bytes_max = SCTP_PACKET_BYTES_MAX;
+        if send_buffer == SendBufferPolicy::Fixed {
+            // Each message counts 128 bytes more.
+            let bytes = self.cross.send_buffer.bytes() / MESSAGE_BYTES * (MESSAGE_BYTES + 128);
+            config.limits.send_buffer_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+            config.limits.send_low_water_bytes = usize::try_from(bytes - MESSAGE_BYTES).unwrap_or(usize::MAX);
+        }
+        config
     }
 
     /// TCP of the time, SACK with New Reno (§3: all streams use SACK).
@@ -248,6 +296,10 @@ mod tests {
     use super::*;
 
     fn profile(limit: SendBufferLimit, marks: bool) -> MediaProfile {
+        over(Media::Tcp(limit), marks)
+    }
+
+    fn over(media: Media, marks: bool) -> MediaProfile {
         let cross = CrossTraffic {
             elephants: 5,
             mice: 20,
@@ -257,7 +309,7 @@ mod tests {
             spread: Duration::from_millis(100),
         };
         MediaProfile {
-            limit,
+            media,
             rate: Bandwidth::from_bits_per_second(12_000_000),
             rtt: Duration::from_millis(50),
             queue_ppm: 500_000,
@@ -276,6 +328,28 @@ mod tests {
             let split = Split::of(message).expect("it arrived");
             assert_eq!(Some(split.total()), message.delay());
             assert!(split.network >= Duration::from_millis(25));
+        }
+    }
+
+    #[test]
+    fn festina_carries_the_stream_too_and_its_buffer_may_follow_the_window() {
+        let [fixed, follows, target] = [
+            SendBufferPolicy::Fixed,
+            SendBufferPolicy::FollowsWindow { windows: 1, extra_packets: 3 },
+            SendBufferPolicy::Target(Duration::from_millis(50)),
+        ]
+        .map(|policy| over(Media::Festina(policy), false).run(1));
+        let in_sender = |run: &MediaRun| {
+            let mut splits: Vec<_> = run.messages.iter().filter_map(Split::of).map(|split| split.sender).collect();
+            splits.sort_unstable();
+            splits[splits.len() * 9 / 10]
+        };
+        let bytes = |run: &MediaRun| run.media_bytes.iter().sum::<u64>();
+        assert!(bytes(&fixed) > 1_000_000);
+        for less in [&follows, &target] {
+            assert!(in_sender(less) <= Duration::from_millis(50), "{:?}", in_sender(less));
+            assert!(in_sender(less) * 2 < in_sender(&fixed), "{:?} {:?}", in_sender(less), in_sender(&fixed));
+            assert!(bytes(less) * 10 > bytes(&fixed) * 9, "{} {}", bytes(less), bytes(&fixed));
         }
     }
 

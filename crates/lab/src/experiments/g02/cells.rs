@@ -4,8 +4,8 @@ use super::{MEAN_MS, THROUGHPUT, WITHIN_200, WITHIN_500};
 use crate::evidence::Estimate;
 use crate::summary::{PointSummary, Repeated, Results};
 
-/// The kinds of streams, in the order of the tables; the last is ours.
-pub(super) const KINDS: [&str; 5] = ["std", "m10", "m13", "m20", "target"];
+/// The kinds of streams, in the order of the tables; those from `target` on are ours.
+pub(super) const KINDS: [&str; 8] = ["std", "m10", "m13", "m20", "target", "festina", "festina-m13", "festina-target"];
 
 /// What a table reports of a stream at a rate and a round-trip time.
 pub(super) struct Published {
