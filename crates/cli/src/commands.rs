@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use festina::{Association, Config, CongestionControl, ConnectOptions, Endpoint, Profile};
+use festina::{Association, Config, CongestionControl, ConnectOptions, Endpoint, Profile, SendBufferPolicy};
 
 use self::recording::{PcapArgs, Recording};
 use crate::address::{self, HostPort};
@@ -45,6 +45,10 @@ pub(crate) struct RecoveryArgs {
     profile: Profile,
     #[arg(long, value_name = "NAME", help = congestion_help())]
     congestion: Option<CongestionControl>,
+    /// How long what is to be sent may wait here before it first leaves, for instance 50ms; without it, as long as the send buffer
+    /// holds it
+    #[arg(long, value_name = "TIME", value_parser = args::positive_duration)]
+    target: Option<Duration>,
 }
 
 fn congestion_help() -> String {
@@ -60,7 +64,8 @@ impl RecoveryArgs {
     fn config(&self) -> Config {
         let config = Config::with_profile(self.profile);
         let congestion = self.congestion.unwrap_or(config.congestion());
-        config.with_congestion(congestion).with_peer_timeout(PEER_TIMEOUT)
+        let send_buffer = self.target.map_or(SendBufferPolicy::Fixed, SendBufferPolicy::Target);
+        config.with_congestion(congestion).with_send_buffer(send_buffer).with_peer_timeout(PEER_TIMEOUT)
     }
 }
 

@@ -4,7 +4,7 @@ use arbitrary::Arbitrary;
 use festina_recovery::profile::SpuriousResponse;
 use festina_recovery::redundancy::Redundancy;
 use festina_recovery::thin::ThinDetection;
-use festina_sctp::{Config, Expiry, Mechanisms, PartialReliability, Profile, StreamScheduler};
+use festina_sctp::{Config, Expiry, Mechanisms, PartialReliability, Profile, SendBufferPolicy, StreamScheduler};
 use festina_units::Duration;
 
 const SCHEDULERS: [StreamScheduler; 6] = [
@@ -19,6 +19,13 @@ const SCHEDULERS: [StreamScheduler; 6] = [
 const EXPIRIES: [Expiry; 4] =
     [Expiry::WhenOverdue, Expiry::AtOnce, Expiry::BeforeTransmission, Expiry::BeforeRetransmission];
 
+const SEND_BUFFERS: [SendBufferPolicy; 4] = [
+    SendBufferPolicy::Fixed,
+    SendBufferPolicy::FollowsWindow { windows: 1, extra_packets: 0 },
+    SendBufferPolicy::FollowsWindow { windows: 2, extra_packets: 3 },
+    SendBufferPolicy::Target(Duration::from_millis(20)),
+];
+
 /// Settings of both sides.
 #[derive(Arbitrary, Debug)]
 pub struct Setup {
@@ -32,6 +39,7 @@ pub struct Setup {
     pub scheduler: u8,
     pub interleaving: bool,
     pub nr_sack: bool,
+    /// The two highest bits choose what the send buffer follows.
     pub expiry: u8,
     pub message_events: bool,
     pub heartbeats: bool,
@@ -104,6 +112,7 @@ pub fn config(setup: &Setup) -> Config {
     config.interleaving = setup.interleaving;
     let expiry = EXPIRIES[usize::from(setup.expiry) % EXPIRIES.len()];
     config.partial_reliability = PartialReliability { expiry, nr_sack: setup.nr_sack };
+    config.send_buffer = SEND_BUFFERS[usize::from(setup.expiry >> 6)];
     if !setup.heartbeats {
         config.timers.heartbeat_interval = None;
     }

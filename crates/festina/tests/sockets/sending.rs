@@ -50,7 +50,7 @@ async fn a_send_buffer_that_follows_the_window_holds_little_and_every_sender_is_
     for policy in [
         SendBufferPolicy::FollowsWindow { windows: 1, extra_packets: 0 },
         SendBufferPolicy::FollowsWindow { windows: 1, extra_packets: 3 },
-        SendBufferPolicy::Target(festina::Duration::from_millis(1)),
+        SendBufferPolicy::Target(Duration::from_millis(1)),
     ] {
         let config = Config::default().with_send_buffer(policy);
         let pair = pair_with(config.clone(), config).await;

@@ -223,7 +223,11 @@ fn target_keeps_throughput(cells: &[Cell<'_>]) -> Check {
     for cell in cells {
         for ((target, over), fixed) in TARGETS.into_iter().zip(["std", "festina"]) {
             let ratio = cell.ratio([target, fixed], THROUGHPUT);
-            evidence.cell(format!("target over a fixed buffer, {over}, at {}:", cell.name), ratio, Bound::MoreThan(0.95));
+            evidence.cell(
+                format!("target over a fixed buffer, {over}, at {}:", cell.name),
+                ratio,
+                Bound::MoreThan(0.95),
+            );
         }
     }
     evidence.check("Festina's target of 50 ms has at least 95% of the throughput of a fixed buffer.")
