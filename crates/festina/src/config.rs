@@ -65,7 +65,7 @@ impl Config {
 
     /// How much of the send buffer may wait.
     pub fn send_buffer(&self) -> SendBufferPolicy {
-        self.0.send_buffer
+        self.0.limits.send_buffer
     }
 
     /// The receive buffer, in bytes.
@@ -218,7 +218,7 @@ impl Config {
     /// [`FollowsWindow`](SendBufferPolicy::FollowsWindow) or [`Target`](SendBufferPolicy::Target) senders wait, or are refused, before more is
     /// queued than the path takes soon, and so decide as late as possible what to send.
     pub fn with_send_buffer(mut self, policy: SendBufferPolicy) -> Self {
-        self.0.send_buffer = policy;
+        self.0.limits.send_buffer = policy;
         self
     }
 
@@ -380,6 +380,7 @@ mod tests {
                 inbound_streams: 13,
                 receive_buffer_bytes: 5_000,
                 send_buffer_bytes: 4_000,
+                send_buffer: SendBufferPolicy::FollowsWindow { windows: 2, extra_packets: 1 },
                 send_low_water_bytes: 3_000,
                 message_bytes_max: 513,
                 burst_packets_max: 14,
@@ -394,7 +395,6 @@ mod tests {
             sack: sctp::SackPolicy { delay: Duration::from_millis(21), every_packets: 22 },
             scheduler: StreamScheduler::Priority,
             interleaving: true,
-            send_buffer: SendBufferPolicy::FollowsWindow { windows: 2, extra_packets: 1 },
             partial_reliability: sctp::PartialReliability { expiry: Expiry::AtOnce, nr_sack: false },
             peer_requests: sctp::PeerRequests { reset_streams: false, add_streams: true },
             // An endpoint sends over UDP or IP, never within DTLS.

@@ -53,8 +53,6 @@ pub struct Config {
     /// for a large one on another stream. The `scheduler` decides in which order; with `FirstComeFirstServed` nothing alternates. Off by
     /// default: each message costs 4 bytes more. It has no effect with a peer that does not support it.
     pub interleaving: bool,
-    /// How much of what the application hands over may wait, within `limits.send_buffer_bytes`.
-    pub send_buffer: SendBufferPolicy,
     /// How the promises of partial reliability are kept (RFC 3758).
     pub partial_reliability: PartialReliability,
     /// What the peer may change of the streams (RFC 6525).
@@ -91,7 +89,6 @@ impl Config {
             sack: SackPolicy::default(),
             scheduler: StreamScheduler::default(),
             interleaving: false,
-            send_buffer: SendBufferPolicy::Fixed,
             partial_reliability: PartialReliability::default(),
             peer_requests: PeerRequests::default(),
             protected_by_dtls: false,
@@ -112,7 +109,7 @@ impl Config {
         check("limits.send_buffer_bytes", limits.send_buffer_bytes, 1_500, 1 << 30)?;
         check("limits.message_bytes_max", limits.message_bytes_max, 1, 1 << 30)?;
         check("limits.send_low_water_bytes", limits.send_low_water_bytes, 0, limits.send_buffer_bytes)?;
-        self.send_buffer.validate()?;
+        limits.send_buffer.validate()?;
         self.admission.validate()?;
         check("memory.destinations_max", self.memory.destinations_max, 0, 1 << 20)?;
         check("sack.every_packets", self.sack.every_packets.into(), 1, 255)?;
@@ -227,6 +224,8 @@ pub struct Limits {
     /// Send buffer: bytes queued or not yet acknowledged. Each message counts its payload and 128 bytes, about what it takes in
     /// memory.
     pub send_buffer_bytes: usize,
+    /// How much of that may wait for its first transmission.
+    pub send_buffer: SendBufferPolicy,
     /// After the send buffer was full, the application is told that it can write again when it has drained to this.
     pub send_low_water_bytes: usize,
     /// Largest message sent, and received unless the receive buffer is smaller: messages are delivered whole. A peer that sends a
@@ -244,6 +243,7 @@ impl Default for Limits {
             inbound_streams: 65_535,
             receive_buffer_bytes: 1 << 20,
             send_buffer_bytes: 4 << 20,
+            send_buffer: SendBufferPolicy::Fixed,
             send_low_water_bytes: 1 << 20,
             message_bytes_max: 1 << 20,
             burst_packets_max: 4,

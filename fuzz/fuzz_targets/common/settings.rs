@@ -112,7 +112,7 @@ pub fn config(setup: &Setup) -> Config {
     config.interleaving = setup.interleaving;
     let expiry = EXPIRIES[usize::from(setup.expiry) % EXPIRIES.len()];
     config.partial_reliability = PartialReliability { expiry, nr_sack: setup.nr_sack };
-    config.send_buffer = SEND_BUFFERS[usize::from(setup.expiry >> 6)];
+    config.limits.send_buffer = SEND_BUFFERS[usize::from(setup.expiry >> 6)];
     if !setup.heartbeats {
         config.timers.heartbeat_interval = None;
     }

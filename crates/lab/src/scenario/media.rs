@@ -216,7 +216,8 @@ impl MediaProfile {
     }
 
     fn festina(&self, send_buffer: SendBufferPolicy) -> Config {
-        let mut config = Config { send_buffer, message_events: true, peer_timeout: None, ..Config::default() };
+        let mut config = Config { message_events: true, peer_timeout: None, ..Config::default() };
+        config.limits.send_buffer = send_buffer;
         config.limits.packet_bytes_max = SCTP_PACKET_BYTES_MAX;
         if send_buffer == SendBufferPolicy::Fixed {
             // Each message counts 128 bytes more.

@@ -34,9 +34,9 @@ impl SendBufferPolicy {
             Self::Fixed => Ok(()),
             Self::FollowsWindow { windows, .. } => {
                 let windows = usize::try_from(windows).unwrap_or(usize::MAX);
-                check("send_buffer.windows", windows, 1, 1_000)
+                check("limits.send_buffer.windows", windows, 1, 1_000)
             }
-            Self::Target(target) => check_ms("send_buffer target (ms)", target, 1),
+            Self::Target(target) => check_ms("limits.send_buffer target (ms)", target, 1),
         }
     }
 }

@@ -86,7 +86,7 @@ impl SendBuffer {
             abandoned_messages: 0,
             was_full: false,
             expiry: config.partial_reliability.expiry,
-            backlog: Backlog::new(config.send_buffer),
+            backlog: Backlog::new(config.limits.send_buffer),
         }
     }
 

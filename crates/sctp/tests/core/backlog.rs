@@ -19,7 +19,8 @@ struct Greedy {
 
 impl Greedy {
     fn run(policy: SendBufferPolicy, link: &LinkConfig, seconds: u64) -> Self {
-        let config = Config { send_buffer: policy, message_events: true, ..Config::default() };
+        let mut config = Config { message_events: true, ..Config::default() };
+        config.limits.send_buffer = policy;
         let back = LinkConfig { delay: link.delay, ..LinkConfig::default() };
         let mut pair = Pair::new([config.clone(), config], [link.clone(), back], 1);
         pair.connect(0, 1);

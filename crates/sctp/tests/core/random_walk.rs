@@ -147,7 +147,7 @@ pub(crate) fn config(random: &mut RandomStream) -> Config {
     config.timers.shutdown_guard = Some(Duration::from_secs(3_600));
     config.timers.shutdown_stall = Duration::from_secs(3_600);
     config.message_events = random.below(2) == 0;
-    config.send_buffer = pick(random, &SEND_BUFFERS);
+    config.limits.send_buffer = pick(random, &SEND_BUFFERS);
     config
 }
 
