@@ -181,6 +181,79 @@ fn of_several_copies_all_are_spurious_that_left_too_late_for_the_acknowledgement
     assert_eq!(spurious, [false, true, true]);
 }
 
+/// The `index`-th 100 bytes, from a sender with timestamps, which count milliseconds.
+fn stamped(at_ms: u32, index: u32) -> (u64, Vec<u8>) {
+    let options = [TcpOption::Timestamps { value: at_ms, echo: 0 }];
+    let payload = [0; 100];
+    let sequence = 1 + 100 * index;
+    let segment = TcpSegment { sequence, ack: Some(1), payload: &payload, options: &options, ..TcpSegment::default() };
+    (at_ms.into(), encapsulate_tcp(address(CLIENT), address(SERVER), &segment).expect("short"))
+}
+
+/// Its acknowledgement of so many of them, and of another if there is one behind a gap.
+fn echoing(at_ms: u32, through: u32, reported: Option<u32>, echo: u32) -> (u64, Vec<u8>) {
+    let mut options = vec![TcpOption::Timestamps { value: at_ms, echo }];
+    options.extend(reported.map(|index| TcpOption::SackBlock(1 + 100 * index, 101 + 100 * index)));
+    let ack = Some(1 + 100 * through);
+    let segment = TcpSegment { sequence: 1, ack, options: &options, ..TcpSegment::default() };
+    (at_ms.into(), encapsulate_tcp(address(SERVER), address(CLIENT), &segment).expect("short"))
+}
+
+fn causes(packets: &[(u64, Vec<u8>)]) -> Vec<Cause> {
+    analysed(packets).retransmissions.iter().map(|copy| copy.cause).collect()
+}
+
+#[test]
+fn until_the_episode_of_a_probe_ends_the_next_repair_is_a_timeout() {
+    let before = [stamped(100, 0), echoing(150, 1, None, 100)];
+    let probed = [stamped(1_000, 1), stamped(1_300, 1)];
+    let after = [stamped(2_000, 2), stamped(2_300, 2), echoing(2_350, 3, None, 2_300)];
+    let later = [stamped(3_000, 3), stamped(3_300, 3), echoing(3_350, 4, None, 3_300)];
+    // What the answer covers ends with the probe, and nothing says that the first copy arrived.
+    let answer = [echoing(1_350, 2, None, 1_300)];
+    let packets: Vec<_> = [&before[..], &probed, &answer, &after, &later].concat();
+    assert_eq!(causes(&packets), [Cause::Probe, Cause::Timeout, Cause::Probe]);
+    let reporting = [echoing(1_350, 2, Some(1), 1_300)];
+    let packets: Vec<_> = [&before[..], &probed, &reporting, &after].concat();
+    assert_eq!(causes(&packets), [Cause::Probe, Cause::Probe], "the probe came once more");
+}
+
+#[test]
+fn what_a_retransmission_overtook_is_given_up_a_little_after_its_acknowledgement() {
+    // The round trip is measured a second after the capture's beginning.
+    let packets = [
+        stamped(100, 0),
+        echoing(150, 1, None, 100),
+        stamped(1_500, 1),
+        echoing(1_550, 2, None, 1_500),
+        stamped(2_000, 2),
+        stamped(2_030, 3),
+        stamped(2_075, 4),
+        echoing(2_080, 2, Some(3), 1_500),
+        stamped(2_080, 2),
+        echoing(2_130, 4, None, 2_080),
+        stamped(2_142, 4),
+        echoing(2_192, 5, None, 2_142),
+    ];
+    assert_eq!(causes(&packets), [Cause::Fast, Cause::Fast]);
+    let mut unanswered = packets;
+    unanswered[9] = echoing(2_130, 4, None, 2_000);
+    assert_eq!(causes(&unanswered), [Cause::Fast, Cause::Timeout], "the first copy arrived, which left before it");
+}
+
+#[test]
+fn what_repeats_more_than_the_last_segment_is_no_probe() {
+    let both = {
+        let options = [TcpOption::Timestamps { value: 1_330, echo: 0 }];
+        let segment =
+            TcpSegment { sequence: 101, ack: Some(1), payload: &[0; 200], options: &options, ..TcpSegment::default() };
+        (1_330, encapsulate_tcp(address(CLIENT), address(SERVER), &segment).expect("short"))
+    };
+    let before = [stamped(100, 0), echoing(150, 1, None, 100), stamped(1_000, 1), stamped(1_030, 2)];
+    assert_eq!(causes(&[&before[..], &[both]].concat()), [Cause::Timeout]);
+    assert_eq!(causes(&[&before[..], &[stamped(1_330, 2)]].concat()), [Cause::Probe]);
+}
+
 #[test]
 fn a_segment_that_the_path_delayed_is_no_retransmission() {
     let found = analysed(&[

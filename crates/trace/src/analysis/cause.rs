@@ -70,10 +70,14 @@ pub(super) struct Circumstances {
     pub(super) since_heard: Option<Duration>,
     /// Since the copy before this one left.
     pub(super) since_copy: Duration,
-    /// It ends where all that was sent ends.
+    /// Something that was sent after the copy before this one has arrived.
+    pub(super) is_overtaken: bool,
+    /// It repeats what was sent last, and nothing before it.
     pub(super) is_last: bool,
     /// Something was sent again after silence, and not all that was outstanding then is acknowledged.
     pub(super) after_timer: Option<Cause>,
+    /// The copy before this one left then or later.
+    pub(super) was_sent_since_timer: bool,
     /// The estimates of the sender's timers.
     pub(super) timers: Timers,
     /// Something was sent again in answer to reports, and not all that was outstanding then is acknowledged.
@@ -109,6 +113,11 @@ impl Circumstances {
         self.since_heard.is_some_and(|since| since <= PROMPT.max(self.timers.rtt_min / PROMPT_PART_OF_RTT))
     }
 
+    /// Returns whether this is a part of the repair that a timeout began.
+    pub(super) fn continues_timeout(&self) -> bool {
+        self.is_prompt() && self.after_timer == Some(Cause::Timeout)
+    }
+
     /// The cause in TCP.
     pub(super) fn tcp(&self) -> (Cause, Confidence) {
         if self.rides_along {
@@ -117,8 +126,10 @@ impl Circumstances {
         let is_reported = self.reports > 0 || self.duplicate_acks >= 3;
         let goes_on = self.in_recovery || self.after_timer.is_some();
         if self.is_prompt() && (is_reported || goes_on) {
+            // What a timeout began sends everything once. RACK gives up what was overtaken since (RFC 8985 §6.2).
+            let is_lost_again = self.is_overtaken && self.was_sent_since_timer && self.probes == Some(true);
             return match self.after_timer {
-                Some(Cause::Timeout) => (Cause::Timeout, Confidence::Likely),
+                Some(Cause::Timeout) if !is_lost_again => (Cause::Timeout, Confidence::Likely),
                 _ if is_reported => (Cause::Fast, Confidence::Sure),
                 // A partial acknowledgement in recovery (RFC 6582), or early retransmit.
                 _ => (Cause::Fast, Confidence::Likely),
@@ -128,7 +139,8 @@ impl Circumstances {
         // timers tick.
         let reordering = self.timers.srtt + Duration::from_millis(5);
         let is_soon = self.since_heard.is_some_and(|since| since <= reordering);
-        if self.reports > 0 && self.probes == Some(true) && self.copies == 1 && is_soon {
+        let is_overtaken = self.is_overtaken || (self.reports > 0 && self.copies == 1);
+        if is_overtaken && self.probes == Some(true) && is_soon {
             return (Cause::Fast, Confidence::Likely);
         }
         match (self.after_timer, self.probes) {

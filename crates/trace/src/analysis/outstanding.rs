@@ -29,6 +29,14 @@ pub(super) struct Range {
     pub(super) bytes: u32,
 }
 
+impl Range {
+    /// The copy that an acknowledgement with this TSecr answers: the latest if it echoes that, or the first.
+    pub(super) fn answered_copy(&self, echo: Option<u32>) -> Copy {
+        let echoes_latest = echo.is_some_and(|echo| echo.wrapping_sub(self.latest.tsval).cast_signed() >= 0);
+        if echoes_latest { self.latest } else { self.first }
+    }
+}
+
 /// One copy on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Copy {

@@ -90,16 +90,28 @@ struct Hearing {
 #[derive(Debug, Default)]
 pub(super) struct Repair {
     pending: VecDeque<Pending>,
-    /// What a timer began, up to where.
-    after_timer: Option<(Cause, u64)>,
+    after_timer: Option<AfterTimer>,
+    /// The packet in which the latest of what has arrived left.
+    arrived_packet: Option<u64>,
     /// There was a probe, and no round-trip time was measured since.
     has_probed: bool,
+    /// Up to where everything had been sent when the latest probe left, until its episode ends.
+    probe_end: Option<u64>,
     /// Fast recovery lasts up to there.
     recovery: Option<u64>,
     /// The packet that carried the latest retransmission, and its cause.
     latest: Option<(u64, Cause)>,
     pub(super) probes: Option<bool>,
     sent_at: Option<Instant>,
+}
+
+/// What a timer began.
+#[derive(Clone, Copy, Debug)]
+struct AfterTimer {
+    cause: Cause,
+    packet: u64,
+    /// It lasts up to there.
+    until: u64,
 }
 
 /// A retransmission whose fate is open.
@@ -219,7 +231,7 @@ impl Stream {
     fn sent_again(&mut self, sent: &Sent, end: u64, sink: &mut Sink) {
         let is_tcp = sent.framing.is_none();
         let within = self.outstanding.within(sent.start, end);
-        let circumstances = self.circumstances(sent, within.start);
+        let circumstances = self.circumstances(sent, &within);
         let mut retransmission = Retransmission {
             stream: self.report.id,
             start: sent.start.saturating_sub(self.base),
@@ -272,7 +284,7 @@ impl Stream {
         }
         (retransmission.cause, retransmission.confidence) =
             if is_tcp { circumstances.tcp() } else { circumstances.sctp() };
-        self.learn(retransmission.packet, retransmission.cause);
+        self.learn(&retransmission, circumstances.continues_timeout());
         self.report.slow_start.sent_again();
         self.repair.pending.push_back(Pending { copy: retransmission, is_reported: false });
         self.report.repair.count(retransmission.cause);
@@ -311,20 +323,24 @@ impl Stream {
         !is_reported && since < Duration::from_nanos(self.round_trips.path_ns() / 5 * 4)
     }
 
-    fn circumstances(&mut self, sent: &Sent, index: usize) -> Circumstances {
+    fn circumstances(&mut self, sent: &Sent, within: &std::ops::Range<usize>) -> Circumstances {
         let at = sent.copy.at;
         let since = |earlier: Instant| at.saturating_duration_since(earlier);
-        let range = self.outstanding.get_mut(index).copied();
+        let range = self.outstanding.get_mut(within.start).copied();
+        let is_before =
+            |packet: Option<u64>| range.zip(packet).is_some_and(|(range, packet)| range.latest.packet < packet);
         Circumstances {
             rides_along: sent.rides_along || sent.end > self.highest,
             reports: range.map_or(0, |range| range.reports),
             duplicate_acks: self.hearing.duplicate_acks,
             since_heard: self.hearing.at.map(since),
             since_copy: range.map_or(Duration::MAX, |range| since(range.latest.at)),
-            is_last: sent.end >= self.highest,
-            after_timer: self.repair.after_timer.map(|(cause, _)| cause),
+            is_overtaken: is_before(self.repair.arrived_packet),
+            is_last: sent.end >= self.highest && within.len() <= 1,
+            after_timer: self.repair.after_timer.map(|timer| timer.cause),
+            was_sent_since_timer: !is_before(self.repair.after_timer.map(|timer| timer.packet)),
             timers: self.round_trips.timers(sent.framing.is_none()),
-            may_probe: !self.repair.has_probed,
+            may_probe: !self.repair.has_probed && self.repair.probe_end.is_none(),
             in_recovery: self.repair.recovery.is_some(),
             companion: self.repair.latest.filter(|(packet, _)| *packet == sent.copy.packet).map(|(_, cause)| cause),
             probes: self.repair.probes,
@@ -332,16 +348,22 @@ impl Stream {
         }
     }
 
-    /// What a retransmission says about those after it.
-    fn learn(&mut self, packet: u64, cause: Cause) {
-        if matches!(cause, Cause::Probe | Cause::Timeout) {
-            self.repair.after_timer = Some((cause, self.highest));
+    /// What a retransmission says about those after it. One that continues what a timer began does not prolong that.
+    fn learn(&mut self, copy: &Retransmission, continues_timeout: bool) {
+        let cause = copy.cause;
+        if matches!(cause, Cause::Probe | Cause::Timeout) && !continues_timeout {
+            self.repair.after_timer = Some(AfterTimer { cause, packet: copy.packet, until: self.highest });
         }
         self.repair.has_probed |= cause == Cause::Probe;
+        match cause {
+            Cause::Probe => self.repair.probe_end = Some(self.highest),
+            Cause::Timeout | Cause::Fast => self.repair.probe_end = None,
+            Cause::Bundled => {}
+        }
         if cause == Cause::Fast {
             self.repair.recovery.get_or_insert(self.highest);
         }
-        self.repair.latest = Some((packet, cause));
+        self.repair.latest = Some((copy.packet, cause));
     }
 
     /// An acknowledgement came.
@@ -367,9 +389,10 @@ impl Stream {
             self.hearing.duplicate_acks = 0;
             // With timestamps every acknowledgement measures a round trip.
             self.repair.has_probed &= ack.echo.is_none();
-            self.repair.after_timer = self.repair.after_timer.filter(|(_, until)| ack.through < *until);
+            self.repair.after_timer = self.repair.after_timer.filter(|timer| ack.through < timer.until);
             self.repair.recovery = self.repair.recovery.filter(|until| ack.through < *until);
         }
+        self.repair.end_probe(ack, advances || latest_reported.is_some());
         if let Some(latest) = latest_reported {
             for range in self.outstanding.iter_mut().filter(|range| !range.is_reported).take(REPORTS_MAX) {
                 range.reports += u32::from(range.latest.at < latest);
@@ -390,6 +413,9 @@ impl Stream {
         if let Some(last) = newly.last().filter(|last| last.copies == 1) {
             self.round_trips.record_prompt(last.first.at, ack.at);
         }
+        for range in newly.iter().filter(|range| range.copies == 1) {
+            self.repair.arrived_packet = self.repair.arrived_packet.max(Some(range.first.packet));
+        }
         for range in &newly {
             // TSecr answers the last segment in order, not this one.
             self.arrived(range, &Ack { echo: None, ..*ack });
@@ -407,6 +433,7 @@ impl Stream {
             packets.add(&range);
             if !range.is_reported {
                 self.arrived(&range, ack);
+                self.repair.arrived_packet = self.repair.arrived_packet.max(Some(range.answered_copy(ack.echo).packet));
                 latest = Some(range);
             }
             self.report.repair.sent_times[COPIES_MAX.min(range.copies as usize) - 1] += 1;
@@ -536,6 +563,16 @@ impl Repair {
         let beside =
             self.pending.iter().rev().map(|pending| &pending.copy).filter(|copy| copy.packet == range.first.packet);
         !ack.duplicates.is_empty() && beside.take(COPIES_JUDGED_MAX).any(is_reported)
+    }
+
+    /// An acknowledgement ends the episode of a probe, before which there is no other: it covers more than the probe did, or reports the probe as a
+    /// duplicate, or says nothing new (RFC 8985 §7.4.2).
+    fn end_probe(&mut self, ack: &Ack<'_>, has_news: bool) {
+        let is_over = |end: &u64| {
+            let is_duplicate = ack.duplicates.iter().any(|(_, until)| until == end);
+            ack.through > *end || (ack.through == *end && (is_duplicate || !has_news))
+        };
+        self.probe_end = self.probe_end.filter(|end| !is_over(end));
     }
 
     /// The receiver got this once more: one of the copies was for nothing, and arrived at least half a round trip ago.
