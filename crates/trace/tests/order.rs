@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 
 use festina_trace::analysis::Summary;
 use festina_trace::{
-    Analyser, AnalyserOptions, Finding, PcapngWriter, StreamReport, TcpOption, TcpSegment, analyse, encapsulate_tcp,
+    Analyser, AnalyserOptions, Finding, PcapngWriter, ReceiverSide, StreamReport, TcpOption, TcpSegment, analyse,
+    encapsulate_tcp,
 };
-use festina_units::Instant;
+use festina_units::{Duration, Instant};
 
 const CLIENT: &str = "10.0.0.1:5000";
 const SERVER: &str = "10.0.0.2:80";
@@ -49,12 +50,13 @@ fn handshake() -> Vec<Captured> {
 #[derive(Default)]
 struct Found {
     streams: Vec<StreamReport>,
+    delivered: Vec<Option<Duration>>,
     again: Vec<u64>,
     late: Vec<u64>,
     summary: Summary,
 }
 
-fn analysed(packets: &[Captured]) -> Found {
+fn file(packets: &[Captured]) -> Vec<u8> {
     let mut writer = PcapngWriter::new(Vec::new()).expect("memory does not fail");
     let interface = writer.add_interface("only").expect("written");
     for (at_us, number, packet) in packets {
@@ -62,10 +64,21 @@ fn analysed(packets: &[Captured]) -> Found {
         packet[4..6].copy_from_slice(&number.to_be_bytes());
         writer.write_packet(interface, Instant::from_micros(1_000_000 + at_us), &packet, None).expect("written");
     }
-    let file = writer.finish().expect("memory does not fail");
+    writer.finish().expect("memory does not fail")
+}
+
+fn details() -> Analyser {
+    Analyser::new(AnalyserOptions { details: true, ..AnalyserOptions::default() })
+}
+
+fn analysed(packets: &[Captured]) -> Found {
+    analysed_by(details(), &file(packets))
+}
+
+fn analysed_by(analyser: Analyser, file: &[u8]) -> Found {
     let mut found = Found::default();
-    let analyser = Analyser::new(AnalyserOptions { details: true, ..AnalyserOptions::default() });
-    let (summary, result) = analyse(file.as_slice(), analyser, |finding| match finding {
+    let (summary, result) = analyse(file, analyser, |finding| match finding {
+        Finding::Write(write) => found.delivered.push(write.delivered()),
         Finding::Stream(stream) => found.streams.push(*stream),
         Finding::Retransmission(retransmission) => found.again.push(retransmission.packet),
         Finding::OutOfOrder(late) => found.late.push(late.packet),
@@ -120,6 +133,66 @@ fn packets_that_the_capture_holds_twice_are_left_out() {
     assert_eq!(found.summary.packets_again, 20);
     assert_eq!((found.again, found.late), (vec![44], vec![]), "the last one has a number of its own");
     assert_eq!(found.streams[0].traffic.payload_bytes.count(), 21);
+}
+
+#[test]
+fn captures_that_hold_every_packet_twice_at_both_ends_say_the_same() {
+    // Each way takes 20 ms, and the first copy of the twentieth segment is lost.
+    const LOST: u16 = 20;
+    let at = |index: u16| 100_000 + 30_000 * u64::from(index);
+    let (mut sender, mut receiver) = (Vec::new(), Vec::new());
+    for index in 0..40 {
+        let number = 100 + 2 * index;
+        let through = if index < LOST { index + 1 } else { LOST };
+        let blocks = [(u32::from(LOST) + 1, u32::from(index) + 1)];
+        let answer = |at_us| {
+            let (_, _, packet) = ack(at_us, through.into(), if index > LOST { &blocks } else { &[] });
+            (at_us, 7_000 + index, packet)
+        };
+        sender.push(data(at(index), number, index.into()));
+        if index != LOST {
+            receiver.push(data(at(index) + 20_000, number, index.into()));
+            receiver.push(answer(at(index) + 20_000));
+            sender.push(answer(at(index) + 40_000));
+        }
+    }
+    let again = at(39) + 50_000;
+    let all = (again + 20_000, 7_100, ack(0, 40, &[]).2);
+    sender.push(data(again, 300, LOST.into()));
+    receiver.extend([data(again + 20_000, 300, LOST.into()), all.clone()]);
+    sender.push((again + 40_000, all.1, all.2));
+    for packets in [&mut sender, &mut receiver] {
+        packets.sort_by_key(|(at_us, number, _)| (*at_us, *number >= 7_000));
+    }
+
+    let twice = |packets: &[Captured]| -> Vec<Captured> {
+        let seen = |(at_us, number, packet): &Captured| [0, 80].map(|later| (at_us + later, *number, packet.clone()));
+        let mut twice: Vec<Captured> = packets.iter().flat_map(seen).collect();
+        twice.sort_by_key(|(at_us, ..)| *at_us);
+        twice
+    };
+    let found = |sender: &[Captured], receiver: &[Captured]| {
+        let (sender, receiver) = (file(sender), file(receiver));
+        let mut side = ReceiverSide::read(receiver.as_slice()).expect("a sound capture");
+        side.align(sender.as_slice()).expect("a sound capture");
+        analysed_by(details().with_receiver(side), &sender)
+    };
+    let once = found(&sender, &receiver);
+    assert_eq!((once.again.len(), once.delivered.len()), (1, 40));
+    let delay = |index: usize| once.delivered[index].map(|delay| delay.as_millis());
+    assert_eq!((delay(0), delay(LOST.into())), (Some(20), Some(u128::from(again - at(LOST)) / 1_000 + 20)));
+    for (sender, receiver) in
+        [(twice(&sender), receiver.clone()), (sender.clone(), twice(&receiver)), (twice(&sender), twice(&receiver))]
+    {
+        let held_twice = found(&sender, &receiver);
+        assert_eq!(held_twice.delivered, once.delivered);
+        assert_eq!(held_twice.again.len(), 1);
+        let [one, other] = [&held_twice, &once].map(|found| &found.streams[0]);
+        assert_eq!(
+            (&one.repair, &one.delays.acknowledged_ns, &one.rtt_ns),
+            (&other.repair, &other.delays.acknowledged_ns, &other.rtt_ns)
+        );
+    }
 }
 
 #[test]
