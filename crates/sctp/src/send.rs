@@ -5,6 +5,7 @@
 //! | room | what it knows |
 //! |---|---|
 //! | [`queue`] | the send buffer: limit and low-water mark, and what it holds |
+//! | [`backlog`] | how much of it may wait, if that follows the congestion window |
 //! | [`messages`] | each message until it is settled; how long it is worth sending |
 //! | [`partial`] | which messages are given up, and how the peer hears of it |
 //! | [`scheduler`] | what has no TSN yet, and whose turn it is |
