@@ -20,6 +20,7 @@ mod log;
 mod output;
 mod signal;
 
+use std::pin::Pin;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -63,5 +64,7 @@ fn main() -> ExitCode {
 
 fn with_threads(command: Command) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKER_THREADS).enable_all().build();
-    runtime.context("cannot start")?.block_on(commands::run(command))
+    // Behind a pointer the commands are compiled once, and not again for each way in which the runtime polls this.
+    let running: Pin<Box<dyn Future<Output = anyhow::Result<()>>>> = Box::pin(commands::run(command));
+    runtime.context("cannot start")?.block_on(running)
 }
