@@ -1,5 +1,6 @@
 //! `festina emulate run`, which needs a user who may make namespaces and open `/dev/net/tun`.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 use festina_netsim::RandomStream;
 use festina_trace::PacketReader;
 
-use crate::harness::{Ended, PATIENCE, Running, folder, run};
+use crate::harness::{Ended, PATIENCE, Running, festina, folder, run};
 
 /// Runs a shell script as a user who is root in a user namespace and a network of its own; `None` where that may not be.
 pub(crate) fn as_root_of_a_user_namespace(script: &str) -> Option<Running> {
@@ -136,6 +137,28 @@ fn perf_measures_what_the_network_carries_and_what_the_load_adds_to_a_thin_strea
         assert!(result["added_ms"].as_f64() > Some(60.0), "{flags}: {result}");
         assert!(["C", "D", "F"].iter().any(|grade| result["grade"] == *grade), "{flags}: {result}");
     }
+}
+
+#[test]
+fn perf_has_a_port_for_the_thin_stream_and_for_each_association_of_the_load() {
+    let (mut server, port) = (Running::start(festina(&["perf", "-s", "-1", "-B", "127.0.0.1:0"])), "127.0.0.1:");
+    let line = server.stderr_line();
+    let (_, port) = line.split_once(port).expect("it says where it is");
+    let packets = folder("perf-ports").join("packets.pcapng");
+    let path = packets.to_str().expect("a path");
+    let measured =
+        run(&["perf", "-c", &format!("127.0.0.1:{port}"), "--idle", "50ms", "-t", "100ms", "-P", "2", "--pcap", path]);
+    assert_eq!(measured.code, Some(0), "{measured:?}");
+    assert_eq!(server.end().code, Some(0));
+
+    let file = fs::File::open(packets).expect("the capture is there");
+    let mut capture = PacketReader::new(std::io::BufReader::new(file)).expect("it is a capture");
+    let mut ports = BTreeSet::new();
+    while let Some(packet) = capture.next_packet().expect("it is whole") {
+        // Behind the 20 bytes of an IPv4 header without options.
+        ports.extend([20, 22].map(|at| u16::from_be_bytes([packet.data[at], packet.data[at + 1]])));
+    }
+    assert_eq!(ports.len(), 1 + 3, "the server's port and those of the client: {ports:?}");
 }
 
 #[test]

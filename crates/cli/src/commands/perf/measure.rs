@@ -61,10 +61,9 @@ pub(super) async fn run(
     options: ConnectOptions,
     recording: &Recording,
 ) -> Result<Measured> {
-    let endpoint = Endpoint::bind(address::unspecified_for(plan.remote), config).await?;
-    recording.watch(&endpoint);
     let tally = Arc::new(Tally::default());
-    let mut client = Client { plan, endpoint, options, tally, load: [Vec::new(), Vec::new()], tasks: JoinSet::new() };
+    let ways = Ways { config, options, recording, endpoints: Vec::new() };
+    let mut client = Client { plan, ways, tally, load: [Vec::new(), Vec::new()], tasks: JoinSet::new() };
     let mut began_at = None;
     let ended = tokio::select! {
         ended = client.measure(&mut began_at) => ended,
@@ -79,15 +78,38 @@ pub(super) async fn run(
         client.wait_for_thin().await;
     }
     client.tasks.shutdown().await;
-    say_goodbye(&client.endpoint).await;
+    client.ways.leave().await;
     ended?;
     Ok(Measured { loaded_for, bytes, retransmissions, thin: client.tally.streams() })
 }
 
+/// How associations come to the server: each from a UDP port of its own, as the connections of other programs do. A router that has a
+/// queue for each flow thus keeps the thin stream apart from the load.
+struct Ways<'a> {
+    config: Config,
+    options: ConnectOptions,
+    recording: &'a Recording,
+    endpoints: Vec<Endpoint>,
+}
+
+impl Ways<'_> {
+    async fn connect(&mut self, remote: SocketAddr) -> Result<Association> {
+        let endpoint = Endpoint::bind(address::unspecified_for(remote), self.config.clone()).await?;
+        self.recording.watch(&endpoint);
+        self.endpoints.push(endpoint.clone());
+        Ok(endpoint.connect_with(remote, self.options.clone()).await?)
+    }
+
+    /// Closes all at the same time.
+    async fn leave(self) {
+        let leaving = self.endpoints.into_iter().map(|endpoint| async move { say_goodbye(&endpoint).await });
+        leaving.collect::<JoinSet<()>>().join_all().await;
+    }
+}
+
 struct Client<'a> {
     plan: &'a Plan,
-    endpoint: Endpoint,
-    options: ConnectOptions,
+    ways: Ways<'a>,
     tally: Arc<Tally>,
     /// The associations of the load, first those that send, then those that receive.
     load: [Vec<Association>; 2],
@@ -98,18 +120,18 @@ struct Client<'a> {
 impl Client<'_> {
     async fn measure(&mut self, began_at: &mut Option<Instant>) -> Result<()> {
         let plan = self.plan;
-        let thin = self.connect().await?;
+        let thin = self.ways.connect(plan.remote).await?;
         thin.send(Message::new(Hello::Echo.encode())).await?;
         self.tasks.spawn(ping(thin, self.tally.clone()));
         self.wait_until(Instant::now() + plan.idle).await?;
         // All associations are there before any of them loads the path.
         for _ in 0..plan.parallel {
             if plan.upload {
-                let association = self.connect().await?;
+                let association = self.ways.connect(plan.remote).await?;
                 self.load[0].push(association);
             }
             if plan.download {
-                let association = self.connect().await?;
+                let association = self.ways.connect(plan.remote).await?;
                 self.load[1].push(association);
             }
         }
@@ -141,10 +163,6 @@ impl Client<'_> {
             self.tasks.spawn(download(association, self.tally.clone()));
         }
         Ok(())
-    }
-
-    async fn connect(&self) -> Result<Association> {
-        Ok(self.endpoint.connect_with(self.plan.remote, self.options.clone()).await?)
     }
 
     /// Waits until then.
