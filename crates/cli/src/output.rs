@@ -2,6 +2,7 @@
 //! other, never a panic. What peers sent is not trusted either: [`escape`] keeps it from commanding a terminal.
 
 mod escape;
+mod fold;
 
 use std::io::{self, IsTerminal as _, Write};
 use std::net::SocketAddr;
@@ -11,6 +12,7 @@ use festina::{ClosedReason, ReceivedMessage};
 use serde::Serialize;
 
 use self::escape::{escaped, escaped_line};
+pub(crate) use self::fold::{folded, folded_behind};
 use crate::address;
 
 /// How the bytes of a received message are printed.

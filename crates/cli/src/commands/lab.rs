@@ -1,5 +1,7 @@
 //! `festina lab`: published experiments as commands.
 
+mod durations;
+mod listing;
 mod new;
 mod papers;
 
@@ -8,11 +10,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
-use festina_lab::assumption::Assumption;
 use festina_lab::capture::{CaptureError, PACKETS_MAX};
 use festina_lab::experiment::Experiment;
 use festina_lab::experiments;
-use festina_lab::plan::{Key, Parameter, Plan, PlanFile, Scale, Table};
+use festina_lab::plan::{Plan, PlanFile, Scale};
 use festina_lab::report::{Report, write_index};
 use festina_lab::runner::{self, Outcome, RunOptions, Shard};
 use festina_units::ByteCount;
@@ -46,10 +47,10 @@ const STORE: &str = "runs";
 /// Subcommands of `festina lab`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
-    /// List the experiments
+    /// List the experiments, and how long each takes
     List,
     /// Tell what an experiment does and what a plan for it can set
-    Show(ShowArgs),
+    Show(listing::ShowArgs),
     /// Write a commented plan of a scenario of your own: links, flows, figures
     New(new::NewArgs),
     /// Run an experiment and write its report
@@ -72,17 +73,6 @@ pub(crate) struct PruneArgs {
     /// The folder for all reports; no run may be under way in it
     #[arg(long, value_name = "DIR", default_value = "lab")]
     out: PathBuf,
-}
-
-/// Arguments of `festina lab show`.
-#[derive(Debug, Args)]
-pub(crate) struct ShowArgs {
-    /// The name of an experiment
-    #[arg(value_name = "NAME")]
-    name: String,
-    /// Print its plan and nothing else, as a start for a plan of your own
-    #[arg(long)]
-    plan: bool,
 }
 
 /// Arguments of `festina lab run`.
@@ -143,8 +133,8 @@ pub(crate) struct PlanArgs {
 /// Does what is asked of the laboratory.
 pub(crate) fn run(command: LabCommand) -> Result<()> {
     match command {
-        LabCommand::List => output::print(&list()),
-        LabCommand::Show(arguments) => output::print(show(&arguments)?.trim_end()),
+        LabCommand::List => output::print(&listing::list()),
+        LabCommand::Show(arguments) => output::print(listing::show(&arguments)?.trim_end()),
         LabCommand::New(arguments) => new::run(&arguments),
         LabCommand::Run(arguments) => run_plan(&arguments),
         LabCommand::Check(arguments) => check(&arguments),
@@ -152,44 +142,6 @@ pub(crate) fn run(command: LabCommand) -> Result<()> {
         LabCommand::Readings(arguments) => papers::readings(&arguments),
         LabCommand::Prune(arguments) => prune(&arguments),
     }
-}
-
-fn list() -> String {
-    let width = experiments::ALL.iter().map(|experiment| experiment.name().len()).max().unwrap_or(0);
-    let mut text = String::new();
-    for experiment in experiments::ALL {
-        let (name, title, reference) = (experiment.name(), experiment.title(), experiment.reference());
-        let _ = writeln!(text, "{name:<width$}  {title}; {reference}");
-    }
-    text.trim_end().to_owned()
-}
-
-fn show(arguments: &ShowArgs) -> Result<String, UsageError> {
-    let experiment = named(&arguments.name)?;
-    if arguments.plan {
-        return Ok(experiment.plan().to_owned());
-    }
-    let (name, title, reference) = (experiment.name(), experiment.title(), experiment.reference());
-    let mut text = format!("{name}: {title}\n{reference}\n\n{}\n\nA plan can set:\n", experiment.about());
-    for Parameter { name, about, kind } in experiment.parameters() {
-        let _ = writeln!(text, "  {name}: {about}; {kind}");
-    }
-    for Table { kind, about, keys } in experiment.tables() {
-        let _ = writeln!(text, "\nAny number of tables [{kind}.NAME], {about}:");
-        for Key { parameter: Parameter { name, about, kind }, default } in keys {
-            let _ = writeln!(text, "  {name}: {about}; {kind}; {default} if left out");
-        }
-    }
-    let assumptions = experiment.assumptions();
-    if !assumptions.is_empty() {
-        text += "\nWhere its values come from:\n";
-    }
-    for Assumption { subject, values, origin, .. } in assumptions {
-        let values = if values.is_empty() { String::new() } else { format!(" {}", values.join(", ")) };
-        let _ = writeln!(text, "  {}: {subject}{values}: {}", origin.word(), origin.note());
-    }
-    let _ = write!(text, "\nIts own plan:\n\n{}", experiment.plan());
-    Ok(text)
 }
 
 /// The experiment of this name.

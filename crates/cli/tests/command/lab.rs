@@ -30,7 +30,26 @@ fn the_list_names_every_experiment_and_its_source() {
     let listed = lab_in(&folder("lab-list"), &["list"]);
     assert_eq!((listed.code, listed.stderr.as_str()), (Some(0), ""));
     let line = listed.stdout.lines().find(|line| line.starts_with("md1 ")).expect("md1 is listed");
-    assert!(line.contains("  Waiting time in front of a busy link; Pollaczek and Khinchine"), "{line}");
+    assert!(line.contains("  Waiting time in front of a busy link;"), "{line}");
+    let words: Vec<&str> = listed.stdout.split_whitespace().collect();
+    assert!(words.join(" ").contains("busy link; Pollaczek and Khinchine"), "{words:?}");
+}
+
+#[test]
+fn the_list_and_what_is_shown_of_an_experiment_fit_eighty_columns_and_say_how_long_it_takes() {
+    let folder = folder("lab-columns");
+    let listed = lab_in(&folder, &["list"]).stdout;
+    let shown = lab_in(&folder, &["show", "scenario"]).stdout;
+    let (shown, plan) = shown.split_once("Its own plan:").expect("the plan comes last");
+    let too_long: Vec<&str> = listed.lines().chain(shown.lines()).filter(|line| line.chars().count() > 80).collect();
+    assert!(too_long.is_empty(), "{too_long:#?}");
+    assert!(plan.contains("experiment = \"scenario\""), "{plan}");
+    let times = listed.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_lowercase()));
+    assert!(times.clone().count() > 40);
+    for line in times {
+        assert!(line.split_whitespace().any(|word| ["s", "min", "h"].contains(&word)), "{line}");
+    }
+    assert!(shown.contains(" with --quick, "), "{shown}");
 }
 
 #[test]

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""How long each experiment of the lab takes: the table that `festina lab list` and `lab show` print.
+
+    cargo build --release && bench/lab/durations.py                measures all and writes the table, which takes half an hour
+    bench/lab/durations.py md1 bursts                              measures these and keeps the rest of the table
+    bench/lab/durations.py --seconds 60 --binary FILE              measures a larger share of the full scale
+
+Seconds are CPU seconds, of the process and of the kernel on its behalf, with one thread: other programs on the machine do not count. The
+quick scale runs as a whole. Of the full scale each point is run with one seed, or every nth point if all of them would take longer than
+about `--seconds`; the other seeds and points count as long. `lab list` rounds to two digits, which is more than a busy machine allows for.
+"""
+
+import argparse
+import csv
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLE = ROOT / "crates/cli/src/commands/lab/durations.csv"
+FIELDS = ["experiment", "quick_cpu_s", "full_cpu_s", "full_runs", "full_runs_measured"]
+# A run that was asked for takes this long at most.
+PATIENCE_S = 3600
+
+
+def processor():
+    """What the times hold for."""
+    named = re.search(r"^model name\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return named[1] if named else "a processor without a name"
+
+
+def cpu_seconds(command):
+    """What a command took, and what it said on standard error. A broken check (1) is no failure here, nor are too few (3)."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode not in (0, 1, 3):
+        sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}: {done.stderr.strip()}")
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, done.stderr
+
+
+def share(lab, name, folder, *options):
+    """CPU seconds for those runs of the full scale that the folder does not hold yet, how many are missing then, and how many there are."""
+    seconds, said = cpu_seconds([*lab, "run", name, "--jobs", "1", "--out", folder, *options])
+    missing = re.search(r"; (\d+) of all (\d+) runs are missing", said)
+    return (seconds, *map(int, missing.groups())) if missing else (seconds, 0, None)
+
+
+def measure(lab, name, budget_s):
+    """One line of the table."""
+    with tempfile.TemporaryDirectory() as folder:
+        quick, _ = cpu_seconds([*lab, "run", name, "--quick", "--jobs", "1", "--out", folder])
+    with tempfile.TemporaryDirectory() as folder:
+        # The first run alone says how long one may take, and how many there are with one seed and with all.
+        first, _, points = share(lab, name, folder, "--seeds", "1", "--shard", "1/1000000")
+        _, _, runs = share(lab, name, folder, "--shard", "1/1000000")
+        points, runs = points or 1, runs or 1
+        parts = min(points, max(1, round(first * points / budget_s)))
+        rest, missing, _ = share(lab, name, folder, "--seeds", "1", "--shard", f"1/{parts}")
+        measured = points - missing
+        # If none was missing, a report was written, which comes once however many runs there are. Now that takes all the time.
+        report = 0 if missing else share(lab, name, folder, "--seeds", "1")[0]
+        return quick, (first + rest - report) * runs / measured + report, runs, measured
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="experiments; all of them if left out")
+    parser.add_argument("--seconds", type=float, default=3, help="CPU seconds for the full scale of each, about")
+    parser.add_argument("--binary", type=Path, default=ROOT / "target/release/festina", help="the command to measure")
+    arguments = parser.parse_args()
+    lab = [arguments.binary, "lab"]
+    listed = subprocess.run([*lab, "list"], capture_output=True, text=True, check=True).stdout
+    # Further lines of an entry are indented, and a heading is in capitals.
+    names = [found[0] for line in listed.splitlines() if (found := re.match(r"[a-z0-9][a-z0-9-]*", line))]
+    if unknown := set(arguments.names) - set(names):
+        sys.exit(f"there is no experiment {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+    known = {}
+    if TABLE.exists():
+        with TABLE.open(newline="") as file:
+            next(file)
+            known = {row["experiment"]: row for row in csv.DictReader(file)}
+    for name in arguments.names or names:
+        quick, full, runs, done = measure(lab, name, arguments.seconds)
+        known[name] = dict(zip(FIELDS, (name, f"{quick:.2f}", f"{full:.1f}", runs, done)))
+        print(f"{name}: quick {quick:.2f} s, full {full:.0f} s by {done} of {runs} runs", flush=True)
+        with TABLE.open("w", newline="") as file:
+            file.write(f"# {processor()}\n")
+            table = csv.DictWriter(file, FIELDS, lineterminator="\n")
+            table.writeheader()
+            table.writerows(known[name] for name in names if name in known)
+
+
+if __name__ == "__main__":
+    main()

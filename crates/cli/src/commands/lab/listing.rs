@@ -1,0 +1,83 @@
+//! `festina lab list` and `festina lab show`: what there is, and how long it takes.
+
+use std::fmt::Write as _;
+
+use clap::Args;
+use festina_lab::assumption::Assumption;
+use festina_lab::experiment::Experiment;
+use festina_lab::experiments;
+use festina_lab::plan::{Key, Parameter, Table};
+
+use super::durations::{self, Durations};
+use crate::args::UsageError;
+use crate::output::{folded, folded_behind};
+
+/// Arguments of `festina lab show`.
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// The name of an experiment
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Print its plan and nothing else, as a start for a plan of your own
+    #[arg(long)]
+    plan: bool,
+}
+
+/// All experiments, one after another, each with what it takes.
+pub(super) fn list() -> String {
+    let width = experiments::ALL.iter().map(|experiment| experiment.name().len()).max().unwrap_or(0);
+    let line = |name: &str, quick: &str, full: &str, what: &str| {
+        let columns = format!("{name:<width$}  {quick:>6}  {full:>6}  ");
+        folded_behind(&columns, what, columns.len()) + "\n"
+    };
+    let mut text = line("EXPERIMENT", "QUICK", "FULL", "WHAT IT SHOWS; ITS SOURCE");
+    for experiment in experiments::ALL {
+        let (name, title, reference) = (experiment.name(), experiment.title(), experiment.reference());
+        let [quick, full] = match durations::of(name) {
+            Some(Durations { quick_s, full_s }) => [quick_s, full_s].map(durations::rounded),
+            None => ["?", "?"].map(str::to_owned),
+        };
+        text += &line(name, &quick, &full, &format!("{title}; {reference}"));
+    }
+    let note = format!(
+        "\nTimes are those of one thread on {}: divide by the processors that run. QUICK is with --quick, FULL the scale of the publication.",
+        durations::processor()
+    );
+    text + &folded(&note, 0)
+}
+
+/// What one experiment is, or its plan alone.
+pub(super) fn show(arguments: &ShowArgs) -> Result<String, UsageError> {
+    let experiment = super::named(&arguments.name)?;
+    let plan = experiment.plan();
+    Ok(if arguments.plan { plan.to_owned() } else { format!("{}\nIts own plan:\n\n{plan}", about(experiment)) })
+}
+
+fn about(experiment: &dyn Experiment) -> String {
+    let (name, title, reference) = (experiment.name(), experiment.title(), experiment.reference());
+    let mut text = folded(&format!("{name}: {title}\n{reference}\n"), 2);
+    if let Some(Durations { quick_s, full_s }) = durations::of(name) {
+        let [quick, full] = [quick_s, full_s].map(durations::rounded);
+        let processor = durations::processor();
+        text += &folded(&format!("Takes {quick} with --quick, {full} without, with one thread on {processor}.\n"), 2);
+    }
+    let _ = write!(text, "\n{}\n\nA plan can set:\n", folded(experiment.about(), 0));
+    for Parameter { name, about, kind } in experiment.parameters() {
+        text += &folded(&format!("  {name}: {about}; {kind}\n"), 4);
+    }
+    for Table { kind, about, keys } in experiment.tables() {
+        text += &folded(&format!("\nAny number of tables [{kind}.NAME], {about}:\n"), 0);
+        for Key { parameter: Parameter { name, about, kind }, default } in keys {
+            text += &folded(&format!("  {name}: {about}; {kind}; {default} if left out\n"), 4);
+        }
+    }
+    let assumptions = experiment.assumptions();
+    if !assumptions.is_empty() {
+        text += "\nWhere its values come from:\n";
+    }
+    for Assumption { subject, values, origin, .. } in assumptions {
+        let values = if values.is_empty() { String::new() } else { format!(" {}", values.join(", ")) };
+        text += &folded(&format!("  {}: {subject}{values}: {}\n", origin.word(), origin.note()), 4);
+    }
+    text
+}
