@@ -22,7 +22,7 @@ use crate::statistics::DelayStatistics;
 
 pub use classes::{Class, Classes, Cluster, FEATURES, Features};
 pub use life::Life;
-pub use what_if::{Agreement, FESTINA, Fate, PathEstimate, ThinFlow, ThinFlows, WhatIf};
+pub use what_if::{Agreement, Certainty, FESTINA, Fate, PathEstimate, ThinFlow, ThinFlows, WhatIf};
 
 /// Points of a figure with a point per stream; of more streams every n-th is drawn, the worst always.
 const POINTS_MAX: usize = 400;

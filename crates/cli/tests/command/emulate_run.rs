@@ -48,7 +48,7 @@ fn processes_with(text: &str) -> Vec<String> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the kernel takes its time to end processes")]
-fn assert_that_none_is_left(text: &str) {
+pub(crate) fn assert_that_none_is_left(text: &str) {
     let began_at = Instant::now();
     loop {
         let left = processes_with(text);

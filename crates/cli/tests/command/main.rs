@@ -15,4 +15,6 @@ mod tcp;
 mod trace;
 #[cfg(target_os = "linux")]
 mod trace_both_ends;
+#[cfg(target_os = "linux")]
+mod trace_interface;
 mod tunnel;

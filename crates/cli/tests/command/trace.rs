@@ -121,7 +121,13 @@ fn what_if_says_what_another_transport_would_have_changed_in_a_sentence_a_table_
     let ended = run(&["trace", "what-if", text(&capture), "--json"]);
     let answer: Value = serde_json::from_str(&ended.stdout).expect("a document");
     assert_eq!((answer["flows"].as_u64(), answer["transports"].as_array().map(Vec::len)), (Some(8), Some(4)));
-    assert!(answer["baseline"][0]["capture"]["p99_ms"].is_f64() && answer["burst_ms"].is_null());
+    let baseline = &answer["baseline"][0];
+    assert!(baseline["capture"]["p99_ms"].is_f64() && answer["burst_ms"].is_null());
+    let [low, high] = [0, 1].map(|end| baseline["capture_p99_interval_ms"][end].as_f64().expect("a number"));
+    assert!((low..=high).contains(&baseline["capture"]["p99_ms"].as_f64().expect("a number")), "{baseline}");
+    // 20 of 1,982 writes.
+    let [beyond, groups] = ["writes_beyond_p99", "groups_beyond_p99"].map(|name| baseline[name].as_u64());
+    assert!(beyond == Some(20) && (Some(1)..=Some(20)).contains(&groups), "{baseline}");
 }
 
 #[test]

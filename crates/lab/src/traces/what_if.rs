@@ -12,6 +12,7 @@
 //! are corrected until both show the same retransmissions and acknowledgements. How well the delays then agree says how far the
 //! prediction can be trusted.
 
+mod certainty;
 mod flow;
 mod path;
 mod replay;
@@ -21,6 +22,7 @@ use std::time::Duration;
 use festina_models::packet::UDP_HEADER_BYTES;
 use festina_trace::Histogram;
 
+pub use certainty::Certainty;
 use flow::Shown;
 pub use flow::{ThinFlow, ThinFlows};
 pub use path::PathEstimate;
@@ -62,6 +64,8 @@ pub struct Agreement {
     pub name: &'static str,
     /// Of the capture.
     pub capture_ns: Histogram,
+    /// How well the capture knows the 99th percentile of its path; `None` if it has no delays.
+    pub capture_p99: Option<Certainty>,
     /// Of all simulated captures.
     pub simulated_ns: Histogram,
     /// The 99th percentile of each run, in nanoseconds.
@@ -292,6 +296,7 @@ impl Agreement {
         let both = [&capture, &simulated];
         Self {
             name: group.transport.name,
+            capture_p99: certainty::of(group.flows.iter().map(|(flow, _)| flow.delays_ns.as_slice()), 0.99),
             by_cause: both.map(|shown| shown.by_cause.map(|count| per_write(shown, count))),
             spurious: both.map(|shown| per_write(shown, shown.spurious)),
             capture_ns: capture.delays_ns,
@@ -306,19 +311,15 @@ impl Agreement {
         Some(as_f64(simulated?) / as_f64(capture?.max(1)) - 1.0)
     }
 
-    /// Where the 99th percentile of the capture's path lies with 95 % confidence, in nanoseconds: between two of the capture's own delays, for so
-    /// many writes that fare independently of each other.
-    pub fn capture_p99_ns(&self) -> Option<(u64, u64)> {
-        let deviation = (0.99 * 0.01 / as_f64(self.capture_ns.count().max(1))).sqrt();
-        let [low, high] = [-1.96, 1.96].map(|by| self.capture_ns.percentile(100.0 * (0.99 + by * deviation)));
-        low.zip(high)
-    }
-
     /// Returns whether the simulated 99th percentile is within a tenth of that of the capture, or chance alone explains their difference: the runs
     /// reach into what the capture leaves open.
     pub fn is_close(&self) -> bool {
         let is_within = self.deviation(99.0).is_some_and(|share| share.abs() <= 0.1);
-        let overlaps = self.capture_p99_ns().zip(self.p99_ns.first().zip(self.p99_ns.last()));
-        is_within || overlaps.is_some_and(|((low, high), (least, most))| *least <= high && low <= *most)
+        let overlaps = |known: Certainty| {
+            let (low, high) = known.interval_ns;
+            self.p99_ns.first().is_some_and(|least| *least <= high)
+                && self.p99_ns.last().is_some_and(|most| low <= *most)
+        };
+        is_within || self.capture_p99.is_some_and(overlaps)
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use festina_lab::traces::{Agreement, Fate, ThinFlows, WhatIf};
+use festina_lab::traces::{Agreement, Certainty, Fate, ThinFlows, WhatIf};
 use festina_trace::{Analyser, AnalyserOptions, Histogram, analyse};
 use serde_json::{Value, json};
 
@@ -135,8 +135,12 @@ fn comparison(agreement: &Agreement) -> String {
     let side = if off < 0.0 { "below" } else { "above" };
     let _ = writeln!(text, "the simulated p99 is {:.1} % {side} that of the capture: {trust}", off.abs());
     let span = |low: u64, high: u64| [low, high].map(|ns| ms(Duration::from_nanos(ns))).join(" to ");
-    if let Some((low, high)) = agreement.capture_p99_ns() {
-        let _ = writeln!(text, "with so few writes the capture leaves {} ms open", span(low, high));
+    if let Some(Certainty { beyond, groups, interval_ns: (low, high) }) = agreement.capture_p99 {
+        let _ = writeln!(
+            text,
+            "{beyond} writes of the capture took so long or longer, in {groups} groups:\nits path's own p99 may be {} ms",
+            span(low, high)
+        );
     }
     if let [least, .., most] = p99_ns.as_slice() {
         let _ = writeln!(text, "the runs span {} ms", span(*least, *most));
@@ -172,11 +176,19 @@ fn document(name: &str, answer: &WhatIf) -> Value {
                     "spurious_per_write": spurious,
                 })
             };
+            let interval_ms = agreement.capture_p99.map(|Certainty { interval_ns: (low, high), .. }| {
+                [low, high].map(|ns| of_ns(Some(ns)))
+            });
+            let runs_ms = [agreement.p99_ns.first(), agreement.p99_ns.last()].map(|ns| of_ns(ns.copied()));
             json!({
                 "name": agreement.name,
                 "capture": of(&agreement.capture_ns, 0),
                 "simulated": of(&agreement.simulated_ns, 1),
                 "p99_deviation": agreement.deviation(99.0),
+                "writes_beyond_p99": agreement.capture_p99.map(|known| known.beyond),
+                "groups_beyond_p99": agreement.capture_p99.map(|known| known.groups),
+                "capture_p99_interval_ms": interval_ms,
+                "simulated_p99_runs_ms": runs_ms,
             })
         })
         .collect();

@@ -25,6 +25,8 @@ pub struct ThinFlow {
     pub report: StreamReport,
     /// What its application wrote: when it first left, and how many bytes, in the order of time.
     pub(super) writes: Vec<(Instant, u64)>,
+    /// How long the acknowledgement of each took, in the same order.
+    pub(super) delays_ns: Vec<u64>,
     /// Acknowledgements that ended the delay of a write.
     answers: u64,
     /// Copies that left behind a lost one, and those of them that were lost too.
@@ -124,11 +126,13 @@ impl ThinFlow {
         for write in &writes {
             // TCP counts bytes, and full segments before the last belong to the write; SCTP counts chunks.
             let bytes = if is_tcp { write.end - before } else { u64::from(write.bytes) };
-            sizes.push((write.sent_at, bytes.clamp(1, PACKET_BYTES_MAX)));
+            let delay_ns = u64::try_from(write.acknowledged().as_nanos()).unwrap_or(u64::MAX);
+            sizes.push((write.sent_at, bytes.clamp(1, PACKET_BYTES_MAX), delay_ns));
             before = write.end;
         }
-        sizes.sort_by_key(|(at, _)| *at);
-        Self { report, writes: sizes, answers: as_u64(answers.len()), after_loss }
+        sizes.sort_by_key(|(at, ..)| *at);
+        let (writes, delays_ns) = sizes.into_iter().map(|(at, bytes, delay_ns)| ((at, bytes), delay_ns)).unzip();
+        Self { report, writes, delays_ns, answers: as_u64(answers.len()), after_loss }
     }
 
     /// How many writes there are.
