@@ -233,10 +233,12 @@ impl Association {
         Rest::Continue
     }
 
-    /// I-FORWARD-TSN: taken where I-DATA would be (RFC 8260 §2.3.1).
+    /// I-FORWARD-TSN: taken where I-DATA would be (RFC 8260 §2.3.1), also from a peer that has announced FORWARD-TSN alone. Linux lists no
+    /// I-FORWARD-TSN, but sends it; what it abandoned would hold up its streams for ever.
     fn handle_i_forward_tsn(&mut self, arrival: &mut Arrival<'_>, forward: &IForwardTsn<'_>) -> Rest {
         let agreed = self.agreed();
-        if agreed.framing() != Framing::IData || !agreed.contains(Extensions::I_FORWARD_TSN) {
+        let skips = agreed.contains(Extensions::I_FORWARD_TSN) || agreed.contains(Extensions::FORWARD_TSN);
+        if agreed.framing() != Framing::IData || !skips {
             return self.handle_unknown(&forward.as_unknown());
         }
         if let Some(receiver) = self.receiver.as_mut().filter(|_| self.state.takes_data()) {

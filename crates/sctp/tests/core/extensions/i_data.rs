@@ -85,10 +85,21 @@ fn rfc9260_3_2_i_data_and_i_forward_tsn_are_unknown_chunks_where_they_were_not_a
 }
 
 #[test]
-fn rfc8260_2_3_1_i_forward_tsn_needs_an_announcement_of_its_own() {
-    let mut peer = Peer::serving(interleaving(), &init_ack_with(&[extensions(&[FORWARD_TSN, I_DATA])]));
+fn rfc8260_2_3_1_i_forward_tsn_needs_an_announcement() {
+    let mut peer = Peer::serving(interleaving(), &init_ack_with(&[extensions(&[I_DATA])]));
     peer.give(&[i_forward_tsn(1, &[])]);
     assert_eq!(peer.take_one().kinds(), [ERROR]);
+}
+
+/// So does Linux.
+#[test]
+fn a_peer_that_announces_forward_tsn_and_i_data_may_skip_messages_by_i_forward_tsn() {
+    let mut peer = Peer::serving(interleaving(), &init_ack_with(&[extensions(&[FORWARD_TSN, I_DATA])]));
+    peer.give(&[i_data(3, 1, B | E, 1, b"after the skipped one")]);
+    peer.take();
+    peer.give(&[i_forward_tsn(2, &[(0, 0, 0)])]);
+    assert_eq!(peer.payloads(), [b"after the skipped one"]);
+    assert_eq!(peer.take().last().map(|sent| sent.sack().cumulative), Some(3));
 }
 
 #[test]
