@@ -1,0 +1,181 @@
+//! What one association is to do.
+
+use std::fmt;
+
+use festina::{Config, Duration, Expiry, Message, Profile};
+
+/// How messages are given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Policy {
+    Reliable,
+    /// Lifetimes, looked at when an acknowledgement is overdue.
+    Lifetime,
+    /// Lifetimes, looked at when they end.
+    LifetimeAtOnce,
+    Retransmissions,
+    /// A small send buffer, out of which priorities evict.
+    Priority,
+    Replacing,
+    /// All of them in turn, and some at once.
+    Mixed,
+    /// Lifetimes, also for echoes of several fragments, and interleaved messages of several fragments. Linux 6.1 handles neither as the
+    /// RFCs ask (`validation/README.md`).
+    Fragments,
+}
+
+/// One association: its policy and what it agrees on with the peer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Case {
+    pub(crate) policy: Policy,
+    pub(crate) unordered: bool,
+    /// I-DATA instead of DATA.
+    pub(crate) interleaving: bool,
+    /// Streams begin anew, at the wish of either side, and are added, while messages are on their way.
+    pub(crate) resets: bool,
+    pub(crate) profile: Profile,
+}
+
+/// The port of the peer whose sockets have a small send buffer, which makes it evict, too.
+const PORT_SMALL_BUFFER: u16 = 5_001;
+const SEND_BUFFER_SMALL_BYTES: usize = 16 << 10;
+/// Lengths of messages: one fragment or several.
+const LEN_MIN: usize = 8;
+const LEN_USUAL: usize = 60;
+const LEN_LARGE: usize = 4_000;
+/// One fragment.
+const LEN_LARGE_INTERLEAVED: usize = 1_000;
+/// Messages of a burst, and how often one comes.
+const BURST_MESSAGES: u32 = 30;
+const BURST_EVERY_MESSAGES: u32 = 60;
+/// Of so many messages one is reliable, whatever the policy.
+const RELIABLE_EVERY: u32 = 4;
+/// Streams that carry messages in all cases.
+const STREAMS: u32 = 4;
+
+/// Returns all cases.
+pub(crate) fn all() -> Vec<Case> {
+    const POLICIES: [Policy; 8] = [
+        Policy::Reliable,
+        Policy::Lifetime,
+        Policy::LifetimeAtOnce,
+        Policy::Retransmissions,
+        Policy::Priority,
+        Policy::Replacing,
+        Policy::Mixed,
+        Policy::Fragments,
+    ];
+    let mut cases = Vec::new();
+    for policy in POLICIES {
+        for bits in 0..16_u8 {
+            let profile = if bits & 8 == 0 { Profile::Festina } else { Profile::Rfc9260 };
+            let (unordered, interleaving, resets) = (bits & 1 != 0, bits & 2 != 0, bits & 4 != 0);
+            cases.push(Case { policy, unordered, interleaving, resets, profile });
+        }
+    }
+    cases
+}
+
+impl Case {
+    pub(crate) fn config(&self) -> Config {
+        let mut config = Config { interleaving: self.interleaving, ..Config::with_profile(self.profile) };
+        // The limits of RFC 9260 would rightly end some associations that lose 20 %.
+        config.retries.init_max = 40;
+        config.retries.association_max = 200;
+        config.peer_timeout = None;
+        config.limits.outbound_streams = 8;
+        config.peer_requests.add_streams = true;
+        if self.policy == Policy::LifetimeAtOnce {
+            config.partial_reliability.expiry = Expiry::AtOnce;
+        }
+        if self.policy == Policy::Priority {
+            config.limits.send_buffer_bytes = SEND_BUFFER_SMALL_BYTES;
+            config.limits.send_low_water_bytes = SEND_BUFFER_SMALL_BYTES / 2;
+        }
+        config
+    }
+
+    /// The peer's SCTP port.
+    pub(crate) fn peer_port(&self) -> u16 {
+        if self.policy == Policy::Priority { PORT_SMALL_BUFFER } else { festina::DEFAULT_SCTP_PORT }
+    }
+
+    /// Returns whether the message of this number, and its echo, are reliable.
+    pub(crate) fn is_reliable(&self, number: u32) -> bool {
+        self.policy == Policy::Reliable || number.is_multiple_of(RELIABLE_EVERY)
+    }
+
+    /// Returns how long to wait before the next message.
+    pub(crate) fn pause_after(&self, number: u32) -> Duration {
+        let in_burst = number % BURST_EVERY_MESSAGES < BURST_MESSAGES;
+        Duration::from_millis(if in_burst { 0 } else { 15 })
+    }
+
+    /// Returns the message of this number, with a wish for its echo in front.
+    pub(crate) fn message(&self, number: u32) -> Message {
+        let has_fragments = number.is_multiple_of(7) && (!self.interleaving || self.policy == Policy::Fragments);
+        let len = match number {
+            _ if has_fragments => LEN_LARGE,
+            _ if number.is_multiple_of(7) => LEN_LARGE_INTERLEAVED,
+            _ if number.is_multiple_of(11) => LEN_MIN,
+            _ => LEN_USUAL,
+        };
+        let policy = match self.policy {
+            _ if self.is_reliable(number) => Policy::Reliable,
+            Policy::Mixed => {
+                [Policy::Lifetime, Policy::Retransmissions, Policy::Replacing, Policy::Mixed][number as usize % 4]
+            }
+            policy => policy,
+        };
+        let lifetime_ms = if number.is_multiple_of(2) { 30 } else { 150 };
+        let retransmissions = u16::try_from(number % 3).expect("it is small");
+        let priority = u16::try_from(number % 5).expect("it is small");
+        let (wish, value) = match policy {
+            _ if has_fragments && self.policy != Policy::Fragments => (0, 0),
+            Policy::Lifetime | Policy::LifetimeAtOnce | Policy::Mixed | Policy::Fragments => (1, lifetime_ms),
+            Policy::Retransmissions => (2, retransmissions),
+            Policy::Priority => (3, priority + 1),
+            Policy::Reliable | Policy::Replacing => (0, 0),
+        };
+        let stream = u16::try_from(number % STREAMS).expect("there are few streams");
+        let mut message = Message::new(payload(b'E', wish, value, number, len)).on_stream(stream);
+        message.unordered = self.unordered;
+        let lifetime = Duration::from_millis(u64::from(lifetime_ms));
+        match policy {
+            Policy::Reliable => message,
+            Policy::Lifetime | Policy::LifetimeAtOnce | Policy::Fragments => message.with_lifetime(lifetime),
+            Policy::Retransmissions => message.with_max_retransmissions(retransmissions),
+            Policy::Priority => message.with_priority(priority),
+            Policy::Replacing => message.replacing(u64::from(number % 2)),
+            Policy::Mixed => message.with_lifetime(lifetime).with_max_retransmissions(1).replacing(2).with_priority(1),
+        }
+    }
+}
+
+/// Returns the bytes of a message: what the peer is to do with it, with which policy of its own, and a number.
+pub(crate) fn payload(wish: u8, policy: u8, value: u16, number: u32, len: usize) -> Vec<u8> {
+    let mut bytes = vec![wish, policy];
+    bytes.extend(value.to_be_bytes());
+    bytes.extend(number.to_be_bytes());
+    let filler = (bytes.len()..len).map(|index| (number as usize * 31 + index * 7).to_le_bytes()[0]);
+    bytes.extend(filler.collect::<Vec<_>>());
+    bytes
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let policy = match self.policy {
+            Policy::Reliable => "reliable",
+            Policy::Lifetime => "lifetime",
+            Policy::LifetimeAtOnce => "lifetime-at-once",
+            Policy::Retransmissions => "retransmissions",
+            Policy::Priority => "priority",
+            Policy::Replacing => "replacing",
+            Policy::Mixed => "mixed",
+            Policy::Fragments => "fragments",
+        };
+        let order = if self.unordered { "unordered" } else { "ordered" };
+        let framing = if self.interleaving { "i-data" } else { "data" };
+        let resets = if self.resets { "resets" } else { "no-resets" };
+        write!(formatter, "{policy},{order},{framing},{resets},{}", self.profile)
+    }
+}
