@@ -71,7 +71,7 @@ async fn begin(case: Case, peer: SocketAddr, local_port: u16) -> Result<(Convers
     let options = ConnectOptions::default()
         .peer_port(case.peer_port())
         .local_port(local_port)
-        .handshake_timeout(HANDSHAKE_MAX.into());
+        .handshake_timeout(HANDSHAKE_MAX);
     let association = endpoint.connect_with(peer, options).await.map_err(|error| format!("no connection: {error}"))?;
     let echoes = Mutex::new(Echoes::new(!case.unordered));
     Ok((Conversation { case, _endpoint: endpoint, association, echoes }, wire))
@@ -146,7 +146,7 @@ impl Conversation {
     async fn send_all(&self, messages: u32) -> Result<(), String> {
         for number in 0..messages {
             self.send(number, self.case.is_reliable(number), self.case.message(number)).await?;
-            tokio::time::sleep(self.case.pause_after(number).into()).await;
+            tokio::time::sleep(self.case.pause_after(number)).await;
         }
         Ok(())
     }

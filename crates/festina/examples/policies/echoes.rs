@@ -124,7 +124,7 @@ impl Echoes {
         if self.unsent.contains(&number) {
             self.fault(format!("message {number} came back after it was abandoned unsent"));
         }
-        if self.ordered != !echo.unordered {
+        if self.ordered == echo.unordered {
             self.fault(format!("message {number} came back in the wrong mode"));
         }
         let reliable = self.reliable.contains(&number);
