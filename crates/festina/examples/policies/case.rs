@@ -77,19 +77,22 @@ pub(crate) fn all() -> Vec<Case> {
 
 impl Case {
     pub(crate) fn config(&self) -> Config {
-        let mut config = Config { interleaving: self.interleaving, ..Config::with_profile(self.profile) };
         // The limits of RFC 9260 would rightly end some associations that lose 20 %.
-        config.retries.init_max = 40;
-        config.retries.association_max = 200;
-        config.peer_timeout = None;
-        config.limits.outbound_streams = 8;
-        config.peer_requests.add_streams = true;
+        let mut config = Config::with_profile(self.profile)
+            .with_interleaving(self.interleaving)
+            .with_handshake_retries(40)
+            .with_association_retries(200, Duration::from_secs(300))
+            .with_peer_timeout(None)
+            .with_shutdown_stall(Duration::from_secs(600))
+            .with_streams(8, u16::MAX)
+            .with_streams_added_by_peer(true);
         if self.policy == Policy::LifetimeAtOnce {
-            config.partial_reliability.expiry = Expiry::AtOnce;
+            config = config.with_expiry(Expiry::AtOnce);
         }
         if self.policy == Policy::Priority {
-            config.limits.send_buffer_bytes = SEND_BUFFER_SMALL_BYTES;
-            config.limits.send_low_water_bytes = SEND_BUFFER_SMALL_BYTES / 2;
+            config = config
+                .with_send_buffer_bytes(SEND_BUFFER_SMALL_BYTES)
+                .with_send_low_water_bytes(SEND_BUFFER_SMALL_BYTES / 2);
         }
         config
     }

@@ -68,10 +68,8 @@ async fn begin(case: Case, peer: SocketAddr, local_port: u16) -> Result<(Convers
     let local: SocketAddr = if peer.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }.parse().expect("an address");
     let endpoint = Endpoint::bind(local, case.config()).await.map_err(|error| error.to_string())?;
     let wire = Wire::watch(&endpoint);
-    let options = ConnectOptions::default()
-        .peer_port(case.peer_port())
-        .local_port(local_port)
-        .handshake_timeout(HANDSHAKE_MAX);
+    let options =
+        ConnectOptions::default().peer_port(case.peer_port()).local_port(local_port).handshake_timeout(HANDSHAKE_MAX);
     let association = endpoint.connect_with(peer, options).await.map_err(|error| format!("no connection: {error}"))?;
     let echoes = Mutex::new(Echoes::new(!case.unordered));
     Ok((Conversation { case, _endpoint: endpoint, association, echoes }, wire))
