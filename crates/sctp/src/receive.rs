@@ -91,6 +91,8 @@ pub(crate) struct Receiver {
     inbound_streams: u16,
     /// The peer has abandoned messages.
     has_skipped: bool,
+    /// Both sides know FORWARD-TSN, so that the peer may.
+    may_skip: bool,
     message_bytes_max: u32,
     counts: Counts,
 }
@@ -150,6 +152,7 @@ impl Receiver {
             sack: SackSchedule::new(&config.sack, config.limits.packet_bytes_max),
             inbound_streams,
             has_skipped: false,
+            may_skip: false,
             message_bytes_max: u32::try_from(message_bytes_max).unwrap_or(u32::MAX),
             counts: Counts::default(),
         }
@@ -158,6 +161,11 @@ impl Receiver {
     /// Whether one SACK may answer a batch of packets: the peer's Supported Extensions say so.
     pub(crate) fn answer_batches(&mut self, is_agreed: bool) {
         self.sack.answer_batches(is_agreed);
+    }
+
+    /// Whether the peer may abandon messages: both sides know FORWARD-TSN (RFC 3758 §3.3).
+    pub(crate) fn expect_skips(&mut self, is_agreed: bool) {
+        self.may_skip = is_agreed;
     }
 
     /// Takes one DATA chunk. `packet` is the packet that holds `data.payload`; slices of it may be kept, and count as
@@ -197,7 +205,7 @@ impl Receiver {
             Place::OutOfReach => return Ok(self.drop_chunk()),
         };
         let verdict = if piece.stream().0 >= self.inbound_streams {
-            self.assembly.take_outside(spot, &mut self.ready)?;
+            self.assembly.take_outside(spot, self.may_skip, &mut self.ready)?;
             DataVerdict::InvalidStream(piece.stream())
         } else {
             let held = self.held();
@@ -205,8 +213,8 @@ impl Receiver {
                 return Ok(self.drop_chunk());
             }
             let fill = Fill { used_bytes: held.used_bytes, buffer_bytes: self.window.buffer_bytes() };
-            let &mut Self { has_skipped, message_bytes_max, .. } = self;
-            let place = assembly::Place { spot: &spot, packet, fill, has_skipped, message_bytes_max };
+            let &mut Self { has_skipped, may_skip, message_bytes_max, .. } = self;
+            let place = assembly::Place { spot: &spot, packet, fill, has_skipped, may_skip, message_bytes_max };
             piece.enter(&mut self.assembly, &place, &mut self.ready)?;
             self.window.note_cost(piece.payload().len(), self.used_bytes().saturating_sub(held.used_bytes));
             self.counts.chunks += 1;
@@ -216,7 +224,7 @@ impl Receiver {
         self.tracker.record(spot);
         // No run of fragments begins right above the cumulative TSN otherwise.
         if spot.is_next && spot.after_received {
-            self.assembly.advance(self.tracker.cumulative());
+            self.assembly.advance(self.tracker.cumulative(), &mut self.ready);
         }
         Ok(verdict)
     }
@@ -262,9 +270,9 @@ impl Receiver {
 
     /// Moves the cumulative TSN. Fragments above it have been looked at.
     fn skip_to(&mut self, new_cumulative: u64) {
-        self.has_skipped = true;
+        (self.has_skipped, self.may_skip) = (true, true);
         self.tracker.forward(new_cumulative);
-        self.assembly.advance(self.tracker.cumulative());
+        self.assembly.advance(self.tracker.cumulative(), &mut self.ready);
         self.sack.saw_new();
     }
 

@@ -249,6 +249,7 @@ impl Association {
         }
         if let Some(receiver) = &mut self.receiver {
             receiver.answer_batches(parameters.extensions.contains(Extensions::SPARSE_SACK));
+            receiver.expect_skips(agreed.forwards());
         }
     }
 

@@ -62,6 +62,8 @@ pub(super) struct Place<'p> {
     pub(super) fill: Fill,
     /// The peer has abandoned messages before.
     pub(super) has_skipped: bool,
+    /// The peer may abandon messages.
+    pub(super) may_skip: bool,
     /// The largest message that is taken.
     pub(super) message_bytes_max: u32,
 }
@@ -86,18 +88,18 @@ impl Assembly {
     ///
     /// # Errors
     /// It lies between the fragments of a message.
-    pub(super) fn take_outside(&mut self, spot: Spot, ready: &mut Ready) -> Result<(), &'static str> {
+    pub(super) fn take_outside(&mut self, spot: Spot, may_skip: bool, ready: &mut Ready) -> Result<(), &'static str> {
         match self {
-            Self::Traditional(traditional) => traditional.take_outside(spot, ready),
+            Self::Traditional(traditional) => traditional.take_outside(spot, may_skip, ready),
             Self::Interleaved(_) => Ok(()),
         }
     }
 
     /// The cumulative TSN has moved up to `cumulative`.
     #[inline]
-    pub(super) fn advance(&mut self, cumulative: u64) {
+    pub(super) fn advance(&mut self, cumulative: u64, ready: &mut Ready) {
         if let Self::Traditional(traditional) = self {
-            traditional.advance(cumulative);
+            traditional.advance(cumulative, ready);
         }
     }
 

@@ -18,6 +18,8 @@ pub(super) struct Run {
     parts: Parts,
     pub(super) begins: bool,
     pub(super) ends: bool,
+    /// Another message begins right behind it although it has not ended: its sender has abandoned the rest.
+    pub(super) given_up: bool,
     /// The SSN or MID of the message.
     pub(super) number: u32,
     /// The message so far, but for its payload. The PPID is that of the lowest fragment.
@@ -33,6 +35,7 @@ impl Run {
             parts: Parts::default(),
             begins: piece.beginning(),
             ends: false,
+            given_up: false,
             number: piece.number(),
             message: piece.message(Bytes::new()),
         }
@@ -87,6 +90,7 @@ impl Run {
         self.parts.append(above.parts, place.gather_bytes());
         self.fragments += above.fragments;
         self.ends = above.ends;
+        self.given_up = above.given_up;
         Ok(())
     }
 

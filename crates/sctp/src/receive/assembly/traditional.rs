@@ -2,7 +2,7 @@
 
 mod reassembly;
 
-use self::reassembly::Reassembly;
+use self::reassembly::{Reassembly, Skipped};
 use super::order::Order;
 use super::ready::Ready;
 use super::{Piece, Place};
@@ -21,23 +21,40 @@ impl Traditional {
     pub(super) fn take(&mut self, piece: &Data<'_>, place: &Place<'_>, ready: &mut Ready) -> Result<(), &'static str> {
         if piece.beginning() && piece.end() {
             place.check_length(piece.payload().len())?;
-            self.reassembly.check_outside(*place.spot, ready)?;
-            self.order.take(piece, place, ready)
-        } else if let Some(run) = self.reassembly.take(piece, place, ready)? {
-            let number = run.number;
-            self.order.take_assembled(run.assemble(), number, place.has_skipped, ready)
-        } else {
-            Ok(())
+            let skipped = self.reassembly.check_outside(*place.spot, place.may_skip, ready)?;
+            self.skip(skipped, ready);
+            return self.order.take(piece, place, ready);
+        }
+        let (whole, skipped) = self.reassembly.take(piece, place, ready)?;
+        self.skip(skipped, ready);
+        match whole {
+            Some(run) => {
+                let number = run.number;
+                self.order.take_assembled(run.assemble(), number, place.has_skipped, ready)
+            }
+            None => Ok(()),
         }
     }
 
-    pub(super) fn take_outside(&mut self, spot: Spot, ready: &mut Ready) -> Result<(), &'static str> {
-        self.reassembly.check_outside(spot, ready)
+    /// What waits for a message that was given up need not wait any more.
+    #[inline]
+    fn skip(&mut self, skipped: Option<Skipped>, ready: &mut Ready) {
+        if let Some(Skipped { stream, number, unordered: false }) = skipped {
+            self.order.forward(stream, number, ready);
+        }
+    }
+
+    pub(super) fn take_outside(&mut self, spot: Spot, may_skip: bool, ready: &mut Ready) -> Result<(), &'static str> {
+        let skipped = self.reassembly.check_outside(spot, may_skip, ready)?;
+        self.skip(skipped, ready);
+        Ok(())
     }
 
     #[inline]
-    pub(super) fn advance(&mut self, cumulative: u64) {
-        self.reassembly.advance(cumulative);
+    pub(super) fn advance(&mut self, cumulative: u64, ready: &mut Ready) {
+        while let Some(skipped) = self.reassembly.advance(cumulative, ready) {
+            self.skip(Some(skipped), ready);
+        }
     }
 
     /// Whether the message of this number is the next of its stream.

@@ -236,3 +236,65 @@ fn a_skip_over_more_than_can_have_been_on_its_way_is_of_another_association() {
         assert_eq!(rig.texts(), ["x"]);
     }
 }
+
+/// Linux frees what it has not sent of a message that it gives up, without a TSN for it (RFC 3758 §3.5 A3 asks for one).
+#[test]
+fn a_peer_that_may_skip_messages_may_leave_one_without_its_end_where_the_next_begins() {
+    let mut receiver = Rig::new();
+    receiver.receiver.expect_skips(true);
+    receiver.accept(&[whole(1, 1, 0, "first"), piece(2, 1, 1, "B", "given"), piece(3, 1, 1, "M", "up")]);
+    receiver.accept(&[whole(4, 2, 0, "other"), whole(5, 1, 2, "third")]);
+    assert_eq!(receiver.texts(), ["first", "other", "third"], "nothing waits for what will not come");
+    assert_eq!(receiver.receiver.used_bytes(), 0);
+}
+
+#[test]
+fn what_is_given_up_above_a_gap_is_dropped_when_the_gap_is_filled() {
+    for fragments in [false, true] {
+        let mut receiver = Rig::new();
+        receiver.receiver.expect_skips(true);
+        receiver.accept(&[piece(3, 1, 1, "B", "given"), piece(4, 1, 1, "M", "up")]);
+        let next = if fragments {
+            vec![piece(5, 1, 2, "B", "thi"), piece(6, 1, 2, "E", "rd")]
+        } else {
+            vec![whole(5, 1, 2, "third")]
+        };
+        receiver.accept(&next);
+        assert!(receiver.texts().is_empty());
+        receiver.accept(&[whole(1, 1, 0, "first"), whole(2, 2, 0, "other")]);
+        assert_eq!(receiver.texts(), ["first", "other", "third"]);
+        assert_eq!(receiver.receiver.used_bytes(), 0);
+    }
+}
+
+#[test]
+fn a_fragment_that_comes_late_goes_with_the_message_that_was_given_up() {
+    let mut receiver = Rig::new();
+    receiver.receiver.expect_skips(true);
+    receiver.accept(&[piece(3, 1, 0, "M", "up"), whole(4, 1, 1, "second")]);
+    receiver.accept(&[piece(1, 1, 0, "B", "give"), piece(2, 1, 0, "M", "n ")]);
+    assert_eq!(receiver.texts(), ["second"]);
+    assert_eq!(receiver.receiver.used_bytes(), 0);
+}
+
+#[test]
+fn fragments_that_are_repeated_after_the_next_message_has_come_are_given_up_too() {
+    for lost in [1, 2] {
+        let mut receiver = Rig::new();
+        receiver.receiver.expect_skips(true);
+        let given_up = [piece(1, 1, 0, "B", "given"), piece(2, 1, 0, "M", "up")];
+        let (late, soon): (Vec<_>, Vec<_>) = given_up.into_iter().partition(|piece| piece.header.tsn.0 >= lost);
+        receiver.accept(&soon);
+        receiver.accept(&[whole(3, 1, 1, "second")]);
+        receiver.accept(&late);
+        assert_eq!(receiver.texts(), ["second"], "lost from {lost} on");
+        assert_eq!(receiver.receiver.used_bytes(), 0);
+    }
+}
+
+#[test]
+fn where_nobody_may_skip_messages_a_message_without_its_end_is_a_violation_still() {
+    for pieces in [[piece(1, 1, 0, "B", "a"), whole(2, 1, 1, "b")], [piece(6, 1, 0, "B", "a"), whole(7, 1, 1, "b")]] {
+        assert_eq!(Rig::new().violation(&pieces), "a message begins before the one before it has ended");
+    }
+}

@@ -21,8 +21,8 @@ const NO_BEGINNING: &str = "a fragment follows the end of a message without begi
 pub(super) struct Reassembly {
     /// The run that ends at the cumulative TSN: it has its beginning and lacks its end.
     head: Option<Box<Run>>,
-    /// All others, by their first TSN. Each has a missing TSN as a neighbour, so there are at most twice as many as the
-    /// tracker has ranges.
+    /// All others, by their first TSN. Each that is not given up has a missing TSN as a neighbour, so there are at most twice as many as
+    /// the tracker has ranges.
     runs: BTreeMap<u64, Box<Run>>,
     /// The highest TSN that was skipped, or that was dropped since it goes on a message whose beginning was skipped. What follows it
     /// may go on the same message. 0 before the first.
@@ -35,17 +35,17 @@ impl Reassembly {
     /// # Errors
     /// It does.
     #[inline]
-    pub(super) fn check_outside(&mut self, spot: Spot, ready: &mut Ready) -> Result<(), &'static str> {
+    pub(super) fn check_outside(
+        &mut self,
+        spot: Spot,
+        may_skip: bool,
+        ready: &mut Ready,
+    ) -> Result<Option<Skipped>, &'static str> {
         if self.head.is_none() && self.runs.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
-        if self.is_open_before(spot) && !self.gives_up_head(spot, ready) {
-            Err(BEGINS_INSIDE)
-        } else if self.is_open_after(spot) {
-            Err(NO_BEGINNING)
-        } else {
-            Ok(())
-        }
+        let skipped = self.give_up_before(spot, may_skip, ready)?;
+        if self.is_open_after(spot) { Err(NO_BEGINNING) } else { Ok(skipped) }
     }
 
     /// Whether the TSN before is a fragment that is not the last of its message.
@@ -54,7 +54,7 @@ impl Reassembly {
             return self.head.is_some();
         }
         let below = self.runs.range(..spot.tsn).next_back();
-        below.is_some_and(|(_, run)| run.next() == spot.tsn && !run.ends)
+        below.is_some_and(|(_, run)| run.next() == spot.tsn && !run.ends && !run.given_up)
     }
 
     /// Whether the TSN after is a fragment that is not the first of its message.
@@ -62,7 +62,7 @@ impl Reassembly {
         spot.after_received && self.runs.get(&(spot.tsn + 1)).is_some_and(|run| !run.begins)
     }
 
-    /// Takes a fragment. Returns the message that it completes.
+    /// Takes a fragment. Returns the message that it completes, and the one before it if that is given up.
     ///
     /// # Errors
     /// It contradicts its neighbours, or the message grows too long.
@@ -71,13 +71,13 @@ impl Reassembly {
         piece: &Data<'_>,
         place: &Place<'_>,
         ready: &mut Ready,
-    ) -> Result<Option<Run>, &'static str> {
+    ) -> Result<(Option<Run>, Option<Skipped>), &'static str> {
         let spot = *place.spot;
         if !piece.beginning() && self.skipped == spot.tsn - 1 {
             self.drop_fragment(ready, spot.tsn, piece.end());
-            return Ok(None);
+            return Ok((None, None));
         }
-        self.check_neighbours(spot, piece, ready)?;
+        let Neighbours { skipped, given_up } = self.check_neighbours(spot, piece, place.may_skip, ready)?;
         let below = if piece.beginning() { None } else { self.remove_before(spot, ready) };
         let mut run = match below {
             Some(run) => {
@@ -92,37 +92,47 @@ impl Reassembly {
         {
             run.join(*above, place)?;
         }
+        run.given_up |= given_up;
         place.check_length(run.payload_bytes())?;
         if run.is_whole() {
-            return Ok(Some(*run));
+            return Ok((Some(*run), skipped));
         }
         ready.hold_more(run.cost_bytes());
-        if spot.is_next {
+        // The cumulative TSN passes what is given up at once.
+        if spot.is_next && !run.given_up {
             self.head = Some(run);
         } else {
             self.runs.insert(run.first, run);
         }
-        Ok(None)
+        Ok((None, skipped))
     }
 
     /// A TSN that has arrived but is in no run is the end of a message, seen from above, and the beginning of one, seen from
     /// below. So both neighbours tell what this piece's bits must be.
-    fn check_neighbours(&mut self, spot: Spot, piece: &Data<'_>, ready: &mut Ready) -> Result<(), &'static str> {
+    fn check_neighbours(
+        &mut self,
+        spot: Spot,
+        piece: &Data<'_>,
+        may_skip: bool,
+        ready: &mut Ready,
+    ) -> Result<Neighbours, &'static str> {
+        let mut found = Neighbours::default();
         if spot.before_received {
-            match (self.is_open_before(spot), piece.beginning()) {
-                (true, true) if !self.gives_up_head(spot, ready) => return Err(BEGINS_INSIDE),
-                (false, false) => return Err(NO_BEGINNING),
-                _ => {}
+            if piece.beginning() {
+                found.skipped = self.give_up_before(spot, may_skip, ready)?;
+            } else if !self.is_open_before(spot) {
+                return Err(NO_BEGINNING);
             }
         }
         if spot.after_received {
             match (self.is_open_after(spot), piece.end()) {
                 (true, true) => return Err(NO_BEGINNING),
+                (false, false) if may_skip => found.given_up = true,
                 (false, false) => return Err(BEGINS_INSIDE),
                 _ => {}
             }
         }
-        Ok(())
+        Ok(found)
     }
 
     fn remove_before(&mut self, spot: Spot, ready: &mut Ready) -> Option<Box<Run>> {
@@ -141,14 +151,21 @@ impl Reassembly {
         Some(run)
     }
 
-    /// The cumulative TSN has moved up: a run that it has reached becomes the head.
+    /// The cumulative TSN has moved up: a run that it has reached becomes the head, or is dropped if it is given up. Returns one that is
+    /// dropped; call until it returns `None`.
     #[inline]
-    pub(super) fn advance(&mut self, cumulative: u64) {
-        if let Some((&first, _)) = self.runs.first_key_value()
+    pub(super) fn advance(&mut self, cumulative: u64, ready: &mut Ready) -> Option<Skipped> {
+        while let Some((&first, _)) = self.runs.first_key_value()
             && first <= cumulative
         {
-            self.head = self.runs.remove(&first);
+            let run = self.runs.remove(&first)?;
+            if run.given_up {
+                ready.hold_less(run.cost_bytes());
+                return Some(Skipped::of(&run));
+            }
+            self.head = Some(run);
         }
+        None
     }
 
     /// Drops messages that lack a TSN up to `new_cumulative` (RFC 3758 §3.6), and one that lacks only later ones if its stream has
@@ -181,7 +198,7 @@ impl Reassembly {
     /// What follows a run that was dropped goes on its message, unless that has ended.
     fn skip_run(&mut self, run: &Run) {
         let last = run.next() - 1;
-        if last > self.skipped && !run.ends {
+        if last > self.skipped && !run.ends && !run.given_up {
             self.skipped = last;
         }
     }
@@ -199,20 +216,61 @@ impl Reassembly {
         }
     }
 
-    /// Whether a message that lacks its end is given up where another begins. A peer that skips messages may have abandoned the rest
-    /// of one whose fragments up to there had all arrived.
-    fn gives_up_head(&mut self, spot: Spot, ready: &mut Ready) -> bool {
-        let gives_up = spot.is_next && self.skipped != 0;
-        if gives_up {
-            self.drop_head(ready);
+    /// Gives up a message that lacks its end where another begins. A peer that may skip messages may have abandoned the rest of one before
+    /// it had TSNs; Linux does, against RFC 3758 §3.5 A3. Returns it if all of what it had has arrived; else it waits for that.
+    ///
+    /// # Errors
+    /// There is one, and the peer may not skip messages.
+    fn give_up_before(
+        &mut self,
+        spot: Spot,
+        may_skip: bool,
+        ready: &mut Ready,
+    ) -> Result<Option<Skipped>, &'static str> {
+        if !self.is_open_before(spot) {
+            return Ok(None);
         }
-        gives_up
+        if !may_skip {
+            return Err(BEGINS_INSIDE);
+        }
+        if !spot.is_next {
+            if let Some((_, below)) = self.runs.range_mut(..spot.tsn).next_back() {
+                below.given_up = true;
+            }
+            return Ok(None);
+        }
+        let skipped = self.head.as_deref().map(Skipped::of);
+        self.drop_head(ready);
+        Ok(skipped)
     }
 
     fn drop_head(&mut self, ready: &mut Ready) {
         if let Some(head) = self.head.take() {
             ready.hold_less(head.cost_bytes());
         }
+    }
+}
+
+/// What a fragment's neighbours tell.
+#[derive(Clone, Copy, Debug, Default)]
+struct Neighbours {
+    /// The message before it is given up.
+    skipped: Option<Skipped>,
+    /// Its own is, since another begins right behind it.
+    given_up: bool,
+}
+
+/// A message that will not come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Skipped {
+    pub(super) stream: StreamId,
+    pub(super) number: u32,
+    pub(super) unordered: bool,
+}
+
+impl Skipped {
+    fn of(run: &Run) -> Self {
+        Self { stream: run.message.stream, number: run.number, unordered: run.message.unordered }
     }
 }
 
