@@ -248,8 +248,8 @@ impl Association {
         self.inner.abandoned_on(stream.into())
     }
 
-    /// Sets what [`Config::with_scheduler`](crate::Config::with_scheduler) goes by for a stream: its priority, of which 0 is the highest, or its
-    /// weight. It has no effect with the other schedulers.
+    /// Sets the priority of a stream, where 0 is the highest, or its weight: whichever the scheduler uses that
+    /// [`Config::with_scheduler`](crate::Config::with_scheduler) chose. It has no effect with the other schedulers.
     pub fn set_stream_value(&self, stream: impl Into<StreamId>, value: u16) {
         self.inner.set_stream_value(stream.into(), value);
     }

@@ -330,7 +330,7 @@ impl Config {
         self
     }
 
-    /// Whether the peer's streams may begin anew, and whether it may ask that this side's do (RFC 6525). On by default, since data channels
+    /// Whether the peer may reset its streams, and may ask this side to reset its own (RFC 6525). On by default, since data channels
     /// are closed that way (RFC 8831).
     pub fn with_stream_resets_by_peer(mut self, allowed: bool) -> Self {
         self.0.peer_requests.reset_streams = allowed;

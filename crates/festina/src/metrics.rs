@@ -81,7 +81,7 @@ impl Metrics {
         add(&mut shown.endpoints, endpoint.shared());
     }
 
-    /// Shows an association, and returns whether there was room for it. Those that are over make room.
+    /// Shows an association, and returns whether there was room for it. Associations that have ended are removed first if there is none.
     pub fn show_association(&self, association: &Association) -> bool {
         let mut shown = lock(&self.shown);
         if shown.associations.len() >= self.associations_max {

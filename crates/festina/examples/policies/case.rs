@@ -13,7 +13,7 @@ pub(crate) enum Policy {
     /// Lifetimes, looked at when they end.
     LifetimeAtOnce,
     Retransmissions,
-    /// A small send buffer, out of which priorities evict.
+    /// The send buffer is small, and more important messages evict others from it.
     Priority,
     Replacing,
     /// All of them in turn, and some at once.
