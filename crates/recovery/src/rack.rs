@@ -140,6 +140,15 @@ impl Rack {
         }
     }
 
+    /// As [`acked`](Self::acked) for each packet of a run: all were sent once, one after the other, and `last` was the last of them. `first` is
+    /// the sequence number of the first.
+    ///
+    /// One call for what a cumulative acknowledgement covers says the same as one for each.
+    pub fn acked_in_order(&mut self, now: Instant, first: u64, last: &Transmission) {
+        self.detect_reordering(&Transmission { sequence: first, ..*last });
+        self.acked(now, last, None);
+    }
+
     fn detect_reordering(&mut self, packet: &Transmission) {
         match self.highest_delivered {
             Some(highest) if packet.sequence <= highest => {

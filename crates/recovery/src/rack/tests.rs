@@ -189,4 +189,31 @@ proptest! {
         }
         prop_assert!(!rack.reordering_seen());
     }
+
+    #[test]
+    fn a_run_of_packets_that_were_sent_once_is_one_step_as_well_as_many(
+        runs in prop::collection::vec((0..4_u64, prop::collection::vec(0..3_u64, 1..6), 0..60_u64, any::<bool>()), 1..20),
+    ) {
+        let (mut one_by_one, mut by_runs) = (Rack::new(), Rack::new());
+        // Some runs begin below what has arrived, as behind a gap.
+        let (mut sequence, mut sent_ms) = (100_u64, 1_000);
+        for (back, pauses, delay_ms, again) in runs {
+            sequence -= back.min(sequence);
+            let mut packets = Vec::new();
+            for pause_ms in pauses {
+                sent_ms += pause_ms;
+                sequence += 1;
+                packets.push(first(sequence, sent_ms));
+            }
+            let now = at(sent_ms + delay_ms);
+            packets.iter().for_each(|packet| one_by_one.acked(now, packet, None));
+            by_runs.acked_in_order(now, packets[0].sequence, &packets[packets.len() - 1]);
+            if again {
+                let repair = Transmission { retransmitted: true, ..first(sequence + 1, sent_ms) };
+                one_by_one.acked(now, &repair, None);
+                by_runs.acked(now, &repair, None);
+            }
+            prop_assert_eq!(format!("{one_by_one:?}"), format!("{by_runs:?}"));
+        }
+    }
 }

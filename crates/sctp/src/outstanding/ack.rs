@@ -3,6 +3,8 @@
 //! The cumulative part costs as much as it acknowledges. Gap ack blocks cost what they change, and a step for each block; miss
 //! indications cost a step for each chunk that is missing.
 
+use std::iter;
+
 use festina_recovery::early_retransmit;
 use festina_recovery::fast_retransmit::FastRetransmit;
 use festina_units::Instant;
@@ -54,19 +56,17 @@ impl Ledger {
         cumulative_tsn: Tsn,
         forwarded: u64,
         observer: &mut impl Observer,
-    ) -> Result<Option<Digest>, ProtocolViolation> {
+        digest: &mut Digest,
+    ) -> Result<bool, ProtocolViolation> {
         let cumulative = cumulative_tsn.unwrap(self.first_tsn());
         if cumulative >= self.next_tsn() {
             return Err(UNSENT);
         }
         if cumulative + 1 < self.first_tsn() {
-            return Ok(None);
+            return Ok(false);
         }
-        let mut digest = Digest {
-            cumulative_advanced: cumulative >= self.first_tsn(),
-            in_flight_bytes_before: self.in_flight().bytes,
-            ..Digest::default()
-        };
+        digest.cumulative_advanced = cumulative >= self.first_tsn();
+        digest.in_flight_bytes_before = self.in_flight().bytes;
         for tsn in self.first_tsn()..=cumulative {
             self.pop(|chunk| {
                 let is_new = match chunk.state {
@@ -92,11 +92,11 @@ impl Ledger {
         if let Some(reported) = self.reported_before() {
             reported.forget_through(first_tsn);
         }
-        Ok(Some(digest))
+        Ok(true)
     }
 
-    /// Applies an acknowledgement, and shows `observer` what it acknowledges and reports as duplicate. `None` if it is older than what is
-    /// known.
+    /// Applies an acknowledgement, shows `observer` what it acknowledges and reports as duplicate, and writes into `digest`, which is blank,
+    /// what it says. Returns whether it is news; `false` if it is older than what is known.
     ///
     /// # Errors
     /// Peer: it acknowledges what was never sent. Blocks that make no sense are passed over.
@@ -105,16 +105,17 @@ impl Ledger {
         acknowledgement: Acknowledgement<'_>,
         terms: SackTerms,
         observer: &mut impl Observer,
-    ) -> Result<Option<Digest>, ProtocolViolation> {
-        let Some(mut digest) = self.acknowledge(acknowledgement.cumulative_tsn, terms.forwarded, observer)? else {
-            return Ok(None);
-        };
-        if let Some(sack) = acknowledgement.sack {
-            self.apply_gap_ack_blocks(sack, terms, observer, &mut digest)?;
-            self.settle_blocks(acknowledgement.non_renegable, observer);
-            self.count_duplicates(sack, observer, &mut digest);
+        digest: &mut Digest,
+    ) -> Result<bool, ProtocolViolation> {
+        if !self.acknowledge(acknowledgement.cumulative_tsn, terms.forwarded, observer, digest)? {
+            return Ok(false);
         }
-        Ok(Some(digest))
+        if let Some(sack) = acknowledgement.sack {
+            self.apply_gap_ack_blocks(sack, terms, observer, digest)?;
+            self.settle_blocks(acknowledgement.non_renegable, observer);
+            self.count_duplicates(sack, observer, digest);
+        }
+        Ok(true)
     }
 
     fn apply_gap_ack_blocks(
@@ -126,6 +127,12 @@ impl Ledger {
     ) -> Result<(), ProtocolViolation> {
         let (first_tsn, next_tsn) = (self.first_tsn(), self.next_tsn());
         let (cumulative, gaps) = (first_tsn - 1, sack.gap_ack_block_bytes());
+        if gaps.is_empty() && self.gap_acked_chunks() == 0 {
+            return Ok(());
+        }
+        if let Some(growth) = self.reported_before().and_then(|reported| reported.growth(cumulative, gaps)) {
+            return self.apply_growth(growth, sack, terms, observer, digest);
+        }
         let repeated = self.reported_before().map_or(0, |reported| reported.repeated(cumulative, gaps));
         let changed = blocks(sack, cumulative, repeated);
         let last_repeated =
@@ -142,16 +149,8 @@ impl Ledger {
         let before = self.reported().take();
         let changed_before = || before.iter().skip(repeated).copied();
         let news = self.mark_gap_acked(difference(changed.clone(), changed_before()), digest, observer);
-        let evidence = Evidence {
-            highest_newly_acked: news.highest_tsn,
-            highest_reported: highest_reported.filter(|_| is_believed),
-            cumulative_advanced: digest.cumulative_advanced,
-            in_fast_recovery: terms.in_fast_recovery,
-        };
-        if let (Some(limit), Some(rule)) = (missing_below(evidence), terms.fast_retransmit) {
-            let all = blocks(sack, cumulative, 0).take_while(|_| is_believed);
-            self.count_misses(holes(all, first_tsn, limit), rule, terms, news.newest_sent_at, digest);
-        }
+        let highest_reported = highest_reported.filter(|_| is_believed);
+        self.take_misses(sack, highest_reported, &news, terms, digest);
         for tsn in difference(changed_before(), changed.clone()).flat_map(|(first, last)| first..=last) {
             digest.reneged_chunks += usize::from(self.renege(tsn));
         }
@@ -159,6 +158,47 @@ impl Ledger {
         reported.note_reneged(digest.reneged_chunks, next_tsn);
         reported.replace(before, repeated, changed, (cumulative, gaps));
         Ok(())
+    }
+
+    /// What most SACKs say while a gap is open: the last block has grown by these TSNs, and nothing else has changed.
+    fn apply_growth(
+        &mut self,
+        growth: Block,
+        sack: &Sack<'_>,
+        terms: SackTerms,
+        observer: &mut impl Observer,
+        digest: &mut Digest,
+    ) -> Result<(), ProtocolViolation> {
+        let (first, last) = growth;
+        if last >= self.next_tsn() {
+            return Err(UNSENT);
+        }
+        let news = self.mark_gap_acked(iter::once((first, last)), digest, observer);
+        self.take_misses(sack, Some(last), &news, terms, digest);
+        self.reported().grow(last);
+        Ok(())
+    }
+
+    /// What the gap ack blocks say of the chunks that they leave out. Of blocks that are not believed none is the highest.
+    fn take_misses(
+        &mut self,
+        sack: &Sack<'_>,
+        highest_reported: Option<u64>,
+        news: &GapNews,
+        terms: SackTerms,
+        digest: &mut Digest,
+    ) {
+        let Some(rule) = terms.fast_retransmit else { return };
+        let evidence = Evidence {
+            highest_newly_acked: news.highest_tsn,
+            highest_reported,
+            cumulative_advanced: digest.cumulative_advanced,
+            in_fast_recovery: terms.in_fast_recovery,
+        };
+        let Some(limit) = missing_below(evidence) else { return };
+        let first_tsn = self.first_tsn();
+        let all = blocks(sack, first_tsn - 1, 0).take_while(|_| highest_reported.is_some());
+        self.count_misses(holes(all, first_tsn, limit), rule, terms, news.newest_sent_at, digest);
     }
 
     /// The peer will not take back what these gap ack blocks say. Costs what they change, and a step for each block.

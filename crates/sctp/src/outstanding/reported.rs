@@ -2,6 +2,7 @@
 
 use super::settled::Settled;
 use crate::outstanding::CHUNKS_MAX;
+use crate::wire::gap_ack_block;
 
 /// First and last TSN of a run of chunks.
 pub(super) type Block = (u64, u64);
@@ -52,6 +53,31 @@ impl Reported {
             Some(_) if is_same(both) => both,
             Some(but_the_last) if is_same(but_the_last) => but_the_last,
             Some(_) => self.gaps.iter().zip(gaps).take_while(|(before, now)| before == now).count(),
+        }
+    }
+
+    /// The TSNs by which the last block of a SACK has grown, if nothing else has changed since the one before and blocks are believed. `gaps`
+    /// are the blocks as on the wire.
+    pub(super) fn growth(&self, cumulative: u64, gaps: &[[u8; 4]]) -> Option<Block> {
+        let (&last, others) = gaps.split_last()?;
+        let (&last_before, others_before) = self.gaps.split_last()?;
+        let ((start, end), (start_before, end_before)) = (gap_ack_block(last), gap_ack_block(last_before));
+        let has_grown = self.cumulative == cumulative
+            && start == start_before
+            && end > end_before
+            && self.is_believed(cumulative + 1)
+            && others.as_flattened() == others_before.as_flattened();
+        has_grown.then(|| (cumulative + u64::from(end_before) + 1, cumulative + u64::from(end)))
+    }
+
+    /// The last block has grown up to `last`, as [`growth`](Self::growth) said.
+    pub(super) fn grow(&mut self, last: u64) {
+        if let Some((_, end)) = self.blocks.last_mut() {
+            *end = last;
+        }
+        let offset = u16::try_from(last.saturating_sub(self.cumulative)).unwrap_or(u16::MAX);
+        if let Some([_, _, high, low]) = self.gaps.last_mut() {
+            [*high, *low] = offset.to_be_bytes();
         }
     }
 

@@ -11,7 +11,7 @@ use super::{Counters, SendPath, Sender};
 use crate::congestion::Ack;
 use crate::error::ProtocolViolation;
 use crate::event::{Event, Events, RetransmissionCause};
-use crate::outstanding::{Acknowledgement, Chunk, Observer, PathId, Progress};
+use crate::outstanding::{Acknowledgement, Chunk, Digest, Observer, PathId, Progress};
 use crate::wire::{NrSack, Sack, Tsn};
 
 /// What the association needs to know of an acknowledgement.
@@ -83,9 +83,10 @@ impl Sender {
         let (Self { ledger, buffer, partial, counters, .. }, repair) = (&mut *self, &mut path.repair);
         let (rtt, timed_is_duplicate) = (None, false);
         let mut reader = Reader { now, next_tsn, repair, buffer, partial, counters, events, rtt, timed_is_duplicate };
-        let Some(digest) = ledger.apply(acknowledgement, terms, &mut reader)? else {
+        let mut digest = Digest::default();
+        if !ledger.apply(acknowledgement, terms, &mut reader, &mut digest)? {
             return Ok(SackOutcome::default());
-        };
+        }
         let Reader { rtt, timed_is_duplicate, .. } = reader;
         self.count_spurious(digest.duplicates.of_resent);
         if let Some(sack) = acknowledgement.sack {

@@ -27,7 +27,19 @@ fn apply(ledger: &mut Ledger, cumulative: u32, gaps: &[(u16, u16)]) -> Option<Di
 
 fn apply_sack(ledger: &mut Ledger, sack: &Sack<'_>) -> Result<Option<Digest>, ProtocolViolation> {
     let acknowledgement = Acknowledgement { cumulative_tsn: sack.cumulative_tsn, sack: Some(sack), non_renegable: &[] };
-    ledger.apply(acknowledgement, PLAIN, &mut Settlements::default())
+    digest_of(ledger, acknowledgement, PLAIN, &mut Settlements::default())
+}
+
+/// What an acknowledgement says; `None` if it is no news.
+fn digest_of(
+    ledger: &mut Ledger,
+    acknowledgement: Acknowledgement<'_>,
+    terms: SackTerms,
+    observer: &mut Settlements,
+) -> Result<Option<Digest>, ProtocolViolation> {
+    let mut digest = Digest::default();
+    let is_news = ledger.apply(acknowledgement, terms, observer, &mut digest)?;
+    Ok(is_news.then_some(digest))
 }
 
 /// Counts what is acknowledged for good.
@@ -95,7 +107,8 @@ fn what_lies_between_two_lost_chunks_is_passed_over_once() {
 fn a_cumulative_ack_shows_what_it_acknowledges_in_order() {
     let mut ledger = ledger(5);
     let mut settled = Settlements::default();
-    let report = ledger.acknowledge(Tsn(3), 0, &mut settled).expect("sound").expect("new");
+    let mut report = Digest::default();
+    assert_eq!(ledger.acknowledge(Tsn(3), 0, &mut settled, &mut report), Ok(true), "it is news");
     assert_eq!(settled.0, 3);
     assert!(report.cumulative_advanced);
     assert_eq!((report.acked_bytes, report.in_flight_bytes_before), (3 * 116, 5 * 116));
@@ -141,7 +154,8 @@ fn acknowledging_beyond_what_was_sent_is_an_error_and_changes_no_gap() {
     let beyond = Sack::new_for_test(Tsn(0), 0, &[(2, 5)], &[]);
     assert!(apply_sack(&mut ledger, &beyond).is_err());
     assert_eq!(states(&ledger), "ffff");
-    assert!(ledger.acknowledge(Tsn(5), 0, &mut Settlements::default()).is_err());
+    let mut digest = Digest::default();
+    assert!(ledger.acknowledge(Tsn(5), 0, &mut Settlements::default(), &mut digest).is_err());
     let far = Sack::new_for_test(Tsn(0), 0, &[(2, u16::MAX)], &[]);
     assert!(apply_sack(&mut ledger, &far).is_err());
 }
@@ -271,7 +285,7 @@ fn apply_nr(ledger: &mut Ledger, cumulative: u32, gaps: &[(u16, u16)], nr_gaps: 
         sack: Some(&sack),
         non_renegable: nr_sack.gap_ack_block_bytes(),
     };
-    ledger.apply(acknowledgement, PLAIN, &mut settled).expect("the NR-SACK is sound");
+    digest_of(ledger, acknowledgement, PLAIN, &mut settled).expect("the NR-SACK is sound");
     settled.0
 }
 
@@ -331,7 +345,8 @@ fn what_the_peer_was_told_to_pass_over_shows_no_arrival() {
         ledger.abandon(ONE);
         let terms = SackTerms { forwarded, ..PLAIN };
         let acknowledgement = Acknowledgement { cumulative_tsn: Tsn(1), sack: None, non_renegable: &[] };
-        let digest = ledger.apply(acknowledgement, terms, &mut Settlements::default()).expect("sound").expect("new");
+        let digest = digest_of(&mut ledger, acknowledgement, terms, &mut Settlements::default());
+        let digest = digest.expect("sound").expect("new");
         assert_eq!((digest.highest_acked.is_some(), digest.abandoned_acked), (is_shown, true));
     }
 }

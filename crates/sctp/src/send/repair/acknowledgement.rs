@@ -243,12 +243,15 @@ impl Repair {
         if digest.reneged_chunks > 0 {
             detectives.by_time.chunks_returned();
         }
-        detectives.by_time.ack_processed(&AckSummary {
-            duplicate_reported: digest.duplicates.beside_tail_probes > 0,
-            earliest_outstanding: earliest,
-            next_sequence: next,
-            recovery_ended,
-        });
+        detectives.by_time.ack_processed(
+            now,
+            &AckSummary {
+                duplicate_reported: digest.duplicates.beside_tail_probes > 0,
+                earliest_outstanding: earliest,
+                next_sequence: next,
+                recovery_ended,
+            },
+        );
         let repaired = detectives.tail.repaired(&TlpAck {
             earliest_outstanding: earliest,
             is_new: digest.acked_chunks > 0,

@@ -36,7 +36,12 @@ impl Departures {
 
     /// The chunk that has been on the way for the longest time, and its TSN.
     pub(super) fn first<'l>(&mut self, ledger: &'l Ledger) -> Option<(u64, &'l Chunk)> {
+        let first_tsn = ledger.first_tsn();
         while let Some(&(sent_at, tsn)) = self.order.front() {
+            if tsn < first_tsn {
+                self.order.pop_front();
+                continue;
+            }
             let chunk = ledger.get(tsn).filter(|chunk| is_on_the_way(chunk) && chunk.sent_at == sent_at);
             if let Some(chunk) = chunk {
                 return Some((tsn, chunk));

@@ -11,10 +11,20 @@ use crate::outstanding::{Chunk, Ledger};
 #[derive(Debug, Default)]
 pub(super) struct LossByTime {
     rack: Rack,
+    /// What the acknowledgement at hand has reported and [`Rack`] was not shown yet.
+    run: Option<Run>,
     /// What it judges, while it does.
     departures: Option<Departures>,
     /// RFC 8985 §6.2 step 5.
     at: Option<Instant>,
+}
+
+/// Chunks that were sent once, one after the other: the first TSN, the last one, and when that left.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    first: u64,
+    last: u64,
+    sent_at: Instant,
 }
 
 impl LossByTime {
@@ -47,12 +57,25 @@ impl LossByTime {
     }
 
     /// A chunk was acknowledged for the first time; in ascending order of TSNs.
+    #[inline]
     pub(super) fn chunk_acked(&mut self, now: Instant, tsn: u64, chunk: &Chunk) {
-        self.rack.acked(now, &transmission(tsn, chunk), None);
+        if chunk.transmissions > 1 {
+            self.end_run(now);
+            return self.rack.acked(now, &transmission(tsn, chunk), None);
+        }
+        let first = self.run.map_or(tsn, |run| run.first);
+        self.run = Some(Run { first, last: tsn, sent_at: chunk.sent_at });
+    }
+
+    fn end_run(&mut self, now: Instant) {
+        if let Some(Run { first, last, sent_at }) = self.run.take() {
+            self.rack.acked_in_order(now, first, &Transmission { sequence: last, sent: sent_at, retransmitted: false });
+        }
     }
 
     /// An acknowledgement was applied.
-    pub(super) fn ack_processed(&mut self, ack: &AckSummary) {
+    pub(super) fn ack_processed(&mut self, now: Instant, ack: &AckSummary) {
+        self.end_run(now);
         self.rack.ack_processed(ack);
     }
 
@@ -65,12 +88,17 @@ impl LossByTime {
         srtt: Option<Duration>,
         ledger: &mut Ledger,
     ) -> usize {
-        let gap_acked = u32::try_from(ledger.gap_acked_chunks()).unwrap_or(u32::MAX);
-        let window = self.rack.reordering_window(in_recovery, gap_acked, srtt);
         self.at = None;
         self.departures.take_if(|departures| departures.is_stale(ledger));
         let departures = self.departures.get_or_insert_with(|| Departures::of(ledger));
         let mut lost = 0;
+        let Some(newest) = self.rack.newest_delivered() else { return 0 };
+        if departures.first(ledger).is_none_or(|(_, chunk)| chunk.sent_at > newest) {
+            // As ever while nothing is lost.
+            return 0;
+        }
+        let gap_acked = u32::try_from(ledger.gap_acked_chunks()).unwrap_or(u32::MAX);
+        let window = self.rack.reordering_window(in_recovery, gap_acked, srtt);
         while let Some((tsn, chunk)) = departures.first(ledger) {
             match self.rack.judge(&transmission(tsn, chunk), window, now) {
                 Judgement::Lost => {

@@ -13,6 +13,9 @@ use crate::wire::{Sack, gap_ack_block};
 /// Gap ack blocks that the thin-stream detector is shown; a stream with more of them is not thin.
 const BLOCKS_SHOWN_MAX: usize = 64;
 
+/// Gap ack blocks that most SACKs have room enough with.
+const FEW_BLOCKS: usize = 4;
+
 /// A stream with more chunks outstanding is not thin, whatever the detector reports: some rules of thin streams look at each of them
 /// for every packet, and a peer that keeps back its cumulative TSN ack can make the list long.
 const OUTSTANDING_THIN_MAX: usize = 2_048;
@@ -149,7 +152,15 @@ impl RuleBook {
             // A thick stream: only later packets are remembered.
             return;
         }
-        let mut shown = [(0, 0); BLOCKS_SHOWN_MAX];
+        match gaps.len() {
+            ..=FEW_BLOCKS => self.show::<FEW_BLOCKS>(cumulative, gaps),
+            _ => self.show::<BLOCKS_SHOWN_MAX>(cumulative, gaps),
+        }
+    }
+
+    /// Shows the detector these gap ack blocks, `N` at most.
+    fn show<const N: usize>(&mut self, cumulative: u64, gaps: &[[u8; 4]]) {
+        let mut shown = [(0, 0); N];
         for (slot, &gap) in shown.iter_mut().zip(gaps) {
             let (start, end) = gap_ack_block(gap);
             *slot = (cumulative + u64::from(start), cumulative + u64::from(end));
