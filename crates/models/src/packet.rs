@@ -37,8 +37,8 @@ pub enum Payload {
     Sctp(Bytes),
     /// A UDP datagram.
     Udp(Datagram),
-    /// A TCP segment.
-    Tcp(TcpPacket),
+    /// A TCP segment. It is by far the largest of the three, and a packet is moved a dozen times on each hop.
+    Tcp(Box<TcpPacket>),
 }
 
 /// A TCP segment of the model with its ports.

@@ -13,6 +13,8 @@ pub(crate) struct Agenda {
     tree: Vec<Entry>,
     leaf_count: usize,
     next_sequence: u64,
+    /// The slot whose deadline has come and that has no next one yet. Its leaf says so, and the nodes above it still hold what has come.
+    begun: Option<usize>,
 }
 
 /// A deadline. The order of the fields is the order in which entries compare.
@@ -33,14 +35,16 @@ impl Agenda {
     /// An empty agenda for the components `0..slot_count`.
     pub(crate) fn new(slot_count: usize) -> Self {
         let leaf_count = slot_count.next_power_of_two();
-        Self { tree: vec![Entry::NEVER; 2 * leaf_count], leaf_count, next_sequence: 0 }
+        Self { tree: vec![Entry::NEVER; 2 * leaf_count], leaf_count, next_sequence: 0, begun: None }
     }
 
     /// Notes that the component at `slot` next acts at `deadline`. A deadline that stays the same keeps its turn.
     pub(crate) fn set(&mut self, slot: usize, deadline: Option<Instant>) {
         let at = deadline.unwrap_or(Instant::MAX);
         let mut index = self.leaf_count + slot;
-        if self.tree[index].at == at {
+        if self.begun == Some(slot) {
+            self.begun = None;
+        } else if self.tree[index].at == at {
             return;
         }
         self.tree[index] = if at == Instant::MAX {
@@ -59,13 +63,23 @@ impl Agenda {
         }
     }
 
-    /// Forgets the deadline of `slot`, because it has come.
-    pub(crate) fn clear(&mut self, slot: usize) {
-        self.set(slot, None);
+    /// Forgets the deadline of `slot`, which is the earliest and has come. Until [`finish`](Self::finish) nobody may ask for the
+    /// earliest: the way up to the root is gone once, with the next deadline.
+    pub(crate) fn begin(&mut self, slot: usize) {
+        self.tree[self.leaf_count + slot] = Entry::NEVER;
+        self.begun = Some(slot);
+    }
+
+    /// What was due has been done.
+    pub(crate) fn finish(&mut self) {
+        if let Some(slot) = self.begun {
+            self.set(slot, None);
+        }
     }
 
     /// The earliest deadline and whose it is.
     pub(crate) fn earliest(&self) -> Option<(Instant, usize)> {
+        debug_assert!(self.begun.is_none(), "what was due is being done");
         // With a single slot the root is the leaf itself: index 1 in both cases.
         let first = self.tree[1];
         (first.at < Instant::MAX).then_some((first.at, first.slot))
@@ -84,7 +98,8 @@ mod tests {
         let mut order = Vec::new();
         while let Some((at, slot)) = agenda.earliest() {
             order.push((at.as_nanos(), slot));
-            agenda.clear(slot);
+            agenda.begin(slot);
+            agenda.finish();
         }
         order
     }
@@ -135,13 +150,23 @@ mod tests {
         let mut agenda = Agenda::new(37);
         let mut expected: Vec<Option<(u64, u64)>> = vec![None; 37];
         for turn in 0..10_000 {
-            let slot = usize::try_from(random.below(37)).expect("small");
-            let nanos = random.below(1_000);
-            let deadline = (nanos > 300).then_some(nanos);
-            if expected[slot].map(|(nanos, _)| nanos) != deadline {
-                expected[slot] = deadline.map(|nanos| (nanos, turn));
+            // While what is due is done, others move, and it moves itself or does not.
+            let due = agenda.earliest().map(|(_, slot)| slot).filter(|_| random.below(3) == 0);
+            if let Some(due) = due {
+                agenda.begin(due);
+                expected[due] = None;
             }
-            agenda.set(slot, deadline.map(Instant::from_nanos));
+            for change in 0..=random.below(3) {
+                let any = usize::try_from(random.below(37)).expect("small");
+                let slot = due.filter(|_| random.below(2) == 0).unwrap_or(any);
+                let nanos = random.below(1_000);
+                let deadline = (nanos > 300).then_some(nanos);
+                if expected[slot].map(|(nanos, _)| nanos) != deadline {
+                    expected[slot] = deadline.map(|nanos| (nanos, 10 * turn + change));
+                }
+                agenda.set(slot, deadline.map(Instant::from_nanos));
+            }
+            agenda.finish();
             let first = expected.iter().enumerate().filter_map(|(slot, entry)| entry.map(|entry| (entry, slot))).min();
             assert_eq!(agenda.earliest(), first.map(|((nanos, _), slot)| (Instant::from_nanos(nanos), slot)));
         }

@@ -133,8 +133,9 @@ impl<P: SimPacket, N: Node<P>, T: Tap<P>> Simulation<P, N, T> {
             }
             self.count_action();
             self.counters.events += 1;
-            self.agenda.clear(slot);
+            self.agenda.begin(slot);
             self.dispatch(slot);
+            self.agenda.finish();
         }
         self.now = self.now.max(end);
     }

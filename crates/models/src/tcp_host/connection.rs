@@ -285,6 +285,6 @@ pub(super) fn packet(source: NodeId, destination: NodeId, ports: PortPair, seria
         flow: u64::from(source.0) << 32 | u64::from(source_port) << 16 | u64::from(destination_port),
         serial,
         ecn: segment.ecn,
-        payload: Payload::Tcp(TcpPacket { segment, source_port, destination_port, is_corrupted: false }),
+        payload: Payload::Tcp(Box::new(TcpPacket { segment, source_port, destination_port, is_corrupted: false })),
     }
 }
