@@ -115,6 +115,9 @@ impl Reported {
 
     /// Everything up to `tsn` is not reported by a gap ack block any more.
     pub(super) fn forget_through(&mut self, tsn: u64) {
+        if self.blocks.first().is_none_or(|&(first, _)| first > tsn) {
+            return;
+        }
         let gone = self.blocks.partition_point(|&(_, last)| last <= tsn);
         self.blocks.drain(..gone);
         if let Some((first, _)) = self.blocks.first_mut() {
