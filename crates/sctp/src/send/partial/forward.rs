@@ -208,12 +208,12 @@ impl Sender {
     }
 
     /// The round trip that the answer to a FORWARD-TSN measures, the peer's delay of a SACK included. Where nothing else arrives, nothing
-    /// else ends the backing off of T3-rtx.
+    /// else ends the backing off of T3-rtx. What was answered is timed no longer, also while a thick stream's rules measure nothing of it.
     #[cold]
     pub(in crate::send) fn forward_round_trip(&mut self, now: Instant, path: &SendPath) -> Option<Duration> {
-        let infers = path.repair.rules().rtt_sampling == RttSampling::Inferred;
-        let forward = &mut self.partial.as_mut().filter(|_| infers)?.forward;
-        forward.take_round_trip(now, self.ledger.first_tsn(), path.repair.rtt().rtt_min())
+        let forward = &mut self.partial.as_mut()?.forward;
+        let round_trip = forward.take_round_trip(now, self.ledger.first_tsn(), path.repair.rtt().rtt_min());
+        round_trip.filter(|_| path.repair.rules().rtt_sampling == RttSampling::Inferred)
     }
 
     /// Time has passed. If T3-rtx has expired (`t3`), what the peer was told may be lost (C5).

@@ -10,8 +10,13 @@ use crate::stats::{Abandoned, AbandonedStats};
 
 /// A sender whose peer supports FORWARD-TSN, with a round trip of 100 ms. Lifetimes count wherever messages are.
 fn forwarding(profile: Profile) -> Rig {
+    forwarding_by(profile.mechanisms())
+}
+
+/// The same with other mechanisms than those of a profile.
+fn forwarding_by(mechanisms: Mechanisms) -> Rig {
     let partial_reliability = PartialReliability { expiry: Expiry::AtOnce, ..PartialReliability::default() };
-    let mut rig = Rig::with(&Config { partial_reliability, ..config(profile.mechanisms()) }).measured(ms(100));
+    let mut rig = Rig::with(&Config { partial_reliability, ..config(mechanisms) }).measured(ms(100));
     rig.sender.agree(Framing::Data, true);
     rig
 }
