@@ -1,11 +1,13 @@
 //! The collector without sockets: messages of relays come in, lines reach files, acknowledgements come out.
 //!
-//! Order of calls: [`Collector::open`]; [`handle`](Collector::handle) for each message, [`gone`](Collector::gone) for each association that is
-//! over, and every few milliseconds [`commit`](Collector::commit), which returns what is to be sent. After an error of `commit` nothing in
-//! memory counts any more: end all associations and open the collector again.
+//! It has two halves, so that one thread may take messages while another waits for the disk. Order of calls: [`open`];
+//! [`Collector::handle`] for each message, [`Collector::gone`] for each association that is over; and again and again
+//! [`Collector::begin_commit`], whose result goes to [`Store::commit`], which returns what is to be sent. Commits reach the store in the order
+//! in which they were begun. After an error of the store nothing in memory counts any more: end all associations and open both again.
 
 mod files;
 mod state;
+mod store;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,8 +21,9 @@ use crate::disk::Disk;
 use crate::record::Record;
 use crate::render;
 use crate::wire::{Packet, RANGES_MAX, SenderId, Span, WireError};
-use files::Files;
-use state::{Entry, Journal, Memory};
+use state::{EntrySpan, Senders};
+
+pub use store::{Commit, Store};
 
 /// Which association a message came by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,7 +43,7 @@ pub struct FileOutput {
     pub rotate_bytes: Option<u64>,
 }
 
-/// What a collector did since it was opened.
+/// What a collector did since it was opened, and what survives a crash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CollectorCounters {
     /// Spooled lines that were written, by severity.
@@ -51,6 +54,16 @@ pub struct CollectorCounters {
     pub duplicates: u64,
     /// Times that lines were made to survive a crash.
     pub commits: u64,
+}
+
+impl CollectorCounters {
+    /// Adds what `more` counted.
+    pub fn add(&mut self, more: &Self) {
+        self.reliable.iter_mut().zip(more.reliable).for_each(|(sum, more)| *sum += more);
+        self.fresh.iter_mut().zip(more.fresh).for_each(|(sum, more)| *sum += more);
+        self.duplicates += more.duplicates;
+        self.commits += more.commits;
+    }
 }
 
 /// Why an association has to end: the peer's fault.
@@ -90,47 +103,62 @@ impl Session {
     }
 }
 
-/// Lines from relays, each once in the files.
-pub struct Collector<D: Disk> {
-    journal: Journal<D>,
-    /// With what is pending.
-    memory: Memory,
-    pending: Entry,
-    files: Files<D>,
+/// Lines from relays: which of them are new, and what of them waits for the disk.
+pub struct Collector {
+    /// All numbers that have come, whether or not they are on disk.
+    senders: Senders,
     outputs: Vec<FileOutput>,
+    /// What has come since the last commit was begun.
+    lines: BTreeMap<PathBuf, Vec<u8>>,
+    spans: Vec<EntrySpan>,
+    counters: CollectorCounters,
+    /// Bytes of messages since the last commit was begun.
+    taken_bytes: usize,
+    /// Somebody is to be answered.
+    has_work: bool,
     sessions: BTreeMap<Peer, Session>,
     /// The association that counts for each relay: that of its latest incarnation.
     current: BTreeMap<SenderId, Peer>,
-    counters: CollectorCounters,
 }
 
-impl<D: Disk> Collector<D> {
-    /// Reads what was remembered in a directory, which is made if there is none, and shortens files to what was committed.
-    ///
-    /// # Errors
-    /// The disk's; also if what was remembered is damaged. Then it is no help to go on: lines would be written twice.
-    pub fn open(disk: D, directory: &Path, outputs: Vec<FileOutput>) -> io::Result<Self> {
-        let (mut journal, mut memory) = Journal::open(disk.clone(), directory)?;
-        let files = Files::recover(disk, &mut memory)?;
-        journal.checkpoint(&memory)?;
-        Ok(Self {
-            journal,
-            memory,
-            pending: Entry::default(),
-            files,
-            outputs,
-            sessions: BTreeMap::new(),
-            current: BTreeMap::new(),
-            counters: CollectorCounters::default(),
-        })
-    }
+/// Reads what was remembered in a directory, which is made if there is none, and shortens files to what was committed.
+///
+/// # Errors
+/// The disk's; also if what was remembered is damaged. Then it is no help to go on: lines would be written twice.
+pub fn open<D: Disk>(disk: D, directory: &Path, outputs: Vec<FileOutput>) -> io::Result<(Collector, Store<D>)> {
+    let store = Store::open(disk, directory, outputs.clone())?;
+    let collector = Collector {
+        senders: store.senders().clone(),
+        outputs,
+        lines: BTreeMap::new(),
+        spans: Vec::new(),
+        counters: CollectorCounters::default(),
+        taken_bytes: 0,
+        has_work: false,
+        sessions: BTreeMap::new(),
+        current: BTreeMap::new(),
+    };
+    Ok((collector, store))
+}
 
+impl Collector {
     /// Takes a message. Returns the lines that it brought and that were not here before, for outputs that are no files.
     ///
     /// # Errors
     /// If it makes no sense: the association has to end.
     pub fn handle(&mut self, peer: Peer, message: Bytes) -> Result<Vec<Record>, RelayError> {
-        match Packet::decode(message)? {
+        let bytes = message.len();
+        self.take(peer, Packet::decode(message)?, bytes)
+    }
+
+    /// Takes a message of this many bytes that was read elsewhere, as [`handle`](Self::handle) does.
+    ///
+    /// # Errors
+    /// If it makes no sense: the association has to end.
+    pub fn take(&mut self, peer: Peer, packet: Packet, bytes: usize) -> Result<Vec<Record>, RelayError> {
+        self.taken_bytes += bytes;
+        self.has_work = true;
+        match packet {
             Packet::Hello { sender, epoch, connection } => {
                 self.handle_hello(peer, sender, (epoch, connection))?;
                 Ok(Vec::new())
@@ -159,7 +187,7 @@ impl<D: Disk> Collector<D> {
         if self.sessions.contains_key(&peer) {
             return Err(RelayError::NoRelay);
         }
-        if !self.memory.senders.contains_key(&sender) && self.memory.senders.len() >= SENDERS_MAX {
+        if !self.senders.knows(sender) && self.senders.len() >= SENDERS_MAX {
             return Err(RelayError::TooManySenders);
         }
         let before = self.current.get(&sender).and_then(|before| self.sessions.get(before));
@@ -183,7 +211,7 @@ impl<D: Disk> Collector<D> {
         if self.current.get(&sender) != Some(&peer) {
             return Ok(Vec::new());
         }
-        let ranges = &mut self.memory.ranges(sender)[usize::from(priority)];
+        let ranges = &mut self.senders.ranges(sender)[usize::from(priority)];
         if ranges.len() >= RANGES_MAX {
             return Err(RelayError::TooManyRanges);
         }
@@ -201,9 +229,9 @@ impl<D: Disk> Collector<D> {
                 continue;
             }
             ranges.insert(number, number);
-            match self.pending.spans.last_mut() {
+            match self.spans.last_mut() {
                 Some((of, lane, _, _, last)) if (*of, *lane, *last + 1) == (sender, priority, number) => *last = number,
-                _ => self.pending.spans.push((sender, priority, floor, number, number)),
+                _ => self.spans.push((sender, priority, floor, number, number)),
             }
             new.push(record);
         }
@@ -215,13 +243,13 @@ impl<D: Disk> Collector<D> {
     fn write(&mut self, records: &[Record]) {
         for output in &self.outputs {
             if !output.template.contains('{') {
-                let pending = self.files.pending(&output.template);
+                let pending = pending(&mut self.lines, &output.template);
                 records.iter().for_each(|record| render::render(record, output.format, pending));
                 continue;
             }
             for record in records {
                 let path = render::file_name(&output.template, record);
-                render::render(record, output.format, self.files.pending(&path));
+                render::render(record, output.format, pending(&mut self.lines, &path));
             }
         }
     }
@@ -235,30 +263,25 @@ impl<D: Disk> Collector<D> {
         }
     }
 
-    /// Makes what was taken survive a crash. Returns what is to be sent to whom now that it does.
-    ///
-    /// # Errors
-    /// The disk's. Then nothing in memory counts any more.
-    pub fn commit(&mut self) -> io::Result<Vec<(Peer, Bytes)>> {
-        let unknown = self.files.unknown(&self.memory)?;
-        if !unknown.is_empty() {
-            self.memory.files.extend(unknown.iter().cloned());
-            // First of all: what such a file has now is all that counts of it, should this end half-way.
-            self.journal.commit(&Entry { spans: Vec::new(), files: unknown })?;
-        }
-        let mut entry = std::mem::take(&mut self.pending);
-        entry.files = self.files.write(&self.memory)?;
-        if entry != Entry::default() {
-            self.journal.commit(&entry)?;
-            self.counters.commits += 1;
-            self.memory.files.extend(entry.files.iter().cloned());
-            self.tidy(&entry.files)?;
-        }
+    /// Bytes of the messages that no commit has taken yet.
+    pub fn taken_bytes(&self) -> usize {
+        self.taken_bytes
+    }
+
+    /// Whether there is anything for a commit to do.
+    pub fn has_work(&self) -> bool {
+        self.has_work
+    }
+
+    /// All that has come and is in no commit yet, and the answers to it, which are true once the [store](Store) has done this commit and those
+    /// before.
+    pub fn begin_commit(&mut self) -> Commit {
+        (self.taken_bytes, self.has_work) = (0, false);
         let mut answers = Vec::new();
-        let Self { sessions, memory, .. } = self;
+        let Self { sessions, senders, .. } = self;
         for (&peer, session) in sessions {
             if std::mem::take(&mut session.greeted) {
-                answers.push((peer, Packet::Welcome(memory.ranges(session.sender).clone()).encode()));
+                answers.push((peer, Packet::Welcome(senders.ranges(session.sender).clone()).encode()));
             }
             if session.fresh != session.fresh_acked || !session.spans.is_empty() {
                 session.fresh_acked = session.fresh;
@@ -267,36 +290,26 @@ impl<D: Disk> Collector<D> {
                 answers.push((peer, acks.encode()));
             }
         }
-        Ok(answers)
-    }
-
-    /// Rotates files that have become too large, and forgets what need not be remembered.
-    fn tidy(&mut self, written: &[(PathBuf, u64)]) -> io::Result<()> {
-        for (path, length) in written {
-            // Two outputs may share a file; the smaller limit counts.
-            if self.outputs.iter().filter_map(|output| output.limit_of(path)).any(|limit| *length >= limit) {
-                self.files.rotate(path)?;
-                self.memory.files.remove(path);
-            }
+        Commit {
+            lines: std::mem::take(&mut self.lines),
+            spans: std::mem::take(&mut self.spans),
+            counters: std::mem::take(&mut self.counters),
+            answers,
         }
-        if self.journal.is_long() {
-            for path in self.files.take_closed() {
-                self.memory.files.remove(&path);
-            }
-            self.journal.checkpoint(&self.memory)?;
-        }
-        Ok(())
-    }
-
-    /// What it did since it was opened.
-    pub fn counters(&self) -> &CollectorCounters {
-        &self.counters
     }
 
     /// Relays that are connected.
     pub fn relays(&self) -> usize {
         self.current.len()
     }
+}
+
+/// Where to write what is to be in this file with the next commit.
+fn pending<'a>(lines: &'a mut BTreeMap<PathBuf, Vec<u8>>, path: &str) -> &'a mut Vec<u8> {
+    if !lines.contains_key(Path::new(path)) {
+        lines.insert(PathBuf::from(path), Vec::new());
+    }
+    lines.get_mut(Path::new(path)).expect("it was put there")
 }
 
 impl FileOutput {

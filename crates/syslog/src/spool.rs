@@ -32,6 +32,9 @@ const READ_BYTES: usize = 512 << 10;
 /// Bytes that may wait for a sync; beyond it [`Spool::append`] syncs by itself.
 const UNSYNCED_BYTES_MAX: usize = 8 << 20;
 
+/// Full files that may wait for a sync; beyond it [`Spool::flush`] syncs by itself.
+const FULL_FILES_MAX: usize = 16;
+
 /// Bytes that may wait to be written together.
 const UNWRITTEN_BYTES_MAX: usize = 256 << 10;
 
@@ -59,7 +62,9 @@ pub(crate) struct Cursor {
 
 /// A sync that another thread may do.
 pub(crate) struct SyncJob<D: Disk> {
-    file: Option<D::File>,
+    files: Vec<D::File>,
+    /// How many of them are full.
+    full: usize,
     directory: Option<(D, PathBuf)>,
     /// Which of the spool's syncs it is, and how many bytes it is for.
     generation: u64,
@@ -69,6 +74,7 @@ pub(crate) struct SyncJob<D: Disk> {
 /// What came of it.
 pub(crate) struct Synced {
     result: io::Result<()>,
+    full: usize,
     generation: u64,
     bytes: usize,
     directory: bool,
@@ -77,12 +83,21 @@ pub(crate) struct Synced {
 impl<D: Disk> SyncJob<D> {
     /// Waits for the disk.
     pub(crate) fn run(mut self) -> Synced {
-        let mut result = self.file.as_mut().map_or(Ok(()), DiskFile::sync);
+        let mut result = self.files.iter_mut().try_for_each(DiskFile::sync);
         if let (Ok(()), Some((disk, directory))) = (&result, &self.directory) {
             result = disk.sync_directory(directory);
         }
-        Synced { result, generation: self.generation, bytes: self.bytes, directory: self.directory.is_some() }
+        let Self { full, generation, bytes, directory, .. } = self;
+        Synced { result, full, generation, bytes, directory: directory.is_some() }
     }
+}
+
+/// A file that will not grow and was not synced yet.
+struct Full<D: Disk> {
+    file: D::File,
+    number: u64,
+    /// How much of `unsynced` is in it.
+    bytes: usize,
 }
 
 /// The files of one priority.
@@ -94,8 +109,11 @@ pub(crate) struct Spool<D: Disk> {
     segments: VecDeque<Segment>,
     /// The last segment's file, if more may be written to it.
     active: Option<D::File>,
+    /// Those before it that the next sync is for, too.
+    full: VecDeque<Full<D>>,
     next_number: u64,
-    /// What was appended since the last sync. The first `written` bytes are in files, the others wait for [`Spool::flush`].
+    /// What was appended since the last sync. The first `written` bytes are in files, those of `full` first; the others wait for
+    /// [`Spool::flush`].
     unsynced: Vec<u8>,
     written: usize,
     /// What is known of those that wait; its number and bytes mean nothing.
@@ -122,6 +140,7 @@ impl<D: Disk> Spool<D> {
             directory: directory.to_owned(),
             segments: VecDeque::new(),
             active: None,
+            full: VecDeque::new(),
             next_number: 0,
             unsynced: Vec::new(),
             written: 0,
@@ -257,26 +276,48 @@ impl<D: Disk> Spool<D> {
             ));
         }
         if self.segments.back().is_none_or(|segment| segment.bytes >= self.segment_bytes) && self.active.is_some() {
-            // What is left behind is synced while it is still known.
-            self.sync_written()?;
-            self.active = None;
-            self.segments.back().into_iter().for_each(|full| self.write_index(full));
+            if self.full.len() >= FULL_FILES_MAX {
+                self.sync_written()?;
+            }
+            self.leave_active();
         }
         self.write()
     }
 
-    /// Has what is in the active file survive a crash.
+    /// Nothing more is written to the active file.
+    fn leave_active(&mut self) {
+        let bytes = self.written - self.full.iter().map(|full| full.bytes).sum::<usize>();
+        if let (Some(file), Some(segment)) = (self.active.take(), self.segments.back()) {
+            self.full.push_back(Full { file, number: segment.number, bytes });
+        }
+    }
+
+    /// Full files were synced, the oldest of them first.
+    fn forget_full(&mut self, count: usize) {
+        for full in self.full.drain(..count.min(self.full.len())).collect::<Vec<_>>() {
+            if let Some(segment) = self.segments.iter().find(|segment| segment.number == full.number) {
+                self.write_index(segment);
+            }
+        }
+    }
+
+    /// Has what is in files survive a crash.
     fn sync_written(&mut self) -> io::Result<()> {
         self.generation += 1;
         if self.written > 0
-            && let Err(error) = self.active.as_mut().map_or(Ok(()), DiskFile::sync)
+            && let Err(error) = self.sync_files()
         {
             self.doubtful = true;
             return Err(error);
         }
+        self.forget_full(self.full.len());
         self.unsynced.drain(..self.written);
         self.written = 0;
         Ok(())
+    }
+
+    fn sync_files(&mut self) -> io::Result<()> {
+        self.full.iter_mut().map(|full| &mut full.file).chain(&mut self.active).try_for_each(DiskFile::sync)
     }
 
     /// Writes what waits to the active file, or to a new one if there is none.
@@ -316,8 +357,9 @@ impl<D: Disk> Spool<D> {
         self.generation += 1;
         let flushed = self.flush().is_ok();
         if !self.unsynced.is_empty() {
-            let synced = flushed && !self.doubtful && self.active.as_mut().is_some_and(|file| file.sync().is_ok());
-            if !synced {
+            if flushed && !self.doubtful && self.sync_files().is_ok() {
+                self.forget_full(self.full.len());
+            } else {
                 self.doubtful = true;
                 self.rewrite()?;
                 self.doubtful = false;
@@ -339,16 +381,15 @@ impl<D: Disk> Spool<D> {
         if self.unsynced.is_empty() && !self.directory_changed {
             return Ok(None);
         }
-        // A failure leaves either doubt or no file, and then it is all done at once below.
-        let _ = self.flush();
-        let file = match &self.active {
-            Some(file) if !self.doubtful => Some(file.handle()?),
-            None if self.unsynced.is_empty() => None,
-            _ => return self.sync().map(|()| None),
-        };
+        if self.flush().is_err() || self.doubtful {
+            return self.sync().map(|()| None);
+        }
+        let files = self.full.iter().map(|full| &full.file).chain(&self.active);
+        let files = files.map(DiskFile::handle).collect::<io::Result<_>>()?;
         let directory =
             std::mem::take(&mut self.directory_changed).then(|| (self.disk.clone(), self.directory.clone()));
-        Ok(Some(SyncJob { file, directory, generation: self.generation, bytes: self.unsynced.len() }))
+        let (generation, bytes, full) = (self.generation, self.unsynced.len(), self.full.len());
+        Ok(Some(SyncJob { files, full, directory, generation, bytes }))
     }
 
     /// A sync that was begun will not be ended.
@@ -359,12 +400,17 @@ impl<D: Disk> Spool<D> {
 
     /// The other thread has waited.
     pub(crate) fn end_sync(&mut self, synced: Synced) -> io::Result<()> {
-        let Synced { result, generation, bytes, directory } = synced;
+        let Synced { result, full, generation, bytes, directory } = synced;
         match result {
             Ok(()) if generation == self.generation => {
-                let synced = bytes.min(self.written);
-                self.unsynced.drain(..synced);
-                self.written -= synced;
+                let before: usize = self.full.iter().take(full).map(|full| full.bytes).sum();
+                self.forget_full(full);
+                // What was the active file then may be full by now.
+                if let Some(full) = self.full.front_mut() {
+                    full.bytes -= bytes - before;
+                }
+                self.unsynced.drain(..bytes);
+                self.written -= bytes;
             }
             Ok(()) => {}
             Err(_) => {
@@ -392,6 +438,7 @@ impl<D: Disk> Spool<D> {
         }
         self.segments.push_back(segment);
         self.active = Some(file);
+        self.full.clear();
         Ok(())
     }
 
@@ -440,6 +487,14 @@ impl<D: Disk> Spool<D> {
     /// Removes the oldest file, whatever is in it.
     pub(crate) fn remove_oldest(&mut self) -> Option<Segment> {
         let segment = self.segments.pop_front()?;
+        if self.full.front().is_some_and(|full| full.number == segment.number)
+            && let Some(full) = self.full.pop_front()
+        {
+            // It need not be synced, and a sync that was begun says nothing of what is left.
+            self.unsynced.drain(..full.bytes);
+            self.written -= full.bytes;
+            self.generation += 1;
+        }
         if self.segments.is_empty() {
             self.active = None;
             // What was not written is in none of the files that were removed.

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use festina_syslog::collector::{Collector, FileOutput, Peer};
+use festina_syslog::collector::{self, Collector, Commit, FileOutput, Peer, Store};
 use festina_syslog::config::Format;
 use festina_syslog::disk::{Crash, Faults, FaultyDisk};
 use festina_syslog::line::Severity;
@@ -47,7 +47,10 @@ struct World {
     relay_disk: FaultyDisk,
     relay: Sender<FaultyDisk>,
     collector_disk: FaultyDisk,
-    collector: Collector<FaultyDisk>,
+    collector: Collector,
+    store: Store<FaultyDisk>,
+    /// They were begun and wait for the store, which another thread would be.
+    commits: VecDeque<Commit>,
     network: Option<Network>,
     /// Associations that the relay has given up and the collector has not: they may still deliver.
     stale: Vec<Network>,
@@ -79,11 +82,15 @@ fn open_relay(disk: &FaultyDisk, seed: u64) -> std::io::Result<Sender<FaultyDisk
 impl World {
     fn new(seed: u64) -> Self {
         let (relay_disk, collector_disk) = (FaultyDisk::new(seed), FaultyDisk::new(!seed));
+        let (collector, store) =
+            collector::open(collector_disk.clone(), Path::new("/state"), outputs(seed)).expect("it works");
         Self {
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
             seed,
             relay: open_relay(&relay_disk, seed).expect("the disk works"),
-            collector: Collector::open(collector_disk.clone(), Path::new("/state"), outputs(seed)).expect("it works"),
+            collector,
+            store,
+            commits: VecDeque::new(),
             relay_disk,
             collector_disk,
             network: None,
@@ -192,8 +199,10 @@ impl World {
         }
     }
 
+    /// The store does the oldest commit, if any waits.
     fn commit(&mut self) {
-        let result = self.collector.commit();
+        let Some(commit) = self.commits.pop_front() else { return };
+        let result = self.store.commit(commit);
         if self.collector_disk.has_crashed() {
             return;
         }
@@ -219,6 +228,7 @@ impl World {
 
     /// The collector begins again: after an error, or in a new process.
     fn reopen_collector(&mut self) {
+        self.commits.clear();
         self.network = None;
         self.stale.clear();
         self.relay.disconnected();
@@ -227,9 +237,9 @@ impl World {
                 self.collector_disk.set_faults(Faults::default());
             }
             self.collector_disk = self.collector_disk.restarted();
-            match Collector::open(self.collector_disk.clone(), Path::new("/state"), outputs(self.seed)) {
-                Ok(collector) => {
-                    self.collector = collector;
+            match collector::open(self.collector_disk.clone(), Path::new("/state"), outputs(self.seed)) {
+                Ok(opened) => {
+                    (self.collector, self.store) = opened;
                     break;
                 }
                 Err(_) => assert!(attempt < 30, "seed {}: it cannot be opened", self.seed),
@@ -338,7 +348,8 @@ impl World {
                 self.kept.safe = if synced { self.kept.written.clone() } else { std::mem::take(&mut self.kept.safe) };
             }
             8..=11 => self.send(),
-            12..=17 => self.deliver(),
+            12..=16 => self.deliver(),
+            17 => self.commits.push_back(self.collector.begin_commit()),
             18..=19 => self.commit(),
             20..=21 => self.answer(),
             22 if self.network.is_none() => self.connect(),
@@ -367,6 +378,7 @@ impl World {
             let _ = self.relay.sync();
             self.send();
             self.deliver();
+            self.commits.push_back(self.collector.begin_commit());
             self.commit();
             self.answer();
             self.notice_crashes(Crash::Power);

@@ -69,17 +69,25 @@ impl Outlet {
         }
     }
 
-    /// What is held is committed: it may go.
-    pub(super) fn release(&mut self) {
-        if !self.held.is_empty() {
-            // A reader that has left wants nothing more.
-            let _ = self.thread.send(std::mem::take(&mut self.held));
-        }
+    /// What is held, for when it is committed.
+    pub(super) fn take_held(&mut self) -> Held {
+        Held { lines: std::mem::take(&mut self.held), thread: self.thread.clone() }
     }
+}
 
-    /// What is held will come again.
-    pub(super) fn forget(&mut self) {
-        self.held.clear();
+/// Lines that an output gets once they are committed.
+pub(super) struct Held {
+    lines: Vec<u8>,
+    thread: SyncSender<Vec<u8>>,
+}
+
+impl Held {
+    /// They are committed: they may go.
+    pub(super) fn release(self) {
+        if !self.lines.is_empty() {
+            // A reader that has left wants nothing more.
+            let _ = self.thread.send(self.lines);
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The files that lines are written to, each with what was not committed yet.
+//! The files that lines are written to.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,6 +11,9 @@ use super::state::Memory;
 /// Files open at the same time. Those that were used longest ago are closed.
 const OPEN_FILES_MAX: usize = 256;
 
+/// What is to be written, by file.
+pub(super) type Lines = BTreeMap<PathBuf, Vec<u8>>;
+
 struct Open<D: Disk> {
     file: D::File,
     length: u64,
@@ -18,11 +21,10 @@ struct Open<D: Disk> {
     used: u64,
 }
 
-/// Open files, and what is to be written to them.
+/// Open files.
 pub(super) struct Files<D: Disk> {
     disk: D,
     open: BTreeMap<PathBuf, Open<D>>,
-    pending: BTreeMap<PathBuf, Vec<u8>>,
     /// Closed with all that they have committed.
     closed: Vec<PathBuf>,
     commits: u64,
@@ -40,28 +42,20 @@ impl<D: Disk> Files<D> {
             // Whoever shortened or removed a file meant it.
             *committed = length.min(*committed);
         }
-        Ok(Self { disk, open: BTreeMap::new(), pending: BTreeMap::new(), closed: Vec::new(), commits: 0 })
-    }
-
-    /// Where to write what is to be in this file with the next commit.
-    pub(super) fn pending(&mut self, path: &str) -> &mut Vec<u8> {
-        if !self.pending.contains_key(Path::new(path)) {
-            self.pending.insert(PathBuf::from(path), Vec::new());
-        }
-        self.pending.get_mut(Path::new(path)).expect("it was put there")
+        Ok(Self { disk, open: BTreeMap::new(), closed: Vec::new(), commits: 0 })
     }
 
     /// Files that will be written to for the first time, with their present lengths: these have to be committed before.
-    pub(super) fn unknown(&self, memory: &Memory) -> io::Result<Vec<(PathBuf, u64)>> {
-        let unknown = self.pending.keys().filter(|path| !memory.files.contains_key(*path));
+    pub(super) fn unknown(&self, lines: &Lines, memory: &Memory) -> io::Result<Vec<(PathBuf, u64)>> {
+        let unknown = lines.keys().filter(|path| !memory.files.contains_key(*path));
         unknown.map(|path| Ok((path.clone(), self.disk.length(path)?.unwrap_or_default()))).collect()
     }
 
-    /// Writes and syncs what is pending. Returns the new lengths.
-    pub(super) fn write(&mut self, memory: &Memory) -> io::Result<Vec<(PathBuf, u64)>> {
+    /// Writes and syncs these lines. Returns the new lengths.
+    pub(super) fn write(&mut self, lines: Lines, memory: &Memory) -> io::Result<Vec<(PathBuf, u64)>> {
         self.commits += 1;
         let mut lengths = Vec::new();
-        for (path, bytes) in std::mem::take(&mut self.pending) {
+        for (path, bytes) in lines {
             if !self.open.contains_key(&path) {
                 let length = memory.files.get(&path).copied().unwrap_or_default();
                 let file = self.create(&path)?;

@@ -20,25 +20,39 @@ const JOURNAL_BYTES_MAX: u64 = 4 << 20;
 /// The largest state that is read: 1,000 senders with a thousand ranges for each priority.
 const STATE_BYTES_MAX: usize = 256 << 20;
 
-/// What a collector has.
+/// Numbers of lines by sender and priority.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Senders(BTreeMap<SenderId, Vec<Ranges>>);
+
+impl Senders {
+    pub(super) fn ranges(&mut self, sender: SenderId) -> &mut Vec<Ranges> {
+        self.0.entry(sender).or_insert_with(|| vec![Ranges::default(); usize::from(PRIORITIES)])
+    }
+
+    pub(super) fn knows(&self, sender: SenderId) -> bool {
+        self.0.contains_key(&sender)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// What a collector has on disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Memory {
-    pub(super) senders: BTreeMap<SenderId, Vec<Ranges>>,
+    pub(super) senders: Senders,
     /// How long files are with the lines that count. Those that are not here count in full.
     pub(super) files: BTreeMap<PathBuf, u64>,
 }
 
-impl Memory {
-    pub(super) fn ranges(&mut self, sender: SenderId) -> &mut Vec<Ranges> {
-        self.senders.entry(sender).or_insert_with(|| vec![Ranges::default(); usize::from(PRIORITIES)])
-    }
-}
+/// A sender, a priority, a floor, and a first and a last number; if the first is above the last it is a floor alone.
+pub(super) type EntrySpan = (SenderId, u8, u64, u64, u64);
 
 /// What is added to the memory at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Floors and spans by sender and priority; a span whose first number is above its last is a floor alone.
-    pub(super) spans: Vec<(SenderId, u8, u64, u64, u64)>,
+    pub(super) spans: Vec<EntrySpan>,
     pub(super) files: Vec<(PathBuf, u64)>,
 }
 
@@ -84,7 +98,7 @@ impl<D: Disk> Journal<D> {
 
     /// Writes the whole memory and begins a journal behind it.
     fn begin(disk: D, directory: &Path, generation: u64, memory: &Memory) -> io::Result<Self> {
-        let spans = memory.senders.iter().flat_map(|(&sender, lanes)| {
+        let spans = memory.senders.0.iter().flat_map(|(&sender, lanes)| {
             (0_u8..).zip(lanes).flat_map(move |(priority, ranges)| {
                 let floor = ranges.floor();
                 let floors = (floor > 0).then_some((sender, priority, floor, 1, 0));
@@ -136,7 +150,7 @@ impl<D: Disk> Journal<D> {
 
 pub(super) fn apply(memory: &mut Memory, entry: Entry) {
     for (sender, priority, floor, first, last) in entry.spans {
-        let ranges = &mut memory.ranges(sender)[usize::from(priority)];
+        let ranges = &mut memory.senders.ranges(sender)[usize::from(priority)];
         ranges.raise(floor);
         ranges.insert(first, last);
     }

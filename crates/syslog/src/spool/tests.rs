@@ -76,6 +76,48 @@ fn what_was_synced_survives_a_power_cut_whatever_failed_before() {
 }
 
 #[test]
+fn what_another_thread_has_synced_survives_a_power_cut_though_files_were_filled_and_removed_meanwhile() {
+    for seed in 0..3_000 {
+        let disk = FaultyDisk::new(seed);
+        let (mut spool, _) = open(&disk, 120);
+        let (mut written, mut synced, mut syncing) = (Vec::new(), Vec::new(), None);
+        disk.set_faults(Faults { error_one_in: if seed % 2 == 0 { 15 } else { 0 }, bytes_max: None });
+        disk.crash_after(u32::try_from(seed % 131).expect("small"), Crash::Power);
+        let mut floor = 0;
+        for sequence in 0..40 {
+            if spool.append(&record(sequence), sequence, 0).is_ok() && spool.flush().is_ok() {
+                written.push(sequence);
+            }
+            match syncing.take() {
+                None if sequence % 3 == 0 => {
+                    syncing = spool.begin_sync().ok().flatten().map(|job| (job, written.clone()));
+                }
+                Some((job, until)) if (sequence + seed) % 5 == 0 => {
+                    let job: SyncJob<_> = job;
+                    if spool.end_sync(job.run()).is_ok() && !disk.has_crashed() {
+                        synced = until;
+                    }
+                }
+                other => syncing = other,
+            }
+            if sequence % 7 == seed % 7 && sequence > 6 {
+                floor = sequence - 6;
+                spool.remove_below(floor);
+            }
+        }
+        disk.set_faults(Faults::default());
+        if !disk.has_crashed() {
+            disk.crash(Crash::Power);
+        }
+        let (spool, _) = open(&disk.restarted(), 120);
+        let read = read_all(&spool);
+        assert!(read.is_sorted_by(|a, b| a < b), "seed {seed}: {read:?}");
+        let lost: Vec<_> = synced.iter().filter(|&&sequence| sequence >= floor && !read.contains(&sequence)).collect();
+        assert!(lost.is_empty(), "seed {seed}: {lost:?} {synced:?} {read:?}");
+    }
+}
+
+#[test]
 fn a_damaged_record_ends_its_file_and_no_other() {
     let disk = FaultyDisk::new(1);
     let (mut spool, _) = open(&disk, 100);
@@ -99,6 +141,7 @@ fn a_finished_file_is_not_read_at_the_start_and_one_whose_index_is_torn_is() {
     for sequence in 0..50 {
         spool.append(&record(sequence), sequence, 0).and_then(|()| spool.flush()).expect("there is room");
     }
+    spool.sync().expect("the disk works");
     drop(spool);
     let files: Vec<_> = disk.paths().into_iter().filter(|path| path.extension().is_none()).collect();
     for path in &files {
@@ -122,6 +165,7 @@ fn an_index_without_its_file_is_no_index_of_a_later_one() {
     for sequence in 0..9 {
         spool.append(&record(sequence), sequence, 0).and_then(|()| spool.flush()).expect("there is room");
     }
+    spool.sync().expect("the disk works");
     drop(spool);
     for path in disk.paths().into_iter().filter(|path| path.extension().is_none()) {
         disk.remove(&path).expect("it works");
@@ -131,6 +175,7 @@ fn an_index_without_its_file_is_no_index_of_a_later_one() {
     for sequence in 20..29 {
         spool.append(&record(sequence), sequence, 0).and_then(|()| spool.flush()).expect("there is room");
     }
+    spool.sync().expect("the disk works");
     drop(spool);
     assert_eq!(open(&disk, 100).1, (20..29).collect::<Vec<_>>());
 }
