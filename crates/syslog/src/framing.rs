@@ -125,7 +125,7 @@ impl Framer {
                 self.pending.advance(skipped);
                 self.skip = if skipped == rest { Skip::Nothing } else { Skip::Bytes(rest - skipped) };
             }
-            Skip::ToNewline => match self.pending.iter().position(|&byte| byte == b'\n') {
+            Skip::ToNewline => match memchr::memchr(b'\n', &self.pending) {
                 Some(end) => {
                     self.pending.advance(end + 1);
                     self.skip = Skip::Nothing;
@@ -171,7 +171,7 @@ impl Framer {
     }
 
     fn terminated(&mut self) -> Option<Frame> {
-        let end = self.pending[self.searched..].iter().position(|&byte| byte == b'\n').map(|at| at + self.searched);
+        let end = memchr::memchr(b'\n', &self.pending[self.searched..]).map(|at| at + self.searched);
         match end {
             Some(end) if end <= self.bytes_max + 1 => {
                 let mut bytes = self.pending.split_to(end);

@@ -27,8 +27,7 @@ pub fn render(record: &Record, format: Format, into: &mut Vec<u8>) {
 
 /// Control characters, also those beyond ASCII, and bytes that are no UTF-8 as `\x1b`; all else as it is.
 pub fn escape(line: &[u8], into: &mut Vec<u8>) {
-    // Nearly all lines are plain, and to see that of all bytes at once is cheap.
-    if line.iter().fold(true, |plain, &byte| plain & (matches!(byte, b' '..=b'~') | (byte == b'\t'))) {
+    if is_plain(line) {
         into.extend_from_slice(line);
         return;
     }
@@ -44,6 +43,12 @@ pub fn escape(line: &[u8], into: &mut Vec<u8>) {
         }
         chunk.invalid().iter().for_each(|&byte| escape_byte(byte, into));
     }
+}
+
+/// Whether it is printable ASCII and tabs alone. Nearly all lines are: bits without a branch can be computed for many bytes at once.
+fn is_plain(line: &[u8]) -> bool {
+    let other = |byte: u8| u8::from(byte.wrapping_sub(b' ') > b'~' - b' ') & u8::from(byte != b'\t');
+    line.iter().fold(0, |others, &byte| others | other(byte)) == 0
 }
 
 /// Characters that change how those around them are shown: direction of writing, line and paragraph separators.

@@ -53,6 +53,13 @@ pub(crate) struct Segment {
     runs: Vec<(u64, u64)>,
 }
 
+/// A record that was read.
+pub(crate) struct Stored {
+    pub(crate) record: Record,
+    /// The same as it stands on disk, and as [`Record::encode`] makes it.
+    pub(crate) bytes: Bytes,
+}
+
 /// Where reading goes on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cursor {
@@ -242,7 +249,7 @@ impl<D: Disk> Spool<D> {
                 return Ok((segment.bytes > 0).then_some(segment));
             }
             segment.bytes += taken;
-            records.iter().for_each(|record| segment.cover(record.sequence, record.received_us));
+            records.iter().for_each(|stored| segment.cover(stored.record.sequence, stored.record.received_us));
         }
     }
 
@@ -433,9 +440,7 @@ impl<D: Disk> Spool<D> {
         file.sync()?;
         let mut segment = Segment::empty(number);
         segment.bytes = self.unsynced.len() as u64;
-        for record in records {
-            segment.cover(record.sequence, record.received_us);
-        }
+        records.iter().for_each(|stored| segment.cover(stored.record.sequence, stored.record.received_us));
         self.segments.push_back(segment);
         self.active = Some(file);
         self.full.clear();
@@ -454,9 +459,9 @@ impl<D: Disk> Spool<D> {
             if read.is_empty() {
                 break;
             }
-            records.extend(read.into_iter().map(|record| (record.sequence, record)));
+            records.extend(read.into_iter().map(|stored| (stored.record.sequence, stored.bytes)));
         }
-        records.values().for_each(|record| put_framed(&record.encode(), &mut self.unsynced));
+        records.values().for_each(|bytes| put_framed(bytes, &mut self.unsynced));
         self.rewrite()?;
         self.disk.sync_directory(&self.directory)?;
         self.unsynced.clear();
@@ -520,7 +525,7 @@ impl<D: Disk> Spool<D> {
     }
 
     /// The next records, in the order in which they were written; none if there are none yet. Numbers may come twice.
-    pub(crate) fn read(&self, cursor: &mut Cursor) -> io::Result<Vec<Record>> {
+    pub(crate) fn read(&self, cursor: &mut Cursor) -> io::Result<Vec<Stored>> {
         let from = cursor.segment;
         for segment in self.segments.iter().filter(|segment| segment.number >= from) {
             if segment.number > cursor.segment {
@@ -582,7 +587,7 @@ fn checksum(bytes: &[u8]) -> u32 {
 }
 
 /// The whole and undamaged records at the beginning, and how many bytes they take.
-fn read_records(mut bytes: Bytes) -> (Vec<Record>, u64) {
+fn read_records(mut bytes: Bytes) -> (Vec<Stored>, u64) {
     let (mut records, before) = (Vec::new(), bytes.len());
     while bytes.len() >= FRAME_BYTES {
         let mut frame = bytes.clone();
@@ -592,7 +597,7 @@ fn read_records(mut bytes: Bytes) -> (Vec<Record>, u64) {
         }
         let body = frame.split_to(length);
         let Some(record) = Record::decode(&body).filter(|_| checksum(&body) == sum) else { break };
-        records.push(record);
+        records.push(Stored { record, bytes: body });
         bytes = frame;
     }
     (records, (before - bytes.len()) as u64)

@@ -12,7 +12,7 @@ use crate::disk::Disk;
 use crate::line::Severity;
 use crate::ranges::Ranges;
 use crate::record::{self, MARK_UNORDERED, Record, SLOTS};
-use crate::spool::{Cursor, Spool};
+use crate::spool::{Cursor, Spool, Stored};
 use crate::wire;
 
 use super::Counters;
@@ -254,12 +254,11 @@ impl<D: Disk> Lane<D> {
                 Ok(records) if records.is_empty() => self.lose_unseen(&behind.seen, counters),
                 Ok(records) => {
                     behind.failures = 0;
-                    for record in records {
+                    for Stored { record, bytes } in records {
                         let sequence = record.sequence;
                         if !behind.seen.contains(sequence) {
                             behind.seen.insert(sequence, sequence);
                             if !self.settled.contains(sequence) && !self.window.contains_key(&sequence) {
-                                let bytes = record.encode();
                                 self.put(sequence, &record, bytes);
                             }
                         }

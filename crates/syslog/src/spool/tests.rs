@@ -21,7 +21,7 @@ fn read_all(spool: &Spool<FaultyDisk>) -> Vec<u64> {
         if records.is_empty() {
             return numbers;
         }
-        numbers.extend(records.iter().map(|record| record.sequence));
+        numbers.extend(records.iter().map(|stored| stored.record.sequence));
     }
 }
 
