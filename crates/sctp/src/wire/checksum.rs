@@ -7,6 +7,9 @@ use super::COMMON_HEADER_BYTES;
 /// The polynomial of Castagnoli, as iSCSI has it.
 const CRC32C: CrcAlgorithm = CrcAlgorithm::Crc32Iscsi;
 
+/// Bytes behind the common header of a packet that counts as small.
+const SMALL_CHUNKS_MAX: usize = 116;
+
 /// Where the checksum stands in the common header: its offset and one past its end, in bytes.
 pub(super) const CHECKSUM_RANGE: core::ops::Range<usize> = 8..12;
 
@@ -17,12 +20,28 @@ pub(super) const CHECKSUM_RANGE: core::ops::Range<usize> = 8..12;
 #[inline]
 #[must_use]
 pub fn packet_checksum(header: &[u8; COMMON_HEADER_BYTES], chunks: &[u8]) -> u32 {
+    if chunks.len() <= SMALL_CHUNKS_MAX {
+        return small_packet_checksum(header, chunks);
+    }
     let mut zeroed = *header;
     zeroed[CHECKSUM_RANGE].fill(0);
     let mut digest = Digest::new(CRC32C);
     digest.update(&zeroed);
     digest.update(chunks);
     low_half(digest.finalize())
+}
+
+/// A packet that holds a SACK or a small message is copied, so that it lies in one piece: that takes less time than two pieces do.
+#[inline]
+fn small_packet_checksum(header: &[u8; COMMON_HEADER_BYTES], chunks: &[u8]) -> u32 {
+    let mut packet = [0; COMMON_HEADER_BYTES + SMALL_CHUNKS_MAX];
+    let length = COMMON_HEADER_BYTES + chunks.len();
+    let Some(packet) = packet.get_mut(..length) else { return 0 };
+    let (zeroed, rest) = packet.split_at_mut(COMMON_HEADER_BYTES);
+    zeroed.copy_from_slice(header);
+    zeroed[CHECKSUM_RANGE].fill(0);
+    rest.copy_from_slice(chunks);
+    checksum_of_zeroed(packet)
 }
 
 /// The checksum of a packet whose checksum field is still zero.
