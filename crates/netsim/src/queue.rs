@@ -43,17 +43,25 @@ pub struct QueueLimit {
     pub packets: usize,
     /// The most bytes that may wait.
     pub bytes: ByteCount,
+    /// Whether the last packet may exceed [`bytes`](Self::bytes): one is taken if no more than that wait already, however large it is. Large
+    /// and small packets are then dropped alike. Else those that do not fit are dropped, which are the large ones.
+    pub may_exceed: bool,
 }
 
 impl QueueLimit {
     /// At most `packets` packets of any size.
     pub const fn packets(packets: usize) -> Self {
-        Self { packets, bytes: ByteCount::MAX }
+        Self { packets, bytes: ByteCount::MAX, may_exceed: false }
     }
 
     /// At most `bytes` bytes in at most [`QueueLimit::PACKETS_MAX`] packets.
     pub const fn bytes(bytes: ByteCount) -> Self {
-        Self { packets: Self::PACKETS_MAX, bytes }
+        Self { packets: Self::PACKETS_MAX, bytes, may_exceed: false }
+    }
+
+    /// As [`bytes`](Self::bytes), and the last packet may exceed the limit, as in FreeBSD's Dummynet (`dn_enqueue`).
+    pub const fn bytes_as_dummynet(bytes: ByteCount) -> Self {
+        Self { packets: Self::PACKETS_MAX, bytes, may_exceed: true }
     }
 
     /// The packet limit of a queue that is limited by bytes. It only bounds the memory that empty or
@@ -61,7 +69,8 @@ impl QueueLimit {
     pub const PACKETS_MAX: usize = 1 << 20;
 
     fn has_room_for(&self, size: ByteCount, waiting_packets: usize, waiting_bytes: ByteCount) -> bool {
-        waiting_packets < self.packets && waiting_bytes + size <= self.bytes
+        let needed = if self.may_exceed { waiting_bytes } else { waiting_bytes + size };
+        waiting_packets < self.packets && needed <= self.bytes
     }
 }
 

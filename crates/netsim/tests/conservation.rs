@@ -110,7 +110,7 @@ prop_compose! {
                 },
                 keeps_order,
             },
-            queue: QueueLimit { packets, bytes: ByteCount::from_bytes(bytes) },
+            queue: QueueLimit { packets, bytes: ByteCount::from_bytes(bytes), may_exceed: false },
             discipline,
             mtu: mtu.map(ByteCount::from_bytes),
             loss,

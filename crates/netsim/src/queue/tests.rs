@@ -52,6 +52,20 @@ fn a_queue_in_packets_ignores_sizes() {
 }
 
 #[test]
+fn a_queue_in_bytes_may_exceed_its_limit_by_the_last_packet_and_then_drops_small_ones_too() {
+    for (may_exceed, admitted) in [(false, [true, false, true, true]), (true, [true, true, false, false])] {
+        let limit = QueueLimit { may_exceed, ..QueueLimit::bytes(size(100)) };
+        let mut queue = queue(limit, QueueDiscipline::DropTail);
+        let taken = [60, 90, 10, 20].map(|bytes| queue.offer(Instant::ZERO, size(bytes), of_flow(bytes)).is_ok());
+        assert_eq!(taken, admitted);
+    }
+    assert_eq!(
+        QueueLimit::bytes_as_dummynet(size(100)),
+        QueueLimit { may_exceed: true, ..QueueLimit::bytes(size(100)) }
+    );
+}
+
+#[test]
 fn a_queue_in_bytes_may_be_filled_to_the_brim() {
     let mut queue = queue(QueueLimit::bytes(size(100)), QueueDiscipline::DropTail);
     assert!(queue.offer(Instant::ZERO, size(60), of_flow(1)).is_ok());
