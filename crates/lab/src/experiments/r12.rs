@@ -72,9 +72,9 @@ macro_rules! r12_senders {
         "2012 is a model of the sender that R12 measured, FreeBSD 8.2: each message gets its TSN and leaves once, however old it is, and its \
          lifetime is looked at only before a retransmission; the receiver answers with SACK, and the Advanced.Peer.Ack.Point stops at \
          whatever is not cumulatively acknowledged. Loss recovery is that of RFC 9260, and congestion control that of RFC 4960, which held \
-         then: the window grows only while the cumulative acknowledgement moves, and Max.Burst cuts it. With nagle on, small \
-         messages wait for others while something is outstanding, until they fill a packet; FreeBSD does so unless told otherwise, and \
-         R12 does not say which it was. Nothing else of FreeBSD is modelled. 2012+nr-sack adds what R12 proposes: the receiver says by NR-SACK what it will not \
+         then: the window grows only while the cumulative acknowledgement moves, and Max.Burst cuts it. Small messages share a packet \
+         where they have queued up behind the window, as R12 says they did; with nagle on, FreeBSD's default, they would always wait for others \
+         while something is outstanding. Nothing else of FreeBSD is modelled. 2012+nr-sack adds what R12 proposes: the receiver says by NR-SACK what it will not \
          drop, and the point passes over that. late-tsn adds that messages which expire in the send buffer never leave; deadline, that \
          messages are abandoned at their deadline also on their way; overdue, that those on their way are abandoned only when their \
          acknowledgement is overdue; festina, Festina's loss recovery and congestion control (CUBIC)."
@@ -85,8 +85,9 @@ pub(super) use r12_senders;
 /// The network in words.
 macro_rules! r12_network {
     () => {
-        "An association and four greedy TCP flows (New Reno with SACK) share a bottleneck of 10 Mbit/s each way whose queue holds 73 KB and \
-         drops what finds no room; the round-trip time without queues is 80 ms, the MTU 1500. The application writes at random times \
+        "An association and four greedy TCP flows (New Reno with SACK) share a bottleneck of 10 Mbit/s each way whose queue holds 73 KB. As in \
+         Dummynet's source it takes a packet while no more than that waits, however large the packet is, so that small and large ones are \
+         dropped alike. The round-trip time without queues is 80 ms, the MTU 1500. The application writes at random times \
          (Poisson) until it has written the volume; sizes are all equal, or normally distributed with a standard deviation of a fifth. \
          The load is the payload that it writes as a share of 2 Mbit/s, a fifth of the bottleneck. A share of the messages, drawn at \
          random, is important and has a lifetime of 5 s; the others have 100 ms. All are unordered. The delay counts from when the \
@@ -151,7 +152,12 @@ pub(super) fn assumptions() -> Vec<Assumption> {
         chosen("buffering", "Dummynet's default is in packets"),
         stated("rtt", "§III-B: 40 ms one way"),
         stated("flows", "§III-B: four greedy TCP flows"),
-        chosen("nagle", "R12 does not say; FreeBSD's default is on"),
+        chosen(
+            "nagle",
+            "§III-B, §IV-C: what bundles messages is a queue in the send buffer; FreeBSD's default, on, would always bundle",
+        ),
+        chosen("byte based", "as in FreeBSD's dn_enqueue: a packet is taken while no more than the limit waits")
+            .beside_the_plan(),
         stated("hops", "§III-B: one bottleneck").of(&["1"]),
         chosen("hops", "R15 says nothing of its parking lot in text"),
         chosen("load is payload", "R12 does not say whether headers count").beside_the_plan(),
@@ -220,7 +226,7 @@ pub(super) fn mixture(point: &Point) -> Mixture {
         hops: point.count("hops"),
         rate,
         queue: if point.choice("buffering") == "bytes" {
-            QueueLimit::bytes(queue)
+            QueueLimit::bytes_as_dummynet(queue)
         } else {
             QueueLimit::packets(packets)
         },
