@@ -78,6 +78,9 @@ pub struct SctpSender {
     pub message_bytes_max: usize,
     /// How the messages of the workload are to be delivered. A message is a write or a part of one, and each has a lifetime of its own.
     pub delivery: Delivery,
+    /// Which messages are important, in the order in which they are written, if [`delivery`](Self::delivery) has important ones. Messages beyond
+    /// the list are drawn at random, and all of them if there is no list.
+    pub important: Option<Arc<[bool]>>,
     /// What a second application writes over the same association, from and until the same times: ordered messages on a stream of
     /// their own, [`COMPANION_STREAM`]. It is the first to write when both may, and the first to send where streams have priorities. [`companion_deliveries`] says how its messages fared.
     pub companion: Option<Workload>,
@@ -99,6 +102,7 @@ impl SctpSender {
             stops_at: None,
             message_bytes_max: 1_200,
             delivery: Delivery::default(),
+            important: None,
             companion: None,
             knows_from: None,
         }
@@ -160,7 +164,8 @@ impl SctpHost {
             let source = Source::new(workload, self.seed, &name, sender.starts_at, sender.stops_at);
             Companion::new(Traffic::new(source, zeros.clone(), Deliveries::new(Delivery::default(), self.seed, &name)))
         });
-        let traffic = Traffic::new(source, zeros, Deliveries::new(sender.delivery, self.seed, &name));
+        let deliveries = Deliveries::new(sender.delivery, self.seed, &name).listed(sender.important.clone());
+        let traffic = Traffic::new(source, zeros, deliveries);
         let is_logging = self.context.config().message_events;
         let mut connection = Connection::to_begin(sender.peer, ports, sender.connects_at, traffic, is_logging);
         connection.companion = companion;

@@ -1,5 +1,7 @@
 //! Messages that are not worth sending for ever, and what the sender's settings make of them.
 
+use std::sync::Arc;
+
 use festina_models::host::Host;
 use festina_models::packet::Packet;
 use festina_models::sctp_host::{AssociationRecord, Delivery, Important, SctpHost, SctpSender, observe};
@@ -14,12 +16,17 @@ fn ms(milliseconds: u64) -> Duration {
 
 /// A message every 5 ms for ten seconds over a path that takes 50 ms each way and loses one packet in ten towards the receiver.
 fn run(expiry: Expiry, delivery: Delivery) -> AssociationRecord {
+    run_listed(expiry, delivery, None)
+}
+
+/// The same, where a list says which messages are important.
+fn run_listed(expiry: Expiry, delivery: Delivery, important: Option<Arc<[bool]>>) -> AssociationRecord {
     let loss = LossModel::Independent(Probability::from_percent(10));
     let [forth, back] = [loss, LossModel::None].map(|loss| LinkConfig { delay: ms(50), loss, ..LinkConfig::default() });
     let path = Topology::path(&[Duplex { forward: forth, backward: back }]);
     let workload = Workload::Periodic(Periodic { interval: ms(5), size: ByteCount::from_bytes(100) });
     let stops_at = Some(Instant::from_secs(11));
-    let sending = SctpSender { stops_at, delivery, ..SctpSender::new(path.receiver, workload) };
+    let sending = SctpSender { stops_at, delivery, important, ..SctpSender::new(path.receiver, workload) };
     let mut config = Config { message_events: true, ..Config::with_profile(Profile::Rfc9260) };
     config.partial_reliability.expiry = expiry;
     let host = |node| SctpHost::new(node, 7, config.clone()).expect("the settings are within their ranges");
@@ -55,6 +62,17 @@ fn important_messages_arrive_all_and_what_became_of_each_message_adds_up() {
         assert_eq!(late.count(), 0, "{expiry:?}: nothing leaves again after its lifetime");
         assert_eq!(record.sender.path.send_buffer_bytes, 0);
     }
+}
+
+#[test]
+fn a_list_says_which_messages_are_important_and_those_beyond_it_are_drawn() {
+    let listed: Arc<[bool]> = (0..1_500).map(|number| number % 3 == 0).collect();
+    let record = run_listed(Expiry::WhenOverdue, mixed(), Some(listed));
+    let is_important: Vec<bool> = record.truth.messages.iter().map(|message| message.lifetime.is_none()).collect();
+    assert_eq!(is_important.len(), 2_000);
+    assert!((0..1_500).all(|number| is_important[number] == (number % 3 == 0)));
+    let drawn = is_important[1_500..].iter().filter(|important| **important).count();
+    assert!((60..140).contains(&drawn), "a fifth of 500, not {drawn}");
 }
 
 #[test]

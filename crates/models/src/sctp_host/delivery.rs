@@ -1,5 +1,7 @@
 //! How an application wants its messages delivered.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use festina_netsim::RandomStream;
 use festina_sctp::Message;
@@ -38,20 +40,31 @@ const DATA_HEADER_BYTES: u64 = 16;
 pub(super) struct Deliveries {
     delivery: Delivery,
     importance: RandomStream,
+    /// Which messages are important, as far as that is not drawn.
+    listed: Option<Arc<[bool]>>,
+    /// How many messages there were.
+    count: usize,
 }
 
 impl Deliveries {
     /// Which messages are important is determined by `seed` and `name`.
     pub(super) fn new(delivery: Delivery, seed: u64, name: &str) -> Self {
-        Self { delivery, importance: RandomStream::new(seed, &format!("{name}/importance")) }
+        let importance = RandomStream::new(seed, &format!("{name}/importance"));
+        Self { delivery, importance, listed: None, count: 0 }
+    }
+
+    /// The same, but that the list says which messages are important, as far as it goes.
+    pub(super) fn listed(self, listed: Option<Arc<[bool]>>) -> Self {
+        Self { listed, ..self }
     }
 
     /// The lifetime of the next message.
     pub(super) fn next_lifetime(&mut self) -> Option<Duration> {
-        match self.delivery.important {
-            Some(Important { share, lifetime }) if self.importance.chance(share) => lifetime,
-            _ => self.delivery.lifetime,
-        }
+        let Some(Important { share, lifetime }) = self.delivery.important else { return self.delivery.lifetime };
+        let listed = self.listed.as_deref().and_then(|listed| listed.get(self.count)).copied();
+        self.count += 1;
+        let is_important = listed.unwrap_or_else(|| self.importance.chance(share));
+        if is_important { lifetime } else { self.delivery.lifetime }
     }
 
     /// A message that the application has since `due_at`, with this lifetime.
