@@ -36,6 +36,10 @@ mod r15_classes;
 mod r15_congestion;
 mod r15_parking_lot;
 mod r15_slow_start;
+mod r15_syslog;
+mod r15_syslog_congestion;
+mod r15_syslog_loss;
+mod r15_syslog_trace;
 mod r15_tail_loss;
 mod r15_web;
 mod recovery_sequences;
@@ -78,6 +82,9 @@ pub use r15_classes::R15Classes;
 pub use r15_congestion::R15Congestion;
 pub use r15_parking_lot::R15ParkingLot;
 pub use r15_slow_start::R15SlowStart;
+pub use r15_syslog_congestion::R15SyslogCongestion;
+pub use r15_syslog_loss::R15SyslogLoss;
+pub use r15_syslog_trace::R15SyslogTrace;
 pub use r15_tail_loss::R15TailLoss;
 pub use r15_web::R15Web;
 pub use recovery_sequences::RecoverySequences;
@@ -133,6 +140,9 @@ pub const ALL: &[&dyn Experiment] = &[
     &R15Web,
     &R15ParkingLot,
     &R15Buffering,
+    &R15SyslogLoss,
+    &R15SyslogTrace,
+    &R15SyslogCongestion,
     &G02::TABLE1,
     &G02::TABLE2,
     &G02::TABLE3,

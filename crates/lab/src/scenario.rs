@@ -6,18 +6,21 @@
 //! - [`MediaProfile`]: a media stream over TCP beside elephants, mice and constant bit rate
 //! - [`Readings`]: lksctp by each reading of what the papers leave open, and [`Fault`]s that the checks must notice
 //! - [`Competition`]: streams that share a bottleneck, and what each gets
-//! - `mixture`: messages of mixed importance beside greedy TCP flows
+//! - `contended`: bottlenecks in a row with greedy TCP flows; `mixture`: messages of mixed importance beside them; `log_lines`: log lines of
+//!   two classes over any transport
 //! - [`GameReplay`]: machines that replay game traffic side by side
 //! - `server`: flows to many clients, each over its own path, as captures at both ends show them; `flaw`: captures that are wrong on purpose
 //! - [`Retransmissions`]: retransmissions counted and timed by ordinal, cause and need
 
 pub(crate) mod bottleneck;
 mod congested;
+pub(crate) mod contended;
 pub(crate) mod fairness;
 pub(crate) mod fate;
 mod flaw;
 mod game;
 mod kernel;
+pub(crate) mod log_lines;
 pub(crate) mod looks;
 mod media;
 pub(crate) mod mixture;

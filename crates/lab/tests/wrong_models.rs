@@ -12,7 +12,7 @@ use festina_lab::runner::{self, Outcome, RunOptions, Shard};
 use festina_lab::scenario::Fault;
 
 /// Experiments, and what makes their plans as small as still shows a fault.
-const EXPERIMENTS: [(&str, &str); 17] = [
+const EXPERIMENTS: [(&str, &str); 20] = [
     ("p06-table2", "repetitions = 4"),
     ("p06-table3", "repetitions = 4"),
     ("p10-table1", "repetitions = 3\nparameters.packets = 500"),
@@ -57,6 +57,9 @@ const EXPERIMENTS: [(&str, &str); 17] = [
         "repetitions = 6\nparameters.sender = [\"tcp-standard\", \"tcp-tlpr\", \"tcp-rack\", \"rfc9260\", \"rack\", \"festina\"]\n\
          parameters.pages = 30",
     ),
+    ("r15-syslog-loss", "repetitions = 4\nparameters.loss = [\"2%\", \"5%\"]"),
+    ("r15-syslog-trace", "repetitions = 3"),
+    ("r15-syslog-congestion", "repetitions = 3"),
 ];
 
 /// The checks of an experiment with a fault.
@@ -87,6 +90,10 @@ fn wrong_models(name: &str) -> [(&'static str, &'static str, &'static str); 3] {
         "p10-fig1" => ["missing-packets", "drift", "one-way"].map(fault),
         "r15-classes" => ["no-times", "blurred", "alike"].map(fault),
         "r15-slow-start" => ["other-window", "lossy", "missing-packets"].map(fault),
+        // UDP and PR-SCTP, and TCP and NR-SACK, are mistaken for each other.
+        "r15-syslog-loss" | "r15-syslog-trace" | "r15-syslog-congestion" => {
+            ["swapped", "classes-swapped", "lossless"].map(fault)
+        }
         // Miss indications do not touch the RTO that this figure shows.
         "p10-fig4" => {
             [doubled, swapped, ("hardly delayed SACKs", "none", "parameters.sack_delay = [\"20ms\", \"0s\"]")]

@@ -13,6 +13,7 @@ use crate::assumption::{Assumption, chosen, stated};
 use crate::count::as_f64;
 use crate::plan::{Kind, Parameter, Point, Value};
 use crate::samples::Samples;
+use crate::scenario::contended::Contended;
 use crate::scenario::mixture::Mixture;
 use crate::summary::{PointSummary, Repeated, Results};
 
@@ -40,6 +41,8 @@ const TCP: &str = "TCP Mbit/s";
 /// MTU 1500 less the IPv4 header.
 const PACKET_BYTES_MAX: usize = 1_480;
 const IPV4_BYTES: u64 = 20;
+/// What chunks fill of a packet.
+pub(super) const CHUNK_BYTES_MAX: usize = PACKET_BYTES_MAX - COMMON_HEADER_BYTES;
 const COMMON_HEADER_BYTES: usize = 12;
 /// Large enough for every message that waits: R12 does not say that its application ever waited.
 const SEND_BUFFER_BYTES: usize = 64 << 20;
@@ -64,7 +67,7 @@ const NORMALLY: &str = "normal";
 const SIZES: &[&str] = &["fixed", NORMALLY];
 const ON: &str = "on";
 const SWITCH: &[&str] = &[ON, "off"];
-const BUFFERING: &[&str] = &["bytes", "packets"];
+pub(super) const BUFFERING: &[&str] = &["bytes", "packets"];
 
 /// The senders and the network in words, for the experiments' `about`.
 macro_rules! r12_senders {
@@ -167,7 +170,7 @@ pub(super) fn assumptions() -> Vec<Assumption> {
 }
 
 /// The settings of both ends.
-fn ends(sender: &str) -> [Config; 2] {
+pub(super) fn ends(sender: &str) -> [Config; 2] {
     let partial_reliability = PartialReliability {
         expiry: match sender {
             OF_2012 | NR_SACK => Expiry::BeforeRetransmission,
@@ -183,10 +186,15 @@ fn ends(sender: &str) -> [Config; 2] {
         if profile != Profile::Festina {
             config.congestion = CongestionControl::Rfc4960;
         }
-        config.limits.packet_bytes_max = PACKET_BYTES_MAX;
-        config.limits.send_buffer_bytes = SEND_BUFFER_BYTES;
+        limit(&mut config);
         config
     })
+}
+
+/// Packets of the network's size, and room for every message that waits.
+pub(super) fn limit(config: &mut Config) {
+    config.limits.packet_bytes_max = PACKET_BYTES_MAX;
+    config.limits.send_buffer_bytes = SEND_BUFFER_BYTES;
 }
 
 /// Whether messages wait until they fill a packet. Festina's never do.
@@ -197,13 +205,12 @@ fn gathers(point: &Point) -> bool {
 /// What a point describes.
 pub(super) fn mixture(point: &Point) -> Mixture {
     let [sender, receiver] = ends(point.choice("sender"));
-    let (size, rate, queue) = (point.bytes("size"), point.bandwidth("rate"), point.bytes("queue"));
+    let (size, rate) = (point.bytes("size"), point.bandwidth("rate"));
     // A fifth of the bottleneck.
     let load = f64::from(point.probability("load").ppb()) / 1e9;
     let load_bps = load * as_f64(rate.bits_per_second()) / 5.0;
     let seconds = |bytes: ByteCount| Duration::from_secs_f64(as_f64(bytes.bytes() * 8) / load_bps.max(1.0));
     let is_fixed = point.choice("sizes") != NORMALLY;
-    let packets = usize::try_from(queue.bytes().div_ceil(1_500)).unwrap_or(usize::MAX);
     Mixture {
         sender,
         receiver,
@@ -219,17 +226,27 @@ pub(super) fn mixture(point: &Point) -> Mixture {
                 share: point.probability("important"),
                 lifetime: Some(point.duration("lifetime_important")),
             }),
-            gathers: gathers(point).then_some(PACKET_BYTES_MAX - COMMON_HEADER_BYTES),
+            gathers: gathers(point).then_some(CHUNK_BYTES_MAX),
             replaces: false,
         },
         duration: seconds(point.bytes("volume")),
+        network: network(point, Probability::ZERO),
+    }
+}
+
+/// The bottlenecks of a point, and what else crosses them.
+pub(super) fn network(point: &Point, loss: Probability) -> Contended {
+    let queue = point.bytes("queue");
+    let packets = usize::try_from(queue.bytes().div_ceil(1_500)).unwrap_or(usize::MAX);
+    Contended {
         hops: point.count("hops"),
-        rate,
+        rate: point.bandwidth("rate"),
         queue: if point.choice("buffering") == "bytes" {
             QueueLimit::bytes_as_dummynet(queue)
         } else {
             QueueLimit::packets(packets)
         },
+        loss,
         rtt: point.duration("rtt"),
         greedy: point.count("flows"),
     }

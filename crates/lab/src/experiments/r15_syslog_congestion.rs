@@ -1,0 +1,105 @@
+//! `r15-syslog-congestion`: log lines beside TCP flows, through one bottleneck and through several in a row (R15, Papers VI and VII).
+
+use super::r12;
+use super::r15_syslog::{self, NR_SACK, PR_SCTP, SCTP, Scope, TCP, bars, syslog_senders};
+use crate::assumption::{Assumption, chosen, stated};
+use crate::evidence::Bound;
+use crate::experiment::{Check, Experiment};
+use crate::figure::Figure;
+use crate::plan::{Parameter, Point};
+use crate::samples::Samples;
+use crate::summary::{PointSummary, Results};
+
+/// "Clearly": by more than this share of the other's average delay. The bound is ours.
+const CLEARLY: f64 = 0.1;
+
+/// Delay and loss of log lines with competing traffic.
+#[derive(Clone, Copy, Debug)]
+pub struct R15SyslogCongestion;
+
+impl Experiment for R15SyslogCongestion {
+    fn name(&self) -> &'static str {
+        "r15-syslog-congestion"
+    }
+
+    fn title(&self) -> &'static str {
+        "Log lines beside TCP through one bottleneck and through several, by class and sender"
+    }
+
+    fn reference(&self) -> &'static str {
+        "Rajiullah et al. 2015, competing traffic (Paper VI §3.3 and §4, Paper VII §4.2)"
+    }
+
+    fn about(&self) -> &'static str {
+        concat!(
+            "Log lines of equal length at random times (Poisson), a share of them important, cross one bottleneck (a dumbbell) or three in a row (a \
+             parking lot) of 10 Mbit/s each, whose queues hold 73 KB, beside four greedy TCP flows (New Reno with SACK) over each; the \
+             round-trip time without queues is 80 ms. The load is the lines' bytes as a share of 2 Mbit/s. The papers' own numbers are not in the \
+             text: the network is that of R12, and the rest is our choice.\n\n",
+            syslog_senders!()
+        )
+    }
+
+    fn plan(&self) -> &'static str {
+        include_str!("../../../../experiments/r15-syslog-congestion.toml")
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        r15_syslog::parameters()
+    }
+
+    fn assumptions(&self) -> Vec<Assumption> {
+        r15_syslog::assumptions(&[
+            chosen("size", "90 bytes as short lines, 250 as Paper IV has them; Paper VI's are not in the text"),
+            chosen("important", "the papers' shares are not in the text; R12 names 1%, 50% and 100%, Paper V 7.6%"),
+            stated("hops", "§5: Paper VII §4.2.2 has a dumbbell").of(&["1"]),
+        ])
+    }
+
+    fn question(&self) -> &'static str {
+        "How late are log lines beside TCP flows, through one bottleneck and through several?"
+    }
+
+    fn run(&self, point: &Point, seed: u64) -> Samples {
+        r15_syslog::run(point, seed)
+    }
+
+    fn checks(&self, results: &Results) -> Vec<Check> {
+        let scope = Scope { results, names: &["size", "important", "hops"], is_meant: &|_| true };
+        let shorter = |than, statement| scope.average([NR_SACK, than], Bound::LessThan(1.0), statement);
+        let statement = "PR-SCTP's average delay is not clearly shorter than TCP's: by less than a tenth.";
+        let mut checks = vec![
+            scope.average([PR_SCTP, TCP], Bound::MoreThan(1.0 - CLEARLY), statement),
+            shorter(PR_SCTP, "PR-SCTP with NR-SACK has a shorter average delay than PR-SCTP without."),
+            shorter(TCP, "PR-SCTP with NR-SACK has a shorter average delay than TCP."),
+            shorter(SCTP, "PR-SCTP with NR-SACK has a shorter average delay than SCTP."),
+            scope.delivers_important("PR-SCTP delivers every important line, with NR-SACK and without."),
+            scope.udp_loses_important(),
+        ];
+        checks.extend(scope.own());
+        checks
+    }
+
+    fn beside_delays(&self) -> &'static [&'static str] {
+        r15_syslog::BESIDE_DELAYS
+    }
+
+    fn figures(&self, results: &Results) -> Vec<Figure> {
+        let mut figures = Vec::new();
+        for size in r12::values(results, "size") {
+            for important in r12::values(results, "important") {
+                for hops in r12::values(results, "hops") {
+                    let title =
+                        format!("Log lines of {size}, {important} important, through bottlenecks in a row: {hops}");
+                    figures.extend(bars(results, &title, |summary: &PointSummary| {
+                        let is = |name: &str, value: &str| {
+                            summary.point().value(name).is_some_and(|it| it.to_string() == value)
+                        };
+                        is("size", &size) && is("important", &important) && is("hops", &hops)
+                    }));
+                }
+            }
+        }
+        figures
+    }
+}
