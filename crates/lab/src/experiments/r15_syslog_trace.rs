@@ -1,7 +1,7 @@
 //! `r15-syslog-trace`: log lines as R15 found them in an operational network, beside TCP flows (R15, Papers V and VII).
 
 use super::r12;
-use super::r15_syslog::{self, NR_SACK, PR_SCTP, SCTP, Scope, TCP, average, bars, syslog_senders};
+use super::r15_syslog::{self, PR_SCTP, Scope, average, bars, syslog_senders};
 use crate::assumption::{Assumption, chosen, stated};
 use crate::evidence::{Bound, Estimate, Evidence};
 use crate::experiment::{Check, Experiment};
@@ -12,6 +12,9 @@ use crate::summary::{PointSummary, Results};
 
 /// The length that Paper IV assumed.
 const ASSUMED: &str = "250B";
+
+/// What tells points with the same senders apart.
+const CELLS: &[&str] = &["size", "load"];
 
 /// Delay and loss of log lines with the statistics of real ones.
 #[derive(Clone, Copy, Debug)]
@@ -79,16 +82,9 @@ impl Experiment for R15SyslogTrace {
     fn checks(&self, results: &Results) -> Vec<Check> {
         let is_of_trace =
             |summary: &PointSummary| summary.point().value("size").is_some_and(|it| it.to_string() != ASSUMED);
-        let scope = Scope { results, names: &["size", "load"], is_meant: &is_of_trace };
-        let shorter = |than, statement| scope.average([NR_SACK, than], Bound::LessThan(1.0), statement);
-        let mut checks = vec![
-            shorter(PR_SCTP, "PR-SCTP with NR-SACK has a shorter average delay than PR-SCTP without."),
-            shorter(TCP, "PR-SCTP with NR-SACK has a shorter average delay than TCP."),
-            shorter(SCTP, "PR-SCTP with NR-SACK has a shorter average delay than SCTP."),
-            scope.delivers_important("PR-SCTP delivers every important line, with NR-SACK and without."),
-            scope.udp_loses_important(),
-            length_check(results),
-        ];
+        let scope = Scope { results, names: CELLS, is_meant: &is_of_trace };
+        let mut checks = vec![length_check(results)];
+        checks.extend(scope.nr_sack());
         checks.extend(scope.own());
         checks
     }
@@ -98,18 +94,7 @@ impl Experiment for R15SyslogTrace {
     }
 
     fn figures(&self, results: &Results) -> Vec<Figure> {
-        let mut figures = Vec::new();
-        for size in r12::values(results, "size") {
-            for load in r12::values(results, "load") {
-                let title = format!("Log lines of {size} on average at {load} load, beside TCP");
-                figures.extend(bars(results, &title, |summary| {
-                    let is =
-                        |name: &str, value: &str| summary.point().value(name).is_some_and(|it| it.to_string() == value);
-                    is("size", &size) && is("load", &load)
-                }));
-            }
-        }
-        figures
+        bars(&Scope { results, names: CELLS, is_meant: &|_| true })
     }
 }
 

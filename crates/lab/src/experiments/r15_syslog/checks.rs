@@ -1,7 +1,8 @@
 //! Statements about log lines, each judged in every cell: the points that differ in the sender alone.
 
 use super::{
-    ALL, ALL_LOST, FESTINA, IMPORTANT, IMPORTANT_LOST_COUNT, NORMAL_LOST_COUNT, NR_SACK, PR_SCTP, SCTP, TCP_THIN, UDP,
+    ALL, ALL_LOST, FESTINA, IMPORTANT, IMPORTANT_LOST_COUNT, NORMAL_LOST_COUNT, NR_SACK, PR_SCTP, SCTP, TCP, TCP_THIN,
+    UDP,
 };
 use crate::evidence::{Bound, Estimate, Evidence};
 use crate::experiment::Check;
@@ -19,10 +20,10 @@ pub(in crate::experiments) struct Scope<'a> {
 }
 
 /// The settings that the points of a cell have in common.
-type Cell = Vec<(&'static str, String)>;
+pub(super) type Cell = Vec<(&'static str, String)>;
 
 impl<'a> Scope<'a> {
-    fn cells(&self) -> Vec<Cell> {
+    pub(super) fn cells(&self) -> Vec<Cell> {
         let mut cells: Vec<Cell> = Vec::new();
         for summary in self.results.points().iter().filter(|summary| (self.is_meant)(summary)) {
             let value = |name: &str| summary.point().value(name).map_or_else(String::new, |value| value.to_string());
@@ -34,11 +35,15 @@ impl<'a> Scope<'a> {
         cells
     }
 
+    /// The points of a cell, one for each sender.
+    pub(super) fn points(&self, cell: &Cell) -> Vec<&'a PointSummary> {
+        let settings: Vec<(&str, &str)> = cell.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        self.results.matching(&settings).collect()
+    }
+
     /// The point of a sender in a cell.
     fn at(&self, cell: &Cell, sender: &str) -> Option<&'a PointSummary> {
-        let mut settings: Vec<(&str, &str)> = cell.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        settings.push(("sender", sender));
-        self.results.matching(&settings).next()
+        self.points(cell).into_iter().find(|summary| summary.point().choice("sender") == sender)
     }
 
     /// Judges how many times as large a number of one sender is as that of another.
@@ -109,6 +114,18 @@ impl<'a> Scope<'a> {
         evidence.check(statement)
     }
 
+    /// What R15 says of PR-SCTP with NR-SACK against all others.
+    pub(in crate::experiments) fn nr_sack(&self) -> Vec<Check> {
+        let shorter = |than, statement| self.average([NR_SACK, than], Bound::LessThan(1.0), statement);
+        vec![
+            shorter(PR_SCTP, "PR-SCTP with NR-SACK has a shorter average delay than PR-SCTP without."),
+            shorter(TCP, "PR-SCTP with NR-SACK has a shorter average delay than TCP."),
+            shorter(SCTP, "PR-SCTP with NR-SACK has a shorter average delay than SCTP."),
+            self.delivers_important("PR-SCTP delivers every important line, with NR-SACK and without."),
+            self.udp_loses_important(),
+        ]
+    }
+
     /// What Festina demands of itself.
     pub(in crate::experiments) fn own(&self) -> Vec<Check> {
         let mut arrivals = Evidence::new();
@@ -142,6 +159,6 @@ fn late(summary: &PointSummary) -> Option<&Repeated> {
     summary.series().get(IMPORTANT)?.quantile_s(0.99)
 }
 
-fn words(cell: &Cell) -> String {
+pub(super) fn words(cell: &Cell) -> String {
     cell.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
 }

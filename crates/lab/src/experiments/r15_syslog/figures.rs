@@ -1,5 +1,6 @@
 //! Figures of log lines by class.
 
+use super::checks::{Cell, Scope, words};
 use super::{IMPORTANT, NORMAL, fraction};
 use crate::figure::{Axis, Bar, BarChart, Figure, PlotPoint, PointSeries, Unit};
 use crate::summary::{PointSummary, Repeated, Results, SeriesSummary};
@@ -68,28 +69,26 @@ pub(in crate::experiments) fn over_loss(
     (!figure.points.is_empty()).then_some(figure)
 }
 
-/// The average delays of both classes, a group of bars for each sender, with 95% intervals, at the points that are meant. `None` if there
-/// are none.
-pub(in crate::experiments) fn bars(
-    results: &Results,
-    title: &str,
-    is_meant: impl Fn(&PointSummary) -> bool,
-) -> Option<Figure> {
-    let conditions = results.plan().conditions();
-    let mut chart = BarChart::new(title, &conditions, "average delay", Unit::Milliseconds);
-    chart.series = [IMPORTANT, NORMAL].map(str::to_owned).to_vec();
-    let mut groups = 0;
-    for summary in results.points().iter().filter(|summary| is_meant(summary)) {
-        let mut bars = Vec::new();
-        for (index, class) in [IMPORTANT, NORMAL].into_iter().enumerate() {
-            let Some(delays) = summary.series().get(class).map(SeriesSummary::mean_s) else { continue };
-            let Some(mean) = delays.mean().map(|mean| mean * 1e3) else { continue };
-            let bar = Bar::new(index, mean);
-            let half = delays.half_width_95().map(|half| half * 1e3);
-            bars.push(half.map_or(bar.clone(), |half| bar.whisker((mean - half).max(0.0), mean + half)));
+/// The average delays of both classes, a figure for each cell with a group of bars for each sender, with 95% intervals.
+pub(in crate::experiments) fn bars(scope: &Scope<'_>) -> Vec<Figure> {
+    let conditions = scope.results.plan().conditions();
+    let chart = |cell: &Cell| {
+        let title = format!("Log lines beside TCP: {}", words(cell));
+        let mut chart = BarChart::new(&title, &conditions, "average delay", Unit::Milliseconds);
+        chart.series = [IMPORTANT, NORMAL].map(str::to_owned).to_vec();
+        for summary in scope.points(cell) {
+            let bars = [IMPORTANT, NORMAL].into_iter().enumerate();
+            let bars = bars.filter_map(|(index, class)| bar(index, summary.series().get(class)?.mean_s()));
+            chart.group(summary.point().choice("sender"), bars.collect());
         }
-        groups += usize::from(!bars.is_empty());
-        chart.group(summary.point().choice("sender"), bars);
-    }
-    (groups > 0).then(|| chart.figure())
+        chart.figure()
+    };
+    scope.cells().iter().map(chart).collect()
+}
+
+fn bar(series: usize, delays: &Repeated) -> Option<Bar> {
+    let mean = delays.mean()? * 1e3;
+    let bar = Bar::new(series, mean);
+    let half = delays.half_width_95().map(|half| half * 1e3);
+    Some(half.map_or(bar.clone(), |half| bar.whisker((mean - half).max(0.0), mean + half)))
 }
