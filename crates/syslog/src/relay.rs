@@ -8,7 +8,9 @@ mod courtesy;
 mod datagrams;
 mod engine;
 mod fresh;
+mod gathering;
 mod input;
+mod transit;
 
 use std::io;
 use std::net::SocketAddr;

@@ -12,6 +12,9 @@ pub(crate) const PORT: u16 = 6_514;
 /// A peer that answers nothing for so long is gone: the relay begins again, with this collector or, some day, another.
 const PEER_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// How many microseconds an acknowledgement may wait for something to travel with: little, as both ends watch how long messages take.
+pub(crate) const SACK_DELAY_US: u64 = 20_000;
+
 /// Bytes that wait to be sent or acknowledged.
 const SEND_BUFFER_BYTES: usize = 4 << 20;
 
@@ -31,6 +34,7 @@ pub(crate) fn config() -> Config {
         .with_scheduler(StreamScheduler::Priority)
         .with_interleaving(true)
         .with_peer_timeout(PEER_TIMEOUT)
+        .with_sack_delay(Duration::from_micros(SACK_DELAY_US))
         .with_streams(STREAMS_MAX, STREAMS_MAX)
         .with_send_buffer_bytes(SEND_BUFFER_BYTES)
         .with_receive_buffer_bytes(MESSAGE_BYTES_MAX)

@@ -41,16 +41,21 @@ struct Kept {
     safe: BTreeSet<u64>,
 }
 
+/// A collector in two threads.
+struct Collecting {
+    front: Collector,
+    store: Store<FaultyDisk>,
+    /// They were begun and wait for the store.
+    commits: VecDeque<Commit>,
+}
+
 struct World {
     random: Xoshiro256PlusPlus,
     seed: u64,
     relay_disk: FaultyDisk,
     relay: Sender<FaultyDisk>,
     collector_disk: FaultyDisk,
-    collector: Collector,
-    store: Store<FaultyDisk>,
-    /// They were begun and wait for the store, which another thread would be.
-    commits: VecDeque<Commit>,
+    collecting: Collecting,
     network: Option<Network>,
     /// Associations that the relay has given up and the collector has not: they may still deliver.
     stale: Vec<Network>,
@@ -82,15 +87,13 @@ fn open_relay(disk: &FaultyDisk, seed: u64) -> std::io::Result<Sender<FaultyDisk
 impl World {
     fn new(seed: u64) -> Self {
         let (relay_disk, collector_disk) = (FaultyDisk::new(seed), FaultyDisk::new(!seed));
-        let (collector, store) =
+        let (front, store) =
             collector::open(collector_disk.clone(), Path::new("/state"), outputs(seed)).expect("it works");
         Self {
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
             seed,
             relay: open_relay(&relay_disk, seed).expect("the disk works"),
-            collector,
-            store,
-            commits: VecDeque::new(),
+            collecting: Collecting { front, store, commits: VecDeque::new() },
             relay_disk,
             collector_disk,
             network: None,
@@ -158,7 +161,7 @@ impl World {
             if self.draw(2) == 0 {
                 self.stale.push(network);
             } else {
-                self.collector.gone(Peer(network.peer));
+                self.collecting.front.gone(Peer(network.peer));
             }
         }
     }
@@ -192,17 +195,17 @@ impl World {
         let message = hello.or_else(|| others.nth(skip % waiting.max(1)).and_then(VecDeque::pop_front));
         let peer = Peer(network.peer);
         if let Some(message) = message {
-            self.collector.handle(peer, message).expect("a relay makes sense");
+            self.collecting.front.handle(peer, message).expect("a relay makes sense");
         } else if choice == 0 {
             self.stale.pop();
-            self.collector.gone(peer);
+            self.collecting.front.gone(peer);
         }
     }
 
     /// The store does the oldest commit, if any waits.
     fn commit(&mut self) {
-        let Some(commit) = self.commits.pop_front() else { return };
-        let result = self.store.commit(commit);
+        let Some(commit) = self.collecting.commits.pop_front() else { return };
+        let result = self.collecting.store.commit(commit);
         if self.collector_disk.has_crashed() {
             return;
         }
@@ -228,7 +231,7 @@ impl World {
 
     /// The collector begins again: after an error, or in a new process.
     fn reopen_collector(&mut self) {
-        self.commits.clear();
+        self.collecting.commits.clear();
         self.network = None;
         self.stale.clear();
         self.relay.disconnected();
@@ -239,7 +242,7 @@ impl World {
             self.collector_disk = self.collector_disk.restarted();
             match collector::open(self.collector_disk.clone(), Path::new("/state"), outputs(self.seed)) {
                 Ok(opened) => {
-                    (self.collector, self.store) = opened;
+                    (self.collecting.front, self.collecting.store) = opened;
                     break;
                 }
                 Err(_) => assert!(attempt < 30, "seed {}: it cannot be opened", self.seed),
@@ -349,7 +352,7 @@ impl World {
             }
             8..=11 => self.send(),
             12..=16 => self.deliver(),
-            17 => self.commits.push_back(self.collector.begin_commit()),
+            17 => self.collecting.commits.push_back(self.collecting.front.begin_commit()),
             18..=19 => self.commit(),
             20..=21 => self.answer(),
             22 if self.network.is_none() => self.connect(),
@@ -378,7 +381,7 @@ impl World {
             let _ = self.relay.sync();
             self.send();
             self.deliver();
-            self.commits.push_back(self.collector.begin_commit());
+            self.collecting.commits.push_back(self.collecting.front.begin_commit());
             self.commit();
             self.answer();
             self.notice_crashes(Crash::Power);

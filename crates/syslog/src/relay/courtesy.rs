@@ -5,11 +5,14 @@
 //! it ever was, and shrinks when it is half as long again. It gives way to any other traffic that fills the queue, too: these lines may
 //! be late or missing, others not.
 
-/// The smallest window: two packets.
-const WINDOW_BYTES_MIN: u64 = 2 * 1_200;
+use crate::transport;
 
-/// The first window: four packets (RFC 6928 allows ten to those who give way less).
-const WINDOW_BYTES_START: u64 = 4 * 1_200;
+/// The smallest window: a packet.
+const WINDOW_BYTES_MIN: u64 = 1_200;
+
+/// The first window (RFC 6928 allows ten packets to those who give way less): on a slow link that important lines nearly fill, four packets
+/// take a second to go away.
+const WINDOW_BYTES_START: u64 = WINDOW_BYTES_MIN;
 
 /// The largest: more would be the send buffer's.
 const WINDOW_BYTES_MAX: u64 = 3 << 20;
@@ -17,11 +20,18 @@ const WINDOW_BYTES_MAX: u64 = 3 << 20;
 /// A queue of this many microseconds does no harm, however short the round trip is.
 const QUEUE_US_HARMLESS: u64 = 10_000;
 
+/// A message that is under way for this many microseconds more than the shortest round trip need not wait in a queue: a peer may take
+/// [`transport::SACK_DELAY_US`] of them to acknowledge it.
+const AGE_US_HARMLESS: u64 = QUEUE_US_HARMLESS + transport::SACK_DELAY_US;
+
 /// How long the shortest round trip is remembered, at least, in microseconds; at most twice that.
 const MEMORY_US: u64 = 60_000_000;
 
 /// While important lines wait in a queue, others leave this far apart, in microseconds: even the smallest window would fill a slow link.
 const REST_US: u64 = 1_000_000;
+
+/// One message of so many may be given up in a round for the window to grow.
+const GIVEN_UP_ONE_IN: u64 = 4;
 
 /// The shortest round trip of the last minutes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,6 +50,11 @@ impl ShortestRoundTrip {
     /// Whether a queue takes longer than half of the shortest round trip.
     pub(super) fn is_too_long(&self, queue_us: u64) -> bool {
         queue_us > QUEUE_US_HARMLESS.max(self.us().unwrap_or_default() / 2)
+    }
+
+    /// Whether a message that is under way for so long waits in a queue, or was lost and nothing was acknowledged since.
+    pub(super) fn is_too_old(&self, age_us: u64) -> bool {
+        self.us().is_some_and(|shortest| age_us > shortest + AGE_US_HARMLESS.max(shortest / 2))
     }
 
     /// Takes a round trip and how much it varies, and returns how much longer it is than the shortest even when it is short; all in
@@ -63,10 +78,16 @@ pub(super) struct Look {
     pub(super) shortest_us: u64,
     /// Whether the queue is [too long](ShortestRoundTrip::is_too_long).
     pub(super) too_long: bool,
+    /// Whether the last message that arrived was [too old](ShortestRoundTrip::is_too_old) by then.
+    pub(super) took_long: bool,
+    /// Whether important messages are under way on this path: then the window does not double.
+    pub(super) has_others: bool,
     /// What is under way.
     pub(super) used_bytes: u64,
-    /// Messages handed over so far, and those among them that arrived or were given up.
-    pub(super) messages: [u64; 2],
+    /// Bytes that the transport lets be under way. What is far beyond it waits where nobody can change his mind about it.
+    pub(super) cwnd_bytes: u64,
+    /// Messages handed over so far, those among them that arrived, and those that were given up.
+    pub(super) messages: [u64; 3],
     pub(super) at_us: u64,
 }
 
@@ -79,12 +100,15 @@ pub(super) struct Courtesy {
     changed_us: u64,
     /// The message that ends the present round. Time alone says nothing: while packets wait in a queue, no round trip is measured.
     round_ends: u64,
+    /// How many had arrived and were given up when the present round began.
+    round_began: [u64; 2],
     left_us: u64,
 }
 
 impl Courtesy {
     pub(super) fn new() -> Self {
-        Self { window_bytes: WINDOW_BYTES_START, starts: true, changed_us: 0, round_ends: 0, left_us: 0 }
+        let (changed_us, round_ends, round_began, left_us) = (0, 0, [0; 2], 0);
+        Self { window_bytes: WINDOW_BYTES_START, starts: true, changed_us, round_ends, round_began, left_us }
     }
 
     /// Bytes that may be under way.
@@ -106,17 +130,32 @@ impl Courtesy {
     /// that was not used is no larger than twice what was. If the queue is too long, the window shrinks to what the path carries in its
     /// shortest round trip, so that a long queue is gone after one more.
     pub(super) fn move_window(&mut self, look: Look) {
-        let [sent, decided] = look.messages;
-        if look.at_us.abs_diff(self.changed_us) < look.rtt_us || decided < self.round_ends {
+        let [sent, arrived, given_up] = look.messages;
+        if self.changed_us == 0 {
+            // The first round begins. Nothing that was sent since says anything yet.
+            (self.changed_us, self.round_ends, self.round_began) = (look.at_us, sent + 1, [arrived, given_up]);
             return;
         }
-        (self.changed_us, self.round_ends) = (look.at_us, sent);
+        if look.at_us.abs_diff(self.changed_us) < look.rtt_us || arrived + given_up < self.round_ends {
+            return;
+        }
+        let [arrived_before, given_up_before] = self.round_began;
+        let (arrives, fails) = (arrived.saturating_sub(arrived_before), given_up.saturating_sub(given_up_before));
+        (self.changed_us, self.round_ends, self.round_began) = (look.at_us, sent, [arrived, given_up]);
+        // Who gives up much asks for more than there is.
+        let room = !look.took_long
+            && fails * GIVEN_UP_ONE_IN <= arrives + fails
+            && self.window_bytes < 2 * look.cwnd_bytes + WINDOW_BYTES_MIN;
         if look.too_long {
             self.starts = false;
             let carried = look.used_bytes.min(self.window_bytes).saturating_mul(look.shortest_us) / look.rtt_us.max(1);
             self.window_bytes = carried.min(self.window_bytes * 7 / 10).max(WINDOW_BYTES_MIN);
-        } else if look.used_bytes + WINDOW_BYTES_MIN >= self.window_bytes {
-            let more = if self.starts { self.window_bytes } else { (WINDOW_BYTES_MIN / 2).max(self.window_bytes / 16) };
+        } else if room && look.used_bytes + WINDOW_BYTES_MIN >= self.window_bytes {
+            let more = if self.starts && !look.has_others {
+                self.window_bytes
+            } else {
+                WINDOW_BYTES_MIN.max(self.window_bytes / 16)
+            };
             self.window_bytes = (self.window_bytes + more).min(WINDOW_BYTES_MAX);
         }
     }
@@ -143,7 +182,17 @@ mod tests {
             let rtt_us = base_us + queue_us;
             let excess_us = shortest.excess_us(rtt_us, 0, at_us);
             let too_long = shortest.is_too_long(excess_us);
-            let round = Look { rtt_us, shortest_us: base_us, too_long, used_bytes: in_flight, messages: [0; 2], at_us };
+            let round = Look {
+                rtt_us,
+                shortest_us: base_us,
+                too_long,
+                took_long: false,
+                has_others: false,
+                used_bytes: in_flight,
+                cwnd_bytes: WINDOW_BYTES_MAX,
+                messages: [step, step, 0],
+                at_us,
+            };
             courtesy.move_window(round);
             carried += in_flight.min(room + queue) * 1_000 / rtt_us;
         }
@@ -153,7 +202,17 @@ mod tests {
     /// A round of a path of 80 ms.
     fn round(too_long: bool, used_bytes: u64, step: u64) -> Look {
         let rtt_us = 80_000;
-        Look { rtt_us, shortest_us: rtt_us, too_long, used_bytes, messages: [0; 2], at_us: step * rtt_us }
+        Look {
+            rtt_us,
+            shortest_us: rtt_us,
+            too_long,
+            took_long: false,
+            has_others: false,
+            used_bytes,
+            cwnd_bytes: WINDOW_BYTES_MAX,
+            messages: [step, step, 0],
+            at_us: step * rtt_us,
+        }
     }
 
     #[test]
@@ -161,7 +220,7 @@ mod tests {
         for (rate, base_us) in [(31_250, 80_000), (125_000, 80_000), (1_250_000, 20_000), (12_500_000, 10_000)] {
             let (queue_us, carried) = link(rate, base_us, 0, 60);
             assert!(queue_us <= 2 * QUEUE_US_HARMLESS.max(base_us / 2), "{rate}: {queue_us} us");
-            // A window of two packets is more than the slowest of these links needs.
+            // A window of one packet is more than the slowest of these links needs.
             assert!(carried * 10 >= rate * 60 * 7, "{rate}: {carried}");
         }
     }
@@ -169,10 +228,10 @@ mod tests {
     #[test]
     fn a_queue_that_the_first_round_trips_built_is_gone_two_round_trips_after_it_was_seen() {
         let mut courtesy = Courtesy::new();
-        (1..=3).for_each(|step| courtesy.move_window(round(false, u64::MAX / 2, step)));
-        assert_eq!(courtesy.window_bytes(), 8 * WINDOW_BYTES_START);
-        // A link of 250 kbit/s holds 2,500 bytes, and takes 1.2 s for that.
-        courtesy.move_window(Look { rtt_us: 1_230_000, ..round(true, courtesy.window_bytes(), 25) });
+        (0..=5).for_each(|step| courtesy.move_window(round(false, u64::MAX / 2, step)));
+        assert_eq!(courtesy.window_bytes(), 16 * WINDOW_BYTES_START);
+        // A link of 250 kbit/s holds 2,500 bytes, and takes 0.6 s for that.
+        courtesy.move_window(Look { rtt_us: 615_000, ..round(true, courtesy.window_bytes(), 25) });
         assert!(courtesy.window_bytes() <= 2_500);
     }
 
@@ -180,11 +239,45 @@ mod tests {
     fn the_window_does_not_grow_while_nothing_is_answered() {
         let mut courtesy = Courtesy::new();
         for step in 1..100 {
-            courtesy.move_window(Look { messages: [step, 0], ..round(false, courtesy.window_bytes(), step) });
+            courtesy.move_window(Look { messages: [step, 0, 0], ..round(false, courtesy.window_bytes(), step) });
         }
-        assert_eq!(courtesy.window_bytes(), 2 * WINDOW_BYTES_START, "the first round ended before anything was sent");
-        courtesy.move_window(Look { messages: [200, 1], ..round(false, courtesy.window_bytes(), 100) });
+        assert_eq!(courtesy.window_bytes(), WINDOW_BYTES_START);
+        courtesy.move_window(Look { messages: [200, 2, 0], ..round(false, courtesy.window_bytes(), 100) });
+        assert_eq!(courtesy.window_bytes(), 2 * WINDOW_BYTES_START);
+    }
+
+    #[test]
+    fn the_window_grows_neither_by_what_is_given_up_nor_beyond_what_the_transport_lets_leave() {
+        let mut courtesy = Courtesy::new();
+        for step in 1..100 {
+            courtesy.move_window(Look { messages: [step, 0, step], ..round(false, courtesy.window_bytes(), step) });
+        }
+        assert_eq!(courtesy.window_bytes(), WINDOW_BYTES_START);
+        for step in 100..200 {
+            let look = round(false, courtesy.window_bytes(), step);
+            courtesy.move_window(Look { cwnd_bytes: 600, messages: [step, step - 99, 99], ..look });
+        }
+        assert_eq!(courtesy.window_bytes(), 2 * WINDOW_BYTES_START);
+        courtesy.move_window(Look { messages: [300, 200, 100], ..round(false, courtesy.window_bytes(), 300) });
         assert_eq!(courtesy.window_bytes(), 4 * WINDOW_BYTES_START);
+    }
+
+    #[test]
+    fn the_window_does_not_grow_when_messages_take_long_though_the_transport_measures_no_round_trip() {
+        let mut courtesy = Courtesy::new();
+        for step in 0..100 {
+            courtesy.move_window(Look { took_long: true, ..round(false, courtesy.window_bytes(), step) });
+        }
+        assert_eq!(courtesy.window_bytes(), WINDOW_BYTES_START);
+    }
+
+    #[test]
+    fn beside_important_messages_the_window_does_not_double() {
+        let mut courtesy = Courtesy::new();
+        for step in 0..10 {
+            courtesy.move_window(Look { has_others: true, ..round(false, courtesy.window_bytes(), step) });
+        }
+        assert!(courtesy.window_bytes() <= 10 * WINDOW_BYTES_MIN, "{}", courtesy.window_bytes());
     }
 
     #[test]
@@ -208,9 +301,9 @@ mod tests {
     fn a_sender_that_does_not_use_its_window_gets_no_larger_one() {
         let mut courtesy = Courtesy::new();
         for step in 0..100 {
-            courtesy.move_window(round(false, 1_000, step));
+            courtesy.move_window(round(false, WINDOW_BYTES_START, step));
         }
-        assert_eq!(courtesy.window_bytes(), WINDOW_BYTES_START);
+        assert_eq!(courtesy.window_bytes(), 4 * WINDOW_BYTES_START);
     }
 
     #[test]
@@ -222,6 +315,7 @@ mod tests {
         assert_eq!(shortest.excess_us(110_000, 30_000, 2_000_000), 0);
         assert_eq!(shortest.excess_us(160_000, 5_000, 3_000_000), 75_000);
         assert!(shortest.is_too_long(41_000) && !shortest.is_too_long(40_000));
+        assert!(shortest.is_too_old(120_001) && !shortest.is_too_old(120_000));
     }
 
     #[test]

@@ -13,8 +13,10 @@ use tokio::time::MissedTickBehavior;
 use super::Notice;
 use super::copies::Copies;
 use super::courtesy::ShortestRoundTrip;
-use super::fresh::FreshLane;
+use super::fresh::{FreshLane, Others};
+use super::gathering::Gathering;
 use super::input::{Batch, Incoming, InputCounters};
+use super::transit::Transit;
 use crate::clock;
 use crate::disk::RealDisk;
 use crate::line::{read_header, read_worth};
@@ -54,7 +56,10 @@ pub(super) struct Engine {
     dropped: u64,
     fresh: FreshLane,
     shortest: ShortestRoundTrip,
+    /// Of important lines.
+    transit: Transit,
     copies: Copies,
+    gathering: Gathering,
     unsynced: bool,
     /// Another thread waits for the disk.
     syncing: Option<JoinHandle<SyncResults>>,
@@ -79,7 +84,9 @@ impl Engine {
             dropped: 0,
             fresh: FreshLane::new(),
             shortest: ShortestRoundTrip::default(),
+            transit: Transit::default(),
             copies: Copies::default(),
+            gathering: Gathering::default(),
             unsynced: false,
             syncing: None,
             disk_fails: false,
@@ -120,19 +127,7 @@ impl Engine {
                     let _ = self.sender.flush();
                 }
             }
-            let now_us = clock::now_us();
-            let (mut queued, mut waits) = (false, false);
-            if let Some(association) = &association {
-                self.send_reliable(association, now_us).await;
-                let path = association.stats().path;
-                queued = self.has_queue(&path, now_us);
-                self.send_copies(association, queued, now_us).await;
-                // Important lines wait for the congestion window: whatever else leaves now takes their place.
-                waits = path.send_buffer_bytes > path.cwnd_bytes;
-            }
-            if !waits {
-                self.fresh.send(queued, &mut self.shortest, now_us).await;
-            }
+            self.send(association.as_ref(), clock::now_us()).await;
             if let Some(deadline) = deadline {
                 let now = self.publish(association.as_ref());
                 let finished = sources.lines.is_empty() && now.spooled == 0 && now.underway == 0;
@@ -142,6 +137,30 @@ impl Engine {
             }
         }
         self.finish(association).await;
+    }
+
+    /// Sends what there is room for.
+    async fn send(&mut self, association: Option<&Association>, now_us: u64) {
+        let mut others = Others::None;
+        if let Some(association) = association {
+            if !self.gathering.lasts(now_us) {
+                self.send_reliable(association, now_us).await;
+            }
+            let stats = association.stats();
+            self.transit.left(stats.sent.messages, now_us);
+            let queued = self.has_queue(&stats.path, now_us);
+            let age_us = self.transit.age_us(stats.sent.messages_acked + stats.sent.messages_abandoned, now_us);
+            let waits = queued || self.shortest.is_too_old(age_us);
+            self.gathering.look(waits, stats.sent.messages, self.shortest.us(), now_us);
+            self.send_copies(association, waits, now_us).await;
+            others = match &stats.path {
+                path if path.send_buffer_bytes > path.cwnd_bytes => Others::WaitHere,
+                _ if waits => Others::Wait,
+                path if path.messages_pending > 0 => Others::Flow,
+                _ => Others::None,
+            };
+        }
+        self.fresh.send(others, &mut self.shortest, now_us).await;
     }
 
     async fn finish(mut self, association: Option<Association>) {
@@ -169,6 +188,7 @@ impl Engine {
             return false;
         }
         (self.shortest, self.copies) = (ShortestRoundTrip::default(), Copies::default());
+        (self.transit, self.gathering) = (Transit::default(), Gathering::default());
         true
     }
 

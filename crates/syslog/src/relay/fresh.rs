@@ -7,6 +7,7 @@ use festina::{Association, ClosedReason, Duration, Message, ReceivedMessage, Sta
 use festina_units::duration;
 
 use super::courtesy::{Courtesy, Look, ShortestRoundTrip};
+use super::transit::Transit;
 use crate::policy::PRIORITIES;
 use crate::record::Record;
 use crate::transport;
@@ -23,6 +24,19 @@ const EXPIRY_SPREAD_US: u64 = 5_000;
 
 /// Messages given to the transport at once.
 const MESSAGES_AT_ONCE: usize = 64;
+
+/// Important messages on the same path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Others {
+    /// There are none.
+    None,
+    /// They are under way.
+    Flow,
+    /// They wait in a queue.
+    Wait,
+    /// They wait for their congestion window: whatever else leaves now takes their place.
+    WaitHere,
+}
 
 /// A line that waits.
 struct Waiting {
@@ -61,6 +75,7 @@ pub(super) struct FreshLane {
     shed: u64,
     expired: u64,
     courtesy: Courtesy,
+    transit: Transit,
 }
 
 impl FreshLane {
@@ -76,6 +91,7 @@ impl FreshLane {
             shed: 0,
             expired: 0,
             courtesy: Courtesy::new(),
+            transit: Transit::default(),
         }
     }
 
@@ -83,7 +99,7 @@ impl FreshLane {
     pub(super) fn begin(&mut self, association: Association, sender: SenderId) {
         self.end();
         if association.try_send(Message::new(Packet::HelloFresh { sender }.encode())).is_ok() {
-            self.courtesy = Courtesy::new();
+            (self.courtesy, self.transit) = (Courtesy::new(), Transit::default());
             self.association = Some(association);
         }
     }
@@ -127,11 +143,10 @@ impl FreshLane {
         }
     }
 
-    /// Gives the association as much as may be under way. `others_wait` says that packets of another association
-    /// wait too long on this path, whose round trips `shortest` remembers for both.
-    pub(super) async fn send(&mut self, others_wait: bool, shortest: &mut ShortestRoundTrip, now_us: u64) {
+    /// Gives the association as much as may be under way, beside others on this path, whose round trips `shortest` remembers for both.
+    pub(super) async fn send(&mut self, others: Others, shortest: &mut ShortestRoundTrip, now_us: u64) {
         let Some(association) = self.association.clone() else { return };
-        if self.courtesy.rests(others_wait, now_us) {
+        if others == Others::WaitHere || self.courtesy.rests(others == Others::Wait, now_us) {
             return;
         }
         loop {
@@ -139,17 +154,28 @@ impl FreshLane {
             let mut used = stats.send_buffer_bytes;
             if let Some(srtt) = stats.srtt {
                 let micros = |time| duration::saturating_nanos(time) / 1_000;
-                let rtt_us = micros(srtt);
-                let queue_us = shortest.excess_us(rtt_us, micros(stats.rttvar), now_us);
-                let too_long = others_wait || shortest.is_too_long(queue_us);
+                let queue_us = shortest.excess_us(micros(srtt), micros(stats.rttvar), now_us);
+                let age_us = self.transit.age_us(sent.messages_acked + sent.messages_abandoned, now_us);
+                let too_long = others == Others::Wait || shortest.is_too_long(queue_us) || shortest.is_too_old(age_us);
+                let (rtt_us, took_long) = (micros(srtt).max(age_us), shortest.is_too_old(self.transit.took_us()));
                 let shortest_us = shortest.us().unwrap_or(rtt_us);
-                let messages = [sent.messages, sent.messages_acked + sent.messages_abandoned];
-                let (used_bytes, at_us) = (used, now_us);
-                self.courtesy.move_window(Look { rtt_us, shortest_us, too_long, used_bytes, messages, at_us });
+                let messages = [sent.messages, sent.messages_acked, sent.messages_abandoned];
+                let (used_bytes, cwnd_bytes, at_us) = (used, stats.cwnd_bytes, now_us);
+                self.courtesy.move_window(Look {
+                    rtt_us,
+                    shortest_us,
+                    too_long,
+                    took_long,
+                    has_others: others != Others::None,
+                    used_bytes,
+                    cwnd_bytes,
+                    messages,
+                    at_us,
+                });
             }
             let mut messages = Vec::new();
             while messages.len() < MESSAGES_AT_ONCE
-                && used < self.courtesy.window_bytes()
+                && (used == 0 || used + MESSAGE_BYTES as u64 <= self.courtesy.window_bytes())
                 && let Some((message, lines)) = self.next_message(now_us)
             {
                 used += message.payload.len() as u64;
@@ -164,6 +190,7 @@ impl FreshLane {
             if messages.is_empty() || association.send_many(messages).await.is_err() {
                 return;
             }
+            self.transit.left(association.stats().sent.messages, now_us);
         }
     }
 

@@ -1,0 +1,74 @@
+//! How long messages have been under way, as the transport's acknowledgements show.
+//!
+//! The transport measures no round trip on what it sends twice (RFC 9260 §6.3.1, C5), and into a queue that grows it sends much twice. So its
+//! round-trip time may be that of an empty network for seconds while everything waits. How long the oldest message has waited is known
+//! at any time.
+
+use std::collections::VecDeque;
+
+/// Departures that are remembered, at most. Those beyond it count as part of the last.
+const DEPARTURES_MAX: usize = 4_096;
+
+/// When messages left.
+#[derive(Debug, Default)]
+pub(super) struct Transit {
+    /// How many messages had left, and when, in microseconds.
+    departures: VecDeque<(u64, u64)>,
+    took_us: u64,
+}
+
+impl Transit {
+    /// `sent` messages have left by now.
+    pub(super) fn left(&mut self, sent: u64, now_us: u64) {
+        let full = self.departures.len() >= DEPARTURES_MAX;
+        match self.departures.back_mut() {
+            Some(last) if full => last.0 = last.0.max(sent),
+            Some(last) if last.0 >= sent => {}
+            _ => self.departures.push_back((sent, now_us)),
+        }
+    }
+
+    /// How long the oldest message has been under way, in microseconds, `decided` having arrived or been given up. Which these were is not
+    /// asked: while one is repaired and others arrive, it counts as the latest.
+    pub(super) fn age_us(&mut self, decided: u64, now_us: u64) -> u64 {
+        while let Some(&(_, left_us)) = self.departures.front().filter(|(sent, _)| *sent <= decided) {
+            self.took_us = now_us.saturating_sub(left_us);
+            self.departures.pop_front();
+        }
+        self.departures.front().map_or(0, |(_, left_us)| now_us.saturating_sub(*left_us))
+    }
+
+    /// How long the last message took that was decided, in microseconds.
+    pub(super) fn took_us(&self) -> u64 {
+        self.took_us
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_message_that_is_not_decided_says_how_long_it_takes() {
+        let mut transit = Transit::default();
+        assert_eq!(transit.age_us(0, 1_000), 0);
+        transit.left(2, 1_000);
+        transit.left(2, 5_000);
+        transit.left(3, 9_000);
+        assert_eq!(transit.age_us(0, 10_000), 9_000);
+        assert_eq!(transit.age_us(1, 10_000), 9_000);
+        assert_eq!(transit.age_us(2, 10_000), 1_000);
+        assert_eq!(transit.age_us(3, 12_000), 0);
+        assert_eq!(transit.took_us(), 3_000);
+    }
+
+    #[test]
+    fn it_remembers_no_more_than_it_may_and_forgets_no_message_that_is_under_way() {
+        let mut transit = Transit::default();
+        let all = 2 * DEPARTURES_MAX as u64;
+        (1..=all).for_each(|sent| transit.left(sent, sent));
+        assert_eq!(transit.departures.len(), DEPARTURES_MAX);
+        assert!(transit.age_us(all - 1, all + 5) >= 5);
+        assert_eq!(transit.age_us(all, all + 5), 0);
+    }
+}
