@@ -10,6 +10,7 @@
 //! | [`collector`], [`render`] | the collector: each line once in its files |
 //! | [`disk`] | the files below, and a disk that fails for tests |
 //! | [`ranges`] | sets of sequence numbers |
+//! | [`delays`] | how long lines take, in classes |
 //! | [`tls`] | certificates and keys of inputs and outputs |
 //! | [`relay`], [`collect`] | both at work: sockets, clocks, threads |
 //! | [`snapshot`], [`serve`] | what they counted, for people and for Prometheus |
@@ -30,6 +31,7 @@ mod clock;
 pub mod collect;
 pub mod collector;
 pub mod config;
+pub mod delays;
 pub mod disk;
 pub mod framing;
 pub mod line;

@@ -15,6 +15,7 @@ use bytes::Bytes;
 use festina_units::{Duration, duration};
 use thiserror::Error;
 
+use crate::delays::Delays;
 use crate::disk::{Disk, read_whole, replace};
 use crate::policy::PRIORITIES;
 use crate::ranges::Ranges;
@@ -62,6 +63,8 @@ pub struct Counters {
     pub delivered: u64,
     /// The same by severity, without those that it had already when a relay started again.
     pub delivered_by_severity: [u64; 8],
+    /// How long those took from their receipt, by severity.
+    pub delays: [Delays; 8],
     /// Given up because the spool was full.
     pub shed_full: u64,
     /// Given up because they were too old.
@@ -243,16 +246,16 @@ impl<D: Disk> Sender<D> {
         self.welcomed = false;
     }
 
-    /// Takes a message of the collector.
+    /// Takes a message of the collector. The present is in microseconds since 1970.
     ///
     /// # Errors
     /// If it makes no sense: the association has to end.
-    pub fn handle(&mut self, message: Bytes) -> Result<(), PeerError> {
+    pub fn handle(&mut self, message: Bytes, now_us: u64) -> Result<(), PeerError> {
         match Packet::decode(message)? {
-            Packet::Welcome(settled) => self.handle_welcome(&settled),
+            Packet::Welcome(settled) => self.handle_welcome(&settled, now_us),
             Packet::Acks { spans, .. } => {
                 for span in spans {
-                    self.deliver(usize::from(span.priority), span.first, span.last)?;
+                    self.deliver(usize::from(span.priority), span.first, span.last, now_us)?;
                 }
                 Ok(())
             }
@@ -260,13 +263,13 @@ impl<D: Disk> Sender<D> {
         }
     }
 
-    fn handle_welcome(&mut self, settled: &[Ranges]) -> Result<(), PeerError> {
+    fn handle_welcome(&mut self, settled: &[Ranges], now_us: u64) -> Result<(), PeerError> {
         for (priority, ranges) in settled.iter().enumerate() {
             if ranges.floor() > 0 {
-                self.deliver(priority, 0, ranges.floor() - 1)?;
+                self.deliver(priority, 0, ranges.floor() - 1, now_us)?;
             }
             for (first, last) in ranges.above() {
-                self.deliver(priority, first, last)?;
+                self.deliver(priority, first, last, now_us)?;
             }
         }
         self.lanes.iter_mut().for_each(Lane::send_again);
@@ -274,9 +277,9 @@ impl<D: Disk> Sender<D> {
         Ok(())
     }
 
-    fn deliver(&mut self, priority: usize, first: u64, last: u64) -> Result<(), PeerError> {
+    fn deliver(&mut self, priority: usize, first: u64, last: u64, now_us: u64) -> Result<(), PeerError> {
         let lane = self.lanes.get_mut(priority).filter(|lane| lane.knows(last)).ok_or(PeerError::Ahead)?;
-        self.counters.delivered += lane.settle(first, last, Some(&mut self.counters.delivered_by_severity));
+        lane.deliver(first, last, now_us, &mut self.counters);
         Ok(())
     }
 

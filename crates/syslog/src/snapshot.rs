@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::delays::Delays;
 use serde::{Deserialize, Serialize};
 
 /// What a relay did since it was started. At any time `received + found` is the sum of all that follow it down to `underway`.
@@ -38,6 +39,9 @@ pub struct RelaySnapshot {
     pub rtt_us: u64,
     /// Reads and writes of the spool that failed.
     pub disk_errors: u64,
+    /// How long reliable lines took from their receipt until the collector had answered for them, by severity.
+    #[serde(default)]
+    pub delays: [Delays; 8],
 }
 
 impl RelaySnapshot {
@@ -68,6 +72,11 @@ impl RelaySnapshot {
             ("disk_errors_total", self.disk_errors),
         ] {
             put(&mut text, &format!("festina_syslog_{name}"), value);
+        }
+        let name = "festina_syslog_delivery_seconds";
+        let _ = writeln!(text, "# TYPE {name} histogram");
+        for (number, delays) in (0..8).zip(&self.delays) {
+            delays.put(&mut text, name, &format!("severity=\"{}\"", crate::line::Severity::new(number)));
         }
         text
     }

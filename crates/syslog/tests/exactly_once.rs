@@ -225,7 +225,7 @@ impl World {
     fn answer(&mut self) {
         let message = self.network.as_mut().and_then(|network| network.backward.pop_front());
         if let Some(message) = message {
-            self.relay.handle(message).expect("a collector makes sense");
+            self.relay.handle(message, self.lines).expect("a collector makes sense");
         }
     }
 

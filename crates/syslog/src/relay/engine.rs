@@ -203,8 +203,9 @@ impl Engine {
         received: &Result<usize, ClosedReason>,
         messages: &mut Vec<ReceivedMessage>,
     ) -> bool {
+        let now_us = clock::now_us();
         for message in messages.drain(..) {
-            if let Err(error) = self.sender.handle(message.payload) {
+            if let Err(error) = self.sender.handle(message.payload, now_us) {
                 (self.notice)(&format!("the association is ended: {error}"));
                 if let Some(association) = association {
                     association.abort("the collector's answer makes no sense");
@@ -355,6 +356,7 @@ impl Engine {
             connected: self.sender.is_welcomed(),
             rtt_us: stats.path.srtt.map_or(0, |srtt| duration::saturating_nanos(srtt) / 1_000),
             disk_errors: counters.disk_errors,
+            delays: counters.delays,
         };
         self.published.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&snapshot);
         snapshot

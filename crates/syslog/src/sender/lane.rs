@@ -31,6 +31,7 @@ struct Waiting {
     bytes: Bytes,
     slot: u8,
     severity: Severity,
+    received_us: u64,
 }
 
 /// How far the lines that are only on disk were read.
@@ -166,7 +167,8 @@ impl<D: Disk> Lane<D> {
     fn put(&mut self, sequence: u64, record: &Record, bytes: Bytes) {
         let slot = if record.marks & MARK_UNORDERED == 0 { record::slot(&record.source) } else { SLOTS };
         self.window_bytes += bytes.len();
-        self.window.insert(sequence, Waiting { bytes, slot, severity: record.severity });
+        self.window
+            .insert(sequence, Waiting { bytes, slot, severity: record.severity, received_us: record.received_us });
         self.enqueue(sequence, slot);
     }
 
@@ -302,23 +304,30 @@ impl<D: Disk> Lane<D> {
         }
     }
 
-    /// These numbers need no more work. Returns how many of them did until now, and counts those that it has in memory by severity.
-    pub(super) fn settle(&mut self, first: u64, last: u64, by_severity: Option<&mut [u64; 8]>) -> u64 {
+    /// The collector has these numbers now, a time in microseconds since 1970. Of those in memory it is counted how long they took.
+    pub(super) fn deliver(&mut self, first: u64, last: u64, now_us: u64, counters: &mut Counters) {
+        if self.settled.missing(first, last) > 0 {
+            for waiting in self.window.range(first..=last).map(|(_, waiting)| waiting) {
+                let severity = waiting.severity.index();
+                counters.delivered_by_severity[severity] += 1;
+                counters.delays[severity].note(now_us.saturating_sub(waiting.received_us));
+            }
+        }
+        counters.delivered += self.settle(first, last);
+    }
+
+    /// These numbers need no more work. Returns how many of them did until now.
+    pub(super) fn settle(&mut self, first: u64, last: u64) -> u64 {
         let newly = self.settled.missing(first, last);
         if newly == 0 {
             return 0;
         }
         self.settled.insert(first, last);
         let inside: Vec<u64> = self.window.range(first..=last).map(|(&sequence, _)| sequence).collect();
-        let mut severities = [0; 8];
         for sequence in inside {
             if let Some(waiting) = self.window.remove(&sequence) {
                 self.window_bytes -= waiting.bytes.len();
-                severities[waiting.severity.index()] += 1;
             }
-        }
-        if let Some(by_severity) = by_severity {
-            by_severity.iter_mut().zip(severities).for_each(|(sum, more)| *sum += more);
         }
         self.spool.remove_below(self.settled.floor());
         newly
@@ -332,7 +341,7 @@ impl<D: Disk> Lane<D> {
     /// Gives up the oldest file. Returns how many lines that had not been settled.
     pub(super) fn shed_oldest(&mut self) -> u64 {
         match self.spool.remove_oldest() {
-            Some(segment) => self.settle(segment.first, segment.last, None),
+            Some(segment) => self.settle(segment.first, segment.last),
             None => 0,
         }
     }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use festina_syslog::collect::RunningCollector;
 use festina_syslog::config::{CollectorConfig, RelayConfig};
+use festina_syslog::delays::Delays;
 use festina_syslog::relay::{Notice, RunningRelay};
 use festina_units::Duration;
 
@@ -96,6 +97,11 @@ async fn lines_of_all_inputs_reach_the_file_once_and_all_are_accounted_for() {
     let last = relay.stop(PATIENCE).await;
     assert!(last.adds_up(), "{last:?}");
     assert_eq!((last.delivered, last.dropped, last.spooled, last.shed), (5, 1, 0, 0), "{last:?}");
+    // Of lines that are not repeated nobody knows which arrived.
+    let timed: Vec<u64> = last.delays.iter().map(Delays::lines).collect();
+    assert_eq!(timed, [3, 0, 0, 1, 0, 0, 0, 0]);
+    let text = last.prometheus();
+    assert!(text.contains("festina_syslog_delivery_seconds_count{severity=\"emerg\"} 3\n"), "{text}");
     let counted = collector.stop().await;
     assert_eq!((counted.reliable.iter().sum::<u64>(), counted.fresh.iter().sum::<u64>()), (4, 1), "{counted:?}");
 

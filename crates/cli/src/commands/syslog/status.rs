@@ -2,12 +2,16 @@
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
+use festina_syslog::delays::Delays;
 use festina_syslog::line::Severity;
 use festina_syslog::serve;
 use festina_syslog::snapshot::{CollectorSnapshot, RelaySnapshot};
+
+use festina_units::duration;
 
 use crate::output;
 
@@ -62,10 +66,26 @@ fn relay_table(relay: &RelaySnapshot) -> String {
     ] {
         let _ = writeln!(text, "{name:<12} {count:>12}");
     }
+    put_delays(&mut text, &relay.delays);
     let connected = if relay.connected { "connected" } else { "not connected" };
     let (rtt_us, spool) = (relay.rtt_us, relay.spool_bytes);
     let _ = write!(text, "{connected}, round trip {rtt_us} us, spool {spool} bytes, disk errors {}", relay.disk_errors);
     text
+}
+
+/// How long reliable lines took, as far as the classes of the counters say.
+fn put_delays(text: &mut String, delays: &[Delays; 8]) {
+    let bound = |delays: &Delays, percent| match delays.percentile_us(percent) {
+        Some(us) => format!("<= {}", duration::display(Duration::from_micros(us))),
+        None => "> 60s".to_owned(),
+    };
+    if delays.iter().any(|delays| delays.lines() > 0) {
+        let _ = writeln!(text, "{:<12} {:>12} {:>10} {:>10}", "delays of", "delivered", "p50", "p99");
+    }
+    for (number, delays) in (0..8).zip(delays).filter(|(_, delays)| delays.lines() > 0) {
+        let (p50, p99) = (bound(delays, 50), bound(delays, 99));
+        let _ = writeln!(text, "  {:<10} {:>12} {p50:>10} {p99:>10}", Severity::new(number), delays.lines());
+    }
 }
 
 fn collector_table(collector: &CollectorSnapshot) -> String {
