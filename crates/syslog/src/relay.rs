@@ -3,6 +3,7 @@
 //!
 //! One task does it all in turns: lines, messages of the collector, a timer. After each turn it sends what there is room for.
 
+mod activation;
 mod copies;
 mod courtesy;
 mod datagrams;

@@ -17,6 +17,7 @@ use festina_units::Duration;
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 
 use super::Notice;
+use super::activation::passed_datagram_socket;
 use super::input::{Intake, Rate};
 use crate::clock;
 
@@ -64,8 +65,12 @@ impl DatagramInput {
         Ok(Self { socket: Socket::Udp(socket), name, lost: 0 })
     }
 
-    /// Binds a Unix socket. The one of an earlier run is in the way and is removed.
+    /// Takes the Unix socket with this path that the relay was started with, or else binds one. The one of an earlier run is in the way and
+    /// is removed.
     pub(super) fn unix(path: &Path) -> io::Result<Self> {
+        if let Some(socket) = passed_datagram_socket(path)? {
+            return Self::from_unix(socket, &path.display());
+        }
         let _ = std::fs::remove_file(path);
         Self::from_unix(UnixDatagram::bind(path)?, &path.display())
     }
