@@ -155,7 +155,10 @@ pub(super) fn assumptions(own: &[Assumption]) -> Vec<Assumption> {
         chosen("rtt", "R15 does not tell its own; R12 §III-B has 80 ms"),
         chosen("flows", "R15 does not tell how many compete; R12 §III-B has four"),
         chosen("hops", "R15 says nothing of its parking lot in text"),
-        chosen("nagle", "R15 does not say; FreeBSD's default is on"),
+        chosen(
+            "nagle",
+            "as R12 is read: what bundles messages is a queue in the send buffer; the systems' default is on",
+        ),
         chosen("fault", "wrong on purpose, for tests of the checks").of(&FAULTS_ON_PURPOSE),
         chosen("fault", "nothing is wrong on purpose"),
         chosen(
