@@ -10,11 +10,9 @@ use serde::{Deserialize, Serialize};
 pub struct RelaySnapshot {
     /// Lines that came in, by severity, without those that the inputs shed.
     pub received: [u64; 8],
-    /// Lines that inputs shed: nobody took them in time, or a source sent too many.
-    pub shed_at_input: u64,
-    /// Datagrams that the kernel dropped before a UDP input could read them: its buffer was full.
-    #[serde(default)]
-    pub lost_in_kernel: u64,
+    /// What never became lines here.
+    #[serde(flatten)]
+    pub before: LostBefore,
     /// Lines found in the spool at the start.
     pub found: u64,
     /// Lines that the collector has on disk.
@@ -44,6 +42,16 @@ pub struct RelaySnapshot {
     pub delays: [Delays; 8],
 }
 
+/// What came to a machine and went no further than the inputs of its relay.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostBefore {
+    /// Lines that inputs shed: nobody took them in time, or a source sent too many.
+    pub shed_at_input: u64,
+    /// Datagrams that the kernel dropped before a UDP input could read them: its buffer was full.
+    #[serde(default)]
+    pub lost_in_kernel: u64,
+}
+
 impl RelaySnapshot {
     /// Whether every line is accounted for.
     pub fn adds_up(&self) -> bool {
@@ -56,8 +64,8 @@ impl RelaySnapshot {
         let mut text = String::new();
         put_severities(&mut text, "festina_syslog_received_lines_total", &self.received);
         for (name, value) in [
-            ("shed_at_input_lines_total", self.shed_at_input),
-            ("lost_in_kernel_datagrams_total", self.lost_in_kernel),
+            ("shed_at_input_lines_total", self.before.shed_at_input),
+            ("lost_in_kernel_datagrams_total", self.before.lost_in_kernel),
             ("found_lines_total", self.found),
             ("delivered_lines_total", self.delivered),
             ("dropped_lines_total", self.dropped),

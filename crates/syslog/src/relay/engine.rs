@@ -23,7 +23,7 @@ use crate::line::{read_header, read_worth};
 use crate::policy::{PRIORITIES, Policy, Treatment};
 use crate::record::{MARK_CUT, MARK_UNORDERED, MARK_UNPARSED, Record};
 use crate::sender::{Outgoing, Sender, SyncResults};
-use crate::snapshot::RelaySnapshot;
+use crate::snapshot::{LostBefore, RelaySnapshot};
 use crate::transport;
 
 /// Messages given to the transport at once.
@@ -342,8 +342,10 @@ impl Engine {
         let inputs = &self.inputs;
         let snapshot = RelaySnapshot {
             received: self.received,
-            shed_at_input: inputs.shed_overrun.load(Ordering::Relaxed) + inputs.shed_rate.load(Ordering::Relaxed),
-            lost_in_kernel: inputs.lost_in_kernel.load(Ordering::Relaxed),
+            before: LostBefore {
+                shed_at_input: inputs.shed_overrun.load(Ordering::Relaxed) + inputs.shed_rate.load(Ordering::Relaxed),
+                lost_in_kernel: inputs.lost_in_kernel.load(Ordering::Relaxed),
+            },
             found: counters.found,
             delivered: counters.delivered + fresh.delivered,
             dropped: self.dropped,

@@ -61,8 +61,8 @@ fn relay_table(relay: &RelaySnapshot) -> String {
         ("lost", relay.lost),
         ("spooled", relay.spooled),
         ("under way", relay.underway),
-        ("shed at in.", relay.shed_at_input),
-        ("kernel lost", relay.lost_in_kernel),
+        ("shed at in.", relay.before.shed_at_input),
+        ("kernel lost", relay.before.lost_in_kernel),
     ] {
         let _ = writeln!(text, "{name:<12} {count:>12}");
     }
