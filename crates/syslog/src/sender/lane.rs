@@ -232,8 +232,13 @@ impl<D: Disk> Lane<D> {
         let mut message = wire::begin_lines(self.priority, self.settled.floor());
         let mut lines = self.window.range(from..=last).filter(|(_, waiting)| waiting.slot == slot).peekable();
         lines.peek()?;
-        lines.for_each(|(_, waiting)| wire::put_record(&mut message, &waiting.bytes));
-        self.copied[usize::from(slot)] = last + 1;
+        // Up to `last` there may be lines that are only on disk: they were not copied.
+        let mut copied = from;
+        lines.for_each(|(sequence, waiting)| {
+            wire::put_record(&mut message, &waiting.bytes);
+            copied = sequence + 1;
+        });
+        self.copied[usize::from(slot)] = copied;
         let (priority, unordered) = (self.priority, slot == SLOTS);
         Some(Outgoing { priority, slot: slot + COPIES, unordered, last, payload: message.freeze() })
     }
