@@ -30,6 +30,7 @@ const CONTRADICTED: &[&str] = &[
     "r12-sequences: Case 2: NR-SACK saves two round trips.",
     "r15-classes: Fewer kinds make as many clusters, too.",
     "r15-classes: Each cluster has flows of one kind: the adjusted Rand index is above 0.9.",
+    "r15-syslog-congestion: PR-SCTP's average delay is not clearly shorter than TCP's: by less than a tenth.",
     "r15-tail-loss: TCP: tcp-tlpr is faster than tcp-standard, tcp-rtor, tcp-tlp in almost all cases, 90% (recovery).",
     "r15-tail-loss: TCP: tcp-tlpr-rtor is faster than tcp-standard, tcp-rtor, tcp-tlp in almost all cases, 90% (recovery).",
     "r15-tail-loss: SCTP: tlpr is faster than rfc9260, rto-restart, tlp in almost all cases, 90% (recovery).",
