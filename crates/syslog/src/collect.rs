@@ -1,6 +1,6 @@
 //! The collector at work: associations of relays, and a thread that writes.
 //!
-//! The tasks that receive put lines on a [desk]. The thread takes all that is there, writes it, waits for the disk, and answers; meanwhile the
+//! The tasks that receive put lines on a desk. The thread takes all that is there, writes it, waits for the disk, and answers; meanwhile the
 //! desk fills again: the busier it is, the more lines share one wait, and a lone line waits for none but its own. When the desk is full
 //! the transport's buffers fill, and then relays keep their lines.
 
