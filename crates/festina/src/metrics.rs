@@ -81,7 +81,7 @@ impl Metrics {
         add(&mut shown.endpoints, endpoint.shared());
     }
 
-    /// Shows an association, and returns whether there was room for it. Associations that have ended are removed first if there is none.
+    /// Shows an association. If there is no room, those that have ended are removed first. Returns whether there was room then.
     pub fn show_association(&self, association: &Association) -> bool {
         let mut shown = lock(&self.shown);
         if shown.associations.len() >= self.associations_max {

@@ -135,9 +135,10 @@ const CAUSES: &[(&str, &str, &str)] = &[
     (
         "§IV-C, Fig. 7a",
         "At 72 bytes, 30% load and 1% important",
-        "The gain is 35 ± 3%. It was 1% as long as the bottleneck dropped packets that did not fit, which spares small ones: Dummynet takes a packet \
-         while no more than the limit waits. And small messages were bundled by Nagle's rule, while the paper says that what waits in the send \
-         buffer bundles them. What is still missing was not found; FreeBSD's own TCP and its account of the peer's window are not modelled.",
+        "The gain is 35 ± 3%. It was 1% in an earlier model, which differed in two ways. Its bottleneck dropped packets that did not fit, which spares \
+         small ones; Dummynet takes any packet until the limit is exceeded. And Nagle's rule bundled small messages; in the paper they are bundled \
+         because they queue in the send buffer. What is still missing was not found. FreeBSD's own TCP and its account of the peer's window \
+         are not modelled.",
     ),
     ("§IV-C, Fig. 7a", "With 50% important messages, by over 65%.", "The gain is 41 ± 5%; the same as with 1%."),
     (

@@ -252,7 +252,7 @@ mod tests {
             important: Probability::ZERO,
         };
         let uneven = model(Some(bursts)).lines(3, lasting);
-        // A quarter of the time five times as many: (3 + 5) / 4 times as many in all, of which 3/8 outside bursts.
+        // Bursts last a quarter of the time and have five times the rate: twice the lines in all, and 3/8 of them outside bursts.
         let times = as_f64(uneven.len()) / as_f64(even.len());
         assert!((1.85..2.15).contains(&times), "{times}");
         assert!((0.03..0.045).contains(&share(&uneven)), "{}", share(&uneven));

@@ -95,8 +95,8 @@ impl Ledger {
         Ok(true)
     }
 
-    /// Applies an acknowledgement, shows `observer` what it acknowledges and reports as duplicate, and writes into `digest`, which is blank,
-    /// what it says. Returns whether it is news; `false` if it is older than what is known.
+    /// Applies an acknowledgement. Shows `observer` what it acknowledges and which duplicates it reports, and fills in the blank `digest`.
+    /// Returns `false` if a later acknowledgement is already known; then nothing changes.
     ///
     /// # Errors
     /// Peer: it acknowledges what was never sent. Blocks that make no sense are passed over.

@@ -30,7 +30,7 @@ const MEMORY_US: u64 = 60_000_000;
 /// While important lines wait in a queue, others leave this far apart, in microseconds: even the smallest window would fill a slow link.
 const REST_US: u64 = 1_000_000;
 
-/// One message of so many may be given up in a round for the window to grow.
+/// The window grows only if at most one message in four was given up during the round.
 const GIVEN_UP_ONE_IN: u64 = 4;
 
 /// The shortest round trip of the last minutes.

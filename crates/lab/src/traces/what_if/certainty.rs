@@ -48,7 +48,7 @@ mod tests {
 
     use super::*;
 
-    /// Delays of writes, of which losses delay so many each. The 99th percentile of all that could be drawn is 990,000.
+    /// Delays of writes. Each loss delays `delayed_together` of them alike. The 99th percentile of the distribution is 990,000.
     fn drawn(seed: u64, writes: usize, delayed_together: usize) -> Vec<u64> {
         let mut random = RandomStream::new(seed, "delays");
         let values = (0..writes / delayed_together).map(|_| random.below(1_000_000));

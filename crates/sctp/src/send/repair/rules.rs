@@ -13,7 +13,7 @@ use crate::wire::{Sack, gap_ack_block};
 /// Gap ack blocks that the thin-stream detector is shown; a stream with more of them is not thin.
 const BLOCKS_SHOWN_MAX: usize = 64;
 
-/// Gap ack blocks that most SACKs have room enough with.
+/// Few enough gap ack blocks that room for all of [`BLOCKS_SHOWN_MAX`] would cost more than the rest of the work.
 const FEW_BLOCKS: usize = 4;
 
 /// A stream with more chunks outstanding is not thin, whatever the detector reports: some rules of thin streams look at each of them

@@ -175,6 +175,24 @@ fn rack_s_timer_stops_when_the_stream_turns_thin_and_its_rules_know_nothing_of_r
 }
 
 #[test]
+fn packets_that_gap_ack_blocks_report_are_in_flight_no_more_however_many_blocks_there_are() {
+    let mechanisms =
+        Mechanisms { thin_detection: ThinDetection::Static { in_flight_below: 8 }, ..Profile::Rack.mechanisms() };
+    // With more, the last would lie beyond what was sent.
+    for blocks in 1..=7 {
+        let mut rig = Rig::with(&config(mechanisms)).measured(ms(100));
+        (0..7 + blocks).for_each(|_| {
+            rig.flight(1, 100);
+        });
+        assert!(!rig.path.repair.is_thin(), "{} packets are in flight", 7 + blocks);
+        rig.wait(100);
+        let gaps: Vec<_> = (1..=blocks).map(|block| (2 * block, 2 * block)).collect();
+        rig.sack(0, &gaps);
+        assert!(rig.path.repair.is_thin(), "seven are left of {gaps:?}");
+    }
+}
+
+#[test]
 fn the_tail_of_a_dense_stream_asks_for_an_answer_at_once_and_is_probed_two_round_trips_later() {
     let festina = Mechanisms { thin_detection: ThinDetection::Never, ..Profile::Festina.mechanisms() };
     let mut rig = Rig::with(&config(festina)).measured(ms(100));
