@@ -150,7 +150,10 @@ pub(super) fn assumptions(own: &[Assumption]) -> Vec<Assumption> {
         chosen("burst_important", "without effect where there are no bursts"),
         chosen("rate", "R15 does not tell its own; R12 §III-B has 10 Mbps"),
         chosen("queue", "R15 does not tell its own; R12 §III-B has 73 KB"),
-        chosen("buffering", "R12 §III-B counts bytes; Dummynet's default is in packets"),
+        chosen(
+            "buffering",
+            "R12 §III-B counts bytes, which the last packet may exceed in Dummynet; its default is in packets",
+        ),
         chosen("loss", "R15 does not tell its rates of loss, nor whether both ways lose"),
         chosen("rtt", "R15 does not tell its own; R12 §III-B has 80 ms"),
         chosen("flows", "R15 does not tell how many compete; R12 §III-B has four"),
