@@ -160,6 +160,24 @@ impl Bound {
     }
 }
 
+/// More runs than this are not worth a prediction.
+const RUNS_PREDICTED_MAX: f64 = 10_000.0;
+
+impl Bound {
+    /// About how many runs would decide, if their mean and spread stayed as they are: the interval shrinks with the root of
+    /// their number. A guess of two digits; `None` if it reaches no side within 10,000 runs.
+    fn runs_to_decide(self, estimate: &Estimate, half_width: f64) -> Option<f64> {
+        let distance = match self {
+            Self::LessThan(bound) | Self::MoreThan(bound) => (estimate.mean - bound).abs(),
+            Self::Within(from, to) => (estimate.mean - from).abs().min((estimate.mean - to).abs()),
+        };
+        let runs = as_f64(estimate.repetitions) * (half_width / distance).powi(2);
+        let unit = 10f64.powf((runs.log10().floor() - 1.0).max(0.0));
+        let runs = (runs / unit).ceil() * unit;
+        (runs <= RUNS_PREDICTED_MAX).then_some(runs)
+    }
+}
+
 /// As `< 1`.
 impl std::fmt::Display for Bound {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -179,6 +197,8 @@ const LEFT_OUT_MAX: usize = 3;
 pub struct Evidence {
     cells: Vec<(Judgement, String)>,
     left_out: Vec<String>,
+    /// For each undecided cell that was judged by an estimate: how many runs would decide.
+    runs_to_decide: Vec<Option<f64>>,
 }
 
 impl Evidence {
@@ -191,7 +211,13 @@ impl Evidence {
     pub fn cell(&mut self, what: impl Into<String>, estimate: Option<Estimate>, bound: Bound) {
         let what = what.into();
         match estimate {
-            Some(estimate) => self.cells.push((bound.judge(&estimate), format!("{what} {estimate}"))),
+            Some(estimate) => {
+                let judgement = bound.judge(&estimate);
+                if let (Judgement::Undecided, Some(half_width)) = (judgement, estimate.half_width) {
+                    self.runs_to_decide.push(bound.runs_to_decide(&estimate, half_width));
+                }
+                self.cells.push((judgement, format!("{what} {estimate}")));
+            }
             None => self.left_out.push(what),
         }
     }
@@ -222,6 +248,16 @@ impl Evidence {
         }
     }
 
+    /// What it would take to decide, as far as it is a matter of chance; in front of what was seen.
+    fn what_would_decide(&self) -> String {
+        let most = self.runs_to_decide.iter().copied().reduce(|one, other| Some(one?.max(other?)));
+        match most {
+            None => String::new(),
+            Some(None) => "more runs would not decide; ".to_owned(),
+            Some(Some(runs)) => format!("about {runs} runs would decide; "),
+        }
+    }
+
     /// The check that a statement makes of it.
     pub fn check(self, statement: impl Into<String>) -> Check {
         let differ = self.cells.iter().any(|(judgement, _)| Some(*judgement) != self.cells.first().map(|cell| cell.0));
@@ -240,7 +276,7 @@ impl Evidence {
             None => Verdict::Skipped(format!("no data: {left_out}")),
             Some(Judgement::Holds) => Verdict::Holds(seen),
             Some(Judgement::Broken) => Verdict::Broken(seen),
-            Some(Judgement::Undecided) => Verdict::Undecided(seen),
+            Some(Judgement::Undecided) => Verdict::Undecided(self.what_would_decide() + &seen),
         };
         Check::judged(statement, verdict)
     }
@@ -292,6 +328,28 @@ mod tests {
         assert!((ratio.mean - 633.0 / 600.0).abs() < 1e-9);
         assert!(ratio.half_width.expect("three pairs") < 0.06, "{ratio}");
         assert_eq!(Estimate::ratio(&one, &repeated(&[0.0, 0.0, 0.0])), None);
+    }
+
+    #[test]
+    fn an_undecided_check_says_how_many_runs_would_decide() {
+        let seen = |cells: &[(f64, f64)]| {
+            let mut evidence = Evidence::new();
+            for (mean, half_width) in cells {
+                let estimate = Estimate { mean: *mean, half_width: Some(*half_width), repetitions: 10 };
+                evidence.cell("cell", Some(estimate), Bound::LessThan(1.0));
+            }
+            evidence.check("s").verdict.seen().to_owned()
+        };
+        // Ten runs have an interval twice as wide as the distance to the bound: four times as many are needed.
+        assert!(seen(&[(0.75, 0.5), (0.25, 0.125)]).starts_with("about 40 runs would decide; undecided: cell 0.750"));
+        assert!(
+            seen(&[(0.75, 0.5), (0.875, 0.5)]).starts_with("about 160 runs would decide; "),
+            "the most that one needs"
+        );
+        assert!(seen(&[(0.999, 0.5), (0.75, 0.5)]).starts_with("more runs would not decide; "));
+        assert!(seen(&[(1.25, 0.125)]).starts_with("cell 1.25"), "it is decided");
+        let within = Estimate { mean: 1.125, half_width: Some(0.5), repetitions: 10 };
+        assert_eq!(Bound::Within(0.5, 1.25).runs_to_decide(&within, 0.5), Some(160.0), "the nearer end counts");
     }
 
     #[test]

@@ -154,7 +154,12 @@ impl Statement {
 fn by_numbers(entries: &[&Entry]) -> (&'static str, String, Vec<String>) {
     let count = |wanted: &str| entries.iter().filter(|entry| entry.word() == wanted).count();
     let kinds = ["met", "missed", "undecided", "fitted", "not tested"];
+    let stay = match entries.iter().filter(|entry| entry.stays_undecided()).count() {
+        0 => String::new(),
+        some => format!(" ({some} however often we run, since the paper has one run)"),
+    };
     let counts = kinds.iter().map(|kind| format!("{} {kind}", count(kind))).filter(|it| !it.starts_with("0 "));
+    let counts = counts.map(|it| if it.ends_with("undecided") { it + &stay } else { it });
     let mut seen = counts.collect::<Vec<_>>().join(", ");
     let missed = || entries.iter().filter(|entry| entry.word() == "missed");
     let shown: Vec<&&Entry> = if entries.len() == 1 { entries.iter().collect() } else { missed().collect() };

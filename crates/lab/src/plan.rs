@@ -13,6 +13,10 @@
 //! load = ["50%", "90%"]           # a list sweeps
 //! packets = 50_000
 //!
+//! [more]                          # these points are run more often, but not at quick scale
+//! repetitions = 50
+//! parameters.load = "90%"
+//!
 //! [quick]                         # what is different at quick scale
 //! repetitions = 3
 //! parameters.packets = 1_000
@@ -31,6 +35,7 @@
 
 mod error;
 mod link_trace;
+mod more;
 mod parameter;
 mod point;
 mod raw;
@@ -39,6 +44,7 @@ mod tables;
 
 pub use error::PlanError;
 pub use link_trace::LinkTrace;
+pub use more::More;
 pub use parameter::{Kind, Parameter, Value};
 pub use point::Point;
 pub use recording::Recording;
@@ -88,6 +94,8 @@ pub struct Plan {
     scale: Scale,
     seed: u64,
     repetitions: u32,
+    /// Points that are run more often.
+    more: Option<More>,
     sweep: Vec<(&'static str, Vec<Value>)>,
     one_at_a_time: Vec<Vec<&'static str>>,
     /// Keys of tables that no plan sets.
@@ -120,17 +128,28 @@ impl Plan {
         self.seed
     }
 
-    /// How often each point is run.
+    /// How often each point is run, if nothing else is said of it.
     pub fn repetitions(&self) -> u32 {
         self.repetitions
     }
 
-    /// Runs each point this often instead, at least once, at most [`REPETITIONS_MAX`] times, and so that there are at most
+    /// How often this point is run.
+    pub fn repetitions_of(&self, point: &Point) -> u32 {
+        self.more.as_ref().filter(|more| more.holds(point)).map_or(self.repetitions, |more| more.repetitions)
+    }
+
+    /// Points that are run more often, if there are any.
+    pub fn more(&self) -> Option<&More> {
+        self.more.as_ref()
+    }
+
+    /// Runs each point this often instead, none more often, at least once, at most [`REPETITIONS_MAX`] times, and so that there are at most
     /// [`RUNS_MAX`] runs. Returns how often that is.
     pub fn set_repetitions(&mut self, repetitions: u32) -> u32 {
         let most = RUNS_MAX / self.points().len().max(1);
         let most = u32::try_from(most).unwrap_or(u32::MAX).clamp(1, REPETITIONS_MAX);
         self.repetitions = repetitions.clamp(1, most);
+        self.more = None;
         self.repetitions
     }
 
@@ -195,7 +214,8 @@ impl Plan {
             }
         }
         let runs = if self.repetitions == 1 { "1 run".to_owned() } else { format!("{} runs", self.repetitions) };
-        text + &format!("{runs} of each point, {} scale, seed {}", self.scale.name(), self.seed)
+        let more = self.more.as_ref().map_or(String::new(), |more| format!(" ({more})"));
+        text + &format!("{runs} of each point{more}, {} scale, seed {}", self.scale.name(), self.seed)
     }
 
     /// The seed of a repetition. It is the same at every point, so that points are compared under the same random
@@ -269,11 +289,13 @@ impl PlanFile {
             })?;
             sweep.push((parameter.name, values));
         }
-        self.check_size(&sweep, numbers.repetitions)?;
+        let more = if self.raw.sets_repetitions() { self } else { &own }.more(&parameters, numbers.repetitions)?;
+        let more = more.filter(|_| scale == Scale::Full);
+        self.check_size(&sweep, more.as_ref().map_or(numbers.repetitions, |more| more.repetitions))?;
         let alone = if self.raw.one_at_a_time.is_some() { self } else { &own }.one_at_a_time(&parameters)?;
         let title = self.raw.title.clone().or(own.raw.title).unwrap_or_else(|| experiment.title().to_owned());
         let (seed, repetitions) = (numbers.seed, numbers.repetitions);
-        let plan = Plan { title, scale, seed, repetitions, sweep, one_at_a_time: alone, defaults };
+        let plan = Plan { title, scale, seed, repetitions, more, sweep, one_at_a_time: alone, defaults };
         self.check_sense(experiment, &plan)?;
         Ok(plan)
     }

@@ -189,14 +189,12 @@ impl Archive {
         code_version: &str,
     ) -> io::Result<Self> {
         let points = plan.points();
-        let seeds: Vec<u64> = (0..plan.repetitions()).map(|repetition| plan.repetition_seed(repetition)).collect();
-        let repetitions = |point: &Point| if experiment.is_random(point) { seeds.len() } else { 1 };
+        let repetitions = |point: &Point| if experiment.is_random(point) { plan.repetitions_of(point) } else { 1 };
         let runs = points
             .iter()
             .enumerate()
-            .flat_map(|(index, point)| {
-                (0..).zip(&seeds[..repetitions(point)]).map(move |(repetition, seed)| (index, repetition, *seed))
-            })
+            .flat_map(|(index, point)| (0..repetitions(point)).map(move |repetition| (index, repetition)))
+            .map(|(index, repetition)| (index, repetition, plan.repetition_seed(repetition)))
             .enumerate()
             .map(|(index, (point, repetition, seed))| Run { index, point, repetition, seed })
             .collect();

@@ -1,5 +1,6 @@
 //! Published numbers and inequalities beside ours.
 
+use crate::count::as_f64;
 use crate::evidence::table::OneRun;
 use crate::evidence::{Bound, Estimate, Judgement};
 use crate::experiment::Comparison;
@@ -110,6 +111,15 @@ impl Entry {
         Some(bound.judge(&estimate))
     }
 
+    /// Whether it is undecided and stays so however often we run, since one published run varies too much.
+    pub fn stays_undecided(&self) -> bool {
+        let Some((ratio, bound)) = self.judged.filter(|_| self.word() == "undecided") else { return false };
+        // What is left of the interval when the chance of our mean is gone.
+        let of_mean = 1.0 + 1.0 / as_f64(ratio.repetitions);
+        let half_width = ratio.half_width.map(|half| half / of_mean.sqrt());
+        bound.judge(&Estimate { half_width, ..ratio }) == Judgement::Undecided
+    }
+
     /// The judgement in one word, as reports have it.
     pub fn word(&self) -> &'static str {
         match (&self.standing, self.judgement()) {
@@ -165,6 +175,10 @@ mod tests {
         let entry = Entry::one_run("number", "", 30.0, Some(&rare));
         assert_eq!(entry.word(), "undecided");
         assert!(entry.z.is_some_and(|z| z.abs() < 1.0));
+        assert!(entry.stays_undecided(), "the published run alone varies by more than a quarter");
+        let few: Repeated = [100.0, 108.0, 116.0].into_iter().collect();
+        let entry = Entry::one_run("number", "", 100.0, Some(&few));
+        assert_eq!((entry.word(), entry.stays_undecided()), ("undecided", true), "z {:?}", entry.z);
         let many: Repeated = [280.0, 290.0, 285.0, 275.0].into_iter().collect();
         assert_eq!(Entry::one_run("number", "", 282.0, Some(&many)).word(), "met");
         assert_eq!(Entry::one_run("number", "", 900.0, Some(&many)).word(), "missed");

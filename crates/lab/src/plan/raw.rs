@@ -31,8 +31,17 @@ pub(super) struct RawPlan {
     pub(super) flows: Tables,
     #[serde(default)]
     pub(super) probes: Tables,
+    pub(super) more: Option<RawMore>,
     #[serde(default)]
     pub(super) quick: RawQuick,
+}
+
+/// Which points are run more often.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawMore {
+    pub(super) repetitions: Spanned<Setting>,
+    pub(super) parameters: Settings,
 }
 
 /// What is different at quick scale.
@@ -54,6 +63,11 @@ impl RawPlan {
     /// The tables of each kind.
     pub(super) fn tables(&self) -> [(&'static str, &Tables); 3] {
         [("links", &self.links), ("flows", &self.flows), ("probes", &self.probes)]
+    }
+
+    /// Whether it says how often any point is run.
+    pub(super) fn sets_repetitions(&self) -> bool {
+        self.repetitions.is_some() || self.more.is_some()
     }
 
     /// Whether there is any, at whichever scale.

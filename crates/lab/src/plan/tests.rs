@@ -307,3 +307,34 @@ fn a_capture_is_found_from_the_plans_folder_read_and_told_apart_by_its_content()
     }
     std::fs::remove_dir_all(&folder).expect("the folder can be removed");
 }
+
+#[test]
+fn some_points_are_run_more_often_but_not_at_quick_scale_nor_if_all_are_set() {
+    let text =
+        "experiment = \"every\"\nrepetitions = 4\n[more]\nrepetitions = 9\nparameters.rtt = [\"200ms\", \"1s\"]\n";
+    let mut plan = read(text, Scale::Full).expect("it makes sense");
+    let often = |plan: &Plan| plan.points().iter().map(|point| plan.repetitions_of(point)).collect::<Vec<_>>();
+    assert_eq!(often(&plan), [4, 4, 9, 9]);
+    assert!(plan.conditions().contains("4 runs of each point (9 where rtt 200ms or 1s), full scale"));
+    let again = read(&crate::report::html::plan_text(&Every, &plan), Scale::Full).expect("it makes sense");
+    assert_eq!((again.more(), often(&again)), (plan.more(), vec![4, 4, 9, 9]));
+    plan.set_repetitions(3);
+    assert_eq!(often(&plan), [3, 3, 3, 3]);
+    let quick = "experiment = \"every\"\n[more]\nrepetitions = 9\nparameters.rtt = \"50ms\"\n";
+    assert_eq!(often(&read(quick, Scale::Quick).expect("it makes sense")), [2, 2]);
+}
+
+#[test]
+fn what_is_run_more_often_is_checked() {
+    let cases = [
+        ("repetitions = 9", "missing key `parameters`"),
+        ("repetitions = 9\nparameters.rtt = \"11s\"", "my.toml:4:18: rtt: 11s makes no sense here"),
+        ("repetitions = 9\nparameters.speed = 1", "my.toml:4:12: unknown parameter \"speed\""),
+        ("repetitions = 5\nparameters.rtt = \"1s\"", "my.toml:3:15: more: 5 repetitions are no more than the 5 of all"),
+        ("repetitions = 9\nparameters = {}", "my.toml:3:15: more: it names no parameter"),
+    ];
+    for (lines, expected) in cases {
+        let error = read(&format!("experiment = \"every\"\n[more]\n{lines}\n"), Scale::Full).expect_err(lines);
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}

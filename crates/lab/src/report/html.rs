@@ -7,7 +7,7 @@ use super::text::{comparison_rows, estimate, number};
 use super::{Report, summary};
 use crate::experiment::Experiment;
 use crate::page::{document, escape};
-use crate::plan::{Plan, Scale, Value};
+use crate::plan::{More, Plan, Scale, Value};
 use crate::runner::CODE_VERSION;
 use crate::summary::{QUANTILES, Results};
 
@@ -194,10 +194,10 @@ fn parameters(report: &Report<'_>) -> String {
 /// What it takes to come to the same numbers.
 fn origin(report: &Report<'_>) -> String {
     let plan = report.results.plan();
-    let seeds: Vec<String> = (0..plan.repetitions().min(SEEDS_SHOWN))
-        .map(|repetition| plan.repetition_seed(repetition).to_string())
-        .collect();
-    let more = match plan.repetitions().saturating_sub(SEEDS_SHOWN) {
+    let most = plan.more().map_or(plan.repetitions(), |more| more.repetitions);
+    let seeds: Vec<String> =
+        (0..most.min(SEEDS_SHOWN)).map(|repetition| plan.repetition_seed(repetition).to_string()).collect();
+    let more = match most.saturating_sub(SEEDS_SHOWN) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
@@ -242,14 +242,22 @@ pub(crate) fn plan_text(experiment: &dyn Experiment, plan: &Plan) -> String {
             table = of;
             let _ = writeln!(text, "\n[{of}]");
         }
-        let values: Vec<String> = values
-            .iter()
-            .map(|value| if matches!(value, Value::Count(_)) { value.to_string() } else { format!("\"{value}\"") })
-            .collect();
-        let _ = match values.as_slice() {
-            [value] => writeln!(text, "{name} = {value}"),
-            values => writeln!(text, "{name} = [{}]", values.join(", ")),
-        };
+        let _ = writeln!(text, "{name} = {}", toml_values(values));
+    }
+    if let Some(More { repetitions, only }) = plan.more() {
+        let _ = writeln!(text, "\n[more]\nrepetitions = {repetitions}\n\n[more.parameters]");
+        for (name, values) in only {
+            let _ = writeln!(text, "\"{name}\" = {}", toml_values(values));
+        }
     }
     text
+}
+
+/// One value, or a list of several, as a plan has them.
+fn toml_values(values: &[Value]) -> String {
+    let one = |value: &Value| if matches!(value, Value::Count(_)) { value.to_string() } else { format!("\"{value}\"") };
+    match values {
+        [value] => one(value),
+        values => format!("[{}]", values.iter().map(one).collect::<Vec<_>>().join(", ")),
+    }
 }

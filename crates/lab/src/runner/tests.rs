@@ -308,3 +308,18 @@ fn a_point_in_which_nothing_is_random_is_run_once_and_the_others_as_often_as_the
     assert_eq!(counts, [1, 3]);
     assert_eq!(folder.stored().len(), 4);
 }
+
+#[test]
+fn points_that_are_run_more_often_have_the_same_seeds_as_the_others_and_further_ones() {
+    let text = "experiment = \"md1\"\nrepetitions = 3\n[parameters]\nload = [\"30%\", \"80%\"]\npackets = 200\n\
+                [more]\nrepetitions = 5\nparameters.load = \"80%\"\n";
+    let plan =
+        PlanFile::parse("more.toml", text).and_then(|file| file.plan(&Md1, Scale::Full)).expect("it makes sense");
+    let folder = Folder::new("more");
+    let results = complete(&plan, &folder.options());
+    let often: Vec<u32> = results.points().iter().map(PointSummary::repetitions).collect();
+    assert_eq!(often, [3, 5]);
+    let before = folder.stored();
+    complete(&small(), &folder.options());
+    assert_eq!((before.len(), folder.stored()), (8, before), "the plan without it finds all its runs");
+}

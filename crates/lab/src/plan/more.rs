@@ -1,0 +1,57 @@
+//! Points that are run more often than the others: those that are to tell what is rare.
+
+use std::fmt;
+
+use super::error::PlanError;
+use super::{Parameter, PlanFile, Point, Value};
+
+/// Some points of a plan, and how often they are run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct More {
+    /// How often such a point is run.
+    pub repetitions: u32,
+    /// Such a point has one of these values of each of these parameters.
+    pub only: Vec<(&'static str, Vec<Value>)>,
+}
+
+impl More {
+    /// Whether the point is one of them.
+    pub fn holds(&self, point: &Point) -> bool {
+        self.only.iter().all(|(name, values)| point.value(name).is_some_and(|value| values.contains(&value)))
+    }
+}
+
+/// As `50 where load 90%`.
+impl fmt::Display for More {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of_one = |(name, values): &(&str, Vec<Value>)| {
+            let values: Vec<String> = values.iter().map(Value::to_string).collect();
+            format!("{name} {}", values.join(" or "))
+        };
+        let only: Vec<String> = self.only.iter().map(of_one).collect();
+        write!(f, "{} where {}", self.repetitions, only.join(", "))
+    }
+}
+
+impl PlanFile {
+    /// What the file says about points that are run more often than `repetitions` times.
+    ///
+    /// # Errors
+    /// If it names no parameter, one that is unknown, a value that makes no sense, or no greater number.
+    pub(super) fn more(&self, parameters: &[Parameter], repetitions: u32) -> Result<Option<More>, PlanError> {
+        let Some(more) = &self.raw.more else { return Ok(None) };
+        let only = self.values(parameters, &more.parameters)?;
+        let place = more.repetitions.span();
+        if only.is_empty() {
+            return Err(self
+                .source
+                .error(&place, "more: it names no parameter; expected those of some points".to_owned()));
+        }
+        let often = self.repetitions(Some(&more.repetitions))?.unwrap_or(0);
+        if often <= repetitions {
+            let problem = format!("more: {often} repetitions are no more than the {repetitions} of all points");
+            return Err(self.source.error(&place, problem));
+        }
+        Ok(Some(More { repetitions: often, only }))
+    }
+}
