@@ -5,6 +5,8 @@
 //! the sender's final judgement of each packet instead: did its first transmission arrive? It keeps
 //! two horizons, and so distinguishes a rise from a path that always loses.
 
+use festina_units::Duration;
+
 /// Outcomes in the recent horizon.
 const RECENT: u32 = u64::BITS;
 
@@ -12,7 +14,11 @@ const RECENT: u32 = u64::BITS;
 const LONG_RUN: u32 = 1_024;
 
 /// Deliveries that the long run pretends to have seen at the start, so that a first loss is not "100 %".
-const PRIOR: u32 = 16;
+const PRIOR: u32 = PRIOR_KNOWN as u32;
+const PRIOR_KNOWN: u16 = 16;
+
+/// What was known counts a quarter after this time.
+const FADED_AFTER: Duration = Duration::from_secs(600);
 
 /// The fewest recent losses that say more of the next packets than the long run does.
 const RECENT_NEWS_MIN: u32 = 2;
@@ -51,6 +57,34 @@ impl LossShare {
     }
 }
 
+/// What is known of the loss on a path whose estimator is gone: after a rest, or in the next association with the same destination. It
+/// counts as the outcomes that it rests on.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct KnownLoss {
+    lost: u16,
+    all: u16,
+}
+
+impl Default for KnownLoss {
+    fn default() -> Self {
+        LossRate::new().known()
+    }
+}
+
+impl KnownLoss {
+    /// The same after `age`, in which the path may have changed: after ten minutes it counts a quarter, before that in proportion more.
+    #[must_use]
+    pub fn aged(self, age: Duration) -> Self {
+        let forgotten = u64::try_from(age.min(FADED_AFTER).as_millis()).unwrap_or(u64::MAX);
+        let whole = u64::try_from(4 * FADED_AFTER.as_millis()).unwrap_or(u64::MAX);
+        let left = whole - 3 * forgotten;
+        // The first deliveries are pretended, and stay.
+        let scaled = |count: u64| u16::try_from((count * left + whole / 2) / whole).unwrap_or(u16::MAX);
+        let seen = u64::from(self.all).saturating_sub(PRIOR.into());
+        Self { lost: scaled(self.lost.into()), all: scaled(seen).saturating_add(PRIOR_KNOWN) }
+    }
+}
+
 /// Estimates the loss rate of one path from the outcomes of its packets, in constant memory.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct LossRate {
@@ -72,6 +106,21 @@ impl LossRate {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An estimator that begins with what was known.
+    #[must_use]
+    pub fn assuming(known: KnownLoss) -> Self {
+        Self { long_lost: known.lost.into(), long_all: known.all.into(), ..Self::default() }
+    }
+
+    /// What is worth to be known when this estimator is gone: what is likely now.
+    #[must_use]
+    pub fn known(&self) -> KnownLoss {
+        let LossShare { lost, all } = self.likely();
+        // All counts are far smaller.
+        let count = |count: u32| u16::try_from(count).unwrap_or(u16::MAX);
+        KnownLoss { lost: count(lost), all: count(all.max(PRIOR)) }
     }
 
     /// The first transmission of a packet turned out lost. A loss that a redundant copy repaired unseen is one.
@@ -178,6 +227,32 @@ mod tests {
         assert_eq!(rate.recent(), LossShare { lost: 4, all: 64 });
         let long_run = rate.long_run();
         assert!(long_run.lost * 20 <= long_run.all + 60 && long_run.lost * 20 + 60 >= long_run.all, "{long_run:?}");
+    }
+
+    #[test]
+    fn what_is_known_of_the_loss_outlives_the_estimator_and_fades() {
+        assert_eq!(LossRate::assuming(KnownLoss::default()), LossRate::new());
+        let mut rate = LossRate::new();
+        steady(&mut rate, 700, 20);
+        let known = rate.known();
+        assert_eq!(LossRate::assuming(known).likely(), rate.likely());
+        assert_eq!(LossRate::assuming(known.aged(Duration::ZERO)).likely(), rate.likely());
+        for (minutes, quarters) in [(0, 16), (5, 10), (10, 4), (60, 4)] {
+            let LossShare { lost, all } = LossRate::assuming(known.aged(Duration::from_secs(60 * minutes))).likely();
+            assert_eq!(lost, (rate.likely().lost * quarters + 8) / 16, "{minutes} minutes");
+            assert_eq!(all, 16 + (700 * quarters + 8) / 16, "{minutes} minutes");
+        }
+    }
+
+    #[test]
+    fn a_path_that_loses_no_longer_is_believed_after_as_many_packets_as_in_one_association() {
+        let mut rate = LossRate::new();
+        steady(&mut rate, 1_000, 20);
+        let mut next = LossRate::assuming(rate.known());
+        for rate in [&mut rate, &mut next] {
+            (0..8_000).for_each(|_| rate.arrived(1));
+            assert!(rate.likely().is_negligible(), "{rate:?}");
+        }
     }
 
     #[test]

@@ -219,6 +219,11 @@ impl Rack {
         self.rtt_min.get()
     }
 
+    /// On this path packets arrive after later ones.
+    pub fn assume_reordering(&mut self) {
+        self.reordering_seen = true;
+    }
+
     /// Returns whether a packet that was sent once ever arrived after a later one.
     #[must_use]
     pub fn reordering_seen(&self) -> bool {

@@ -59,7 +59,7 @@ use core::{fmt, str::FromStr};
 use festina_units::{Duration, Instant};
 
 use crate::{
-    loss_rate::{LossRate, LossShare},
+    loss_rate::{KnownLoss, LossRate, LossShare},
     windowed_min::WindowedMin,
 };
 pub use rides::Rides;
@@ -261,6 +261,17 @@ impl CopyScheduler {
             departures: [None; MESSAGES_MAX],
             next: 0,
         }
+    }
+
+    /// What was known of the loss on the path stands for what is lost from now on, until more is seen.
+    pub fn assume_loss(&mut self, known: KnownLoss) {
+        self.loss = LossRate::assuming(known);
+    }
+
+    /// What is known of the loss on the path.
+    #[must_use]
+    pub fn known_loss(&self) -> KnownLoss {
+        self.loss.known()
     }
 
     /// Changes the option; what was learned about the path stays.

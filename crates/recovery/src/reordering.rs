@@ -29,7 +29,7 @@ use festina_units::{Duration, Instant};
 const SAMPLES_MAX: usize = 8;
 
 /// How long a sample counts.
-const MEMORY: Duration = Duration::from_secs(60);
+pub const MEMORY: Duration = Duration::from_secs(60);
 
 /// From this many samples on, the largest is taken for an outlier.
 const OUTLIER_FROM: usize = 4;
@@ -124,6 +124,17 @@ impl ReorderingEstimator {
         // SRTT is no exact forecast, nor is the past: an eighth more, and a sixteenth of SRTT.
         let allowed = lateness.saturating_add(lateness / 8).saturating_add(srtt / 16);
         Some(Tolerance { lateness: allowed.min(srtt), packets: packets.min(PACKETS_MAX) })
+    }
+
+    /// On this path packets were overtaken of late that came so much later than SRTT.
+    pub fn assume(&mut self, now: Instant, lateness: Duration) {
+        self.push(Sample { seen: now, lateness, packets: 1 });
+    }
+
+    /// How much later than SRTT overtaken packets came in the last minute; `None` if nothing was overtaken.
+    #[must_use]
+    pub fn lateness(&self, now: Instant) -> Option<Duration> {
+        self.ranked(now).map(|(lateness, _)| lateness)
     }
 
     fn push(&mut self, sample: Sample) {

@@ -120,7 +120,7 @@ impl Association {
         let tag = handshake::fresh_tag(context, &[nonce]);
         let mut association = Self::new(now, context, remote, ports, Tags { local: tag, peer: 0 });
         if let Some(known) = known.filter(|_| association.paths.pick().sending.copies_control_early()) {
-            association.assume(known);
+            association.assume(now, known);
         }
         association.begin_handshake(now);
         association

@@ -1,8 +1,10 @@
 //! What an association learned of the path to its peer, as a plain value for the next association to the same destination.
 //!
-//! RFC 9040 says what may be shared between connections and what may not. Here it is the round trip alone. The congestion window of one
-//! association says little about the path of another, and ten packets of initial window are few on any path.
+//! RFC 9040 says what may be shared between connections and what may not. Here it is the round trip, the loss and the reordering. The
+//! congestion window of one association says little about the path of another, and ten packets of initial window are few on any path.
 
+use festina_recovery::loss_rate::KnownLoss;
+use festina_recovery::reordering;
 use festina_recovery::rtt::AssumedRoundTrip;
 use festina_units::{Duration, Instant};
 
@@ -15,6 +17,9 @@ use super::Association;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathKnowledge {
     round_trip: AssumedRoundTrip,
+    loss: KnownLoss,
+    /// How much later than SRTT overtaken packets came lately, if any were overtaken.
+    lateness: Option<Duration>,
 }
 
 impl PathKnowledge {
@@ -26,7 +31,8 @@ impl PathKnowledge {
     /// The same after `age`, in which the path may have changed.
     #[must_use]
     pub fn aged(self, age: Duration) -> Self {
-        Self { round_trip: self.round_trip.widened(age) }
+        let lateness = self.lateness.filter(|_| age <= reordering::MEMORY);
+        Self { round_trip: self.round_trip.widened(age), loss: self.loss.aged(age), lateness }
     }
 }
 
@@ -38,11 +44,21 @@ impl Association {
             return None;
         }
         let path = self.paths.pick();
-        Some(PathKnowledge { round_trip: path.sending.measured_round_trip()?.widened(path.silence(now)) })
+        let (sending, silence) = (&path.sending, path.silence(now));
+        Some(PathKnowledge {
+            round_trip: sending.measured_round_trip()?.widened(silence),
+            loss: sending.known_loss().aged(silence),
+            lateness: sending.known_lateness(now),
+        })
     }
 
     /// Takes what an earlier association learned for granted until this one has measured.
-    pub(super) fn assume(&mut self, known: &PathKnowledge) {
-        self.paths.pick_mut().sending.assume_round_trip(known.round_trip);
+    pub(super) fn assume(&mut self, now: Instant, known: &PathKnowledge) {
+        let sending = &mut self.paths.pick_mut().sending;
+        sending.assume_round_trip(known.round_trip);
+        sending.assume_loss(known.loss);
+        if let Some(lateness) = known.lateness {
+            sending.assume_lateness(now, lateness);
+        }
     }
 }

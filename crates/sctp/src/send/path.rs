@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use festina_recovery::Mechanisms;
 use festina_recovery::early_copy::{EarlyCopies, KnownRoundTrip, Pace};
+use festina_recovery::loss_rate::KnownLoss;
 use festina_recovery::rtt::AssumedRoundTrip;
 use festina_units::{Duration, Instant};
 
@@ -205,6 +206,26 @@ impl SendPath {
     /// Takes a round trip for granted until one is measured.
     pub(crate) fn assume_round_trip(&mut self, assumed: AssumedRoundTrip) {
         self.repair.assume_round_trip(assumed);
+    }
+
+    /// What is known of the loss.
+    pub(crate) fn known_loss(&self) -> KnownLoss {
+        self.repair.known_loss()
+    }
+
+    /// Takes this loss for granted until another is seen. Before the first data.
+    pub(crate) fn assume_loss(&mut self, known: KnownLoss) {
+        self.repair.assume_loss(known);
+    }
+
+    /// How much later than SRTT packets came that were overtaken lately, if any were.
+    pub(crate) fn known_lateness(&self, now: Instant) -> Option<Duration> {
+        self.repair.known_lateness(now)
+    }
+
+    /// Takes for granted that packets are overtaken and come so much later than SRTT.
+    pub(crate) fn assume_lateness(&mut self, now: Instant, lateness: Duration) {
+        self.repair.assume_lateness(now, lateness);
     }
 
     /// The one place that moves cwnd.

@@ -16,6 +16,7 @@
 //! | [`tail`] | the tail loss probe |
 //! | [`overdue`] | early fast retransmit |
 //! | [`undo`] | doubts about the last timeout and the last cut |
+//! | [`known`] | what is assumed of the path before it is measured |
 //! | [`copies`], [`companions`] | redundancy: packets and riders that nothing calls for |
 //! | [`order`], [`verdict`], [`view`] | what goes out and comes in |
 
@@ -24,6 +25,7 @@ mod companions;
 mod copies;
 mod departures;
 mod expiry;
+mod known;
 mod order;
 mod overdue;
 mod rack;
@@ -43,7 +45,7 @@ use festina_recovery::f_rto::Timeout;
 use festina_recovery::probe::Probe;
 use festina_recovery::profile::{ImmediateSack, LossDetection, Rules, SpuriousResponse};
 use festina_recovery::reordering::ReorderingEstimator;
-use festina_recovery::rtt::{AssumedRoundTrip, RttEstimator};
+use festina_recovery::rtt::RttEstimator;
 use festina_recovery::tail_probe::{self, ProbeContent, TlpTerms};
 use festina_units::{Duration, Instant};
 
@@ -163,6 +165,7 @@ impl Repair {
     /// Gives back even the memory that a thin stream needs.
     pub(super) fn give_back_memory(&mut self) {
         self.book.give_back_memory();
+        self.book.known_loss = self.known_loss();
         self.copies = None;
         self.detectives = None;
         self.reordering = None;
@@ -175,6 +178,7 @@ impl Repair {
     pub(super) fn set_mechanisms(&mut self, mechanisms: &Mechanisms) {
         self.book.set_mechanisms(mechanisms);
         if !self.book.needs_account() {
+            self.book.known_loss = self.known_loss();
             self.copies = None;
         }
         if let Some(copies) = &mut self.copies {
@@ -235,21 +239,6 @@ impl Repair {
         if let Some(copies) = &mut self.copies {
             copies.measured(now, rtt);
         }
-    }
-
-    /// Takes a round trip for granted until one is measured.
-    pub(super) fn assume_round_trip(&mut self, assumed: AssumedRoundTrip) {
-        self.rtt.assume(assumed);
-    }
-
-    /// The round trip is one of several, and the longest is taken for granted until one is measured.
-    pub(super) fn assume_round_trip_one_of(&mut self, shortest: Duration, longest: Duration) {
-        self.rtt.assume_one_of(shortest, longest);
-    }
-
-    /// New data comes after nothing was measured for so long.
-    pub(super) fn was_silent(&mut self, silence: Duration) {
-        self.rtt.was_silent(silence);
     }
 
     /// The window of the peer opened: it answers, and backing off ends.
@@ -524,7 +513,7 @@ impl Repair {
 
     fn copies(&mut self, now: Instant) -> &mut Copies {
         self.copies.get_or_insert_with(|| {
-            let mut copies = Copies::new(self.book.mechanisms().redundancy);
+            let mut copies = Copies::new(self.book.mechanisms().redundancy, self.book.known_loss);
             if let Some(srtt) = self.rtt.srtt() {
                 copies.measured(now, srtt);
             }

@@ -1,10 +1,11 @@
 //! What a sender does with what it knew of the path when it speaks again after a long silence, or for the first time.
 
-use festina_netsim::{Link, LinkConfig, LossModel};
+use festina_netsim::{Link, LinkConfig, LossModel, Reordering};
 use festina_sctp::{Config, Message, PathKnowledge};
 use festina_units::Duration;
 
 use crate::pair::Pair;
+use crate::random_walk::percent;
 
 fn link(rtt_ms: u64, lost: &[u64]) -> LinkConfig {
     let delay = Duration::from_millis(rtt_ms) / 2;
@@ -150,4 +151,89 @@ fn an_association_that_did_not_come_about_knows_nothing_and_the_published_profil
     let mut pair = Pair::new([standard.clone(), standard], [link(100, &[]), link(100, &[])], 1);
     pair.connect_knowing(0, 1, Some(knowledge(100)));
     assert_eq!(pair.hosts[0].association().stats().path.srtt, None);
+}
+
+/// How long each of so many messages takes, one every 20 ms, from now on over these links.
+fn delays(pair: &mut Pair, messages: usize, there: LinkConfig) -> Vec<u128> {
+    pair.links = [Link::new(there, 1, "there"), Link::new(link(100, &[]), 1, "back")];
+    let (start, before) = (pair.now, pair.hosts[1].received.len());
+    let mut delays = Vec::new();
+    for ms in 0..20 * messages as u64 + 2_000 {
+        if ms % 20 == 0 && ms / 20 < messages as u64 {
+            send(pair, 100);
+        }
+        pair.run_for(Duration::from_millis(1));
+        while delays.len() < pair.hosts[1].received.len() - before {
+            delays.push((pair.now - start).as_millis() - 20 * delays.len() as u128);
+        }
+    }
+    delays
+}
+
+/// A pair that has learned that its path loses one packet in twenty.
+fn pair_that_knows_the_loss(config: &Config) -> Pair {
+    let mut pair = Pair::new([config.clone(), config.clone()], [link(100, &[]), link(100, &[])], 1);
+    pair.connect(0, 1);
+    let lost: Vec<u64> = (0..2_000).step_by(20).collect();
+    delays(&mut pair, 500, link(100, &lost));
+    pair
+}
+
+/// The longest delay of the first ten messages of an association that knows this, if the packet of the fourth is lost.
+fn longest_with_a_loss(known: Option<PathKnowledge>) -> u128 {
+    let mut pair = Pair::new([config(), config()], [link(100, &[]), link(100, &[])], 1);
+    pair.connect_knowing(0, 1, known);
+    pair.run_for(Duration::from_millis(500));
+    delays(&mut pair, 10, link(100, &[3])).into_iter().max().unwrap()
+}
+
+#[test]
+fn what_is_known_of_the_loss_lets_the_first_messages_of_the_next_association_arrive_by_the_packet_behind_them() {
+    let mut pair = pair_that_knows_the_loss(&config());
+    let now = pair.now;
+    let known = pair.hosts[0].association().path_knowledge(now).unwrap();
+    assert_eq!(longest_with_a_loss(Some(known)), 70, "the next packet, 20 ms later, has it");
+    assert_eq!(longest_with_a_loss(Some(known.aged(Duration::from_secs(600)))), 70, "ten minutes later, too");
+    assert!(longest_with_a_loss(None) > 150, "a repair takes a round trip");
+    assert!(longest_with_a_loss(Some(knowledge(100))) > 150, "no loss is known");
+}
+
+#[test]
+fn what_is_known_of_the_loss_outlives_a_rest_in_which_memory_is_given_back() {
+    let heartbeats = Config { peer_timeout: None, ..Config::default() };
+    let mut pair = pair_that_knows_the_loss(&heartbeats);
+    pair.run_for(Duration::from_secs(300));
+    let longest = delays(&mut pair, 10, link(100, &[3])).into_iter().max().unwrap();
+    assert_eq!(longest, 70);
+}
+
+/// How many of forty messages that an association with this knowledge writes leave again for nothing, if every tenth is overtaken.
+fn resent_for_nothing(known: Option<PathKnowledge>) -> u64 {
+    let mut pair = pair_on_overtaking_path(known);
+    resent(&mut pair)
+}
+
+/// A pair that has sent forty messages over a path on which packets come up to 30 ms late.
+fn pair_on_overtaking_path(known: Option<PathKnowledge>) -> Pair {
+    let mut pair = Pair::new([config(), config()], [link(100, &[]), link(100, &[])], 1);
+    pair.connect_knowing(0, 1, known);
+    pair.run_for(Duration::from_millis(500));
+    let reordering = Reordering { probability: percent(15), hold_back: Duration::from_millis(30) };
+    delays(&mut pair, 40, LinkConfig { reordering, ..link(100, &[]) });
+    pair
+}
+
+#[test]
+fn what_is_known_of_reordering_spares_the_next_association_needless_retransmissions() {
+    let mut pair = pair_on_overtaking_path(None);
+    let now = pair.now;
+    let known = pair.hosts[0].association().path_knowledge(now).unwrap();
+    let without = resent_for_nothing(None);
+    assert!(without > 0, "packets are overtaken");
+    assert_eq!(resent_for_nothing(Some(known)), 0);
+    assert_eq!(
+        resent_for_nothing(Some(known.aged(Duration::from_secs(61)))),
+        without,
+        "it is forgotten after a minute"
+    );
 }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use festina_recovery::cadence::{Cadence, Surroundings};
+use festina_recovery::loss_rate::KnownLoss;
 use festina_recovery::profile::LIGHT_COPIES_BYTES_MAX;
 use festina_recovery::rate::RateMeter;
 use festina_recovery::redundancy::{CopyDecision, CopyScheduler, Departure, Redundancy, Rides};
@@ -62,9 +63,11 @@ struct Planned {
 }
 
 impl Copies {
-    pub(super) fn new(redundancy: Redundancy) -> Self {
+    pub(super) fn new(redundancy: Redundancy, loss: KnownLoss) -> Self {
+        let mut scheduler = CopyScheduler::new(redundancy);
+        scheduler.assume_loss(loss);
         Self {
-            scheduler: CopyScheduler::new(redundancy),
+            scheduler,
             srtt_min: WindowedMin::new(SRTT_MIN_WINDOW),
             undelayed: RttEstimator::new(Duration::ZERO),
             wire: RateMeter::new(),
@@ -72,6 +75,11 @@ impl Copies {
             cadence: Cadence::default(),
             ride_bytes: RIDE_BYTES_SAVED_MAX,
         }
+    }
+
+    /// What is known of the loss on the path.
+    pub(super) fn known_loss(&self) -> KnownLoss {
+        self.scheduler.known_loss()
     }
 
     /// Changes the option; what the path said stays, and so do the copies that are planned.
@@ -194,7 +202,7 @@ mod tests {
     fn however_many_packets_leave_at_once_only_so_many_copies_wait() {
         let (now, mut rtt) = (Instant::from_secs(1), RttEstimator::new(Duration::from_secs(1)));
         rtt.sample(Duration::from_millis(100));
-        let mut copies = Copies::new(Redundancy::SPACED);
+        let mut copies = Copies::new(Redundancy::SPACED, KnownLoss::default());
         copies.measured(now, Duration::from_millis(100));
         (0..1_000).for_each(|tsn| copies.new_data_sent(now, true, &rtt, (tsn, tsn), true));
         let later = now + Duration::from_secs(1);

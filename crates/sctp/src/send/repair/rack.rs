@@ -73,6 +73,16 @@ impl LossByTime {
         }
     }
 
+    /// On this path packets arrive after later ones.
+    pub(super) fn assume_reordering(&mut self) {
+        self.rack.assume_reordering();
+    }
+
+    /// How long a packet may be overtaken, if any ever was.
+    pub(super) fn known_lateness(&self) -> Option<Duration> {
+        self.rack.reordering_seen().then(|| self.rack.reordering_window(false, 0, None))
+    }
+
     /// An acknowledgement was applied.
     pub(super) fn ack_processed(&mut self, now: Instant, ack: &AckSummary) {
         self.end_run(now);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use festina_recovery::Mechanisms;
+use festina_recovery::loss_rate::KnownLoss;
 use festina_recovery::profile::{ImmediateSack, Rules};
 use festina_recovery::redundancy::Redundancy;
 use festina_recovery::thin::{ThinDetection, ThinDetector};
@@ -50,6 +51,8 @@ pub(super) struct RuleBook {
     new_bytes: u32,
     /// The standard's rules hold, so that probes of the window back off (RFC 9260 §6.1 rule A).
     probing_window: bool,
+    /// What was known of the loss when there was no account of it. Here it takes no room of its own.
+    pub(super) known_loss: KnownLoss,
 }
 
 impl RuleBook {
@@ -62,6 +65,7 @@ impl RuleBook {
             judged_at_sending: false,
             new_bytes: 0,
             probing_window: false,
+            known_loss: KnownLoss::default(),
         }
     }
 

@@ -1,0 +1,58 @@
+//! What is assumed of a path before it is measured: by an earlier association, by the handshake, or by what it was before a silence.
+
+use festina_recovery::Mechanisms;
+use festina_recovery::loss_rate::KnownLoss;
+use festina_recovery::profile::LossDetection;
+use festina_recovery::rtt::AssumedRoundTrip;
+use festina_units::{Duration, Instant};
+
+use super::Repair;
+
+impl Repair {
+    /// Takes a round trip for granted until one is measured.
+    pub(in crate::send) fn assume_round_trip(&mut self, assumed: AssumedRoundTrip) {
+        self.rtt.assume(assumed);
+    }
+
+    /// The round trip is one of several, and the longest is taken for granted until one is measured.
+    pub(in crate::send) fn assume_round_trip_one_of(&mut self, shortest: Duration, longest: Duration) {
+        self.rtt.assume_one_of(shortest, longest);
+    }
+
+    /// What is known of the loss on the path.
+    pub(in crate::send) fn known_loss(&self) -> KnownLoss {
+        self.copies.as_ref().map_or(self.book.known_loss, |copies| copies.known_loss())
+    }
+
+    /// Takes this loss for granted until the path shows another. Before the first data.
+    pub(in crate::send) fn assume_loss(&mut self, known: KnownLoss) {
+        self.book.known_loss = known;
+    }
+
+    /// How much later than SRTT packets came that were overtaken lately; `None` if none were, or if nobody looks.
+    pub(in crate::send) fn known_lateness(&self, now: Instant) -> Option<Duration> {
+        let tolerated = self.reordering.as_ref().and_then(|reordering| reordering.lateness(now));
+        let by_time = self.detectives.as_ref().and_then(|detectives| detectives.by_time.known_lateness());
+        tolerated.max(by_time)
+    }
+
+    /// Takes for granted that packets are overtaken and come so much later than SRTT.
+    pub(in crate::send) fn assume_lateness(&mut self, now: Instant, lateness: Duration) {
+        let Mechanisms { normal, thin, .. } = self.mechanisms();
+        let detections = [normal.loss_detection, thin.loss_detection];
+        if detections.contains(&LossDetection::Tolerant) {
+            self.reordering.get_or_insert_default().assume(now, lateness);
+        }
+        if detections.contains(&LossDetection::Rack) {
+            self.detectives.get_or_insert_default().by_time.assume_reordering();
+        }
+    }
+
+    /// New data comes after nothing was measured for so long.
+    pub(in crate::send) fn was_silent(&mut self, silence: Duration) {
+        self.rtt.was_silent(silence);
+        if self.copies.is_none() {
+            self.book.known_loss = self.book.known_loss.aged(silence);
+        }
+    }
+}
