@@ -2,21 +2,24 @@
 //!
 //! The tasks that receive put lines on a desk. The thread takes all that is there, writes it, waits for the disk, and answers; meanwhile the
 //! desk fills again: the busier it is, the more lines share one wait, and a lone line waits for none but its own. When the desk is full
-//! the transport's buffers fill, and then relays keep their lines.
+//! the transport's buffers fill, and then relays keep their lines. So it is, too, while Kafka takes nothing.
 
 mod desk;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod outlet;
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use festina::{Association, BindError, Duration, Endpoint, ListenError, Listener};
 use thiserror::Error;
 
-use crate::collector::{self, CollectorCounters, FileOutput, Peer, Store};
-use crate::config::{CollectorConfig, OutputPlace};
+use crate::collector::{self, BrokerOutput, Collector, CollectorCounters, FileOutput, Peer, Store};
+use crate::config::{CollectorConfig, Format, KafkaTopic, OutputConfig, OutputPlace};
 use crate::disk::{Disk as _, RealDisk};
 use crate::relay::Notice;
 use crate::serve::{self, Pages};
@@ -60,6 +63,9 @@ pub enum CollectorStartError {
     /// Certificates or keys of an output cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// This program was built without Kafka.
+    #[error("{0}")]
+    Kafka(String),
     /// No thread can be started.
     #[error("cannot start the thread that writes")]
     Thread(#[source] io::Error),
@@ -73,6 +79,74 @@ pub struct RunningCollector {
     accepting: tokio::task::JoinHandle<()>,
     snapshot: Arc<Mutex<CollectorSnapshot>>,
     metrics: Option<SocketAddr>,
+    stops: Arc<AtomicBool>,
+}
+
+/// What has a part in each commit.
+struct Outputs {
+    state: PathBuf,
+    files: Vec<FileOutput>,
+    kafka: Option<(KafkaTopic, Format)>,
+    /// The collector ends: nothing is waited for any more.
+    stops: Arc<AtomicBool>,
+    notice: Notice,
+}
+
+impl Outputs {
+    fn open(&self) -> io::Result<(Collector, Store<RealDisk>)> {
+        // Not even that there is a directory is certain after a failure.
+        RealDisk.create_directory(&self.state)?;
+        let broker = self.kafka.as_ref().map(|(topic, format)| self.broker(topic, *format)).transpose()?;
+        collector::open_with_broker(RealDisk, &self.state, self.files.clone(), broker)
+    }
+
+    #[cfg(feature = "kafka")]
+    fn broker(&self, topic: &KafkaTopic, format: Format) -> io::Result<BrokerOutput> {
+        let mut new_name = [0; 16];
+        getrandom::fill(&mut new_name).map_err(io::Error::other)?;
+        let kafka = kafka::Kafka::new(topic.clone(), Arc::clone(&self.stops), self.notice.clone());
+        Ok(BrokerOutput { broker: Box::new(kafka), format, new_name })
+    }
+
+    #[cfg(not(feature = "kafka"))]
+    fn broker(&self, topic: &KafkaTopic, _: Format) -> io::Result<BrokerOutput> {
+        Err(io::Error::other(check_kafka(topic).err().unwrap_or_default()))
+    }
+
+    /// What of these has a part in commits, and the others.
+    fn new(config: CollectorConfig, notice: &Notice) -> Result<(Self, Vec<Outlet>), CollectorStartError> {
+        let mut outlets = Vec::new();
+        let (mut files, mut kafka) = (Vec::new(), None);
+        for OutputConfig { place, format } in config.outputs {
+            match place {
+                OutputPlace::File { path, rotate_bytes } => {
+                    files.push(FileOutput { template: path, format, rotate_bytes });
+                }
+                OutputPlace::Stdout => outlets.push(Outlet::stdout(format)),
+                OutputPlace::Forward(address, tls) => {
+                    outlets.push(Outlet::forward(address, tls.as_ref(), format, notice.clone())?);
+                }
+                OutputPlace::Kafka(topic) => {
+                    check_kafka(&topic).map_err(CollectorStartError::Kafka)?;
+                    kafka = Some((topic, format));
+                }
+            }
+        }
+        let stops = Arc::new(AtomicBool::new(false));
+        Ok((Self { state: config.state, files, kafka, stops, notice: notice.clone() }, outlets))
+    }
+}
+
+/// Whether there can be such an output.
+#[cfg(feature = "kafka")]
+pub(crate) fn check_kafka(topic: &KafkaTopic) -> Result<(), String> {
+    kafka::check(topic)
+}
+
+/// Whether there can be such an output.
+#[cfg(not(feature = "kafka"))]
+pub(crate) fn check_kafka(_: &KafkaTopic) -> Result<(), String> {
+    Err("this program was built without Kafka: build it with --features kafka".to_owned())
 }
 
 impl RunningCollector {
@@ -81,24 +155,16 @@ impl RunningCollector {
     /// # Errors
     /// If its memory, its files or a socket cannot be opened.
     pub async fn start(config: CollectorConfig, notice: Notice) -> Result<Self, CollectorStartError> {
-        let mut files = Vec::new();
-        let mut outlets = Vec::new();
-        for output in config.outputs {
-            match output.place {
-                OutputPlace::File { path, rotate_bytes } => {
-                    files.push(FileOutput { template: path, format: output.format, rotate_bytes });
-                }
-                OutputPlace::Stdout => outlets.push(Outlet::stdout(output.format)),
-                OutputPlace::Forward(address, tls) => {
-                    outlets.push(Outlet::forward(address, tls.as_ref(), output.format, notice.clone())?);
-                }
-            }
-        }
-        let state = config.state;
-        let (collector, store) = collector::open(RealDisk, &state, files.clone())
-            .map_err(|source| CollectorStartError::State { path: state.clone(), source })?;
+        let (listen, metrics) = (config.listen, config.metrics);
+        let (outputs, outlets) = Outputs::new(config, &notice)?;
+        let (collector, store) = match outputs.open() {
+            Ok((collector, store)) => (Some(collector), Some(store)),
+            // Kafka has to say first what it has: the thread that writes waits for it.
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => (None, None),
+            Err(source) => return Err(CollectorStartError::State { path: outputs.state, source }),
+        };
         let snapshot = Arc::new(Mutex::new(CollectorSnapshot::default()));
-        let metrics = match config.metrics {
+        let metrics = match metrics {
             Some(address) => {
                 let pages: Arc<dyn Pages> = Arc::new(CollectorPages(Arc::clone(&snapshot)));
                 let served = serve::serve(address, pages).await;
@@ -106,23 +172,22 @@ impl RunningCollector {
             }
             None => None,
         };
-        let endpoint = Endpoint::bind(config.listen, transport::config()).await?;
+        let endpoint = Endpoint::bind(listen, transport::config()).await?;
         let listener = endpoint.listen(transport::PORT)?;
         let desk = Arc::new(Desk::new(collector, outlets, notice.clone()));
+        let stops = Arc::clone(&outputs.stops);
         let writer = Writer {
             desk: Arc::clone(&desk),
             store,
-            state,
-            files,
+            outputs,
             snapshot: Arc::clone(&snapshot),
             before: CollectorCounters::default(),
             failures: 0,
-            notice,
         };
         let writer = std::thread::Builder::new().name("syslog-writer".to_owned()).spawn(move || writer.run());
         let writer = Some(writer.map_err(CollectorStartError::Thread)?);
         let accepting = tokio::spawn(accept(listener, Arc::clone(&desk)));
-        Ok(Self { endpoint, desk, writer, accepting, snapshot, metrics })
+        Ok(Self { endpoint, desk, writer, accepting, snapshot, metrics, stops })
     }
 
     /// The address for relays.
@@ -144,6 +209,7 @@ impl RunningCollector {
     pub async fn stop(mut self) -> CollectorSnapshot {
         self.accepting.abort();
         self.desk.stop();
+        self.stops.store(true, Ordering::Relaxed);
         if let Some(writer) = self.writer.take() {
             let _ = tokio::task::spawn_blocking(move || writer.join()).await;
         }
@@ -194,48 +260,52 @@ async fn receive(peer: Peer, association: Association, desk: Arc<Desk>) {
 /// The thread that writes.
 struct Writer {
     desk: Arc<Desk>,
-    store: Store<RealDisk>,
-    state: PathBuf,
-    files: Vec<FileOutput>,
+    /// None until the outputs can be opened.
+    store: Option<Store<RealDisk>>,
+    outputs: Outputs,
     snapshot: Arc<Mutex<CollectorSnapshot>>,
-    /// What was counted before the disk failed.
+    /// What was counted before the outputs failed.
     before: CollectorCounters,
     failures: u64,
-    notice: Notice,
 }
 
 impl Writer {
     fn run(mut self) {
+        if self.store.is_none() {
+            self.begin_again("Kafka does not say what it has");
+        }
         while let Some((commit, held)) = self.desk.wait_for_work() {
-            match self.store.commit(commit) {
+            let store = self.store.as_mut().expect("there is no work without it");
+            match store.commit(commit) {
                 Ok(answers) => {
                     self.desk.answer(answers);
                     held.into_iter().for_each(outlet::Held::release);
                 }
-                Err(error) => self.begin_again(&error),
+                Err(error) => self.begin_again(&error.to_string()),
             }
             self.publish();
         }
     }
 
-    /// The disk has failed: nothing in memory counts. Relays will send again what was not acknowledged.
-    fn begin_again(&mut self, error: &io::Error) {
-        (self.notice)(&format!(
-            "the output cannot be written: {error}; relays keep their lines, and it is tried again"
+    /// An output has failed: nothing in memory counts. Relays will send again what was not acknowledged.
+    fn begin_again(&mut self, problem: &str) {
+        if self.outputs.stops.load(Ordering::Relaxed) {
+            return self.desk.close();
+        }
+        (self.outputs.notice)(&format!(
+            "the output cannot be written: {problem}; relays keep their lines, and it is tried again"
         ));
         self.desk.close();
         self.failures += 1;
-        self.before.add(self.store.counters());
-        loop {
+        if let Some(store) = self.store.take() {
+            self.before.add(store.counters());
+        }
+        while !self.outputs.stops.load(Ordering::Relaxed) {
             std::thread::sleep(PAUSE_AFTER_FAILURE);
-            // Not even that there is a directory is certain now.
-            if let Ok((collector, store)) = RealDisk
-                .create_directory(&self.state)
-                .and_then(|()| collector::open(RealDisk, &self.state, self.files.clone()))
-            {
-                self.store = store;
+            if let Ok((collector, store)) = self.outputs.open() {
+                self.store = Some(store);
                 self.desk.open(collector);
-                (self.notice)("the output can be written again");
+                (self.outputs.notice)("the output can be written again");
                 return;
             }
         }
@@ -243,11 +313,15 @@ impl Writer {
 
     fn publish(&self) {
         let mut counters = self.before;
-        counters.add(self.store.counters());
+        if let Some(store) = &self.store {
+            counters.add(store.counters());
+        }
         let snapshot = CollectorSnapshot {
             reliable: counters.reliable,
             fresh: counters.fresh,
             duplicates: counters.duplicates,
+            brokered: counters.brokered,
+            brokered_cut: counters.brokered_cut,
             commits: counters.commits,
             relays: self.desk.relays(),
             failures: self.failures,

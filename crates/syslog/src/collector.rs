@@ -5,6 +5,7 @@
 //! [`Collector::begin_commit`], whose result goes to [`Store::commit`], which returns what is to be sent. Commits reach the store in the order
 //! in which they were begun. After an error of the store nothing in memory counts any more: end all associations and open both again.
 
+mod broker;
 mod files;
 mod state;
 mod store;
@@ -23,6 +24,7 @@ use crate::render;
 use crate::wire::{Packet, RANGES_MAX, SenderId, Span, WireError};
 use state::{EntrySpan, Senders};
 
+pub use broker::{Broker, BrokerLine, BrokerOutput};
 pub use store::{Commit, Store};
 
 /// Which association a message came by.
@@ -52,6 +54,10 @@ pub struct CollectorCounters {
     pub fresh: [u64; 8],
     /// Spooled lines that came again and were not written again.
     pub duplicates: u64,
+    /// Lines that a broker has taken.
+    pub brokered: u64,
+    /// Of those, lines that were cut because they were too long for it.
+    pub brokered_cut: u64,
     /// Times that lines were made to survive a crash.
     pub commits: u64,
 }
@@ -62,6 +68,8 @@ impl CollectorCounters {
         self.reliable.iter_mut().zip(more.reliable).for_each(|(sum, more)| *sum += more);
         self.fresh.iter_mut().zip(more.fresh).for_each(|(sum, more)| *sum += more);
         self.duplicates += more.duplicates;
+        self.brokered += more.brokered;
+        self.brokered_cut += more.brokered_cut;
         self.commits += more.commits;
     }
 }
@@ -108,8 +116,11 @@ pub struct Collector {
     /// All numbers that have come, whether or not they are on disk.
     senders: Senders,
     outputs: Vec<FileOutput>,
+    /// What lines look like for a broker, if there is one.
+    broker: Option<Format>,
     /// What has come since the last commit was begun.
     lines: BTreeMap<PathBuf, Vec<u8>>,
+    broker_lines: Vec<BrokerLine>,
     spans: Vec<EntrySpan>,
     counters: CollectorCounters,
     /// Bytes of messages since the last commit was begun.
@@ -126,11 +137,28 @@ pub struct Collector {
 /// # Errors
 /// The disk's; also if what was remembered is damaged. Then it is no help to go on: lines would be written twice.
 pub fn open<D: Disk>(disk: D, directory: &Path, outputs: Vec<FileOutput>) -> io::Result<(Collector, Store<D>)> {
-    let store = Store::open(disk, directory, outputs.clone())?;
+    open_with_broker(disk, directory, outputs, None)
+}
+
+/// As [`open`], with a broker that has a part in each commit.
+///
+/// # Errors
+/// The disk's; also if what was remembered is damaged, or no copy of what it was last ([`io::ErrorKind::InvalidData`]); or if it needs to be known
+/// what the broker has, and the broker does not answer ([`io::ErrorKind::NotConnected`]): then try again.
+pub fn open_with_broker<D: Disk>(
+    disk: D,
+    directory: &Path,
+    outputs: Vec<FileOutput>,
+    broker: Option<BrokerOutput>,
+) -> io::Result<(Collector, Store<D>)> {
+    let format = broker.as_ref().map(|output| output.format);
+    let store = Store::open(disk, directory, outputs.clone(), broker)?;
     let collector = Collector {
         senders: store.senders().clone(),
         outputs,
+        broker: format,
         lines: BTreeMap::new(),
+        broker_lines: Vec::new(),
         spans: Vec::new(),
         counters: CollectorCounters::default(),
         taken_bytes: 0,
@@ -176,7 +204,8 @@ impl Collector {
                 session.fresh += records.len() as u64;
                 session.fresh_messages += 1;
                 records.iter().for_each(|record| self.counters.fresh[record.severity.index()] += 1);
-                self.write(&records);
+                let sender = session.sender;
+                self.write(&records, sender, None);
                 Ok(records)
             }
             Packet::Welcome(_) | Packet::Acks { .. } => Err(RelayError::NoRelay),
@@ -236,11 +265,20 @@ impl Collector {
             new.push(record);
         }
         new.iter().for_each(|record| self.counters.reliable[record.severity.index()] += 1);
-        self.write(&new);
+        self.write(&new, sender, Some(priority));
         Ok(new)
     }
 
-    fn write(&mut self, records: &[Record]) {
+    /// Lines that are not repeated have no priority here.
+    fn write(&mut self, records: &[Record], sender: SenderId, priority: Option<u8>) {
+        if let Some(format) = self.broker {
+            let lines = records.iter().map(|record| BrokerLine::new(record, format, sender, priority));
+            let before = self.broker_lines.len();
+            self.broker_lines.extend(lines);
+            let added = &self.broker_lines[before..];
+            self.counters.brokered += added.len() as u64;
+            self.counters.brokered_cut += added.iter().filter(|line| line.is_cut).count() as u64;
+        }
         for output in &self.outputs {
             if !output.template.contains('{') {
                 let pending = pending(&mut self.lines, &output.template);
@@ -292,6 +330,7 @@ impl Collector {
         }
         Commit {
             lines: std::mem::take(&mut self.lines),
+            broker_lines: std::mem::take(&mut self.broker_lines),
             spans: std::mem::take(&mut self.spans),
             counters: std::mem::take(&mut self.counters),
             answers,

@@ -99,6 +99,12 @@ pub struct CollectorSnapshot {
     pub fresh: [u64; 8],
     /// Reliable lines that came again and were not written again.
     pub duplicates: u64,
+    /// Lines that Kafka has taken.
+    #[serde(default)]
+    pub brokered: u64,
+    /// Of those, lines that were cut because they were too long for it.
+    #[serde(default)]
+    pub brokered_cut: u64,
     /// Times that lines were made to survive a crash.
     pub commits: u64,
     /// Relays that are connected.
@@ -115,6 +121,8 @@ impl CollectorSnapshot {
         put_severities(&mut text, "festina_syslog_collector_fresh_lines_total", &self.fresh);
         for (name, value) in [
             ("duplicate_lines_total", self.duplicates),
+            ("kafka_lines_total", self.brokered),
+            ("kafka_cut_lines_total", self.brokered_cut),
             ("commits_total", self.commits),
             ("relays", self.relays),
             ("failures_total", self.failures),

@@ -40,8 +40,8 @@ struct State {
 }
 
 impl Desk {
-    pub(super) fn new(collector: Collector, outlets: Vec<Outlet>, notice: Notice) -> Self {
-        let state = State { collector: Some(collector), associations: BTreeMap::new(), outlets, stops: false };
+    pub(super) fn new(collector: Option<Collector>, outlets: Vec<Outlet>, notice: Notice) -> Self {
+        let state = State { collector, associations: BTreeMap::new(), outlets, stops: false };
         Self { state: Mutex::new(state), work: Condvar::new(), room: Notify::new(), notice }
     }
 

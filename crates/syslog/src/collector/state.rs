@@ -2,8 +2,11 @@
 //!
 //! A file `state` holds all of it, and a journal what was added since. An entry of the journal is what makes lines count: its files were
 //! synced before it is written, and acknowledgements leave after it is synced.
+//!
+//! If a broker has a part in the commit, its entry only prepares: it counts once there is another one behind it that says that the broker
+//! has the lines, or once the broker says so itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -44,7 +47,16 @@ pub(super) struct Memory {
     pub(super) senders: Senders,
     /// How long files are with the lines that count. Those that are not here count in full.
     pub(super) files: BTreeMap<PathBuf, u64>,
+    /// What a broker knows this collector by, once it needs one.
+    pub(super) name: Option<Name>,
+    /// The number of the last commit that a broker had a part in, whatever became of it.
+    pub(super) number: u64,
+    /// Files that have their number behind their name and are to be compressed.
+    pub(super) rotated: BTreeSet<PathBuf>,
 }
+
+/// Drawn at random for a collector.
+pub(super) type Name = [u8; 16];
 
 /// A sender, a priority, a floor, and a first and a last number; if the first is above the last it is a floor alone.
 pub(super) type EntrySpan = (SenderId, u8, u64, u64, u64);
@@ -54,6 +66,31 @@ pub(super) type EntrySpan = (SenderId, u8, u64, u64, u64);
 pub(super) struct Entry {
     pub(super) spans: Vec<EntrySpan>,
     pub(super) files: Vec<(PathBuf, u64)>,
+    pub(super) step: Step,
+    pub(super) name: Option<Name>,
+    /// Files that are to be compressed from now on, or no longer.
+    pub(super) rotated: Vec<(PathBuf, bool)>,
+}
+
+/// How far a commit is that a broker has a part in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Step {
+    /// No broker has a part in it.
+    #[default]
+    Alone,
+    /// It counts if the broker has the commit of this number.
+    Prepared(u64),
+    /// The broker has the commit of this number: what was prepared counts.
+    Done(u64),
+}
+
+/// What is on disk, as it was read.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) memory: Memory,
+    /// Of a commit of this number nobody here knows whether the broker has it.
+    pub(super) prepared: Option<(u64, Entry)>,
+    generation: u64,
 }
 
 /// The memory's place on disk.
@@ -71,29 +108,51 @@ fn journal_name(generation: u64) -> String {
     format!("journal-{generation:016x}")
 }
 
-impl<D: Disk> Journal<D> {
-    /// Reads the memory, and begins a new journal.
-    pub(super) fn open(disk: D, directory: &Path) -> io::Result<(Self, Memory)> {
-        disk.create_directory(directory)?;
-        let damaged =
-            || io::Error::new(io::ErrorKind::InvalidData, format!("{} is damaged", directory.join(STATE).display()));
-        let (mut memory, generation) = match read_whole(&disk, &directory.join(STATE), STATE_BYTES_MAX)? {
-            None => (Memory::default(), 0),
-            Some(bytes) => {
-                let (entry, generation) = read_state(&bytes).ok_or_else(damaged)?;
-                let mut memory = Memory::default();
-                apply(&mut memory, entry);
-                (memory, generation)
+/// Reads what is there.
+pub(super) fn read<D: Disk>(disk: &D, directory: &Path) -> io::Result<Found> {
+    disk.create_directory(directory)?;
+    let damaged =
+        || io::Error::new(io::ErrorKind::InvalidData, format!("{} is damaged", directory.join(STATE).display()));
+    let mut found = Found::default();
+    if let Some(bytes) = read_whole(disk, &directory.join(STATE), STATE_BYTES_MAX)? {
+        let (entry, generation) = read_state(&bytes).ok_or_else(damaged)?;
+        found.generation = generation;
+        found.replay(entry);
+    }
+    let journal = directory.join(journal_name(found.generation));
+    let journal = read_whole(disk, &journal, STATE_BYTES_MAX)?.unwrap_or_default();
+    let mut rest = &journal[..];
+    while let Some(entry) = read_checked(&mut rest).and_then(read_entry) {
+        found.replay(entry);
+    }
+    Ok(found)
+}
+
+impl Found {
+    fn replay(&mut self, entry: Entry) {
+        match entry.step {
+            Step::Prepared(number) => {
+                self.memory.number = number;
+                self.prepared = Some((number, entry));
+                return;
             }
-        };
-        let journal =
-            read_whole(&disk, &directory.join(journal_name(generation)), STATE_BYTES_MAX)?.unwrap_or_default();
-        let mut rest = &journal[..];
-        while let Some(entry) = read_checked(&mut rest).and_then(read_entry) {
-            apply(&mut memory, entry);
+            Step::Done(number) => {
+                self.memory.number = number;
+                if let Some((_, prepared)) = self.prepared.take() {
+                    apply(&mut self.memory, prepared);
+                }
+            }
+            Step::Alone => {}
         }
-        let journal = Self::begin(disk, directory, generation + 1, &memory)?;
-        Ok((journal, memory))
+        apply(&mut self.memory, entry);
+    }
+}
+
+impl<D: Disk> Journal<D> {
+    /// Begins a new journal behind the one that was read.
+    pub(super) fn begin_anew(disk: D, directory: &Path, found: Found) -> io::Result<(Self, Memory)> {
+        let journal = Self::begin(disk, directory, found.generation + 1, &found.memory)?;
+        Ok((journal, found.memory))
     }
 
     /// Writes the whole memory and begins a journal behind it.
@@ -110,6 +169,9 @@ impl<D: Disk> Journal<D> {
         let entry = Entry {
             spans: spans.collect(),
             files: memory.files.iter().map(|(path, &length)| (path.clone(), length)).collect(),
+            step: if memory.number > 0 { Step::Done(memory.number) } else { Step::Alone },
+            name: memory.name,
+            rotated: memory.rotated.iter().map(|path| (path.clone(), true)).collect(),
         };
         let mut contents = generation.to_be_bytes().to_vec();
         contents.extend_from_slice(&encode(&entry));
@@ -129,9 +191,14 @@ impl<D: Disk> Journal<D> {
 
     /// Adds to the memory, on disk: after this it survives a crash.
     pub(super) fn commit(&mut self, entry: &Entry) -> io::Result<()> {
+        self.note(entry)?;
+        self.file.sync()
+    }
+
+    /// Adds to the memory what need not survive a crash of the machine.
+    pub(super) fn note(&mut self, entry: &Entry) -> io::Result<()> {
         let bytes = checked(&encode(entry));
         self.file.append(&bytes)?;
-        self.file.sync()?;
         self.bytes += bytes.len() as u64;
         Ok(())
     }
@@ -155,11 +222,28 @@ pub(super) fn apply(memory: &mut Memory, entry: Entry) {
         ranges.insert(first, last);
     }
     memory.files.extend(entry.files);
+    memory.name = entry.name.or(memory.name);
+    for (path, waits) in entry.rotated {
+        if waits {
+            memory.rotated.insert(path);
+        } else {
+            memory.rotated.remove(&path);
+        }
+    }
 }
+
+/// A bit of the count of spans: more stands behind it than spans and files. Without it an entry is as it was before there were brokers.
+const MORE: u32 = 1 << 31;
 
 fn encode(entry: &Entry) -> Vec<u8> {
     let mut bytes = Vec::new();
-    bytes.put_u32(u32::try_from(entry.spans.len()).unwrap_or(u32::MAX));
+    let spans = u32::try_from(entry.spans.len()).unwrap_or(u32::MAX) & !MORE;
+    if entry.step == Step::Alone && entry.name.is_none() && entry.rotated.is_empty() {
+        bytes.put_u32(spans);
+    } else {
+        bytes.put_u32(spans | MORE);
+        put_more(&mut bytes, entry);
+    }
     for (sender, priority, floor, first, last) in &entry.spans {
         bytes.put_slice(&sender.0);
         bytes.put_u8(*priority);
@@ -168,17 +252,42 @@ fn encode(entry: &Entry) -> Vec<u8> {
         bytes.put_u64(*last);
     }
     for (path, length) in &entry.files {
-        let name = path.as_os_str().as_encoded_bytes();
         bytes.put_u64(*length);
-        bytes.put_u32(u32::try_from(name.len()).unwrap_or(u32::MAX));
-        bytes.put_slice(name);
+        put_path(&mut bytes, path);
     }
     bytes
 }
 
+fn put_more(bytes: &mut Vec<u8>, entry: &Entry) {
+    let (step, number) = match entry.step {
+        Step::Alone => (0, 0),
+        Step::Prepared(number) => (1, number),
+        Step::Done(number) => (2, number),
+    };
+    bytes.put_u8(step);
+    bytes.put_u64(number);
+    bytes.put_u8(u8::from(entry.name.is_some()));
+    bytes.put_slice(&entry.name.unwrap_or_default());
+    bytes.put_u32(u32::try_from(entry.rotated.len()).unwrap_or(u32::MAX));
+    for (path, waits) in &entry.rotated {
+        bytes.put_u8(u8::from(*waits));
+        put_path(bytes, path);
+    }
+}
+
+fn put_path(bytes: &mut Vec<u8>, path: &Path) {
+    let name = path.as_os_str().as_encoded_bytes();
+    bytes.put_u32(u32::try_from(name.len()).unwrap_or(u32::MAX));
+    bytes.put_slice(name);
+}
+
 fn read_entry(mut bytes: &[u8]) -> Option<Entry> {
     let mut entry = Entry::default();
-    for _ in 0..bytes.try_get_u32().ok()? {
+    let spans = bytes.try_get_u32().ok()?;
+    if spans & MORE != 0 {
+        read_more(&mut bytes, &mut entry)?;
+    }
+    for _ in 0..spans & !MORE {
         let mut sender = [0; 16];
         bytes.try_copy_to_slice(&mut sender).ok()?;
         let priority = bytes.try_get_u8().ok().filter(|&priority| priority < PRIORITIES)?;
@@ -187,13 +296,35 @@ fn read_entry(mut bytes: &[u8]) -> Option<Entry> {
     }
     while !bytes.is_empty() {
         let length = bytes.try_get_u64().ok()?;
-        let name_bytes = usize::try_from(bytes.try_get_u32().ok()?).ok()?;
-        let (name, rest) = bytes.split_at_checked(name_bytes)?;
-        bytes = rest;
-        // Names come from a template that is text.
-        entry.files.push((PathBuf::from(std::str::from_utf8(name).ok()?), length));
+        entry.files.push((read_path(&mut bytes)?, length));
     }
     Some(entry)
+}
+
+fn read_more(bytes: &mut &[u8], entry: &mut Entry) -> Option<()> {
+    let (step, number) = (bytes.try_get_u8().ok()?, bytes.try_get_u64().ok()?);
+    entry.step = match step {
+        0 => Step::Alone,
+        1 => Step::Prepared(number),
+        2 => Step::Done(number),
+        _ => return None,
+    };
+    let (is_named, mut name) = (bytes.try_get_u8().ok()? == 1, Name::default());
+    bytes.try_copy_to_slice(&mut name).ok()?;
+    entry.name = is_named.then_some(name);
+    for _ in 0..bytes.try_get_u32().ok()? {
+        let waits = bytes.try_get_u8().ok()? == 1;
+        entry.rotated.push((read_path(bytes)?, waits));
+    }
+    Some(())
+}
+
+/// Names come from a template that is text.
+fn read_path(bytes: &mut &[u8]) -> Option<PathBuf> {
+    let name_bytes = usize::try_from(bytes.try_get_u32().ok()?).ok()?;
+    let (name, rest) = bytes.split_at_checked(name_bytes)?;
+    *bytes = rest;
+    Some(PathBuf::from(std::str::from_utf8(name).ok()?))
 }
 
 fn read_state(mut bytes: &[u8]) -> Option<(Entry, u64)> {

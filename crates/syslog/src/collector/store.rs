@@ -8,14 +8,17 @@ use bytes::Bytes;
 
 use crate::disk::Disk;
 
+use super::broker::{BrokerLine, Handover};
 use super::files::Files;
-use super::state::{Entry, EntrySpan, Journal, Memory, Senders, apply};
-use super::{CollectorCounters, FileOutput, Peer};
+use super::state::{self, Entry, EntrySpan, Journal, Memory, Senders, Step, apply};
+use super::{BrokerOutput, CollectorCounters, FileOutput, Peer};
 
 /// What is to survive a crash as a whole or not at all, and what is to be said once it does.
 #[derive(Debug, Default)]
 pub struct Commit {
     pub(super) lines: BTreeMap<PathBuf, Vec<u8>>,
+    /// For the broker, in the order in which they came.
+    pub(super) broker_lines: Vec<BrokerLine>,
     pub(super) spans: Vec<EntrySpan>,
     pub(super) counters: CollectorCounters,
     pub(super) answers: Vec<(Peer, Bytes)>,
@@ -27,17 +30,33 @@ pub struct Store<D: Disk> {
     memory: Memory,
     files: Files<D>,
     outputs: Vec<FileOutput>,
+    broker: Option<Handover>,
     counters: CollectorCounters,
     /// An earlier commit failed: nothing may follow it.
     failed: bool,
 }
 
 impl<D: Disk> Store<D> {
-    pub(super) fn open(disk: D, directory: &Path, outputs: Vec<FileOutput>) -> io::Result<Self> {
-        let (mut journal, mut memory) = Journal::open(disk.clone(), directory)?;
-        let files = Files::recover(disk, &mut memory)?;
-        journal.checkpoint(&memory)?;
-        Ok(Self { journal, memory, files, outputs, counters: CollectorCounters::default(), failed: false })
+    pub(super) fn open(
+        disk: D,
+        directory: &Path,
+        outputs: Vec<FileOutput>,
+        broker: Option<BrokerOutput>,
+    ) -> io::Result<Self> {
+        let mut found = state::read(&disk, directory)?;
+        let mut broker = broker.map(|output| {
+            let name = *found.memory.name.get_or_insert(output.new_name);
+            Handover::new(output.broker, name, found.memory.number)
+        });
+        // Without a broker nobody misses the lines there: relays were not answered, and send them again.
+        if let (Some((number, entry)), Some(broker)) = (found.prepared.take(), &mut broker)
+            && broker.last().map_err(unreachable)? == number
+        {
+            apply(&mut found.memory, entry);
+        }
+        let files = Files::recover(disk.clone(), &mut found.memory)?;
+        let (journal, memory) = Journal::begin_anew(disk, directory, found)?;
+        Ok(Self { journal, memory, files, outputs, broker, counters: CollectorCounters::default(), failed: false })
     }
 
     pub(super) fn senders(&self) -> &Senders {
@@ -47,32 +66,46 @@ impl<D: Disk> Store<D> {
     /// Makes it survive a crash. Returns what is to be sent to whom now that it does.
     ///
     /// # Errors
-    /// The disk's. Then every later commit fails, too, and nothing in memory counts.
+    /// The disk's or the broker's. Then every later commit fails, too, and nothing in memory counts.
     pub fn commit(&mut self, commit: Commit) -> io::Result<Vec<(Peer, Bytes)>> {
         if self.failed {
             return Err(io::Error::other("an earlier commit failed"));
         }
-        let Commit { lines, spans, counters, answers } = commit;
+        let Commit { lines, broker_lines, spans, counters, answers } = commit;
         self.failed = true;
-        self.write(lines, spans)?;
+        self.write(lines, &broker_lines, spans)?;
         self.failed = false;
         self.counters.add(&counters);
         Ok(answers)
     }
 
-    fn write(&mut self, lines: BTreeMap<PathBuf, Vec<u8>>, spans: Vec<EntrySpan>) -> io::Result<()> {
+    fn write(
+        &mut self,
+        lines: BTreeMap<PathBuf, Vec<u8>>,
+        broker_lines: &[BrokerLine],
+        spans: Vec<EntrySpan>,
+    ) -> io::Result<()> {
         let unknown = self.files.unknown(&lines, &self.memory)?;
         if !unknown.is_empty() {
             self.memory.files.extend(unknown.iter().cloned());
             // First of all: what such a file has now is all that counts of it, should this end half-way.
-            self.journal.commit(&Entry { spans: Vec::new(), files: unknown })?;
+            self.journal.commit(&Entry { files: unknown, ..Entry::default() })?;
         }
         let files = self.files.write(lines, &self.memory)?;
-        if files.is_empty() && spans.is_empty() {
+        if files.is_empty() && spans.is_empty() && broker_lines.is_empty() {
             return Ok(());
         }
-        let entry = Entry { spans, files: files.clone() };
-        self.journal.commit(&entry)?;
+        let mut entry = Entry { spans, files: files.clone(), ..Entry::default() };
+        match &mut self.broker {
+            Some(broker) if !broker_lines.is_empty() => {
+                self.memory.number += 1;
+                entry.step = Step::Prepared(self.memory.number);
+                self.journal.commit(&entry)?;
+                broker.hand(self.memory.number, broker_lines)?;
+                self.journal.note(&Entry { step: Step::Done(self.memory.number), ..Entry::default() })?;
+            }
+            _ => self.journal.commit(&entry)?,
+        }
         self.counters.commits += 1;
         apply(&mut self.memory, entry);
         self.tidy(&files)
@@ -100,4 +133,9 @@ impl<D: Disk> Store<D> {
     pub fn counters(&self) -> &CollectorCounters {
         &self.counters
     }
+}
+
+/// Nothing is wrong here: a broker that does not answer yet.
+fn unreachable(error: io::Error) -> io::Error {
+    if error.kind() == io::ErrorKind::InvalidData { error } else { io::Error::new(io::ErrorKind::NotConnected, error) }
 }

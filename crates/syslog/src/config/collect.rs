@@ -1,5 +1,7 @@
 //! The file of a collector.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -19,7 +21,7 @@ pub struct CollectorConfig {
     pub state: PathBuf,
     /// The UDP address on which relays reach it.
     pub listen: SocketAddr,
-    /// Where lines go. At least one file.
+    /// Where lines go. At least one file or Kafka, and Kafka once at most.
     pub outputs: Vec<OutputConfig>,
     /// Where `/metrics` and `/status` are served.
     pub metrics: Option<SocketAddr>,
@@ -48,6 +50,31 @@ pub enum OutputPlace {
     Stdout,
     /// A TCP peer that reads octet counting, with or without TLS.
     Forward(SocketAddr, Option<TlsClient>),
+    /// Kafka, which has a part in each commit.
+    Kafka(KafkaTopic),
+}
+
+/// A topic of Kafka.
+#[derive(Clone, PartialEq, Eq)]
+pub struct KafkaTopic {
+    /// Some of the brokers, `host:port` with commas between them.
+    pub brokers: String,
+    /// The topic's name.
+    pub topic: String,
+    /// Settings of librdkafka: how to be let in.
+    pub options: BTreeMap<String, String>,
+}
+
+impl fmt::Debug for KafkaTopic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Values may be secret.
+        let options: Vec<_> = self.options.keys().collect();
+        f.debug_struct("KafkaTopic")
+            .field("brokers", &self.brokers)
+            .field("topic", &self.topic)
+            .field("options", &options)
+            .finish()
+    }
 }
 
 /// What a line looks like.
@@ -81,6 +108,9 @@ struct RawOutput {
     name: Option<String>,
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
+    brokers: Option<String>,
+    topic: Option<String>,
+    options: Option<Spanned<BTreeMap<String, String>>>,
     #[serde(default)]
     format: Format,
 }
@@ -95,9 +125,17 @@ impl CollectorConfig {
         let raw: RawCollector = text.read()?;
         let outputs: Vec<_> =
             raw.output.iter().map(|output| read_output(&text, output)).collect::<Result<_, ConfigError>>()?;
-        if !outputs.iter().any(|output| matches!(output.place, OutputPlace::File { .. })) {
-            let problem = "there is no [[output]] of kind \"file\": a line counts as delivered when it is in a file";
+        let keeps = |output: &&OutputConfig| matches!(output.place, OutputPlace::File { .. } | OutputPlace::Kafka(_));
+        if !outputs.iter().any(|output| keeps(&output)) {
+            let problem =
+                "there is no [[output]] of kind \"file\" or \"kafka\": a line counts as delivered when it is there";
             return Err(text.error(0..0, problem.to_owned()));
+        }
+        let mut kafka =
+            outputs.iter().zip(&raw.output).filter(|(output, _)| matches!(output.place, OutputPlace::Kafka(_)));
+        if let (Some(_), Some((_, second))) = (kafka.next(), kafka.next()) {
+            let problem = "there can be one [[output]] of kind \"kafka\": two could not take each line once";
+            return Err(text.error(second.span(), problem.to_owned()));
         }
         Ok(Self {
             listen: text.value(&raw.listen)?,
@@ -160,11 +198,50 @@ fn read_output(text: &Text, raw: &Spanned<RawOutput>) -> Result<OutputConfig, Co
             }
             OutputPlace::Forward(to, tls)
         }
+        "kafka" => OutputPlace::Kafka(read_kafka(text, raw)?),
         kind => {
-            return Err(
-                text.error(output.kind.span(), format!("\"{kind}\" is no output; there are file, stdout and forward"))
-            );
+            let problem = format!("\"{kind}\" is no output; there are file, stdout, forward and kafka");
+            return Err(text.error(output.kind.span(), problem));
         }
     };
     Ok(OutputConfig { place, format: output.format })
+}
+
+/// Settings of librdkafka that the promise depends on.
+const OURS: [&str; 16] = [
+    "acks",
+    "bootstrap.servers",
+    "delivery.timeout.ms",
+    "enable.auto.commit",
+    "enable.gapless.guarantee",
+    "enable.idempotence",
+    "group.id",
+    "isolation.level",
+    "max.in.flight",
+    "max.in.flight.requests.per.connection",
+    "message.timeout.ms",
+    "metadata.broker.list",
+    "request.required.acks",
+    "retries",
+    "transaction.timeout.ms",
+    "transactional.id",
+];
+
+fn read_kafka(text: &Text, raw: &Spanned<RawOutput>) -> Result<KafkaTopic, ConfigError> {
+    let output = raw.get_ref();
+    let missing = |what: &str| text.error(raw.span(), format!("it needs {what}"));
+    let topic = KafkaTopic {
+        brokers: output
+            .brokers
+            .clone()
+            .ok_or_else(|| missing("brokers, as in brokers = \"kafka1:9092,kafka2:9092\""))?,
+        topic: output.topic.clone().ok_or_else(|| missing("a topic"))?,
+        options: output.options.as_ref().map(|options| options.get_ref().clone()).unwrap_or_default(),
+    };
+    let span = output.options.as_ref().map_or_else(|| raw.span(), Spanned::span);
+    if let Some(ours) = topic.options.keys().find(|name| OURS.contains(&name.as_str())) {
+        return Err(text.error(span, format!("{ours} is not to be set: that each line is there once depends on it")));
+    }
+    crate::collect::check_kafka(&topic).map_err(|problem| text.error(span, problem))?;
+    Ok(topic)
 }

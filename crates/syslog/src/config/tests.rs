@@ -76,7 +76,11 @@ fn rules_of_the_file_come_before_the_defaults() {
 fn a_collector_without_a_file_or_with_an_unknown_placeholder_is_refused() {
     let start = "state = \"s\"\nlisten = \"127.0.0.1:1\"\n[[output]]\n";
     for (output, words) in [
-        ("kind = \"stdout\"", "no [[output]] of kind \"file\""),
+        ("kind = \"stdout\"", "no [[output]] of kind \"file\" or \"kafka\""),
+        ("kind = \"pigeon\"", "there are file, stdout, forward and kafka"),
+        ("kind = \"kafka\"\ntopic = \"t\"", "it needs brokers"),
+        ("kind = \"kafka\"\nbrokers = \"b:1\"", "a topic"),
+        ("kind = \"kafka\"\nbrokers = \"b:1\"\ntopic = \"t\"\n[output.options]\nacks = \"1\"", "acks is not to be set"),
         ("kind = \"file\"", "a path"),
         ("kind = \"forward\"\nto = \"127.0.0.1:1\"\nname = \"logs.example\"", "authorities"),
         ("kind = \"forward\"\nto = \"127.0.0.1:1\"\nkey = \"k\"", "both a certificate and a key"),
@@ -85,5 +89,34 @@ fn a_collector_without_a_file_or_with_an_unknown_placeholder_is_refused() {
     ] {
         let problem = CollectorConfig::parse("c.toml", &format!("{start}{output}")).expect_err("wrong").to_string();
         assert!(problem.starts_with("c.toml:") && problem.contains(words), "{problem}");
+    }
+}
+
+const KAFKA: &str = "[[output]]\nkind = \"kafka\"\nbrokers = \"127.0.0.1:9092\"\ntopic = \"lines\"\n";
+
+#[cfg(not(feature = "kafka"))]
+#[test]
+fn a_program_without_kafka_says_so() {
+    let text = format!("state = \"s\"\nlisten = \"127.0.0.1:1\"\n{KAFKA}");
+    let problem = CollectorConfig::parse("c.toml", &text).expect_err("there is no Kafka").to_string();
+    assert!(problem.starts_with("c.toml:3:1: ") && problem.contains("--features kafka"), "{problem}");
+    assert_eq!(problem.lines().count(), 1);
+}
+
+#[cfg(feature = "kafka")]
+#[test]
+fn kafka_is_an_output_once_and_with_settings_that_there_are() {
+    let start = "state = \"s\"\nlisten = \"127.0.0.1:1\"\n";
+    let options = "[output.options]\n\"security.protocol\" = \"SASL_SSL\"\n\"sasl.password\" = \"hidden\"\n";
+    let config = CollectorConfig::parse("c.toml", &format!("{start}{KAFKA}{options}")).expect("it is right");
+    let shown = format!("{config:?}");
+    assert!(shown.contains("sasl.password") && !shown.contains("hidden"), "{shown}");
+    for (outputs, place, words) in [
+        (format!("{KAFKA}{KAFKA}"), "7:1", "one [[output]] of kind \"kafka\""),
+        (format!("{KAFKA}[output.options]\ncolour = \"red\""), "7:1", "colour"),
+        (format!("{KAFKA}[output.options]\n\"security.protocol\" = \"none\""), "7:1", "security.protocol"),
+    ] {
+        let problem = CollectorConfig::parse("c.toml", &format!("{start}{outputs}")).expect_err("wrong").to_string();
+        assert!(problem.starts_with(&format!("c.toml:{place}: ")) && problem.contains(words), "{problem}");
     }
 }

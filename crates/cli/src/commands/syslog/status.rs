@@ -93,6 +93,9 @@ fn collector_table(collector: &CollectorSnapshot) -> String {
     by_severity(&mut text, "reliable", &collector.reliable);
     by_severity(&mut text, "fresh", &collector.fresh);
     let _ = writeln!(text, "{:<12} {:>12}", "duplicates", collector.duplicates);
+    if collector.brokered > 0 {
+        let _ = writeln!(text, "{:<12} {:>12}", "to Kafka", collector.brokered);
+    }
     let _ = write!(text, "{} relays, {} commits, {} failures", collector.relays, collector.commits, collector.failures);
     text
 }

@@ -1,0 +1,437 @@
+//! A collector on a disk that fails, tears and forgets, with a broker that loses answers, takes lines late, is away, and is there when the
+//! collector dies: each line is once in the topic, in order, the files have the same lines, and no line is answered before it is in both.
+//! The seed decides everything:
+//!
+//! ```text
+//! SYSLOG_SEEDS=17..18 cargo test -p festina-syslog --test broker
+//! ```
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use bytes::Bytes;
+use festina_syslog::collector::{self, Broker, BrokerLine, BrokerOutput, Collector, Commit, FileOutput, Peer, Store};
+use festina_syslog::config::Format;
+use festina_syslog::disk::{Crash, Faults, FaultyDisk};
+use festina_syslog::line::Severity;
+use festina_syslog::ranges::Ranges;
+use festina_syslog::record::Record;
+use festina_syslog::wire::{Packet, SenderId};
+use rand_core::{RngCore as _, SeedableRng as _};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// What happened in all runs: a test in which it does not happen would show nothing.
+#[derive(Clone, Copy, Debug, Default)]
+struct Events {
+    /// The broker had taken the lines, and the collector did not hear it.
+    unheard: u64,
+    /// A request of a collector that had given it up arrived, and was refused.
+    refused_late: u64,
+    /// One arrived before anybody had taken over.
+    taken_late: u64,
+    /// The collector died while the broker decided.
+    deaths: u64,
+    /// It was told to end while the broker was away.
+    ended: u64,
+}
+
+/// What the broker has.
+struct Cluster {
+    random: Xoshiro256PlusPlus,
+    topic: Vec<u64>,
+    last: BTreeMap<String, u64>,
+    /// Whoever took over last has this one.
+    epoch: u64,
+    /// A request that nobody waits for any more.
+    under_way: Option<(u64, String, u64, Vec<u64>)>,
+    is_away: bool,
+    is_kind: bool,
+    events: Events,
+}
+
+impl Cluster {
+    fn draw(&mut self, below: u64) -> u64 {
+        self.random.next_u64() % below
+    }
+
+    fn take(&mut self, name: &str, number: u64, lines: &[u64]) {
+        self.topic.extend(lines);
+        self.last.insert(name.to_owned(), number);
+    }
+
+    /// A request that is under way arrives.
+    fn arrive(&mut self) {
+        if let Some((epoch, name, number, lines)) = self.under_way.take() {
+            if epoch == self.epoch {
+                self.events.taken_late += 1;
+                self.take(&name, number, &lines);
+            } else {
+                self.events.refused_late += 1;
+            }
+        }
+    }
+}
+
+/// A collector's way to the broker.
+struct Client {
+    cluster: Arc<Mutex<Cluster>>,
+    disk: FaultyDisk,
+    name: String,
+    epoch: u64,
+}
+
+fn lock(cluster: &Mutex<Cluster>) -> MutexGuard<'_, Cluster> {
+    cluster.lock().expect("no test has failed")
+}
+
+impl Client {
+    /// The collector may die while the broker does what it was asked.
+    fn die(&self, cluster: &mut Cluster) {
+        let crash = if cluster.draw(2) == 0 { Crash::Process } else { Crash::Power };
+        cluster.events.deaths += 1;
+        self.disk.crash(crash);
+    }
+}
+
+impl Broker for Client {
+    fn take_over(&mut self, name: &str) -> io::Result<Option<u64>> {
+        let cluster = &mut *lock(&self.cluster);
+        if self.disk.has_crashed() || cluster.is_away {
+            return Err(io::Error::other("nobody is there"));
+        }
+        // What it had begun to commit is finished; what it had not, may still arrive.
+        if cluster.draw(3) == 0 {
+            cluster.arrive();
+        }
+        cluster.epoch += 1;
+        (self.name, self.epoch) = (name.to_owned(), cluster.epoch);
+        match cluster.draw(12) {
+            _ if cluster.is_kind => {}
+            0 => return Err(io::Error::other("the answer is lost")),
+            1 => {
+                self.die(cluster);
+                return Err(io::Error::other("nobody hears the answer"));
+            }
+            _ => {}
+        }
+        Ok(cluster.last.get(name).copied())
+    }
+
+    fn commit(&mut self, number: u64, lines: &[BrokerLine]) -> io::Result<()> {
+        let cluster = &mut *lock(&self.cluster);
+        let numbers: Vec<u64> = lines.iter().map(|line| line.number.expect("all have one").1).collect();
+        assert!(!self.disk.has_crashed(), "a dead collector hands nothing over");
+        if cluster.is_away || self.epoch != cluster.epoch {
+            return Err(io::Error::other("nobody is there"));
+        }
+        cluster.arrive();
+        let outcome = if cluster.is_kind { 9 } else { cluster.draw(10) };
+        match outcome {
+            // Refused, or lost on the way.
+            0 => {}
+            1 => {
+                cluster.under_way = Some((self.epoch, self.name.clone(), number, numbers));
+                if cluster.draw(2) == 0 {
+                    self.die(cluster);
+                }
+            }
+            2 => {
+                cluster.events.unheard += 1;
+                cluster.take(&self.name, number, &numbers);
+            }
+            3 => {
+                cluster.take(&self.name, number, &numbers);
+                self.die(cluster);
+            }
+            4 => self.die(cluster),
+            _ => {
+                cluster.take(&self.name, number, &numbers);
+                return Ok(());
+            }
+        }
+        Err(io::Error::other("no answer"))
+    }
+
+    fn pause(&mut self, _: &io::Error) -> bool {
+        let cluster = &mut *lock(&self.cluster);
+        match cluster.draw(8) {
+            0 => cluster.arrive(),
+            1 => cluster.is_away = false,
+            2 if !cluster.is_kind => {
+                cluster.events.ended += 1;
+                return false;
+            }
+            _ => {}
+        }
+        !self.disk.has_crashed()
+    }
+}
+
+struct World {
+    random: Xoshiro256PlusPlus,
+    seed: u64,
+    disk: FaultyDisk,
+    cluster: Arc<Mutex<Cluster>>,
+    front: Collector,
+    store: Store<FaultyDisk>,
+    commits: VecDeque<Commit>,
+    /// Drawn for each collector that is opened; only the first may count.
+    names: u8,
+    relay: Relay,
+}
+
+/// Lines 1 to `taken`, and what of them was answered for.
+#[derive(Default)]
+struct Relay {
+    taken: u64,
+    peer: u64,
+    is_welcomed: bool,
+    sent: u64,
+    settled: Ranges,
+}
+
+const OUTPUT: &str = "/out/lines";
+
+fn record(sequence: u64) -> Record {
+    Record {
+        sequence,
+        received_us: sequence,
+        marks: 0,
+        severity: Severity::new(3),
+        source: Bytes::from(format!("source {}", sequence % 3)),
+        line: Bytes::from(sequence.to_string()),
+    }
+}
+
+fn open(disk: &FaultyDisk, cluster: &Arc<Mutex<Cluster>>, name: u8) -> io::Result<(Collector, Store<FaultyDisk>)> {
+    let output = FileOutput { template: OUTPUT.to_owned(), format: Format::Raw, rotate_bytes: None };
+    let client = Client { cluster: Arc::clone(cluster), disk: disk.clone(), name: String::new(), epoch: 0 };
+    let broker = BrokerOutput { broker: Box::new(client), format: Format::Raw, new_name: [name; 16] };
+    collector::open_with_broker(disk.clone(), Path::new("/state"), vec![output], Some(broker))
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let disk = FaultyDisk::new(seed);
+        let cluster = Cluster {
+            random: Xoshiro256PlusPlus::seed_from_u64(!seed),
+            topic: Vec::new(),
+            last: BTreeMap::new(),
+            epoch: 0,
+            under_way: None,
+            is_away: false,
+            is_kind: false,
+            events: Events::default(),
+        };
+        let cluster = Arc::new(Mutex::new(cluster));
+        let (front, store) = open(&disk, &cluster, 1).expect("the disk works");
+        let random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let relay = Relay { settled: first_is_settled(), ..Relay::default() };
+        Self { random, seed, disk, cluster, front, store, commits: VecDeque::new(), names: 1, relay }
+    }
+
+    fn draw(&mut self, below: u64) -> u64 {
+        self.random.next_u64() % below
+    }
+
+    fn connect(&mut self) {
+        self.front.gone(Peer(self.relay.peer));
+        self.relay.peer += 1;
+        (self.relay.is_welcomed, self.relay.sent) = (false, 0);
+        let connection = u32::try_from(self.relay.peer).expect("small");
+        let hello = Packet::Hello { sender: SenderId([1; 16]), epoch: 1, connection };
+        self.front.handle(Peer(self.relay.peer), hello.encode()).expect("a hello");
+    }
+
+    /// A few of the lines that were not answered for, in their order.
+    fn send(&mut self) {
+        let count = 1 + usize::try_from(self.draw(4)).expect("small");
+        if !self.relay.is_welcomed {
+            return;
+        }
+        let relay = &self.relay;
+        let open = (relay.sent + 1..=relay.taken).filter(|&number| !relay.settled.contains(number));
+        let records: Vec<Record> = open.take(count).map(record).collect();
+        let Some(last) = records.last() else { return };
+        self.relay.sent = last.sequence;
+        let lines = Packet::Lines { priority: 0, floor: self.relay.settled.floor(), records };
+        self.front.handle(Peer(self.relay.peer), lines.encode()).expect("lines");
+    }
+
+    fn commit(&mut self) {
+        let Some(commit) = self.commits.pop_front() else { return };
+        let result = self.store.commit(commit);
+        match result {
+            Ok(answers) if !self.disk.has_crashed() => {
+                answers.into_iter().for_each(|(peer, answer)| self.answer(peer, answer));
+            }
+            _ => self.reopen(),
+        }
+    }
+
+    fn answer(&mut self, peer: Peer, answer: Bytes) {
+        let before = self.relay.settled.clone();
+        match Packet::decode(answer).expect("an answer") {
+            Packet::Welcome(ranges) if peer == Peer(self.relay.peer) => {
+                self.relay.is_welcomed = true;
+                self.relay.settled.raise(ranges[0].floor());
+                ranges[0].above().for_each(|(first, last)| self.relay.settled.insert(first, last));
+            }
+            Packet::Acks { spans, .. } => {
+                spans.iter().for_each(|span| self.relay.settled.insert(span.first, span.last));
+            }
+            _ => {}
+        }
+        let file = self.file();
+        let topic = &lock(&self.cluster).topic;
+        for number in (1..=self.relay.taken).filter(|&number| !before.contains(number)) {
+            if self.relay.settled.contains(number) {
+                let is_there = topic.contains(&number) && file.contains(&number);
+                assert!(is_there, "seed {}: {number} is answered for, and not everywhere", self.seed);
+            }
+        }
+    }
+
+    fn file(&self) -> Vec<u64> {
+        let text = String::from_utf8(self.disk.contents(&PathBuf::from(OUTPUT)).unwrap_or_default()).expect("text");
+        text.lines().map(|line| line.parse().expect("a number")).collect()
+    }
+
+    /// The collector begins again: after an error, or in a new process.
+    fn reopen(&mut self) {
+        self.commits.clear();
+        for attempt in 0.. {
+            if attempt == 40 {
+                self.be_kind();
+            }
+            self.disk = self.disk.restarted();
+            self.names += 1;
+            if let Ok(opened) = open(&self.disk, &self.cluster, self.names) {
+                (self.front, self.store) = opened;
+                break;
+            }
+            assert!(attempt < 60, "seed {}: it cannot be opened", self.seed);
+            let mut cluster = lock(&self.cluster);
+            if cluster.draw(4) == 0 {
+                cluster.is_away = false;
+            }
+        }
+        self.connect();
+    }
+
+    fn be_kind(&self) {
+        self.disk.set_faults(Faults::default());
+        let mut cluster = lock(&self.cluster);
+        (cluster.is_kind, cluster.is_away) = (true, false);
+    }
+
+    fn misfortune(&mut self) {
+        let crash = if self.draw(2) == 0 { Crash::Process } else { Crash::Power };
+        let operations = u32::try_from(self.draw(12)).expect("small");
+        match self.draw(6) {
+            0 | 1 => self.disk.crash_after(operations, crash),
+            2 => self.disk.set_faults(Faults { error_one_in: 20, bytes_max: None }),
+            3 => self.disk.set_faults(Faults::default()),
+            4 => lock(&self.cluster).is_away = true,
+            _ => self.disk.crash(crash),
+        }
+    }
+
+    fn step(&mut self) {
+        match self.draw(16) {
+            0..=4 => self.relay.taken += 1 + self.draw(3),
+            5..=8 => self.send(),
+            9..=10 => self.commits.push_back(self.front.begin_commit()),
+            11..=13 => self.commit(),
+            14 if self.draw(4) == 0 => self.connect(),
+            15 if self.draw(4) == 0 => self.misfortune(),
+            _ => lock(&self.cluster).arrive(),
+        }
+        if self.disk.has_crashed() {
+            self.reopen();
+        }
+    }
+
+    /// All is well again, and everything arrives.
+    fn finish(&mut self) {
+        for _ in 0..10_000 {
+            self.be_kind();
+            self.send();
+            self.commits.push_back(self.front.begin_commit());
+            self.commit();
+            if self.disk.has_crashed() {
+                self.reopen();
+            }
+            if self.relay.settled.floor() > self.relay.taken {
+                return;
+            }
+        }
+        panic!("seed {}: {:?} of {}", self.seed, self.relay.settled, self.relay.taken);
+    }
+
+    fn check(&self) {
+        let all: Vec<u64> = (1..=self.relay.taken).collect();
+        assert_eq!(lock(&self.cluster).topic, all, "seed {}: the topic", self.seed);
+        assert_eq!(self.file(), all, "seed {}: the file", self.seed);
+    }
+}
+
+/// Numbers begin at 1.
+fn first_is_settled() -> Ranges {
+    let mut ranges = Ranges::default();
+    ranges.raise(1);
+    ranges
+}
+
+fn seeds() -> std::ops::Range<u64> {
+    let Ok(text) = std::env::var("SYSLOG_SEEDS") else { return 0..2_000 };
+    let (from, to) = text.split_once("..").expect("SYSLOG_SEEDS=FROM..TO");
+    from.parse().expect("a number")..to.parse().expect("a number")
+}
+
+#[test]
+fn whatever_crashes_and_is_lost_each_line_is_once_in_the_topic_and_in_the_file() {
+    let mut all = Events::default();
+    let seeds = seeds();
+    let many = seeds.end - seeds.start >= 1_000;
+    for seed in seeds {
+        let mut world = World::new(seed);
+        world.connect();
+        for _ in 0..300 {
+            world.step();
+        }
+        world.finish();
+        world.check();
+        let events = lock(&world.cluster).events;
+        all.unheard += events.unheard;
+        all.refused_late += events.refused_late;
+        all.taken_late += events.taken_late;
+        all.deaths += events.deaths;
+        all.ended += events.ended;
+    }
+    let least = [all.unheard, all.refused_late, all.taken_late, all.deaths, all.ended].into_iter().min();
+    assert!(!many || least > Some(100), "{all:?}");
+}
+
+#[test]
+fn a_state_that_was_put_back_from_a_copy_is_refused() {
+    let mut world = World::new(1);
+    world.be_kind();
+    world.connect();
+    let old = FaultyDisk::new(1);
+    let (_, old_store) = open(&old, &world.cluster, 1).expect("the disk works");
+    drop(old_store);
+    world.relay.taken = 3;
+    world.finish();
+    // Another collector of the same name that knows of no commit: what it would hand over may be there already.
+    let (mut front, mut store) = open(&old, &world.cluster, 9).expect("the disk works");
+    front
+        .handle(Peer(1), Packet::Hello { sender: SenderId([1; 16]), epoch: 1, connection: 99 }.encode())
+        .expect("a hello");
+    front.handle(Peer(1), Packet::Lines { priority: 0, floor: 0, records: vec![record(1)] }.encode()).expect("lines");
+    let problem = store.commit(front.begin_commit()).expect_err("it is refused").to_string();
+    assert!(problem.contains("put back from a copy"), "{problem}");
+    assert_eq!(lock(&world.cluster).topic.len(), 3);
+}

@@ -1,0 +1,323 @@
+//! Two relays, two collectors and a broker of Kafka, all processes of their own. The broker is killed twice, and each collector once: every
+//! line is once in the topic, the lines of a source are in their order, and none was answered while there was no broker.
+
+mod server;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use festina_syslog::collect::RunningCollector;
+use festina_syslog::config::{CollectorConfig, RelayConfig};
+use festina_syslog::relay::{Notice, RunningRelay};
+use festina_syslog::serve;
+use festina_syslog::snapshot::{CollectorSnapshot, RelaySnapshot};
+use festina_units::Duration;
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::error::KafkaError;
+use rdkafka::message::{Headers as _, Message as _};
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
+use serde::de::DeserializeOwned;
+use server::Server;
+use tokio::time::Instant;
+
+/// What a process of this test is to be, and in which directory.
+const ROLE: &str = "FESTINA_SYSLOG_TEST_ROLE";
+const DIRECTORY: &str = "FESTINA_SYSLOG_TEST_DIRECTORY";
+
+/// How long anything may take on a machine that is busy with other tests.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+const TOPIC: &str = "lines";
+/// Sources of each relay.
+const SOURCES: u8 = 3;
+
+/// The test binary itself, in one of its roles. It ends only by being killed.
+#[test]
+fn a_process_of_the_other_test_is_a_relay_or_a_collector() {
+    let (Ok(role), Ok(directory)) = (std::env::var(ROLE), std::env::var(DIRECTORY)) else { return };
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let notice: Notice = Arc::new(|text: &str| eprintln!("{text}"));
+        let text = std::fs::read_to_string(Path::new(&directory).join(format!("{role}.toml"))).expect("a file");
+        if role.starts_with("relay") {
+            let config = RelayConfig::parse("relay", &text).expect("it is right");
+            let _relay = RunningRelay::start(config, notice.clone()).await.expect("it starts");
+            std::future::pending::<()>().await;
+        }
+        let config = CollectorConfig::parse("collect", &text).expect("it is right");
+        let _collector = RunningCollector::start(config, notice).await.expect("it starts");
+        std::future::pending::<()>().await;
+    });
+}
+
+/// A relay and its collector.
+struct Pair {
+    directory: PathBuf,
+    number: u8,
+    relay: Child,
+    collector: Child,
+    input: SocketAddr,
+    relay_metrics: SocketAddr,
+    collector_metrics: SocketAddr,
+    /// Lines of each source so far.
+    written: u32,
+}
+
+/// A port that was free a moment ago.
+fn free_address() -> SocketAddr {
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    // Free for both protocols: relays and collectors ask for either.
+    loop {
+        let udp = std::net::UdpSocket::bind(any).and_then(|socket| socket.local_addr()).expect("a free port");
+        if std::net::TcpListener::bind(udp).is_ok() {
+            return udp;
+        }
+    }
+}
+
+fn start(directory: &Path, role: &str) -> Child {
+    let test = std::env::current_exe().expect("this is a program");
+    let log = std::fs::File::options().append(true).create(true).open(directory.join(format!("{role}.log")));
+    let mut command = Command::new(test);
+    command.args(["--exact", "a_process_of_the_other_test_is_a_relay_or_a_collector", "--nocapture"]);
+    command.env(ROLE, role).env(DIRECTORY, directory).stdout(Stdio::null()).stderr(log.expect("it can be written"));
+    command.spawn().expect("it starts")
+}
+
+impl Pair {
+    fn start(directory: &Path, number: u8, kafka: &str) -> Self {
+        let [input, relay_metrics, collector_metrics, transport] = std::array::from_fn(|_| free_address());
+        let state = |role: &str| directory.join(format!("{role}{number}"));
+        let relay = format!(
+            "state = {:?}\ncollector = \"{transport}\"\nmetrics = \"{relay_metrics}\"\n[[input]]\nkind = \"tcp\"\n\
+             listen = \"{input}\"",
+            state("spool"),
+        );
+        let collector = format!(
+            "state = {:?}\nlisten = \"{transport}\"\nmetrics = \"{collector_metrics}\"\n[[output]]\nkind = \"file\"\n\
+             path = {:?}\n[[output]]\nkind = \"kafka\"\ntopic = \"{TOPIC}\"\n{kafka}",
+            state("memory"),
+            state("lines"),
+        );
+        std::fs::write(directory.join(format!("relay{number}.toml")), relay).expect("it can be written");
+        std::fs::write(directory.join(format!("collect{number}.toml")), collector).expect("it can be written");
+        Self {
+            directory: directory.to_owned(),
+            number,
+            relay: start(directory, &format!("relay{number}")),
+            collector: start(directory, &format!("collect{number}")),
+            input,
+            relay_metrics,
+            collector_metrics,
+            written: 0,
+        }
+    }
+
+    fn source(&self, source: u8) -> String {
+        format!("127.0.{}.{}", self.number, source + 1)
+    }
+
+    /// Writes the next lines of each source.
+    async fn write(&mut self, lines: u32) {
+        let before: u64 = self.relay_status("the relay lives", |_| true).await.received.iter().sum();
+        for source in 0..SOURCES {
+            let name = self.source(source);
+            let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+            let from = SocketAddr::new(name.parse().expect("an address"), 0);
+            socket.bind(from).expect("all of 127.0.0.0/8 is this machine");
+            let stream = socket.connect(self.input).await.expect("it listens");
+            let mut stream = stream.into_std().expect("a stream");
+            stream.set_nonblocking(false).expect("a stream");
+            for number in self.written..self.written + lines {
+                writeln!(stream, "<11>{name} {number}").expect("it is taken");
+            }
+        }
+        self.written += lines;
+        let all = before + u64::from(lines) * u64::from(SOURCES);
+        self.relay_status("all lines are taken", |status| status.received.iter().sum::<u64>() == all).await;
+    }
+
+    async fn relay_status(&self, what: &str, is_so: impl Fn(&RelaySnapshot) -> bool) -> RelaySnapshot {
+        status_when(self.relay_metrics, what, is_so).await
+    }
+
+    fn kill_collector(&mut self) {
+        self.collector.kill().expect("it lives");
+        self.collector.wait().expect("it is over");
+        self.collector = start(&self.directory, &format!("collect{}", self.number));
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        for child in [&mut self.relay, &mut self.collector] {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if std::thread::panicking() {
+            for role in ["relay", "collect"] {
+                let log = self.directory.join(format!("{role}{}.log", self.number));
+                eprintln!("{role} {}: {}", self.number, std::fs::read_to_string(log).unwrap_or_default());
+            }
+        }
+    }
+}
+
+/// The counters, once they are as asked for.
+async fn status_when<T: DeserializeOwned + std::fmt::Debug>(
+    address: SocketAddr,
+    what: &str,
+    is_so: impl Fn(&T) -> bool,
+) -> T {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let status = serve::ask_status(address).await.ok().and_then(|text| serde_json::from_str(&text).ok());
+        match status {
+            Some(status) if is_so(&status) => return status,
+            status => assert!(Instant::now() < end, "{what}: {status:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Writes for a while, as programs do that know of nothing.
+async fn write_for(pairs: &mut [Pair; 2], rounds: u32) {
+    for _ in 0..rounds {
+        for pair in &mut *pairs {
+            pair.write(5).await;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Nothing is delivered while there is no broker, and what comes is kept.
+async fn nothing_is_answered(pairs: &mut [Pair; 2]) {
+    // What the broker had taken before it was killed may still be answered for.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    for pair in &mut *pairs {
+        let before = pair.relay_status("the relay lives", |_| true).await.delivered;
+        pair.write(20).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let status = pair.relay_status("the relay lives", |_| true).await;
+        assert_eq!(status.delivered, before, "{status:?}");
+        assert!(status.spooled >= 20 * u64::from(SOURCES), "{status:?}");
+    }
+}
+
+/// Every line that is committed in the topic: key, text, and what its headers say.
+fn topic(broker: &str) -> Vec<(String, String, [String; 3])> {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", broker).set("group.id", "reader").set("isolation.level", "read_committed");
+    config.set("enable.auto.commit", "false").set("enable.partition.eof", "true");
+    let consumer: BaseConsumer = config.create().expect("a consumer");
+    let metadata = consumer.fetch_metadata(Some(TOPIC), PATIENCE).expect("the broker is there");
+    let partitions = metadata.topics()[0].partitions().len();
+    assert_eq!(partitions, 3);
+    let mut all = TopicPartitionList::new();
+    for partition in metadata.topics()[0].partitions() {
+        all.add_partition_offset(TOPIC, partition.id(), Offset::Beginning).expect("a partition");
+    }
+    consumer.assign(&all).expect("the partitions are there");
+    let (mut lines, mut ended) = (Vec::new(), BTreeSet::new());
+    let end = Instant::now() + PATIENCE;
+    while ended.len() < partitions {
+        assert!(Instant::now() < end, "{ended:?}");
+        match consumer.poll(Duration::from_millis(100)) {
+            Some(Ok(message)) => {
+                let text = |bytes: Option<&[u8]>| String::from_utf8(bytes.unwrap_or_default().to_vec()).expect("text");
+                let headers = message.headers().expect("they are there");
+                let header =
+                    |name: &str| text(headers.iter().find(|header| header.key == name).and_then(|header| header.value));
+                let headers = ["sender", "priority", "number"].map(header);
+                lines.push((text(message.key()), text(message.payload()), headers));
+            }
+            Some(Err(KafkaError::PartitionEOF(partition))) => {
+                ended.insert(partition);
+            }
+            _ => {}
+        }
+    }
+    lines
+}
+
+/// Each line once, and in the order of its source.
+fn check(lines: &[(String, String, [String; 3])], pairs: &[Pair; 2]) {
+    let (mut next, mut numbers) = (BTreeMap::new(), BTreeSet::new());
+    for (key, line, headers) in lines {
+        let (source, number) = line.strip_prefix("<11>").and_then(|line| line.split_once(' ')).expect("two words");
+        assert_eq!(source, key);
+        let expected = next.entry(source.to_owned()).or_insert(0_u32);
+        assert_eq!(number.parse(), Ok(*expected), "{source}");
+        *expected += 1;
+        assert!(headers.iter().all(|header| !header.is_empty()) && numbers.insert(headers), "{headers:?}");
+    }
+    for pair in pairs {
+        for source in 0..SOURCES {
+            assert_eq!(next.get(&pair.source(source)), Some(&pair.written));
+        }
+    }
+}
+
+struct Directory(PathBuf);
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_broker_and_killed_collectors_lose_no_line_and_none_is_twice_in_the_topic() {
+    let Some(jars) = server::jars() else { return };
+    let directory = Directory(std::env::temp_dir().join(format!("festina-syslog-kafka-{}", std::process::id())));
+    std::fs::create_dir_all(&directory.0).expect("a directory can be made");
+    let mut broker = Server::new(jars, &directory.0);
+    broker.start();
+    let plain = format!("127.0.0.1:{}", broker.plain);
+    let certificate = directory.0.join("server.pem");
+    // One of the collectors speaks TLS.
+    let tls = format!(
+        "brokers = \"localhost:{}\"\n[output.options]\n\"security.protocol\" = \"SSL\"\n\"ssl.ca.location\" = {certificate:?}\n\
+         \"broker.address.family\" = \"v4\"\n",
+        broker.tls
+    );
+    let first = Pair::start(&directory.0, 1, &format!("brokers = \"{plain}\"\n"));
+    let mut pairs = [first, Pair::start(&directory.0, 2, &tls)];
+    write_for(&mut pairs, 20).await;
+    for pair in &pairs {
+        pair.relay_status("lines are delivered", |status| status.delivered > 0).await;
+    }
+
+    broker.kill();
+    nothing_is_answered(&mut pairs).await;
+    // What this one has prepared, only the broker can decide.
+    pairs[0].kill_collector();
+    broker.start();
+    write_for(&mut pairs, 20).await;
+    for pair in &pairs {
+        let before = u64::from(pair.written) * u64::from(SOURCES);
+        pair.relay_status("all is delivered again", |status| status.delivered == before).await;
+    }
+
+    // Once more, in the midst of lines; and the other collector while the broker works.
+    write_for(&mut pairs, 5).await;
+    pairs[1].kill_collector();
+    write_for(&mut pairs, 5).await;
+    broker.kill();
+    write_for(&mut pairs, 5).await;
+    broker.start();
+    write_for(&mut pairs, 20).await;
+    for pair in &pairs {
+        pair.relay_status("all lines arrive", |status| status.connected && status.spooled == 0).await;
+        let counted =
+            status_when(pair.collector_metrics, "it counts", |status: &CollectorSnapshot| status.brokered > 0);
+        assert_eq!(counted.await.brokered_cut, 0);
+    }
+    let lines = tokio::task::spawn_blocking(move || topic(&plain)).await.expect("it is read");
+    check(&lines, &pairs);
+}
