@@ -4,6 +4,7 @@
 //! desk fills again: the busier it is, the more lines share one wait, and a lone line waits for none but its own. When the desk is full
 //! the transport's buffers fill, and then relays keep their lines. So it is, too, while Kafka takes nothing.
 
+mod compressing;
 mod desk;
 #[cfg(feature = "kafka")]
 mod kafka;
@@ -26,6 +27,7 @@ use crate::serve::{self, Pages};
 use crate::snapshot::CollectorSnapshot;
 use crate::tls::TlsError;
 use crate::transport;
+use compressing::Compressing;
 use desk::Desk;
 use outlet::Outlet;
 
@@ -119,8 +121,8 @@ impl Outputs {
         let (mut files, mut kafka) = (Vec::new(), None);
         for OutputConfig { place, format } in config.outputs {
             match place {
-                OutputPlace::File { path, rotate_bytes } => {
-                    files.push(FileOutput { template: path, format, rotate_bytes });
+                OutputPlace::File { path, rotate_bytes, compression } => {
+                    files.push(FileOutput { template: path, format, rotate_bytes, compression });
                 }
                 OutputPlace::Stdout => outlets.push(Outlet::stdout(format)),
                 OutputPlace::Forward(address, tls) => {
@@ -179,6 +181,7 @@ impl RunningCollector {
         let writer = Writer {
             desk: Arc::clone(&desk),
             store,
+            compressing: Compressing::start(Arc::clone(&stops), notice.clone()).map_err(CollectorStartError::Thread)?,
             outputs,
             snapshot: Arc::clone(&snapshot),
             before: CollectorCounters::default(),
@@ -262,6 +265,7 @@ struct Writer {
     desk: Arc<Desk>,
     /// None until the outputs can be opened.
     store: Option<Store<RealDisk>>,
+    compressing: Compressing,
     outputs: Outputs,
     snapshot: Arc<Mutex<CollectorSnapshot>>,
     /// What was counted before the outputs failed.
@@ -274,6 +278,7 @@ impl Writer {
         if self.store.is_none() {
             self.begin_again("Kafka does not say what it has");
         }
+        self.compress();
         while let Some((commit, held)) = self.desk.wait_for_work() {
             let store = self.store.as_mut().expect("there is no work without it");
             match store.commit(commit) {
@@ -283,7 +288,18 @@ impl Writer {
                 }
                 Err(error) => self.begin_again(&error.to_string()),
             }
+            self.compress();
             self.publish();
+        }
+    }
+
+    /// Hands over what is to be compressed, and notes what is.
+    fn compress(&mut self) {
+        let Some(store) = &mut self.store else { return };
+        let noted = self.compressing.take_done().iter().try_for_each(|path| store.compressed(path));
+        self.compressing.add(store.take_jobs());
+        if let Err(error) = noted {
+            self.begin_again(&error.to_string());
         }
     }
 
@@ -320,6 +336,8 @@ impl Writer {
             reliable: counters.reliable,
             fresh: counters.fresh,
             duplicates: counters.duplicates,
+            compressed: self.compressing.files(),
+            compress_failures: self.compressing.failures(),
             brokered: counters.brokered,
             brokered_cut: counters.brokered_cut,
             commits: counters.commits,

@@ -6,6 +6,7 @@
 //! in which they were begun. After an error of the store nothing in memory counts any more: end all associations and open both again.
 
 mod broker;
+mod compress;
 mod files;
 mod state;
 mod store;
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use thiserror::Error;
 
-use crate::config::Format;
+use crate::config::{Compression, Format};
 use crate::disk::Disk;
 use crate::record::Record;
 use crate::render;
@@ -25,6 +26,7 @@ use crate::wire::{Packet, RANGES_MAX, SenderId, Span, WireError};
 use state::{EntrySpan, Senders};
 
 pub use broker::{Broker, BrokerLine, BrokerOutput};
+pub use compress::CompressJob;
 pub use store::{Commit, Store};
 
 /// Which association a message came by.
@@ -43,6 +45,8 @@ pub struct FileOutput {
     pub format: Format,
     /// A file that is larger gets another name, and a new one begins.
     pub rotate_bytes: Option<u64>,
+    /// What becomes of a file that has its number.
+    pub compression: Option<Compression>,
 }
 
 /// What a collector did since it was opened, and what survives a crash.
@@ -352,14 +356,13 @@ fn pending<'a>(lines: &'a mut BTreeMap<PathBuf, Vec<u8>>, path: &str) -> &'a mut
 }
 
 impl FileOutput {
-    /// The limit of a file if it may be one of this output's: its name begins and ends as the template does.
-    fn limit_of(&self, path: &Path) -> Option<u64> {
-        let name = path.to_str()?;
-        let (start, end) = match (self.template.split_once('{'), self.template.rsplit_once('}')) {
-            (Some((start, _)), Some((_, end))) => (start, end),
-            _ => return self.rotate_bytes.filter(|_| name == self.template),
-        };
-        self.rotate_bytes.filter(|_| name.starts_with(start) && name.ends_with(end))
+    /// Whether a file may be one of this output's: its name begins and ends as the template does.
+    fn writes(&self, path: &Path) -> bool {
+        let Some(name) = path.to_str() else { return false };
+        match (self.template.split_once('{'), self.template.rsplit_once('}')) {
+            (Some((start, _)), Some((_, end))) => name.starts_with(start) && name.ends_with(end),
+            _ => name == self.template,
+        }
     }
 }
 

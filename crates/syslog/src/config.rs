@@ -20,7 +20,7 @@ use crate::line::Severity;
 use crate::policy::{Matcher, PRIORITIES, Policy, Treatment};
 use crate::tls::{Identity, TlsError, TlsServer};
 
-pub use collect::{CollectorConfig, Format, KafkaTopic, OutputConfig, OutputPlace};
+pub use collect::{CollectorConfig, Compression, Format, KafkaTopic, OutputConfig, OutputPlace};
 pub use text::ConfigError;
 use text::Text;
 

@@ -107,6 +107,12 @@ pub struct CollectorSnapshot {
     pub brokered_cut: u64,
     /// Times that lines were made to survive a crash.
     pub commits: u64,
+    /// Rotated files that were compressed.
+    #[serde(default)]
+    pub compressed: u64,
+    /// Attempts to compress one that failed. They are repeated.
+    #[serde(default)]
+    pub compress_failures: u64,
     /// Relays that are connected.
     pub relays: u64,
     /// Times that files could not be written and the collector began again.
@@ -124,6 +130,8 @@ impl CollectorSnapshot {
             ("kafka_lines_total", self.brokered),
             ("kafka_cut_lines_total", self.brokered_cut),
             ("commits_total", self.commits),
+            ("compressed_files_total", self.compressed),
+            ("compress_failures_total", self.compress_failures),
             ("relays", self.relays),
             ("failures_total", self.failures),
         ] {

@@ -75,7 +75,7 @@ struct World {
 
 fn outputs(seed: u64) -> Vec<FileOutput> {
     let rotate_bytes = (seed % 2 == 1).then_some(700);
-    vec![FileOutput { template: "/out/lines.log".to_owned(), format: Format::Raw, rotate_bytes }]
+    vec![FileOutput { template: "/out/lines.log".to_owned(), format: Format::Raw, rotate_bytes, compression: None }]
 }
 
 fn open_relay(disk: &FaultyDisk, seed: u64) -> std::io::Result<Sender<FaultyDisk>> {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::disk::{Disk, DiskFile as _};
 
+use super::compress;
 use super::state::Memory;
 
 /// Files open at the same time. Those that were used longest ago are closed.
@@ -82,7 +83,7 @@ impl<D: Disk> Files<D> {
         if self.disk.length(path)?.is_some() {
             return self.disk.append_to(path);
         }
-        let directory = path.parent().filter(|directory| *directory != Path::new("")).unwrap_or(Path::new("."));
+        let directory = directory_of(path);
         self.disk.create_directory(directory)?;
         let file = self.disk.append_to(path)?;
         self.disk.sync_directory(directory)?;
@@ -94,16 +95,25 @@ impl<D: Disk> Files<D> {
         std::mem::take(&mut self.closed).into_iter().filter(|path| !self.open.contains_key(path)).collect()
     }
 
-    /// Gives a file that was committed a number behind its name. The next one of its name is unknown, and its length is
-    /// committed before it is written.
-    pub(super) fn rotate(&mut self, path: &Path) -> io::Result<()> {
-        let directory = path.parent().unwrap_or(Path::new("."));
+    /// What a file will be called once it has a number behind its name.
+    pub(super) fn numbered(&self, path: &Path) -> io::Result<PathBuf> {
+        let directory = directory_of(path);
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("lines");
-        let numbers = self.disk.names(directory)?;
-        let taken = numbers.iter().filter_map(|other| other.strip_prefix(name)?.strip_prefix('.')?.parse::<u32>().ok());
-        let number = taken.max().unwrap_or_default().saturating_add(1);
-        self.open.remove(path);
-        self.disk.rename(path, &directory.join(format!("{name}.{number:06}")))?;
-        self.disk.sync_directory(directory)
+        let others = self.disk.names(directory)?;
+        let number = others.iter().filter_map(|other| compress::number_of(name, other)).max();
+        let number = number.unwrap_or_default().saturating_add(1);
+        Ok(directory.join(format!("{name}.{number:06}")))
     }
+
+    /// Gives a file that was committed its numbered name. The next one of its old name is unknown, and its length is
+    /// committed before it is written.
+    pub(super) fn rotate(&mut self, path: &Path, numbered: &Path) -> io::Result<()> {
+        self.open.remove(path);
+        self.disk.rename(path, numbered)?;
+        self.disk.sync_directory(directory_of(path))
+    }
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|directory| *directory != Path::new("")).unwrap_or(Path::new("."))
 }

@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
+use crate::config::Compression;
 use crate::disk::Disk;
 
 use super::broker::{BrokerLine, Handover};
+use super::compress::{self, CompressJob};
 use super::files::Files;
 use super::state::{self, Entry, EntrySpan, Journal, Memory, Senders, Step, apply};
 use super::{BrokerOutput, CollectorCounters, FileOutput, Peer};
@@ -26,11 +28,14 @@ pub struct Commit {
 
 /// The files, and on disk what is in them.
 pub struct Store<D: Disk> {
+    disk: D,
     journal: Journal<D>,
     memory: Memory,
     files: Files<D>,
     outputs: Vec<FileOutput>,
     broker: Option<Handover>,
+    /// Rotated files that are to be compressed and of which nobody was told yet.
+    jobs: Vec<CompressJob<D>>,
     counters: CollectorCounters,
     /// An earlier commit failed: nothing may follow it.
     failed: bool,
@@ -55,8 +60,10 @@ impl<D: Disk> Store<D> {
             apply(&mut found.memory, entry);
         }
         let files = Files::recover(disk.clone(), &mut found.memory)?;
-        let (journal, memory) = Journal::begin_anew(disk, directory, found)?;
-        Ok(Self { journal, memory, files, outputs, broker, counters: CollectorCounters::default(), failed: false })
+        let jobs = jobs(&disk, &outputs, &mut found.memory)?;
+        let (journal, memory) = Journal::begin_anew(disk.clone(), directory, found)?;
+        let counters = CollectorCounters::default();
+        Ok(Self { disk, journal, memory, files, outputs, broker, jobs, counters, failed: false })
     }
 
     pub(super) fn senders(&self) -> &Senders {
@@ -114,11 +121,19 @@ impl<D: Disk> Store<D> {
     /// Rotates files that have become too large, and forgets what need not be remembered.
     fn tidy(&mut self, written: &[(PathBuf, u64)]) -> io::Result<()> {
         for (path, length) in written {
+            let outputs = self.outputs.iter().filter(|output| output.writes(path));
             // Two outputs may share a file; the smaller limit counts.
-            if self.outputs.iter().filter_map(|output| output.limit_of(path)).any(|limit| *length >= limit) {
-                self.files.rotate(path)?;
-                self.memory.files.remove(path);
+            if !outputs.filter_map(|output| output.rotate_bytes).any(|limit| *length >= limit) {
+                continue;
             }
+            let numbered = self.files.numbered(path)?;
+            if let Some(compression) = compression_of(&self.outputs, path) {
+                // Before it has its number: whatever comes between, it is not forgotten.
+                self.note_rotated(&numbered, true)?;
+                self.jobs.push(CompressJob { disk: self.disk.clone(), path: numbered.clone(), compression });
+            }
+            self.files.rotate(path, &numbered)?;
+            self.memory.files.remove(path);
         }
         if self.journal.is_long() {
             for path in self.files.take_closed() {
@@ -129,10 +144,60 @@ impl<D: Disk> Store<D> {
         Ok(())
     }
 
+    fn note_rotated(&mut self, path: &Path, waits: bool) -> io::Result<()> {
+        let entry = Entry { rotated: vec![(path.to_owned(), waits)], ..Entry::default() };
+        if waits {
+            self.journal.commit(&entry)?;
+        } else {
+            self.journal.note(&entry)?;
+        }
+        apply(&mut self.memory, entry);
+        Ok(())
+    }
+
+    /// Rotated files that are to be compressed, each once. [`compressed`](Self::compressed) is to be told of those that are done.
+    pub fn take_jobs(&mut self) -> Vec<CompressJob<D>> {
+        std::mem::take(&mut self.jobs)
+    }
+
+    /// A file is compressed and need not be remembered.
+    ///
+    /// # Errors
+    /// As of [`commit`](Self::commit).
+    pub fn compressed(&mut self, path: &Path) -> io::Result<()> {
+        if self.failed {
+            return Err(io::Error::other("an earlier commit failed"));
+        }
+        self.failed = true;
+        self.note_rotated(path, false)?;
+        self.failed = false;
+        Ok(())
+    }
+
     /// What was committed since it was opened.
     pub fn counters(&self) -> &CollectorCounters {
         &self.counters
     }
+}
+
+/// What a file is compressed with once it is rotated.
+fn compression_of(outputs: &[FileOutput], path: &Path) -> Option<Compression> {
+    outputs.iter().filter(|output| output.writes(path)).find_map(|output| output.compression)
+}
+
+/// What an earlier process has left to be compressed. What is done, never got its number or is not to be compressed any more is forgotten.
+fn jobs<D: Disk>(disk: &D, outputs: &[FileOutput], memory: &mut Memory) -> io::Result<Vec<CompressJob<D>>> {
+    let mut jobs = Vec::new();
+    for path in std::mem::take(&mut memory.rotated) {
+        let compression = compress::unrotated(&path).and_then(|path| compression_of(outputs, &path));
+        if let Some(compression) = compression
+            && disk.length(&path)?.is_some()
+        {
+            memory.rotated.insert(path.clone());
+            jobs.push(CompressJob { disk: disk.clone(), path, compression });
+        }
+    }
+    Ok(jobs)
 }
 
 /// Nothing is wrong here: a broker that does not answer yet.

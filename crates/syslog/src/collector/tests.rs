@@ -5,7 +5,7 @@ use crate::line::Severity;
 const FILE: &str = "/out/lines";
 
 fn open(disk: &FaultyDisk) -> (Collector, Store<FaultyDisk>) {
-    let output = FileOutput { template: FILE.to_owned(), format: Format::Raw, rotate_bytes: None };
+    let output = FileOutput { template: FILE.to_owned(), format: Format::Raw, rotate_bytes: None, compression: None };
     super::open(disk.clone(), Path::new("/state"), vec![output]).expect("the disk works")
 }
 
@@ -90,7 +90,12 @@ fn a_relay_that_leaves_out_every_other_number_is_ended_before_it_costs_much() {
 #[test]
 fn a_large_file_gets_a_number_and_what_it_remembers_grows_no_further() {
     let disk = FaultyDisk::new(1);
-    let output = FileOutput { template: "/out/{source}".to_owned(), format: Format::Raw, rotate_bytes: Some(40) };
+    let output = FileOutput {
+        template: "/out/{source}".to_owned(),
+        format: Format::Raw,
+        rotate_bytes: Some(40),
+        compression: None,
+    };
     let (mut collector, mut store) =
         super::open(disk.clone(), Path::new("/state"), vec![output]).expect("the disk works");
     collector.handle(Peer(1), hello(1, 1)).expect("a hello");

@@ -45,6 +45,8 @@ pub enum OutputPlace {
         path: String,
         /// A file that is larger gets a number behind its name, and a new one begins.
         rotate_bytes: Option<u64>,
+        /// What becomes of a file that has its number.
+        compression: Option<Compression>,
     },
     /// Standard output.
     Stdout,
@@ -77,6 +79,16 @@ impl fmt::Debug for KafkaTopic {
     }
 }
 
+/// What rotated files are compressed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compression {
+    /// RFC 1952: `.gz`.
+    Gzip,
+    /// RFC 8878: `.zst`.
+    Zstd,
+}
+
 /// What a line looks like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -103,6 +115,7 @@ struct RawOutput {
     kind: Spanned<String>,
     path: Option<String>,
     rotate: Option<Spanned<String>>,
+    compress: Option<Spanned<Compression>>,
     to: Option<Spanned<String>>,
     authorities: Option<PathBuf>,
     name: Option<String>,
@@ -179,7 +192,11 @@ fn read_output(text: &Text, raw: &Spanned<RawOutput>) -> Result<OutputConfig, Co
                 Some(value) => Some(text.value::<ByteCount>(value)?.bytes().max(1)),
                 None => None,
             };
-            OutputPlace::File { path, rotate_bytes }
+            OutputPlace::File {
+                path,
+                rotate_bytes,
+                compression: output.compress.as_ref().map(|value| *value.get_ref()),
+            }
         }
         "stdout" => OutputPlace::Stdout,
         "forward" => {
@@ -204,6 +221,11 @@ fn read_output(text: &Text, raw: &Spanned<RawOutput>) -> Result<OutputConfig, Co
             return Err(text.error(output.kind.span(), problem));
         }
     };
+    if let Some(compress) = &output.compress
+        && !matches!(place, OutputPlace::File { rotate_bytes: Some(_), .. })
+    {
+        return Err(text.error(compress.span(), "compress is for files with rotate only".to_owned()));
+    }
     Ok(OutputConfig { place, format: output.format })
 }
 
