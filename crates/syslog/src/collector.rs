@@ -196,6 +196,10 @@ impl Collector {
                 Ok(Vec::new())
             }
             Packet::Lines { priority, floor, records } => self.handle_lines(peer, priority, floor, records),
+            Packet::Settled(spans) => {
+                self.handle_settled(peer, &spans)?;
+                Ok(Vec::new())
+            }
             Packet::HelloFresh { sender } => {
                 if self.sessions.contains_key(&peer) {
                     return Err(RelayError::NoRelay);
@@ -271,6 +275,20 @@ impl Collector {
         new.iter().for_each(|record| self.counters.reliable[record.severity.index()] += 1);
         self.write(&new, sender, Some(priority));
         Ok(new)
+    }
+
+    /// Numbers that will never come, so that the gaps between those that do need not be remembered.
+    fn handle_settled(&mut self, peer: Peer, settled: &[Span]) -> Result<(), RelayError> {
+        let sender = self.sessions.get(&peer).ok_or(RelayError::NoRelay)?.sender;
+        if self.current.get(&sender) != Some(&peer) {
+            return Ok(());
+        }
+        for &Span { priority, first, last } in settled {
+            self.senders.ranges(sender)[usize::from(priority)].insert(first, last);
+            self.spans.push((sender, priority, 0, first, last));
+        }
+        let too_many = self.senders.ranges(sender).iter().any(|ranges| ranges.len() >= RANGES_MAX);
+        if too_many { Err(RelayError::TooManyRanges) } else { Ok(()) }
     }
 
     /// Lines that are not repeated have no priority here.

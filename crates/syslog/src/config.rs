@@ -4,6 +4,7 @@
 //! begin with.
 
 mod collect;
+mod collectors;
 mod text;
 
 use std::net::SocketAddr;
@@ -21,6 +22,8 @@ use crate::policy::{Matcher, PRIORITIES, Policy, Treatment};
 use crate::tls::{Identity, TlsError, TlsServer};
 
 pub use collect::{CollectorConfig, Compression, Format, KafkaTopic, OutputConfig, OutputPlace};
+pub use collectors::Failover;
+use collectors::{OneOrMore, RawFailover};
 pub use text::ConfigError;
 use text::Text;
 
@@ -44,8 +47,10 @@ const RECEIVE_BUFFER_BYTES_DEFAULT: u64 = 8 << 20;
 pub struct RelayConfig {
     /// Where the spool lies.
     pub state: PathBuf,
-    /// The collector's UDP address.
-    pub collector: SocketAddr,
+    /// The collectors' UDP addresses, the first to be asked first.
+    pub collectors: Vec<SocketAddr>,
+    /// How lines go to several of them.
+    pub failover: Failover,
     /// Where lines come from.
     pub inputs: Vec<Input>,
     /// Longer messages are cut.
@@ -107,7 +112,9 @@ pub enum InputKind {
 #[serde(deny_unknown_fields)]
 struct RawRelay {
     state: PathBuf,
-    collector: Spanned<String>,
+    collector: Spanned<OneOrMore>,
+    spread: Option<Spanned<bool>>,
+    failover: Option<Spanned<RawFailover>>,
     message_bytes_max: Option<Spanned<String>>,
     redundancy: Option<Spanned<String>>,
     metrics: Option<Spanned<String>>,
@@ -170,8 +177,10 @@ impl RelayConfig {
             return Err(text.error(0..0, "there is no [[input]]: nothing would be relayed".to_owned()));
         }
         let rules = raw.rule.iter().map(|rule| read_rule(&text, rule)).collect::<Result<_, _>>()?;
+        let collectors = collectors::read(&text, &raw.collector)?;
         Ok(Self {
-            collector: text.value(&raw.collector)?,
+            failover: Failover::read(&text, collectors.len(), raw.spread.as_ref(), raw.failover.as_ref())?,
+            collectors,
             message_bytes_max: message_bytes(&text, raw.message_bytes_max.as_ref())?,
             redundancy: match &raw.redundancy {
                 Some(name) => text.value(name)?,

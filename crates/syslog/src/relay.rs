@@ -1,9 +1,10 @@
-//! The relay at work: inputs, policy, spool, and two associations with the collector, of which one is for lines that are not repeated: what
+//! The relay at work: inputs, policy, spool, and two associations with each collector, of which one is for lines that are not repeated: what
 //! those lose, wait for and send again holds up no important line.
 //!
-//! One task does it all in turns: lines, messages of the collector, a timer. After each turn it sends what there is room for.
+//! One task does it all in turns: lines, messages of collectors, a timer. After each turn it sends what there is room for.
 
 mod activation;
+mod channel;
 mod copies;
 mod courtesy;
 mod datagrams;
@@ -23,6 +24,7 @@ use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+use crate::clock;
 use crate::config::{InputKind, RelayConfig};
 use crate::disk::RealDisk;
 use crate::policy::Policy;
@@ -100,12 +102,33 @@ impl RunningRelay {
             age_max: config.spool.age_max,
             window_lines_max: SenderLimits::WINDOW_LINES_MAX,
         };
-        let sender = Sender::open(&RealDisk, &config.state, limits, id)
+        let sender = Sender::open(&RealDisk, &config.state, limits, &config.routing(), id, clock::now_us())
             .map_err(|source| RelayStartError::Spool { path: config.state.clone(), source })?;
-        let any = if config.collector.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-        let any = any.parse().expect("an address");
-        let important = Endpoint::bind(any, transport::config_for_important(config.redundancy)).await?;
-        let fresh = Endpoint::bind(any, transport::config()).await?;
+        let (connections_in, connections) = mpsc::channel(1);
+        let (fresh_connections_in, fresh_connections) = mpsc::channel(1);
+        let mut ways = Vec::new();
+        for (index, &collector) in config.collectors.iter().enumerate() {
+            let any = if collector.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+            let any = any.parse().expect("an address");
+            let important = Endpoint::bind(any, transport::config_for_important(config.redundancy)).await?;
+            let fresh = Endpoint::bind(any, transport::config()).await?;
+            ways.push(Way {
+                index,
+                collector,
+                endpoint: important,
+                connections: connections_in.clone(),
+                notice: notice.clone(),
+            });
+            // What there is to say of the collector, the other association says.
+            let silent: Notice = Arc::new(|_: &str| {});
+            ways.push(Way {
+                index,
+                collector,
+                endpoint: fresh,
+                connections: fresh_connections_in.clone(),
+                notice: silent,
+            });
+        }
 
         let snapshot = Arc::new(Mutex::new(RelaySnapshot::default()));
         let counters = Arc::new(InputCounters::default());
@@ -123,11 +146,9 @@ impl RunningRelay {
             }
             None => None,
         };
-        let (connections_in, connections) = mpsc::channel(1);
-        tokio::spawn(connect(important, config.collector, connections_in, notice.clone()));
-        let (fresh_connections_in, fresh_connections) = mpsc::channel(1);
-        // What there is to say of the collector, the other association says.
-        tokio::spawn(connect(fresh, config.collector, fresh_connections_in, Arc::new(|_: &str| {})));
+        for way in ways {
+            tokio::spawn(way.connect());
+        }
         let (stop_in, stop) = oneshot::channel();
         let (policies_in, policies) = mpsc::channel(1);
         let engine = Engine::new(sender, config.policy, counters, Arc::clone(&snapshot), notice);
@@ -196,34 +217,47 @@ fn name_of(kind: &InputKind) -> String {
     }
 }
 
-/// Keeps one association with the collector, as long as anybody wants it.
-async fn connect(endpoint: Endpoint, collector: SocketAddr, connections: mpsc::Sender<Association>, notice: Notice) {
-    let options = ConnectOptions::default().peer_port(transport::PORT).handshake_timeout(HANDSHAKE_TIME_MAX);
-    let mut pause = PAUSES.0;
-    let mut told = false;
-    while !connections.is_closed() {
-        match endpoint.connect_with(collector, options.clone()).await {
-            Ok(association) => {
-                (pause, told) = (PAUSES.0, false);
-                notice(&format!("connected with the collector {collector}"));
-                for (stream, rank) in transport::ranks() {
-                    association.set_stream_value(stream, rank);
+/// How an association with a collector comes about.
+struct Way {
+    /// The number of the collector.
+    index: usize,
+    collector: SocketAddr,
+    endpoint: Endpoint,
+    connections: mpsc::Sender<(usize, Association)>,
+    notice: Notice,
+}
+
+impl Way {
+    /// Keeps one association with the collector, as long as anybody wants it.
+    async fn connect(self) {
+        let Self { index, collector, endpoint, connections, notice } = self;
+        let options = ConnectOptions::default().peer_port(transport::PORT).handshake_timeout(HANDSHAKE_TIME_MAX);
+        let mut pause = PAUSES.0;
+        let mut told = false;
+        while !connections.is_closed() {
+            match endpoint.connect_with(collector, options.clone()).await {
+                Ok(association) => {
+                    (pause, told) = (PAUSES.0, false);
+                    notice(&format!("connected with the collector {collector}"));
+                    for (stream, rank) in transport::ranks() {
+                        association.set_stream_value(stream, rank);
+                    }
+                    if connections.send((index, association.clone())).await.is_err() {
+                        return;
+                    }
+                    let reason = association.closed().await;
+                    notice(&format!("the association with the collector {collector} ended: {reason}"));
                 }
-                if connections.send(association.clone()).await.is_err() {
-                    return;
+                Err(error) if !told => {
+                    told = true;
+                    notice(&format!(
+                        "cannot reach the collector {collector}: {error}; reliable lines are spooled, and it is tried again"
+                    ));
                 }
-                let reason = association.closed().await;
-                notice(&format!("the association with the collector ended: {reason}"));
+                Err(_) => {}
             }
-            Err(error) if !told => {
-                told = true;
-                notice(&format!(
-                    "cannot reach the collector {collector}: {error}; reliable lines are spooled, and it is tried again"
-                ));
-            }
-            Err(_) => {}
+            tokio::time::sleep(pause).await;
+            pause = PAUSES.1.min(pause * 2);
         }
-        tokio::time::sleep(pause).await;
-        pause = PAUSES.1.min(pause * 2);
     }
 }

@@ -1,12 +1,16 @@
-//! The relay's reliable half, without sockets: lines come in, messages for the collector come out, its answers settle them.
+//! The relay's reliable half, without sockets: lines come in, messages for collectors come out, their answers settle them.
 //!
 //! Order of calls: [`Sender::open`]; then [`take`](Sender::take) for each line, [`flush`](Sender::flush) after those that came together, and
-//! [`sync`](Sender::sync) every few milliseconds, whether or not there is a collector. With each new association: send what [`connected`](Sender::connected) returns, give what comes back to
-//! [`handle`](Sender::handle), and send what [`next_message`](Sender::next_message) returns after every call.
+//! [`sync`](Sender::sync) and [`keep_time`](Sender::keep_time) every few milliseconds, whether or not there is a collector. With each new
+//! association: send what [`connected`](Sender::connected) returns, give what comes back to [`handle`](Sender::handle), and send what
+//! [`next_message`](Sender::next_message) returns after every call, and what [`settled_elsewhere`](Sender::settled_elsewhere) returns now
+//! and then. Collectors have numbers, in the order of [`Routing::collectors`].
 //!
 //! The document `docs/syslog.md` says why a line is once in the output.
 
 mod lane;
+mod routes;
+mod whereabouts;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,12 +23,15 @@ use crate::delays::Delays;
 use crate::disk::{Disk, read_whole, replace};
 use crate::policy::PRIORITIES;
 use crate::ranges::Ranges;
-use crate::record::Record;
+use crate::record::{Record, slot};
 use crate::spool::{SyncJob, Synced};
-use crate::wire::{Packet, SenderId, WireError};
-use lane::{Lane, LaneLimits};
+use crate::wire::{Packet, SenderId, Span, WireError};
+use lane::{Lane, LaneLimits, Past};
+use routes::Routes;
+use whereabouts::{Held, WHEREABOUTS_BYTES_MAX, Whereabouts, nothing};
 
 pub use lane::{Outgoing, STREAMS};
+pub use routes::{COLLECTORS_MAX, Routing};
 
 /// How many numbers each start of a relay may use for each priority: at a million lines a second they last 12 days; then it has to be
 /// started again.
@@ -35,6 +42,12 @@ const SEGMENTS_MIN: u64 = 64;
 
 /// The largest file of a spool.
 const SEGMENT_BYTES_MAX: u64 = 4 << 20;
+
+/// Between two looks at what has changed for several collectors, unless a collector has come or gone, in microseconds.
+const LOOK_EVERY_US: u64 = 1_000_000;
+
+/// Spans in one message at most.
+const SPANS_MAX: usize = 4_096;
 
 /// Bounds of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,16 +106,50 @@ pub enum PeerError {
     Ahead,
 }
 
-/// Lines on their way to a collector that are kept until it has them.
+/// Lines on their way to collectors that are kept until one has them.
 pub struct Sender<D: Disk> {
+    disk: D,
+    directory: PathBuf,
     id: SenderId,
     epoch: u32,
     connection: u32,
     lanes: Vec<Lane<D>>,
     bytes_max: u64,
     age_max: Duration,
-    welcomed: bool,
+    routes: Routes,
+    receivers: Vec<Receiver>,
+    /// Collectors that may have any line that was found at the start, one bit each, and those for whose welcome all lines wait.
+    doubt: u8,
+    awaited: u8,
+    looked_us: u64,
     counters: Counters,
+}
+
+/// What is known of a collector.
+struct Receiver {
+    name: String,
+    welcomed: bool,
+    /// It is on disk that it may have any line from now on.
+    is_open: bool,
+    /// Lines for which it has answered first.
+    delivered: u64,
+    /// For each priority: it knows of all numbers below this one that were settled elsewhere.
+    told: Vec<u64>,
+}
+
+/// How it stands with a collector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Its name.
+    pub name: String,
+    /// It has welcomed this relay, and the association lasts.
+    pub is_here: bool,
+    /// It was away for so long that others have taken its place.
+    pub is_gone: bool,
+    /// Lines in memory that it may have, and for which it has not answered.
+    pub unanswered: u64,
+    /// Lines for which it has answered first.
+    pub delivered: u64,
 }
 
 /// Waits for the disk, in any thread.
@@ -126,24 +173,73 @@ impl<D: Disk> SyncJobs<D> {
 /// The name of the file that holds who the sender is and how often it was started.
 const IDENTITY: &str = "identity";
 
+/// Bytes of that file, unless the spool had several collectors: then more stands behind them.
+const IDENTITY_BYTES: usize = 20;
+
 impl<D: Disk> Sender<D> {
     /// Opens the spool in a directory, which is made if there is none. A new spool gets the identity `new_id`, which has to be drawn at random.
+    /// The present is in microseconds since 1970.
     ///
     /// # Errors
     /// The disk's. Without its identity and a safe mark that it was started, a relay must not begin.
-    pub fn open(disk: &D, directory: &Path, limits: SenderLimits, new_id: [u8; 16]) -> io::Result<Self> {
+    pub fn open(
+        disk: &D,
+        directory: &Path,
+        limits: SenderLimits,
+        routing: &Routing,
+        new_id: [u8; 16],
+        now_us: u64,
+    ) -> io::Result<Self> {
         disk.create_directory(directory)?;
-        let (id, epoch) = next_epoch(disk, directory, new_id)?;
+        let Identity { id, epoch, whereabouts } = next_identity(disk, directory, routing, new_id)?;
         let next = u64::from(epoch) << NUMBERS_PER_EPOCH_BITS;
         let SenderLimits { bytes_max, age_max, window_lines_max } = limits;
         let segment_bytes = (bytes_max / SEGMENTS_MIN).min(SEGMENT_BYTES_MAX);
-        let limits = LaneLimits { segment_bytes, window_lines_max };
-        let lanes = (0..PRIORITIES).map(|priority| Lane::open(disk.clone(), directory, priority, limits, next));
+        let limits = LaneLimits { segment_bytes, window_lines_max, spread: routing.spread };
+        let mut doubt = doubt_of(whereabouts.as_ref(), routing);
+        let lanes = (0..PRIORITIES).map(|priority| {
+            let past = past_of(whereabouts.as_ref(), routing, priority, doubt);
+            Lane::open(disk.clone(), directory, priority, limits, next, past)
+        });
         let lanes: Vec<_> = lanes.collect::<io::Result<_>>()?;
         let found = lanes.iter().map(Lane::unsettled).sum();
-        let counters = Counters { found, ..Counters::default() };
-        let (connection, welcomed) = (0, false);
-        Ok(Self { id, epoch, connection, lanes, bytes_max, age_max, welcomed, counters })
+        let may_have = doubt;
+        if found == 0 {
+            doubt = 0;
+        }
+        let told = || vec![0; usize::from(PRIORITIES)];
+        let receivers = routing.collectors.iter().enumerate().map(|(index, name)| Receiver {
+            name: name.clone(),
+            welcomed: false,
+            is_open: may_have & bit(index) != 0 || routing.collectors.len() == 1,
+            delivered: 0,
+            told: told(),
+        });
+        let mut sender = Self {
+            disk: disk.clone(),
+            directory: directory.to_owned(),
+            id,
+            epoch,
+            connection: 0,
+            lanes,
+            bytes_max,
+            age_max,
+            routes: Routes::new(routing, now_us),
+            receivers: receivers.collect(),
+            doubt,
+            awaited: 0,
+            looked_us: 0,
+            counters: Counters { found, ..Counters::default() },
+        };
+        if sender.has_several() && found > 0 {
+            let holds = |&index: &usize| sender.lanes.iter().any(|lane| !lane.held(index).is_empty());
+            sender.awaited = (0..sender.receivers.len()).filter(holds).fold(doubt, |mask, index| mask | bit(index));
+        }
+        Ok(sender)
+    }
+
+    fn has_several(&self) -> bool {
+        self.receivers.len() > 1
     }
 
     /// Takes a line; its number is set here. Returns whether the spool takes it: it is safe after the next [`sync`](Self::sync).
@@ -234,28 +330,33 @@ impl<D: Disk> Sender<D> {
         result
     }
 
-    /// There is a new association; an older one is over. Returns the first message for it.
-    pub fn connected(&mut self) -> Bytes {
+    /// There is a new association with a collector; an older one is over. Returns the first message for it. The present is in microseconds since
+    /// 1970, here and below.
+    pub fn connected(&mut self, collector: usize, now_us: u64) -> Bytes {
+        self.disconnected(collector, now_us);
         self.connection += 1;
-        self.welcomed = false;
         Packet::Hello { sender: self.id, epoch: self.epoch, connection: self.connection }.encode()
     }
 
-    /// The association is over.
-    pub fn disconnected(&mut self) {
-        self.welcomed = false;
+    /// The association with a collector is over.
+    pub fn disconnected(&mut self, collector: usize, now_us: u64) {
+        self.receivers[collector].welcomed = false;
+        self.routes.left(collector, now_us);
+        if self.has_several() {
+            self.lanes.iter_mut().for_each(|lane| lane.left(collector));
+        }
     }
 
-    /// Takes a message of the collector. The present is in microseconds since 1970.
+    /// Takes a message of a collector.
     ///
     /// # Errors
     /// If it makes no sense: the association has to end.
-    pub fn handle(&mut self, message: Bytes, now_us: u64) -> Result<(), PeerError> {
+    pub fn handle(&mut self, collector: usize, message: Bytes, now_us: u64) -> Result<(), PeerError> {
         match Packet::decode(message)? {
-            Packet::Welcome(settled) => self.handle_welcome(&settled, now_us),
+            Packet::Welcome(settled) => self.handle_welcome(collector, &settled, now_us),
             Packet::Acks { spans, .. } => {
                 for span in spans {
-                    self.deliver(usize::from(span.priority), span.first, span.last, now_us)?;
+                    self.deliver(collector, usize::from(span.priority), (span.first, span.last), now_us)?;
                 }
                 Ok(())
             }
@@ -263,44 +364,171 @@ impl<D: Disk> Sender<D> {
         }
     }
 
-    fn handle_welcome(&mut self, settled: &[Ranges], now_us: u64) -> Result<(), PeerError> {
+    fn handle_welcome(&mut self, collector: usize, settled: &[Ranges], now_us: u64) -> Result<(), PeerError> {
         for (priority, ranges) in settled.iter().enumerate() {
             if ranges.floor() > 0 {
-                self.deliver(priority, 0, ranges.floor() - 1, now_us)?;
+                self.deliver(collector, priority, (0, ranges.floor() - 1), now_us)?;
             }
-            for (first, last) in ranges.above() {
-                self.deliver(priority, first, last, now_us)?;
+            for span in ranges.above() {
+                self.deliver(collector, priority, span, now_us)?;
             }
         }
-        self.lanes.iter_mut().for_each(Lane::send_again);
-        self.welcomed = true;
+        self.doubt &= !bit(collector);
+        self.awaited &= !bit(collector);
+        self.lanes.iter_mut().for_each(|lane| lane.welcomed(collector));
+        self.routes.welcomed(collector, now_us);
+        let receiver = &mut self.receivers[collector];
+        receiver.welcomed = true;
+        receiver.told.fill(0);
+        // If that fails it is tried again, and until then the collector gets nothing.
+        self.set_open(&[(collector, true)]);
         Ok(())
     }
 
-    fn deliver(&mut self, priority: usize, first: u64, last: u64, now_us: u64) -> Result<(), PeerError> {
+    fn deliver(
+        &mut self,
+        collector: usize,
+        priority: usize,
+        (first, last): (u64, u64),
+        now_us: u64,
+    ) -> Result<(), PeerError> {
         let lane = self.lanes.get_mut(priority).filter(|lane| lane.knows(last)).ok_or(PeerError::Ahead)?;
+        let before = self.counters.delivered;
         lane.deliver(first, last, now_us, &mut self.counters);
+        self.receivers[collector].delivered += self.counters.delivered - before;
         Ok(())
     }
 
-    /// The next message to send of a priority below `below`; the least first.
-    pub fn next_message(&mut self, below: u8) -> Option<Outgoing> {
-        if !self.welcomed {
+    /// The next message for a collector of a priority below `below`; the least first.
+    pub fn next_message(&mut self, collector: usize, below: u8) -> Option<Outgoing> {
+        let Self { lanes, routes, receivers, counters, .. } = self;
+        let receiver = &receivers[collector];
+        if !receiver.welcomed || !receiver.is_open || self.awaited != 0 {
             return None;
         }
-        self.lanes.iter_mut().take(usize::from(below)).find_map(|lane| lane.next_message(&mut self.counters))
+        let takes = |queue| routes.target(queue) == Some(collector);
+        lanes.iter_mut().take(usize::from(below)).find_map(|lane| lane.next_message(collector, takes, counters))
     }
 
     /// The lines of a slot of a priority up to the number `last` once more, for a path that loses packets; `None` if the collector has them,
-    /// or they are too many. Priority, slot and `last` are those of a message of [`next_message`](Self::next_message).
-    pub fn copy(&mut self, priority: u8, slot: u8, last: u64) -> Option<Outgoing> {
-        let lane = self.lanes.get_mut(usize::from(priority)).filter(|_| self.welcomed)?;
-        lane.copy(slot, last)
+    /// or they are too many. Priority, slot and `last` are those of a message of [`next_message`](Self::next_message) for this collector.
+    pub fn copy(&mut self, collector: usize, priority: u8, slot: u8, last: u64) -> Option<Outgoing> {
+        let welcomed = self.is_welcomed(collector);
+        self.lanes.get_mut(usize::from(priority)).filter(|_| welcomed)?.copy(collector, slot, last)
     }
 
-    /// Whether the collector has welcomed this relay.
-    pub fn is_welcomed(&self) -> bool {
-        self.welcomed
+    /// Tells a collector which numbers it will never get, if there are enough of them: other collectors have them.
+    pub fn settled_elsewhere(&mut self, collector: usize) -> Option<Bytes> {
+        let receiver = &mut self.receivers[collector];
+        if !receiver.welcomed || self.routes.is_only() {
+            return None;
+        }
+        let mut spans = Vec::new();
+        for ((priority, lane), told) in (0..PRIORITIES).zip(&self.lanes).zip(&mut receiver.told) {
+            *told = (*told).max(lane.settled().floor());
+            if !lane.has_much_since(*told) {
+                continue;
+            }
+            let reach = lane.reach();
+            for (first, last) in lane.settled().above().take_while(|(first, _)| *first < reach) {
+                let (first, last) = (first.max(*told), last.min(reach - 1));
+                if first <= last && spans.len() < SPANS_MAX {
+                    spans.push(Span { priority, first, last });
+                    *told = last + 1;
+                }
+            }
+        }
+        (!spans.is_empty()).then(|| Packet::Settled(spans).encode())
+    }
+
+    /// What [`settled_elsewhere`](Self::settled_elsewhere) returned did not leave: it is told again.
+    pub fn tell_again(&mut self, collector: usize) {
+        self.receivers[collector].told.fill(0);
+    }
+
+    /// Has time pass: collectors that stay away are gone some day, and those that have come back are trusted again.
+    pub fn keep_time(&mut self, now_us: u64) {
+        if !self.has_several() {
+            return;
+        }
+        let news = self.routes.keep_time(now_us);
+        self.awaited &= !(news.gone | news.repeat);
+        for collector in (0..self.receivers.len()).filter(|&collector| news.repeat & bit(collector) != 0) {
+            self.doubt &= !bit(collector);
+            self.lanes.iter_mut().for_each(|lane| lane.repeat(collector));
+        }
+        if news == routes::News::default() && now_us.abs_diff(self.looked_us) < LOOK_EVERY_US {
+            return;
+        }
+        self.looked_us = now_us;
+        self.lanes.iter_mut().for_each(Lane::remove_settled);
+        let wanted = self.receivers.iter().enumerate().map(|(index, receiver)| {
+            let closes = self.routes.is_gone(index) && self.doubt & bit(index) == 0;
+            (index, receiver.welcomed || (receiver.is_open && !closes))
+        });
+        let wanted: Vec<_> = wanted.collect();
+        self.set_open(&wanted);
+    }
+
+    /// All associations are over, and there will be none: after the next start no line is in doubt, if the disk takes it.
+    pub fn close(&mut self) {
+        let known = (0..self.receivers.len()).filter(|&index| self.doubt & bit(index) == 0);
+        let wanted: Vec<_> = known.map(|index| (index, false)).collect();
+        if self.has_several() {
+            self.set_open(&wanted);
+        }
+    }
+
+    /// Has it on disk which collectors may have any line from now on, if that changes.
+    fn set_open(&mut self, wanted: &[(usize, bool)]) {
+        let before: Vec<bool> = self.receivers.iter().map(|receiver| receiver.is_open).collect();
+        wanted.iter().for_each(|&(index, is_open)| self.receivers[index].is_open = is_open);
+        let changed = self.receivers.iter().zip(&before).any(|(receiver, before)| receiver.is_open != *before);
+        if changed && self.save().is_err() {
+            self.counters.disk_errors += 1;
+            self.receivers.iter_mut().zip(before).for_each(|(receiver, before)| receiver.is_open = before);
+        }
+    }
+
+    fn save(&self) -> io::Result<()> {
+        let held = |index| self.lanes.iter().map(|lane| lane.held(index)).collect();
+        let collectors = self.receivers.iter().enumerate().map(|(index, receiver)| Held {
+            name: receiver.name.clone(),
+            is_open: receiver.is_open,
+            held: held(index),
+        });
+        let settled = self.lanes.iter().map(|lane| lane.settled().clone()).collect();
+        let whereabouts = Whereabouts { settled, collectors: collectors.collect() };
+        let bytes = whereabouts.encode().ok_or_else(|| io::Error::other("there are too many gaps between lines"))?;
+        write_identity(&self.disk, &self.directory, self.id, self.epoch, &bytes)
+    }
+
+    /// Whether a collector has welcomed this relay.
+    pub fn is_welcomed(&self, collector: usize) -> bool {
+        self.receivers[collector].welcomed
+    }
+
+    /// The collector for lines of a source that cannot wait: one that is there, if any is.
+    pub fn target_now(&self, source: &[u8]) -> usize {
+        self.routes.target_now(slot(source))
+    }
+
+    /// Lines in memory that a collector may have, and for which it has not answered.
+    pub fn unanswered(&self, collector: usize) -> u64 {
+        self.lanes.iter().map(|lane| lane.sent_to(collector) as u64).sum()
+    }
+
+    /// How it stands with all collectors, in their order.
+    pub fn standings(&self) -> Vec<Standing> {
+        let receivers = self.receivers.iter().enumerate();
+        let standing = receivers.map(|(index, receiver)| Standing {
+            name: receiver.name.clone(),
+            is_here: receiver.welcomed,
+            is_gone: self.routes.is_gone(index),
+            unanswered: self.unanswered(index),
+            delivered: receiver.delivered,
+        });
+        standing.collect()
     }
 
     /// What has become of lines. At any time `found + taken` is the sum of `delivered`, `shed_full`, `shed_old`, `shed_unspooled`, `lost` and
@@ -330,24 +558,76 @@ impl<D: Disk> Sender<D> {
     }
 }
 
-/// Reads who the sender is, or makes it `new_id`, and has it survive that it was started once more.
-fn next_epoch<D: Disk>(disk: &D, directory: &Path, new_id: [u8; 16]) -> io::Result<(SenderId, u32)> {
-    const IDENTITY_BYTES: usize = 20;
+fn bit(collector: usize) -> u8 {
+    1 << collector
+}
+
+/// What stands in the file of a spool that says who it is.
+struct Identity {
+    id: SenderId,
+    epoch: u32,
+    /// None if it never had several collectors.
+    whereabouts: Option<Whereabouts>,
+}
+
+/// Reads who the sender is, or makes it `new_id`, and has it survive that it was started once more. What is remembered of collectors that
+/// are no more is forgotten.
+fn next_identity<D: Disk>(disk: &D, directory: &Path, routing: &Routing, new_id: [u8; 16]) -> io::Result<Identity> {
     let path: PathBuf = directory.join(IDENTITY);
-    let (id, epoch) = match read_whole(disk, &path, 1_024)? {
-        Some(bytes) => {
-            let id = bytes.get(..16).and_then(|id| id.try_into().ok());
-            let epoch = bytes.get(16..IDENTITY_BYTES).and_then(|epoch| epoch.try_into().ok()).map(u32::from_be_bytes);
-            let whole = id.zip(epoch).filter(|_| bytes.len() == IDENTITY_BYTES);
-            whole.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("{} is damaged", path.display())))?
+    let Identity { id, epoch, mut whereabouts } = match read_whole(disk, &path, IDENTITY_BYTES + WHEREABOUTS_BYTES_MAX)?
+    {
+        Some(bytes) => read_identity(&bytes)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("{} is damaged", path.display())))?,
+        None => {
+            let nowhere = || Whereabouts { settled: nothing(), collectors: Vec::new() };
+            Identity { id: SenderId(new_id), epoch: 0, whereabouts: (routing.collectors.len() > 1).then(nowhere) }
         }
-        None => (new_id, 0),
     };
     // 24 bits of a number are left for it.
     let epoch = epoch + 1;
     if epoch >> (u64::BITS - NUMBERS_PER_EPOCH_BITS) != 0 {
         return Err(io::Error::other("the spool was opened too often: move it away"));
     }
-    replace(disk, directory, IDENTITY, &[&id[..], &epoch.to_be_bytes()].concat())?;
-    Ok((SenderId(id), epoch))
+    let mut bytes = Vec::new();
+    if let Some(whereabouts) = &mut whereabouts {
+        whereabouts.collectors.retain(|one| routing.collectors.contains(&one.name));
+        if let [only] = &routing.collectors[..] {
+            // From now on it gets all lines, and nothing more is written down.
+            whereabouts.collectors = vec![Held { name: only.clone(), is_open: true, held: nothing() }];
+        }
+        bytes = whereabouts.encode().ok_or_else(|| io::Error::other("there are too many gaps between lines"))?;
+    }
+    write_identity(disk, directory, id, epoch, &bytes)?;
+    Ok(Identity { id, epoch, whereabouts })
+}
+
+fn read_identity(bytes: &[u8]) -> Option<Identity> {
+    let (identity, rest) = bytes.split_at_checked(IDENTITY_BYTES)?;
+    let (id, epoch) = identity.split_first_chunk()?;
+    let whereabouts = if rest.is_empty() { None } else { Some(Whereabouts::decode(rest)?) };
+    Some(Identity { id: SenderId(*id), epoch: u32::from_be_bytes(epoch.try_into().ok()?), whereabouts })
+}
+
+fn write_identity<D: Disk>(disk: &D, directory: &Path, id: SenderId, epoch: u32, rest: &[u8]) -> io::Result<()> {
+    replace(disk, directory, IDENTITY, &[&id.0[..], &epoch.to_be_bytes(), rest].concat())
+}
+
+/// Collectors that may have any line that is found and that none holds.
+fn doubt_of(whereabouts: Option<&Whereabouts>, routing: &Routing) -> u8 {
+    let is_open = |name: &String| {
+        whereabouts.is_none_or(|known| known.collectors.iter().any(|one| one.is_open && one.name == *name))
+    };
+    let names = routing.collectors.iter().enumerate();
+    names.filter(|(_, name)| is_open(name)).fold(0, |doubt, (index, _)| doubt | bit(index))
+}
+
+/// What is known of the lines of a priority that will be found.
+fn past_of(whereabouts: Option<&Whereabouts>, routing: &Routing, priority: u8, doubt: u8) -> Past {
+    let of = |numbers: &[Ranges]| numbers.get(usize::from(priority)).cloned().unwrap_or_default();
+    let held = |name: &String| {
+        let known = whereabouts.and_then(|known| known.collectors.iter().find(|one| one.name == *name));
+        known.map(|one| of(&one.held)).unwrap_or_default()
+    };
+    let settled = whereabouts.map(|known| of(&known.settled)).unwrap_or_default();
+    Past { settled, held: routing.collectors.iter().map(held).collect(), doubt }
 }

@@ -31,10 +31,9 @@ pub struct RelaySnapshot {
     pub underway: u64,
     /// Bytes of the spool on disk.
     pub spool_bytes: u64,
-    /// Whether a collector answers.
-    pub connected: bool,
-    /// Smoothed round-trip time in microseconds.
-    pub rtt_us: u64,
+    /// The ways to collectors.
+    #[serde(flatten)]
+    pub paths: Paths,
     /// Reads and writes of the spool that failed.
     pub disk_errors: u64,
     /// How long reliable lines took from their receipt until the collector had answered for them, by severity.
@@ -50,6 +49,35 @@ pub struct LostBefore {
     /// Datagrams that the kernel dropped before a UDP input could read them: its buffer was full.
     #[serde(default)]
     pub lost_in_kernel: u64,
+}
+
+/// The ways from a relay to its collectors.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Paths {
+    /// Whether a collector answers.
+    pub connected: bool,
+    /// Smoothed round-trip time in microseconds, to the first that answers.
+    pub rtt_us: u64,
+    /// Each of them, in the order of the file.
+    #[serde(default)]
+    pub collectors: Vec<CollectorStanding>,
+}
+
+/// How it stands with one collector of a relay.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CollectorStanding {
+    /// Its address.
+    pub address: String,
+    /// Whether it answers.
+    pub connected: bool,
+    /// Whether it was away for so long that others have taken its place.
+    pub gone: bool,
+    /// Lines that it has on disk. One that two collectors have counts for the one that answered first.
+    pub delivered: u64,
+    /// Reliable lines in the relay's memory that it may have, and for which it has not answered.
+    pub unanswered: u64,
+    /// Smoothed round-trip time in microseconds; 0 if it does not answer.
+    pub rtt_us: u64,
 }
 
 impl RelaySnapshot {
@@ -75,18 +103,38 @@ impl RelaySnapshot {
             ("spooled_lines", self.spooled),
             ("underway_lines", self.underway),
             ("spool_bytes", self.spool_bytes),
-            ("connected", u64::from(self.connected)),
-            ("round_trip_microseconds", self.rtt_us),
+            ("connected", u64::from(self.paths.connected)),
+            ("round_trip_microseconds", self.paths.rtt_us),
             ("disk_errors_total", self.disk_errors),
         ] {
             put(&mut text, &format!("festina_syslog_{name}"), value);
         }
+        self.paths.put(&mut text);
         let name = "festina_syslog_delivery_seconds";
         let _ = writeln!(text, "# TYPE {name} histogram");
         for (number, delays) in (0..8).zip(&self.delays) {
             delays.put(&mut text, name, &format!("severity=\"{}\"", crate::line::Severity::new(number)));
         }
         text
+    }
+}
+
+impl Paths {
+    /// One line for each collector.
+    fn put(&self, text: &mut String) {
+        let mut put_all = |name: &str, value: &dyn Fn(&CollectorStanding) -> u64| {
+            let name = format!("festina_syslog_to_collector_{name}");
+            let _ = writeln!(text, "# TYPE {name} {}", kind_of(&name));
+            for one in &self.collectors {
+                // An address has no characters that would have to be escaped.
+                let _ = writeln!(text, "{name}{{collector=\"{}\"}} {}", one.address, value(one));
+            }
+        };
+        put_all("connected", &|one| u64::from(one.connected));
+        put_all("gone", &|one| u64::from(one.gone));
+        put_all("delivered_lines_total", &|one| one.delivered);
+        put_all("unanswered_lines", &|one| one.unanswered);
+        put_all("round_trip_microseconds", &|one| one.rtt_us);
     }
 }
 
@@ -141,9 +189,12 @@ impl CollectorSnapshot {
     }
 }
 
+fn kind_of(name: &str) -> &'static str {
+    if name.ends_with("_total") { "counter" } else { "gauge" }
+}
+
 fn put(text: &mut String, name: &str, value: u64) {
-    let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
-    let _ = writeln!(text, "# TYPE {name} {kind}\n{name} {value}");
+    let _ = writeln!(text, "# TYPE {name} {}\n{name} {value}", kind_of(name));
 }
 
 fn put_severities(text: &mut String, name: &str, values: &[u64; 8]) {

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use bytes::{Buf as _, Bytes};
 
 use crate::disk::{Disk, DiskFile, read_whole};
+use crate::ranges::Ranges;
 use crate::record::{RECORD_BYTES_MAX, Record};
 
 /// Bytes before each record: its length and its checksum.
@@ -489,6 +490,27 @@ impl<D: Disk> Spool<D> {
         }
     }
 
+    /// Removes files all of whose lines are settled though there are others before them.
+    pub(crate) fn remove_settled(&mut self, settled: &Ranges) {
+        if self.doubtful {
+            return;
+        }
+        let grows = self.segments.back().map_or(0, |last| last.number);
+        let is_settled = |segment: &Segment| {
+            segment.number != grows
+                && !self.full.iter().any(|full| full.number == segment.number)
+                && segment.runs.iter().all(|&(first, last)| settled.missing(first, last) == 0)
+        };
+        let gone: Vec<u64> = self.segments.iter().filter(|segment| is_settled(segment)).map(|one| one.number).collect();
+        for number in gone {
+            self.segments.retain(|segment| segment.number != number);
+            // As with the oldest, a file that stays does no harm.
+            let _ = self.disk.remove(&self.path(number));
+            let _ = self.disk.remove(&self.index_path(number));
+            self.directory_changed = true;
+        }
+    }
+
     /// Removes the oldest file, whatever is in it.
     pub(crate) fn remove_oldest(&mut self) -> Option<Segment> {
         let segment = self.segments.pop_front()?;
@@ -582,7 +604,7 @@ fn put_framed(record: &[u8], into: &mut Vec<u8>) {
     into.extend_from_slice(record);
 }
 
-fn checksum(bytes: &[u8]) -> u32 {
+pub(crate) fn checksum(bytes: &[u8]) -> u32 {
     u32::try_from(crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes)).unwrap_or_default()
 }
 

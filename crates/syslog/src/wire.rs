@@ -12,7 +12,7 @@ use crate::ranges::Ranges;
 use crate::record::Record;
 
 /// The version of this protocol; peers of other versions are refused.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 
 /// The most ranges in one message. A collector that would have to remember more for one sender and priority ends the
 /// association.
@@ -54,6 +54,8 @@ pub enum Packet {
         /// The lines.
         records: Vec<Record>,
     },
+    /// From a relay: numbers that it will never send here, mostly because another collector has them.
+    Settled(Vec<Span>),
     /// From a relay, first of all over an association for lines that are not repeated.
     HelloFresh {
         /// Who it is.
@@ -91,6 +93,7 @@ const FRESH: u8 = 3;
 const WELCOME: u8 = 4;
 const ACKS: u8 = 5;
 const HELLO_FRESH: u8 = 6;
+const SETTLED: u8 = 7;
 
 /// The beginning of a message of lines, to which [`put_record`] adds.
 pub(crate) fn begin_lines(priority: u8, floor: u64) -> BytesMut {
@@ -132,6 +135,10 @@ impl Packet {
                     put_record(&mut bytes, &record.encode());
                 }
             }
+            Self::Settled(spans) => {
+                bytes.put_u8(SETTLED);
+                put_spans(&mut bytes, spans);
+            }
             Self::HelloFresh { sender } => {
                 bytes.put_u8(HELLO_FRESH);
                 bytes.put_u8(VERSION);
@@ -145,24 +152,13 @@ impl Packet {
             }
             Self::Welcome(settled) => {
                 bytes.put_u8(WELCOME);
-                for ranges in settled {
-                    bytes.put_u64(ranges.floor());
-                    bytes.put_u32(u32::try_from(ranges.len()).unwrap_or(u32::MAX));
-                    for (first, last) in ranges.above() {
-                        bytes.put_u64(first);
-                        bytes.put_u64(last);
-                    }
-                }
+                settled.iter().for_each(|ranges| put_ranges(&mut bytes, ranges));
             }
             Self::Acks { fresh, fresh_messages, spans } => {
                 bytes.put_u8(ACKS);
                 bytes.put_u64(*fresh);
                 bytes.put_u64(*fresh_messages);
-                for span in spans {
-                    bytes.put_u8(span.priority);
-                    bytes.put_u64(span.first);
-                    bytes.put_u64(span.last);
-                }
+                put_spans(&mut bytes, spans);
             }
         }
         bytes.freeze()
@@ -186,6 +182,7 @@ impl Packet {
             FRESH => decode_records(bytes).map(Self::Fresh).ok_or(WireError::Malformed),
             WELCOME => Self::decode_welcome(bytes).ok_or(WireError::Malformed),
             ACKS => Self::decode_acks(bytes).ok_or(WireError::Malformed),
+            SETTLED => take_spans(bytes).map(Self::Settled).ok_or(WireError::Malformed),
             _ => Err(WireError::Malformed),
         }
     }
@@ -216,32 +213,58 @@ impl Packet {
     }
 
     fn decode_welcome(mut bytes: Bytes) -> Option<Self> {
-        let mut settled = Vec::new();
-        for _ in 0..PRIORITIES {
-            let mut ranges = Ranges::default();
-            ranges.raise(bytes.try_get_u64().ok()?);
-            let count = usize::try_from(bytes.try_get_u32().ok()?).ok().filter(|&count| count <= RANGES_MAX)?;
-            for _ in 0..count {
-                ranges.insert(bytes.try_get_u64().ok()?, bytes.try_get_u64().ok()?);
-            }
-            settled.push(ranges);
-        }
-        bytes.is_empty().then_some(Self::Welcome(settled))
+        let settled: Option<Vec<_>> = (0..PRIORITIES).map(|_| take_ranges(&mut bytes)).collect();
+        settled.filter(|_| bytes.is_empty()).map(Self::Welcome)
     }
 
     fn decode_acks(mut bytes: Bytes) -> Option<Self> {
         let (fresh, fresh_messages) = (bytes.try_get_u64().ok()?, bytes.try_get_u64().ok()?);
-        let mut spans = Vec::new();
-        while !bytes.is_empty() {
-            let priority = bytes.try_get_u8().ok().filter(|&priority| priority < PRIORITIES)?;
-            let (first, last) = (bytes.try_get_u64().ok()?, bytes.try_get_u64().ok()?);
-            if first > last {
-                return None;
-            }
-            spans.push(Span { priority, first, last });
-        }
-        Some(Self::Acks { fresh, fresh_messages, spans })
+        Some(Self::Acks { fresh, fresh_messages, spans: take_spans(bytes)? })
     }
+}
+
+/// Adds a set of numbers; [`take_ranges`] reads it.
+pub(crate) fn put_ranges(bytes: &mut BytesMut, ranges: &Ranges) {
+    bytes.put_u64(ranges.floor());
+    bytes.put_u32(u32::try_from(ranges.len()).unwrap_or(u32::MAX));
+    for (first, last) in ranges.above() {
+        bytes.put_u64(first);
+        bytes.put_u64(last);
+    }
+}
+
+/// Takes a set of at most [`RANGES_MAX`] ranges from the beginning.
+pub(crate) fn take_ranges(bytes: &mut Bytes) -> Option<Ranges> {
+    let mut ranges = Ranges::default();
+    ranges.raise(bytes.try_get_u64().ok()?);
+    let count = usize::try_from(bytes.try_get_u32().ok()?).ok().filter(|&count| count <= RANGES_MAX)?;
+    for _ in 0..count {
+        ranges.insert(bytes.try_get_u64().ok()?, bytes.try_get_u64().ok()?);
+    }
+    Some(ranges)
+}
+
+fn put_spans(bytes: &mut BytesMut, spans: &[Span]) {
+    for span in spans {
+        bytes.put_u8(span.priority);
+        bytes.put_u64(span.first);
+        bytes.put_u64(span.last);
+    }
+}
+
+/// Spans up to the end.
+fn take_spans(mut bytes: Bytes) -> Option<Vec<Span>> {
+    let mut spans = Vec::new();
+    while !bytes.is_empty() {
+        let priority = bytes.try_get_u8().ok().filter(|&priority| priority < PRIORITIES)?;
+        let (first, last) = (bytes.try_get_u64().ok()?, bytes.try_get_u64().ok()?);
+        // The last number has no successor; none gets there.
+        if first > last || last == u64::MAX {
+            return None;
+        }
+        spans.push(Span { priority, first, last });
+    }
+    Some(spans)
 }
 
 /// Records behind their lengths, up to the end.
@@ -281,6 +304,7 @@ mod tests {
         for packet in [
             Packet::Hello { sender: SenderId([7; 16]), epoch: 2, connection: 3 },
             Packet::Lines { priority: 1, floor: 4, records: vec![record(4), record(6)] },
+            Packet::Settled(vec![Span { priority: 7, first: 1, last: 2 }]),
             Packet::HelloFresh { sender: SenderId([7; 16]) },
             Packet::Fresh(vec![record(0), record(0)]),
             Packet::Welcome(ranges),

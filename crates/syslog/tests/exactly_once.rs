@@ -15,7 +15,7 @@ use festina_syslog::disk::{Crash, Faults, FaultyDisk};
 use festina_syslog::line::Severity;
 use festina_syslog::policy::PRIORITIES;
 use festina_syslog::record::{MARK_UNORDERED, Record};
-use festina_syslog::sender::{Sender, SenderLimits, SyncJobs};
+use festina_syslog::sender::{Routing, Sender, SenderLimits, SyncJobs};
 use festina_units::Duration;
 use rand_core::{RngCore as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -81,7 +81,7 @@ fn outputs(seed: u64) -> Vec<FileOutput> {
 fn open_relay(disk: &FaultyDisk, seed: u64) -> std::io::Result<Sender<FaultyDisk>> {
     let window_lines_max = [5, 20, 1_000][usize::try_from(seed % 3).expect("small")];
     let limits = SenderLimits { bytes_max: 128 << 10, age_max: Duration::from_secs(3_600), window_lines_max };
-    Sender::open(disk, Path::new("/spool"), limits, [7; 16])
+    Sender::open(disk, Path::new("/spool"), limits, &Routing::to_one("it"), [7; 16], 0)
 }
 
 impl World {
@@ -150,13 +150,13 @@ impl World {
         self.cut();
         self.peers += 1;
         let mut network = Network { peer: self.peers, ..Network::default() };
-        network.forward.entry((0, 0)).or_default().push_back(self.relay.connected());
+        network.forward.entry((0, 0)).or_default().push_back(self.relay.connected(0, 0));
         self.network = Some(network);
     }
 
     /// The relay gives the association up; the collector may not know it yet.
     fn cut(&mut self) {
-        self.relay.disconnected();
+        self.relay.disconnected(0, 0);
         if let Some(network) = self.network.take() {
             if self.draw(2) == 0 {
                 self.stale.push(network);
@@ -167,12 +167,13 @@ impl World {
     }
 
     fn send(&mut self) {
-        let message = self.relay.next_message(PRIORITIES);
+        let message = self.relay.next_message(0, PRIORITIES);
         self.sent.extend(message.iter().map(|message| (message.priority, message.slot, message.last)));
         // Sooner or later, or never.
         let which = usize::try_from(self.draw(8)).expect("small");
         let copy = self.sent.get(self.sent.len().saturating_sub(which + 1)).copied();
-        let copy = copy.filter(|_| which < 4).and_then(|(priority, slot, last)| self.relay.copy(priority, slot, last));
+        let copy =
+            copy.filter(|_| which < 4).and_then(|(priority, slot, last)| self.relay.copy(0, priority, slot, last));
         let Some(network) = &mut self.network else { return };
         for message in message.into_iter().chain(copy) {
             let queue = network.forward.entry((message.priority + 1, message.slot)).or_default();
@@ -225,7 +226,7 @@ impl World {
     fn answer(&mut self) {
         let message = self.network.as_mut().and_then(|network| network.backward.pop_front());
         if let Some(message) = message {
-            self.relay.handle(message, self.lines).expect("a collector makes sense");
+            self.relay.handle(0, message, self.lines).expect("a collector makes sense");
         }
     }
 
@@ -234,7 +235,7 @@ impl World {
         self.collecting.commits.clear();
         self.network = None;
         self.stale.clear();
-        self.relay.disconnected();
+        self.relay.disconnected(0, 0);
         for attempt in 0.. {
             if attempt == 20 {
                 self.collector_disk.set_faults(Faults::default());
@@ -385,7 +386,7 @@ impl World {
             self.commit();
             self.answer();
             self.notice_crashes(Crash::Power);
-            if self.relay.is_welcomed() && self.relay.unsettled() == 0 {
+            if self.relay.is_welcomed(0) && self.relay.unsettled() == 0 {
                 return;
             }
         }

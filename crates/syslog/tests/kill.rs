@@ -1,6 +1,7 @@
 //! `kill -9` of real processes at moments that nobody chose: no line that the relay had taken is lost, none is there twice, and all keep their
 //! order.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -18,8 +19,9 @@ use festina_units::Duration;
 const ROLE: &str = "FESTINA_SYSLOG_TEST_ROLE";
 const DIRECTORY: &str = "FESTINA_SYSLOG_TEST_DIRECTORY";
 
-/// Kills, unless the environment says otherwise: `SYSLOG_KILLS=500`.
-const ROUNDS: usize = 12;
+/// Kills with one collector and with two, unless the environment says otherwise: `SYSLOG_KILLS=500`. With two, lines that are sent to the other too
+/// early are there twice after 30 kills or so.
+const ROUNDS: [usize; 2] = [12, 60];
 const LINES_PER_ROUND: usize = 500;
 
 /// The test binary itself, in one of its two roles. It ends only by being killed.
@@ -45,8 +47,7 @@ fn a_process_of_the_other_test_is_a_relay_or_a_collector() {
 
 struct Processes {
     directory: PathBuf,
-    relay: Child,
-    collector: Child,
+    children: BTreeMap<&'static str, Child>,
 }
 
 impl Processes {
@@ -59,7 +60,7 @@ impl Processes {
     }
 
     fn kill(&mut self, role: &str) {
-        let child = if role == "relay" { &mut self.relay } else { &mut self.collector };
+        let child = self.children.get_mut(role).expect("there is such a process");
         child.kill().expect("it lives");
         child.wait().expect("it is over");
         *child = Self::start(&self.directory, role);
@@ -68,7 +69,7 @@ impl Processes {
 
 impl Drop for Processes {
     fn drop(&mut self) {
-        for child in [&mut self.relay, &mut self.collector] {
+        for child in self.children.values_mut() {
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -100,59 +101,116 @@ async fn status_when(metrics: SocketAddr, what: &str, is_so: impl Fn(&RelaySnaps
     }
 }
 
+/// A relay with its collectors, of which each has a file of its own.
+struct Setting {
+    processes: Processes,
+    input: SocketAddr,
+    metrics: SocketAddr,
+    outputs: Vec<PathBuf>,
+}
+
+impl Setting {
+    /// `more` is what the relay's file begins with.
+    fn new(name: &str, collectors: &[&'static str], more: &str) -> Self {
+        let directory = std::env::temp_dir().join(format!("festina-syslog-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a directory can be made");
+        let (input, metrics) = (free_port(false), free_port(false));
+        let (mut addresses, mut outputs) = (Vec::new(), Vec::new());
+        for role in collectors {
+            let transport = free_port(true);
+            let output = directory.join(format!("{role}.log"));
+            let text = format!(
+                "state = {:?}\nlisten = \"127.0.0.1:{transport}\"\n[[output]]\nkind = \"file\"\npath = {output:?}",
+                directory.join(role)
+            );
+            std::fs::write(directory.join(format!("{role}.toml")), text).expect("it can be written");
+            addresses.push(format!("127.0.0.1:{transport}"));
+            outputs.push(output);
+        }
+        let relay = format!(
+            "state = {:?}\ncollector = {addresses:?}\nmetrics = \"127.0.0.1:{metrics}\"\n{more}\n[[input]]\nkind = \"tcp\"\n\
+             listen = \"127.0.0.1:{input}\"",
+            directory.join("relay-state")
+        );
+        std::fs::write(directory.join("relay.toml"), relay).expect("it can be written");
+        let roles = collectors.iter().copied().chain(["relay"]);
+        let children = roles.map(|role| (role, Processes::start(&directory, role))).collect();
+        let [input, metrics] = [input, metrics].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        Self { processes: Processes { directory, children }, input, metrics, outputs }
+    }
+
+    /// Sends lines over and over, has `kill` kill in each round, and waits until all have arrived. Returns how many lines they were.
+    async fn run(&mut self, kill: impl Fn(&mut Processes, usize)) -> usize {
+        let (mut written, metrics) = (0, self.metrics);
+        let rounds = std::env::var("SYSLOG_KILLS")
+            .map_or(ROUNDS[self.outputs.len() - 1], |kills| kills.parse().expect("a number"));
+        for round in 0..rounds {
+            let before = status_when(metrics, "the relay lives", |_| true).await;
+            let before: u64 = before.received.iter().sum();
+            let mut stream = TcpStream::connect(self.input).expect("it listens");
+            for _ in 0..LINES_PER_ROUND {
+                writeln!(stream, "<11>number {written}").expect("it is taken");
+                written += 1;
+            }
+            drop(stream);
+            let all = before + LINES_PER_ROUND as u64;
+            status_when(metrics, "all lines are taken", |status| status.received.iter().sum::<u64>() == all).await;
+            tokio::time::sleep(Duration::from_millis(round as u64 * 7 % 40)).await;
+            kill(&mut self.processes, round);
+        }
+        status_when(metrics, "all lines arrive", |status| status.paths.connected && status.spooled == 0).await;
+        written
+    }
+
+    fn text(&self, output: usize) -> String {
+        std::fs::read_to_string(&self.outputs[output]).unwrap_or_default()
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_relays_and_collectors_lose_no_line_and_write_none_twice() {
-    let directory = std::env::temp_dir().join(format!("festina-syslog-kill-{}", std::process::id()));
-    std::fs::create_dir_all(&directory).expect("a directory can be made");
-    let (input, metrics, transport) = (free_port(false), free_port(false), free_port(true));
-    let relay = format!(
-        "state = {:?}\ncollector = \"127.0.0.1:{transport}\"\nmetrics = \"127.0.0.1:{metrics}\"\n[[input]]\nkind = \"tcp\"\n\
-         listen = \"127.0.0.1:{input}\"",
-        directory.join("relay")
-    );
-    let output = directory.join("lines.log");
-    let collector = format!(
-        "state = {:?}\nlisten = \"127.0.0.1:{transport}\"\n[[output]]\nkind = \"file\"\npath = {output:?}",
-        directory.join("collect")
-    );
-    std::fs::write(directory.join("relay.toml"), relay).expect("it can be written");
-    std::fs::write(directory.join("collect.toml"), collector).expect("it can be written");
-    let (relay, collector) = (Processes::start(&directory, "relay"), Processes::start(&directory, "collect"));
-    let mut processes = Processes { directory, relay, collector };
-
-    let (input, metrics) = (SocketAddr::from(([127, 0, 0, 1], input)), SocketAddr::from(([127, 0, 0, 1], metrics)));
-    let mut written = 0;
-    let rounds = std::env::var("SYSLOG_KILLS").map_or(ROUNDS, |kills| kills.parse().expect("a number"));
-    for round in 0..rounds {
-        let before = status_when(metrics, "the relay lives", |_| true).await;
-        let before: u64 = before.received.iter().sum();
-        let mut stream = TcpStream::connect(input).expect("it listens");
-        for _ in 0..LINES_PER_ROUND {
-            writeln!(stream, "<11>number {written}").expect("it is taken");
-            written += 1;
+    let mut setting = Setting::new("kill", &["collect"], "");
+    let kill = |processes: &mut Processes, round| match round % 4 {
+        0 => processes.kill("collect"),
+        1 => processes.kill("relay"),
+        2 => {
+            processes.kill("relay");
+            processes.kill("collect");
         }
-        drop(stream);
-        let all = before + LINES_PER_ROUND as u64;
-        status_when(metrics, "all lines are taken", |status| status.received.iter().sum::<u64>() == all).await;
-        tokio::time::sleep(Duration::from_millis(round as u64 * 7 % 40)).await;
-        match round % 4 {
-            0 => processes.kill("collect"),
-            1 => processes.kill("relay"),
-            2 => {
-                processes.kill("relay");
-                processes.kill("collect");
-            }
-            // The relay once more while it begins.
-            _ => {
-                processes.kill("relay");
-                tokio::time::sleep(Duration::from_millis(20)).await;
-                processes.kill("relay");
-            }
+        // The relay once more while it begins.
+        _ => {
+            processes.kill("relay");
+            std::thread::sleep(Duration::from_millis(20));
+            processes.kill("relay");
         }
-    }
-    status_when(metrics, "all lines arrive", |status| status.connected && status.spooled == 0).await;
-    let text = std::fs::read_to_string(output).expect("there is an output");
+    };
+    let written = setting.run(kill).await;
+    let text = setting.text(0);
     let expected: String = (0..written).map(|number| format!("<11>number {number}\n")).collect();
     let differs = text.lines().zip(expected.lines()).find(|(is, should)| is != should);
     assert!(text == expected, "{} lines of {written}, first difference {differs:?}", text.lines().count());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_collectors_each_takes_the_others_place_and_each_line_is_once_in_one_of_their_files() {
+    let mut setting = Setting::new("failover", &["collect", "other"], "[failover]\nafter = \"1ms\"");
+    let kill = |processes: &mut Processes, round| match round % 6 {
+        0 | 2 => processes.kill("collect"),
+        1 | 3 => processes.kill("other"),
+        4 => processes.kill("relay"),
+        _ => {
+            processes.kill("relay");
+            processes.kill("collect");
+        }
+    };
+    let written = setting.run(kill).await;
+    let texts = [setting.text(0), setting.text(1)];
+    let mut lines: Vec<&str> = texts.iter().flat_map(|text| text.lines()).collect();
+    assert!(texts.iter().all(|text| !text.is_empty()), "one of them did it all");
+    lines.sort_unstable();
+    let expected: Vec<String> = (0..written).map(|number| format!("<11>number {number}")).collect();
+    let mut expected: Vec<&str> = expected.iter().map(String::as_str).collect();
+    expected.sort_unstable();
+    let differs = lines.iter().zip(&expected).find(|(is, should)| is != should);
+    assert!(lines == expected, "{} lines of {written}, first difference {differs:?}", lines.len());
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::line::read_header;
+use crate::sender::Routing;
 
 const SMALLEST: &str = "state = \"s\"\ncollector = \"127.0.0.1:1\"\n[[input]]\nkind = \"stdin\"\n";
 
@@ -22,9 +23,25 @@ fn what_the_template_calls_defaults_are_the_defaults() {
     let rules = rules.split("A rule may").next().expect("a first part").to_owned();
     let told = RelayConfig::parse("relay.toml", &format!("{SMALLEST}[[rule]]\n{rules}")).expect("the rules are right");
     assert_eq!(told.policy, Policy::new(Policy::defaults().to_vec()));
+    let failover =
+        RELAY_TEMPLATE.split("# [failover]").nth(1).and_then(|text| text.split("\n\n").next()).expect("a part");
+    assert!(failover.contains(&format!("after = \"{}\"", duration::display(Routing::AFTER_DEFAULT))));
     let spool = RELAY_TEMPLATE.split("# [spool]").nth(1).and_then(|text| text.split("\n\n").next()).expect("a part");
     let told = RelayConfig::parse("relay.toml", &format!("{SMALLEST}[spool]{}", spool.replace("\n# ", "\n")));
     assert_eq!(told.expect("the spool is right").spool, SpoolLimits::default());
+}
+
+#[test]
+fn several_collectors_and_what_holds_for_them_are_read() {
+    let several = SMALLEST.replace("\"127.0.0.1:1\"", "[\"127.0.0.1:1\", \"[::1]:2\"]");
+    let told = RelayConfig::parse("relay.toml", &several).expect("it is right");
+    let addresses: Vec<String> = told.collectors.iter().map(ToString::to_string).collect();
+    assert_eq!(addresses, ["127.0.0.1:1", "[::1]:2"]);
+    assert_eq!(told.failover, Failover { spread: false, after: Duration::from_secs(10), repeat_after: None });
+    let text = format!("spread = true\n{several}[failover]\nafter = \"3s\"\nrepeat_after = \"1h\"\n");
+    let told = RelayConfig::parse("relay.toml", &text).expect("it is right").failover;
+    let repeat_after = Some(Duration::from_secs(3_600));
+    assert_eq!(told, Failover { spread: true, after: Duration::from_secs(3), repeat_after });
 }
 
 #[test]
@@ -37,6 +54,12 @@ fn an_unknown_key_is_refused_with_file_line_and_column() {
 fn a_value_that_makes_no_sense_is_refused_where_it_stands() {
     for (text, place, words) in [
         (SMALLEST.replace("127.0.0.1:1", "nowhere"), "2:13", "nowhere"),
+        (SMALLEST.replace("\"127.0.0.1:1\"", "[]"), "2:13", "one collector at least"),
+        (SMALLEST.replace("\"127.0.0.1:1\"", "[\"127.0.0.1:1\", \"there\"]"), "2:13", "\"there\""),
+        (SMALLEST.replace("\"127.0.0.1:1\"", "[\"127.0.0.1:1\", \"127.0.0.1:1\"]"), "2:13", "twice"),
+        (SMALLEST.replace("\"127.0.0.1:1\"", "1"), "2:13", "a list of them"),
+        (format!("spread = true\n{SMALLEST}"), "1:10", "need several collectors"),
+        (format!("{SMALLEST}[failover]\nafter = \"1s\""), "5:1", "need several collectors"),
         (SMALLEST.replace("stdin", "carrier pigeon"), "4:8", "there are unix, udp, tcp, tls, stdin and file"),
         (SMALLEST.replace("stdin", "udp"), "3:1", "listen"),
         (format!("{SMALLEST}[spool]\nage_max = \"7 days\""), "6:11", "7 days"),

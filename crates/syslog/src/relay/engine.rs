@@ -4,44 +4,36 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use festina::{Association, ClosedReason, Duration, Message, PathStats, ReceivedMessage};
-use festina_units::duration;
+use festina::{Association, Duration};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::MissedTickBehavior;
 
 use super::Notice;
-use super::copies::Copies;
-use super::courtesy::ShortestRoundTrip;
-use super::fresh::{FreshLane, Others};
-use super::gathering::Gathering;
+use super::channel::{Channel, receive_any};
+use super::fresh::{FreshCounts, FreshLane};
 use super::input::{Batch, Incoming, InputCounters};
-use super::transit::Transit;
 use crate::clock;
 use crate::disk::RealDisk;
 use crate::line::{read_header, read_worth};
-use crate::policy::{PRIORITIES, Policy, Treatment};
+use crate::policy::{Policy, Treatment};
 use crate::record::{MARK_CUT, MARK_UNORDERED, MARK_UNPARSED, Record};
-use crate::sender::{Outgoing, Sender, SyncResults};
-use crate::snapshot::{LostBefore, RelaySnapshot};
-use crate::transport;
-
-/// Messages given to the transport at once.
-const MESSAGES_AT_ONCE: usize = 32;
-
-/// Bytes in the transport's send buffer beyond which lines of lower priority wait, and all wait: there is always room for what is more
-/// important.
-const BUFFER_BYTES: [u64; 2] = [2 << 20, 3 << 20];
+use crate::sender::{Sender, Standing, SyncResults};
+use crate::snapshot::{CollectorStanding, LostBefore, Paths, RelaySnapshot};
 
 /// The shortest time between two looks at what has to be done by the clock.
 const TICK_MIN: Duration = Duration::from_millis(2);
 
+/// How long an association may take to end in order.
+const SHUTDOWN_TIME_MAX: Duration = Duration::from_secs(1);
+
 /// What the engine listens to.
 pub(super) struct Sources {
     pub(super) lines: mpsc::UnboundedReceiver<Batch>,
-    pub(super) connections: mpsc::Receiver<Association>,
+    /// New associations, behind the numbers of their collectors.
+    pub(super) connections: mpsc::Receiver<(usize, Association)>,
     /// Those for lines that are not repeated.
-    pub(super) fresh_connections: mpsc::Receiver<Association>,
+    pub(super) fresh_connections: mpsc::Receiver<(usize, Association)>,
     pub(super) policies: mpsc::Receiver<Policy>,
     pub(super) stop: oneshot::Receiver<Duration>,
 }
@@ -54,12 +46,9 @@ pub(super) struct Engine {
     notice: Notice,
     received: [u64; 8],
     dropped: u64,
-    fresh: FreshLane,
-    shortest: ShortestRoundTrip,
-    /// Of important lines.
-    transit: Transit,
-    copies: Copies,
-    gathering: Gathering,
+    channels: Vec<Channel>,
+    /// Which collectors are gone, as far as it was said.
+    gone: Vec<bool>,
     unsynced: bool,
     /// Another thread waits for the disk.
     syncing: Option<JoinHandle<SyncResults>>,
@@ -74,6 +63,7 @@ impl Engine {
         published: Arc<Mutex<RelaySnapshot>>,
         notice: Notice,
     ) -> Self {
+        let collectors = sender.standings().len();
         Self {
             sender,
             policy,
@@ -82,11 +72,8 @@ impl Engine {
             notice,
             received: [0; 8],
             dropped: 0,
-            fresh: FreshLane::new(),
-            shortest: ShortestRoundTrip::default(),
-            transit: Transit::default(),
-            copies: Copies::default(),
-            gathering: Gathering::default(),
+            channels: (0..collectors).map(Channel::new).collect(),
+            gone: vec![false; collectors],
             unsynced: false,
             syncing: None,
             disk_fails: false,
@@ -97,9 +84,7 @@ impl Engine {
     pub(super) async fn run(mut self, mut sources: Sources, sync_every: Duration) {
         let mut tick = tokio::time::interval(sync_every.max(TICK_MIN));
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut association: Option<Association> = None;
-        let (mut messages, mut fresh_messages) = (Vec::new(), Vec::new());
-        let mut deadline = None;
+        let (mut deadline, mut turn) = (None, 0);
         loop {
             tokio::select! {
                 biased;
@@ -107,19 +92,19 @@ impl Engine {
                     deadline = Some(tokio::time::Instant::now() + patience.unwrap_or_default());
                     sources.lines.close();
                 }
-                Some(new) = sources.connections.recv() => {
-                    self.end_association();
-                    association = Some(new).filter(|new| self.begin_association(new));
+                Some((index, new)) = sources.connections.recv() => {
+                    self.channels[index].begin(new, &mut self.sender, clock::now_us());
                 }
-                received = receive(association.as_ref(), &mut messages) => {
-                    if !self.take_answers(association.as_ref(), &received, &mut messages) {
-                        association = None;
-                    }
+                (index, came) = receive_any(&mut self.channels, turn) => {
+                    turn = index + 1;
+                    let problem = self.channels[index].take(came, &mut self.sender, clock::now_us());
+                    problem.iter().for_each(|problem| (self.notice)(problem));
                 }
-                Some(new) = sources.fresh_connections.recv() => self.fresh.begin(new, self.sender.id()),
-                received = self.fresh.receive(&mut fresh_messages) => self.fresh.handle(&received, &mut fresh_messages),
+                Some((index, new)) = sources.fresh_connections.recv() => {
+                    self.channels[index].fresh.begin(new, self.sender.id());
+                }
                 synced = wait(&mut self.syncing) => self.end_sync(synced),
-                _ = tick.tick() => self.keep_time(association.as_ref()),
+                _ = tick.tick() => self.keep_time(),
                 Some(policy) = sources.policies.recv() => self.policy = policy,
                 Some(batch) = sources.lines.recv() => {
                     batch.lines.iter().for_each(|line| self.take_line(line));
@@ -127,97 +112,36 @@ impl Engine {
                     let _ = self.sender.flush();
                 }
             }
-            self.send(association.as_ref(), clock::now_us()).await;
+            let now_us = clock::now_us();
+            for channel in &mut self.channels {
+                channel.send(&mut self.sender, now_us).await;
+            }
             if let Some(deadline) = deadline {
-                let now = self.publish(association.as_ref());
+                let now = self.publish();
                 let finished = sources.lines.is_empty() && now.spooled == 0 && now.underway == 0;
                 if finished || tokio::time::Instant::now() >= deadline {
                     break;
                 }
             }
         }
-        self.finish(association).await;
+        self.finish().await;
     }
 
-    /// Sends what there is room for.
-    async fn send(&mut self, association: Option<&Association>, now_us: u64) {
-        let mut others = Others::None;
-        if let Some(association) = association {
-            if !self.gathering.lasts(now_us) {
-                self.send_reliable(association, now_us).await;
-            }
-            let stats = association.stats();
-            self.transit.left(stats.sent.messages, now_us);
-            let queued = self.has_queue(&stats.path, now_us);
-            let age_us = self.transit.age_us(stats.sent.messages_acked + stats.sent.messages_abandoned, now_us);
-            let waits = queued || self.shortest.is_too_old(age_us);
-            self.gathering.look(waits, stats.sent.messages, self.shortest.us(), now_us);
-            self.send_copies(association, waits, now_us).await;
-            others = match &stats.path {
-                path if path.send_buffer_bytes > path.cwnd_bytes => Others::WaitHere,
-                _ if waits => Others::Wait,
-                path if path.messages_pending > 0 => Others::Flow,
-                _ => Others::None,
-            };
-        }
-        self.fresh.send(others, &mut self.shortest, now_us).await;
-    }
-
-    async fn finish(mut self, association: Option<Association>) {
-        if let Some(association) = association {
-            // What has not arrived by then is in the spool.
-            let _ = tokio::time::timeout(Duration::from_secs(1), association.shutdown()).await;
-        }
+    async fn finish(mut self) {
+        let now_us = clock::now_us();
+        // What has not arrived by then is in the spool.
+        let important = self.channels.iter_mut().filter_map(|channel| channel.end(&mut self.sender, now_us));
+        shut_down(important.collect()).await;
         if self.syncing.is_some() {
             let synced = wait(&mut self.syncing).await;
             self.end_sync(synced);
         }
         let synced = self.sender.sync();
         self.tell_of_disk(synced);
-        self.end_association();
-        if let Some(association) = self.fresh.give_up() {
-            let _ = tokio::time::timeout(Duration::from_secs(1), association.shutdown()).await;
-        }
-        self.publish(None);
-    }
-
-    fn begin_association(&mut self, association: &Association) -> bool {
-        let hello = self.sender.connected();
-        if association.try_send(Message::new(hello)).is_err() {
-            self.sender.disconnected();
-            return false;
-        }
-        (self.shortest, self.copies) = (ShortestRoundTrip::default(), Copies::default());
-        (self.transit, self.gathering) = (Transit::default(), Gathering::default());
-        true
-    }
-
-    fn end_association(&mut self) {
-        self.sender.disconnected();
-    }
-
-    /// Takes what the collector said. Returns whether the association goes on.
-    fn take_answers(
-        &mut self,
-        association: Option<&Association>,
-        received: &Result<usize, ClosedReason>,
-        messages: &mut Vec<ReceivedMessage>,
-    ) -> bool {
-        let now_us = clock::now_us();
-        for message in messages.drain(..) {
-            if let Err(error) = self.sender.handle(message.payload, now_us) {
-                (self.notice)(&format!("the association is ended: {error}"));
-                if let Some(association) = association {
-                    association.abort("the collector's answer makes no sense");
-                }
-                self.end_association();
-                return false;
-            }
-        }
-        if received.is_err() {
-            self.end_association();
-        }
-        received.is_ok()
+        self.sender.close();
+        let fresh = self.channels.iter_mut().filter_map(|channel| channel.fresh.give_up());
+        shut_down(fresh.collect()).await;
+        self.publish();
     }
 
     fn take_line(&mut self, incoming: &Incoming) {
@@ -241,66 +165,45 @@ impl Engine {
                 self.sender.take(record, priority);
             }
             Treatment::Fresh { priority, lifetime, retransmissions } => {
-                self.fresh.take(&record, priority, lifetime, retransmissions);
+                let channel = &mut self.channels[self.sender.target_now(&record.source)];
+                channel.fresh.take(&record, priority, lifetime, retransmissions);
             }
         }
     }
 
-    /// Whether packets of this association wait too long in the network.
-    fn has_queue(&mut self, path: &PathStats, now_us: u64) -> bool {
-        let micros = |time| duration::saturating_nanos(time) / 1_000;
-        let Some(srtt) = path.srtt else { return false };
-        let queue_us = self.shortest.excess_us(micros(srtt), micros(path.rttvar), now_us);
-        self.shortest.is_too_long(queue_us)
-    }
-
-    /// Sends the copies that are due.
-    async fn send_copies(&mut self, association: &Association, queued: bool, now_us: u64) {
-        let sent = association.stats().sent;
-        // A chunk that was sent again unasked, a copy or a ride, says nothing of losses.
-        let again = &sent.retransmitted;
-        self.copies.look(sent.chunks, again.timeout + again.fast + again.probe + again.reported_bundled);
-        if queued {
-            self.copies.forbid();
-        }
-        while let Some(due) = self.copies.due(now_us) {
-            if let Some(copy) = self.sender.copy(due.priority, due.slot, due.last)
-                && association.send_many([message_of(copy)]).await.is_err()
-            {
-                return;
-            }
-        }
-    }
-
-    async fn send_reliable(&mut self, association: &Association, now_us: u64) {
-        loop {
-            let path = association.stats().path;
-            let rtt_us = path.srtt.map_or(0, |srtt| duration::saturating_nanos(srtt) / 1_000);
-            let buffered = path.send_buffer_bytes;
-            let below = match buffered {
-                bytes if bytes >= BUFFER_BYTES[1] => return,
-                bytes if bytes >= BUFFER_BYTES[0] => 1,
-                _ => PRIORITIES,
-            };
-            let outgoing = std::iter::from_fn(|| self.sender.next_message(below)).take(MESSAGES_AT_ONCE);
-            let outgoing: Vec<_> = outgoing.collect();
-            outgoing.iter().for_each(|message| self.copies.note(message, rtt_us, now_us));
-            let messages: Vec<Message> = outgoing.into_iter().map(message_of).collect();
-            // An association that has ended is noticed where its messages are received, and all is sent again over the next one.
-            if messages.is_empty() || association.send_many(messages).await.is_err() {
-                return;
-            }
-        }
-    }
-
-    fn keep_time(&mut self, association: Option<&Association>) {
+    fn keep_time(&mut self) {
         if self.unsynced && self.syncing.is_none() {
             self.begin_sync();
         }
         let now_us = clock::now_us();
         self.sender.enforce_limits(now_us);
-        self.fresh.forget_expired(now_us);
-        self.publish(association);
+        self.sender.keep_time(now_us);
+        self.channels.iter_mut().for_each(|channel| channel.fresh.forget_expired(now_us));
+        if self.channels.len() > 1 {
+            self.mind_collectors(now_us);
+        }
+        self.publish();
+    }
+
+    /// What there is to do for several collectors.
+    fn mind_collectors(&mut self, now_us: u64) {
+        self.channels.iter_mut().for_each(|channel| channel.keep_time(&mut self.sender, now_us));
+        let is_any_here = (0..self.channels.len()).any(|index| self.sender.is_welcomed(index));
+        for index in 0..self.channels.len() {
+            if is_any_here && !self.sender.is_welcomed(index) && self.channels[index].fresh.has_waiting() {
+                FreshLane::hand_over(&mut self.channels, index, |source| self.sender.target_now(source));
+            }
+        }
+        for (Standing { name, is_gone, unanswered, .. }, told) in self.sender.standings().iter().zip(&mut self.gone) {
+            if std::mem::replace(told, *is_gone) != *is_gone {
+                (self.notice)(&match is_gone {
+                    true => format!(
+                        "the collector {name} is gone: others take its place, and {unanswered} lines that it may have wait for it"
+                    ),
+                    false => format!("the collector {name} is back"),
+                });
+            }
+        }
     }
 
     fn begin_sync(&mut self) {
@@ -336,10 +239,22 @@ impl Engine {
         }
     }
 
-    fn publish(&mut self, association: Option<&Association>) -> RelaySnapshot {
-        let (counters, fresh) = (self.sender.counters(), self.fresh.counts());
-        let stats = association.map(Association::stats).unwrap_or_default();
+    fn publish(&mut self) -> RelaySnapshot {
+        let counters = self.sender.counters();
+        let of_each: Vec<FreshCounts> = self.channels.iter().map(|channel| channel.fresh.counts()).collect();
+        let fresh = of_each.iter().fold(FreshCounts::default(), |sum, counts| sum.plus(counts));
         let inputs = &self.inputs;
+        let standings = self.sender.standings().into_iter().zip(&self.channels).zip(of_each);
+        let collectors: Vec<_> = standings
+            .map(|((standing, channel), fresh)| CollectorStanding {
+                address: standing.name,
+                connected: standing.is_here,
+                gone: standing.is_gone,
+                delivered: standing.delivered + fresh.delivered,
+                unanswered: standing.unanswered,
+                rtt_us: channel.rtt_us().unwrap_or_default(),
+            })
+            .collect();
         let snapshot = RelaySnapshot {
             received: self.received,
             before: LostBefore {
@@ -355,8 +270,11 @@ impl Engine {
             spooled: self.sender.unsettled(),
             underway: fresh.underway,
             spool_bytes: self.sender.spool_bytes(),
-            connected: self.sender.is_welcomed(),
-            rtt_us: stats.path.srtt.map_or(0, |srtt| duration::saturating_nanos(srtt) / 1_000),
+            paths: Paths {
+                connected: collectors.iter().any(|one| one.connected),
+                rtt_us: collectors.iter().map(|one| one.rtt_us).find(|rtt_us| *rtt_us > 0).unwrap_or_default(),
+                collectors,
+            },
             disk_errors: counters.disk_errors,
             delays: counters.delays,
         };
@@ -365,20 +283,13 @@ impl Engine {
     }
 }
 
-fn message_of(outgoing: Outgoing) -> Message {
-    let stream = transport::reliable_stream(outgoing.priority, outgoing.slot);
-    Message { unordered: outgoing.unordered, ..Message::new(outgoing.payload).on_stream(stream) }
-}
-
-/// Messages of the collector; never ready without an association.
-async fn receive(
-    association: Option<&Association>,
-    messages: &mut Vec<ReceivedMessage>,
-) -> Result<usize, ClosedReason> {
-    match association {
-        Some(association) => association.recv_many(messages, MESSAGES_AT_ONCE).await,
-        None => std::future::pending().await,
+/// Ends associations in order, as far as there is time for it.
+async fn shut_down(associations: Vec<Association>) {
+    let mut ends = JoinSet::new();
+    for association in associations {
+        ends.spawn(async move { tokio::time::timeout(SHUTDOWN_TIME_MAX, association.shutdown()).await });
     }
+    while ends.join_next().await.is_some() {}
 }
 
 /// What the disk has answered; never ready if nobody waits for it.

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use festina::{Association, ClosedReason, Duration, Message, ReceivedMessage, Stats};
 use festina_units::duration;
 
+use super::channel::receive;
 use super::courtesy::{Courtesy, Look, ShortestRoundTrip};
 use super::transit::Transit;
 use crate::policy::PRIORITIES;
@@ -55,6 +56,18 @@ pub(super) struct FreshCounts {
     pub(super) underway: u64,
 }
 
+impl FreshCounts {
+    /// Those of two.
+    pub(super) fn plus(self, more: &Self) -> Self {
+        Self {
+            delivered: self.delivered + more.delivered,
+            abandoned: self.abandoned + more.abandoned,
+            shed: self.shed + more.shed,
+            underway: self.underway + more.underway,
+        }
+    }
+}
+
 /// Lines and messages.
 #[derive(Clone, Copy, Debug, Default)]
 struct Amount {
@@ -76,6 +89,8 @@ pub(super) struct FreshLane {
     expired: u64,
     courtesy: Courtesy,
     transit: Transit,
+    /// What came and was not looked at yet.
+    inbox: Vec<ReceivedMessage>,
 }
 
 impl FreshLane {
@@ -92,6 +107,7 @@ impl FreshLane {
             expired: 0,
             courtesy: Courtesy::new(),
             transit: Transit::default(),
+            inbox: Vec::new(),
         }
     }
 
@@ -107,6 +123,7 @@ impl FreshLane {
     /// The association is over: what it did not deliver is abandoned.
     pub(super) fn end(&mut self) {
         self.association = None;
+        self.inbox.clear();
         self.delivered_before += self.delivered.lines;
         self.abandoned_before += self.sent.lines - self.delivered.lines;
         (self.sent, self.delivered) = (Amount::default(), Amount::default());
@@ -131,15 +148,35 @@ impl FreshLane {
     ) {
         let lifetime_us = lifetime.map_or(u64::MAX, |lifetime| duration::saturating_nanos(lifetime) / 1_000);
         let expires_us = record.received_us.saturating_add(lifetime_us);
-        let record = record.encode();
-        self.queued_bytes += record.len();
-        let queue = &mut self.queues[usize::from(priority.min(PRIORITIES - 1))];
-        queue.push_back(Waiting { record, expires_us, retransmissions });
+        self.put(priority, Waiting { record: record.encode(), expires_us, retransmissions });
+    }
+
+    fn put(&mut self, priority: u8, waiting: Waiting) {
+        self.queued_bytes += waiting.record.len();
+        self.queues[usize::from(priority.min(PRIORITIES - 1))].push_back(waiting);
         while self.queued_bytes > QUEUE_BYTES_MAX
             && let Some(shed) = self.queues.iter_mut().rev().find_map(VecDeque::pop_front)
         {
             self.queued_bytes -= shed.record.len();
             self.shed += 1;
+        }
+    }
+
+    /// Whether lines wait for the association to take them.
+    pub(super) fn has_waiting(&self) -> bool {
+        self.queued_bytes > 0
+    }
+
+    /// Takes what waits for another association, and gives it to those that `target` says by their source.
+    pub(super) fn hand_over(channels: &mut [super::channel::Channel], from: usize, target: impl Fn(&[u8]) -> usize) {
+        let lane = &mut channels[from].fresh;
+        lane.queued_bytes = 0;
+        let queues: Vec<_> = lane.queues.iter_mut().map(std::mem::take).collect();
+        for (priority, queue) in (0_u8..).zip(queues) {
+            for waiting in queue {
+                let to = Record::decode(&waiting.record).map_or(from, |record| target(&record.source));
+                channels[to].fresh.put(priority, waiting);
+            }
         }
     }
 
@@ -235,16 +272,13 @@ impl FreshLane {
     }
 
     /// Waits for what the collector says; never ready without an association.
-    pub(super) async fn receive(&self, messages: &mut Vec<ReceivedMessage>) -> Result<usize, ClosedReason> {
-        match &self.association {
-            Some(association) => association.recv_many(messages, MESSAGES_AT_ONCE).await,
-            None => std::future::pending().await,
-        }
+    pub(super) async fn receive(&mut self) -> Result<usize, ClosedReason> {
+        receive(self.association.as_ref(), &mut self.inbox).await
     }
 
-    /// Takes what the collector said.
-    pub(super) fn handle(&mut self, received: &Result<usize, ClosedReason>, messages: &mut Vec<ReceivedMessage>) {
-        for message in messages.drain(..) {
+    /// Takes what the collector said, and whether the association goes on.
+    pub(super) fn handle(&mut self, goes_on: bool) {
+        for message in std::mem::take(&mut self.inbox) {
             if let Ok(Packet::Acks { fresh, fresh_messages, .. }) = Packet::decode(message.payload) {
                 let (lines, messages) = (fresh.min(self.sent.lines), fresh_messages.min(self.sent.messages));
                 self.delivered = Amount { lines, messages };
@@ -252,7 +286,7 @@ impl FreshLane {
                 association.abort("the collector's answer makes no sense");
             }
         }
-        if received.is_err() {
+        if !goes_on {
             self.end();
         }
     }

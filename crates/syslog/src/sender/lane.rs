@@ -1,6 +1,9 @@
 //! The lines of one priority on their way to the collector.
 //!
-//! Some are in memory, the window: sent, or about to be. The others, which are all later ones, are only on disk until there is room.
+//! Some are in memory, the window: sent, or about to be. The others are only on disk until there is room: later ones, and those from before the
+//! start that a collector may have which has not welcomed the relay since.
+//!
+//! A line belongs to the collector to which it was sent first, and is sent to no other, unless it [is to be repeated](Lane::repeat).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -23,15 +26,20 @@ const WINDOW_BYTES_MAX: usize = 8 << 20;
 /// How long a message of several lines may get: it fits into one packet of the transport.
 const MESSAGE_BYTES: usize = 1_150;
 
+/// Collectors are told of settled numbers when a window has been used by this part.
+const TELL_ONE_IN: u64 = 4;
+
 /// Failed reads in a row until what cannot be read counts as lost.
 const READ_FAILURES_MAX: u32 = 100;
 
 /// A line in the window.
 struct Waiting {
     bytes: Bytes,
-    slot: u8,
+    queue: u8,
     severity: Severity,
     received_us: u64,
+    /// The collector to which it was sent, and that may have it: no other may get it.
+    owner: Option<usize>,
 }
 
 /// How far the lines that are only on disk were read.
@@ -65,34 +73,108 @@ const COPIES: u8 = SLOTS + 1;
 /// Lines in the window, at most, for copies to be made: nobody copies a backlog.
 const COPY_WINDOW_MAX: usize = 64;
 
+/// The stream of the lines of a queue, beside those for copies. Each group of sources has a queue, and for lines that need no order, one more if
+/// sources are spread over collectors; otherwise all of these share the first.
+fn slot_of(queue: u8) -> u8 {
+    queue.min(SLOTS)
+}
+
+/// Numbers to send, by queue. Some may have been settled meanwhile, or sent otherwise.
+#[derive(Default)]
+struct Queues {
+    numbers: BTreeMap<u8, VecDeque<u64>>,
+    /// Queues that are not empty, in the order of their turns.
+    ready: VecDeque<u8>,
+}
+
+impl Queues {
+    fn push(&mut self, sequence: u64, queue: u8) {
+        let numbers = self.numbers.entry(queue).or_default();
+        if numbers.is_empty() {
+            self.ready.push_back(queue);
+        }
+        numbers.push_back(sequence);
+    }
+
+    fn clear(&mut self) {
+        self.numbers.clear();
+        self.ready.clear();
+    }
+}
+
+/// What concerns one of the collectors.
+#[derive(Default)]
+struct Towards {
+    /// It is away, and its lines take no room from those of others.
+    away: bool,
+    /// Lines that it may have and is to get again.
+    again: Queues,
+    /// By slot: all its lines of this association below this number were copied, or were settled when later ones were.
+    copied: Vec<u64>,
+    /// Those in the window that it may have.
+    load: Load,
+    /// Of lines that were found at the start: it has these, or nobody.
+    held: Ranges,
+}
+
+/// Lines in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Load {
+    lines: usize,
+    bytes: usize,
+}
+
+/// What is known of lines from before the start.
+pub(super) struct Past {
+    /// They need no more work.
+    pub(super) settled: Ranges,
+    /// For each collector: it has these, or nobody.
+    pub(super) held: Vec<Ranges>,
+    /// Collectors that may have any of the others, one bit each.
+    pub(super) doubt: u8,
+}
+
 /// Bounds of one priority.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LaneLimits {
     pub(super) segment_bytes: u64,
     pub(super) window_lines_max: usize,
+    /// Whether sources are spread over collectors.
+    pub(super) spread: bool,
 }
 
 pub(super) struct Lane<D: Disk> {
     priority: u8,
     pub(super) spool: Spool<D>,
-    /// The number of the next line.
+    limits: LaneLimits,
+    /// The number of the next line, and the first of those since the start.
     next: u64,
+    first: u64,
     /// Numbers that need no more work: delivered, shed, or never used.
     settled: Ranges,
     window: BTreeMap<u64, Waiting>,
-    window_bytes: usize,
-    window_lines_max: usize,
-    /// Numbers to send, by slot. Some may have been settled meanwhile.
-    queues: Vec<VecDeque<u64>>,
-    /// By slot: all lines of this association below this number were copied, or were settled when later ones were.
-    copied: Vec<u64>,
-    /// Slots whose queue is not empty, in the order of their turns.
-    ready: VecDeque<u8>,
+    load: Load,
+    /// Lines that were sent to nobody.
+    free: Queues,
+    towards: Vec<Towards>,
     behind: Option<Behind>,
+    /// Collectors that may have any line that was found and that none is known to hold, one bit each.
+    doubt: u8,
+    /// Some that were found were passed over when they were read: they wait for a collector.
+    passed_over: bool,
+    /// They are read once more.
+    again: Option<Behind>,
 }
 
 impl<D: Disk> Lane<D> {
-    pub(super) fn open(disk: D, directory: &Path, priority: u8, limits: LaneLimits, next: u64) -> io::Result<Self> {
+    pub(super) fn open(
+        disk: D,
+        directory: &Path,
+        priority: u8,
+        limits: LaneLimits,
+        next: u64,
+        past: Past,
+    ) -> io::Result<Self> {
         let mut found = Ranges::default();
         let mut first = u64::MAX;
         let spool = Spool::open(disk, directory, priority, limits.segment_bytes, |run_first, run_last| {
@@ -109,20 +191,39 @@ impl<D: Disk> Lane<D> {
             above = end + 1;
         }
         settled.insert(above, next - 1);
-        let behind = (first < next).then(|| Behind { cursor: Cursor::default(), seen: settled.clone(), failures: 0 });
-        Ok(Self {
+        settled.raise(past.settled.floor().min(next));
+        past.settled.above().for_each(|(start, end)| settled.insert(start, end.min(next - 1)));
+        let away = past.held.len() > 1;
+        let towards = past.held.into_iter().map(|held| Towards {
+            away,
+            copied: vec![0; usize::from(COPIES)],
+            held,
+            ..Towards::default()
+        });
+        let mut lane = Self {
             priority,
             spool,
+            limits,
             next,
+            first: next,
             settled,
             window: BTreeMap::new(),
-            window_bytes: 0,
-            window_lines_max: limits.window_lines_max,
-            queues: (0..COPIES).map(|_| VecDeque::new()).collect(),
-            copied: vec![0; usize::from(COPIES)],
-            ready: VecDeque::new(),
-            behind,
-        })
+            load: Load::default(),
+            free: Queues::default(),
+            towards: towards.collect(),
+            behind: None,
+            doubt: past.doubt,
+            passed_over: false,
+            again: None,
+        };
+        lane.spool.remove_below(lane.settled.floor());
+        lane.behind = (lane.unsettled() > 0).then(|| lane.whole_spool());
+        Ok(lane)
+    }
+
+    /// All files are to be read, but for what is settled.
+    fn whole_spool(&self) -> Behind {
+        Behind { cursor: Cursor::default(), seen: self.settled.clone(), failures: 0 }
     }
 
     /// Lines that are not settled.
@@ -132,7 +233,12 @@ impl<D: Disk> Lane<D> {
 
     /// Bytes of lines in memory.
     pub(super) fn window_bytes(&self) -> usize {
-        self.window_bytes
+        self.load.bytes
+    }
+
+    /// Lines in memory that a collector may have.
+    pub(super) fn sent_to(&self, collector: usize) -> usize {
+        self.towards[collector].load.lines
     }
 
     /// Takes a line. Returns whether the spool takes it.
@@ -144,7 +250,7 @@ impl<D: Disk> Lane<D> {
         let spooled = self.spool.append(&bytes, sequence, record.received_us).is_ok();
         counters.disk_errors += u64::from(!spooled);
         if self.behind.is_none() && self.has_room(bytes.len()) {
-            self.put(sequence, &record, bytes);
+            self.put(sequence, &record, bytes, None);
         } else if spooled {
             let seen = || {
                 let mut seen = Ranges::default();
@@ -160,60 +266,163 @@ impl<D: Disk> Lane<D> {
         spooled
     }
 
+    /// Lines in memory but for those that wait for a collector that is away.
+    fn present(&self) -> Load {
+        let away = self.towards.iter().filter(|towards| towards.away);
+        away.fold(self.load, |load, towards| Load {
+            lines: load.lines - towards.load.lines,
+            bytes: load.bytes - towards.load.bytes,
+        })
+    }
+
     fn has_room(&self, bytes: usize) -> bool {
-        self.window.len() < self.window_lines_max && self.window_bytes + bytes <= WINDOW_BYTES_MAX
+        let present = self.present();
+        present.lines < self.limits.window_lines_max && present.bytes + bytes <= WINDOW_BYTES_MAX
     }
 
-    fn put(&mut self, sequence: u64, record: &Record, bytes: Bytes) {
-        let slot = if record.marks & MARK_UNORDERED == 0 { record::slot(&record.source) } else { SLOTS };
-        self.window_bytes += bytes.len();
-        self.window
-            .insert(sequence, Waiting { bytes, slot, severity: record.severity, received_us: record.received_us });
-        self.enqueue(sequence, slot);
-    }
-
-    fn enqueue(&mut self, sequence: u64, slot: u8) {
-        let queue = &mut self.queues[usize::from(slot)];
-        if queue.is_empty() {
-            self.ready.push_back(slot);
+    fn put(&mut self, sequence: u64, record: &Record, bytes: Bytes, owner: Option<usize>) {
+        let queue = match record.marks & MARK_UNORDERED {
+            0 => record::slot(&record.source),
+            _ if self.limits.spread => SLOTS + record::slot(&record.source),
+            _ => SLOTS,
+        };
+        self.load.add(bytes.len());
+        match owner.map(|owner| &mut self.towards[owner]) {
+            None => self.free.push(sequence, queue),
+            Some(towards) => {
+                towards.load.add(bytes.len());
+                towards.again.push(sequence, queue);
+            }
         }
-        queue.push_back(sequence);
+        let (severity, received_us) = (record.severity, record.received_us);
+        self.window.insert(sequence, Waiting { bytes, queue, severity, received_us, owner });
     }
 
-    /// Everything in the window is to be sent, from the first line on.
-    pub(super) fn send_again(&mut self) {
-        self.ready.clear();
-        self.copied.fill(0);
-        self.queues.iter_mut().for_each(VecDeque::clear);
-        let waiting: Vec<_> = self.window.iter().map(|(&sequence, waiting)| (sequence, waiting.slot)).collect();
-        for (sequence, slot) in waiting {
-            self.enqueue(sequence, slot);
+    /// A collector has welcomed the relay, and what it has is settled. It gets its other lines again, from the first on, and is in doubt for none
+    /// that was found.
+    pub(super) fn welcomed(&mut self, collector: usize) {
+        let towards = &mut self.towards[collector];
+        towards.away = false;
+        towards.copied.fill(0);
+        towards.again.clear();
+        let waiting = self.window.iter().filter(|(_, waiting)| waiting.owner == Some(collector));
+        waiting.for_each(|(&sequence, waiting)| towards.again.push(sequence, waiting.queue));
+        self.doubt &= !(1 << collector);
+        self.look_again();
+    }
+
+    /// The association with one of several collectors is over.
+    pub(super) fn left(&mut self, collector: usize) {
+        self.towards[collector].away = true;
+    }
+
+    /// Lines that a collector may have are sent to others, too.
+    pub(super) fn repeat(&mut self, collector: usize) {
+        let towards = &mut self.towards[collector];
+        (towards.load, towards.held) = (Load::default(), Ranges::default());
+        towards.again.clear();
+        for (&sequence, waiting) in self.window.iter_mut().filter(|(_, waiting)| waiting.owner == Some(collector)) {
+            waiting.owner = None;
+            self.free.push(sequence, waiting.queue);
+        }
+        self.doubt &= !(1 << collector);
+        self.look_again();
+    }
+
+    /// Lines that were passed over may be wanted now.
+    fn look_again(&mut self) {
+        if std::mem::take(&mut self.passed_over) {
+            self.again = Some(self.whole_spool());
         }
     }
 
-    /// The next message, or `None` if all lines are sent, or those that are not cannot be read now.
-    pub(super) fn next_message(&mut self, counters: &mut Counters) -> Option<Outgoing> {
+    /// Lines that a collector has or nobody, as far as it is known.
+    pub(super) fn held(&self, collector: usize) -> Ranges {
+        let mut held = Ranges::default();
+        let found = self.towards[collector].held.above().filter(|&(first, last)| self.settled.missing(first, last) > 0);
+        found.for_each(|(first, last)| held.insert(first, last));
+        let waiting = self.window.iter().filter(|(_, waiting)| waiting.owner == Some(collector));
+        waiting.for_each(|(&sequence, _)| held.insert(sequence, sequence));
+        held
+    }
+
+    /// Whether enough numbers were given to lines since this one for collectors to be told which of them are settled.
+    pub(super) fn has_much_since(&self, told: u64) -> bool {
+        self.next - told > self.limits.window_lines_max as u64 / TELL_ONE_IN
+    }
+
+    /// Removes files that nobody needs though there are others before them.
+    pub(super) fn remove_settled(&mut self) {
+        self.spool.remove_settled(&self.settled);
+    }
+
+    /// Numbers that need no more work.
+    pub(super) fn settled(&self) -> &Ranges {
+        &self.settled
+    }
+
+    /// All numbers below this one are settled, or wait for a collector that is away.
+    pub(super) fn reach(&self) -> u64 {
+        let away = |owner: Option<usize>| owner.is_some_and(|owner| self.towards[owner].away);
+        let here = self.window.iter().find(|(_, waiting)| !away(waiting.owner)).map(|(&sequence, _)| sequence);
+        let unread = self.behind.iter().chain(&self.again).map(|behind| behind.seen.floor());
+        here.into_iter().chain(unread).fold(self.next, u64::min)
+    }
+
+    /// The next message for a collector, which `takes` lines of some queues if nobody else may have them; or `None` if all is sent, or what is not
+    /// cannot be read now.
+    pub(super) fn next_message(
+        &mut self,
+        collector: usize,
+        takes: impl Fn(u8) -> bool,
+        counters: &mut Counters,
+    ) -> Option<Outgoing> {
         self.refill(counters);
-        while let Some(slot) = self.ready.pop_front() {
-            let queue = &mut self.queues[usize::from(slot)];
+        let mut again = std::mem::take(&mut self.towards[collector].again);
+        let message = self.message_from(&mut again, collector, Some(collector), |_| true);
+        self.towards[collector].again = again;
+        if message.is_some() || self.towards[collector].load.lines >= self.limits.window_lines_max {
+            return message;
+        }
+        let mut free = std::mem::take(&mut self.free);
+        let message = self.message_from(&mut free, collector, None, takes);
+        self.free = free;
+        message
+    }
+
+    /// A message of lines of one of these queues, as many as fit, whose owner is as given.
+    fn message_from(
+        &mut self,
+        queues: &mut Queues,
+        collector: usize,
+        owner: Option<usize>,
+        takes: impl Fn(u8) -> bool,
+    ) -> Option<Outgoing> {
+        while let Some(place) = queues.ready.iter().position(|&queue| takes(queue)) {
+            let queue = queues.ready.remove(place)?;
+            let numbers = queues.numbers.get_mut(&queue)?;
             let mut message = wire::begin_lines(self.priority, self.settled.floor());
             let mut before = None;
-            while let Some(&sequence) = queue.front() {
-                if let Some(waiting) = self.window.get(&sequence) {
+            while let Some(&sequence) = numbers.front() {
+                if let Some(waiting) = self.window.get_mut(&sequence).filter(|waiting| waiting.owner == owner) {
                     let full = message.len() + waiting.bytes.len() > MESSAGE_BYTES;
                     if before.is_some_and(|before| full || before > sequence) {
                         break;
                     }
                     wire::put_record(&mut message, &waiting.bytes);
                     before = Some(sequence);
+                    if owner.is_none() {
+                        waiting.owner = Some(collector);
+                        self.towards[collector].load.add(waiting.bytes.len());
+                    }
                 }
-                queue.pop_front();
+                numbers.pop_front();
             }
-            if !queue.is_empty() {
-                self.ready.push_back(slot);
+            if !numbers.is_empty() {
+                queues.ready.push_back(queue);
             }
             if let Some(last) = before {
-                let payload = message.freeze();
+                let (slot, payload) = (slot_of(queue), message.freeze());
                 return Some(Outgoing { priority: self.priority, slot, unordered: slot == SLOTS, last, payload });
             }
         }
@@ -224,13 +433,14 @@ impl<D: Disk> Lane<D> {
     ///
     /// The order of a source holds though two streams carry its lines: on the stream of copies each line comes behind all earlier ones of its
     /// slot that the collector had not answered for. So whichever stream brings a line, those before it are there.
-    pub(super) fn copy(&mut self, slot: u8, last: u64) -> Option<Outgoing> {
-        let from = *self.copied.get(usize::from(slot))?;
-        if from > last || self.window.len() > COPY_WINDOW_MAX {
+    pub(super) fn copy(&mut self, collector: usize, slot: u8, last: u64) -> Option<Outgoing> {
+        let from = *self.towards[collector].copied.get(usize::from(slot))?;
+        if from > last || self.present().lines > COPY_WINDOW_MAX {
             return None;
         }
         let mut message = wire::begin_lines(self.priority, self.settled.floor());
-        let mut lines = self.window.range(from..=last).filter(|(_, waiting)| waiting.slot == slot).peekable();
+        let lines = self.window.range(from..=last).filter(|(_, waiting)| slot_of(waiting.queue) == slot);
+        let mut lines = lines.filter(|(_, waiting)| waiting.owner == Some(collector)).peekable();
         lines.peek()?;
         // Up to `last` there may be lines that are only on disk: they were not copied.
         let mut copied = from;
@@ -238,39 +448,47 @@ impl<D: Disk> Lane<D> {
             wire::put_record(&mut message, &waiting.bytes);
             copied = sequence + 1;
         });
-        self.copied[usize::from(slot)] = copied;
+        self.towards[collector].copied[usize::from(slot)] = copied;
         let (priority, unordered) = (self.priority, slot == SLOTS);
         Some(Outgoing { priority, slot: slot + COPIES, unordered, last, payload: message.freeze() })
     }
 
-    /// Reads lines that are only on disk as long as there is room for them.
+    /// Reads lines that are only on disk as long as there is room for them: first those that were found and passed over.
     fn refill(&mut self, counters: &mut Counters) {
-        while let Some(mut behind) = self.behind.take() {
-            // With room for what one read gives at most.
-            if self.window.len() >= self.window_lines_max.div_ceil(2) || self.window_bytes >= WINDOW_BYTES_MAX / 2 {
-                self.behind = Some(behind);
+        if let Some(again) = self.again.take() {
+            self.again = self.read_on(again, self.first, counters);
+            if self.again.is_some() {
                 return;
+            }
+        }
+        if let Some(behind) = self.behind.take() {
+            self.behind = self.read_on(behind, u64::MAX, counters);
+        }
+    }
+
+    /// Reads lines with numbers below `end`. Returns how far it came, or `None` if there are no more.
+    fn read_on(&mut self, mut behind: Behind, end: u64, counters: &mut Counters) -> Option<Behind> {
+        loop {
+            // With room for what one read gives at most.
+            let present = self.present();
+            if present.lines >= self.limits.window_lines_max.div_ceil(2) || present.bytes >= WINDOW_BYTES_MAX / 2 {
+                return Some(behind);
             }
             // What waits to be written cannot be read, and must not count as lost.
             if self.spool.flush().is_err() {
                 counters.disk_errors += 1;
-                self.behind = Some(behind);
-                return;
+                return Some(behind);
             }
             match self.spool.read(&mut behind.cursor) {
-                Ok(records) if records.is_empty() => self.lose_unseen(&behind.seen, counters),
+                Ok(records) if records.first().is_none_or(|stored| stored.record.sequence >= end) => {
+                    self.lose_unseen(&behind.seen, end.min(self.next), counters);
+                    return None;
+                }
                 Ok(records) => {
                     behind.failures = 0;
-                    for Stored { record, bytes } in records {
-                        let sequence = record.sequence;
-                        if !behind.seen.contains(sequence) {
-                            behind.seen.insert(sequence, sequence);
-                            if !self.settled.contains(sequence) && !self.window.contains_key(&sequence) {
-                                self.put(sequence, &record, bytes);
-                            }
-                        }
+                    for stored in records {
+                        self.find(&mut behind.seen, stored);
                     }
-                    self.behind = Some(behind);
                 }
                 Err(_) => {
                     counters.disk_errors += 1;
@@ -279,22 +497,46 @@ impl<D: Disk> Lane<D> {
                         self.spool.skip_file(&mut behind.cursor);
                         behind.failures = 0;
                     }
-                    self.behind = Some(behind);
-                    return;
+                    return Some(behind);
                 }
             }
         }
     }
 
-    /// All files were read, and these numbers were not in them: what is not settled otherwise was damaged on disk.
-    fn lose_unseen(&mut self, seen: &Ranges, counters: &mut Counters) {
+    /// A line was read. It comes into the window if it is wanted there and may be sent to somebody.
+    fn find(&mut self, seen: &mut Ranges, Stored { record, bytes }: Stored) {
+        let sequence = record.sequence;
+        if seen.contains(sequence) {
+            return;
+        }
+        seen.insert(sequence, sequence);
+        if self.settled.contains(sequence) || self.window.contains_key(&sequence) {
+            return;
+        }
+        // What was taken since the start and is not in the window was sent to nobody.
+        let is_held = |towards: &Towards| sequence < self.first && towards.held.contains(sequence);
+        let owner = self.towards.iter().position(is_held);
+        let waits = match owner {
+            Some(owner) => self.towards[owner].away,
+            None => sequence < self.first && self.doubt != 0,
+        };
+        if waits {
+            self.passed_over = true;
+        } else {
+            self.put(sequence, &record, bytes, owner);
+        }
+    }
+
+    /// All files were read up to the number `end`, and these numbers were not in them: what is not settled otherwise was damaged on disk.
+    fn lose_unseen(&mut self, seen: &Ranges, end: u64, counters: &mut Counters) {
         let mut unseen = Vec::new();
         let mut above = seen.floor();
-        for (start, end) in seen.above().chain([(self.next, self.next)]) {
+        let known = seen.above().take_while(|&(start, _)| start < end);
+        for (start, last) in known.chain([(end, end)]) {
             if above < start {
                 unseen.push((above, start - 1));
             }
-            above = end + 1;
+            above = last + 1;
         }
         for (first, last) in unseen {
             let kept: Vec<u64> = self.window.range(first..=last).map(|(&sequence, _)| sequence).collect();
@@ -331,7 +573,10 @@ impl<D: Disk> Lane<D> {
         let inside: Vec<u64> = self.window.range(first..=last).map(|(&sequence, _)| sequence).collect();
         for sequence in inside {
             if let Some(waiting) = self.window.remove(&sequence) {
-                self.window_bytes -= waiting.bytes.len();
+                self.load.remove(waiting.bytes.len());
+                if let Some(owner) = waiting.owner {
+                    self.towards[owner].load.remove(waiting.bytes.len());
+                }
             }
         }
         self.spool.remove_below(self.settled.floor());
@@ -349,5 +594,17 @@ impl<D: Disk> Lane<D> {
             Some(segment) => self.settle(segment.first, segment.last),
             None => 0,
         }
+    }
+}
+
+impl Load {
+    fn add(&mut self, bytes: usize) {
+        self.lines += 1;
+        self.bytes += bytes;
+    }
+
+    fn remove(&mut self, bytes: usize) {
+        self.lines -= 1;
+        self.bytes -= bytes;
     }
 }

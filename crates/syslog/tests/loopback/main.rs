@@ -1,5 +1,6 @@
 //! A relay and a collector on real sockets and real files.
 
+mod several;
 mod tls;
 
 use std::io::Write as _;

@@ -9,7 +9,7 @@ use clap::Args;
 use festina_syslog::delays::Delays;
 use festina_syslog::line::Severity;
 use festina_syslog::serve;
-use festina_syslog::snapshot::{CollectorSnapshot, RelaySnapshot};
+use festina_syslog::snapshot::{CollectorSnapshot, CollectorStanding, RelaySnapshot};
 
 use festina_units::duration;
 
@@ -67,10 +67,32 @@ fn relay_table(relay: &RelaySnapshot) -> String {
         let _ = writeln!(text, "{name:<12} {count:>12}");
     }
     put_delays(&mut text, &relay.delays);
-    let connected = if relay.connected { "connected" } else { "not connected" };
-    let (rtt_us, spool) = (relay.rtt_us, relay.spool_bytes);
+    put_collectors(&mut text, &relay.paths.collectors);
+    let connected = if relay.paths.connected { "connected" } else { "not connected" };
+    let (rtt_us, spool) = (relay.paths.rtt_us, relay.spool_bytes);
     let _ = write!(text, "{connected}, round trip {rtt_us} us, spool {spool} bytes, disk errors {}", relay.disk_errors);
     text
+}
+
+/// How it stands with each collector, if there are several.
+fn put_collectors(text: &mut String, collectors: &[CollectorStanding]) {
+    if collectors.len() < 2 {
+        return;
+    }
+    let _ =
+        writeln!(text, "{:<30} {:>10} {:>12} {:>12} {:>14}", "collector", "", "delivered", "unanswered", "round trip");
+    for CollectorStanding { address, connected, gone, delivered, unanswered, rtt_us } in collectors {
+        let state = match (connected, gone) {
+            (true, _) => "connected",
+            (false, false) => "away",
+            (false, true) => "gone",
+        };
+        let _ = writeln!(
+            text,
+            "  {address:<28} {state:>10} {delivered:>12} {unanswered:>12} {:>14}",
+            format!("{rtt_us} us")
+        );
+    }
 }
 
 /// How long reliable lines took, as far as the classes of the counters say.

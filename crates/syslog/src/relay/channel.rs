@@ -1,0 +1,250 @@
+//! What goes to one collector: two associations, of which one is for lines that are not repeated, and what is known of the path.
+
+use std::pin::Pin;
+use std::task::Poll;
+
+use festina::{Association, ClosedReason, Duration, Message, PathStats, ReceivedMessage};
+use festina_units::duration;
+
+use super::copies::Copies;
+use super::courtesy::ShortestRoundTrip;
+use super::fresh::{FreshLane, Others};
+use super::gathering::Gathering;
+use super::transit::Transit;
+use crate::disk::RealDisk;
+use crate::policy::PRIORITIES;
+use crate::sender::{Outgoing, Sender};
+use crate::transport;
+
+/// Messages given to the transport at once, and taken from it.
+const MESSAGES_AT_ONCE: usize = 32;
+
+/// Bytes in the transport's send buffer beyond which lines of lower priority wait, and all wait: there is always room for what is more
+/// important.
+const BUFFER_BYTES: [u64; 2] = [2 << 20, 3 << 20];
+
+/// How long a collector may leave everything unanswered until another may take its place.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// What has come over one of the two associations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Came {
+    /// Messages, or the end of the association.
+    Important { goes_on: bool },
+    /// The same of lines that are not repeated.
+    Fresh { goes_on: bool },
+}
+
+pub(super) struct Channel {
+    /// The number of the collector.
+    index: usize,
+    association: Option<Association>,
+    pub(super) fresh: FreshLane,
+    shortest: ShortestRoundTrip,
+    /// Of important lines.
+    transit: Transit,
+    copies: Copies,
+    gathering: Gathering,
+    /// What came and was not looked at yet.
+    inbox: Vec<ReceivedMessage>,
+    /// When it answered last, or had nothing to answer.
+    heard_us: u64,
+}
+
+impl Channel {
+    pub(super) fn new(index: usize) -> Self {
+        Self {
+            index,
+            association: None,
+            fresh: FreshLane::new(),
+            shortest: ShortestRoundTrip::default(),
+            transit: Transit::default(),
+            copies: Copies::default(),
+            gathering: Gathering::default(),
+            inbox: Vec::new(),
+            heard_us: 0,
+        }
+    }
+
+    /// There is a new association for important lines; an older one is over.
+    pub(super) fn begin(&mut self, association: Association, sender: &mut Sender<RealDisk>, now_us: u64) {
+        self.end(sender, now_us);
+        let hello = sender.connected(self.index, now_us);
+        if association.try_send(Message::new(hello)).is_ok() {
+            (self.shortest, self.copies) = (ShortestRoundTrip::default(), Copies::default());
+            (self.transit, self.gathering) = (Transit::default(), Gathering::default());
+            (self.association, self.heard_us) = (Some(association), now_us);
+        }
+    }
+
+    /// The association for important lines is over.
+    pub(super) fn end(&mut self, sender: &mut Sender<RealDisk>, now_us: u64) -> Option<Association> {
+        sender.disconnected(self.index, now_us);
+        self.inbox.clear();
+        self.association.take()
+    }
+
+    /// Waits for what the collector says; never ready without an association.
+    async fn receive(&mut self) -> Came {
+        let Self { association, fresh, inbox, .. } = self;
+        tokio::select! {
+            biased;
+            received = receive(association.as_ref(), inbox) => Came::Important { goes_on: received.is_ok() },
+            received = fresh.receive() => Came::Fresh { goes_on: received.is_ok() },
+        }
+    }
+
+    /// Takes what has come. Returns what there is to say of it.
+    pub(super) fn take(&mut self, came: Came, sender: &mut Sender<RealDisk>, now_us: u64) -> Option<String> {
+        let goes_on = match came {
+            Came::Fresh { goes_on } => {
+                self.fresh.handle(goes_on);
+                return None;
+            }
+            Came::Important { goes_on } => goes_on,
+        };
+        self.heard_us = now_us;
+        for message in std::mem::take(&mut self.inbox) {
+            if let Err(error) = sender.handle(self.index, message.payload, now_us) {
+                if let Some(association) = self.end(sender, now_us) {
+                    association.abort("the collector's answer makes no sense");
+                }
+                return Some(format!("the association is ended: {error}"));
+            }
+        }
+        if !goes_on {
+            self.end(sender, now_us);
+        }
+        None
+    }
+
+    /// Sends what there is room for.
+    pub(super) async fn send(&mut self, sender: &mut Sender<RealDisk>, now_us: u64) {
+        let mut others = Others::None;
+        if let Some(association) = self.association.clone() {
+            if !self.gathering.lasts(now_us) {
+                self.send_reliable(&association, sender, now_us).await;
+            }
+            let stats = association.stats();
+            self.transit.left(stats.sent.messages, now_us);
+            let queued = self.has_queue(&stats.path, now_us);
+            let age_us = self.transit.age_us(stats.sent.messages_acked + stats.sent.messages_abandoned, now_us);
+            let waits = queued || self.shortest.is_too_old(age_us);
+            self.gathering.look(waits, stats.sent.messages, self.shortest.us(), now_us);
+            self.send_copies(&association, sender, waits, now_us).await;
+            others = match &stats.path {
+                path if path.send_buffer_bytes > path.cwnd_bytes => Others::WaitHere,
+                _ if waits => Others::Wait,
+                path if path.messages_pending > 0 => Others::Flow,
+                _ => Others::None,
+            };
+        }
+        self.fresh.send(others, &mut self.shortest, now_us).await;
+    }
+
+    /// Whether packets of this association wait too long in the network.
+    fn has_queue(&mut self, path: &PathStats, now_us: u64) -> bool {
+        let micros = |time| duration::saturating_nanos(time) / 1_000;
+        let Some(srtt) = path.srtt else { return false };
+        let queue_us = self.shortest.excess_us(micros(srtt), micros(path.rttvar), now_us);
+        self.shortest.is_too_long(queue_us)
+    }
+
+    /// Sends the copies that are due.
+    async fn send_copies(
+        &mut self,
+        association: &Association,
+        sender: &mut Sender<RealDisk>,
+        queued: bool,
+        now_us: u64,
+    ) {
+        let sent = association.stats().sent;
+        // A chunk that was sent again unasked, a copy or a ride, says nothing of losses.
+        let again = &sent.retransmitted;
+        self.copies.look(sent.chunks, again.timeout + again.fast + again.probe + again.reported_bundled);
+        if queued {
+            self.copies.forbid();
+        }
+        while let Some(due) = self.copies.due(now_us) {
+            if let Some(copy) = sender.copy(self.index, due.priority, due.slot, due.last)
+                && association.send_many([message_of(copy)]).await.is_err()
+            {
+                return;
+            }
+        }
+    }
+
+    async fn send_reliable(&mut self, association: &Association, sender: &mut Sender<RealDisk>, now_us: u64) {
+        loop {
+            let path = association.stats().path;
+            let rtt_us = path.srtt.map_or(0, |srtt| duration::saturating_nanos(srtt) / 1_000);
+            let buffered = path.send_buffer_bytes;
+            let below = match buffered {
+                bytes if bytes >= BUFFER_BYTES[1] => return,
+                bytes if bytes >= BUFFER_BYTES[0] => 1,
+                _ => PRIORITIES,
+            };
+            let outgoing = std::iter::from_fn(|| sender.next_message(self.index, below)).take(MESSAGES_AT_ONCE);
+            let outgoing: Vec<_> = outgoing.collect();
+            outgoing.iter().for_each(|message| self.copies.note(message, rtt_us, now_us));
+            let messages: Vec<Message> = outgoing.into_iter().map(message_of).collect();
+            // An association that has ended is noticed where its messages are received, and all is sent again over the next one.
+            if messages.is_empty() || association.send_many(messages).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// With several collectors: tells this one which numbers it need not wait for, and ends the association if it leaves everything unanswered.
+    pub(super) fn keep_time(&mut self, sender: &mut Sender<RealDisk>, now_us: u64) {
+        let Some(association) = &self.association else { return };
+        if let Some(settled) = sender.settled_elsewhere(self.index)
+            && association.try_send(Message::new(settled)).is_err()
+        {
+            sender.tell_again(self.index);
+        }
+        if sender.is_welcomed(self.index) && sender.unanswered(self.index) == 0 {
+            self.heard_us = now_us;
+        } else if now_us.saturating_sub(self.heard_us) > duration::saturating_nanos(ANSWER_TIME_MAX) / 1_000 {
+            association.abort("the collector does not answer");
+            self.end(sender, now_us);
+        }
+    }
+
+    /// Smoothed round-trip time in microseconds, if there is an association.
+    pub(super) fn rtt_us(&self) -> Option<u64> {
+        let srtt = self.association.as_ref()?.stats().path.srtt?;
+        Some(duration::saturating_nanos(srtt) / 1_000)
+    }
+}
+
+fn message_of(outgoing: Outgoing) -> Message {
+    let stream = transport::reliable_stream(outgoing.priority, outgoing.slot);
+    Message { unordered: outgoing.unordered, ..Message::new(outgoing.payload).on_stream(stream) }
+}
+
+/// Messages of the collector; never ready without an association.
+pub(super) async fn receive(
+    association: Option<&Association>,
+    messages: &mut Vec<ReceivedMessage>,
+) -> Result<usize, ClosedReason> {
+    match association {
+        Some(association) => association.recv_many(messages, MESSAGES_AT_ONCE).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What has come from any of the collectors, and from which. They are asked in turns, from `first` on.
+pub(super) async fn receive_any(channels: &mut [Channel], first: usize) -> (usize, Came) {
+    let count = channels.len();
+    let mut waiting: Vec<Pin<Box<_>>> = channels.iter_mut().map(|channel| Box::pin(channel.receive())).collect();
+    std::future::poll_fn(|context| {
+        for index in (0..count).map(|step| (first + step) % count) {
+            if let Poll::Ready(came) = waiting[index].as_mut().poll(context) {
+                return Poll::Ready((index, came));
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
