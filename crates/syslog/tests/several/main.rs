@@ -100,7 +100,12 @@ fn open_relay(disk: &FaultyDisk, seed: u64, routing: &Routing, now_us: u64) -> s
 }
 
 fn open_collector(disk: &FaultyDisk) -> std::io::Result<(Collector, Store<FaultyDisk>)> {
-    let output = FileOutput { template: "/out/lines.log".to_owned(), format: Format::Raw, rotate_bytes: None };
+    let output = FileOutput {
+        template: "/out/lines.log".to_owned(),
+        format: Format::Raw,
+        rotate_bytes: None,
+        compression: None,
+    };
     collector::open(disk.clone(), Path::new("/state"), vec![output])
 }
 
