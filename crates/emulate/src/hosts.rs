@@ -86,6 +86,16 @@ impl Hosts {
         RunningCommands::start(first_process, [&self.client, &self.server], commands)
     }
 
+    /// The client's namespace, for sockets of this process on that host; see [`Namespace::run`].
+    pub fn client(&self) -> &Namespace {
+        &self.client
+    }
+
+    /// The server's namespace.
+    pub fn server(&self) -> &Namespace {
+        &self.server
+    }
+
     /// What the network has done so far.
     pub fn counters(&self) -> TunCounters {
         self.pair.counters()

@@ -13,7 +13,7 @@
 //!
 //! # Accuracy
 //! Both sleep in `ppoll`, whose timeout is in nanoseconds, with the kernel's timer slack turned off; they never
-//! spin. With root's privileges their threads have real-time priority (the least of `SCHED_FIFO`), so that they wake up in time
+//! spin. With root's privileges their threads have real-time priority (`SCHED_FIFO`), so that they wake up in time
 //! also on a machine that is busy. [`Lateness`] tells the error of every run.
 //!
 //! On a virtual machine with two cores and a load of 23, `iperf3` over TCP for ten seconds through two TUN devices at 30 Mbit/s:
@@ -55,7 +55,7 @@ mod worker;
 
 pub use passage::Passage;
 pub use tap::{Direction, TapEvent};
-pub use timing::Lateness;
+pub use timing::{Lateness, take_precedence};
 #[cfg(target_os = "linux")]
 pub use tun::{MTU_BYTES, Namespace, RunningTunPair, TunCounters, TunEnd, TunError, TunPair, TunTap, TunTapRecord};
 pub use udp_proxy::{CLIENTS_MAX, ProxyCounters, RunningProxy, Tap, TapRecord, UdpProxy};

@@ -16,7 +16,19 @@ pub struct Lateness {
     pub max: Duration,
     /// Deliveries that were later than [`Lateness::TOLERABLE`].
     pub intolerable: u64,
+    /// Deliveries by how late they were: at most a microsecond, at most two, and so on in steps of a half or less; see
+    /// [`quantile`](Self::quantile).
+    pub steps: [u64; STEPS],
 }
+
+/// How many steps there are.
+const STEPS: usize = 32;
+
+/// Where they end, in microseconds; the last one never ends. [`Lateness::TOLERABLE`] is an end.
+const ENDS_US: [u64; STEPS - 1] = [
+    1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 63, 94, 125, 188, 250, 375, 500, 750, 1_000, 1_500, 2_000, 3_000, 4_000,
+    6_000, 8_000, 12_000, 16_000, 24_000, 32_000, 64_000,
+];
 
 impl Lateness {
     /// The error that an emulated delay may have.
@@ -34,8 +46,22 @@ impl Lateness {
         Duration::from_nanos(u64::try_from(mean_nanos).unwrap_or(u64::MAX))
     }
 
+    /// How late `per_mille` of a thousand deliveries were at most, to the end of a step: up to twice as much as it was.
+    pub fn quantile(&self, per_mille: u32) -> Duration {
+        let wanted = (u128::from(self.count) * u128::from(per_mille.min(1_000))).div_ceil(1_000);
+        let mut so_far = 0;
+        let step = self.steps.iter().position(|&count| {
+            so_far += u128::from(count);
+            so_far >= wanted
+        });
+        let end_us = step.and_then(|step| ENDS_US.get(step));
+        end_us.map_or(self.max, |&end_us| Duration::from_micros(end_us).min(self.max))
+    }
+
     pub(crate) fn note(&mut self, lateness: Duration) {
         self.count += 1;
+        let step = ENDS_US.partition_point(|&end_us| Duration::from_micros(end_us) < lateness);
+        self.steps[step] += 1;
         self.total = self.total.saturating_add(lateness);
         self.max = self.max.max(lateness);
         self.intolerable += u64::from(lateness > Self::TOLERABLE);
@@ -59,7 +85,20 @@ pub(crate) fn sharpen_timers() {
 
 /// Asks the kernel to run this thread as soon as it wakes up, whatever else is to be done. Only root and users with CAP_SYS_NICE
 /// are given that. The thread sleeps until something is due, so others lose little by it.
-pub(crate) fn take_precedence() {
+pub(crate) fn be_punctual() {
+    ask_for_priority(EMULATOR_PRIORITY);
+}
+
+/// The same for a thread that measures what an emulated network does: without it, a busy machine is measured too. The
+/// emulators' own threads come first.
+pub fn take_precedence() {
+    ask_for_priority(EMULATOR_PRIORITY - 1);
+}
+
+/// Of `SCHED_FIFO`, whose least is 1.
+const EMULATOR_PRIORITY: u8 = 2;
+
+fn ask_for_priority(priority: u8) {
     #[cfg(target_os = "linux")]
     {
         use thread_priority::{
@@ -68,9 +107,12 @@ pub(crate) fn take_precedence() {
         };
 
         let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
+        let priority = priority.try_into().map_or(ThreadPriority::Min, ThreadPriority::Crossplatform);
         // Only accuracy suffers if the kernel refuses.
-        let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy);
+        let _ = set_thread_priority_and_policy(thread_native_id(), priority, policy);
     }
+    #[cfg(not(target_os = "linux"))]
+    let _ = priority;
 }
 
 #[cfg(test)]
@@ -97,6 +139,22 @@ mod tests {
             lateness.note(Lateness::TOLERABLE);
         }
         assert!(lateness.is_tolerable());
+    }
+
+    #[test]
+    fn a_quantile_is_the_end_of_its_step_and_never_beyond_the_latest() {
+        let mut lateness = Lateness::default();
+        assert_eq!(lateness.quantile(990), Duration::ZERO);
+        for _ in 0..98 {
+            lateness.note(Duration::from_micros(20));
+        }
+        lateness.note(Lateness::TOLERABLE);
+        lateness.note(Duration::from_secs(3));
+        let micros = [0, 500, 980, 990, 991, 1_000].map(|per_mille| lateness.quantile(per_mille).as_micros());
+        assert_eq!(micros, [1, 24, 24, 500, 3_000_000, 3_000_000]);
+        let mut one = Lateness::default();
+        one.note(Duration::from_micros(20));
+        assert_eq!(one.quantile(500), Duration::from_micros(20));
     }
 
     #[test]

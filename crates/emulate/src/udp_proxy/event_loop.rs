@@ -14,7 +14,7 @@ use super::tap::{Tap, TapRecord};
 use crate::clock::Clock;
 use crate::passage::MeasuredLink;
 use crate::tap::{Direction, TapEvent};
-use crate::timing::{sharpen_timers, take_precedence, timeout_until};
+use crate::timing::{be_punctual, sharpen_timers, timeout_until};
 use crate::worker::Strings;
 
 /// How many datagrams one socket may hand in before deliveries that are due get their turn.
@@ -74,7 +74,7 @@ impl EventLoop {
     /// If waiting or receiving fails for a reason that will not pass by itself.
     pub(super) fn run(&mut self, clock: Clock) -> io::Result<()> {
         sharpen_timers();
-        take_precedence();
+        be_punctual();
         let outcome = self.work(clock);
         self.publish();
         outcome

@@ -95,8 +95,9 @@ fn milliseconds(time: Duration) -> String {
 }
 
 fn lateness_text(lateness: &Lateness) -> String {
-    let (mean_us, max_us) = (lateness.mean().as_micros(), lateness.max.as_micros());
-    format!("delivered {mean_us} us late on average, {max_us} us at worst")
+    let [mean_us, most_us, max_us] =
+        [lateness.mean(), lateness.quantile(990), lateness.max].map(|time| time.as_micros());
+    format!("delivered {mean_us} us late on average, at most {most_us} us for 99 of 100, {max_us} us at worst")
 }
 
 /// What is said when times cannot be trusted.
@@ -143,6 +144,8 @@ struct WayJson {
 struct LatenessJson {
     deliveries: u64,
     ms_mean: f64,
+    /// To the end of a step.
+    ms_p99: f64,
     ms_max: f64,
     intolerable: u64,
     kept_up: bool,
@@ -158,6 +161,7 @@ impl<'a> ReportJson<'a> {
             lateness: LatenessJson {
                 deliveries: lateness.count,
                 ms_mean: as_milliseconds(lateness.mean()),
+                ms_p99: as_milliseconds(lateness.quantile(990)),
                 ms_max: as_milliseconds(lateness.max),
                 intolerable: lateness.intolerable,
                 kept_up: lateness.is_tolerable(),
@@ -205,8 +209,13 @@ mod tests {
 
     #[test]
     fn a_machine_that_was_too_slow_is_told_so_in_words() {
-        let late =
-            Lateness { count: 200, total: Duration::from_millis(100), max: Duration::from_millis(12), intolerable: 50 };
+        let late = Lateness {
+            count: 200,
+            total: Duration::from_millis(100),
+            max: Duration::from_millis(12),
+            intolerable: 50,
+            ..Lateness::default()
+        };
         let text = report(late).text();
         assert!(text.contains("25.0 % of the packets were delivered more than 0.500 ms late"), "{text}");
         assert!(text.ends_with("a note"), "{text}");
