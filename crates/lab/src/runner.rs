@@ -124,7 +124,21 @@ pub enum RunError {
     /// The system gives no threads.
     #[error("cannot start the threads that run the experiment")]
     Threads(#[source] rayon::ThreadPoolBuildError),
+    /// A point could not be measured. What was measured before is in the store.
+    #[error("cannot measure {point}")]
+    Measurement {
+        /// Which point.
+        point: String,
+        /// Why.
+        source: MeasureError,
+    },
 }
+
+/// Why whoever [measures](run_with) could not.
+pub type MeasureError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Measures a point once in the stead of [`Experiment::run`]: with real sockets, which the laboratory has none of.
+pub type Measure<'a> = &'a (dyn Fn(&Point, u64) -> Result<Samples, MeasureError> + Sync);
 
 /// Runs what is not in the store yet. `progress` is told from whichever thread has finished a run.
 ///
@@ -136,24 +150,37 @@ pub fn run(
     options: &RunOptions,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Outcome, RunError> {
+    run_with(experiment, plan, options, &|point, seed| Ok(experiment.run(point, seed)), progress)
+}
+
+/// The same with `measure` in the stead of the experiment's own [`run`](Experiment::run).
+///
+/// # Errors
+/// Those of [`run`], and the first one of `measure`: what is under way then is ended in good order, and nothing is begun any more.
+pub fn run_with(
+    experiment: &dyn Experiment,
+    plan: &Plan,
+    options: &RunOptions,
+    measure: Measure<'_>,
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Result<Outcome, RunError> {
     let failed = |source| RunError::Store { folder: options.store.clone(), source };
     let archive = Archive::open(experiment, plan, &options.store, &options.code_version).map_err(failed)?;
     let threads = rayon::ThreadPoolBuilder::new().num_threads(options.jobs.unwrap_or(0)).build();
     threads.map_err(RunError::Threads)?.install(|| {
         let mine: Vec<&Run> = archive.runs.iter().filter(|run| options.shard.holds(run.index)).collect();
         let done = AtomicUsize::new(0);
-        mine.par_iter()
-            .try_for_each(|run| {
-                if archive.load(run).is_none() {
-                    archive
-                        .store
-                        .save(&archive.identity(run), &experiment.run(&archive.points[run.point], run.seed))?;
-                }
-                let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-                progress(Progress { done, total: mine.len() });
-                Ok(())
-            })
-            .map_err(failed)?;
+        mine.par_iter().try_for_each(|run| {
+            if archive.load(run).is_none() {
+                let point = &archive.points[run.point];
+                let samples = measure(point, run.seed)
+                    .map_err(|source| RunError::Measurement { point: plan.label(point), source })?;
+                archive.store.save(&archive.identity(run), &samples).map_err(failed)?;
+            }
+            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+            progress(Progress { done, total: mine.len() });
+            Ok(())
+        })?;
         Ok(match archive.summarize() {
             Ok(points) => Outcome::Complete(Box::new(Results::new(plan.clone(), points))),
             Err(missing) => Outcome::Partial { missing, total: archive.runs.len() },

@@ -76,6 +76,28 @@ fn short_replay() -> Plan {
 }
 
 #[test]
+fn what_is_measured_from_without_is_kept_and_a_failure_ends_the_run_with_its_point() {
+    let folder = Folder::new("from-without");
+    let (plan, options) = (small(), folder.options());
+    let failing = |point: &Point, seed: u64| match point.value("load") {
+        Some(load) if load.to_string() == "30%" => Ok(Md1.run(point, seed)),
+        _ => Err(MeasureError::from("no such device")),
+    };
+    let error = run_with(&Md1, &plan, &options, &failing, &|_| {}).expect_err("the second point fails");
+    assert_eq!(error.to_string(), "cannot measure load 80%");
+    assert_eq!(std::error::Error::source(&error).map(ToString::to_string).as_deref(), Some("no such device"));
+    assert_eq!(folder.stored().len(), 3, "the first point is kept");
+    let seen = Mutex::new(Vec::new());
+    let measured = |point: &Point, seed: u64| {
+        seen.lock().expect("nothing panicked").push(plan.label(point));
+        Ok(Md1.run(point, seed))
+    };
+    let outcome = run_with(&Md1, &plan, &options, &measured, &|_| {}).expect("nothing fails");
+    assert!(matches!(outcome, Outcome::Complete(_)));
+    assert_eq!(seen.into_inner().expect("nothing panicked"), ["load 80%"; 3], "only what was missing");
+}
+
+#[test]
 fn one_thread_and_three_write_the_same_bytes_about_protocols() {
     let [one, three] = [("replay-one", 1), ("replay-three", 3)].map(|(test, jobs)| {
         let folder = Folder::new(test);
