@@ -1,29 +1,46 @@
-//! What a limited send buffer costs: CPU time of the sending thread per gigabyte over loopback at full speed, beside plain writes.
+//! What a limited send buffer costs: CPU time per gigabyte over loopback at full speed, beside plain writes.
 //!
 //! ```sh
-//! cargo run --release -p festina-minbuf --example overhead -- 5 3 65536
+//! cargo run --release -p festina-minbuf --example overhead -- 40 300 65536
 //! ```
 //!
-//! The arguments: rounds, seconds for each measurement, bytes of each write.
+//! The arguments: rounds, milliseconds for each measurement, bytes of each write. The sending thread stays on the first of the
+//! process's processors and the reading thread on the last. In each round every kind has its turn, each round begins with
+//! another one, and what a kind costs more than plain writes is compared within the round.
 
 use std::io;
 use std::time::Duration;
 
 use festina_minbuf::{MinBuf, MinBufStream, SendBufferLimit};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 
-#[derive(Clone, Copy)]
+/// CPU time per gigabyte, and how fast it went.
+#[derive(Clone, Copy, Debug, Default)]
 struct Measured {
-    gigabytes: f64,
-    cpu_s: f64,
-    elapsed_s: f64,
+    /// The sending thread's.
+    sender_s: f64,
+    /// That of both threads. The kernel's work for one end is partly done by the thread of the other.
+    both_s: f64,
+    gbits: f64,
 }
 
-fn cpu_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+fn cpu_time(clock: ClockId) -> f64 {
+    let time = clock_gettime(clock);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// Keeps the calling thread on the first or the last processor that it may use.
+fn pin(to_first: bool) -> io::Result<()> {
+    let all = sched_getaffinity(None)?;
+    let mut processors = (0..CpuSet::MAX_CPU).filter(|&processor| all.is_set(processor));
+    let chosen = if to_first { processors.next() } else { processors.next_back() };
+    let mut one = CpuSet::new();
+    one.set(chosen.unwrap_or(0));
+    Ok(sched_setaffinity(None, &one)?)
 }
 
 /// Writes for a while on a thread and a runtime of its own; the reader has another.
@@ -31,6 +48,7 @@ fn measure(limit: Option<SendBufferLimit>, lasts: Duration, write_bytes: usize) 
     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
     let reader = std::thread::spawn(move || -> io::Result<()> {
+        pin(false)?;
         runtime()?.block_on(async {
             listener.set_nonblocking(true)?;
             let (mut stream, _) = TcpListener::from_std(listener)?.accept().await?;
@@ -39,46 +57,57 @@ fn measure(limit: Option<SendBufferLimit>, lasts: Duration, write_bytes: usize) 
             Ok(())
         })
     });
-    let measured = runtime()?.block_on(async {
-        let stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
-        let block = vec![0; write_bytes];
-        let (started, cpu_before, mut bytes) = (Instant::now(), cpu_time(), 0_u64);
-        match limit {
-            None => {
-                let mut stream = stream;
-                while started.elapsed() < lasts {
-                    bytes += stream.write(&block).await? as u64;
-                }
+    let sender = std::thread::spawn(move || -> io::Result<Measured> {
+        pin(true)?;
+        runtime()?.block_on(async {
+            let stream = TcpStream::connect(address).await?;
+            stream.set_nodelay(true)?;
+            match limit {
+                None => write(stream, lasts, write_bytes).await,
+                Some(limit) => write(MinBufStream::new(stream, limit)?, lasts, write_bytes).await,
             }
-            Some(limit) => {
-                let mut stream = MinBufStream::new(stream, limit)?;
-                while started.elapsed() < lasts {
-                    bytes += stream.write(&block).await? as u64;
-                }
-            }
+        })
+    });
+    let joined = [sender.join(), reader.join().map(|read| read.map(|()| Measured::default()))];
+    let [measured, read] = joined.map(|joined| joined.unwrap_or_else(|_| Err(io::Error::other("a thread panicked"))));
+    read.and(measured)
+}
+
+async fn write(mut stream: impl AsyncWriteExt + Unpin, lasts: Duration, write_bytes: usize) -> io::Result<Measured> {
+    let block = vec![0; write_bytes];
+    let clocks = [ClockId::ThreadCPUTime, ClockId::ProcessCPUTime];
+    let (started, before, mut bytes) = (Instant::now(), clocks.map(cpu_time), 0_u64);
+    while started.elapsed() < lasts {
+        // The clock of the loop is not for every write.
+        for _ in 0..16 {
+            bytes += stream.write(&block).await? as u64;
         }
-        let (cpu_s, elapsed_s) = ((cpu_time() - cpu_before).as_secs_f64(), started.elapsed().as_secs_f64());
-        let gigabytes = f64::from(u32::try_from(bytes / 1_000_000).unwrap_or(u32::MAX)) / 1_000.0;
-        io::Result::Ok(Measured { gigabytes, cpu_s, elapsed_s })
-    })?;
-    reader.join().map_err(|_| io::Error::other("the reader panicked"))??;
-    Ok(measured)
+    }
+    let [sender_s, both_s] = [0, 1].map(|index| cpu_time(clocks[index]) - before[index]);
+    let gigabytes = bytes as f64 / 1e9;
+    let gbits = gigabytes * 8.0 / started.elapsed().as_secs_f64();
+    Ok(Measured { sender_s: sender_s / gigabytes, both_s: both_s / gigabytes, gbits })
 }
 
 fn runtime() -> io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// Half of the 95 % interval of the mean; the quantile of Student's t is within a hundredth from ten rounds on.
+fn half_width(values: &[f64]) -> f64 {
+    let (count, mean) = (values.len() as f64, mean(values));
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    (1.96 + 2.5 / (count - 1.0)) * (variance / count).sqrt()
 }
 
 fn main() -> io::Result<()> {
     let mut arguments = std::env::args().skip(1).map(|text| text.parse::<u64>().ok());
     let mut next = |default| arguments.next().flatten().unwrap_or(default);
-    let (rounds, seconds, write_bytes) = (next(5), next(2), usize::try_from(next(65_536)).unwrap_or(65_536));
+    let (rounds, millis, write_bytes) = (next(20), next(300), usize::try_from(next(65_536)).unwrap_or(65_536));
     let min_buf = |windows, extra_packets| Some(SendBufferLimit::MinBuf(MinBuf { windows, extra_packets }));
     let target = Some(SendBufferLimit::Target(Duration::from_millis(50)));
     let kinds = [
@@ -89,19 +118,31 @@ fn main() -> io::Result<()> {
         ("50 ms", target),
     ];
     let mut measured = vec![Vec::new(); kinds.len()];
-    // In turn, so that what else the machine does meets all alike.
-    for _ in 0..rounds {
-        for ((_, limit), measured) in kinds.iter().zip(&mut measured) {
-            measured.push(measure(*limit, Duration::from_secs(seconds), write_bytes)?);
+    for round in 0..usize::try_from(rounds.max(2)).unwrap_or(2) {
+        for turn in 0..kinds.len() {
+            let kind = (round + turn) % kinds.len();
+            measured[kind].push(measure(kinds[kind].1, Duration::from_millis(millis), write_bytes)?);
         }
     }
-    println!("writes of {write_bytes} bytes, medians of {rounds} rounds of {seconds} s");
-    let per_gigabyte = |measured: &[Measured]| median(measured.iter().map(|one| one.cpu_s / one.gigabytes).collect());
-    let plain = per_gigabyte(&measured[0]);
+    println!("writes of {write_bytes} bytes, {rounds} rounds of {millis} ms each; CPU time per GB, 95 % intervals");
+    println!("         Gbit/s   sender              over plain         both ends           over plain");
+    let plain = measured[0].clone();
     for ((name, _), measured) in kinds.iter().zip(&measured) {
-        let cost = per_gigabyte(measured);
-        let rate = median(measured.iter().map(|one| one.gigabytes * 8.0 / one.elapsed_s).collect());
-        println!("{name:<6} {rate:7.2} Gbit/s  {cost:.4} s of CPU per GB  {:+.1} %", (cost / plain - 1.0) * 100.0);
+        let column = |value: fn(&Measured) -> f64| {
+            let own: Vec<f64> = measured.iter().map(value).collect();
+            let more: Vec<f64> =
+                own.iter().zip(&plain).map(|(own, plain)| (own / value(plain) - 1.0) * 100.0).collect();
+            format!(
+                "{:.4} ± {:.4} s   {:+5.1} ± {:4.1} %",
+                mean(&own),
+                half_width(&own),
+                mean(&more),
+                half_width(&more)
+            )
+        };
+        let gbits: Vec<f64> = measured.iter().map(|one| one.gbits).collect();
+        let (sender, both) = (column(|one| one.sender_s), column(|one| one.both_s));
+        println!("{name:<6} {:8.2}   {sender}   {both}", mean(&gbits));
     }
     Ok(())
 }

@@ -11,6 +11,12 @@ use crate::{Socket, TcpInfo, WaitHistogram, clock, kernel};
 /// What was found to be free is used up to this long before the kernel is asked again.
 const GRANT_MAX: Duration = Duration::from_millis(1);
 
+/// For so long its answer holds but for what has left since, which the socket's being writable shows: that is asked for first.
+const ANSWER_MAX: Duration = Duration::from_micros(100);
+
+/// Writes of a packet's size together, within so long, are measured as one, from the first on.
+const MARK_MAX: Duration = Duration::from_micros(100);
+
 /// What the kernel's millisecond clock may be off by: a tick of the slowest kernels.
 const TICK_MAX: Duration = Duration::from_millis(10);
 
@@ -30,9 +36,14 @@ pub struct Limiter {
     budget: Option<DelayBudget>,
     waits: Waits,
     histogram: WaitHistogram,
+    /// Packets that waited longer than the budget.
+    late_packets: u64,
     written: u64,
     granted_bytes: u64,
     asked_at: Option<Instant>,
+    /// No packet fitted when this was last asked: whoever asks again has reason to, and so must this.
+    must_ask: bool,
+    mark: Option<Mark>,
     info: TcpInfo,
     /// As the kernel has it.
     lowat_bytes: Option<u32>,
@@ -70,6 +81,8 @@ pub struct SenderShare {
     pub oldest: Option<Duration>,
     /// How long packets waited before they were first sent.
     pub waited: WaitHistogram,
+    /// Packets that waited longer than a limit in time since it was set, exactly; `None` for other limits.
+    pub late_packets: Option<u64>,
     /// The share of the budget that a limit in time uses, in parts per million; `None` for other limits.
     pub budget_share_ppm: Option<u32>,
     /// What the kernel said last.
@@ -93,9 +106,12 @@ impl Limiter {
             budget: budget_of(limit),
             waits: Waits::new(),
             histogram: WaitHistogram::default(),
+            late_packets: 0,
             written: 0,
             granted_bytes: 0,
             asked_at: None,
+            must_ask: false,
+            mark: None,
             info,
             lowat_bytes: None,
         })
@@ -105,6 +121,7 @@ impl Limiter {
     pub fn set_limit(&mut self, limit: SendBufferLimit) {
         self.limit = limit;
         self.budget = budget_of(limit);
+        self.late_packets = 0;
         self.granted_bytes = 0;
         self.asked_at = None;
     }
@@ -123,14 +140,16 @@ impl Limiter {
     /// Those of the kernel.
     pub fn room(&mut self, socket: &impl Socket) -> io::Result<Room> {
         let now = clock::now();
-        let is_fresh = self.asked_at.is_some_and(|at| now.saturating_duration_since(at) < GRANT_MAX);
-        let mss_bytes = u64::from(self.info.mss_bytes);
-        if !is_fresh || self.granted_bytes < mss_bytes {
+        let age = self.asked_at.map_or(Duration::MAX, |at| now.saturating_duration_since(at));
+        let is_used_up = self.granted_bytes < self.info.mss_bytes.into();
+        let may_be_full = is_used_up && age < ANSWER_MAX && !self.must_ask;
+        if age >= GRANT_MAX || is_used_up && !may_be_full {
             self.ask(socket, now)?;
         }
         let mss_bytes = u64::from(self.info.mss_bytes);
         let room = Room { bytes: self.granted_bytes / mss_bytes * mss_bytes, mss_bytes: self.info.mss_bytes };
-        if !room.is_open() {
+        self.must_ask = !room.is_open();
+        if self.must_ask {
             self.ring_when_a_packet_fits(socket)?;
         }
         Ok(room)
@@ -161,6 +180,7 @@ impl Limiter {
             self.histogram.record(wait.waited, packets);
             if let Some(budget) = &mut self.budget {
                 budget.packets_left(wait.waited, packets);
+                self.late_packets += if wait.waited > budget.budget() { u64::from(packets) } else { 0 };
             }
         }
     }
@@ -200,7 +220,11 @@ impl Limiter {
     pub fn wrote(&mut self, bytes: u64) {
         self.written += bytes;
         self.granted_bytes = self.granted_bytes.saturating_sub(bytes);
-        self.waits.written(clock::now(), self.written);
+        let now = clock::now();
+        let (mss_bytes, begun) = (u64::from(self.info.mss_bytes), self.mark);
+        let mark = begun.and_then(|mark| mark.with(now, bytes, mss_bytes)).unwrap_or(Mark { at: now, bytes });
+        self.mark = Some(mark);
+        self.waits.written(mark.at, self.written);
     }
 
     /// The sender's share of the latency, now and so far.
@@ -214,9 +238,26 @@ impl Limiter {
             waiting_time: self.info.waiting_time(),
             oldest: self.waits.oldest(now),
             waited: self.histogram.clone(),
+            late_packets: self.budget.map(|_| self.late_packets),
             budget_share_ppm: self.budget.map(|budget| budget.share_ppm()),
             info: self.info,
         })
+    }
+}
+
+/// Writes that are measured as one.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    at: Instant,
+    bytes: u64,
+}
+
+impl Mark {
+    /// The same with a write more, if it still is one.
+    fn with(self, now: Instant, bytes: u64, bytes_max: u64) -> Option<Self> {
+        let bytes = self.bytes + bytes;
+        let is_one = bytes <= bytes_max && now.saturating_duration_since(self.at) < MARK_MAX;
+        is_one.then_some(Self { bytes, ..self })
     }
 }
 
@@ -224,5 +265,87 @@ fn budget_of(limit: SendBufferLimit) -> Option<DelayBudget> {
     match limit {
         SendBufferLimit::Target(budget) => Some(DelayBudget::new(budget)),
         SendBufferLimit::Bytes(_) | SendBufferLimit::MinBuf(_) => None,
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+
+    use festina_recovery::send_buffer::MinBuf;
+
+    use super::*;
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let near = TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
+        near.set_nonblocking(true).expect("a socket");
+        (near, listener.accept().expect("it came").0)
+    }
+
+    fn limiter(near: &TcpStream) -> Limiter {
+        let limit = SendBufferLimit::MinBuf(MinBuf { windows: 1, extra_packets: 0 });
+        Limiter::new(near, limit).expect("this is Linux")
+    }
+
+    #[test]
+    fn an_answer_that_was_just_used_up_is_not_asked_for_again_until_the_socket_was_looked_at() {
+        let (mut near, mut far) = pair();
+        let reader = std::thread::spawn(move || while far.read(&mut [0; 65_536]).is_ok_and(|count| count > 0) {});
+        let mut limiter = limiter(&near);
+        // A busy machine may let an answer grow old in between.
+        let was_spared = (0..1_000).any(|_| {
+            let room = limiter.room(&near).expect("open");
+            let Ok(count) = near.write(&vec![0; usize::try_from(room.bytes).expect("small")]) else { return false };
+            limiter.wrote(count as u64);
+            let asked_at = limiter.asked_at;
+            let is_used_up = limiter.granted_bytes == 0 && room.is_open();
+            let again = limiter.room(&near).expect("open");
+            if !is_used_up || limiter.asked_at != asked_at {
+                return false;
+            }
+            assert!(!again.is_open(), "nothing is granted twice");
+            limiter.room(&near).expect("open");
+            assert_ne!(limiter.asked_at, asked_at, "whoever comes again gets a new answer");
+            true
+        });
+        assert!(was_spared);
+        drop(near);
+        reader.join().expect("no panic");
+    }
+
+    #[test]
+    fn packets_that_waited_longer_than_their_budget_are_counted_and_others_are_not() {
+        let (mut near, far) = pair();
+        let late_of = |near: &mut TcpStream, budget| {
+            let mut limiter = Limiter::new(near, SendBufferLimit::Target(budget)).expect("this is Linux");
+            near.write_all(&[0; 10]).expect("the buffer has room");
+            limiter.wrote(10);
+            limiter.sender_share(near).expect("open").late_packets
+        };
+        assert_eq!(late_of(&mut near, Duration::from_nanos(1)), Some(1));
+        assert_eq!(late_of(&mut near, Duration::from_secs(60)), Some(0));
+        assert_eq!(limiter(&near).sender_share(&near).expect("open").late_packets, None);
+        drop(far);
+    }
+
+    #[test]
+    fn small_writes_are_measured_by_the_packet_and_packets_by_themselves() {
+        let begun = Mark { at: Instant::from_millis(1), bytes: 100 };
+        let soon = Instant::from_millis(1) + Duration::from_micros(99);
+        assert_eq!(begun.with(soon, 1_348, 1_448).map(|mark| (mark.at, mark.bytes)), Some((begun.at, 1_448)));
+        assert!(begun.with(soon, 1_349, 1_448).is_none());
+        assert!(begun.with(soon + Duration::from_micros(1), 100, 1_448).is_none());
+        let (mut near, far) = pair();
+        let mut limiter = limiter(&near);
+        for _ in 0..1_000 {
+            near.write_all(&[0; 10]).expect("the buffer has room");
+            limiter.wrote(10);
+        }
+        let packets = limiter.sender_share(&near).expect("open").waited.packets();
+        // One of each 6,500 writes is a packet of loopback; a busy machine may be slow with some.
+        assert!((1..500).contains(&packets), "{packets}");
+        drop(far);
     }
 }
