@@ -85,6 +85,7 @@ impl std::error::Error for EndedWith {}
 pub(crate) fn without_threads(command: &Command) -> Option<Result<()>> {
     match command {
         Command::Emulate(command) => emulate::without_threads(command),
+        Command::Lab(command) => lab::without_threads(command),
         _ => None,
     }
 }

@@ -3,6 +3,7 @@
 //! - [`args`] reads the command line; bad flags get one line and exit code 2
 //! - [`commands`] holds one file per subcommand
 //! - [`compare`] is the machinery of `festina compare`
+//! - `kernel_tcp` is the machinery of `festina lab run --real`
 //! - [`link`] reads what an emulated link is like
 //! - [`capture`]: packets into a file
 //! - [`log`]: what the library reports, with `-v`
@@ -15,6 +16,8 @@ mod capture;
 mod commands;
 mod compare;
 mod input;
+#[cfg(target_os = "linux")]
+mod kernel_tcp;
 mod link;
 mod log;
 mod output;

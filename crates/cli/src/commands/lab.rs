@@ -13,13 +13,17 @@ use clap::{Args, Subcommand};
 use festina_lab::capture::{CaptureError, PACKETS_MAX};
 use festina_lab::experiment::Experiment;
 use festina_lab::experiments;
+#[cfg(target_os = "linux")]
+use festina_lab::plan::Point;
 use festina_lab::plan::{Plan, PlanFile, Scale};
 use festina_lab::report::{Report, write_index};
-use festina_lab::runner::{self, Outcome, RunOptions, Shard};
+use festina_lab::runner::{self, Outcome, Progress, RunOptions, Shard};
 use festina_units::ByteCount;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::args::{self, UsageError};
+#[cfg(target_os = "linux")]
+use crate::kernel_tcp;
 use crate::output;
 
 const RUN_EXAMPLES: &str = "\
@@ -30,6 +34,7 @@ Examples:
   festina lab run md1 --json - | jq .checks
   festina lab run md1 --shard 1/4          the first of four parts, for example on one of four machines
   festina lab run replay --quick --capture packets      and packets/replay-quick-*.pcapng for Wireshark
+  festina lab run g02-table1 --real        with the kernel's TCP, through an emulated network
 
 A run that was broken off goes on where it stopped. To merge parts, copy the files of their `runs` folders into one and \
 run the same once more without --shard.";
@@ -99,6 +104,7 @@ pub(crate) struct RunArgs {
 pub(crate) struct CaptureArgs {
     /// Write the packets of one run into this folder, a pcapng file for each pair of neighbours in the network
     #[arg(long = "capture", value_name = "DIR")]
+    #[cfg_attr(target_os = "linux", arg(conflicts_with = "real"))]
     folder: Option<PathBuf>,
     /// Only those of the link NAME and the one that leads back, such as sender>receiver
     #[arg(long = "capture-link", value_name = "NAME", requires = "folder")]
@@ -128,6 +134,66 @@ pub(crate) struct PlanArgs {
     /// How many threads run; one per processor if left out
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
+    /// Measure the kernel's own TCP through an emulated network instead of simulating; the tables of G02 can. Needs root
+    #[cfg(target_os = "linux")]
+    #[arg(long)]
+    real: bool,
+}
+
+impl PlanArgs {
+    /// What carries the packets.
+    fn ground(&self) -> Ground {
+        match () {
+            #[cfg(target_os = "linux")]
+            () if self.real => Ground::Kernel,
+            () => Ground::Simulator,
+        }
+    }
+}
+
+/// What carries the packets of an experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ground {
+    /// The laboratory's own.
+    Simulator,
+    /// Sockets of this machine, in real time.
+    #[cfg(target_os = "linux")]
+    Kernel,
+}
+
+impl Ground {
+    fn experiments(self) -> &'static [&'static dyn Experiment] {
+        match self {
+            Self::Simulator => experiments::ALL,
+            #[cfg(target_os = "linux")]
+            Self::Kernel => kernel_tcp::ALL,
+        }
+    }
+
+    /// The experiment of this name.
+    fn named(self, name: &str) -> Result<&'static dyn Experiment, UsageError> {
+        match self {
+            Self::Simulator => named(name),
+            #[cfg(target_os = "linux")]
+            Self::Kernel => kernel_tcp::find(name).ok_or_else(|| {
+                let known = kernel_tcp::NAMES.join(", ");
+                UsageError::new(format!(
+                    "\"{name}\" cannot be run with --real; there are {known}, or a plan in a file FILE.toml"
+                ))
+            }),
+        }
+    }
+}
+
+/// Does what must be done before this process has threads.
+pub(crate) fn without_threads(command: &LabCommand) -> Option<Result<()>> {
+    match command {
+        #[cfg(target_os = "linux")]
+        LabCommand::Run(RunArgs { plan, .. }) | LabCommand::Check(plan) if plan.real => {
+            festina_emulate::hosts::gain_privilege().err().map(|error| Err(error.into()))
+        }
+        _ => None,
+    }
 }
 
 /// Does what is asked of the laboratory.
@@ -241,6 +307,7 @@ fn judge(report: &Report<'_>) -> Result<()> {
 
 /// A plan that makes sense, ready to run.
 struct Job {
+    ground: Ground,
     experiment: &'static dyn Experiment,
     plan: Plan,
     /// What files and folders are named after.
@@ -255,7 +322,8 @@ struct Job {
 impl Job {
     fn of(arguments: &PlanArgs, shard: Shard) -> Result<Self> {
         let scale = if arguments.quick { Scale::Quick } else { Scale::Full };
-        let (experiment, mut plan, name) = plan(&arguments.plan, scale)?;
+        let ground = arguments.ground();
+        let (experiment, mut plan, name) = plan(&arguments.plan, scale, ground)?;
         if let Some(seeds) = arguments.seeds {
             let possible = plan.set_repetitions(seeds);
             if possible < seeds {
@@ -263,10 +331,12 @@ impl Job {
                 return Err(UsageError::new(problem).into());
             }
         }
-        let name = if arguments.quick { format!("{name}-quick") } else { name };
-        let mut command = format!("festina lab run {}", arguments.plan);
-        if arguments.quick {
-            command += " --quick";
+        let (mut name, mut command) = (name, format!("festina lab run {}", arguments.plan));
+        for (is_asked_for, word) in [(ground != Ground::Simulator, "real"), (arguments.quick, "quick")] {
+            if is_asked_for {
+                name += &format!("-{word}");
+                command += &format!(" --{word}");
+            }
         }
         if let Some(seeds) = arguments.seeds {
             let _ = write!(command, " --seeds {seeds}");
@@ -278,7 +348,7 @@ impl Job {
             store: folder.join(STORE),
             code_version: runner::CODE_VERSION.to_owned(),
         };
-        Ok(Self { experiment, plan, name, command, folder, options })
+        Ok(Self { ground, experiment, plan, name, command, folder, options })
     }
 
     /// Writes the packets of one run.
@@ -316,10 +386,18 @@ impl Job {
             bar.set_style(style.progress_chars("=> "));
         }
         bar.set_message(self.experiment.name());
-        let outcome = runner::run(self.experiment, &self.plan, &self.options, &|progress| {
+        let told = |progress: Progress| {
             bar.set_length(progress.total.try_into().unwrap_or(u64::MAX));
             bar.inc(1);
-        });
+        };
+        let outcome = match self.ground {
+            Ground::Simulator => runner::run(self.experiment, &self.plan, &self.options, &told),
+            #[cfg(target_os = "linux")]
+            Ground::Kernel => {
+                let measure = |point: &Point, seed| kernel_tcp::measure(point, seed).map_err(Into::into);
+                runner::run_with(self.experiment, &self.plan, &self.options, &measure, &told)
+            }
+        };
         bar.finish_and_clear();
         match outcome? {
             Outcome::Complete(results) => {
@@ -337,18 +415,19 @@ impl Job {
 }
 
 /// The experiment and the plan that `text` names, and a name for the folder of the report.
-fn plan(text: &str, scale: Scale) -> Result<(&'static dyn Experiment, Plan, String), UsageError> {
+fn plan(text: &str, scale: Scale, ground: Ground) -> Result<(&'static dyn Experiment, Plan, String), UsageError> {
     let path = Path::new(text);
     if path.extension().is_some_and(|extension| extension == "toml") {
         let refused = |error: festina_lab::plan::PlanError| UsageError::new(error.to_string());
         let content = std::fs::read_to_string(path)
             .map_err(|error| UsageError::new(format!("cannot read the plan {text}: {error}")))?;
         let file = PlanFile::parse(text, &content).map_err(refused)?;
-        let experiment = file.experiment(experiments::ALL).map_err(refused)?;
+        let experiment = file.experiment(ground.experiments()).map_err(refused)?;
         let plan = file.plan(experiment, scale).map_err(refused)?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         return Ok((experiment, plan, name));
     }
-    let experiment = named(text)?;
-    Ok((experiment, Plan::own(experiment, scale), text.to_owned()))
+    let experiment = ground.named(text)?;
+    // On other ground one experiment may go by several names.
+    Ok((experiment, Plan::own(experiment, scale), experiment.name().to_owned()))
 }

@@ -7,6 +7,8 @@ mod emulate_run;
 mod flags;
 mod harness;
 mod lab;
+#[cfg(target_os = "linux")]
+mod lab_real;
 mod messages;
 mod peers;
 #[cfg(target_os = "linux")]

@@ -10,7 +10,7 @@ use festina_lab::plan::{Plan, Scale};
 use festina_lab::report::Report;
 use festina_lab::runner::{self, RunOptions, Shard};
 
-use super::{Job, STORE, named};
+use super::{Ground, Job, STORE, named};
 use crate::args::UsageError;
 use crate::output;
 
@@ -97,7 +97,8 @@ impl PapersArgs {
             code_version: runner::CODE_VERSION.to_owned(),
         };
         let name = experiment.name().to_owned();
-        Job { experiment, plan, command: format!("festina lab run {name}"), name, folder, options }.run()
+        let command = format!("festina lab run {name}");
+        Job { ground: Ground::Simulator, experiment, plan, command, name, folder, options }.run()
     }
 }
 

@@ -1,0 +1,85 @@
+//! `festina lab run --real`: experiments of the laboratory with the kernel's own TCP, through an emulated network.
+//!
+//! - [`tables`]: Tables 1 to 3 of G02: the plan, its parameters, where their values come from
+//! - `checks`: what must hold of them
+//! - `cell`: one point of the plan, measured on two hosts that exist for so long
+//! - `sender`, `receiver`: what the hosts do
+//!
+//! The laboratory has no sockets. It plans, keeps, judges and reports; what it would simulate is [`measure`]d here instead.
+//!
+//! Everything is in this process: namespaces without names, TUN devices and sockets, which the kernel takes away when it ends,
+//! whatever ends it.
+
+mod cell;
+mod checks;
+mod receiver;
+mod sender;
+mod tables;
+
+use std::time::Duration;
+
+use anyhow::Result;
+use festina_lab::experiment::Experiment;
+use festina_lab::plan::Point;
+use festina_lab::samples::Samples;
+use tokio::time::Instant;
+
+use self::tables::Tables;
+
+/// The experiments that can be run on the kernel's TCP.
+pub(crate) const ALL: &[&dyn Experiment] = &[&Tables];
+
+/// By which names they are asked for: each table is a view of the same runs.
+pub(crate) const NAMES: [&str; 4] = ["g02-table1", "g02-table2", "g02-table3", "g02-tables"];
+
+/// The experiment that is meant by one of [`NAMES`].
+pub(crate) fn find(name: &str) -> Option<&'static dyn Experiment> {
+    NAMES.contains(&name).then_some(&Tables)
+}
+
+/// Measures a point once.
+pub(crate) fn measure(point: &Point, seed: u64) -> Result<Samples> {
+    cell::measure(point, seed)
+}
+
+const LATENCY: &str = "latency";
+const WITHIN_200: &str = "within 200 ms";
+const WITHIN_500: &str = "within 500 ms";
+const MEAN_MS: &str = "mean latency (ms)";
+const MAX_MS: &str = "longest latency (ms)";
+const THROUGHPUT: &str = "throughput (Mbit/s)";
+const SENDER_MS: &str = "mean time in the send buffer (ms)";
+const SENDER_P90_MS: &str = "p90 of the time in the send buffer (ms)";
+const OVER_BUDGET: &str = "longer than the target in the send buffer (%)";
+const LATE_P99_MS: &str = "p99 of the emulator's lateness (ms)";
+const LATE_MEAN_MS: &str = "mean of the emulator's lateness (ms)";
+const LATE_MAX_MS: &str = "longest lateness of the emulator (ms)";
+const ELEPHANTS_MBITS: &str = "elephants (Mbit/s)";
+const MICE_MBITS: &str = "mice (Mbit/s)";
+const DROPPED: &str = "dropped at the bottleneck (%)";
+
+/// What the media application writes at once: the payload of a packet with timestamps.
+const MESSAGE_BYTES: usize = 1_448;
+
+/// The first byte of a connection says what it is.
+const MEDIA: u8 = b'M';
+const ELEPHANT: u8 = b'E';
+const MOUSE: u8 = b'm';
+
+/// When the profile begins and ends, on the clock of both hosts.
+#[derive(Clone, Copy, Debug)]
+struct Profile {
+    begins: Instant,
+    lasts: Duration,
+}
+
+impl Profile {
+    /// The end of a part of it, in eightieths.
+    fn at(self, eightieths: u32) -> Instant {
+        self.begins + self.lasts * eightieths / 80
+    }
+
+    fn ends(self) -> Instant {
+        self.begins + self.lasts
+    }
+}

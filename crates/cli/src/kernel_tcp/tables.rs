@@ -1,0 +1,149 @@
+//! Tables 1 to 3 of G02 with the kernel's own TCP: one set of runs, of which each table is a view.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use festina_lab::assumption::{Assumption, chosen, fitted, stated};
+use festina_lab::experiment::{Check, Experiment};
+use festina_lab::figure::{DelayDistribution, Figure, Threshold};
+use festina_lab::plan::{Kind, Parameter, Point};
+use festina_lab::samples::Samples;
+use festina_lab::summary::{PointSummary, Results};
+use festina_units::{Bandwidth, ByteCount, Probability};
+
+use super::{LATE_P99_MS, LATENCY, MEAN_MS, SENDER_P90_MS, THROUGHPUT, WITHIN_200, cell, checks};
+
+/// How the media stream's send buffer is limited.
+pub(super) const STREAMS: [&str; 7] = ["std", "m10", "m13", "m20", "target", "lowat-16k", "lowat-128k"];
+/// Its congestion control, as the kernel calls it.
+pub(super) const CONGESTIONS: [&str; 3] = ["cubic", "bbr", "reno"];
+
+/// The tables.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tables;
+
+static ABOUT: LazyLock<String> = LazyLock::new(|| {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!(
+        "The kernel's own TCP, Linux {}, between two hosts on this machine: network namespaces that exist for the time of a run, joined by \
+         an emulated network. A program writes packets as fast as its send buffer takes them, through a bottleneck that 15 elephants, 80 \
+         mice of 20 KB and constant bit rate come to share and leave again. Measured is the time from the write to the read. std has the \
+         kernel's own send buffer, which is megabytes today; m10, m13, m20 and target are limited by festina-minbuf, target to 50 ms in \
+         the buffer; lowat-16k and lowat-128k have TCP_NOTSENT_LOWAT alone. The cross traffic has CUBIC and the kernel's send buffers.\n\n\
+         What is read before the profile ends counts: packets that are in the buffer then, of which std has seconds' worth, are \
+         missing in its latency and in its throughput.\n\n\
+         The emulator says how late it delivered packets. Where more than one in a hundred was more than 0.5 ms late, in any run, \
+         nothing is decided.",
+        release.trim()
+    )
+});
+
+impl Experiment for Tables {
+    fn name(&self) -> &'static str {
+        "g02-tables"
+    }
+
+    fn title(&self) -> &'static str {
+        "Latency and throughput of kernel TCP"
+    }
+
+    fn reference(&self) -> &'static str {
+        "Goel et al. 2002, Tables 1 to 3 (§4.1, §4.2)"
+    }
+
+    fn question(&self) -> &'static str {
+        "What do latency and throughput of the kernel's TCP become when its send buffer follows cwnd or keeps a time?"
+    }
+
+    fn about(&self) -> &'static str {
+        ABOUT.as_str()
+    }
+
+    fn plan(&self) -> &'static str {
+        include_str!("../../../../experiments/real/g02-tables.toml")
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        let parameter = |name, about, kind| Parameter { name, about, kind };
+        let ms = Duration::from_millis;
+        let rates = Bandwidth::from_bits_per_second(1_000_000)..=Bandwidth::from_bits_per_second(200_000_000);
+        let share = |percent| Probability::from_percent(1)..=Probability::from_percent(percent);
+        let bytes = ByteCount::from_bytes(100)..=ByteCount::from_bytes(10_000_000);
+        vec![
+            parameter("congestion", "the media stream's congestion control", Kind::Choice(&CONGESTIONS)),
+            parameter("rate", "how fast the bottleneck is", Kind::Bandwidth(rates)),
+            parameter("rtt", "the round-trip time when nothing waits", Kind::Duration(ms(1)..=ms(1_000))),
+            parameter("stream", "how the media stream's send buffer is limited", Kind::Choice(&STREAMS)),
+            parameter(
+                "queue",
+                "what may wait, as a share of the bandwidth-delay product",
+                Kind::Probability(share(100)),
+            ),
+            parameter("duration", "how long the profile lasts", Kind::Duration(ms(500)..=ms(3_600_000))),
+            parameter("elephants", "how many there are", Kind::Count(0..=1_000)),
+            parameter("mice", "how many there are", Kind::Count(0..=1_000)),
+            parameter("mouse", "what each of them transfers", Kind::Bytes(bytes)),
+            parameter("constant", "the share of the rate that constant bit rate takes", Kind::Probability(share(90))),
+            parameter("spread", "within which time flows of a kind begin", Kind::Duration(ms(1)..=ms(10_000))),
+        ]
+    }
+
+    fn assumptions(&self) -> Vec<Assumption> {
+        vec![
+            chosen("stream", "not in the paper").of(&["target", "lowat-16k", "lowat-128k"]),
+            stated("stream", "§2.2: the streams that the paper compares"),
+            chosen("congestion", "what this kernel has; that of 2002 had New Reno with SACK"),
+            stated("rate", "§3.2: 12 and 30 Mbit/s"),
+            stated("rtt", "§3.2: 25, 50 and 100 ms"),
+            fitted("queue", "in the simulator, the mean latency of MIN_BUF(1,0), Table 2"),
+            stated("duration", "§4.1: about 80 s"),
+            stated("elephants", "§4.1: 15"),
+            stated("mice", "§4.1: 40 for each of two receivers"),
+            stated("mouse", "§4.1: 20 KB"),
+            stated("constant", "§4.1: 10%"),
+            chosen("spread", "flows do not begin at the same instant"),
+            chosen("the cross traffic has CUBIC and the kernel's send buffers", "the default of Linux")
+                .beside_the_plan(),
+        ]
+    }
+
+    /// # Panics
+    /// If the system refuses: whoever wants to know why calls [`measure`](super::measure).
+    fn run(&self, point: &Point, seed: u64) -> Samples {
+        cell::measure(point, seed).unwrap_or_else(|error| panic!("{error:#}"))
+    }
+
+    fn beside_delays(&self) -> &'static [&'static str] {
+        &[WITHIN_200, MEAN_MS, THROUGHPUT, SENDER_P90_MS, LATE_P99_MS]
+    }
+
+    fn checks(&self, results: &Results) -> Vec<Check> {
+        checks::checks(results)
+    }
+
+    /// A distribution for each network and congestion control.
+    fn figures(&self, results: &Results) -> Vec<Figure> {
+        let points = results.points();
+        points.chunk_by(|one, next| network(one) == network(next)).map(|streams| figure(results, streams)).collect()
+    }
+}
+
+/// Where a stream was measured, in words.
+pub(super) fn network(summary: &PointSummary) -> String {
+    let text = |name| summary.point().value(name).map(|value| value.to_string()).unwrap_or_default();
+    format!("{}, {}, {}", text("congestion"), text("rate"), text("rtt"))
+}
+
+fn figure(results: &Results, streams: &[PointSummary]) -> Figure {
+    let place = streams.first().map(network).unwrap_or_default();
+    let mut distribution = DelayDistribution::new(&format!("Latency: {place}"), &results.plan().conditions());
+    for limit_ms in [200, 500] {
+        distribution.threshold(Threshold::new(Duration::from_millis(limit_ms), &format!("{limit_ms} ms")));
+    }
+    for summary in streams {
+        if let Some(series) = summary.series().get(LATENCY) {
+            distribution.curve(summary.point().choice("stream"), series.all());
+        }
+    }
+    distribution.figure()
+}
