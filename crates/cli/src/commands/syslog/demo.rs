@@ -16,6 +16,7 @@ use festina_syslog::collect::RunningCollector;
 use festina_syslog::config::{CollectorConfig, RelayConfig};
 use festina_syslog::line::Severity;
 use festina_syslog::relay::RunningRelay;
+use festina_syslog::snapshot::RelaySnapshot;
 use festina_units::{Bandwidth, Probability, duration};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -113,14 +114,10 @@ pub(super) async fn run(arguments: DemoArgs) -> Result<()> {
     let mut written = written;
     output::print(&table(&sent, &mut written))?;
     output::print(&format!(
-        "The network lost {} of {} packets to the collector. The relay received {}, delivered {}, abandoned {}, shed {}.",
-        wire.forward.lost,
-        wire.forward.offered,
-        last.received.iter().sum::<u64>(),
-        last.delivered,
-        last.abandoned,
-        last.shed
+        "The network lost {} of {} packets to the collector. Of the lines, the relay counted",
+        wire.forward.lost, wire.forward.offered
     ))?;
+    output::print(&check_balance(&last)?)?;
     // Only important lines are spooled here.
     let missing = sent[..4].iter().sum::<u64>() - important;
     ensure!(
@@ -186,6 +183,7 @@ async fn send_lines(arguments: &DemoArgs, input: SocketAddr, relay: &RunningRela
         sent[severity] += 1;
         if (number + 1) % arguments.lines == 0 {
             let now = relay.snapshot();
+            check_balance(&now)?;
             output::notice(&format!(
                 "{:>5} lines: {} delivered, {} wait for acknowledgement, {} under way, {} abandoned",
                 number + 1,
@@ -197,6 +195,18 @@ async fn send_lines(arguments: &DemoArgs, input: SocketAddr, relay: &RunningRela
         }
     }
     Ok(sent)
+}
+
+/// What has become of all lines that the relay received, which has to add up at any time.
+fn check_balance(now: &RelaySnapshot) -> Result<String> {
+    let RelaySnapshot { received, delivered, dropped, abandoned, shed, lost, spooled, underway, .. } = now;
+    let received = received.iter().sum::<u64>();
+    let balance = format!(
+        "received {received} = delivered {delivered} + dropped {dropped} + abandoned {abandoned} + shed {shed} + lost {lost} + \
+         spooled {spooled} + under way {underway}"
+    );
+    ensure!(now.adds_up(), "the relay's counters do not add up: {balance}: this is a bug");
+    Ok(balance)
 }
 
 /// How long lines of each severity took from the program to the file, in milliseconds.
