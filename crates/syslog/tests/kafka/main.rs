@@ -313,7 +313,7 @@ async fn a_killed_broker_and_killed_collectors_lose_no_line_and_none_is_twice_in
     broker.start();
     write_for(&mut pairs, 20).await;
     for pair in &pairs {
-        pair.relay_status("all lines arrive", |status| status.connected && status.spooled == 0).await;
+        pair.relay_status("all lines arrive", |status| status.paths.connected && status.spooled == 0).await;
         let counted =
             status_when(pair.collector_metrics, "it counts", |status: &CollectorSnapshot| status.brokered > 0);
         assert_eq!(counted.await.brokered_cut, 0);
