@@ -111,7 +111,7 @@ impl Entry {
         Some(bound.judge(&estimate))
     }
 
-    /// Whether it is undecided and stays so however often we run, since one published run varies too much.
+    /// Whether it stays undecided however often we run, because the published number is that of a single run.
     pub fn stays_undecided(&self) -> bool {
         let Some((ratio, bound)) = self.judged.filter(|_| self.word() == "undecided") else { return false };
         // What is left of the interval when the chance of our mean is gone.

@@ -294,11 +294,14 @@ mod tests {
         let (mut near, mut far) = pair();
         let reader = std::thread::spawn(move || while far.read(&mut [0; 65_536]).is_ok_and(|count| count > 0) {});
         let mut limiter = limiter(&near);
-        // A busy machine may let an answer grow old in between.
-        let was_spared = (0..1_000).any(|_| {
+        // A busy machine may let an answer grow old in between, and the reader needs its turn before there is room again. How long the
+        // write takes is left out.
+        let was_spared = (0..1_000).any(|attempt| {
+            std::thread::sleep(Duration::from_millis(attempt.min(5)));
             let room = limiter.room(&near).expect("open");
             let Ok(count) = near.write(&vec![0; usize::try_from(room.bytes).expect("small")]) else { return false };
             limiter.wrote(count as u64);
+            limiter.asked_at = Some(clock::now());
             let asked_at = limiter.asked_at;
             let is_used_up = limiter.granted_bytes == 0 && room.is_open();
             let again = limiter.room(&near).expect("open");

@@ -30,8 +30,8 @@ static ABOUT: LazyLock<String> = LazyLock::new(|| {
          mice of 20 KB and constant bit rate come to share and leave again. Measured is the time from the write to the read. std has the \
          kernel's own send buffer, which is megabytes today; m10, m13, m20 and target are limited by festina-minbuf, target to 50 ms in \
          the buffer; lowat-16k and lowat-128k have TCP_NOTSENT_LOWAT alone. The cross traffic has CUBIC and the kernel's send buffers.\n\n\
-         What is read before the profile ends counts: packets that are in the buffer then, of which std has seconds' worth, are \
-         missing in its latency and in its throughput.\n\n\
+         Only what is read before the profile ends counts. Packets that are in the buffer then are missing in latency and \
+         throughput; with std these are seconds' worth.\n\n\
          The emulator says how late it delivered packets. Where more than one in a hundred was more than 0.5 ms late, in any run, \
          nothing is decided.",
         release.trim()

@@ -1,4 +1,4 @@
-//! Points that are run more often than the others: those that are to tell what is rare.
+//! Points that are run more often than the others, such as those that show rare events.
 
 use std::fmt;
 

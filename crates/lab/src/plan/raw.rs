@@ -65,7 +65,7 @@ impl RawPlan {
         [("links", &self.links), ("flows", &self.flows), ("probes", &self.probes)]
     }
 
-    /// Whether it says how often any point is run.
+    /// Whether it says how often points are run.
     pub(super) fn sets_repetitions(&self) -> bool {
         self.repetitions.is_some() || self.more.is_some()
     }
