@@ -111,7 +111,7 @@ impl Entry {
         Some(bound.judge(&estimate))
     }
 
-    /// Whether it stays undecided however often we run, because the published number is that of a single run.
+    /// Returns whether no number of our runs could decide it, because the paper has a single run.
     pub fn stays_undecided(&self) -> bool {
         let Some((ratio, bound)) = self.judged.filter(|_| self.word() == "undecided") else { return false };
         // What is left of the interval when the chance of our mean is gone.

@@ -139,13 +139,13 @@ impl Outputs {
     }
 }
 
-/// Whether there can be such an output.
+/// Checks what the file says of a Kafka output.
 #[cfg(feature = "kafka")]
 pub(crate) fn check_kafka(topic: &KafkaTopic) -> Result<(), String> {
     kafka::check(topic)
 }
 
-/// Whether there can be such an output.
+/// This build has no Kafka output, and says so.
 #[cfg(not(feature = "kafka"))]
 pub(crate) fn check_kafka(_: &KafkaTopic) -> Result<(), String> {
     Err("this program was built without Kafka: build it with --features kafka".to_owned())

@@ -1,4 +1,4 @@
-//! Tables 1 to 3 of G02 with the kernel's own TCP: one set of runs, of which each table is a view.
+//! Tables 1 to 3 of G02 with the kernel's own TCP. All three show the same runs.
 
 use std::sync::LazyLock;
 use std::time::Duration;

@@ -65,7 +65,7 @@ impl RawPlan {
         [("links", &self.links), ("flows", &self.flows), ("probes", &self.probes)]
     }
 
-    /// Whether it says how often points are run.
+    /// Returns whether the file sets any repetitions, for all points or for some.
     pub(super) fn sets_repetitions(&self) -> bool {
         self.repetitions.is_some() || self.more.is_some()
     }
