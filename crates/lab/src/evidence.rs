@@ -9,7 +9,7 @@ pub mod table;
 
 use crate::count::as_f64;
 use crate::experiment::{Check, Verdict};
-use crate::summary::{Repeated, half_width_95};
+use crate::summary::{Repeated, half_width_95, widening};
 
 /// The mean of a number over the repetitions, and how sure it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -144,6 +144,19 @@ impl Bound {
         Self::Within(value - width, value + width)
     }
 
+    /// Judges one of `cells` of a statement that is broken if any of them is: the interval is widened, so that a statement which is true
+    /// of all has some broken cell in one set of runs of twenty at most, however many cells it has. That each of them holds needs no such
+    /// care.
+    pub fn judge_one_of(self, cells: usize, estimate: &Estimate) -> Judgement {
+        let factor = widening(estimate.repetitions, cells);
+        let wider = Estimate { half_width: estimate.half_width.map(|half| half * factor), ..*estimate };
+        match (self.judge(estimate), self.judge(&wider)) {
+            (Judgement::Broken, Judgement::Broken) => Judgement::Broken,
+            (Judgement::Broken, _) => Judgement::Undecided,
+            (judgement, _) => judgement,
+        }
+    }
+
     /// Judges by the whole interval.
     pub fn judge(self, estimate: &Estimate) -> Judgement {
         let Some([low, high]) = estimate.interval() else { return Judgement::Undecided };
@@ -192,13 +205,38 @@ impl std::fmt::Display for Bound {
 /// A statement is undecided if more than one in so many of its cells has no data.
 const LEFT_OUT_MAX: usize = 3;
 
+/// A cell of a statement.
+#[derive(Clone, Debug)]
+struct Cell {
+    /// What was seen.
+    seen: String,
+    /// The estimate and what is demanded of it, or how else it was judged.
+    found: Result<(Estimate, Bound), Judgement>,
+}
+
+impl Cell {
+    /// As one of so many.
+    fn judgement(&self, cells: usize) -> Judgement {
+        match &self.found {
+            Ok((estimate, bound)) => bound.judge_one_of(cells, estimate),
+            Err(judgement) => *judgement,
+        }
+    }
+
+    /// If it is undecided by an estimate: how many runs would decide; the inner `None` if they would not.
+    fn runs_to_decide(&self, cells: usize) -> Option<Option<f64>> {
+        let (estimate, bound) = self.found.as_ref().ok().filter(|_| self.judgement(cells) == Judgement::Undecided)?;
+        let may_hold = bound.judge(&Estimate::exact(estimate.mean)) == Judgement::Holds;
+        let factor = if may_hold { 1.0 } else { widening(estimate.repetitions, cells) };
+        Some(bound.runs_to_decide(estimate, estimate.half_width? * factor))
+    }
+}
+
 /// What was found in each cell that a statement speaks of.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
-    cells: Vec<(Judgement, String)>,
+    cells: Vec<Cell>,
     left_out: Vec<String>,
-    /// For each undecided cell that was judged by an estimate: how many runs would decide.
-    runs_to_decide: Vec<Option<f64>>,
 }
 
 impl Evidence {
@@ -212,11 +250,7 @@ impl Evidence {
         let what = what.into();
         match estimate {
             Some(estimate) => {
-                let judgement = bound.judge(&estimate);
-                if let (Judgement::Undecided, Some(half_width)) = (judgement, estimate.half_width) {
-                    self.runs_to_decide.push(bound.runs_to_decide(&estimate, half_width));
-                }
-                self.cells.push((judgement, format!("{what} {estimate}")));
+                self.cells.push(Cell { seen: format!("{what} {estimate}"), found: Ok((estimate, bound)) });
             }
             None => self.left_out.push(what),
         }
@@ -224,7 +258,7 @@ impl Evidence {
 
     /// Adds a cell that was judged otherwise.
     pub fn judged(&mut self, judgement: Judgement, seen: impl Into<String>) {
-        self.cells.push((judgement, seen.into()));
+        self.cells.push(Cell { seen: seen.into(), found: Err(judgement) });
     }
 
     /// Lists a cell that could not be tested, and why.
@@ -237,9 +271,14 @@ impl Evidence {
         self.left_out.len() * LEFT_OUT_MAX > self.left_out.len() + self.cells.len()
     }
 
-    /// The judgement of all cells together: broken if one is, holds if all do and at most a third is left out.
+    /// The judgements of the cells.
+    fn judgements(&self) -> impl Iterator<Item = Judgement> {
+        self.cells.iter().map(|cell| cell.judgement(self.cells.len()))
+    }
+
+    /// The judgement of all cells together: broken if one is ([`Bound::judge_one_of`]), holds if all do and at most a third is left out.
     pub fn judgement(&self) -> Option<Judgement> {
-        let any = |wanted| self.cells.iter().any(|(judgement, _)| *judgement == wanted);
+        let any = |wanted| self.judgements().any(|judgement| judgement == wanted);
         match () {
             () if self.cells.is_empty() => None,
             () if any(Judgement::Broken) => Some(Judgement::Broken),
@@ -250,8 +289,8 @@ impl Evidence {
 
     /// What it would take to decide, as far as it is a matter of chance; in front of what was seen.
     fn what_would_decide(&self) -> String {
-        let most = self.runs_to_decide.iter().copied().reduce(|one, other| Some(one?.max(other?)));
-        match most {
+        let runs = self.cells.iter().filter_map(|cell| cell.runs_to_decide(self.cells.len()));
+        match runs.reduce(|one, other| Some(one?.max(other?))) {
             None => String::new(),
             Some(None) => "more runs would not decide; ".to_owned(),
             Some(Some(runs)) => format!("about {runs} runs would decide; "),
@@ -260,12 +299,10 @@ impl Evidence {
 
     /// The check that a statement makes of it.
     pub fn check(self, statement: impl Into<String>) -> Check {
-        let differ = self.cells.iter().any(|(judgement, _)| Some(*judgement) != self.cells.first().map(|cell| cell.0));
-        let cells = self.cells.iter().map(
-            |(judgement, seen)| {
-                if differ { format!("{}: {seen}", judgement.word()) } else { seen.clone() }
-            },
-        );
+        let differ = self.judgements().any(|judgement| Some(judgement) != self.judgements().next());
+        let cells = self.cells.iter().zip(self.judgements()).map(|(Cell { seen, .. }, judgement)| {
+            if differ { format!("{}: {seen}", judgement.word()) } else { seen.clone() }
+        });
         let mut seen = cells.collect::<Vec<_>>().join("; ");
         let left_out = self.left_out.join(", ");
         if !seen.is_empty() && !left_out.is_empty() {
@@ -348,8 +385,31 @@ mod tests {
         );
         assert!(seen(&[(0.999, 0.5), (0.75, 0.5)]).starts_with("more runs would not decide; "));
         assert!(seen(&[(1.25, 0.125)]).starts_with("cell 1.25"), "it is decided");
+        // On the wrong side it has to lie beyond what chance does to one of two: 1.25 times as wide, 10 runs.
+        assert!(
+            seen(&[(0.25, 0.125), (1.5, 0.5)]).starts_with("about 15 runs would decide; "),
+            "{}",
+            seen(&[(0.25, 0.125), (1.5, 0.5)])
+        );
         let within = Estimate { mean: 1.125, half_width: Some(0.5), repetitions: 10 };
         assert_eq!(Bound::Within(0.5, 1.25).runs_to_decide(&within, 0.5), Some(160.0), "the nearer end counts");
+    }
+
+    #[test]
+    fn one_of_many_cells_breaks_a_statement_only_beyond_what_chance_does_to_one_of_so_many() {
+        let verdict = |cells: usize, mean| {
+            let mut evidence = Evidence::new();
+            for number in 0..cells {
+                let mean = if number == 0 { mean } else { 0.5 };
+                let estimate = Estimate { mean, half_width: Some(0.1), repetitions: 30 };
+                evidence.cell("cell", Some(estimate), Bound::LessThan(1.0));
+            }
+            evidence.judgement().expect("there are cells")
+        };
+        // One interval in twenty lies beside the truth. Of ten, each is 1.49 times as wide (t of 29 at 0.9975 and at 0.975).
+        assert_eq!([verdict(1, 1.12), verdict(10, 1.12)], [Judgement::Broken, Judgement::Undecided]);
+        assert_eq!([verdict(10, 1.14), verdict(10, 1.16)], [Judgement::Undecided, Judgement::Broken]);
+        assert_eq!(verdict(10, 0.88), Judgement::Holds, "that it holds takes the interval as it is");
     }
 
     #[test]

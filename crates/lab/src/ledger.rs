@@ -152,7 +152,9 @@ impl Statement {
 
 /// What several published numbers come to: a verdict, the numbers, and why those that are missed are.
 fn by_numbers(entries: &[&Entry]) -> (&'static str, String, Vec<String>) {
-    let count = |wanted: &str| entries.iter().filter(|entry| entry.word() == wanted).count();
+    let scored = entries.iter().filter(|entry| entry.judgement().is_some() && entry.word() != "fitted").count();
+    let word = |entry: &Entry| entry.word_one_of(scored);
+    let count = |wanted: &str| entries.iter().filter(|entry| word(entry) == wanted).count();
     let kinds = ["met", "missed", "undecided", "fitted", "not tested"];
     let stay = match entries.iter().filter(|entry| entry.stays_undecided()).count() {
         0 => String::new(),
@@ -161,7 +163,7 @@ fn by_numbers(entries: &[&Entry]) -> (&'static str, String, Vec<String>) {
     let counts = kinds.iter().map(|kind| format!("{} {kind}", count(kind))).filter(|it| !it.starts_with("0 "));
     let counts = counts.map(|it| if it.ends_with("undecided") { it + &stay } else { it });
     let mut seen = counts.collect::<Vec<_>>().join(", ");
-    let missed = || entries.iter().filter(|entry| entry.word() == "missed");
+    let missed = || entries.iter().filter(|entry| word(entry) == "missed");
     let shown: Vec<&&Entry> = if entries.len() == 1 { entries.iter().collect() } else { missed().collect() };
     for Entry { what, unit, published, measured, .. } in shown {
         let published = match published {
@@ -291,7 +293,8 @@ pub fn document(outcomes: &[Outcome], kept: &Kept, command: &str) -> String {
         "# The ledger of statements\n\n\
          Every quantitative statement of P06, P10, R12, R15 and G02 in our words, where it stands, what tests it, and what came of it. A statement \
          holds or is broken only if the whole 95% interval over our runs says so; otherwise it is undecided. A statement that several \
-         numbers or cells speak to is broken if one of them is. Numbers to which a parameter was fitted are not scored. The cause of \
+         numbers or cells speak to is broken if one of them is, by an interval that is wider the more there are, since one in twenty intervals \
+         misses the truth (Bonferroni's correction). Numbers to which a parameter was fitted are not scored. The cause of \
          what is broken is told as far as it was found. An experiment that was not run as its plan says has a note; quick runs decide little.\n\n",
     );
     let _ = writeln!(text, "This page was written by `{command}`.\n");

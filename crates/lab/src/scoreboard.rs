@@ -100,6 +100,11 @@ impl Entry {
 
     /// What our interval says about it; `None` if it was not measured, or the model cannot show it.
     pub fn judgement(&self) -> Option<Judgement> {
+        self.judgement_one_of(1)
+    }
+
+    /// The same as one of so many numbers of a statement that is broken if any of them is ([`Bound::judge_one_of`]).
+    fn judgement_one_of(&self, numbers: usize) -> Option<Judgement> {
         let measured = self.measured?;
         if matches!(self.standing, Standing::NotTested(_)) {
             return None;
@@ -108,7 +113,7 @@ impl Entry {
             Published::Value(value) | Published::OneRun(value, _) => (measured, Bound::about(value, MARGIN)),
             Published::Inequality(bound) => (measured, bound),
         });
-        Some(bound.judge(&estimate))
+        Some(bound.judge_one_of(numbers, &estimate))
     }
 
     /// Returns whether no number of our runs could decide it, because the paper has a single run.
@@ -122,7 +127,12 @@ impl Entry {
 
     /// The judgement in one word, as reports have it.
     pub fn word(&self) -> &'static str {
-        match (&self.standing, self.judgement()) {
+        self.word_one_of(1)
+    }
+
+    /// The same as one of so many numbers of a statement that is broken if any of them is.
+    pub fn word_one_of(&self, numbers: usize) -> &'static str {
+        match (&self.standing, self.judgement_one_of(numbers)) {
             (Standing::NotTested(_), _) | (_, None) => "not tested",
             (Standing::Fitted(_), _) => "fitted",
             (Standing::Scored, Some(Judgement::Holds)) => "met",

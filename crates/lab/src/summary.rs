@@ -261,10 +261,29 @@ pub(crate) fn half_width_95(values: &[f64]) -> Option<f64> {
     if freedom < 1.0 {
         return None;
     }
+    let t = student(freedom, ERROR / 2.0);
     let mean = values.iter().fold(0.0, |sum, value| sum + value) / count;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    Some(t * (squares / freedom / count).sqrt())
+}
+
+/// How probably a 95% interval misses.
+const ERROR: f64 = 0.05;
+
+/// How many times as wide as a 95% interval over so many repetitions one of `intervals` has to be, so that all of them together miss
+/// with 5% at most (Bonferroni's correction).
+pub(crate) fn widening(repetitions: usize, intervals: usize) -> f64 {
+    let freedom = as_f64(repetitions) - 1.0;
+    if freedom < 1.0 || intervals < 2 {
+        return 1.0;
+    }
+    student(freedom, ERROR / 2.0 / as_f64(intervals)) / student(freedom, ERROR / 2.0)
+}
+
+/// What Student's t exceeds with this probability.
+fn student(freedom: f64, probability: f64) -> f64 {
     let distribution = StudentsT::new(0.0, 1.0, freedom).expect("scale one and a degree of freedom are sound");
-    Some(distribution.inverse_cdf(0.975) * (squares / freedom / count).sqrt())
+    distribution.inverse_cdf(1.0 - probability)
 }
 
 #[cfg(test)]
@@ -310,6 +329,10 @@ mod tests {
         assert_eq!((repeated(&[]).mean(), repeated(&[]).sum()), (None, 0.0));
         assert_eq!(repeated(&[4.0, 1.0]).sum(), 5.0);
         assert_eq!(repeated(&[7.0, 7.0]).half_width_95(), Some(0.0));
+        // t(0.975) and t(0.9975), 29 degrees of freedom: 2.0452 and 3.0380; t(0.995), 9: 3.2498.
+        assert!((widening(30, 10) - 3.0380 / 2.0452).abs() < 1e-3);
+        assert!((widening(10, 5) - 3.2498 / 2.2622).abs() < 1e-3);
+        assert_eq!([widening(30, 1), widening(1, 9)], [1.0, 1.0]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use festina_models::workload::{Periodic, Web, Workload};
 use festina_units::{Bandwidth, Duration};
 
-use super::p10_fig8::{DELIVERY, group_and_delay, stream_assumptions, stream_parameters};
+use super::p10_fig8::{DELIVERY, group_and_delay, stream_assumptions, stream_parameters, tcp_as_read};
 use crate::assumption::{Assumption, chosen, fitted, stated};
 use crate::count::as_f64;
 use crate::evidence::Estimate;
@@ -114,7 +114,7 @@ fn congested(point: &Point) -> Congested {
     Congested {
         stack: match point.choice("bundling") {
             "p06" => group.stack_with_bundling_of_p06(&readings, delay),
-            _ => group.stack(&readings, delay),
+            _ => tcp_as_read(point, group.stack(&readings, delay)),
         },
         workload: Workload::Periodic(Periodic { interval, size: point.bytes("size") }),
         streams: count_u32("streams"),

@@ -159,8 +159,7 @@ impl TimerFix {
 
 /// TCP New Reno as Linux 2.6 has it with SACK switched off: timestamps, an initial window of three segments and a first RTO of
 /// three seconds (RFC 2988), an RTO whose variance term is at least 200 ms. The application has switched Nagle's algorithm off, as
-/// interactive ones do. Linux lets a retransmission take the small segment behind it along; that is left out, so that one
-/// segment sent again counts as one retransmission.
+/// interactive ones do. A retransmission takes no other segment along, unless an experiment asks for it.
 fn new_reno_2_6(ack_delay: Duration) -> TcpConfig {
     let delayed_ack =
         if ack_delay.is_zero() { DelayedAck::OFF } else { DelayedAck { delay: ack_delay, ..DelayedAck::default() } };
