@@ -382,6 +382,13 @@ mod tests {
         assert_eq!((verdict, reasons), ("broken", vec!["the path is longer".to_owned()]));
         assert_eq!(seen, "1 met, 1 missed; other: 5 % published, 9.00 ± 0.100 (n = 5) measured");
 
+        // Just beyond a quarter, by less than chance does to one of ten.
+        let ours = crate::evidence::Estimate { mean: 6.36, half_width: Some(0.1), repetitions: 30 };
+        let beyond = Entry::value("last", "%", 5.0, Some(ours));
+        let mut many = vec![&met; 9];
+        many.push(&beyond);
+        assert_eq!([by_numbers(&[&beyond]).0, by_numbers(&many).0], ["broken", "undecided"]);
+
         let check = Check::new("The gain is mainly due to chance.", false, "no");
         let outcome =
             Outcome { experiment: "p10-fig13", extent: String::new(), checks: vec![check], scoreboard: Vec::new() };
