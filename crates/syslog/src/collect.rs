@@ -174,7 +174,7 @@ impl RunningCollector {
             }
             None => None,
         };
-        let endpoint = Endpoint::bind(listen, transport::config()).await?;
+        let endpoint = Endpoint::bind(listen, transport::config_for_collector()).await?;
         let listener = endpoint.listen(transport::PORT)?;
         let desk = Arc::new(Desk::new(collector, outlets, notice.clone()));
         let stops = Arc::clone(&outputs.stops);

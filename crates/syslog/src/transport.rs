@@ -1,6 +1,7 @@
 //! How relay and collector use the transport: streams, their order, limits.
 
 use festina::{Config, Duration, StreamScheduler};
+use festina_recovery::profile::{ImmediateSack, Profile};
 use festina_recovery::redundancy::Redundancy;
 
 use crate::policy::PRIORITIES;
@@ -24,6 +25,16 @@ const MESSAGE_BYTES_MAX: usize = 16 << 20;
 /// How a relay's association for important lines is.
 pub(crate) fn config_for_important(redundancy: Redundancy) -> Config {
     config().with_redundancy(redundancy)
+}
+
+/// How a collector's associations are. What it says may be acknowledged together with the next lines, and it says nothing twice ahead of a loss:
+/// a packet for each of its answers would take from a slow link what a tenth of the lines need.
+pub(crate) fn config_for_collector() -> Config {
+    let mut mechanisms = Profile::Festina.mechanisms();
+    mechanisms.redundancy = Redundancy::Off;
+    mechanisms.normal.immediate_sack = ImmediateSack::Never;
+    mechanisms.thin.immediate_sack = ImmediateSack::Never;
+    config().with_mechanisms(mechanisms)
 }
 
 /// Streams that a relay uses.
@@ -65,6 +76,15 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn a_collector_draws_no_packets_that_a_relay_need_not_send() {
+        let mechanisms = config_for_collector().mechanisms();
+        assert_eq!(mechanisms.redundancy, Redundancy::Off);
+        let asks = [mechanisms.thin, mechanisms.normal].map(|rules| rules.immediate_sack);
+        assert_eq!(asks, [ImmediateSack::Never; 2]);
+        assert!(config_for_collector().validate().is_ok());
+    }
 
     #[test]
     fn every_stream_is_used_once_and_all_of_them_are_asked_for() {

@@ -24,27 +24,60 @@ const QUEUE_US_HARMLESS: u64 = 10_000;
 /// [`transport::SACK_DELAY_US`] of them to acknowledge it.
 const AGE_US_HARMLESS: u64 = QUEUE_US_HARMLESS + transport::SACK_DELAY_US;
 
-/// How long the shortest round trip is remembered, at least, in microseconds; at most twice that.
+/// How long the shortest round trip is believed without being seen, in microseconds.
 const MEMORY_US: u64 = 60_000_000;
 
-/// While important lines wait in a queue, others leave this far apart, in microseconds: even the smallest window would fill a slow link.
+/// Fresh lines then make room until no shorter round trip was seen for this many times the queue that there seems to be: a link that important
+/// lines fill to nine tenths takes ten times as long as the queue is to lose it.
+const TRIAL_QUEUES: u64 = 20;
+
+/// How long they make room at most, in microseconds.
+const TRIAL_US_MAX: u64 = 5_000_000;
+
+/// When others have to make room for important lines they leave this far apart, in microseconds: even the smallest window would fill a slow
+/// link.
 const REST_US: u64 = 1_000_000;
+
+/// As long as there is no room the distance doubles, up to this one, in microseconds.
+const REST_US_MAX: u64 = 8_000_000;
 
 /// The window grows only if at most one message in four was given up during the round.
 const GIVEN_UP_ONE_IN: u64 = 4;
 
-/// The shortest round trip of the last minutes.
+/// The shortest round trip of the path.
+///
+/// When it was not seen for [`MEMORY_US`], a queue stands or the path has become longer. From outside both look alike, and who takes a
+/// queue for the path lets it grow, again and again. So then a trial begins: for [a while](TRIAL_QUEUES) fresh lines make room, and what
+/// is the shortest round trip meanwhile is believed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ShortestRoundTrip {
-    before_us: Option<u64>,
-    now_us: Option<u64>,
-    since_us: u64,
+    shortest_us: Option<u64>,
+    /// When a round trip was last about as short.
+    seen_us: u64,
+    trial: Option<Trial>,
+}
+
+/// A time during which fresh lines make room.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    began_us: u64,
+    shortest_us: u64,
+    /// When that was seen.
+    seen_us: u64,
+    /// It is over when this much time has gone by since.
+    quiet_us: u64,
+}
+
+impl Trial {
+    fn ends_us(&self) -> u64 {
+        (self.seen_us + self.quiet_us).min(self.began_us + TRIAL_US_MAX)
+    }
 }
 
 impl ShortestRoundTrip {
-    /// The shortest one, if any was measured, in microseconds.
+    /// It, if any was measured, in microseconds.
     pub(super) fn us(&self) -> Option<u64> {
-        self.now_us.into_iter().chain(self.before_us).min()
+        self.shortest_us
     }
 
     /// Whether a queue takes longer than half of the shortest round trip.
@@ -57,16 +90,31 @@ impl ShortestRoundTrip {
         self.us().is_some_and(|shortest| age_us > shortest + AGE_US_HARMLESS.max(shortest / 2))
     }
 
+    /// Whether fresh lines make room, so that it can be seen how short a round trip is without them.
+    pub(super) fn is_on_trial(&self) -> bool {
+        self.trial.is_some()
+    }
+
     /// Takes a round trip and how much it varies, and returns how much longer it is than the shortest even when it is short; all in
     /// microseconds. A queue that stands makes all round trips longer, a machine that is busy only some.
     pub(super) fn excess_us(&mut self, rtt_us: u64, variation_us: u64, at_us: u64) -> u64 {
-        if at_us.abs_diff(self.since_us) >= MEMORY_US {
-            (self.before_us, self.now_us, self.since_us) = (self.now_us, None, at_us);
+        let shortest = self.shortest_us.map_or(rtt_us, |shortest| shortest.min(rtt_us));
+        let excess_us = rtt_us.saturating_sub(variation_us).saturating_sub(shortest);
+        self.shortest_us = Some(shortest);
+        if excess_us <= QUEUE_US_HARMLESS {
+            (self.seen_us, self.trial) = (at_us, None);
+        } else if let Some(trial) = &mut self.trial {
+            if rtt_us < trial.shortest_us {
+                (trial.shortest_us, trial.seen_us) = (rtt_us, at_us);
+            }
+            if at_us >= trial.ends_us() {
+                (self.shortest_us, self.seen_us, self.trial) = (Some(trial.shortest_us), at_us, None);
+            }
+        } else if at_us.abs_diff(self.seen_us) >= MEMORY_US {
+            let quiet_us = excess_us * TRIAL_QUEUES;
+            self.trial = Some(Trial { began_us: at_us, shortest_us: rtt_us, seen_us: at_us, quiet_us });
         }
-        let shortest = self.now_us.map_or(rtt_us, |shortest| shortest.min(rtt_us));
-        self.now_us = Some(shortest);
-        let shortest = self.before_us.map_or(shortest, |before| before.min(shortest));
-        rtt_us.saturating_sub(variation_us).saturating_sub(shortest)
+        excess_us
     }
 }
 
@@ -103,12 +151,14 @@ pub(super) struct Courtesy {
     /// How many had arrived and were given up when the present round began.
     round_began: [u64; 2],
     left_us: u64,
+    rest_us: u64,
 }
 
 impl Courtesy {
     pub(super) fn new() -> Self {
         let (changed_us, round_ends, round_began, left_us) = (0, 0, [0; 2], 0);
-        Self { window_bytes: WINDOW_BYTES_START, starts: true, changed_us, round_ends, round_began, left_us }
+        let (window_bytes, starts, rest_us) = (WINDOW_BYTES_START, true, REST_US);
+        Self { window_bytes, starts, changed_us, round_ends, round_began, left_us, rest_us }
     }
 
     /// Bytes that may be under way.
@@ -116,14 +166,16 @@ impl Courtesy {
         self.window_bytes
     }
 
-    /// Whether nothing is to leave now, `others_wait` being that important lines wait in a queue.
-    pub(super) fn rests(&self, others_wait: bool, at_us: u64) -> bool {
-        others_wait && at_us.abs_diff(self.left_us) < REST_US
+    /// Whether nothing is to leave now. There has to be room while important lines wait in a queue, and while it is
+    /// [on trial](ShortestRoundTrip::is_on_trial) how short a round trip is.
+    pub(super) fn rests(&self, makes_room: bool, at_us: u64) -> bool {
+        makes_room && at_us.abs_diff(self.left_us) < self.rest_us
     }
 
-    /// Something leaves.
-    pub(super) fn left(&mut self, at_us: u64) {
+    /// Something leaves, though there has to be room or not.
+    pub(super) fn left(&mut self, makes_room: bool, at_us: u64) {
         self.left_us = at_us;
+        self.rest_us = if makes_room { REST_US_MAX.min(2 * self.rest_us) } else { REST_US };
     }
 
     /// Moves the window, once per round: when a round trip has gone by, and all is decided that was handed over at the last move. A window
@@ -163,6 +215,8 @@ impl Courtesy {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
     use super::*;
 
     /// A link that carries `rate` bytes per second behind a queue without end, and a sender that always uses its window. Returns the
@@ -281,11 +335,17 @@ mod tests {
     }
 
     #[test]
-    fn while_important_lines_wait_others_leave_once_a_second() {
+    fn while_important_lines_wait_others_leave_a_second_apart_and_then_ever_further() {
         let mut courtesy = Courtesy::new();
-        courtesy.left(5_000_000);
+        courtesy.left(false, 5_000_000);
         assert!(courtesy.rests(true, 5_900_000) && !courtesy.rests(true, 6_000_000));
         assert!(!courtesy.rests(false, 5_000_001));
+        courtesy.left(true, 6_000_000);
+        assert!(courtesy.rests(true, 7_900_000) && !courtesy.rests(true, 8_000_000));
+        (0..9).for_each(|_| courtesy.left(true, 8_000_000));
+        assert!(courtesy.rests(true, 15_900_000) && !courtesy.rests(true, 16_000_000));
+        courtesy.left(false, 16_000_000);
+        assert!(!courtesy.rests(true, 17_000_000));
     }
 
     #[test]
@@ -319,11 +379,93 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_has_become_longer_is_believed_after_two_minutes() {
+    fn a_path_that_has_become_longer_is_believed_when_fresh_lines_have_made_room_in_vain() {
         let mut shortest = ShortestRoundTrip::default();
         assert_eq!(shortest.excess_us(10_000, 0, 0), 0);
-        assert_eq!(shortest.excess_us(50_000, 0, 1_000_000), 40_000);
-        assert_eq!(shortest.excess_us(50_000, 0, 61_000_000), 40_000);
-        assert_eq!(shortest.excess_us(50_000, 0, 122_000_000), 0);
+        assert_eq!(shortest.excess_us(50_000, 0, 59_000_000), 40_000);
+        assert!(!shortest.is_on_trial());
+        assert_eq!(shortest.excess_us(50_000, 0, 60_000_000), 40_000);
+        assert!(shortest.is_on_trial());
+        assert_eq!(shortest.excess_us(48_000, 0, 60_700_000), 38_000);
+        assert_eq!(shortest.excess_us(49_000, 0, 61_400_000), 39_000);
+        assert!(shortest.is_on_trial());
+        assert_eq!(shortest.excess_us(49_000, 0, 61_500_000), 39_000);
+        assert!(!shortest.is_on_trial());
+        assert_eq!((shortest.us(), shortest.excess_us(50_000, 0, 62_000_000)), (Some(48_000), 2_000));
+    }
+
+    #[test]
+    fn a_trial_ends_as_soon_as_a_round_trip_is_as_short_as_before() {
+        let mut shortest = ShortestRoundTrip::default();
+        shortest.excess_us(80_000, 0, 0);
+        shortest.excess_us(300_000, 0, 60_000_000);
+        assert!(shortest.is_on_trial());
+        shortest.excess_us(89_000, 0, 61_000_000);
+        assert!(!shortest.is_on_trial() && shortest.us() == Some(80_000));
+        // The next one is a minute away.
+        shortest.excess_us(300_000, 0, 120_000_000);
+        assert!(!shortest.is_on_trial());
+    }
+
+    /// Ten minutes of a link of 250 kbit/s and 80 ms whose queue takes 20 packets, a share of which important lines need, each in a packet of
+    /// 340 bytes. Fresh ones fill the window that they are given. Returns how long an important one waits at most in each minute.
+    fn ten_minutes_of_overload(percent: u64) -> Vec<u64> {
+        const RATE: u64 = 31_250;
+        let (mut courtesy, mut shortest) = (Courtesy::new(), ShortestRoundTrip::default());
+        let (mut queue, mut srtt_us, mut owed) = (0_u64, 80_000, 0);
+        let mut longest = vec![0; 10];
+        // When fresh ones will have been answered for.
+        let mut underway = VecDeque::new();
+        let (mut sent, mut arrived) = (0, 0);
+        for at_ms in 0..600_000_u64 {
+            let at_us = 1_000_000_000 + at_ms * 1_000;
+            queue = queue.saturating_sub(RATE / 1_000);
+            owed += RATE * percent / 100;
+            while owed >= 340 * 1_000 {
+                (owed, queue) = (owed - 340 * 1_000, queue + 340);
+            }
+            queue = queue.min(20 * 340);
+            let rtt_us = 80_000 + queue * 1_000_000 / RATE;
+            // Each important packet is a measurement: one in eight counts.
+            srtt_us = (srtt_us * 87 + rtt_us) / 88;
+            while underway.front().is_some_and(|&answered_us| answered_us <= at_us) {
+                underway.pop_front();
+                arrived += 1;
+            }
+            let excess_us = shortest.excess_us(srtt_us, 0, at_us);
+            let too_long = shortest.is_too_long(excess_us);
+            let used_bytes = underway.len() as u64 * WINDOW_BYTES_MIN;
+            courtesy.move_window(Look {
+                rtt_us,
+                shortest_us: shortest.us().unwrap_or(rtt_us),
+                too_long,
+                took_long: shortest.is_too_old(rtt_us),
+                has_others: true,
+                used_bytes,
+                cwnd_bytes: WINDOW_BYTES_MAX,
+                messages: [sent, arrived, 0],
+                at_us,
+            });
+            if !shortest.is_on_trial()
+                && !courtesy.rests(too_long, at_us)
+                && used_bytes + WINDOW_BYTES_MIN <= courtesy.window_bytes()
+            {
+                courtesy.left(too_long, at_us);
+                queue += WINDOW_BYTES_MIN;
+                sent += 1;
+                underway.push_back(at_us + rtt_us);
+            }
+            let minute = &mut longest[usize::try_from(at_ms / 60_000).unwrap_or_default()];
+            *minute = (*minute).max(rtt_us - 80_000);
+        }
+        longest
+    }
+
+    #[test]
+    fn a_queue_that_stands_for_minutes_is_not_taken_for_the_path() {
+        for percent in [90, 94, 96] {
+            let longest = ten_minutes_of_overload(percent);
+            assert!(longest.iter().all(|&longest_us| longest_us <= 100_000), "{percent} %: {longest:?}");
+        }
     }
 }
