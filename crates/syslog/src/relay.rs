@@ -12,6 +12,7 @@ mod engine;
 mod fresh;
 mod gathering;
 mod input;
+mod patience;
 mod transit;
 
 use std::io;

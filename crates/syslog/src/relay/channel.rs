@@ -10,6 +10,7 @@ use super::copies::Copies;
 use super::courtesy::ShortestRoundTrip;
 use super::fresh::{FreshLane, Others};
 use super::gathering::Gathering;
+use super::patience::Patience;
 use super::transit::Transit;
 use crate::disk::RealDisk;
 use crate::policy::PRIORITIES;
@@ -45,6 +46,7 @@ pub(super) struct Channel {
     transit: Transit,
     copies: Copies,
     gathering: Gathering,
+    patience: Patience,
     /// What came and was not looked at yet.
     inbox: Vec<ReceivedMessage>,
     /// When it answered last, or had nothing to answer.
@@ -61,6 +63,7 @@ impl Channel {
             transit: Transit::default(),
             copies: Copies::default(),
             gathering: Gathering::default(),
+            patience: Patience::default(),
             inbox: Vec::new(),
             heard_us: 0,
         }
@@ -72,7 +75,7 @@ impl Channel {
         let hello = sender.connected(self.index, now_us);
         if association.try_send(Message::new(hello)).is_ok() {
             (self.shortest, self.copies) = (ShortestRoundTrip::default(), Copies::default());
-            (self.transit, self.gathering) = (Transit::default(), Gathering::default());
+            (self.transit, self.gathering, self.patience) = Default::default();
             (self.association, self.heard_us) = (Some(association), now_us);
         }
     }
@@ -130,6 +133,10 @@ impl Channel {
             let queued = self.has_queue(&stats.path, now_us);
             let age_us = self.transit.age_us(stats.sent.messages_acked + stats.sent.messages_abandoned, now_us);
             let waits = queued || self.shortest.is_too_old(age_us);
+            let was_late = self.shortest.is_too_old(self.transit.took_us());
+            if let Some(mechanisms) = self.patience.look(waits, was_late, || association.mechanisms()) {
+                association.set_mechanisms(mechanisms);
+            }
             self.gathering.look(waits, stats.sent.messages, self.shortest.us(), now_us);
             self.send_copies(&association, sender, waits, now_us).await;
             others = match &stats.path {
