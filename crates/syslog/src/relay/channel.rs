@@ -255,3 +255,6 @@ pub(super) async fn receive_any(channels: &mut [Channel], first: usize) -> (usiz
     })
     .await
 }
+
+#[cfg(test)]
+mod tests;
