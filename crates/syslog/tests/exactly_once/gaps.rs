@@ -12,7 +12,7 @@ use festina_syslog::sender::{Routing, Sender, SenderLimits};
 use festina_syslog::wire::Packet;
 use festina_units::Duration;
 
-use super::Place;
+use super::place::Place;
 
 /// Three collectors, of which the first is gone with a line, and a relay that sends many to the others.
 #[test]
@@ -23,7 +23,7 @@ fn what_waits_for_one_collector_costs_the_others_no_memory() {
     let limits = SenderLimits { bytes_max: 1 << 30, age_max: Duration::from_secs(3_600), window_lines_max: 64 };
     let disk = FaultyDisk::new(1);
     let mut relay = Sender::open(&disk, Path::new("/spool"), limits, &routing, [7; 16], 0).expect("the disk works");
-    let mut places: Vec<Place> = (0..3).map(Place::new).collect();
+    let mut places: Vec<Place> = (0..3).map(|seed| Place::new(seed, None)).collect();
     let mut welcome = |relay: &mut Sender<FaultyDisk>, at: usize, now_us| {
         let place: &mut Place = &mut places[at];
         let hello = relay.connected(at, now_us);
