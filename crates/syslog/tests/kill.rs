@@ -1,48 +1,28 @@
 //! `kill -9` of real processes at moments that nobody chose: no line that the relay had taken is lost, none is there twice, and all keep their
 //! order.
 
+mod processes;
+
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::process::Child;
 
-use festina_syslog::collect::RunningCollector;
-use festina_syslog::config::{CollectorConfig, RelayConfig};
-use festina_syslog::relay::{Notice, RunningRelay};
-use festina_syslog::serve;
 use festina_syslog::snapshot::RelaySnapshot;
 use festina_units::Duration;
-
-/// What a process of this test is to be, and in which directory.
-const ROLE: &str = "FESTINA_SYSLOG_TEST_ROLE";
-const DIRECTORY: &str = "FESTINA_SYSLOG_TEST_DIRECTORY";
+use processes::{free_address, kill, status_when};
 
 /// Kills with one collector and with two, unless the environment says otherwise: `SYSLOG_KILLS=500`. With two, lines that are sent to the other too
 /// early are there twice after 30 kills or so.
 const ROUNDS: [usize; 2] = [12, 60];
 const LINES_PER_ROUND: usize = 500;
 
-/// The test binary itself, in one of its two roles. It ends only by being killed.
+const ROLES: &str = "a_process_of_the_other_tests_is_a_relay_or_a_collector";
+
 #[test]
-fn a_process_of_the_other_test_is_a_relay_or_a_collector() {
-    let (Ok(role), Ok(directory)) = (std::env::var(ROLE), std::env::var(DIRECTORY)) else { return };
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
-    runtime.block_on(async {
-        let silent: Notice = Arc::new(|_: &str| {});
-        let text = std::fs::read_to_string(Path::new(&directory).join(format!("{role}.toml"))).expect("a file");
-        if role == "relay" {
-            let relay =
-                RunningRelay::start(RelayConfig::parse("relay", &text).expect("it is right"), silent.clone()).await;
-            let _relay = relay.expect("it starts");
-            std::future::pending::<()>().await;
-        }
-        let config = CollectorConfig::parse("collect", &text).expect("it is right");
-        let _collector = RunningCollector::start(config, silent).await.expect("it starts");
-        std::future::pending::<()>().await;
-    });
+fn a_process_of_the_other_tests_is_a_relay_or_a_collector() {
+    processes::be_what_was_asked();
 }
 
 struct Processes {
@@ -52,17 +32,12 @@ struct Processes {
 
 impl Processes {
     fn start(directory: &Path, role: &str) -> Child {
-        let test = std::env::current_exe().expect("this is a program");
-        let mut command = Command::new(test);
-        command.args(["--exact", "a_process_of_the_other_test_is_a_relay_or_a_collector"]);
-        command.env(ROLE, role).env(DIRECTORY, directory).stdout(Stdio::null()).stderr(Stdio::null());
-        command.spawn().expect("it starts")
+        processes::start(ROLES, directory, role)
     }
 
     fn kill(&mut self, role: &str) {
         let child = self.children.get_mut(role).expect("there is such a process");
-        child.kill().expect("it lives");
-        child.wait().expect("it is over");
+        kill(child);
         *child = Self::start(&self.directory, role);
     }
 }
@@ -74,30 +49,6 @@ impl Drop for Processes {
             let _ = child.wait();
         }
         let _ = std::fs::remove_dir_all(&self.directory);
-    }
-}
-
-/// A port that was free a moment ago.
-fn free_port(udp: bool) -> u16 {
-    let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let bound = if udp {
-        std::net::UdpSocket::bind(any).and_then(|socket| socket.local_addr())
-    } else {
-        std::net::TcpListener::bind(any).and_then(|listener| listener.local_addr())
-    };
-    bound.expect("there is a free port").port()
-}
-
-/// The counters of the relay, once they are as asked for.
-async fn status_when(metrics: SocketAddr, what: &str, is_so: impl Fn(&RelaySnapshot) -> bool) -> RelaySnapshot {
-    let end = tokio::time::Instant::now() + Duration::from_secs(60);
-    loop {
-        let status = serve::ask_status(metrics).await.ok().and_then(|text| serde_json::from_str(&text).ok());
-        match status {
-            Some(status) if is_so(&status) => return status,
-            status => assert!(tokio::time::Instant::now() < end, "{what}: {status:?}"),
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
@@ -114,28 +65,27 @@ impl Setting {
     fn new(name: &str, collectors: &[&'static str], more: &str) -> Self {
         let directory = std::env::temp_dir().join(format!("festina-syslog-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a directory can be made");
-        let (input, metrics) = (free_port(false), free_port(false));
+        let (input, metrics) = (free_address(), free_address());
         let (mut addresses, mut outputs) = (Vec::new(), Vec::new());
         for role in collectors {
-            let transport = free_port(true);
+            let transport = free_address();
             let output = directory.join(format!("{role}.log"));
             let text = format!(
-                "state = {:?}\nlisten = \"127.0.0.1:{transport}\"\n[[output]]\nkind = \"file\"\npath = {output:?}",
+                "state = {:?}\nlisten = \"{transport}\"\n[[output]]\nkind = \"file\"\npath = {output:?}",
                 directory.join(role)
             );
             std::fs::write(directory.join(format!("{role}.toml")), text).expect("it can be written");
-            addresses.push(format!("127.0.0.1:{transport}"));
+            addresses.push(transport.to_string());
             outputs.push(output);
         }
         let relay = format!(
-            "state = {:?}\ncollector = {addresses:?}\nmetrics = \"127.0.0.1:{metrics}\"\n{more}\n[[input]]\nkind = \"tcp\"\n\
-             listen = \"127.0.0.1:{input}\"",
+            "state = {:?}\ncollector = {addresses:?}\nmetrics = \"{metrics}\"\n{more}\n[[input]]\nkind = \"tcp\"\n\
+             listen = \"{input}\"",
             directory.join("relay-state")
         );
         std::fs::write(directory.join("relay.toml"), relay).expect("it can be written");
         let roles = collectors.iter().copied().chain(["relay"]);
         let children = roles.map(|role| (role, Processes::start(&directory, role))).collect();
-        let [input, metrics] = [input, metrics].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
         Self { processes: Processes { directory, children }, input, metrics, outputs }
     }
 
@@ -145,7 +95,7 @@ impl Setting {
         let rounds = std::env::var("SYSLOG_KILLS")
             .map_or(ROUNDS[self.outputs.len() - 1], |kills| kills.parse().expect("a number"));
         for round in 0..rounds {
-            let before = status_when(metrics, "the relay lives", |_| true).await;
+            let before = status_when(metrics, "the relay lives", |_: &RelaySnapshot| true).await;
             let before: u64 = before.received.iter().sum();
             let mut stream = TcpStream::connect(self.input).expect("it listens");
             for _ in 0..LINES_PER_ROUND {
@@ -154,11 +104,17 @@ impl Setting {
             }
             drop(stream);
             let all = before + LINES_PER_ROUND as u64;
-            status_when(metrics, "all lines are taken", |status| status.received.iter().sum::<u64>() == all).await;
+            status_when(metrics, "all lines are taken", |status: &RelaySnapshot| {
+                status.received.iter().sum::<u64>() == all
+            })
+            .await;
             tokio::time::sleep(Duration::from_millis(round as u64 * 7 % 40)).await;
             kill(&mut self.processes, round);
         }
-        status_when(metrics, "all lines arrive", |status| status.paths.connected && status.spooled == 0).await;
+        status_when(metrics, "all lines arrive", |status: &RelaySnapshot| {
+            status.paths.connected && status.spooled == 0
+        })
+        .await;
         written
     }
 

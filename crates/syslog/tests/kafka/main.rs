@@ -1,58 +1,35 @@
 //! Two relays, two collectors and a broker of Kafka, all processes of their own. The broker is killed twice, and each collector once: every
 //! line is once in the topic, the lines of a source are in their order, and none was answered while there was no broker.
 
+#[path = "../processes/mod.rs"]
+mod processes;
 mod server;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::process::Child;
 
-use festina_syslog::collect::RunningCollector;
-use festina_syslog::config::{CollectorConfig, RelayConfig};
-use festina_syslog::relay::{Notice, RunningRelay};
-use festina_syslog::serve;
 use festina_syslog::snapshot::{CollectorSnapshot, RelaySnapshot};
 use festina_units::Duration;
+use processes::{PATIENCE, free_address, kill, status_when};
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{Headers as _, Message as _};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
-use serde::de::DeserializeOwned;
 use server::Server;
 use tokio::time::Instant;
-
-/// What a process of this test is to be, and in which directory.
-const ROLE: &str = "FESTINA_SYSLOG_TEST_ROLE";
-const DIRECTORY: &str = "FESTINA_SYSLOG_TEST_DIRECTORY";
-
-/// How long anything may take on a machine that is busy with other tests.
-const PATIENCE: Duration = Duration::from_secs(180);
 
 const TOPIC: &str = "lines";
 /// Sources of each relay.
 const SOURCES: u8 = 3;
 
-/// The test binary itself, in one of its roles. It ends only by being killed.
+const ROLES: &str = "a_process_of_the_other_test_is_a_relay_or_a_collector";
+
 #[test]
 fn a_process_of_the_other_test_is_a_relay_or_a_collector() {
-    let (Ok(role), Ok(directory)) = (std::env::var(ROLE), std::env::var(DIRECTORY)) else { return };
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
-    runtime.block_on(async {
-        let notice: Notice = Arc::new(|text: &str| eprintln!("{text}"));
-        let text = std::fs::read_to_string(Path::new(&directory).join(format!("{role}.toml"))).expect("a file");
-        if role.starts_with("relay") {
-            let config = RelayConfig::parse("relay", &text).expect("it is right");
-            let _relay = RunningRelay::start(config, notice.clone()).await.expect("it starts");
-            std::future::pending::<()>().await;
-        }
-        let config = CollectorConfig::parse("collect", &text).expect("it is right");
-        let _collector = RunningCollector::start(config, notice).await.expect("it starts");
-        std::future::pending::<()>().await;
-    });
+    processes::be_what_was_asked();
 }
 
 /// A relay and its collector.
@@ -68,25 +45,8 @@ struct Pair {
     written: u32,
 }
 
-/// A port that was free a moment ago.
-fn free_address() -> SocketAddr {
-    let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    // Free for both protocols: relays and collectors ask for either.
-    loop {
-        let udp = std::net::UdpSocket::bind(any).and_then(|socket| socket.local_addr()).expect("a free port");
-        if std::net::TcpListener::bind(udp).is_ok() {
-            return udp;
-        }
-    }
-}
-
 fn start(directory: &Path, role: &str) -> Child {
-    let test = std::env::current_exe().expect("this is a program");
-    let log = std::fs::File::options().append(true).create(true).open(directory.join(format!("{role}.log")));
-    let mut command = Command::new(test);
-    command.args(["--exact", "a_process_of_the_other_test_is_a_relay_or_a_collector", "--nocapture"]);
-    command.env(ROLE, role).env(DIRECTORY, directory).stdout(Stdio::null()).stderr(log.expect("it can be written"));
-    command.spawn().expect("it starts")
+    processes::start(ROLES, directory, role)
 }
 
 impl Pair {
@@ -147,8 +107,7 @@ impl Pair {
     }
 
     fn kill_collector(&mut self) {
-        self.collector.kill().expect("it lives");
-        self.collector.wait().expect("it is over");
+        kill(&mut self.collector);
         self.collector = start(&self.directory, &format!("collect{}", self.number));
     }
 }
@@ -161,27 +120,10 @@ impl Drop for Pair {
         }
         if std::thread::panicking() {
             for role in ["relay", "collect"] {
-                let log = self.directory.join(format!("{role}{}.log", self.number));
+                let log = self.directory.join(format!("{role}{}.notices", self.number));
                 eprintln!("{role} {}: {}", self.number, std::fs::read_to_string(log).unwrap_or_default());
             }
         }
-    }
-}
-
-/// The counters, once they are as asked for.
-async fn status_when<T: DeserializeOwned + std::fmt::Debug>(
-    address: SocketAddr,
-    what: &str,
-    is_so: impl Fn(&T) -> bool,
-) -> T {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        let status = serve::ask_status(address).await.ok().and_then(|text| serde_json::from_str(&text).ok());
-        match status {
-            Some(status) if is_so(&status) => return status,
-            status => assert!(Instant::now() < end, "{what}: {status:?}"),
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
