@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
 use festina::Endpoint;
+use festina_recovery::probe::Probe;
 
 use super::*;
 use crate::line::Severity;
@@ -74,13 +75,33 @@ impl Pair {
         self
     }
 
-    /// A line leaves.
-    async fn send_line(&mut self, now_us: u64) {
+    /// A line comes, and what may leave leaves.
+    async fn take_line(&mut self, now_us: u64) {
         let (source, line) = (Bytes::from("1"), Bytes::from("<11>a line"));
         let record = Record { sequence: 0, received_us: now_us, marks: 0, severity: Severity::new(3), source, line };
         self.sender.take(record, 0);
         self.channel.send(&mut self.sender, now_us).await;
+    }
+
+    /// A line leaves, the only one.
+    async fn send_line(&mut self, now_us: u64) {
+        self.take_line(now_us).await;
         assert_eq!(self.sender.unanswered(0), 1);
+    }
+
+    fn association(&self) -> &Association {
+        self.channel.association.as_ref().expect("it lasts")
+    }
+
+    /// Waits until the transport has acknowledged everything.
+    async fn acked(&self) {
+        while self.association().stats().path.messages_pending > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    fn probe(&self) -> Probe {
+        self.association().mechanisms().thin.probe
     }
 
     /// Whether the collector is there after what there is to do at this time.
@@ -114,4 +135,24 @@ async fn a_collector_that_answers_now_and_then_is_not_left() {
     // It has taken something, though not this line.
     let mut pair = pair.says(Packet::Acks { fresh: 0, fresh_messages: 0, spans: Vec::new() }, 29 * SECOND_US).await;
     assert!(pair.is_here(59 * SECOND_US) && !pair.is_here(59 * SECOND_US + 1));
+}
+
+/// In one thread, so that nothing is acknowledged while nobody waits.
+#[tokio::test]
+async fn while_important_lines_wait_in_a_queue_the_transport_sends_no_probes() {
+    let mut pair = Pair::new().await;
+    let usual = pair.probe();
+    assert_ne!(usual, Probe::Off);
+    pair.take_line(SECOND_US).await;
+    pair.acked().await;
+    // It is seen a second later: so long it took. The next line is as late a second after that.
+    pair.take_line(2 * SECOND_US).await;
+    assert_eq!(pair.probe(), usual, "one was late, and no other is yet");
+    pair.channel.send(&mut pair.sender, 3 * SECOND_US).await;
+    assert_eq!(pair.probe(), Probe::Off);
+    pair.acked().await;
+    pair.take_line(4 * SECOND_US).await;
+    pair.acked().await;
+    pair.channel.send(&mut pair.sender, 4 * SECOND_US + 1).await;
+    assert_eq!(pair.probe(), usual, "the queue is gone");
 }
