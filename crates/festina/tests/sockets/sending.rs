@@ -280,3 +280,28 @@ async fn the_peer_hears_of_a_reopened_window_from_whoever_takes_the_messages() {
         assert!(pair.server_endpoint.stats().packets_sent > before, "way {way}");
     }
 }
+
+#[tokio::test]
+async fn packets_that_come_together_are_acknowledged_together_whatever_chunk_carries_the_messages() {
+    for interleaving in [false, true] {
+        let config = Config::default().with_interleaving(interleaving);
+        let pair = pair_with(config.clone(), config).await;
+        in_time(async {
+            let mut received = Vec::new();
+            let send = async {
+                for _ in 0..40 {
+                    pair.client.send_many((0..100).map(|_| vec![0; 1_000])).await.unwrap();
+                }
+            };
+            let receive = async {
+                while received.len() < 4_000 {
+                    pair.server.recv_many(&mut received, usize::MAX).await.unwrap();
+                }
+            };
+            tokio::join!(send, receive);
+        })
+        .await;
+        let [sent, answers] = [&pair.client_endpoint, &pair.server_endpoint].map(|end| end.stats().packets_sent);
+        assert!(answers * 4 < sent, "interleaving: {interleaving}, {answers} answers to {sent} packets");
+    }
+}
