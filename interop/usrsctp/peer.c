@@ -32,7 +32,10 @@ enum {
     INTERVAL_MS_MAX = 10000,
     SIZES_MAX = 64,
     OUTSTANDING_BYTES_MAX = 128 << 10,
-    SECONDS_MAX = 60,
+    SECONDS_MAX = 120,
+    /* usrsctp.h leaves these out (RFC 8260 section 4.3.1, netinet/sctp.h). */
+    OPTION_INTERLEAVING_SUPPORTED = 0x1206,
+    INTERLEAVE_MESSAGES = 2,
 };
 
 /* The UDP socket, its port and, once known, who is at the other end; its address also stands for the association in usrsctp. */
@@ -153,6 +156,55 @@ static struct socket *open_sctp(void)
     return sctp;
 }
 
+/* I-DATA instead of DATA, if the peer can. Messages of different streams may then be read in parts that alternate. */
+static void offer_interleaving(struct socket *sctp)
+{
+    int level = INTERLEAVE_MESSAGES;
+    check(usrsctp_setsockopt(sctp, IPPROTO_SCTP, SCTP_FRAGMENT_INTERLEAVE, &level, sizeof(level)) == 0,
+          "SCTP_FRAGMENT_INTERLEAVE");
+    struct sctp_assoc_value on = {.assoc_id = SCTP_FUTURE_ASSOC, .assoc_value = 1};
+    check(usrsctp_setsockopt(sctp, IPPROTO_SCTP, OPTION_INTERLEAVING_SUPPORTED, &on, sizeof(on)) == 0,
+          "SCTP_INTERLEAVING_SUPPORTED");
+}
+
+/* Messages of which a part has been read, by stream and mode. */
+static struct {
+    unsigned char *data;
+    size_t length;
+} parts[STREAMS_WANTED][2];
+
+/* As `receive_message`, where parts of several messages may alternate. */
+static size_t receive_interleaved(struct socket *sctp, unsigned char *data, struct sctp_rcvinfo *info)
+{
+    for (;;) {
+        socklen_t info_length = sizeof(*info), address_length = 0;
+        unsigned int info_type = 0;
+        int flags = 0;
+        ssize_t got = usrsctp_recvv(sctp, data, MESSAGE_BYTES_MAX, NULL, &address_length, info, &info_length, &info_type,
+                                    &flags);
+        check(got >= 0, "usrsctp_recvv");
+        if (got == 0)
+            return 0;
+        bool unordered = (info->rcv_flags & SCTP_UNORDERED) != 0;
+        if (info->rcv_sid >= STREAMS_WANTED)
+            fail("a message on stream %u", info->rcv_sid);
+        unsigned char **held = &parts[info->rcv_sid][unordered].data;
+        size_t *length = &parts[info->rcv_sid][unordered].length;
+        if (*held == NULL)
+            check((*held = malloc(MESSAGE_BYTES_MAX)) != NULL, "malloc");
+        if ((size_t)got > MESSAGE_BYTES_MAX - *length)
+            fail("a message of more than %d bytes", MESSAGE_BYTES_MAX);
+        memcpy(*held + *length, data, (size_t)got);
+        *length += (size_t)got;
+        if ((flags & MSG_EOR) == 0)
+            continue;
+        size_t total = *length;
+        *length = 0;
+        memcpy(data, *held, total);
+        return total;
+    }
+}
+
 /* One whole message into `data`; its length, or 0 once the peer has shut down. */
 static size_t receive_message(struct socket *sctp, unsigned char *data, struct sctp_rcvinfo *info)
 {
@@ -180,9 +232,11 @@ static void send_message(struct socket *sctp, const unsigned char *data, size_t 
     check(sent == (ssize_t)length, "usrsctp_sendv");
 }
 
-static unsigned long serve(void)
+static unsigned long serve(bool interleaves)
 {
     struct socket *listener = open_sctp();
+    if (interleaves)
+        offer_interleaving(listener);
     check(usrsctp_listen(listener, 1) == 0, "usrsctp_listen");
     /* Not before: an INIT that comes too early is answered with ABORT. */
     start_thread(receive_packets);
@@ -195,7 +249,7 @@ static unsigned long serve(void)
     unsigned long echoed = 0;
     struct sctp_rcvinfo info;
     size_t length;
-    while ((length = receive_message(sctp, data, &info)) > 0) {
+    while ((length = interleaves ? receive_interleaved(sctp, data, &info) : receive_message(sctp, data, &info)) > 0) {
         if (ntohl(info.rcv_ppid) != PPID_BINARY)
             fail("payload protocol identifier %u", ntohl(info.rcv_ppid));
         send_message(sctp, data, length, info.rcv_sid, (info.rcv_flags & SCTP_UNORDERED) != 0);
@@ -321,10 +375,11 @@ static struct plan plan_from(char **arguments)
 
 int main(int argc, char **argv)
 {
-    bool server = argc == 3 && strcmp(argv[1], "server") == 0;
+    bool interleaves = argc == 4 && strcmp(argv[3], "interleaving") == 0;
+    bool server = (argc == 3 || interleaves) && strcmp(argv[1], "server") == 0;
     bool client = (argc == 6 || argc == 7) && strcmp(argv[1], "client") == 0;
     if (!server && !client)
-        fail("usage: %s server PORT | client PORT COUNT SIZES ordered|unordered [INTERVAL_MS]", argv[0]);
+        fail("usage: %s server PORT [interleaving] | client PORT COUNT SIZES ordered|unordered [INTERVAL_MS]", argv[0]);
     uint16_t port = (uint16_t)number(argv[2], UINT16_MAX);
     start_thread(watch);
     usrsctp_init(0, send_packet, NULL);
@@ -334,7 +389,7 @@ int main(int argc, char **argv)
     open_wire(server ? port : 0, server ? 0 : port);
     unsigned long done;
     if (server) {
-        done = serve();
+        done = serve(interleaves);
     } else {
         struct plan plan = plan_from(argv + 3);
         done = drive(&plan);

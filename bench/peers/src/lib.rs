@@ -2,7 +2,8 @@
 //!
 //! - [`peer`]: what every stack must be able to do here ([`Peer`], [`Stack`]), in virtual time and without sockets;
 //! - [`stack`]: one adapter per stack;
-//! - [`simulation`]: two endpoints over two of the simulator's links, a workload, and the checks of interoperability;
+//! - [`simulation`]: two endpoints over two of the simulator's links, a workload, and the checks of interoperability; and
+//!   conversations whose messages may be given up ([`simulation::conversation`]);
 //! - [`measure`]: CPU time of bulk transfer and memory of idle associations;
 //! - [`report`]: the table and the JSON document of the measurements;
 //! - [`thin`]: delay and cost of thin streams over a path that loses packets, with stacks of other protocols as well.
@@ -19,4 +20,4 @@ pub mod simulation;
 pub mod stack;
 pub mod thin;
 
-pub use peer::{Message, Peer, SendError, Settings, Stack};
+pub use peer::{InReturn, Message, PartiallyReliable, Peer, Policy, SendError, Settings, Stack};

@@ -135,6 +135,54 @@ pub trait Peer {
     }
 }
 
+/// How a message may be given up by its sender.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// Never.
+    #[default]
+    Reliable,
+    /// After so long (RFC 7496 section 3: timed reliability).
+    Lifetime(Duration),
+    /// After so many retransmissions.
+    Retransmissions(u16),
+    /// For a message with a lower number, if the send buffer is full.
+    Priority(u16),
+    /// For a later message with the same key.
+    Replacing(u64),
+}
+
+/// What a stack does when the other side has reset a stream (RFC 8831 section 6.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InReturn {
+    /// Nothing: that is for the application.
+    Nothing,
+    /// It resets its own side, too.
+    Resets,
+    /// The same, but it asks only once, and a request that is lost is lost for ever.
+    ResetsOnce,
+}
+
+/// A peer whose messages may be given up, and whose streams may begin anew.
+pub trait PartiallyReliable: Peer {
+    /// What the stack does when the other side has reset a stream.
+    const IN_RETURN: InReturn;
+
+    /// Whether messages may have lifetimes: what the stack has begun to send it ends as RFC 3758 section 3.5 says.
+    const EXPIRES_BETWEEN_FRAGMENTS: bool;
+
+    /// As [`Peer::send`], with a policy. Retransmissions stand in for what a stack does not know.
+    ///
+    /// # Errors
+    /// As [`Peer::send`].
+    fn send_with(&mut self, now: Duration, message: &Message, policy: Policy) -> Result<(), SendError>;
+
+    /// Has streams on which this side sends begin anew (RFC 6525 section 5.1.2). Nothing waits on them.
+    ///
+    /// # Errors
+    /// The stack's own words.
+    fn reset(&mut self, now: Duration, streams: &[u16]) -> Result<(), String>;
+}
+
 /// A factory of endpoints that share what the stack lets associations share (listening endpoint, configuration).
 pub trait Stack {
     /// The endpoint type.

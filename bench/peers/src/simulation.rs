@@ -1,5 +1,6 @@
 //! Two endpoints over two links in virtual time, with the checks of interoperability.
 
+pub mod conversation;
 mod direction;
 
 use std::collections::{HashMap, VecDeque};

@@ -16,6 +16,8 @@ use bytes::Bytes;
 use festina::{
     Abandoned, Association, ClosedReason, Config, ConnectOptions, Direction, Endpoint, Event, Message, StreamId,
 };
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
 
 /// The SCTP port of the programs.
 const SCTP_PORT: u16 = 5000;
@@ -30,7 +32,9 @@ const OUTSTANDING_BYTES_MAX: usize = 128 << 10;
 /// Streams from here on carry unordered messages.
 const FIRST_UNORDERED_STREAM: u16 = 4;
 const STREAMS: usize = 4;
-const TIME_MAX: Duration = Duration::from_secs(60);
+const TIME_MAX: Duration = Duration::from_secs(120);
+/// So that more important messages evict others.
+const SEND_BUFFER_SMALL_BYTES: usize = 16 << 10;
 
 /// The folder with the programs, built once; `None` if this machine lacks what they need.
 fn programs() -> Option<&'static Path> {
@@ -163,12 +167,12 @@ async fn festina_as_server(peer: &str, unordered: bool) {
 /// Returns whether a packet is to be lost.
 type Loss = Box<dyn FnMut(&[u8]) -> bool + Send>;
 
-/// Loses every twentieth packet, as a fixed sequence of dice says.
-fn one_in_twenty(seed: u64) -> Loss {
+/// Loses one of so many packets, as a fixed sequence of dice says; none if it is 0.
+fn one_in(count: u64, seed: u64) -> Loss {
     let mut state = seed;
     Box::new(move |_| {
         state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-        (state >> 33).is_multiple_of(20)
+        count > 0 && (state >> 33).is_multiple_of(count)
     })
 }
 
@@ -219,8 +223,8 @@ impl Drop for LossyRelay {
     }
 }
 
-/// Which streams carry the messages of `partially_reliable_over_loss`.
-#[derive(Clone, Copy, PartialEq)]
+/// Which streams carry the messages of `partially_reliable`.
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Streams {
     /// Each of the eight carries all kinds of messages.
     Mixed,
@@ -228,71 +232,132 @@ enum Streams {
     OneModeEach,
 }
 
-/// Messages with every policy, over a path that loses 5 % in either direction, to a peer that echoes what arrives. The association ends in
-/// good order, and every message without a policy comes back.
-async fn partially_reliable_over_loss(peer: &str, streams: Streams) {
-    const COUNT: u32 = 600;
-    const STREAMS_BEGUN: u32 = 8;
-    let Some(programs) = programs() else { return };
-    let mut server = Program::start(&programs.join(peer), &["server", "0"]);
-    let relay = LossyRelay::start(server.address(), one_in_twenty(1), one_in_twenty(2));
-    let association = connect(relay.address).await;
-    let reading = tokio::spawn({
-        let association = association.clone();
-        async move {
-            let mut reliable = 0;
-            while let Ok(echo) = association.recv().await {
-                let number = u32::from_be_bytes(*echo.payload.first_chunk().expect("a number is in front"));
-                reliable += u32::from(number.is_multiple_of(5));
-            }
-            reliable
-        }
-    });
-    let message = |number: u32, stream: u32, len: usize| {
-        let payload = [&number.to_be_bytes()[..], &vec![7; len]].concat();
-        Message::new(payload).on_stream(u16::try_from(stream).expect("few streams")).with_ppid(PPID_BINARY)
-    };
-    for stream in 0..STREAMS_BEGUN {
-        association.send(message(0, stream, 60)).await.expect("the association lives");
-    }
-    association.drained().await.expect("the association lives");
-    for number in 0..COUNT {
-        let len = if number.is_multiple_of(7) { 4_000 } else { 60 };
-        let unordered = number % 5 == 3;
-        let stream = match streams {
-            Streams::Mixed => number % 8,
+/// How messages with policies go to and fro.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    peer: &'static str,
+    streams: Streams,
+    /// All messages in order, or all without; `None` for one in six without.
+    unordered: Option<bool>,
+    interleaving: bool,
+    /// Of so many packets one is lost, in either direction; 0 for none.
+    one_lost_in: u64,
+    seed: u64,
+}
+
+/// Reliable and five policies, in turn.
+const POLICIES: u32 = 6;
+/// Each is begun by a reliable message.
+const STREAMS_BEGUN: u32 = 8;
+
+impl Way {
+    fn message(&self, number: u32) -> Message {
+        let unordered = self.unordered.unwrap_or(number % POLICIES == 3);
+        let stream = match self.streams {
+            Streams::Mixed => number % STREAMS_BEGUN,
             Streams::OneModeEach => number % 4 + if unordered { u32::from(FIRST_UNORDERED_STREAM) } else { 0 },
         };
-        let message = message(number, stream, len);
-        let message = match number % 5 {
+        let message = numbered(number, if number.is_multiple_of(7) { 4_000 } else { 60 })
+            .on_stream(u16::try_from(stream).expect("few streams"));
+        let message = match number % POLICIES {
             0 => message,
             1 => message.with_max_retransmissions(0),
             2 => message.with_lifetime(Duration::from_millis(20)),
-            3 => message.with_lifetime(Duration::from_millis(5)).with_max_retransmissions(1).unordered(),
+            3 => message.with_lifetime(Duration::from_millis(5)).with_max_retransmissions(1),
+            4 => message.with_priority(u16::try_from(number % 5).expect("it is small")),
             _ => message.replacing(3),
         };
-        association.send(message).await.expect("the association lives");
-        tokio::time::sleep(Duration::from_millis(2)).await;
+        Message { unordered, ..message }
+    }
+}
+
+fn numbered(number: u32, len: usize) -> Message {
+    Message::new([&number.to_be_bytes()[..], &vec![7; len]].concat()).with_ppid(PPID_BINARY)
+}
+
+/// Counts the echoes of reliable messages until the association is over.
+fn read_echoes(association: &Association) -> (watch::Receiver<u32>, JoinHandle<()>) {
+    let (counting, reliable) = watch::channel(0);
+    let association = association.clone();
+    let reading = tokio::spawn(async move {
+        while let Ok(echo) = association.recv().await {
+            let number = u32::from_be_bytes(*echo.payload.first_chunk().expect("a number is in front"));
+            counting.send_modify(|reliable| *reliable += u32::from(number.is_multiple_of(POLICIES)));
+        }
+    });
+    (reliable, reading)
+}
+
+/// Messages with every policy, to a peer that echoes what arrives. The association ends in good order, and every message without a policy
+/// comes back.
+async fn partially_reliable(way: Way) {
+    let Some(programs) = programs() else { return };
+    // A program takes two minutes at most, and with many losses every echo waits for timeouts.
+    let count: u32 = if way.one_lost_in > 0 && way.one_lost_in < 10 { 60 } else { 600 };
+    let arguments: &[&str] = if way.interleaving { &["server", "0", "interleaving"] } else { &["server", "0"] };
+    let mut server = Program::start(&programs.join(way.peer), arguments);
+    let loss = |direction| one_in(way.one_lost_in, way.seed + direction);
+    let relay = LossyRelay::start(server.address(), loss(1), loss(2));
+    let config = persistent()
+        .with_interleaving(way.interleaving)
+        .with_send_buffer_bytes(SEND_BUFFER_SMALL_BYTES)
+        .with_send_low_water_bytes(SEND_BUFFER_SMALL_BYTES / 2);
+    let association = connect_with(relay.address, config).await;
+    let (mut reliable, reading) = read_echoes(&association);
+    for stream in 0..STREAMS_BEGUN {
+        let begin = numbered(0, 60).on_stream(u16::try_from(stream).expect("few streams"));
+        association.send(begin).await.expect("the association lives");
+    }
+    association.drained().await.expect("the association lives");
+    for number in 0..count {
+        association.send(way.message(number)).await.expect("the association lives");
+        if number % 60 > 30 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
     }
     association.drained().await.expect("the association lives");
     let stats = association.stats();
-    assert!(stats.sent.forward_tsns > 0, "{stats:?}");
     let Abandoned { unsent, sent } = stats.abandoned.total();
-    assert_eq!(stats.sent.messages_acked + unsent + sent, u64::from(COUNT + STREAMS_BEGUN));
+    assert!(way.one_lost_in == 0 || sent > 0 && stats.sent.forward_tsns > 0, "{way:?}: {stats:?}");
+    assert_eq!(stats.sent.messages_acked + unsent + sent, u64::from(count + STREAMS_BEGUN), "{way:?}");
     println!(
-        "{peer}: {} delivered, {unsent} and {sent} abandoned unsent and sent, {} FORWARD-TSN",
+        "{way:?}: {} delivered, {unsent} and {sent} abandoned unsent and sent, {} FORWARD-TSN",
         stats.sent.messages_acked, stats.sent.forward_tsns
     );
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    let awaited = count / POLICIES + STREAMS_BEGUN;
+    let all = reliable.wait_for(|&reliable| reliable == awaited);
+    let all = tokio::time::timeout(TIME_MAX / 2, all).await.map(|all| *all.expect("the association lives"));
+    assert_eq!(all, Ok(awaited), "{way:?}: every reliable message comes back");
+    // Unreliable echoes may still be under way.
+    tokio::time::sleep(Duration::from_millis(200)).await;
     association.shutdown().await.expect("the peer shuts down in good order");
-    assert_eq!(association.closed().await, ClosedReason::Shutdown);
-    let reliable = reading.await.expect("reading does not fail");
-    assert_eq!(reliable, COUNT / 5 + STREAMS_BEGUN, "every reliable message comes back");
+    assert_eq!(association.closed().await, ClosedReason::Shutdown, "{way:?}");
+    reading.await.expect("reading does not fail");
+    assert_eq!(*reliable.borrow(), awaited, "{way:?}: none comes back twice");
 }
+
+/// Goes all ways at once: with many losses, most of the time goes by in waiting.
+async fn all_ways(ways: impl IntoIterator<Item = Way>) {
+    let mut running = JoinSet::new();
+    for way in ways {
+        running.spawn(partially_reliable(way));
+    }
+    while let Some(ended) = running.join_next().await {
+        ended.expect("no way fails");
+    }
+}
+
+/// Nothing is lost, 5 % and 20 %.
+const ONE_LOST_IN: [u64; 3] = [0, 20, 5];
 
 /// Returns an association with the program at an address.
 async fn connect(address: SocketAddr) -> Association {
     connect_with(address, Config::default()).await
+}
+
+/// Limits that no loss reaches.
+fn persistent() -> Config {
+    Config::default().with_association_retries(200, Duration::from_secs(300))
 }
 
 async fn connect_with(address: SocketAddr, config: Config) -> Association {
@@ -367,63 +432,97 @@ async fn festina_accepts_pion() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn partial_reliability_over_a_lossy_path_is_understood_by_usrsctp() {
-    in_time(partially_reliable_over_loss("usrsctp-peer", Streams::Mixed)).await;
+async fn partial_reliability_is_understood_by_usrsctp_whatever_is_lost_as_data_and_as_i_data() {
+    let way = Way {
+        peer: "usrsctp-peer",
+        streams: Streams::Mixed,
+        unordered: None,
+        interleaving: false,
+        one_lost_in: 0,
+        seed: 0,
+    };
+    let ways = ONE_LOST_IN.into_iter().flat_map(|one_lost_in| {
+        [false, true].into_iter().flat_map(move |interleaving| {
+            [None, Some(false), Some(true)].map(|unordered| Way { unordered, interleaving, one_lost_in, ..way })
+        })
+    });
+    in_time(all_ways(ways)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn partial_reliability_over_a_lossy_path_is_understood_by_pion_where_no_stream_begins_with_a_loss_or_mixes_modes()
+async fn partial_reliability_is_understood_by_pion_whatever_is_lost_where_no_stream_begins_with_a_loss_or_mixes_modes()
 {
-    in_time(partially_reliable_over_loss("pion-peer", Streams::OneModeEach)).await;
+    let way = Way {
+        peer: "pion-peer",
+        streams: Streams::OneModeEach,
+        unordered: None,
+        interleaving: false,
+        one_lost_in: 0,
+        seed: 0,
+    };
+    let ways = ONE_LOST_IN
+        .into_iter()
+        .flat_map(|one_lost_in| [None, Some(false), Some(true)].map(|unordered| Way { unordered, one_lost_in, ..way }));
+    in_time(all_ways(ways)).await;
 }
 
 /// Streams begin anew again and again while messages go to and fro; each echo comes in the order of its stream.
+async fn streams_are_reset_and_added(one_lost_in: u64) {
+    let rounds = if one_lost_in == 5 { 8 } else { 20 };
+    let Some(programs) = programs() else { return };
+    let mut server = Program::start(&programs.join("usrsctp-peer"), &["server", "0"]);
+    let relay = LossyRelay::start(server.address(), one_in(one_lost_in, 1), one_in(one_lost_in, 2));
+    // Fewer than usrsctp would take, so that some can be added.
+    let association = connect_with(relay.address, persistent().with_streams(6, u16::MAX)).await;
+    let next_change = async || loop {
+        match association.event().await.expect("the association lives") {
+            Event::StreamsReset { direction, streams } => return Ok((direction, streams.to_vec())),
+            Event::StreamsAdded { outbound_streams, .. } => return Err(outbound_streams),
+            Event::StreamRequestFailed { request, result } => panic!("{request:?}: {result:?}"),
+            _ => {}
+        }
+    };
+    for round in 0..rounds {
+        let stream = StreamId(u16::try_from(round % 3).expect("few streams"));
+        let texts = ["first", "second", "third"];
+        for text in texts {
+            let message = Message::new(format!("{text} {round}")).on_stream(stream.0).with_ppid(PPID_BINARY);
+            association.send(message).await.expect("the association lives");
+        }
+        for text in texts {
+            let echo = association.recv().await.expect("an echo is outstanding");
+            assert_eq!((echo.stream, &echo.payload[..]), (stream, format!("{text} {round}").as_bytes()));
+        }
+        if round % 2 == 0 {
+            association.reset_streams(&[stream]).expect("usrsctp supports it");
+            assert_eq!(next_change().await, Ok((Direction::Outbound, vec![stream])));
+        } else {
+            association.request_reset(&[stream]).expect("usrsctp supports it");
+            assert_eq!(next_change().await, Ok((Direction::Inbound, vec![stream])));
+        }
+    }
+    let before = association.streams();
+    let outbound = before.outbound;
+    association.add_streams(2, 2).expect("usrsctp supports it");
+    while (association.streams().outbound, association.streams().inbound) != (outbound + 2, before.inbound + 2) {
+        assert_eq!(next_change().await, Err(outbound + 2));
+    }
+    let message = Message::new("on a new one").on_stream(outbound + 1).with_ppid(PPID_BINARY);
+    association.send(message).await.expect("the stream was added");
+    assert_eq!(association.recv().await.expect("an echo is outstanding").stream, StreamId(outbound + 1));
+    association.shutdown().await.expect("the peer shuts down in good order");
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn streams_are_reset_and_added_with_usrsctp_over_a_lossy_path() {
+async fn streams_are_reset_and_added_with_usrsctp_whatever_is_lost() {
+    let mut running = JoinSet::new();
+    for one_lost_in in ONE_LOST_IN {
+        running.spawn(streams_are_reset_and_added(one_lost_in));
+    }
     in_time(async {
-        const ROUNDS: u32 = 20;
-        let Some(programs) = programs() else { return };
-        let mut server = Program::start(&programs.join("usrsctp-peer"), &["server", "0"]);
-        let relay = LossyRelay::start(server.address(), one_in_twenty(1), one_in_twenty(2));
-        // Fewer than usrsctp would take, so that some can be added.
-        let association = connect_with(relay.address, Config::default().with_streams(6, u16::MAX)).await;
-        let next_change = async || loop {
-            match association.event().await.expect("the association lives") {
-                Event::StreamsReset { direction, streams } => return Ok((direction, streams.to_vec())),
-                Event::StreamsAdded { outbound_streams, .. } => return Err(outbound_streams),
-                Event::StreamRequestFailed { request, result } => panic!("{request:?}: {result:?}"),
-                _ => {}
-            }
-        };
-        for round in 0..ROUNDS {
-            let stream = StreamId(u16::try_from(round % 3).expect("few streams"));
-            let texts = ["first", "second", "third"];
-            for text in texts {
-                let message = Message::new(format!("{text} {round}")).on_stream(stream.0).with_ppid(PPID_BINARY);
-                association.send(message).await.expect("the association lives");
-            }
-            for text in texts {
-                let echo = association.recv().await.expect("an echo is outstanding");
-                assert_eq!((echo.stream, &echo.payload[..]), (stream, format!("{text} {round}").as_bytes()));
-            }
-            if round % 2 == 0 {
-                association.reset_streams(&[stream]).expect("usrsctp supports it");
-                assert_eq!(next_change().await, Ok((Direction::Outbound, vec![stream])));
-            } else {
-                association.request_reset(&[stream]).expect("usrsctp supports it");
-                assert_eq!(next_change().await, Ok((Direction::Inbound, vec![stream])));
-            }
+        while let Some(ended) = running.join_next().await {
+            ended.expect("streams begin anew");
         }
-        let before = association.streams();
-        let outbound = before.outbound;
-        association.add_streams(2, 2).expect("usrsctp supports it");
-        while (association.streams().outbound, association.streams().inbound) != (outbound + 2, before.inbound + 2) {
-            assert_eq!(next_change().await, Err(outbound + 2));
-        }
-        let message = Message::new("on a new one").on_stream(outbound + 1).with_ppid(PPID_BINARY);
-        association.send(message).await.expect("the stream was added");
-        assert_eq!(association.recv().await.expect("an echo is outstanding").stream, StreamId(outbound + 1));
-        association.shutdown().await.expect("the peer shuts down in good order");
     })
     .await;
 }

@@ -11,7 +11,7 @@ use ::dcsctp::api::{
 };
 use bytes::Bytes;
 
-use crate::peer::{AbortUnsupported, Message, Peer, SendError, Settings, Stack};
+use crate::peer::{AbortUnsupported, InReturn, Message, PartiallyReliable, Peer, Policy, SendError, Settings, Stack};
 
 /// Factory of dcSCTP sockets.
 pub struct DcSctp {
@@ -127,15 +127,7 @@ impl Peer for DcSctpPeer {
     }
 
     fn send(&mut self, now: Duration, message: &Message) -> Result<(), SendError> {
-        self.advance(now);
-        let stream = StreamId(message.stream);
-        if self.socket.buffered_amount(stream) >= self.send_buffer_bytes {
-            return Err(SendError::WouldBlock);
-        }
-        let options = SendOptions { unordered: message.unordered, ..SendOptions::default() };
-        // The interface takes an owned vector, so this copy cannot be avoided.
-        let owned = DcMessage::new(stream, PpId(message.ppid), message.payload.to_vec());
-        self.socket.send(owned, &options).map_err(|error| SendError::Refused(error.to_string()))
+        self.send_with(now, message, Policy::Reliable)
     }
 
     fn receive(&mut self, _now: Duration) -> Option<Message> {
@@ -169,5 +161,37 @@ impl Peer for DcSctpPeer {
 
     fn error(&self) -> Option<String> {
         self.error.clone()
+    }
+}
+
+impl PartiallyReliable for DcSctpPeer {
+    const IN_RETURN: InReturn = InReturn::Nothing;
+    // `get_stream_to_produce_from` in `tx/send_queue.rs` drops the rest of a message that it has begun to send, and nobody learns of it: as
+    // I-DATA the message has no end and none is announced, as DATA a TSN for its end comes later, amid the fragments of another message.
+    const EXPIRES_BETWEEN_FRAGMENTS: bool = false;
+
+    fn send_with(&mut self, now: Duration, message: &Message, policy: Policy) -> Result<(), SendError> {
+        self.advance(now);
+        let stream = StreamId(message.stream);
+        if self.socket.buffered_amount(stream) >= self.send_buffer_bytes {
+            return Err(SendError::WouldBlock);
+        }
+        let (lifetime, max_retransmissions) = match policy {
+            Policy::Reliable => (None, None),
+            Policy::Lifetime(lifetime) => (Some(lifetime), None),
+            Policy::Retransmissions(count) => (None, Some(count)),
+            Policy::Priority(_) | Policy::Replacing(_) => (None, Some(0)),
+        };
+        let options =
+            SendOptions { unordered: message.unordered, lifetime, max_retransmissions, ..SendOptions::default() };
+        // The interface takes an owned vector, so this copy cannot be avoided.
+        let owned = DcMessage::new(stream, PpId(message.ppid), message.payload.to_vec());
+        self.socket.send(owned, &options).map_err(|error| SendError::Refused(error.to_string()))
+    }
+
+    fn reset(&mut self, now: Duration, streams: &[u16]) -> Result<(), String> {
+        self.advance(now);
+        let streams: Vec<_> = streams.iter().map(|&stream| StreamId(stream)).collect();
+        self.socket.reset_streams(&streams).map_err(|error| error.to_string())
     }
 }

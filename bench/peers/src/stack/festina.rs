@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use festina_sctp::{
-    Association, AssociationState, ClosedReason, Config, Context, Event, Incoming, Listener, Message as Outgoing,
-    Ports, SendError as Refusal, StreamId,
+    Association, AssociationState, ClosedReason, Config, Context, Direction, Event, Incoming, Listener,
+    Message as Outgoing, Ports, SendError as Refusal, Stats, StreamId,
 };
 use festina_units::Instant;
 
-use crate::peer::{AbortUnsupported, Message, Peer, SendError, Settings, Stack};
+use crate::peer::{AbortUnsupported, InReturn, Message, PartiallyReliable, Peer, Policy, SendError, Settings, Stack};
 
 /// Where the other endpoint seems to be; there is no network here.
 const ADDRESS: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9899));
@@ -46,21 +46,7 @@ impl Stack for Festina {
     const CAN_ABORT: bool = true;
 
     fn new(settings: &Settings) -> Self {
-        let mut config = Config::default();
-        config.limits.packet_bytes_max = settings.packet_bytes_max as usize;
-        config.limits.message_bytes_max = settings.message_bytes_max as usize;
-        config.limits.receive_buffer_bytes = settings.receive_window_bytes as usize;
-        config.limits.send_buffer_bytes = settings.send_buffer_bytes;
-        config.limits.send_low_water_bytes = settings.send_buffer_bytes / 2;
-        if settings.persistent {
-            config.retries.init_max = u32::MAX;
-            config.retries.association_max = u32::MAX;
-            config.timers.cookie_lifetime = PATIENCE;
-            config.timers.shutdown_guard = Some(PATIENCE);
-            config.timers.shutdown_stall = PATIENCE;
-            config.peer_timeout = None;
-        }
-        Festina::with_config(config)
+        Festina::with_config(Festina::config(settings))
     }
 
     fn client(&mut self, now: Duration) -> FestinaPeer {
@@ -83,11 +69,32 @@ impl Festina {
             replies: Vec::new(),
             written: Written::default(),
             failure: None,
+            resets: [0; 2],
         }
     }
 }
 
 impl Festina {
+    /// What these limits are in Festina's own terms.
+    #[must_use]
+    pub fn config(settings: &Settings) -> Config {
+        let mut config = Config::default();
+        config.limits.packet_bytes_max = settings.packet_bytes_max as usize;
+        config.limits.message_bytes_max = settings.message_bytes_max as usize;
+        config.limits.receive_buffer_bytes = settings.receive_window_bytes as usize;
+        config.limits.send_buffer_bytes = settings.send_buffer_bytes;
+        config.limits.send_low_water_bytes = settings.send_buffer_bytes / 2;
+        if settings.persistent {
+            config.retries.init_max = u32::MAX;
+            config.retries.association_max = u32::MAX;
+            config.timers.cookie_lifetime = PATIENCE;
+            config.timers.shutdown_guard = Some(PATIENCE);
+            config.timers.shutdown_stall = PATIENCE;
+            config.peer_timeout = None;
+        }
+        config
+    }
+
     /// A factory whose associations are set as `config` says.
     ///
     /// # Panics
@@ -130,6 +137,8 @@ pub struct FestinaPeer {
     replies: Vec<Bytes>,
     written: Written,
     failure: Option<Failure>,
+    /// Outbound and inbound streams that have begun anew.
+    resets: [u64; 2],
 }
 
 /// Packets that wait to be polled.
@@ -201,6 +210,18 @@ impl Buffers {
 }
 
 impl FestinaPeer {
+    /// The core's counters, once there is an association.
+    #[must_use]
+    pub fn stats(&self) -> Option<Stats> {
+        self.association.as_deref().map(Association::stats)
+    }
+
+    /// How many outbound and inbound streams have begun anew.
+    #[must_use]
+    pub fn resets(&self) -> [u64; 2] {
+        self.resets
+    }
+
     /// Gives a packet that belongs to no association to the listener.
     fn handle_stray(&mut self, now: Duration, packet: &Bytes) {
         let own_tag =
@@ -227,6 +248,12 @@ impl FestinaPeer {
                 Event::Closed(ClosedReason::Shutdown) => {}
                 Event::Closed(reason) => self.failed(Failure::of(&reason)),
                 Event::PeerRestarted => self.failed(Failure::Other("the peer restarted".into())),
+                Event::StreamsReset { direction, streams } => {
+                    self.resets[usize::from(direction == Direction::Inbound)] += streams.len() as u64;
+                }
+                Event::StreamRequestFailed { request, result } => {
+                    self.failed(Failure::Other(format!("{request:?}: {result:?}").into()));
+                }
                 _ => {}
             }
         }
@@ -267,20 +294,7 @@ impl Peer for FestinaPeer {
     }
 
     fn send(&mut self, now: Duration, message: &Message) -> Result<(), SendError> {
-        let Some(association) = self.association.as_deref_mut() else {
-            return Err(SendError::WouldBlock);
-        };
-        let outgoing = Outgoing {
-            stream: StreamId(message.stream),
-            ppid: message.ppid,
-            unordered: message.unordered,
-            ..Outgoing::new(message.payload.clone())
-        };
-        match association.send(Instant::ZERO + now, outgoing) {
-            Ok(_) => Ok(()),
-            Err(Refusal::BufferFull(_)) => Err(SendError::WouldBlock),
-            Err(refusal) => Err(SendError::Refused(refusal.to_string())),
-        }
+        self.send_with(now, message, Policy::Reliable)
     }
 
     fn receive(&mut self, _now: Duration) -> Option<Message> {
@@ -320,5 +334,40 @@ impl Peer for FestinaPeer {
 
     fn was_aborted(&self) -> Option<bool> {
         Some(matches!(self.failure, Some(Failure::Abort(_))))
+    }
+}
+
+impl PartiallyReliable for FestinaPeer {
+    const IN_RETURN: InReturn = InReturn::Nothing;
+    const EXPIRES_BETWEEN_FRAGMENTS: bool = true;
+
+    fn send_with(&mut self, now: Duration, message: &Message, policy: Policy) -> Result<(), SendError> {
+        let Some(association) = self.association.as_deref_mut() else {
+            return Err(SendError::WouldBlock);
+        };
+        let outgoing = Outgoing {
+            stream: StreamId(message.stream),
+            ppid: message.ppid,
+            unordered: message.unordered,
+            ..Outgoing::new(message.payload.clone())
+        };
+        let outgoing = match policy {
+            Policy::Reliable => outgoing,
+            Policy::Lifetime(lifetime) => outgoing.with_lifetime(lifetime),
+            Policy::Retransmissions(count) => outgoing.with_max_retransmissions(count),
+            Policy::Priority(priority) => outgoing.with_priority(priority),
+            Policy::Replacing(key) => outgoing.replacing(key),
+        };
+        match association.send(Instant::ZERO + now, outgoing) {
+            Ok(_) => Ok(()),
+            Err(Refusal::BufferFull(_)) => Err(SendError::WouldBlock),
+            Err(refusal) => Err(SendError::Refused(refusal.to_string())),
+        }
+    }
+
+    fn reset(&mut self, now: Duration, streams: &[u16]) -> Result<(), String> {
+        let association = self.association.as_deref_mut().ok_or("there is no association")?;
+        let streams: Vec<_> = streams.iter().map(|&stream| StreamId(stream)).collect();
+        association.reset_streams(Instant::ZERO + now, &streams).map_err(|error| error.to_string())
     }
 }

@@ -14,7 +14,7 @@ use super::webrtc::{
     ADDRESS, Destination, Endpoints, News, Phase, WebRtcAssociation, WebRtcPeer, refused,
     what_both_libraries_call_alike,
 };
-use crate::peer::{AbortUnsupported, Message, SendError, Settings, Stack};
+use crate::peer::{AbortUnsupported, InReturn, Message, Policy, SendError, Settings, Stack};
 
 /// Factory of rtc-sctp associations.
 pub struct RtcSctp {
@@ -69,6 +69,9 @@ impl Stack for RtcSctp {
 }
 
 impl WebRtcAssociation for Association {
+    // `reset_streams_if_any` in `association/mod.rs` keeps no timer for it.
+    const IN_RETURN: InReturn = InReturn::ResetsOnce;
+
     what_both_libraries_call_alike!();
 
     fn route(endpoint: &mut Endpoint, at: Instant, packet: Bytes) -> Option<(AssociationHandle, DatagramEvent)> {
@@ -89,6 +92,10 @@ impl WebRtcAssociation for Association {
             .write_chunk_with_ppi(at, &message.payload, message.ppid.into())
             .map(drop)
             .map_err(|error| refused(&error))
+    }
+
+    fn close_stream(&mut self, at: Instant, id: u16) -> Result<(), String> {
+        self.stream(id).and_then(|mut stream| stream.close(at)).map_err(|error| error.to_string())
     }
 
     fn read(&mut self, id: u16) -> Option<Message> {

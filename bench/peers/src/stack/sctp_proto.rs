@@ -16,7 +16,7 @@ use super::webrtc::{
     ADDRESS, Destination, Endpoints, News, Phase, WebRtcAssociation, WebRtcPeer, refused,
     what_both_libraries_call_alike,
 };
-use crate::peer::{AbortUnsupported, Message, SendError, Settings, Stack};
+use crate::peer::{AbortUnsupported, InReturn, Message, Policy, SendError, Settings, Stack};
 
 /// Common header and DATA chunk header, in bytes.
 const HEADER_BYTES: u32 = 12 + 16;
@@ -98,6 +98,8 @@ impl SctpProto {
 }
 
 impl WebRtcAssociation for Association {
+    const IN_RETURN: InReturn = InReturn::Resets;
+
     what_both_libraries_call_alike!();
 
     fn route(endpoint: &mut Endpoint, at: Instant, packet: Bytes) -> Option<(AssociationHandle, DatagramEvent)> {
@@ -116,6 +118,10 @@ impl WebRtcAssociation for Association {
         }
         // The only call that does not copy the message.
         stream.write_chunks(&mut [message.payload.clone()]).map(drop).map_err(|error| refused(&error))
+    }
+
+    fn close_stream(&mut self, _at: Instant, id: u16) -> Result<(), String> {
+        self.stream(id).and_then(|mut stream| stream.close()).map_err(|error| error.to_string())
     }
 
     fn read(&mut self, id: u16) -> Option<Message> {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::epoch::Epoch;
-use crate::peer::{AbortUnsupported, Message, Peer, SendError, Settings};
+use crate::peer::{AbortUnsupported, InReturn, Message, PartiallyReliable, Peer, Policy, SendError, Settings};
 
 /// The endpoints tell associations apart by their tags alone, so one address serves for all.
 pub(super) const ADDRESS: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 5000));
@@ -24,6 +24,9 @@ pub trait WebRtcAssociation: Sized {
     type Routed;
     /// What the endpoint has for an association that it knows.
     type Input;
+
+    /// What it does when the other side has reset a stream.
+    const IN_RETURN: InReturn;
 
     /// Gives a packet to the endpoint, which names the association that it is for.
     fn route(endpoint: &mut Self::Endpoint, at: Instant, packet: Bytes) -> Option<(Self::Handle, Self::Routed)>;
@@ -44,9 +47,11 @@ pub trait WebRtcAssociation: Sized {
     /// How far it is.
     fn phase(&self) -> Phase;
     /// Makes sure that the message's stream exists, and is as reliable and ordered as the message.
-    fn prepare_stream(&mut self, message: &Message) -> Result<(), String>;
+    fn prepare_stream(&mut self, message: &Message, policy: Policy) -> Result<(), String>;
     /// Sends a message on a stream that is prepared for it, unless that has `buffer_bytes` to send already.
     fn write(&mut self, at: Instant, message: &Message, buffer_bytes: usize) -> Result<(), SendError>;
+    /// Closes a stream, as a data channel is closed: what this side sends on it begins anew.
+    fn close_stream(&mut self, at: Instant, stream: u16) -> Result<(), String>;
     /// The next message of a stream.
     fn read(&mut self, stream: u16) -> Option<Message>;
     /// Begins a graceful end.
@@ -91,8 +96,11 @@ macro_rules! what_both_libraries_call_alike {
         fn next_news(&mut self) -> Option<News> {
             Some(match self.poll()? {
                 Event::Stream(StreamEvent::Readable { id } | StreamEvent::Opened { id }) => News::Readable(id),
+                Event::Stream(StreamEvent::Finished { .. }) => News::Reset,
                 // Also told after a graceful shutdown.
                 Event::AssociationLost { reason: AssociationError::AssociationClosed, .. } => News::Other,
+                // One of them says so of a stream that was reset.
+                Event::AssociationLost { reason: AssociationError::Reset, .. } if !self.is_closed() => News::Reset,
                 Event::AssociationLost { reason, .. } | Event::HandshakeFailed { reason, .. } => {
                     News::Failed(reason.to_string())
                 }
@@ -109,14 +117,22 @@ macro_rules! what_both_libraries_call_alike {
             }
         }
 
-        fn prepare_stream(&mut self, message: &Message) -> Result<(), String> {
+        fn prepare_stream(&mut self, message: &Message, policy: Policy) -> Result<(), String> {
+            let (kind, value) = match policy {
+                Policy::Reliable => (ReliabilityType::Reliable, 0),
+                Policy::Lifetime(lifetime) => {
+                    (ReliabilityType::Timed, u32::try_from(lifetime.as_millis()).unwrap_or(u32::MAX))
+                }
+                Policy::Retransmissions(count) => (ReliabilityType::Rexmit, u32::from(count)),
+                Policy::Priority(_) | Policy::Replacing(_) => (ReliabilityType::Rexmit, 0),
+            };
             let ppid = message.ppid.into();
             // Fails when the peer has opened the stream first; then it exists, which is all that is needed.
             let _ = self.open_stream(message.stream, ppid);
             let mut stream = self.stream(message.stream).map_err(|error| error.to_string())?;
             stream
                 .set_default_payload_type(ppid)
-                .and_then(|()| stream.set_reliability_params(message.unordered, ReliabilityType::Reliable, 0))
+                .and_then(|()| stream.set_reliability_params(message.unordered, kind, value))
                 .map_err(|error| error.to_string())
         }
 
@@ -144,6 +160,8 @@ pub enum Destination<A: WebRtcAssociation> {
 pub enum News {
     /// The stream may have messages to read.
     Readable(u16),
+    /// A stream was reset, and has to be opened again.
+    Reset,
     /// It has ended, and not gracefully.
     Failed(String),
     /// Nothing of interest here.
@@ -231,8 +249,9 @@ pub struct WebRtcPeer<A: WebRtcAssociation> {
     /// first that is established wins, and the others are dropped.
     rivals: Vec<Candidate<A>>,
     packets: std::vec::IntoIter<Bytes>,
-    /// The stream and mode last sent on: a stream is prepared only when it changes.
-    sending: Option<(u16, bool)>,
+    /// The stream, mode and policy last sent with: a stream is prepared only when one changes.
+    sending: Option<(u16, bool, Policy)>,
+    has_reset: bool,
     reading: Option<u16>,
     /// The side that has begun a shutdown never reaches the closed state, so its end is read off the wire.
     shutdown_complete: bool,
@@ -247,6 +266,7 @@ impl<A: WebRtcAssociation> WebRtcPeer<A> {
             rivals: Vec::new(),
             packets: Vec::new().into_iter(),
             sending: None,
+            has_reset: false,
             reading: None,
             shutdown_complete: false,
             error: None,
@@ -263,6 +283,7 @@ impl<A: WebRtcAssociation> WebRtcPeer<A> {
         while let Some(news) = association.next_news() {
             match news {
                 News::Readable(stream) => return Some(stream),
+                News::Reset => (self.sending, self.has_reset) = (None, true),
                 News::Failed(error) => self.error = Some(error),
                 News::Other => {}
             }
@@ -344,17 +365,7 @@ impl<A: WebRtcAssociation> Peer for WebRtcPeer<A> {
     }
 
     fn send(&mut self, now: Duration, message: &Message) -> Result<(), SendError> {
-        // What is written during the handshake never leaves `sctp-proto`.
-        let Some(Candidate { association, .. }) =
-            self.current.as_mut().filter(|own| own.association.phase() != Phase::Handshaking)
-        else {
-            return Err(SendError::WouldBlock);
-        };
-        if self.sending != Some((message.stream, message.unordered)) {
-            association.prepare_stream(message).map_err(SendError::Refused)?;
-            self.sending = Some((message.stream, message.unordered));
-        }
-        association.write(self.shared.at(now), message, self.shared.send_buffer_bytes)
+        self.send_with(now, message, Policy::Reliable)
     }
 
     fn receive(&mut self, _now: Duration) -> Option<Message> {
@@ -396,6 +407,45 @@ impl<A: WebRtcAssociation> Peer for WebRtcPeer<A> {
 
     fn error(&self) -> Option<String> {
         self.error.clone()
+    }
+}
+
+impl<A: WebRtcAssociation> PartiallyReliable for WebRtcPeer<A> {
+    const IN_RETURN: InReturn = A::IN_RETURN;
+    const EXPIRES_BETWEEN_FRAGMENTS: bool = true;
+
+    fn send_with(&mut self, now: Duration, message: &Message, policy: Policy) -> Result<(), SendError> {
+        // What is written during the handshake never leaves `sctp-proto`.
+        let Some(Candidate { association, .. }) =
+            self.current.as_mut().filter(|own| own.association.phase() != Phase::Handshaking)
+        else {
+            return Err(SendError::WouldBlock);
+        };
+        let sending = Some((message.stream, message.unordered, policy));
+        let mut write = || {
+            if self.sending != sending {
+                association.prepare_stream(message, policy).map_err(SendError::Refused)?;
+                self.sending = sending;
+            }
+            association.write(self.shared.at(now), message, self.shared.send_buffer_bytes)
+        };
+        match write() {
+            // A stream that was reset can be opened again once the other side has answered.
+            Err(SendError::Refused(_)) if self.has_reset => {
+                self.sending = None;
+                Err(SendError::WouldBlock)
+            }
+            written => written,
+        }
+    }
+
+    fn reset(&mut self, now: Duration, streams: &[u16]) -> Result<(), String> {
+        let at = self.shared.at(now);
+        let association = &mut self.current.as_mut().ok_or("there is no association")?.association;
+        // Each is opened again with the next message.
+        self.sending = None;
+        self.has_reset = true;
+        streams.iter().try_for_each(|&stream| association.close_stream(at, stream))
     }
 }
 
