@@ -37,6 +37,14 @@ fn run_listed(expiry: Expiry, delivery: Delivery, important: Option<Arc<[bool]>>
     observe(ends[0], ends[1]).pop().expect("the association was begun")
 }
 
+const EXPIRIES: [Expiry; 5] = [
+    Expiry::WhenOverdue,
+    Expiry::AtOnce,
+    Expiry::BeforeTransmission,
+    Expiry::BeforeRetransmission,
+    Expiry::WhenMissing,
+];
+
 /// One in five is reliable, the others are worth 20 ms, less than the way.
 fn mixed() -> Delivery {
     let important = Some(Important { share: Probability::from_percent(20), lifetime: None });
@@ -45,7 +53,7 @@ fn mixed() -> Delivery {
 
 #[test]
 fn important_messages_arrive_all_and_what_became_of_each_message_adds_up() {
-    for expiry in [Expiry::WhenOverdue, Expiry::AtOnce, Expiry::BeforeTransmission, Expiry::BeforeRetransmission] {
+    for expiry in EXPIRIES {
         let record = run(expiry, mixed());
         let messages = &record.truth.messages;
         let [important, normal] = [None, Some(ms(20))]
@@ -79,6 +87,7 @@ fn a_list_says_which_messages_are_important_and_those_beyond_it_are_drawn() {
 fn a_sender_that_looks_at_lifetimes_before_retransmissions_only_sends_every_message_once() {
     let left = |expiry| run(expiry, mixed()).truth.first_transmissions;
     assert_eq!(left(Expiry::BeforeRetransmission), 2_000);
+    assert_eq!(left(Expiry::WhenMissing), 2_000);
     assert!(left(Expiry::BeforeTransmission) < 2_000);
 }
 

@@ -376,6 +376,10 @@ pub enum Expiry {
     BeforeTransmission,
     /// Before each retransmission. Every message leaves once, as with FreeBSD 8.2 (Rajiullah and Brunstrom 2012 §IV-C).
     BeforeRetransmission,
+    /// As `BeforeRetransmission`, and as soon as a gap ack block lies above a chunk that is missing, before that counts as lost. The congestion
+    /// window is not cut for it, against RFC 3758 §3.5: FreeBSD and usrsctp do so (`sctp_strike_gap_ack_chunks`), and this is for models of them.
+    /// Each SACK with gaps costs a look at all that is outstanding.
+    WhenMissing,
 }
 
 /// In which order queued messages are sent (the names of RFC 8260 §3).

@@ -283,6 +283,12 @@ impl Ledger {
         self.reported.as_ref().map_or(0, |reported| reported.chunks)
     }
 
+    /// The highest TSN that gap ack blocks have reported.
+    pub(crate) fn last_reported(&self) -> Option<u64> {
+        let is_reported = |chunk: &Chunk| matches!(chunk.state, ChunkState::GapAcked | ChunkState::NonRenegable);
+        Some(self.first_tsn + self.chunks.iter().rposition(is_reported)? as u64)
+    }
+
     /// TSN of the earliest lost chunk, or of the next new one if none is lost. What lies before it is passed over once, however many
     /// packets of lost chunks leave.
     pub(crate) fn first_lost(&mut self) -> u64 {

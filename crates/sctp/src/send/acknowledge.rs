@@ -115,6 +115,7 @@ impl Sender {
         {
             path.repair.on_round_trip(now, rtt, events);
         }
+        let were_missing = self.buffer.looks_for_missing() && self.give_up_what_is_missing(now, events);
         let (repair, ledger, view) = self.split(path);
         let verdict = repair.on_ack(now, &digest, &heard, ledger, &view, events);
         self.obey(path, verdict);
@@ -131,7 +132,7 @@ impl Sender {
             events.push(Event::Writable);
         }
         self.drop_stale(now, events);
-        if self.give_up_what_is_over(now, path, events) {
+        if self.give_up_what_is_over(now, path, events) || were_missing {
             self.gave_up(now, path, events);
             self.settle(now, path);
         }

@@ -102,8 +102,13 @@ impl OutboundMessage {
     pub(super) fn given_up_at(&self) -> Instant {
         match self.expiry {
             Expiry::WhenOverdue | Expiry::AtOnce => self.expires_at,
-            Expiry::BeforeTransmission | Expiry::BeforeRetransmission => Instant::MAX,
+            Expiry::BeforeTransmission | Expiry::BeforeRetransmission | Expiry::WhenMissing => Instant::MAX,
         }
+    }
+
+    /// Returns whether its lifetime is over, and it is to be given up as soon as a chunk of it is missing below others that arrived.
+    pub(super) fn is_over_if_missing(&self, now: Instant) -> bool {
+        self.expiry == Expiry::WhenMissing && self.expires_at <= now
     }
 
     /// Returns whether it is kept past its end while its acknowledgement may yet come.
@@ -119,7 +124,7 @@ impl OutboundMessage {
         } else if self.stream.0 >= streams {
             Some(AbandonReason::StreamRefused)
         } else {
-            let counts = self.expiry != Expiry::BeforeRetransmission;
+            let counts = !matches!(self.expiry, Expiry::BeforeRetransmission | Expiry::WhenMissing);
             (counts && self.expires_at <= now).then_some(AbandonReason::Expired)
         }
     }

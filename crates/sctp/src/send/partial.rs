@@ -18,7 +18,7 @@ use super::queue::Room;
 use super::scheduler::Unsent;
 use super::{SendPath, Sender};
 use crate::error::SendError;
-use crate::event::{AbandonReason, Events};
+use crate::event::{AbandonReason, Events, RetransmissionCause};
 use crate::message::{Message, MessageId};
 use crate::outstanding::partial::SkippedMessage;
 use crate::outstanding::{Chunk, ChunkState, Form, MessageSlot, PathId, SentAs};
@@ -268,6 +268,25 @@ impl Sender {
     #[inline]
     pub(super) fn give_up_what_is_over(&mut self, now: Instant, path: &SendPath, events: &mut Events) -> bool {
         (self.partial.is_some() || self.ledger.lost().chunks > 0) && self.look_for_what_is_over(now, path, events)
+    }
+
+    /// Abandons messages past their lifetimes of which a chunk is missing below what gap ack blocks report
+    /// ([`Expiry::WhenMissing`](crate::Expiry::WhenMissing)). Returns whether there were any.
+    #[cold]
+    pub(super) fn give_up_what_is_missing(&mut self, now: Instant, events: &mut Events) -> bool {
+        let last = self.ledger.last_reported().filter(|_| self.forwards).unwrap_or_default();
+        let mut any = false;
+        for tsn in self.ledger.first_tsn()..last {
+            let chunk = self.ledger.get(tsn).filter(|chunk| chunk.state == ChunkState::InFlight);
+            let Some(slot) = chunk.map(|chunk| chunk.message) else { continue };
+            if self.buffer.message(slot).is_some_and(|message| message.is_over_if_missing(now)) {
+                // The network does not carry it any more.
+                self.ledger.lose(tsn, RetransmissionCause::Fast);
+                self.give_up(slot, AbandonReason::Expired, events);
+                any = true;
+            }
+        }
+        any
     }
 
     #[cold]

@@ -129,6 +129,11 @@ impl SendBuffer {
         })
     }
 
+    /// Whether messages past their lifetimes are looked for among what is missing.
+    pub(super) fn looks_for_missing(&self) -> bool {
+        self.expiry == Expiry::WhenMissing
+    }
+
     /// Returns whether what may wait follows the window, so that [`follow`](Self::follow) is to be called.
     #[inline]
     pub(super) fn follows_window(&self) -> bool {

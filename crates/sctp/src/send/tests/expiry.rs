@@ -4,8 +4,13 @@ use super::*;
 use crate::config::{Expiry, PartialReliability};
 use crate::wire::Framing;
 
-const EXPIRIES: [Expiry; 4] =
-    [Expiry::WhenOverdue, Expiry::AtOnce, Expiry::BeforeTransmission, Expiry::BeforeRetransmission];
+const EXPIRIES: [Expiry; 5] = [
+    Expiry::WhenOverdue,
+    Expiry::AtOnce,
+    Expiry::BeforeTransmission,
+    Expiry::BeforeRetransmission,
+    Expiry::WhenMissing,
+];
 
 /// A sender whose peer supports FORWARD-TSN, with a round trip of 100 ms.
 fn looking(expiry: Expiry) -> Rig {
@@ -25,7 +30,7 @@ fn abandoned(rig: &Rig) -> u64 {
 
 #[test]
 fn what_expires_in_the_queue_leaves_once_if_only_retransmissions_count_and_never_otherwise() {
-    for (expiry, leaves) in EXPIRIES.into_iter().zip([false, false, false, true]) {
+    for (expiry, leaves) in EXPIRIES.into_iter().zip([false, false, false, true, true]) {
         let mut rig = looking(expiry);
         rig.send(brief());
         rig.wait(50);
@@ -36,7 +41,7 @@ fn what_expires_in_the_queue_leaves_once_if_only_retransmissions_count_and_never
 
 #[test]
 fn what_is_on_its_way_at_its_deadline_is_abandoned_only_if_lifetimes_count_at_once() {
-    for (expiry, given_up) in EXPIRIES.into_iter().zip([false, true, false, false]) {
+    for (expiry, given_up) in EXPIRIES.into_iter().zip([false, true, false, false, false]) {
         let mut rig = looking(expiry);
         rig.send(brief());
         rig.packet();
@@ -70,7 +75,7 @@ fn what_is_lost_and_expired_is_never_sent_again_whenever_lifetimes_count() {
 
 #[test]
 fn an_acknowledgement_that_comes_after_the_lifetime_shows_delivery_and_widens_the_window() {
-    for (expiry, counts) in EXPIRIES.into_iter().zip([true, false, true, true]) {
+    for (expiry, counts) in EXPIRIES.into_iter().zip([true, false, true, true, true]) {
         let mut rig = looking(expiry);
         for _ in 0..40 {
             rig.send(Message::new(vec![7; FULL]).with_lifetime(ms(30)));
@@ -85,6 +90,42 @@ fn an_acknowledgement_that_comes_after_the_lifetime_shows_delivery_and_widens_th
         assert_eq!(rig.stats().sent.messages_acked > 0, counts, "{expiry:?}");
         assert_eq!(rig.stats().sent.forward_tsns, 0, "{expiry:?}");
     }
+}
+
+/// `sctp_strike_gap_ack_chunks` of FreeBSD 8.2: no third report is awaited, and the window stays.
+#[test]
+fn what_is_expired_and_missing_below_a_gap_ack_block_is_given_up_at_once_and_without_a_cut_if_lifetimes_count_then() {
+    for (expiry, given_up_after) in [(Expiry::WhenMissing, 1), (Expiry::BeforeRetransmission, 3)] {
+        let mut rig = looking(expiry);
+        rig.send(brief());
+        rig.packet();
+        for _ in 0..4 {
+            rig.send_bytes(100);
+            rig.packet();
+        }
+        rig.wait(100);
+        for reports in 1..=3 {
+            rig.sack(0, &[(2, 1 + reports)]);
+            assert_eq!(abandoned(&rig), u64::from(reports >= given_up_after), "{expiry:?}, {reports}");
+        }
+        assert_eq!(rig.stats().path.in_fast_recovery, expiry == Expiry::BeforeRetransmission, "{expiry:?}");
+        assert_eq!(rig.packet_with_forward().0.map(|told| told.cumulative), Some(1), "{expiry:?}");
+    }
+}
+
+/// What is above the blocks may still come, and what is not over is repaired as ever.
+#[test]
+fn what_is_not_below_a_gap_ack_block_or_not_expired_is_kept_though_lifetimes_count_for_what_is_missing() {
+    let mut rig = looking(Expiry::WhenMissing);
+    rig.send(Message::new(vec![7; 100]).with_lifetime(ms(5_000)));
+    rig.packet();
+    rig.send_bytes(100);
+    rig.packet();
+    rig.send(brief());
+    rig.packet();
+    rig.wait(100);
+    rig.sack(0, &[(2, 2)]);
+    assert_eq!(abandoned(&rig), 0);
 }
 
 #[test]
