@@ -46,6 +46,8 @@ pub(super) const CHUNK_BYTES_MAX: usize = PACKET_BYTES_MAX - COMMON_HEADER_BYTES
 const COMMON_HEADER_BYTES: usize = 12;
 /// Large enough for every message that waits: R12 does not say that its application ever waited.
 const SEND_BUFFER_BYTES: usize = 64 << 20;
+/// What the send buffer counts for a message beside its payload.
+const MESSAGE_OVERHEAD_BYTES: u64 = 128;
 
 /// The sender that R12 measured.
 pub(super) const OF_2012: &str = "2012";
@@ -66,6 +68,8 @@ pub(super) const SENDERS: &[&str] = &[OF_2012, NR_SACK, LATE_TSN, DEADLINE, OVER
 const NORMALLY: &str = "normal";
 const SIZES: &[&str] = &["fixed", NORMALLY];
 const ON: &str = "on";
+const MISSING: &str = "missing";
+const GIVES_UP: &[&str] = &["resent", MISSING];
 const SWITCH: &[&str] = &[ON, "off"];
 pub(super) const BUFFERING: &[&str] = &["bytes", "packets"];
 
@@ -73,7 +77,7 @@ pub(super) const BUFFERING: &[&str] = &["bytes", "packets"];
 macro_rules! r12_senders {
     () => {
         "2012 is a model of the sender that R12 measured, FreeBSD 8.2: each message gets its TSN and leaves once, however old it is, and its \
-         lifetime is looked at only before a retransmission; the receiver answers with SACK, and the Advanced.Peer.Ack.Point stops at \
+         lifetime is looked at only before a retransmission, or with gives_up = missing as soon as an acknowledgement reports something above it; the receiver answers with SACK, and the Advanced.Peer.Ack.Point stops at \
          whatever is not cumulatively acknowledged. Loss recovery is that of RFC 9260, and congestion control that of RFC 4960, which held \
          then: the window grows only while the cumulative acknowledgement moves, and Max.Burst cuts it. Small messages share a packet \
          where they have queued up behind the window, as R12 says they did; with nagle on, FreeBSD's default, they would always wait for others \
@@ -125,6 +129,17 @@ pub(super) fn parameters() -> Vec<Parameter> {
             "whether the senders of 2012 wait until a packet is full while something is outstanding",
             Kind::Choice(SWITCH),
         ),
+        parameter(
+            "gives_up",
+            "when the senders of 2012 give up what has expired: before it would be sent again, or as soon as it is missing below what \
+             has arrived, without a cut of the window",
+            Kind::Choice(GIVES_UP),
+        ),
+        parameter(
+            "unacknowledged",
+            "how many messages the sender takes until they are acknowledged or given up; the application waits then",
+            Kind::Count(16..=1_000_000),
+        ),
         parameter("hops", "bottlenecks in a row, each with TCP flows of its own", Kind::Count(1..=16)),
     ]
 }
@@ -166,7 +181,15 @@ pub(super) fn assumptions() -> Vec<Assumption> {
         chosen("hops", "R15 says nothing of its parking lot in text"),
         chosen("load is payload", "R12 does not say whether headers count").beside_the_plan(),
         chosen("TCP", "New Reno with SACK and timestamps, FreeBSD's default then").beside_the_plan(),
-        chosen("send buffer", "64 MiB: R12 does not say that the application waited").beside_the_plan(),
+        chosen(
+            "gives_up",
+            "R12 does not say. FreeBSD's sctp_strike_gap_ack_chunks looks for what is missing; docs/lab.md has both",
+        ),
+        chosen(
+            "unacknowledged",
+            "more than there ever are: R12 does not say that the application waited. FreeBSD takes 512 chunks, or an eighth of the machine's \
+             mbuf clusters if that is more: 3,200 by default with 4 GB",
+        ),
     ]
 }
 
@@ -205,13 +228,22 @@ fn gathers(point: &Point) -> bool {
 
 /// What a point describes.
 pub(super) fn mixture(point: &Point) -> Mixture {
-    let [sender, receiver] = ends(point.choice("sender"));
+    let [mut sender, receiver] = ends(point.choice("sender"));
     let (size, rate) = (point.bytes("size"), point.bandwidth("rate"));
     // A fifth of the bottleneck.
     let load = f64::from(point.probability("load").ppb()) / 1e9;
     let load_bps = load * as_f64(rate.bits_per_second()) / 5.0;
     let seconds = |bytes: ByteCount| Duration::from_secs_f64(as_f64(bytes.bytes() * 8) / load_bps.max(1.0));
     let is_fixed = point.choice("sizes") != NORMALLY;
+    if point.choice("gives_up") == MISSING && [OF_2012, NR_SACK].contains(&point.choice("sender")) {
+        sender.partial_reliability.expiry = Expiry::WhenMissing;
+    }
+    let limits = &mut sender.limits;
+    let message_bytes = size.bytes().saturating_add(MESSAGE_OVERHEAD_BYTES);
+    let buffer_bytes = message_bytes.saturating_mul(point.count("unacknowledged")).min(SEND_BUFFER_BYTES as u64);
+    limits.send_buffer_bytes = usize::try_from(buffer_bytes).unwrap_or(SEND_BUFFER_BYTES);
+    // The application goes on as soon as one more fits.
+    limits.send_low_water_bytes = usize::try_from(buffer_bytes.saturating_sub(message_bytes)).unwrap_or_default();
     Mixture {
         sender,
         receiver,
