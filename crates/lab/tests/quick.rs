@@ -35,7 +35,6 @@ const CONTRADICTED: &[&str] = &[
     "r15-tail-loss: TCP: tcp-tlpr-rtor is faster than tcp-standard, tcp-rtor, tcp-tlp in almost all cases, 90% (recovery).",
     "r15-tail-loss: SCTP: tlpr is faster than rfc9260, rto-restart, tlp in almost all cases, 90% (recovery).",
     "g02-table3: MIN_BUF(1,3) loses less than a tenth of TCP's throughput, and (2,0) has about the same.",
-    "g02-fig10: With ECN a larger share of the MIN_BUF streams' packets arrives within 200 and 500 ms.",
     "g02-fig10: With ECN a smaller share of standard TCP's packets arrives within 200 ms.",
 ];
 
