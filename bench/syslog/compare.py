@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Lines of logs over a bad network: rsyslog over TCP and over RELP beside `festina syslog`, at the same time.
+"""Lines of logs over a bad network: rsyslog over UDP, TCP and RELP beside `festina syslog`, at the same time.
 
 Needs root, `rsyslog`, `rsyslog-relp` and `iproute2`:
 
@@ -7,11 +7,12 @@ Needs root, `rsyslog`, `rsyslog-relp` and `iproute2`:
 
 Two network namespaces, `festina emulate tun` between them. A program sends lines of 250 bytes over UDP on its own machine to a relay there, each
 with the time at which it was sent; the relay brings them to the other machine, which writes a file. The delay is from the program to the
-file.
+file. `--figure FILE.svg` draws the share of important lines that take longer than a delay.
 """
 
 import argparse
 import json
+import math
 import os
 import re
 import shutil
@@ -25,6 +26,8 @@ import time
 MIX = [1, 2, 8, 65, 150, 174, 300, 300]
 LEFT, RIGHT = "festina-log-l", "festina-log-r"
 SENT = re.compile(r"line (\d+) sent=(\d+) ")
+# A colour and a dash for each system: neither is the only key.
+STROKES = {"rsyslog, UDP": ("#767676", "2 3"), "rsyslog, TCP": ("#b35900", "8 3"), "rsyslog, RELP": ("#7a3ea8", "10 3 2 3"), "festina syslog": ("#0a6fb5", "")}
 
 
 def severity_of(number):
@@ -94,6 +97,11 @@ def systems(directory, festina, redundancy):
     raw = 'template(name="raw" type="string" string="%rawmsg%\\n")\n'
     store = lambda name: f'{raw}action(type="omfile" file="{out(name)}" template="raw")\n'
     yield (
+        "rsyslog, UDP", 5513, out("udp"),
+        rsyslog(directory, "udp-r", f'module(load="imudp")\ninput(type="imudp" port="6002")\n{store("udp")}'),
+        rsyslog(directory, "udp-l", udp.format(5513) + f'action(type="omfwd" target="10.77.0.2" port="6002" protocol="udp" {keep})\n'),
+    )
+    yield (
         "rsyslog, TCP", 5514, out("tcp"),
         rsyslog(directory, "tcp-r", f'module(load="imtcp")\ninput(type="imtcp" port="6000")\n{store("tcp")}'),
         rsyslog(directory, "tcp-l", udp.format(5514) + f'action(type="omfwd" target="10.77.0.2" port="6000" protocol="tcp" {keep})\n'),
@@ -148,6 +156,53 @@ def report(name, count, arrived):
     return result
 
 
+def important_delays(count, arrived):
+    """The delays of important lines, shortest first, without those that are missing, and how many were sent."""
+    first = {}
+    for number, delay in arrived:
+        first.setdefault(number, delay)
+    numbers = [number for number in range(count) if severity_of(number) < 4]
+    return sorted(first[number] for number in numbers if number in first), len(numbers)
+
+
+def draw(path, title, series):
+    """The share of important lines that take longer than a delay, both axes logarithmic. A line that ends above the axis ends at its missing ones."""
+    width, height, left, right, top, bottom = 760, 420, 66, 20, 50, 96
+    longest = max((delays[-1] for delays, _ in series.values() if delays), default=100)
+    shortest = min((delays[0] for delays, _ in series.values() if delays), default=1)
+    low, high = max(shortest, 0.1) * 0.8, longest * 1.15
+    least = 1 / (2 * max(sent for _, sent in series.values()))
+    x = lambda ms: left + (width - left - right) * math.log(max(ms, low) / low) / math.log(high / low)
+    y = lambda share: top + (height - top - bottom) * math.log(1 / max(share, least)) / math.log(1 / least)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="13">',
+        f'<rect width="{width}" height="{height}" fill="white"/>',
+        f'<text x="{left}" y="22" font-size="15">{title}</text>',
+        f'<text x="{left}" y="40" fill="#555">share of important lines that take longer, or never come</text>',
+    ]
+    for ms in (1, 2, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1000, 2000, 3000, 5000, 10000):
+        if low <= ms <= high:
+            parts.append(f'<path d="M{x(ms):.1f} {top}V{height - bottom}" stroke="#ddd"/><text x="{x(ms):.1f}" y="{height - bottom + 18}" text-anchor="middle">{ms}</text>')
+    for share, label in ((1, "100 %"), (0.1, "10 %"), (0.01, "1 %"), (0.001, "0.1 %"), (0.0001, "0.01 %")):
+        if share >= least:
+            parts.append(f'<path d="M{left} {y(share):.1f}H{width - right}" stroke="#ddd"/><text x="{left - 8}" y="{y(share) + 4:.1f}" text-anchor="end">{label}</text>')
+    parts.append(f'<text x="{(left + width - right) / 2}" y="{height - bottom + 38}" text-anchor="middle">from the program to the file, milliseconds</text>')
+    for place, (name, (delays, sent)) in enumerate(series.items()):
+        colour, dash = STROKES[name]
+        line = f"M{x(low):.1f} {y(1):.1f}"
+        for index, delay in enumerate(delays):
+            line += f"H{x(delay):.1f}V{y((sent - index - 1) / sent):.1f}"
+        if len(delays) < sent:
+            line += f"H{width - right}"
+        stroke = f'stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"'
+        parts.append(f'<path d="{line}" fill="none" {stroke}/>')
+        column, row = left + place % 2 * 380, height - 34 + place // 2 * 20
+        missing = f", {sent - len(delays)} of {sent} missing" if len(delays) < sent else ""
+        parts.append(f'<path d="M{column} {row - 4}h34" {stroke}/><text x="{column + 42}" y="{row}">{name}: p99 {quantile(delays, 0.99):.0f} ms{missing}</text>')
+    with open(path, "w") as file:
+        file.write("\n".join(parts) + "\n</svg>\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--festina", default="target/release/festina")
@@ -158,6 +213,7 @@ def main():
     parser.add_argument("--link", default="", help="the rate of the network, as in 1Mbit/s")
     parser.add_argument("--seed", default="1")
     parser.add_argument("--redundancy", default="off", help="of important lines, see relay.toml")
+    parser.add_argument("--figure", help="draw the delays of important lines into this file (SVG)")
     parser.add_argument("--generate", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.generate:
@@ -206,6 +262,10 @@ def main():
         print(json.dumps({"dropped_by_kernel": {name: dropped.get(port, 0) for name, port, *_ in runs}}))
         for name, *_ in runs:
             print(json.dumps(report(name, int(arguments.rate * arguments.time), arrivals[name])))
+        if arguments.figure:
+            count = int(arguments.rate * arguments.time)
+            title = f"{arguments.rate:g} lines a second for {arguments.time:g} s, {arguments.delay} and {arguments.loss} loss each way"
+            draw(arguments.figure, title, {name: important_delays(count, arrivals[name]) for name, *_ in runs})
     finally:
         for process in reversed(processes):
             process.terminate()
