@@ -167,7 +167,7 @@ async fn festina_as_server(peer: &str, unordered: bool) {
 /// Returns whether a packet is to be lost.
 type Loss = Box<dyn FnMut(&[u8]) -> bool + Send>;
 
-/// Loses one of so many packets, as a fixed sequence of dice says; none if it is 0.
+/// Loses one packet in `count`, chosen by the seed; none if `count` is 0.
 fn one_in(count: u64, seed: u64) -> Loss {
     let mut state = seed;
     Box::new(move |_| {
@@ -240,7 +240,7 @@ struct Way {
     /// All messages in order, or all without; `None` for one in six without.
     unordered: Option<bool>,
     interleaving: bool,
-    /// Of so many packets one is lost, in either direction; 0 for none.
+    /// One packet in this many is lost, in either direction; 0 loses none.
     one_lost_in: u64,
     seed: u64,
 }

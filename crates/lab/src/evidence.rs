@@ -215,7 +215,7 @@ struct Cell {
 }
 
 impl Cell {
-    /// As one of so many.
+    /// The judgement as one of this many cells.
     fn judgement(&self, cells: usize) -> Judgement {
         match &self.found {
             Ok((estimate, bound)) => bound.judge_one_of(cells, estimate),

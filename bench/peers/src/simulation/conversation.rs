@@ -1,8 +1,8 @@
 //! Conversations of Festina with another stack in virtual time whose messages may be given up: every policy, with resets between their
 //! parts or without.
 //!
-//! Each part begins with one reliable message on each stream either way, has the messages with policies in its middle, one in four of which is
-//! reliable all the same, and ends with a reliable one on each stream. Then, with resets, either side has all its streams begin anew.
+//! Each part begins and ends with one reliable message on each stream, both ways. In its middle are the messages with policies; one in four of
+//! these is reliable, too. After each part but the last, both sides reset all their streams, if the plan says so.
 
 mod side;
 
@@ -148,7 +148,7 @@ struct Conversation<P> {
 }
 
 impl<P: PartiallyReliable> Conversation<P> {
-    /// Goes on to the next stage if this one is over. Returns whether it did.
+    /// Enters the next stage when this one is over. Returns whether it did.
     fn advance(&mut self, plan: &Plan) -> Result<bool, String> {
         let is_quiet = self.festina.has_settled() && self.peer.has_settled();
         let next = match self.stage {

@@ -295,12 +295,11 @@ fn tag_bytes(packet: &[u8]) -> Option<[u8; 8]> {
 
 /// Whether the packet is found by its tag alone: its first chunk is DATA, I-DATA, SACK or NR-SACK.
 fn is_ordinary(packet: &[u8]) -> bool {
-    const CHUNK_DATA: u8 = 0x00;
-    const CHUNK_SACK: u8 = 0x03;
-    const CHUNK_NR_SACK: u8 = 0x10;
-    const CHUNK_I_DATA: u8 = 0x40;
-    let first = festina_sctp::wire::Packet::first_chunk_type(packet);
-    matches!(first, Some(CHUNK_DATA | CHUNK_I_DATA | CHUNK_SACK | CHUNK_NR_SACK))
+    use festina_sctp::wire::{Packet, chunk_type};
+    matches!(
+        Packet::first_chunk_type(packet),
+        Some(chunk_type::DATA | chunk_type::I_DATA | chunk_type::SACK | chunk_type::NR_SACK)
+    )
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ impl Experiment for P10Fig8a {
          lksctp is built from the papers' descriptions by the readings that most published statements survive (see docs/readings.md). \
          Nagle's algorithm is off. A retransmission of TCP takes no other segment along. Linux's does; with it (tcp_retransmission = \
          \"with-next\") the segments that come along count as retransmitted, too, so that TCP's mean 1st retransmission comes \
-         after 176 ms, before that of modified lksctp.\n\n\
+         after 175 ms, before that of modified lksctp.\n\n\
          In two hours of four messages a second, 5% loss makes about 1,440 first, 72 second and 4 third retransmissions that \
          are needed. What is said about third retransmissions rests on few of them, in the paper as here."
     }

@@ -270,7 +270,7 @@ impl Sender {
         (self.partial.is_some() || self.ledger.lost().chunks > 0) && self.look_for_what_is_over(now, path, events)
     }
 
-    /// Abandons messages past their lifetimes of which a chunk is missing below what gap ack blocks report
+    /// Abandons expired messages that have a chunk missing below the highest reported one
     /// ([`Expiry::WhenMissing`](crate::Expiry::WhenMissing)). Returns whether there were any.
     #[cold]
     pub(super) fn give_up_what_is_missing(&mut self, now: Instant, events: &mut Events) -> bool {

@@ -1,4 +1,4 @@
-//! One side of a conversation: what it has to send, and what has come of it.
+//! One side of a conversation: what it sends, and what has arrived.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::{Direction, FIRST_UNORDERED_STREAM, STREAMS};
 use crate::peer::{Message, PartiallyReliable, Policy, SendError};
 use crate::simulation::PPID_BINARY;
 
-/// One of so many messages is reliable, whatever the policy.
+/// One message in this many is reliable, whatever the policy.
 const RELIABLE_EVERY: u32 = 4;
 /// From one message to the next, but for bursts.
 const PAUSE: Duration = Duration::from_millis(8);
