@@ -90,6 +90,10 @@ fn check(chunk: &Chunk<'_>, original: &[u8]) {
             let out = ChunkOut::Shutdown { cumulative_tsn: shutdown.cumulative_tsn };
             read_back(&out, |again| assert_eq!(again, chunk));
         }
+        Chunk::Ecne(tsn) => {
+            read_back(&ChunkOut::Ecne { tsn: *tsn, packets: 1 }, |again| assert_eq!(again, chunk));
+        }
+        Chunk::Cwr(tsn) => read_back(&ChunkOut::Cwr(*tsn), |again| assert_eq!(again, chunk)),
         Chunk::ShutdownAck => read_back(&ChunkOut::ShutdownAck, |again| assert_eq!(again, chunk)),
         Chunk::CookieAck => read_back(&ChunkOut::CookieAck, |again| assert_eq!(again, chunk)),
         Chunk::ShutdownComplete { tag_reflected } => {

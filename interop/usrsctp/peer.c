@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/ip.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -38,9 +39,13 @@ enum {
     INTERLEAVE_MESSAGES = 2,
 };
 
-/* The UDP socket, its port and, once known, who is at the other end; its address also stands for the association in usrsctp. */
+/*
+ * The UDP socket, its port and, once known, who is at the other end; its address also stands for the association in usrsctp. A wire that
+ * marks is one with a router that marks whatever is capable of explicit congestion notification, in both directions.
+ */
 static struct {
     int socket;
+    bool marks;
     uint16_t local_port;
     struct sockaddr_in remote;
     atomic_bool remote_known;
@@ -72,14 +77,37 @@ static void *watch(void *unused)
     fail("not done within %d seconds", SECONDS_MAX);
 }
 
+/* The ECN field with which a packet leaves the wire. */
+static uint8_t passed(uint8_t tos)
+{
+    uint8_t field = tos & IPTOS_ECN_MASK;
+    return wire.marks && field != IPTOS_ECN_NOT_ECT ? IPTOS_ECN_CE : field;
+}
+
 static int send_packet(void *address, void *packet, size_t length, uint8_t tos, uint8_t set_df)
 {
     (void)address;
-    (void)tos;
     (void)set_df;
     if (!atomic_load(&wire.remote_known))
         return ENOTCONN;
-    ssize_t sent = sendto(wire.socket, packet, length, 0, (struct sockaddr *)&wire.remote, sizeof(wire.remote));
+    int field = passed(tos);
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(field))];
+    } control = {0};
+    struct iovec content = {.iov_base = packet, .iov_len = length};
+    struct msghdr message = {.msg_name = &wire.remote,
+                             .msg_namelen = sizeof(wire.remote),
+                             .msg_iov = &content,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof(control)};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = IPPROTO_IP;
+    header->cmsg_type = IP_TOS;
+    header->cmsg_len = CMSG_LEN(sizeof(field));
+    memcpy(CMSG_DATA(header), &field, sizeof(field));
+    ssize_t sent = sendmsg(wire.socket, &message, 0);
     return sent == (ssize_t)length ? 0 : errno;
 }
 
@@ -88,16 +116,28 @@ static void *receive_packets(void *unused)
     static char packet[DATAGRAM_BYTES_MAX];
     (void)unused;
     struct sockaddr_in from;
-    socklen_t from_length = sizeof(from);
-    ssize_t length;
-    while ((length = recvfrom(wire.socket, packet, sizeof(packet), 0, (struct sockaddr *)&from, &from_length)) >= 0) {
+    char control[256];
+    struct iovec content = {.iov_base = packet, .iov_len = sizeof(packet)};
+    for (;;) {
+        struct msghdr message = {.msg_name = &from,
+                                 .msg_namelen = sizeof(from),
+                                 .msg_iov = &content,
+                                 .msg_iovlen = 1,
+                                 .msg_control = control,
+                                 .msg_controllen = sizeof(control)};
+        ssize_t length = recvmsg(wire.socket, &message, 0);
+        if (length < 0)
+            fail("recvmsg: %s", strerror(errno));
+        uint8_t tos = 0;
+        for (struct cmsghdr *header = CMSG_FIRSTHDR(&message); header != NULL; header = CMSG_NXTHDR(&message, header))
+            if (header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_TOS)
+                memcpy(&tos, CMSG_DATA(header), sizeof(tos));
         if (!atomic_load(&wire.remote_known)) {
             wire.remote = from;
             atomic_store(&wire.remote_known, true);
         }
-        usrsctp_conninput(&wire, packet, (size_t)length, 0);
+        usrsctp_conninput(&wire, packet, (size_t)length, passed(tos));
     }
-    fail("recvfrom: %s", strerror(errno));
 }
 
 static void start_thread(void *(*body)(void *))
@@ -115,8 +155,9 @@ static void open_wire(uint16_t local_port, uint16_t remote_port)
     wire.socket = socket(AF_INET, SOCK_DGRAM, 0);
     check(wire.socket >= 0, "socket");
     /* Room for a whole window: what the kernel drops here is lost for both sides. */
-    int buffer = BUFFER_BYTES;
+    int buffer = BUFFER_BYTES, on = 1;
     check(setsockopt(wire.socket, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof(buffer)) == 0, "SO_RCVBUF");
+    check(setsockopt(wire.socket, IPPROTO_IP, IP_RECVTOS, &on, sizeof(on)) == 0, "IP_RECVTOS");
     check(bind(wire.socket, (struct sockaddr *)&local, sizeof(local)) == 0, "bind");
     check(getsockname(wire.socket, (struct sockaddr *)&local, &length) == 0, "getsockname");
     wire.local_port = ntohs(local.sin_port);
@@ -376,15 +417,15 @@ static struct plan plan_from(char **arguments)
 int main(int argc, char **argv)
 {
     bool interleaves = argc == 4 && strcmp(argv[3], "interleaving") == 0;
-    bool server = (argc == 3 || interleaves) && strcmp(argv[1], "server") == 0;
+    wire.marks = argc == 4 && strcmp(argv[3], "marking") == 0;
+    bool server = (argc == 3 || interleaves || wire.marks) && strcmp(argv[1], "server") == 0;
     bool client = (argc == 6 || argc == 7) && strcmp(argv[1], "client") == 0;
     if (!server && !client)
-        fail("usage: %s server PORT [interleaving] | client PORT COUNT SIZES ordered|unordered [INTERVAL_MS]", argv[0]);
+        fail("usage: %s server PORT [interleaving|marking] | client PORT COUNT SIZES ordered|unordered [INTERVAL_MS]", argv[0]);
     uint16_t port = (uint16_t)number(argv[2], UINT16_MAX);
     start_thread(watch);
     usrsctp_init(0, send_packet, NULL);
-    /* Explicit congestion notification was dropped by RFC 9260. */
-    usrsctp_sysctl_set_sctp_ecn_enable(0);
+    usrsctp_sysctl_set_sctp_ecn_enable(1);
     usrsctp_register_address(&wire);
     open_wire(server ? port : 0, server ? 0 : port);
     unsigned long done;

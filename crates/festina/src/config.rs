@@ -20,9 +20,15 @@ use festina_units::Duration;
 /// ```
 ///
 /// The core takes its settings as a struct with public fields, [`festina_sctp::Config`]: `From` goes both ways.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct Config(sctp::Config);
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::with_profile(Profile::Festina)
+    }
+}
 
 impl From<sctp::Config> for Config {
     fn from(config: sctp::Config) -> Self {
@@ -96,7 +102,9 @@ impl Config {
 impl Config {
     /// The default settings with another loss-recovery profile.
     pub fn with_profile(profile: Profile) -> Self {
-        Self(sctp::Config::with_profile(profile))
+        // The core leaves ECN off, since it cannot know whether its caller sees the IP header; here it does.
+        let carrier = sctp::Carrier { ecn: profile == Profile::Festina, ..sctp::Carrier::default() };
+        Self(sctp::Config { carrier, ..sctp::Config::with_profile(profile) })
     }
 
     /// Which mechanisms of loss recovery the sender uses. The default is those of [`Profile::Festina`].
@@ -318,6 +326,14 @@ impl Config {
         self
     }
 
+    /// Whether the peer is offered explicit congestion notification (RFC 3168): routers may then mark packets with data instead of dropping
+    /// them, and there is nothing to repair. A path that drops what is capable of it is found out, at the cost of four packets at most. On
+    /// by default with the profile `festina`, off with the others, which were published without it.
+    pub fn with_ecn(mut self, offered: bool) -> Self {
+        self.0.carrier.ecn = offered;
+        self
+    }
+
     /// When the sender looks at the lifetime of a message (RFC 3758 leaves it open).
     pub fn with_expiry(mut self, expiry: Expiry) -> Self {
         self.0.partial_reliability.expiry = expiry;
@@ -398,7 +414,7 @@ mod tests {
             partial_reliability: sctp::PartialReliability { expiry: Expiry::AtOnce, nr_sack: false },
             peer_requests: sctp::PeerRequests { reset_streams: false, add_streams: true },
             // An endpoint sends over UDP or IP, never within DTLS.
-            protected_by_dtls: false,
+            carrier: sctp::Carrier { protected_by_dtls: false, ecn: true },
             message_events: true,
         }
     }
@@ -437,6 +453,7 @@ mod tests {
             .with_interleaving(true)
             .with_expiry(Expiry::AtOnce)
             .with_nr_sack(false)
+            .with_ecn(true)
             .with_stream_resets_by_peer(false)
             .with_streams_added_by_peer(true)
             .with_message_events(true);

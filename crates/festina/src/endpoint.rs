@@ -28,6 +28,7 @@ use festina_sctp::ClosedReason;
 
 pub(crate) use self::accept::AcceptQueue;
 pub(crate) use self::demux::Key;
+pub(crate) use self::driver::Datagram;
 use self::driver::Driver;
 pub use self::observe::SeenPacket;
 pub use self::options::{Answer, ConnectOptions, EndpointStats, ListenOptions};

@@ -18,7 +18,7 @@ use prometheus_client::registry::Unit;
 use crate::association::{Association, Inner};
 use crate::endpoint::{Endpoint, EndpointStats, Shared, lock};
 
-/// Associations that are shown at the same time unless [`Metrics::with_associations_max`] says otherwise. Each has 23 series of its own.
+/// Associations that are shown at the same time unless [`Metrics::with_associations_max`] says otherwise. Each has 25 series of its own.
 pub const ASSOCIATIONS_SHOWN_MAX: usize = 100;
 
 /// Shows endpoints and associations to a [`Registry`](prometheus_client::registry::Registry).
@@ -262,7 +262,7 @@ static ENDPOINT: [OfEndpoint; 15] = [
     OfEndpoint::counter("festina_endpoint_receive_errors", "Times that receiving failed", |s| s.receive_errors),
 ];
 
-static ASSOCIATION: [OfAssociation; 18] = [
+static ASSOCIATION: [OfAssociation; 20] = [
     OfAssociation::counter("festina_association_packets_sent", "SCTP packets sent", |s| s.sent.packets),
     OfAssociation::counter("festina_association_sent", "Bytes of SCTP packets sent", |s| s.sent.bytes).in_bytes(),
     OfAssociation::counter("festina_association_messages_sent", "Messages taken to be sent", |s| s.sent.messages),
@@ -290,12 +290,22 @@ static ASSOCIATION: [OfAssociation; 18] = [
         s.sent.spurious
     }),
     OfAssociation::counter(
+        "festina_association_marks_reported",
+        "Reports that the network marked packets (ECN)",
+        |s| s.sent.marks_reported,
+    ),
+    OfAssociation::counter(
         "festina_association_packets_received",
         "SCTP packets received that passed all checks",
         |s| s.received.packets,
     ),
     OfAssociation::counter("festina_association_received", "Bytes of those packets", |s| s.received.bytes).in_bytes(),
     OfAssociation::counter("festina_association_messages_received", "Whole messages received", |s| s.received.messages),
+    OfAssociation::counter(
+        "festina_association_packets_marked",
+        "Packets received that the network marked (ECN)",
+        |s| s.received.packets_marked,
+    ),
     OfAssociation::gauge("festina_association_messages_pending", "Messages neither acknowledged nor given up", |s| {
         s.path.messages_pending
     }),
@@ -375,7 +385,7 @@ mod tests {
         let names: BTreeSet<&str> =
             series.iter().filter_map(|line| line.rsplit_once(' ').map(|(name, _)| name)).collect();
         assert_eq!(names.len(), series.len(), "{page}");
-        assert_eq!(series.iter().filter(|line| line.contains("association=")).count(), 23);
+        assert_eq!(series.iter().filter(|line| line.contains("association=")).count(), 25);
     }
 
     #[tokio::test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use festina::{AssociationState, Config, DEFAULT_SCTP_PORT, Endpoint, Message, now};
 use festina_sctp::{Association, Context, Ports};
+use festina_units::EcnCodepoint;
 use pings::ping;
 use resident::resident_bytes;
 
@@ -60,7 +61,12 @@ impl Host {
             }
             match self.socket.recv(&mut buffer) {
                 // What was meant for an earlier one is dropped.
-                Ok(len) => drop(association.handle_packet(now(), self.server, &Bytes::copy_from_slice(&buffer[..len]))),
+                Ok(len) => drop(association.handle_packet(
+                    now(),
+                    self.server,
+                    EcnCodepoint::NotCapable,
+                    &Bytes::copy_from_slice(&buffer[..len]),
+                )),
                 Err(_) => association.handle_timeout(now()),
             }
         }

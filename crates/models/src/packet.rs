@@ -2,9 +2,8 @@
 
 use bytes::Bytes;
 use festina_netsim::{LinkPacket, NodeId, SimPacket};
-use festina_units::{ByteCount, Instant};
+use festina_units::{ByteCount, EcnCodepoint, Instant};
 
-pub use crate::tcp::EcnCodepoint;
 use crate::tcp::Segment;
 
 /// Bytes of an IPv4 header without options.

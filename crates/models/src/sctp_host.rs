@@ -21,9 +21,9 @@ use bytes::Bytes;
 use festina_netsim::{Node, NodeId, RandomStream};
 use festina_sctp::wire;
 use festina_sctp::{Config, ConfigError, Context, Incoming, Listener, Ports, Stats};
-use festina_units::Instant;
+use festina_units::{EcnCodepoint, Instant};
 
-use crate::packet::{EcnCodepoint, Packet, Payload};
+use crate::packet::{Packet, Payload};
 use crate::workload::{Source, Workload};
 use connection::{Companion, Connection, Traffic};
 use delivery::Deliveries;
@@ -265,7 +265,7 @@ impl Node<Packet> for SctpHost {
             Some(index) => {
                 // Answers of a listener are numbered apart, and no log needs them.
                 let serial = (packet.flow != listener_flow(packet.source)).then_some(packet.serial);
-                self.connections[index].handle_packet(now, serial, bytes);
+                self.connections[index].handle_packet(now, serial, packet.ecn, bytes);
                 self.ready.push_back(index);
             }
             None => self.handle_stray(now, packet.source, packet.serial, bytes),

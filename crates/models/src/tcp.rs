@@ -65,5 +65,5 @@ pub use config::{
 pub use connection::TcpConnection;
 pub use event::{Cause, TcpEvent};
 pub use festina_recovery::send_buffer::{MinBuf, SendBufferLimit};
-pub use segment::{EcnCodepoint, Flags, SACK_BLOCKS_MAX, SackBlocks, Segment, SynOptions, Timestamps};
+pub use segment::{Flags, SACK_BLOCKS_MAX, SackBlocks, Segment, SynOptions, Timestamps};
 pub use sender::TcpCounters;

@@ -11,10 +11,10 @@ pub use truth::{TcpRecord, observe};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use festina_netsim::{Node, NodeId};
-use festina_units::{Duration, Instant};
+use festina_units::{Duration, EcnCodepoint, Instant};
 
 use crate::packet::{Packet, Payload, TcpPacket};
-use crate::tcp::{EcnCodepoint, Flags, Segment, TcpConfig, TcpCounters};
+use crate::tcp::{Flags, Segment, TcpConfig, TcpCounters};
 use crate::workload::{Source, Trigger, Workload};
 use connection::{Connection, Ending, Traffic};
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use festina_netsim::{Node, NodeId};
-use festina_units::{Duration, Instant};
+use festina_units::{Duration, EcnCodepoint, Instant};
 
-use crate::packet::{Datagram, EcnCodepoint, Packet, Payload};
+use crate::packet::{Datagram, Packet, Payload};
 use crate::workload::{Source, Trigger, Workload};
 
 /// The largest datagram payload that fits into an Ethernet frame over IPv4.

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use festina_sctp::wire::{Chunk, CommonHeader, Packet, PacketBuilder, Tsn};
 use festina_sctp::{Association, Config, Context, Incoming, Listener, Message, Ports};
-use festina_units::{Duration, Instant};
+use festina_units::{Duration, EcnCodepoint, Instant};
 
 const PORTS: Ports = Ports { local: 5_001, peer: 5_000 };
 const FULL: &[u8] = &[7; 1_204];
@@ -50,7 +50,7 @@ impl Sender {
                 Incoming::Reply => {}
                 other => panic!("{other:?}"),
             }
-            association.handle_packet(now, address, &reply.into()).unwrap();
+            association.handle_packet(now, address, EcnCodepoint::NotCapable, &reply.into()).unwrap();
         }
         assert!(server.is_some(), "the handshake is complete");
         let mut sender = Self { now, association, buffer: Vec::new(), acked: 0 };
@@ -114,7 +114,7 @@ impl Sender {
         for sack in sacks {
             let remote = self.association.remote();
             self.now += STEP;
-            self.association.handle_packet(self.now, remote, sack).unwrap();
+            self.association.handle_packet(self.now, remote, EcnCodepoint::NotCapable, sack).unwrap();
             while self.association.poll_event().is_some() {}
         }
     }

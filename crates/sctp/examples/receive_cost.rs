@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use festina_sctp::wire::{Chunk, CommonHeader, DataHeader, Packet, PacketBuilder, Ssn, StreamId, Tsn};
 use festina_sctp::{Association, Config, Context, Incoming, Listener, Ports};
-use festina_units::Instant;
+use festina_units::{EcnCodepoint, Instant};
 
 const PORTS: Ports = Ports { local: 5_000, peer: 5_001 };
 const CHUNKS: u32 = 40_000;
@@ -34,7 +34,7 @@ fn receiver(now: Instant, address: SocketAddr) -> (Association, u32) {
         let mut reply = Vec::new();
         match listener.handle_packet(now, address, &packet.into(), &|_| false, &mut reply) {
             Incoming::Accepted(server) => return (*server, first_tsn),
-            Incoming::Reply => client.handle_packet(now, address, &reply.into()).unwrap(),
+            Incoming::Reply => client.handle_packet(now, address, EcnCodepoint::NotCapable, &reply.into()).unwrap(),
             other => panic!("{other:?}"),
         }
     }
@@ -70,7 +70,7 @@ fn packets(case: usize, tag: u32, first_tsn: u32) -> Vec<Bytes> {
 fn take_in_packets(association: &mut Association, now: Instant, address: SocketAddr, packets: &[Bytes]) -> u32 {
     let (mut buffer, mut messages) = (Vec::with_capacity(2_048), 0);
     for packet in packets {
-        association.handle_packet(now, address, packet).unwrap();
+        association.handle_packet(now, address, EcnCodepoint::NotCapable, packet).unwrap();
         while association.poll_message().is_some() {
             messages += 1;
         }

@@ -7,6 +7,7 @@ mod handshake;
 mod input;
 mod knowledge;
 mod listener;
+mod marks;
 mod negotiation;
 mod output;
 mod path;
@@ -23,7 +24,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use festina_recovery::Mechanisms;
 use festina_recovery::rtt::AssumedRoundTrip;
-use festina_units::{Duration, Instant};
+use festina_units::{Duration, EcnCodepoint, Instant};
 
 pub use context::{Context, Ports};
 pub use knowledge::PathKnowledge;
@@ -88,6 +89,9 @@ pub struct Transmit {
     pub destination: SocketAddr,
     /// Its length in bytes.
     pub len: usize,
+    /// What the ECN field of the IP header is to say: whether routers may mark the packet (RFC 3168 §5). Never
+    /// [`CongestionExperienced`](EcnCodepoint::CongestionExperienced).
+    pub ecn: EcnCodepoint,
 }
 
 #[derive(Debug, Default)]
@@ -165,12 +169,19 @@ impl Association {
         }
     }
 
-    /// Takes in one packet. Its payloads are kept by reference, so `packet` should own little more than the packet.
+    /// Takes in one packet that came with this ECN field. Its payloads are kept by reference, so `packet` should own little more than the
+    /// packet.
     ///
     /// # Errors
     /// Says why the packet, or the rest of it, was dropped. None of these is fatal, and each is already counted.
-    pub fn handle_packet(&mut self, now: Instant, from: SocketAddr, packet: &Bytes) -> Result<(), PacketDropped> {
-        let result = self.receive(now, from, packet);
+    pub fn handle_packet(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        ecn: EcnCodepoint,
+        packet: &Bytes,
+    ) -> Result<(), PacketDropped> {
+        let result = self.receive(now, from, ecn, packet);
         match result {
             Ok(()) => {
                 self.counters.packets_received += 1;
@@ -336,6 +347,9 @@ impl Association {
         stats.received.packets = self.counters.packets_received;
         stats.received.bytes = self.counters.bytes_received;
         stats.received.packets_dropped = self.counters.packets_dropped;
+        if let Some(marks) = self.control.known_marks() {
+            marks.fill_stats(&mut stats);
+        }
         stats
     }
 

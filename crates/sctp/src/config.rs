@@ -57,10 +57,8 @@ pub struct Config {
     pub partial_reliability: PartialReliability,
     /// What the peer may change of the streams (RFC 6525).
     pub peer_requests: PeerRequests,
-    /// The caller promises that every packet travels within DTLS, which finds errors at least as well as SCTP's checksum. Packets then leave
-    /// without one, and are taken without one, if the peer says the same (RFC 9653); those with INIT or COOKIE ECHO keep it. Off by default.
-    /// Without that protection errors go unnoticed.
-    pub protected_by_dtls: bool,
+    /// What the caller promises of the way that packets take.
+    pub carrier: Carrier,
     /// Tell the application of every message's way: [`Event::MessageSent`](crate::Event::MessageSent) and its like.
     pub message_events: bool,
 }
@@ -91,7 +89,7 @@ impl Config {
             interleaving: false,
             partial_reliability: PartialReliability::default(),
             peer_requests: PeerRequests::default(),
-            protected_by_dtls: false,
+            carrier: Carrier::default(),
             message_events: false,
         }
     }
@@ -313,6 +311,19 @@ impl Default for DestinationMemory {
     fn default() -> Self {
         Self { destinations_max: 1_024, lifetime: Duration::from_secs(600) }
     }
+}
+
+/// What carries the packets, and what it does for them. The core sees neither IP headers nor DTLS, so both are off by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Carrier {
+    /// The caller promises that every packet travels within DTLS, which finds errors at least as well as SCTP's checksum. Packets then leave
+    /// without one, and are taken without one, if the peer says the same (RFC 9653); those with INIT or COOKIE ECHO keep it. Without that
+    /// protection errors go unnoticed.
+    pub protected_by_dtls: bool,
+    /// The caller sends each packet with the [codepoint](crate::Transmit::ecn) that it was given, and hands it in with the one that it came
+    /// with. This side then takes part in explicit congestion notification (RFC 3168; RFC 4960 appendix A), if the peer does: a router may mark
+    /// a packet with data instead of dropping it, and the sender slows down as for a loss, but has nothing to repair.
+    pub ecn: bool,
 }
 
 /// What the peer may change of the streams (RFC 6525); the rest is denied. A reset of all numbers, TSNs among them, always is.

@@ -195,8 +195,7 @@ pub(crate) enum CongestionSign {
         /// Fast recovery lasted: the window was reduced for the same losses before.
         in_fast_recovery: bool,
     },
-    /// The path marked a packet (RFC 3168), once per round trip.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the path hears of no marks yet"))]
+    /// The network marked a packet (RFC 3168), once per round trip.
     EcnMark,
     /// Early fast retransmit found chunks overdue (FreeBSD, not in RFC 9260).
     Overdue,

@@ -15,7 +15,7 @@
 //! ```
 //! use bytes::Bytes;
 //! use festina_sctp::{Association, Config, Context, Incoming, Listener, Message, Ports};
-//! use festina_units::{Duration, Instant};
+//! use festina_units::{Duration, EcnCodepoint, Instant};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut now = Instant::ZERO;
@@ -36,12 +36,12 @@
 //!     while client.poll_transmit(now, &mut packet).is_some() {
 //!         let bytes = Bytes::from(std::mem::take(&mut packet));
 //!         if let Some(server) = &mut server {
-//!             server.handle_packet(now, client_address, &bytes)?;
+//!             server.handle_packet(now, client_address, EcnCodepoint::NotCapable, &bytes)?;
 //!             continue;
 //!         }
 //!         let mut reply = Vec::new();
 //!         match listener.handle_packet(now, client_address, &bytes, &|_tag| false, &mut reply) {
-//!             Incoming::Reply => client.handle_packet(now, server_address, &Bytes::from(reply))?,
+//!             Incoming::Reply => client.handle_packet(now, server_address, EcnCodepoint::NotCapable, &Bytes::from(reply))?,
 //!             Incoming::Accepted(association) => server = Some(*association),
 //!             Incoming::Ignored(reason) => return Err(reason.into()),
 //!             _ => {}
@@ -74,7 +74,7 @@ pub use association::{
     Association, AssociationState, Context, Extensions, Incoming, Listener, PathKnowledge, Ports, Transmit,
 };
 pub use config::{
-    Admission, Config, ConfigError, CongestionControl, DestinationMemory, Expiry, Limits, PartialReliability,
+    Admission, Carrier, Config, ConfigError, CongestionControl, DestinationMemory, Expiry, Limits, PartialReliability,
     PeerRequests, Retries, SackPolicy, SendBufferPolicy, StreamScheduler, Timers, UnknownCongestionControl,
 };
 pub use error::{ClosedReason, PacketDropped, ReconfigureError, SendError};

@@ -12,6 +12,7 @@
 //! | [`fragment`] | how much of a message goes into a packet |
 //! | [`assemble`] | what goes into the next packet: retransmissions, companions, new data |
 //! | [`acknowledge`] | what a SACK changes: buffer, windows, events |
+//! | [`marking`] | which packets routers may mark (ECN) |
 //! | [`timers`] | deadlines |
 //! | [`window`] | the peer's receive window |
 //! | [`reset`] | streams that begin anew |
@@ -24,6 +25,7 @@ mod acknowledge;
 mod assemble;
 mod backlog;
 mod fragment;
+mod marking;
 mod messages;
 mod partial;
 mod path;
@@ -40,6 +42,7 @@ use festina_recovery::Mechanisms;
 use festina_units::{Duration, Instant};
 
 pub(crate) use acknowledge::SackOutcome;
+pub(crate) use assemble::Filled;
 pub(crate) use path::SendPath;
 pub(crate) use repair::TimerExpiry;
 pub(crate) use timers::FirstFlightAgain;

@@ -97,6 +97,8 @@ pub struct SentStats {
     pub timeouts: u64,
     /// FORWARD-TSN chunks.
     pub forward_tsns: u64,
+    /// Reports of the peer that the network marked a packet of this side (ECNE), each answered by a CWR.
+    pub marks_reported: u64,
 }
 
 /// DATA chunks sent again, by cause.
@@ -142,6 +144,8 @@ pub struct ReceivedStats {
     pub duplicates: u64,
     /// DATA chunks dropped for want of buffer.
     pub chunks_dropped: u64,
+    /// Packets with data that the network marked as having met congestion (ECN CE, RFC 3168), if both sides take part in it.
+    pub packets_marked: u64,
 }
 
 /// Gauges of the path.

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use bytes::{Bytes, BytesMut};
 use festina_sctp::wire::{Cause, ChunkOut, CommonHeader, PacketBuilder};
 use festina_sctp::{Association, Config, Context, Incoming, Listener, Message, Ports};
-use festina_units::{Duration, Instant};
+use festina_units::{Duration, EcnCodepoint, Instant};
 
 /// The system's allocator, counting the allocations of each thread.
 struct Counting;
@@ -104,7 +104,9 @@ impl Pair {
             let mut reply = Vec::new();
             match listener.handle_packet(now, address(1), &Bytes::from(packet.clone()), &|_| false, &mut reply) {
                 Incoming::Accepted(server) => break *server,
-                Incoming::Reply => client.handle_packet(now, address(2), &reply.into()).expect("INIT ACK is welcome"),
+                Incoming::Reply => client
+                    .handle_packet(now, address(2), EcnCodepoint::NotCapable, &reply.into())
+                    .expect("INIT ACK is welcome"),
                 other => panic!("{other:?}"),
             }
         };
@@ -121,7 +123,9 @@ impl Pair {
         while let Some(packet) = next_packet(client, *now, buffer, block, &mut spent.transmit) {
             moved = true;
             counted(&mut spent.receive, || {
-                server.handle_packet(*now, address(1), &packet).expect("the packet is in order");
+                server
+                    .handle_packet(*now, address(1), EcnCodepoint::NotCapable, &packet)
+                    .expect("the packet is in order");
                 while server.poll_event().is_some() {}
                 while server.poll_message().is_some() {}
             });
@@ -130,7 +134,9 @@ impl Pair {
         while let Some(packet) = next_packet(server, *now, buffer, block, &mut spent.write_sack) {
             moved = true;
             counted(&mut spent.handle_sack, || {
-                client.handle_packet(*now, address(2), &packet).expect("the packet is in order");
+                client
+                    .handle_packet(*now, address(2), EcnCodepoint::NotCapable, &packet)
+                    .expect("the packet is in order");
                 while client.poll_event().is_some() {}
             });
         }
@@ -225,7 +231,8 @@ fn an_error_report_that_finds_no_room_costs_no_allocation() {
     assert!(builder.chunk(&ChunkOut::Error { causes: &[Cause::ProtocolViolation(&[b'x'; 60]); 16] }));
     builder.finish();
     let packet = Bytes::from(bytes);
-    let mut give = || client.handle_packet(now, address(2), &packet).expect("the packet is in order");
+    let mut give =
+        || client.handle_packet(now, address(2), EcnCodepoint::NotCapable, &packet).expect("the packet is in order");
     give();
     let mut sum = 0;
     counted(&mut sum, give);

@@ -208,7 +208,7 @@ fn ipv6(ip: &[u8]) -> Option<Transport<'_>> {
 
 #[cfg(test)]
 mod tests {
-    use festina_units::Instant;
+    use festina_units::{EcnCodepoint, Instant};
     use proptest::prelude::*;
 
     use super::*;
@@ -221,7 +221,7 @@ mod tests {
 
     fn bare(addresses: [&str; 2]) -> Vec<u8> {
         let [from, to] = addresses.map(|text| text.parse().expect("an address"));
-        ip::encapsulate_sctp(from, to, &[5; 30]).expect("short")
+        ip::encapsulate_sctp(from, to, EcnCodepoint::NotCapable, &[5; 30]).expect("short")
     }
 
     #[test]
@@ -257,7 +257,7 @@ mod tests {
     /// `payload` as what follows an IPv4 header with this protocol.
     fn ipv4_with(protocol: u8, payload: &[u8]) -> Vec<u8> {
         let [from, to] = ["198.51.100.1", "198.51.100.2"].map(|text| text.parse().expect("an address"));
-        let mut packet = ip::encapsulate_sctp(from, to, payload).expect("short");
+        let mut packet = ip::encapsulate_sctp(from, to, EcnCodepoint::NotCapable, payload).expect("short");
         packet[9] = protocol;
         packet
     }

@@ -5,6 +5,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use festina_units::EcnCodepoint;
+
 /// Why something could not be put into an IP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -31,13 +33,18 @@ pub enum EncapsulationError {
     },
 }
 
-/// Puts an SCTP packet directly into an IP packet (protocol 132).
+/// Puts an SCTP packet directly into an IP packet (protocol 132) with this ECN field.
 ///
 /// # Errors
 /// If the addresses are of different families or the packet is too long.
-pub fn encapsulate_sctp(from: IpAddr, to: IpAddr, sctp_packet: &[u8]) -> Result<Vec<u8>, EncapsulationError> {
+pub fn encapsulate_sctp(
+    from: IpAddr,
+    to: IpAddr,
+    ecn: EcnCodepoint,
+    sctp_packet: &[u8],
+) -> Result<Vec<u8>, EncapsulationError> {
     const PROTOCOL_SCTP: u8 = 132;
-    Addresses::of_one_family(from, to)?.encapsulate(PROTOCOL_SCTP, NOT_ECN_CAPABLE, &[sctp_packet])
+    Addresses::of_one_family(from, to)?.encapsulate(PROTOCOL_SCTP, ecn, &[sctp_packet])
 }
 
 /// Puts a payload, such as an SCTP packet (RFC 6951), into a UDP datagram and that into an IP packet.
@@ -62,14 +69,13 @@ pub fn encapsulate_udp(from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Resu
         sum => sum,
     };
     header.extend(checksum.to_be_bytes());
-    addresses.encapsulate(PROTOCOL_UDP, NOT_ECN_CAPABLE, &[&header, payload]).map_err(|_| too_long)
+    addresses.encapsulate(PROTOCOL_UDP, EcnCodepoint::NotCapable, &[&header, payload]).map_err(|_| too_long)
 }
 
 const UDP_HEADER_BYTES: usize = 8;
 const IPV4_HEADER_BYTES: usize = 20;
 const IPV6_HEADER_BYTES: usize = 40;
 const HOP_LIMIT: u8 = 64;
-const NOT_ECN_CAPABLE: u8 = 0;
 
 /// Source and destination.
 pub(crate) enum Addresses {
@@ -86,8 +92,13 @@ impl Addresses {
         }
     }
 
-    /// The header for `protocol` with the two bits of `ecn`, followed by the parts of the payload.
-    pub(crate) fn encapsulate(&self, protocol: u8, ecn: u8, parts: &[&[u8]]) -> Result<Vec<u8>, EncapsulationError> {
+    /// The header for `protocol` with this ECN field, followed by the parts of the payload.
+    pub(crate) fn encapsulate(
+        &self,
+        protocol: u8,
+        ecn: EcnCodepoint,
+        parts: &[&[u8]],
+    ) -> Result<Vec<u8>, EncapsulationError> {
         let payload_bytes = parts.iter().map(|part| part.len()).sum();
         let too_long = EncapsulationError::TooLong { payload_bytes };
         let mut packet = match self {
@@ -125,14 +136,14 @@ impl Addresses {
     }
 }
 
-fn ipv4_header(from: Ipv4Addr, to: Ipv4Addr, protocol: u8, ecn: u8, total_len: u16) -> Vec<u8> {
+fn ipv4_header(from: Ipv4Addr, to: Ipv4Addr, protocol: u8, ecn: EcnCodepoint, total_len: u16) -> Vec<u8> {
     const VERSION_AND_HEADER_WORDS: u8 = 0x45;
     const IDENTIFICATION: [u8; 2] = [0, 0];
     const DONT_FRAGMENT: [u8; 2] = [0x40, 0];
 
     let total_len = total_len.to_be_bytes();
     let mut before_checksum = Vec::with_capacity(IPV4_HEADER_BYTES);
-    before_checksum.extend([VERSION_AND_HEADER_WORDS, ecn]);
+    before_checksum.extend([VERSION_AND_HEADER_WORDS, ecn.bits()]);
     before_checksum.extend(total_len);
     before_checksum.extend(IDENTIFICATION);
     before_checksum.extend(DONT_FRAGMENT);
@@ -150,12 +161,12 @@ fn ipv4_header(from: Ipv4Addr, to: Ipv4Addr, protocol: u8, ecn: u8, total_len: u
     header
 }
 
-fn ipv6_header(from: Ipv6Addr, to: Ipv6Addr, protocol: u8, ecn: u8, payload_len: u16) -> Vec<u8> {
+fn ipv6_header(from: Ipv6Addr, to: Ipv6Addr, protocol: u8, ecn: EcnCodepoint, payload_len: u16) -> Vec<u8> {
     const VERSION: u8 = 0x60;
 
     let mut header = Vec::with_capacity(IPV6_HEADER_BYTES);
     // The traffic class, of which ECN is the lower end, begins in the middle of the first byte.
-    header.extend([VERSION, ecn << 4, 0, 0]);
+    header.extend([VERSION, ecn.bits() << 4, 0, 0]);
     header.extend(payload_len.to_be_bytes());
     header.extend([protocol, HOP_LIMIT]);
     header.extend(from.octets());
@@ -218,21 +229,21 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv4_packet_has_its_length_protocol_and_checksum() {
-        let packet = encapsulate_sctp(V4_A, V4_B, &[7; 12]).expect("short");
+    fn an_ipv4_packet_has_its_ecn_field_length_protocol_and_checksum() {
+        let packet = encapsulate_sctp(V4_A, V4_B, EcnCodepoint::Capable, &[7; 12]).expect("short");
         assert_eq!(packet.len(), 32);
         assert_eq!(packet[2..4], [0, 32]);
-        assert_eq!(packet[9], 132);
+        assert_eq!((packet[1], packet[9]), (0b10, 132));
         assert_eq!(packet[12..20], [192, 0, 2, 1, 192, 0, 2, 2]);
         assert_eq!(packet[20..], [7; 12]);
         assert_eq!(receiver_sum(&[&packet[..20]]), 0);
     }
 
     #[test]
-    fn an_ipv6_packet_has_its_length_and_protocol() {
-        let packet = encapsulate_sctp(V6_A, V6_B, &[7; 12]).expect("short");
+    fn an_ipv6_packet_has_its_ecn_field_length_and_protocol() {
+        let packet = encapsulate_sctp(V6_A, V6_B, EcnCodepoint::CongestionExperienced, &[7; 12]).expect("short");
         assert_eq!(packet.len(), 52);
-        assert_eq!(packet[..8], [0x60, 0, 0, 0, 0, 12, 132, 64]);
+        assert_eq!(packet[..8], [0x60, 0x30, 0, 0, 0, 12, 132, 64]);
         assert_eq!(packet[40..], [7; 12]);
     }
 
@@ -263,7 +274,7 @@ mod tests {
 
     #[test]
     fn mixed_families_are_refused() {
-        let error = encapsulate_sctp(V4_A, V6_B, &[]).expect_err("mixed");
+        let error = encapsulate_sctp(V4_A, V6_B, EcnCodepoint::NotCapable, &[]).expect_err("mixed");
         assert_eq!(error.to_string(), "192.0.2.1 and 2001:db8::2 are not of the same address family");
     }
 
@@ -271,13 +282,13 @@ mod tests {
     fn the_longest_payload_fits_and_the_next_does_not() {
         let bytes = vec![0; 65_536];
         let v4_max = 65_535 - 20;
-        assert!(encapsulate_sctp(V4_A, V4_B, &bytes[..v4_max]).is_ok());
+        assert!(encapsulate_sctp(V4_A, V4_B, EcnCodepoint::Capable, &bytes[..v4_max]).is_ok());
         assert_eq!(
-            encapsulate_sctp(V4_A, V4_B, &bytes[..=v4_max]),
+            encapsulate_sctp(V4_A, V4_B, EcnCodepoint::Capable, &bytes[..=v4_max]),
             Err(EncapsulationError::TooLong { payload_bytes: v4_max + 1 })
         );
-        assert!(encapsulate_sctp(V6_A, V6_B, &bytes[..65_535]).is_ok());
-        assert!(encapsulate_sctp(V6_A, V6_B, &bytes).is_err());
+        assert!(encapsulate_sctp(V6_A, V6_B, EcnCodepoint::CongestionExperienced, &bytes[..65_535]).is_ok());
+        assert!(encapsulate_sctp(V6_A, V6_B, EcnCodepoint::CongestionExperienced, &bytes).is_err());
         let (from, to) = (SocketAddr::new(V4_A, 1), SocketAddr::new(V4_B, 2));
         assert!(encapsulate_udp(from, to, &bytes[..v4_max - 8]).is_ok());
         let too_long = v4_max - 7;

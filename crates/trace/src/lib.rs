@@ -15,14 +15,15 @@
 //!
 //! ```
 //! use festina_trace::{PcapngWriter, ip};
-//! use festina_units::Instant;
+//! use festina_units::{EcnCodepoint, Instant};
 //!
 //! let mut file = Vec::new();
 //! let mut capture = PcapngWriter::new(&mut file)?;
 //! let interface = capture.add_interface("forward")?;
 //!
 //! let sctp_packet = [0; 12];
-//! let packet = ip::encapsulate_sctp([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), &sctp_packet)?;
+//! let (from, to) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+//! let packet = ip::encapsulate_sctp(from, to, EcnCodepoint::NotCapable, &sctp_packet)?;
 //! let at = Instant::from_secs(1_700_000_000);
 //! capture.write_packet(interface, at, &packet, Some("lost on the wire"))?;
 //! capture.finish()?;
@@ -49,4 +50,4 @@ pub use histogram::Histogram;
 pub use ip::EncapsulationError;
 pub use pcapng::{InterfaceId, PcapngWriter};
 pub use read::{CapturedPacket, PacketReader, ReadError};
-pub use tcp::{Ecn, TcpOption, TcpSegment, encapsulate_tcp};
+pub use tcp::{TcpOption, TcpSegment, encapsulate_tcp};

@@ -2,30 +2,9 @@
 
 use std::net::SocketAddr;
 
+use festina_units::EcnCodepoint;
+
 use crate::ip::{Addresses, EncapsulationError};
-
-/// The ECN field of the IP header (RFC 3168 §5).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Ecn {
-    /// A router can only drop the packet.
-    #[default]
-    NotCapable,
-    /// ECT(0): a router may mark it.
-    Capable,
-    /// CE: a router has marked it.
-    CongestionExperienced,
-}
-
-impl Ecn {
-    /// The two bits.
-    pub(crate) fn bits(self) -> u8 {
-        match self {
-            Self::NotCapable => 0b00,
-            Self::Capable => 0b10,
-            Self::CongestionExperienced => 0b11,
-        }
-    }
-}
 
 /// A TCP segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,7 +28,7 @@ pub struct TcpSegment<'a> {
     /// What is carried.
     pub payload: &'a [u8],
     /// The ECN field of the IP header.
-    pub ecn: Ecn,
+    pub ecn: EcnCodepoint,
 }
 
 /// A TCP option.
@@ -114,7 +93,7 @@ pub fn encapsulate_tcp(
     for (byte, value) in header.iter_mut().skip(16).zip(checksum) {
         *byte = value;
     }
-    addresses.encapsulate(PROTOCOL_TCP, segment.ecn.bits(), &[&header, segment.payload]).map_err(|_| too_long)
+    addresses.encapsulate(PROTOCOL_TCP, segment.ecn, &[&header, segment.payload]).map_err(|_| too_long)
 }
 
 fn flags(segment: &TcpSegment<'_>) -> u8 {
@@ -195,7 +174,7 @@ mod tests {
             window: 512,
             options: &options,
             payload: b"odd",
-            ecn: Ecn::Capable,
+            ecn: EcnCodepoint::Capable,
             ..TcpSegment::default()
         };
         let packet = packet(&segment).expect("short");

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use festina_sctp::wire::{ChunkOut, CommonHeader, DataHeader, InitOut, PacketBuilder, Parameter, Ssn, StreamId, Tsn};
 use festina_trace::{PcapngWriter, ip, read_flows};
-use festina_units::Instant;
+use festina_units::{EcnCodepoint, Instant};
 
 const START: Instant = Instant::from_nanos(1_700_000_000_123_456_789);
 
@@ -82,8 +82,8 @@ fn write_capture(path: &Path) -> Vec<String> {
         let interface = capture.add_interface(name).expect("written");
         for (chunk_types, sctp) in sctp_packets() {
             let packet = match name {
-                "ipv4" => ip::encapsulate_sctp(v4[0], v4[1], &sctp),
-                "ipv6" => ip::encapsulate_sctp(v6[0], v6[1], &sctp),
+                "ipv4" => ip::encapsulate_sctp(v4[0], v4[1], EcnCodepoint::NotCapable, &sctp),
+                "ipv6" => ip::encapsulate_sctp(v6[0], v6[1], EcnCodepoint::NotCapable, &sctp),
                 _ => ip::encapsulate_udp(SocketAddr::new(v4[0], port), SocketAddr::new(v4[1], port), &sctp),
             }
             .expect("short packets of one family");

@@ -9,6 +9,7 @@
 //! - [`Bandwidth`] is bits per second
 //! - [`ByteCount`] is bytes
 //! - [`Probability`] is parts per billion
+//! - [`EcnCodepoint`] is the ECN field of the IP header
 //! - [`ParseError`] says which text was refused, what was expected instead, and an example
 //!
 //! ```
@@ -26,6 +27,7 @@
 mod bandwidth;
 mod byte_count;
 pub mod duration;
+mod ecn;
 mod instant;
 mod parse_error;
 mod probability;
@@ -34,6 +36,7 @@ mod quantity;
 pub use bandwidth::Bandwidth;
 pub use byte_count::ByteCount;
 pub use core::time::Duration;
+pub use ecn::EcnCodepoint;
 pub use instant::Instant;
 pub use parse_error::ParseError;
 pub use probability::Probability;

@@ -10,7 +10,7 @@ use festina_sctp::{Association, Config, Context, Event, Incoming, Listener, Mess
 use festina_units::{Duration, Instant};
 
 use crate::chunks::{Forgery, TagPlan};
-use crate::forge::{Knowledge, forge, learn, seal};
+use crate::forge::{Knowledge, ecn_of, forge, learn, seal};
 use crate::plan::{MessagePlan, Operation};
 use crate::settings::{Setup, Side, config, index, mechanisms};
 
@@ -257,7 +257,7 @@ impl World {
         let (now, packet) = (self.now, Bytes::from(packet));
         if let Some(association) = self.hosts[to].living() {
             // What is dropped is dropped for a reason; which one is for other tests.
-            let _dropped = association.handle_packet(now, from, &packet);
+            let _dropped = association.handle_packet(now, from, ecn_of(&packet), &packet);
             self.drain(to);
         } else {
             self.deliver_to_listener(to, from, &packet, false);

@@ -38,6 +38,8 @@ pub enum ChunkPlan {
     ShutdownAck,
     ShutdownComplete { tag_reflected: bool },
     Unknown { chunk_type: u8, flags: u8, bytes: u16 },
+    Ecne { tsn: i16 },
+    Cwr { tsn: i16 },
 }
 
 #[derive(Arbitrary, Debug)]
@@ -48,6 +50,7 @@ pub enum ParameterPlan {
     Extensions(Vec<u8>),
     ForwardTsn,
     Unknown { parameter_type: u16, bytes: u16, repeats: u8 },
+    Ecn,
 }
 
 #[derive(Arbitrary, Debug)]

@@ -5,6 +5,7 @@ use festina_sctp::wire::{
     COMMON_HEADER_BYTES, Cause, Chunk, ChunkOut, CommonHeader, DataHeader, InitOut, Packet, PacketBuilder, Parameter,
     Ssn, StreamId, Tsn, UnknownChunk, UnknownParameter,
 };
+use festina_units::EcnCodepoint;
 
 use crate::chunks::{CausePlan, ChunkPlan, ParameterPlan};
 
@@ -13,6 +14,11 @@ const FORGED_BYTES_MAX: usize = 65_480;
 
 /// Bytes for whatever carries bytes.
 static FILL: [u8; 65_535] = [0x5a; 65_535];
+
+/// The ECN field that a packet arrives with: its checksum decides, so that it is any of the three, and the same when the input runs again.
+pub fn ecn_of(packet: &[u8]) -> EcnCodepoint {
+    EcnCodepoint::from_bits(packet.get(8).copied().unwrap_or_default())
+}
 
 /// What an attacker has learned by listening.
 #[derive(Debug, Default)]
@@ -144,6 +150,13 @@ fn add_control(packet: &mut PacketBuilder<'_>, chunk: &ChunkPlan, knowledge: &Kn
             let cumulative_tsn = Tsn(knowledge.tsn_sent.wrapping_add_signed((*tsn).into()));
             packet.chunk(&ChunkOut::Shutdown { cumulative_tsn });
         }
+        ChunkPlan::Ecne { tsn } => {
+            let tsn = Tsn(knowledge.tsn_sent.wrapping_add_signed((*tsn).into()));
+            packet.chunk(&ChunkOut::Ecne { tsn, packets: 1 });
+        }
+        ChunkPlan::Cwr { tsn } => {
+            packet.chunk(&ChunkOut::Cwr(Tsn(knowledge.tsn_expected.wrapping_add_signed((*tsn).into()))));
+        }
         ChunkPlan::ShutdownAck => drop(packet.chunk(&ChunkOut::ShutdownAck)),
         ChunkPlan::ShutdownComplete { tag_reflected } => {
             packet.chunk(&ChunkOut::ShutdownComplete { tag_reflected: *tag_reflected });
@@ -176,6 +189,7 @@ fn parameters<'a>(plan: &'a ParameterPlan, knowledge: &'a Knowledge) -> Vec<Para
         ParameterPlan::HostName { bytes } => Parameter::HostName(fill(*bytes)),
         ParameterPlan::Extensions(chunk_types) => Parameter::SupportedExtensions(chunk_types),
         ParameterPlan::ForwardTsn => Parameter::ForwardTsnSupported,
+        ParameterPlan::Ecn => Parameter::EcnCapable,
         ParameterPlan::Unknown { parameter_type, bytes, repeats } => {
             let unknown = UnknownParameter { parameter_type: *parameter_type, value: fill(bytes % 1_000) };
             return vec![Parameter::Unknown(unknown); 1 + usize::from(*repeats)];

@@ -43,6 +43,7 @@ pub struct Setup {
     pub expiry: u8,
     pub message_events: bool,
     pub heartbeats: bool,
+    pub ecn: bool,
 }
 
 /// How losses are recovered.
@@ -110,6 +111,7 @@ pub fn config(setup: &Setup) -> Config {
     config.message_events = setup.message_events;
     config.scheduler = SCHEDULERS[usize::from(setup.scheduler) % SCHEDULERS.len()];
     config.interleaving = setup.interleaving;
+    config.carrier.ecn = setup.ecn;
     let expiry = EXPIRIES[usize::from(setup.expiry) % EXPIRIES.len()];
     config.partial_reliability = PartialReliability { expiry, nr_sack: setup.nr_sack };
     config.limits.send_buffer = SEND_BUFFERS[usize::from(setup.expiry >> 6)];

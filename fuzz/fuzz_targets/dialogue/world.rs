@@ -8,7 +8,7 @@ use festina_sctp::{Association, Incoming, Message, StreamId};
 use festina_units::{Duration, Instant};
 
 use crate::chunks::{Forgery, TagPlan};
-use crate::forge::{forge, learn};
+use crate::forge::{ecn_of, forge, learn};
 use crate::heap::{live_bytes, on_behalf_of};
 use crate::host::Host;
 use crate::ledger::{HEADER_BYTES, Ledger};
@@ -328,7 +328,7 @@ impl World {
         let host = &mut self.hosts[to];
         if let Some(association) = host.living() {
             // What is dropped is dropped for a reason; which one is for other tests.
-            let _dropped = on_behalf_of(to, || association.handle_packet(now, source, &packet));
+            let _dropped = on_behalf_of(to, || association.handle_packet(now, source, ecn_of(&packet), &packet));
         } else if self.ledger.has_room() {
             let mut reply = Vec::new();
             let listener = &host.listener;

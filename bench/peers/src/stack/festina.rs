@@ -12,7 +12,7 @@ use festina_sctp::{
     Association, AssociationState, ClosedReason, Config, Context, Direction, Event, Incoming, Listener,
     Message as Outgoing, Ports, SendError as Refusal, Stats, StreamId,
 };
-use festina_units::Instant;
+use festina_units::{EcnCodepoint, Instant};
 
 use crate::peer::{AbortUnsupported, InReturn, Message, PartiallyReliable, Peer, Policy, SendError, Settings, Stack};
 
@@ -265,7 +265,7 @@ impl Peer for FestinaPeer {
         match self.association.as_deref_mut() {
             Some(association) if !association.is_closed() => {
                 // What is dropped is counted by the association.
-                let _ = association.handle_packet(Instant::ZERO + now, ADDRESS, &packet);
+                let _ = association.handle_packet(Instant::ZERO + now, ADDRESS, EcnCodepoint::NotCapable, &packet);
             }
             _ => self.handle_stray(now, &packet),
         }

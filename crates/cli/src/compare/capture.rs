@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use festina::Profile;
 use festina_emulate::{Direction, Tap, TapEvent};
 use festina_trace::ip;
+use festina_units::EcnCodepoint;
 
 use crate::capture::{self, CaptureFile};
 
@@ -36,7 +37,8 @@ impl Capture {
                 Direction::Forward => (client, server),
                 Direction::Backward => (server, client),
             };
-            let packet = || ip::encapsulate_sctp(from, to, record.payload).map_err(io::Error::other);
+            let packet =
+                || ip::encapsulate_sctp(from, to, EcnCodepoint::NotCapable, record.payload).map_err(io::Error::other);
             file.write(index, record.at, packet, capture::fate(admission));
         })
     }

@@ -17,7 +17,7 @@ use festina_emulate::{Direction, TapEvent, UdpProxy};
 use festina_netsim::{Admission, LinkConfig, LossModel};
 use festina_trace::analysis::Retransmission;
 use festina_trace::{Analyser, AnalyserOptions, Cause, Finding, PcapngWriter, analyse, ip};
-use festina_units::{Duration, Instant, Probability};
+use festina_units::{Duration, EcnCodepoint, Instant, Probability};
 
 use crate::emulate_run::as_root_of_a_user_namespace;
 use crate::harness::folder;
@@ -328,7 +328,8 @@ impl Passages {
             TapEvent::Offered(admission) => {
                 let [client, server] = [1, 2].map(|host| std::net::IpAddr::from([10, 0, 0, host]));
                 let (from, to) = if is_from_client { (client, server) } else { (server, client) };
-                let packet = ip::encapsulate_sctp(from, to, payload).expect("a datagram fits");
+                let packet =
+                    ip::encapsulate_sctp(from, to, EcnCodepoint::NotCapable, payload).expect("a datagram fits");
                 if admission == Admission::Accepted {
                     under_way.push_back(self.passages.len());
                 }

@@ -16,7 +16,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker, ready};
 
-use bytes::Bytes;
 use festina_sctp::wire::Packet;
 use festina_sctp::{self as sctp, AssociationState, ClosedReason, Event, Mechanisms, Message, MessageId, Ports};
 use festina_sctp::{AbandonedStats, ReceivedMessage, SendError, Stats, StreamId};
@@ -28,7 +27,7 @@ pub(crate) use self::waiter::Waiter;
 use crate::association::delivery::{Outcome, Watch};
 use crate::clock;
 use crate::endpoint::outbox::Outbox;
-use crate::endpoint::{Key, Shared, lock};
+use crate::endpoint::{Datagram, Key, Shared, lock};
 use crate::error::TryRecvError;
 
 /// Messages that one call gives to the core before others get the lock.
@@ -176,18 +175,13 @@ impl Inner {
 
     /// Feeds packets that came one after the other. Answers are gathered, so that they can leave in few system calls; the
     /// number of packets that had no effect.
-    pub(crate) fn handle_packets(
-        self: &Arc<Self>,
-        now: Instant,
-        source: Option<IpAddr>,
-        packets: impl Iterator<Item = (SocketAddr, Bytes)>,
-    ) -> usize {
+    pub(crate) fn handle_packets(self: &Arc<Self>, now: Instant, packets: impl Iterator<Item = Datagram>) -> usize {
         let mut dropped = 0;
         Outbox::with(|outbox| {
             let mut state = self.succeed();
             let now = state.advance(now);
-            for (from, packet) in packets {
-                let accepted = state.core.handle_packet(now, from, &packet).is_ok();
+            for Datagram { from, source, ecn, packet } in packets {
+                let accepted = state.core.handle_packet(now, from, ecn, &packet).is_ok();
                 dropped += usize::from(!accepted);
                 // Only a packet that proves to know the tag may choose the address that the answers leave from; an INIT does not.
                 if accepted && source.is_some() && source != state.source && has_tag(&packet) {

@@ -78,7 +78,7 @@ mod tests {
 
     use bytes::Bytes;
     use festina_sctp::{Association, Config, Context, Incoming, Listener, Ports};
-    use festina_units::Duration;
+    use festina_units::{Duration, EcnCodepoint};
 
     use super::*;
 
@@ -113,7 +113,9 @@ mod tests {
                 accepted.insert(*core).poll_transmit(now, &mut reply).expect("COOKIE ACK");
             }
             now += round_trip;
-            association.handle_packet(now, server, &reply.into()).expect("the answer is welcome");
+            association
+                .handle_packet(now, server, EcnCodepoint::NotCapable, &reply.into())
+                .expect("the answer is welcome");
         }
         association.path_knowledge(now).expect("the loop ends with it")
     }

@@ -9,8 +9,8 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use festina_sctp::Direction;
-use festina_units::{Duration, Instant};
-use quinn_udp::{EcnCodepoint, RecvMeta};
+use festina_units::{Duration, EcnCodepoint, Instant};
+use quinn_udp::RecvMeta;
 
 use super::alarm::Bell;
 use super::packets::Packets;
@@ -182,11 +182,12 @@ struct Receiver {
 
 /// A received datagram and where it came from.
 #[derive(Debug)]
-pub(super) struct Datagram {
-    pub(super) from: SocketAddr,
+pub(crate) struct Datagram {
+    pub(crate) from: SocketAddr,
     /// The address that answers come from.
-    pub(super) source: Option<IpAddr>,
-    pub(super) packet: Bytes,
+    pub(crate) source: Option<IpAddr>,
+    pub(crate) ecn: EcnCodepoint,
+    pub(crate) packet: Bytes,
 }
 
 /// The time that has come for timers, while there is more to receive than what had come by `emptied_at`.
@@ -224,17 +225,16 @@ impl Receiver {
             std::array::from_fn(|_| IoSliceMut::new(rest.next().unwrap_or_default()));
         let filled = shared.socket.receive(&mut slices, &mut self.metas)?;
         let now = clock::now();
-        let (mut packets, mut bytes, mut shed, mut sifted) = (0, 0, 0, 0);
+        let (mut packets, mut bytes, mut marked, mut shed, mut sifted) = (0, 0, 0, 0, 0);
         let mut expected = None;
         for (meta, buffer) in self.metas.iter().zip(self.buffers.chunks_exact(BUFFER_BYTES)).take(filled) {
             let train = buffer.get(..meta.len).unwrap_or_default();
-            if meta.ecn == Some(EcnCodepoint::Ce) {
-                count(&shared.counters.congestion_marked, 1);
-            }
+            let ecn = meta.ecn.map_or(EcnCodepoint::NotCapable, |ecn| EcnCodepoint::from_bits(ecn as u8));
             let source = if self.wildcard { answer_source(meta) } else { None };
             for datagram in train.chunks(meta.stride.max(1)) {
                 let packet = shared.socket.packet(datagram);
                 packets += 1;
+                marked += usize::from(ecn == EcnCodepoint::CongestionExperienced);
                 bytes += packet.len();
                 shared.socket.observation.show(Direction::Inbound, meta.addr, packet, packet.len());
                 let tag = tag_bytes(packet).filter(|_| is_ordinary(packet));
@@ -242,13 +242,13 @@ impl Receiver {
                 if is_expected {
                     expected = tag;
                     let packet = self.packets.keep(packet);
-                    self.datagrams.push(Datagram { from: meta.addr, source, packet });
+                    self.datagrams.push(Datagram { from: meta.addr, source, ecn, packet });
                     continue;
                 }
                 sifted += self.sieve.note(packet);
                 if self.strays.admit(now, packet) {
                     let packet = self.packets.keep(packet);
-                    self.strays.push(Datagram { from: meta.addr, source, packet });
+                    self.strays.push(Datagram { from: meta.addr, source, ecn, packet });
                 } else {
                     shed += 1;
                 }
@@ -256,6 +256,9 @@ impl Receiver {
         }
         count(&shared.counters.packets_received, packets);
         count(&shared.counters.bytes_received, bytes);
+        if marked > 0 {
+            count(&shared.counters.congestion_marked, marked);
+        }
         if shed > 0 {
             count(&shared.counters.strays_shed, shed);
             count(&shared.counters.packets_dropped, shed);
@@ -276,12 +279,11 @@ impl Receiver {
                 self.strays.push(datagram);
                 continue;
             };
-            let Datagram { from, source, packet } = datagram;
-            let tag = tag_bytes(&packet);
+            let (from, tag) = (datagram.from, tag_bytes(&datagram.packet));
             let same =
                 |next: &Datagram| next.from == from && is_ordinary(&next.packet) && tag_bytes(&next.packet) == tag;
-            let rest = std::iter::from_fn(|| datagrams.next_if(same)).map(|datagram| (datagram.from, datagram.packet));
-            dropped += association.handle_packets(now, source, std::iter::once((from, packet)).chain(rest));
+            let rest = std::iter::from_fn(|| datagrams.next_if(same));
+            dropped += association.handle_packets(now, std::iter::once(datagram).chain(rest));
         }
         dropped += self.strays.handle(now, shared);
         count(&shared.counters.packets_dropped, dropped);
@@ -293,12 +295,20 @@ fn tag_bytes(packet: &[u8]) -> Option<[u8; 8]> {
     packet.first_chunk().copied()
 }
 
-/// Whether the packet is found by its tag alone: its first chunk is DATA, I-DATA, SACK or NR-SACK.
+/// Whether the packet is found by its tag alone: its first chunk is DATA, SACK or one of their kind, or stands in
+/// front of them (ECNE, CWR).
 fn is_ordinary(packet: &[u8]) -> bool {
     use festina_sctp::wire::{Packet, chunk_type};
     matches!(
         Packet::first_chunk_type(packet),
-        Some(chunk_type::DATA | chunk_type::I_DATA | chunk_type::SACK | chunk_type::NR_SACK)
+        Some(
+            chunk_type::DATA
+                | chunk_type::I_DATA
+                | chunk_type::SACK
+                | chunk_type::NR_SACK
+                | chunk_type::ECNE
+                | chunk_type::CWR
+        )
     )
 }
 

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
 use festina_sctp::Transmit;
+use festina_units::EcnCodepoint;
 
 use super::socket::Socket;
 
@@ -16,7 +17,7 @@ const FULL_BYTES: usize = 60_000;
 
 /// Packets of one association that leave together.
 ///
-/// Neighbours of the same size to the same address form a group, which costs one system call where the kernel can cut it up
+/// Neighbours of the same size and ECN field to the same address form a group, which costs one system call where the kernel can cut it up
 /// (GSO). The last packet of a group may be shorter.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
@@ -29,6 +30,7 @@ pub(crate) struct Outbox {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Group {
     destination: SocketAddr,
+    ecn: EcnCodepoint,
     segment_bytes: usize,
     bytes: usize,
     segments: usize,
@@ -42,6 +44,7 @@ impl Group {
             && transmit.len <= self.segment_bytes
             && self.bytes + transmit.len <= GROUP_BYTES_MAX
             && self.destination == transmit.destination
+            && self.ecn == transmit.ecn
     }
 }
 
@@ -79,6 +82,7 @@ impl Outbox {
         }
         self.groups.push_back(Group {
             destination: transmit.destination,
+            ecn: transmit.ecn,
             segment_bytes: transmit.len,
             bytes: transmit.len,
             segments: 1,
@@ -100,7 +104,7 @@ impl Outbox {
     pub(crate) fn flush(&mut self, socket: &Socket, source: Option<IpAddr>) -> Result<(), Blocked> {
         while let Some(group) = self.groups.front() {
             let contents = self.bytes.get(self.sent..self.sent + group.bytes).unwrap_or_default();
-            socket.send(group.destination, contents, group.segment_bytes, source)?;
+            socket.send((group.destination, group.ecn), contents, group.segment_bytes, source)?;
             self.sent += group.bytes;
             self.groups.pop_front();
         }
@@ -125,7 +129,7 @@ mod tests {
     fn push(outbox: &mut Outbox, len: usize, port: u16, segments_max: usize) {
         let destination = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         outbox.buffer().extend(std::iter::repeat_n(0, len));
-        outbox.push(&Transmit { destination, len }, segments_max);
+        outbox.push(&Transmit { destination, len, ecn: EcnCodepoint::NotCapable }, segments_max);
     }
 
     fn sizes(outbox: &Outbox) -> Vec<(usize, usize)> {

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use festina_sctp::{self as sctp, Incoming, PathKnowledge, Ports, Transmit};
-use festina_units::Instant;
+use festina_units::{EcnCodepoint, Instant};
 
 use super::accept::{AcceptQueue, Accepting};
 use super::alarm::Bell;
@@ -259,7 +259,10 @@ impl Shared {
         match (incoming, queue) {
             (Incoming::Reply, _) => {
                 let len = answers.buffer().len() - before;
-                answers.push(&Transmit { destination: from, len }, self.socket.segments_max());
+                answers.push(
+                    &Transmit { destination: from, len, ecn: EcnCodepoint::NotCapable },
+                    self.socket.segments_max(),
+                );
             }
             (Incoming::Accepted(core), Some(queue)) => self.adopt(*core, source, &queue),
             // Without a queue nobody listens any more: the association goes away before it did anything.

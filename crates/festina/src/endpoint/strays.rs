@@ -74,11 +74,12 @@ impl Strays {
     /// before them made it. Returns the number of packets that had no effect on such an association.
     pub(super) fn handle(&mut self, now: Instant, shared: &Arc<Shared>) -> usize {
         let mut dropped = 0;
-        for Datagram { from, source, packet } in self.waiting.drain(..) {
-            if let Some(association) = shared.find(from, &packet) {
-                dropped += association.handle_packets(now, source, std::iter::once((from, packet)));
+        for datagram in self.waiting.drain(..) {
+            if let Some(association) = shared.find(datagram.from, &datagram.packet) {
+                dropped += association.handle_packets(now, std::iter::once(datagram));
                 continue;
             }
+            let Datagram { from, source, packet, .. } = datagram;
             if source != self.source || self.answers.is_full() {
                 send(&mut self.answers, &shared.socket, self.source);
                 self.source = source;

@@ -10,6 +10,7 @@ use festina_sctp::wire::{
     Chunk, ChunkOut, CommonHeader, DataHeader, Packet, PacketBuilder, Ssn, StreamId, Tsn, UnknownChunk,
 };
 use festina_sctp::{Association, Context};
+use festina_units::EcnCodepoint;
 
 /// What a UDP datagram over IPv4 has room for.
 const PACKET_BYTES_MAX: usize = 65_500;
@@ -104,7 +105,7 @@ impl Hostile {
                     let packet = Bytes::copy_from_slice(&self.answer[..len]);
                     self.learn_first(&packet);
                     // What was meant for an earlier incarnation is dropped.
-                    let _dropped = association.handle_packet(now(), self.server, &packet);
+                    let _dropped = association.handle_packet(now(), self.server, EcnCodepoint::NotCapable, &packet);
                 }
                 Err(_) => association.handle_timeout(now()),
             }

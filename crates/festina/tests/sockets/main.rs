@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod crossing;
+#[cfg(target_os = "linux")]
+mod ecn;
 mod ending;
 mod failing;
 mod fates;

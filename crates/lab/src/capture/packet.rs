@@ -2,11 +2,11 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use festina_models::packet::{EcnCodepoint, Packet, Payload, TcpPacket};
+use festina_models::packet::{Packet, Payload, TcpPacket};
 use festina_models::tcp::Segment;
 use festina_netsim::NodeId;
-use festina_trace::{Ecn, EncapsulationError, TcpOption, TcpSegment, encapsulate_tcp, ip};
-use festina_units::Instant;
+use festina_trace::{EncapsulationError, TcpOption, TcpSegment, encapsulate_tcp, ip};
+use festina_units::{EcnCodepoint, Instant};
 
 /// How far windows are shifted: the model's have no 16-bit limit, and the SYN says so to whoever reads the capture.
 const WINDOW_SHIFT: u8 = 7;
@@ -15,7 +15,7 @@ const WINDOW_SHIFT: u8 = 7;
 pub(super) fn to_ip(packet: &Packet) -> Result<Vec<u8>, EncapsulationError> {
     let (from, to) = (address(packet.source), address(packet.destination));
     match &packet.payload {
-        Payload::Sctp(bytes) => ip::encapsulate_sctp(from.into(), to.into(), bytes),
+        Payload::Sctp(bytes) => ip::encapsulate_sctp(from.into(), to.into(), packet.ecn, bytes),
         Payload::Udp(datagram) => {
             let port = port_of_flow(packet.flow);
             let payload = vec![0; usize::try_from(datagram.bytes).unwrap_or(usize::MAX)];
@@ -57,11 +57,7 @@ fn segment(tcp: &TcpPacket, ecn: EcnCodepoint) -> TcpSegment<'static> {
         ece: flags.ece,
         cwr: flags.cwr,
         window: u16::try_from(window_bytes >> shift).unwrap_or(u16::MAX),
-        ecn: match ecn {
-            EcnCodepoint::NotCapable => Ecn::NotCapable,
-            EcnCodepoint::Capable => Ecn::Capable,
-            EcnCodepoint::CongestionExperienced => Ecn::CongestionExperienced,
-        },
+        ecn,
         ..TcpSegment::default()
     }
 }

@@ -9,7 +9,7 @@ use festina_models::workload::{Cbr, Workload};
 use festina_netsim::{Duplex, LinkConfig, LossModel, Simulation};
 use festina_recovery::Profile;
 use festina_trace::{PacketReader, read_flows};
-use festina_units::{ByteCount, Duration, Probability};
+use festina_units::{ByteCount, Duration, EcnCodepoint, Probability};
 
 use super::*;
 use crate::scenario::{Stack, ThinStream};
@@ -98,7 +98,7 @@ fn marks_damage_and_copies_are_told() {
     capture.offered(first.at, first.link, &packet, Admission::Accepted);
     assert!(capture.packets[0].comment().is_some_and(|comment| comment.contains("on its way")));
     let mut marked = packet.clone();
-    marked.ecn = festina_models::packet::EcnCodepoint::CongestionExperienced;
+    marked.ecn = EcnCodepoint::CongestionExperienced;
     capture.delivered(first.at, first.link, &marked);
     assert_eq!(capture.packets[0].comment(), Some("marked by the queue (ECN)"));
     let mut damaged = packet;

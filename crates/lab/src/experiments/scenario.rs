@@ -46,7 +46,7 @@ impl Experiment for Scenario {
          A link with a trace sends when the trace says so, each time up to 1,504 bytes. The traces lte, wifi and satellite were made by \
          code to have the look of such networks; none was measured.\n\n\
          SCTP is the shipped core with the profile that the flow names, and the congestion control that comes with it or stands behind \
-         a plus sign. It has no ECN. TCP is the model: tcp-new-reno (RFC 6582), tcp-sack (RFC 6675), tcp-cubic (RFC 9438 with the loss \
+         a plus sign. TCP is the model: tcp-new-reno (RFC 6582), tcp-sack (RFC 6675), tcp-cubic (RFC 9438 with the loss \
          recovery of RFC 6675), tcp-linux (Linux 6.1, with CUBIC). Packets have at most 1,500 bytes with their IP headers.\n\n\
          The delay of a message counts from when the application has it to its delivery; thin and on-off flows and UDP have delays, \
          greedy ones do not. Goodput is payload at the receivers. Both count from the warm-up on, goodput until the flows' end, and \

@@ -9,11 +9,11 @@ use festina_sctp::wire::{self, Chunk};
 use festina_sctp::{
     Association, Context, Event, PathKnowledge, Ports, RetransmissionCause, SendError, Stats, StreamId,
 };
-use festina_units::{Duration, Instant};
+use festina_units::{Duration, EcnCodepoint, Instant};
 
 use super::delivery::Deliveries;
 use super::{COMPANION_STREAM, address};
-use crate::packet::{EcnCodepoint, Packet, Payload};
+use crate::packet::{Packet, Payload};
 use crate::record::RttRecord;
 use crate::record::log::{Log, Transmission, Written};
 use crate::workload::{Source, Trigger};
@@ -172,9 +172,9 @@ impl Connection {
     }
 
     /// Takes in a packet; one that the core refuses (damaged) has not arrived.
-    pub(super) fn handle_packet(&mut self, now: Instant, serial: Option<u64>, bytes: &Bytes) {
+    pub(super) fn handle_packet(&mut self, now: Instant, serial: Option<u64>, ecn: EcnCodepoint, bytes: &Bytes) {
         let State::Begun(association) = &mut self.state else { return };
-        if association.handle_packet(now, address(self.peer), bytes).is_ok()
+        if association.handle_packet(now, address(self.peer), ecn, bytes).is_ok()
             && let Some(serial) = serial
         {
             self.note_arrival(now, serial);
@@ -259,7 +259,7 @@ impl Connection {
     pub(super) fn poll_transmit(&mut self, now: Instant, node: NodeId) -> Option<Packet> {
         self.buffer.clear();
         let State::Begun(association) = &mut self.state else { return None };
-        association.poll_transmit(now, &mut self.buffer)?;
+        let transmit = association.poll_transmit(now, &mut self.buffer)?;
         let serial = self.packets_sent;
         self.packets_sent += 1;
         self.causes.clear();
@@ -273,7 +273,7 @@ impl Connection {
             destination: self.peer,
             flow: u64::from(node.0) << 32 | u64::from(self.ports.local) << 16 | u64::from(self.ports.peer),
             serial,
-            ecn: EcnCodepoint::NotCapable,
+            ecn: transmit.ecn,
             payload: Payload::Sctp(Bytes::copy_from_slice(&self.buffer)),
         })
     }

@@ -1,12 +1,12 @@
 //! The facade: handshake, and the glue between sender and receiver.
 
-use festina_units::{Duration, Instant};
+use festina_units::{Duration, EcnCodepoint, Instant};
 
 use super::{
     config::{Switches, TcpConfig},
     event::TcpEvent,
     receiver::Receiver,
-    segment::{EcnCodepoint, Flags, Segment, SynOptions, Timestamps},
+    segment::{Flags, Segment, SynOptions, Timestamps},
     sender::{Acknowledgement, Outgoing, Sender, TcpCounters},
 };
 

@@ -1,11 +1,11 @@
 //! The receiving half: reassembly, windows, SACK blocks and delayed acknowledgements.
 
-use festina_units::{Duration, Instant};
+use festina_units::{Duration, EcnCodepoint, Instant};
 
 use super::{
     config::{DelayedAck, TcpConfig},
     event::{EventQueue, TcpEvent},
-    segment::{EcnCodepoint, SackBlocks, Segment},
+    segment::{SackBlocks, Segment},
 };
 
 /// Ranges out of order that are kept at most; a segment that would add one more is dropped.

@@ -1,6 +1,6 @@
 //! What one TCP segment carries, as far as the model needs it.
 
-use festina_units::{ByteCount, Instant};
+use festina_units::{ByteCount, EcnCodepoint, Instant};
 
 /// SACK blocks that fit beside the timestamps option; without timestamps real TCP has room for a
 /// fourth, which changes little (RFC 2018 §3).
@@ -74,18 +74,6 @@ pub struct Flags {
     pub ece: bool,
     /// Congestion window reduced (RFC 3168 §6.1).
     pub cwr: bool,
-}
-
-/// The ECN field of the IP header (RFC 3168 §5).
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub enum EcnCodepoint {
-    /// A queue can only drop it.
-    #[default]
-    NotCapable,
-    /// A queue may mark it.
-    Capable,
-    /// A queue marked it.
-    CongestionExperienced,
 }
 
 /// Timestamps option: sending time, and the echo of the peer's.

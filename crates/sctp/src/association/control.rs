@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::marks::Marks;
 use super::reconfiguration::Reconfiguration;
 use crate::wire::{Cause, ChunkOut, PacketBuilder, ReConfigParameter, ReConfigResult, StreamId, Tsn};
 
@@ -50,6 +51,8 @@ struct Waiting {
     replies: VecDeque<Reply>,
     /// Packets that are complete: they carry another tag, or must stand alone.
     packets: VecDeque<Vec<u8>>,
+    /// If the network marked packets. It is kept.
+    marks: Option<Marks>,
 }
 
 impl Control {
@@ -71,6 +74,9 @@ impl Control {
         self.reconfiguration = None;
         if let Some(waiting) = &mut self.waiting {
             waiting.replies.clear();
+            if let Some(marks) = &mut waiting.marks {
+                marks.forget();
+            }
         }
         self.give_back_memory();
     }
@@ -81,6 +87,22 @@ impl Control {
         if replies.len() < REPLIES_MAX {
             replies.push_back(reply());
         }
+    }
+
+    /// What there is to say of packets that the network marked.
+    #[inline]
+    pub(super) fn marks(&mut self) -> Option<&mut Marks> {
+        self.waiting.as_mut()?.marks.as_mut()
+    }
+
+    /// The same, to look at.
+    pub(super) fn known_marks(&self) -> Option<&Marks> {
+        self.waiting.as_ref()?.marks.as_ref()
+    }
+
+    /// The same for the first such packet.
+    pub(super) fn new_marks(&mut self) -> &mut Marks {
+        self.waiting.get_or_insert_default().marks.get_or_insert_default()
     }
 
     /// Queues a complete packet, unless too many wait.
@@ -122,9 +144,15 @@ impl Control {
     }
 
     fn give_back_memory(&mut self) {
-        if self.waiting.as_ref().is_some_and(|waiting| waiting.replies.is_empty() && waiting.packets.is_empty()) {
+        if self.waiting.as_ref().is_some_and(|waiting| waiting.is_empty()) {
             self.waiting = None;
         }
+    }
+}
+
+impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.replies.is_empty() && self.packets.is_empty() && self.marks.is_none()
     }
 }
 

@@ -10,7 +10,7 @@
 //! +---------------------------------------------------------------+
 //! |        time of the INIT ACK, in µs modulo 2^48 ...            |
 //! +-------------------------------+---------------+---------------+
-//! |         ... time              |Z| prolonged   |  extensions   |
+//! |         ... time              | Y | prolonged |  extensions   |
 //! +-------------------------------+---------------+---------------+
 //! |                     tie-tags, 0 for none                      |
 //! +---------------------------------------------------------------+
@@ -27,7 +27,7 @@
 //! |                        MAC, 16 bytes                          |
 //! ```
 //!
-//! Z is the ninth bit of the extensions.
+//! Y is the two highest bits of the extensions, of which there are ten.
 //!
 //! What lies above the double line is encrypted with a key stream that the MAC selects, so that a cookie says nothing of this side's
 //! clock.
@@ -57,23 +57,23 @@ const TIME_BYTES: usize = 6;
 /// The bits of a time in µs that a cookie holds: 9 years, after which cookies are long stale.
 const TIME_MASK: u64 = (1 << (8 * TIME_BYTES)) - 1;
 /// The bits of its byte that hold by how much the cookie outlives its lifetime.
-const STEPS_MASK: u8 = 0x7f;
+const STEPS_MASK: u8 = 0x3f;
 /// Cookies are prolonged in steps of this.
-const PROLONGATION_STEP: Duration = Duration::from_millis(500);
+const PROLONGATION_STEP: Duration = Duration::from_secs(1);
 /// A cookie is prolonged by at most this at the peer's wish (RFC 9260 §3.3.2.1.3).
 pub(crate) const PROLONGED_MAX: Duration = Duration::from_secs(60);
 /// How long one signing key is used (RFC 9260 §5.1.3 suggests an hour).
 const KEY_PERIOD: Duration = Duration::from_secs(3_600);
 
 const _: () =
-    assert!(PROLONGED_MAX.as_millis() / PROLONGATION_STEP.as_millis() <= STEPS_MASK as u128, "seven bits hold it");
+    assert!(PROLONGED_MAX.as_millis() / PROLONGATION_STEP.as_millis() <= STEPS_MASK as u128, "six bits hold it");
 
 /// An association that exists only in a cookie as yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cookie {
     /// When the INIT ACK left, in whole µs.
     pub(crate) created_at: Instant,
-    /// By how much the cookie outlives the lifetime that is configured, at most [`PROLONGED_MAX`] and in steps of 500 ms.
+    /// By how much the cookie outlives the lifetime that is configured, at most [`PROLONGED_MAX`] and in whole seconds.
     pub(crate) prolonged: Duration,
     /// Tags of the new association: this side's and the peer's.
     pub(crate) tags: Tags,
@@ -166,7 +166,7 @@ impl Cookie {
         let mut rest = &mut body[..];
         rest.put_uint(microseconds(self.created_at) & TIME_MASK, TIME_BYTES);
         let [high, extensions] = self.peer.extensions.bits().to_be_bytes();
-        rest.put_u8(prolongation_steps(self.prolonged) | high << 7);
+        rest.put_u8(prolongation_steps(self.prolonged) | high << 6);
         rest.put_u8(extensions);
         rest.put_u32(self.tie_tags.map_or(0, |TieTags(tags)| tags.get()));
         rest.put_u32(self.tags.peer);
@@ -210,7 +210,7 @@ impl Cookie {
         let created_at = latest_with(now, rest.get_uint(TIME_BYTES));
         let steps = rest.get_u8();
         let prolonged = PROLONGATION_STEP * (steps & STEPS_MASK).into();
-        let extensions = Extensions::from_bits(u16::from_be_bytes([steps >> 7, rest.get_u8()]));
+        let extensions = Extensions::from_bits(u16::from_be_bytes([steps >> 6, rest.get_u8()]));
         let tie_tags = NonZeroU32::new(rest.get_u32()).map(TieTags);
         let tags = Tags { local: bearer.tag, peer: rest.get_u32() };
         let first_tsn = Tsn(rest.get_u32());
@@ -275,7 +275,7 @@ mod tests {
     fn cookie() -> Cookie {
         Cookie {
             created_at: Instant::from_secs(7_000),
-            prolonged: Duration::from_millis(1_500),
+            prolonged: Duration::from_secs(60),
             tags: Tags { local: 0x1234_5678, peer: 0x9abc_def0 },
             tie_tags: Some(TieTags(NonZeroU32::MAX)),
             peer: PeerParameters {
@@ -283,7 +283,7 @@ mod tests {
                 outbound_streams: 10,
                 inbound_streams: 65_535,
                 first_tsn: Tsn(17),
-                extensions: Extensions::from_bits(0x105),
+                extensions: Extensions::from_bits(0x305),
                 addresses: AddressFilter::from_bits(0x8000_0000_0000_0001),
             },
             ports: Ports { local: 5_000, peer: 5_001 },
@@ -359,7 +359,7 @@ mod tests {
 
     #[test]
     fn a_wish_for_a_longer_life_is_rounded_up_and_bounded() {
-        for (wished_ms, granted_ms) in [(0, 0), (1, 500), (500, 500), (59_900, 60_000), (9_000_000, 60_000)] {
+        for (wished_ms, granted_ms) in [(0, 0), (1, 1_000), (1_000, 1_000), (59_900, 60_000), (9_000_000, 60_000)] {
             let cookie = Cookie { prolonged: Duration::from_millis(wished_ms), ..cookie() };
             let sealed = cookie.seal(&context(1));
             let verdict = Cookie::open(&context(1), cookie.created_at, &bearer(&cookie), &sealed);

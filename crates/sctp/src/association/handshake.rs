@@ -263,6 +263,7 @@ impl Association {
             let path = &mut self.paths.pick_mut().sending;
             self.sender.handle_round_trip(now, path, round_trip, &mut self.events);
         }
+        self.begin_marking();
         self.paths.pick_mut().answered(now);
         self.arm_heartbeats(now);
         let Streams { outbound, inbound } = self.streams;
@@ -325,7 +326,7 @@ impl Association {
         let config = self.context.config();
         let own = Extensions::own(config);
         let chunk_types = own.chunk_types();
-        let parameters: Vec<_> = Extensions::announce(&chunk_types).chain(own.announce_zero_checksum()).collect();
+        let parameters: Vec<_> = Extensions::announce(&chunk_types).chain(own.announce_by_parameter()).collect();
         packet.chunk(&ChunkOut::Init(own_init(config, self.tags.local, self.first_tsn, &parameters)))
     }
 }
@@ -423,7 +424,7 @@ pub(super) fn init_ack(
     let chunk_types = common.chunk_types();
     let mut parameters = vec![Parameter::StateCookie(&sealed)];
     parameters.extend(Extensions::announce(&chunk_types));
-    parameters.extend(common.announce_zero_checksum());
+    parameters.extend(common.announce_by_parameter());
     parameters.extend(peer.unrecognized.iter().map(|bytes| Parameter::UnrecognizedParameter(bytes)));
     let init = InitOut {
         // Never more streams than the peer takes (RFC 9260 §3.3.3).

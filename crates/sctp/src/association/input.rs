@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
-use festina_units::Instant;
+use festina_units::{EcnCodepoint, Instant};
 
 use super::Association;
 use super::cause_info;
@@ -21,11 +21,12 @@ use crate::wire::{
 };
 
 /// A packet on its way through the chunk handlers.
-struct Arrival<'p> {
-    now: Instant,
+pub(super) struct Arrival<'p> {
+    pub(super) now: Instant,
     from: SocketAddr,
+    pub(super) ecn: EcnCodepoint,
     tag: u32,
-    bytes: &'p Bytes,
+    pub(super) bytes: &'p Bytes,
     had_data: bool,
     had_sack: bool,
 }
@@ -39,11 +40,17 @@ enum Rest {
 
 impl Association {
     /// One packet from the network.
-    pub(super) fn receive(&mut self, now: Instant, from: SocketAddr, bytes: &Bytes) -> Result<(), PacketDropped> {
+    pub(super) fn receive(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        ecn: EcnCodepoint,
+        bytes: &Bytes,
+    ) -> Result<(), PacketDropped> {
         if matches!(self.state, State::Closed) {
             return Err(PacketDropped::Closed);
         }
-        let packet = if self.context.config().protected_by_dtls {
+        let packet = if self.context.config().carrier.protected_by_dtls {
             Packet::parse_protected(bytes)?
         } else {
             Packet::parse(bytes)?
@@ -62,7 +69,8 @@ impl Association {
         }
         self.check_source(from.ip(), &first)?;
         self.check_tag(&header, &first)?;
-        let mut arrival = Arrival { now, from, tag: header.verification_tag, bytes, had_data: false, had_sack: false };
+        let tag = header.verification_tag;
+        let mut arrival = Arrival { now, from, ecn, tag, bytes, had_data: false, had_sack: false };
         let result = match first {
             Chunk::Init(init) => {
                 self.handle_init(now, from, &init);
@@ -187,6 +195,10 @@ impl Association {
                     self.handle_re_config(now, chunk);
                 }
             }
+            // Of unknown type, which ends the packet (RFC 9260 §3.2), to whoever has not agreed on them.
+            Chunk::Ecne(_) | Chunk::Cwr(_) if !self.agreed().contains(Extensions::ECN) => return Ok(Rest::Skip),
+            Chunk::Ecne(tsn) => self.handle_ecne(arrival, *tsn),
+            Chunk::Cwr(tsn) => self.handle_cwr(*tsn),
             Chunk::Unknown(unknown) => return Ok(self.handle_unknown(unknown)),
         }
         Ok(if matches!(self.state, State::Closed) { Rest::Skip } else { Rest::Continue })
@@ -335,6 +347,9 @@ impl Association {
     fn conclude(&mut self, arrival: &Arrival<'_>) {
         if matches!(self.state, State::Closed) {
             return;
+        }
+        if arrival.had_data {
+            self.note_mark(arrival);
         }
         if arrival.had_data
             && let Some(receiver) = &mut self.receiver

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use festina_units::{Duration, Instant};
+use festina_units::{Duration, EcnCodepoint, Instant};
 
 use super::Association;
 use super::context::{Context, Ports, address_words};
@@ -200,7 +200,8 @@ impl Listener {
         }
         let mut association = Box::new(Association::accept(now, &self.context, from, &cookie));
         // The cookie confirms the association that was made of it, and what follows it in the packet is DATA.
-        association.handle_packet(now, from, bytes)?;
+        // What leaves beside COOKIE ECHO is not capable of ECN.
+        association.handle_packet(now, from, EcnCodepoint::NotCapable, bytes)?;
         Ok(Opened::Association(association))
     }
 }

@@ -66,6 +66,9 @@ impl Extensions {
     /// A checksum of zero is taken, since packets travel within DTLS (RFC 9653). No chunk announces it but a parameter of its own.
     pub const ZERO_CHECKSUM: Self = Self(256);
 
+    /// Explicit congestion notification: ECNE and CWR (RFC 4960 appendix A). A parameter of its own announces it.
+    pub const ECN: Self = Self(512);
+
     /// Whether all of `other` are in this set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -87,8 +90,9 @@ impl Extensions {
             CongestionControl::Rfc9260 | CongestionControl::Rfc4960 => 0,
         };
         let nr_sack = if config.partial_reliability.nr_sack { Self::NR_SACK.0 } else { 0 };
-        let checksum = if config.protected_by_dtls { Self::ZERO_CHECKSUM.0 } else { 0 };
-        Self(checksum | Self::FORWARD_TSN.0 | Self::RE_CONFIG.0 | nr_sack | interleaving | pacing)
+        let checksum = if config.carrier.protected_by_dtls { Self::ZERO_CHECKSUM.0 } else { 0 };
+        let ecn = if config.carrier.ecn { Self::ECN.0 } else { 0 };
+        Self(ecn | checksum | Self::FORWARD_TSN.0 | Self::RE_CONFIG.0 | nr_sack | interleaving | pacing)
     }
 
     /// What both sides support, and may use.
@@ -114,9 +118,11 @@ impl Extensions {
         self.known().map(|(chunk_type, _)| chunk_type).collect()
     }
 
-    /// The parameter by which INIT or INIT ACK says that a checksum of zero is taken.
-    pub(crate) fn announce_zero_checksum(self) -> Option<Parameter<'static>> {
-        self.contains(Self::ZERO_CHECKSUM).then_some(Parameter::ZeroChecksumAcceptable(DTLS))
+    /// The parameters by which INIT or INIT ACK announces what has no chunk in the list of chunk types.
+    pub(crate) fn announce_by_parameter<'a>(self) -> impl Iterator<Item = Parameter<'a>> {
+        let checksum = self.contains(Self::ZERO_CHECKSUM).then_some(Parameter::ZeroChecksumAcceptable(DTLS));
+        let ecn = self.contains(Self::ECN).then_some(Parameter::EcnCapable);
+        checksum.into_iter().chain(ecn)
     }
 
     /// The parameters by which INIT or INIT ACK announces the extensions whose chunks have these types.
@@ -313,6 +319,7 @@ impl PeerInit {
                 }
             }
             Parameter::ZeroChecksumAcceptable(DTLS) => self.parameters.extensions.0 |= Extensions::ZERO_CHECKSUM.0,
+            Parameter::EcnCapable => self.parameters.extensions.0 |= Extensions::ECN.0,
             Parameter::ForwardTsnSupported => self.parameters.extensions.insert_chunk_type(chunk_type::FORWARD_TSN),
             Parameter::Unknown(unknown) => return Ok(self.note_unknown(unknown)),
             _ => {}

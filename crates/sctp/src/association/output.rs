@@ -1,30 +1,31 @@
 //! Puts packets together: control chunks first, then SACK, then DATA (RFC 9260 §6.10).
 
-use festina_units::Instant;
+use festina_units::{EcnCodepoint, Instant};
 
 use super::control::{Due, write_shutdown};
 use super::handshake::header_to;
 use super::negotiation::Extensions;
 use super::state::State;
 use super::{Association, Transmit};
+use crate::send::Filled;
 use crate::wire::{ChunkOut, PacketBuilder};
 
 impl Association {
     /// Appends the next packet to `buffer`, if there is one to send now.
     #[inline]
     pub(super) fn write_packet(&mut self, now: Instant, buffer: &mut Vec<u8>) -> Option<Transmit> {
-        let len = if let Some(packet) = self.control.pop_packet() {
+        let (len, ecn) = if let Some(packet) = self.control.pop_packet() {
             buffer.extend_from_slice(&packet);
-            packet.len()
+            (packet.len(), EcnCodepoint::NotCapable)
         } else if self.may_write(now) {
             self.build_packet(now, buffer)
         } else {
-            0
+            (0, EcnCodepoint::NotCapable)
         };
         (len > 0).then(|| {
             self.counters.packets_sent += 1;
             self.counters.bytes_sent += len as u64;
-            Transmit { destination: self.paths.pick().remote, len }
+            Transmit { destination: self.paths.pick().remote, len, ecn }
         })
     }
 
@@ -43,9 +44,9 @@ impl Association {
         }
     }
 
-    /// Returns the length of the packet, or 0 if nothing came of it.
+    /// Returns the length of the packet, or 0 if nothing came of it, and whether routers may mark it.
     #[inline(never)]
-    fn build_packet(&mut self, now: Instant, buffer: &mut Vec<u8>) -> usize {
+    fn build_packet(&mut self, now: Instant, buffer: &mut Vec<u8>) -> (usize, EcnCodepoint) {
         let packet_bytes_max = self.context.config().limits.packet_bytes_max;
         // While an INIT waits, nobody's tag is known yet (RFC 9260 §8.5.1 A).
         let is_init = matches!(self.state, State::CookieWait { .. });
@@ -54,15 +55,14 @@ impl Association {
         if is_init {
             self.control.unset(Due::INIT);
             self.write_init(&mut packet);
+            (packet.finish(), EcnCodepoint::NotCapable)
         } else {
             // The peer may have forgotten all that was agreed on when COOKIE ECHO comes (RFC 9653 §5.2).
             let is_opening = self.control.is_set(Due::COOKIE_ECHO);
-            self.write_chunks(now, &mut packet);
-            if !is_opening && self.agreed().contains(Extensions::ZERO_CHECKSUM) {
-                return packet.finish_unchecked();
-            }
+            let ecn = self.write_chunks(now, &mut packet);
+            let is_unchecked = !is_opening && self.agreed().contains(Extensions::ZERO_CHECKSUM);
+            (if is_unchecked { packet.finish_unchecked() } else { packet.finish() }, ecn)
         }
-        packet.finish()
     }
 
     #[inline]
@@ -74,7 +74,7 @@ impl Association {
             || (self.state.sends_data() && self.sender.can_send(now, &path.sending))
     }
 
-    fn write_chunks(&mut self, now: Instant, packet: &mut PacketBuilder<'_>) {
+    fn write_chunks(&mut self, now: Instant, packet: &mut PacketBuilder<'_>) -> EcnCodepoint {
         let mut data_may_follow = self.state.sends_data();
         if let State::CookieEchoed { cookie, .. } = &self.state
             && self.control.is_set(Due::COOKIE_ECHO)
@@ -83,13 +83,17 @@ impl Association {
             self.control.unset(Due::COOKIE_ECHO);
             data_may_follow = true;
         }
-        if self.control.is_set(Due::COOKIE_ACK) && packet.chunk(&ChunkOut::CookieAck) {
+        let ends_handshake = self.control.is_set(Due::COOKIE_ACK) && packet.chunk(&ChunkOut::CookieAck);
+        if ends_handshake {
             self.control.unset(Due::COOKIE_ACK);
         }
         if self.control.has_replies() {
             self.control.write_replies(packet);
         }
         self.write_reconfiguration(now, packet);
+        if let Some(marks) = self.control.marks() {
+            marks.write_cwr(packet);
+        }
         let path = self.paths.pick_mut();
         if path.heartbeat_ready() {
             let wait = path.heartbeat_wait(self.context.config());
@@ -100,17 +104,19 @@ impl Association {
             && (receiver.sack_wanted()
                 || (receiver.sack_useful() && data_may_follow && self.sender.can_send(now, &path.sending)))
         {
+            if let Some(marks) = self.control.marks() {
+                marks.write_ecne(packet);
+            }
             let agreed = Extensions::own(self.context.config()).common(self.peer.extensions);
             receiver.write_sack(agreed.contains(Extensions::NR_SACK), packet);
         }
+        let mut filled = Filled::default();
         if data_may_follow {
             let (sending, events) = (&mut path.sending, &mut self.events);
             let forwarded = self.sender.write_forward_tsn(now, sending, packet, events);
             // What was to leave again may turn out to be given up: then that is what the packet is for.
-            if self.sender.fill(now, sending, packet, events) > 0
-                || forwarded
-                || self.sender.write_forward_tsn(now, sending, packet, events)
-            {
+            filled = self.sender.fill(now, sending, packet, events);
+            if filled.chunks > 0 || forwarded || self.sender.write_forward_tsn(now, sending, packet, events) {
                 path.used(now);
             }
         }
@@ -121,6 +127,12 @@ impl Association {
         }
         self.advance_shutdown(now);
         self.write_shutdown_chunks(now, packet);
+        if ends_handshake {
+            // A path that drops what is capable of ECN must not drop COOKIE ACK.
+            self.begin_marking();
+            return EcnCodepoint::NotCapable;
+        }
+        filled.ecn
     }
 
     fn write_shutdown_chunks(&mut self, now: Instant, packet: &mut PacketBuilder<'_>) {

@@ -242,7 +242,7 @@ impl Path {
 }
 
 /// The part of the initial cwnd that depends on the address family (RFC 9260 §7.2.1).
-pub(crate) fn initial_window_bytes(remote: SocketAddr) -> usize {
+pub(crate) fn initial_window_bytes(remote: SocketAddr) -> u16 {
     if remote.ip().to_canonical().is_ipv4() { 4_404 } else { 4_344 }
 }
 

@@ -46,6 +46,8 @@ pub(crate) struct Cubic {
     pmdcs: u16,
     /// Set by a timeout: one packet may be on the way until something is acknowledged (RFC 9260 §7.2.3).
     one_packet: bool,
+    /// The last reduction was for a mark: no fast recovery lasts while the sender comes down.
+    is_for_mark: bool,
     /// On the way, as last heard of; what the last SACK showed to be lost may be among it.
     in_flight: u32,
     usage: Usage,
@@ -64,7 +66,7 @@ struct History {
     pacer: Pacer,
     /// When at least half of the window was last used.
     used_at: Instant,
-    /// How the sender comes down to the window that the loss of this fast recovery left.
+    /// How the sender comes down to the window that the loss of this fast recovery or a mark left.
     reduction: Option<Reduction>,
 }
 
@@ -110,6 +112,7 @@ impl Cubic {
             ssthresh: UNLIMITED,
             pmdcs,
             one_packet: false,
+            is_for_mark: false,
             in_flight: 0,
             usage: Usage::default(),
             history: None,
@@ -208,12 +211,17 @@ impl Cubic {
             _ => (history.curve.reduce(window), Reduction::new(self.in_flight as usize)),
         };
         history.reduction = reduction;
+        self.is_for_mark = sign == CongestionSign::EcnMark;
         self.ssthresh = small(reduced.max(floor));
     }
 
     /// How the sender comes down, if it still does.
     fn reduction(&self) -> Option<Reduction> {
         self.history.as_ref()?.reduction
+    }
+
+    fn comes_down_for_mark(&self) -> bool {
+        self.is_for_mark && self.reduction().is_some()
     }
 
     fn set_reduction(&mut self, reduction: Option<Reduction>) {
@@ -263,7 +271,7 @@ impl Controller for Cubic {
         if round_begins {
             self.expire(ack.now);
         }
-        if ack.in_fast_recovery {
+        if ack.in_fast_recovery || self.comes_down_for_mark() {
             if let Some(reduction) = self.reduction() {
                 self.set_reduction(reduction.delivered(ack.bytes, self.in_flight as usize, self.cwnd()));
             }

@@ -89,10 +89,8 @@ impl Sender {
         }
         let Reader { rtt, timed_is_duplicate, .. } = reader;
         self.count_spurious(digest.duplicates.of_resent);
-        if let Some(sack) = acknowledgement.sack {
-            self.window.told(sack.a_rwnd);
-        }
-        self.window.handle_sack(self.ledger.first_tsn());
+        self.note_window(acknowledgement.sack);
+        path.marking.acked(self.ledger.first_tsn());
         let newest = digest.highest_acked;
         let answered = newest.map(|newest| newest.path).or_else(|| self.path_of_window_probe());
         let answered = answered.or_else(|| digest.abandoned_acked.then_some(path.id));
@@ -139,6 +137,14 @@ impl Sender {
         self.judge_forward_after_ack(now, path);
         self.update_window(now, path);
         Ok(SackOutcome { answered })
+    }
+
+    /// What the peer's window is now, and whether it takes the probe.
+    fn note_window(&mut self, sack: Option<&Sack<'_>>) {
+        if let Some(sack) = sack {
+            self.window.told(sack.a_rwnd);
+        }
+        self.window.handle_sack(self.ledger.first_tsn());
     }
 
     fn path_of_window_probe(&self) -> Option<PathId> {

@@ -1,7 +1,7 @@
 //! What goes into the next packet (RFC 9260 §6.1, §6.10): lost chunks in TSN order, then companions that ride along, then new data.
 
 use festina_recovery::profile::ImmediateSack;
-use festina_units::Instant;
+use festina_units::{EcnCodepoint, Instant};
 
 use super::repair::{Again, Companions, NewData, Order, Purpose};
 use super::scheduler::{Piece, Turn};
@@ -35,6 +35,15 @@ pub(super) struct Loaded {
     is_full: bool,
 }
 
+/// What [`Sender::fill`] did to a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Filled {
+    /// DATA chunks written.
+    pub(crate) chunks: usize,
+    /// Whether routers may mark the packet.
+    pub(crate) ecn: EcnCodepoint,
+}
+
 impl Sender {
     /// Returns whether pieces of several messages may take turns. Those in DATA cannot: the fragments of a message take consecutive TSNs
     /// (RFC 9260 §6.9).
@@ -56,21 +65,20 @@ impl Sender {
             || self.buffer.front_is_stale(now, self.streams.count)
     }
 
-    /// Fills a packet that leaves by `path`, behind the control chunks that it may hold already; one call per packet. Returns the DATA
-    /// chunks written.
+    /// Fills a packet that leaves by `path`, behind the control chunks that it may hold already; one call per packet.
     pub(crate) fn fill(
         &mut self,
         now: Instant,
         path: &mut SendPath,
         packet: &mut PacketBuilder<'_>,
         events: &mut Events,
-    ) -> usize {
+    ) -> Filled {
         if self.drop_stale(now, events) {
             // What comes next may not fit into the peer's window: then that is to be probed.
             self.settle(now, path);
         }
         let view = self.view(path);
-        let Some(order) = path.repair.next(now, &self.ledger, &view) else { return 0 };
+        let Some(order) = path.repair.next(now, &self.ledger, &view) else { return Filled::default() };
         let asks = path.repair.asks_for_sack(now);
         let companions = path.repair.companions(now, order, packet.remaining(), &self.ledger, &view);
         let mut loaded = if order.purpose != Purpose::NewData || self.ledger.lost().chunks == 0 {
@@ -90,7 +98,9 @@ impl Sender {
             loaded.chunks == 0 || loaded.new_chunks > 0 || order.purpose != Purpose::NewData,
             "a packet for new data without any would leave again and again"
         );
+        let mut ecn = EcnCodepoint::NotCapable;
         if loaded.chunks > 0 {
+            ecn = path.marking.packet_leaves(loaded.tsn_highest, loaded.new_chunks == loaded.chunks);
             loaded.same_instant = path.last_sent_at == now;
             self.packet_left(now, path, order, &loaded);
             if loaded.new_chunks > 0 && self.buffer.follows_window() {
@@ -104,7 +114,7 @@ impl Sender {
             self.gave_up(now, path, events);
             self.settle(now, path);
         }
-        loaded.chunks
+        Filled { chunks: loaded.chunks, ecn }
     }
 
     /// Sends lost chunks and their companions again, in TSN order as far as they fit.
@@ -166,6 +176,7 @@ impl Sender {
                 (_, Again::BesideNewData) => loaded.ride_bytes += chunk_bytes,
                 (_, Again::Alone) => {}
             }
+            path.marking.resent(tsn);
             let restarts_timer = path.repair.on_resent(now, tsn, sent_as, cause, again);
             self.count_retransmission(cause);
             events.push_message_event(|| Event::Retransmitted { id, tsn: header.tsn.0, cause, at: now });

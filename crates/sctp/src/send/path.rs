@@ -11,6 +11,7 @@ use festina_recovery::loss_rate::KnownLoss;
 use festina_recovery::rtt::AssumedRoundTrip;
 use festina_units::{Duration, Instant};
 
+use super::marking::Marking;
 use super::repair::{Release, Repair, WindowVerdict};
 use crate::config::Config;
 use crate::congestion::{Ack, Congestion};
@@ -25,6 +26,7 @@ pub(crate) struct SendPath {
     pub(super) congestion: Congestion,
     pub(super) burst: Burst,
     pub(super) sizes: PacketSizes,
+    pub(super) marking: Marking,
     /// When DATA last left; the start, if it never did.
     pub(super) last_sent_at: Instant,
 }
@@ -50,11 +52,11 @@ pub(super) struct PacketSizes {
     /// The chunk that messages leave in.
     pub(super) framing: Framing,
     /// The part of the initial cwnd that depends on the address family (RFC 9260 §7.2.1).
-    pub(super) initial_window: usize,
+    pub(super) initial_window: u16,
 }
 
 impl PacketSizes {
-    fn new(packet_bytes_max: usize, initial_window: usize) -> Self {
+    fn new(packet_bytes_max: usize, initial_window: u16) -> Self {
         let chunks = u32::try_from(packet_bytes_max.saturating_sub(COMMON_HEADER_BYTES)).unwrap_or(u32::MAX) & !3;
         Self { chunks, framing: Framing::Data, initial_window }
     }
@@ -115,16 +117,17 @@ impl SendPath {
         id: PathId,
         config: &Config,
         mechanisms: Arc<Mechanisms>,
-        initial_window_bytes: usize,
+        initial_window_bytes: u16,
     ) -> Self {
         let sizes = PacketSizes::new(config.limits.packet_bytes_max, initial_window_bytes);
-        let congestion = Congestion::new(config.congestion, sizes.chunks(), sizes.initial_window);
+        let congestion = Congestion::new(config.congestion, sizes.chunks(), sizes.initial_window.into());
         Self {
             id,
             repair: Repair::new(config, mechanisms),
             burst: Burst::new(config, &congestion),
             congestion,
             sizes,
+            marking: Marking::default(),
             last_sent_at: now,
         }
     }
@@ -132,9 +135,15 @@ impl SendPath {
     /// The peer restarted: forgets what was measured (RFC 9260 §5.2.4.1).
     pub(crate) fn reset_for_restart(&mut self, now: Instant, config: &Config) {
         self.repair.reset(config);
-        self.congestion = Congestion::new(config.congestion, self.sizes.chunks(), self.sizes.initial_window);
+        self.congestion = Congestion::new(config.congestion, self.sizes.chunks(), self.sizes.initial_window.into());
         self.burst.restart();
+        self.marking = Marking::default();
         self.last_sent_at = now;
+    }
+
+    /// Routers may mark packets instead of dropping them: both ends take part, and the handshake is over.
+    pub(crate) fn begin_marking(&mut self) {
+        self.marking.begin();
     }
 
     /// Nothing will be repaired any more.

@@ -17,6 +17,7 @@
 //! | [`overdue`] | early fast retransmit |
 //! | [`undo`] | doubts about the last timeout and the last cut |
 //! | [`known`] | what is assumed of the path before it is measured |
+//! | [`marks`] | what the network marked |
 //! | [`copies`], [`companions`] | redundancy: packets and riders that nothing calls for |
 //! | [`order`], [`verdict`], [`view`] | what goes out and comes in |
 
@@ -26,6 +27,7 @@ mod copies;
 mod departures;
 mod expiry;
 mod known;
+mod marks;
 mod order;
 mod overdue;
 mod rack;
@@ -96,6 +98,8 @@ pub(super) struct Repair {
 struct FastRecovery {
     /// It lasts until `cut_tsn` is acknowledged.
     lasts: bool,
+    /// That cut was for a mark of the network.
+    cut_for_mark: bool,
     /// The highest TSN that had been sent when cwnd was last cut.
     cut_tsn: u64,
 }

@@ -136,7 +136,7 @@ impl Rig {
         let mut bytes = Vec::new();
         let header = CommonHeader { source_port: 1, destination_port: 2, verification_tag: 3 };
         let mut packet = PacketBuilder::new(&mut bytes, header, PACKET_BYTES - reserved);
-        let written = self.sender.fill(self.now, &mut self.path, &mut packet, &mut self.events);
+        let written = self.sender.fill(self.now, &mut self.path, &mut packet, &mut self.events).chunks;
         let sent = match packet.finish() {
             0 => Vec::new(),
             _ => read(&bytes),

@@ -44,6 +44,9 @@ impl Sender {
         path.congestion.handle_timeout(now);
         let (repair, ledger, view) = self.split(path);
         let (verdict, expiry) = repair.on_timeout(now, ledger, &view);
+        if matches!(expiry, Some(TimerExpiry::Timeout { .. })) {
+            path.marking.timed_out();
+        }
         match expiry {
             Some(TimerExpiry::Timeout { counts: true }) => self.counters.timeouts += 1,
             Some(TimerExpiry::Timeout { counts: false }) => self.window.probe_again(),

@@ -87,6 +87,15 @@ pub enum ChunkOut<'a> {
     },
     /// Requests and responses that change streams: at least one parameter.
     ReConfig(&'a [ReConfigParameter<'a>]),
+    /// The network marked a packet.
+    Ecne {
+        /// The lowest TSN in it.
+        tsn: Tsn,
+        /// Packets that came with the mark since the last CWR, this one included.
+        packets: u32,
+    },
+    /// The window was reduced for that TSN.
+    Cwr(Tsn),
     /// Any chunk, as it is.
     Unknown(UnknownChunk<'a>),
 }
@@ -242,6 +251,11 @@ impl ChunkOut<'_> {
                     parameter.write(encoder);
                 }
             }
+            Self::Ecne { tsn, packets } => {
+                encoder.put(&tsn.0.to_be_bytes());
+                encoder.put(&packets.to_be_bytes());
+            }
+            Self::Cwr(tsn) => encoder.put(&tsn.0.to_be_bytes()),
             Self::Unknown(unknown) => encoder.put(unknown.value()),
             Self::ShutdownAck | Self::CookieAck | Self::ShutdownComplete { .. } => {}
         });
@@ -265,6 +279,8 @@ impl ChunkOut<'_> {
             Self::ForwardTsn { .. } => [chunk_type::FORWARD_TSN, 0],
             Self::IForwardTsn { .. } => [chunk_type::I_FORWARD_TSN, 0],
             Self::ReConfig(_) => [chunk_type::RE_CONFIG, 0],
+            Self::Ecne { .. } => [chunk_type::ECNE, 0],
+            Self::Cwr(_) => [chunk_type::CWR, 0],
             Self::Unknown(unknown) => [unknown.chunk_type(), unknown.flags()],
         }
     }

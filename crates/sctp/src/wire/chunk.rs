@@ -12,6 +12,7 @@
 mod abort;
 mod cookie;
 mod data;
+mod ecn;
 mod error;
 mod forward_tsn;
 mod heartbeat;
@@ -44,6 +45,7 @@ pub(super) use nr_sack::write_nr_sack;
 pub(super) use sack::write_sack;
 
 use super::error::Malformation;
+use super::serial::Tsn;
 use super::tlv::Frame;
 
 /// Chunk type numbers (RFC 9260 §3.2, table 1; RFC 3758 §3.2; RFC 8260 §2; RFC 6525 §3.1).
@@ -74,6 +76,10 @@ pub mod chunk_type {
     pub const COOKIE_ECHO: u8 = 10;
     /// Cookie acknowledgement.
     pub const COOKIE_ACK: u8 = 11;
+    /// Explicit congestion notification echo (RFC 4960 appendix A; RFC 9260 §3.2 reserves it).
+    pub const ECNE: u8 = 12;
+    /// Congestion window reduced (likewise).
+    pub const CWR: u8 = 13;
     /// Shutdown complete.
     pub const SHUTDOWN_COMPLETE: u8 = 14;
     /// Selective acknowledgement that says what will not be reneged on (draft-natarajan-tsvwg-sctp-nrsack).
@@ -106,6 +112,8 @@ pub mod chunk_type {
                 ERROR => "ERROR",
                 COOKIE_ECHO => "COOKIE ECHO",
                 COOKIE_ACK => "COOKIE ACK",
+                ECNE => "ECNE",
+                CWR => "CWR",
                 SHUTDOWN_COMPLETE => "SHUTDOWN COMPLETE",
                 NR_SACK => "NR-SACK",
                 I_DATA => "I-DATA",
@@ -150,7 +158,7 @@ pub enum Chunk<'a> {
         /// The T bit: the packet carries the tag of the packet it answers (RFC 9260 §8.5.1).
         tag_reflected: bool,
     },
-    /// User data that may be interleaved. Whoever has not agreed on it treats it as unknown, as the four below.
+    /// User data that may be interleaved. Whoever has not agreed on it treats it as unknown, as the six below.
     IData(IData<'a>),
     /// What is missing up to a TSN is abandoned.
     ForwardTsn(ForwardTsn<'a>),
@@ -160,6 +168,10 @@ pub enum Chunk<'a> {
     NrSack(NrSack<'a>),
     /// Requests and responses that change streams.
     ReConfig(ReConfig<'a>),
+    /// The network marked a packet: the lowest TSN in it.
+    Ecne(Tsn),
+    /// The window was reduced for that TSN.
+    Cwr(Tsn),
     /// Any other type.
     Unknown(UnknownChunk<'a>),
 }
@@ -196,6 +208,8 @@ impl<'a> Chunk<'a> {
             chunk_type::I_FORWARD_TSN => Self::IForwardTsn(IForwardTsn::read(frame)?),
             chunk_type::NR_SACK => Self::NrSack(NrSack::read(frame)?),
             chunk_type::RE_CONFIG => Self::ReConfig(ReConfig::read(frame)),
+            chunk_type::ECNE => Self::Ecne(ecn::read_ecne(frame)?),
+            chunk_type::CWR => Self::Cwr(ecn::read_cwr(frame)?),
             _ => Self::Unknown(UnknownChunk::read(frame)),
         })
     }
@@ -222,6 +236,8 @@ impl<'a> Chunk<'a> {
             Self::IForwardTsn(_) => chunk_type::I_FORWARD_TSN,
             Self::NrSack(_) => chunk_type::NR_SACK,
             Self::ReConfig(_) => chunk_type::RE_CONFIG,
+            Self::Ecne(_) => chunk_type::ECNE,
+            Self::Cwr(_) => chunk_type::CWR,
             Self::Unknown(unknown) => unknown.chunk_type(),
         }
     }
@@ -235,7 +251,7 @@ mod tests {
     #[test]
     fn every_unassigned_or_reserved_type_is_unknown_and_keeps_its_bytes() {
         for chunk_type in
-            (0..=u8::MAX).filter(|chunk_type| !matches!(chunk_type, 0..=11 | 14 | 0x10 | 0x40 | 0x82 | 0xc0 | 0xc2))
+            (0..=u8::MAX).filter(|chunk_type| !matches!(chunk_type, 0..=14 | 0x10 | 0x40 | 0x82 | 0xc0 | 0xc2))
         {
             let bytes = [chunk_type, 0xa5, 0, 7, 1, 2, 3];
             let Ok(Chunk::Unknown(unknown)) = parse_chunk(&bytes) else { panic!("{chunk_type} is known") };
@@ -272,6 +288,8 @@ mod tests {
             (&[9, 0, 0, 4], chunk_type::ERROR),
             (&[10, 0, 0, 4], chunk_type::COOKIE_ECHO),
             (&[11, 0, 0, 4], chunk_type::COOKIE_ACK),
+            (&[12, 0, 0, 8, 0, 0, 0, 0], chunk_type::ECNE),
+            (&[13, 0, 0, 8, 0, 0, 0, 0], chunk_type::CWR),
             (&[14, 0, 0, 4], chunk_type::SHUTDOWN_COMPLETE),
             (&[0x10, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], chunk_type::NR_SACK),
             (&[0x40, 3, 0, 21, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], chunk_type::I_DATA),

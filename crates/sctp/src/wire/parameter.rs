@@ -34,7 +34,7 @@ pub mod parameter_type {
     pub const HOST_NAME_ADDRESS: u16 = 11;
     /// Supported Address Types (RFC 9260 §3.3.2.1.5).
     pub const SUPPORTED_ADDRESS_TYPES: u16 = 12;
-    /// Reserved for ECN Capable (RFC 9260 §3.3.2).
+    /// ECN Capable (RFC 4960 appendix A; RFC 9260 §3.3.2 reserves it).
     pub const ECN_CAPABLE: u16 = 0x8000;
     /// Zero Checksum Acceptable (RFC 9653 §4).
     pub const ZERO_CHECKSUM_ACCEPTABLE: u16 = 0x8001;
@@ -71,7 +71,7 @@ pub enum Parameter<'a> {
     ZeroChecksumAcceptable(u32),
     /// The sender supports partial reliability.
     ForwardTsnSupported,
-    /// Reserved by RFC 9260 for Explicit Congestion Notification.
+    /// The sender takes part in Explicit Congestion Notification.
     EcnCapable,
     /// Any other type.
     Unknown(UnknownParameter<'a>),

@@ -67,6 +67,7 @@ fn walk_chunk(chunk: &Chunk<'_>) -> usize {
         | Chunk::Heartbeat(Heartbeat { info: bytes })
         | Chunk::HeartbeatAck(Heartbeat { info: bytes }) => bytes.len(),
         Chunk::Shutdown(_) | Chunk::ShutdownAck | Chunk::CookieAck | Chunk::ShutdownComplete { .. } => 1,
+        Chunk::Ecne(_) | Chunk::Cwr(_) => 1,
     }
 }
 
@@ -151,7 +152,7 @@ impl Seed {
     }
 
     fn cause(&self) -> Cause<'_> {
-        match self.which % 14 {
+        match self.which % 16 {
             0 => Cause::InvalidStreamIdentifier(StreamId(self.low())),
             1 => Cause::MissingMandatoryParameter(TypeList::new(&self.pairs)),
             2 => Cause::StaleCookie { staleness_us: self.number },
@@ -200,6 +201,8 @@ impl Seed {
             10 => ChunkOut::ShutdownComplete { tag_reflected: self.flag },
             11 => ChunkOut::ForwardTsn { new_cumulative: Tsn(self.number), streams: &lists.0 },
             12 => ChunkOut::IForwardTsn { new_cumulative: Tsn(self.number), streams: &lists.1 },
+            13 => ChunkOut::Ecne { tsn: Tsn(self.number), packets: self.number.rotate_left(3) },
+            14 => ChunkOut::Cwr(Tsn(self.number)),
             _ => ChunkOut::Unknown(UnknownChunk::from_bytes(&self.unknown).expect("complete")),
         }
     }
@@ -272,6 +275,9 @@ fn assert_same(built: &ChunkOut<'_>, parsed: &Chunk<'_>) {
         }
         (ChunkOut::CookieEcho(built), Chunk::CookieEcho(parsed)) => assert_eq!(built, parsed),
         (ChunkOut::ShutdownComplete { tag_reflected: built }, Chunk::ShutdownComplete { tag_reflected: parsed }) => {
+            assert_eq!(built, parsed);
+        }
+        (ChunkOut::Ecne { tsn: built, .. }, Chunk::Ecne(parsed)) | (ChunkOut::Cwr(built), Chunk::Cwr(parsed)) => {
             assert_eq!(built, parsed);
         }
         (ChunkOut::Unknown(built), Chunk::Unknown(parsed)) => assert_eq!(built, parsed),

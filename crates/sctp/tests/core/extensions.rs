@@ -1,6 +1,7 @@
 //! Conformance to RFC 3758, RFC 8260 and RFC 6525 as a peer sees it: each test names the section whose rule it holds. The tables of rules and
 //! their tests are `docs/rfc3758-conformance.md` and `docs/rfc6525-conformance.md`.
 
+mod ecn;
 mod forward_tsn;
 mod i_data;
 mod nr_sack;

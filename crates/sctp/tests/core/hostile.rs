@@ -6,7 +6,7 @@ use bytes::Bytes;
 use festina_sctp::{
     AbandonReason, AssociationState, ClosedReason, Config, Context, Event, Incoming, Message, MessageId, Profile,
 };
-use festina_units::{Duration, Instant};
+use festina_units::{Duration, EcnCodepoint, Instant};
 
 use crate::rfc9260::packet::{
     ABORT, COOKIE_ECHO, ERROR, HEARTBEAT, HEARTBEAT_ACK, HOST_NAME, INIT, INIT_ACK, Init, SHUTDOWN, SHUTDOWN_ACK,
@@ -32,7 +32,7 @@ fn poll_events(peer: &mut Peer) -> Vec<Event> {
 fn give_to_a_sleeper(peer: &mut Peer, chunks: &[Vec<u8>]) {
     let (now, address, tag) = (peer.now, peer.address, peer.tag);
     let bytes = Bytes::from(packet((PEER_PORT, LOCAL_PORT), tag, chunks));
-    peer.association().handle_packet(now, address, &bytes).unwrap();
+    peer.association().handle_packet(now, address, EcnCodepoint::NotCapable, &bytes).unwrap();
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn answers_that_wait_do_not_keep_the_packets_that_they_answer_alive() {
     for asking in [heartbeat(HEARTBEAT, &[b'h'; 900]), chunk(0xc0, 0, &[b'u'; 900])] {
         let bytes = Bytes::from(packet((PEER_PORT, LOCAL_PORT), peer.tag, &[asking, filler.clone()]));
         let (now, address) = (peer.now, peer.address);
-        peer.association().handle_packet(now, address, &bytes).unwrap();
+        peer.association().handle_packet(now, address, EcnCodepoint::NotCapable, &bytes).unwrap();
         assert!(bytes.is_unique(), "an answer of 1 KiB would hold 61 KB");
     }
     peer.send("now");

@@ -4,17 +4,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use festina_netsim::{Link, LinkConfig, LinkCounters, LinkPacket};
+use festina_netsim::{Link, LinkConfig, LinkCounters, LinkPacket, RandomStream};
 use festina_sctp::wire::Packet;
 use festina_sctp::{
     Association, ClosedReason, Config, Context, Event, Incoming, Listener, PacketDropped, PathKnowledge, Ports,
     ReceivedMessage, Stats,
 };
-use festina_units::{ByteCount, Duration, Instant};
+use festina_units::{ByteCount, Duration, EcnCodepoint, Instant, Probability};
 
-/// A packet on a link.
+/// A packet on a link, with its ECN field.
 #[derive(Clone, Debug)]
-pub(crate) struct Datagram(pub(crate) Vec<u8>);
+pub(crate) struct Datagram(pub(crate) Vec<u8>, pub(crate) EcnCodepoint);
 
 impl LinkPacket for Datagram {
     fn size(&self) -> ByteCount {
@@ -59,7 +59,43 @@ pub(crate) struct Pair {
     pub(crate) hosts: [Host; 2],
     /// `links[0]` carries what `hosts[0]` sends.
     pub(crate) links: [Link<Datagram>; 2],
+    pub(crate) routers: Routers,
     buffer: Vec<u8>,
+}
+
+/// What routers do with packets that are capable of ECN, behind all that the links do.
+#[derive(Debug)]
+pub(crate) struct Routers {
+    pub(crate) random: RandomStream,
+    pub(crate) marks: Probability,
+    pub(crate) drops: Probability,
+    /// Packets marked and dropped so far.
+    pub(crate) marked: u64,
+    pub(crate) dropped: u64,
+}
+
+impl Routers {
+    /// They pass on what comes.
+    fn new(seed: u64) -> Self {
+        let random = RandomStream::new(seed, "routers");
+        Self { random, marks: Probability::ZERO, drops: Probability::ZERO, marked: 0, dropped: 0 }
+    }
+
+    /// The ECN field with which a packet arrives; `None` if it does not.
+    fn pass(&mut self, ecn: EcnCodepoint) -> Option<EcnCodepoint> {
+        if ecn != EcnCodepoint::Capable {
+            return Some(ecn);
+        }
+        if self.random.chance(self.drops) {
+            self.dropped += 1;
+            return None;
+        }
+        if !self.random.chance(self.marks) {
+            return Some(ecn);
+        }
+        self.marked += 1;
+        Some(EcnCodepoint::CongestionExperienced)
+    }
 }
 
 impl Host {
@@ -103,6 +139,7 @@ impl Pair {
             now: Instant::from_secs(1),
             hosts: [Host::new(0, client), Host::new(1, server)],
             links: [Link::new(there, seed, "there"), Link::new(back, seed, "back")],
+            routers: Routers::new(seed),
             buffer: Vec::new(),
         }
     }
@@ -140,7 +177,7 @@ impl Pair {
                 if let Some(kept) = kept {
                     kept.push((now, self.buffer.clone()));
                 }
-                link.send(now, Datagram(self.buffer.clone()));
+                link.send(now, Datagram(self.buffer.clone(), transmit.ecn));
             } else if let Some(message) = reads.then(|| association.poll_message()).flatten() {
                 received.push(message);
             } else {
@@ -153,19 +190,19 @@ impl Pair {
     }
 
     /// Gives a packet to a host, as its socket would.
-    pub(crate) fn deliver(&mut self, index: usize, from: SocketAddr, packet: Vec<u8>) {
+    pub(crate) fn deliver(&mut self, index: usize, from: SocketAddr, ecn: EcnCodepoint, packet: Vec<u8>) {
         let (now, packet) = (self.now, Bytes::from(packet));
         let host = &mut self.hosts[index];
         let known = host.association.as_mut().filter(|association| !association.is_closed());
         if let Some(association) = known {
-            host.dropped.extend(association.handle_packet(now, from, &packet).err());
+            host.dropped.extend(association.handle_packet(now, from, ecn, &packet).err());
         } else {
             let mut reply = Vec::new();
             match host.listener.handle_packet(now, from, &packet, &|_| false, &mut reply) {
                 Incoming::Accepted(association) => host.association = Some(*association),
                 Incoming::Reply => {
                     host.packets_sent += 1;
-                    self.links[index].send(now, Datagram(reply));
+                    self.links[index].send(now, Datagram(reply, EcnCodepoint::NotCapable));
                 }
                 Incoming::Ignored(dropped) => host.dropped.push(dropped),
                 other => panic!("{other:?}"),
@@ -189,9 +226,11 @@ impl Pair {
         };
         self.now = self.now.max(next);
         for index in 0..2 {
-            while let Some(Datagram(packet)) = self.links[index].poll_delivery(self.now) {
+            while let Some(Datagram(packet, ecn)) = self.links[index].poll_delivery(self.now) {
                 let from = self.hosts[index].address;
-                self.deliver(1 - index, from, packet);
+                if let Some(ecn) = self.routers.pass(ecn) {
+                    self.deliver(1 - index, from, ecn, packet);
+                }
             }
         }
         for index in 0..2 {
@@ -244,8 +283,12 @@ pub(crate) struct WindowOracle {
     /// As last seen.
     cwnd: u64,
     in_flight: u64,
-    /// In flight when cwnd was last reduced.
+    /// In flight when cwnd was last reduced, or a mark was reported, which a window at its floor shows by nothing else.
     reduced_at: u64,
+    /// Marks that the peer had reported.
+    marks_reported: u64,
+    /// The latter, and as much as cwnd has been in flight ever since.
+    is_marked: bool,
 }
 
 impl WindowOracle {
@@ -253,18 +296,24 @@ impl WindowOracle {
     fn look(&mut self, stats: &Stats) {
         let (cwnd, in_flight) = (stats.path.cwnd_bytes, stats.path.in_flight_bytes);
         if cwnd < self.cwnd {
-            self.reduced_at = self.in_flight;
+            (self.reduced_at, self.is_marked) = (self.in_flight, false);
         }
+        if stats.sent.marks_reported > self.marks_reported {
+            let coming_from = if self.is_marked { self.reduced_at } else { 0 };
+            (self.reduced_at, self.is_marked) = (self.in_flight.max(coming_from), true);
+        }
+        self.is_marked &= in_flight >= cwnd;
+        self.marks_reported = stats.sent.marks_reported;
         (self.cwnd, self.in_flight) = (cwnd, in_flight);
     }
 
     /// New data leaves only while less than cwnd is in flight, and exceeds it by less than one packet (RFC 9260 §6.1 B); or in fast
-    /// recovery, while the sender comes down from what was in flight before (RFC 6937 §3).
+    /// recovery or after a mark, while the sender comes down from what was in flight before (RFC 6937 §3).
     fn check(&mut self, before: &Stats, after: &Stats, config: &Config) {
         self.look(before);
         if after.sent.chunks > before.sent.chunks {
             let (flight, cwnd) = (after.path.in_flight_bytes, after.path.cwnd_bytes);
-            let coming_down = if before.path.in_fast_recovery { self.reduced_at } else { 0 };
+            let coming_down = if before.path.in_fast_recovery || self.is_marked { self.reduced_at } else { 0 };
             let (window, allowance) = (cwnd.max(coming_down), config.limits.packet_bytes_max as u64);
             assert!(
                 before.path.in_flight_bytes == 0 || before.path.in_flight_bytes < window,

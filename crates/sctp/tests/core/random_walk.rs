@@ -9,7 +9,7 @@ use festina_netsim::{
 };
 use festina_recovery::redundancy::Redundancy;
 use festina_recovery::{Mechanisms, Profile};
-use festina_sctp::{ClosedReason, Config, CongestionControl, Event, Message, SendBufferPolicy, SendError};
+use festina_sctp::{Carrier, ClosedReason, Config, CongestionControl, Event, Message, SendBufferPolicy, SendError};
 use festina_units::{Bandwidth, Duration, Probability};
 
 use crate::pair::Pair;
@@ -33,6 +33,15 @@ struct Met {
     fragmented: u64,
     collisions: u64,
     messages: u64,
+    ecn: MetEcn,
+}
+
+/// The same of explicit congestion notification.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct MetEcn {
+    marked: u64,
+    reported: u64,
+    dropped: u64,
 }
 
 impl Met {
@@ -50,6 +59,9 @@ impl Met {
         self.fragmented += other.fragmented;
         self.collisions += other.collisions;
         self.messages += other.messages;
+        self.ecn.marked += other.ecn.marked;
+        self.ecn.reported += other.ecn.reported;
+        self.ecn.dropped += other.ecn.dropped;
     }
 }
 
@@ -167,6 +179,19 @@ pub(crate) fn payload(from: usize, index: usize, len: usize) -> Bytes {
     Bytes::from(bytes)
 }
 
+/// The same with ECN, on both sides mostly. Drawn apart, as are the routers, so that the rest of a walk does not depend on it.
+pub(crate) fn offering_ecn(seed: u64, configs: [Config; 2]) -> [Config; 2] {
+    let mut random = RandomStream::new(seed, "ecn");
+    configs.map(|config| Config { carrier: Carrier { ecn: random.below(4) > 0, ..Carrier::default() }, ..config })
+}
+
+/// Routers that mark some packets, all or none, and on some paths drop those that are capable of it.
+pub(crate) fn set_routers(seed: u64, pair: &mut Pair) {
+    let mut random = RandomStream::new(seed, "marks");
+    pair.routers.marks = percent(pick(&mut random, &[0, 1, 5, 30, 100]));
+    pair.routers.drops = percent(pick(&mut random, &[0, 0, 0, 10, 100]));
+}
+
 impl Walk {
     fn new(seed: u64) -> Self {
         let mut random = RandomStream::new(seed, "walk");
@@ -174,7 +199,8 @@ impl Walk {
         let links = [link(&mut random), link(&mut random)];
         let message_bytes_max =
             configs.iter().map(|config| config.limits.message_bytes_max as u64).min().unwrap_or_default();
-        let pair = Pair::new(configs, links, seed);
+        let mut pair = Pair::new(offering_ecn(seed, configs), links, seed);
+        set_routers(seed, &mut pair);
         let sends_left = u32::try_from(20 + random.below(100)).unwrap();
         Self {
             random,
@@ -328,7 +354,10 @@ impl Walk {
             self.met.timeouts += stats.timeouts;
             self.met.fast += stats.retransmitted.fast;
             self.met.copies += stats.retransmitted.copies;
+            self.met.ecn.reported += stats.marks_reported;
         }
+        self.met.ecn.marked += self.pair.routers.marked;
+        self.met.ecn.dropped += self.pair.routers.dropped;
         self.met.messages += self.pair.hosts.iter().map(|host| host.received.len() as u64).sum::<u64>();
     }
 }
@@ -361,6 +390,9 @@ fn walk_all(seeds: std::ops::Range<u64>) {
         ("copied in a packet of its own", met.copies),
         ("fragmented", met.fragmented),
         ("opened from both sides", met.collisions),
+        ("marked", met.ecn.marked),
+        ("reported as marked", met.ecn.reported),
+        ("dropped for its ECN field", met.ecn.dropped),
     ] {
         assert!(count > 0, "no walk in which anything was {what}: {met:?}");
     }

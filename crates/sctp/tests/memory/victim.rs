@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use festina_sctp::wire::{Chunk, CommonHeader, Packet, checksum};
 use festina_sctp::{Association, Config, Context, Incoming, Listener, Ports};
-use festina_units::{Duration, Instant};
+use festina_units::{Duration, EcnCodepoint, Instant};
 
 use crate::LIVE_BYTES;
 
@@ -149,7 +149,7 @@ impl Victim {
         }
         seal(scratch, self.association.local_tag());
         let packet = Bytes::copy_from_slice(scratch);
-        let _dropped = self.association.handle_packet(self.now, address(2), &packet);
+        let _dropped = self.association.handle_packet(self.now, address(2), EcnCodepoint::NotCapable, &packet);
         drop(packet);
         // That was all at this instant.
         if self.association.poll_deadline().is_some_and(|at| at <= self.now) {
@@ -314,7 +314,9 @@ pub(crate) fn accept(now: Instant, context: &Arc<Context>, peer: &Arc<Context>) 
         let mut reply = Vec::new();
         match listener.handle_packet(now, address(2), &packet.into(), &|_| false, &mut reply) {
             Incoming::Accepted(server) => return (*server, first_tsn),
-            Incoming::Reply => client.handle_packet(now, address(1), &reply.into()).expect("INIT ACK is welcome"),
+            Incoming::Reply => client
+                .handle_packet(now, address(1), EcnCodepoint::NotCapable, &reply.into())
+                .expect("INIT ACK is welcome"),
             other => panic!("{other:?}"),
         }
     }
@@ -329,11 +331,14 @@ fn carry(now: Instant, client: &mut Association, server: &mut Association) -> u3
             return first_tsn;
         }
         first_tsn = initial_tsn(&packet).unwrap_or(first_tsn);
-        server.handle_packet(now, address(2), &packet.into()).expect("the handshake is in order");
+        server
+            .handle_packet(now, address(2), EcnCodepoint::NotCapable, &packet.into())
+            .expect("the handshake is in order");
         while server.poll_event().is_some() {}
         let mut reply = Vec::new();
         while server.poll_transmit(now, &mut reply).is_some() {
-            let _not_expected = client.handle_packet(now, address(1), &std::mem::take(&mut reply).into());
+            let _not_expected =
+                client.handle_packet(now, address(1), EcnCodepoint::NotCapable, &std::mem::take(&mut reply).into());
         }
     }
 }

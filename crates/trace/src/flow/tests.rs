@@ -1,5 +1,6 @@
 use std::net::SocketAddr;
 
+use festina_units::EcnCodepoint;
 use proptest::prelude::*;
 
 use super::*;
@@ -44,7 +45,7 @@ fn sctp(chunks: &[(u32, u16)]) -> Vec<u8> {
         packet.extend(tsn.to_be_bytes());
         packet.extend(vec![0; 8 + usize::from(*size).next_multiple_of(4)]);
     }
-    ip::encapsulate_sctp([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), &packet).expect("short")
+    ip::encapsulate_sctp([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), EcnCodepoint::NotCapable, &packet).expect("short")
 }
 
 fn times_and_sizes(flow: &Flow) -> Vec<(u128, u64)> {
@@ -102,7 +103,7 @@ proptest! {
         protocol in prop::sample::select(vec![6u8, 17, 132]),
         payload in proptest::collection::vec(any::<u8>(), 0..200),
     ) {
-        let mut packet = ip::encapsulate_sctp([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), &payload).expect("short");
+        let mut packet = ip::encapsulate_sctp([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), EcnCodepoint::NotCapable, &payload).expect("short");
         packet[9] = protocol;
         let _ = flows(&[(0, packet.clone()), (1, packet)]);
     }

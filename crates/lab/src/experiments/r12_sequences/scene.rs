@@ -7,7 +7,7 @@ use bytes::Bytes;
 use festina_recovery::Profile;
 use festina_sctp::wire::{self, Chunk};
 use festina_sctp::{Association, Config, Context, Expiry, Incoming, Listener, Message, PartialReliability, Ports};
-use festina_units::{Duration, Instant};
+use festina_units::{Duration, EcnCodepoint, Instant};
 
 use crate::figure::{Color, Figure, Happening, Marker, PlotPoint, PointSeries, TimeSequence};
 use crate::plan::Point;
@@ -323,7 +323,9 @@ impl Wire {
             self.note_answer(&bytes);
         }
         match &mut self.ends[to] {
-            Some(end) => end.handle_packet(self.now, from, &bytes).expect("the other end writes sound packets"),
+            Some(end) => end
+                .handle_packet(self.now, from, EcnCodepoint::NotCapable, &bytes)
+                .expect("the other end writes sound packets"),
             None => {
                 let mut reply = Vec::new();
                 match self.listener.handle_packet(self.now, from, &bytes, &|_| false, &mut reply) {

@@ -5,10 +5,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use festina_models::packet::{EcnCodepoint, Packet, Payload};
+use festina_models::packet::{Packet, Payload};
 use festina_netsim::{Node, NodeId};
 use festina_sctp::{Association, Config, Context, Incoming, Listener, Message, Ports};
-use festina_units::{Duration, Instant};
+use festina_units::{Duration, EcnCodepoint, Instant};
 
 const SERVER_PORT: u16 = 5000;
 const CLIENT_PORT: u16 = 10_000;
@@ -174,7 +174,7 @@ impl Node<Packet> for Peer {
             State::ToConnect => {}
             State::Associated(association) => {
                 // What is left of a handshake may be refused; it says nothing to the application.
-                let _refused = association.handle_packet(now, from, bytes).is_err();
+                let _refused = association.handle_packet(now, from, packet.ecn, bytes).is_err();
             }
             State::Listening(listener) => {
                 let mut reply = Vec::new();

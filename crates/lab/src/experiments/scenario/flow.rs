@@ -9,7 +9,7 @@ use festina_models::tcp_host::{TcpHost, TcpSender};
 use festina_models::udp_host::UdpHost;
 use festina_models::workload::{Greedy, OnOff, Periodic, Workload};
 use festina_netsim::{NodeId, RandomStream};
-use festina_sctp::Config;
+use festina_sctp::{Carrier, Config};
 use festina_units::{ByteCount, Duration, Instant, duration};
 
 use super::key;
@@ -92,9 +92,6 @@ impl Group {
             spread,
         };
         match group.transport {
-            Transport::Sctp(_) if ecn => {
-                Err(objection("ecn", "the SCTP core has no ECN; expected \"off\", or a kind of TCP as the stack"))
-            }
             Transport::Udp if ecn => Err(objection("ecn", "UDP has nobody who heeds marks; expected \"off\"")),
             Transport::Udp if group.is_greedy() => Err(objection(
                 "workload",
@@ -179,7 +176,8 @@ impl Transport {
             "tcp-linux" => tcp(TcpConfig::linux()),
             name => {
                 let buffer_bytes = usize::try_from(buffer.bytes()).unwrap_or(usize::MAX);
-                Self::Sctp(Box::new(bulk::sctp_config(name, buffer_bytes)))
+                let carrier = Carrier { ecn, ..Carrier::default() };
+                Self::Sctp(Box::new(Config { carrier, ..bulk::sctp_config(name, buffer_bytes) }))
             }
         }
     }

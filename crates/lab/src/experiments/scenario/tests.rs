@@ -55,15 +55,19 @@ fn greedy_flows_of_all_kinds_fill_the_link_and_share_it() {
 
 #[test]
 fn marks_take_the_place_of_drops_for_flows_that_are_capable() {
-    let with = |ecn: &str| {
-        let queue = "discipline = \"codel\"\necn = \"on\"\n";
-        measured(&format!("{SHORT}{queue}[flows.a]\nstack = \"tcp-cubic\"\nworkload = \"greedy\"\necn = \"{ecn}\"\n"))
-    };
-    let [marked, dropped] = ["on", "off"].map(with);
-    assert!(value(&marked, "wire: packets marked %") > 0.0);
-    assert_eq!(value(&marked, "wire: packets dropped %"), 0.0);
-    assert!(value(&dropped, "wire: packets dropped %") > 0.0);
-    assert_eq!(value(&dropped, "wire: packets marked %"), 0.0);
+    for stack in ["tcp-cubic", "festina", "rfc9260"] {
+        let [marked, dropped] = ["on", "off"].map(|ecn| {
+            let queue = "discipline = \"codel\"\necn = \"on\"\n";
+            measured(&format!("{SHORT}{queue}[flows.a]\nstack = \"{stack}\"\nworkload = \"greedy\"\necn = \"{ecn}\"\n"))
+        });
+        assert!(value(&marked, "wire: packets marked %") > 0.0, "{stack}");
+        // SCTP's path proves itself first: some packets of the first round trip can only be dropped.
+        assert!(value(&marked, "wire: packets dropped %") < 0.05, "{stack}");
+        assert!(value(&dropped, "wire: packets dropped %") > 0.0, "{stack}");
+        assert_eq!(value(&dropped, "wire: packets marked %"), 0.0, "{stack}");
+        let goodput = [&marked, &dropped].map(|samples| value(samples, "a: goodput Mbit/s"));
+        assert!(goodput[0] > 0.9 * goodput[1], "{stack}: {goodput:?}");
+    }
 }
 
 #[test]
@@ -97,7 +101,6 @@ fn what_makes_no_sense_is_refused_with_its_place() {
         ("[flows.A]\n", "p.toml:3:8: \"A\" is no name"),
         ("[flows.a]\nsize = 5\n", "p.toml:4:8: flows.a.size: 5 has no unit"),
         ("[flows.a]\nstack = \"tcp\"\n", "flows.a.stack: \"tcp\" is unknown; expected one of \"rfc9260\""),
-        ("[flows.a]\necn = \"on\"\n", "p.toml:4:7: flows.a.ecn: the SCTP core has no ECN"),
         ("[flows.a]\nstack = \"udp\"\necn = \"on\"\n", "p.toml:5:7: flows.a.ecn: UDP has nobody"),
         ("[flows.a]\nstack = \"udp\"\nworkload = \"greedy\"\n", "flows.a.workload: a greedy flow waits for room"),
         ("[flows.a]\nrtt = \"1ms\"\n", "p.toml:4:7: flows.a.rtt: 1ms is less than the 20ms that the links take"),

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use festina_units::{Duration, Instant};
+use festina_units::{Duration, EcnCodepoint, Instant};
 
-use crate::tcp::{Cause, EcnCodepoint, Segment, TcpConfig, TcpConnection, TcpEvent};
+use crate::tcp::{Cause, Segment, TcpConfig, TcpConnection, TcpEvent};
 
 pub(super) fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)

@@ -180,6 +180,28 @@ fn a_mark_reduces_the_window_as_a_loss_does() {
 }
 
 #[test]
+fn after_a_mark_the_sender_sends_on_while_it_comes_down_without_a_fast_recovery_and_grows_again_when_it_has() {
+    let mut rig = Rig::in_congestion_avoidance(100_000);
+    let mut in_flight = 70_000;
+    rig.path.on_sent(PMDCS, in_flight);
+    rig.path.on_congestion(CongestionSign::EcnMark);
+    let mut left = 0;
+    while in_flight > 50_000 {
+        rig.path.on_ack(&Ack { bytes: PMDCS, in_flight_before: in_flight, ..rig.ack(100_000) });
+        in_flight -= PMDCS;
+        if rig.path.allows(in_flight) {
+            in_flight += PMDCS;
+            rig.path.on_sent(PMDCS, in_flight);
+            left += 1;
+        }
+        assert_eq!(rig.cwnd(), 49_000);
+    }
+    assert!((40..=47).contains(&left), "{left}: seven tenths of what arrived");
+    (0..4).for_each(|_| rig.full_round());
+    assert!(rig.cwnd() > 49_000);
+}
+
+#[test]
 fn rfc9438_4_8_a_timeout_leaves_one_packet_and_slow_start_up_to_seven_tenths() {
     let mut rig = Rig::in_congestion_avoidance(100_000);
     rig.path.on_congestion(timeout());

@@ -136,7 +136,7 @@ impl Repair {
         findings.repaired_unseen = self.repaired_unseen(now, digest);
         self.take_round_trips(now, digest, heard, ledger, events);
         let lost = digest.lost_chunks + self.detect_losses(now, digest, ledger, &mut findings);
-        findings.loss = self.enter_recovery(lost);
+        findings.loss = self.enter_recovery(lost, ledger);
         let (found, release) = self.doubt_timeout(digest, ledger, view, &mut findings);
         if digest.acked_bytes > 0 || digest.abandoned_acked {
             self.timers.heard();
@@ -334,6 +334,6 @@ fn undo_terms(digest: &Digest, ledger: &Ledger, view: &View<'_>) -> UndoTerms {
         window: window(view),
         in_flight_bytes: ledger.in_flight().bytes as u64,
         acked_bytes: digest.acked_bytes as u64,
-        initial_window_bytes: view.sizes.initial_window as u64,
+        initial_window_bytes: view.sizes.initial_window.into(),
     }
 }

@@ -134,7 +134,7 @@ impl Repair {
         let mut lost = 0;
         if by_time {
             lost += self.judge_by_time(now, ledger);
-            findings.loss |= self.enter_recovery(lost);
+            findings.loss |= self.enter_recovery(lost, ledger);
         }
         if let Some((_, delay)) = late {
             let marked = overdue::mark(now, delay, ledger, view.congestion.cwnd() as u64);
@@ -157,15 +157,16 @@ impl Repair {
         detectives.by_time.judge(now, in_recovery, srtt, ledger)
     }
 
-    /// So many chunks were found lost: fast recovery begins, unless it lasts already (RFC 9260 §7.2.4). Returns whether it begins.
-    pub(super) fn enter_recovery(&mut self, lost_chunks: usize) -> bool {
+    /// So many chunks were found lost: fast recovery begins, unless it lasts already (RFC 9260 §7.2.4). Returns whether the window is to be
+    /// cut.
+    pub(super) fn enter_recovery(&mut self, lost_chunks: usize, ledger: &Ledger) -> bool {
         let begins = lost_chunks > 0 && !self.recovery.lasts;
         if begins {
             self.recovery.lasts = true;
             self.owed.repair = Some(RetransmissionCause::Fast);
             self.abandon_tail_probe();
         }
-        begins
+        begins && !self.was_cut_for_mark(ledger)
     }
 
     /// T3-rtx expired or a fast recovery begins: they judge losses now.
@@ -186,6 +187,7 @@ impl Repair {
     ) {
         let WindowVerdict::Cut(CongestionSign::Loss | CongestionSign::Timeout { .. }) = verdict else { return };
         self.recovery.cut_tsn = ledger.next_tsn() - 1;
+        self.recovery.cut_for_mark = false;
         if self.rules().spurious.undo
             && let Some(doubts) = self.doubts()
         {

@@ -69,6 +69,11 @@ impl Doubts {
         self.cuts.cut(before, in_flight_bytes, same_recovery);
     }
 
+    /// The path is congested, whatever became of the repairs.
+    pub(super) fn believe_cut(&mut self) {
+        self.cuts.stands();
+    }
+
     /// A chunk that was taken for lost left again.
     pub(super) fn repaired(&mut self, tsn: u64) {
         self.cuts.repaired(tsn);

@@ -1,6 +1,7 @@
 //! Stream reconfiguration as a peer sees it (RFC 6525).
 
 use festina_sctp::{Direction, Event, Message, ReConfigResult, ReconfigureError, SendError, StreamId, StreamRequest};
+use festina_units::EcnCodepoint;
 
 use super::*;
 use crate::rfc9260::packet::{DATA, Data, ERROR, SACK, Sent, u32_at};
@@ -450,7 +451,7 @@ fn a_peer_that_asks_a_thousand_times_is_answered_and_an_application_that_fetches
     for number in FIRST..FIRST + 1_000 {
         let request = re_config(&[outgoing_reset(number, 0, &[2])]);
         let bytes = crate::rfc9260::packet::packet((6_000, 5_000), tag, &[request]);
-        peer.association().handle_packet(now, address, &bytes.into()).expect("it is taken");
+        peer.association().handle_packet(now, address, EcnCodepoint::NotCapable, &bytes.into()).expect("it is taken");
         let mut buffer = Vec::new();
         while peer.association().poll_transmit(now, &mut buffer).is_some() {}
         let sent = Sent::read(address, &buffer);

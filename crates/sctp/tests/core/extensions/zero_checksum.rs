@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use festina_sctp::{Association, Context, Extensions, Incoming, Listener, Message, PacketDropped, Ports};
-use festina_units::{Duration, Instant};
+use festina_sctp::{Association, Carrier, Context, Extensions, Incoming, Listener, Message, PacketDropped, Ports};
+use festina_units::{Duration, EcnCodepoint, Instant};
 
 use super::*;
 use crate::rfc9260::packet::{COOKIE_ECHO, INIT, INIT_ACK, crc32c, packet, u32_at};
@@ -15,7 +15,7 @@ const DTLS: u32 = 1;
 const NOW: Instant = Instant::from_secs(1_000);
 
 fn protected() -> Config {
-    Config { protected_by_dtls: true, ..config() }
+    Config { carrier: Carrier { protected_by_dtls: true, ecn: false }, ..config() }
 }
 
 fn acceptable(method: u32) -> Vec<u8> {
@@ -63,18 +63,19 @@ fn dialogue(configs: [Config; 2]) -> (Vec<(u8, Checksum)>, [Association; 2]) {
                     Incoming::Accepted(association) => other = Some(*association),
                     Incoming::Reply => {
                         packets.push(seen(&reply));
-                        one.handle_packet(NOW, addresses[1], &reply.into()).expect("it is taken");
+                        one.handle_packet(NOW, addresses[1], EcnCodepoint::NotCapable, &reply.into())
+                            .expect("it is taken");
                     }
                     unexpected => panic!("{unexpected:?}"),
                 }
                 continue;
             };
-            other.handle_packet(NOW, addresses[0], &bytes).expect("it is taken");
+            other.handle_packet(NOW, addresses[0], EcnCodepoint::NotCapable, &bytes).expect("it is taken");
         }
         let other = other.as_mut().expect("it was accepted");
         while let Some(bytes) = next_packet(other) {
             packets.push(seen(&bytes));
-            one.handle_packet(NOW, addresses[1], &bytes).expect("it is taken");
+            one.handle_packet(NOW, addresses[1], EcnCodepoint::NotCapable, &bytes).expect("it is taken");
         }
         for association in [&mut one, other] {
             if association.stats().sent.messages == 0 {
@@ -129,7 +130,7 @@ fn rfc9653_5_3_a_checksum_of_zero_is_taken_only_where_this_side_said_so_and_neve
         let mut bytes = packet((PEER_PORT, LOCAL_PORT), tag.unwrap_or(peer.tag), &[chunk]);
         bytes[8..12].fill(0);
         let (now, from) = (peer.now + Duration::from_millis(1), peer.address);
-        let result = peer.association().handle_packet(now, from, &bytes.into());
+        let result = peer.association().handle_packet(now, from, EcnCodepoint::NotCapable, &bytes.into());
         !matches!(result, Err(PacketDropped::Damaged(_)))
     };
     let data = || crate::rfc9260::packet::data(1);
@@ -145,6 +146,6 @@ fn rfc9653_5_3_a_checksum_that_is_neither_zero_nor_right_is_refused() {
     let mut bytes = packet((PEER_PORT, LOCAL_PORT), peer.tag, &[crate::rfc9260::packet::data(1)]);
     bytes[8] ^= 1;
     let (now, from) = (peer.now, peer.address);
-    let result = peer.association().handle_packet(now, from, &bytes.into());
+    let result = peer.association().handle_packet(now, from, EcnCodepoint::NotCapable, &bytes.into());
     assert!(matches!(result, Err(PacketDropped::Damaged(_))));
 }

@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use festina_units::EcnCodepoint;
+
 pub(crate) const DATA: u8 = 0;
 pub(crate) const INIT: u8 = 1;
 pub(crate) const INIT_ACK: u8 = 2;
@@ -224,6 +226,7 @@ pub(crate) struct Sent {
     pub(crate) to: SocketAddr,
     pub(crate) ports: (u16, u16),
     pub(crate) tag: u32,
+    pub(crate) ecn: EcnCodepoint,
     pub(crate) chunks: Vec<Chunk>,
     pub(crate) bytes: Vec<u8>,
 }
@@ -245,7 +248,8 @@ impl Sent {
             rest = &rest[padded..];
         }
         let ports = (u16_at(bytes, 0), u16_at(bytes, 2));
-        let sent = Self { to, ports, tag: u32_at(bytes, 4), chunks, bytes: bytes.to_vec() };
+        let (tag, ecn) = (u32_at(bytes, 4), EcnCodepoint::NotCapable);
+        let sent = Self { to, ports, tag, ecn, chunks, bytes: bytes.to_vec() };
         sent.check();
         sent
     }

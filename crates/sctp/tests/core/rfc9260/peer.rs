@@ -8,7 +8,7 @@ use festina_sctp::{
     Association, AssociationState, ClosedReason, Config, Context, Event, Incoming, Listener, Message, Ports, Profile,
     ReceivedMessage,
 };
-use festina_units::{Duration, Instant};
+use festina_units::{Duration, EcnCodepoint, Instant};
 
 use super::packet::{
     COOKIE_ACK, COOKIE_ECHO, INIT, INIT_ACK, Init, SHUTDOWN_ACK, STATE_COOKIE, Sack, Sent, chunk, packet, shutdown, tlv,
@@ -56,6 +56,8 @@ pub(crate) struct Peer {
     pub(crate) received: Vec<ReceivedMessage>,
     /// Whether messages are read as soon as they come.
     pub(crate) reads: bool,
+    /// The ECN field of packets to the association.
+    pub(crate) ecn: EcnCodepoint,
     /// The tag for packets to the association.
     pub(crate) tag: u32,
     /// The association's first TSN; tests count its TSNs from 1.
@@ -78,6 +80,7 @@ impl Peer {
             events: Vec::new(),
             received: Vec::new(),
             reads: true,
+            ecn: EcnCodepoint::NotCapable,
             tag: 0,
             initial_tsn: 0,
             sent: Vec::new(),
@@ -187,6 +190,13 @@ impl Peer {
         self.give_tagged(self.tag, chunks);
     }
 
+    /// Gives one packet that the network marked.
+    pub(crate) fn give_marked(&mut self, chunks: &[Vec<u8>]) {
+        self.ecn = EcnCodepoint::CongestionExperienced;
+        self.give(chunks);
+        self.ecn = EcnCodepoint::NotCapable;
+    }
+
     pub(crate) fn give_tagged(&mut self, tag: u32, chunks: &[Vec<u8>]) {
         self.give_bytes(packet((PEER_PORT, LOCAL_PORT), tag, chunks));
     }
@@ -196,7 +206,7 @@ impl Peer {
         let bytes = Bytes::from(bytes);
         if let Some(association) = self.association.as_mut().filter(|association| !association.is_closed()) {
             // What was dropped is judged by what comes back.
-            let _: Result<(), _> = association.handle_packet(self.now, self.address, &bytes);
+            let _: Result<(), _> = association.handle_packet(self.now, self.address, self.ecn, &bytes);
         } else {
             let mut reply = Vec::new();
             match self.listener.handle_packet(self.now, self.address, &bytes, &|_| false, &mut reply) {
@@ -336,7 +346,7 @@ impl Peer {
             if let Some(transmit) = association.poll_transmit(self.now, &mut buffer) {
                 assert_eq!(transmit.len, buffer.len());
                 assert!(buffer.len() <= limit, "§6.10: a packet of {} bytes", buffer.len());
-                self.sent.push(Sent::read(transmit.destination, &buffer));
+                self.sent.push(Sent { ecn: transmit.ecn, ..Sent::read(transmit.destination, &buffer) });
             } else if let Some(message) = self.reads.then(|| association.poll_message()).flatten() {
                 self.received.push(message);
             } else {

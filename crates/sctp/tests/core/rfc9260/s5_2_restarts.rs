@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use festina_netsim::{Jitter, JitterShape, Link, LinkConfig, LossModel, RandomStream, Reordering};
 use festina_sctp::{AssociationState, ClosedReason, Config, Event, Message, Profile};
-use festina_units::{Duration, Probability};
+use festina_units::{Duration, EcnCodepoint, Probability};
 
 use super::packet::{COOKIE_ECHO, ERROR, INIT, INIT_ACK, Sent};
 use crate::pair::{CLIENT_PORT, Datagram, Host, Pair, SERVER_PORT};
@@ -21,7 +21,7 @@ fn scripted() -> Pair {
 
 /// The only packet that a host has sent since the last look; it consists of one chunk of this kind.
 fn take(pair: &mut Pair, from: usize, kind: u8) -> Vec<u8> {
-    let Datagram(packet) = pair.links[from].poll_delivery(pair.now).expect("a packet was sent");
+    let Datagram(packet, _) = pair.links[from].poll_delivery(pair.now).expect("a packet was sent");
     assert_eq!(Sent::read(pair.hosts[1 - from].address, &packet).kinds(), [kind]);
     assert!(pair.links[from].poll_delivery(pair.now).is_none(), "no other packet was sent");
     packet
@@ -29,7 +29,7 @@ fn take(pair: &mut Pair, from: usize, kind: u8) -> Vec<u8> {
 
 fn give(pair: &mut Pair, to: usize, packet: &[u8]) {
     let from = pair.hosts[1 - to].address;
-    pair.deliver(to, from, packet.to_vec());
+    pair.deliver(to, from, EcnCodepoint::NotCapable, packet.to_vec());
 }
 
 /// Has the first host connect with another tag than before, and goes on until its COOKIE ECHO is under way.

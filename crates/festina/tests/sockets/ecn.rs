@@ -1,0 +1,157 @@
+//! Explicit congestion notification over real sockets: what routers on the way see, and what the two ends make of their marks.
+
+use std::io::{IoSliceMut, Read};
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use festina::{Config, Endpoint, Message, Profile};
+use nix::sys::socket::{setsockopt, sockopt::ReceiveTimestampns};
+use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+
+use crate::support::{Pair, in_time, pair_between};
+
+/// A router that marks whatever is capable of ECN. It ends with the test.
+struct Router {
+    address: SocketAddr,
+    seen: Arc<Seen>,
+}
+
+/// Datagrams that came through.
+#[derive(Debug, Default)]
+struct Seen {
+    capable: AtomicUsize,
+    incapable: AtomicUsize,
+}
+
+impl Router {
+    /// Passes datagrams between `server` and whoever writes to the router.
+    fn to(server: SocketAddr) -> Self {
+        let socket = UdpSocket::bind((server.ip(), 0)).unwrap();
+        let router = Self { address: socket.local_addr().unwrap(), seen: Arc::default() };
+        let state = UdpSocketState::new(UdpSockRef::from(&socket)).unwrap();
+        // With timestamps the ECN field of a train of datagrams is cut off, as in the endpoint's own socket.
+        setsockopt(&socket, ReceiveTimestampns, &false).unwrap();
+        let seen = Arc::downgrade(&router.seen);
+        std::thread::spawn(move || {
+            let (mut buffer, mut client) = (vec![0; 1 << 16], None);
+            while let Some(seen) = seen.upgrade() {
+                let mut metas = [RecvMeta::default()];
+                let received = state.recv(UdpSockRef::from(&socket), &mut [IoSliceMut::new(&mut buffer)], &mut metas);
+                if received.is_err() {
+                    std::thread::sleep(Duration::from_millis(1));
+                    continue;
+                }
+                let [meta] = metas;
+                if meta.addr != server {
+                    client = Some(meta.addr);
+                }
+                let Some(destination) = (if meta.addr == server { client } else { Some(server) }) else { continue };
+                let counter = if meta.ecn.is_some() { &seen.capable } else { &seen.incapable };
+                counter.fetch_add(meta.len.div_ceil(meta.stride.max(1)), Ordering::Relaxed);
+                // Trains leave as trains: what tells of one needs room beside the ECN field.
+                let transmit = Transmit {
+                    destination,
+                    ecn: meta.ecn.map(|_| EcnCodepoint::Ce),
+                    contents: &buffer[..meta.len],
+                    segment_size: (meta.stride < meta.len).then_some(meta.stride),
+                    src_ip: None,
+                };
+                // What the socket does not take is lost, as on any router.
+                let _ = state.try_send(UdpSockRef::from(&socket), &transmit);
+            }
+        });
+        router
+    }
+
+    fn capable(&self) -> usize {
+        self.seen.capable.load(Ordering::Relaxed)
+    }
+}
+
+async fn pair_behind_router(client: Config, server: Config, address: &str) -> (Pair, Router) {
+    let bind = async |config| Endpoint::bind(address.parse().unwrap(), config).await.unwrap();
+    let (client, server) = (bind(client).await, bind(server).await);
+    let router = Router::to(server.local_addr());
+    let address = router.address;
+    (pair_between(client, server, address).await, router)
+}
+
+async fn exchange(pair: &Pair) {
+    in_time(async {
+        let bulk = vec![0x5a; 200_000];
+        pair.client.send(Message::new(bulk.clone())).await.unwrap();
+        assert!(pair.server.recv().await.unwrap().payload == bulk, "the message arrived damaged");
+        for _ in 0..5 {
+            pair.server.send(Message::new("state")).await.unwrap();
+            assert_eq!(pair.client.recv().await.unwrap().payload, "state");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn packets_with_data_are_marked_on_the_way_and_both_ends_hear_of_it() {
+    for address in ["127.0.0.1:0", "[::1]:0"] {
+        if UdpSocket::bind(address).is_err() {
+            println!("no {address} on this machine: nothing to test");
+            continue;
+        }
+        let (pair, router) = pair_behind_router(Config::default(), Config::default(), address).await;
+        exchange(&pair).await;
+        let [client, server] = [&pair.client, &pair.server].map(festina::Association::stats);
+        assert!(server.received.packets_marked > 100, "{address}: {server:?}");
+        assert!(client.received.packets_marked > 0, "{address}: {client:?}");
+        assert!(client.sent.marks_reported > 0 && client.path.ssthresh_bytes < u64::MAX, "{address}: {client:?}");
+        // Handshake and SACKs.
+        assert!(router.seen.incapable.load(Ordering::Relaxed) > 10, "{address}: {:?}", router.seen);
+        assert!(pair.server_endpoint.stats().datagrams_congestion_marked >= server.received.packets_marked);
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_capable_unless_both_ends_take_part() {
+    let off = || Config::default().with_ecn(false);
+    for (client, server) in [
+        (Config::default(), off()),
+        (off(), Config::default()),
+        (Config::with_profile(Profile::Rack), Config::default()),
+    ] {
+        let (pair, router) = pair_behind_router(client, server, "127.0.0.1:0").await;
+        exchange(&pair).await;
+        assert_eq!(router.capable(), 0);
+    }
+    let (pair, router) = pair_behind_router(Config::default(), Config::default(), "127.0.0.1:0").await;
+    exchange(&pair).await;
+    assert!(router.capable() > 0);
+}
+
+#[tokio::test]
+async fn directly_over_ip_packets_with_data_are_capable_too() {
+    use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+
+    let Ok(tap) = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(132))) else {
+        println!("no privilege to open a raw socket: nothing to test");
+        return;
+    };
+    tap.bind(&SockAddr::from(SocketAddr::from(([127, 0, 0, 34], 0)))).unwrap();
+    tap.set_nonblocking(true).unwrap();
+    let bind = async |address: &str| Endpoint::bind_raw(address.parse().unwrap(), Config::default()).await.unwrap();
+    let (client, server) = (bind("127.0.0.33").await, bind("127.0.0.34").await);
+    let pair = pair_between(client, server, "127.0.0.34:9899".parse().unwrap()).await;
+    in_time(async {
+        pair.client.send(Message::new("over IP alone")).await.unwrap();
+        assert_eq!(pair.server.recv().await.unwrap().payload, "over IP alone");
+    })
+    .await;
+    let mut seen = Vec::new();
+    let mut buffer = [0; 2_048];
+    while let Ok(len) = (&tap).read(&mut buffer) {
+        let packet = &buffer[..len];
+        seen.push((packet[20 + 12], packet[1] & 0b11));
+    }
+    let (data, others): (Vec<_>, Vec<_>) = seen.iter().partition(|(chunk_type, _)| *chunk_type == 0);
+    assert!(!data.is_empty() && data.iter().all(|(_, ecn)| *ecn == 0b10), "{seen:?}");
+    assert!(!others.is_empty() && others.iter().all(|(_, ecn)| *ecn == 0), "{seen:?}");
+}

@@ -1,0 +1,148 @@
+//! Which packets routers may mark instead of dropping them (ECT, RFC 3168 §5), and whether the path carries such packets at all.
+//!
+//! Some paths drop whatever is capable of ECN. So the first packets with new data try it, [`TRIES`] at most, until one of them is
+//! acknowledged without having left again; what is sent again meanwhile leaves without the codepoint and gets through. From then on every
+//! packet with data is capable of ECN, retransmissions too: RFC 3168 §6.1.5 excludes them for fear of forged segments, which the
+//! verification tag keeps away here. After a timeout the path has to prove itself anew.
+
+use festina_units::{EcnCodepoint, Instant};
+
+use super::path::Pressure;
+use super::{SendPath, Sender};
+use crate::wire::Tsn;
+
+/// Packets that may be lost to the trial: a path that drops every one costs as many repairs, and a path that loses 5 % of all is given up
+/// in one of 160,000 cases.
+const TRIES: u8 = 4;
+
+impl Sender {
+    /// The peer says that a packet with this TSN came with the network's mark (ECNE). The window is cut once per round trip. Returns whether
+    /// the TSN was ever sent, so that there is something to answer.
+    pub(crate) fn handle_mark(&mut self, now: Instant, path: &mut SendPath, tsn: Tsn) -> bool {
+        let tsn = tsn.unwrap(self.ledger.next_tsn());
+        if tsn >= self.ledger.next_tsn() {
+            return false;
+        }
+        let verdict = path.repair.on_mark(tsn, &self.ledger);
+        path.regulate(Pressure::Found(verdict));
+        if self.buffer.follows_window() {
+            self.follow_window(now, path);
+        }
+        self.settle(now, path);
+        true
+    }
+}
+
+/// What one path does with packets that are capable of ECN.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Marking {
+    /// Packets that may yet try. None before both ends have agreed.
+    tries: u8,
+    is_proven: bool,
+    /// The last TSN in the latest packet that tried.
+    tried: u32,
+    /// It is not acknowledged yet, and has not left again.
+    is_open: bool,
+}
+
+impl Marking {
+    /// Both ends take part, and the handshake is over.
+    pub(super) fn begin(&mut self) {
+        *self = Self { tries: TRIES, ..Self::default() };
+    }
+
+    /// A packet with data leaves, up to this TSN; `is_new`: none of its chunks has left before.
+    #[inline]
+    pub(super) fn packet_leaves(&mut self, tsn: u64, is_new: bool) -> EcnCodepoint {
+        if self.is_proven {
+            return EcnCodepoint::Capable;
+        }
+        if self.tries == 0 || !is_new {
+            return EcnCodepoint::NotCapable;
+        }
+        self.tries -= 1;
+        (self.tried, self.is_open) = (wrapped(tsn), true);
+        EcnCodepoint::Capable
+    }
+
+    /// A chunk with this TSN leaves again.
+    #[inline]
+    pub(super) fn resent(&mut self, tsn: u64) {
+        self.is_open &= self.tried != wrapped(tsn);
+    }
+
+    /// All below `first_tsn` is acknowledged.
+    #[inline]
+    pub(super) fn acked(&mut self, first_tsn: u64) {
+        if self.is_open && wrapped(first_tsn).wrapping_sub(self.tried).cast_signed() > 0 {
+            (self.is_proven, self.is_open) = (true, false);
+        }
+    }
+
+    /// T3-rtx expired.
+    pub(super) fn timed_out(&mut self) {
+        if self.is_proven {
+            self.begin();
+        }
+    }
+}
+
+/// The TSN as on the wire: what is outstanding fits into half of that space.
+fn wrapped(tsn: u64) -> u32 {
+    Tsn::wrap(tsn).0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begun() -> Marking {
+        let mut marking = Marking::default();
+        marking.begin();
+        marking
+    }
+
+    #[test]
+    fn nothing_is_capable_before_both_ends_have_agreed() {
+        let mut marking = Marking::default();
+        assert_eq!(marking.packet_leaves(1, true), EcnCodepoint::NotCapable);
+        marking.acked(2);
+        marking.timed_out();
+        assert_eq!(marking.packet_leaves(2, true), EcnCodepoint::NotCapable);
+    }
+
+    #[test]
+    fn a_path_that_delivers_such_a_packet_is_used_for_all_from_then_on() {
+        let mut marking = begun();
+        assert_eq!(marking.packet_leaves(u64::from(u32::MAX), true), EcnCodepoint::Capable);
+        marking.acked(u64::from(u32::MAX));
+        assert_eq!(marking.packet_leaves(7, false), EcnCodepoint::NotCapable, "it is not acknowledged yet");
+        marking.acked(1 << 32);
+        assert_eq!(marking.packet_leaves(1 << 32, false), EcnCodepoint::Capable);
+    }
+
+    #[test]
+    fn a_path_that_drops_such_packets_costs_four_of_them() {
+        let mut marking = begun();
+        for tsn in 1..10 {
+            let expected = if tsn <= 4 { EcnCodepoint::Capable } else { EcnCodepoint::NotCapable };
+            assert_eq!(marking.packet_leaves(tsn, true), expected);
+            marking.resent(tsn);
+            assert_eq!(marking.packet_leaves(tsn, false), EcnCodepoint::NotCapable);
+            marking.acked(tsn + 1);
+            marking.timed_out();
+        }
+    }
+
+    #[test]
+    fn after_a_timeout_the_path_has_to_prove_itself_anew() {
+        let mut marking = begun();
+        marking.packet_leaves(1, true);
+        marking.acked(2);
+        marking.timed_out();
+        assert_eq!(marking.packet_leaves(2, false), EcnCodepoint::NotCapable);
+        assert_eq!(marking.packet_leaves(3, true), EcnCodepoint::Capable);
+        marking.acked(4);
+        assert_eq!(marking.packet_leaves(2, false), EcnCodepoint::Capable);
+    }
+}

@@ -1,0 +1,27 @@
+//! What a mark of the network means for repair: the window was cut, and nothing is to be sent again (RFC 3168 §6.1.2).
+
+use super::{Repair, WindowVerdict};
+use crate::congestion::CongestionSign;
+use crate::outstanding::Ledger;
+
+impl Repair {
+    /// The network marked a packet with this TSN: the window is cut, unless it was for something that left before the last cut. Whatever
+    /// was cut before stands, since nobody disputes that the path is congested.
+    pub(in crate::send) fn on_mark(&mut self, tsn: u64, ledger: &Ledger) -> WindowVerdict {
+        if let Some(detectives) = &mut self.detectives {
+            detectives.doubts.believe_cut();
+        }
+        if self.recovery.lasts || tsn <= self.recovery.cut_tsn {
+            return WindowVerdict::Keep;
+        }
+        self.recovery.cut_tsn = ledger.next_tsn() - 1;
+        self.recovery.cut_for_mark = true;
+        WindowVerdict::Cut(CongestionSign::EcnMark)
+    }
+
+    /// Returns whether what is outstanding left before the window was cut for a mark: a loss among it is of the same congestion, for which
+    /// the window is not cut twice.
+    pub(super) fn was_cut_for_mark(&self, ledger: &Ledger) -> bool {
+        self.recovery.cut_for_mark && ledger.first_tsn() <= self.recovery.cut_tsn
+    }
+}
