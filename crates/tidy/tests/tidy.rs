@@ -20,6 +20,21 @@ static FILES: LazyLock<Vec<File>> = LazyLock::new(|| files(&root()).expect("the 
 
 static GRAPH: LazyLock<Graph> = LazyLock::new(|| Graph::of_workspace(&root()).expect("cargo describes the workspace"));
 
+/// The workspace of the bindings. Who has no network may not have what they are built with, and does without, except in continuous
+/// integration.
+static BINDINGS: LazyLock<Option<Graph>> = LazyLock::new(|| match Graph::of_workspace(&root().join("bindings")) {
+    Ok(graph) => Some(graph),
+    Err(error) => {
+        assert!(std::env::var_os("CI").is_none(), "{error}");
+        eprintln!("skipped for the bindings: {error}");
+        None
+    }
+});
+
+fn graphs() -> impl Iterator<Item = &'static Graph> {
+    std::iter::once(&*GRAPH).chain(BINDINGS.as_ref())
+}
+
 fn with_extension(extension: &str) -> impl Iterator<Item = &'static File> {
     FILES.iter().filter(move |file| file.path.ends_with(extension))
 }
@@ -108,7 +123,7 @@ fn one_function_alone_moves_the_congestion_window() {
 
 #[test]
 fn a_crate_uses_only_those_below_it() {
-    report(dependencies::direction(&GRAPH));
+    report(graphs().flat_map(dependencies::direction));
 }
 
 #[test]
@@ -118,5 +133,16 @@ fn the_protocol_core_is_built_from_little() {
 
 #[test]
 fn every_licence_goes_with_ours() {
-    report(dependencies::licenses(&GRAPH));
+    report(graphs().flat_map(dependencies::licenses));
+}
+
+#[test]
+fn the_bindings_have_the_lints_of_the_workspace() {
+    let lints = |path: &str| {
+        let manifest = FILES.iter().find(|file| file.path == path).expect("the manifest is there");
+        let from = manifest.text.find("[workspace.lints.rust]").expect("it has lints");
+        let lints = &manifest.text[from..];
+        lints[..lints.find("[profile").expect("profiles follow")].to_owned()
+    };
+    assert_eq!(lints("Cargo.toml"), lints("bindings/Cargo.toml"));
 }

@@ -1,0 +1,111 @@
+/*
+ * A game server that sends the state of its players 30 times a second, and one that watches the game.
+ *
+ *     game_state watch 127.0.0.1:9899
+ *     game_state play 127.0.0.1:9899 90
+ *
+ * A position is worth 100 ms, and nothing once there is a newer one of the same player: it is never repaired in vain. What must not be
+ * missed, here the end of the game, goes reliably on a stream of its own.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include <festina.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { PLAYERS = 4, STREAM_POSITIONS = 0, STREAM_CHAT = 1 };
+
+struct position {
+    uint32_t player, tick;
+    float x, y;
+};
+
+static void check(festina_status status, const char *what)
+{
+    if (status != FESTINA_OK) {
+        fprintf(stderr, "%s: %s\n", what, festina_last_error());
+        exit(1);
+    }
+}
+
+static void play(festina_association *association, uint32_t ticks)
+{
+    const struct timespec tick_time = {0, 1000000000 / 30};
+    const char *end = "game over";
+    festina_send_options position_options = FESTINA_SEND_OPTIONS_INIT, chat_options = FESTINA_SEND_OPTIONS_INIT;
+    festina_stats stats = FESTINA_STATS_INIT;
+    uint32_t tick, player;
+
+    position_options.stream = STREAM_POSITIONS;
+    position_options.flags = FESTINA_UNORDERED | FESTINA_REPLACE;
+    position_options.lifetime_us = 100000;
+    for (tick = 0; tick < ticks; tick++) {
+        for (player = 0; player < PLAYERS; player++) {
+            struct position position = {0, 0, 0, 0};
+            position.player = player;
+            position.tick = tick;
+            position.x = (float)tick;
+            position_options.key = player;
+            check(festina_send(association, &position, sizeof position, &position_options, FESTINA_NOW, NULL), "send");
+        }
+        nanosleep(&tick_time, NULL);
+    }
+    chat_options.stream = STREAM_CHAT;
+    check(festina_send(association, end, strlen(end), &chat_options, FESTINA_FOREVER, NULL), "send");
+    check(festina_shutdown(association, 10000), "shut down");
+    check(festina_get_stats(association, &stats), "stats");
+    printf("%llu messages sent, %llu given up, round trip %.3f ms, %s, %llu retransmissions\n",
+           (unsigned long long)stats.sent.messages, (unsigned long long)stats.sent.messages_abandoned,
+           (double)stats.path.srtt_ns / 1e6, stats.path.thin ? "thin" : "not thin",
+           (unsigned long long)stats.sent.retransmissions);
+}
+
+static void watch(festina_association *association)
+{
+    festina_message message = FESTINA_MESSAGE_INIT;
+    festina_status status;
+    unsigned positions = 0;
+
+    while ((status = festina_recv(association, &message, 10000)) == FESTINA_OK) {
+        if (message.stream == STREAM_CHAT)
+            printf("%.*s\n", (int)message.length, (const char *)message.data);
+        else if (message.length == sizeof(struct position))
+            positions++;
+        festina_message_free(&message);
+    }
+    printf("%u positions; %s\n", positions, festina_last_error());
+    if (festina_get_close_reason(association) != FESTINA_CLOSE_SHUTDOWN)
+        exit(1);
+}
+
+int main(int argc, char **argv)
+{
+    festina_endpoint *endpoint;
+    festina_listener *listener;
+    festina_association *association;
+
+    if (argc == 3 && strcmp(argv[1], "watch") == 0) {
+        char local[64];
+        check(festina_endpoint_bind(argv[2], NULL, &endpoint), "bind");
+        check(festina_endpoint_listen(endpoint, 0, &listener), "listen");
+        festina_endpoint_address(endpoint, local, sizeof local);
+        printf("listening on %s\n", local);
+        fflush(stdout);
+        check(festina_listener_accept(listener, FESTINA_FOREVER, &association), "accept");
+        festina_listener_free(listener);
+        watch(association);
+    } else if (argc == 4 && strcmp(argv[1], "play") == 0) {
+        check(festina_endpoint_bind(argv[2][0] == '[' ? "[::]:0" : "0.0.0.0:0", NULL, &endpoint), "bind");
+        check(festina_endpoint_connect(endpoint, argv[2], 0, 5000, &association), "connect");
+        play(association, (uint32_t)strtoul(argv[3], NULL, 10));
+    } else {
+        fprintf(stderr, "usage: %s watch ADDRESS | %s play ADDRESS TICKS\n", argv[0], argv[0]);
+        return 2;
+    }
+    festina_association_free(association);
+    check(festina_endpoint_close(endpoint, 5000), "close");
+    festina_endpoint_free(endpoint);
+    return 0;
+}

@@ -1,0 +1,302 @@
+/*
+ * Festina: small messages between two programs, with a lost one repaired in about one round trip. It is SCTP (RFC 9260) over UDP.
+ *
+ * An endpoint is one UDP socket, and one thread that receives and keeps time. It carries any number of associations: connections that
+ * carry messages both ways. Messages are sent from the caller's thread. The library calls nothing back.
+ *
+ * Waiting. Where a function takes timeout_ms, it waits that long at most: FESTINA_FOREVER sets no limit, and FESTINA_NOW does not wait.
+ * FESTINA_TIMEOUT says that nothing came about; nothing was lost or changed then, and the call can be repeated.
+ *
+ * Errors. Functions return a festina_status; festina_last_error has the text for people.
+ *
+ * Ownership. Whoever gets a handle frees it with the function of its name. The order is free: an endpoint lives in the background until
+ * what belongs to it is freed, too. Freeing NULL does nothing. Texts that are passed in are copied.
+ *
+ * Threads. Any thread may use a handle, several at a time, too, but for festina_config; nobody may use it while or after it is freed.
+ *
+ * Structs begin with their size as the program knows it, so that newer libraries can add fields behind. Begin with the constant *_INIT.
+ *
+ * Nothing is encrypted, and no peer is authenticated: use WireGuard or IPsec where the network is not trusted.
+ */
+#ifndef FESTINA_H
+#define FESTINA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Errors ---- */
+
+typedef enum festina_status {
+    FESTINA_OK = 0,
+    FESTINA_TIMEOUT = 1,     /* it has not come about within the time limit */
+    FESTINA_CLOSED = 2,      /* the association or the endpoint is over */
+    FESTINA_INVALID = 3,     /* an argument makes no sense */
+    FESTINA_REFUSED = 4,     /* the peer refused; mostly nobody listens there */
+    FESTINA_UNREACHABLE = 5, /* the peer did not answer the handshake */
+    FESTINA_SYSTEM = 6,      /* the system refused: the address is in use, no descriptor is left, ... */
+    FESTINA_LIMIT = 7,       /* a limit of the settings or of the protocol is reached: an SCTP port is taken, ... */
+    FESTINA_BUG = 8          /* a bug in Festina: please report it, with the text */
+} festina_status;
+
+/* What went wrong last in this thread, as a sentence; never NULL. It is valid until a call from this thread fails again. */
+const char *festina_last_error(void);
+
+#define FESTINA_FOREVER (-1)
+#define FESTINA_NOW 0
+
+/* Microseconds on the clock of deadlines and events. It never goes back, and its zero means nothing. */
+uint64_t festina_now_us(void);
+
+/* ---- Settings ---- */
+
+typedef struct festina_config festina_config;
+
+/* The names of the loss-recovery profiles and of the congestion controls, from index 0 on; NULL past the last one. */
+const char *festina_profile_name(size_t index);
+const char *festina_congestion_name(size_t index);
+
+/* The default settings with this profile; NULL is the default profile, "festina". */
+festina_status festina_config_new(const char *profile_name, festina_config **config);
+festina_status festina_config_free(festina_config *config);
+
+/* Each changes a setting, or returns FESTINA_INVALID and changes nothing. */
+festina_status festina_config_set_congestion(festina_config *config, const char *name);
+/* How long a peer may leave this side without an answer; 0: as RFC 9260 has it. */
+festina_status festina_config_set_peer_timeout(festina_config *config, uint32_t timeout_ms);
+/* The pause between heartbeats of an idle association; 0 sends none. */
+festina_status festina_config_set_heartbeat(festina_config *config, uint32_t interval_ms);
+/* The longest wait before this side acknowledges; 0 acknowledges every packet at once. */
+festina_status festina_config_set_sack_delay(festina_config *config, uint32_t delay_ms);
+/* The largest message and the largest SCTP packet, in bytes. */
+festina_status festina_config_set_message_bytes_max(festina_config *config, size_t bytes);
+festina_status festina_config_set_packet_bytes_max(festina_config *config, size_t bytes);
+/* The send buffer and the receive buffer, in bytes. */
+festina_status festina_config_set_send_buffer(festina_config *config, size_t bytes);
+festina_status festina_config_set_receive_buffer(festina_config *config, size_t bytes);
+/* About how long a message may wait in the send buffer before it leaves; beyond it the buffer counts as full. 0 sets no limit. */
+festina_status festina_config_set_send_delay(festina_config *config, uint32_t target_ms);
+/* The numbers of streams asked for and accepted. */
+festina_status festina_config_set_streams(festina_config *config, uint16_t outbound, uint16_t inbound);
+/* Whether a small message may overtake a large one on another stream (RFC 8260). */
+festina_status festina_config_set_interleaving(festina_config *config, int32_t offered);
+/* How many associations the endpoint may have at a time. */
+festina_status festina_config_set_associations_max(festina_config *config, size_t associations);
+
+/* ---- Endpoints ---- */
+
+typedef struct festina_endpoint festina_endpoint;
+typedef struct festina_listener festina_listener;
+typedef struct festina_association festina_association;
+
+/* Opens a UDP socket, such as "0.0.0.0:9899" or "[::1]:0"; port 0 lets the system choose. config may be NULL, and freed afterwards. */
+festina_status festina_endpoint_bind(const char *address, const festina_config *config, festina_endpoint **endpoint);
+/* Ends the endpoint and all its associations in good order, and waits until they are over. Goes on after FESTINA_TIMEOUT. */
+festina_status festina_endpoint_close(const festina_endpoint *endpoint, int timeout_ms);
+/* Without festina_endpoint_close before, what is left to do is done in the background as long as the program runs. */
+festina_status festina_endpoint_free(festina_endpoint *endpoint);
+/* Writes the address of the socket. Returns its length as snprintf does: cut off if that is not less than the capacity. */
+size_t festina_endpoint_address(const festina_endpoint *endpoint, char *buffer, size_t capacity);
+
+/* Accepts associations with this SCTP port; 0 is the usual one, 5000. */
+festina_status festina_endpoint_listen(const festina_endpoint *endpoint, uint16_t sctp_port, festina_listener **listener);
+/* FESTINA_CLOSED when the endpoint was closed. */
+festina_status festina_listener_accept(const festina_listener *listener, int timeout_ms, festina_association **association);
+/* Stops listening. */
+festina_status festina_listener_free(festina_listener *listener);
+
+/* Sets up an association. Gives up after 15 s if FESTINA_FOREVER is asked for. */
+festina_status festina_endpoint_connect(const festina_endpoint *endpoint, const char *address, uint16_t sctp_port, int timeout_ms,
+                                        festina_association **association);
+
+/* ---- Sending ---- */
+
+enum festina_flag {
+    FESTINA_UNORDERED = 1,     /* delivered without regard to the order of its stream */
+    FESTINA_IMMEDIATE_ACK = 2, /* the peer is asked to acknowledge at once */
+    FESTINA_CONFIRM = 4,       /* FESTINA_EVENT_DELIVERED tells that it has arrived */
+    FESTINA_REPLACE = 8        /* takes the place of an older message on its stream that has the same key */
+};
+
+/* How a message is delivered. Negative numbers stand for none. */
+typedef struct festina_send_options {
+    size_t size;
+    uint32_t flags;
+    uint32_t ppid;               /* payload protocol identifier, for the peer's program */
+    int64_t lifetime_us;         /* given up after this time */
+    int64_t deadline_us;         /* given up at this time, on the clock of festina_now_us */
+    uint64_t key;                /* with FESTINA_REPLACE */
+    int32_t max_retransmissions; /* given up if it had to leave again more often; 0 sends it once */
+    int32_t priority;            /* given up for one with a lower number if the send buffer is full */
+    uint16_t stream;
+    uint16_t reserved[3];        /* zero */
+} festina_send_options;
+
+#define FESTINA_SEND_OPTIONS_INIT {sizeof(festina_send_options), 0, 0, -1, -1, 0, -1, -1, 0, {0, 0, 0}}
+
+/*
+ * Sends a message of at least one byte, and waits only while the send buffer is full. On return it is in the send buffer, a copy of it, and
+ * mostly has left. options may be NULL: reliable and ordered, on stream 0. id, if it is not NULL, is the number by which events name it.
+ */
+festina_status festina_send(const festina_association *association, const void *data, size_t length, const festina_send_options *options,
+                            int timeout_ms, uint64_t *id);
+
+/* Waits until the peer has acknowledged everything sent so far. */
+festina_status festina_flush(const festina_association *association, int timeout_ms);
+
+/* ---- Receiving ---- */
+
+typedef struct festina_message {
+    size_t size;
+    const void *data;
+    size_t length;
+    void *owner;    /* the library's */
+    uint32_t ppid;
+    uint16_t stream;
+    uint16_t flags; /* FESTINA_UNORDERED or 0 */
+} festina_message;
+
+#define FESTINA_MESSAGE_INIT {sizeof(festina_message), NULL, 0, NULL, 0, 0, 0}
+
+/* The next message. What is in the struct before is not freed. FESTINA_CLOSED after the last message of an association that is over. */
+festina_status festina_recv(const festina_association *association, festina_message *message, int timeout_ms);
+/* Frees the bytes of a message and empties it; an empty one stays so. */
+festina_status festina_message_free(festina_message *message);
+
+/*
+ * Descriptors for poll, epoll, libuv and the like: readable when the function beside it would not have to wait. Do not read from them and do
+ * not close them; they go with their handle. One may be readable too early, so call the function with FESTINA_NOW; it stays readable until
+ * that has returned FESTINA_TIMEOUT. -1 if there is none: see festina_last_error.
+ */
+int festina_listener_fd(const festina_listener *listener);      /* festina_listener_accept */
+int festina_message_fd(const festina_association *association); /* festina_recv */
+int festina_event_fd(const festina_association *association);   /* festina_next_event */
+
+/* ---- What happens ---- */
+
+enum festina_event_kind {
+    FESTINA_EVENT_OTHER = 0,          /* something that this header does not name */
+    FESTINA_EVENT_DELIVERED = 1,      /* the peer has the message; only with FESTINA_CONFIRM */
+    FESTINA_EVENT_ABANDONED = 2,      /* the messages from first to last were given up */
+    FESTINA_EVENT_PEER_SHUTDOWN = 3,  /* the peer asked for an orderly end */
+    FESTINA_EVENT_PEER_RESTARTED = 4, /* the peer lost its state and made the association anew */
+    FESTINA_EVENT_PATH_DOWN = 5,      /* the peer stopped answering */
+    FESTINA_EVENT_PATH_UP = 6,        /* it answers again */
+    FESTINA_EVENT_CLOSED = 7          /* the association is over */
+};
+
+enum festina_abandon_reason {
+    FESTINA_ABANDON_OTHER = 0,
+    FESTINA_ABANDON_EXPIRED = 1,         /* lifetime or deadline */
+    FESTINA_ABANDON_RETRANSMISSIONS = 2, /* max_retransmissions */
+    FESTINA_ABANDON_EVICTED = 3,         /* priority */
+    FESTINA_ABANDON_REPLACED = 4,        /* FESTINA_REPLACE */
+    FESTINA_ABANDON_ENDED = 5,           /* the association ended before */
+    FESTINA_ABANDON_STREAM_REFUSED = 6   /* the peer has no such stream */
+};
+
+typedef struct festina_event {
+    size_t size;
+    uint32_t kind;   /* enum festina_event_kind */
+    uint32_t reason; /* enum festina_abandon_reason */
+    uint64_t first;  /* messages by their id */
+    uint64_t last;
+    uint64_t sent;   /* 1 if some of a message given up has left: the peer may have it all the same */
+    uint64_t at_us;  /* when it arrived or, of all else, when the event was taken; on the clock of festina_now_us */
+} festina_event;
+
+#define FESTINA_EVENT_INIT {sizeof(festina_event), 0, 0, 0, 0, 0, 0}
+
+/* The next event. Nobody has to ask; the latest 4,096 are kept. FESTINA_CLOSED after FESTINA_EVENT_CLOSED. */
+festina_status festina_next_event(const festina_association *association, festina_event *event, int timeout_ms);
+
+typedef struct festina_sent_stats {
+    uint64_t packets;
+    uint64_t bytes;
+    uint64_t messages;
+    uint64_t messages_acked;
+    uint64_t messages_abandoned;
+    uint64_t retransmissions; /* DATA chunks sent again, uncalled-for copies included */
+    uint64_t spurious;        /* of those, the peer had the chunk already, as far as it tells */
+    uint64_t chunks_lost;
+    uint64_t timeouts;
+} festina_sent_stats;
+
+typedef struct festina_received_stats {
+    uint64_t packets;
+    uint64_t bytes;
+    uint64_t packets_dropped; /* damaged or unexpected */
+    uint64_t messages;
+    uint64_t duplicates;      /* DATA chunks that had come before */
+    uint64_t chunks_dropped;  /* DATA chunks for which the receive buffer had no room */
+} festina_received_stats;
+
+typedef struct festina_path_stats {
+    uint64_t srtt_ns; /* smoothed round-trip time; 0 before it was measured */
+    uint64_t rttvar_ns;
+    uint64_t rto_ns;
+    uint64_t cwnd_bytes;
+    uint64_t in_flight_bytes;
+    uint64_t in_flight_packets;
+    uint64_t peer_window_bytes;
+    uint64_t send_buffer_bytes;
+    uint64_t messages_pending;
+    uint64_t thin; /* 1 if the stream is thin now */
+    uint64_t in_fast_recovery;
+    uint64_t ssthresh_bytes;
+} festina_path_stats;
+
+typedef struct festina_stats {
+    size_t size;
+    festina_sent_stats sent;
+    festina_received_stats received;
+    festina_path_stats path;
+} festina_stats;
+
+#define FESTINA_STATS_INIT {sizeof(festina_stats), {0, 0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}
+
+festina_status festina_get_stats(const festina_association *association, festina_stats *stats);
+
+/* The loss-recovery profile in use; NULL if the mechanisms are those of none. */
+const char *festina_get_profile(const festina_association *association);
+festina_status festina_set_profile(const festina_association *association, const char *profile_name);
+
+/* Writes the peer's address, as festina_endpoint_address does. */
+size_t festina_get_peer_address(const festina_association *association, char *buffer, size_t capacity);
+
+/* ---- The end ---- */
+
+/*
+ * Ends the association in good order: takes no more messages, and waits until the peer has all and agrees. Goes on after FESTINA_TIMEOUT.
+ * FESTINA_CLOSED if it ended otherwise.
+ */
+festina_status festina_shutdown(const festina_association *association, int timeout_ms);
+/* Ends the association at once and tells the peer why; what was not acknowledged may be lost. reason may be NULL. */
+festina_status festina_abort(const festina_association *association, const char *reason);
+/* Frees the handle. An association that is not over ends in good order in the background, as long as the program runs. */
+festina_status festina_association_free(festina_association *association);
+
+typedef enum festina_close_reason {
+    FESTINA_CLOSE_NONE = 0, /* it is not over */
+    FESTINA_CLOSE_SHUTDOWN = 1,
+    FESTINA_CLOSE_ABORTED = 2, /* by this side */
+    FESTINA_CLOSE_ABORTED_BY_PEER = 3,
+    FESTINA_CLOSE_PROTOCOL_VIOLATION = 4, /* the peer's */
+    FESTINA_CLOSE_HANDSHAKE_TIMEOUT = 5,
+    FESTINA_CLOSE_PEER_UNREACHABLE = 6,
+    FESTINA_CLOSE_SHUTDOWN_TIMEOUT = 7,
+    FESTINA_CLOSE_OTHER = 8
+} festina_close_reason;
+
+festina_close_reason festina_get_close_reason(const festina_association *association);
+/* Writes what the peer said when it aborted the association, as festina_endpoint_address does. */
+size_t festina_get_close_text(const festina_association *association, char *buffer, size_t capacity);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,208 @@
+//! The room for code that trusts the caller: pointers and lengths become references, and back. All unsafe code of this crate is here, but for
+//! the attributes that export names.
+#![expect(unsafe_code, reason = "C programs hand over pointers, and this is where they are used")]
+
+use std::ffi::{CStr, c_char, c_void};
+use std::mem::{MaybeUninit, offset_of};
+
+use bytes::Bytes;
+
+use crate::event::Event;
+use crate::message::Message;
+use crate::options::SendOptions;
+use crate::stats::{Path, Stats};
+use crate::status::Failure;
+
+/// A struct whose first field is its size as the program knows it, a `usize`. It is plain data, of which any bytes are valid, and only grows at
+/// its end.
+///
+/// # Safety
+/// It is `repr(C)`, begins with a `usize`, and has integers and raw pointers only.
+pub(crate) unsafe trait Versioned: Copy {
+    /// The size that the first version of the struct had: no program knows a smaller one.
+    const SIZE_MIN: usize;
+}
+
+macro_rules! grows_behind {
+    ($($type:ty, $field:ident: $field_type:ty;)*) => {$(
+        // SAFETY: see the struct: a size, then integers and raw pointers.
+        unsafe impl Versioned for $type {
+            const SIZE_MIN: usize = offset_of!($type, $field) + size_of::<$field_type>();
+        }
+    )*};
+}
+
+// The last field of each first version.
+grows_behind! {
+    SendOptions, reserved: [u16; 3];
+    Message, flags: u16;
+    Event, at_us: u64;
+    Stats, path: Path;
+}
+
+/// The bytes at `data`.
+pub(crate) fn bytes<'a>(data: *const c_void, length: usize) -> Result<&'a [u8], Failure> {
+    if length == 0 {
+        return Ok(&[]);
+    }
+    if data.is_null() {
+        return Err(Failure::null("data"));
+    }
+    if isize::try_from(length).is_err() {
+        return Err(Failure::invalid(format!("no object has {length} bytes")));
+    }
+    // SAFETY: it is not null, and no longer than an object can be. That so many bytes can be read there until the function returns is the
+    // caller's duty.
+    Ok(unsafe { std::slice::from_raw_parts(data.cast(), length) })
+}
+
+/// The text at `text`, or nothing for NULL.
+pub(crate) fn text<'a>(what: &str, text: *const c_char) -> Result<Option<&'a str>, Failure> {
+    if text.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: it is not null. That it ends with a zero byte and stays until the function returns is the caller's duty.
+    let text = unsafe { CStr::from_ptr(text) };
+    text.to_str().map(Some).map_err(|_| Failure::invalid(format!("{what} is not UTF-8")))
+}
+
+/// Writes a text and a zero byte, as much of it as fits. Returns the length of the whole text, as snprintf does.
+pub(crate) fn write_text(text: &str, buffer: *mut c_char, capacity: usize) -> usize {
+    let room = capacity.saturating_sub(1);
+    let mut length = text.len().min(room);
+    while !text.is_char_boundary(length) {
+        length -= 1;
+    }
+    if !buffer.is_null() && capacity > 0 {
+        // SAFETY: the buffer is not null, and at most `capacity` bytes are written. That it has them is the caller's duty. The text is ours, so
+        // they do not overlap.
+        unsafe {
+            std::ptr::copy_nonoverlapping(text.as_ptr(), buffer.cast(), length);
+            buffer.add(length).write(0);
+        }
+    }
+    text.len()
+}
+
+/// How much of a struct both sides know.
+fn known<T: Versioned>(pointer: *const T) -> Result<usize, Failure> {
+    // SAFETY: every struct begins with its size. That the pointer is one to a struct is the caller's duty; aligned it is as any C object.
+    let size = unsafe { pointer.cast::<usize>().read() };
+    if size < T::SIZE_MIN {
+        return Err(Failure::invalid(format!(
+            "a struct says that it has {size} bytes, but has at least {}",
+            T::SIZE_MIN
+        )));
+    }
+    Ok(size.min(size_of::<T>()))
+}
+
+/// Reads a struct. What the program does not know of it is as in `otherwise`, and all of it if the pointer is NULL.
+pub(crate) fn read<T: Versioned>(pointer: *const T, otherwise: T) -> Result<T, Failure> {
+    if pointer.is_null() {
+        return Ok(otherwise);
+    }
+    let known = known(pointer)?;
+    let mut value = MaybeUninit::new(otherwise);
+    // SAFETY: so many bytes are in both, and any bytes are a valid value (`Versioned`).
+    unsafe {
+        std::ptr::copy_nonoverlapping(pointer.cast::<u8>(), value.as_mut_ptr().cast::<u8>(), known);
+        Ok(value.assume_init())
+    }
+}
+
+/// A struct of the program that will be written.
+pub(crate) struct Slot<T: Versioned> {
+    pointer: *mut T,
+    known: usize,
+}
+
+impl<T: Versioned> Slot<T> {
+    /// Checks the pointer and the size, before anything is done that would be lost.
+    pub(crate) fn new(what: &str, pointer: *mut T) -> Result<Self, Failure> {
+        if pointer.is_null() {
+            return Err(Failure::null(what));
+        }
+        Ok(Self { pointer, known: known(pointer)? })
+    }
+
+    /// Writes what the program knows of the struct, but not its size.
+    pub(crate) fn fill(self, value: T) {
+        let size = size_of::<usize>();
+        // SAFETY: so many bytes are in both. The value was made here, and does not overlap with the program's.
+        unsafe {
+            let from = (&raw const value).cast::<u8>().add(size);
+            std::ptr::copy_nonoverlapping(from, self.pointer.cast::<u8>().add(size), self.known - size);
+        }
+    }
+}
+
+/// Hands bytes over to the program, which gives them back with [`release`].
+pub(crate) fn lend(bytes: Bytes) -> *mut c_void {
+    Box::into_raw(Box::new(bytes)).cast()
+}
+
+/// Takes back what was lent in a message, and empties the message. A second time does nothing.
+pub(crate) fn release(message: *mut Message) -> Result<(), Failure> {
+    if message.is_null() {
+        return Ok(());
+    }
+    let held = read(message, Message::EMPTY)?;
+    if !held.owner.is_null() {
+        // SAFETY: `owner` comes from `lend`, and is null once it was taken back. That the program has not changed it is its duty.
+        drop(unsafe { Box::from_raw(held.owner.cast::<Bytes>()) });
+    }
+    Slot::new("message", message)?.fill(Message::EMPTY);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A struct as the library knows it, of which old programs know all but the last field.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    struct Grown {
+        size: usize,
+        first: u64,
+        added: u64,
+    }
+
+    grows_behind! {
+        Grown, first: u64;
+    }
+
+    const LIBRARYS: Grown = Grown { size: size_of::<Grown>(), first: 1, added: 2 };
+
+    #[test]
+    fn an_old_program_is_written_no_more_than_it_knows() {
+        let mut programs = Grown { size: size_of::<Grown>() - 8, first: 0, added: 77 };
+        Slot::new("grown", &raw mut programs).unwrap().fill(LIBRARYS);
+        assert_eq!(programs, Grown { size: size_of::<Grown>() - 8, first: 1, added: 77 });
+    }
+
+    #[test]
+    fn of_what_an_old_program_does_not_know_the_default_holds() {
+        let programs = Grown { size: size_of::<Grown>() - 8, first: 5, added: 77 };
+        let read = read(&raw const programs, LIBRARYS).unwrap();
+        assert_eq!((read.first, read.added), (5, 2));
+    }
+
+    #[test]
+    fn a_struct_smaller_than_the_first_version_is_refused() {
+        let mut programs = Grown { size: size_of::<Grown>() - 9, ..LIBRARYS };
+        assert!(Slot::new("grown", &raw mut programs).is_err());
+        assert!(read(&raw const programs, LIBRARYS).is_err());
+    }
+
+    #[test]
+    fn a_text_is_cut_between_characters_and_ends_with_a_zero() {
+        let mut buffer: [c_char; 6] = [7; 6];
+        assert_eq!(write_text("naïve", buffer.as_mut_ptr(), 4), 6);
+        assert_eq!(buffer, [b'n' as c_char, b'a' as c_char, 0, 7, 7, 7]);
+        assert_eq!(write_text("x", buffer.as_mut_ptr(), 1), 1);
+        assert_eq!(buffer[..2], [0, b'a' as c_char]);
+        assert_eq!(write_text("x", std::ptr::null_mut(), 0), 1);
+    }
+}

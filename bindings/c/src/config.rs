@@ -1,0 +1,178 @@
+//! Settings of an endpoint.
+#![expect(unsafe_code, reason = "an exported name is an unsafe attribute")]
+
+use std::ffi::{CString, c_char};
+use std::mem::MaybeUninit;
+use std::ptr::null;
+use std::sync::LazyLock;
+
+use festina::{CongestionControl, Duration, Profile, SendBufferPolicy};
+
+use crate::boundary::text;
+use crate::status::{Failure, Status, guard, guard_value};
+
+/// Settings of an endpoint. The program reads and writes them in one thread at a time.
+#[derive(Clone, Debug)]
+pub struct Config {
+    settings: festina::Config,
+}
+
+impl Config {
+    pub(crate) fn settings(&self) -> festina::Config {
+        self.settings.clone()
+    }
+
+    /// Changes a setting, unless the result is out of range.
+    fn set(config: Option<&mut Self>, change: impl FnOnce(festina::Config) -> festina::Config) -> Status {
+        guard(|| {
+            let config = config.ok_or_else(|| Failure::null("config"))?;
+            let changed = change(config.settings.clone());
+            changed.validate()?;
+            config.settings = changed;
+            Ok(())
+        })
+    }
+}
+
+static PROFILES: LazyLock<Vec<CString>> =
+    LazyLock::new(|| Profile::all().iter().map(|profile| c_text(profile.name())).collect());
+
+static CONGESTION: LazyLock<Vec<CString>> =
+    LazyLock::new(|| CongestionControl::all().iter().map(|control| c_text(control.name())).collect());
+
+fn c_text(text: &str) -> CString {
+    CString::new(text).unwrap_or_default()
+}
+
+/// A profile by its name.
+pub(crate) fn profile(name: *const c_char) -> Result<Option<Profile>, Failure> {
+    let name = text("the profile", name)?;
+    name.map(|name| name.parse().map_err(Failure::invalid)).transpose()
+}
+
+/// The name of a profile as C text that stays.
+pub(crate) fn name_of(profile: Profile) -> *const c_char {
+    let index = Profile::all().iter().position(|each| *each == profile);
+    index.and_then(|index| PROFILES.get(index)).map_or(null(), |name| name.as_ptr())
+}
+
+/// The name of the profile with this number; NULL past the last one.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_profile_name(index: usize) -> *const c_char {
+    guard_value(null(), || Ok(PROFILES.get(index).map_or(null(), |name| name.as_ptr())))
+}
+
+/// The name of the congestion control with this number; NULL past the last one.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_congestion_name(index: usize) -> *const c_char {
+    guard_value(null(), || Ok(CONGESTION.get(index).map_or(null(), |name| name.as_ptr())))
+}
+
+/// The default settings with a profile, or with the default one.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_config_new(
+    profile_name: *const c_char,
+    config: Option<&mut MaybeUninit<Box<Config>>>,
+) -> Status {
+    guard(|| {
+        let config = config.ok_or_else(|| Failure::null("config"))?;
+        let profile = profile(profile_name)?.unwrap_or_default();
+        config.write(Box::new(Config { settings: festina::Config::with_profile(profile) }));
+        Ok(())
+    })
+}
+
+/// Frees settings.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_config_free(config: Option<Box<Config>>) -> Status {
+    guard(|| {
+        drop(config);
+        Ok(())
+    })
+}
+
+/// Chooses the congestion control.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_config_set_congestion(config: Option<&mut Config>, name: *const c_char) -> Status {
+    let mut chosen = None;
+    let status = guard(|| {
+        let name = text("the congestion control", name)?.ok_or_else(|| Failure::null("name"))?;
+        chosen = Some(name.parse::<CongestionControl>().map_err(Failure::invalid)?);
+        Ok(())
+    });
+    match chosen {
+        Some(chosen) => Config::set(config, |settings| settings.with_congestion(chosen)),
+        None => status,
+    }
+}
+
+/// How long a peer may be silent; 0 sets no limit.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_config_set_peer_timeout(config: Option<&mut Config>, timeout_ms: u32) -> Status {
+    Config::set(config, |settings| settings.with_peer_timeout(some_ms(timeout_ms)))
+}
+
+/// The pause between heartbeats; 0 sends none.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_config_set_heartbeat(config: Option<&mut Config>, interval_ms: u32) -> Status {
+    Config::set(config, |settings| settings.with_heartbeat_interval(some_ms(interval_ms)))
+}
+
+/// How long this side waits before it acknowledges.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_config_set_sack_delay(config: Option<&mut Config>, delay_ms: u32) -> Status {
+    Config::set(config, |settings| settings.with_sack_delay(Duration::from_millis(delay_ms.into())))
+}
+
+/// The largest message.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_config_set_message_bytes_max(config: Option<&mut Config>, bytes: usize) -> Status {
+    Config::set(config, |settings| settings.with_message_bytes_max(bytes))
+}
+
+/// The largest packet.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_config_set_packet_bytes_max(config: Option<&mut Config>, bytes: usize) -> Status {
+    Config::set(config, |settings| settings.with_packet_bytes_max(bytes))
+}
+
+/// The send buffer.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_config_set_send_buffer(config: Option<&mut Config>, bytes: usize) -> Status {
+    Config::set(config, |settings| settings.with_send_buffer_bytes(bytes))
+}
+
+/// How long what is sent may wait before it leaves; 0 sets no limit.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_config_set_send_delay(config: Option<&mut Config>, target_ms: u32) -> Status {
+    let policy = some_ms(target_ms).map_or(SendBufferPolicy::Fixed, SendBufferPolicy::Target);
+    Config::set(config, |settings| settings.with_send_buffer(policy))
+}
+
+/// The receive buffer.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_config_set_receive_buffer(config: Option<&mut Config>, bytes: usize) -> Status {
+    Config::set(config, |settings| settings.with_receive_buffer_bytes(bytes))
+}
+
+/// The numbers of streams.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_config_set_streams(config: Option<&mut Config>, outbound: u16, inbound: u16) -> Status {
+    Config::set(config, |settings| settings.with_streams(outbound, inbound))
+}
+
+/// Whether small messages may overtake the fragments of large ones.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_config_set_interleaving(config: Option<&mut Config>, offered: i32) -> Status {
+    Config::set(config, |settings| settings.with_interleaving(offered != 0))
+}
+
+/// How many associations there may be at a time.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_config_set_associations_max(config: Option<&mut Config>, associations: usize) -> Status {
+    Config::set(config, |settings| settings.with_associations_max(associations))
+}
+
+fn some_ms(ms: u32) -> Option<Duration> {
+    (ms > 0).then(|| Duration::from_millis(ms.into()))
+}

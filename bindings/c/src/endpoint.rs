@@ -1,0 +1,175 @@
+//! Endpoints and listeners.
+#![expect(unsafe_code, reason = "an exported name is an unsafe attribute")]
+
+use std::ffi::{c_char, c_int};
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use festina::{ConnectOptions, DEFAULT_SCTP_PORT, Duration, Instant};
+use festina_bridge::Home;
+
+use crate::association::Association;
+use crate::boundary::{text, write_text};
+use crate::config::Config;
+use crate::source::{Next, Source};
+use crate::status::{Failure, Status, guard, guard_value};
+use crate::wait::{Limit, wait};
+
+/// One socket and the thread that serves it.
+#[derive(Debug)]
+pub struct Endpoint {
+    // Before the home: the endpoint's handles go first.
+    endpoint: festina::Endpoint,
+    home: Arc<Home>,
+}
+
+/// Accepts associations on one SCTP port.
+#[derive(Debug)]
+pub struct Listener {
+    arriving: Source<festina::Listener>,
+    home: Arc<Home>,
+}
+
+/// Opens a UDP socket and begins to serve it.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_endpoint_bind(
+    address: *const c_char,
+    config: Option<&Config>,
+    endpoint: Option<&mut MaybeUninit<Box<Endpoint>>>,
+) -> Status {
+    guard(|| {
+        let slot = endpoint.ok_or_else(|| Failure::null("endpoint"))?;
+        let config = config.map(Config::settings).unwrap_or_default();
+        let (home, endpoint) = Home::open(address_at(address)?, config)?;
+        slot.write(Box::new(Endpoint { endpoint, home: Arc::new(home) }));
+        Ok(())
+    })
+}
+
+/// Ends an endpoint and all its associations in good order.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_endpoint_close(endpoint: Option<&Endpoint>, timeout_ms: c_int) -> Status {
+    guard(|| {
+        let endpoint = endpoint.ok_or_else(|| Failure::null("endpoint"))?;
+        let closed = wait(endpoint.endpoint.close(), Limit::from_ms(timeout_ms));
+        closed.ok_or_else(|| Failure::timeout("associations of the endpoint are still ending"))?;
+        endpoint.home.closed();
+        Ok(())
+    })
+}
+
+/// Frees the handle of an endpoint.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_endpoint_free(endpoint: Option<Box<Endpoint>>) -> Status {
+    guard(|| {
+        drop(endpoint);
+        Ok(())
+    })
+}
+
+/// Writes the address of the socket as text.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_endpoint_address(endpoint: Option<&Endpoint>, buffer: *mut c_char, capacity: usize) -> usize {
+    guard_value(0, || {
+        let endpoint = endpoint.ok_or_else(|| Failure::null("endpoint"))?;
+        Ok(write_text(&endpoint.endpoint.local_addr().to_string(), buffer, capacity))
+    })
+}
+
+/// Accepts associations with an SCTP port from now on.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_endpoint_listen(
+    endpoint: Option<&Endpoint>,
+    sctp_port: u16,
+    listener: Option<&mut MaybeUninit<Box<Listener>>>,
+) -> Status {
+    guard(|| {
+        let endpoint = endpoint.ok_or_else(|| Failure::null("endpoint"))?;
+        let slot = listener.ok_or_else(|| Failure::null("listener"))?;
+        let listener = endpoint.endpoint.listen(port_or_default(sctp_port))?;
+        slot.write(Box::new(Listener { arriving: Source::new(listener), home: endpoint.home.clone() }));
+        Ok(())
+    })
+}
+
+/// Sets up an association.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_endpoint_connect(
+    endpoint: Option<&Endpoint>,
+    address: *const c_char,
+    sctp_port: u16,
+    timeout_ms: c_int,
+    association: Option<&mut MaybeUninit<Box<Association>>>,
+) -> Status {
+    guard(|| {
+        let endpoint = endpoint.ok_or_else(|| Failure::null("endpoint"))?;
+        let slot = association.ok_or_else(|| Failure::null("association"))?;
+        let mut options = ConnectOptions::default().peer_port(port_or_default(sctp_port));
+        if let Ok(ms) = u64::try_from(timeout_ms) {
+            options = options.handshake_timeout(Duration::from_millis(ms));
+        }
+        let connecting = endpoint.endpoint.connect_with(address_at(address)?, options);
+        let _runtime = endpoint.home.enter();
+        // It keeps the time limit itself.
+        let connected = wait(connecting, Limit::None).ok_or_else(|| Failure::timeout("no association came up"))??;
+        slot.write(Box::new(Association::new(connected, endpoint.home.clone())));
+        Ok(())
+    })
+}
+
+/// The next association that a peer set up.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_listener_accept(
+    listener: Option<&Listener>,
+    timeout_ms: c_int,
+    association: Option<&mut MaybeUninit<Box<Association>>>,
+) -> Status {
+    guard(|| {
+        let listener = listener.ok_or_else(|| Failure::null("listener"))?;
+        let slot = association.ok_or_else(|| Failure::null("association"))?;
+        match listener.arriving.next(Limit::from_ms(timeout_ms)) {
+            Next::Item(accepted) => {
+                slot.write(Box::new(Association::new(accepted, listener.home.clone())));
+                Ok(())
+            }
+            Next::End => Err(Failure::new(Status::Closed, "the endpoint is closed")),
+            Next::TimedOut => Err(Failure::timeout("nobody has come")),
+        }
+    })
+}
+
+/// A descriptor that is readable when there is something to accept; -1 if there is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_listener_fd(listener: Option<&Listener>) -> c_int {
+    guard_value(-1, || listener.ok_or_else(|| Failure::null("listener"))?.arriving.descriptor())
+}
+
+/// Stops listening.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_listener_free(listener: Option<Box<Listener>>) -> Status {
+    guard(|| {
+        drop(listener);
+        Ok(())
+    })
+}
+
+/// The present, in microseconds, on the clock of deadlines and events.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_now_us() -> u64 {
+    guard_value(0, || Ok(micros(festina::now())))
+}
+
+pub(crate) fn micros(at: Instant) -> u64 {
+    u64::try_from(at.saturating_duration_since(Instant::ZERO).as_micros()).unwrap_or(u64::MAX)
+}
+
+fn port_or_default(port: u16) -> u16 {
+    if port == 0 { DEFAULT_SCTP_PORT } else { port }
+}
+
+fn address_at(address: *const c_char) -> Result<SocketAddr, Failure> {
+    let address = text("the address", address)?.ok_or_else(|| Failure::null("address"))?;
+    let hint = "expected an IP address and a port such as 127.0.0.1:9899 or [::1]:9899";
+    address.parse().map_err(|_| Failure::invalid(format_args!("{address:?} is no address: {hint}")))
+}

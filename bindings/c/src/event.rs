@@ -1,0 +1,149 @@
+//! What happened to an association, or to a message that asked for it.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use festina::{AbandonReason, Association};
+use futures_core::Stream;
+
+/// What kind of event it is; see the header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// None of those below; newer versions may name it.
+    Other = 0,
+    /// Messages reached the peer.
+    Delivered = 1,
+    /// Messages were given up.
+    Abandoned = 2,
+    /// The peer asked for an orderly end.
+    PeerShutdown = 3,
+    /// The peer lost its state and made the association anew.
+    PeerRestarted = 4,
+    /// The path stopped answering.
+    PathDown = 5,
+    /// The path answers again.
+    PathUp = 6,
+    /// The association is over.
+    Closed = 7,
+}
+
+/// Why messages were given up; see the header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// They were not, or for a reason that newer versions may name.
+    Other = 0,
+    /// Lifetime or deadline.
+    Expired = 1,
+    /// They would have had to leave too often again.
+    Retransmissions = 2,
+    /// They made room for a more important one.
+    Evicted = 3,
+    /// A newer message has the same key.
+    Replaced = 4,
+    /// The association ended before.
+    Ended = 5,
+    /// The peer has no such stream.
+    StreamRefused = 6,
+}
+
+/// What happened; see the header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Event {
+    /// `sizeof`.
+    pub size: usize,
+    /// A [`Kind`].
+    pub kind: u32,
+    /// A [`Reason`].
+    pub reason: u32,
+    /// The first message that it concerns.
+    pub first: u64,
+    /// The last one.
+    pub last: u64,
+    /// 1 if some of a message given up has left.
+    pub sent: u64,
+    /// When, on the clock of `festina_now_us`.
+    pub at_us: u64,
+}
+
+impl Event {
+    fn new(kind: Kind) -> Self {
+        let at_us = crate::endpoint::micros(festina::now());
+        Self { size: size_of::<Self>(), kind: kind as u32, reason: 0, first: 0, last: 0, sent: 0, at_us }
+    }
+}
+
+impl From<festina::Event> for Event {
+    fn from(event: festina::Event) -> Self {
+        use festina::Event as Core;
+        match event {
+            Core::MessageDelivered { id, at } => {
+                Self { first: id.0, last: id.0, at_us: crate::endpoint::micros(at), ..Self::new(Kind::Delivered) }
+            }
+            Core::MessagesAbandoned { first, last, reason, sent } => Self {
+                first: first.0,
+                last: last.0,
+                reason: Reason::from(reason) as u32,
+                sent: sent.into(),
+                ..Self::new(Kind::Abandoned)
+            },
+            Core::PeerShutdown => Self::new(Kind::PeerShutdown),
+            Core::PeerRestarted => Self::new(Kind::PeerRestarted),
+            Core::PathReachable(true) => Self::new(Kind::PathUp),
+            Core::PathReachable(false) => Self::new(Kind::PathDown),
+            Core::Closed(_) => Self::new(Kind::Closed),
+            _ => Self::new(Kind::Other),
+        }
+    }
+}
+
+impl From<AbandonReason> for Reason {
+    fn from(reason: AbandonReason) -> Self {
+        match reason {
+            AbandonReason::Expired => Self::Expired,
+            AbandonReason::RetransmissionsExhausted => Self::Retransmissions,
+            AbandonReason::Evicted => Self::Evicted,
+            AbandonReason::Replaced => Self::Replaced,
+            AbandonReason::UnsentAtEnd | AbandonReason::UnacknowledgedAtEnd => Self::Ended,
+            AbandonReason::StreamRefused => Self::StreamRefused,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// The events of an association as a stream.
+pub(crate) struct Events {
+    association: Association,
+    next: Option<Pin<Box<dyn Future<Output = Option<festina::Event>> + Send>>>,
+}
+
+impl Events {
+    pub(crate) fn new(association: Association) -> Self {
+        Self { association, next: None }
+    }
+}
+
+impl Stream for Events {
+    type Item = Event;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event>> {
+        let this = &mut *self;
+        let association = &this.association;
+        let next = this.next.get_or_insert_with(|| {
+            let association = association.clone();
+            Box::pin(async move { association.event().await })
+        });
+        let event = ready!(next.as_mut().poll(context));
+        this.next = None;
+        Poll::Ready(event.map(Event::from))
+    }
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Events").field("association", &self.association).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,57 @@
+//! A message that came.
+#![expect(unsafe_code, reason = "an exported name is an unsafe attribute")]
+
+use std::ffi::c_void;
+use std::ptr::{null, null_mut};
+
+use festina::ReceivedMessage;
+
+use crate::boundary::{lend, release};
+use crate::options::UNORDERED;
+use crate::status::{Status, guard};
+
+/// A message that came; see the header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Message {
+    /// `sizeof`.
+    pub size: usize,
+    /// Its bytes, until it is freed.
+    pub data: *const c_void,
+    /// How many.
+    pub length: usize,
+    /// Who keeps the bytes.
+    pub owner: *mut c_void,
+    /// Payload protocol identifier.
+    pub ppid: u32,
+    /// The stream that carried it.
+    pub stream: u16,
+    /// `UNORDERED`, or 0.
+    pub flags: u16,
+}
+
+impl Message {
+    /// One that holds nothing.
+    pub const EMPTY: Self =
+        Self { size: size_of::<Self>(), data: null(), length: 0, owner: null_mut(), ppid: 0, stream: 0, flags: 0 };
+
+    pub(crate) fn new(received: ReceivedMessage) -> Self {
+        let (data, length) = (received.payload.as_ptr().cast(), received.payload.len());
+        let flags = if received.unordered { UNORDERED } else { 0 };
+        Self {
+            data,
+            length,
+            owner: lend(received.payload),
+            ppid: received.ppid,
+            stream: received.stream.0,
+            flags: u16::try_from(flags).unwrap_or_default(),
+            ..Self::EMPTY
+        }
+    }
+}
+
+/// Gives back the bytes of a message and empties it.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_message_free(message: *mut Message) -> Status {
+    guard(|| release(message))
+}

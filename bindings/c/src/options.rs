@@ -1,0 +1,85 @@
+//! How a message is delivered.
+
+use bytes::Bytes;
+use festina::{Duration, Instant, Message};
+
+use crate::status::Failure;
+
+/// Deliver without regard to the order of the stream.
+pub const UNORDERED: u32 = 1;
+/// Ask the peer to acknowledge at once.
+pub const IMMEDIATE_ACK: u32 = 1 << 1;
+/// Report what becomes of the message.
+pub const CONFIRM: u32 = 1 << 2;
+/// Take the place of an older message with the same key.
+pub const REPLACE: u32 = 1 << 3;
+
+const FLAGS: u32 = UNORDERED | IMMEDIATE_ACK | CONFIRM | REPLACE;
+
+/// How a message is delivered; see the header. Negative values stand for none.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct SendOptions {
+    /// `sizeof`.
+    pub size: usize,
+    /// The sum of the constants above.
+    pub flags: u32,
+    /// Payload protocol identifier.
+    pub ppid: u32,
+    /// Microseconds after which it is given up.
+    pub lifetime_us: i64,
+    /// The point in time at which it is given up, on the clock of `festina_now_us`.
+    pub deadline_us: i64,
+    /// With `REPLACE`.
+    pub key: u64,
+    /// How often it may leave again.
+    pub max_retransmissions: i32,
+    /// 0 is the most important.
+    pub priority: i32,
+    /// The stream.
+    pub stream: u16,
+    /// So that nothing is left unsaid.
+    pub reserved: [u16; 3],
+}
+
+impl SendOptions {
+    /// What holds if nothing is said.
+    pub const DEFAULT: Self = Self {
+        size: size_of::<Self>(),
+        flags: 0,
+        ppid: 0,
+        lifetime_us: -1,
+        deadline_us: -1,
+        key: 0,
+        max_retransmissions: -1,
+        priority: -1,
+        stream: 0,
+        reserved: [0; 3],
+    };
+
+    /// The message with these options.
+    pub(crate) fn message(&self, payload: &[u8]) -> Result<Message, Failure> {
+        if self.flags & !FLAGS != 0 {
+            return Err(Failure::invalid(format_args!("unknown flags: {:#x}", self.flags & !FLAGS)));
+        }
+        let mut message = Message::new(Bytes::copy_from_slice(payload)).on_stream(self.stream).with_ppid(self.ppid);
+        message.unordered = self.flags & UNORDERED != 0;
+        message.immediate_ack = self.flags & IMMEDIATE_ACK != 0;
+        message.confirm = self.flags & CONFIRM != 0;
+        message.key = (self.flags & REPLACE != 0).then_some(self.key);
+        message.lifetime = u64::try_from(self.lifetime_us).ok().map(Duration::from_micros);
+        let deadline = u64::try_from(self.deadline_us).ok().map(Duration::from_micros);
+        message.deadline = deadline.map(|since| Instant::ZERO.saturating_add(since));
+        message.max_retransmissions = at_most(u16::MAX, "max_retransmissions", self.max_retransmissions)?;
+        message.priority = at_most(u16::MAX, "priority", self.priority)?;
+        Ok(message)
+    }
+}
+
+fn at_most(max: u16, what: &str, value: i32) -> Result<Option<u16>, Failure> {
+    if value < 0 {
+        return Ok(None);
+    }
+    let fits = u16::try_from(value).map_err(|_| Failure::invalid(format_args!("{what} is {value}, but at most {max}")));
+    fits.map(Some)
+}

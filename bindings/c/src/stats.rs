@@ -1,0 +1,130 @@
+//! What an association has counted.
+
+/// What an association has counted; see the header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Stats {
+    /// `sizeof`.
+    pub size: usize,
+    /// What was sent.
+    pub sent: Sent,
+    /// What was received.
+    pub received: Received,
+    /// The path now.
+    pub path: Path,
+}
+
+/// What was sent.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// SCTP packets.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Messages taken.
+    pub messages: u64,
+    /// Of those, acknowledged.
+    pub messages_acked: u64,
+    /// Of those, given up.
+    pub messages_abandoned: u64,
+    /// DATA chunks sent again.
+    pub retransmissions: u64,
+    /// Of those, the peer had already.
+    pub spurious: u64,
+    /// Chunks found lost.
+    pub chunks_lost: u64,
+    /// Expiries of the retransmission timer.
+    pub timeouts: u64,
+}
+
+/// What was received.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Received {
+    /// SCTP packets.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Packets dropped.
+    pub packets_dropped: u64,
+    /// Messages handed out.
+    pub messages: u64,
+    /// DATA chunks that had come before.
+    pub duplicates: u64,
+    /// DATA chunks for which there was no room.
+    pub chunks_dropped: u64,
+}
+
+/// The path now.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Path {
+    /// Smoothed round-trip time, 0 before it was measured.
+    pub srtt_ns: u64,
+    /// Its variation.
+    pub rttvar_ns: u64,
+    /// Retransmission timeout.
+    pub rto_ns: u64,
+    /// Congestion window.
+    pub cwnd_bytes: u64,
+    /// Outstanding.
+    pub in_flight_bytes: u64,
+    /// The same in packets.
+    pub in_flight_packets: u64,
+    /// What the peer has room for.
+    pub peer_window_bytes: u64,
+    /// What is in the send buffer.
+    pub send_buffer_bytes: u64,
+    /// Messages neither acknowledged nor given up.
+    pub messages_pending: u64,
+    /// 1 if the stream is thin.
+    pub thin: u64,
+    /// 1 while fast recovery lasts.
+    pub in_fast_recovery: u64,
+    /// Slow-start threshold.
+    pub ssthresh_bytes: u64,
+}
+
+impl Stats {
+    pub(crate) fn new(stats: &festina::Stats) -> Self {
+        let (sent, received, path) = (&stats.sent, &stats.received, &stats.path);
+        let ns = |duration: festina::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        Self {
+            size: size_of::<Self>(),
+            sent: Sent {
+                packets: sent.packets,
+                bytes: sent.bytes,
+                messages: sent.messages,
+                messages_acked: sent.messages_acked,
+                messages_abandoned: sent.messages_abandoned,
+                retransmissions: sent.retransmitted.total(),
+                spurious: sent.spurious,
+                chunks_lost: sent.chunks_lost,
+                timeouts: sent.timeouts,
+            },
+            received: Received {
+                packets: received.packets,
+                bytes: received.bytes,
+                packets_dropped: received.packets_dropped,
+                messages: received.messages,
+                duplicates: received.duplicates,
+                chunks_dropped: received.chunks_dropped,
+            },
+            path: Path {
+                srtt_ns: path.srtt.map_or(0, ns),
+                rttvar_ns: ns(path.rttvar),
+                rto_ns: ns(path.rto),
+                cwnd_bytes: path.cwnd_bytes,
+                in_flight_bytes: path.in_flight_bytes,
+                in_flight_packets: path.in_flight_packets.into(),
+                peer_window_bytes: path.peer_window_bytes,
+                send_buffer_bytes: path.send_buffer_bytes,
+                messages_pending: path.messages_pending,
+                thin: path.thin.into(),
+                in_fast_recovery: path.in_fast_recovery.into(),
+                ssthresh_bytes: path.ssthresh_bytes,
+            },
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! What a function returns, and the text of the last error.
+#![expect(unsafe_code, reason = "an exported name is an unsafe attribute")]
+
+use std::cell::RefCell;
+use std::ffi::{CString, c_char};
+use std::fmt::Display;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use festina::{BindError, ClosedReason, ConfigError, ConnectError, ListenError, SendError};
+use festina_bridge::OpenError;
+
+/// What a function returns; see the header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It is done.
+    Ok = 0,
+    /// Nobody's fault: it has not come about within the time limit.
+    Timeout = 1,
+    /// The association or the endpoint is over.
+    Closed = 2,
+    /// Caller: an argument makes no sense.
+    Invalid = 3,
+    /// Peer: it refused.
+    Refused = 4,
+    /// Network or peer: no answer.
+    Unreachable = 5,
+    /// System: it has no socket, descriptor, thread or the like, or the address is in use.
+    System = 6,
+    /// Caller: a limit that the settings or the protocol give is reached.
+    Limit = 7,
+    /// Festina: a bug, please report it.
+    Bug = 8,
+}
+
+/// Why a function did not do what it was asked for.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    status: Status,
+    text: String,
+}
+
+impl Failure {
+    pub(crate) fn new(status: Status, text: impl Display) -> Self {
+        Self { status, text: text.to_string() }
+    }
+
+    pub(crate) fn invalid(text: impl Display) -> Self {
+        Self::new(Status::Invalid, text)
+    }
+
+    pub(crate) fn null(what: &str) -> Self {
+        Self::invalid(format_args!("{what} is NULL"))
+    }
+
+    pub(crate) fn timeout(what: &str) -> Self {
+        Self::new(Status::Timeout, what)
+    }
+
+    pub(crate) fn closed(reason: &ClosedReason) -> Self {
+        Self::new(Status::Closed, format_args!("the association is over: {reason}"))
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::invalid(error)
+    }
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        let status = match &error {
+            OpenError::Bind(BindError::Config(_)) => Status::Invalid,
+            _ => Status::System,
+        };
+        Self::new(status, error)
+    }
+}
+
+impl From<ListenError> for Failure {
+    fn from(error: ListenError) -> Self {
+        let status = match &error {
+            ListenError::PortInUse(_) => Status::Limit,
+            ListenError::EndpointClosed => Status::Closed,
+            _ => Status::Invalid,
+        };
+        Self::new(status, error)
+    }
+}
+
+impl From<ConnectError> for Failure {
+    fn from(error: ConnectError) -> Self {
+        let status = match &error {
+            ConnectError::PortInUse { .. }
+            | ConnectError::NoPortLeft { .. }
+            | ConnectError::TooManyAssociations { .. } => Status::Limit,
+            ConnectError::EndpointClosed => Status::Closed,
+            ConnectError::Refused { .. } => Status::Refused,
+            ConnectError::Timeout { .. } | ConnectError::Ended { .. } => Status::Unreachable,
+            _ => Status::Invalid,
+        };
+        Self::new(status, error)
+    }
+}
+
+impl From<SendError> for Failure {
+    fn from(error: SendError) -> Self {
+        let status = match &error {
+            SendError::BufferFull(_) | SendError::StreamResetting(_) => Status::Timeout,
+            SendError::Closed(_) => Status::Closed,
+            _ => Status::Invalid,
+        };
+        Self::new(status, error)
+    }
+}
+
+thread_local! {
+    static LAST: RefCell<CString> = RefCell::default();
+}
+
+fn remember(text: &str) {
+    // A zero byte inside would end it early.
+    let text: Vec<u8> = text.bytes().filter(|byte| *byte != 0).collect();
+    LAST.with(|last| *last.borrow_mut() = CString::new(text).unwrap_or_default());
+}
+
+/// Runs the work of an exported function: remembers its error for this thread, and lets no panic out into the program.
+pub(crate) fn guard(work: impl FnOnce() -> Result<(), Failure>) -> Status {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(())) => Status::Ok,
+        Ok(Err(failure)) => {
+            remember(&failure.text);
+            failure.status
+        }
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+            remember(&format!("a bug in Festina: {text}"));
+            Status::Bug
+        }
+    }
+}
+
+/// As [`guard`], for a function that returns a value; `otherwise` if there is none.
+pub(crate) fn guard_value<T>(otherwise: T, work: impl FnOnce() -> Result<T, Failure>) -> T {
+    let mut value = None;
+    let status = guard(|| {
+        value = Some(work()?);
+        Ok(())
+    });
+    value.filter(|_| status == Status::Ok).unwrap_or(otherwise)
+}
+
+/// What went wrong last in this thread. Never NULL; it stays until the next call from this thread that fails.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_last_error() -> *const c_char {
+    LAST.with(|last| last.borrow().as_ptr())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn last_error() -> String {
+        LAST.with(|last| last.borrow().to_str().unwrap().to_owned())
+    }
+
+    #[test]
+    fn a_panic_becomes_a_status_and_a_text_of_this_thread_alone() {
+        assert_eq!(guard(|| Err(Failure::null("data"))), Status::Invalid);
+        assert_eq!(last_error(), "data is NULL");
+        assert_eq!(guard(|| panic!("number {}", 3)), Status::Bug);
+        assert_eq!(last_error(), "a bug in Festina: number 3");
+        assert_eq!(guard_value(7, || panic!("again")), 7);
+        std::thread::spawn(|| assert_eq!(last_error(), "")).join().unwrap();
+        assert_eq!(guard(|| Ok(())), Status::Ok);
+        assert_eq!(last_error(), "a bug in Festina: again", "success keeps it");
+    }
+}

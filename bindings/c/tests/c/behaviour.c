@@ -1,0 +1,388 @@
+/* What festina.h promises, seen from C. Prints the name of each promise that is kept; ends with 1 at the first that is not. */
+#define _POSIX_C_SOURCE 200809L
+
+#include <festina.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPECT(condition)                                                                                          \
+    do {                                                                                                           \
+        if (!(condition)) {                                                                                        \
+            fprintf(stderr, "%s:%d: not so: %s (last error: %s)\n", __FILE__, __LINE__, #condition, festina_last_error()); \
+            exit(1);                                                                                               \
+        }                                                                                                          \
+    } while (0)
+
+#define OK(call) EXPECT((call) == FESTINA_OK)
+
+struct pair {
+    festina_endpoint *server, *client;
+    festina_listener *listener;
+    festina_association *near, *far;
+};
+
+static struct pair connected(const festina_config *config)
+{
+    struct pair pair;
+    char address[64];
+
+    OK(festina_endpoint_bind("127.0.0.1:0", config, &pair.server));
+    OK(festina_endpoint_bind("127.0.0.1:0", config, &pair.client));
+    OK(festina_endpoint_listen(pair.server, 0, &pair.listener));
+    EXPECT(festina_endpoint_address(pair.server, address, sizeof address) == strlen(address));
+    OK(festina_endpoint_connect(pair.client, address, 0, 10000, &pair.near));
+    OK(festina_listener_accept(pair.listener, 10000, &pair.far));
+    return pair;
+}
+
+static void taken_apart(struct pair pair)
+{
+    festina_association_free(pair.near);
+    festina_association_free(pair.far);
+    festina_listener_free(pair.listener);
+    OK(festina_endpoint_close(pair.client, 20000));
+    OK(festina_endpoint_close(pair.server, 20000));
+    festina_endpoint_free(pair.client);
+    festina_endpoint_free(pair.server);
+}
+
+static int readable(int descriptor, int timeout_ms)
+{
+    struct pollfd polled;
+    polled.fd = descriptor;
+    polled.events = POLLIN;
+    return poll(&polled, 1, timeout_ms) == 1;
+}
+
+static void messages_arrive_with_what_was_said_of_them(void)
+{
+    struct pair pair = connected(NULL);
+    festina_send_options options = FESTINA_SEND_OPTIONS_INIT;
+    festina_message message = FESTINA_MESSAGE_INIT;
+    festina_stats stats = FESTINA_STATS_INIT;
+    uint64_t id = 77;
+    char address[64];
+
+    options.stream = 7;
+    options.ppid = 51;
+    options.flags = FESTINA_UNORDERED;
+    OK(festina_send(pair.near, "make haste", 10, &options, FESTINA_FOREVER, &id));
+    EXPECT(id == 0);
+    OK(festina_send(pair.near, "slowly", 6, NULL, FESTINA_FOREVER, &id));
+    EXPECT(id == 1);
+    OK(festina_recv(pair.far, &message, 10000));
+    EXPECT(message.length == 10 && memcmp(message.data, "make haste", 10) == 0);
+    EXPECT(message.stream == 7 && message.ppid == 51 && message.flags == FESTINA_UNORDERED);
+    OK(festina_message_free(&message));
+    EXPECT(message.data == NULL && message.size == sizeof message);
+    OK(festina_message_free(&message));
+    OK(festina_recv(pair.far, &message, 10000));
+    EXPECT(message.length == 6 && message.stream == 0 && message.ppid == 0 && message.flags == 0);
+    OK(festina_message_free(&message));
+    EXPECT(festina_recv(pair.far, &message, FESTINA_NOW) == FESTINA_TIMEOUT);
+    EXPECT(festina_recv(pair.far, &message, 20) == FESTINA_TIMEOUT);
+
+    OK(festina_flush(pair.near, 10000));
+    OK(festina_get_stats(pair.near, &stats));
+    EXPECT(stats.sent.messages == 2 && stats.sent.messages_acked == 2 && stats.path.send_buffer_bytes == 0);
+    EXPECT(stats.size == sizeof stats && stats.path.rto_ns > 0);
+    EXPECT(festina_get_peer_address(pair.near, address, 5) > 10 && strcmp(address, "127.") == 0);
+    EXPECT(strcmp(festina_get_profile(pair.near), "festina") == 0);
+    OK(festina_set_profile(pair.near, "rfc9260"));
+    EXPECT(strcmp(festina_get_profile(pair.near), "rfc9260") == 0);
+    taken_apart(pair);
+}
+
+static void programs_that_know_smaller_structs_get_no_more_than_fits(void)
+{
+    struct pair pair = connected(NULL);
+    struct {
+        festina_stats stats;
+        uint64_t behind;
+    } newer = {FESTINA_STATS_INIT, 1234567};
+    festina_message message = FESTINA_MESSAGE_INIT;
+    festina_send_options options = FESTINA_SEND_OPTIONS_INIT;
+
+    /* Newer than the library: what it does not know stays as it was. */
+    newer.stats.size += sizeof newer.behind;
+    OK(festina_get_stats(pair.near, &newer.stats));
+    EXPECT(newer.behind == 1234567 && newer.stats.path.rto_ns > 0);
+    /* Older than the first version: that is no struct. */
+    message.size = sizeof message - 1;
+    EXPECT(festina_recv(pair.near, &message, FESTINA_NOW) == FESTINA_INVALID);
+    options.size = 0;
+    EXPECT(festina_send(pair.near, "x", 1, &options, FESTINA_NOW, NULL) == FESTINA_INVALID);
+    EXPECT(strstr(festina_last_error(), "0 bytes") != NULL);
+    taken_apart(pair);
+}
+
+static void mistakes_are_told(void)
+{
+    struct pair pair = connected(NULL);
+    festina_endpoint *endpoint = NULL;
+    festina_listener *listener = NULL;
+    festina_association *association = NULL;
+    festina_config *config = NULL;
+    festina_send_options options = FESTINA_SEND_OPTIONS_INIT;
+    festina_message message = FESTINA_MESSAGE_INIT;
+    char address[64];
+    size_t count = 0;
+
+    EXPECT(festina_endpoint_bind(NULL, NULL, &endpoint) == FESTINA_INVALID);
+    EXPECT(festina_endpoint_bind("nonsense", NULL, &endpoint) == FESTINA_INVALID);
+    EXPECT(strstr(festina_last_error(), "nonsense") != NULL);
+    EXPECT(festina_endpoint_bind("127.0.0.1:0", NULL, NULL) == FESTINA_INVALID);
+    festina_endpoint_address(pair.server, address, sizeof address);
+    EXPECT(festina_endpoint_bind(address, NULL, &endpoint) == FESTINA_SYSTEM);
+    EXPECT(festina_endpoint_listen(pair.server, 0, &listener) == FESTINA_LIMIT);
+    EXPECT(festina_endpoint_connect(pair.client, address, 6, 10000, &association) == FESTINA_REFUSED);
+    EXPECT(festina_endpoint_connect(pair.client, "127.0.0.1:1", 0, 50, &association) == FESTINA_UNREACHABLE);
+    EXPECT(endpoint == NULL && listener == NULL && association == NULL);
+
+    EXPECT(festina_send(NULL, "x", 1, NULL, FESTINA_NOW, NULL) == FESTINA_INVALID);
+    EXPECT(festina_send(pair.near, NULL, 1, NULL, FESTINA_NOW, NULL) == FESTINA_INVALID);
+    EXPECT(festina_send(pair.near, "", 0, NULL, FESTINA_NOW, NULL) == FESTINA_INVALID);
+    EXPECT(festina_send(pair.near, "x", SIZE_MAX, NULL, FESTINA_NOW, NULL) == FESTINA_INVALID);
+    options.flags = 1u << 31;
+    EXPECT(festina_send(pair.near, "x", 1, &options, FESTINA_NOW, NULL) == FESTINA_INVALID);
+    options.flags = 0;
+    options.priority = 65536;
+    EXPECT(festina_send(pair.near, "x", 1, &options, FESTINA_NOW, NULL) == FESTINA_INVALID);
+    EXPECT(festina_recv(NULL, &message, FESTINA_NOW) == FESTINA_INVALID);
+    EXPECT(festina_recv(pair.near, NULL, FESTINA_NOW) == FESTINA_INVALID);
+    EXPECT(festina_message_fd(NULL) == -1);
+    OK(festina_association_free(NULL));
+    OK(festina_message_free(NULL));
+
+    EXPECT(festina_config_new("reno", &config) == FESTINA_INVALID && config == NULL);
+    EXPECT(strstr(festina_last_error(), "festina") != NULL);
+    while (festina_profile_name(count) != NULL)
+        OK(festina_config_new(festina_profile_name(count++), &config) || festina_config_free(config));
+    EXPECT(count > 5);
+    OK(festina_config_new(NULL, &config));
+    for (count = 0; festina_congestion_name(count) != NULL; count++)
+        OK(festina_config_set_congestion(config, festina_congestion_name(count)));
+    EXPECT(count > 1);
+    EXPECT(festina_config_set_congestion(config, "none") == FESTINA_INVALID);
+    EXPECT(festina_config_set_send_buffer(config, 1) == FESTINA_INVALID);
+    EXPECT(festina_config_set_send_buffer(NULL, 65536) == FESTINA_INVALID);
+    OK(festina_config_free(config));
+    taken_apart(pair);
+}
+
+static void a_full_buffer_and_every_setting(void)
+{
+    static char bulk[60000];
+    festina_config *config;
+    struct pair pair;
+    festina_message message = FESTINA_MESSAGE_INIT;
+    int taken = 0;
+
+    OK(festina_config_new("rack", &config));
+    OK(festina_config_set_peer_timeout(config, 10000));
+    OK(festina_config_set_heartbeat(config, 0));
+    OK(festina_config_set_sack_delay(config, 0));
+    OK(festina_config_set_message_bytes_max(config, sizeof bulk));
+    OK(festina_config_set_packet_bytes_max(config, 1000));
+    OK(festina_config_set_send_buffer(config, 200000));
+    OK(festina_config_set_receive_buffer(config, 100000));
+    OK(festina_config_set_send_delay(config, 1000));
+    OK(festina_config_set_send_delay(config, 0));
+    OK(festina_config_set_streams(config, 10, 10));
+    OK(festina_config_set_interleaving(config, 1));
+    OK(festina_config_set_associations_max(config, 2));
+    pair = connected(config);
+    festina_config_free(config);
+    EXPECT(strcmp(festina_get_profile(pair.near), "rack") == 0);
+
+    EXPECT(festina_send(pair.near, bulk, sizeof bulk + 1, NULL, FESTINA_NOW, NULL) == FESTINA_INVALID);
+    /* What the peer's receive buffer has room for leaves meanwhile. */
+    while (festina_send(pair.near, bulk, sizeof bulk, NULL, 200, NULL) == FESTINA_OK)
+        taken++;
+    EXPECT(taken >= 3);
+    EXPECT(festina_send(pair.near, bulk, sizeof bulk, NULL, FESTINA_NOW, NULL) == FESTINA_TIMEOUT);
+    EXPECT(festina_flush(pair.near, 30) == FESTINA_TIMEOUT);
+    while (taken-- > 0) {
+        OK(festina_recv(pair.far, &message, 10000));
+        EXPECT(message.length == sizeof bulk);
+        festina_message_free(&message);
+    }
+    OK(festina_send(pair.near, bulk, sizeof bulk, NULL, 10000, NULL));
+    taken_apart(pair);
+}
+
+static void descriptors_are_readable_as_long_as_there_is_something(void)
+{
+    struct pair pair = connected(NULL);
+    festina_message message = FESTINA_MESSAGE_INIT;
+    festina_association *another;
+    char address[64];
+    int descriptor = festina_message_fd(pair.far), listening = festina_listener_fd(pair.listener), round, i;
+
+    EXPECT(descriptor >= 0 && festina_message_fd(pair.far) == descriptor);
+    EXPECT(festina_recv(pair.far, &message, FESTINA_NOW) == FESTINA_TIMEOUT);
+    EXPECT(!readable(descriptor, 0));
+    for (round = 0; round < 100; round++) {
+        for (i = 0; i < 3; i++)
+            OK(festina_send(pair.near, "tick", 4, NULL, FESTINA_FOREVER, NULL));
+        for (i = 0; i < 3; i++) {
+            EXPECT(readable(descriptor, 10000));
+            OK(festina_recv(pair.far, &message, 10000));
+            festina_message_free(&message);
+        }
+        EXPECT(festina_recv(pair.far, &message, FESTINA_NOW) == FESTINA_TIMEOUT);
+        EXPECT(!readable(descriptor, 0));
+    }
+
+    EXPECT(festina_listener_accept(pair.listener, FESTINA_NOW, &another) == FESTINA_TIMEOUT);
+    EXPECT(!readable(listening, 0));
+    festina_endpoint_address(pair.server, address, sizeof address);
+    OK(festina_endpoint_connect(pair.client, address, 0, 10000, &another));
+    EXPECT(readable(listening, 10000));
+    OK(festina_association_free(another));
+    OK(festina_listener_accept(pair.listener, 10000, &another));
+    EXPECT(festina_recv(another, &message, 10000) == FESTINA_CLOSED);
+    OK(festina_association_free(another));
+
+    OK(festina_shutdown(pair.near, 10000));
+    EXPECT(readable(descriptor, 10000));
+    EXPECT(festina_recv(pair.far, &message, FESTINA_NOW) == FESTINA_CLOSED);
+    EXPECT(readable(descriptor, 0));
+    taken_apart(pair);
+}
+
+static void what_becomes_of_messages_is_told(void)
+{
+    struct pair pair = connected(NULL);
+    festina_send_options options = FESTINA_SEND_OPTIONS_INIT;
+    festina_event event = FESTINA_EVENT_INIT;
+    int descriptor = festina_event_fd(pair.near);
+    uint64_t begun = festina_now_us(), id;
+
+    while (festina_next_event(pair.near, &event, FESTINA_NOW) == FESTINA_OK)
+        ;
+    EXPECT(!readable(descriptor, 0));
+    options.flags = FESTINA_CONFIRM;
+    OK(festina_send(pair.near, "there?", 6, &options, FESTINA_FOREVER, &id));
+    EXPECT(readable(descriptor, 10000));
+    OK(festina_next_event(pair.near, &event, FESTINA_NOW));
+    EXPECT(event.kind == FESTINA_EVENT_DELIVERED && event.first == id && event.last == id);
+    EXPECT(event.at_us >= begun && event.at_us <= festina_now_us());
+    EXPECT(festina_next_event(pair.near, &event, 20) == FESTINA_TIMEOUT);
+
+    /* Its deadline was long ago. */
+    options.flags = 0;
+    options.deadline_us = (int64_t)begun - 1;
+    OK(festina_send(pair.near, "too late", 8, &options, FESTINA_FOREVER, &id));
+    OK(festina_next_event(pair.near, &event, 10000));
+    EXPECT(event.kind == FESTINA_EVENT_ABANDONED && event.first == id && event.sent == 0);
+    EXPECT(event.reason == FESTINA_ABANDON_EXPIRED);
+
+    OK(festina_abort(pair.far, "enough of it"));
+    OK(festina_next_event(pair.near, &event, 10000));
+    EXPECT(event.kind == FESTINA_EVENT_CLOSED);
+    EXPECT(festina_next_event(pair.near, &event, FESTINA_FOREVER) == FESTINA_CLOSED);
+    taken_apart(pair);
+}
+
+static void the_end_is_told_with_its_reason(void)
+{
+    struct pair pair = connected(NULL);
+    festina_message message = FESTINA_MESSAGE_INIT;
+    festina_association *none = NULL;
+    char text[64];
+
+    EXPECT(festina_get_close_reason(pair.near) == FESTINA_CLOSE_NONE);
+    EXPECT(festina_get_close_text(pair.near, text, sizeof text) == 0 && text[0] == '\0');
+    OK(festina_abort(pair.far, "enough of it"));
+    EXPECT(festina_recv(pair.near, &message, 10000) == FESTINA_CLOSED);
+    EXPECT(festina_get_close_reason(pair.near) == FESTINA_CLOSE_ABORTED_BY_PEER);
+    EXPECT(festina_get_close_reason(pair.far) == FESTINA_CLOSE_ABORTED);
+    EXPECT(festina_get_close_text(pair.near, text, sizeof text) == 12 && strcmp(text, "enough of it") == 0);
+    EXPECT(festina_send(pair.near, "x", 1, NULL, FESTINA_NOW, NULL) == FESTINA_CLOSED);
+    EXPECT(festina_shutdown(pair.near, 10000) == FESTINA_CLOSED);
+    OK(festina_endpoint_close(pair.server, 10000));
+    EXPECT(festina_listener_accept(pair.listener, FESTINA_FOREVER, &none) == FESTINA_CLOSED && none == NULL);
+    taken_apart(pair);
+}
+
+static void handles_are_freed_in_any_order(void)
+{
+    struct pair pair = connected(NULL);
+    festina_message message = FESTINA_MESSAGE_INIT;
+
+    festina_listener_free(pair.listener);
+    festina_endpoint_free(pair.server);
+    festina_endpoint_free(pair.client);
+    OK(festina_send(pair.near, "still here", 10, NULL, FESTINA_FOREVER, NULL));
+    OK(festina_recv(pair.far, &message, 10000));
+    OK(festina_shutdown(pair.near, 10000));
+    festina_association_free(pair.near);
+    /* A message outlives its association. */
+    festina_association_free(pair.far);
+    EXPECT(memcmp(message.data, "still here", 10) == 0);
+    festina_message_free(&message);
+}
+
+enum { THREADS = 3, MESSAGES = 2000 };
+
+static void *sends(void *near)
+{
+    int i;
+    for (i = 0; i < MESSAGES; i++)
+        OK(festina_send(near, "from a thread", 13, NULL, FESTINA_FOREVER, NULL));
+    return NULL;
+}
+
+static void *receives(void *far)
+{
+    festina_message message = FESTINA_MESSAGE_INIT;
+    size_t count = 0;
+    while (festina_recv(far, &message, FESTINA_FOREVER) == FESTINA_OK) {
+        count++;
+        festina_message_free(&message);
+    }
+    return (void *)count;
+}
+
+static void threads_share_an_association(void)
+{
+    struct pair pair = connected(NULL);
+    pthread_t senders[THREADS], receivers[THREADS];
+    size_t received = 0;
+    int i;
+
+    for (i = 0; i < THREADS; i++) {
+        EXPECT(pthread_create(&receivers[i], NULL, receives, pair.far) == 0);
+        EXPECT(pthread_create(&senders[i], NULL, sends, pair.near) == 0);
+    }
+    for (i = 0; i < THREADS; i++)
+        EXPECT(pthread_join(senders[i], NULL) == 0);
+    OK(festina_shutdown(pair.near, 60000));
+    for (i = 0; i < THREADS; i++) {
+        void *count;
+        EXPECT(pthread_join(receivers[i], &count) == 0);
+        received += (size_t)count;
+    }
+    EXPECT(received == THREADS * MESSAGES);
+    taken_apart(pair);
+}
+
+#define KEEP(promise) (promise(), printf("%s\n", #promise), fflush(stdout))
+
+int main(void)
+{
+    KEEP(messages_arrive_with_what_was_said_of_them);
+    KEEP(programs_that_know_smaller_structs_get_no_more_than_fits);
+    KEEP(mistakes_are_told);
+    KEEP(a_full_buffer_and_every_setting);
+    KEEP(descriptors_are_readable_as_long_as_there_is_something);
+    KEEP(what_becomes_of_messages_is_told);
+    KEEP(the_end_is_told_with_its_reason);
+    KEEP(handles_are_freed_in_any_order);
+    KEEP(threads_share_an_association);
+    return 0;
+}

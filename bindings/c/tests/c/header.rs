@@ -1,0 +1,258 @@
+//! The header says what the library does: the C compiler compares the two.
+//!
+//! From the Rust sources comes a C file that assigns each exported function to a pointer of the type that its Rust signature has in C, and
+//! asserts the size and place of each field and the value of each constant. With the warnings as errors it compiles only if all fit.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::mem::offset_of;
+use std::{fs, path::Path};
+
+use festina_c::association::CloseReason;
+use festina_c::event::{Event, Kind, Reason};
+use festina_c::message::Message;
+use festina_c::options::{self, SendOptions};
+use festina_c::stats::{Path as PathStats, Received, Sent, Stats};
+use festina_c::status::Status;
+
+use crate::compiler::{Compiler, manifest_folder};
+
+const HANDLES: [&str; 4] = ["Config", "Endpoint", "Listener", "Association"];
+
+/// The C type of a Rust type, as it stands in a signature.
+fn c_type(rust: &str) -> String {
+    let known = match rust {
+        "()" => Some("void"),
+        "Status" => Some("festina_status"),
+        "CloseReason" => Some("festina_close_reason"),
+        "usize" => Some("size_t"),
+        "c_int" => Some("int"),
+        "c_char" => Some("char"),
+        "c_void" => Some("void"),
+        "u16" => Some("uint16_t"),
+        "u32" => Some("uint32_t"),
+        "u64" => Some("uint64_t"),
+        "i32" => Some("int32_t"),
+        "SendOptions" => Some("festina_send_options"),
+        "Message" => Some("festina_message"),
+        "Event" => Some("festina_event"),
+        "Stats" => Some("festina_stats"),
+        _ => None,
+    };
+    if let Some(known) = known {
+        return known.to_owned();
+    }
+    if HANDLES.contains(&rust) {
+        return format!("festina_{}", rust.to_lowercase());
+    }
+    let inside = |before: &str, after: &str| rust.strip_prefix(before)?.strip_suffix(after).map(str::to_owned);
+    if let Some(inner) = inside("Option<&mutMaybeUninit<Box<", ">>>") {
+        return format!("{} **", c_type(&inner));
+    }
+    if let Some(inner) = inside("Option<&mutMaybeUninit<", ">>").or_else(|| inside("Option<&mut", ">")) {
+        return format!("{} *", c_type(&inner));
+    }
+    if let Some(inner) = inside("Option<Box<", ">>").or_else(|| inside("*mut", "")) {
+        return format!("{} *", c_type(&inner));
+    }
+    match inside("Option<&", ">").or_else(|| inside("*const", "")) {
+        Some(inner) => format!("const {} *", c_type(&inner)),
+        None => panic!("{rust} has no type in C"),
+    }
+}
+
+fn dense(tokens: &str) -> String {
+    tokens.split_whitespace().collect()
+}
+
+fn text_of(type_: &syn::Type) -> String {
+    use quote::ToTokens;
+    dense(&type_.to_token_stream().to_string())
+}
+
+/// Every exported function of the sources with its type in C as a pointer of this name.
+fn exported() -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(manifest_folder().join("src")).unwrap() {
+        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+        for item in syn::parse_file(&text).unwrap().items {
+            let syn::Item::Fn(function) = item else { continue };
+            if function.sig.abi.is_none() {
+                continue;
+            }
+            let name = function.sig.ident.to_string();
+            let body = &text[text.find(&format!("fn {name}(")).unwrap()..];
+            let body = &body[..body.find("\n}\n").unwrap()];
+            let guarded = body.contains("guard(|") || body.contains("guard_value(") || body.contains("Config::set(");
+            assert!(guarded || name == "festina_last_error", "{name} lets panics out");
+            let arguments: Vec<String> = function.sig.inputs.iter().map(argument).collect();
+            let arguments = if arguments.is_empty() { "void".to_owned() } else { arguments.join(", ") };
+            let result = match &function.sig.output {
+                syn::ReturnType::Default => "void".to_owned(),
+                syn::ReturnType::Type(_, type_) => c_type(&text_of(type_)),
+            };
+            found.push((name, format!("{result} (*NAME)({arguments})")));
+        }
+    }
+    found
+}
+
+fn argument(argument: &syn::FnArg) -> String {
+    match argument {
+        syn::FnArg::Typed(typed) => c_type(&text_of(&typed.ty)),
+        syn::FnArg::Receiver(_) => panic!("an exported function is no method"),
+    }
+}
+
+fn width<T, F>(_: impl Fn(&T) -> &F) -> usize {
+    size_of::<F>()
+}
+
+macro_rules! layout {
+    ($file:expr, $type:ty, $name:literal, $($field:ident),*) => {
+        writeln!($file, "_Static_assert(sizeof({}) == {}, \"{}\");", $name, size_of::<$type>(), $name).unwrap();
+        $(
+            let (field, offset) = (stringify!($field), offset_of!($type, $field));
+            let bytes = width::<$type, _>(|value| &value.$field);
+            writeln!($file, "_Static_assert(sizeof((({} *)0)->{field}) == {bytes}, \"{field}\");", $name).unwrap();
+            writeln!($file, "_Static_assert(offsetof({}, {field}) == {offset}, \"{} {field}\");", $name, $name).unwrap();
+        )*
+    };
+}
+
+fn layouts(file: &mut String) {
+    layout!(file, SendOptions, "festina_send_options", size, flags, ppid, lifetime_us, deadline_us, key, priority);
+    layout!(file, SendOptions, "festina_send_options", max_retransmissions, stream, reserved);
+    layout!(file, Message, "festina_message", size, data, length, owner, ppid, stream, flags);
+    layout!(file, Event, "festina_event", size, kind, reason, first, last, sent, at_us);
+    layout!(file, Stats, "festina_stats", size, sent, received, path);
+    layout!(file, Sent, "festina_sent_stats", packets, bytes, messages, messages_acked, messages_abandoned);
+    layout!(file, Sent, "festina_sent_stats", retransmissions, spurious, chunks_lost, timeouts);
+    layout!(file, Received, "festina_received_stats", packets, bytes, packets_dropped, messages, duplicates);
+    layout!(file, Received, "festina_received_stats", chunks_dropped);
+    layout!(file, PathStats, "festina_path_stats", srtt_ns, rttvar_ns, rto_ns, cwnd_bytes, in_flight_bytes);
+    layout!(file, PathStats, "festina_path_stats", in_flight_packets, peer_window_bytes, send_buffer_bytes, thin);
+    layout!(file, PathStats, "festina_path_stats", messages_pending, in_fast_recovery, ssthresh_bytes);
+}
+
+fn constants(file: &mut String) {
+    let statuses = [
+        ("OK", Status::Ok),
+        ("TIMEOUT", Status::Timeout),
+        ("CLOSED", Status::Closed),
+        ("INVALID", Status::Invalid),
+        ("REFUSED", Status::Refused),
+        ("UNREACHABLE", Status::Unreachable),
+        ("SYSTEM", Status::System),
+        ("LIMIT", Status::Limit),
+        ("BUG", Status::Bug),
+    ];
+    let kinds = [
+        ("OTHER", Kind::Other),
+        ("DELIVERED", Kind::Delivered),
+        ("ABANDONED", Kind::Abandoned),
+        ("PEER_SHUTDOWN", Kind::PeerShutdown),
+        ("PEER_RESTARTED", Kind::PeerRestarted),
+        ("PATH_DOWN", Kind::PathDown),
+        ("PATH_UP", Kind::PathUp),
+        ("CLOSED", Kind::Closed),
+    ];
+    let reasons = [
+        ("OTHER", Reason::Other),
+        ("EXPIRED", Reason::Expired),
+        ("RETRANSMISSIONS", Reason::Retransmissions),
+        ("EVICTED", Reason::Evicted),
+        ("REPLACED", Reason::Replaced),
+        ("ENDED", Reason::Ended),
+        ("STREAM_REFUSED", Reason::StreamRefused),
+    ];
+    let ends = [
+        ("NONE", CloseReason::Open),
+        ("SHUTDOWN", CloseReason::Shutdown),
+        ("ABORTED", CloseReason::Aborted),
+        ("ABORTED_BY_PEER", CloseReason::AbortedByPeer),
+        ("PROTOCOL_VIOLATION", CloseReason::ProtocolViolation),
+        ("HANDSHAKE_TIMEOUT", CloseReason::HandshakeTimeout),
+        ("PEER_UNREACHABLE", CloseReason::PeerUnreachable),
+        ("SHUTDOWN_TIMEOUT", CloseReason::ShutdownTimeout),
+        ("OTHER", CloseReason::Other),
+    ];
+    let flags = [
+        ("UNORDERED", options::UNORDERED),
+        ("IMMEDIATE_ACK", options::IMMEDIATE_ACK),
+        ("CONFIRM", options::CONFIRM),
+        ("REPLACE", options::REPLACE),
+    ];
+    let all = statuses.map(|(name, value)| (name.to_owned(), value as u32)).into_iter();
+    let all = all.chain(kinds.map(|(name, value)| (format!("EVENT_{name}"), value as u32)));
+    let all = all.chain(reasons.map(|(name, value)| (format!("ABANDON_{name}"), value as u32)));
+    let all = all.chain(ends.map(|(name, value)| (format!("CLOSE_{name}"), value as u32)));
+    for (name, value) in all.chain(flags.map(|(name, value)| (name.to_owned(), value))) {
+        writeln!(file, "_Static_assert(FESTINA_{name} == {value}, \"{name}\");").unwrap();
+    }
+    writeln!(file, "static const festina_send_options options = FESTINA_SEND_OPTIONS_INIT;").unwrap();
+    writeln!(file, "static const festina_message message = FESTINA_MESSAGE_INIT;").unwrap();
+    writeln!(file, "static const festina_event event = FESTINA_EVENT_INIT;").unwrap();
+    writeln!(file, "static const festina_stats stats = FESTINA_STATS_INIT;").unwrap();
+}
+
+/// The functions that the header declares.
+fn declared() -> BTreeSet<String> {
+    let header = fs::read_to_string(manifest_folder().join("include/festina.h")).unwrap();
+    let code: String = header.split("*/").map(|part| part.split("/*").next().unwrap_or_default()).collect();
+    let words = code.split(|sign: char| !(sign.is_alphanumeric() || sign == '_' || sign == '('));
+    words
+        .filter_map(|word| word.strip_suffix('(').or_else(|| word.split_once('(').map(|(name, _)| name)))
+        .filter(|name| name.starts_with("festina_"))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn the_header_declares_what_is_exported_as_it_is() {
+    let exported = exported();
+    let names: BTreeSet<String> = exported.iter().map(|(name, _)| name.clone()).collect();
+    assert_eq!(declared(), names);
+
+    let mut file = String::from("#include \"festina.h\"\n");
+    constants(&mut file);
+    layouts(&mut file);
+    writeln!(file, "int main(void)\n{{").unwrap();
+    for (name, pointer) in &exported {
+        writeln!(file, "    {} = {name};", pointer.replace("NAME", &format!("p_{name}"))).unwrap();
+    }
+    writeln!(file, "    (void)options; (void)message; (void)event; (void)stats;").unwrap();
+    for (name, _) in &exported {
+        writeln!(file, "    (void)p_{name};").unwrap();
+    }
+    writeln!(file, "    return 0;\n}}").unwrap();
+    let Some(compiler) = Compiler::find() else { return };
+    compiler.check("header", &file);
+    compiler.check_as_cpp("header");
+}
+
+#[test]
+fn defaults_are_those_of_the_header() {
+    let header = fs::read_to_string(Path::new(&manifest_folder()).join("include/festina.h")).unwrap();
+    let default = SendOptions::DEFAULT;
+    let expected = format!(
+        "{{sizeof(festina_send_options), {}, {}, {}, {}, {}, {}, {}, {}, {{0, 0, 0}}}}",
+        default.flags,
+        default.ppid,
+        default.lifetime_us,
+        default.deadline_us,
+        default.key,
+        default.max_retransmissions,
+        default.priority,
+        default.stream,
+    );
+    assert!(header.contains(&expected), "{expected}");
+}
+
+#[test]
+fn the_example_of_the_readme_compiles() {
+    let readme = fs::read_to_string(manifest_folder().join("README.md")).unwrap();
+    let example = readme.split("```c\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let Some(compiler) = Compiler::find() else { return };
+    compiler.check("readme", example);
+}

@@ -1,0 +1,97 @@
+//! C programs over the loopback interface: what the header promises, and the examples, with the shared library and with the static one.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use crate::compiler::{Compiler, is_there};
+
+/// What `behaviour.c` prints.
+const PROMISES: usize = 9;
+
+fn promises_kept(output: &Output) -> usize {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).lines().count()
+}
+
+#[test]
+fn what_the_header_promises_holds() {
+    let Some(compiler) = Compiler::find() else { return };
+    let program = compiler.program("tests/c/behaviour.c", true);
+    assert_eq!(promises_kept(&Command::new(program).output().unwrap()), PROMISES);
+}
+
+#[test]
+fn nothing_leaks_and_no_memory_is_used_that_is_not_there() {
+    let Some(compiler) = Compiler::find() else { return };
+    let program = compiler.program("tests/c/behaviour.c", false);
+    if !is_there("valgrind") {
+        return;
+    }
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--quiet", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"]);
+    assert_eq!(promises_kept(&valgrind.arg(program).output().unwrap()), PROMISES);
+}
+
+/// A program that listens until it is dropped, and where.
+struct Listening {
+    program: Child,
+    output: BufReader<ChildStdout>,
+    address: String,
+}
+
+impl Listening {
+    fn start(program: &Path, word: &str) -> Self {
+        let mut program =
+            Command::new(program).args([word, "127.0.0.1:0"]).stdout(Stdio::piped()).spawn().expect("it was built");
+        let mut output = BufReader::new(program.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening on ").expect("it says where").to_owned();
+        Self { program, output, address }
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _over = self.program.kill();
+        let _status = self.program.wait();
+    }
+}
+
+#[test]
+fn the_echo_example_answers_one_peer_after_the_other() {
+    let Some(compiler) = Compiler::find() else { return };
+    let program = compiler.program("examples/echo.c", false);
+    let mut server = Listening::start(&program, "listen");
+    for text in ["make haste slowly", "festina lente"] {
+        let client = Command::new(&program).args(["send", &server.address, text]).output().unwrap();
+        assert!(client.status.success(), "{}", String::from_utf8_lossy(&client.stderr));
+        assert!(String::from_utf8_lossy(&client.stdout).starts_with(&format!("{text} after ")));
+        let mut line = String::new();
+        server.output.read_line(&mut line).unwrap();
+        assert_eq!(line, "a peer is gone: the association is over: shut down in good order\n");
+    }
+    let nobody = Command::new(&program).args(["send", "nowhere", "x"]).output().unwrap();
+    assert_eq!(nobody.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&nobody.stderr).starts_with("connect: \"nowhere\" is no address"));
+}
+
+#[test]
+fn the_game_example_sends_thin_state_and_ends_in_good_order() {
+    let Some(compiler) = Compiler::find() else { return };
+    let program = compiler.program("examples/game_state.c", true);
+    let mut watcher = Listening::start(&program, "watch");
+    let player = Command::new(&program).args(["play", &watcher.address, "30"]).output().unwrap();
+    assert!(player.status.success(), "{}", String::from_utf8_lossy(&player.stderr));
+    let said = String::from_utf8_lossy(&player.stdout).into_owned();
+    assert!(said.starts_with("121 messages sent, ") && said.contains(", thin, "), "{said}");
+    let mut seen = String::new();
+    watcher.output.read_to_string(&mut seen).unwrap();
+    assert!(seen.starts_with("game over\n"), "{seen}");
+    let positions = seen.lines().nth(1).and_then(|line| line.split(' ').next()).and_then(|count| count.parse().ok());
+    // A position may be replaced before it leaves, on a busy machine.
+    assert!(positions.is_some_and(|count: u32| (60..=120).contains(&count)), "{seen}");
+    assert!(watcher.program.wait().unwrap().success());
+}
