@@ -4,7 +4,7 @@ use crate::metadata::{Graph, Need, Package};
 
 /// Which crates of ours each crate may use: the arrows of ARCHITECTURE.md. Crates that are missing here may use all: the
 /// command at the top of the house, and the tools outside it.
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 14] = [
     ("festina-units", &[]),
     ("festina-recovery", &["festina-units"]),
     ("festina-netsim", &["festina-units"]),
@@ -21,6 +21,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("festina-syslog", &["festina", "festina-recovery", "festina-units"]),
     ("festina-bridge", &["festina"]),
     ("festina-c", &["festina", "festina-bridge"]),
+    ("festina-python", &["festina", "festina-bridge"]),
 ];
 
 /// Crates of ours that may use any other.

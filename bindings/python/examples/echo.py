@@ -1,0 +1,56 @@
+"""An echo server and a client for it.
+
+    python echo.py listen 127.0.0.1:9899
+    python echo.py send 127.0.0.1:9899 "make haste slowly"
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+
+import festina
+
+
+async def echo(association: festina.Association) -> None:
+    try:
+        async for message in association:
+            await association.send(message.data, stream=message.stream, ppid=message.ppid)
+    except festina.ClosedError:
+        pass
+    print(f"{association.remote_address} is gone: {association.close_reason}", flush=True)
+
+
+async def listen(address: str) -> None:
+    async with festina.Endpoint.bind(address) as endpoint:
+        print("listening on {}:{}".format(*endpoint.local_address), flush=True)
+        tasks = set()
+        async for association in endpoint.listen():
+            task = asyncio.create_task(echo(association))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+
+async def send(address: str, text: str) -> None:
+    local = "[::]:0" if address.startswith("[") else "0.0.0.0:0"
+    async with festina.Endpoint.bind(local) as endpoint:
+        async with await endpoint.connect(address) as association:
+            begun = time.perf_counter()
+            await association.send(text.encode())
+            answer = await association.recv()
+            print(f"{answer.data.decode()} after {(time.perf_counter() - begun) * 1e6:.0f} us")
+
+
+def main() -> None:
+    arguments = sys.argv[1:]
+    if len(arguments) == 2 and arguments[0] == "listen":
+        asyncio.run(listen(arguments[1]))
+    elif len(arguments) == 3 and arguments[0] == "send":
+        asyncio.run(send(arguments[1], arguments[2]))
+    else:
+        sys.exit(f"usage: {sys.argv[0]} listen ADDRESS | {sys.argv[0]} send ADDRESS TEXT")
+
+
+if __name__ == "__main__":
+    main()

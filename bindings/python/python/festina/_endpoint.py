@@ -1,0 +1,121 @@
+"""Endpoints and listeners."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from types import TracebackType
+from typing import AsyncIterator, Optional, Tuple, Union, cast
+
+from . import _festina
+from ._association import Association
+from ._errors import ClosedError, InvalidError
+from ._loop import Hub
+
+Address = Union[str, Tuple[str, int]]
+"""`"127.0.0.1:9899"`, `"[::1]:9899"` or `("127.0.0.1", 9899)`."""
+
+
+class Endpoint:
+    """One UDP socket that carries any number of associations, in both roles. `async with` closes it at the end."""
+
+    def __init__(self, hub: Hub, native: _festina.Endpoint) -> None:
+        self._hub = hub
+        self._native = native
+
+    @classmethod
+    def bind(cls, address: Address, config: Optional[_festina.Config] = None) -> Endpoint:
+        """Opens a socket, and a thread that receives and keeps time. To be called within an event loop, to which all belongs. Port 0 lets
+        the system choose."""
+        hub = Hub()
+        return cls(hub, _festina.Endpoint(hub.native, _text(address), config))
+
+    @property
+    def local_address(self) -> tuple[str, int]:
+        """The IP address and the UDP port of the socket."""
+        return self._native.local_address
+
+    def listen(self, port: int = _festina.DEFAULT_SCTP_PORT) -> Listener:
+        """Accepts associations with this SCTP port from now on."""
+        return Listener(self._hub, self._native.listen(port))
+
+    async def connect(
+        self,
+        address: Address,
+        *,
+        port: int = _festina.DEFAULT_SCTP_PORT,
+        profile: Optional[str] = None,
+        timeout: float = 15.0,
+    ) -> Association:
+        """Sets up an association.
+
+        address: the peer's; a host name in a pair is looked up.
+        port: the peer's SCTP port.
+        profile: the loss-recovery profile, instead of the endpoint's.
+        timeout: how long the handshake may take.
+        """
+        text = _text(address)
+        if not isinstance(address, str):
+            text = await self._look_up(*address)
+        connecting = self._native.connect(text, port, profile, timeout)
+        return Association(self._hub, cast(_festina.Association, await self._hub.run(connecting)))
+
+    async def _look_up(self, host: str, port: int) -> str:
+        family = socket.AF_INET6 if ":" in self.local_address[0] else socket.AF_INET
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, family=family, type=socket.SOCK_DGRAM)
+        return _text((str(found[0][4][0]), port))
+
+    async def close(self) -> None:
+        """Ends the endpoint and all its associations in good order, and waits until they are over."""
+        await self._hub.run(self._native.close())
+
+    async def __aenter__(self) -> Endpoint:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        host, port = self.local_address
+        return f"<festina.Endpoint on {host} port {port}>"
+
+
+class Listener:
+    """Accepts associations on one SCTP port: with `accept`, or with `async for` until the endpoint or the listener is closed."""
+
+    def __init__(self, hub: Hub, native: _festina.Listener) -> None:
+        self._hub = hub
+        self._native = native
+
+    async def accept(self) -> Association:
+        """The next association that a peer set up. Raises `ClosedError` when the endpoint or the listener is closed."""
+        accepted = await self._hub.wait(self._native.number, self._native.poll_accept)
+        return Association(self._hub, cast(_festina.Association, accepted))
+
+    def close(self) -> None:
+        """Stops listening, and shuts down associations that nobody accepted."""
+        self._native.close()
+
+    def __aiter__(self) -> AsyncIterator[Association]:
+        return self
+
+    async def __anext__(self) -> Association:
+        try:
+            return await self.accept()
+        except ClosedError:
+            raise StopAsyncIteration from None
+
+
+def _text(address: Address) -> str:
+    if isinstance(address, str):
+        return address
+    host, port = address
+    if not 0 <= port <= 65_535:
+        raise InvalidError(f"{port} is no port")
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

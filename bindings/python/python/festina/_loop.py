@@ -1,0 +1,74 @@
+"""What lets coroutines wait for the native half."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from typing import Any, Callable, Dict, List, Optional, Protocol
+
+from . import _festina
+
+
+class Operation(Protocol):
+    """What the native half gives for something that takes time."""
+
+    @property
+    def number(self) -> int: ...
+
+    def poll(self) -> Optional[tuple[Any]]: ...
+
+    def cancel(self) -> None: ...
+
+
+class Hub:
+    """Wakes coroutines of one event loop: one for each endpoint."""
+
+    _loop: Optional[asyncio.AbstractEventLoop] = None
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.native = _festina.Hub()
+        self._waiting: Dict[int, List[asyncio.Future[None]]] = {}
+        # The loop must not keep what nobody else keeps.
+        self._loop.add_reader(self.native.fileno(), _ring, weakref.ref(self))
+
+    def __del__(self) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.remove_reader(self.native.fileno())
+
+    def ring(self) -> None:
+        """Somebody may go on."""
+        for number in self.native.woken():
+            for future in self._waiting.get(number, ()):
+                if not future.done():
+                    future.set_result(None)
+
+    async def wait(self, number: int, look: Callable[[], Any]) -> Any:
+        """Calls `look`, now and whenever the native half wakes `number`, until it returns something other than None."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            raise RuntimeError("the endpoint belongs to another event loop")
+        while (found := look()) is None:
+            future = loop.create_future()
+            waiting = self._waiting.setdefault(number, [])
+            waiting.append(future)
+            try:
+                await future
+            finally:
+                waiting.remove(future)
+                if not waiting:
+                    self._waiting.pop(number, None)
+        return found
+
+    async def run(self, operation: Operation) -> Any:
+        """The result of an operation, which is given up if this is cancelled."""
+        try:
+            return (await self.wait(operation.number, operation.poll))[0]
+        finally:
+            operation.cancel()
+
+
+def _ring(hub: weakref.ref[Hub]) -> None:
+    alive = hub()
+    if alive is not None:
+        alive.ring()

@@ -1,0 +1,176 @@
+//! Messages, statistics and events as Python objects.
+
+use bytes::Bytes;
+use festina::{AbandonReason, Duration, Event, Outcome, ReceivedMessage, Stats};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::failure::Failure;
+
+/// A message that came.
+#[pyclass(frozen, get_all, module = "festina")]
+pub(crate) struct Message {
+    data: Py<PyBytes>,
+    stream: u16,
+    ppid: u32,
+    ordered: bool,
+}
+
+#[pymethods]
+impl Message {
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let data = self.data.bind(py).repr()?;
+        let Self { stream, ppid, ordered, .. } = self;
+        let ordered = if *ordered { "True" } else { "False" };
+        Ok(format!("Message(data={data}, stream={stream}, ppid={ppid}, ordered={ordered})"))
+    }
+}
+
+impl Message {
+    pub(crate) fn new(py: Python<'_>, received: &ReceivedMessage) -> Self {
+        Self {
+            data: PyBytes::new(py, &received.payload).unbind(),
+            stream: received.stream.0,
+            ppid: received.ppid,
+            ordered: !received.unordered,
+        }
+    }
+}
+
+/// How a message is delivered, as the Python half hands it over: stream, PPID, ordered, immediate acknowledgement, lifetime, deadline, most
+/// retransmissions, priority, key. The deadline counts from now on, and is negative if it is over.
+pub(crate) type Options = (u16, u32, bool, bool, Option<f64>, Option<f64>, Option<u16>, Option<u16>, Option<u64>);
+
+/// The message with these options, or one that is reliable and ordered.
+pub(crate) fn message(data: &[u8], options: Option<Options>) -> Result<festina::Message, Failure> {
+    let mut message = festina::Message::new(Bytes::copy_from_slice(data));
+    let Some(options) = options else { return Ok(message) };
+    let (stream, ppid, ordered, immediate_ack, lifetime, left, max_retransmissions, priority, key) = options;
+    message.stream = stream.into();
+    message.ppid = ppid;
+    message.unordered = !ordered;
+    message.immediate_ack = immediate_ack;
+    message.lifetime = lifetime.map(|lifetime| seconds("lifetime", lifetime)).transpose()?;
+    let left = left.map(|left| seconds("deadline", left.max(0.0))).transpose()?;
+    message.deadline = left.map(|left| festina::now().saturating_add(left));
+    message.max_retransmissions = max_retransmissions;
+    message.priority = priority;
+    message.key = key;
+    Ok(message)
+}
+
+/// A duration from a number of seconds.
+pub(crate) fn seconds(what: &str, seconds: f64) -> Result<Duration, Failure> {
+    Duration::try_from_secs_f64(seconds).map_err(|_| Failure::invalid(&format!("{what} is {seconds} s")))
+}
+
+/// What was counted, in three parts.
+pub(crate) fn stats<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
+    let all = PyDict::new(py);
+    all.set_item("sent", sent(py, stats)?)?;
+    all.set_item("received", received(py, stats)?)?;
+    all.set_item("path", path(py, stats)?)?;
+    Ok(all)
+}
+
+fn dict<'py, const N: usize>(py: Python<'py>, items: [(&str, u64); N]) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for (name, value) in items {
+        dict.set_item(name, value)?;
+    }
+    Ok(dict)
+}
+
+fn sent<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
+    let sent = &stats.sent;
+    dict(
+        py,
+        [
+            ("packets", sent.packets),
+            ("bytes", sent.bytes),
+            ("messages", sent.messages),
+            ("messages_acked", sent.messages_acked),
+            ("messages_abandoned", sent.messages_abandoned),
+            ("retransmissions", sent.retransmitted.total()),
+            ("spurious", sent.spurious),
+            ("chunks_lost", sent.chunks_lost),
+            ("timeouts", sent.timeouts),
+        ],
+    )
+}
+
+fn received<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
+    let received = &stats.received;
+    dict(
+        py,
+        [
+            ("packets", received.packets),
+            ("bytes", received.bytes),
+            ("packets_dropped", received.packets_dropped),
+            ("messages", received.messages),
+            ("duplicates", received.duplicates),
+            ("chunks_dropped", received.chunks_dropped),
+        ],
+    )
+}
+
+fn path<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
+    let path = &stats.path;
+    let items = [
+        ("cwnd_bytes", path.cwnd_bytes),
+        ("ssthresh_bytes", path.ssthresh_bytes),
+        ("in_flight_bytes", path.in_flight_bytes),
+        ("in_flight_packets", path.in_flight_packets.into()),
+        ("peer_window_bytes", path.peer_window_bytes),
+        ("send_buffer_bytes", path.send_buffer_bytes),
+        ("messages_pending", path.messages_pending),
+    ];
+    let dict = dict(py, items)?;
+    dict.set_item("srtt", path.srtt.map(|srtt| srtt.as_secs_f64()))?;
+    dict.set_item("rttvar", path.rttvar.as_secs_f64())?;
+    dict.set_item("rto", path.rto.as_secs_f64())?;
+    dict.set_item("thin", path.thin)?;
+    dict.set_item("in_fast_recovery", path.in_fast_recovery)?;
+    Ok(dict)
+}
+
+/// What became of a message: whether it was delivered, or else why not and whether some of it has left.
+pub(crate) type Became = (bool, Option<&'static str>, bool);
+
+pub(crate) fn became(outcome: Outcome) -> Became {
+    match outcome {
+        Outcome::Delivered { .. } => (true, None, true),
+        Outcome::Abandoned { reason, sent } => (false, Some(abandoned(reason)), sent),
+        _ => (false, Some("other"), true),
+    }
+}
+
+fn abandoned(reason: AbandonReason) -> &'static str {
+    match reason {
+        AbandonReason::Expired => "expired",
+        AbandonReason::RetransmissionsExhausted => "retransmissions",
+        AbandonReason::Evicted => "evicted",
+        AbandonReason::Replaced => "replaced",
+        AbandonReason::UnsentAtEnd | AbandonReason::UnacknowledgedAtEnd => "ended",
+        AbandonReason::StreamRefused => "stream-refused",
+        _ => "other",
+    }
+}
+
+/// A kind, and for messages given up the first and the last one, why, and whether some of them has left.
+pub(crate) type Happened = (&'static str, Option<(u64, u64, &'static str, bool)>);
+
+pub(crate) fn happened(event: &Event) -> Happened {
+    let kind = match event {
+        Event::MessagesAbandoned { first, last, reason, sent } => {
+            return ("abandoned", Some((first.0, last.0, abandoned(*reason), *sent)));
+        }
+        Event::PeerShutdown => "peer-shutdown",
+        Event::PeerRestarted => "peer-restarted",
+        Event::PathReachable(true) => "path-up",
+        Event::PathReachable(false) => "path-down",
+        Event::Closed(_) => "closed",
+        _ => "other",
+    };
+    (kind, None)
+}

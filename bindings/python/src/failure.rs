@@ -1,0 +1,135 @@
+//! Errors as exceptions: those of `festina._errors`, each with its arguments.
+
+use festina::{BindError, ClosedReason, ConfigError, ConnectError, ListenError, SendError};
+use festina_bridge::OpenError;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+/// An error, and which exception it becomes.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    exception: &'static str,
+    text: String,
+    reason: Option<ClosedReason>,
+}
+
+impl Failure {
+    fn new(exception: &'static str, error: &impl ToString) -> Self {
+        Self { exception, text: error.to_string(), reason: None }
+    }
+
+    pub(crate) fn invalid(error: &impl ToString) -> Self {
+        Self::new("InvalidError", error)
+    }
+
+    /// An operation was polled after its end.
+    pub(crate) fn over() -> Self {
+        Self::invalid(&"the operation is over")
+    }
+
+    /// The endpoint was closed.
+    pub(crate) fn endpoint_closed() -> Self {
+        Self::new("ClosedError", &"the endpoint is closed")
+    }
+}
+
+impl From<ClosedReason> for Failure {
+    fn from(reason: ClosedReason) -> Self {
+        let text = format!("the association is over: {reason}");
+        Self { reason: Some(reason), ..Self::new("ClosedError", &text) }
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::invalid(&error)
+    }
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        let exception =
+            if matches!(error, OpenError::Bind(BindError::Config(_))) { "InvalidError" } else { "BindError" };
+        Self::new(exception, &error)
+    }
+}
+
+impl From<ListenError> for Failure {
+    fn from(error: ListenError) -> Self {
+        let exception = match error {
+            ListenError::PortInUse(_) => "LimitError",
+            ListenError::EndpointClosed => "ClosedError",
+            _ => "InvalidError",
+        };
+        Self::new(exception, &error)
+    }
+}
+
+impl From<ConnectError> for Failure {
+    fn from(error: ConnectError) -> Self {
+        let exception = match &error {
+            ConnectError::PortInUse { .. }
+            | ConnectError::NoPortLeft { .. }
+            | ConnectError::TooManyAssociations { .. } => "LimitError",
+            ConnectError::EndpointClosed => "ClosedError",
+            ConnectError::Refused { .. } => "RefusedError",
+            ConnectError::Timeout { .. } | ConnectError::Ended { .. } => "UnreachableError",
+            _ => "InvalidError",
+        };
+        Self::new(exception, &error)
+    }
+}
+
+impl From<SendError> for Failure {
+    fn from(error: SendError) -> Self {
+        let exception = match &error {
+            SendError::BufferFull(_) | SendError::StreamResetting(_) => "BufferFullError",
+            SendError::Closed(_) => "ClosedError",
+            _ => "InvalidError",
+        };
+        Self::new(exception, &error)
+    }
+}
+
+impl From<Failure> for PyErr {
+    fn from(failure: Failure) -> Self {
+        Python::attach(|py| exception(py, &failure).unwrap_or_else(|error| error))
+    }
+}
+
+fn exception(py: Python<'_>, failure: &Failure) -> PyResult<PyErr> {
+    let class = py.import("festina._errors")?.getattr(failure.exception)?;
+    let made = match &failure.reason {
+        Some(reason) => class.call1((&failure.text, reason_name(reason), said(py, reason)))?,
+        None => class.call1((&failure.text,))?,
+    };
+    Ok(PyErr::from_value(made))
+}
+
+/// The name of a reason.
+pub(crate) fn reason_name(reason: &ClosedReason) -> &'static str {
+    match reason {
+        ClosedReason::Shutdown => "shutdown",
+        ClosedReason::AbortedLocally => "aborted",
+        ClosedReason::AbortedByPeer { .. } => "aborted-by-peer",
+        ClosedReason::ProtocolViolation(_) => "protocol-violation",
+        ClosedReason::HandshakeTimeout => "handshake-timeout",
+        ClosedReason::PeerUnreachable => "peer-unreachable",
+        ClosedReason::ShutdownTimeout => "shutdown-timeout",
+        _ => "other",
+    }
+}
+
+/// What the peer said when it aborted the association.
+fn said<'py>(py: Python<'py>, reason: &ClosedReason) -> Bound<'py, PyBytes> {
+    match reason {
+        ClosedReason::AbortedByPeer { info, .. } => PyBytes::new(py, info),
+        _ => PyBytes::new(py, b""),
+    }
+}
+
+/// For what only a mistake in the Python half can bring about.
+pub(crate) fn bug(text: &'static str) -> PyErr {
+    PyRuntimeError::new_err(text)
+}

@@ -1,0 +1,311 @@
+"""The package against the real library, over loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import time
+import weakref
+from typing import Any, AsyncIterator, NamedTuple, Optional
+
+import festina
+import pytest
+
+
+class Pair(NamedTuple):
+    server: festina.Endpoint
+    client: festina.Endpoint
+    listener: festina.Listener
+    near: festina.Association
+    far: festina.Association
+
+
+@contextlib.asynccontextmanager
+async def connected(config: Optional[festina.Config] = None) -> AsyncIterator[Pair]:
+    async with festina.Endpoint.bind("127.0.0.1:0", config) as server:
+        async with festina.Endpoint.bind("127.0.0.1:0", config) as client:
+            listener = server.listen()
+            near = await client.connect(server.local_address)
+            far = await listener.accept()
+            yield Pair(server, client, listener, near, far)
+
+
+async def test_messages_arrive_with_what_was_said_of_them() -> None:
+    async with connected() as pair:
+        assert await pair.near.send(b"make haste", stream=7, ppid=51, ordered=False) == 0
+        assert await pair.near.send(bytearray(b"slowly")) == 1
+        assert pair.near.send_nowait(memoryview(b"-slowly-")[1:-1]) == 2
+        first, second, third = [await pair.far.recv() for _ in range(3)]
+        assert (first.data, first.stream, first.ppid, first.ordered) == (b"make haste", 7, 51, False)
+        assert (second.data, second.stream, second.ppid, second.ordered) == (b"slowly", 0, 0, True)
+        assert third.data == b"slowly"
+        assert repr(first) == "Message(data=b'make haste', stream=7, ppid=51, ordered=False)"
+        assert pair.far.recv_nowait() is None
+        assert pair.near.remote_address == pair.server.local_address
+        assert pair.near.streams == (65_535, 65_535)
+
+
+async def test_iteration_ends_with_an_orderly_end_and_raises_otherwise() -> None:
+    async with connected() as pair:
+        async with pair.near:
+            await pair.near.send(b"one")
+            await pair.near.send(b"two")
+        assert [message.data async for message in pair.far] == [b"one", b"two"]
+        assert pair.near.close_reason == "shutdown"
+        with pytest.raises(festina.ClosedError) as ended:
+            await pair.far.recv()
+        assert ended.value.reason == "shutdown"
+    async with connected() as pair:
+        pair.near.abort("enough of it")
+        with pytest.raises(festina.ClosedError) as ended:
+            async for _ in pair.far:
+                raise AssertionError("there is nothing to receive")
+        assert (ended.value.reason, ended.value.said) == ("aborted-by-peer", b"enough of it")
+        assert isinstance(ended.value, ConnectionError)
+        with pytest.raises(festina.ClosedError) as ended:
+            await pair.near.send(b"too late")
+        assert ended.value.reason == "aborted"
+        assert await pair.near.closed() == "aborted"
+
+
+async def test_an_error_inside_the_block_aborts_the_association() -> None:
+    async with connected() as pair:
+        with pytest.raises(ZeroDivisionError):
+            async with pair.near:
+                1 / 0
+        assert await pair.far.closed() == "aborted-by-peer"
+
+
+async def test_a_cancelled_receive_loses_no_message() -> None:
+    async with connected() as pair:
+        took, left = 0, 0
+        for number in range(400):
+            receiving = asyncio.ensure_future(pair.far.recv())
+            for _ in range(number % 3):
+                await asyncio.sleep(0)
+            expected = number.to_bytes(2, "big")
+            await pair.near.send(expected)
+            # Cancelled before the message is there, while it is announced, or when it was taken.
+            if number % 2 == 0:
+                await asyncio.sleep(number % 40 * 10e-6)
+            for _ in range(number % 5):
+                await asyncio.sleep(0)
+            receiving.cancel()
+            try:
+                message = await receiving
+                took += 1
+            except asyncio.CancelledError:
+                message = await pair.far.recv()
+                left += 1
+            assert message.data == expected
+        assert took > 10 and left > 10
+
+
+async def test_a_receive_that_times_out_can_be_repeated() -> None:
+    async with connected() as pair:
+        for _ in range(3):
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(pair.far.recv(), 0.01)
+        await pair.near.send(b"at last")
+        assert (await pair.far.recv()).data == b"at last"
+
+
+async def test_several_tasks_may_receive_from_one_association() -> None:
+    async with connected() as pair:
+        tasks = [asyncio.ensure_future(pair.far.recv()) for _ in range(5)]
+        await asyncio.sleep(0.02)
+        for number in range(5):
+            await pair.near.send(bytes([number]))
+            await asyncio.sleep(0)
+        assert sorted(message.data[0] for message in await asyncio.gather(*tasks)) == list(range(5))
+
+
+async def test_what_becomes_of_a_message_is_told() -> None:
+    async with connected() as pair:
+        delivery = await pair.near.send_confirmed(b"there?")
+        assert await delivery == festina.Outcome(delivered=True, reason=None, sent=True)
+        assert await delivery == await delivery
+        late = await pair.near.send_confirmed(b"too late", deadline=time.monotonic() - 1.0)
+        assert await late == festina.Outcome(delivered=False, reason="expired", sent=False)
+        assert late.id == delivery.id + 1
+        in_time = await pair.near.send_confirmed(b"in time", deadline=asyncio.get_running_loop().time() + 30.0)
+        assert (await in_time).delivered
+        abandoned = await pair.near.event()
+        assert abandoned == festina.Event("abandoned", late.id, late.id, "expired", False)
+        pair.far.abort()
+        assert await pair.near.event() == festina.Event("closed")
+        assert await pair.near.event() is None
+
+
+async def test_a_newer_message_takes_the_place_of_an_older_one() -> None:
+    # Nobody takes what arrives, so that the peer's window closes and messages wait.
+    config = festina.Config(receive_buffer_bytes=2_000, send_buffer_bytes=100_000)
+    async with connected(config) as pair:
+        for _ in range(8):
+            await pair.near.send(bytes(1_000))
+        old = await pair.near.send_confirmed(b"old", replace=7)
+        await pair.near.send(b"new", replace=7)
+        assert (await old).reason == "replaced"
+        assert pair.near.stats().sent.messages_abandoned == 1
+        pair.near.abort()
+
+
+async def test_a_full_buffer_makes_senders_wait_or_refuses() -> None:
+    config = festina.Config(
+        profile="rack", send_buffer_bytes=200_000, receive_buffer_bytes=100_000, message_bytes_max=60_000
+    )
+    async with connected(config) as pair:
+        bulk, taken = bytes(60_000), 0
+        # What the peer's receive buffer has room for leaves meanwhile.
+        with pytest.raises(asyncio.TimeoutError):
+            while True:
+                await asyncio.wait_for(pair.near.send(bulk), 0.2)
+                taken += 1
+        with pytest.raises(festina.BufferFullError):
+            pair.near.send_nowait(bulk)
+        waiting = asyncio.ensure_future(pair.near.send(bulk))
+        for _ in range(taken + 1):
+            assert len((await pair.far.recv()).data) == len(bulk)
+        assert await waiting == taken
+        await pair.near.drained()
+        assert pair.near.stats().path.send_buffer_bytes == 0
+
+
+async def test_numbers_and_profiles() -> None:
+    async with connected(festina.Config(profile="rack")) as pair:
+        await pair.near.send(b"x")
+        await pair.near.drained()
+        stats = pair.near.stats()
+        assert (stats.sent.messages, stats.sent.messages_acked, stats.path.messages_pending) == (1, 1, 0)
+        assert stats.path.rto > 0 and stats.path.thin in (True, False)
+        assert (await pair.far.recv()).data == b"x" and pair.far.stats().received.messages == 1
+        assert pair.near.profile == "rack"
+        for profile in festina.PROFILES:
+            pair.near.profile = profile
+            assert pair.near.profile == profile
+        another = await pair.client.connect(pair.server.local_address, profile="rfc9260")
+        assert another.profile == "rfc9260"
+
+
+async def test_mistakes_are_told() -> None:
+    async with connected() as pair:
+        with pytest.raises(festina.InvalidError, match="nonsense"):
+            festina.Endpoint.bind("nonsense")
+        with pytest.raises(festina.BindError):
+            festina.Endpoint.bind(pair.server.local_address)
+        with pytest.raises(festina.LimitError):
+            pair.server.listen()
+        with pytest.raises(festina.RefusedError):
+            await pair.client.connect(pair.server.local_address, port=6)
+        with pytest.raises(festina.UnreachableError):
+            await pair.client.connect("127.0.0.1:1", timeout=0.05)
+        with pytest.raises(festina.InvalidError):
+            await pair.client.connect(("127.0.0.1", 70_000))
+        for wrong in (b"", bytes(2 << 20)):
+            with pytest.raises(festina.InvalidError):
+                await pair.near.send(wrong)
+        with pytest.raises(festina.InvalidError):
+            await pair.near.send(b"x", lifetime=-1.0)
+        with pytest.raises(TypeError):
+            await pair.near.send("text")  # type: ignore[arg-type]
+        with pytest.raises(TypeError):
+            await pair.near.send(5)  # type: ignore[arg-type]
+        with pytest.raises(OverflowError):
+            await pair.near.send(b"x", stream=65_536)
+        for name in ("RefusedError", "UnreachableError", "ClosedError", "BindError", "LimitError", "InvalidError"):
+            assert issubclass(getattr(festina, name), festina.Error)
+
+
+def test_settings() -> None:
+    assert {"rfc9260", "rack", "festina"} <= set(festina.PROFILES) and "cubic" in festina.CONGESTION
+    for profile in festina.PROFILES:
+        festina.Config(profile=profile)
+    config = festina.Config(
+        congestion="cubic",
+        peer_timeout=0,
+        heartbeat_interval=0.0,
+        sack_delay=0.0,
+        message_bytes_max=1_000,
+        packet_bytes_max=1_000,
+        send_buffer_bytes=10_000,
+        send_delay=0.05,
+        receive_buffer_bytes=10_000,
+        streams=(3, 4),
+        interleaving=True,
+        associations_max=5,
+    )
+    assert repr(config).startswith("Config(congestion='cubic', peer_timeout=0,")
+    with pytest.raises(festina.InvalidError, match="expected one of.*festina"):
+        festina.Config(profile="reno")
+    with pytest.raises(festina.InvalidError):
+        festina.Config(send_buffer_bytes=1)
+    with pytest.raises(TypeError, match="no setting .speed."):
+        festina.Config(speed=3)  # type: ignore[call-arg]
+    with pytest.raises(RuntimeError):
+        festina.Endpoint.bind("127.0.0.1:0")
+
+
+async def test_host_names_are_looked_up() -> None:
+    async with connected() as pair:
+        async with await pair.client.connect(("localhost", pair.server.local_address[1])) as association:
+            assert association.remote_address == pair.server.local_address
+
+
+async def test_a_closed_endpoint_and_a_closed_listener_end_iterations() -> None:
+    async with festina.Endpoint.bind("127.0.0.1:0") as server:
+        listener = server.listen()
+
+        accepted: asyncio.Queue[festina.Association] = asyncio.Queue()
+
+        async def accept_all() -> None:
+            async for association in listener:
+                accepted.put_nowait(association)
+
+        accepting = asyncio.ensure_future(accept_all())
+        async with festina.Endpoint.bind("127.0.0.1:0") as client:
+            for _ in range(2):
+                await client.connect(server.local_address)
+                await accepted.get()
+        listener.close()
+        await accepting
+        other = server.listen()
+        await server.close()
+        with pytest.raises(festina.ClosedError):
+            await other.accept()
+
+
+def test_another_event_loop_is_told_that_it_is_wrong() -> None:
+    async def bind() -> festina.Listener:
+        return festina.Endpoint.bind("127.0.0.1:0").listen()
+
+    listener = asyncio.run(bind())
+    with pytest.raises(RuntimeError, match="another event loop"):
+        asyncio.run(listener.accept())
+
+
+async def test_what_nobody_holds_ends_in_the_background() -> None:
+    server = festina.Endpoint.bind("127.0.0.1:0")
+    listener = server.listen()
+    client = festina.Endpoint.bind("127.0.0.1:0")
+    near = await client.connect(server.local_address)
+    far = await listener.accept()
+    await near.send(b"still delivered")
+    gone: list[weakref.ref[Any]] = [weakref.ref(near), weakref.ref(near._hub)]
+    del near, client
+    gc.collect()
+    assert [reference() for reference in gone] == [None, None]
+    assert [message.data async for message in far] == [b"still delivered"]
+    await server.close()
+
+
+async def test_the_loop_goes_on_while_an_association_waits() -> None:
+    async with connected() as pair:
+        waiting = asyncio.ensure_future(pair.far.recv())
+        ticks = 0
+        while ticks < 20:
+            await asyncio.sleep(0.001)
+            ticks += 1
+        assert not waiting.done()
+        await pair.near.send(b"now")
+        assert (await waiting).data == b"now"
