@@ -256,3 +256,13 @@ fn the_example_of_the_readme_compiles() {
     let Some(compiler) = Compiler::find() else { return };
     compiler.check("readme", example);
 }
+
+#[test]
+fn one_room_alone_trusts_pointers() {
+    for entry in fs::read_dir(manifest_folder().join("src")).unwrap() {
+        let path = entry.unwrap().path();
+        let text = fs::read_to_string(&path).unwrap();
+        let trusting = ["unsafe {", "unsafe fn", "unsafe impl", "unsafe trait"].iter().any(|word| text.contains(word));
+        assert_eq!(trusting, path.ends_with("boundary.rs"), "{}", path.display());
+    }
+}
