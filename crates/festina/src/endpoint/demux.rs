@@ -6,14 +6,10 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::task::Waker;
 
-use festina_sctp::wire::CommonHeader;
+use festina_sctp::wire::{CommonHeader, chunk_type};
 use festina_sctp::{Admission, Association, Ports};
 
 use crate::association::{Inner, Waiters};
-
-/// First chunk types whose packets may carry the peer's own tag (the T bit, RFC 9260 §8.5.1).
-const CHUNK_ABORT: u8 = 6;
-const CHUNK_SHUTDOWN_COMPLETE: u8 = 14;
 
 /// By what an endpoint finds an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,7 +213,7 @@ fn network(address: IpAddr) -> IpAddr {
 /// Whether the first chunk says that the packet carries the tag of its sender's peer.
 fn has_tag_reflected(packet: &[u8]) -> bool {
     let chunk = packet.get(festina_sctp::wire::COMMON_HEADER_BYTES..).unwrap_or_default();
-    matches!(chunk, [CHUNK_ABORT | CHUNK_SHUTDOWN_COMPLETE, flags, ..] if flags & 1 != 0)
+    matches!(chunk, [chunk_type::ABORT | chunk_type::SHUTDOWN_COMPLETE, flags, ..] if flags & 1 != 0)
 }
 
 /// Spreads verification tags. This side drew them at random, so nobody can choose keys that collide.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use festina_sctp::wire::{Packet, chunk_type};
 use festina_sctp::{self as sctp, Incoming, PathKnowledge, Ports, Transmit};
 use festina_units::{EcnCodepoint, Instant};
 
@@ -25,10 +26,6 @@ use crate::error::{BindError, ConnectError, ListenError};
 
 /// Local SCTP ports that [`Shared::connect`] chooses from.
 const FIRST_EPHEMERAL_PORT: u16 = 32_768;
-
-/// First chunk types of the packets with which a peer asks for an association.
-pub(super) const CHUNK_INIT: u8 = 1;
-pub(super) const CHUNK_COOKIE_ECHO: u8 = 10;
 
 /// One endpoint. Its locks are leaves: nobody takes another lock while holding one of them, but that `accepting` may be held
 /// while `demux` is taken.
@@ -207,12 +204,12 @@ impl Shared {
 
     /// Whether the packet carries the own tag of an association.
     pub(super) fn is_expected(&self, packet: &[u8]) -> bool {
-        sctp::wire::Packet::peek(packet).is_ok_and(|header| lock(&self.demux).find_by_tag(&header, packet).is_some())
+        Packet::peek(packet).is_ok_and(|header| lock(&self.demux).find_by_tag(&header, packet).is_some())
     }
 
     /// Gives a packet to whom it belongs; for associations that is [`Inner::handle_packets`]' work.
     pub(super) fn find(&self, from: SocketAddr, packet: &[u8]) -> Option<Arc<Inner>> {
-        let header = sctp::wire::Packet::peek(packet).ok()?;
+        let header = Packet::peek(packet).ok()?;
         lock(&self.demux).find(from, &header, packet).cloned()
     }
 
@@ -226,11 +223,11 @@ impl Shared {
         packet: &Bytes,
         answers: &mut Outbox,
     ) {
-        let Ok(header) = sctp::wire::Packet::peek(packet) else {
+        let Ok(header) = Packet::peek(packet) else {
             count(&self.counters.packets_dropped, 1);
             return;
         };
-        let asks = matches!(sctp::wire::Packet::first_chunk_type(packet), Some(CHUNK_INIT | CHUNK_COOKIE_ECHO));
+        let asks = matches!(Packet::first_chunk_type(packet), Some(chunk_type::INIT | chunk_type::COOKIE_ECHO));
         let queue = lock(&self.accepting).queue(header.destination_port).cloned();
         if asks && queue.as_ref().is_some_and(|queue| queue.is_full()) {
             warn_of(&self.counters.accept_queue_overflows, "nobody accepts: a handshake is left to be repeated");

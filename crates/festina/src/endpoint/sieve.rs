@@ -2,10 +2,8 @@
 //!
 //! Which of them it drops is chance, as it is for those that the endpoint sheds itself. Packets of associations always pass.
 
-use festina_sctp::wire::Packet;
+use festina_sctp::wire::{Packet, chunk_type};
 use festina_units::{Duration, Instant};
-
-use super::shared::CHUNK_INIT;
 
 /// How often the flood is judged.
 const PERIOD: Duration = Duration::from_millis(20);
@@ -39,7 +37,7 @@ impl Sieve {
 
     /// Notes a stray. Returns how many more INITs the system has dropped meanwhile, on average.
     pub(super) fn note(&mut self, packet: &[u8]) -> usize {
-        if Packet::first_chunk_type(packet) != Some(CHUNK_INIT) || packet.get(4..8) != Some(&[0; 4]) {
+        if Packet::first_chunk_type(packet) != Some(chunk_type::INIT) || packet.get(4..8) != Some(&[0; 4]) {
             return 0;
         }
         self.inits += 1;
@@ -110,7 +108,7 @@ pub(super) fn program(halvings: u32) -> [socket2::SockFilter; 9] {
         (LOAD_WORD, 0, 0, TAG_AT),
         (JUMP_IF_EQUAL, 0, 5, 0),
         (LOAD_BYTE, 0, 0, CHUNK_TYPE_AT),
-        (JUMP_IF_EQUAL, 0, 3, CHUNK_INIT.into()),
+        (JUMP_IF_EQUAL, 0, 3, chunk_type::INIT.into()),
         (LOAD_WORD, 0, 0, RANDOM),
         (AND, 0, 0, mask),
         (JUMP_IF_EQUAL, 0, 1, 0),
@@ -125,7 +123,7 @@ mod tests {
     use super::*;
 
     /// An INIT as far as its first bytes tell.
-    const INIT: [u8; 16] = [0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, CHUNK_INIT, 0, 0, 4];
+    const INIT: [u8; 16] = [0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, chunk_type::INIT, 0, 0, 4];
 
     /// Seconds of a flood; returns the INITs per second that passed in the end, and the halvings.
     fn flooded(sieve: &mut Sieve, begin: Instant, per_second: u64) -> (u64, u32) {

@@ -7,12 +7,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use festina_sctp::Admission;
-use festina_sctp::wire::Packet;
+use festina_sctp::wire::{Packet, chunk_type};
 use festina_units::{Duration, Instant};
 
 use super::driver::Datagram;
 use super::outbox::Outbox;
-use super::shared::{CHUNK_COOKIE_ECHO, Shared};
+use super::shared::Shared;
 use super::socket::Socket;
 
 /// Strays looked at in one turn of the driver, so that timers and other tasks get theirs.
@@ -58,7 +58,7 @@ impl Strays {
             return false;
         }
         let allowance = match Packet::first_chunk_type(packet) {
-            Some(CHUNK_COOKIE_ECHO) => &mut self.cookie_allowance,
+            Some(chunk_type::COOKIE_ECHO) => &mut self.cookie_allowance,
             _ => &mut self.allowance,
         };
         let admitted = allowance.take(now);
