@@ -37,14 +37,6 @@ fn run_listed(expiry: Expiry, delivery: Delivery, important: Option<Arc<[bool]>>
     observe(ends[0], ends[1]).pop().expect("the association was begun")
 }
 
-const EXPIRIES: [Expiry; 5] = [
-    Expiry::WhenOverdue,
-    Expiry::AtOnce,
-    Expiry::BeforeTransmission,
-    Expiry::BeforeRetransmission,
-    Expiry::WhenMissing,
-];
-
 /// One in five is reliable, the others are worth 20 ms, less than the way.
 fn mixed() -> Delivery {
     let important = Some(Important { share: Probability::from_percent(20), lifetime: None });
@@ -53,7 +45,7 @@ fn mixed() -> Delivery {
 
 #[test]
 fn important_messages_arrive_all_and_what_became_of_each_message_adds_up() {
-    for expiry in EXPIRIES {
+    for expiry in Expiry::all() {
         let record = run(expiry, mixed());
         let messages = &record.truth.messages;
         let [important, normal] = [None, Some(ms(20))]

@@ -219,8 +219,7 @@ pub struct Limits {
     /// Receive buffer: the advertised receiver window when empty. What is held for a peer, as allocated, is at most twice this
     /// and 64 KiB, whatever arrives.
     pub receive_buffer_bytes: usize,
-    /// Send buffer: bytes queued or not yet acknowledged. Each message counts its payload and 128 bytes, about what it takes in
-    /// memory.
+    /// Send buffer: bytes queued or not yet acknowledged. Each message counts its payload and [`Limits::MESSAGE_OVERHEAD_BYTES`].
     pub send_buffer_bytes: usize,
     /// How much of that may wait for its first transmission.
     pub send_buffer: SendBufferPolicy,
@@ -231,6 +230,13 @@ pub struct Limits {
     pub message_bytes_max: usize,
     /// Packets that one acknowledgement may release (Max.Burst, RFC 9260 §6.1). Without effect where congestion control paces.
     pub burst_packets_max: u32,
+}
+
+impl Limits {
+    /// What a message counts in [`Limits::send_buffer_bytes`] beside its payload, queued or outstanding: its slot, and its entry in the
+    /// queue or in the ledger. Slots, queue and ledger together take at most twice that, however far they have grown. Without this cost a
+    /// buffer full of one-byte messages would take seventy times its limit.
+    pub const MESSAGE_OVERHEAD_BYTES: usize = 128;
 }
 
 impl Default for Limits {
@@ -383,7 +389,8 @@ pub enum Expiry {
     /// At its end, wherever the message is: queued, on its way or lost. The window does not grow for what is abandoned on its way, even if
     /// it arrives (RFC 3758 §3.5 A4).
     AtOnce,
-    /// Before each transmission. What is on its way then may still arrive, and is abandoned only if it proves lost.
+    /// Before a message begins to leave, and before each retransmission. What is on its way then may still arrive, and is abandoned only if it
+    /// proves lost; a message of several fragments that has begun to leave goes on.
     BeforeTransmission,
     /// Before each retransmission. Every message leaves once, as with FreeBSD 8.2 (Rajiullah and Brunstrom 2012 §IV-C).
     BeforeRetransmission,
@@ -391,6 +398,24 @@ pub enum Expiry {
     /// window is not cut for it, against RFC 3758 §3.5: FreeBSD and usrsctp do so (`sctp_strike_gap_ack_chunks`), and this is for models of them.
     /// Each SACK with gaps costs a look at all that is outstanding.
     WhenMissing,
+}
+
+impl Expiry {
+    /// All of them, the default first.
+    pub fn all() -> impl Iterator<Item = Self> + Clone {
+        core::iter::successors(Some(Self::WhenOverdue), |expiry| expiry.next())
+    }
+
+    /// The one after this one: a match, so that the compiler asks for a new one here.
+    fn next(self) -> Option<Self> {
+        match self {
+            Self::WhenOverdue => Some(Self::AtOnce),
+            Self::AtOnce => Some(Self::BeforeTransmission),
+            Self::BeforeTransmission => Some(Self::BeforeRetransmission),
+            Self::BeforeRetransmission => Some(Self::WhenMissing),
+            Self::WhenMissing => None,
+        }
+    }
 }
 
 /// In which order queued messages are sent (the names of RFC 8260 §3).

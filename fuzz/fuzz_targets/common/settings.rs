@@ -16,9 +16,6 @@ const SCHEDULERS: [StreamScheduler; 6] = [
     StreamScheduler::WeightedFairQueueing,
 ];
 
-const EXPIRIES: [Expiry; 4] =
-    [Expiry::WhenOverdue, Expiry::AtOnce, Expiry::BeforeTransmission, Expiry::BeforeRetransmission];
-
 const SEND_BUFFERS: [SendBufferPolicy; 4] = [
     SendBufferPolicy::Fixed,
     SendBufferPolicy::FollowsWindow { windows: 1, extra_packets: 0 },
@@ -112,7 +109,7 @@ pub fn config(setup: &Setup) -> Config {
     config.scheduler = SCHEDULERS[usize::from(setup.scheduler) % SCHEDULERS.len()];
     config.interleaving = setup.interleaving;
     config.carrier.ecn = setup.ecn;
-    let expiry = EXPIRIES[usize::from(setup.expiry) % EXPIRIES.len()];
+    let expiry = Expiry::all().cycle().nth(setup.expiry.into()).unwrap_or_default();
     config.partial_reliability = PartialReliability { expiry, nr_sack: setup.nr_sack };
     config.limits.send_buffer = SEND_BUFFERS[usize::from(setup.expiry >> 6)];
     if !setup.heartbeats {

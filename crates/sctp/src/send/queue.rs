@@ -15,11 +15,6 @@ use crate::outstanding::MessageSlot;
 use crate::wire::Framing;
 use crate::wire::StreamId;
 
-/// What a message costs besides its payload, queued or outstanding: its slot, and its entry in the queue or in the ledger. Slots, queue
-/// and ledger together take at most twice that, however far they have grown. Without this cost a buffer full of one-byte messages would
-/// take seventy times its limit.
-pub(super) const MESSAGE_OVERHEAD_BYTES: usize = 128;
-
 /// What is queued or not yet acknowledged, and the messages that wait.
 #[derive(Debug)]
 pub(super) struct SendBuffer {
@@ -71,7 +66,7 @@ fn size(number: u32) -> usize {
 }
 
 fn cost_bytes(count: u32, payload_bytes: usize) -> usize {
-    payload_bytes.saturating_add(size(count) * MESSAGE_OVERHEAD_BYTES)
+    payload_bytes.saturating_add(size(count) * Limits::MESSAGE_OVERHEAD_BYTES)
 }
 
 impl SendBuffer {
@@ -433,7 +428,7 @@ mod tests {
 
     /// What a buffer needs for `messages` with `payload_bytes` in all.
     const fn cost(messages: usize, payload_bytes: usize) -> usize {
-        messages * MESSAGE_OVERHEAD_BYTES + payload_bytes
+        messages * Limits::MESSAGE_OVERHEAD_BYTES + payload_bytes
     }
 
     #[test]
@@ -450,10 +445,10 @@ mod tests {
     fn tiny_messages_fill_the_buffer_by_what_they_cost_and_not_by_their_payload() {
         let mut buffer = buffer(10_000, 50);
         let taken = (0..).take_while(|_| push(&mut buffer, 1).is_ok()).count();
-        assert_eq!(taken, 10_000 / (1 + MESSAGE_OVERHEAD_BYTES));
+        assert_eq!(taken, 10_000 / (1 + Limits::MESSAGE_OVERHEAD_BYTES));
         let entries = size_of::<Unsent>() + size_of::<crate::outstanding::Chunk>();
         let grown = Messages::SLOT_BYTES + 2 * entries;
-        assert!(2 * MESSAGE_OVERHEAD_BYTES >= grown, "{grown}: a queue may have grown to twice what it holds");
+        assert!(2 * Limits::MESSAGE_OVERHEAD_BYTES >= grown, "{grown}: a queue may have grown to twice what it holds");
     }
 
     #[test]

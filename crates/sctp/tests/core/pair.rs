@@ -283,7 +283,8 @@ pub(crate) struct WindowOracle {
     /// As last seen.
     cwnd: u64,
     in_flight: u64,
-    /// In flight when cwnd was last reduced, or a mark was reported, which a window at its floor shows by nothing else.
+    in_fast_recovery: bool,
+    /// In flight when cwnd was last reduced, or would have been had it not been at its least; or when a mark was reported.
     reduced_at: u64,
     /// Marks that the peer had reported.
     marks_reported: u64,
@@ -295,16 +296,17 @@ impl WindowOracle {
     /// Something happened.
     fn look(&mut self, stats: &Stats) {
         let (cwnd, in_flight) = (stats.path.cwnd_bytes, stats.path.in_flight_bytes);
-        if cwnd < self.cwnd {
+        let in_fast_recovery = stats.path.in_fast_recovery;
+        if cwnd < self.cwnd || (in_fast_recovery && !self.in_fast_recovery) {
             (self.reduced_at, self.is_marked) = (self.in_flight, false);
         }
-        if stats.sent.marks_reported > self.marks_reported {
+        let marks_reported = stats.sent.marks_reported;
+        if marks_reported > self.marks_reported {
             let coming_from = if self.is_marked { self.reduced_at } else { 0 };
             (self.reduced_at, self.is_marked) = (self.in_flight.max(coming_from), true);
         }
         self.is_marked &= in_flight >= cwnd;
-        self.marks_reported = stats.sent.marks_reported;
-        (self.cwnd, self.in_flight) = (cwnd, in_flight);
+        *self = Self { cwnd, in_flight, in_fast_recovery, marks_reported, ..*self };
     }
 
     /// New data leaves only while less than cwnd is in flight, and exceeds it by less than one packet (RFC 9260 §6.1 B); or in fast

@@ -1,16 +1,18 @@
 //! The promises of partial reliability over any link: random walks with every policy, with streams that begin anew and without.
 //!
 //! - What was reported as abandoned unsent never left and never arrives.
-//! - Nothing leaves for the first time after its lifetime, nor more often than its limit allows.
+//! - Nothing leaves for the first time after its lifetime, unless the sender looks at lifetimes before retransmissions only, or before
+//!   transmissions and the message has begun to leave. Nothing leaves again after it, unless the sender waits for overdue acknowledgements.
+//!   Nothing leaves more often than its limit allows.
 //! - Every reliable message arrives once and in order, and every other one at most once and in order.
 //! - Every message is reported once: delivered or abandoned. The counters say the same, and add up.
 
+mod departures;
 mod fault;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use festina_netsim::RandomStream;
-use festina_sctp::wire::{Chunk, Packet};
 use festina_sctp::{
     AbandonReason, Abandoned, ClosedReason, Direction, Event, Expiry, Message, ReconfigureError, SendError, StreamId,
     StreamScheduler,
@@ -19,6 +21,7 @@ use festina_units::{Duration, Instant};
 
 use crate::pair::{Host, Pair};
 use crate::random_walk::{SEEDS, config, link, payload};
+use departures::departures;
 use fault::Fault;
 
 const STREAMS: u16 = 5;
@@ -62,17 +65,10 @@ struct Walk {
     message_bytes_max: u64,
     met: Met,
     fault: Option<Fault>,
+    /// When each host looks at lifetimes.
+    expiries: [Expiry; 2],
     /// When streams are reset, if they are.
     resets: Option<RandomStream>,
-}
-
-/// What one host's packets say of its messages.
-#[derive(Debug, Default)]
-struct Departures {
-    /// When a chunk of each message last left for the first time, by number.
-    latest_first: BTreeMap<usize, Instant>,
-    /// How often the TSN that left most often of each message did.
-    most: BTreeMap<usize, usize>,
 }
 
 fn index_of(random: &mut RandomStream, below: u64) -> usize {
@@ -81,15 +77,15 @@ fn index_of(random: &mut RandomStream, below: u64) -> usize {
 
 impl Walk {
     fn new(seed: u64) -> Self {
-        Self::looking(seed, Expiry::AtOnce)
+        Self::looking(seed, [Expiry::AtOnce; 2])
     }
 
-    fn looking(seed: u64, expiry: Expiry) -> Self {
+    fn looking(seed: u64, expiries: [Expiry; 2]) -> Self {
         let mut random = RandomStream::new(seed, "promises");
         let mut configs = [config(&mut random), config(&mut random)];
         let links = [link(&mut random), link(&mut random)];
         let interleaving = random.below(3) == 0;
-        for config in &mut configs {
+        for (config, expiry) in configs.iter_mut().zip(expiries) {
             config.message_events = true;
             config.partial_reliability.expiry = expiry;
             config.interleaving = interleaving;
@@ -111,12 +107,21 @@ impl Walk {
             message_bytes_max,
             met,
             fault: None,
+            expiries,
             resets: None,
         }
     }
 
     fn patient(seed: u64) -> Self {
-        Self::looking(seed, Expiry::WhenOverdue)
+        Self::looking(seed, [Expiry::WhenOverdue; 2])
+    }
+
+    /// Each host looks at lifetimes at a time of its own.
+    fn mixed(seed: u64) -> Self {
+        let all = Expiry::all();
+        let nth = |index: u64| all.clone().nth(usize::try_from(index).unwrap()).unwrap();
+        let count = all.clone().count() as u64;
+        Self::looking(seed, [nth(seed % count), nth(seed / count % count)])
     }
 
     fn with_resets(seed: u64) -> Self {
@@ -296,8 +301,18 @@ impl Walk {
                 }
                 _ => panic!("message {number} of {from} has the fates {fate:?}: {promise:?}"),
             }
+            let expiry = self.expiries[from];
+            let left_at = match expiry {
+                Expiry::BeforeTransmission => departures.begun.get(&number),
+                Expiry::BeforeRetransmission | Expiry::WhenMissing => None,
+                _ => left_at,
+            };
             let is_on_time = left_at.is_none_or(|&left_at| left_at < promise.expires_at);
             assert!(is_on_time, "{number} left late: {left_at:?}, {promise:?}");
+            let again_at = departures.latest_again.get(&number);
+            let is_on_time =
+                expiry == Expiry::WhenOverdue || again_at.is_none_or(|&again_at| again_at < promise.expires_at);
+            assert!(is_on_time, "{number} left late again: {again_at:?}, {promise:?}");
             let limit = promise.message.max_retransmissions.map_or(usize::MAX, |limit| usize::from(limit) + 1);
             let most = departures.most.get(&number).copied().unwrap_or_default();
             assert!(most <= limit, "{number} left {most} times, its limit is {limit}");
@@ -394,36 +409,6 @@ fn check_arrivals(peer: &Host, sent: &[Promise]) -> BTreeSet<usize> {
     arrived
 }
 
-fn departures(packets: &[(Instant, Vec<u8>)]) -> Departures {
-    let mut departures = Departures::default();
-    let mut tsns = BTreeMap::<u32, (usize, usize)>::new();
-    let mut numbers = BTreeMap::new();
-    for (left_at, bytes) in packets {
-        let packet = Packet::parse(bytes).unwrap();
-        for chunk in packet.chunks().map(Result::unwrap) {
-            let (tsn, number) = match chunk {
-                Chunk::Data(data) => (data.tsn.0, data.ppid),
-                Chunk::IData(data) => {
-                    let message = (data.stream, data.unordered, data.mid.0);
-                    let number = data.ppid().unwrap_or_else(|| numbers.get(&message).copied().unwrap());
-                    numbers.insert(message, number);
-                    (data.tsn.0, number)
-                }
-                _ => continue,
-            };
-            let number = usize::try_from(number).unwrap();
-            let (_, times) = tsns.entry(tsn).or_insert((number, 0));
-            *times += 1;
-            if *times == 1 {
-                departures.latest_first.insert(number, *left_at);
-            }
-            let most = departures.most.entry(number).or_default();
-            *most = (*most).max(*times);
-        }
-    }
-    departures
-}
-
 fn walk_all(seeds: std::ops::Range<u64>, walk: fn(u64) -> Walk) {
     let mut met = Met::default();
     let mut failed = Vec::new();
@@ -499,6 +484,16 @@ fn promises_hold_where_the_sender_waits_for_overdue_answers_seeds_260_to_519() {
     walk_all(SEEDS..2 * SEEDS, Walk::patient);
 }
 
+#[test]
+fn promises_hold_whenever_the_senders_look_at_lifetimes_seeds_0_to_259() {
+    walk_all(0..SEEDS, Walk::mixed);
+}
+
+#[test]
+fn promises_hold_whenever_the_senders_look_at_lifetimes_seeds_260_to_519() {
+    walk_all(SEEDS..2 * SEEDS, Walk::mixed);
+}
+
 /// Lifetimes end, and what is left on the way has timers that were due before.
 #[test]
 fn no_timer_stays_due_when_lifetimes_end() {
@@ -550,5 +545,6 @@ fn promised_walks_of_chosen_seeds() {
         Walk::new(seed).run();
         Walk::patient(seed).run();
         Walk::with_resets(seed).run();
+        Walk::mixed(seed).run();
     }
 }

@@ -4,14 +4,6 @@ use super::*;
 use crate::config::{Expiry, PartialReliability};
 use crate::wire::Framing;
 
-const EXPIRIES: [Expiry; 5] = [
-    Expiry::WhenOverdue,
-    Expiry::AtOnce,
-    Expiry::BeforeTransmission,
-    Expiry::BeforeRetransmission,
-    Expiry::WhenMissing,
-];
-
 /// A sender whose peer supports FORWARD-TSN, with a round trip of 100 ms.
 fn looking(expiry: Expiry) -> Rig {
     let partial_reliability = PartialReliability { expiry, ..PartialReliability::default() };
@@ -30,7 +22,7 @@ fn abandoned(rig: &Rig) -> u64 {
 
 #[test]
 fn what_expires_in_the_queue_leaves_once_if_only_retransmissions_count_and_never_otherwise() {
-    for (expiry, leaves) in EXPIRIES.into_iter().zip([false, false, false, true, true]) {
+    for (expiry, leaves) in Expiry::all().zip([false, false, false, true, true]) {
         let mut rig = looking(expiry);
         rig.send(brief());
         rig.wait(50);
@@ -41,7 +33,7 @@ fn what_expires_in_the_queue_leaves_once_if_only_retransmissions_count_and_never
 
 #[test]
 fn what_is_on_its_way_at_its_deadline_is_abandoned_only_if_lifetimes_count_at_once() {
-    for (expiry, given_up) in EXPIRIES.into_iter().zip([false, true, false, false, false]) {
+    for (expiry, given_up) in Expiry::all().zip([false, true, false, false, false]) {
         let mut rig = looking(expiry);
         rig.send(brief());
         rig.packet();
@@ -56,7 +48,7 @@ fn what_is_on_its_way_at_its_deadline_is_abandoned_only_if_lifetimes_count_at_on
 
 #[test]
 fn what_is_lost_and_expired_is_never_sent_again_whenever_lifetimes_count() {
-    for expiry in EXPIRIES {
+    for expiry in Expiry::all() {
         let mut rig = looking(expiry);
         rig.send(brief());
         rig.packet();
@@ -75,7 +67,7 @@ fn what_is_lost_and_expired_is_never_sent_again_whenever_lifetimes_count() {
 
 #[test]
 fn an_acknowledgement_that_comes_after_the_lifetime_shows_delivery_and_widens_the_window() {
-    for (expiry, counts) in EXPIRIES.into_iter().zip([true, false, true, true, true]) {
+    for (expiry, counts) in Expiry::all().zip([true, false, true, true, true]) {
         let mut rig = looking(expiry);
         for _ in 0..40 {
             rig.send(Message::new(vec![7; FULL]).with_lifetime(ms(30)));
@@ -184,7 +176,7 @@ fn first_round_trip_bytes(message: impl Fn() -> Message, expiry: Expiry) -> u64 
 
 #[test]
 fn giving_up_what_is_on_its_way_makes_no_room_in_the_congestion_window() {
-    for expiry in EXPIRIES {
+    for expiry in Expiry::all() {
         let cwnd_bytes = looking(expiry).stats().path.cwnd_bytes;
         let replacing = first_round_trip_bytes(|| Message::new(vec![7; FULL]).replacing(1), expiry);
         let expiring = first_round_trip_bytes(|| Message::new(vec![7; FULL]).with_lifetime(ms(1)), expiry);
