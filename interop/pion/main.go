@@ -27,6 +27,8 @@ const (
 	outstandingBytesMax  = 128 << 10
 	timeLimit            = 120 * time.Second
 	shutdownLimit        = 10 * time.Second
+	// Whoever echoes this closes the stream, which resets its half.
+	closeText = "close"
 )
 
 // udpPeer is a UDP socket as a connection with whoever sends the first datagram.
@@ -115,8 +117,10 @@ func echo(stream *sctp.Stream, echoed *atomic.Int64) error {
 	data := make([]byte, messageBytesMax)
 	for {
 		length, ppid, err := stream.ReadSCTP(data)
-		// A graceful shutdown closes the socket under the streams.
+		// The client has reset its half of the stream, or a graceful shutdown has closed the socket under it. Nothing more leaves in this
+		// direction; where the association lives, this half is reset in return.
 		if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
+			_ = stream.Close()
 			return nil
 		}
 		if err != nil {
@@ -129,6 +133,11 @@ func echo(stream *sctp.Stream, echoed *atomic.Int64) error {
 			return err
 		}
 		echoed.Add(1)
+		if string(data[:length]) == closeText {
+			if err := stream.Close(); err != nil {
+				return err
+			}
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 /*
  * The kernel's SCTP as an echo that does what messages ask for: with a policy of PR-SCTP, as DATA or I-DATA, and with stream resets.
- * The README beside it describes the messages.
+ * The README beside it describes the messages. Without arguments it waits for associations; with an address to bind and one to connect to,
+ * it begins one with every port that takes it.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -28,6 +29,11 @@ enum {
     ATTEMPTS_MAX = 100000,
     ATTEMPT_PAUSE_US = 20000,
     RETRANSMISSIONS_MAX = 200,
+    INITS_MAX = 40,
+    /* Where the other side waits, and where it does so for a peer with a small buffer. */
+    FIRST_PORT = 10000,
+    FIRST_PORT_SMALL_BUFFER = 20000,
+    PORTS = 160,
 };
 
 /* One association and what is known of it. */
@@ -60,7 +66,8 @@ static void enable(int socket, int option, uint32_t value, const char *name)
     set(socket, option, &wanted, sizeof(wanted), name);
 }
 
-static int listen_on(uint16_t port)
+/* A socket with everything that is tested switched on. */
+static int prepare(bool small_buffer)
 {
     int on = 1, everything = 2;
     int listener = socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP);
@@ -68,7 +75,8 @@ static int listen_on(uint16_t port)
         fail("socket");
     set(listener, SCTP_NODELAY, &on, sizeof(on), "SCTP_NODELAY");
     set(listener, SCTP_RECVRCVINFO, &on, sizeof(on), "SCTP_RECVRCVINFO");
-    struct sctp_initmsg streams = {.sinit_num_ostreams = STREAMS / 2, .sinit_max_instreams = STREAMS / 2};
+    struct sctp_initmsg streams = {.sinit_num_ostreams = STREAMS / 2, .sinit_max_instreams = STREAMS / 2,
+                                   .sinit_max_attempts = INITS_MAX};
     set(listener, SCTP_INITMSG, &streams, sizeof(streams), "SCTP_INITMSG");
     /* At 20 % loss the limits of RFC 9260 section 16 would rightly end some associations. */
     struct sctp_assocparams limits = {.sasoc_asocmaxrxt = RETRANSMISSIONS_MAX};
@@ -88,8 +96,14 @@ static int listen_on(uint16_t port)
         set(listener, SCTP_EVENT, &event, sizeof(event), "SCTP_EVENT");
     }
     int buffer = SMALL_BUFFER_BYTES;
-    if (port == PORT_SMALL_BUFFER && setsockopt(listener, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof(buffer)) != 0)
+    if (small_buffer && setsockopt(listener, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof(buffer)) != 0)
         fail("SO_SNDBUF");
+    return listener;
+}
+
+static int listen_on(uint16_t port)
+{
+    int listener = prepare(port == PORT_SMALL_BUFFER);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
     if (bind(listener, (struct sockaddr *)&address, sizeof(address)) != 0 || listen(listener, 512) != 0)
         fail("bind");
@@ -300,8 +314,54 @@ static void *accept_all(void *argument)
     }
 }
 
-int main(void)
+/* What one thread connects to. */
+struct target {
+    struct sockaddr_in own, other;
+};
+
+static void *connect_to(void *argument)
 {
+    struct target *target = argument;
+    struct peer *peer = calloc(1, sizeof(*peer));
+    if (peer == NULL)
+        fail("calloc");
+    peer->socket = prepare(ntohs(target->other.sin_port) >= FIRST_PORT_SMALL_BUFFER);
+    if (bind(peer->socket, (struct sockaddr *)&target->own, sizeof(target->own)) != 0)
+        fail("bind");
+    /* Nobody waits there: it is no case of this run. */
+    if (connect(peer->socket, (struct sockaddr *)&target->other, sizeof(target->other)) != 0) {
+        if (errno != ECONNREFUSED)
+            fail("connect");
+        close(peer->socket);
+        free(peer);
+        return NULL;
+    }
+    return serve(peer);
+}
+
+static void connect_all(const char *own, const char *other)
+{
+    static struct target targets[2 * PORTS];
+    static pthread_t threads[2 * PORTS];
+    for (int i = 0; i < 2 * PORTS; i++) {
+        int port = i < PORTS ? FIRST_PORT + i : FIRST_PORT_SMALL_BUFFER + i - PORTS;
+        targets[i].own.sin_family = targets[i].other.sin_family = AF_INET;
+        targets[i].other.sin_port = htons((uint16_t)port);
+        if (inet_pton(AF_INET, own, &targets[i].own.sin_addr) != 1 || inet_pton(AF_INET, other, &targets[i].other.sin_addr) != 1)
+            fail("the addresses");
+        if (pthread_create(&threads[i], NULL, connect_to, &targets[i]) != 0)
+            fail("pthread_create");
+    }
+    for (int i = 0; i < 2 * PORTS; i++)
+        pthread_join(threads[i], NULL);
+}
+
+int main(int count, char **arguments)
+{
+    if (count == 3) {
+        connect_all(arguments[1], arguments[2]);
+        return 0;
+    }
     int listeners[] = {listen_on(PORT), listen_on(PORT_SMALL_BUFFER)};
     pthread_t thread;
     if (pthread_create(&thread, NULL, accept_all, &listeners[0]) != 0)

@@ -1,6 +1,7 @@
 /*
  * SCTP over UDP port 9899 (RFC 6951) on one side, IPv4 with protocol 132 on a TUN device on the other: what a user-space stack sends
- * reaches the SCTP of the same kernel. Clients are told apart by their SCTP port.
+ * reaches the SCTP of the same kernel. Others are told apart by their SCTP port. Who has sent nothing yet is at the address given as the
+ * only argument, with a UDP port of the same number.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -18,6 +19,7 @@
 enum { UDP_PORT = 9899, IP_BYTES = 20, SCTP_HEADER_BYTES = 12, PROTOCOL_SCTP = 132, PACKET_BYTES_MAX = 65535 };
 
 static struct sockaddr_in clients[1 << 16];
+static struct in_addr others;
 
 static _Noreturn void fail(const char *what)
 {
@@ -60,14 +62,19 @@ static void from_kernel(int device, int udp, uint8_t *packet)
     ssize_t length = read(device, packet, PACKET_BYTES_MAX);
     if (length < IP_BYTES + SCTP_HEADER_BYTES || packet[0] != 0x45 || packet[9] != PROTOCOL_SCTP)
         return;
-    const struct sockaddr_in *client = &clients[packet[IP_BYTES + 2] << 8 | packet[IP_BYTES + 3]];
-    if (client->sin_port != 0 &&
+    uint16_t port = (uint16_t)(packet[IP_BYTES + 2] << 8 | packet[IP_BYTES + 3]);
+    struct sockaddr_in *client = &clients[port];
+    if (client->sin_port == 0)
+        *client = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = others};
+    if (client->sin_addr.s_addr != INADDR_ANY &&
         sendto(udp, packet + IP_BYTES, (size_t)length - IP_BYTES, 0, (const struct sockaddr *)client, sizeof(*client)) < 0)
         perror("sendto");
 }
 
-int main(void)
+int main(int count, char **arguments)
 {
+    if (count > 1 && inet_pton(AF_INET, arguments[1], &others) != 1)
+        fail(arguments[1]);
     static uint8_t packet[PACKET_BYTES_MAX];
     struct ifreq request = {.ifr_flags = IFF_TUN | IFF_NO_PI};
     strcpy(request.ifr_name, "sctp0");

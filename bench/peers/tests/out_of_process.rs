@@ -4,19 +4,21 @@
 //! libusrsctp-dev and Go; where those are missing the tests say so and prove nothing, except in continuous integration (`CI` is
 //! set), where they fail.
 
+#[path = "out_of_process/marks.rs"]
+mod marks;
+#[path = "out_of_process/resets.rs"]
+mod resets;
+
 use std::io::{BufRead, BufReader, Lines};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use festina::{
-    Abandoned, Association, ClosedReason, Config, ConnectOptions, Direction, Endpoint, Event, Message, StreamId,
-};
-use festina_sctp::wire::{Packet, chunk_type};
+use festina::{Abandoned, Association, ClosedReason, Config, ConnectOptions, Endpoint, Expiry, Message};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -241,6 +243,8 @@ struct Way {
     /// All messages in order, or all without; `None` for one in six without.
     unordered: Option<bool>,
     interleaving: bool,
+    /// When Festina looks at lifetimes.
+    expiry: Expiry,
     /// One packet in this many is lost, in either direction; 0 loses none.
     one_lost_in: u64,
     seed: u64,
@@ -301,6 +305,7 @@ async fn partially_reliable(way: Way) {
     let relay = LossyRelay::start(server.address(), loss(1), loss(2));
     let config = persistent()
         .with_interleaving(way.interleaving)
+        .with_expiry(way.expiry)
         .with_send_buffer_bytes(SEND_BUFFER_SMALL_BYTES)
         .with_send_low_water_bytes(SEND_BUFFER_SMALL_BYTES / 2);
     let association = connect_with(relay.address, config).await;
@@ -350,6 +355,9 @@ async fn all_ways(ways: impl IntoIterator<Item = Way>) {
 
 /// Nothing is lost, 5 % and 20 %.
 const ONE_LOST_IN: [u64; 3] = [0, 20, 5];
+
+/// When lifetimes are looked at: the default, and as usrsctp itself does it.
+const EXPIRIES: [Expiry; 2] = [Expiry::WhenOverdue, Expiry::WhenMissing];
 
 /// Returns an association with the program at an address.
 async fn connect(address: SocketAddr) -> Association {
@@ -439,12 +447,16 @@ async fn partial_reliability_is_understood_by_usrsctp_whatever_is_lost_as_data_a
         streams: Streams::Mixed,
         unordered: None,
         interleaving: false,
+        expiry: Expiry::WhenOverdue,
         one_lost_in: 0,
         seed: 0,
     };
-    let ways = ONE_LOST_IN.into_iter().flat_map(|one_lost_in| {
-        [false, true].into_iter().flat_map(move |interleaving| {
-            [None, Some(false), Some(true)].map(|unordered| Way { unordered, interleaving, one_lost_in, ..way })
+    let ways = EXPIRIES.into_iter().flat_map(|expiry| {
+        ONE_LOST_IN.into_iter().flat_map(move |one_lost_in| {
+            [false, true].into_iter().flat_map(move |interleaving| {
+                let way = Way { interleaving, expiry, one_lost_in, ..way };
+                [None, Some(false), Some(true)].map(|unordered| Way { unordered, ..way })
+            })
         })
     });
     in_time(all_ways(ways)).await;
@@ -458,74 +470,17 @@ async fn partial_reliability_is_understood_by_pion_whatever_is_lost_where_no_str
         streams: Streams::OneModeEach,
         unordered: None,
         interleaving: false,
+        expiry: Expiry::WhenOverdue,
         one_lost_in: 0,
         seed: 0,
     };
-    let ways = ONE_LOST_IN
-        .into_iter()
-        .flat_map(|one_lost_in| [None, Some(false), Some(true)].map(|unordered| Way { unordered, one_lost_in, ..way }));
+    let ways = EXPIRIES.into_iter().flat_map(|expiry| {
+        ONE_LOST_IN.into_iter().flat_map(move |one_lost_in| {
+            let way = Way { expiry, one_lost_in, ..way };
+            [None, Some(false), Some(true)].map(|unordered| Way { unordered, ..way })
+        })
+    });
     in_time(all_ways(ways)).await;
-}
-
-/// Streams begin anew again and again while messages go to and fro; each echo comes in the order of its stream.
-async fn streams_are_reset_and_added(one_lost_in: u64) {
-    let rounds = if one_lost_in == 5 { 8 } else { 20 };
-    let Some(programs) = programs() else { return };
-    let mut server = Program::start(&programs.join("usrsctp-peer"), &["server", "0"]);
-    let relay = LossyRelay::start(server.address(), one_in(one_lost_in, 1), one_in(one_lost_in, 2));
-    // Fewer than usrsctp would take, so that some can be added.
-    let association = connect_with(relay.address, persistent().with_streams(6, u16::MAX)).await;
-    let next_change = async || loop {
-        match association.event().await.expect("the association lives") {
-            Event::StreamsReset { direction, streams } => return Ok((direction, streams.to_vec())),
-            Event::StreamsAdded { outbound_streams, .. } => return Err(outbound_streams),
-            Event::StreamRequestFailed { request, result } => panic!("{request:?}: {result:?}"),
-            _ => {}
-        }
-    };
-    for round in 0..rounds {
-        let stream = StreamId(u16::try_from(round % 3).expect("few streams"));
-        let texts = ["first", "second", "third"];
-        for text in texts {
-            let message = Message::new(format!("{text} {round}")).on_stream(stream.0).with_ppid(PPID_BINARY);
-            association.send(message).await.expect("the association lives");
-        }
-        for text in texts {
-            let echo = association.recv().await.expect("an echo is outstanding");
-            assert_eq!((echo.stream, &echo.payload[..]), (stream, format!("{text} {round}").as_bytes()));
-        }
-        if round % 2 == 0 {
-            association.reset_streams(&[stream]).expect("usrsctp supports it");
-            assert_eq!(next_change().await, Ok((Direction::Outbound, vec![stream])));
-        } else {
-            association.request_reset(&[stream]).expect("usrsctp supports it");
-            assert_eq!(next_change().await, Ok((Direction::Inbound, vec![stream])));
-        }
-    }
-    let before = association.streams();
-    let outbound = before.outbound;
-    association.add_streams(2, 2).expect("usrsctp supports it");
-    while (association.streams().outbound, association.streams().inbound) != (outbound + 2, before.inbound + 2) {
-        assert_eq!(next_change().await, Err(outbound + 2));
-    }
-    let message = Message::new("on a new one").on_stream(outbound + 1).with_ppid(PPID_BINARY);
-    association.send(message).await.expect("the stream was added");
-    assert_eq!(association.recv().await.expect("an echo is outstanding").stream, StreamId(outbound + 1));
-    association.shutdown().await.expect("the peer shuts down in good order");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn streams_are_reset_and_added_with_usrsctp_whatever_is_lost() {
-    let mut running = JoinSet::new();
-    for one_lost_in in ONE_LOST_IN {
-        running.spawn(streams_are_reset_and_added(one_lost_in));
-    }
-    in_time(async {
-        while let Some(ended) = running.join_next().await {
-            ended.expect("streams begin anew");
-        }
-    })
-    .await;
 }
 
 /// pion 1.10.3 passes over what FORWARD-TSN says of a stream that it has not seen (`association.go`, line 3180), and of a stream on which
@@ -546,41 +501,4 @@ async fn what_follows_an_abandoned_message_is_delivered_by_usrsctp_on_any_stream
         let Some(measured) = measured else { return };
         assert_eq!(measured, echoes, "{peer}, stream {stream}, {before:?}");
     }
-}
-
-/// How often the chunks of a packet have this type.
-fn count_chunks(packet: &[u8], chunk_type: u8) -> usize {
-    let Ok(packet) = Packet::parse_unverified(packet) else { return 0 };
-    packet.chunks().flatten().filter(|chunk| chunk.chunk_type() == chunk_type).count()
-}
-
-/// The program marks whatever is capable of ECN, as a router would, in both directions.
-#[tokio::test(flavor = "multi_thread")]
-async fn marks_are_reported_to_usrsctp_and_by_it_and_answered() {
-    let Some(programs) = programs() else { return };
-    let mut server = Program::start(&programs.join("usrsctp-peer"), &["server", "0", "marking"]);
-    let bound = Endpoint::bind(SocketAddr::from(([127, 0, 0, 1], 0)), Config::default()).await;
-    let endpoint = bound.expect("loopback is free");
-    let chunks: Arc<[[AtomicUsize; 2]; 2]> = Arc::default();
-    let counters = chunks.clone();
-    endpoint.observe(move |seen| {
-        let [ecne, cwr] = &counters[usize::from(seen.direction == Direction::Inbound)];
-        ecne.fetch_add(count_chunks(seen.bytes, chunk_type::ECNE), Ordering::Relaxed);
-        cwr.fetch_add(count_chunks(seen.bytes, chunk_type::CWR), Ordering::Relaxed);
-    });
-    let options = ConnectOptions::default().peer_port(SCTP_PORT).local_port(SCTP_PORT);
-    let association = endpoint.connect_with(server.address(), options).await.expect("the peer answers");
-    for number in 0..40 {
-        association.send(numbered(number, 30_000)).await.expect("the association lives");
-        assert_eq!(association.recv().await.expect("an echo is outstanding").payload.len(), 30_004);
-    }
-    let stats = association.stats();
-    assert!(stats.sent.marks_reported > 0 && stats.received.packets_marked > 100, "{stats:?}");
-    assert_eq!(stats.sent.retransmitted.total(), 0, "marks take the place of losses: {stats:?}");
-    let counts = chunks.each_ref().map(|way| way.each_ref().map(|counter| counter.load(Ordering::Relaxed)));
-    let [[ecne_sent, cwr_sent], [ecne_received, cwr_received]] = counts;
-    assert!(ecne_sent > 0 && cwr_received > 0, "usrsctp answers what it is told: {counts:?}");
-    assert!(ecne_received > 0 && cwr_sent > 0, "and is answered: {counts:?}");
-    association.shutdown().await.expect("the peer shuts down gracefully");
-    assert_eq!(server.line(), "OK n=40");
 }

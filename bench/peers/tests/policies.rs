@@ -33,10 +33,11 @@ struct Case {
 const RETRANSMISSIONS: &[Policy] =
     &[Policy::Retransmissions(0), Policy::Retransmissions(1), Policy::Retransmissions(2)];
 const LIFETIMES: &[Policy] = &[SHORT, LONG];
-const CASES: [Case; 7] = [
+const CASES: [Case; 8] = [
     Case { name: "reliable", policies: &[Policy::Reliable], peer_policies: &[Policy::Reliable] },
     Case { name: "lifetime", policies: LIFETIMES, peer_policies: LIFETIMES },
     Case { name: AT_ONCE, policies: LIFETIMES, peer_policies: LIFETIMES },
+    Case { name: WHEN_MISSING, policies: LIFETIMES, peer_policies: LIFETIMES },
     Case { name: "retransmissions", policies: RETRANSMISSIONS, peer_policies: RETRANSMISSIONS },
     Case {
         name: PRIORITY,
@@ -51,6 +52,7 @@ const CASES: [Case; 7] = [
     },
 ];
 const AT_ONCE: &str = "lifetime, at once";
+const WHEN_MISSING: &str = "lifetime, when missing";
 const PRIORITY: &str = "priority";
 
 /// What a row of the table has in common.
@@ -86,8 +88,10 @@ fn link(loss_percent: u32, seed: u64) -> LinkConfig {
 fn config(case: &Case, row: Row) -> Config {
     let mut config = Festina::config(&Settings::interop());
     config.interleaving = row.interleaving;
-    if case.name == AT_ONCE {
-        config.partial_reliability.expiry = Expiry::AtOnce;
+    match case.name {
+        AT_ONCE => config.partial_reliability.expiry = Expiry::AtOnce,
+        WHEN_MISSING => config.partial_reliability.expiry = Expiry::WhenMissing,
+        _ => {}
     }
     if case.name == PRIORITY {
         config.limits.send_buffer_bytes = SEND_BUFFER_SMALL_BYTES;

@@ -12,6 +12,8 @@ pub(crate) enum Policy {
     Lifetime,
     /// Lifetimes, looked at when they end.
     LifetimeAtOnce,
+    /// Lifetimes, looked at when something is missing below what has arrived.
+    LifetimeWhenMissing,
     Retransmissions,
     /// The send buffer is small, and more important messages evict others from it.
     Priority,
@@ -37,6 +39,9 @@ pub(crate) struct Case {
 
 /// The port of the peer whose sockets have a small send buffer, which makes it evict, too.
 const PORT_SMALL_BUFFER: u16 = 5_001;
+/// Where Festina waits for the peer, as UDP port and as SCTP port: the first case, and the first with whom the peer has a small buffer.
+const FIRST_PORT: u16 = 10_000;
+const FIRST_PORT_SMALL_BUFFER: u16 = 20_000;
 const SEND_BUFFER_SMALL_BYTES: usize = 16 << 10;
 /// Lengths of messages: one fragment or several.
 const LEN_MIN: usize = 8;
@@ -54,10 +59,11 @@ const STREAMS: u32 = 4;
 
 /// Returns all cases.
 pub(crate) fn all() -> Vec<Case> {
-    const POLICIES: [Policy; 8] = [
+    const POLICIES: [Policy; 9] = [
         Policy::Reliable,
         Policy::Lifetime,
         Policy::LifetimeAtOnce,
+        Policy::LifetimeWhenMissing,
         Policy::Retransmissions,
         Policy::Priority,
         Policy::Replacing,
@@ -86,8 +92,10 @@ impl Case {
             .with_shutdown_stall(Duration::from_secs(600))
             .with_streams(8, u16::MAX)
             .with_streams_added_by_peer(true);
-        if self.policy == Policy::LifetimeAtOnce {
-            config = config.with_expiry(Expiry::AtOnce);
+        match self.policy {
+            Policy::LifetimeAtOnce => config = config.with_expiry(Expiry::AtOnce),
+            Policy::LifetimeWhenMissing => config = config.with_expiry(Expiry::WhenMissing),
+            _ => {}
         }
         if self.policy == Policy::Priority {
             config = config
@@ -100,6 +108,11 @@ impl Case {
     /// The peer's SCTP port.
     pub(crate) fn peer_port(&self) -> u16 {
         if self.policy == Policy::Priority { PORT_SMALL_BUFFER } else { festina::DEFAULT_SCTP_PORT }
+    }
+
+    /// Festina's own port where it accepts; `index` tells cases apart.
+    pub(crate) fn own_port(&self, index: u16) -> u16 {
+        index + if self.policy == Policy::Priority { FIRST_PORT_SMALL_BUFFER } else { FIRST_PORT }
     }
 
     /// Returns whether the message of this number, and its echo, are reliable.
@@ -134,7 +147,11 @@ impl Case {
         let priority = u16::try_from(number % 5).expect("it is small");
         let (wish, value) = match policy {
             _ if has_fragments && self.policy != Policy::Fragments => (0, 0),
-            Policy::Lifetime | Policy::LifetimeAtOnce | Policy::Mixed | Policy::Fragments => (1, lifetime_ms),
+            Policy::Lifetime
+            | Policy::LifetimeAtOnce
+            | Policy::LifetimeWhenMissing
+            | Policy::Mixed
+            | Policy::Fragments => (1, lifetime_ms),
             Policy::Retransmissions => (2, retransmissions),
             Policy::Priority => (3, priority + 1),
             Policy::Reliable | Policy::Replacing => (0, 0),
@@ -145,7 +162,9 @@ impl Case {
         let lifetime = Duration::from_millis(u64::from(lifetime_ms));
         match policy {
             Policy::Reliable => message,
-            Policy::Lifetime | Policy::LifetimeAtOnce | Policy::Fragments => message.with_lifetime(lifetime),
+            Policy::Lifetime | Policy::LifetimeAtOnce | Policy::LifetimeWhenMissing | Policy::Fragments => {
+                message.with_lifetime(lifetime)
+            }
             Policy::Retransmissions => message.with_max_retransmissions(retransmissions),
             Policy::Priority => message.with_priority(priority),
             Policy::Replacing => message.replacing(u64::from(number % 2)),
@@ -170,6 +189,7 @@ impl fmt::Display for Case {
             Policy::Reliable => "reliable",
             Policy::Lifetime => "lifetime",
             Policy::LifetimeAtOnce => "lifetime-at-once",
+            Policy::LifetimeWhenMissing => "lifetime-when-missing",
             Policy::Retransmissions => "retransmissions",
             Policy::Priority => "priority",
             Policy::Replacing => "replacing",

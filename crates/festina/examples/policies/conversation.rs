@@ -1,6 +1,6 @@
 //! One association from its beginning to its end.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -22,8 +22,19 @@ const RESET_ROUNDS: u32 = 4;
 const FIRST_RESET_NUMBER: u32 = 1_000_000;
 /// At 20 % loss the handshake may take long.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(600);
+/// SCTP ports of associations that Festina begins.
+const FIRST_LOCAL_PORT: u16 = 10_000;
 /// For what may still be on its way at the end.
 const REST: Duration = Duration::from_secs(5);
+
+/// Who begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Festina, to this peer.
+    Connects(SocketAddr),
+    /// The peer, to UDP and SCTP ports that the case names.
+    Accepts,
+}
 
 /// A change of streams that came about.
 #[derive(Debug, PartialEq, Eq)]
@@ -55,8 +66,8 @@ pub(crate) const COLUMNS: &str = "sent,acked,abandoned_unsent,abandoned_sent,ech
                                   peer_resets,peer_changes,peer_refused,peer_errors";
 
 /// Runs a case.
-pub(crate) async fn hold(case: Case, peer: SocketAddr, local_port: u16, messages: u32, time_max: Duration) -> Outcome {
-    let held = begin(case, peer, local_port).await;
+pub(crate) async fn hold(case: Case, role: Role, index: u16, messages: u32, time_max: Duration) -> Outcome {
+    let held = begin(case, role, index).await;
     let ended = match held {
         Ok((conversation, wire)) => Arc::new(conversation).finish(&wire, messages, time_max).await,
         Err(error) => Err(error),
@@ -64,13 +75,29 @@ pub(crate) async fn hold(case: Case, peer: SocketAddr, local_port: u16, messages
     ended.unwrap_or_else(|error| Outcome { counts: ",".repeat(COLUMNS.matches(',').count()), faults: vec![error] })
 }
 
-async fn begin(case: Case, peer: SocketAddr, local_port: u16) -> Result<(Conversation, Wire), String> {
-    let local: SocketAddr = if peer.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }.parse().expect("an address");
+async fn begin(case: Case, role: Role, index: u16) -> Result<(Conversation, Wire), String> {
+    let (address, port) = match role {
+        Role::Connects(peer) if peer.is_ipv6() => (IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0),
+        Role::Connects(_) => (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
+        Role::Accepts => (IpAddr::V4(Ipv4Addr::UNSPECIFIED), case.own_port(index)),
+    };
+    let local = SocketAddr::new(address, port);
     let endpoint = Endpoint::bind(local, case.config()).await.map_err(|error| error.to_string())?;
     let wire = Wire::watch(&endpoint);
-    let options =
-        ConnectOptions::default().peer_port(case.peer_port()).local_port(local_port).handshake_timeout(HANDSHAKE_MAX);
-    let association = endpoint.connect_with(peer, options).await.map_err(|error| format!("no connection: {error}"))?;
+    let association = match role {
+        Role::Connects(peer) => {
+            let options = ConnectOptions::default()
+                .peer_port(case.peer_port())
+                .local_port(FIRST_LOCAL_PORT + index)
+                .handshake_timeout(HANDSHAKE_MAX);
+            endpoint.connect_with(peer, options).await.map_err(|error| format!("no connection: {error}"))?
+        }
+        Role::Accepts => {
+            let listener = endpoint.listen(port).map_err(|error| error.to_string())?;
+            let accepted = tokio::time::timeout(HANDSHAKE_MAX, listener.accept()).await;
+            accepted.ok().flatten().ok_or("nobody connects")?
+        }
+    };
     let echoes = Mutex::new(Echoes::new(!case.unordered));
     Ok((Conversation { case, _endpoint: endpoint, association, echoes }, wire))
 }
