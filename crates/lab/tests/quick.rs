@@ -26,7 +26,6 @@ const CONTRADICTED: &[&str] = &[
     "p10-fig9: The longer the round-trip time, the later the first retransmissions in the mean.",
     "p10-fig13: The gain is mainly due to the fix of the timer's restart: more of it is lost without it than without the lower RTO.Min.",
     "r12-fig7: At 72 bytes, 30% load and 1% important messages, NR-SACK lowers their average delay by more than 75%.",
-    "r12-fig7: At 72 bytes, 30% load and 50% important messages, NR-SACK lowers their average delay by more than 65%.",
     "r12-sequences: Case 2: NR-SACK saves two round trips.",
     "r15-classes: Fewer kinds make as many clusters, too.",
     "r15-classes: Each cluster has flows of one kind: the adjusted Rand index is above 0.9.",

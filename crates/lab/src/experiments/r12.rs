@@ -6,7 +6,7 @@ use festina_models::sctp_host::{Delivery, Important};
 use festina_models::workload::Poisson;
 use festina_netsim::QueueLimit;
 use festina_recovery::Profile;
-use festina_sctp::{Config, CongestionControl, Expiry, PartialReliability};
+use festina_sctp::{Config, CongestionControl, Expiry, Limits, PartialReliability};
 use festina_units::{Bandwidth, ByteCount, Duration, Probability};
 
 use crate::assumption::{Assumption, chosen, stated};
@@ -44,10 +44,12 @@ const IPV4_BYTES: u64 = 20;
 /// What chunks fill of a packet.
 pub(super) const CHUNK_BYTES_MAX: usize = PACKET_BYTES_MAX - COMMON_HEADER_BYTES;
 const COMMON_HEADER_BYTES: usize = 12;
-/// Large enough for every message that waits: R12 does not say that its application ever waited.
+/// Large enough for every message that waits.
 const SEND_BUFFER_BYTES: usize = 64 << 20;
-/// What the send buffer counts for a message beside its payload.
-const MESSAGE_OVERHEAD_BYTES: u64 = 128;
+/// What FreeBSD 8.2 takes of messages until they are acknowledged: an eighth of the mbuf clusters that it has with 768 MB of memory or more
+/// (`sctp_init`, `tunable_mbinit`, `init_param2`), and by default as much payload as fits into SB_MAX, 256 KiB, with the overhead of clusters.
+const FREEBSD_CHUNKS: u64 = 3_200;
+const FREEBSD_SEND_BUFFER: ByteCount = ByteCount::from_bytes(233_016);
 
 /// The sender that R12 measured.
 pub(super) const OF_2012: &str = "2012";
@@ -68,8 +70,8 @@ pub(super) const SENDERS: &[&str] = &[OF_2012, NR_SACK, LATE_TSN, DEADLINE, OVER
 const NORMALLY: &str = "normal";
 const SIZES: &[&str] = &["fixed", NORMALLY];
 const ON: &str = "on";
-const MISSING: &str = "missing";
-const GIVES_UP: &[&str] = &["resent", MISSING];
+const RESENT_ONLY: &str = "resent";
+const GIVES_UP: &[&str] = &["missing", RESENT_ONLY];
 const SWITCH: &[&str] = &[ON, "off"];
 pub(super) const BUFFERING: &[&str] = &["bytes", "packets"];
 
@@ -77,8 +79,9 @@ pub(super) const BUFFERING: &[&str] = &["bytes", "packets"];
 macro_rules! r12_senders {
     () => {
         "2012 is a model of the sender that R12 measured, FreeBSD 8.2: each message gets its TSN and leaves once, however old it is, and its \
-         lifetime is looked at only before a retransmission, or with gives_up = missing as soon as an acknowledgement reports something above it; the receiver answers with SACK, and the Advanced.Peer.Ack.Point stops at \
-         whatever is not cumulatively acknowledged. Loss recovery is that of RFC 9260, and congestion control that of RFC 4960, which held \
+         lifetime is looked at only when an acknowledgement reports something above it, and before a retransmission; with gives_up = resent, only then. \
+         What is given up so early does not cut the window. The application waits while as much is unacknowledged as FreeBSD takes. The receiver \
+         answers with SACK, and the Advanced.Peer.Ack.Point stops at whatever is not cumulatively acknowledged. Loss recovery is that of RFC 9260, and congestion control that of RFC 4960, which held \
          then: the window grows only while the cumulative acknowledgement moves, and Max.Burst cuts it. Small messages share a packet \
          where they have queued up behind the window, as R12 says they did; with nagle on, FreeBSD's default, they would always wait for others \
          while something is outstanding. Nothing else of FreeBSD is modelled. 2012+nr-sack adds what R12 proposes: the receiver says by NR-SACK what it will not \
@@ -131,14 +134,19 @@ pub(super) fn parameters() -> Vec<Parameter> {
         ),
         parameter(
             "gives_up",
-            "when the senders of 2012 give up what has expired: before it would be sent again, or as soon as it is missing below what \
-             has arrived, without a cut of the window",
+            "when the senders of 2012 give up what has expired: as soon as it is missing below what has arrived, without a cut of the \
+             window, or before it would be sent again",
             Kind::Choice(GIVES_UP),
         ),
         parameter(
             "unacknowledged",
-            "how many messages the sender takes until they are acknowledged or given up; the application waits then",
+            "how many messages the senders but festina take until they are acknowledged or given up; the application waits then",
             Kind::Count(16..=1_000_000),
+        ),
+        parameter(
+            "send_buffer",
+            "how many bytes of messages, likewise",
+            Kind::Bytes(bytes(1_500)..=bytes(SEND_BUFFER_BYTES as u64)),
         ),
         parameter("hops", "bottlenecks in a row, each with TCP flows of its own", Kind::Count(1..=16)),
     ]
@@ -183,13 +191,15 @@ pub(super) fn assumptions() -> Vec<Assumption> {
         chosen("TCP", "New Reno with SACK and timestamps, FreeBSD's default then").beside_the_plan(),
         chosen(
             "gives_up",
-            "R12 does not say. FreeBSD's sctp_strike_gap_ack_chunks looks for what is missing; docs/lab.md has both",
+            "R12 does not say; FreeBSD 8.2's sources do (sctp_strike_gap_ack_chunks). We knew what either does to the gains when we chose; \
+             docs/lab.md has both",
         ),
         chosen(
             "unacknowledged",
-            "more than there ever are: R12 does not say that the application waited. FreeBSD takes 512 chunks, or an eighth of the machine's \
-             mbuf clusters if that is more: 3,200 by default with 4 GB",
+            "by FreeBSD 8.2's sources: 512 chunks, or an eighth of the machine's mbuf clusters if that is more, which is 3,200 by default with \
+             4 GB. We knew that 512 would give the gains of Fig. 7a when we chose",
         ),
+        chosen("send_buffer", "FreeBSD 8.2's default; R12 does not say that it was changed"),
     ]
 }
 
@@ -197,7 +207,7 @@ pub(super) fn assumptions() -> Vec<Assumption> {
 pub(super) fn ends(sender: &str) -> [Config; 2] {
     let partial_reliability = PartialReliability {
         expiry: match sender {
-            OF_2012 | NR_SACK => Expiry::BeforeRetransmission,
+            OF_2012 | NR_SACK => Expiry::WhenMissing,
             LATE_TSN => Expiry::BeforeTransmission,
             DEADLINE => Expiry::AtOnce,
             _ => Expiry::WhenOverdue,
@@ -221,6 +231,22 @@ pub(super) fn limit(config: &mut Config) {
     config.limits.send_buffer_bytes = SEND_BUFFER_BYTES;
 }
 
+/// The settings of FreeBSD 8.2 for messages of this size.
+pub(super) fn limit_as_freebsd(config: &mut Config, size: ByteCount) {
+    take(config, size, FREEBSD_CHUNKS, FREEBSD_SEND_BUFFER);
+}
+
+/// Has the application wait while so many messages of this size, or so many bytes of them, are not acknowledged.
+fn take(config: &mut Config, size: ByteCount, messages: u64, send_buffer: ByteCount) {
+    let messages = messages.min(send_buffer.bytes() / size.bytes().max(1)).max(1);
+    let message_bytes = size.bytes().saturating_add(Limits::MESSAGE_OVERHEAD_BYTES as u64);
+    let buffer_bytes = message_bytes.saturating_mul(messages).min(SEND_BUFFER_BYTES as u64);
+    config.limits.send_buffer_bytes = usize::try_from(buffer_bytes).unwrap_or(SEND_BUFFER_BYTES);
+    // It goes on as soon as one more fits.
+    config.limits.send_low_water_bytes =
+        usize::try_from(buffer_bytes.saturating_sub(message_bytes)).unwrap_or_default();
+}
+
 /// Whether messages wait until they fill a packet. Festina's never do.
 fn gathers(point: &Point) -> bool {
     point.choice("nagle") == ON && point.choice("sender") != FESTINA
@@ -235,15 +261,12 @@ pub(super) fn mixture(point: &Point) -> Mixture {
     let load_bps = load * as_f64(rate.bits_per_second()) / 5.0;
     let seconds = |bytes: ByteCount| Duration::from_secs_f64(as_f64(bytes.bytes() * 8) / load_bps.max(1.0));
     let is_fixed = point.choice("sizes") != NORMALLY;
-    if point.choice("gives_up") == MISSING && [OF_2012, NR_SACK].contains(&point.choice("sender")) {
-        sender.partial_reliability.expiry = Expiry::WhenMissing;
+    if point.choice("gives_up") == RESENT_ONLY && sender.partial_reliability.expiry == Expiry::WhenMissing {
+        sender.partial_reliability.expiry = Expiry::BeforeRetransmission;
     }
-    let limits = &mut sender.limits;
-    let message_bytes = size.bytes().saturating_add(MESSAGE_OVERHEAD_BYTES);
-    let buffer_bytes = message_bytes.saturating_mul(point.count("unacknowledged")).min(SEND_BUFFER_BYTES as u64);
-    limits.send_buffer_bytes = usize::try_from(buffer_bytes).unwrap_or(SEND_BUFFER_BYTES);
-    // The application goes on as soon as one more fits.
-    limits.send_low_water_bytes = usize::try_from(buffer_bytes.saturating_sub(message_bytes)).unwrap_or_default();
+    if point.choice("sender") != FESTINA {
+        take(&mut sender, size, point.count("unacknowledged"), point.bytes("send_buffer"));
+    }
     Mixture {
         sender,
         receiver,

@@ -200,6 +200,9 @@ fn carrier(point: &Point) -> Carrier {
         }
         _ => {
             let [mut sending, receiving] = ends(sender);
+            if sender != FESTINA {
+                r12::limit_as_freebsd(&mut sending, point.bytes("size"));
+            }
             if fault == NO_FAST_RETRANSMIT {
                 sending.mechanisms = Fault::NoFastRetransmit.in_mechanisms(sending.mechanisms);
             }
