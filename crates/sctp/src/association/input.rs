@@ -29,6 +29,7 @@ pub(super) struct Arrival<'p> {
     pub(super) bytes: &'p Bytes,
     had_data: bool,
     had_sack: bool,
+    pub(super) had_ecne: bool,
 }
 
 /// Whether the rest of the packet is looked at.
@@ -70,7 +71,8 @@ impl Association {
         self.check_source(from.ip(), &first)?;
         self.check_tag(&header, &first)?;
         let tag = header.verification_tag;
-        let mut arrival = Arrival { now, from, ecn, tag, bytes, had_data: false, had_sack: false };
+        let (had_data, had_sack, had_ecne) = (false, false, false);
+        let mut arrival = Arrival { now, from, ecn, tag, bytes, had_data, had_sack, had_ecne };
         let result = match first {
             Chunk::Init(init) => {
                 self.handle_init(now, from, &init);

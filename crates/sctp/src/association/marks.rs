@@ -56,7 +56,11 @@ impl Association {
     }
 
     /// ECNE: the network marked a packet of this side. A TSN that was never sent is passed over.
-    pub(super) fn handle_ecne(&mut self, arrival: &Arrival<'_>, tsn: Tsn) {
+    pub(super) fn handle_ecne(&mut self, arrival: &mut Arrival<'_>, tsn: Tsn) {
+        // One packet of the peer reports one mark, and each costs a judgement of all timers.
+        if core::mem::replace(&mut arrival.had_ecne, true) {
+            return;
+        }
         let path = &mut self.paths.pick_mut().sending;
         if self.state.takes_sack() && self.sender.handle_mark(arrival.now, path, tsn) {
             let marks = self.control.new_marks();

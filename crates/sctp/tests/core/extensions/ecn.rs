@@ -269,6 +269,19 @@ fn a_report_is_answered_by_the_next_packet_and_never_by_one_of_its_own() {
 }
 
 #[test]
+fn of_several_reports_in_one_packet_the_first_counts() {
+    let mut peer = agreed();
+    peer.send("one");
+    peer.send("two");
+    peer.take();
+    let reports = [1, 2, 1, 2].map(|number| ecne(peer.tsn(number)));
+    peer.give(&reports);
+    assert_eq!(peer.association().stats().sent.marks_reported, 1);
+    peer.send("three");
+    assert_eq!(tsn_of(&peer.take_one(), CWR), peer.tsn(1));
+}
+
+#[test]
 fn a_report_of_what_was_never_sent_is_passed_over() {
     let mut peer = agreed();
     let before = cwnd(&mut peer);
