@@ -57,7 +57,7 @@
 //! let series = ExpirySeries::default();
 //! let rto_max = Duration::from_secs(60);
 //! let timeout_at = now + loss_timer::timeout_interval(rules, &rtt, &series, rto_max);
-//! let next = loss_timer::decide(rules, &rtt, &series, now, timeout_at);
+//! let next = loss_timer::decide(rules, &rtt, &series, |_| now, timeout_at);
 //! assert_eq!(next, TimerDecision::Probe { at: now + Duration::from_millis(105) });
 //! ```
 #![forbid(unsafe_code)]

@@ -34,7 +34,8 @@ impl TimerDecision {
 /// Decides between the retransmission timer and the probe, while data is outstanding.
 ///
 /// `oldest_sent`: of the chunks that are outstanding and not gap-acknowledged, each was last sent at
-/// some time; this is the earliest of these times. `timeout_at` is when the caller's retransmission
+/// some time; this tells the earliest of these times, and is asked only if a probe may leave, with the
+/// pause before the first one. `timeout_at` is when the caller's retransmission
 /// timer expires. While probes are allowed that timer does not fire. The caller restarts it with
 /// [`timeout_interval`] whenever a probe leaves, so that it is up to date when it takes over.
 ///
@@ -45,7 +46,7 @@ pub fn decide(
     rules: &Rules,
     rtt: &RttEstimator,
     series: &ExpirySeries,
-    oldest_sent: Instant,
+    oldest_sent: impl FnOnce(Duration) -> Instant,
     timeout_at: Instant,
 ) -> TimerDecision {
     let probing = series.waited().is_zero() || rules.backoff.is_linear(series);
@@ -53,7 +54,7 @@ pub fn decide(
         Some(timeout) if probing => {
             // A round trip that was only assumed may be far too short: each pause is then as long as all before it.
             let pause = if rtt.is_assumed() { timeout.max(series.waited()) } else { paced(timeout, series.waited()) };
-            TimerDecision::Probe { at: oldest_sent + pause }
+            TimerDecision::Probe { at: oldest_sent(timeout) + pause }
         }
         _ => TimerDecision::Timeout { at: timeout_at },
     }
@@ -83,7 +84,7 @@ mod tests {
         rtt.was_silent(ms(10_000));
         let (mut pauses, sent) = (Vec::new(), Instant::from_secs(100));
         for _ in 0..4 {
-            let pause = decide(&rules, &rtt, &series, sent, sent + MINUTE).at() - sent;
+            let pause = decide(&rules, &rtt, &series, |_| sent, sent + MINUTE).at() - sent;
             pauses.push(pause.as_millis());
             series.probed(pause);
         }
@@ -102,7 +103,7 @@ mod tests {
         let (mut last_sent, mut acted) = (Instant::ZERO, Vec::new());
         let mut interval = timeout_interval(rules, rtt, &series, MINUTE);
         loop {
-            let decision = decide(rules, rtt, &series, last_sent, last_sent + interval);
+            let decision = decide(rules, rtt, &series, |_| last_sent, last_sent + interval);
             if decision.at() > Instant::ZERO + until {
                 return acted;
             }

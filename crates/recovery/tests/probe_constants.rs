@@ -160,7 +160,7 @@ impl Stream {
                 }
             }
             let timeout = loss_timer::timeout_interval(&rules, &self.rtt, &self.series, RTO_MAX);
-            let next = loss_timer::decide(&rules, &self.rtt, &self.series, now, now + timeout);
+            let next = loss_timer::decide(&rules, &self.rtt, &self.series, |_| now, now + timeout);
             if let Some(acked) = acked
                 && acked <= next.at()
             {

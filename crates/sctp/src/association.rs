@@ -286,12 +286,13 @@ impl Association {
         let receiver = self.receiver.as_ref().and_then(Receiver::deadline);
         let quiet = self.quiet_max();
         let sender_waits = self.t1_repeats_data();
-        let of_paths = self.paths.iter().flat_map(|path| {
+        let mut earliest =
+            Instant::earliest([self.state.deadline(), receiver, self.peer_gone_at(), self.reconfiguration_deadline()]);
+        for path in self.paths.iter() {
             let of_sender = if sender_waits { None } else { self.sender.deadline(&path.sending) };
-            [of_sender, path.deadline(quiet)]
-        });
-        let deadlines = [self.state.deadline(), receiver, self.peer_gone_at(), self.reconfiguration_deadline()];
-        deadlines.into_iter().chain(of_paths).flatten().min()
+            earliest = Instant::earliest([earliest, of_sender, path.deadline(quiet)]);
+        }
+        earliest
     }
 
     /// Whether the association is over.

@@ -125,6 +125,12 @@ impl Message {
         self
     }
 
+    /// When it is not worth sending any more if it is handed over `now`; [`Instant::MAX`] if it always is.
+    pub(crate) fn expires_at(&self, now: Instant) -> Instant {
+        let expires_at = self.lifetime.map_or(Instant::MAX, |lifetime| now.saturating_add(lifetime));
+        self.deadline.map_or(expires_at, |deadline| deadline.min(expires_at))
+    }
+
     /// Returns whether the sender must find the message before its turn.
     #[inline]
     pub(crate) fn is_tracked(&self) -> bool {

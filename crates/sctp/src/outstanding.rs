@@ -21,7 +21,7 @@ mod settled;
 
 pub(crate) use ack::{Observer, SackTerms};
 pub(crate) use digest::{Acknowledgement, Digest, Progress};
-pub(crate) use ledger::{Chunk, ChunkState, Form, Ledger, MessageSlot, PathId, SentAs};
+pub(crate) use ledger::{CHUNKS_KEPT, Chunk, ChunkState, Form, Ledger, MessageSlot, PathId, SentAs};
 
 /// Chunks that may be outstanding. It keeps the rule of RFC 9260 §6.1 that no stream has more than 65,535 ordered messages in
 /// the send window, without counting per stream, and bounds the ledger's memory.

@@ -339,7 +339,8 @@ impl Receiver {
     /// Writes a SACK with as many gap ack blocks and duplicate TSNs as fit, and clears what waited for it. Where the peer understands
     /// NR-SACK (`nr_sack`), one with gap ack blocks says that none of them will be taken back. Returns whether there was room for one.
     pub(crate) fn write_sack(&mut self, nr_sack: bool, packet: &mut PacketBuilder<'_>) -> bool {
-        let open_bytes = self.window.open_bytes(self.held());
+        let held = self.held();
+        let open_bytes = self.window.open_bytes(held);
         let a_rwnd = u32::try_from(open_bytes).unwrap_or(u32::MAX);
         let (cumulative, blocks, duplicates) =
             (self.cumulative_tsn(), self.tracker.gap_ack_blocks(), self.sack.duplicates());
@@ -349,7 +350,7 @@ impl Receiver {
             packet.sack(cumulative, a_rwnd, blocks, duplicates)
         };
         if written {
-            self.window.note_advertised(open_bytes);
+            self.window.note_advertised(open_bytes, held);
             self.sack.sent();
         }
         written

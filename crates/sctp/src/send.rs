@@ -82,6 +82,8 @@ pub(crate) struct Sender {
     framing: Framing,
     /// No more messages will come.
     closing: bool,
+    /// More was outstanding, since nothing was, than a thin stream has.
+    is_burst: bool,
     counters: Counters,
 }
 
@@ -101,6 +103,8 @@ struct Counters {
 #[derive(Debug)]
 struct OutboundStreams {
     count: u16,
+    /// The peer allowed fewer than there were when messages were taken, some of which it may refuse.
+    may_refuse: bool,
     /// SSNs (RFC 9260 §6.5).
     next_ssn: StreamTable<u16>,
     /// Apart, since most associations have none.
@@ -118,7 +122,7 @@ struct Rare {
 
 impl OutboundStreams {
     fn new(count: u16) -> Self {
-        Self { count, next_ssn: StreamTable::new(), rare: None }
+        Self { count, may_refuse: false, next_ssn: StreamTable::new(), rare: None }
     }
 
     /// Every stream begins anew.
@@ -165,6 +169,7 @@ impl Sender {
             forwards: false,
             framing: Framing::Data,
             closing: false,
+            is_burst: false,
             counters: Counters::default(),
         }
     }
@@ -181,6 +186,7 @@ impl Sender {
         events: &mut Events,
     ) {
         self.window.told(peer_a_rwnd);
+        self.streams.may_refuse |= !self.buffer.is_empty() && outbound_streams < self.streams.count;
         self.streams.count = outbound_streams;
         path.sizes.set_framing(self.framing);
         if self.alternates() {
@@ -389,10 +395,17 @@ impl Sender {
         }
     }
 
+    /// Returns whether the message in front must not be sent any more.
+    #[inline]
+    fn front_is_stale(&self, now: Instant) -> bool {
+        let may_be_stale = self.partial.is_some() || self.streams.may_refuse;
+        may_be_stale && self.buffer.front_stale(now, self.streams.count).is_some()
+    }
+
     /// Drops the messages in front that must not be sent any more. Whether there were any.
     #[inline]
     fn drop_stale(&mut self, now: Instant, events: &mut Events) -> bool {
-        let is_stale = self.buffer.front_is_stale(now, self.streams.count);
+        let is_stale = self.front_is_stale(now);
         if is_stale {
             self.drop_all_stale(now, events);
         }
@@ -407,10 +420,19 @@ impl Sender {
         self.report_room(events);
     }
 
+    /// Nothing is queued or outstanding any more: memory stays for a thin stream, and for another burst if this was one.
+    fn drained(&mut self, events: &mut Events) {
+        events.push(Event::Drained);
+        if !std::mem::take(&mut self.is_burst) {
+            self.buffer.calm_down();
+            self.ledger.calm_down();
+        }
+    }
+
     /// Messages were given up: reports what that leaves.
     fn report_room(&mut self, events: &mut Events) {
         if self.is_drained() {
-            events.push(Event::Drained);
+            self.drained(events);
         }
         if self.buffer.take_writable() {
             events.push(Event::Writable);

@@ -45,6 +45,13 @@ impl Instant {
         self.0
     }
 
+    /// The earliest of deadlines of which each may be missing. One that is never reached ([`Instant::MAX`]) counts as missing.
+    #[inline]
+    pub fn earliest<const N: usize>(deadlines: [Option<Self>; N]) -> Option<Self> {
+        let earliest = deadlines.iter().fold(Self::MAX, |earliest, at| earliest.min(at.unwrap_or(Self::MAX)));
+        (earliest < Self::MAX).then_some(earliest)
+    }
+
     /// The instant `duration` later, or `None` if it is out of range.
     pub fn checked_add(self, duration: Duration) -> Option<Self> {
         let nanos = u64::try_from(duration.as_nanos()).ok()?;
@@ -114,6 +121,14 @@ mod tests {
         assert_eq!(Instant::from_millis(3), Instant::from_micros(3_000));
         assert_eq!(Instant::from_micros(4), Instant::from_nanos(4_000));
         assert_eq!(Instant::default(), Instant::ZERO);
+    }
+
+    #[test]
+    fn the_earliest_deadline_passes_over_those_that_are_missing_or_never_reached() {
+        let at = Instant::from_millis;
+        assert_eq!(Instant::earliest([None, Some(at(3)), Some(at(2)), Some(Instant::MAX)]), Some(at(2)));
+        assert_eq!(Instant::earliest([None, Some(Instant::MAX)]), None);
+        assert_eq!(Instant::earliest([]), None);
     }
 
     #[test]

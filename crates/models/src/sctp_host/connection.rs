@@ -303,7 +303,7 @@ impl Connection {
             State::Begun(association) => {
                 let second = self.companion.as_ref().and_then(|companion| companion.traffic.next_at());
                 let write = self.traffic.as_ref().and_then(Traffic::next_at);
-                [association.poll_deadline(), write, second].into_iter().flatten().min()
+                Instant::earliest([association.poll_deadline(), write, second])
             }
         };
         (std::mem::replace(&mut self.deadline, new), new)

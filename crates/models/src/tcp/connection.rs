@@ -232,7 +232,7 @@ impl TcpConnection {
         match self.state {
             State::Listening | State::Failed => None,
             State::SynSent(handshake) | State::SynReceived(handshake) => handshake.resend_at,
-            State::Established => [self.sender.deadline(), self.receiver.deadline()].into_iter().flatten().min(),
+            State::Established => Instant::earliest([self.sender.deadline(), self.receiver.deadline()]),
         }
     }
 

@@ -261,7 +261,7 @@ impl Connection {
     /// The deadline that the host knows of and the one that holds from now on.
     pub(super) fn move_deadline(&mut self) -> (Option<Instant>, Option<Instant>) {
         let write = self.traffic.as_ref().filter(|_| !self.has_failed).and_then(Traffic::next_at);
-        let new = [self.tcp.poll_deadline(), write].into_iter().flatten().min();
+        let new = Instant::earliest([self.tcp.poll_deadline(), write]);
         (std::mem::replace(&mut self.deadline, new), new)
     }
 }

@@ -93,14 +93,20 @@ impl Association {
         result
     }
 
-    fn handle_chunks(&mut self, arrival: &mut Arrival<'_>, chunks: Chunks<'_>) -> Result<(), PacketDropped> {
-        // A chunk that is cut short or malformed is dropped with all behind it (RFC 9260 §6.10).
-        for chunk in chunks.map_while(Result::ok) {
-            if self.handle_chunk(arrival, &chunk)? == Rest::Skip {
-                break;
+    fn handle_chunks(&mut self, arrival: &mut Arrival<'_>, mut chunks: Chunks<'_>) -> Result<(), PacketDropped> {
+        loop {
+            let rest = match chunks.next_data() {
+                Some(data) => self.handle_data(arrival, &data),
+                None => match chunks.next() {
+                    Some(Ok(chunk)) => self.handle_chunk(arrival, &chunk)?,
+                    // A chunk that is cut short or malformed is dropped with all behind it (RFC 9260 §6.10).
+                    Some(Err(_)) | None => return Ok(()),
+                },
+            };
+            if rest == Rest::Skip {
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     /// The addresses of both sides are part of what tells an association, so whoever guesses tags must forge his address as well.
@@ -206,7 +212,6 @@ impl Association {
         Ok(if matches!(self.state, State::Closed) { Rest::Skip } else { Rest::Continue })
     }
 
-    #[inline]
     fn handle_data(&mut self, arrival: &mut Arrival<'_>, data: &Data<'_>) -> Rest {
         let Some(receiver) = self.receiver.as_mut().filter(|_| self.state.takes_data()) else {
             return Rest::Continue;

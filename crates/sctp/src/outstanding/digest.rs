@@ -84,6 +84,7 @@ pub(crate) struct HighestAcked {
 
 impl Digest {
     /// A chunk was acknowledged for the first time.
+    #[inline(always)]
     pub(super) fn count(&mut self, tsn: u64, chunk: &Chunk) {
         self.acked_bytes += chunk.bytes();
         self.acked_chunks += 1;

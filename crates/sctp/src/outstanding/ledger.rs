@@ -10,7 +10,10 @@ use crate::event::RetransmissionCause;
 use crate::wire::Framing;
 
 /// Chunks for which memory is kept while nothing is outstanding: what a thin stream needs.
-const CHUNKS_KEPT: usize = 4;
+pub(crate) const CHUNKS_KEPT: usize = 4;
+
+/// The same while burst follows burst.
+const CHUNKS_KEPT_FOR_BURSTS: usize = 32;
 
 /// Where the sender keeps what all chunks of a message have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -342,9 +345,16 @@ impl Ledger {
         Some(seen)
     }
 
-    /// Nothing is outstanding: keeps what a thin stream needs.
+    /// No burst is to be expected: keeps what a thin stream needs, if nothing is outstanding.
+    pub(crate) fn calm_down(&mut self) {
+        if self.chunks.is_empty() && self.chunks.capacity() > CHUNKS_KEPT {
+            self.chunks = VecDeque::new();
+        }
+    }
+
+    /// Nothing is outstanding: keeps what a burst needs.
     fn shrink(&mut self) {
-        if self.chunks.capacity() > CHUNKS_KEPT {
+        if self.chunks.capacity() > CHUNKS_KEPT_FOR_BURSTS {
             self.chunks = VecDeque::new();
         }
         self.reported.take_if(|reported| reported.is_blank(self.first_tsn));

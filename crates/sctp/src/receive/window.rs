@@ -32,10 +32,12 @@ pub(super) struct Use {
 /// The window for a given use of the receive buffer, and what the peer was told.
 #[derive(Debug)]
 pub(super) struct Window {
-    buffer_bytes: usize,
+    buffer_bytes: u32,
     /// A window smaller than this counts as closed: the receiver's side of silly-window avoidance (RFC 1122 §4.2.3.3).
     open_bytes_min: u32,
     advertised_bytes: u32,
+    /// While more than this is held, the window cannot have grown much since the peer was told of it.
+    update_below_bytes: u32,
     /// Payload that was kept lately.
     payload_bytes: u32,
     /// The memory that it took.
@@ -46,9 +48,10 @@ impl Window {
     pub(super) fn new(limits: &Limits) -> Self {
         let buffer_bytes = limits.receive_buffer_bytes;
         Self {
-            buffer_bytes,
+            buffer_bytes: in_u32(buffer_bytes),
             open_bytes_min: in_u32(limits.packet_bytes_max.min(buffer_bytes / 4).max(1)),
             advertised_bytes: in_u32(buffer_bytes),
+            update_below_bytes: 0,
             payload_bytes: in_u32(lately_bytes(buffer_bytes) / 2),
             cost_bytes: in_u32(lately_bytes(buffer_bytes) / 2),
         }
@@ -59,21 +62,21 @@ impl Window {
     pub(super) fn note_cost(&mut self, payload_bytes: usize, cost_bytes: usize) {
         self.payload_bytes = self.payload_bytes.saturating_add(in_u32(payload_bytes));
         self.cost_bytes = self.cost_bytes.saturating_add(in_u32(cost_bytes));
-        if self.cost_bytes.max(self.payload_bytes) as usize > lately_bytes(self.buffer_bytes) {
+        if self.cost_bytes.max(self.payload_bytes) as usize > lately_bytes(self.buffer_bytes()) {
             self.payload_bytes /= 2;
             self.cost_bytes = (self.cost_bytes / 2).max(1);
         }
     }
 
     pub(super) fn buffer_bytes(&self) -> usize {
-        self.buffer_bytes
+        self.buffer_bytes as usize
     }
 
     /// What may still come: nothing, or at least the smallest window worth telling. Where neither the application nor a
     /// retransmission can make room, only new data can, and up to a quarter of the buffer stays open for it.
     #[inline]
     pub(super) fn open_bytes(&self, held: Use) -> usize {
-        let mut free_bytes = self.buffer_bytes.saturating_sub(held.used_bytes);
+        let mut free_bytes = self.buffer_bytes().saturating_sub(held.used_bytes);
         if !held.has_ready && !held.has_gap {
             free_bytes = free_bytes.max(self.beyond_bytes(held.used_bytes));
         }
@@ -94,17 +97,17 @@ impl Window {
 
     /// What stays open for a burst of larger messages while nothing is held.
     fn burst_bytes(&self) -> usize {
-        BURST_BYTES.min(self.buffer_bytes / 4)
+        BURST_BYTES.min(self.buffer_bytes() / 4)
     }
 
     /// While less is held, a chunk is kept although the window is closed: it may have left before the peer knew.
     fn kept_bytes_max(&self) -> usize {
-        self.buffer_bytes + self.buffer_bytes / 4
+        self.buffer_bytes() + self.buffer_bytes() / 4
     }
 
     /// What is left of two buffers, but at most a quarter of one.
     fn beyond_bytes(&self, used_bytes: usize) -> usize {
-        (2 * self.buffer_bytes).saturating_sub(used_bytes).min(self.buffer_bytes / 4)
+        (2 * self.buffer_bytes()).saturating_sub(used_bytes).min(self.buffer_bytes() / 4)
     }
 
     /// Whether a new chunk may be kept; the module above says why. `is_next`: no TSN below it is missing.
@@ -112,11 +115,11 @@ impl Window {
     pub(super) fn has_room(&self, held: Use, payload_bytes: usize, is_next: bool) -> bool {
         let needed_bytes = held.used_bytes + payload_bytes + CHUNK_OVERHEAD_BYTES_MAX;
         // The short way: half of the buffer is free, so the window is open.
-        needed_bytes <= self.buffer_bytes / 2 || self.has_room_beyond(held, needed_bytes, is_next)
+        needed_bytes <= self.buffer_bytes() / 2 || self.has_room_beyond(held, needed_bytes, is_next)
     }
 
     fn has_room_beyond(&self, held: Use, needed_bytes: usize, is_next: bool) -> bool {
-        if needed_bytes > 2 * self.buffer_bytes + RESERVE_BYTES {
+        if needed_bytes > 2 * self.buffer_bytes() + RESERVE_BYTES {
             return false;
         }
         held.used_bytes < self.kept_bytes_max() || is_next && (held.has_gap || !held.has_ready)
@@ -125,26 +128,45 @@ impl Window {
     /// Whether a message may be kept that the application can fetch at once, however full the buffer is. `is_alone`: there is no other,
     /// and it has the next TSN.
     pub(super) fn has_room_for_relief(&self, held: Use, payload_bytes: usize, is_alone: bool) -> bool {
-        let usual_bytes = if is_alone { 2 * self.buffer_bytes + RESERVE_BYTES } else { self.kept_bytes_max() };
+        let usual_bytes = if is_alone { 2 * self.buffer_bytes() + RESERVE_BYTES } else { self.kept_bytes_max() };
         held.used_bytes + payload_bytes + CHUNK_OVERHEAD_BYTES_MAX <= usual_bytes + RELIEF_BYTES
     }
 
     /// Whether tables of streams may grow by so much.
     pub(super) fn has_room_for_tables(&self, used_bytes: usize, growth_bytes: usize) -> bool {
-        used_bytes + growth_bytes <= 2 * self.buffer_bytes + RESERVE_BYTES + RELIEF_BYTES
+        used_bytes + growth_bytes <= 2 * self.buffer_bytes() + RESERVE_BYTES + RELIEF_BYTES
     }
 
-    /// The peer has been told this window.
+    /// The peer has been told this window, with so much held.
     #[inline]
-    pub(super) fn note_advertised(&mut self, open_bytes: usize) {
+    pub(super) fn note_advertised(&mut self, open_bytes: usize, held: Use) {
         self.advertised_bytes = in_u32(open_bytes);
+        self.note_looked(held);
     }
 
-    /// Whether the window has grown, since the peer was told, by a quarter of what it can be (RFC 9260 §6.2).
+    /// The window has not grown: the next time to look is when the application has fetched an eighth of the growth that counts, or all.
     #[inline]
-    pub(super) fn is_update_due(&self, held: Use) -> bool {
-        let (told_bytes, step_bytes) = (self.advertised_bytes as usize, self.buffer_bytes / 4);
-        if told_bytes + step_bytes <= self.buffer_bytes && self.open_bytes(held) >= told_bytes + step_bytes {
+    fn note_looked(&mut self, held: Use) {
+        self.update_below_bytes = in_u32(held.used_bytes.saturating_sub(self.buffer_bytes() / 32));
+    }
+
+    /// Whether the application, which has just fetched a message, has made the window grow, since the peer was told, by a quarter of what it
+    /// can be (RFC 9260 §6.2).
+    #[inline]
+    pub(super) fn is_update_due(&mut self, held: Use) -> bool {
+        if held.has_ready && held.used_bytes > self.update_below_bytes as usize {
+            return false;
+        }
+        let is_due = self.has_grown(held);
+        if !is_due {
+            self.note_looked(held);
+        }
+        is_due
+    }
+
+    pub(super) fn has_grown(&self, held: Use) -> bool {
+        let (told_bytes, step_bytes) = (self.advertised_bytes as usize, self.buffer_bytes() / 4);
+        if told_bytes + step_bytes <= self.buffer_bytes() && self.open_bytes(held) >= told_bytes + step_bytes {
             return true;
         }
         told_bytes < step_bytes && self.is_small_update_due(held)
@@ -154,7 +176,7 @@ impl Window {
     /// hears of an open one at the latest when everything is fetched, however much tables of streams hold.
     fn is_small_update_due(&self, held: Use) -> bool {
         let (open_bytes, told_bytes) = (self.open_bytes(held), self.advertised_bytes as usize);
-        let largest_bytes = self.payload_that_fits(0).max(self.burst_bytes()).min(self.buffer_bytes);
+        let largest_bytes = self.payload_that_fits(0).max(self.burst_bytes()).min(self.buffer_bytes());
         let step_bytes = (largest_bytes / 4).max(self.open_bytes_min as usize);
         open_bytes >= told_bytes + step_bytes || told_bytes == 0 && open_bytes > 0 && !held.has_ready
     }

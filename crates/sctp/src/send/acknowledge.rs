@@ -121,7 +121,7 @@ impl Sender {
             path.regulate(Pressure::Recovered);
         }
         if digest.cumulative_advanced && self.is_drained() {
-            events.push(Event::Drained);
+            self.drained(events);
         }
         if self.buffer.follows_window() {
             self.follow_window(now, path);
@@ -190,7 +190,7 @@ struct Reader<'s> {
 }
 
 impl Observer for Reader<'_> {
-    #[inline]
+    #[inline(always)]
     fn acked(&mut self, chunk: &Chunk, progress: Progress) {
         if progress.is_new {
             self.repair.on_chunk_acked(self.now, chunk, progress, self.next_tsn);

@@ -7,7 +7,7 @@ use super::repair::{Again, Companions, NewData, Order, Purpose};
 use super::scheduler::{Piece, Turn};
 use super::{SendPath, Sender};
 use crate::event::{Event, Events, RetransmissionCause};
-use crate::outstanding::{CHUNKS_MAX, Chunk, ChunkState, Form, SentAs};
+use crate::outstanding::{CHUNKS_KEPT, CHUNKS_MAX, Chunk, ChunkState, Form, PathId, SentAs};
 use crate::wire::{FragmentHeader, Framing, PacketBuilder, Tsn};
 
 /// What was put into a packet.
@@ -61,8 +61,7 @@ impl Sender {
     }
 
     fn has_order(&self, now: Instant, path: &SendPath) -> bool {
-        path.repair.next(now, &self.ledger, &self.view(path)).is_some()
-            || self.buffer.front_is_stale(now, self.streams.count)
+        path.repair.next(now, &self.ledger, &self.view(path)).is_some() || self.front_is_stale(now)
     }
 
     /// Fills a packet that leaves by `path`, behind the control chunks that it may hold already; one call per packet.
@@ -210,6 +209,7 @@ impl Sender {
         events: &mut Events,
         loaded: &mut Loaded,
     ) {
+        let tail_asks = self.closing || path.repair.rules().immediate_sack == ImmediateSack::Tail;
         while self.ledger.len() < CHUNKS_MAX {
             self.drop_stale(now, events);
             let room = packet.remaining().saturating_sub(self.framing.header_bytes());
@@ -218,7 +218,9 @@ impl Sender {
                 break;
             }
             let tsn = self.ledger.next_tsn();
-            let Some((chunk, header)) = self.cut_chunk(turn, tsn, now, (path, asks), events) else { break };
+            let Some((chunk, header)) = self.cut_chunk(turn, tsn, now, (path.id, asks, tail_asks), events) else {
+                break;
+            };
             let written = packet.fragment(self.framing, &header, &chunk.payload);
             debug_assert!(written, "the piece was cut to the room in the packet");
             loaded.bytes += chunk.bytes();
@@ -241,12 +243,11 @@ impl Sender {
         turn: Turn,
         tsn: u64,
         now: Instant,
-        (path, asks): (&SendPath, bool),
+        (path, asks, tail_asks): (PathId, bool, bool),
         events: &mut Events,
     ) -> Option<(Chunk, FragmentHeader)> {
         let Piece { payload, message: slot, fragment, ends } = self.buffer.cut(turn, self.alternates())?;
-        let immediate_sack = path.repair.rules().immediate_sack;
-        let is_tail = (self.closing || immediate_sack == ImmediateSack::Tail) && self.buffer.is_empty();
+        let is_tail = tail_asks && self.buffer.is_empty();
         let message = self.buffer.message_mut(slot)?;
         message.last_tsn = Tsn::wrap(tsn).0;
         if fragment == 0 {
@@ -269,7 +270,7 @@ impl Sender {
             miss_indications: 0,
             fast_retransmitted: false,
             sent_as: SentAs::First,
-            path: path.id,
+            path,
         };
         let header = message.header(tsn, &chunk);
         Some((chunk, header))
@@ -279,6 +280,7 @@ impl Sender {
     fn packet_left(&mut self, now: Instant, path: &mut SendPath, order: Order, loaded: &Loaded) {
         path.last_sent_at = now;
         if loaded.new_chunks > 0 {
+            self.is_burst |= self.ledger.len() > CHUNKS_KEPT;
             path.burst.spend();
             self.buffer.packet_left(now);
         }

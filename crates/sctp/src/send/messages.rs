@@ -14,8 +14,8 @@ use crate::wire::{FragmentHeader, StreamId, Tsn};
 /// Slots for which memory is kept while none is in use: what a thin stream needs.
 pub(super) const SLOTS_KEPT: usize = 4;
 
-/// Slots that the second step of growth makes room for, so that a burst costs few allocations.
-const SLOTS_SECOND: usize = 32;
+/// Slots that the second step of growth makes room for, so that a burst costs few allocations. They are kept while burst follows burst.
+pub(super) const SLOTS_SECOND: usize = 32;
 
 /// Ends the list of free slots.
 const NO_SLOT: u32 = u32::MAX;
@@ -69,20 +69,21 @@ pub(super) enum Fate {
 impl OutboundMessage {
     /// A message that was handed over just now, with its payload in one piece.
     pub(super) fn new(now: Instant, message: &Message, id: MessageId, expiry: Expiry) -> Self {
-        let &Message { lifetime, deadline, max_retransmissions, .. } = message;
-        let expires_at = lifetime.map_or(Instant::MAX, |lifetime| now.saturating_add(lifetime));
-        let expires_at = deadline.map_or(expires_at, |deadline| deadline.min(expires_at));
+        let is_tracked = message.is_tracked();
         Self {
             id,
-            expires_at,
+            expires_at: if is_tracked { message.expires_at(now) } else { Instant::MAX },
             ppid: message.ppid,
             pieces: 1,
             last_tsn: 0,
             stream: message.stream,
             number: 0,
-            retransmissions_max: max_retransmissions.and_then(|limit| u8::try_from(limit).ok()).unwrap_or(NO_LIMIT),
+            retransmissions_max: message
+                .max_retransmissions
+                .and_then(|limit| u8::try_from(limit).ok())
+                .unwrap_or(NO_LIMIT),
             expiry,
-            fate: if message.is_tracked() { Fate::Tracked } else { Fate::Plain },
+            fate: if is_tracked { Fate::Tracked } else { Fate::Plain },
             unordered: message.unordered,
             immediate_ack: message.immediate_ack,
         }
@@ -228,23 +229,25 @@ impl Messages {
         *place = Slot::Free { next: self.free };
         self.free = slot.0;
         self.used -= 1;
-        if self.used == 0 {
-            self.shrink(SLOTS_KEPT);
-        }
+        self.shrink(SLOTS_SECOND);
         Some(left)
+    }
+
+    /// No burst is to be expected: keeps what a thin stream needs, if there are no messages.
+    #[inline]
+    pub(super) fn calm_down(&mut self) {
+        self.shrink(SLOTS_KEPT);
     }
 
     /// Gives back even the memory that a thin stream needs, if there are no messages.
     pub(super) fn give_back_memory(&mut self) {
-        if self.used == 0 {
-            self.shrink(0);
-        }
+        self.shrink(0);
     }
 
-    /// There are no messages: gives back the slots if they are more than `slots_kept`.
+    /// Gives back the slots if they are more than `slots_kept` and none is in use.
     #[inline]
     fn shrink(&mut self, slots_kept: usize) {
-        if self.slots.len() > slots_kept {
+        if self.used == 0 && self.slots.len() > slots_kept {
             self.forget_slots();
         }
     }

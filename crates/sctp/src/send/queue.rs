@@ -149,7 +149,7 @@ impl SendBuffer {
     }
 
     /// Takes a message in, behind those that wait.
-    #[inline]
+    #[inline(always)]
     pub(super) fn push(&mut self, now: Instant, message: Message, id: MessageId) -> MessageSlot {
         let (stream, slot) = (message.stream, self.admit(now, &message, id));
         self.scheduler.push(stream, Unsent::new(message.payload, slot));
@@ -172,7 +172,7 @@ impl SendBuffer {
         slot
     }
 
-    #[inline]
+    #[inline(always)]
     fn admit(&mut self, now: Instant, message: &Message, id: MessageId) -> MessageSlot {
         let bytes = message.payload.len();
         self.used_bytes += small(bytes);
@@ -228,15 +228,11 @@ impl SendBuffer {
         Some(Turn { message: front.message, bytes: piece_bytes(front.rest.len(), room, full)? })
     }
 
-    /// Returns whether the front message will be dropped instead of sent.
-    #[inline]
-    pub(super) fn front_is_stale(&self, now: Instant, streams: u16) -> bool {
-        self.front_obstacle(now, streams).is_some()
-    }
-
     /// The front message and why, if it must not be sent any more.
     pub(super) fn front_stale(&self, now: Instant, streams: u16) -> Option<(MessageSlot, AbandonReason)> {
-        Some((self.scheduler.front()?.message, self.front_obstacle(now, streams)?))
+        let front = self.scheduler.front()?;
+        let reason = self.messages.get(front.message)?.obstacle(now, front.has_tsn(), streams)?;
+        Some((front.message, reason))
     }
 
     /// What of a message waits for TSNs.
@@ -316,6 +312,12 @@ impl SendBuffer {
         self.scheduler.set_value(stream, value);
     }
 
+    /// No burst is to be expected: keeps what a thin stream needs, if there are no messages.
+    pub(super) fn calm_down(&mut self) {
+        self.scheduler.calm_down();
+        self.messages.calm_down();
+    }
+
     /// Gives back what the buffer does not need now.
     pub(super) fn give_back_memory(&mut self) {
         self.scheduler.give_back_memory();
@@ -342,12 +344,6 @@ impl SendBuffer {
         writable
     }
 
-    #[inline]
-    fn front_obstacle(&self, now: Instant, streams: u16) -> Option<AbandonReason> {
-        let front = self.scheduler.front()?;
-        self.messages.get(front.message)?.obstacle(now, front.has_tsn(), streams)
-    }
-
     fn count_sent(&mut self, payload_bytes: usize, ends: bool) {
         self.queued_bytes -= small(payload_bytes);
         self.queued_messages -= u32::from(ends);
@@ -363,6 +359,12 @@ impl SendBuffer {
     #[cfg(test)]
     pub(super) fn slots_used(&self) -> usize {
         size(self.messages.len())
+    }
+
+    /// Waiting messages that there is memory for.
+    #[cfg(test)]
+    pub(super) fn queue_capacity(&self) -> usize {
+        self.scheduler.capacity()
     }
 
     /// Slots that there is memory for.
@@ -495,8 +497,7 @@ mod tests {
         let mut buffer = buffer(100, 50);
         let message = Message::new("x").on_stream(9);
         assert_eq!(offer(&mut buffer, message, 5), Ok(()));
-        assert!(!buffer.front_is_stale(Instant::ZERO, 10));
-        assert!(buffer.front_is_stale(Instant::ZERO, 9));
+        assert_eq!(buffer.front_stale(Instant::ZERO, 10), None);
         let refused = Some((MessageId(5), AbandonReason::StreamRefused));
         assert_eq!(pop_stale(&mut buffer, Instant::ZERO, 9), refused);
     }

@@ -14,7 +14,7 @@ use streams::Streams;
 /// Messages for which memory is kept while none is queued: what a thin stream needs.
 const MESSAGES_KEPT: usize = 4;
 
-/// Messages that the second step of growth makes room for, so that a burst costs few allocations.
+/// Messages that the second step of growth makes room for, so that a burst costs few allocations. It is kept while burst follows burst.
 const MESSAGES_SECOND: usize = 32;
 
 /// A message, or what is left of one, that waits for its TSNs. It gets them as late as possible, so that one that expires here
@@ -102,10 +102,25 @@ impl Scheduler {
 
     /// Gives back what the queue does not need now.
     pub(super) fn give_back_memory(&mut self) {
-        if let Self::FirstComeFirstServed(queue) = self
-            && queue.is_empty()
-        {
-            *queue = VecDeque::new();
+        self.shrink(0);
+    }
+
+    /// No burst is to be expected: keeps what a thin stream needs, if nothing waits.
+    #[inline]
+    pub(super) fn calm_down(&mut self) {
+        self.shrink(MESSAGES_KEPT);
+    }
+
+    /// Messages that there is memory for, if all streams share one queue.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        if let Self::FirstComeFirstServed(queue) = self { queue.capacity() } else { 0 }
+    }
+
+    #[inline]
+    fn shrink(&mut self, messages_kept: usize) {
+        if let Self::FirstComeFirstServed(queue) = self {
+            shrink(queue, messages_kept);
         }
     }
 
@@ -141,7 +156,7 @@ impl Scheduler {
             Self::FirstComeFirstServed(queue) => {
                 let front = queue.front_mut()?;
                 if bytes >= front.rest.len() {
-                    return self.pop().map(Unsent::into_last_piece);
+                    return pop_front(queue).map(Unsent::into_last_piece);
                 }
                 Some(front.cut(bytes))
             }
@@ -161,13 +176,7 @@ impl Scheduler {
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Unsent> {
         match self {
-            Self::FirstComeFirstServed(queue) => {
-                let message = queue.pop_front();
-                if queue.is_empty() && queue.capacity() > MESSAGES_KEPT {
-                    *queue = VecDeque::new();
-                }
-                message
-            }
+            Self::FirstComeFirstServed(queue) => pop_front(queue),
             Self::Streams(streams) => streams.pop(),
         }
     }
@@ -215,6 +224,21 @@ impl Scheduler {
 
 fn position(queue: &VecDeque<Unsent>, message: MessageSlot) -> Option<usize> {
     queue.iter().position(|unsent| unsent.message == message)
+}
+
+/// Takes the first message, and gives back what a burst does not need.
+#[inline]
+fn pop_front(queue: &mut VecDeque<Unsent>) -> Option<Unsent> {
+    let message = queue.pop_front();
+    shrink(queue, MESSAGES_SECOND);
+    message
+}
+
+#[inline]
+fn shrink(queue: &mut VecDeque<Unsent>, messages_kept: usize) {
+    if queue.is_empty() && queue.capacity() > messages_kept {
+        *queue = VecDeque::new();
+    }
 }
 
 #[cold]

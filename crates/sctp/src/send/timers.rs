@@ -24,7 +24,7 @@ impl Sender {
     pub(crate) fn deadline(&self, path: &SendPath) -> Option<Instant> {
         let (ledger, view) = (&self.ledger, self.view(path));
         let (loss, paced_until) = (path.repair.deadline(ledger, &view), path.repair.paced_until(ledger, &view));
-        [self.window.deadline(), loss, paced_until, self.partial_deadline()].into_iter().flatten().min()
+        Instant::earliest([self.window.deadline(), loss, paced_until, self.partial_deadline()])
     }
 
     /// Acts on what has expired, the timers of `path` among it.

@@ -15,7 +15,7 @@
 
 use super::COMMON_HEADER_BYTES;
 use super::checksum::packet_checksum;
-use super::chunk::{Chunk, chunk_type};
+use super::chunk::{Chunk, Data, chunk_type};
 use super::error::{ChunkError, PacketError};
 use super::tlv::Frame;
 
@@ -141,6 +141,22 @@ fn received_checksum(header: &[u8; COMMON_HEADER_BYTES]) -> u32 {
 #[derive(Clone, Debug)]
 pub struct Chunks<'a> {
     rest: &'a [u8],
+}
+
+impl<'a> Chunks<'a> {
+    /// The next chunk if it is DATA and well-formed, as nearly all are: what [`next`](Iterator::next) would give, without the detour over
+    /// a value of all chunks.
+    #[inline]
+    pub(crate) fn next_data(&mut self) -> Option<Data<'a>> {
+        let &[chunk_type, flags, ..] = self.rest else { return None };
+        if chunk_type != chunk_type::DATA {
+            return None;
+        }
+        let (frame, rest) = Frame::split(self.rest).ok()?;
+        let data = Data::read(flags, &frame).ok()?;
+        self.rest = rest;
+        Some(data)
+    }
 }
 
 impl<'a> Iterator for Chunks<'a> {

@@ -210,7 +210,7 @@ impl Walk {
             Ok(id) => {
                 assert_eq!(id.0, self.sent[from].len() as u64);
                 let of_lifetime = message.lifetime.map(|lifetime| now + lifetime);
-                let expires_at = [of_lifetime, message.deadline].into_iter().flatten().min();
+                let expires_at = Instant::earliest([of_lifetime, message.deadline]);
                 let is_reliable = expires_at.is_none()
                     && message.max_retransmissions.is_none()
                     && message.priority.is_none()

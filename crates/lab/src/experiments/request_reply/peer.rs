@@ -229,7 +229,7 @@ impl Node<Packet> for Peer {
             State::Listening(_) => None,
             State::Associated(association) => {
                 let write = self.application.next_at(self.stops_at);
-                [association.poll_deadline(), write].into_iter().flatten().min()
+                Instant::earliest([association.poll_deadline(), write])
             }
         }
     }

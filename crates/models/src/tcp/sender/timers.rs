@@ -87,7 +87,7 @@ impl Timers {
     }
 
     fn earliest(&self) -> Option<Instant> {
-        [self.rto_at, self.probe_at, self.reordering_at, self.persist_at, self.cork_at].into_iter().flatten().min()
+        Instant::earliest([self.rto_at, self.probe_at, self.reordering_at, self.persist_at, self.cork_at])
     }
 }
 

@@ -106,7 +106,7 @@ impl Pipe {
 
     fn next_time(&self) -> Option<Instant> {
         let first = self.travelling.keys().next().map(|&(time, _)| time);
-        [first, self.client.poll_deadline(), self.server.poll_deadline()].into_iter().flatten().min()
+        Instant::earliest([first, self.client.poll_deadline(), self.server.poll_deadline()])
     }
 
     /// The client writes at `at_millis`.

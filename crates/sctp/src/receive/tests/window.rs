@@ -281,12 +281,16 @@ fn a_closed_window_is_told_to_be_open_when_all_is_fetched_though_tables_hold_muc
     (0..1_000).for_each(|_| window.note_cost(1, 269));
     let full = Use { used_bytes: limits.receive_buffer_bytes, has_ready: true, has_gap: false };
     assert_eq!(window.open_bytes(full), 0);
-    window.note_advertised(0);
+    window.note_advertised(0, full);
     let tables_bytes = limits.receive_buffer_bytes / 4;
     let emptied = Use { used_bytes: tables_bytes, has_ready: false, has_gap: true };
     assert!(window.open_bytes(emptied) > 0);
     assert!(window.is_update_due(emptied), "the peer would wait for its probe");
     assert!(!window.is_update_due(full));
+    // What fragments of one message hold leaves a quarter of the buffer open once all else is fetched, however little that was.
+    window.note_advertised(0, full);
+    let fetched = Use { used_bytes: limits.receive_buffer_bytes - 1_000, has_ready: false, has_gap: false };
+    assert!(window.is_update_due(fetched), "nobody else will make it look again");
 }
 
 #[test]
@@ -303,4 +307,29 @@ fn a_buffer_full_of_what_waits_takes_a_few_messages_that_can_be_fetched_at_once(
     assert!(rig.receiver.used_bytes() <= kept_bytes_max + (8 << 10), "an application that fetches nothing");
     while rig.receiver.poll_message().is_some() {}
     assert_eq!(rig.packet(&[due(refused)]), [Ok(DataVerdict::Accepted)], "one that does");
+}
+
+/// However the application fetches, the peer hears of a window that has grown at most a thirty-second of the buffer later than it would if
+/// each message were looked at.
+#[test]
+fn looking_seldom_tells_of_a_window_hardly_later_section_6_2() {
+    for (payload_bytes, cost_bytes) in [(1_000, 1_100), (64, 260)] {
+        let limits = crate::config::Limits { receive_buffer_bytes: 256 << 10, ..crate::config::Limits::default() };
+        let mut window = Window::new(&limits);
+        (0..2_000).for_each(|_| window.note_cost(payload_bytes, cost_bytes));
+        let held = |used_bytes| Use { used_bytes, has_ready: used_bytes > 0, has_gap: false };
+        // Low at first, and then full: what was looked at when little was held must not count any more.
+        for told_at_bytes in [60_000, 250_000] {
+            window.note_advertised(window.open_bytes(held(told_at_bytes)), held(told_at_bytes));
+            let fetched = |used_bytes: &usize| *used_bytes <= told_at_bytes;
+            let steps = || (0..=told_at_bytes).rev().step_by(cost_bytes).filter(fetched);
+            let exact = steps().find(|&used_bytes| window.has_grown(held(used_bytes)));
+            let told = steps().find(|&used_bytes| window.is_update_due(held(used_bytes)));
+            match (exact, told) {
+                (Some(exact), Some(told)) => assert!(exact - told <= (256 << 10) / 32 + cost_bytes, "{exact}, {told}"),
+                (exact, told) => assert_eq!(exact.is_some(), told.is_some(), "{told_at_bytes}"),
+            }
+            assert!(exact.is_some() || told_at_bytes < 100_000, "a full buffer that is emptied is news");
+        }
+    }
 }

@@ -170,7 +170,7 @@ impl Sender {
     #[inline]
     pub(in crate::send) fn partial_deadline(&self) -> Option<Instant> {
         let partial = self.partial.as_ref()?;
-        [partial.tracked.expires_at(), partial.forward.due_at()].into_iter().flatten().min()
+        Instant::earliest([partial.tracked.expires_at(), partial.forward.due_at()])
     }
 
     fn moment(&self, now: Instant, path: &SendPath) -> Moment {

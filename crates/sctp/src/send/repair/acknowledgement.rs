@@ -76,7 +76,7 @@ impl Repair {
     }
 
     /// A chunk was acknowledged for the first time; in ascending order of TSNs.
-    #[inline]
+    #[inline(always)]
     pub(in crate::send) fn on_chunk_acked(&mut self, now: Instant, chunk: &Chunk, progress: Progress, next_tsn: u64) {
         if chunk.miss_indications > 0 || chunk.fast_retransmitted {
             self.learn_reordering(now, chunk);

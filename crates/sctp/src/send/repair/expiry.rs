@@ -33,7 +33,7 @@ impl Repair {
         let judgement = self.detectives.as_ref().and_then(|detectives| detectives.by_time.at());
         let overdue = self.overdue_at(ledger, view).map(|(at, _)| at);
         let loss = self.next_expiry(ledger, view).map(TimerDecision::at);
-        [loss, copy, judgement, overdue].into_iter().flatten().min()
+        Instant::earliest([loss, copy, judgement, overdue])
     }
 
     /// Acts on what has expired.
@@ -101,7 +101,8 @@ impl Repair {
         if matches!(self.rules().probe, Probe::TailLoss(_)) {
             self.owed.tail_probe = true;
         } else {
-            self.series.probed(now - self.probe_reference(ledger));
+            let timeout = self.rules().probe.timeout(&self.rtt).unwrap_or_default();
+            self.series.probed(now - self.probe_reference(ledger, timeout));
             self.owed.probe = true;
         }
         self.timers.start(now, self.rto());
@@ -202,18 +203,16 @@ impl Repair {
             let probe = self.tail_at(ledger, view).map(|at| TimerDecision::Probe { at: at.min(timeout_at) });
             return Some(probe.unwrap_or(TimerDecision::Timeout { at: timeout_at }));
         }
-        let probes = rules.probe.timeout(&self.rtt).is_some();
-        if !probes || self.owed.probe || ledger.in_flight().chunks == 0 {
+        if self.owed.probe || ledger.in_flight().chunks == 0 {
             return Some(TimerDecision::Timeout { at: timeout_at });
         }
-        Some(decide(rules, &self.rtt, &self.series, self.probe_reference(ledger), timeout_at))
+        Some(decide(rules, &self.rtt, &self.series, |timeout| self.probe_reference(ledger, timeout), timeout_at))
     }
 
     /// From when on the probe timer runs: the longest unanswered transmission, but in silence at least the last probe, so that one
     /// packet per round trip probes for everything.
-    fn probe_reference(&self, ledger: &Ledger) -> Instant {
+    fn probe_reference(&self, ledger: &Ledger, timeout: Duration) -> Instant {
         let delay_max = self.copies.as_ref().map_or(Duration::ZERO, |copies| copies.sack_delay_max());
-        let timeout = self.rules().probe.timeout(&self.rtt).unwrap_or_default();
         let oldest = answered_from(ledger, delay_max, timeout).unwrap_or_default();
         self.timers.silent_since().map_or(oldest, |probed_at| oldest.max(probed_at))
     }
@@ -226,7 +225,13 @@ fn answered_from(ledger: &Ledger, delay_max: Duration, timeout: Duration) -> Opt
     let (mut first, mut departure, mut next_departure) = (None, None, None);
     // Of a later packet that asked for its SACK.
     let mut asked_at: Option<Instant> = None;
+    let mut last = None;
     for chunk in ledger.iter().rev() {
+        // Chunks that left in one packet say the same.
+        let terms = (chunk.sent_at, chunk.immediate_ack, chunk.state == ChunkState::InFlight);
+        if last.replace(terms) == Some(terms) {
+            continue;
+        }
         if departure.is_none_or(|departure| chunk.sent_at < departure) {
             next_departure = departure.replace(chunk.sent_at);
         }
@@ -240,7 +245,7 @@ fn answered_from(ledger: &Ledger, delay_max: Duration, timeout: Duration) -> Opt
             _ if chunk.immediate_ack => chunk.sent_at,
             (None, None) => chunk.sent_at + delay_max.saturating_sub(timeout),
             (next, asked_at) => {
-                let drawn_at = [next, asked_at].into_iter().flatten().min().unwrap_or(chunk.sent_at);
+                let drawn_at = Instant::earliest([next, asked_at]).unwrap_or(chunk.sent_at);
                 drawn_at.clamp(chunk.sent_at, chunk.sent_at + delay_max)
             }
         };
@@ -252,4 +257,22 @@ fn answered_from(ledger: &Ledger, delay_max: Duration, timeout: Duration) -> Opt
 /// The congestion window as it is.
 pub(super) fn window(view: &View<'_>) -> Window {
     Window { cwnd_bytes: view.congestion.cwnd() as u64, ssthresh_bytes: view.congestion.ssthresh() as u64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outstanding::Chunk;
+
+    /// Of two chunks of one instant the first asked for its SACK.
+    #[test]
+    fn a_chunk_that_asked_for_its_sack_counts_though_one_behind_it_in_its_packet_did_not() {
+        let (now, delay_max, timeout) = (Instant::from_secs(1), Duration::from_millis(200), Duration::from_millis(100));
+        let mut ledger = Ledger::new(1);
+        ledger.push(Chunk { immediate_ack: true, ..Chunk::for_test(now) });
+        ledger.push(Chunk::for_test(now));
+        assert_eq!(answered_from(&ledger, delay_max, timeout), Some(now));
+        ledger.gap_ack(1);
+        assert_eq!(answered_from(&ledger, delay_max, timeout), Some(now + delay_max - timeout));
+    }
 }

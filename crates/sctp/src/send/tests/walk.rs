@@ -217,7 +217,7 @@ impl Walk {
                 self.on_the_way.first_key_value().map(|((at, _), _)| *at),
                 self.rig.deadline(),
             ];
-            let Some(next) = next.into_iter().flatten().min() else { return self.finish() };
+            let Some(next) = Instant::earliest(next) else { return self.finish() };
             self.rig.check_slots();
             self.rig.now = self.rig.now.max(next);
             if submissions.last() == Some(&next) {
