@@ -74,6 +74,39 @@ impl Instant {
     }
 }
 
+/// An instant or none, in half the space of an `Option<Instant>`. [`Instant::MAX`] counts as none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OptionalInstant(Instant);
+
+impl OptionalInstant {
+    /// No instant.
+    pub const NONE: Self = Self(Instant::MAX);
+
+    /// The instant, if there is one.
+    #[inline]
+    pub fn get(self) -> Option<Instant> {
+        (self != Self::NONE).then_some(self.0)
+    }
+
+    /// Returns whether there is one.
+    #[inline]
+    pub fn is_some(self) -> bool {
+        self != Self::NONE
+    }
+}
+
+impl Default for OptionalInstant {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+impl From<Instant> for OptionalInstant {
+    fn from(instant: Instant) -> Self {
+        Self(instant)
+    }
+}
+
 impl Add<Duration> for Instant {
     type Output = Self;
 
@@ -129,6 +162,14 @@ mod tests {
         assert_eq!(Instant::earliest([None, Some(at(3)), Some(at(2)), Some(Instant::MAX)]), Some(at(2)));
         assert_eq!(Instant::earliest([None, Some(Instant::MAX)]), None);
         assert_eq!(Instant::earliest([]), None);
+    }
+
+    #[test]
+    fn an_optional_instant_is_as_small_as_an_instant() {
+        assert_eq!(size_of::<OptionalInstant>(), size_of::<Instant>());
+        assert_eq!(OptionalInstant::from(Instant::ZERO).get(), Some(Instant::ZERO));
+        assert_eq!(OptionalInstant::from(Instant::MAX), OptionalInstant::default());
+        assert!(OptionalInstant::default().get().is_none() && !OptionalInstant::NONE.is_some());
     }
 
     #[test]

@@ -37,6 +37,6 @@ pub use bandwidth::Bandwidth;
 pub use byte_count::ByteCount;
 pub use core::time::Duration;
 pub use ecn::EcnCodepoint;
-pub use instant::Instant;
+pub use instant::{Instant, OptionalInstant};
 pub use parse_error::ParseError;
 pub use probability::Probability;

@@ -4,7 +4,7 @@
 
 use std::net::SocketAddr;
 
-use festina_units::{Duration, Instant};
+use festina_units::{Duration, Instant, OptionalInstant};
 
 use super::context::{Context, Purpose};
 use crate::config::{Config, Retries};
@@ -22,7 +22,7 @@ pub(crate) struct Path {
     /// When the peer last acknowledged anything.
     answered_at: Instant,
     /// When the first packet left since then that asks for an answer.
-    asked_at: Option<Instant>,
+    asked_at: OptionalInstant,
     /// When a chunk last left that measures the round trip.
     used_at: Instant,
     /// When anything last came from the peer.
@@ -71,7 +71,7 @@ impl Path {
             sending,
             errors: 0,
             answered_at: now,
-            asked_at: None,
+            asked_at: OptionalInstant::NONE,
             used_at: now,
             heard_at: now,
             reachable: true,
@@ -99,13 +99,15 @@ impl Path {
     /// Something leaves that a living peer answers.
     #[inline]
     pub(crate) fn asked(&mut self, now: Instant) {
-        self.asked_at.get_or_insert(now);
+        if !self.asked_at.is_some() {
+            self.asked_at = now.into();
+        }
     }
 
     /// When the peer will have been silent for so long although it was asked.
     #[inline]
     pub(crate) fn silence_ends_at(&self, peer_timeout: Duration) -> Option<Instant> {
-        Some(self.asked_at? + peer_timeout)
+        Some(self.asked_at.get()? + peer_timeout)
     }
 
     /// Returns whether something left that a living peer answers, and no answer has come.
@@ -117,7 +119,7 @@ impl Path {
     pub(crate) fn answered(&mut self, now: Instant) -> bool {
         self.errors = 0;
         self.answered_at = now;
-        self.asked_at = None;
+        self.asked_at = OptionalInstant::NONE;
         !core::mem::replace(&mut self.reachable, true)
     }
 

@@ -10,7 +10,7 @@
 //! RFC 9260 §6.2). What is left at the end of the batch is due at that same instant, so nothing is acknowledged later. Four packets
 //! at one instant are answered as the standard has it, and so are thin streams, gaps, duplicates and the I bit.
 
-use festina_units::{Duration, Instant};
+use festina_units::{Duration, Instant, OptionalInstant};
 
 use crate::config::SackPolicy;
 use crate::wire::Tsn;
@@ -45,7 +45,7 @@ const SACK_ENTRY_BYTES: usize = 4;
 pub(super) struct SackSchedule {
     policy: SackPolicy,
     /// When to stop delaying.
-    deadline: Option<Instant>,
+    deadline: OptionalInstant,
     /// Seen since the last SACK, in the order of arrival.
     duplicates: Vec<Tsn>,
     packet: PacketSeen,
@@ -141,7 +141,7 @@ impl SackSchedule {
     pub(super) fn new(policy: &SackPolicy, packet_bytes_max: usize) -> Self {
         Self {
             policy: policy.clone(),
-            deadline: None,
+            deadline: OptionalInstant::NONE,
             duplicates: Vec::new(),
             packet: PacketSeen::default(),
             packets: 0,
@@ -203,8 +203,12 @@ impl SackSchedule {
         match decide(seen, self.packets, self.batch, !seen.new && self.is_excessive(gaps), &self.policy) {
             Decision::Nothing => {}
             Decision::Now => self.wanted = true,
-            Decision::BatchEnd => self.deadline = Some(now),
-            Decision::Delay(delay) => self.deadline = self.deadline.or(Some(now + delay)),
+            Decision::BatchEnd => self.deadline = now.into(),
+            Decision::Delay(delay) => {
+                if !self.deadline.is_some() {
+                    self.deadline = (now + delay).into();
+                }
+            }
         }
     }
 
@@ -231,12 +235,13 @@ impl SackSchedule {
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.deadline
+        self.deadline.get()
     }
 
     /// Has the SACK leave if it is due. Returns whether it has waited for a packet in vain, and not for the end of a batch.
     pub(super) fn handle_timeout(&mut self, now: Instant) -> bool {
-        let Some(deadline) = self.deadline.take_if(|deadline| *deadline <= now) else { return false };
+        let Some(deadline) = self.deadline.get().filter(|&deadline| deadline <= now) else { return false };
+        self.deadline = OptionalInstant::NONE;
         self.wanted = true;
         deadline > self.batch.at
     }
@@ -247,7 +252,7 @@ impl SackSchedule {
 
     /// A SACK has been written.
     pub(super) fn sent(&mut self) {
-        self.deadline = None;
+        self.deadline = OptionalInstant::NONE;
         self.duplicates = Vec::new();
         self.packets = 0;
         self.packet_bytes = 0;

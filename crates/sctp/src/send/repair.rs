@@ -78,7 +78,7 @@ use undo::Doubts;
 #[derive(Debug)]
 pub(super) struct Repair {
     book: RuleBook,
-    rto_max: Duration,
+    rto_max_nanos: u64,
     rtt: RttEstimator,
     series: ExpirySeries,
     round_trip: RoundTrip,
@@ -142,7 +142,7 @@ impl Repair {
     pub(super) fn new(config: &Config, mechanisms: Arc<Mechanisms>) -> Self {
         Self {
             book: RuleBook::new(mechanisms),
-            rto_max: config.timers.rto_max,
+            rto_max_nanos: u64::try_from(config.timers.rto_max.as_nanos()).unwrap_or(u64::MAX),
             rtt: RttEstimator::new(config.timers.rto_initial),
             series: ExpirySeries::default(),
             round_trip: RoundTrip::default(),
@@ -208,8 +208,9 @@ impl Repair {
 
     /// The retransmission timeout, backoff included.
     pub(super) fn rto(&self) -> Duration {
-        let base = self.rtt.rto(self.book.rto_min(), self.rto_max);
-        self.rules().backoff.interval(base, &self.series, self.rto_max)
+        let rto_max = Duration::from_nanos(self.rto_max_nanos);
+        let base = self.rtt.rto(self.book.rto_min(), rto_max);
+        self.rules().backoff.interval(base, &self.series, rto_max)
     }
 
     /// Packets in flight.

@@ -1,6 +1,6 @@
 //! T3-rtx (RFC 9260 §6.3.2, §6.3.3), and the silence that probes are paced by.
 
-use festina_units::{Duration, Instant};
+use festina_units::{Duration, Instant, OptionalInstant};
 
 /// The retransmission timer of the outstanding chunks.
 #[derive(Debug, Default)]
@@ -8,7 +8,7 @@ pub(super) struct Timers {
     /// T3-rtx, if it runs.
     t3: Option<Running>,
     /// When the last probe left, if nothing was acknowledged since.
-    silent_since: Option<Instant>,
+    silent_since: OptionalInstant,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -39,17 +39,17 @@ impl Timers {
 
     /// A probe left.
     pub(super) fn probed(&mut self, now: Instant) {
-        self.silent_since = Some(now);
+        self.silent_since = now.into();
     }
 
     /// The peer acknowledged something.
     pub(super) fn heard(&mut self) {
-        self.silent_since = None;
+        self.silent_since = OptionalInstant::NONE;
     }
 
     /// When the last probe left, if nothing was acknowledged since.
     pub(super) fn silent_since(&self) -> Option<Instant> {
-        self.silent_since
+        self.silent_since.get()
     }
 
     /// Nothing is outstanding.
