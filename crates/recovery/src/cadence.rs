@@ -82,9 +82,10 @@ impl Cadence {
     pub fn sent(&mut self, now: Instant) {
         self.asks = self.asks.saturating_sub(1);
         let Some(before) = self.last_sent.replace(now) else { return };
-        // Packets of one burst say nothing of when the next one comes.
         let gap = now.saturating_duration_since(before);
         if gap < BURST_MAX {
+            // Packets of one burst say nothing of when the next one comes. One that follows an answer is of no burst, however near the peer is.
+            self.is_answered = false;
             return;
         }
         if !self.is_answered {
@@ -277,6 +278,24 @@ mod tests {
         assert_eq!(at_last(&cadence, &QUIET), Some(Duration::ZERO));
         cadence.sent(at(5_000));
         assert_eq!(at_last(&cadence, &QUIET), None, "the one before was not answered");
+    }
+
+    #[test]
+    fn a_packet_that_will_be_answered_does_not_ask_however_near_the_peer_is() {
+        let at = |micros: u64| Instant::ZERO + Duration::from_micros(micros);
+        let near = Surroundings { srtt: Some(Duration::from_micros(20)), ..QUIET };
+        let mut cadence = Cadence::default();
+        for nth in 0..4 {
+            cadence.sent(at(nth * 20));
+            assert_eq!(at_last(&cadence, &near), None);
+            cadence.heard(at(nth * 20 + 19), near.srtt);
+        }
+        assert_eq!(at_last(&cadence, &near), Some(Duration::ZERO));
+        // A burst is one thing to be answered.
+        (0..3).for_each(|nth| cadence.sent(at(100 + nth)));
+        assert_eq!(at_last(&cadence, &near), Some(Duration::ZERO));
+        cadence.sent(at(2_000));
+        assert_eq!(at_last(&cadence, &near), None, "the burst was not answered");
     }
 
     #[test]
