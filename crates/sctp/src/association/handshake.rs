@@ -45,8 +45,10 @@ enum CookieAction {
 impl Association {
     /// Sends INIT: the peer is asked for the association.
     pub(super) fn begin_handshake(&mut self, now: Instant) {
-        let t1 = RetryTimer::start(now, self.context.config().timers.rto_initial);
-        self.state = State::CookieWait { t1: t1.with_copies(self.paths.pick().sending.control_pace()) };
+        let sending = &self.paths.pick().sending;
+        // A path that is known to be slow has the time that its answer takes.
+        let rto = sending.rto().max(self.context.config().timers.rto_initial);
+        self.state = State::CookieWait { t1: RetryTimer::start(now, rto).with_copies(sending.control_pace()) };
         self.control.set(Due::INIT);
     }
 
@@ -120,9 +122,10 @@ impl Association {
             None => sending.bounded_control_pace(t1.round_trip_bounds(now)),
         };
         let rto = match (round_trip, pace) {
-            (None, _) => rto_initial,
+            (None, None) => rto_initial,
             (Some(_), None) => sending.rto(),
-            (Some(_), Some(_)) => sending.rto().max(rto_initial),
+            // Where nothing was measured, this is by the longest possible round trip.
+            (_, Some(_)) => sending.rto().max(rto_initial),
         };
         t1.next_chunk(now, rto).with_copies(pace)
     }

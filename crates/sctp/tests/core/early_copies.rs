@@ -147,6 +147,36 @@ fn a_round_trip_that_copies_make_ambiguous_is_not_measured_and_its_copies_are_fe
 }
 
 #[test]
+fn on_a_path_slower_than_rto_initial_t1_expires_only_before_anything_is_known_and_cuts_no_window() {
+    for (rtt_ms, packets) in [(900, 7), (1_100, 9), (1_200, 8), (2_000, 8), (3_000, 8), (5_000, 9)] {
+        let First { delivered_after_ms, mut pair } = first_message(config(), rtt_ms, &[], &[]);
+        assert_eq!(delivered_after_ms, rtt_ms * 3 / 2);
+        assert_eq!(pair.hosts[0].packets_sent, packets, "round trip of {rtt_ms} ms");
+        let stats = pair.hosts[0].association().stats();
+        assert_eq!(stats.path.cwnd_bytes, 10 * 1_220, "round trip of {rtt_ms} ms");
+    }
+}
+
+#[test]
+fn on_a_path_that_is_known_to_be_slow_nothing_leaves_twice() {
+    for rtt_ms in [900, 1_200, 3_000, 5_000] {
+        let mut first = first_message(config(), rtt_ms, &[], &[]).pair;
+        let now = first.now;
+        first.hosts[0].association().send(now, Message::new(vec![1; 100])).unwrap();
+        first.drain(0);
+        first.run_for(Duration::from_secs(20));
+        let now = first.now;
+        let known = first.hosts[0].association().path_knowledge(now).unwrap();
+        let mut pair = Pair::new([config(), config()], [link(rtt_ms, &[]), link(rtt_ms, &[])], 2);
+        pair.now = first.now;
+        pair.connect_knowing(0, 2, Some(known));
+        pair.run_for(Duration::from_secs(20));
+        assert_eq!(pair.hosts[0].association().state(), AssociationState::Established);
+        assert_eq!([pair.hosts[0].packets_sent, pair.hosts[1].packets_sent], [2, 2], "round trip of {rtt_ms} ms");
+    }
+}
+
+#[test]
 fn a_bound_of_the_round_trip_gives_way_to_the_first_measurement() {
     let First { mut pair, .. } = first_message(config(), 100, &[0, 2], &[]);
     let srtt = |pair: &mut Pair| pair.hosts[0].association().stats().path.srtt;
