@@ -29,11 +29,11 @@ Examples:
   echo hello | festina send 127.0.0.1:9899           a line as a message
   festina emulate udp --listen 127.0.0.1:9000 --to 127.0.0.1:9899 --delay 50ms --loss 5%
   festina perf -c 192.0.2.7                          what a path to `festina perf -s` carries
-  festina emulate run --delay 50ms --loss 5% --server 'festina listen 10.77.0.2 --echo' -- festina ping 10.77.0.2
+  festina emulate run --delay 50ms --server 'festina listen 10.77.0.2' -- festina send 10.77.0.2
   festina lab list                                   the experiments that can be run
 
 Write values with their units: durations 250ms 1.5s 10us 2m, rates 10Mbit/s, sizes 64KiB, probabilities 5% or 0.05.
-Exit code: 0 done, 1 failed, 2 the command line made no sense.";
+Exit code: 0 done, 1 failed, 2 the command line made no sense, 3 lab check could not test enough.";
 
 #[derive(Debug, Parser)]
 #[command(name = "festina", version, about = ABOUT, long_about = LONG_ABOUT, after_help = EXAMPLES, max_term_width = 100)]
@@ -167,6 +167,12 @@ fn one_line(error: &clap::Error) -> String {
         Some(suggestion) => format!("{line}; did you mean {suggestion}?"),
         None => line,
     }
+}
+
+/// The one of these names that a mistyped one is likely to mean, by the measure that the parser has for flags.
+pub(crate) fn most_similar<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let rated = names.map(|name| (strsim::jaro(typed, name), name)).filter(|&(likeness, _)| likeness > 0.8);
+    rated.max_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, name)| name)
 }
 
 /// What the parser took for a flag, if that was rather a negative number.

@@ -17,9 +17,11 @@ pub(crate) mod tunnel;
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use clap::Args;
-use festina::{Association, Config, CongestionControl, ConnectOptions, Endpoint, Profile, SendBufferPolicy};
+use festina::{
+    Association, Config, CongestionControl, ConnectError, ConnectOptions, Endpoint, Profile, SendBufferPolicy,
+};
 
 use self::recording::{PcapArgs, Recording};
 use crate::address::{self, HostPort};
@@ -142,9 +144,20 @@ impl PeerArgs {
             Err(error) => {
                 // Why there is no answer is what the recording is for.
                 recording.finish()?;
-                Err(error.into())
+                Err(with_advice(error))
             }
         }
+    }
+}
+
+/// Says of a peer that did not answer what to look at.
+fn with_advice(error: ConnectError) -> anyhow::Error {
+    match error {
+        ConnectError::Timeout { remote, .. } => {
+            let port = remote.port();
+            anyhow!("{error}: does anybody listen there, and do firewalls let UDP port {port} through, both ways?")
+        }
+        error => error.into(),
     }
 }
 

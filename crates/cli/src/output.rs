@@ -6,6 +6,7 @@ mod fold;
 
 use std::io::{self, IsTerminal as _, Write};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use festina::{ClosedReason, ReceivedMessage};
@@ -65,6 +66,11 @@ impl<'a> MessageJson<'a> {
             hex: text.is_none().then(|| hexadecimal(&message.payload)),
         }
     }
+}
+
+/// A time in milliseconds for programs: whole nanoseconds, without the digits that a calculation in seconds leaves behind them.
+pub(crate) fn json_ms(time: Duration) -> f64 {
+    time.as_nanos() as f64 / 1e6
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
@@ -134,6 +140,12 @@ mod tests {
     use festina::StreamId;
 
     use super::*;
+
+    #[test]
+    fn json_has_times_in_milliseconds_with_the_digits_of_their_nanoseconds_alone() {
+        let shown = [282_784, 40_861_695, 179_967, 1].map(|ns| json_ms(Duration::from_nanos(ns)).to_string());
+        assert_eq!(shown, ["0.282784", "40.861695", "0.179967", "0.000001"]);
+    }
 
     #[test]
     fn a_message_for_programs_has_text_or_hexadecimal_digits() {

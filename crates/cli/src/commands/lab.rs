@@ -213,9 +213,12 @@ pub(crate) fn run(command: LabCommand) -> Result<()> {
 /// The experiment of this name.
 fn named(name: &str) -> Result<&'static dyn Experiment, UsageError> {
     experiments::find(name).ok_or_else(|| {
-        let known: Vec<&str> = experiments::ALL.iter().map(|experiment| experiment.name()).collect();
-        let known = known.join(", ");
-        UsageError::new(format!("there is no experiment \"{name}\"; there are {known}, or a plan in a file FILE.toml"))
+        let names = experiments::ALL.iter().map(|experiment| experiment.name());
+        let advice = match args::most_similar(name, names) {
+            Some(similar) => format!("did you mean {similar}?"),
+            None => "a plan of your own is a file FILE.toml".to_owned(),
+        };
+        UsageError::new(format!("there is no experiment \"{name}\", festina lab list names them all; {advice}"))
     })
 }
 

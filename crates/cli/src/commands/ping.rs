@@ -201,7 +201,7 @@ impl Ping {
 
     fn json(&self, stats: &Stats) -> serde_json::Result<String> {
         let (times, again) = (&self.times, &stats.sent.retransmitted);
-        let ms = |time: Option<Duration>| time.map(|time| time.as_secs_f64() * 1e3);
+        let ms = |time: Option<Duration>| time.map(output::json_ms);
         let quantile = |share| ms(times.quantile(share));
         serde_json::to_string_pretty(&SummaryJson {
             peer: self.remote.to_string(),

@@ -70,9 +70,14 @@ fn an_experiment_is_shown_with_what_a_plan_can_set_and_its_plan_can_be_run() {
     }
     write(&folder, "own.toml", &lab_in(&folder, &["show", "md1", "--plan"]).stdout);
     assert_eq!(lab_in(&folder, &["check", "own.toml", "--quick"]).code, Some(0));
-    let unknown = lab_in(&folder, &["show", "md2"]);
-    assert_eq!(unknown.code, Some(2));
-    assert!(unknown.stderr.contains("there is no experiment \"md2\"; there are md1, "), "{}", unknown.stderr);
+    for (typed, advice) in
+        [("thin-latancy", "did you mean thin-latency?"), ("game", "a plan of your own is a file FILE.toml")]
+    {
+        let unknown = lab_in(&folder, &["show", typed]);
+        let expected =
+            format!("festina: there is no experiment \"{typed}\", festina lab list names them all; {advice}\n");
+        assert_eq!((unknown.code, unknown.stderr), (Some(2), expected));
+    }
 }
 
 /// What was said on standard error, but for the remark that a system without fonts gets no pictures. Continuous integration
@@ -173,7 +178,7 @@ fn bad_plans_and_names_get_one_line_and_code_two() {
         (&["run", "key.toml"], "key.toml:1:1: unknown key `sed`, expected one of `experiment`"),
         (&["check", "name.toml"], "name.toml:1:14: unknown experiment \"md2\"; expected one of"),
         (&["run", "missing.toml"], "cannot read the plan missing.toml"),
-        (&["run", "md2"], "there is no experiment \"md2\"; there are"),
+        (&["run", "md2"], "there is no experiment \"md2\", festina lab list"),
         (&["run", "md1", "--shard", "3/2"], "write for example \"1/4\""),
         (&["run", "md1", "--seeds", "0"], "0 is not in 1..=10000"),
         (&["run", "md1", "--jobs", "0"], "0 is not in 1..=1024"),

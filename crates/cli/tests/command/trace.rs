@@ -266,3 +266,12 @@ fn rows_can_be_a_parquet_file() {
     let written = fs::read(&target).expect("it was written");
     assert!(written.starts_with(b"PAR1") && written.ends_with(b"PAR1"), "{} bytes", written.len());
 }
+
+#[test]
+fn what_is_no_capture_gets_an_error_and_no_empty_report() {
+    let path = folder("trace-no-capture").join("text.md");
+    fs::write(&path, "# A document").expect("the file can be written");
+    let failed = run(&["trace", "thin", path.to_str().expect("the path is text")]);
+    assert_eq!((failed.code, failed.stdout.as_str()), (Some(1), ""), "{failed:?}");
+    assert!(failed.stderr.contains("this is neither a pcap nor a pcapng file"), "{}", failed.stderr);
+}

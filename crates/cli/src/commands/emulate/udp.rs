@@ -57,7 +57,7 @@ pub(super) async fn run(arguments: UdpArgs) -> Result<()> {
 
 fn report(counters: &ProxyCounters, target: SocketAddr) -> Report {
     let ProxyCounters { clients, refused, send_failed, .. } = counters;
-    let mut notes = vec![format!("{clients} clients")];
+    let mut notes = vec![if *clients == 1 { "1 client".to_owned() } else { format!("{clients} clients") }];
     if *refused > 0 || *send_failed > 0 {
         notes.push(format!("{refused} datagrams of too many clients ignored; {send_failed} could not be sent on"));
     }

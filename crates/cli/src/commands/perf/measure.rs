@@ -14,7 +14,7 @@ use super::hello::Hello;
 use super::report;
 use super::tally::{Phase, Stream, Tally};
 use crate::commands::recording::Recording;
-use crate::commands::say_goodbye;
+use crate::commands::{say_goodbye, with_advice};
 use crate::{address, output, signal};
 
 /// The thin stream: a message of this size, this often.
@@ -97,7 +97,7 @@ impl Ways<'_> {
         let endpoint = Endpoint::bind(address::unspecified_for(remote), self.config.clone()).await?;
         self.recording.watch(&endpoint);
         self.endpoints.push(endpoint.clone());
-        Ok(endpoint.connect_with(remote, self.options.clone()).await?)
+        endpoint.connect_with(remote, self.options.clone()).await.map_err(with_advice)
     }
 
     /// Closes all at the same time.

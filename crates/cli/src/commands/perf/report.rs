@@ -153,7 +153,7 @@ impl ResultJson {
             retransmissions: measured.retransmissions,
             thin_idle: ThinJson::of(idle),
             thin_loaded: ThinJson::of(loaded),
-            added_ms: added.map(|added| added.as_secs_f64() * 1e3),
+            added_ms: added.map(output::json_ms),
             grade: added.map(grade),
         }
     }
@@ -161,15 +161,14 @@ impl ResultJson {
 
 impl ThinJson {
     fn of(stream: &Stream) -> Self {
-        let ms = |time: Duration| time.as_secs_f64() * 1e3;
-        let quantile = |share| stream.times.quantile(share).map(ms);
+        let quantile = |share| stream.times.quantile(share).map(output::json_ms);
         Self {
             sent: stream.sent,
             returned: stream.times.count(),
             ms_p50: quantile(0.5),
             ms_p90: quantile(0.9),
             ms_p99: quantile(0.99),
-            ms_max: stream.times.max().map(ms),
+            ms_max: stream.times.max().map(output::json_ms),
         }
     }
 }

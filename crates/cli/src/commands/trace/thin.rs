@@ -119,7 +119,9 @@ fn one(arguments: &ThinArgs, path: &Path, rows: &mut Rows) -> Result<()> {
     written?;
     let streams = kept.sorted();
     let problem = result.as_ref().err().map(|error| output::causes(&anyhow!("{error}")));
-    if !rows.owns_stdout {
+    // What is no capture at all has no report.
+    let is_read = problem.is_none() || summary.packets > 0;
+    if is_read && !rows.owns_stdout {
         output::print(&text(&name.to_string(), &summary, &streams, arguments.top))?;
     }
     if let Some(html) = &arguments.html {
