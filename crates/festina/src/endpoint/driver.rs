@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use festina_sctp::Direction;
 use festina_units::{Duration, EcnCodepoint, Instant};
 use quinn_udp::RecvMeta;
 
@@ -236,7 +235,7 @@ impl Receiver {
                 packets += 1;
                 marked += usize::from(ecn == EcnCodepoint::CongestionExperienced);
                 bytes += packet.len();
-                shared.socket.observation.show(Direction::Inbound, meta.addr, packet, packet.len());
+                shared.socket.observation.received(meta.addr, packet);
                 let tag = tag_bytes(packet).filter(|_| is_ordinary(packet));
                 let is_expected = (tag.is_some() && tag == expected) || shared.is_expected(packet);
                 if is_expected {

@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use festina_sctp::Direction;
 use festina_units::Instant;
 
+use super::lock;
 use crate::clock;
 
 /// A packet that an endpoint has sent or received.
@@ -27,26 +28,81 @@ type Observer = Box<dyn Fn(SeenPacket<'_>) + Send + Sync>;
 
 /// The one who is shown packets, if there is one.
 #[derive(Default)]
-pub(crate) struct Observation(OnceLock<Observer>);
+pub(crate) struct Observation {
+    observer: OnceLock<Observer>,
+    /// Held from before packets leave until they are shown, so that no answer is shown before them.
+    order: Mutex<()>,
+}
+
+/// Packets that are about to leave, with an observer to be shown them.
+pub(crate) struct Sending<'a> {
+    observer: &'a Observer,
+    at: Instant,
+    _order: MutexGuard<'a, ()>,
+}
 
 impl Observation {
     /// Has the observer shown packets from now on. Returns whether there was none before.
     pub(crate) fn begin(&self, observer: impl Fn(SeenPacket<'_>) + Send + Sync + 'static) -> bool {
-        self.0.set(Box::new(observer)).is_ok()
+        self.observer.set(Box::new(observer)).is_ok()
     }
 
-    /// Shows packets that lie one behind the other, all of this size but the last.
+    /// Packets are about to be handed to the system. `None` without an observer.
     #[inline]
-    pub(crate) fn show(&self, direction: Direction, remote: SocketAddr, packets: &[u8], packet_bytes: usize) {
-        if let Some(observer) = self.0.get() {
-            let at = clock::now();
-            packets.chunks(packet_bytes.max(1)).for_each(|bytes| observer(SeenPacket { direction, remote, at, bytes }));
+    pub(crate) fn sending(&self) -> Option<Sending<'_>> {
+        let observer = self.observer.get()?;
+        let order = lock(&self.order);
+        Some(Sending { observer, at: clock::now(), _order: order })
+    }
+
+    /// Shows a packet that came.
+    #[inline]
+    pub(crate) fn received(&self, remote: SocketAddr, bytes: &[u8]) {
+        if let Some(observer) = self.observer.get() {
+            let _order = lock(&self.order);
+            observer(SeenPacket { direction: Direction::Inbound, remote, at: clock::now(), bytes });
         }
+    }
+}
+
+impl Sending<'_> {
+    /// They have left: shows them. They lie one behind the other, all of this size but the last.
+    pub(crate) fn left(self, remote: SocketAddr, packets: &[u8], packet_bytes: usize) {
+        let (direction, at) = (Direction::Outbound, self.at);
+        let show = |bytes| (self.observer)(SeenPacket { direction, remote, at, bytes });
+        packets.chunks(packet_bytes.max(1)).for_each(show);
     }
 }
 
 impl fmt::Debug for Observation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Observation").field(&self.0.get().is_some()).finish()
+        formatter.debug_tuple("Observation").field(&self.observer.get().is_some()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_is_shown_behind_what_it_answers_though_it_came_before_the_sender_could_say_so() {
+        let observation = Arc::new(Observation::default());
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let book = Arc::clone(&seen);
+        assert!(observation.begin(move |packet| lock(&book).push((packet.direction, packet.at))));
+        let remote = SocketAddr::from(([192, 0, 2, 1], 9_899));
+        let sending = observation.sending().expect("there is an observer");
+        let driver = Arc::clone(&observation);
+        let answer = std::thread::spawn(move || driver.received(remote, &[1; 20]));
+        std::thread::sleep(Duration::from_millis(50));
+        sending.left(remote, &[2; 30], 20);
+        answer.join().expect("it is shown");
+        let seen = lock(&seen);
+        let directions: Vec<_> = seen.iter().map(|&(direction, _)| direction).collect();
+        assert_eq!(directions, [Direction::Outbound, Direction::Outbound, Direction::Inbound]);
+        assert!(seen.is_sorted_by_key(|&(_, at)| at));
     }
 }

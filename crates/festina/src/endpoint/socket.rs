@@ -5,7 +5,6 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
-use festina_sctp::Direction;
 use festina_units::EcnCodepoint;
 use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
 use socket2::SockRef;
@@ -163,6 +162,7 @@ impl Socket {
             segment_size: (segment_bytes < contents.len()).then_some(segment_bytes),
             src_ip: source,
         };
+        let sending = self.observation.sending();
         let result = match self.try_send(&transmit) {
             Err(error) if is_about_the_past(&error) => self.try_send(&transmit),
             result => result,
@@ -172,7 +172,9 @@ impl Socket {
                 count(&self.counters.send_calls, 1);
                 count(&self.counters.packets_sent, contents.len().div_ceil(segment_bytes.max(1)));
                 count(&self.counters.bytes_sent, contents.len());
-                self.observation.show(Direction::Outbound, destination, contents, segment_bytes);
+                if let Some(sending) = sending {
+                    sending.left(destination, contents, segment_bytes);
+                }
                 Ok(())
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -181,6 +183,7 @@ impl Socket {
             }
             // The first failure of segmentation turns it off, and the same bytes go again one by one.
             Err(_) if transmit.segment_size.is_some() && self.segments_max() == 1 => {
+                drop(sending);
                 contents.chunks(segment_bytes).try_for_each(|one| self.send((destination, ecn), one, one.len(), source))
             }
             Err(_) => {
