@@ -187,6 +187,11 @@ impl Association {
         poll_fn(|context| self.inner.poll_event(context, &mut waiter)).await
     }
 
+    /// The next event if one is there. `None` does not say whether the association is over; [`close_reason`](Self::close_reason) does.
+    pub fn try_event(&self) -> Option<Event> {
+        self.inner.try_event()
+    }
+
     /// Events that were dropped because nobody took them in time.
     pub fn events_missed(&self) -> u64 {
         self.inner.events_missed()

@@ -441,6 +441,10 @@ impl Inner {
         waiting
     }
 
+    pub(crate) fn try_event(&self) -> Option<Event> {
+        lock(&self.state).next_event()
+    }
+
     pub(crate) fn poll_event<I: Deref<Target = Self>>(
         &self,
         context: &mut Context<'_>,

@@ -87,6 +87,20 @@ async fn events_tell_a_messages_way_and_the_end() {
 }
 
 #[tokio::test]
+async fn events_can_be_taken_without_waiting() {
+    let pair = pair_with(Config::default().with_message_events(true), Config::default()).await;
+    in_time(async {
+        let message = pair.client.send(Message::new("watch me")).await.unwrap();
+        pair.client.drained().await.unwrap();
+        let events: Vec<_> = std::iter::from_fn(|| pair.client.try_event()).collect();
+        let is_news = |event: &&Event| matches!(event, Event::MessageDelivered { id, .. } if *id == message);
+        assert_eq!(events.iter().filter(is_news).count(), 1, "{events:?}");
+        assert_eq!(pair.client.try_event(), None);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn events_that_nobody_takes_cost_bounded_memory_and_the_last_are_kept() {
     let config = Config::default().with_message_events(true);
     let pair = pair_with(config, Config::default()).await;
