@@ -34,6 +34,7 @@ pub use self::observe::SeenPacket;
 pub use self::options::{Answer, ConnectOptions, EndpointStats, ListenOptions};
 pub(crate) use self::shared::Shared;
 use self::socket::Socket;
+pub(crate) use self::timers::Entry;
 use crate::association::Association;
 use crate::config::Config;
 use crate::error::{BindError, ConnectError, ListenError};

@@ -27,7 +27,7 @@ pub(crate) use self::waiter::Waiter;
 use crate::association::delivery::{Outcome, Watch};
 use crate::clock;
 use crate::endpoint::outbox::Outbox;
-use crate::endpoint::{Datagram, Key, Shared, lock};
+use crate::endpoint::{Datagram, Entry, Key, Shared, lock};
 use crate::error::TryRecvError;
 
 /// Messages that one call gives to the core before others get the lock.
@@ -93,7 +93,7 @@ impl Inner {
     /// leaves together.
     #[inline]
     fn may_wait(self: &Arc<Self>, state: &mut State, now: Instant, bytes: usize) -> bool {
-        if state.spared.stalled && now < state.armed_at {
+        if state.spared.stalled && now < state.entry.at {
             return true;
         }
         let holds = state.spared.burst.holds(now, bytes);
@@ -143,21 +143,21 @@ impl Inner {
         wakes
     }
 
-    /// Moves the entry in the endpoint's timers if the deadline has come nearer.
+    /// Moves the entry in the endpoint's timers if the deadline has come nearer, or is so much later that the entry would come up in vain.
     fn rearm(self: &Arc<Self>, state: &mut State, now: Instant) {
         if let Some(deadline) = state.core.poll_deadline()
-            && deadline < state.armed_at
+            && let Some(entry) = state.entry.follow(now, deadline)
         {
-            self.shared.timers.arm(now, self, state.armed_at, deadline);
-            state.armed_at = deadline;
+            self.shared.timers.arm(now, self, state.entry, entry);
+            state.entry = entry;
         }
     }
 
     /// Takes an association that is over out of the endpoint.
     fn retire(&self, state: &mut State, now: Instant) {
-        if state.armed_at < Instant::MAX {
-            self.shared.timers.disarm(self, state.armed_at);
-            state.armed_at = Instant::MAX;
+        if state.entry != Entry::NONE {
+            self.shared.timers.disarm(self, state.entry);
+            state.entry = Entry::NONE;
         }
         if !std::mem::replace(&mut state.retired, true) {
             self.shared.remove(now, state.key, state.core.path_knowledge(now));
@@ -205,10 +205,13 @@ impl Inner {
         dropped
     }
 
-    /// The timers' entry came up, because this time had `come`, and is gone.
-    pub(crate) fn handle_timer(self: &Arc<Self>, come: Instant) {
+    /// The timers' entry of this time came up, because that had `come`, and is gone.
+    pub(crate) fn handle_timer(self: &Arc<Self>, come: Instant, entry_at: Instant) {
         self.change(|state, now| {
-            state.armed_at = Instant::MAX;
+            // Another entry may have been made meanwhile, and is still there.
+            if state.entry.at == entry_at {
+                state.entry = Entry::NONE;
+            }
             if state.core.poll_deadline().is_some_and(|deadline| deadline <= come) {
                 state.core.handle_timeout(now);
             }

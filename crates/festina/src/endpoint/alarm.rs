@@ -65,7 +65,8 @@ mod timerfd {
         pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
             let mut rang = false;
             loop {
-                let mut count = [0; 8];
+                // Twice the room: what does not fill it tells the runtime that nothing is left.
+                let mut count = [0; 16];
                 let mut buffer = ReadBuf::new(&mut count);
                 match Pin::new(&mut self.timer).poll_read(context, &mut buffer) {
                     Poll::Ready(Ok(())) if !buffer.filled().is_empty() => rang = true,

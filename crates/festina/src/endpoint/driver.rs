@@ -18,6 +18,7 @@ use super::shared::Shared;
 use super::sieve::Sieve;
 use super::socket::{answer_source, count};
 use super::strays::Strays;
+use super::timers::Due;
 use crate::association::Inner;
 use crate::clock;
 
@@ -40,7 +41,7 @@ pub(super) struct Driver {
     bell: Bell,
     receiver: Receiver,
     pause: Pause,
-    due: Vec<Arc<Inner>>,
+    due: Vec<Due>,
     /// What had come by then has been received.
     emptied_at: Instant,
 }
@@ -120,8 +121,8 @@ impl Driver {
         while self.bell.poll(context).is_ready() || std::mem::take(&mut late) {
             let come = come(self.emptied_at);
             self.shared.timers.take_due(clock::now(), come, &mut self.due);
-            for association in self.due.drain(..) {
-                association.handle_timer(come);
+            for (entry_at, association) in self.due.drain(..) {
+                association.handle_timer(come, entry_at);
             }
         }
         if let Some(until) = self.pause.until(clock::now) {

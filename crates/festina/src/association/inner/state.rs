@@ -12,9 +12,9 @@ use super::sorted::{Sorted, Source};
 use crate::EVENTS_QUEUED_MAX;
 use crate::association::Waiters;
 use crate::association::delivery::{Outcome, Watch};
-use crate::endpoint::Key;
 use crate::endpoint::outbox::{Blocked, Outbox};
 use crate::endpoint::socket::Socket;
+use crate::endpoint::{Entry, Key};
 
 /// Changes in a row whose packets may be left to those who come after.
 const LEFT_MAX: u32 = 64;
@@ -24,8 +24,8 @@ pub(super) struct State {
     pub(super) core: sctp::Association,
     /// The latest time told to the core, for which it never goes back.
     now: Instant,
-    /// When the endpoint's timers will ask this association; `Instant::MAX` if they have no entry for it.
-    pub(super) armed_at: Instant,
+    /// When the endpoint's timers will ask this association.
+    pub(super) entry: Entry,
     /// Packets that the socket had no room for. While there are any, the core is not asked for more.
     unsent: Option<Box<Outbox>>,
     /// The driver knows that this association has something to send.
@@ -127,7 +127,7 @@ impl State {
     pub(super) fn new(core: sctp::Association, source: Option<IpAddr>) -> Self {
         Self {
             now: Instant::ZERO,
-            armed_at: Instant::MAX,
+            entry: Entry::NONE,
             unsent: None,
             awaits_driver: false,
             source,
