@@ -84,7 +84,8 @@ impl Cadence {
         let Some(before) = self.last_sent.replace(now) else { return };
         let gap = now.saturating_duration_since(before);
         if gap < BURST_MAX {
-            // Packets of one burst say nothing of when the next one comes. One that follows an answer is of no burst, however near the peer is.
+            // Packets of one burst say nothing of when the next one comes. Where the peer is near, this may follow an answer, and will be
+            // answered itself.
             self.is_answered = false;
             return;
         }

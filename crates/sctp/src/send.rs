@@ -82,7 +82,7 @@ pub(crate) struct Sender {
     framing: Framing,
     /// No more messages will come.
     closing: bool,
-    /// More was outstanding, since nothing was, than a thin stream has.
+    /// More chunks than a thin stream has were outstanding at some time since all was last acknowledged.
     is_burst: bool,
     counters: Counters,
 }
@@ -103,7 +103,7 @@ struct Counters {
 #[derive(Debug)]
 struct OutboundStreams {
     count: u16,
-    /// The peer allowed fewer than there were when messages were taken, some of which it may refuse.
+    /// The handshake allowed fewer streams than were offered, and messages were queued before: some may be for streams that do not exist.
     may_refuse: bool,
     /// SSNs (RFC 9260 §6.5).
     next_ssn: StreamTable<u16>,

@@ -45,7 +45,7 @@ impl Instant {
         self.0
     }
 
-    /// The earliest of deadlines of which each may be missing. One that is never reached ([`Instant::MAX`]) counts as missing.
+    /// The earliest of several optional deadlines. [`Instant::MAX`], which is never reached, counts as none.
     #[inline]
     pub fn earliest<const N: usize>(deadlines: [Option<Self>; N]) -> Option<Self> {
         let earliest = deadlines.iter().fold(Self::MAX, |earliest, at| earliest.min(at.unwrap_or(Self::MAX)));
@@ -88,10 +88,18 @@ impl OptionalInstant {
         (self != Self::NONE).then_some(self.0)
     }
 
-    /// Returns whether there is one.
+    /// Returns whether it holds an instant.
     #[inline]
     pub fn is_some(self) -> bool {
         self != Self::NONE
+    }
+
+    /// Takes an instant in, unless it holds one already.
+    #[inline]
+    pub fn get_or_insert(&mut self, instant: Instant) {
+        if !self.is_some() {
+            *self = instant.into();
+        }
     }
 }
 
@@ -170,6 +178,9 @@ mod tests {
         assert_eq!(OptionalInstant::from(Instant::ZERO).get(), Some(Instant::ZERO));
         assert_eq!(OptionalInstant::from(Instant::MAX), OptionalInstant::default());
         assert!(OptionalInstant::default().get().is_none() && !OptionalInstant::NONE.is_some());
+        let mut first = OptionalInstant::NONE;
+        [2, 1].map(Instant::from_millis).into_iter().for_each(|at| first.get_or_insert(at));
+        assert_eq!(first.get(), Some(Instant::from_millis(2)));
     }
 
     #[test]

@@ -205,7 +205,7 @@ impl Inner {
         dropped
     }
 
-    /// The timers' entry of this time came up, because that had `come`, and is gone.
+    /// The timers' entry for `entry_at` came up, since the time has `come`, and is gone.
     pub(crate) fn handle_timer(self: &Arc<Self>, come: Instant, entry_at: Instant) {
         self.change(|state, now| {
             // Another entry may have been made meanwhile, and is still there.

@@ -158,7 +158,7 @@ mod tests {
         Instant::from_secs(1) + Duration::from_micros(micros)
     }
 
-    /// How often an entry moved, and came up, while each step said of its time which deadline there is then.
+    /// How often an entry moved and how often it came up. Each step is a time and the deadline at that time.
     fn follow(deadlines: impl Iterator<Item = (Instant, Instant)>) -> (usize, usize) {
         let (mut entry, mut moved, mut came_up) = (Entry::NONE, 0, 0);
         for (now, deadline) in deadlines {

@@ -99,9 +99,7 @@ impl Path {
     /// Something leaves that a living peer answers.
     #[inline]
     pub(crate) fn asked(&mut self, now: Instant) {
-        if !self.asked_at.is_some() {
-            self.asked_at = now.into();
-        }
+        self.asked_at.get_or_insert(now);
     }
 
     /// When the peer will have been silent for so long although it was asked.

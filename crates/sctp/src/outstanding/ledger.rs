@@ -347,16 +347,19 @@ impl Ledger {
 
     /// No burst is to be expected: keeps what a thin stream needs, if nothing is outstanding.
     pub(crate) fn calm_down(&mut self) {
-        if self.chunks.is_empty() && self.chunks.capacity() > CHUNKS_KEPT {
+        self.keep(CHUNKS_KEPT);
+    }
+
+    /// Gives back the memory of the chunks if it is for more than so many, and there are none.
+    fn keep(&mut self, chunks: usize) {
+        if self.chunks.is_empty() && self.chunks.capacity() > chunks {
             self.chunks = VecDeque::new();
         }
     }
 
     /// Nothing is outstanding: keeps what a burst needs.
     fn shrink(&mut self) {
-        if self.chunks.capacity() > CHUNKS_KEPT_FOR_BURSTS {
-            self.chunks = VecDeque::new();
-        }
+        self.keep(CHUNKS_KEPT_FOR_BURSTS);
         self.reported.take_if(|reported| reported.is_blank(self.first_tsn));
     }
 

@@ -204,11 +204,7 @@ impl SackSchedule {
             Decision::Nothing => {}
             Decision::Now => self.wanted = true,
             Decision::BatchEnd => self.deadline = now.into(),
-            Decision::Delay(delay) => {
-                if !self.deadline.is_some() {
-                    self.deadline = (now + delay).into();
-                }
-            }
+            Decision::Delay(delay) => self.deadline.get_or_insert(now + delay),
         }
     }
 

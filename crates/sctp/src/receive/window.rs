@@ -36,7 +36,7 @@ pub(super) struct Window {
     /// A window smaller than this counts as closed: the receiver's side of silly-window avoidance (RFC 1122 §4.2.3.3).
     open_bytes_min: u32,
     advertised_bytes: u32,
-    /// While more than this is held, the window cannot have grown much since the peer was told of it.
+    /// No update is due while more than this is held: the window has hardly grown since the peer was told.
     update_below_bytes: u32,
     /// Payload that was kept lately.
     payload_bytes: u32,
@@ -150,8 +150,8 @@ impl Window {
         self.update_below_bytes = in_u32(held.used_bytes.saturating_sub(self.buffer_bytes() / 32));
     }
 
-    /// Whether the application, which has just fetched a message, has made the window grow, since the peer was told, by a quarter of what it
-    /// can be (RFC 9260 §6.2).
+    /// Returns whether the peer is to be told of a larger window: since it was last told, the window has grown by a quarter of its largest
+    /// size (RFC 9260 §6.2). To be called after each message that the application fetches.
     #[inline]
     pub(super) fn is_update_due(&mut self, held: Use) -> bool {
         if held.has_ready && held.used_bytes > self.update_below_bytes as usize {

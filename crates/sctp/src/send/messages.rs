@@ -15,7 +15,7 @@ use crate::wire::{FragmentHeader, StreamId, Tsn};
 pub(super) const SLOTS_KEPT: usize = 4;
 
 /// Slots that the second step of growth makes room for, so that a burst costs few allocations. They are kept while burst follows burst.
-pub(super) const SLOTS_SECOND: usize = 32;
+const SLOTS_SECOND: usize = 32;
 
 /// Ends the list of free slots.
 const NO_SLOT: u32 = u32::MAX;
