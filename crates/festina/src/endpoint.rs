@@ -17,6 +17,7 @@ mod sieve;
 pub(crate) mod socket;
 mod strays;
 mod timers;
+pub(crate) mod tray;
 
 use std::fmt;
 use std::future::poll_fn;
@@ -219,7 +220,8 @@ pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use festina_units::Duration;
+    use festina_sctp::Transmit;
+    use festina_units::{Duration, EcnCodepoint};
 
     use super::*;
     use crate::{DEFAULT_SCTP_PORT, Message, Profile};
@@ -241,6 +243,22 @@ mod tests {
         assert_eq!(client.stats().send_blocked, 1);
         near.send(Message::new("room enough")).await.unwrap();
         assert_eq!(far.recv().await.unwrap().payload, "room enough");
+    }
+
+    #[tokio::test]
+    async fn an_endpoint_stays_until_what_it_has_to_send_has_left() {
+        let socket = Socket::bind_udp("127.0.0.1:0".parse().unwrap()).unwrap();
+        let (shared, _bell) = Shared::new(socket, Config::default()).unwrap();
+        assert!(shared.is_abandoned());
+        let mut unsent = outbox::Outbox::default();
+        unsent.buffer().extend_from_slice(b"packet");
+        let (destination, ecn) = (shared.socket.local_addr(), EcnCodepoint::NotCapable);
+        unsent.push(&Transmit { destination, len: 6, ecn }, None, 1);
+        shared.tray.open().keep(&mut unsent);
+        assert!(!shared.is_abandoned());
+        poll_fn(|context| shared.socket.poll_writable(context)).await.unwrap();
+        shared.tray.flush(&shared.socket).unwrap();
+        assert!(shared.is_abandoned());
     }
 
     #[cfg(target_os = "linux")]

@@ -2,6 +2,7 @@
 
 mod burst;
 mod reconfigure;
+mod rush;
 mod sorted;
 mod state;
 #[cfg(test)]
@@ -21,12 +22,12 @@ use festina_sctp::{self as sctp, AssociationState, ClosedReason, Event, Mechanis
 use festina_sctp::{AbandonedStats, ReceivedMessage, SendError, Stats, StreamId};
 use festina_units::Instant;
 
+use self::rush::Rush;
 pub(crate) use self::sorted::Source;
-use self::state::{State, Wakes};
+use self::state::{State, Wakes, Way};
 pub(crate) use self::waiter::Waiter;
 use crate::association::delivery::{Outcome, Watch};
 use crate::clock;
-use crate::endpoint::outbox::Outbox;
 use crate::endpoint::{Datagram, Entry, Key, Shared, lock};
 use crate::error::TryRecvError;
 
@@ -71,19 +72,22 @@ impl Inner {
 
     /// Makes one call that changes the core, and then all that has to follow it.
     fn change<R>(self: &Arc<Self>, call: impl FnOnce(&mut State, Instant) -> R) -> R {
-        self.change_by(Change::Any, call)
+        self.change_by(Change::Any, Way::Direct, call)
     }
 
-    fn change_by<R>(self: &Arc<Self>, change: Change, call: impl FnOnce(&mut State, Instant) -> R) -> R {
+    fn change_by<R>(self: &Arc<Self>, change: Change, mut way: Way, call: impl FnOnce(&mut State, Instant) -> R) -> R {
         let mut state = self.succeed();
         let now = state.advance(clock::now());
         let result = call(&mut state, now);
-        if let Change::Message { bytes } = change
-            && self.may_wait(&mut state, now, bytes)
-        {
-            return result;
+        if let Change::Message { bytes } = change {
+            if self.may_wait(&mut state, now, bytes) {
+                return result;
+            }
+            if Rush::goes_on(now, self.id, state.core.remote()) {
+                way = Way::WithOthers;
+            }
         }
-        let wakes = Outbox::with(|outbox| self.settle(change, &mut state, now, outbox));
+        let wakes = self.settle(change, way, &mut state, now);
         drop(state);
         wakes.wake();
         result
@@ -118,18 +122,20 @@ impl Inner {
 
     /// What follows a change: packets leave, events are passed on, the timer is moved. While other threads wait for the lock to do the
     /// same, packets and timer are left to them, so that what many send at the same time shares packets and system calls.
-    fn settle(self: &Arc<Self>, change: Change, state: &mut State, now: Instant, outbox: &mut Outbox) -> Wakes {
+    fn settle(self: &Arc<Self>, change: Change, way: Way, state: &mut State, now: Instant) -> Wakes {
         let has_successor = self.successors.load(Ordering::Relaxed) > 0;
-        if has_successor && outbox.is_empty() && !state.core.is_closed() && state.leaves_to_successor() {
+        if has_successor && !state.core.is_closed() && state.leaves_to_successor() {
             return state.take_events(self.id);
         }
-        if state.transmit(now, outbox, &self.shared.socket).is_err() {
+        // Nobody may hear of the end before its packets have left.
+        let way = if state.core.is_closed() { Way::Direct } else { way };
+        if state.transmit(now, &self.shared, way).is_err() {
             self.shared.wait_for_driver(self);
         }
         let wakes = state.take_events(self.id);
         // What was sorted by stream has made room, of which the peer may have to hear.
         let tells_room = state.is_sorting() && state.core.acknowledges_now();
-        if tells_room && state.transmit(now, outbox, &self.shared.socket).is_err() {
+        if tells_room && state.transmit(now, &self.shared, way).is_err() {
             self.shared.wait_for_driver(self);
         }
         if state.core.is_closed() {
@@ -173,41 +179,40 @@ impl Inner {
         });
     }
 
-    /// Feeds packets that came one after the other. Answers are gathered, so that they can leave in few system calls; the
-    /// number of packets that had no effect.
+    /// Feeds packets that came one after the other. Answers are put in the tray, which the driver empties; the number of packets that had
+    /// no effect.
     pub(crate) fn handle_packets(self: &Arc<Self>, now: Instant, packets: impl Iterator<Item = Datagram>) -> usize {
         let mut dropped = 0;
-        Outbox::with(|outbox| {
-            let mut state = self.succeed();
-            let now = state.advance(now);
-            for Datagram { from, source, ecn, packet } in packets {
-                let accepted = state.core.handle_packet(now, from, ecn, &packet).is_ok();
-                dropped += usize::from(!accepted);
-                // Only a packet that proves to know the tag may choose the address that the answers leave from; an INIT does not.
-                if accepted && source.is_some() && source != state.source && has_tag(&packet) {
-                    state.source = source;
-                }
-                state.gather(now, outbox, &self.shared.socket);
+        let mut state = self.succeed();
+        let now = state.advance(now);
+        for Datagram { from, source, ecn, packet } in packets {
+            let accepted = state.core.handle_packet(now, from, ecn, &packet).is_ok();
+            dropped += usize::from(!accepted);
+            // Only a packet that proves to know the tag may choose the address that the answers leave from; an INIT does not.
+            if accepted && source.is_some() && source != state.source && has_tag(&packet) {
+                state.source = source;
             }
-            // What waited for the end of the batch is due.
-            if state.core.poll_deadline().is_some_and(|deadline| deadline <= now) {
-                state.core.handle_timeout(now);
-            }
-            let key = Key::of(&state.core);
-            if key != state.key && !state.retired {
-                self.shared.rekey(state.key, key);
-                state.key = key;
-            }
-            let wakes = self.settle(Change::Any, &mut state, now, outbox);
-            drop(state);
-            wakes.wake();
-        });
+            // What there is no room for now stays in the core, which is asked again below.
+            let _blocked = state.fill(now, &self.shared, Way::WithDriver);
+        }
+        // What waited for the end of the batch is due.
+        if state.core.poll_deadline().is_some_and(|deadline| deadline <= now) {
+            state.core.handle_timeout(now);
+        }
+        let key = Key::of(&state.core);
+        if key != state.key && !state.retired {
+            self.shared.rekey(state.key, key);
+            state.key = key;
+        }
+        let wakes = self.settle(Change::Any, Way::WithDriver, &mut state, now);
+        drop(state);
+        wakes.wake();
         dropped
     }
 
     /// The timers' entry for `entry_at` came up, since the time has `come`, and is gone.
     pub(crate) fn handle_timer(self: &Arc<Self>, come: Instant, entry_at: Instant) {
-        self.change(|state, now| {
+        self.change_by(Change::Any, Way::WithDriver, |state, now| {
             // Another entry may have been made meanwhile, and is still there.
             if state.entry.at == entry_at {
                 state.entry = Entry::NONE;
@@ -220,8 +225,7 @@ impl Inner {
 
     /// The driver was asked to send what is left over, and the socket has room.
     pub(crate) fn handle_writable(self: &Arc<Self>) {
-        let socket = &self.shared.socket;
-        self.change(|state, _| state.unblock(socket));
+        self.change_by(Change::Any, Way::WithDriver, |state, _| state.driver_came());
     }
 
     pub(crate) fn poll_established<I: Deref<Target = Self>>(
@@ -242,7 +246,7 @@ impl Inner {
     pub(crate) fn try_send(self: &Arc<Self>, message: Message, watch: Watch) -> Result<MessageId, SendError> {
         let has_deadline = message.lifetime.is_some() || message.deadline.is_some();
         let change = if has_deadline { Change::Any } else { Change::Message { bytes: message.payload.len() } };
-        self.change_by(change, |state, now| state.send(now, message, watch))
+        self.change_by(change, Way::Direct, |state, now| state.send(now, message, watch))
     }
 
     /// Sends the message when there is room. `message` is empty afterwards.
@@ -398,7 +402,7 @@ impl Inner {
             return;
         }
         let now = state.advance(clock::now());
-        let wakes = Outbox::with(|outbox| self.settle(Change::Any, &mut state, now, outbox));
+        let wakes = self.settle(Change::Any, Way::Direct, &mut state, now);
         drop(state);
         wakes.wake();
     }

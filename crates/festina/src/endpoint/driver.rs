@@ -31,6 +31,11 @@ const BUFFER_BYTES: usize = 65_536;
 /// Batches received before other tasks of the runtime get their turn.
 const BATCHES_PER_TURN: usize = 8;
 
+/// Associations whose time has come that are called in a turn. Their calls may draw packets, and while those leave, acknowledgements come that
+/// make the calls of others needless: so what has come is received first. Without a bound, a machine that was too slow once would repeat
+/// what had arrived, lose acknowledgements because the socket's buffer is full, repeat the more, and never catch up.
+const TIMERS_PER_TURN: usize = 64;
+
 /// How long packets that pour in without end may hold up the timers.
 const TIMERS_LAG_MAX: Duration = Duration::from_millis(10);
 
@@ -42,6 +47,8 @@ pub(super) struct Driver {
     receiver: Receiver,
     pause: Pause,
     due: Vec<Due>,
+    /// The last turn left associations whose time had come.
+    late: bool,
     /// What had come by then has been received.
     emptied_at: Instant,
 }
@@ -49,7 +56,15 @@ pub(super) struct Driver {
 impl Driver {
     pub(super) fn new(shared: Arc<Shared>, bell: Bell) -> Self {
         let receiver = Receiver::new(&shared);
-        Self { shared, bell, receiver, pause: Pause::default(), due: Vec::new(), emptied_at: Instant::ZERO }
+        Self {
+            shared,
+            bell,
+            receiver,
+            pause: Pause::default(),
+            due: Vec::new(),
+            late: false,
+            emptied_at: Instant::ZERO,
+        }
     }
 
     /// Receives what has come; whether there may be more.
@@ -98,6 +113,7 @@ impl Driver {
                         self.emptied_at = at;
                     }
                     self.receiver.distribute(at, &self.shared);
+                    self.shared.tray.flush_unless_blocked(&self.shared.socket);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.pause.succeed(),
                 Err(error) => {
@@ -117,10 +133,12 @@ impl Driver {
     /// for may be there already.
     fn ring(&mut self, context: &mut Context<'_>, more: bool) {
         let come = |emptied_at| if more { come_by(clock::now(), emptied_at) } else { clock::now() };
-        let mut late = more && self.shared.timers.is_due(come(self.emptied_at));
-        while self.bell.poll(context).is_ready() || std::mem::take(&mut late) {
+        let mut unasked = (more || self.late) && self.shared.timers.is_due(come(self.emptied_at));
+        self.late = false;
+        while !self.late && (std::mem::take(&mut unasked) || self.bell.poll(context).is_ready()) {
             let come = come(self.emptied_at);
-            self.shared.timers.take_due(clock::now(), come, &mut self.due);
+            self.shared.timers.take_due(clock::now(), come, TIMERS_PER_TURN, &mut self.due);
+            self.late = self.due.len() == TIMERS_PER_TURN;
             for (entry_at, association) in self.due.drain(..) {
                 association.handle_timer(come, entry_at);
             }
@@ -130,11 +148,21 @@ impl Driver {
         }
     }
 
-    /// Sends what the socket had no room for and what waits for the driver. Who asks for it meanwhile wakes the task again, so that busy
-    /// senders do not keep it from receiving.
+    /// Sends what lies in the tray and what waits for the driver. Who asks for it meanwhile wakes the task again, so that busy senders do
+    /// not keep it from receiving.
     fn send_backlog(&self, context: &mut Context<'_>) {
-        if self.shared.has_backlog() && matches!(self.shared.socket.poll_writable(context), Poll::Ready(Ok(()))) {
-            self.shared.take_backlog().iter().for_each(Inner::handle_writable);
+        let Shared { socket, tray, .. } = &*self.shared;
+        let mut asked = false;
+        let mut blocked = !tray.flush_unless_blocked(socket);
+        while blocked || (!asked && self.shared.has_backlog()) {
+            if !matches!(socket.poll_writable(context), Poll::Ready(Ok(()))) {
+                return;
+            }
+            if !blocked {
+                self.shared.take_backlog().iter().for_each(Inner::handle_writable);
+                asked = true;
+            }
+            blocked = tray.flush(socket).is_err();
         }
     }
 }
@@ -152,7 +180,7 @@ impl Future for Driver {
         if this.shared.is_abandoned() {
             return Poll::Ready(());
         }
-        if more {
+        if more || this.late {
             context.waker().wake_by_ref();
         }
         Poll::Pending

@@ -15,9 +15,9 @@ const GROUP_BYTES_MAX: usize = 65_000;
 /// Bytes after which packets leave even though more may come.
 const FULL_BYTES: usize = 60_000;
 
-/// Packets of one association that leave together.
+/// Packets that leave together.
 ///
-/// Neighbours of the same size and ECN field to the same address form a group, which costs one system call where the kernel can cut it up
+/// Neighbours of the same size and ECN field between the same addresses form a group, which costs one system call where the kernel can cut it up
 /// (GSO). The last packet of a group may be shorter.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
@@ -30,6 +30,8 @@ pub(crate) struct Outbox {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Group {
     destination: SocketAddr,
+    /// The own address, if the socket has several to send from.
+    source: Option<IpAddr>,
     ecn: EcnCodepoint,
     segment_bytes: usize,
     bytes: usize,
@@ -38,12 +40,13 @@ struct Group {
 
 impl Group {
     /// Whether a packet may join at the end.
-    fn takes(&self, transmit: &Transmit, segments_max: usize) -> bool {
+    fn takes(&self, transmit: &Transmit, source: Option<IpAddr>, segments_max: usize) -> bool {
         self.segments < segments_max
             && self.bytes == self.segments * self.segment_bytes
             && transmit.len <= self.segment_bytes
             && self.bytes + transmit.len <= GROUP_BYTES_MAX
             && self.destination == transmit.destination
+            && self.source == source
             && self.ecn == transmit.ecn
     }
 }
@@ -71,10 +74,10 @@ impl Outbox {
         &mut self.bytes
     }
 
-    /// Takes note of the packet just appended.
-    pub(crate) fn push(&mut self, transmit: &Transmit, segments_max: usize) {
+    /// Takes note of the packet just appended, which leaves from `source` if the socket has several addresses to send from.
+    pub(crate) fn push(&mut self, transmit: &Transmit, source: Option<IpAddr>, segments_max: usize) {
         if let Some(group) = self.groups.back_mut()
-            && group.takes(transmit, segments_max)
+            && group.takes(transmit, source, segments_max)
         {
             group.bytes += transmit.len;
             group.segments += 1;
@@ -82,6 +85,7 @@ impl Outbox {
         }
         self.groups.push_back(Group {
             destination: transmit.destination,
+            source,
             ecn: transmit.ecn,
             segment_bytes: transmit.len,
             bytes: transmit.len,
@@ -98,13 +102,20 @@ impl Outbox {
         self.bytes.len() >= FULL_BYTES
     }
 
-    /// Sends everything, from `source` if the socket has several addresses to send from.
+    /// Takes what has not left from another outbox, which is empty then.
+    pub(super) fn take_over(&mut self, other: &mut Self) {
+        self.bytes.extend_from_slice(other.bytes.get(other.sent..).unwrap_or_default());
+        self.groups.append(&mut other.groups);
+        other.clear();
+    }
+
+    /// Sends everything.
     ///
     /// Other errors of the socket are like losses on the way: counted and left to the protocol.
-    pub(crate) fn flush(&mut self, socket: &Socket, source: Option<IpAddr>) -> Result<(), Blocked> {
+    pub(crate) fn flush(&mut self, socket: &Socket) -> Result<(), Blocked> {
         while let Some(group) = self.groups.front() {
             let contents = self.bytes.get(self.sent..self.sent + group.bytes).unwrap_or_default();
-            socket.send((group.destination, group.ecn), contents, group.segment_bytes, source)?;
+            socket.send((group.destination, group.ecn), contents, group.segment_bytes, group.source)?;
             self.sent += group.bytes;
             self.groups.pop_front();
         }
@@ -129,7 +140,7 @@ mod tests {
     fn push(outbox: &mut Outbox, len: usize, port: u16, segments_max: usize) {
         let destination = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         outbox.buffer().extend(std::iter::repeat_n(0, len));
-        outbox.push(&Transmit { destination, len, ecn: EcnCodepoint::NotCapable }, segments_max);
+        outbox.push(&Transmit { destination, len, ecn: EcnCodepoint::NotCapable }, None, segments_max);
     }
 
     fn sizes(outbox: &Outbox) -> Vec<(usize, usize)> {

@@ -19,6 +19,7 @@ use super::options::{Answer, ConnectOptions, EndpointStats, ListenOptions};
 use super::outbox::Outbox;
 use super::socket::{Socket, SocketCounters, count};
 use super::timers::Timers;
+use super::tray::Tray;
 use crate::association::{Association, Inner};
 use crate::clock;
 use crate::config::Config;
@@ -32,6 +33,7 @@ const FIRST_EPHEMERAL_PORT: u16 = 32_768;
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) socket: Socket,
+    pub(crate) tray: Tray,
     context: Arc<sctp::Context>,
     pub(crate) timers: Timers,
     demux: Mutex<Demux>,
@@ -87,6 +89,7 @@ impl Shared {
         let (timers, bell) = Timers::new().map_err(BindError::Timer)?;
         let shared = Arc::new(Self {
             socket,
+            tray: Tray::default(),
             context,
             timers,
             demux: Mutex::new(Demux::new(admission)),
@@ -117,6 +120,7 @@ impl Shared {
         self.handles.load(Ordering::Acquire) == 0
             && lock(&self.demux).is_empty()
             && lock(&self.backlog).associations.is_empty()
+            && !self.tray.is_blocked()
     }
 
     pub(super) fn listen(&self, port: u16, options: ListenOptions) -> Result<Arc<AcceptQueue>, ListenError> {
@@ -258,6 +262,7 @@ impl Shared {
                 let len = answers.buffer().len() - before;
                 answers.push(
                     &Transmit { destination: from, len, ecn: EcnCodepoint::NotCapable },
+                    source,
                     self.socket.segments_max(),
                 );
             }
@@ -327,7 +332,7 @@ impl Shared {
         drop(replaced);
     }
 
-    fn wake_driver(&self) {
+    pub(crate) fn wake_driver(&self) {
         let driver = lock(&self.backlog).driver.clone();
         if let Some(driver) = driver {
             driver.wake();

@@ -3,7 +3,6 @@
 //! Anybody can send them, with any address, so they get what is left after the associations. What is too much is dropped by its first
 //! bytes alone, without a checksum or a copy. Which packets that hits is chance; a peer that means well repeats its own.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use festina_sctp::Admission;
@@ -30,8 +29,6 @@ pub(super) struct Strays {
     admitted: usize,
     waiting: Vec<Datagram>,
     answers: Outbox,
-    /// The address that the answers come from.
-    source: Option<IpAddr>,
 }
 
 impl Strays {
@@ -43,7 +40,6 @@ impl Strays {
             admitted: 0,
             waiting: Vec::new(),
             answers: Outbox::default(),
-            source: None,
         }
     }
 
@@ -80,9 +76,8 @@ impl Strays {
                 continue;
             }
             let Datagram { from, source, packet, .. } = datagram;
-            if source != self.source || self.answers.is_full() {
-                send(&mut self.answers, &shared.socket, self.source);
-                self.source = source;
+            if self.answers.is_full() {
+                send(&mut self.answers, &shared.socket);
             }
             shared.handle_stray(now, from, source, &packet, &mut self.answers);
         }
@@ -91,13 +86,13 @@ impl Strays {
 
     /// Sends the answers.
     pub(super) fn flush(&mut self, socket: &Socket) {
-        send(&mut self.answers, socket, self.source);
+        send(&mut self.answers, socket);
     }
 }
 
 /// An answer for which the socket has no room is lost: it is asked for again.
-fn send(answers: &mut Outbox, socket: &Socket, source: Option<IpAddr>) {
-    let _blocked = answers.flush(socket, source);
+fn send(answers: &mut Outbox, socket: &Socket) {
+    let _blocked = answers.flush(socket);
     answers.clear();
 }
 

@@ -121,11 +121,12 @@ impl Timers {
         drop(removed);
     }
 
-    /// Removes the entries of the time that has `come`, which may lie before `now`, and sets the alarm for the first of the others.
-    /// Whoever drives says again when it wants to be called for its own sake.
-    pub(crate) fn take_due(&self, now: Instant, come: Instant, due: &mut Vec<Due>) {
+    /// Removes at most `count_max` entries of the time that has `come`, which may lie before `now`, and sets the alarm for the first of the
+    /// others. Whoever drives says again when it wants to be called for its own sake.
+    pub(crate) fn take_due(&self, now: Instant, come: Instant, count_max: usize, due: &mut Vec<Due>) {
         let mut queue = lock(&self.queue);
-        while let Some(entry) = queue.entries.first_entry()
+        while due.len() < count_max
+            && let Some(entry) = queue.entries.first_entry()
             && entry.key().0 <= come
         {
             due.push((entry.key().0, entry.remove()));

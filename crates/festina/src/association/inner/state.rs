@@ -14,10 +14,22 @@ use crate::association::Waiters;
 use crate::association::delivery::{Outcome, Watch};
 use crate::endpoint::outbox::{Blocked, Outbox};
 use crate::endpoint::socket::Socket;
-use crate::endpoint::{Entry, Key};
+use crate::endpoint::tray::NOWHERE;
+use crate::endpoint::{Entry, Key, Shared};
 
 /// Changes in a row whose packets may be left to those who come after.
 const LEFT_MAX: u32 = 64;
+
+/// How packets leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// At once.
+    Direct,
+    /// With those of other associations of the same peer, to which this thread writes in quick succession.
+    WithOthers,
+    /// At the end of the driver's turn.
+    WithDriver,
+}
 
 /// The core and what surrounds it.
 pub(super) struct State {
@@ -26,8 +38,8 @@ pub(super) struct State {
     now: Instant,
     /// When the endpoint's timers will ask this association.
     pub(super) entry: Entry,
-    /// Packets that the socket had no room for. While there are any, the core is not asked for more.
-    unsent: Option<Box<Outbox>>,
+    /// The filling of the tray in which the latest packets were put.
+    filling: u64,
     /// The driver knows that this association has something to send.
     awaits_driver: bool,
     /// The own address to send from, if the socket has several.
@@ -128,7 +140,7 @@ impl State {
         Self {
             now: Instant::ZERO,
             entry: Entry::NONE,
-            unsent: None,
+            filling: NOWHERE,
             awaits_driver: false,
             source,
             news: None,
@@ -151,33 +163,66 @@ impl State {
         self.now
     }
 
-    /// Moves packets from the core to the outbox; when that is full, on to the socket.
-    pub(super) fn gather(&mut self, now: Instant, outbox: &mut Outbox, socket: &Socket) {
+    /// Moves packets from the core to the outbox, and sends a full outbox. Returns whether the core had any packets.
+    fn gather(&mut self, now: Instant, outbox: &mut Outbox, socket: &Socket) -> Result<bool, Blocked> {
         if self.detached {
             // Nobody will read, but the peer has to get rid of its messages before it can end.
             while self.core.poll_message().is_some() {}
         }
         let segments_max = socket.segments_max();
-        while self.unsent.is_none()
-            && let Some(transmit) = self.core.poll_transmit(now, outbox.buffer())
-        {
-            outbox.push(&transmit, segments_max);
-            if outbox.is_full() && outbox.flush(socket, self.source).is_err() {
-                self.unsent = Some(Box::new(std::mem::take(outbox)));
+        let mut any = false;
+        loop {
+            if outbox.is_full() {
+                outbox.flush(socket)?;
             }
+            let Some(transmit) = self.core.poll_transmit(now, outbox.buffer()) else { return Ok(any) };
+            outbox.push(&transmit, self.source, segments_max);
+            any = true;
         }
     }
 
+    /// Moves packets from the core to the tray. Returns whether the core had any.
+    pub(super) fn fill(&mut self, now: Instant, shared: &Shared, way: Way) -> Result<bool, Blocked> {
+        let mut filling = shared.tray.open();
+        let was_empty = filling.outbox().is_empty();
+        let gathered = self.gather(now, filling.outbox(), &shared.socket);
+        let (number, begins) = filling.note(now, was_empty);
+        self.filling = number;
+        let leaves = match way {
+            Way::Direct => true,
+            Way::WithOthers => filling.is_due(now),
+            Way::WithDriver => false,
+        };
+        let any = gathered?;
+        if leaves {
+            filling.flush(&shared.socket)?;
+        }
+        drop(filling);
+        if begins && way == Way::WithOthers {
+            shared.wake_driver();
+        }
+        Ok(any)
+    }
+
     /// Sends all packets that the core has to send now. [`Blocked`] if the driver has to be asked to go on; told once.
-    pub(super) fn transmit(&mut self, now: Instant, outbox: &mut Outbox, socket: &Socket) -> Result<(), Blocked> {
-        self.gather(now, outbox, socket);
+    pub(super) fn transmit(&mut self, now: Instant, shared: &Shared, way: Way) -> Result<(), Blocked> {
         self.spared.left = 0;
         self.spared.burst.release();
-        self.spared.silent = outbox.is_empty() && self.unsent.is_none();
-        if self.unsent.is_none() && outbox.flush(socket, self.source).is_err() {
-            self.unsent = Some(Box::new(std::mem::take(outbox)));
-        }
-        if self.unsent.is_none() || !self.asks_driver() { Ok(()) } else { Err(Blocked) }
+        let tray = &shared.tray;
+        let sent = if way == Way::Direct && !tray.is_blocked() && !tray.holds(self.filling) {
+            Outbox::with(|outbox| {
+                let gathered = self.gather(now, outbox, &shared.socket);
+                let sent = gathered.and_then(|any| outbox.flush(&shared.socket).map(|()| any));
+                if sent.is_err() {
+                    self.filling = tray.open().keep(outbox);
+                }
+                sent
+            })
+        } else {
+            self.fill(now, shared, way)
+        };
+        self.spared.silent = sent == Ok(false);
+        if sent.is_ok() || !self.asks_driver() { Ok(()) } else { Err(Blocked) }
     }
 
     /// Leaves the core's packets to the next who gets the lock. Returns whether that may be: not for ever.
@@ -192,14 +237,9 @@ impl State {
         !std::mem::replace(&mut self.awaits_driver, true)
     }
 
-    /// The driver has come, and the socket has room again.
-    pub(super) fn unblock(&mut self, socket: &Socket) {
+    /// The driver has come.
+    pub(super) fn driver_came(&mut self) {
         self.awaits_driver = false;
-        if let Some(mut unsent) = self.unsent.take()
-            && unsent.flush(socket, self.source).is_err()
-        {
-            self.unsent = Some(unsent);
-        }
     }
 
     /// Gives the core a message.

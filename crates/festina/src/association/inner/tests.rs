@@ -24,6 +24,29 @@ impl Pair {
     }
 }
 
+/// The same with many associations.
+struct Crowd {
+    client: Endpoint,
+    nears: Vec<Association>,
+    fars: Vec<Association>,
+    server: Endpoint,
+}
+
+impl Crowd {
+    async fn over_loopback(associations: usize) -> Self {
+        let Pair { client, near, far, server } = Pair::over_loopback().await;
+        let listener = server.listen(DEFAULT_SCTP_PORT + 1).unwrap();
+        let (mut nears, mut fars) = (vec![near], vec![far]);
+        while nears.len() < associations {
+            let options = crate::ConnectOptions::default().peer_port(DEFAULT_SCTP_PORT + 1);
+            let (near, far) = tokio::join!(client.connect_with(server.local_addr(), options), listener.accept());
+            nears.push(near.unwrap());
+            fars.push(far.unwrap());
+        }
+        Self { client, nears, fars, server }
+    }
+}
+
 #[tokio::test]
 async fn what_threads_send_while_they_wait_for_each_other_leaves_in_one_packet() {
     const THREADS: usize = 8;
@@ -148,4 +171,94 @@ async fn over_loopback_an_exchange_costs_a_packet_and_a_call_each_way() {
         counted.push(counts);
     }
     panic!("packets sent and calls to receive, of {EXCHANGES} exchanges: {counted:?}");
+}
+
+#[tokio::test]
+async fn a_message_does_not_overtake_what_waits_in_the_tray() {
+    let Pair { client, near, far, server: _server } = Pair::over_loopback().await;
+    let (inner, before) = (near.inner(), client.stats());
+    inner.queue(Message::new("first")).unwrap();
+    let lies_in_the_tray = |state: &mut State| state.fill(clock::now(), &inner.shared, Way::WithDriver);
+    assert_eq!(lies_in_the_tray(&mut lock(&inner.state)), Ok(true));
+    assert_eq!(client.stats().packets_sent, before.packets_sent);
+    near.try_send(Message::new("second")).unwrap();
+    let after = client.stats();
+    assert_eq!((after.packets_sent - before.packets_sent, after.send_calls - before.send_calls), (2, 1));
+    for expected in ["first", "second"] {
+        assert_eq!(far.recv().await.unwrap().payload, expected);
+    }
+}
+
+#[tokio::test]
+async fn what_waits_for_others_that_do_not_come_leaves_with_the_driver() {
+    let Pair { client: _client, near, far, server: _server } = Pair::over_loopback().await;
+    let inner = near.inner();
+    // What follows the handshake has to be over.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    inner.queue(Message::new("first of a rush")).unwrap();
+    let filled = lock(&inner.state).fill(clock::now(), &inner.shared, Way::WithOthers);
+    assert_eq!(filled, Ok(true));
+    // No timer knows of it yet.
+    let received = tokio::time::timeout(Duration::from_secs(5), far.recv()).await;
+    assert_eq!(received.expect("the driver is woken").unwrap().payload, "first of a rush");
+}
+
+#[tokio::test]
+async fn an_abort_leaves_at_once_whoever_makes_it() {
+    let Pair { client, near, far: _far, server: _server } = Pair::over_loopback().await;
+    let (inner, before) = (near.inner(), client.stats().packets_sent);
+    inner.change_by(Change::Any, Way::WithDriver, |state, _| state.core.abort(b"the end"));
+    assert_eq!(client.stats().packets_sent - before, 1);
+}
+
+#[tokio::test]
+async fn messages_on_many_associations_of_one_peer_share_calls_both_ways() {
+    const ASSOCIATIONS: usize = 200;
+    let Crowd { client, nears, fars, server } = Crowd::over_loopback(ASSOCIATIONS).await;
+    let mut counted = Vec::new();
+    // A machine that stops this thread between two messages ends the rush.
+    for _ in 0..20 {
+        let before = [client.stats(), server.stats()];
+        for near in &nears {
+            near.try_send(Message::new("to each")).unwrap();
+        }
+        for far in &fars {
+            assert_eq!(far.recv().await.unwrap().payload, "to each");
+        }
+        for near in &nears {
+            near.drained().await.unwrap();
+        }
+        let after = [client.stats(), server.stats()];
+        let calls = [0, 1].map(|end| after[end].send_calls - before[end].send_calls);
+        if calls.iter().all(|&calls| calls <= ASSOCIATIONS as u64 / 4) {
+            return;
+        }
+        counted.push(calls);
+    }
+    panic!("calls to send of both ends, for {ASSOCIATIONS} associations: {counted:?}");
+}
+
+#[tokio::test]
+async fn associations_whose_time_has_come_are_called_in_order_and_none_is_left_behind() {
+    let Crowd { client: _client, nears, fars, server: _server } = Crowd::over_loopback(200).await;
+    let timers = &nears[0].inner().shared.timers;
+    let now = clock::now();
+    // The messages leave only when their associations are called.
+    for (near, micros) in nears.iter().rev().zip(0..) {
+        let inner = near.inner();
+        inner.queue(Message::new("when called")).unwrap();
+        let mut state = lock(&inner.state);
+        let entry = Entry::NONE.follow(now, now + Duration::from_micros(micros)).unwrap();
+        timers.arm(now, inner, state.entry, entry);
+        state.entry = entry;
+    }
+    let mut due = Vec::new();
+    timers.take_due(now, now + Duration::from_secs(1), 3, &mut due);
+    let first: Vec<_> = nears.iter().rev().take(3).map(|near| near.inner().id).collect();
+    assert_eq!(due.iter().map(|(_, inner)| inner.id).collect::<Vec<_>>(), first);
+    due.iter().for_each(|(at, inner)| inner.handle_timer(clock::now(), *at));
+    for far in &fars {
+        let received = tokio::time::timeout(Duration::from_secs(20), far.recv()).await;
+        assert_eq!(received.expect("its time has come").unwrap().payload, "when called");
+    }
 }
