@@ -97,6 +97,11 @@ pub use festina_sctp::{
 };
 pub use festina_units::{Duration, Instant};
 
+/// Compiles and runs the README's example.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 /// Handles may go to other threads and be used by several at a time.
 const _: () = {
     const fn is_shared<T: Send + Sync>() {}

@@ -5,8 +5,9 @@
 //! - [`ratchet`]: limits, and the listed exceptions that may only shrink;
 //! - [`source`]: what a Rust file must and must not contain;
 //! - [`structure`]: the structure of the sender in figures;
-//! - [`text`]: what no file at all may contain;
-//! - [`links`]: relative links of Markdown files;
+//! - [`text`]: words that no file may contain;
+//! - [`prose`]: phrases that make English sound translated;
+//! - [`links`]: relative links of Markdown files and their anchors;
 //! - [`metadata`]: what cargo knows about the packages of the workspace and of their dependencies;
 //! - [`dependencies`]: which crate may use which, and under which licences.
 //!
@@ -25,6 +26,7 @@ pub mod dependencies;
 pub mod links;
 pub mod measure;
 pub mod metadata;
+pub mod prose;
 pub mod ratchet;
 pub mod source;
 pub mod structure;

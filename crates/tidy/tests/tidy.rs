@@ -7,11 +7,12 @@ use festina_tidy::metadata::Graph;
 use festina_tidy::ratchet::{Limit, Sizes, check, exceptions};
 use festina_tidy::structure::Structure;
 use festina_tidy::tree::{File, files, root};
-use festina_tidy::{dependencies, links, source, text};
+use festina_tidy::{dependencies, links, prose, source, text};
 
 const FILE_CODE_LINES_MAX: usize = 500;
 const FUNCTION_LINES_MAX: usize = 70;
 const STRUCT_FIELDS_MAX: usize = 15;
+const README_WORDS_MAX: usize = 1_000;
 
 /// The exceptions from these limits.
 const RATCHET: &str = include_str!("../ratchet.toml");
@@ -111,7 +112,24 @@ fn no_file_tells_where_or_with_what_it_was_made() {
 #[test]
 fn links_between_documents_lead_somewhere() {
     let root = root();
-    report(with_extension(".md").flat_map(|file| links::broken(file, |path| root.join(path).exists())));
+    let anchors = links::anchors(with_extension(".md"));
+    report(with_extension(".md").flat_map(|file| links::broken(file, |path| root.join(path).exists(), &anchors)));
+}
+
+#[test]
+fn stiff_phrases_only_become_fewer() {
+    let exceptions = exceptions(RATCHET, "stiff_lines").expect("the ratchet file lists sizes");
+    report(check(
+        &Limit { what: "lines with stiff phrases", most: 0, exceptions: &exceptions },
+        &prose::stiff_lines(&FILES),
+    ));
+}
+
+#[test]
+fn the_readme_can_be_read_in_five_minutes() {
+    let readme = FILES.iter().find(|file| file.path == "README.md").expect("there is one");
+    let words = readme.text.split_whitespace().count();
+    assert!(words <= README_WORDS_MAX, "README.md has {words} words, at most {README_WORDS_MAX} are allowed");
 }
 
 #[test]

@@ -1,0 +1,120 @@
+//! Phrases that make English sound translated, counted by folder.
+
+use crate::ratchet::Sizes;
+use crate::tree::File;
+
+/// Phrases to replace by a noun, an active verb or the field's term. CONTRIBUTING.md says how.
+const PHRASES: [&[&str]; 38] = [
+    &["is", "told"],
+    &["was", "told"],
+    &["are", "told"],
+    &["be", "told"],
+    &["being", "told"],
+    &["so", "many"],
+    &["so", "much"],
+    &["in", "vain"],
+    &["begin", "anew"],
+    &["begins", "anew"],
+    &["what", "is"],
+    &["what", "was"],
+    &["what", "has"],
+    &["what", "are"],
+    &["what", "have"],
+    &["what", "it"],
+    &["what", "they"],
+    &["what", "this"],
+    &["what", "that"],
+    &["who", "is"],
+    &["who", "was"],
+    &["who", "has"],
+    &["who", "are"],
+    &["who", "have"],
+    &["who", "it"],
+    &["who", "they"],
+    &["who", "this"],
+    &["who", "that"],
+    &["whoever"],
+    &["whatever"],
+    &["nobody"],
+    &["of", "which"],
+    &["come", "of", "it"],
+    &["comes", "of", "it"],
+    &["no", "more", "than", "what"],
+    &["but", "that"],
+    &["for", "so", "long"],
+    &["as", "ever"],
+];
+
+/// Endings of the files with prose in them.
+const ENDINGS: [&str; 5] = [".rs", ".md", ".py", ".h", ".toml"];
+
+/// Counts the lines with such a phrase in each folder. Quotations of standards and of papers do not count, nor does this crate.
+#[must_use]
+pub fn stiff_lines(files: &[File]) -> Sizes {
+    let mut counts = Sizes::new();
+    for file in files.iter().filter(|file| is_prose(&file.path)) {
+        let count = file.text.lines().filter(|line| is_stiff(line)).count();
+        *counts.entry(folder(&file.path)).or_default() += count;
+    }
+    counts
+}
+
+fn is_prose(path: &str) -> bool {
+    let quotes = path.ends_with("-conformance.md") || path == "docs/ledger.md";
+    !quotes && !path.starts_with("crates/tidy/") && ENDINGS.iter().any(|ending| path.ends_with(ending))
+}
+
+/// The package that a file belongs to, `docs`, or the root.
+fn folder(path: &str) -> String {
+    let parts: Vec<&str> = path.split('/').collect();
+    match parts.as_slice() {
+        [top @ ("crates" | "bench" | "bindings"), package, _, ..] => format!("{top}/{package}"),
+        [top, _, ..] => (*top).to_owned(),
+        _ => ".".to_owned(),
+    }
+}
+
+fn is_stiff(line: &str) -> bool {
+    let lower = line.to_lowercase();
+    let words: Vec<&str> = lower.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|w| !w.is_empty()).collect();
+    PHRASES.iter().any(|phrase| words.windows(phrase.len()).any(|window| window == *phrase))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phrases_are_found_as_whole_words_in_any_case() {
+        for line in [
+            "/// What is sent.",
+            "Nobody knows",
+            "a timer that fires in vain",
+            "of which three",
+            "no more than what fits",
+        ] {
+            assert!(is_stiff(line), "{line}");
+        }
+        for line in ["/// Returns the packet.", "whatsoever it", "nobody_listens()", "in vainglory", "what"] {
+            assert!(!is_stiff(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn lines_are_counted_by_package_and_quotations_are_left_out() {
+        let file = |path: &str| File { path: path.to_owned(), text: "nobody\nwhat is\nplain\n".to_owned() };
+        let paths = [
+            "crates/sctp/src/a.rs",
+            "crates/sctp/tests/b.rs",
+            "docs/a.md",
+            "README.md",
+            "docs/rfc9260-conformance.md",
+            "docs/ledger.md",
+            "crates/tidy/src/prose.rs",
+            "docs/picture.svg",
+        ];
+        let counts = stiff_lines(&paths.map(file));
+        let expected = [(".", 2), ("crates/sctp", 4), ("docs", 2)];
+        assert_eq!(counts, expected.map(|(folder, count)| (folder.to_owned(), count)).into());
+    }
+}
