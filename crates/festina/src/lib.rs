@@ -97,10 +97,18 @@ pub use festina_sctp::{
 };
 pub use festina_units::{Duration, Instant};
 
-/// Compiles and runs the README's example.
+/// Compiles and runs the examples of the README and of the guides.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+mod documents {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/start/rust.md")]
+    struct Start;
+    #[doc = include_str!("../../../docs/guides/reliability.md")]
+    struct Reliability;
+    #[doc = include_str!("../../../docs/guides/tuning.md")]
+    struct Tuning;
+}
 
 /// Handles may go to other threads and be used by several at a time.
 const _: () = {
