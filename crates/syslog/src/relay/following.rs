@@ -336,7 +336,8 @@ impl Follower {
 
     /// Begins with files that had the name between two looks, the oldest first. Returns whether there was room for all of them.
     fn take_all(&mut self, mut files: Vec<(PathBuf, FileId, u64)>, now_us: u64) -> bool {
-        let current = self.files.pop_back_if(|last| !last.is_rotated);
+        let has_name = self.files.back().is_some_and(|last| !last.is_rotated);
+        let current = if has_name { self.files.pop_back() } else { None };
         let room = FILES_MAX.saturating_sub(self.files.len());
         files.sort_by_key(|&(_, id, modified_ns)| (modified_ns, id));
         let has_room = files.len() <= room;

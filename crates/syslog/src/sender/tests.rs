@@ -59,14 +59,15 @@ fn files(disk: &FaultyDisk) -> Vec<PathBuf> {
 
 /// Damages a file as people and disks do.
 fn damage(disk: &FaultyDisk, path: &Path, how: u64) {
-    let length = disk.contents(path).expect("it is there").len() as u64;
+    let bytes = disk.contents(path).expect("it is there").len();
+    let length = bytes as u64;
     let index = PathBuf::from(format!("{}.index", path.display()));
     match how {
         0 => disk.truncate(path, 0),
         1 => disk.truncate(path, length / 2),
         2 => disk.remove(path),
         3 => disk.remove(path).and_then(|()| disk.remove(&index)),
-        _ => disk.truncate(path, 0).and_then(|()| disk.append_to(path)?.append(&vec![0; length as usize])),
+        _ => disk.truncate(path, 0).and_then(|()| disk.append_to(path)?.append(&vec![0; bytes])),
     }
     .expect("the disk works");
 }
