@@ -4,7 +4,6 @@
 
 use bytes::Bytes;
 use festina_syslog::config::{CollectorConfig, Format, RelayConfig};
-use festina_syslog::framing::{Framer, Framing};
 use festina_syslog::line::{Severity, read_header};
 use festina_syslog::policy::Policy;
 use festina_syslog::record::Record;
@@ -12,25 +11,6 @@ use festina_syslog::render;
 use festina_syslog::spool::readable_records;
 use festina_syslog::wire::Packet;
 use libfuzzer_sys::fuzz_target;
-
-/// Frames do not depend on the pieces in which a stream comes.
-fn frames(bytes: &[u8]) {
-    const LIMIT: usize = 40;
-    for framing in [Framing::Detected, Framing::Newline, Framing::OctetCounting] {
-        let run = |piece: usize| {
-            let (mut framer, mut frames) = (Framer::new(framing, LIMIT), Vec::new());
-            for piece in bytes.chunks(piece.max(1)) {
-                framer.push(piece);
-                frames.extend(std::iter::from_fn(|| framer.next_frame()));
-            }
-            frames.extend(std::iter::from_fn(|| framer.finish()));
-            frames
-        };
-        let whole = run(bytes.len());
-        assert_eq!(whole, run(1));
-        assert!(whole.iter().all(|frame| (1..=LIMIT).contains(&frame.bytes.len())));
-    }
-}
 
 fn outputs(line: &[u8]) {
     let header = read_header(line);
@@ -49,7 +29,6 @@ fn outputs(line: &[u8]) {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    frames(bytes);
     outputs(bytes);
     let message = Bytes::copy_from_slice(bytes);
     if let Ok(packet) = Packet::decode(message) {

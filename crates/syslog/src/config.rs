@@ -7,6 +7,7 @@ mod collect;
 mod collectors;
 mod text;
 
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -14,6 +15,7 @@ use festina_recovery::redundancy::Redundancy;
 use festina_units::{ByteCount, Duration, duration};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use thiserror::Error;
 use toml::Spanned;
 
 use crate::framing::Framing;
@@ -38,6 +40,9 @@ const MESSAGE_BYTES_DEFAULT: u64 = 8 << 10;
 
 /// The longest message that may be asked for: it still fits into one message of the transport.
 const MESSAGE_BYTES_MAX: u64 = 256 << 10;
+
+/// The longest time that a line may wait until the disk confirms it: with a longer one, "reliable" would mean little.
+const SYNC_EVERY_MAX: Duration = Duration::from_secs(1);
 
 /// What may wait in the kernel for a UDP input, unless the file says otherwise. A datagram of 250 bytes takes about a kilobyte there.
 const RECEIVE_BUFFER_BYTES_DEFAULT: u64 = 8 << 20;
@@ -196,15 +201,60 @@ impl RelayConfig {
 }
 
 impl RelayConfig {
-    /// Reads the files that it names: certificates and keys.
+    /// Checks what can only be seen on the machine: reads certificates and keys, looks for files that are to be followed. Refuses port 0,
+    /// which is another one at each start.
     ///
     /// # Errors
-    /// What is wrong with the first that is.
-    pub fn check_files(&self) -> Result<(), TlsError> {
+    /// The first thing that is wrong.
+    pub fn check_files(&self) -> Result<(), CheckError> {
+        check_address("metrics", self.metrics)?;
         self.inputs.iter().try_for_each(|input| match &input.kind {
-            InputKind::Tls(_, _, server) => server.config().map(drop),
-            _ => Ok(()),
+            InputKind::Tls(address, _, server) => {
+                check_address("listen", Some(*address))?;
+                Ok(server.config().map(drop)?)
+            }
+            InputKind::Udp(address, _) | InputKind::Tcp(address, _) => check_address("listen", Some(*address)),
+            InputKind::File(path) => match path.metadata() {
+                Ok(metadata) if metadata.is_file() => Ok(()),
+                Ok(_) => Err(CheckError::NoFile(path.clone())),
+                Err(source) => Err(CheckError::Input { path: path.clone(), source }),
+            },
+            InputKind::Unix(_) | InputKind::Stdin => Ok(()),
         })
+    }
+}
+
+/// Something that a file asks for and that this machine does not have.
+#[derive(Debug, Error)]
+pub enum CheckError {
+    /// A certificate or key.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// A port that programs could not find.
+    #[error("{key} = \"{address}\": port 0 is another port at each start; name one")]
+    NoPort {
+        /// The key in the file.
+        key: &'static str,
+        /// Its value.
+        address: SocketAddr,
+    },
+    /// An input that is not there.
+    #[error("the input {} cannot be read: {source}", path.display())]
+    Input {
+        /// Its path.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// A folder, a FIFO or a device where a file is wanted.
+    #[error("{} is no regular file", .0.display())]
+    NoFile(PathBuf),
+}
+
+pub(crate) fn check_address(key: &'static str, address: Option<SocketAddr>) -> Result<(), CheckError> {
+    match address {
+        Some(address) if address.port() == 0 => Err(CheckError::NoPort { key, address }),
+        _ => Ok(()),
     }
 }
 
@@ -220,8 +270,15 @@ fn message_bytes(text: &Text, value: Option<&Spanned<String>>) -> Result<usize, 
 
 fn read_spool(text: &Text, raw: &RawSpool) -> Result<SpoolLimits, ConfigError> {
     let default = SpoolLimits::default();
-    let time =
-        |value: &Option<Spanned<String>>, default| value.as_ref().map_or(Ok(default), |value| text.duration(value));
+    let time = |value: &Option<Spanned<String>>, default, most| {
+        let Some(value) = value else { return Ok(default) };
+        let time = text.positive(value)?;
+        if time > most {
+            let problem = format!("it must be at most {}", duration::display(most));
+            return Err(text.error(value.span(), problem));
+        }
+        Ok(time)
+    };
     let bytes_max = match &raw.bytes_max {
         Some(value) => match text.value::<ByteCount>(value)?.bytes() {
             bytes @ 1_048_576.. => bytes,
@@ -231,14 +288,17 @@ fn read_spool(text: &Text, raw: &RawSpool) -> Result<SpoolLimits, ConfigError> {
     };
     Ok(SpoolLimits {
         bytes_max,
-        age_max: time(&raw.age_max, default.age_max)?,
-        sync_every: time(&raw.sync_every, default.sync_every)?,
+        age_max: time(&raw.age_max, default.age_max, Duration::MAX)?,
+        sync_every: time(&raw.sync_every, default.sync_every, SYNC_EVERY_MAX)?,
     })
 }
 
 fn read_input(text: &Text, raw: &Spanned<RawInput>) -> Result<Input, ConfigError> {
     let (input, span) = (raw.get_ref(), raw.span());
-    let path = || input.path.clone().ok_or_else(|| text.error(span.clone(), "it needs a path".to_owned()));
+    let path = || {
+        let path = input.path.clone().filter(|path| !path.as_os_str().is_empty());
+        path.ok_or_else(|| text.error(span.clone(), "it needs a path".to_owned()))
+    };
     let listen = || match &input.listen {
         Some(address) => text.value(address),
         None => {
@@ -304,7 +364,7 @@ fn read_rule(text: &Text, raw: &Spanned<RawRule>) -> Result<(Matcher, Treatment)
         app: rule.app.clone(),
         contains: rule.contains.clone(),
     };
-    let lifetime = rule.lifetime.as_ref().map(|value| text.duration(value)).transpose()?;
+    let lifetime = rule.lifetime.as_ref().map(|value| text.positive(value)).transpose()?;
     let partial = lifetime.is_some() || rule.retransmissions.is_some();
     if usize::from(rule.drop) + usize::from(rule.reliable) + usize::from(partial) != 1 {
         let problem = "a rule says one of drop = true, reliable = true, or lifetime and retransmissions";
@@ -363,6 +423,14 @@ impl Text {
             let named = if problem.contains(text.as_str()) { problem } else { format!("\"{text}\": {problem}") };
             self.error(value.span(), named)
         })
+    }
+
+    /// A time above 0.
+    fn positive(&self, value: &Spanned<String>) -> Result<Duration, ConfigError> {
+        match self.duration(value)? {
+            Duration::ZERO => Err(self.error(value.span(), "it must be more than 0".to_owned())),
+            time => Ok(time),
+        }
     }
 
     fn duration(&self, value: &Spanned<String>) -> Result<Duration, ConfigError> {

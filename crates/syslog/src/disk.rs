@@ -10,6 +10,7 @@ use std::io;
 use std::path::Path;
 
 pub use faulty::{Crash, Faults, FaultyDisk};
+pub(crate) use real::NONBLOCK;
 pub use real::RealDisk;
 
 /// A place for files.
@@ -34,6 +35,12 @@ pub trait Disk: Clone + Send + 'static {
     /// # Errors
     /// The system's.
     fn length(&self, path: &Path) -> io::Result<Option<u64>>;
+
+    /// Whether there is a regular file with this name.
+    ///
+    /// # Errors
+    /// The system's.
+    fn is_file(&self, path: &Path) -> io::Result<bool>;
 
     /// Shortens a file to this length in bytes.
     ///

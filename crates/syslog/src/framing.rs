@@ -1,9 +1,10 @@
-//! Lines out of a stream of bytes (RFC 6587 §3.4): octet counting, a line feed after each message, or whichever a message begins with.
+//! Lines out of a stream of bytes (RFC 6587 §3.4): octet counting, a line feed after each message, or detected for each message.
 //!
-//! [`Framer`] holds at most one message of the limit and what was pushed last. A message beyond the limit is cut, marked, and its rest is
-//! skipped up to where the next one begins.
+//! [`Framer`] holds at most one message of the limit and the bytes pushed last. A message beyond the limit is cut and marked, and its rest is
+//! skipped up to the start of the next one. A length that cannot be right is an error, since nothing after it can be trusted.
 
 use bytes::{Buf as _, Bytes, BytesMut};
+use thiserror::Error;
 
 /// How messages are told apart in a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
@@ -13,7 +14,7 @@ pub enum Framing {
     OctetCounting,
     /// A line feed ends a message (RFC 6587 §3.4.2); a carriage return before it is no part of the message.
     Newline,
-    /// A message that begins with a digit above zero is counted, any other ends with a line feed.
+    /// A message that begins with a length, a space and `<` is counted, any other ends with a line feed. A line may begin with a number.
     #[default]
     Detected,
 }
@@ -27,6 +28,17 @@ pub struct Frame {
     pub cut: bool,
 }
 
+/// A stream that does not keep to octet counting. The connection has to be closed: the start of the next message is unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum FramingError {
+    /// There is no length where a message begins.
+    #[error("a message does not begin with its length")]
+    NoLength,
+    /// The length is beyond [`COUNT_MAX`].
+    #[error("a message claims to have more than {COUNT_MAX} bytes")]
+    TooLong,
+}
+
 /// Takes bytes as they come and gives messages.
 #[derive(Debug)]
 pub struct Framer {
@@ -36,6 +48,8 @@ pub struct Framer {
     /// Bytes at the front of `pending` that hold no line feed.
     searched: usize,
     skip: Skip,
+    /// Bytes pushed so far.
+    pushed: u64,
 }
 
 /// What is left of a message that was cut.
@@ -44,31 +58,50 @@ enum Skip {
     Nothing,
     Bytes(usize),
     ToNewline,
+    /// All of the stream, after an error.
+    Everything,
 }
 
-/// The most digits of a length: 99,999,999 bytes.
-const COUNT_DIGITS_MAX: usize = 8;
+/// The longest message that a length may announce, in bytes: four times the longest that a relay can be configured to keep. It bounds how much a
+/// wrong length swallows.
+pub const COUNT_MAX: usize = 1 << 20;
 
-/// What a length in front of a message is.
+/// The most digits of a length.
+const COUNT_DIGITS_MAX: usize = 7;
+
+/// A length in front of a message.
 enum Count {
     /// The digits and the space take `header` bytes; the message takes `length`.
-    Whole { header: usize, length: usize },
+    Whole {
+        header: usize,
+        length: usize,
+    },
     /// More bytes are needed.
     Partial,
-    /// It is no length.
+    /// The message ends with a line feed.
     None,
+    Wrong(FramingError),
 }
 
 impl Framer {
     /// A framer whose messages have `bytes_max` bytes at most.
     pub fn new(framing: Framing, bytes_max: usize) -> Self {
-        Self { framing, bytes_max: bytes_max.max(1), pending: BytesMut::new(), searched: 0, skip: Skip::Nothing }
+        let (pending, skip) = (BytesMut::new(), Skip::Nothing);
+        Self { framing, bytes_max: bytes_max.max(1), pending, searched: 0, skip, pushed: 0 }
+    }
+
+    /// A framer of lines that begins in the middle of a line whose start was given out already: the rest of that line is skipped.
+    pub(crate) fn in_cut_line(bytes_max: usize) -> Self {
+        Self { skip: Skip::ToNewline, ..Self::new(Framing::Newline, bytes_max) }
     }
 
     /// Takes the next bytes of the stream. Call [`next_frame`](Self::next_frame) until it returns `None` before the next push, so that no more than
     /// one message is held.
     pub fn push(&mut self, bytes: &[u8]) {
-        self.pending.extend_from_slice(bytes);
+        self.pushed += bytes.len() as u64;
+        if self.skip != Skip::Everything {
+            self.pending.extend_from_slice(bytes);
+        }
     }
 
     /// Bytes held now.
@@ -76,8 +109,18 @@ impl Framer {
         self.pending.len()
     }
 
-    /// The next message, or `None` if more bytes are needed.
-    pub fn next_frame(&mut self) -> Option<Frame> {
+    /// Bytes of the stream that belong to messages given out so far or were skipped.
+    pub(crate) fn consumed_bytes(&self) -> u64 {
+        self.pushed - self.pending.len() as u64
+    }
+
+    /// Whether the rest of a line is being skipped that was cut.
+    pub(crate) fn is_in_cut_line(&self) -> bool {
+        self.skip == Skip::ToNewline
+    }
+
+    /// The next message, or `None` if more bytes are needed. After an error there are no more messages.
+    pub fn next_frame(&mut self) -> Option<Result<Frame, FramingError>> {
         loop {
             self.skip_rest();
             if self.skip != Skip::Nothing || self.pending.is_empty() {
@@ -88,15 +131,16 @@ impl Framer {
                 Count::Whole { header, length } => self.counted(header, length)?,
                 Count::Partial => return None,
                 Count::None => self.terminated()?,
+                Count::Wrong(error) => return Some(Err(self.fail(error))),
             };
             if !frame.bytes.is_empty() {
-                return Some(frame);
+                return Some(Ok(frame));
             }
         }
     }
 
-    /// The stream is over: what is left, if anything. It counts as cut if a length said that it goes on.
-    pub fn finish(&mut self) -> Option<Frame> {
+    /// The stream is over: returns the rest, if there is any. It counts as cut if a length announced more.
+    pub fn finish(&mut self) -> Option<Result<Frame, FramingError>> {
         if let Some(frame) = self.next_frame() {
             return Some(frame);
         }
@@ -105,6 +149,9 @@ impl Framer {
         }
         let header = match if self.searched > 0 { Count::None } else { self.count() } {
             Count::Whole { header, .. } => header,
+            Count::Partial if self.framing == Framing::OctetCounting => {
+                return Some(Err(self.fail(FramingError::NoLength)));
+            }
             _ => 0,
         };
         let mut rest = self.pending.split();
@@ -114,12 +161,18 @@ impl Framer {
         let cut = header > 0 || rest.len() > self.bytes_max;
         rest.truncate(self.bytes_max);
         let bytes = rest.freeze();
-        (!bytes.is_empty()).then_some(Frame { bytes, cut })
+        (!bytes.is_empty()).then_some(Ok(Frame { bytes, cut }))
+    }
+
+    fn fail(&mut self, error: FramingError) -> FramingError {
+        self.pending.clear();
+        self.skip = Skip::Everything;
+        error
     }
 
     fn skip_rest(&mut self) {
         match self.skip {
-            Skip::Nothing => {}
+            Skip::Nothing | Skip::Everything => {}
             Skip::Bytes(rest) => {
                 let skipped = rest.min(self.pending.len());
                 self.pending.advance(skipped);
@@ -136,20 +189,24 @@ impl Framer {
     }
 
     fn count(&self) -> Count {
+        // Some senders end a counted message with a line feed that they do not count.
+        let counts = self.framing == Framing::OctetCounting && self.pending[0] != b'\n';
+        let other = if counts { Count::Wrong(FramingError::NoLength) } else { Count::None };
         if self.framing == Framing::Newline || !matches!(self.pending[0], b'1'..=b'9') {
-            return Count::None;
+            return other;
         }
-        let digits = self.pending.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        if digits > COUNT_DIGITS_MAX {
-            return Count::None;
+        let digits = self.pending.iter().take(COUNT_DIGITS_MAX + 1).take_while(|byte| byte.is_ascii_digit()).count();
+        let length = self.pending[..digits].iter().fold(0, |sum, byte| sum * 10 + usize::from(byte - b'0'));
+        if length > COUNT_MAX {
+            return if counts { Count::Wrong(FramingError::TooLong) } else { Count::None };
         }
-        match self.pending.get(digits) {
-            None => Count::Partial,
-            Some(b' ') => {
-                let length = self.pending[..digits].iter().fold(0, |sum, byte| sum * 10 + usize::from(byte - b'0'));
-                Count::Whole { header: digits + 1, length }
-            }
-            Some(_) => Count::None,
+        let whole = Count::Whole { header: digits + 1, length };
+        match (self.pending.get(digits), self.pending.get(digits + 1)) {
+            (None, _) => Count::Partial,
+            (Some(b' '), _) if counts => whole,
+            (Some(b' '), None) => Count::Partial,
+            (Some(b' '), Some(b'<')) => whole,
+            _ => other,
         }
     }
 
@@ -215,19 +272,20 @@ mod tests {
         let mut frames = Vec::new();
         for piece in input.chunks(piece) {
             framer.push(piece);
-            while let Some(frame) = framer.next_frame() {
-                frames.push((frame.bytes.to_vec(), frame.cut));
-            }
+            frames.extend(std::iter::from_fn(|| framer.next_frame()).map(pair));
             assert!(
-                framer.pending_bytes() <= bytes_max + piece.len() + COUNT_DIGITS_MAX + 1,
+                framer.pending_bytes() <= bytes_max + piece.len() + COUNT_DIGITS_MAX + 2,
                 "{}",
                 framer.pending_bytes()
             );
         }
-        while let Some(frame) = framer.finish() {
-            frames.push((frame.bytes.to_vec(), frame.cut));
-        }
+        frames.extend(std::iter::from_fn(|| framer.finish()).map(pair));
         frames
+    }
+
+    /// A message and whether it was cut; an error is the message `ERROR`.
+    fn pair(frame: Result<Frame, FramingError>) -> (Vec<u8>, bool) {
+        frame.map_or((b"ERROR".to_vec(), false), |frame| (frame.bytes.to_vec(), frame.cut))
     }
 
     fn whole(lines: &[&str]) -> Vec<(Vec<u8>, bool)> {
@@ -269,7 +327,36 @@ mod tests {
 
     #[test]
     fn a_counted_message_that_the_stream_does_not_finish_is_marked() {
-        assert_eq!(frames(Framing::Detected, 100, b"50 half", 2), [(b"half".to_vec(), true)]);
+        assert_eq!(frames(Framing::Detected, 100, b"50 <half", 2), [(b"<half".to_vec(), true)]);
+        assert_eq!(frames(Framing::OctetCounting, 100, b"50 half", 2), [(b"half".to_vec(), true)]);
+    }
+
+    #[test]
+    fn a_line_that_begins_with_a_number_swallows_no_other() {
+        for line in ["10000000 rows read", "99999999 <x", "1048577 <13>x", "7 rows", "12", "1 ", "3", "5x <13>"] {
+            for piece in 1..12 {
+                let input = format!("<13>before\n{line}\n<13>after\n");
+                let lines = whole(&["<13>before", line, "<13>after"]);
+                assert_eq!(
+                    frames(Framing::Detected, 100, input.as_bytes(), piece),
+                    lines,
+                    "{line} in pieces of {piece}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_length_that_cannot_be_right_ends_a_counted_stream() {
+        let (first, error) = ((b"<1>a".to_vec(), false), (b"ERROR".to_vec(), false));
+        for rest in ["3 <1>b4 <1>c", "<1>b", "x", "0 ", "01 x", "1048577 <1>b", "99999999 <1>b", "5", "5x"] {
+            for piece in 1..20 {
+                let found = frames(Framing::OctetCounting, 100, format!("4 <1>a{rest}").as_bytes(), piece);
+                assert_eq!(found.last(), Some(&error), "{rest} in pieces of {piece}: {found:?}");
+                assert!(found.len() <= 3 && found[0] == first, "{rest}: {found:?}");
+            }
+        }
+        assert_eq!(frames(Framing::OctetCounting, 100, b"4 <1>a\n4 <1>b\n", 3), whole(&["<1>a", "<1>b"]));
     }
 
     #[test]

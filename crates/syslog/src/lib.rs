@@ -36,6 +36,7 @@ pub mod disk;
 pub mod framing;
 pub mod line;
 pub mod policy;
+mod positions;
 pub mod ranges;
 pub mod record;
 pub mod relay;

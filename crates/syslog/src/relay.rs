@@ -8,11 +8,14 @@ mod channel;
 mod copies;
 mod courtesy;
 mod datagrams;
+mod descriptors;
 mod engine;
+mod following;
 mod fresh;
 mod gathering;
 mod input;
 mod patience;
+mod streams;
 mod transit;
 
 use std::io;
@@ -29,12 +32,15 @@ use crate::clock;
 use crate::config::{InputKind, RelayConfig};
 use crate::disk::RealDisk;
 use crate::policy::Policy;
+use crate::positions::{self, Positions};
 use crate::sender::{Sender, SenderLimits};
 use crate::serve::{self, Pages};
 use crate::snapshot::RelaySnapshot;
 use crate::transport;
 use engine::Engine;
-use input::{InputCounters, Intake};
+use following::Follower;
+use input::{InputCounters, Intake, Opening, Resumed, StopInputs};
+use streams::Connections;
 
 /// What is said to whoever runs it. Never the content of a line.
 pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
@@ -83,6 +89,7 @@ pub enum RelayStartError {
 /// A relay at work. Dropping it stops it at once; [`stop`](Self::stop) is kinder.
 pub struct RunningRelay {
     stop: Option<oneshot::Sender<Duration>>,
+    stop_inputs: StopInputs,
     task: JoinHandle<()>,
     policies: mpsc::Sender<Policy>,
     snapshot: Arc<Mutex<RelaySnapshot>>,
@@ -103,8 +110,14 @@ impl RunningRelay {
             age_max: config.spool.age_max,
             window_lines_max: SenderLimits::WINDOW_LINES_MAX,
         };
-        let sender = Sender::open(&RealDisk, &config.state, limits, &config.routing(), id, clock::now_us())
+        let sender = Sender::open(&RealDisk, &config.state, limits, &config.routing(), id, clock::steady_us())
             .map_err(|source| RelayStartError::Spool { path: config.state.clone(), source })?;
+        if sender.damaged() > 0 {
+            notice(&format!(
+                "{} lines of the spool are not where they were written: files were removed, emptied or shortened; those that are missing will count as lost",
+                sender.damaged()
+            ));
+        }
         let (connections_in, connections) = mpsc::channel(1);
         let (fresh_connections_in, fresh_connections) = mpsc::channel(1);
         let mut ways = Vec::new();
@@ -133,12 +146,19 @@ impl RunningRelay {
 
         let snapshot = Arc::new(Mutex::new(RelaySnapshot::default()));
         let counters = Arc::new(InputCounters::default());
-        let (intake, lines) = Intake::new(config.message_bytes_max, Arc::clone(&counters));
-        let mut inputs = Vec::new();
+        let (intake, taking) = Intake::new(config.message_bytes_max, Arc::clone(&counters));
+        let spool_failed = |source| RelayStartError::Spool { path: config.state.clone(), source };
+        let (positions, resumed) = resume_files(&config, &sender, &notice).map_err(spool_failed)?;
+        let (mut resumed, mut inputs) = (resumed.into_iter(), Vec::new());
+        let limit = descriptors::raise_limit();
+        let places = descriptors::connections_max(limit, config.inputs.len(), resumed.len());
+        let opening = Opening { intake, notice: &notice, connections: Connections::new(places) };
         for input in &config.inputs {
-            let opened = input::open(input, intake.clone(), &notice).await;
+            let resumed = if matches!(input.kind, InputKind::File(_)) { resumed.next() } else { None };
+            let opened = opening.open(input, resumed).await;
             inputs.push(opened.map_err(|source| RelayStartError::Input { what: name_of(&input.kind), source })?);
         }
+        drop(opening);
         let metrics = match config.metrics {
             Some(address) => {
                 let pages: Arc<dyn Pages> = Arc::new(RelayPages(Arc::clone(&snapshot)));
@@ -152,10 +172,11 @@ impl RunningRelay {
         }
         let (stop_in, stop) = oneshot::channel();
         let (policies_in, policies) = mpsc::channel(1);
-        let engine = Engine::new(sender, config.policy, counters, Arc::clone(&snapshot), notice);
-        let sources = engine::Sources { lines, connections, fresh_connections, policies, stop };
+        let engine = Engine::new(sender, positions, config.policy, counters, Arc::clone(&snapshot), notice);
+        let input::Taking { lines, files, stop: stop_inputs } = taking;
+        let sources = engine::Sources { lines, files, connections, fresh_connections, policies, stop };
         let task = tokio::spawn(engine.run(sources, config.spool.sync_every));
-        Ok(Self { stop: Some(stop_in), task, policies: policies_in, snapshot, inputs, metrics })
+        Ok(Self { stop: Some(stop_in), stop_inputs, task, policies: policies_in, snapshot, inputs, metrics })
     }
 
     /// The addresses on which inputs listen, in the order of the file; `None` for those without one.
@@ -181,6 +202,7 @@ impl RunningRelay {
 
     /// Takes no more lines, gives those that are under way this long to arrive, and keeps the rest in the spool. Returns the last counters.
     pub async fn stop(mut self, patience: Duration) -> RelaySnapshot {
+        self.stop_inputs.stop().await;
         if let Some(stop) = self.stop.take() {
             let _ = stop.send(patience);
         }
@@ -205,6 +227,34 @@ impl Pages for RelayPages {
     fn status(&self) -> String {
         serde_json::to_string(&*self.0.lock().unwrap_or_else(PoisonError::into_inner)).unwrap_or_default()
     }
+}
+
+/// Opens the files that are followed, each where it was left.
+fn resume_files(
+    config: &RelayConfig,
+    sender: &Sender<RealDisk>,
+    notice: &Notice,
+) -> io::Result<(Positions<RealDisk>, Vec<Resumed>)> {
+    let paths: Vec<&PathBuf> = config
+        .inputs
+        .iter()
+        .filter_map(|input| if let InputKind::File(path) = &input.kind { Some(path) } else { None })
+        .collect();
+    let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    let positions = Positions::open(&RealDisk, &config.state, &names, positions::this_boot())?;
+    let mut resumed = Vec::new();
+    for (index, path) in paths.into_iter().enumerate() {
+        let (bytes_max, notice) = (config.message_bytes_max, notice.clone());
+        let follower = match positions.get(index) {
+            Some(entry) => {
+                let spooled = sender.lines_from(&entry.numbers, &input::source_of(path))?;
+                Follower::resume(path, bytes_max, &entry.position, spooled, notice)
+            }
+            None => Follower::new(path, bytes_max, notice),
+        };
+        resumed.push(Resumed { index, follower });
+    }
+    Ok((positions, resumed))
 }
 
 fn name_of(kind: &InputKind) -> String {

@@ -8,7 +8,9 @@
 //!
 //! The document `docs/syslog.md` says why a line is once in the output.
 
+mod identity;
 mod lane;
+mod positions;
 mod routes;
 mod whereabouts;
 
@@ -20,15 +22,16 @@ use festina_units::{Duration, duration};
 use thiserror::Error;
 
 use crate::delays::Delays;
-use crate::disk::{Disk, read_whole, replace};
+use crate::disk::Disk;
 use crate::policy::PRIORITIES;
 use crate::ranges::Ranges;
 use crate::record::{Record, slot};
 use crate::spool::{SyncJob, Synced};
 use crate::wire::{Packet, SenderId, Span, WireError};
+use identity::Identity;
 use lane::{Lane, LaneLimits, Past};
 use routes::Routes;
-use whereabouts::{Held, WHEREABOUTS_BYTES_MAX, Whereabouts, nothing};
+use whereabouts::{Held, Whereabouts};
 
 pub use lane::{Outgoing, STREAMS};
 pub use routes::{COLLECTORS_MAX, Routing};
@@ -122,6 +125,10 @@ pub struct Sender<D: Disk> {
     doubt: u8,
     awaited: u8,
     looked_us: u64,
+    /// How long relays with this spool had run when it was opened, and when that was.
+    ran_us: u64,
+    opened_us: u64,
+    now_us: u64,
     counters: Counters,
 }
 
@@ -170,18 +177,12 @@ impl<D: Disk> SyncJobs<D> {
     }
 }
 
-/// The name of the file that holds who the sender is and how often it was started.
-const IDENTITY: &str = "identity";
-
-/// Bytes of that file, unless the spool had several collectors: then more stands behind them.
-const IDENTITY_BYTES: usize = 20;
-
 impl<D: Disk> Sender<D> {
     /// Opens the spool in a directory, which is made if there is none. A new spool gets the identity `new_id`, which has to be drawn at random.
-    /// The present is in microseconds since 1970.
+    /// The present is in microseconds of a clock that does not jump, here and in all other methods.
     ///
     /// # Errors
-    /// The disk's. Without its identity and a safe mark that it was started, a relay must not begin.
+    /// The disk's, and [`io::ErrorKind::InvalidData`] if the identity is damaged or does not go with the lines. Without its identity and a safe mark that it was started, a relay must not begin.
     pub fn open(
         disk: &D,
         directory: &Path,
@@ -191,7 +192,7 @@ impl<D: Disk> Sender<D> {
         now_us: u64,
     ) -> io::Result<Self> {
         disk.create_directory(directory)?;
-        let Identity { id, epoch, whereabouts } = next_identity(disk, directory, routing, new_id)?;
+        let Identity { id, epoch, whereabouts } = identity::next(disk, directory, routing, new_id)?;
         let next = u64::from(epoch) << NUMBERS_PER_EPOCH_BITS;
         let SenderLimits { bytes_max, age_max, window_lines_max } = limits;
         let segment_bytes = (bytes_max / SEGMENTS_MIN).min(SEGMENT_BYTES_MAX);
@@ -201,7 +202,11 @@ impl<D: Disk> Sender<D> {
             let past = past_of(whereabouts.as_ref(), routing, priority, doubt);
             Lane::open(disk.clone(), directory, priority, limits, next, past)
         });
-        let lanes: Vec<_> = lanes.collect::<io::Result<_>>()?;
+        let mut lanes: Vec<_> = lanes.collect::<io::Result<_>>()?;
+        let ran_us = lanes.iter().map(|lane| lane.spool.newest_us()).max().unwrap_or_default();
+        // The age of lines without one begins now.
+        let ran_us = ran_us.max(1);
+        lanes.iter_mut().for_each(|lane| lane.spool.date_from(ran_us));
         let found = lanes.iter().map(Lane::unsettled).sum();
         let may_have = doubt;
         if found == 0 {
@@ -229,6 +234,9 @@ impl<D: Disk> Sender<D> {
             doubt,
             awaited: 0,
             looked_us: 0,
+            ran_us,
+            opened_us: now_us,
+            now_us,
             counters: Counters { found, ..Counters::default() },
         };
         if sender.has_several() && found > 0 {
@@ -245,8 +253,9 @@ impl<D: Disk> Sender<D> {
     /// Takes a line; its number is set here. Returns whether the spool takes it: it is safe after the next [`sync`](Self::sync).
     pub fn take(&mut self, record: Record, priority: u8) -> bool {
         self.counters.taken += 1;
+        let times = (self.now_us, self.own_us(self.now_us));
         let lane = &mut self.lanes[usize::from(priority.min(PRIORITIES - 1))];
-        lane.take(record, &mut self.counters)
+        lane.take(record, times, &mut self.counters)
     }
 
     /// Writes what was taken, so that it outlives the process, though not a loss of power.
@@ -264,16 +273,17 @@ impl<D: Disk> Sender<D> {
         result
     }
 
-    /// Sheds what is too much or too old. The present is in microseconds since 1970.
+    /// Sheds what is too much or too old. A line's age is the time that relays with this spool have run since it was taken.
     pub fn enforce_limits(&mut self, now_us: u64) {
         while self.spool_bytes() > self.bytes_max
             && let Some(lane) = self.lanes.iter_mut().rev().find(|lane| lane.spool.oldest().is_some())
         {
             self.counters.shed_full += lane.shed_oldest();
         }
-        let age_us = duration::saturating_nanos(self.age_max) / 1_000;
+        self.set_time(now_us);
+        let (age_us, own_us) = (duration::saturating_nanos(self.age_max) / 1_000, self.own_us(now_us));
         for lane in &mut self.lanes {
-            while lane.spool.oldest().is_some_and(|oldest| oldest.newest_us.saturating_add(age_us) < now_us) {
+            while lane.spool.oldest().is_some_and(|oldest| oldest.newest_us.saturating_add(age_us) < own_us) {
                 self.counters.shed_old += lane.shed_oldest();
             }
         }
@@ -330,8 +340,7 @@ impl<D: Disk> Sender<D> {
         result
     }
 
-    /// There is a new association with a collector; an older one is over. Returns the first message for it. The present is in microseconds since
-    /// 1970, here and below.
+    /// There is a new association with a collector; an older one is over. Returns the first message for it.
     pub fn connected(&mut self, collector: usize, now_us: u64) -> Bytes {
         self.disconnected(collector, now_us);
         self.connection += 1;
@@ -500,7 +509,7 @@ impl<D: Disk> Sender<D> {
         let settled = self.lanes.iter().map(|lane| lane.settled().clone()).collect();
         let whereabouts = Whereabouts { settled, collectors: collectors.collect() };
         let bytes = whereabouts.encode().ok_or_else(|| io::Error::other("there are too many gaps between lines"))?;
-        write_identity(&self.disk, &self.directory, self.id, self.epoch, &bytes)
+        identity::write(&self.disk, &self.directory, self.id, self.epoch, &bytes)
     }
 
     /// Whether a collector has welcomed this relay.
@@ -562,56 +571,6 @@ fn bit(collector: usize) -> u8 {
     1 << collector
 }
 
-/// What stands in the file of a spool that says who it is.
-struct Identity {
-    id: SenderId,
-    epoch: u32,
-    /// None if it never had several collectors.
-    whereabouts: Option<Whereabouts>,
-}
-
-/// Reads who the sender is, or makes it `new_id`, and has it survive that it was started once more. What is remembered of collectors that
-/// are no more is forgotten.
-fn next_identity<D: Disk>(disk: &D, directory: &Path, routing: &Routing, new_id: [u8; 16]) -> io::Result<Identity> {
-    let path: PathBuf = directory.join(IDENTITY);
-    let Identity { id, epoch, mut whereabouts } = match read_whole(disk, &path, IDENTITY_BYTES + WHEREABOUTS_BYTES_MAX)?
-    {
-        Some(bytes) => read_identity(&bytes)
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("{} is damaged", path.display())))?,
-        None => {
-            let nowhere = || Whereabouts { settled: nothing(), collectors: Vec::new() };
-            Identity { id: SenderId(new_id), epoch: 0, whereabouts: (routing.collectors.len() > 1).then(nowhere) }
-        }
-    };
-    // 24 bits of a number are left for it.
-    let epoch = epoch + 1;
-    if epoch >> (u64::BITS - NUMBERS_PER_EPOCH_BITS) != 0 {
-        return Err(io::Error::other("the spool was opened too often: move it away"));
-    }
-    let mut bytes = Vec::new();
-    if let Some(whereabouts) = &mut whereabouts {
-        whereabouts.collectors.retain(|one| routing.collectors.contains(&one.name));
-        if let [only] = &routing.collectors[..] {
-            // From now on it gets all lines, and nothing more is written down.
-            whereabouts.collectors = vec![Held { name: only.clone(), is_open: true, held: nothing() }];
-        }
-        bytes = whereabouts.encode().ok_or_else(|| io::Error::other("there are too many gaps between lines"))?;
-    }
-    write_identity(disk, directory, id, epoch, &bytes)?;
-    Ok(Identity { id, epoch, whereabouts })
-}
-
-fn read_identity(bytes: &[u8]) -> Option<Identity> {
-    let (identity, rest) = bytes.split_at_checked(IDENTITY_BYTES)?;
-    let (id, epoch) = identity.split_first_chunk()?;
-    let whereabouts = if rest.is_empty() { None } else { Some(Whereabouts::decode(rest)?) };
-    Some(Identity { id: SenderId(*id), epoch: u32::from_be_bytes(epoch.try_into().ok()?), whereabouts })
-}
-
-fn write_identity<D: Disk>(disk: &D, directory: &Path, id: SenderId, epoch: u32, rest: &[u8]) -> io::Result<()> {
-    replace(disk, directory, IDENTITY, &[&id.0[..], &epoch.to_be_bytes(), rest].concat())
-}
-
 /// Collectors that may have any line that is found and that none holds.
 fn doubt_of(whereabouts: Option<&Whereabouts>, routing: &Routing) -> u8 {
     let is_open = |name: &String| {
@@ -631,3 +590,6 @@ fn past_of(whereabouts: Option<&Whereabouts>, routing: &Routing, priority: u8, d
     let settled = whereabouts.map(|known| of(&known.settled)).unwrap_or_default();
     Past { settled, held: routing.collectors.iter().map(held).collect(), doubt }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,15 +1,16 @@
 //! The counters over HTTP on a loopback address: `/metrics` for Prometheus, `/status` as JSON.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use festina_units::Duration;
+use festina_units::{Duration, duration};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
 
-/// Requests that are answered at the same time.
+/// Connections at the same time. One more takes the place of the one that has been open longest.
 const CONNECTIONS_MAX: usize = 16;
 
 /// The longest request that is read.
@@ -17,6 +18,12 @@ const REQUEST_BYTES_MAX: usize = 4_096;
 
 /// How long a request may take.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// How long [`ask_status`] waits for an answer.
+const ASK_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Pause after a connection could not be accepted: the reason, too few descriptors for instance, lasts.
+const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(100);
 
 /// What is served: `/metrics` and `/status`, made anew for each request.
 pub(crate) trait Pages: Send + Sync + 'static {
@@ -28,19 +35,26 @@ pub(crate) trait Pages: Send + Sync + 'static {
 pub(crate) async fn serve(address: SocketAddr, pages: Arc<dyn Pages>) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address).await?;
     let bound = listener.local_addr()?;
-    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     tokio::spawn(async move {
-        while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
+        let mut open = VecDeque::<AbortHandle>::new();
+        loop {
             let Ok((connection, _)) = listener.accept().await else {
-                tokio::time::sleep(Duration::from_millis(10)).await;
+                tokio::time::sleep(PAUSE_AFTER_ERROR).await;
                 continue;
             };
+            open.retain(|task| !task.is_finished());
+            // Requests come at once. A connection that is silent must not hold up the next one.
+            if open.len() >= CONNECTIONS_MAX
+                && let Some(oldest) = open.pop_front()
+            {
+                oldest.abort();
+            }
             let pages = Arc::clone(&pages);
-            tokio::spawn(async move {
-                // Who asks slowly or leaves gets no answer.
+            let task = tokio::spawn(async move {
+                // A peer that asks too slowly gets no answer.
                 let _ = tokio::time::timeout(REQUEST_TIME_MAX, answer(connection, &*pages)).await;
-                drop(slot);
             });
+            open.push_back(task.abort_handle());
         }
     });
     Ok(bound)
@@ -79,8 +93,20 @@ fn path_of(request: &[u8]) -> Option<&[u8]> {
 /// Asks a relay or a collector for `/status`.
 ///
 /// # Errors
-/// If nobody answers there, or not as they do.
+/// If nothing answers there in time, or not as they do.
 pub async fn ask_status(address: SocketAddr) -> io::Result<String> {
+    ask_within(address, ASK_TIME_MAX).await
+}
+
+async fn ask_within(address: SocketAddr, time_max: Duration) -> io::Result<String> {
+    let answer = tokio::time::timeout(time_max, ask(address)).await;
+    answer.unwrap_or_else(|_| {
+        let problem = format!("there is no answer within {}", duration::display(time_max));
+        Err(io::Error::new(io::ErrorKind::TimedOut, problem))
+    })
+}
+
+async fn ask(address: SocketAddr) -> io::Result<String> {
     let mut connection = TcpStream::connect(address).await?;
     connection.write_all(b"GET /status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await?;
     let mut answer = Vec::new();
@@ -88,6 +114,46 @@ pub async fn ask_status(address: SocketAddr) -> io::Result<String> {
     let text = String::from_utf8_lossy(&answer);
     match text.split_once("\r\n\r\n") {
         Some((head, body)) if head.starts_with("HTTP/1.1 200") => Ok(body.to_owned()),
-        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "whoever listens there is no relay and no collector")),
+        _ => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the program that listens there is no relay and no collector",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Nothing;
+
+    impl Pages for Nothing {
+        fn metrics(&self) -> String {
+            "nothing\n".to_owned()
+        }
+
+        fn status(&self) -> String {
+            "{}".to_owned()
+        }
+    }
+
+    #[tokio::test]
+    async fn silent_connections_hold_up_no_request() {
+        let address = serve("127.0.0.1:0".parse().expect("an address"), Arc::new(Nothing)).await.expect("a socket");
+        let mut silent = Vec::new();
+        for _ in 0..3 * CONNECTIONS_MAX {
+            silent.push(TcpStream::connect(address).await.expect("it listens"));
+        }
+        // The limit of a request is longer.
+        let asked = tokio::time::timeout(REQUEST_TIME_MAX / 2, ask_status(address)).await;
+        assert_eq!(asked.expect("it is answered at once").expect("an answer"), "{}");
+    }
+
+    #[tokio::test]
+    async fn a_server_that_never_answers_is_not_waited_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a socket");
+        let address = listener.local_addr().expect("an address");
+        let error = ask_within(address, Duration::from_millis(20)).await.expect_err("there is no answer");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 }

@@ -49,6 +49,15 @@ pub struct LostBefore {
     /// Datagrams that the kernel dropped before a UDP input could read them: its buffer was full.
     #[serde(default)]
     pub lost_in_kernel: u64,
+    /// Connections that were closed because their octet counting was wrong: what followed was lost.
+    #[serde(default)]
+    pub framing_errors: u64,
+    /// Connections that were refused because as many as possible were open.
+    #[serde(default)]
+    pub refused_connections: u64,
+    /// Connections that the system could not hand out. They wait, and it is tried again.
+    #[serde(default)]
+    pub accept_errors: u64,
 }
 
 /// The ways from a relay to its collectors.
@@ -94,6 +103,9 @@ impl RelaySnapshot {
         for (name, value) in [
             ("shed_at_input_lines_total", self.before.shed_at_input),
             ("lost_in_kernel_datagrams_total", self.before.lost_in_kernel),
+            ("framing_errors_total", self.before.framing_errors),
+            ("refused_connections_total", self.before.refused_connections),
+            ("accept_errors_total", self.before.accept_errors),
             ("found_lines_total", self.found),
             ("delivered_lines_total", self.delivered),
             ("dropped_lines_total", self.dropped),

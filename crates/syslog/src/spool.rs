@@ -7,9 +7,10 @@
 //! | a file ends in the middle of a record | what stands before it counts |
 //! | the process starts again | every file is synced before its lines count as kept; those without an index are read |
 //!
-//! A file is removed when all its lines are settled; which those are, the [sender](crate::sender) knows.
+//! A ledger of the files says what should be there. A file is removed when all its lines are settled; which those are, the [sender](crate::sender) knows.
 
 mod index;
+mod ledger;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -20,6 +21,7 @@ use bytes::{Buf as _, Bytes};
 use crate::disk::{Disk, DiskFile, read_whole};
 use crate::ranges::Ranges;
 use crate::record::{RECORD_BYTES_MAX, Record};
+use ledger::{Holding, Ledger};
 
 /// Bytes before each record: its length and its checksum.
 const FRAME_BYTES: usize = 8;
@@ -39,6 +41,13 @@ const FULL_FILES_MAX: usize = 16;
 /// Bytes that may wait to be written together.
 const UNWRITTEN_BYTES_MAX: usize = 256 << 10;
 
+/// Room for the lines that a relay takes at once.
+const BATCH_BYTES_MAX: usize = 1 << 20;
+
+/// Files that the spools of all priorities may have open: each its active and full ones, twice while they are synced, an index or a file that
+/// is read, and its ledger.
+pub(crate) const FILES_MAX: usize = crate::policy::PRIORITIES as usize * (2 * (1 + FULL_FILES_MAX) + 2);
+
 /// What is known of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
@@ -48,7 +57,7 @@ pub(crate) struct Segment {
     /// The least and the greatest number in it.
     pub(crate) first: u64,
     pub(crate) last: u64,
-    /// When the last of its lines was received.
+    /// When the last of its lines was taken, by the sender's own clock; 0 if that is not known.
     pub(crate) newest_us: u64,
     /// First and last of numbers in a row, as they were written.
     runs: Vec<(u64, u64)>,
@@ -129,6 +138,15 @@ pub(crate) struct Spool<D: Disk> {
     /// Writing or syncing failed: where `unsynced` is on disk, if anywhere, nobody knows.
     doubtful: bool,
     directory_changed: bool,
+    ledger: Ledger<D>,
+    /// Full files that were synced and that the ledger does not know as such yet.
+    noted_behind: usize,
+    /// When the last line was taken.
+    newest_us: u64,
+    /// Lines of files that are not as they were left.
+    damaged: u64,
+    /// Files that are missing, and the last number in each, until that is settled.
+    missing: Vec<(u64, u64)>,
     /// Counts what makes a [`SyncJob`] that was begun before it meaningless.
     generation: u64,
 }
@@ -155,6 +173,11 @@ impl<D: Disk> Spool<D> {
             unwritten: Segment::empty(0),
             doubtful: false,
             directory_changed: true,
+            ledger: Ledger::open(disk.clone(), directory, priority),
+            noted_behind: 0,
+            newest_us: 0,
+            damaged: 0,
+            missing: Vec::new(),
             generation: 0,
             segment_bytes,
             prefix,
@@ -165,12 +188,18 @@ impl<D: Disk> Spool<D> {
         let numbers: Vec<u64> = names.iter().filter_map(|name| number_of(name)).collect();
         let indices: Vec<u64> =
             names.iter().filter_map(|name| name.strip_suffix(INDEX_SUFFIX).and_then(number_of)).collect();
-        // No file may ever be taken for what the index of another says.
-        spool.next_number = numbers.iter().chain(&indices).max().map_or(0, |most| most + 1);
+        // No file may ever be taken for another one that had its number: not for what an index or the ledger says.
+        let held: Vec<(u64, Holding)> = spool.ledger.holdings().collect();
+        let used = numbers.iter().chain(&indices).copied().chain(held.iter().map(|&(number, _)| number));
+        spool.next_number = used.max().map_or(0, |most| most + 1);
         for &number in indices.iter().filter(|number| !numbers.contains(number)) {
             spool.disk.remove(&spool.index_path(number))?;
         }
         for number in numbers {
+            // What is no file is not ours, and must not be waited for.
+            if !spool.disk.is_file(&spool.path(number))? {
+                continue;
+            }
             match spool.look_into(number)? {
                 Some(segment) => {
                     segment.runs.iter().for_each(|&(first, last)| found(first, last));
@@ -179,10 +208,59 @@ impl<D: Disk> Spool<D> {
                 None => spool.disk.remove(&spool.path(number))?,
             }
         }
+        let damaged = spool.compare(&held, found);
         spool.put_in_order()?;
         spool.disk.sync_directory(directory)?;
         spool.directory_changed = false;
+        let holdings = spool.segments.iter().map(|segment| (segment.number, segment.holding()));
+        // What is missing has to be known until it is counted as lost.
+        let holdings = holdings.chain(damaged.iter().copied()).collect();
+        let is_missing = |number: u64| !spool.segments.iter().any(|segment| segment.number == number);
+        let missing = damaged.iter().filter(|&&(number, _)| is_missing(number));
+        spool.missing = missing.map(|&(number, holding)| (number, holding.last)).collect();
+        spool.ledger.replace(holdings);
         Ok(spool)
+    }
+
+    /// Returns files that hold less than was written to them: all their lines count as found, and as lost if reading does not find them.
+    fn compare(&mut self, held: &[(u64, Holding)], mut found: impl FnMut(u64, u64)) -> Vec<(u64, Holding)> {
+        let lines =
+            |number: u64| self.segments.iter().find(|segment| segment.number == number).map_or(0, Segment::lines);
+        let is_damaged = |&&(number, holding): &&(u64, Holding)| lines(number) < holding.lines;
+        let damaged: Vec<(u64, Holding)> = held.iter().filter(is_damaged).copied().collect();
+        damaged.iter().for_each(|(_, holding)| found(holding.first, holding.last));
+        self.damaged = damaged.iter().map(|&(number, holding)| holding.lines - lines(number)).sum();
+        damaged
+    }
+
+    /// Lines of files that were removed, emptied or shortened since they were written.
+    pub(crate) fn damaged(&self) -> u64 {
+        self.damaged
+    }
+
+    /// When the last of all lines was taken, by the sender's own clock.
+    pub(crate) fn newest_us(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.newest_us).max().unwrap_or_default()
+    }
+
+    /// Of files whose age is not known the age begins at this time of the sender's own clock.
+    pub(crate) fn date_from(&mut self, now_us: u64) {
+        let undated = self.segments.iter_mut().filter(|segment| segment.newest_us == 0);
+        undated.for_each(|segment| segment.newest_us = now_us);
+    }
+
+    /// Whether the lines that a relay takes at once can be appended, at least in memory.
+    pub(crate) fn has_room(&self) -> bool {
+        !self.doubtful || self.unsynced.len() + BATCH_BYTES_MAX <= UNSYNCED_BYTES_MAX
+    }
+
+    /// Writes down what files hold now that they are synced.
+    fn note_files(&mut self) {
+        let count = 1 + self.full.len() + self.noted_behind;
+        self.noted_behind = 0;
+        for segment in self.segments.iter().rev().take(count) {
+            self.ledger.note(segment.number, segment.holding());
+        }
     }
 
     /// Where the next record will be.
@@ -208,8 +286,11 @@ impl<D: Disk> Spool<D> {
         if let Some(segment) = self.read_index(number) {
             return Ok(Some(segment));
         }
-        let segment = self.scan(number)?;
-        segment.iter().for_each(|segment| self.write_index(segment));
+        let mut segment = self.scan(number)?;
+        if let Some(segment) = &mut segment {
+            segment.newest_us = self.ledger.get(number).map_or(0, |holding| holding.newest_us);
+            self.write_index(segment);
+        }
         Ok(segment)
     }
 
@@ -250,7 +331,7 @@ impl<D: Disk> Spool<D> {
                 return Ok((segment.bytes > 0).then_some(segment));
             }
             segment.bytes += taken;
-            records.iter().for_each(|stored| segment.cover(stored.record.sequence, stored.record.received_us));
+            records.iter().for_each(|stored| segment.cover(stored.record.sequence, 0));
         }
     }
 
@@ -259,13 +340,19 @@ impl<D: Disk> Spool<D> {
         self.segments.iter().map(|segment| segment.bytes).sum()
     }
 
-    /// Takes a record. It is in a file after [`flush`](Self::flush), and safe after [`sync`](Self::sync). After an error it was not taken.
-    pub(crate) fn append(&mut self, record: &Bytes, sequence: u64, received_us: u64) -> io::Result<()> {
+    /// Takes a record at a time of the sender's own clock. It is in a file after [`flush`](Self::flush), and safe after [`sync`](Self::sync).
+    /// After an error it was not taken.
+    pub(crate) fn append(&mut self, record: &Bytes, sequence: u64, taken_us: u64) -> io::Result<()> {
         if self.unsynced.len() + FRAME_BYTES + record.len() > UNSYNCED_BYTES_MAX {
+            if self.doubtful {
+                // The next sync tries again. Trying with each line would keep a processor busy for nothing.
+                return Err(io::Error::other("an earlier write failed, and no more fits into memory"));
+            }
             self.sync()?;
         }
         put_framed(record, &mut self.unsynced);
-        self.unwritten.cover(sequence, received_us);
+        self.unwritten.cover(sequence, taken_us);
+        self.newest_us = self.newest_us.max(taken_us);
         if self.unsynced.len() - self.written > UNWRITTEN_BYTES_MAX {
             // What fails now is tried again with the next sync.
             let _ = self.flush();
@@ -303,6 +390,7 @@ impl<D: Disk> Spool<D> {
     /// Full files were synced, the oldest of them first.
     fn forget_full(&mut self, count: usize) {
         for full in self.full.drain(..count.min(self.full.len())).collect::<Vec<_>>() {
+            self.noted_behind += 1;
             if let Some(segment) = self.segments.iter().find(|segment| segment.number == full.number) {
                 self.write_index(segment);
             }
@@ -346,9 +434,11 @@ impl<D: Disk> Spool<D> {
             // Nobody knows how much of it was written: it is cut off if the disk lets us, nothing more goes behind it, and what waits for
             // a sync is written again.
             self.active = None;
-            let _ = self
-                .disk
-                .truncate(&self.directory.join(format!("{}{:016x}", self.prefix, segment.number)), segment.bytes);
+            let path = self.directory.join(format!("{}{:016x}", self.prefix, segment.number));
+            let _ = match segment.bytes {
+                0 => self.disk.remove(&path),
+                length => self.disk.truncate(&path, length),
+            };
             self.doubtful = true;
             self.segments.retain(|segment| segment.bytes > 0);
             return Err(error);
@@ -375,6 +465,7 @@ impl<D: Disk> Spool<D> {
             self.unsynced.clear();
             self.written = 0;
             self.unwritten = Segment::empty(0);
+            self.note_files();
         }
         if self.directory_changed {
             self.disk.sync_directory(&self.directory)?;
@@ -419,6 +510,7 @@ impl<D: Disk> Spool<D> {
                 }
                 self.unsynced.drain(..bytes);
                 self.written -= bytes;
+                self.note_files();
             }
             Ok(()) => {}
             Err(_) => {
@@ -437,11 +529,15 @@ impl<D: Disk> Spool<D> {
         let mut file = self.disk.append_to(&self.path(number))?;
         self.next_number += 1;
         self.directory_changed = true;
-        file.append(&self.unsynced)?;
-        file.sync()?;
+        if let Err(error) = file.append(&self.unsynced).and_then(|()| file.sync()) {
+            // Its lines are written once more, into another file: on a full disk there would soon be many.
+            let _ = self.disk.remove(&self.path(number));
+            return Err(error);
+        }
         let mut segment = Segment::empty(number);
         segment.bytes = self.unsynced.len() as u64;
-        records.iter().for_each(|stored| segment.cover(stored.record.sequence, stored.record.received_us));
+        let newest_us = self.newest_us;
+        records.iter().for_each(|stored| segment.cover(stored.record.sequence, newest_us));
         self.segments.push_back(segment);
         self.active = Some(file);
         self.full.clear();
@@ -463,10 +559,16 @@ impl<D: Disk> Spool<D> {
             records.extend(read.into_iter().map(|stored| (stored.record.sequence, stored.bytes)));
         }
         records.values().for_each(|bytes| put_framed(bytes, &mut self.unsynced));
-        self.rewrite()?;
-        self.disk.sync_directory(&self.directory)?;
+        self.newest_us = self.newest_us();
+        let rewritten = self.rewrite();
         self.unsynced.clear();
         self.active = None;
+        match rewritten {
+            // A relay has to start on a full disk: its collector makes room. Until then order is not kept for these lines.
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => return Ok(()),
+            rewritten => rewritten?,
+        }
+        self.disk.sync_directory(&self.directory)?;
         let replaced: Vec<_> = self.segments.drain(from..self.segments.len() - 1).collect();
         for segment in replaced {
             self.disk.remove(&self.path(segment.number))?;
@@ -488,6 +590,9 @@ impl<D: Disk> Spool<D> {
         {
             self.remove_oldest();
         }
+        for (number, _) in self.missing.extract_if(.., |(_, last)| *last < floor) {
+            self.ledger.note(number, Holding::default());
+        }
     }
 
     /// Removes files all of whose lines are settled though there are others before them.
@@ -505,6 +610,7 @@ impl<D: Disk> Spool<D> {
         for number in gone {
             self.segments.retain(|segment| segment.number != number);
             // As with the oldest, a file that stays does no harm.
+            self.ledger.note(number, Holding::default());
             let _ = self.disk.remove(&self.path(number));
             let _ = self.disk.remove(&self.index_path(number));
             self.directory_changed = true;
@@ -530,6 +636,7 @@ impl<D: Disk> Spool<D> {
             self.doubtful &= !self.unsynced.is_empty();
             self.generation += 1;
         }
+        self.ledger.note(segment.number, Holding::default());
         // A file that stays is read again at the next start, and its lines are known to be settled then, or are sent twice and written once.
         let _ = self.disk.remove(&self.path(segment.number));
         let _ = self.disk.remove(&self.index_path(segment.number));
@@ -544,6 +651,21 @@ impl<D: Disk> Spool<D> {
         if let Some(segment) = current {
             *cursor = Cursor { segment: segment.number, offset: segment.bytes };
         }
+    }
+
+    /// All records with at least this number. Numbers may come twice.
+    pub(crate) fn records_from(&self, number: u64) -> io::Result<Vec<Stored>> {
+        let mut found = Vec::new();
+        for segment in self.segments.iter().filter(|segment| segment.last >= number) {
+            let mut cursor = Cursor { segment: segment.number, offset: 0 };
+            while cursor.segment == segment.number && cursor.offset < segment.bytes {
+                let records = self.read(&mut cursor)?;
+                if cursor.segment == segment.number {
+                    found.extend(records.into_iter().filter(|stored| stored.record.sequence >= number));
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// The next records, in the order in which they were written; none if there are none yet. Numbers may come twice.
@@ -576,9 +698,17 @@ impl Segment {
         Self { number, bytes: 0, first: u64::MAX, last: 0, newest_us: 0, runs: Vec::new() }
     }
 
-    fn cover(&mut self, sequence: u64, received_us: u64) {
+    fn cover(&mut self, sequence: u64, taken_us: u64) {
         self.cover_run(sequence, sequence);
-        self.newest_us = self.newest_us.max(received_us);
+        self.newest_us = self.newest_us.max(taken_us);
+    }
+
+    fn lines(&self) -> u64 {
+        self.runs.iter().map(|&(first, last)| last - first + 1).sum()
+    }
+
+    fn holding(&self) -> Holding {
+        Holding { first: self.first, last: self.last, lines: self.lines(), newest_us: self.newest_us }
     }
 
     fn cover_run(&mut self, first: u64, last: u64) {
@@ -595,6 +725,11 @@ impl Segment {
         other.runs.iter().for_each(|&(first, last)| self.cover_run(first, last));
         self.newest_us = self.newest_us.max(other.newest_us);
     }
+}
+
+/// Whether a file of this name in the folder of a spool holds lines.
+pub(crate) fn is_file_of_lines(name: &str) -> bool {
+    name.starts_with("lines-") && !name.ends_with(INDEX_SUFFIX)
 }
 
 /// A record behind its length and checksum.

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use festina_units::ByteCount;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::tls::{TlsClient, TlsError};
+use crate::tls::TlsClient;
 
 use super::text::{ConfigError, Text};
-use super::{identity, loopback};
+use super::{CheckError, check_address, identity, loopback};
 
 /// What a collector does.
 #[derive(Clone, Debug)]
@@ -136,8 +136,17 @@ impl CollectorConfig {
     pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
         let text = Text::new(file, text);
         let raw: RawCollector = text.read()?;
+        let state = raw.state.clone();
         let outputs: Vec<_> =
             raw.output.iter().map(|output| read_output(&text, output)).collect::<Result<_, ConfigError>>()?;
+        for (output, raw) in outputs.iter().zip(&raw.output) {
+            if let OutputPlace::File { path, .. } = &output.place
+                && Path::new(path).starts_with(&state)
+            {
+                let problem = format!("the folder {} is the collector's own: put lines elsewhere", state.display());
+                return Err(text.error(raw.span(), problem));
+            }
+        }
         let keeps = |output: &&OutputConfig| matches!(output.place, OutputPlace::File { .. } | OutputPlace::Kafka(_));
         if !outputs.iter().any(|output| keeps(&output)) {
             let problem =
@@ -160,13 +169,17 @@ impl CollectorConfig {
 }
 
 impl CollectorConfig {
-    /// Reads the files that it names: certificates and keys.
+    /// Checks what can only be seen on the machine: reads certificates and keys, looks whether outputs are folders. Refuses port 0, which is
+    /// another one at each start.
     ///
     /// # Errors
-    /// What is wrong with the first that is.
-    pub fn check_files(&self) -> Result<(), TlsError> {
+    /// The first thing that is wrong.
+    pub fn check_files(&self) -> Result<(), CheckError> {
+        check_address("listen", Some(self.listen))?;
+        check_address("metrics", self.metrics)?;
         self.outputs.iter().try_for_each(|output| match &output.place {
-            OutputPlace::Forward(_, Some(client)) => client.config().map(drop),
+            OutputPlace::Forward(_, Some(client)) => Ok(client.config().map(drop)?),
+            OutputPlace::File { path, .. } if Path::new(path).is_dir() => Err(CheckError::NoFile(path.into())),
             _ => Ok(()),
         })
     }
@@ -180,7 +193,10 @@ fn read_output(text: &Text, raw: &Spanned<RawOutput>) -> Result<OutputConfig, Co
     let missing = |what: &str| text.error(raw.span(), format!("it needs {what}"));
     let place = match output.kind.get_ref().as_str() {
         "file" => {
-            let path = output.path.clone().ok_or_else(|| missing("a path"))?;
+            let path = output.path.clone().filter(|path| !path.is_empty()).ok_or_else(|| missing("a path"))?;
+            if path.ends_with('/') || matches!(path.rsplit('/').next(), Some("." | "..")) {
+                return Err(text.error(raw.span(), format!("\"{path}\" is a folder: the path names a file")));
+            }
             for piece in path.split('{').skip(1) {
                 let name = piece.split_once('}').map(|(name, _)| name);
                 if !name.is_some_and(|name| PLACEHOLDERS.contains(&name)) {

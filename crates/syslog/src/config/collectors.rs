@@ -48,6 +48,9 @@ pub(super) fn read(text: &Text, value: &Spanned<OneOrMore>) -> Result<Vec<Socket
     let mut addresses = Vec::new();
     for name in names {
         let address: SocketAddr = name.parse().map_err(|error| problem(format!("\"{name}\": {error}")))?;
+        if address.port() == 0 {
+            return Err(problem(format!("{address}: there is no port 0 to send to")));
+        }
         if addresses.contains(&address) {
             return Err(problem(format!("{address} is there twice")));
         }

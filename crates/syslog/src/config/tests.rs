@@ -77,6 +77,12 @@ fn a_value_that_makes_no_sense_is_refused_where_it_stands() {
         (SMALLEST.replace("\"stdin\"", "\"tls\"\nlisten = \"127.0.0.1:1\"\nkey = \"k\""), "3:1", "two PEM files"),
         (SMALLEST.replace("\"stdin\"", "\"stdin\"\nclients = \"c\""), "3:1", "\"tls\" only"),
         (format!("metrics = \"0.0.0.0:1\"\n{SMALLEST}"), "1:11", "loopback"),
+        (format!("{SMALLEST}[spool]\nage_max = \"0s\""), "6:11", "more than 0"),
+        (format!("{SMALLEST}[spool]\nsync_every = \"0ms\""), "6:14", "more than 0"),
+        (format!("{SMALLEST}[spool]\nsync_every = \"1000h\""), "6:14", "at most 1s"),
+        (format!("{SMALLEST}[[rule]]\nlifetime = \"0s\""), "6:12", "more than 0"),
+        (SMALLEST.replace("127.0.0.1:1", "127.0.0.1:0"), "2:13", "port 0"),
+        (SMALLEST.replace("\"stdin\"", "\"file\"\npath = \"\""), "3:1", "it needs a path"),
     ] {
         let problem = refused(&text);
         assert!(problem.starts_with(&format!("relay.toml:{place}: ")) && problem.contains(words), "{problem}");
@@ -105,6 +111,10 @@ fn a_collector_without_a_file_or_with_an_unknown_placeholder_is_refused() {
         ("kind = \"kafka\"\nbrokers = \"b:1\"", "a topic"),
         ("kind = \"kafka\"\nbrokers = \"b:1\"\ntopic = \"t\"\n[output.options]\nacks = \"1\"", "acks is not to be set"),
         ("kind = \"file\"", "a path"),
+        ("kind = \"file\"\npath = \"\"", "a path"),
+        ("kind = \"file\"\npath = \"/\"", "is a folder"),
+        ("kind = \"file\"\npath = \"/var/log/\"", "is a folder"),
+        ("kind = \"file\"\npath = \"s/journal\"", "the collector's own"),
         ("kind = \"file\"\npath = \"l\"\ncompress = \"gzip\"", "files with rotate only"),
         ("kind = \"stdout\"\ncompress = \"gzip\"", "files with rotate only"),
         ("kind = \"file\"\npath = \"l\"\nrotate = \"1MiB\"\ncompress = \"lzma\"", "`gzip` or `zstd`"),
@@ -145,4 +155,27 @@ fn kafka_is_an_output_once_and_with_settings_that_there_are() {
         let problem = CollectorConfig::parse("c.toml", &format!("{start}{outputs}")).expect_err("wrong").to_string();
         assert!(problem.starts_with(&format!("c.toml:{place}: ")) && problem.contains(words), "{problem}");
     }
+}
+
+#[test]
+fn a_check_refuses_what_is_not_there_and_ports_that_nothing_can_find() {
+    let folder = std::env::temp_dir();
+    let relay = |input: &str| {
+        let text = format!("state = \"s\"\ncollector = \"127.0.0.1:1\"\n[[input]]\n{input}");
+        let config = RelayConfig::parse("relay.toml", &text).expect("it can be read");
+        config.check_files().map_err(|error| error.to_string())
+    };
+    for (input, words) in [
+        ("kind = \"udp\"\nlisten = \"127.0.0.1:0\"".to_owned(), "port 0"),
+        ("kind = \"tcp\"\nlisten = \"127.0.0.1:0\"".to_owned(), "port 0"),
+        ("kind = \"file\"\npath = \"/there/is/no/such/file\"".to_owned(), "cannot be read"),
+        (format!("kind = \"file\"\npath = {folder:?}"), "no regular file"),
+    ] {
+        let problem = relay(&input).expect_err("it is refused");
+        assert!(problem.contains(words), "{input}: {problem}");
+    }
+    assert_eq!(relay("kind = \"tcp\"\nlisten = \"127.0.0.1:1\""), Ok(()));
+    let text = format!("state = \"s\"\nlisten = \"127.0.0.1:1\"\n[[output]]\nkind = \"file\"\npath = {folder:?}");
+    let config = CollectorConfig::parse("c.toml", &text).expect("it can be read");
+    assert!(config.check_files().expect_err("a folder").to_string().contains("no regular file"));
 }

@@ -272,6 +272,11 @@ impl Disk for FaultyDisk {
         Ok(state.names.get(path).map(|&inode| state.files[inode].bytes.len() as u64))
     }
 
+    fn is_file(&self, path: &Path) -> io::Result<bool> {
+        let (state, _) = self.begin()?;
+        Ok(state.names.contains_key(path))
+    }
+
     fn truncate(&self, path: &Path, length: u64) -> io::Result<()> {
         let (mut state, dies) = self.begin()?;
         let inode = Self::named(&state, path)?;

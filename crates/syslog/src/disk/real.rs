@@ -2,9 +2,13 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use super::{Disk, DiskFile};
+
+/// A FIFO that has no other end must not be waited for.
+pub(crate) const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
 
 /// The system's file system.
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,11 +18,11 @@ impl Disk for RealDisk {
     type File = File;
 
     fn append_to(&self, path: &Path) -> io::Result<File> {
-        OpenOptions::new().append(true).create(true).open(path)
+        OpenOptions::new().append(true).create(true).custom_flags(NONBLOCK).open(path)
     }
 
     fn read_at(&self, path: &Path, offset: u64, bytes_max: usize) -> io::Result<Vec<u8>> {
-        let mut file = File::open(path)?;
+        let mut file = OpenOptions::new().read(true).custom_flags(NONBLOCK).open(path)?;
         file.seek(SeekFrom::Start(offset))?;
         let mut bytes = Vec::with_capacity(bytes_max);
         file.take(bytes_max as u64).read_to_end(&mut bytes)?;
@@ -33,8 +37,16 @@ impl Disk for RealDisk {
         }
     }
 
+    fn is_file(&self, path: &Path) -> io::Result<bool> {
+        match fs::metadata(path) {
+            Ok(metadata) => Ok(metadata.is_file()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     fn truncate(&self, path: &Path, length: u64) -> io::Result<()> {
-        OpenOptions::new().write(true).open(path)?.set_len(length)
+        OpenOptions::new().write(true).custom_flags(NONBLOCK).open(path)?.set_len(length)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {

@@ -24,8 +24,11 @@ use crate::clock;
 /// The largest datagram.
 const DATAGRAM_BYTES: usize = 65_536;
 
-/// The longest time between two looks at what the kernel has dropped, and at whether anybody takes lines.
+/// The time between two looks at what the kernel has dropped.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How long a read may wait: so long the relay may have to wait for it when it stops.
+const READ_TIME_MAX: Duration = Duration::from_millis(200);
 
 /// The shortest time between two warnings of one input.
 const WARN_EVERY_US: u64 = 60_000_000;
@@ -61,7 +64,7 @@ impl DatagramInput {
                  sysctl net.core.rmem_max={wanted} allows more"
             ));
         }
-        socket.set_read_timeout(Some(LOOK_EVERY))?;
+        socket.set_read_timeout(Some(READ_TIME_MAX))?;
         Ok(Self { socket: Socket::Udp(socket), name, lost: 0 })
     }
 
@@ -78,7 +81,7 @@ impl DatagramInput {
     /// Takes a Unix socket that is bound already.
     pub(super) fn from_unix(socket: UnixDatagram, path: &dyn fmt::Display) -> io::Result<Self> {
         socket.set_nonblocking(false)?;
-        socket.set_read_timeout(Some(LOOK_EVERY))?;
+        socket.set_read_timeout(Some(READ_TIME_MAX))?;
         Ok(Self { socket: Socket::Unix(socket), name: format!("unix {path}"), lost: 0 })
     }
 
@@ -90,7 +93,8 @@ impl DatagramInput {
         }
     }
 
-    /// Reads until nobody takes lines (RFC 5426 §3.1: one datagram is one message; a line feed at its end is no part of it).
+    /// Reads until nobody takes lines (RFC 5426 §3.1: one datagram is one message). A line feed or NUL at its end is no
+    /// part of it: C programs send their strings with it.
     pub(super) fn read(mut self, intake: &Intake, mut rate: Rate, notice: &Notice) {
         let mut buffer = vec![0; DATAGRAM_BYTES];
         let mut source = (None, Bytes::from_static(b"local"));
@@ -102,7 +106,7 @@ impl DatagramInput {
                         source =
                             (from, from.map_or_else(|| Bytes::from_static(b"local"), |from| from.to_string().into()));
                     }
-                    let line = buffer[..length].trim_ascii_end();
+                    let line = trim_end(&buffer[..length]);
                     if !line.is_empty() {
                         intake.offer(source.1.clone(), line, &mut rate);
                     }
@@ -111,7 +115,7 @@ impl DatagramInput {
                 // An error of an earlier send, for instance. A socket that fails for good must not spin.
                 Err(_) => std::thread::sleep(Duration::from_millis(10)),
             }
-            let now_us = clock::now_us();
+            let now_us = clock::steady_us();
             if now_us.abs_diff(looked_us) >= LOOK_EVERY.as_secs() * 1_000_000 {
                 looked_us = now_us;
                 let lost = self.newly_lost();
@@ -142,6 +146,16 @@ impl DatagramInput {
         // The kernel's counter begins anew after 2^32.
         lost.wrapping_sub(std::mem::replace(&mut self.lost, lost))
     }
+}
+
+/// A line without line feeds, spaces and NULs at its end.
+fn trim_end(mut line: &[u8]) -> &[u8] {
+    while let [rest @ .., last] = line
+        && (last.is_ascii_whitespace() || *last == 0)
+    {
+        line = rest;
+    }
+    line
 }
 
 /// How many datagrams the kernel has dropped that were for this socket: full buffer, wrong checksum.
@@ -179,7 +193,8 @@ mod tests {
         for _ in 0..SENT {
             sender.send_to(&[b'x'; 250], address).expect("it is sent");
         }
-        let (intake, mut lines) = Intake::for_tests();
+        let (intake, taking) = Intake::for_tests();
+        let mut lines = taking.lines;
         let counters = Arc::clone(&intake.counters);
         let reader = std::thread::spawn(move || input.read(&intake, Rate::new(None), &silent()));
         let (mut taken, mut lost) = (0, 0);
@@ -202,6 +217,15 @@ mod tests {
         let _input = DatagramInput::udp(SocketAddr::from(([127, 0, 0, 1], 0)), u64::from(u32::MAX) >> 1, &notice);
         let heard = heard.lock().expect("whole");
         assert!(heard.len() == 1 && heard[0].contains("net.core.rmem_max"), "{heard:?}");
+    }
+
+    #[test]
+    fn what_c_programs_send_behind_a_line_is_no_part_of_it() {
+        for (sent, line) in
+            [(&b"<13>x\0"[..], &b"<13>x"[..]), (b"<13>x\n\0", b"<13>x"), (b"a\0b\0\0 \r\n", b"a\0b"), (b"\0\n", b"")]
+        {
+            assert_eq!(trim_end(sent), line);
+        }
     }
 
     #[test]

@@ -12,11 +12,12 @@ use tokio::time::MissedTickBehavior;
 use super::Notice;
 use super::channel::{Channel, receive_any};
 use super::fresh::{FreshCounts, FreshLane};
-use super::input::{Batch, Incoming, InputCounters};
+use super::input::{Batch, FileBatch, Incoming, InputCounters};
 use crate::clock;
-use crate::disk::RealDisk;
+use crate::disk::{DiskFile as _, RealDisk};
 use crate::line::{read_header, read_worth};
 use crate::policy::{Policy, Treatment};
+use crate::positions::{Entry, Position, Positions};
 use crate::record::{MARK_CUT, MARK_UNORDERED, MARK_UNPARSED, Record};
 use crate::sender::{Sender, Standing, SyncResults};
 use crate::snapshot::{CollectorStanding, LostBefore, Paths, RelaySnapshot};
@@ -24,12 +25,16 @@ use crate::snapshot::{CollectorStanding, LostBefore, Paths, RelaySnapshot};
 /// The shortest time between two looks at what has to be done by the clock.
 const TICK_MIN: Duration = Duration::from_millis(2);
 
+/// The time between two attempts to use a disk that fails, in microseconds.
+const RETRY_AFTER_US: u64 = 500_000;
+
 /// How long an association may take to end in order.
 const SHUTDOWN_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// What the engine listens to.
 pub(super) struct Sources {
     pub(super) lines: mpsc::UnboundedReceiver<Batch>,
+    pub(super) files: mpsc::Receiver<FileBatch>,
     /// New associations, behind the numbers of their collectors.
     pub(super) connections: mpsc::Receiver<(usize, Association)>,
     /// Those for lines that are not repeated.
@@ -40,6 +45,7 @@ pub(super) struct Sources {
 
 pub(super) struct Engine {
     sender: Sender<RealDisk>,
+    files: Files,
     policy: Policy,
     inputs: Arc<InputCounters>,
     published: Arc<Mutex<RelaySnapshot>>,
@@ -53,11 +59,23 @@ pub(super) struct Engine {
     /// Another thread waits for the disk.
     syncing: Option<JoinHandle<SyncResults>>,
     disk_fails: bool,
+    /// After a failure the disk is not asked again before this time.
+    retry_us: u64,
+}
+
+/// How far files were read.
+struct Files {
+    positions: Positions<RealDisk>,
+    /// Lines before this position were taken, and that is not written down yet: no more lines of files are taken until it is.
+    unrecorded: Option<(usize, Position)>,
+    /// What will survive a power cut when the sync that was begun ends.
+    syncing: Vec<(usize, Entry)>,
 }
 
 impl Engine {
     pub(super) fn new(
         sender: Sender<RealDisk>,
+        positions: Positions<RealDisk>,
         policy: Policy,
         inputs: Arc<InputCounters>,
         published: Arc<Mutex<RelaySnapshot>>,
@@ -66,6 +84,7 @@ impl Engine {
         let collectors = sender.standings().len();
         Self {
             sender,
+            files: Files { positions, unrecorded: None, syncing: Vec::new() },
             policy,
             inputs,
             published,
@@ -77,6 +96,7 @@ impl Engine {
             unsynced: false,
             syncing: None,
             disk_fails: false,
+            retry_us: 0,
         }
     }
 
@@ -86,6 +106,8 @@ impl Engine {
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut deadline, mut turn) = (None, 0);
         loop {
+            let takes_files = self.files.unrecorded.is_none() && !self.disk_fails;
+            let takes_lines = !self.disk_fails || self.sender.has_room();
             tokio::select! {
                 biased;
                 patience = &mut sources.stop, if deadline.is_none() => {
@@ -93,11 +115,11 @@ impl Engine {
                     sources.lines.close();
                 }
                 Some((index, new)) = sources.connections.recv() => {
-                    self.channels[index].begin(new, &mut self.sender, clock::now_us());
+                    self.channels[index].begin(new, &mut self.sender, clock::steady_us());
                 }
                 (index, came) = receive_any(&mut self.channels, turn) => {
                     turn = index + 1;
-                    let problem = self.channels[index].take(came, &mut self.sender, clock::now_us());
+                    let problem = self.channels[index].take(came, &mut self.sender, clock::steady_us());
                     problem.iter().for_each(|problem| (self.notice)(problem));
                 }
                 Some((index, new)) = sources.fresh_connections.recv() => {
@@ -106,29 +128,35 @@ impl Engine {
                 synced = wait(&mut self.syncing) => self.end_sync(synced),
                 _ = tick.tick() => self.keep_time(),
                 Some(policy) = sources.policies.recv() => self.policy = policy,
-                Some(batch) = sources.lines.recv() => {
+                Some(batch) = sources.files.recv(), if takes_files => self.take_files(batch),
+                Some(batch) = sources.lines.recv(), if takes_lines => {
                     batch.lines.iter().for_each(|line| self.take_line(line));
                     // The next sync tries again, and speaks of what fails.
                     let _ = self.sender.flush();
                 }
             }
-            let now_us = clock::now_us();
+            let now_us = clock::steady_us();
             for channel in &mut self.channels {
                 channel.send(&mut self.sender, now_us).await;
             }
             if let Some(deadline) = deadline {
                 let now = self.publish();
-                let finished = sources.lines.is_empty() && now.spooled == 0 && now.underway == 0;
+                let finished =
+                    sources.lines.is_empty() && sources.files.is_empty() && now.spooled == 0 && now.underway == 0;
                 if finished || tokio::time::Instant::now() >= deadline {
                     break;
                 }
             }
         }
-        self.finish().await;
+        self.finish(sources).await;
     }
 
-    async fn finish(mut self) {
-        let now_us = clock::now_us();
+    async fn finish(mut self, mut sources: Sources) {
+        sources.lines.close();
+        while let Ok(batch) = sources.lines.try_recv() {
+            batch.lines.iter().for_each(|line| self.take_line(line));
+        }
+        let now_us = clock::steady_us();
         // What has not arrived by then is in the spool.
         let important = self.channels.iter_mut().filter_map(|channel| channel.end(&mut self.sender, now_us));
         shut_down(important.collect()).await;
@@ -137,11 +165,38 @@ impl Engine {
             self.end_sync(synced);
         }
         let synced = self.sender.sync();
+        self.record();
+        if synced.is_ok() {
+            let entries = self.files.positions.unsafe_entries();
+            // If that fails, these lines are read and sent again after a power cut.
+            let _ = self.files.positions.record_safe(entries);
+            let _ = self.files.positions.begin_sync().map(|mut file| file.sync());
+        }
         self.tell_of_disk(synced);
         self.sender.close();
         let fresh = self.channels.iter_mut().filter_map(|channel| channel.fresh.give_up());
         shut_down(fresh.collect()).await;
         self.publish();
+    }
+
+    /// Takes lines of a file. They are in files of the spool, and that is written down, before any of them is sent.
+    fn take_files(&mut self, FileBatch { index, lines, position }: FileBatch) {
+        lines.iter().for_each(|line| self.take_line(line));
+        self.files.unrecorded = Some((index, position));
+        self.record();
+    }
+
+    /// Writes down how far files were read, if the spool has the lines.
+    fn record(&mut self) {
+        let Some((index, position)) = &self.files.unrecorded else { return };
+        if self.sender.flush().is_ok() {
+            match self.files.positions.record(*index, position.clone(), self.sender.numbers()) {
+                Ok(()) => self.files.unrecorded = None,
+                Err(error) => self.tell_of_disk(Err(error)),
+            }
+        }
+        // Positions are synced after lines.
+        self.unsynced = true;
     }
 
     fn take_line(&mut self, incoming: &Incoming) {
@@ -162,21 +217,27 @@ impl Engine {
             Treatment::Reliable { priority, ordered } => {
                 record.marks += u8::from(!ordered) * MARK_UNORDERED;
                 self.unsynced = true;
+                self.sender.set_time(incoming.arrived_us);
                 self.sender.take(record, priority);
             }
             Treatment::Fresh { priority, lifetime, retransmissions } => {
                 let channel = &mut self.channels[self.sender.target_now(&record.source)];
-                channel.fresh.take(&record, priority, lifetime, retransmissions);
+                channel.fresh.take(&record, priority, lifetime, retransmissions, incoming.arrived_us);
             }
         }
     }
 
     fn keep_time(&mut self) {
-        if self.unsynced && self.syncing.is_none() {
+        let now_us = clock::steady_us();
+        if self.unsynced && self.syncing.is_none() && self.retry_us <= now_us {
+            self.record();
             self.begin_sync();
         }
-        let now_us = clock::now_us();
+        if self.files.unrecorded.is_none() {
+            self.files.unrecorded = self.files.positions.outdated(&self.sender.numbers());
+        }
         self.sender.enforce_limits(now_us);
+        self.sender.set_date(clock::date_us());
         self.sender.keep_time(now_us);
         self.channels.iter_mut().for_each(|channel| channel.fresh.forget_expired(now_us));
         if self.channels.len() > 1 {
@@ -207,10 +268,21 @@ impl Engine {
     }
 
     fn begin_sync(&mut self) {
+        let positions = self.files.positions.begin_sync();
+        let synced = self.files.positions.unsafe_entries();
         match self.sender.begin_sync() {
             Ok(jobs) => {
                 self.unsynced = false;
-                self.syncing = (!jobs.is_empty()).then(|| tokio::task::spawn_blocking(|| jobs.run()));
+                if jobs.is_empty() && positions.is_none() {
+                    return self.end_sync_of_files(synced);
+                }
+                self.files.syncing = synced;
+                self.syncing = Some(tokio::task::spawn_blocking(|| {
+                    let results = jobs.run();
+                    // If that fails, the entry before counts after a power cut.
+                    let _ = positions.map(|mut file| file.sync());
+                    results
+                }));
             }
             Err(error) => self.tell_of_disk(Err(error)),
         }
@@ -218,12 +290,28 @@ impl Engine {
 
     fn end_sync(&mut self, synced: SyncResults) {
         self.syncing = None;
+        let entries = std::mem::take(&mut self.files.syncing);
         let synced = self.sender.end_sync(synced);
         self.unsynced |= synced.is_err();
+        if synced.is_ok() {
+            self.end_sync_of_files(entries);
+        }
         self.tell_of_disk(synced);
     }
 
+    /// Lines up to these entries are synced.
+    fn end_sync_of_files(&mut self, entries: Vec<(usize, Entry)>) {
+        if !entries.is_empty() {
+            // If that fails, the entry before counts after a power cut.
+            let _ = self.files.positions.record_safe(entries);
+            self.unsynced = true;
+        }
+    }
+
     fn tell_of_disk(&mut self, synced: io::Result<()>) {
+        if synced.is_err() {
+            self.retry_us = clock::steady_us() + RETRY_AFTER_US;
+        }
         match synced {
             Err(error) if !self.disk_fails => {
                 self.disk_fails = true;
@@ -260,6 +348,9 @@ impl Engine {
             before: LostBefore {
                 shed_at_input: inputs.shed_overrun.load(Ordering::Relaxed) + inputs.shed_rate.load(Ordering::Relaxed),
                 lost_in_kernel: inputs.lost_in_kernel.load(Ordering::Relaxed),
+                framing_errors: inputs.framing_errors.load(Ordering::Relaxed),
+                refused_connections: inputs.refused_connections.load(Ordering::Relaxed),
+                accept_errors: inputs.accept_errors.load(Ordering::Relaxed),
             },
             found: counters.found,
             delivered: counters.delivered + fresh.delivered,

@@ -138,16 +138,17 @@ impl FreshLane {
         association
     }
 
-    /// Takes a line.
+    /// Takes a line that arrived at a time in microseconds, by the clock that this lane is given.
     pub(super) fn take(
         &mut self,
         record: &Record,
         priority: u8,
         lifetime: Option<Duration>,
         retransmissions: Option<u16>,
+        arrived_us: u64,
     ) {
         let lifetime_us = lifetime.map_or(u64::MAX, |lifetime| duration::saturating_nanos(lifetime) / 1_000);
-        let expires_us = record.received_us.saturating_add(lifetime_us);
+        let expires_us = arrived_us.saturating_add(lifetime_us);
         self.put(priority, Waiting { record: record.encode(), expires_us, retransmissions });
     }
 

@@ -3,23 +3,23 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use festina_units::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncSeekExt as _};
-use tokio::net::TcpListener;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_rustls::TlsAcceptor;
 
 use super::Notice;
 use super::datagrams::DatagramInput;
+use super::following::{Follower, Gathered};
+use super::streams::{self, Connections, StreamInput};
 use crate::clock;
 use crate::config::{Input, InputKind};
-use crate::framing::{Framer, Framing};
+use crate::framing::{Frame, Framing};
+use crate::positions::Position;
 
 /// A line as it came.
 #[derive(Clone, Debug)]
@@ -27,23 +27,25 @@ pub(crate) struct Incoming {
     pub(crate) source: Bytes,
     pub(crate) line: Bytes,
     pub(crate) cut: bool,
+    /// When it came: to date it, and to measure from.
     pub(crate) received_us: u64,
+    pub(crate) arrived_us: u64,
 }
 
 /// Lines that wait for the relay.
 const QUEUE_LINES: u32 = 16_384;
 
-/// Lines of a stream that are handed over together.
-const BATCH_LINES: usize = 1_024;
-
-/// TCP connections of one input.
-const CONNECTIONS_MAX: usize = 4_096;
-
-/// How long the handshake of TLS may take.
-const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
-
 /// How often a file is looked at.
 const FOLLOW_EVERY: Duration = Duration::from_millis(200);
+
+/// Batches of lines of files that wait for the relay.
+const FILE_BATCHES: usize = 4;
+
+/// How long inputs may take to hand over what they have when the relay stops.
+const STOP_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// Bytes of the name of a source that a record keeps.
+const SOURCE_BYTES_MAX: usize = 255;
 
 /// Sources whose rates are watched at the same time; beyond it all begin anew.
 const SOURCES_MAX: usize = 65_536;
@@ -57,6 +59,18 @@ pub(crate) struct InputCounters {
     pub(crate) shed_rate: AtomicU64,
     /// Datagrams that the kernel dropped before they could be read.
     pub(crate) lost_in_kernel: AtomicU64,
+    /// Connections that were closed because of their framing.
+    pub(crate) framing_errors: AtomicU64,
+    /// Connections for which there was no room.
+    pub(crate) refused_connections: AtomicU64,
+    /// Connections that the system did not hand out.
+    pub(crate) accept_errors: AtomicU64,
+}
+
+/// Counts one more. Returns the count the 1st, 2nd, 4th, 8th... time, when it is worth a line in the log.
+pub(super) fn count(counter: &AtomicU64) -> Option<u64> {
+    let times = counter.fetch_add(1, Ordering::Relaxed) + 1;
+    times.is_power_of_two().then_some(times)
 }
 
 /// Lines that came together. While it lives it takes room in the queue.
@@ -65,47 +79,109 @@ pub(crate) struct Batch {
     _room: OwnedSemaphorePermit,
 }
 
+/// Lines of a file that follow each other.
+pub(crate) struct FileBatch {
+    /// The number of the input among those of its kind.
+    pub(crate) index: usize,
+    pub(crate) lines: Vec<Incoming>,
+    /// Where the input goes on behind them.
+    pub(crate) position: Position,
+}
+
 /// What every input needs.
 #[derive(Clone)]
 pub(crate) struct Intake {
     lines: mpsc::UnboundedSender<Batch>,
+    files: mpsc::Sender<FileBatch>,
     /// Room for lines, which is what bounds the queue.
     room: Arc<Semaphore>,
     pub(crate) counters: Arc<InputCounters>,
     bytes_max: usize,
+    /// Whether inputs are to hand over what they have, and end.
+    stopping: watch::Receiver<bool>,
+    /// Dropped with the last clone: then all inputs have ended.
+    _running: mpsc::Sender<()>,
 }
 
-/// Opens an input and reads it in a task or thread of its own until nobody takes its lines. Returns where it listens, if at an address.
-pub(crate) async fn open(input: &Input, intake: Intake, notice: &Notice) -> io::Result<Option<SocketAddr>> {
-    let rate = Rate::new(input.lines_per_second_max);
-    match input.kind.clone() {
-        InputKind::Unix(path) => start(DatagramInput::unix(&path)?, intake, rate, notice),
-        InputKind::Udp(address, buffer_bytes) => {
-            start(DatagramInput::udp(address, buffer_bytes, notice)?, intake, rate, notice)
-        }
-        InputKind::Tcp(address, framing) => {
-            let listener = TcpListener::bind(address).await?;
-            let bound = listener.local_addr()?;
-            tokio::spawn(accept(listener, framing, intake, input.lines_per_second_max, None));
-            Ok(Some(bound))
-        }
-        InputKind::Tls(address, framing, server) => {
-            let tls = TlsAcceptor::from(server.config().map_err(io::Error::other)?);
-            let listener = TcpListener::bind(address).await?;
-            let bound = listener.local_addr()?;
-            tokio::spawn(accept(listener, framing, intake, input.lines_per_second_max, Some(tls)));
-            Ok(Some(bound))
-        }
-        InputKind::Stdin => {
-            let source = Bytes::from_static(b"stdin");
-            tokio::spawn(async move { read_stream(tokio::io::stdin(), Framing::Newline, source, intake, rate).await });
-            Ok(None)
-        }
-        InputKind::File(path) => {
-            tokio::spawn(follow(path, intake, rate));
-            Ok(None)
+/// Where lines of inputs are taken, and inputs are ended.
+pub(crate) struct Taking {
+    pub(crate) lines: mpsc::UnboundedReceiver<Batch>,
+    pub(crate) files: mpsc::Receiver<FileBatch>,
+    pub(crate) stop: StopInputs,
+}
+
+/// Ends inputs.
+pub(crate) struct StopInputs {
+    stopping: watch::Sender<bool>,
+    running: mpsc::Receiver<()>,
+}
+
+impl StopInputs {
+    /// Has inputs hand over what they have, and waits until they have ended, for a while.
+    pub(crate) async fn stop(&mut self) {
+        // Inputs that have ended hear nothing.
+        let _ = self.stopping.send(true);
+        let _ = tokio::time::timeout(STOP_TIME_MAX, self.running.recv()).await;
+    }
+}
+
+/// What inputs of one kind need.
+pub(super) struct Opening<'a> {
+    pub(super) intake: Intake,
+    pub(super) notice: &'a Notice,
+    /// Of all inputs over TCP.
+    pub(super) connections: Arc<Connections>,
+}
+
+impl Opening<'_> {
+    /// Opens an input and reads it in a task or thread of its own until nobody takes its lines. Returns where it listens, if at an address.
+    /// An input of kind file comes with where it goes on.
+    pub(super) async fn open(&self, input: &Input, resumed: Option<Resumed>) -> io::Result<Option<SocketAddr>> {
+        let (intake, notice) = (self.intake.clone(), self.notice);
+        let rate = Rate::new(input.lines_per_second_max);
+        match &input.kind {
+            InputKind::Unix(path) => start(DatagramInput::unix(path)?, intake, rate, notice),
+            InputKind::Udp(address, buffer_bytes) => {
+                start(DatagramInput::udp(*address, *buffer_bytes, notice)?, intake, rate, notice)
+            }
+            InputKind::Tcp(address, framing) => self.listen(*address, *framing, input, None).await.map(Some),
+            InputKind::Tls(address, framing, server) => {
+                let tls = TlsAcceptor::from(server.config().map_err(io::Error::other)?);
+                self.listen(*address, *framing, input, Some(tls)).await.map(Some)
+            }
+            InputKind::Stdin => {
+                tokio::spawn(streams::read_stdin(intake, rate, Arc::clone(notice)));
+                Ok(None)
+            }
+            InputKind::File(path) => {
+                let Some(Resumed { index, follower }) = resumed else { return Ok(None) };
+                tokio::spawn(follow(index, follower, path.clone(), intake, rate));
+                Ok(None)
+            }
         }
     }
+
+    async fn listen(
+        &self,
+        address: SocketAddr,
+        framing: Framing,
+        input: &Input,
+        tls: Option<TlsAcceptor>,
+    ) -> io::Result<SocketAddr> {
+        let (listener, bound) = streams::bind(address).await?;
+        let (connections, notice) = (Arc::clone(&self.connections), Arc::clone(self.notice));
+        let lines_per_second_max = input.lines_per_second_max;
+        let input = StreamInput { listener, framing, tls, lines_per_second_max, connections, notice };
+        tokio::spawn(input.accept(self.intake.clone()));
+        Ok(bound)
+    }
+}
+
+/// An input of kind file, and where it goes on.
+pub(super) struct Resumed {
+    /// Its number among those of this kind.
+    pub(super) index: usize,
+    pub(super) follower: Follower,
 }
 
 /// Has a thread read datagrams.
@@ -118,19 +194,39 @@ fn start(input: DatagramInput, intake: Intake, rate: Rate, notice: &Notice) -> i
 
 impl Intake {
     /// Where inputs leave lines of at most `bytes_max` bytes, and where they are taken.
-    pub(crate) fn new(bytes_max: usize, counters: Arc<InputCounters>) -> (Self, mpsc::UnboundedReceiver<Batch>) {
+    pub(crate) fn new(bytes_max: usize, counters: Arc<InputCounters>) -> (Self, Taking) {
         let (lines_in, lines) = mpsc::unbounded_channel();
+        let (files_in, files) = mpsc::channel(FILE_BATCHES);
+        let (stopping_in, stopping) = watch::channel(false);
+        let (running_in, running) = mpsc::channel(1);
         let room = Arc::new(Semaphore::new(usize::try_from(QUEUE_LINES).unwrap_or(usize::MAX)));
-        (Self { lines: lines_in, room, counters, bytes_max }, lines)
+        let intake =
+            Self { lines: lines_in, files: files_in, room, counters, bytes_max, stopping, _running: running_in };
+        (intake, Taking { lines, files, stop: StopInputs { stopping: stopping_in, running } })
     }
 
     /// Whether nobody takes lines any more.
     pub(crate) fn is_over(&self) -> bool {
-        self.lines.is_closed()
+        self.lines.is_closed() || self.is_stopping()
+    }
+
+    fn is_stopping(&self) -> bool {
+        *self.stopping.borrow()
+    }
+
+    /// Waits until the relay stops.
+    pub(super) async fn stopping(&self) {
+        // A relay that is gone has stopped.
+        let _ = self.stopping.clone().wait_for(|stopping| *stopping).await;
+    }
+
+    /// The longest line.
+    pub(super) fn bytes_max(&self) -> usize {
+        self.bytes_max
     }
 
     /// Hands lines over, waiting while there is no room: for sources that can wait. Returns whether anybody takes lines.
-    async fn wait(&self, lines: Vec<Incoming>) -> bool {
+    pub(super) async fn wait(&self, lines: Vec<Incoming>) -> bool {
         let count = u32::try_from(lines.len()).unwrap_or(QUEUE_LINES).min(QUEUE_LINES);
         let Ok(room) = Arc::clone(&self.room).acquire_many_owned(count).await else { return false };
         self.lines.send(Batch { lines, _room: room }).is_ok()
@@ -138,8 +234,8 @@ impl Intake {
 
     /// Hands a line over, or sheds it and counts it: for sources that would lose it anyway.
     pub(super) fn offer(&self, source: Bytes, line: &[u8], rate: &mut Rate) {
-        let received_us = clock::now_us();
-        if !rate.allows(&source, received_us) {
+        let (received_us, arrived_us) = (clock::date_us(), clock::steady_us());
+        if !rate.allows(&source, arrived_us) {
             self.counters.shed_rate.fetch_add(1, Ordering::Relaxed);
             return;
         }
@@ -150,113 +246,56 @@ impl Intake {
         let cut = line.len() > self.bytes_max;
         let line = Bytes::copy_from_slice(&line[..line.len().min(self.bytes_max)]);
         // A relay that is over takes nothing, and the input notices it by itself.
-        let _ = self.lines.send(Batch { lines: vec![Incoming { source, line, cut, received_us }], _room: room });
+        let _ = self
+            .lines
+            .send(Batch { lines: vec![Incoming { source, line, cut, received_us, arrived_us }], _room: room });
     }
 }
 
-async fn accept(
-    listener: TcpListener,
-    framing: Framing,
-    intake: Intake,
-    lines_per_second_max: Option<u32>,
-    tls: Option<TlsAcceptor>,
-) {
-    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+/// Follows a file until the relay stops.
+async fn follow(index: usize, mut follower: Follower, path: PathBuf, intake: Intake, mut rate: Rate) {
+    let source = source_of(&path);
     loop {
-        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
-        match listener.accept().await {
-            Ok((connection, from)) => {
-                let (intake, rate) = (intake.clone(), Rate::new(lines_per_second_max));
-                let source = Bytes::from(from.ip().to_string());
-                let tls = tls.clone();
-                tokio::spawn(async move {
-                    match tls {
-                        None => read_stream(connection, framing, source, intake, rate).await,
-                        Some(tls) => {
-                            let accepted = tokio::time::timeout(HANDSHAKE_TIME_MAX, tls.accept(connection)).await;
-                            // Who is not let in hears why from TLS.
-                            if let Ok(Ok(connection)) = accepted {
-                                read_stream(connection, framing, source, intake, rate).await;
-                            }
-                        }
-                    }
-                    drop(slot);
-                });
+        let stopping = intake.is_stopping();
+        let read = tokio::task::spawn_blocking(move || {
+            let now_us = clock::steady_us();
+            let mut gathered = follower.read(now_us);
+            let ended = stopping && gathered.is_none();
+            if ended {
+                gathered = follower.finish(now_us);
             }
-            Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
-        }
-    }
-}
-
-async fn read_stream(
-    mut stream: impl AsyncRead + Unpin,
-    framing: Framing,
-    source: Bytes,
-    intake: Intake,
-    mut rate: Rate,
-) {
-    let mut framer = Framer::new(framing, intake.bytes_max);
-    let mut buffer = vec![0; 64 << 10];
-    loop {
-        let length = stream.read(&mut buffer).await.unwrap_or_default();
-        framer.push(&buffer[..length]);
-        let ended = length == 0;
-        if !hand_over(&mut framer, ended, &source, &intake, &mut rate).await || ended {
-            return;
-        }
-    }
-}
-
-/// Hands over all lines that the framer has. Returns whether anybody takes lines.
-async fn hand_over(framer: &mut Framer, ended: bool, source: &Bytes, intake: &Intake, rate: &mut Rate) -> bool {
-    let received_us = clock::now_us();
-    let mut lines = Vec::new();
-    while let Some(frame) = if ended { framer.finish() } else { framer.next_frame() } {
-        if !rate.allows(source, received_us) {
-            intake.counters.shed_rate.fetch_add(1, Ordering::Relaxed);
-            continue;
-        }
-        lines.push(Incoming { source: source.clone(), line: frame.bytes, cut: frame.cut, received_us });
-        if lines.len() >= BATCH_LINES && !intake.wait(std::mem::take(&mut lines)).await {
-            return false;
-        }
-    }
-    lines.is_empty() || intake.wait(lines).await
-}
-
-/// Reads what is appended to a file from now on. A file that was replaced or shortened is read from its beginning.
-async fn follow(path: PathBuf, intake: Intake, mut rate: Rate) {
-    let source = Bytes::from(format!("file:{}", path.display()));
-    let mut framer = Framer::new(Framing::Newline, intake.bytes_max);
-    let mut buffer = vec![0; 64 << 10];
-    let mut file = open_at_end(&path).await;
-    loop {
-        while let Some((reader, offset, _)) = &mut file {
-            let length = reader.read(&mut buffer).await.unwrap_or_default();
-            if length == 0 {
-                break;
+            (follower, gathered, ended)
+        });
+        let Ok((back, gathered, ended)) = read.await else { return };
+        follower = back;
+        let is_idle = gathered.is_none();
+        if let Some(Gathered { lines, position }) = gathered {
+            let (received_us, arrived_us) = (clock::date_us(), clock::steady_us());
+            let mut incoming = Vec::new();
+            for Frame { bytes: line, cut } in lines {
+                if rate.allows(&source, arrived_us) {
+                    incoming.push(Incoming { source: source.clone(), line, cut, received_us, arrived_us });
+                } else {
+                    intake.counters.shed_rate.fetch_add(1, Ordering::Relaxed);
+                }
             }
-            *offset += length as u64;
-            framer.push(&buffer[..length]);
-            if !hand_over(&mut framer, false, &source, &intake, &mut rate).await {
+            if intake.files.send(FileBatch { index, lines: incoming, position }).await.is_err() {
                 return;
             }
         }
-        tokio::time::sleep(FOLLOW_EVERY).await;
-        if let Ok(now) = tokio::fs::metadata(&path).await {
-            let same = file.as_ref().is_some_and(|(_, offset, inode)| *inode == now.ino() && *offset <= now.len());
-            if !same && let Ok(reader) = tokio::fs::File::open(&path).await {
-                file = Some((reader, 0, now.ino()));
-            }
+        if ended {
+            return;
+        }
+        if is_idle {
+            let _ = tokio::time::timeout(FOLLOW_EVERY, intake.stopping()).await;
         }
     }
 }
 
-async fn open_at_end(path: &Path) -> Option<(tokio::fs::File, u64, u64)> {
-    let mut file = tokio::fs::File::open(path).await.ok()?;
-    let inode = file.metadata().await.ok()?.ino();
-    let offset = file.seek(io::SeekFrom::End(0)).await.ok()?;
-    Some((file, offset, inode))
+/// The source of lines of a file.
+pub(super) fn source_of(path: &Path) -> Bytes {
+    let source = Bytes::from(format!("file:{}", path.display()));
+    source.slice(..source.len().min(SOURCE_BYTES_MAX))
 }
 
 /// How many lines each source may send: a second's worth at once, and then as time goes by.
@@ -271,7 +310,7 @@ impl Rate {
         Self { per_second_max, sources: HashMap::new() }
     }
 
-    fn allows(&mut self, source: &Bytes, now_us: u64) -> bool {
+    pub(super) fn allows(&mut self, source: &Bytes, now_us: u64) -> bool {
         let Some(most) = self.per_second_max.map(u64::from) else { return true };
         if self.sources.len() >= SOURCES_MAX && !self.sources.contains_key(source) {
             self.sources.clear();
@@ -288,7 +327,7 @@ impl Rate {
 
 #[cfg(test)]
 impl Intake {
-    pub(super) fn for_tests() -> (Self, mpsc::UnboundedReceiver<Batch>) {
+    pub(super) fn for_tests() -> (Self, Taking) {
         Self::new(8 << 10, Arc::default())
     }
 }

@@ -29,6 +29,10 @@ const MESSAGE_BYTES: usize = 1_150;
 /// Collectors are told of settled numbers when a window has been used by this part.
 const TELL_ONE_IN: u64 = 4;
 
+/// The lines that a relay takes at once, and their bytes.
+const BATCH_LINES_MAX: usize = 1_024;
+const BATCH_BYTES_MAX: usize = 1 << 20;
+
 /// Failed reads in a row until what cannot be read counts as lost.
 const READ_FAILURES_MAX: u32 = 100;
 
@@ -37,7 +41,7 @@ struct Waiting {
     bytes: Bytes,
     queue: u8,
     severity: Severity,
-    received_us: u64,
+    taken_us: u64,
     /// The collector to which it was sent, and that may have it: no other may get it.
     owner: Option<usize>,
 }
@@ -154,6 +158,8 @@ pub(super) struct Lane<D: Disk> {
     settled: Ranges,
     window: BTreeMap<u64, Waiting>,
     load: Load,
+    /// How far dates of lines are ahead of the clock that the sender is given.
+    pub(super) date_ahead_us: u64,
     /// Lines that were sent to nobody.
     free: Queues,
     towards: Vec<Towards>,
@@ -181,6 +187,11 @@ impl<D: Disk> Lane<D> {
             first = first.min(run_first);
             found.insert(run_first, run_last);
         })?;
+        let last = found.above().map(|(_, last)| last).max();
+        if last.unwrap_or_default().max(found.floor().saturating_sub(1)) >= next {
+            let problem = "the file identity is older than the lines: put the right one back, or move the folder away to begin with an empty spool";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+        }
         let mut settled = Ranges::default();
         settled.raise(first.min(next));
         // Numbers between those that were found were delivered, shed, or never used.
@@ -209,6 +220,7 @@ impl<D: Disk> Lane<D> {
             settled,
             window: BTreeMap::new(),
             load: Load::default(),
+            date_ahead_us: 0,
             free: Queues::default(),
             towards: towards.collect(),
             behind: None,
@@ -241,16 +253,30 @@ impl<D: Disk> Lane<D> {
         self.towards[collector].load.lines
     }
 
-    /// Takes a line. Returns whether the spool takes it.
-    pub(super) fn take(&mut self, mut record: Record, counters: &mut Counters) -> bool {
+    /// The number of the next line.
+    pub(super) fn next_number(&self) -> u64 {
+        self.next
+    }
+
+    /// Whether lines that come together find room on disk or in memory.
+    pub(super) fn has_room_for_batch(&self) -> bool {
+        let present = self.present();
+        let in_memory = present.lines + BATCH_LINES_MAX <= self.limits.window_lines_max
+            && present.bytes + BATCH_BYTES_MAX <= WINDOW_BYTES_MAX;
+        self.spool.has_room() || (self.behind.is_none() && in_memory)
+    }
+
+    /// Takes a line, at a time and at one of the sender's own clock. Returns whether the spool takes it.
+    pub(super) fn take(&mut self, mut record: Record, times: (u64, u64), counters: &mut Counters) -> bool {
+        let (taken_us, own_us) = times;
         let sequence = self.next;
         self.next += 1;
         record.sequence = sequence;
         let (bytes, end) = (record.encode(), self.spool.end());
-        let spooled = self.spool.append(&bytes, sequence, record.received_us).is_ok();
+        let spooled = self.spool.append(&bytes, sequence, own_us).is_ok();
         counters.disk_errors += u64::from(!spooled);
         if self.behind.is_none() && self.has_room(bytes.len()) {
-            self.put(sequence, &record, bytes, None);
+            self.put(sequence, &record, bytes, None, taken_us);
         } else if spooled {
             let seen = || {
                 let mut seen = Ranges::default();
@@ -280,7 +306,7 @@ impl<D: Disk> Lane<D> {
         present.lines < self.limits.window_lines_max && present.bytes + bytes <= WINDOW_BYTES_MAX
     }
 
-    fn put(&mut self, sequence: u64, record: &Record, bytes: Bytes, owner: Option<usize>) {
+    fn put(&mut self, sequence: u64, record: &Record, bytes: Bytes, owner: Option<usize>, taken_us: u64) {
         let queue = match record.marks & MARK_UNORDERED {
             0 => record::slot(&record.source),
             _ if self.limits.spread => SLOTS + record::slot(&record.source),
@@ -294,8 +320,8 @@ impl<D: Disk> Lane<D> {
                 towards.again.push(sequence, queue);
             }
         }
-        let (severity, received_us) = (record.severity, record.received_us);
-        self.window.insert(sequence, Waiting { bytes, queue, severity, received_us, owner });
+        let severity = record.severity;
+        self.window.insert(sequence, Waiting { bytes, queue, severity, taken_us, owner });
     }
 
     /// A collector has welcomed the relay, and what it has is settled. It gets its other lines again, from the first on, and is in doubt for none
@@ -523,7 +549,8 @@ impl<D: Disk> Lane<D> {
         if waits {
             self.passed_over = true;
         } else {
-            self.put(sequence, &record, bytes, owner);
+            let taken_us = record.received_us.saturating_sub(self.date_ahead_us);
+            self.put(sequence, &record, bytes, owner, taken_us);
         }
     }
 
@@ -557,7 +584,7 @@ impl<D: Disk> Lane<D> {
             for waiting in self.window.range(first..=last).map(|(_, waiting)| waiting) {
                 let severity = waiting.severity.index();
                 counters.delivered_by_severity[severity] += 1;
-                counters.delays[severity].note(now_us.saturating_sub(waiting.received_us));
+                counters.delays[severity].note(now_us.saturating_sub(waiting.taken_us));
             }
         }
         counters.delivered += self.settle(first, last);

@@ -63,6 +63,8 @@ fn relay_table(relay: &RelaySnapshot) -> String {
         ("under way", relay.underway),
         ("shed at in.", relay.before.shed_at_input),
         ("kernel lost", relay.before.lost_in_kernel),
+        ("bad framing", relay.before.framing_errors),
+        ("refused", relay.before.refused_connections),
     ] {
         let _ = writeln!(text, "{name:<12} {count:>12}");
     }

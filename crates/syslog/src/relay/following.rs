@@ -1,0 +1,472 @@
+//! Follows a file that grows and is rotated, without sockets or threads: each line once, also over restarts.
+//!
+//! | event | what happens |
+//! |---|---|
+//! | the file is renamed and a new one has its name | the old one is read on as long as its writer keeps it open, the new one as well |
+//! | it was rotated several times between two looks, or while the relay was down | the files between are found beside it: names that begin with its name and were not there before |
+//! | it is shortened (`copytruncate`) | it is read from its beginning |
+//! | its last line has no line feed | the line counts when the file was rotated and nothing came for a second, or when the relay stops |
+//!
+//! The position of a line is that of its last byte. A [`Position`] names files by what stays the same when they are renamed.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use bytes::Bytes;
+use festina_units::duration;
+
+use super::Notice;
+use crate::disk::NONBLOCK;
+use crate::framing::{Frame, Framer, Framing};
+use crate::positions::{FileId, Position, Prefix, SavedFile};
+
+/// How much is read at once.
+const READ_BYTES: usize = 64 << 10;
+
+/// Files that are read at the same time: the present one, and rotated ones whose writers may still have them open.
+const FILES_MAX: usize = 16;
+
+/// Rotated files that were read to their end and are remembered over a restart.
+const FINISHED_MAX: usize = 32;
+
+/// Names in the folder that are looked at, at most.
+const NAMES_MAX: usize = 65_536;
+
+/// An unfinished last line of a rotated file counts after this time without more, in microseconds.
+const FINISH_AFTER_US: u64 = 1_000_000;
+
+/// A rotated file is closed after this time without more, in microseconds.
+const CLOSE_AFTER_US: u64 = 60_000_000;
+
+/// An unfinished last line counts when the relay stops, unless its writer has just written: then it is read at the next start.
+const UNFINISHED_US: u64 = 150_000;
+
+/// Ends of names of files that hold the lines of others, compressed.
+const COMPRESSED: [&str; 8] = [".gz", ".zst", ".bz2", ".xz", ".lz4", ".lzma", ".Z", ".zip"];
+
+/// Lines that follow each other, and the position behind them.
+#[derive(Debug)]
+pub(super) struct Gathered {
+    pub(super) lines: Vec<Frame>,
+    pub(super) position: Position,
+}
+
+/// One file.
+struct Followed {
+    file: File,
+    id: FileId,
+    /// The offset at which the framer began.
+    start: u64,
+    framer: Framer,
+    /// Bytes from `start` on that were read.
+    read: u64,
+    prefix: Prefix,
+    modified_ns: u64,
+    /// When bytes came last.
+    grew_us: u64,
+    is_rotated: bool,
+}
+
+/// Follows one file.
+pub(super) struct Follower {
+    path: PathBuf,
+    bytes_max: usize,
+    /// The oldest first. The last one has the name, unless it is rotated.
+    files: VecDeque<Followed>,
+    finished: VecDeque<FileId>,
+    /// Files beside it that need not be read.
+    known: BTreeSet<FileId>,
+    /// When names in the folder changed, as far as they were looked at.
+    folder_changed: Option<(i64, i64)>,
+    /// A file may have had the name since the last look and have lost it again.
+    unsure: bool,
+    /// Lines behind the position with which it began that are in the spool already, and how often.
+    spooled: HashMap<Bytes, u64>,
+    buffer: Vec<u8>,
+    changed: bool,
+    /// What was said last of a file that cannot be read.
+    problem: Option<String>,
+    notice: Notice,
+}
+
+impl Follower {
+    /// Begins at the end of a file that is there, or else at the beginning of the one that will be.
+    pub(super) fn new(path: &Path, bytes_max: usize, notice: Notice) -> Self {
+        let mut follower = Self::empty(path, bytes_max, notice);
+        follower.folder_changed = follower.folder_change();
+        for (_, id, _) in follower.siblings() {
+            follower.known.insert(id);
+        }
+        if let Some((file, metadata)) = follower.open(path) {
+            let id = id_of(&metadata);
+            follower.begin(file, &metadata, id, metadata.len(), false, 0);
+        }
+        follower
+    }
+
+    /// Goes on at a position. Lines in `spooled` were taken behind it already.
+    pub(super) fn resume(
+        path: &Path,
+        bytes_max: usize,
+        position: &Position,
+        spooled: HashMap<Bytes, u64>,
+        notice: Notice,
+    ) -> Self {
+        let mut follower = Self::empty(path, bytes_max, notice);
+        follower.spooled = spooled;
+        follower.finished = position.finished.iter().copied().collect();
+        follower.folder_changed = follower.folder_change();
+        let siblings = follower.siblings();
+        for saved in &position.files {
+            let named = std::iter::once(path).chain(siblings.iter().map(|(path, ..)| &**path));
+            let opened = named.filter_map(|name| follower.open(name).map(|(file, metadata)| (name, file, metadata)));
+            let mut opened = opened.filter(|(_, _, metadata)| id_of(metadata) == saved.id);
+            match opened.next() {
+                Some((name, file, metadata)) => follower.resume_file(file, &metadata, saved, name != path),
+                None if !saved.is_rotated => (follower.notice)(&format!(
+                    "the file that had the name {} is gone: lines that it got after the relay had stopped are lost",
+                    path.display()
+                )),
+                None => {}
+            }
+        }
+        let newest_ns = position.files.iter().map(|saved| saved.modified_ns).max().unwrap_or_default();
+        let is_new = |follower: &Self, id: FileId, modified_ns: u64| {
+            !follower.has(id) && !follower.finished.contains(&id) && modified_ns >= newest_ns
+        };
+        let (new, old): (Vec<_>, Vec<_>) =
+            siblings.into_iter().partition(|&(_, id, modified_ns)| is_new(&follower, id, modified_ns));
+        follower.known = old.into_iter().map(|(_, id, _)| id).collect();
+        if follower.take_all(new, 0) {
+            follower.look_at_path(0);
+        }
+        follower
+    }
+
+    fn empty(path: &Path, bytes_max: usize, notice: Notice) -> Self {
+        Self {
+            path: path.to_owned(),
+            bytes_max,
+            files: VecDeque::new(),
+            finished: VecDeque::new(),
+            known: BTreeSet::new(),
+            folder_changed: None,
+            unsure: false,
+            spooled: HashMap::new(),
+            buffer: vec![0; READ_BYTES],
+            changed: true,
+            problem: None,
+            notice,
+        }
+    }
+
+    fn resume_file(&mut self, mut file: File, metadata: &Metadata, saved: &SavedFile, is_rotated: bool) {
+        let is_same = metadata.len() >= saved.offset
+            && Prefix::read(&mut file, saved.prefix.length()).is_ok_and(|prefix| prefix == saved.prefix);
+        let (offset, in_cut_line) = if is_same { (saved.offset, saved.in_cut_line) } else { (0, false) };
+        if !is_same {
+            (self.notice)(&format!(
+                "{} was shortened while the relay was down: it is read from its beginning, and lines that were cut off are lost",
+                self.path.display()
+            ));
+        }
+        self.begin(file, metadata, saved.id, offset, in_cut_line, 0);
+        if let Some(followed) = self.files.back_mut() {
+            followed.is_rotated = is_rotated;
+        }
+    }
+
+    /// Reads on. Returns `None` if there is nothing new now. The present is in microseconds of a clock that does not jump.
+    pub(super) fn read(&mut self, now_us: u64) -> Option<Gathered> {
+        let mut lines = Vec::new();
+        for index in 0..self.files.len() {
+            if self.read_file(index, now_us, &mut lines) {
+                return Some(self.gather(lines));
+            }
+        }
+        self.look(now_us, &mut lines);
+        let is_new = !lines.is_empty() || std::mem::take(&mut self.changed);
+        is_new.then(|| self.gather(lines))
+    }
+
+    /// The relay stops: returns what is unfinished, unless its writer is at work.
+    pub(super) fn finish(&mut self, now_us: u64) -> Option<Gathered> {
+        let mut lines = Vec::new();
+        for index in 0..self.files.len() {
+            if self.files[index].grew_us.saturating_add(UNFINISHED_US) <= now_us {
+                self.finish_line(index, &mut lines);
+            }
+        }
+        (!lines.is_empty()).then(|| self.gather(lines))
+    }
+
+    fn gather(&mut self, mut lines: Vec<Frame>) -> Gathered {
+        self.changed = false;
+        if !self.spooled.is_empty() {
+            lines.retain(|line| match self.spooled.get_mut(&line.bytes) {
+                Some(times) => {
+                    *times -= 1;
+                    if *times == 0 {
+                        self.spooled.remove(&line.bytes);
+                    }
+                    false
+                }
+                None => true,
+            });
+        }
+        Gathered { lines, position: self.position() }
+    }
+
+    fn position(&self) -> Position {
+        let files = self.files.iter().map(|followed| SavedFile {
+            id: followed.id,
+            offset: followed.start + followed.framer.consumed_bytes(),
+            in_cut_line: followed.framer.is_in_cut_line(),
+            is_rotated: followed.is_rotated,
+            modified_ns: followed.modified_ns,
+            prefix: followed.prefix,
+        });
+        Position { files: files.collect(), finished: self.finished.iter().copied().collect() }
+    }
+
+    /// Reads a piece of a file. Returns whether there was one.
+    fn read_file(&mut self, index: usize, now_us: u64, lines: &mut Vec<Frame>) -> bool {
+        let followed = &mut self.files[index];
+        let length = match followed.file.read(&mut self.buffer) {
+            Ok(0) => return false,
+            Ok(length) => length,
+            Err(error) => {
+                self.complain(&error);
+                return false;
+            }
+        };
+        let from = followed.start + followed.read;
+        followed.prefix.extend(from, &self.buffer[..length]);
+        followed.read += length as u64;
+        followed.grew_us = now_us;
+        if let Ok(metadata) = followed.file.metadata() {
+            followed.modified_ns = modified_ns(&metadata);
+        }
+        followed.framer.push(&self.buffer[..length]);
+        // A stream of lines has no framing errors.
+        lines.extend(std::iter::from_fn(|| followed.framer.next_frame()).filter_map(Result::ok));
+        self.problem = None;
+        true
+    }
+
+    /// The last line of a file counts though it has no line feed.
+    fn finish_line(&mut self, index: usize, lines: &mut Vec<Frame>) {
+        let followed = &mut self.files[index];
+        lines.extend(std::iter::from_fn(|| followed.framer.finish()).filter_map(Result::ok));
+    }
+
+    /// All files are read to their end: looks for a new one, and whether old ones can be closed.
+    fn look(&mut self, now_us: u64, lines: &mut Vec<Frame>) {
+        self.look_at_path(now_us);
+        self.restart_shortened(lines);
+        for index in 0..self.files.len() {
+            let followed = &self.files[index];
+            if followed.is_rotated && followed.grew_us.saturating_add(FINISH_AFTER_US) <= now_us {
+                self.finish_line(index, lines);
+            }
+        }
+        while let Some(oldest) = self.files.front()
+            && oldest.is_rotated
+            && (self.files.len() >= FILES_MAX || oldest.grew_us.saturating_add(CLOSE_AFTER_US) <= now_us)
+        {
+            // More may have come since it was read.
+            if self.read_file(0, now_us, lines) {
+                return;
+            }
+            self.finish_line(0, lines);
+            if let Some(closed) = self.files.pop_front() {
+                self.known.insert(closed.id);
+                self.finished.push_back(closed.id);
+                self.finished.drain(..self.finished.len().saturating_sub(FINISHED_MAX));
+            }
+            self.changed = true;
+        }
+    }
+
+    /// Has another file got the name?
+    fn look_at_path(&mut self, now_us: u64) {
+        let folder_change = self.folder_change();
+        let present = self.path.metadata().ok().map(|metadata| id_of(&metadata));
+        let current = self.files.back().filter(|last| !last.is_rotated).map(|last| last.id);
+        if present == current && current.is_some() && !self.unsure {
+            // What else appears beside it now is a copy: no file had the name but this one.
+            if folder_change != self.folder_changed {
+                self.folder_changed = folder_change;
+                self.known = self.siblings().into_iter().map(|(_, id, _)| id).collect();
+            }
+            return;
+        }
+        self.unsure = present != current;
+        if self.unsure
+            && let Some(last) = self.files.back_mut()
+            && !last.is_rotated
+        {
+            last.is_rotated = true;
+            last.grew_us = now_us;
+            self.changed = true;
+        }
+        self.folder_changed = folder_change;
+        let siblings = self.siblings();
+        let there: BTreeSet<FileId> = siblings.iter().map(|&(_, id, _)| id).collect();
+        self.known.retain(|id| there.contains(id));
+        let new = siblings.into_iter().filter(|&(_, id, _)| !self.known.contains(&id) && !self.has(id)).collect();
+        if !self.take_all(new, now_us) || present == current {
+            return;
+        }
+        let path = self.path.clone();
+        if let Some((file, metadata)) = self.open(&path) {
+            let id = id_of(&metadata);
+            // A file that was renamed back goes on where it was.
+            let again = self.files.iter().position(|followed| followed.id == id).and_then(|at| self.files.remove(at));
+            match again {
+                Some(followed) => self.files.push_back(Followed { is_rotated: false, ..followed }),
+                None => self.begin(file, &metadata, id, 0, false, now_us),
+            }
+        }
+    }
+
+    /// Begins with files that had the name between two looks, the oldest first. Returns whether there was room for all of them.
+    fn take_all(&mut self, mut files: Vec<(PathBuf, FileId, u64)>, now_us: u64) -> bool {
+        let has_name = self.files.back().is_some_and(|last| !last.is_rotated);
+        let current = if has_name { self.files.pop_back() } else { None };
+        let room = FILES_MAX.saturating_sub(self.files.len());
+        files.sort_by_key(|&(_, id, modified_ns)| (modified_ns, id));
+        let has_room = files.len() <= room;
+        for (path, id, _) in files.into_iter().take(room) {
+            if let Some((file, metadata)) = self.open(&path).filter(|(_, metadata)| id_of(metadata) == id) {
+                self.begin(file, &metadata, id, 0, false, now_us);
+                if let Some(followed) = self.files.back_mut() {
+                    followed.is_rotated = true;
+                }
+            }
+        }
+        self.files.extend(current);
+        has_room
+    }
+
+    /// A file that is shorter than what was read of it is another one in its place.
+    fn restart_shortened(&mut self, lines: &mut Vec<Frame>) {
+        for index in 0..self.files.len() {
+            let followed = &mut self.files[index];
+            if followed.file.metadata().is_ok_and(|metadata| metadata.len() < followed.start + followed.read) {
+                let begun = followed.file.seek(SeekFrom::Start(0)).is_ok();
+                self.finish_line(index, lines);
+                let followed = &mut self.files[index];
+                if begun {
+                    (followed.start, followed.read, followed.prefix) = (0, 0, Prefix::default());
+                    followed.framer = Framer::new(Framing::Newline, self.bytes_max);
+                    self.changed = true;
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, file: File, metadata: &Metadata, id: FileId, offset: u64, in_cut_line: bool, now_us: u64) {
+        let mut file = file;
+        let prefix = Prefix::read(&mut file, offset).unwrap_or_default();
+        if let Err(error) = file.seek(SeekFrom::Start(offset)) {
+            return self.complain(&error);
+        }
+        let framer = match in_cut_line {
+            true => Framer::in_cut_line(self.bytes_max),
+            false => Framer::new(Framing::Newline, self.bytes_max),
+        };
+        self.changed = true;
+        self.files.push_back(Followed {
+            file,
+            id,
+            start: offset,
+            framer,
+            read: 0,
+            prefix,
+            modified_ns: modified_ns(metadata),
+            grew_us: now_us,
+            is_rotated: false,
+        });
+    }
+
+    fn has(&self, id: FileId) -> bool {
+        self.files.iter().any(|followed| followed.id == id)
+    }
+
+    /// Opens a file, without waiting for what is none.
+    fn open(&mut self, path: &Path) -> Option<(File, Metadata)> {
+        let opened = OpenOptions::new().read(true).custom_flags(NONBLOCK).open(path);
+        match opened.and_then(|file| file.metadata().map(|metadata| (file, metadata))) {
+            Ok((file, metadata)) if metadata.is_file() => Some((file, metadata)),
+            Ok(_) => {
+                self.complain(&io::Error::other("it is no regular file"));
+                None
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => {
+                self.complain(&error);
+                None
+            }
+        }
+    }
+
+    /// Says once what is wrong.
+    fn complain(&mut self, error: &io::Error) {
+        let problem = format!("cannot read {}: {error}", self.path.display());
+        if self.problem.as_ref() != Some(&problem) {
+            (self.notice)(&problem);
+            self.problem = Some(problem);
+        }
+    }
+
+    fn folder(&self) -> &Path {
+        self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
+    }
+
+    fn folder_change(&self) -> Option<(i64, i64)> {
+        self.folder().metadata().ok().map(|metadata| (metadata.mtime(), metadata.mtime_nsec()))
+    }
+
+    /// Regular files beside it whose names begin with its own, but for compressed ones: path, identity, time of the last change.
+    fn siblings(&self) -> Vec<(PathBuf, FileId, u64)> {
+        let (Some(name), Ok(folder)) = (self.path.file_name(), self.folder().read_dir()) else { return Vec::new() };
+        let name = name.as_encoded_bytes();
+        let names = folder.take(NAMES_MAX).flatten().map(|entry| entry.file_name());
+        let rotated = names.filter(|other| {
+            let other = other.as_encoded_bytes();
+            other.len() > name.len()
+                && other.starts_with(name)
+                && !COMPRESSED.iter().any(|end| other.ends_with(end.as_bytes()))
+        });
+        let files = rotated.filter_map(|name| {
+            let path = self.folder().join(name);
+            let metadata = path.symlink_metadata().ok().filter(Metadata::is_file)?;
+            Some((path, id_of(&metadata), modified_ns(&metadata)))
+        });
+        files.collect()
+    }
+}
+
+/// The same file under any name. Where the file system knows no time of birth, a number that is used again looks like the same file.
+fn id_of(metadata: &Metadata) -> FileId {
+    let born = metadata.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
+    FileId {
+        device: metadata.dev(),
+        inode: metadata.ino(),
+        born_ns: born.map(duration::saturating_nanos).unwrap_or_default(),
+    }
+}
+
+fn modified_ns(metadata: &Metadata) -> u64 {
+    let seconds = u64::try_from(metadata.mtime()).unwrap_or_default();
+    let nanos = u64::try_from(metadata.mtime_nsec()).unwrap_or_default();
+    seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! What inputs that can read lines again need to know of the spool.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+
+use bytes::Bytes;
+
+use super::{Lane, Sender};
+use crate::disk::Disk;
+use crate::policy::PRIORITIES;
+
+impl<D: Disk> Sender<D> {
+    /// The number that the next line of each priority gets.
+    pub fn numbers(&self) -> [u64; PRIORITIES as usize] {
+        std::array::from_fn(|priority| self.lanes[priority].next_number())
+    }
+
+    /// Lines of a source in the spool that have at least these numbers, and how often each of them is there.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn lines_from(&self, numbers: &[u64; PRIORITIES as usize], source: &[u8]) -> io::Result<HashMap<Bytes, u64>> {
+        let mut times = HashMap::new();
+        for (lane, &number) in self.lanes.iter().zip(numbers) {
+            let stored = lane.spool.records_from(number)?;
+            let records = stored.into_iter().filter(|stored| stored.record.source == source);
+            let by_number: BTreeMap<u64, Bytes> =
+                records.map(|stored| (stored.record.sequence, stored.record.line)).collect();
+            for line in by_number.into_values() {
+                *times.entry(line).or_default() += 1;
+            }
+        }
+        Ok(times)
+    }
+
+    /// Whether the lines that a relay takes at once find room on disk or in memory.
+    pub fn has_room(&self) -> bool {
+        self.lanes.iter().all(Lane::has_room_for_batch)
+    }
+
+    /// Lines in files of the spool that were removed, emptied or shortened by others. They count as found, and as lost when they are missed.
+    pub fn damaged(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.spool.damaged()).sum()
+    }
+
+    /// The present, for lines taken from now on.
+    pub fn set_time(&mut self, now_us: u64) {
+        self.now_us = now_us;
+    }
+
+    /// The date in microseconds since 1970, for how long lines took that are read from the spool.
+    pub fn set_date(&mut self, date_us: u64) {
+        let ahead_us = date_us.saturating_sub(self.now_us);
+        self.lanes.iter_mut().for_each(|lane| lane.date_ahead_us = ahead_us);
+    }
+
+    /// A time of the sender's own clock: it shows how long relays with this spool have run. So setting the machine's clock makes no line older,
+    /// and neither does a relay that is not running.
+    pub(super) fn own_us(&self, now_us: u64) -> u64 {
+        self.ran_us + now_us.saturating_sub(self.opened_us)
+    }
+}

@@ -1,0 +1,131 @@
+//! Which files a priority has and how many lines they hold, so that a file that was removed, emptied or shortened by others is noticed: its lines
+//! count as found, and as lost when they cannot be read.
+//!
+//! An entry is appended after each sync of a file that has grown, and before a file is removed. Entries are not synced: after a power cut the
+//! ledger may know too little, or take a removed file for a lost one. The collector's welcome says then that it has those lines.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use bytes::{Buf as _, BufMut as _};
+
+use crate::disk::{Disk, DiskFile, read_whole, replace};
+
+/// Bytes of an entry, with its checksum.
+const ENTRY_BYTES: usize = 44;
+
+/// A longer file is written anew.
+const BYTES_MAX: usize = 256 << 10;
+
+/// The longest file that is read.
+const READ_BYTES_MAX: usize = 64 << 20;
+
+/// What a file holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Holding {
+    pub(super) first: u64,
+    pub(super) last: u64,
+    /// None means that the file was removed.
+    pub(super) lines: u64,
+    /// When the last line was taken.
+    pub(super) newest_us: u64,
+}
+
+/// The files of one priority, by number.
+pub(super) struct Ledger<D: Disk> {
+    disk: D,
+    directory: PathBuf,
+    name: String,
+    holdings: BTreeMap<u64, Holding>,
+    /// None if the file has to be written anew.
+    file: Option<D::File>,
+    length: usize,
+}
+
+impl<D: Disk> Ledger<D> {
+    /// Reads the ledger, as far as it makes sense.
+    pub(super) fn open(disk: D, directory: &Path, priority: u8) -> Self {
+        let name = format!("ledger-{priority}");
+        let bytes = read_whole(&disk, &directory.join(&name), READ_BYTES_MAX).ok().flatten().unwrap_or_default();
+        let mut holdings = BTreeMap::new();
+        for (number, holding) in bytes.chunks_exact(ENTRY_BYTES).map_while(decode) {
+            put(&mut holdings, number, holding);
+        }
+        Self { disk, directory: directory.to_owned(), name, holdings, file: None, length: 0 }
+    }
+
+    pub(super) fn get(&self, number: u64) -> Option<&Holding> {
+        self.holdings.get(&number)
+    }
+
+    pub(super) fn holdings(&self) -> impl Iterator<Item = (u64, Holding)> + '_ {
+        self.holdings.iter().map(|(&number, &holding)| (number, holding))
+    }
+
+    /// A file holds this now. What cannot be written is written with the next entry.
+    pub(super) fn note(&mut self, number: u64, holding: Holding) {
+        let before = self.holdings.get(&number).copied().unwrap_or_default();
+        if before == holding {
+            return;
+        }
+        put(&mut self.holdings, number, holding);
+        if self.length + ENTRY_BYTES > BYTES_MAX {
+            self.file = None;
+        }
+        match &mut self.file {
+            Some(file) => {
+                self.length += ENTRY_BYTES;
+                if file.append(&encode(number, holding)).is_err() {
+                    // Nothing can be read behind an entry that was torn.
+                    self.file = None;
+                }
+            }
+            None => {
+                let _ = self.rewrite();
+            }
+        }
+    }
+
+    /// These are all files there are.
+    pub(super) fn replace(&mut self, holdings: BTreeMap<u64, Holding>) {
+        self.holdings = holdings;
+        // A full disk must not keep a relay from starting.
+        let _ = self.rewrite();
+    }
+
+    fn rewrite(&mut self) -> io::Result<()> {
+        self.file = None;
+        let bytes: Vec<u8> = self.holdings.iter().flat_map(|(&number, &holding)| encode(number, holding)).collect();
+        replace(&self.disk, &self.directory, &self.name, &bytes)?;
+        self.file = Some(self.disk.append_to(&self.directory.join(&self.name))?);
+        self.length = bytes.len();
+        Ok(())
+    }
+}
+
+fn put(holdings: &mut BTreeMap<u64, Holding>, number: u64, holding: Holding) {
+    match holding.lines {
+        0 => holdings.remove(&number),
+        _ => holdings.insert(number, holding),
+    };
+}
+
+fn encode(number: u64, holding: Holding) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(ENTRY_BYTES);
+    let Holding { first, last, lines, newest_us } = holding;
+    [number, first, last, lines, newest_us].into_iter().for_each(|value| bytes.put_u64(value));
+    bytes.put_u32(super::checksum(&bytes));
+    bytes
+}
+
+fn decode(bytes: &[u8]) -> Option<(u64, Holding)> {
+    let (mut body, mut sum) = bytes.split_at_checked(ENTRY_BYTES - 4)?;
+    if super::checksum(body) != sum.get_u32() {
+        return None;
+    }
+    let mut value = || body.try_get_u64().ok();
+    let number = value()?;
+    let holding = Holding { first: value()?, last: value()?, lines: value()?, newest_us: value()? };
+    (holding.first <= holding.last && holding.last < u64::MAX).then_some((number, holding))
+}

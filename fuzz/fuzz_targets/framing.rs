@@ -1,0 +1,53 @@
+//! Arbitrary streams for the framer: messages do not depend on the pieces in which a stream comes, memory is bounded, and no wrong length
+//! swallows the rest of a stream.
+
+#![no_main]
+
+use festina_syslog::framing::{COUNT_MAX, Frame, Framer, Framing, FramingError};
+use libfuzzer_sys::fuzz_target;
+
+/// Longest message. Short, so that the fuzzer reaches it.
+const LIMIT: usize = 40;
+
+/// Longest length in front of a message, with its space and the first byte of the message.
+const HEADER_BYTES: usize = 9;
+
+const LAST: &[u8] = b"<13>the last line";
+
+type Frames = Vec<Result<Frame, FramingError>>;
+
+fn frames(framing: Framing, stream: &[u8], piece: usize) -> Frames {
+    let (mut framer, mut frames) = (Framer::new(framing, LIMIT), Vec::new());
+    for piece in stream.chunks(piece.max(1)) {
+        framer.push(piece);
+        frames.extend(std::iter::from_fn(|| framer.next_frame()));
+        assert!(framer.pending_bytes() <= LIMIT + HEADER_BYTES);
+    }
+    frames.extend(std::iter::from_fn(|| framer.finish()));
+    frames
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    for framing in [Framing::Detected, Framing::Newline, Framing::OctetCounting] {
+        let whole = frames(framing, bytes, bytes.len());
+        assert_eq!(whole, frames(framing, bytes, 1));
+        assert_eq!(whole, frames(framing, bytes, 7));
+        assert!(whole.iter().flatten().all(|frame| (1..=LIMIT).contains(&frame.bytes.len())));
+        // Nothing comes after an error, and only octet counting has errors.
+        let errors = whole.iter().filter(|frame| frame.is_err()).count();
+        assert!(errors == usize::from(whole.last().is_some_and(Result::is_err)));
+        assert!(errors == 0 || framing == Framing::OctetCounting);
+        // Each message is a part of the stream, in the order of the stream.
+        let mut from = 0;
+        for frame in whole.iter().flatten() {
+            let place = bytes[from..].windows(frame.bytes.len()).position(|window| window == frame.bytes);
+            from += place.expect("a message is a part of the stream") + frame.bytes.len();
+        }
+    }
+    // However the stream begins, a line is found again behind the most that a length may announce.
+    let stream = [bytes, &vec![b'\n'; COUNT_MAX + 1], LAST, b"\n"].concat();
+    for framing in [Framing::Detected, Framing::Newline] {
+        let found = frames(framing, &stream, 1 << 16);
+        assert_eq!(found.last().and_then(|last| last.as_ref().ok()).map(|last| &last.bytes[..]), Some(LAST));
+    }
+});
