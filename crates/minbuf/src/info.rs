@@ -75,7 +75,7 @@ impl TcpInfo {
             since_data_sent: Duration::from_millis(u32_at(44).into()),
             pacing_bytes_per_second: u64_at(104),
             delivery_bytes_per_second: u64_at(160),
-            // A bit field in the eighth byte, of which this is the first bit.
+            // The first bit of a bit field in the eighth byte.
             is_delivery_app_limited: bytes[7] & if cfg!(target_endian = "little") { 1 } else { 0x80 } != 0,
         })
     }
