@@ -173,6 +173,7 @@ impl LossRate {
     /// Returns whether the last 64 packets fared much worse than those before them: at least eight were lost, and at
     /// three times the earlier rate. The first 64 packets have no comparison. On a path with a steady loss of 5 %,
     /// chance causes this in fewer than one of 500 windows.
+    #[must_use]
     pub fn is_rising(&self) -> bool {
         let recent = self.recent();
         let has_past = self.long_all >= PRIOR + RECENT;

@@ -71,6 +71,7 @@ impl MinBuf {
 
     /// Returns the number of packets that may wait in the buffer for their first transmission: the limit less the
     /// outstanding ones.
+    #[must_use]
     pub fn unsent_packets_max(self, window: Window) -> u64 {
         let limit = self.limit_packets(window.cwnd_packets, window.sacked_packets);
         limit.saturating_sub(u64::from(window.outstanding_packets))

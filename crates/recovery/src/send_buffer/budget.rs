@@ -80,6 +80,7 @@ impl DelayBudget {
     /// the present A and B, but never more than the budget is worth, since data would wait for those if pacing or the
     /// receiver keeps the window from being full. One packet may always use a free window. While the `oldest` unsent
     /// data has waited longer than the budget, nothing is added: it would be equally late.
+    #[must_use]
     pub fn unsent_packets_max(&self, window: Window, window_time: Option<Duration>, oldest: Option<Duration>) -> u64 {
         if oldest.is_some_and(|waited| waited > self.budget) {
             return 0;
