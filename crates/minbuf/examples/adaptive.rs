@@ -1,9 +1,9 @@
-//! A quality-adaptive sender: it drops layers of a frame when the send buffer says that they would come late.
+//! A quality-adaptive sender that drops layers of a frame when the send buffer indicates that they would be late.
 //!
-//! A camera makes a frame every 40 ms, in four layers: the first is needed, each of the others improves the picture. In the middle
-//! of the run the path becomes four times as slow, which the example does to itself with `SO_MAX_PACING_RATE` over loopback; no
-//! privilege is needed. It runs twice, with a limit in time and with the kernel's own send buffer, and prints how late
-//! frames were and how many layers arrived.
+//! A camera produces a frame every 40 ms, in four layers: the first is required, each of the others improves the
+//! picture. Halfway through the run the path becomes four times as slow, which the example simulates with
+//! `SO_MAX_PACING_RATE` over loopback; no privileges are needed. It runs twice, with a limit in time and with the
+//! kernel's own send buffer, and prints how late frames were and how many layers arrived.
 //!
 //! ```sh
 //! cargo run --release -p festina-minbuf --example adaptive
@@ -22,15 +22,15 @@ const FRAMES: u32 = 250;
 const FRAME_INTERVAL: Duration = Duration::from_millis(40);
 const LAYERS: u8 = 4;
 const LAYER_BYTES: usize = 8_000;
-/// Both halves of the run. All layers take 6.4 Mbit/s, the first alone 1.6 Mbit/s.
+/// The rates of both halves of the run. All layers take 6.4 Mbit/s, the first alone 1.6 Mbit/s.
 const RATES: [Bandwidth; 2] = [Bandwidth::from_bits_per_second(8_000_000), Bandwidth::from_bits_per_second(2_000_000)];
-/// What frames may wait in the sender.
+/// Time that frames may wait in the sender.
 const BUDGET: Duration = Duration::from_millis(40);
 
-/// Before each layer: when the frame was made, in nanoseconds since the start, which frame, and which layer.
+/// Header of each layer: creation time of the frame in nanoseconds since the start, frame number, and layer number.
 const HEADER_BYTES: usize = 8 + 4 + 1;
 
-/// The heart of the example: sends as many layers of a frame as leave in time, and returns how many.
+/// The core of the example: sends as many layers of a frame as can be sent in time, and returns their number.
 async fn send_frame(stream: &mut MinBufStream, started: Instant, frame: Frame, adapts: bool) -> io::Result<u8> {
     let Frame { made_at, number } = frame;
     let mut bytes = vec![0; HEADER_BYTES + LAYER_BYTES];
@@ -38,7 +38,7 @@ async fn send_frame(stream: &mut MinBufStream, started: Instant, frame: Frame, a
     bytes[8..12].copy_from_slice(&number.to_be_bytes());
     for layer in 0..LAYERS {
         if layer > 0 && adapts {
-            // What this layer would have to wait for, and how old the frame is: late layers are worth less than the next frame.
+            // The wait of this layer, and the age of the frame: late layers are worth less than the next frame.
             let waits = stream.sender_share()?.waiting_time.unwrap_or_default();
             if started.elapsed().saturating_sub(made_at) + waits > BUDGET {
                 return Ok(layer);
@@ -50,15 +50,15 @@ async fn send_frame(stream: &mut MinBufStream, started: Instant, frame: Frame, a
     Ok(LAYERS)
 }
 
-/// A frame to be sent.
+/// A frame to send.
 #[derive(Clone, Copy)]
 struct Frame {
-    /// Since the start.
+    /// Time since the start.
     made_at: Duration,
     number: u32,
 }
 
-/// How late the first layers of all frames were, in order, and how many layers arrived.
+/// Sorted delays of the first layers of all frames, and the number of layers that arrived.
 struct Received {
     delays: Vec<Duration>,
     layers: u32,
@@ -85,7 +85,7 @@ async fn receive(mut stream: TcpStream, started: Instant) -> io::Result<Received
 async fn run(limit: SendBufferLimit, adapts: bool) -> io::Result<Received> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let socket = tokio::net::TcpSocket::new_v4()?;
-    // As on a network; loopback's own packets have 64 KiB.
+    // As on a network; packets on loopback hold 64 KiB.
     socket2::SockRef::from(&socket).set_tcp_mss(1_448)?;
     let stream = socket.connect(listener.local_addr()?).await?;
     let started = Instant::now();

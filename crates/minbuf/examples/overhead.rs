@@ -1,12 +1,12 @@
-//! What a limited send buffer costs: CPU time per gigabyte over loopback at full speed, beside plain writes.
+//! The cost of a limited send buffer: CPU time per gigabyte over loopback at full speed, compared with plain writes.
 //!
 //! ```sh
 //! cargo run --release -p festina-minbuf --example overhead -- 40 300 65536
 //! ```
 //!
-//! The arguments: rounds, milliseconds for each measurement, bytes of each write. The sending thread stays on the first of the
-//! process's processors and the reading thread on the last. In each round every kind has its turn, each round begins with
-//! another one, and what a kind costs more than plain writes is compared within the round.
+//! The arguments: rounds, milliseconds for each measurement, bytes of each write. The sending thread is pinned to the
+//! process's first processor and the reading thread to the last. In each round every kind has one turn, each round
+//! starts with a different one, and the increase over plain writes is computed within the round.
 
 use std::io;
 use std::time::Duration;
@@ -18,12 +18,12 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 
-/// CPU time per gigabyte, and how fast it went.
+/// CPU time per gigabyte, and the throughput.
 #[derive(Clone, Copy, Debug, Default)]
 struct Measured {
-    /// The sending thread's.
+    /// CPU time of the sending thread.
     sender_s: f64,
-    /// That of both threads. The kernel's work for one end is partly done by the thread of the other.
+    /// CPU time of both threads. Each thread does part of the kernel's work for the other end.
     both_s: f64,
     gbits: f64,
 }
@@ -33,7 +33,7 @@ fn cpu_time(clock: ClockId) -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Keeps the calling thread on the first or the last processor that it may use.
+/// Pins the calling thread to the first or the last processor that it may use.
 fn pin(to_first: bool) -> io::Result<()> {
     let all = sched_getaffinity(None)?;
     let mut processors = (0..CpuSet::MAX_CPU).filter(|&processor| all.is_set(processor));
@@ -43,7 +43,7 @@ fn pin(to_first: bool) -> io::Result<()> {
     Ok(sched_setaffinity(None, &one)?)
 }
 
-/// Writes for a while on a thread and a runtime of its own; the reader has another.
+/// Writes for `lasts` on a separate thread and runtime; the reader has its own.
 fn measure(limit: Option<SendBufferLimit>, lasts: Duration, write_bytes: usize) -> io::Result<Measured> {
     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
@@ -78,7 +78,7 @@ async fn write(mut stream: impl AsyncWriteExt + Unpin, lasts: Duration, write_by
     let clocks = [ClockId::ThreadCPUTime, ClockId::ProcessCPUTime];
     let (started, before, mut bytes) = (Instant::now(), clocks.map(cpu_time), 0_u64);
     while started.elapsed() < lasts {
-        // The clock of the loop is not for every write.
+        // Reading the clock for every write would distort the result.
         for _ in 0..16 {
             bytes += stream.write(&block).await? as u64;
         }

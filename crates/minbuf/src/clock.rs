@@ -1,10 +1,10 @@
-//! The one place where this crate reads a clock.
+//! The only place where this crate reads a clock.
 
 use std::sync::OnceLock;
 
 use festina_units::Instant;
 
-/// The present, since the first call.
+/// Returns the current time, relative to the first call.
 pub(crate) fn now() -> Instant {
     static FIRST_READING: OnceLock<std::time::Instant> = OnceLock::new();
     let reading = read();

@@ -1,15 +1,15 @@
-//! How long data waited: a histogram of constant size.
+//! A histogram of constant size for the time that data waited.
 
 use festina_units::{Duration, duration::saturating_nanos};
 
 /// Buckets per doubling: a quantile is at most a thirty-second too large.
 const PER_DOUBLING_BITS: u32 = 5;
 const PER_DOUBLING: u32 = 1 << PER_DOUBLING_BITS;
-/// Doublings from a microsecond on: 67 s, and whatever is longer.
+/// Number of doublings, starting at one microsecond: up to 67 s; the last bucket also counts longer times.
 const DOUBLINGS: u32 = 26;
 const BUCKETS: usize = ((DOUBLINGS + 1) * PER_DOUBLING) as usize;
 
-/// Times that packets waited in the send buffer before they were first sent.
+/// A histogram of the time that packets waited in the send buffer before their first transmission.
 #[derive(Clone, Debug)]
 pub struct WaitHistogram {
     counts: Box<[u64; BUCKETS]>,
@@ -33,26 +33,27 @@ impl WaitHistogram {
         self.longest = self.longest.max(waited);
     }
 
-    /// Packets that were first sent.
+    /// Returns the number of packets counted.
     #[must_use]
     pub fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// The mean; `None` if nothing was sent.
+    /// Returns the mean, or `None` if nothing was sent.
     #[must_use]
     pub fn mean(&self) -> Option<Duration> {
         let nanos = self.total.as_nanos().checked_div(self.packets.into())?;
         Some(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
     }
 
-    /// The longest.
+    /// Returns the longest wait.
     #[must_use]
     pub fn longest(&self) -> Duration {
         self.longest
     }
 
-    /// The time that `per_mille` of a thousand packets waited no longer than, at most a thirty-second too large; `None` if nothing was sent.
+    /// Returns the wait that `per_mille` of a thousand packets did not exceed, at most a thirty-second too large;
+    /// `None` if nothing was sent.
     #[must_use]
     pub fn quantile(&self, per_mille: u32) -> Option<Duration> {
         let wanted = (u128::from(self.packets) * u128::from(per_mille.min(1_000))).div_ceil(1_000);
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn any_time_finds_a_bucket() {
+    fn every_duration_has_a_bucket() {
         let mut histogram = WaitHistogram::default();
         for waited in [Duration::ZERO, Duration::from_secs(3_600), Duration::MAX] {
             histogram.record(waited, u32::MAX);

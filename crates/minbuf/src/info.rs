@@ -1,11 +1,11 @@
-//! What the kernel says of a TCP connection: `struct tcp_info` of Linux's `linux/tcp.h`.
+//! The kernel's state of a TCP connection: `struct tcp_info` of Linux's `linux/tcp.h`.
 
 use std::io;
 
 use festina_recovery::send_buffer::Window;
 use festina_units::Duration;
 
-/// Up to `tcpi_delivery_rate`, which Linux 4.9 was the first to have.
+/// Size including `tcpi_delivery_rate`, available since Linux 4.9.
 const BYTES_MIN: usize = 168;
 
 /// The fields of `struct tcp_info` that concern a sender.
@@ -15,38 +15,39 @@ pub struct TcpInfo {
     pub mss_bytes: u32,
     /// cwnd, in segments.
     pub cwnd_packets: u32,
-    /// Segments sent and not acknowledged cumulatively.
+    /// Segments sent and not cumulatively acknowledged.
     pub unacked_packets: u32,
-    /// Of these, selectively acknowledged.
+    /// Number of these that are selectively acknowledged.
     pub sacked_packets: u32,
-    /// Of these, taken for lost.
+    /// Number of these that are considered lost.
     pub lost_packets: u32,
-    /// Retransmissions since the connection began.
+    /// Number of retransmissions since the connection was established.
     pub retransmissions: u32,
     /// Bytes in the send buffer that have never been sent.
     pub notsent_bytes: u32,
     /// The smoothed round-trip time; zero before the first sample.
     pub srtt: Duration,
-    /// The smallest round-trip time of late; zero before the first sample.
+    /// The kernel's windowed minimum of the round-trip time; zero before the first sample.
     pub rtt_min: Duration,
-    /// Since a segment with data was last sent, to the millisecond or the kernel's tick.
+    /// Time since a segment with data was last sent, with the resolution of a millisecond or of the kernel's tick.
     pub since_data_sent: Duration,
-    /// Bytes per second that the sender paces itself at, or would; [`u64::MAX`] if it knows no such rate.
+    /// Pacing rate in bytes per second, whether or not pacing is in use; [`u64::MAX`] if there is none.
     pub pacing_bytes_per_second: u64,
-    /// Bytes per second that were lately delivered.
+    /// Recent delivery rate in bytes per second.
     pub delivery_bytes_per_second: u64,
-    /// Whether that was what the application had, and not what the network took.
+    /// Whether that rate was limited by the application and not by the network.
     pub is_delivery_app_limited: bool,
 }
 
 impl TcpInfo {
-    /// Reads the kernel's structure.
+    /// Parses the kernel's structure.
     ///
     /// # Errors
     /// If it ends before `tcpi_delivery_rate`: the kernel is older than Linux 4.9.
     pub fn parse(bytes: &[u8]) -> io::Result<Self> {
         if bytes.len() < BYTES_MIN {
-            let problem = "this kernel does not tell what of a send buffer is unsent; Linux 4.9 is the first that does";
+            let problem =
+                "this kernel does not report the unsent bytes of a send buffer; Linux 4.9 or later is required";
             return Err(io::Error::new(io::ErrorKind::Unsupported, problem));
         }
         let u32_at = |offset: usize| {
@@ -69,17 +70,17 @@ impl TcpInfo {
             retransmissions: u32_at(100),
             notsent_bytes: u32_at(144),
             srtt: micros_at(68),
-            // The kernel has `u32::MAX` while it knows none.
+            // The kernel reports `u32::MAX` before the first sample.
             rtt_min: if u32_at(148) == u32::MAX { Duration::ZERO } else { micros_at(148) },
             since_data_sent: Duration::from_millis(u32_at(44).into()),
             pacing_bytes_per_second: u64_at(104),
             delivery_bytes_per_second: u64_at(160),
-            // A bit field of one byte after seven others: the first bit of it.
+            // The first bit of a bit field in the eighth byte.
             is_delivery_app_limited: bytes[7] & if cfg!(target_endian = "little") { 1 } else { 0x80 } != 0,
         })
     }
 
-    /// What a limit in packets is judged by.
+    /// Returns the inputs for a limit in packets.
     #[must_use]
     pub fn window(&self) -> Window {
         Window {
@@ -89,13 +90,14 @@ impl TcpInfo {
         }
     }
 
-    /// The smoothed round-trip time, if there is one.
+    /// Returns the smoothed round-trip time, if there is one.
     #[must_use]
     pub fn rtt(&self) -> Option<Duration> {
         (!self.srtt.is_zero()).then_some(self.srtt)
     }
 
-    /// In which time a window leaves: the round-trip time, or longer if the sender is paced. `None` before the first round-trip time.
+    /// Returns the time in which a window is sent: the round-trip time, or longer if the sender is paced. `None` before
+    /// the first round-trip time.
     #[must_use]
     pub fn window_time(&self) -> Option<Duration> {
         let window_bytes = u128::from(self.cwnd_packets) * u128::from(self.mss_bytes);
@@ -103,8 +105,8 @@ impl TcpInfo {
         Some(self.rtt()?.max(Duration::from_nanos(u64::try_from(paced_ns).unwrap_or(u64::MAX))))
     }
 
-    /// Bytes per second that leave: a window in its [time](Self::window_time), or what was lately delivered if that was less and the
-    /// network's doing. `None` before the first round-trip time.
+    /// Returns the sending rate in bytes per second: a window per [`window_time`](Self::window_time), or the recent
+    /// delivery rate if that was less and limited by the network. `None` before the first round-trip time.
     #[must_use]
     pub fn sending_bytes_per_second(&self) -> Option<u64> {
         let window_bytes = u128::from(self.cwnd_packets) * u128::from(self.mss_bytes);
@@ -114,8 +116,8 @@ impl TcpInfo {
         Some(if delivered == 0 || self.is_delivery_app_limited { per_window } else { per_window.min(delivered) })
     }
 
-    /// How long what is unsent still has to wait at the present rate: the sender's share of the latency. `None` before the first
-    /// round-trip time.
+    /// Returns how long the unsent data still has to wait at the present rate: the sender's share of the latency.
+    /// `None` before the first round-trip time.
     #[must_use]
     pub fn waiting_time(&self) -> Option<Duration> {
         let nanos =
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn unsent_bytes_wait_as_long_as_the_rate_takes_for_them() {
+    fn unsent_bytes_wait_for_their_size_over_the_rate() {
         let window = TcpInfo {
             mss_bytes: 1000,
             cwnd_packets: 10,
@@ -174,7 +176,7 @@ mod tests {
         let paced = TcpInfo { pacing_bytes_per_second: 25_000, ..waiting };
         assert_eq!(paced.window_time(), Some(Duration::from_millis(400)));
         assert_eq!(paced.waiting_time(), Some(Duration::from_millis(200)));
-        // A slower network counts, an application that had nothing to send does not.
+        // A slower network counts, an application without data to send does not.
         let slower = TcpInfo { delivery_bytes_per_second: 50_000, ..waiting };
         assert_eq!(slower.waiting_time(), Some(Duration::from_millis(100)));
         assert_eq!(TcpInfo { is_delivery_app_limited: true, ..slower }.waiting_time(), Some(Duration::from_millis(50)));

@@ -1,19 +1,19 @@
-//! The calls to the kernel. All unsafe code of the crate is here: two socket options that no safe crate has.
+//! System calls. All unsafe code of the crate is here: two socket options that no safe crate provides.
 
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{poll_writing, read_info, set_max_pacing_rate};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use other::{poll_writing, read_info, set_max_pacing_rate};
 
-/// What the kernel says of writing.
+/// The writability of a socket, as reported by the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "other systems report an error"))]
 pub(crate) enum Writing {
-    /// As much waits as may, or more.
+    /// The backlog has reached the limit.
     Full,
     /// There is room.
     Open,
-    /// The connection is gone or in error, which a write reports.
+    /// The connection is closed or in error, which the next write reports.
     Broken,
 }
 
@@ -30,12 +30,12 @@ mod linux {
     use super::Writing;
     use crate::TcpInfo;
 
-    /// More than any kernel's `struct tcp_info` has; a longer one is cut by the kernel.
+    /// Larger than any kernel's `struct tcp_info`; the kernel truncates a longer one.
     const INFO_BYTES_MAX: usize = 512;
 
     /// `getsockopt(TCP_INFO)`.
     pub(crate) fn read_info(socket: &impl AsFd) -> io::Result<TcpInfo> {
-        // Aligned as the structure is.
+        // Aligned like the structure.
         let mut words = [0_u64; INFO_BYTES_MAX / 8];
         let mut length = libc::socklen_t::try_from(INFO_BYTES_MAX).unwrap_or(0);
         let fd = socket.as_fd();
@@ -67,7 +67,7 @@ mod linux {
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// What the kernel says of writing. If the socket is full, it reports when that changes.
+    /// Returns the writability. If the socket is full, the kernel reports when that changes.
     pub(crate) fn poll_writing(socket: &impl AsFd) -> io::Result<Writing> {
         let mut fds = [PollFd::new(socket, PollFlags::OUT)];
         poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
@@ -82,7 +82,7 @@ mod linux {
 
 #[cfg(not(target_os = "linux"))]
 mod other {
-    //! Other systems: an error that says so.
+    //! Other systems: every call returns an error.
 
     use std::io;
 
@@ -90,7 +90,7 @@ mod other {
     use crate::{Socket, TcpInfo};
 
     fn unsupported<T>() -> io::Result<T> {
-        let problem = "how much waits in a send buffer can be limited on Linux only; use a plain TcpStream here";
+        let problem = "limiting the send buffer requires Linux; use a plain TcpStream on this system";
         Err(io::Error::new(io::ErrorKind::Unsupported, problem))
     }
 

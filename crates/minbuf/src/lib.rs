@@ -1,27 +1,30 @@
-//! TCP sockets in whose send buffer little waits: MIN_BUF (Goel et al. 2002, G02) on an unmodified Linux kernel.
+//! TCP sockets with a limited send buffer: MIN_BUF (Goel et al. 2002, G02) on an unmodified Linux kernel.
 //!
-//! Most of a TCP stream's latency lies in its own send buffer: an application writes as fast as the kernel takes data, and the
-//! kernel takes megabytes. Here the buffer holds A·cwnd + min(B, cwnd) packets at most, or as much as leaves within a given time.
-//! The peer, the kernel and the protocol stay as they are.
+//! Most of a TCP stream's latency arises in its own send buffer: an application writes as fast as the kernel accepts
+//! data, and the kernel accepts megabytes. This crate limits the buffer to A·cwnd + min(B, cwnd) packets, or to as much
+//! as can be sent within a given time. The peer, the kernel and the protocol need no changes.
 //!
-//! | room | what it knows |
+//! | item | purpose |
 //! |---|---|
 //! | [`MinBufStream`] | a tokio stream |
-//! | [`Limiter`] | the same for any other runtime, over a socket that does not block |
-//! | [`SendBufferLimit`], [`MinBuf`] | how much may wait: bytes, A and B, or a time |
+//! | [`Limiter`] | the same for any other runtime, over a non-blocking socket |
+//! | [`SendBufferLimit`], [`MinBuf`] | the limit: bytes, A and B, or a time |
 //! | [`SenderShare`], [`WaitHistogram`] | how long data waits in the sender |
-//! | [`TcpInfo`] | what the kernel says of a connection |
-//! | [`tcp_sockets`] | what waits in the send buffers of other programs |
+//! | [`TcpInfo`] | the kernel's state of a connection |
+//! | [`tcp_sockets`] | the send buffers of other programs |
 //!
-//! Which limit? `SendBufferLimit::Target` for a time. `MinBuf { windows: 1, extra_packets: 3 }` is the paper's compromise
-//! between delay and throughput, `windows: 2` keeps TCP's throughput, the default has the least delay.
+//! # Choosing a limit
+//! Use `SendBufferLimit::Target` to limit the time. `MinBuf { windows: 1, extra_packets: 3 }` is the paper's compromise
+//! between delay and throughput, `windows: 2` keeps TCP's throughput, and the default has the least delay.
 //!
-//! How it works. `TCP_INFO` reports cwnd and what is unacknowledged, selectively acknowledged and unsent; the pure decision is
-//! [`festina_recovery::send_buffer`]. While no packet fits, `TCP_NOTSENT_LOWAT` has the kernel report when one does, so nothing
-//! is polled by time. The kernel has a bell for unsent data that leaves and none for a window that opens: one packet waits at
-//! least, so MIN_BUF(1,0) is MIN_BUF(1,1) here.
+//! # How it works
+//! `TCP_INFO` reports cwnd and the unacknowledged, selectively acknowledged and unsent data; the pure decision is
+//! [`festina_recovery::send_buffer`]. While no packet fits, `TCP_NOTSENT_LOWAT` makes the kernel report when one does,
+//! so nothing is polled by time. The kernel signals when unsent data is sent, but not when the window opens. Therefore
+//! at least one packet waits, and MIN_BUF(1,0) is MIN_BUF(1,1) here.
 //!
-//! Linux 4.9 and later. Elsewhere the crate compiles, and [`MinBufStream::new`] reports an error.
+//! # Platforms
+//! Linux 4.9 and later. On other systems the crate compiles, and [`MinBufStream::new`] reports an error.
 //!
 //! ```
 //! use festina_minbuf::{MinBufStream, SendBufferLimit};
@@ -64,9 +67,9 @@ pub use limiter::{Limiter, Room, SenderShare};
 pub use sockets::{ObservedSocket, sockets_of_process, tcp_sockets};
 pub use stream::MinBufStream;
 
-/// A socket: whatever lends its descriptor.
+/// A socket that lends its descriptor.
 #[cfg(unix)]
 pub use std::os::fd::AsFd as Socket;
-/// A socket: whatever lends its handle.
+/// A socket that lends its handle.
 #[cfg(windows)]
 pub use std::os::windows::io::AsSocket as Socket;

@@ -1,4 +1,4 @@
-//! How much may be written now: the limit for any non-blocking socket, whatever runtime or event loop drives it.
+//! The limit for any non-blocking socket, independent of runtime and event loop.
 
 use std::io;
 
@@ -8,28 +8,29 @@ use socket2::SockRef;
 
 use crate::{Socket, TcpInfo, WaitHistogram, clock, kernel};
 
-/// What was found to be free is used up to this long before the kernel is asked again.
+/// Longest time for which granted room is used without asking the kernel again.
 const GRANT_MAX: Duration = Duration::from_millis(1);
 
-/// For so long its answer holds but for what has left since, which the socket's being writable shows: that is asked for first.
+/// Time during which the kernel's answer stays valid except for data sent since. Whether data was sent shows in the
+/// socket's writability, which is checked first.
 const ANSWER_MAX: Duration = Duration::from_micros(100);
 
-/// Writes of a packet's size together, within so long, are measured as one, from the first on.
+/// Writes within this time of the first one, up to a packet in size, are measured as one.
 const MARK_MAX: Duration = Duration::from_micros(100);
 
-/// What the kernel's millisecond clock may be off by: a tick of the slowest kernels.
+/// Largest error of the kernel's millisecond clock: a tick of the slowest kernels.
 const TICK_MAX: Duration = Duration::from_millis(10);
 
-/// Decides how much may be written to a TCP socket, and how long what was written waited.
+/// Decides how much may be written to a TCP socket, and measures how long written data waited.
 ///
-/// Order of use, with a socket that does not block:
+/// Order of use, with a non-blocking socket:
 ///
-/// 1. [`room`](Self::room) reports how much may be written. If that is nothing, wait until the socket is writable (`poll`,
-///    `epoll`, level- or edge-triggered) and ask again. The kernel takes it for writable as soon as a packet fits.
-///    An error or a hang-up of the socket is for the next write to report.
-/// 2. Write at most so much, and report what the socket took with [`wrote`](Self::wrote).
+/// 1. [`room`](Self::room) returns how much may be written. If no packet fits, wait until the socket is writable
+///    (`poll`, `epoll`, level- or edge-triggered) and call it again. The kernel reports the socket as writable as soon
+///    as a packet fits. An error or a hang-up of the socket is reported by the next write.
+/// 2. Write at most that much, and report the number of bytes that the socket took with [`wrote`](Self::wrote).
 ///
-/// All that goes out must be reported, or the times are wrong.
+/// Every write must be reported, otherwise the measured times are wrong.
 #[derive(Debug)]
 pub struct Limiter {
     limit: SendBufferLimit,
@@ -41,15 +42,15 @@ pub struct Limiter {
     written: u64,
     granted_bytes: u64,
     asked_at: Option<Instant>,
-    /// No packet fitted when this was last asked: whoever asks again has reason to, and so must this.
+    /// No packet fitted at the last call: a caller that asks again was woken, so the kernel must be asked.
     must_ask: bool,
     mark: Option<Mark>,
     info: TcpInfo,
-    /// As the kernel has it.
+    /// The current `TCP_NOTSENT_LOWAT` of the socket.
     lowat_bytes: Option<u32>,
 }
 
-/// What may be written now.
+/// The amount that may be written now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Room {
     /// Bytes, a multiple of [`mss_bytes`](Self::mss_bytes); 0 if no packet fits.
@@ -65,7 +66,7 @@ impl Room {
         self.bytes > 0
     }
 
-    /// How much of `length_bytes` to write: all if it fits, and otherwise whole packets.
+    /// Returns how much of `length_bytes` to write: all if it fits, otherwise whole packets.
     #[must_use]
     pub fn admit(self, length_bytes: u64) -> u64 {
         length_bytes.min(self.bytes)
@@ -75,26 +76,27 @@ impl Room {
 /// The sender's share of the latency.
 #[derive(Clone, Debug)]
 pub struct SenderShare {
-    /// How long what is unsent still has to wait at the present rate; `None` before the first round-trip time.
+    /// How long the unsent data still has to wait at the present rate; `None` before the first round-trip time.
     pub waiting_time: Option<Duration>,
-    /// How long the oldest unsent write has waited; `None` if all is sent.
+    /// How long the oldest unsent write has waited; `None` if everything has been sent.
     pub oldest: Option<Duration>,
-    /// How long packets waited before they were first sent.
+    /// How long packets waited before their first transmission.
     pub waited: WaitHistogram,
-    /// Packets that waited longer than a limit in time since it was set, exactly; `None` for other limits.
+    /// Exact number of packets that waited longer than the limit in time since it was set; `None` for other limits.
     pub late_packets: Option<u64>,
-    /// The share of the budget that a limit in time uses, in parts per million; `None` for other limits.
+    /// The share of the budget in use with a limit in time, in parts per million; `None` for other limits.
     pub budget_share_ppm: Option<u32>,
-    /// What the kernel said last.
+    /// The last answer of the kernel.
     pub info: TcpInfo,
 }
 
 impl Limiter {
-    /// Limits what waits in the send buffer of `socket`, which must be connected. Turns Nagle's algorithm off and a cork open, since
-    /// packets are aligned by whoever writes them.
+    /// Limits the send buffer of `socket`, which must be connected. Disables Nagle's algorithm and `TCP_CORK`, since
+    /// the writer aligns packets.
     ///
     /// # Errors
-    /// If this is no TCP socket, or the system cannot report what is unsent: anything but Linux, and Linux before 4.9.
+    /// If this is not a TCP socket, or the system cannot report unsent data: systems other than Linux, and Linux before
+    /// 4.9.
     pub fn new(socket: &impl Socket, limit: SendBufferLimit) -> io::Result<Self> {
         let info = kernel::read_info(socket)?;
         let socket = SockRef::from(socket);
@@ -126,18 +128,19 @@ impl Limiter {
         self.asked_at = None;
     }
 
-    /// The most that the kernel sends at, for little jitter: it spaces packets evenly (`SO_MAX_PACING_RATE`).
+    /// Sets the maximum rate at which the kernel sends. It spaces packets evenly, for little jitter
+    /// (`SO_MAX_PACING_RATE`).
     ///
     /// # Errors
-    /// Those of the kernel.
+    /// If the kernel rejects the option.
     pub fn set_pacing_max(&self, socket: &impl Socket, rate: Bandwidth) -> io::Result<()> {
         kernel::set_max_pacing_rate(socket, (rate.bits_per_second() / 8).max(1))
     }
 
-    /// What may be written now. If that is nothing, the socket will be writable when a packet fits.
+    /// Returns how much may be written now. If no packet fits, the socket becomes writable when one does.
     ///
     /// # Errors
-    /// Those of the kernel.
+    /// If the kernel cannot be asked for the state of the socket.
     pub fn room(&mut self, socket: &impl Socket) -> io::Result<Room> {
         let now = clock::now();
         let age = self.asked_at.map_or(Duration::MAX, |at| now.saturating_duration_since(at));
@@ -155,12 +158,12 @@ impl Limiter {
         Ok(room)
     }
 
-    /// What to try on a connection that is gone: its next write reports why.
+    /// The room to assume on a closed connection: its next write reports the error.
     pub(crate) fn one_packet(&self) -> Room {
         Room { bytes: self.info.mss_bytes.into(), mss_bytes: self.info.mss_bytes }
     }
 
-    /// Asks the kernel, and learns what was sent since it was asked last.
+    /// Asks the kernel, and measures the data sent since the last time.
     fn ask(&mut self, socket: &impl Socket, now: Instant) -> io::Result<()> {
         self.info = kernel::read_info(socket)?;
         self.asked_at = Some(now);
@@ -170,7 +173,7 @@ impl Limiter {
         Ok(())
     }
 
-    /// What left since the kernel was asked last left by the time at which data was last sent.
+    /// Measures the writes sent since the last answer: they were sent at the latest when data was last sent.
     fn learn(&mut self, now: Instant) {
         let sent = self.written.saturating_sub(self.info.notsent_bytes.into());
         let left_at = now.saturating_sub(self.info.since_data_sent.saturating_sub(TICK_MAX));
@@ -185,7 +188,8 @@ impl Limiter {
         }
     }
 
-    /// Packets that may be unsent: one at least, which the kernel rings the bell with when it leaves. It has no other bell.
+    /// Number of packets that may be unsent. At least one, since the kernel signals only that an unsent packet was
+    /// sent.
     fn unsent_packets_max(&self, now: Instant) -> u64 {
         let window = self.info.window();
         let allowed = match (self.limit, &self.budget) {
@@ -202,7 +206,7 @@ impl Limiter {
         allowed.max(1)
     }
 
-    /// The kernel takes a socket for writable when twice the unsent bytes are fewer than `TCP_NOTSENT_LOWAT`.
+    /// The kernel reports a socket as writable when twice the unsent bytes are fewer than `TCP_NOTSENT_LOWAT`.
     pub(crate) fn ring_when_a_packet_fits(&mut self, socket: &impl Socket) -> io::Result<()> {
         let most_unsent = (self.unsent_packets_max(clock::now()) - 1).saturating_mul(self.info.mss_bytes.into());
         let lowat_bytes = u32::try_from(most_unsent.saturating_mul(2).saturating_add(1)).unwrap_or(u32::MAX);
@@ -216,7 +220,7 @@ impl Limiter {
         Ok(())
     }
 
-    /// The socket took `bytes`.
+    /// Reports that the socket took `bytes`.
     pub fn wrote(&mut self, bytes: u64) {
         self.written += bytes;
         self.granted_bytes = self.granted_bytes.saturating_sub(bytes);
@@ -227,10 +231,10 @@ impl Limiter {
         self.waits.written(mark.at, self.written);
     }
 
-    /// The sender's share of the latency, now and so far.
+    /// Returns the sender's share of the latency, at present and since the start.
     ///
     /// # Errors
-    /// Those of the kernel.
+    /// If the kernel cannot be asked for the state of the socket.
     pub fn sender_share(&mut self, socket: &impl Socket) -> io::Result<SenderShare> {
         let now = clock::now();
         self.ask(socket, now)?;
@@ -253,7 +257,7 @@ struct Mark {
 }
 
 impl Mark {
-    /// The same with a write more, if it still is one.
+    /// Returns the mark including another write, if it still counts as one.
     fn with(self, now: Instant, bytes: u64, bytes_max: u64) -> Option<Self> {
         let bytes = self.bytes + bytes;
         let is_one = bytes <= bytes_max && now.saturating_duration_since(self.at) < MARK_MAX;
@@ -290,12 +294,12 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_was_just_used_up_is_not_asked_for_again_until_the_socket_was_looked_at() {
+    fn a_used_up_answer_is_not_requested_again_before_the_socket_is_checked() {
         let (mut near, mut far) = pair();
         let reader = std::thread::spawn(move || while far.read(&mut [0; 65_536]).is_ok_and(|count| count > 0) {});
         let mut limiter = limiter(&near);
-        // A busy machine may let an answer grow old in between, and the reader needs its turn before there is room again. How long the
-        // write takes is left out.
+        // On a busy machine an answer may expire in between, and the reader needs to run before there is room again.
+        // The duration of the write is excluded.
         let was_spared = (0..1_000).any(|attempt| {
             std::thread::sleep(Duration::from_millis(attempt.min(5)));
             let room = limiter.room(&near).expect("open");
@@ -310,7 +314,7 @@ mod tests {
             }
             assert!(!again.is_open(), "nothing is granted twice");
             limiter.room(&near).expect("open");
-            assert_ne!(limiter.asked_at, asked_at, "whoever comes again gets a new answer");
+            assert_ne!(limiter.asked_at, asked_at, "a repeated call gets a new answer");
             true
         });
         assert!(was_spared);
@@ -355,7 +359,8 @@ mod tests {
             }
             std::thread::sleep(Duration::from_millis(5));
         };
-        // A loopback packet holds all writes, but 100 us end a mark: a slow machine needs more marks, never one per write.
+        // A loopback packet holds all writes, but a mark ends after 100 us: a slow machine needs more marks, never one
+        // per write.
         assert!((1..500).contains(&packets), "{packets}");
         drop(far);
     }

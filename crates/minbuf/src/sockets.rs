@@ -1,4 +1,4 @@
-//! What waits in the send buffers of all TCP sockets of this network namespace: `NETLINK_SOCK_DIAG`, as `ss` asks it.
+//! The send buffers of all TCP sockets of this network namespace, queried through `NETLINK_SOCK_DIAG` like `ss`.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read as _, Write as _};
@@ -10,13 +10,13 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::TcpInfo;
 
-/// Sockets that are looked at.
+/// Maximum number of sockets returned.
 const SOCKETS_MAX: usize = 100_000;
-/// Open files of a process that are looked at.
+/// Maximum number of open files of a process that are examined.
 const FILES_MAX: usize = 1_000_000;
-/// The kernel answers at once.
+/// Timeout for an answer; the kernel normally answers at once.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
-/// The kernel's messages have at most half of that.
+/// Size of the receive buffer. The kernel's messages take at most half of it.
 const RECEIVE_BYTES: usize = 1 << 16;
 
 /// `linux/netlink.h`.
@@ -32,25 +32,25 @@ const REQUEST_BYTES: usize = 56;
 const SOCKET_BYTES: usize = 72;
 const ATTRIBUTE_INFO: u16 = 2;
 const PROTOCOL_TCP: u8 = 6;
-/// ESTABLISHED, FIN-WAIT-1, CLOSE-WAIT, LAST-ACK and CLOSING: what may still send.
+/// ESTABLISHED, FIN-WAIT-1, CLOSE-WAIT, LAST-ACK and CLOSING: the states that may still send.
 const SENDING_STATES: u32 = 1 << 1 | 1 << 4 | 1 << 8 | 1 << 9 | 1 << 11;
-/// As sockets and as netlink have them.
+/// The address families of sockets and of netlink, with the length of an address in bytes.
 const FAMILIES: [(u8, usize); 2] = [(2, 4), (10, 16)];
 
 /// A TCP socket of some process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObservedSocket {
-    /// Its own address.
+    /// Local address.
     pub local: SocketAddr,
-    /// Its peer's.
+    /// Address of the peer.
     pub peer: SocketAddr,
-    /// Its number among files, which [`sockets_of_process`] reports too; 0 if no process has it open any more.
+    /// Inode number, as returned by [`sockets_of_process`]; 0 if no process has the socket open any more.
     pub inode: u64,
-    /// What the kernel says of it.
+    /// The kernel's state of the connection.
     pub info: TcpInfo,
 }
 
-/// All TCP sockets of the caller's network namespace that may still send, 100,000 at most. Needs no privilege.
+/// Returns all TCP sockets of the caller's network namespace that may still send, at most 100,000. Needs no privileges.
 ///
 /// # Errors
 /// If the kernel has no `inet_diag`, or the system is not Linux.
@@ -62,22 +62,22 @@ pub fn tcp_sockets() -> io::Result<Vec<ObservedSocket>> {
     Ok(found)
 }
 
-/// The numbers of the sockets that the process `pid` has open.
+/// Returns the inode numbers of the sockets that the process `pid` has open.
 ///
 /// # Errors
-/// If there is no such process, or it is another user's.
+/// If there is no such process, or it belongs to another user.
 pub fn sockets_of_process(pid: u32) -> io::Result<BTreeSet<u64>> {
     let files = std::fs::read_dir(Path::new("/proc").join(pid.to_string()).join("fd"))?;
     let links = files.take(FILES_MAX).filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
     Ok(links.filter_map(|target| target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()).collect())
 }
 
-/// Asks for all sockets of a family, and gives each answer's payload to `each`.
+/// Requests all sockets of a family, and passes each answer's payload to `each`.
 fn dump(family: u8, each: &mut dyn FnMut(&[u8])) -> io::Result<()> {
     if !cfg!(target_os = "linux") {
-        return Err(io::Error::new(io::ErrorKind::Unsupported, "the sockets of a system can be listed on Linux only"));
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "listing the sockets of a system requires Linux"));
     }
-    // AF_NETLINK has this number on Linux.
+    // `AF_NETLINK` on Linux.
     let mut netlink = Socket::new(Domain::from(16), Type::DGRAM, Some(Protocol::from(NETLINK_SOCK_DIAG)))?;
     netlink.set_read_timeout(Some(ANSWER_MAX))?;
     netlink.write_all(&request(family))?;
@@ -113,7 +113,7 @@ fn request(family: u8) -> Vec<u8> {
     bytes
 }
 
-/// The kind and payload of the first message, and what is behind it.
+/// Splits off the first message: its kind, its payload, and the remaining bytes.
 fn next_message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     let length = usize::try_from(u32_at(bytes, 0)?).ok()?;
     let payload = bytes.get(HEADER_BYTES..length)?;
@@ -123,7 +123,10 @@ fn next_message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
 fn refusal(payload: &[u8]) -> io::Error {
     let code = u32_at(payload, 0).map_or(0, u32::cast_signed);
     let cause = io::Error::from_raw_os_error(code.saturating_neg());
-    io::Error::new(cause.kind(), format!("the kernel lists no TCP sockets (is the module tcp_diag there?): {cause}"))
+    io::Error::new(
+        cause.kind(),
+        format!("the kernel cannot list TCP sockets (is the module tcp_diag loaded?): {cause}"),
+    )
 }
 
 fn parse(message: &[u8], address_bytes: usize) -> Option<ObservedSocket> {
@@ -162,7 +165,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn both_ends_of_a_connection_are_found_with_what_waits_in_them() {
+    fn both_ends_of_a_connection_are_listed_with_their_backlog() {
         use std::io::Write as _;
         use std::net::{TcpListener, TcpStream};
 
@@ -171,7 +174,7 @@ mod tests {
             let mut near = TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
             let far = listener.accept().expect("it came").0;
             near.set_nonblocking(true).expect("a socket");
-            // Until the kernel takes no more: the peer does not read.
+            // Until the kernel's buffers are full: the peer does not read.
             while near.write(&[0; 65_536]).is_ok() {}
             let (local, peer) = (near.local_addr().expect("bound"), far.local_addr().expect("bound"));
             let sockets = tcp_sockets().expect("Linux has it");
@@ -184,18 +187,18 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_would_not_send_is_no_socket_and_no_panic() {
+    fn malformed_answers_give_no_socket_and_no_panic() {
         let whole: Vec<u8> = (0..400_u16).map(|index| u8::try_from(index % 256).expect("small")).collect();
         for length in 0..whole.len() {
             let _ = (parse(&whole[..length], 16), next_message(&whole[..length]), refusal(&whole[..length]));
         }
-        // A length of nothing must not be read for ever.
+        // A length of zero must not cause an endless loop.
         assert!(next_message(&[0; 32]).is_none());
         assert!(parse(&[0; 200], 4).is_none());
     }
 
     #[test]
-    fn a_process_that_is_not_there_is_an_error() {
+    fn a_missing_process_is_an_error() {
         assert!(sockets_of_process(u32::MAX).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! A tokio stream whose send buffer is limited.
+//! A tokio stream with a limited send buffer.
 
 use std::io;
 use std::pin::Pin;
@@ -12,10 +12,11 @@ use tokio::net::TcpStream;
 use crate::kernel::{self, Writing};
 use crate::{Limiter, Room, SenderShare};
 
-/// A [`TcpStream`] in whose send buffer little waits.
+/// A [`TcpStream`] with a limited send buffer.
 ///
-/// Reading is as ever. Writing takes whole packets while they fit, and waits until the next one does; what is shorter than a packet
-/// leaves as it is. An application that decides late what to send waits with [`writable`](Self::writable), decides, and writes.
+/// Reading is unchanged. Writing takes whole packets while they fit, and waits until the next one does; data shorter
+/// than a packet is written as it is. An application that decides late what to send waits with
+/// [`writable`](Self::writable), decides, and writes.
 #[derive(Debug)]
 pub struct MinBufStream {
     stream: TcpStream,
@@ -23,10 +24,10 @@ pub struct MinBufStream {
 }
 
 impl MinBufStream {
-    /// Limits what waits in the send buffer of `stream`.
+    /// Limits the send buffer of `stream`.
     ///
     /// # Errors
-    /// If the system cannot report what is unsent: anything but Linux, and Linux before 4.9.
+    /// If the system cannot report unsent data: systems other than Linux, and Linux before 4.9.
     pub fn new(stream: TcpStream, limit: SendBufferLimit) -> io::Result<Self> {
         let limiter = Limiter::new(&stream, limit)?;
         Ok(Self { stream, limiter })
@@ -37,10 +38,11 @@ impl MinBufStream {
         self.limiter.set_limit(limit);
     }
 
-    /// The most that the kernel sends at, for little jitter: it spaces packets evenly (`SO_MAX_PACING_RATE`).
+    /// Sets the maximum rate at which the kernel sends. It spaces packets evenly, for little jitter
+    /// (`SO_MAX_PACING_RATE`).
     ///
     /// # Errors
-    /// Those of the kernel.
+    /// If the kernel rejects the option.
     pub fn set_pacing_max(&self, rate: Bandwidth) -> io::Result<()> {
         self.limiter.set_pacing_max(&self.stream, rate)
     }
@@ -48,40 +50,40 @@ impl MinBufStream {
     /// Waits until a packet fits, and returns how much does. Cancel-safe.
     ///
     /// # Errors
-    /// Those of the kernel.
+    /// If the kernel cannot be asked for the state of the socket.
     pub async fn writable(&mut self) -> io::Result<Room> {
         std::future::poll_fn(|cx| self.poll_writable(cx)).await
     }
 
-    /// What [`writable`](Self::writable) waits for.
+    /// Polls for the condition that [`writable`](Self::writable) waits for.
     ///
     /// # Errors
-    /// Those of the kernel.
+    /// If the kernel cannot be asked for the state of the socket.
     pub fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Room>> {
         let room = ready!(self.poll_room(cx))?;
-        // The last write may have met a kernel that had no memory for more.
+        // The kernel may have had no memory for the last write.
         ready!(self.stream.poll_write_ready(cx))?;
         Poll::Ready(Ok(room))
     }
 
-    /// The sender's share of the latency, now and so far.
+    /// Returns the sender's share of the latency, at present and since the start.
     ///
     /// # Errors
-    /// Those of the kernel.
+    /// If the kernel cannot be asked for the state of the socket.
     pub fn sender_share(&mut self) -> io::Result<SenderShare> {
         self.limiter.sender_share(&self.stream)
     }
 
-    /// The stream.
+    /// Returns the underlying stream.
     #[must_use]
     pub fn get_ref(&self) -> &TcpStream {
         &self.stream
     }
 
-    /// The stream, with the kernel's own limits again.
+    /// Returns the stream with the kernel's default limits restored.
     ///
     /// # Errors
-    /// Those of the kernel.
+    /// If the kernel rejects the options.
     pub fn into_inner(self) -> io::Result<TcpStream> {
         #[cfg(target_os = "linux")]
         socket2::SockRef::from(&self.stream).set_tcp_notsent_lowat(0)?;
@@ -94,7 +96,7 @@ impl MinBufStream {
             if room.is_open() {
                 return Poll::Ready(Ok(room));
             }
-            // What tokio knows of the socket is from before the limit: the kernel is asked, and reports when that changes.
+            // tokio's readiness state predates the limit: ask the kernel, which reports when it changes.
             let stream = &self.stream;
             let asked = stream.try_io(Interest::WRITABLE, || match kernel::poll_writing(stream)? {
                 Writing::Full => Err(io::ErrorKind::WouldBlock.into()),
@@ -102,7 +104,7 @@ impl MinBufStream {
             });
             match asked {
                 Ok(Writing::Broken) => return Poll::Ready(Ok(self.limiter.one_packet())),
-                // A packet left in the meantime.
+                // A packet was sent in the meantime.
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready!(self.stream.poll_write_ready(cx))?,
                 Err(error) => return Poll::Ready(Err(error)),
@@ -117,7 +119,7 @@ impl AsyncWrite for MinBufStream {
         let room = ready!(this.poll_room(cx))?;
         let admitted = usize::try_from(room.admit(bytes.len() as u64)).unwrap_or(usize::MAX);
         let Poll::Ready(result) = Pin::new(&mut this.stream).poll_write(cx, &bytes[..admitted.min(bytes.len())]) else {
-            // The kernel has no memory for more, whatever the window is. It reports when it has, and a packet fits.
+            // The kernel has no memory for more, regardless of the window. It reports when it has, and a packet fits.
             this.limiter.ring_when_a_packet_fits(&this.stream)?;
             return Poll::Pending;
         };

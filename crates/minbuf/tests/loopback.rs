@@ -1,4 +1,4 @@
-//! Real sockets over loopback: what is buffered is bounded, writers wake up, nothing is polled by time.
+//! Real sockets over loopback: the backlog is limited, writers are woken, nothing is polled by time.
 #![cfg(target_os = "linux")]
 
 use std::io;
@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::{sleep, timeout};
 
 const LONG: Duration = Duration::from_secs(20);
-/// Nothing else wakes a writer for so long.
+/// Time during which no other cause wakes a writer.
 const QUIET: Duration = Duration::from_millis(300);
 
 const M10: SendBufferLimit = SendBufferLimit::MinBuf(MinBuf { windows: 1, extra_packets: 0 });
@@ -29,7 +29,7 @@ async fn plain_pair() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
     let address = listener.local_addr().expect("bound");
     let socket = TcpSocket::new_v4().expect("a socket");
-    // As on a network; loopback's own packets have 64 KiB.
+    // As on a network; packets on loopback hold 64 KiB.
     socket2::SockRef::from(&socket).set_tcp_mss(1448).expect("a socket");
     let near = socket.connect(address).await.expect("it listens");
     (near, listener.accept().await.expect("it came").0)
@@ -61,16 +61,16 @@ async fn every_byte_arrives_under_every_limit() {
 async fn fill(near: &mut MinBufStream) -> usize {
     let (mut written, block) = (0, vec![0; 65_536]);
     while let Ok(count) = timeout(QUIET, near.write(&block)).await {
-        written += count.expect("the connection is sound");
+        written += count.expect("the connection is up");
     }
     written
 }
 
 #[tokio::test]
-async fn what_is_buffered_stays_within_the_papers_formula() {
+async fn the_backlog_stays_within_the_papers_formula() {
     for (limit, windows, extra) in [(M10, 1, 0), (M13, 1, 3), (M20, 2, 0)] {
         let (mut near, mut far) = pair(limit).await;
-        // What is read late makes windows close, so that data has to wait.
+        // Reading late closes the window, so that data has to wait.
         let reader = tokio::spawn(async move {
             let mut block = vec![0; 65_536];
             while far.read(&mut block).await.is_ok_and(|count| count > 0) {
@@ -82,7 +82,7 @@ async fn what_is_buffered_stays_within_the_papers_formula() {
             let before = near.sender_share().expect("open").info;
             let written = timeout(LONG, near.write(&block)).await.expect("it is woken").expect("open");
             let after = near.sender_share().expect("open").info;
-            // cwnd may have moved between the kernel's answer and ours.
+            // cwnd may have changed between the kernel's answer and ours.
             let cwnd = u64::from(before.cwnd_packets.max(after.cwnd_packets));
             let limit_packets = windows * cwnd + extra.min(cwnd) + u64::from(after.sacked_packets);
             let allowed = limit_packets.saturating_sub(after.unacked_packets.into()).max(limit_packets.min(cwnd)) + 1;
@@ -94,7 +94,7 @@ async fn what_is_buffered_stays_within_the_papers_formula() {
 }
 
 #[tokio::test]
-async fn a_writer_that_waits_goes_on_when_the_peer_reads() {
+async fn a_waiting_writer_resumes_when_the_peer_reads() {
     for limit in [M10, M13, M20, TARGET] {
         let (mut near, mut far) = pair(limit).await;
         let filled = fill(&mut near).await;
@@ -107,11 +107,11 @@ async fn a_writer_that_waits_goes_on_when_the_peer_reads() {
     }
 }
 
-/// Wake-ups of a writer whose peer does not read: the kernel's window probes and a buffer that it makes larger.
+/// Wake-ups of a writer whose peer does not read: the kernel's window probes, and growth of its buffer.
 const WAKE_UPS_MAX: usize = 50;
 
 #[tokio::test]
-async fn a_writer_sleeps_while_nothing_leaves() {
+async fn a_writer_sleeps_while_nothing_is_sent() {
     for limit in [M10, M13, M20, TARGET] {
         let (mut near, mut far) = pair(limit).await;
         fill(&mut near).await;
@@ -119,7 +119,7 @@ async fn a_writer_sleeps_while_nothing_leaves() {
         let writing = std::future::poll_fn(|cx| {
             polls += 1;
             while let Poll::Ready(written) = Pin::new(&mut near).poll_write(cx, &block) {
-                assert!(written.expect("the connection is sound") > 0);
+                assert!(written.expect("the connection is up") > 0);
             }
             Poll::<()>::Pending
         });
@@ -133,7 +133,7 @@ async fn a_writer_sleeps_while_nothing_leaves() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_reset_is_an_error_and_not_silence() {
+async fn a_reset_connection_is_reported_as_an_error() {
     let (mut near, far) = pair(M13).await;
     fill(&mut near).await;
     socket2::SockRef::from(&far).set_linger(Some(Duration::ZERO)).expect("a socket");
@@ -152,7 +152,7 @@ async fn a_connection_that_is_reset_is_an_error_and_not_silence() {
 }
 
 #[tokio::test]
-async fn what_waited_is_measured() {
+async fn waiting_time_is_measured() {
     let (mut near, mut far) = pair(TARGET).await;
     near.write_all(&pattern(0, 200_000)).await.expect("open");
     let mut received = vec![0; 200_000];
@@ -177,7 +177,7 @@ async fn paced_data_arrives_no_faster_than_the_pace() {
     });
     let mut received = vec![0; 2_000_000];
     timeout(LONG, far.read_exact(&mut received)).await.expect("in time").expect("all comes");
-    // 0.4 s at the pace; its first packets may leave at once.
+    // 0.4 s at the pace; its first packets may be sent at once.
     assert!(started.elapsed() >= Duration::from_millis(200), "{:?}", started.elapsed());
     drop(writer.await.expect("no panic"));
 }
@@ -221,7 +221,7 @@ fn other_event_loops_use_the_descriptor() {
 }
 
 #[test]
-fn what_is_no_tcp_socket_is_refused() {
+fn sockets_other_than_tcp_are_refused() {
     let udp = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
     assert!(Limiter::new(&udp, M13).is_err());
 }

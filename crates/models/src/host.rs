@@ -1,4 +1,4 @@
-//! One type for every kind of host, so that a simulation is compiled for one node type and calls nothing through a table.
+//! One type for all kinds of hosts, so that a simulation is compiled for one node type and makes no virtual calls.
 
 use festina_netsim::Node;
 use festina_units::Instant;
@@ -20,7 +20,7 @@ pub enum Host {
 }
 
 impl Host {
-    /// The SCTP host that this is, if it is one.
+    /// Returns the SCTP host, if it is one.
     #[must_use]
     pub fn as_sctp(&self) -> Option<&SctpHost> {
         match self {
@@ -29,7 +29,7 @@ impl Host {
         }
     }
 
-    /// The UDP host that this is, if it is one.
+    /// Returns the UDP host, if it is one.
     #[must_use]
     pub fn as_udp(&self) -> Option<&UdpHost> {
         match self {
@@ -38,7 +38,7 @@ impl Host {
         }
     }
 
-    /// The TCP host that this is, if it is one.
+    /// Returns the TCP host, if it is one.
     #[must_use]
     pub fn as_tcp(&self) -> Option<&TcpHost> {
         match self {

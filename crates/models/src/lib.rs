@@ -1,17 +1,18 @@
-//! What runs inside the simulator: hosts, and what their applications write.
+//! The hosts of the simulator, and the workloads that their applications write.
 //!
-//! | room | what it knows |
+//! | module | contents |
 //! |---|---|
-//! | [`workload`] | what applications write, and when: periodic, random, greedy, measured applications, replays |
-//! | [`packet`] | what travels through the network: SCTP packets byte for byte, TCP segments, datagrams |
+//! | [`workload`] | the writes of applications: periodic, random, greedy, measured applications, replays |
+//! | [`packet`] | the packets of the simulated network: SCTP packets byte for byte, TCP segments, datagrams |
 //! | [`sctp_host`] | the shipped SCTP core as a host |
 //! | [`tcp`] | a model of TCP with the papers' mechanisms as switches |
 //! | [`tcp_host`] | that model as a host; web clients and mice open a connection for each transfer |
 //! | [`udp_host`] | datagrams: cross traffic |
 //! | [`host`] | one type for every kind of host |
-//! | [`record`] | the truth about each message and each retransmission |
+//! | [`record`] | the ground truth about each message and each retransmission |
 //!
-//! Nothing here has a clock or draws from anything but named streams of the simulation's seed. The same seed gives the same records.
+//! The crate uses no clock and draws only from named streams of the simulation's seed. The same seed gives the same
+//! records.
 //!
 //! A thin stream over a path that takes 50 ms each way and loses the seventh packet that the client sends:
 //!

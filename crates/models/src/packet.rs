@@ -1,4 +1,4 @@
-//! What travels through the simulated network.
+//! The packets of the simulated network.
 
 use bytes::Bytes;
 use festina_netsim::{LinkPacket, NodeId, SimPacket};
@@ -11,17 +11,17 @@ pub const IPV4_HEADER_BYTES: usize = 20;
 /// Bytes of a UDP header.
 pub const UDP_HEADER_BYTES: usize = 8;
 
-/// A packet with the addresses of its IP header, and what the simulation notes beside it.
+/// A packet with the addresses of its IP header and the simulation's metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packet {
     /// The host that sent it.
     pub source: NodeId,
-    /// The host that it goes to.
+    /// The host that it is addressed to.
     pub destination: NodeId,
-    /// Names the flow that it belongs to, one direction only: a fair queue keeps flows apart by it.
+    /// Identifies its flow, in one direction only; a fair queue separates flows by it.
     pub flow: u64,
-    /// Counts the packets of one sender within the flow from zero. It is no part of the packet: a receiver tells by it which
-    /// transmission arrived. Copies that a link makes share it.
+    /// Number of the packet among those of its sender and flow, from zero. It is not part of the packet: a receiver
+    /// uses it to identify the transmission. Copies made by a link share it.
     pub serial: u64,
     /// The ECN field.
     pub ecn: EcnCodepoint,
@@ -43,24 +43,24 @@ pub enum Payload {
 /// A TCP segment of the model with its ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TcpPacket {
-    /// What the model says. [`Packet::ecn`] is the ECN field that counts on arrival.
+    /// The segment of the model. [`Packet::ecn`] is the ECN field that counts on arrival.
     pub segment: Segment,
     /// Port of the sending host.
     pub source_port: u16,
     /// Port of the receiving host.
     pub destination_port: u16,
-    /// A bit error: the checksum will not match.
+    /// Whether it has a bit error, so that the checksum will not match.
     pub is_corrupted: bool,
 }
 
-/// A UDP datagram of which only the length matters.
+/// A UDP datagram, reduced to its length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Datagram {
     /// User data.
     pub bytes: u32,
     /// When the sending application wrote it.
     pub sent_at: Instant,
-    /// A bit error: the checksum will not match.
+    /// Whether it has a bit error, so that the checksum will not match.
     pub is_corrupted: bool,
 }
 

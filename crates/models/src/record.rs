@@ -1,9 +1,10 @@
-//! What really happened: the notes of both sides of a connection, joined.
+//! The ground truth: the logs of both sides of a connection, joined.
 //!
-//! A sender can only guess why an acknowledgement is missing. The simulator knows which packet arrived when, so it can say of each
-//! retransmission whether an earlier copy arrived, and of each message which copy brought it.
+//! A sender can only guess why an acknowledgement is missing. The simulator knows which packet arrived when, so it can
+//! determine for each retransmission whether an earlier copy arrived, and for each message which copy delivered it.
 //!
-//! A *chunk* here is what is sent and sent again as a whole: a DATA chunk of SCTP, or that part of a TCP segment that ends one message.
+//! A *chunk* here is a unit of retransmission: a DATA chunk of SCTP, or that part of a TCP segment that ends one
+//! message.
 
 mod answers;
 pub(crate) mod log;
@@ -14,32 +15,33 @@ use festina_units::{Duration, Instant};
 use answers::Answers;
 use log::{Log, Transmission};
 
-/// How one message fared.
+/// The delivery of one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessageRecord {
     /// Its number within the connection.
     pub sequence: u32,
     /// Payload bytes.
     pub bytes: usize,
-    /// When the application wanted to write it.
+    /// Time at which the application wanted to write it.
     pub due_at: Instant,
-    /// When the transport had taken all of it: later than `due_at` only while the send buffer was full.
+    /// Time at which the transport had taken all of it: later than `due_at` only while the send buffer was full.
     pub sent_at: Instant,
-    /// How long it was worth sending; `None`: for ever.
+    /// Its lifetime; `None` means unlimited.
     pub lifetime: Option<Duration>,
-    /// When the chunk that completed it left for the first time: later than `sent_at` if it had to wait in the sender. Known of
-    /// delivered messages only.
+    /// Time of the first transmission of the chunk that completed it: later than `sent_at` if it had to wait in the
+    /// sender. Known only for delivered messages.
     pub left_at: Option<Instant>,
-    /// When all of it had arrived: earlier than `delivered_at` if it had to wait for one before it. Known of delivered messages only.
+    /// Time at which all of it had arrived: earlier than `delivered_at` if it had to wait for an earlier message. Known
+    /// only for delivered messages.
     pub arrived_at: Option<Instant>,
-    /// When the receiving application got it.
+    /// Time of delivery to the receiving application.
     pub delivered_at: Option<Instant>,
     /// Which transmission of the chunk that completed it arrived first: 0 is the first transmission, 1 the first retransmission.
     pub delivered_by: Option<u32>,
 }
 
 impl MessageRecord {
-    /// From `sent_at` to `delivered_at`.
+    /// Returns the time from `sent_at` to `delivered_at`.
     #[must_use]
     pub fn delay(&self) -> Option<Duration> {
         self.delivered_at.map(|at| at.saturating_duration_since(self.sent_at))
@@ -55,69 +57,70 @@ pub struct RetransmissionRecord {
     pub sequence: u32,
     /// 1 for the chunk's first retransmission, 2 for the second, and so on.
     pub ordinal: u32,
-    /// Why the sender retransmitted.
+    /// The sender's reason for the retransmission.
     pub cause: RetransmissionCause,
-    /// When the chunk left for the first time.
+    /// Time of the chunk's first transmission.
     pub first_sent_at: Instant,
-    /// When the copy before this one left.
+    /// Time of the previous transmission.
     pub previous_sent_at: Instant,
-    /// When this copy left.
+    /// Time of this transmission.
     pub at: Instant,
-    /// When this copy arrived, if it did.
+    /// Time of its arrival, if it arrived.
     pub arrived_at: Option<Instant>,
     /// Whether it was needed.
     pub necessity: Necessity,
 }
 
 impl RetransmissionRecord {
-    /// Whether an earlier copy arrived, sooner or later, so that this one was in vain.
+    /// Returns whether an earlier copy arrived, before or after this one, so that this one was unnecessary.
     #[must_use]
     pub fn is_spurious(&self) -> bool {
         self.necessity != Necessity::Needed
     }
 }
 
-/// Whether a retransmission was needed, by what the network did with the earlier copies.
+/// Whether a retransmission was needed, judged by the fate of the earlier copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Necessity {
     /// No earlier copy arrived by the end of the simulation.
     Needed,
-    /// An earlier copy was still on its way, and arrived later.
+    /// An earlier copy was still in transit, and arrived later.
     EarlierCopyUnderWay,
     /// An earlier copy had arrived.
     EarlierCopyArrived,
-    /// An earlier copy had arrived and was acknowledged early enough, but nothing of what the receiver sent from then on got
-    /// through in time: the sender could not know better.
+    /// An earlier copy had arrived and was acknowledged early enough, but all acknowledgements sent from then on were
+    /// lost or late: the sender could not know better.
     AcknowledgementLost,
 }
 
-/// One round-trip time that a sender measured, and what it made of it.
+/// One round-trip time measured by a sender, and the resulting estimates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RttRecord {
-    /// When the acknowledgement came.
+    /// Arrival time of the acknowledgement.
     pub at: Instant,
-    /// What was measured: too much if the acknowledgement was delayed or answers a later copy.
+    /// The measurement: too large if the acknowledgement was delayed or answers a later copy.
     pub sample: Duration,
     /// SRTT, this sample included.
     pub srtt: Duration,
-    /// The retransmission timeout that follows from it.
+    /// The resulting retransmission timeout.
     pub rto: Duration,
 }
 
-/// What happened on one connection.
+/// The history of one connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Truth {
     /// Its messages, in the order in which they were written.
     pub messages: Vec<MessageRecord>,
-    /// Chunks that left for the first time.
+    /// Number of chunks sent for the first time.
     pub first_transmissions: u64,
-    /// Chunks that left again, in that order.
+    /// Retransmissions, in the order in which they were sent.
     pub retransmissions: Vec<RetransmissionRecord>,
     /// Copies of chunks that arrived after another copy of the same chunk (copies made by a link not counted).
     pub duplicates_arrived: u64,
 }
 
-/// Joins what the sender and the receiver noted. `delivered` lists the messages handed to the receiving application.
+/// Joins the logs of the sender and the receiver. `delivered` lists the messages delivered to the receiving
+/// application.
 pub(crate) fn join(sent: &Log, received: &Log, delivered: &[(u32, Instant)]) -> Truth {
     let arrivals = arrivals_by_serial(received);
     let mut chunks = Chunks { answers: Answers::of(sent, received), chunks: Vec::new(), duplicates_arrived: 0 };
@@ -134,7 +137,7 @@ pub(crate) fn join(sent: &Log, received: &Log, delivered: &[(u32, Instant)]) -> 
     truth
 }
 
-/// When each packet of the sender first arrived.
+/// Returns when each packet of the sender first arrived.
 fn arrivals_by_serial(received: &Log) -> Vec<Option<Instant>> {
     let mut arrivals = Vec::new();
     for &(serial, at) in &received.arrivals {
@@ -147,7 +150,7 @@ fn arrivals_by_serial(received: &Log) -> Vec<Option<Instant>> {
     arrivals
 }
 
-/// The chunks of a connection, each with what is known of the copies looked at so far.
+/// The chunks of a connection, each with the state of the copies processed so far.
 struct Chunks {
     answers: Answers,
     chunks: Vec<ChunkHistory>,
@@ -159,12 +162,12 @@ struct ChunkHistory {
     first_sent_at: Instant,
     latest_sent_at: Instant,
     copies: u32,
-    /// The copy that arrived first: when, and which.
+    /// The copy that arrived first: its time and number.
     earliest: Option<(Instant, u32)>,
 }
 
 impl Chunks {
-    /// Adds the next copy that was sent, and says what is known about it if it was a retransmission.
+    /// Adds the next transmission, and returns its record if it was a retransmission.
     fn add(&mut self, copy: &Transmission, arrived_at: Option<Instant>) -> Option<RetransmissionRecord> {
         let index = usize::try_from(copy.chunk).ok()?;
         let Some(history) = self.chunks.get_mut(index) else {

@@ -70,7 +70,7 @@ pub struct SctpSender {
     pub workload: Workload,
     /// When the handshake begins.
     pub connects_at: Instant,
-    /// When the workload begins; what is written before the handshake is done waits.
+    /// When the workload begins; messages written before the handshake is done wait.
     pub starts_at: Instant,
     /// When the application stops writing.
     pub stops_at: Option<Instant>,
@@ -84,8 +84,8 @@ pub struct SctpSender {
     /// What a second application writes over the same association, from and until the same times: ordered messages on a stream of
     /// their own, [`COMPANION_STREAM`]. It is the first to write when both may, and the first to send where streams have priorities. [`companion_deliveries`] says how its messages fared.
     pub companion: Option<Workload>,
-    /// The association begins with what that one of the same host, by its number, has learned of the path until then, as an endpoint
-    /// lets it that remembers destinations.
+    /// Number of an earlier association of the same host whose path state seeds this one, like the destination cache of
+    /// an endpoint.
     pub knows_from: Option<usize>,
 }
 
@@ -320,5 +320,5 @@ fn address(node: NodeId) -> SocketAddr {
 
 /// The core wants socket addresses; the model carries SCTP directly over IP, so the port says nothing.
 const ENCAPSULATION_PORT: u16 = 9899;
-/// At most so many bytes are written as one message.
+/// Maximum number of bytes written as one message.
 const WRITE_BYTES_MAX: usize = 1 << 27;

@@ -4,12 +4,12 @@
 //! events and the next deadline come out. Segments carry lengths, and stream offsets stand for the
 //! payload, so messages are marked by the offset of their last byte.
 //!
-//! | room | what it does |
+//! | item | purpose |
 //! |---|---|
 //! | [`TcpConnection`] | the facade: handshake, calls, polls |
-//! | [`TcpConfig`] | what is fixed at the start, and the [`Switches`] |
-//! | [`Segment`] | what travels |
-//! | [`TcpEvent`] | what is told: sent, retransmitted and why, delivered |
+//! | [`TcpConfig`] | the settings fixed at the start, and the [`Switches`] |
+//! | [`Segment`] | a segment in transit |
+//! | [`TcpEvent`] | notifications: sent, retransmitted with the reason, delivered |
 //! | `sender` | send buffer, transmission, scoreboard, loss recovery, timers |
 //! | [`MinBuf`] | a send buffer whose limit follows cwnd (G02) |
 //! | `sender/linux` | loss recovery as Linux does it: RACK, proportional reduction, F-RTO, undo |

@@ -76,7 +76,7 @@ pub struct TcpSender {
 pub struct TcpTotals {
     /// Connections opened by this host.
     pub opened: u64,
-    /// Connections that ended in good order, whoever opened them.
+    /// Connections that ended in good order, opened by either side.
     pub finished: u64,
     /// Connections given up because the peer did not answer.
     pub failed: u64,
@@ -295,7 +295,7 @@ impl Node<Packet> for TcpHost {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        // Whoever is due acts once; a connection's new deadline is asked for when it has sent all that it wants to.
+        // Each due connection acts once; its new deadline is requested when it has sent all its pending segments.
         while let Some(&(at, slot)) = self.agenda.first()
             && at <= now
         {

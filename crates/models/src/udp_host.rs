@@ -11,7 +11,7 @@ use crate::workload::{Source, Trigger, Workload};
 /// The largest datagram payload that fits into an Ethernet frame over IPv4.
 pub const DATAGRAM_BYTES_MAX: u32 = 1_472;
 
-/// A host that sends workloads as datagrams, without any regard to the network, and counts what it receives.
+/// A host that sends workloads as datagrams, regardless of the state of the network, and counts received ones.
 #[derive(Debug)]
 pub struct UdpHost {
     node: NodeId,
@@ -38,7 +38,7 @@ pub struct UdpArrival {
 struct Flow {
     peer: NodeId,
     source: Source,
-    /// What is left of a write that takes more than one datagram, and when it was due.
+    /// The rest of a write that takes more than one datagram, and its due time.
     pending: Option<(Instant, u64)>,
     sent: u64,
     sent_bytes: u64,
@@ -135,7 +135,7 @@ impl Node<Packet> for UdpHost {
         }
     }
 
-    /// Nothing is done here: what is due leaves through `poll_transmit`.
+    /// Nothing is done here: due datagrams are sent by `poll_transmit`.
     fn handle_timeout(&mut self, _now: Instant) {}
 
     fn poll_transmit(&mut self, now: Instant) -> Option<Packet> {

@@ -144,7 +144,7 @@ struct Progress {
     count: u64,
     /// When the latest was.
     at: Duration,
-    /// What is left of the burst.
+    /// The rest of the burst.
     burst_left: Duration,
 }
 

@@ -55,7 +55,7 @@ fn each_message_of_the_second_application_counts_from_when_it_was_due_while_the_
     assert_eq!(due[..3], [1_000, 1_100, 1_200].map(Instant::from_millis));
     assert!(due.is_sorted());
     let waits = |delivery: &CompanionDelivery| {
-        let left_at = delivery.left_at.expect("what is delivered has left");
+        let left_at = delivery.left_at.expect("a delivered message was sent");
         assert!(delivery.due_at <= left_at && Some(left_at) < delivery.delivered_at, "{delivery:?}");
         left_at - delivery.due_at
     };

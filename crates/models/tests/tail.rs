@@ -132,7 +132,7 @@ impl Outcome {
         self.records.iter().flat_map(|record| &record.truth.retransmissions)
     }
 
-    /// Retransmissions that took a packet of their own, were in vain, and that waiting for an answer would have avoided.
+    /// Spurious retransmissions in separate packets that waiting for an answer would have avoided.
     fn avoidable_per_thousand_packets(&self) -> u64 {
         let avoidable = self.retransmissions().filter(|resent| {
             let known = resent.necessity != Necessity::AcknowledgementLost;

@@ -81,8 +81,9 @@ fn delays_ms(records: &[AssociationRecord]) -> Vec<u64> {
     delays
 }
 
-/// Runs the scenario of `festina compare` with a dozen seeds and holds its README's numbers against them. Each must lie within
-/// what the seeds give, a tenth more or less, and be within so many per cent of their median.
+/// Runs the scenario of `festina compare` with a dozen seeds and compares the results with the figures in its README.
+/// Each figure must be within the range of the seeds, give or take a tenth, and within the given per cent of their
+/// median.
 fn assert_agrees(profile: Profile, [p99_ms, p999_ms]: [u64; 2], [p99_percent, p999_percent]: [u64; 2]) {
     let (mut p99s, mut p999s) = (Vec::new(), Vec::new());
     for seed in 1..=12 {

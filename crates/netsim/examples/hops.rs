@@ -1,4 +1,4 @@
-//! How many packet-hops a second the simulator does on one core.
+//! Packet-hops per second that the simulator processes on one core.
 //!
 //! Four hosts send packets of 1500 bytes at a constant rate through a dumbbell with a bottleneck of 10 Mbit/s and 40 ms, 98 %
 //! loaded, and four hosts answer every packet with one of 40 bytes, as TCP would. Prints packet-hops per second of wall time.
@@ -22,7 +22,7 @@ struct Packet {
     source: NodeId,
     destination: NodeId,
     bytes: u64,
-    /// Stands for the fields of a header.
+    /// Stands in for the fields of a header.
     _header: [u64; 5],
 }
 
@@ -44,7 +44,7 @@ impl SimPacket for Packet {
     }
 }
 
-/// Sends at a constant rate, or answers what comes.
+/// Sends at a constant rate, or answers received packets.
 enum Host {
     Sender { next_at: Instant, packet: Packet, is_due: bool, answers: u64 },
     Receiver { own: NodeId, answer: Option<Packet> },

@@ -1,4 +1,4 @@
-//! Writes the made traces as files in Mahimahi's format.
+//! Writes the synthetic traces as files in Mahimahi's format.
 //!
 //! ```sh
 //! cargo run -p festina-netsim --example traces -- experiments/traces

@@ -1,8 +1,8 @@
-//! When who acts next: the agenda of a simulation.
+//! The agenda of a simulation: which component acts next.
 //!
-//! Every component (host, link, probe) has one slot that holds the next instant at which it wants to act. A tournament tree
-//! over the slots knows the earliest. Moving a deadline therefore leaves no stale entry behind, nothing is allocated
-//! while the simulation runs, and memory depends on the number of components only, never on the number of packets.
+//! Every component (host, link, probe) has one slot with the next instant at which it wants to act. A tournament tree
+//! over the slots yields the earliest. So moving a deadline leaves no stale entry behind, nothing is allocated while
+//! the simulation runs, and memory depends only on the number of components, never on the number of packets.
 
 use festina_units::Instant;
 
@@ -13,32 +13,33 @@ pub(crate) struct Agenda {
     tree: Vec<Entry>,
     leaf_count: usize,
     next_sequence: u64,
-    /// The slot whose deadline has come and that has no next one yet. Its leaf says so, and the nodes above it still hold what has come.
+    /// The slot whose deadline has been reached and that has no next one yet. Its leaf is cleared, and the nodes above
+    /// it still hold the old deadline.
     begun: Option<usize>,
 }
 
-/// A deadline. The order of the fields is the order in which entries compare.
+/// A deadline. Entries compare by their fields in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
     at: Instant,
-    /// Tells apart what is due at the same instant: what was put on the agenda first is done first.
+    /// Breaks ties at the same instant: entries are processed in the order in which they were set.
     sequence: u64,
     slot: usize,
 }
 
 impl Entry {
-    /// Sorts behind every deadline that is ever reached.
+    /// Sorts after every reachable deadline.
     const NEVER: Self = Self { at: Instant::MAX, sequence: u64::MAX, slot: usize::MAX };
 }
 
 impl Agenda {
-    /// An empty agenda for the components `0..slot_count`.
+    /// Creates an empty agenda for the components `0..slot_count`.
     pub(crate) fn new(slot_count: usize) -> Self {
         let leaf_count = slot_count.next_power_of_two();
         Self { tree: vec![Entry::NEVER; 2 * leaf_count], leaf_count, next_sequence: 0, begun: None }
     }
 
-    /// Notes that the component at `slot` next acts at `deadline`. A deadline that stays the same keeps its turn.
+    /// Sets the next deadline of the component at `slot`. A deadline that stays the same keeps its turn.
     pub(crate) fn set(&mut self, slot: usize, deadline: Option<Instant>) {
         let at = deadline.unwrap_or(Instant::MAX);
         let mut index = self.leaf_count + slot;
@@ -63,23 +64,23 @@ impl Agenda {
         }
     }
 
-    /// Forgets the deadline of `slot`, which is the earliest and has come. Until [`finish`](Self::finish) nobody may ask for the
-    /// earliest: the way up to the root is gone once, with the next deadline.
+    /// Clears the deadline of `slot`, which is the earliest and has been reached. The earliest must not be queried
+    /// before [`finish`](Self::finish): the path to the root is updated only once, together with the next deadline.
     pub(crate) fn begin(&mut self, slot: usize) {
         self.tree[self.leaf_count + slot] = Entry::NEVER;
         self.begun = Some(slot);
     }
 
-    /// What was due has been done.
+    /// Completes the work started by [`begin`](Self::begin).
     pub(crate) fn finish(&mut self) {
         if let Some(slot) = self.begun {
             self.set(slot, None);
         }
     }
 
-    /// The earliest deadline and whose it is.
+    /// Returns the earliest deadline and its slot.
     pub(crate) fn earliest(&self) -> Option<(Instant, usize)> {
-        debug_assert!(self.begun.is_none(), "what was due is being done");
+        debug_assert!(self.begun.is_none(), "the previous deadline is still being processed");
         // With a single slot the root is the leaf itself: index 1 in both cases.
         let first = self.tree[1];
         (first.at < Instant::MAX).then_some((first.at, first.slot))
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_at_the_same_instant_comes_in_the_order_of_asking() {
+    fn equal_deadlines_come_in_the_order_in_which_they_were_set() {
         let mut agenda = Agenda::new(3);
         for slot in [2, 0, 1] {
             agenda.set(slot, at(7));
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_that_moves_loses_its_turn_and_one_that_stays_keeps_it() {
+    fn a_moved_deadline_loses_its_turn_and_an_unchanged_one_keeps_it() {
         let mut agenda = Agenda::new(2);
         agenda.set(0, at(7));
         agenda.set(1, at(7));
@@ -150,7 +151,7 @@ mod tests {
         let mut agenda = Agenda::new(37);
         let mut expected: Vec<Option<(u64, u64)>> = vec![None; 37];
         for turn in 0..10_000 {
-            // While what is due is done, others move, and it moves itself or does not.
+            // While the due entry is processed, others move, and it may move itself.
             let due = agenda.earliest().map(|(_, slot)| slot).filter(|_| random.below(3) == 0);
             if let Some(due) = due {
                 agenda.begin(due);

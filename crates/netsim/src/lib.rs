@@ -1,25 +1,25 @@
 //! A deterministic network simulator: links, queues, topologies, and the events that drive hosts on them.
 //!
-//! Nothing here knows a clock, a socket or a protocol: time, seed and packets come in, packets and the
-//! next deadline come out. The same seed gives the same result, packet for packet, on every machine.
+//! The simulator uses no clock, socket or protocol: time, seed and packets come in, packets and the next deadline come
+//! out. The same seed gives the same result, packet for packet, on every machine.
 //!
 //! The simulator, from the outside in:
 //!
 //! - [`simulation`]: [`Simulation`] drives the [`Node`]s of a topology, one event for each packet and hop
 //! - [`topology`]: hosts, routers and links as a list; [`Topology::path`], [`Topology::dumbbell`], [`Topology::parking_lot`]
 //! - [`probe`]: queue lengths, drops and throughput over time
-//! - [`tap`]: shows packets on their way, for captures
-//! - `kernel`: who acts next
+//! - [`tap`]: observes packets in transit, for captures
+//! - `kernel`: the agenda of deadlines
 //!
 //! The parts of a link, which the `emulate` crate also runs on a real clock:
 //!
 //! - [`link`]: one direction of a network path, from [`LinkConfig`] to [`Link`]
-//! - [`queue`]: what waits in front of a link's transmitter, how much of it, and what is marked or dropped
-//! - [`rate_trace`]: a rate that changes over time, from a file in Mahimahi's format or made by code
+//! - [`queue`]: the queue in front of a link's transmitter: its limits, and which packets are marked or dropped
+//! - [`rate_trace`]: a rate that changes over time, from a file in Mahimahi's format or generated
 //! - [`loss`]: which packets a link loses
 //! - [`random`]: named random streams and the distributions that links draw from
 //!
-//! Two hosts, of which one sends and the other listens, on a link that loses the second packet:
+//! Two hosts, a sender and a receiver, on a link that loses the second packet:
 //!
 //! ```
 //! use festina_netsim::{Duplex, LinkConfig, LinkPacket, LossModel, Node, NodeId, SimPacket, Simulation, Topology};

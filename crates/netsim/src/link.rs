@@ -6,10 +6,9 @@
 //!                            └─> dropped if full └─> lost packets vanish here
 //! ```
 //!
-//! A lost packet still takes its place in the queue and its time on the transmitter, as it would on a
-//! real wire. What befalls a packet is drawn when it is offered, one sample per cause from a stream of
-//! its own, whether or not the queue then has room. Changing one impairment therefore never changes
-//! what another does to the n-th packet.
+//! A lost packet still takes its place in the queue and its time on the transmitter, as on a real wire. The fate of a
+//! packet is drawn when it is offered, one sample per cause from a separate random stream, whether or not the queue
+//! then has room. So changing one impairment never changes the effect of another on the n-th packet.
 
 mod config;
 mod wire;
@@ -24,22 +23,21 @@ use crate::random::RandomStream;
 use crate::rate_trace::Opportunities;
 use wire::Wire;
 
-/// The most packets that propagate along one link at the same time. It bounds the memory of a link
-/// without a rate, whose queue never fills; what exceeds it counts as dropped by the queue.
+/// Maximum number of packets that propagate along one link at the same time. It limits the memory of a link without a
+/// rate, whose queue never fills; further packets count as dropped by the queue.
 pub const PROPAGATING_PACKETS_MAX: usize = 1 << 18;
 
 /// A link from one node to another, without a clock of its own.
 ///
-/// First [`send`](Self::send) what is offered at this moment, then take every packet that
-/// [`poll_delivery`](Self::poll_delivery) gives, then sleep until [`poll_deadline`](Self::poll_deadline)
-/// unless there is something to send before. `now` must not go backwards; if it does, the link keeps to
-/// the latest instant it has seen. Being called late changes nothing about the times that the link
-/// computes.
+/// First [`send`](Self::send) the packets offered at this moment, then take every packet that
+/// [`poll_delivery`](Self::poll_delivery) returns, then sleep until [`poll_deadline`](Self::poll_deadline) or until
+/// there is something to send. `now` must not go backwards; if it does, the link uses the latest instant it has seen.
+/// Late calls do not change the times that the link computes.
 #[derive(Debug)]
 pub struct Link<P> {
     config: LinkConfig,
     loss: LossProcess,
-    /// Seeds the loss models that come after the first.
+    /// Seeds the loss models set after the first one.
     loss_seeds: RandomStream,
     random: ImpairmentStreams,
     now: Instant,
@@ -50,63 +48,62 @@ pub struct Link<P> {
     counters: LinkCounters,
 }
 
-/// What a link needs to know about what it carries. `Clone` is for duplication.
+/// The interface of a packet to links. `Clone` is for duplication.
 pub trait LinkPacket: Clone {
-    /// The size on the wire, which queue and rate count.
+    /// Returns the size on the wire, which queue and rate use.
     fn size(&self) -> ByteCount;
 
-    /// Damages the packet, for example by flipping the bit that `entropy` chooses.
+    /// Damages the packet, for example by flipping the bit selected by `entropy`.
     fn corrupt(&mut self, entropy: u64);
 
-    /// The flow that the packet belongs to, for fair queueing and for probes. All packets of an unmodified implementation
-    /// are of one flow.
+    /// Returns the packet's flow, for fair queueing and for probes. By default all packets belong to one flow.
     fn flow(&self) -> u64 {
         0
     }
 
-    /// Whether a queue may mark the packet instead of dropping it (RFC 3168: ECT is set).
+    /// Returns whether a queue may mark the packet instead of dropping it (RFC 3168: ECT is set).
     fn is_ecn_capable(&self) -> bool {
         false
     }
 
-    /// Sets the mark Congestion Experienced (RFC 3168). Called only if [`is_ecn_capable`](Self::is_ecn_capable).
+    /// Sets Congestion Experienced (RFC 3168). Called only if [`is_ecn_capable`](Self::is_ecn_capable).
     fn mark_congestion(&mut self) {}
 }
 
-/// What became of a packet that was offered to a link.
+/// The fate of a packet that was offered to a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Admission {
     /// It will be delivered.
     Accepted,
-    /// It was taken, and the wire will lose it.
+    /// It was accepted, and the wire will lose it.
     Lost,
-    /// The queue was full, or its management wanted so; it was dropped at once.
+    /// The queue was full, or its management dropped the packet.
     QueueDropped,
-    /// It is larger than the link's MTU; it was dropped at once.
+    /// The packet is larger than the link's MTU and was dropped.
     TooLarge,
 }
 
-/// What a link has done so far, in packets unless the name says otherwise.
+/// Counters of a link, in packets unless the name says otherwise.
 ///
-/// At all times `offered + duplicated = delivered + lost + queue_dropped + too_large +` [`Link::packets_inside`]
-/// (where a packet that the wire will lose counts as lost from the start, even if the queue drops it later).
+/// At all times `offered + duplicated = delivered + lost + queue_dropped + too_large +` [`Link::packets_inside`] (where
+/// a packet that the wire will lose counts as lost from the start, even if the queue drops it later).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LinkCounters {
     /// Offered by the sender.
     pub offered: u64,
     /// Bytes offered by the sender.
     pub offered_bytes: ByteCount,
-    /// Handed to the receiver, copies included.
+    /// Delivered to the receiver, copies included.
     pub delivered: u64,
-    /// Bytes handed to the receiver, copies included.
+    /// Bytes delivered to the receiver, copies included.
     pub delivered_bytes: ByteCount,
     /// Lost on the wire.
     pub lost: u64,
-    /// Dropped by the queue, copies included: because it was full or because its management wanted so.
+    /// Dropped by the queue, copies included: because it was full, or by its management.
     pub queue_dropped: u64,
     /// Marked by the queue's management instead of dropped (Congestion Experienced).
     pub congestion_marked: u64,
-    /// Dropped because they were larger than the MTU.
+    /// Dropped because they exceeded the MTU.
     pub too_large: u64,
     /// Delivered after a packet that had been offered later (RFC 4737, type-P-reordered).
     pub reordered: u64,
@@ -117,9 +114,9 @@ pub struct LinkCounters {
 }
 
 impl<P: LinkPacket> Link<P> {
-    /// An idle link that draws from the random streams of `seed` whose names begin with `name`.
+    /// Creates an idle link that draws from the random streams of `seed` whose names begin with `name`.
     ///
-    /// Links that share a seed need different names, else they lose the same packets.
+    /// Links that share a seed need different names; otherwise they lose the same packets.
     pub fn new(config: LinkConfig, seed: u64, name: &str) -> Self {
         Self {
             loss: LossProcess::new(&config.loss, seed, &format!("{name}/loss")),
@@ -135,43 +132,44 @@ impl<P: LinkPacket> Link<P> {
         }
     }
 
-    /// What the link is like: as it was made, but for what [`set_loss`](Self::set_loss) has changed.
+    /// Returns the link's configuration, including changes by [`set_loss`](Self::set_loss).
     pub fn config(&self) -> &LinkConfig {
         &self.config
     }
 
-    /// Loses packets by another rule from the next one offered on; what was accepted before keeps its fate.
+    /// Replaces the loss model from the next packet offered on; packets accepted before keep their fate.
     ///
-    /// The rule begins anew and draws from a stream that no rule before it drew from: an exact list counts from the next
-    /// packet, a channel draws its first state. What other impairments do to the n-th packet does not change.
+    /// The new model starts from its initial state and draws from a random stream that no earlier model used: an exact
+    /// list counts from the next packet, a channel draws its first state. The effect of other impairments on the n-th
+    /// packet does not change.
     pub fn set_loss(&mut self, loss: LossModel) {
         self.loss = LossProcess::new(&loss, self.loss_seeds.bits(), "loss");
         self.config.loss = loss;
     }
 
-    /// What the link has done so far.
+    /// Returns the link's counters.
     pub fn counters(&self) -> LinkCounters {
         self.counters
     }
 
-    /// Packets that wait for the transmitter, as of the latest instant that the link has seen.
+    /// Returns the number of packets that wait for the transmitter, as of the latest instant that the link has seen.
     pub fn queue_packets(&self) -> usize {
         self.queue.len()
     }
 
-    /// Bytes that wait for the transmitter, as of the latest instant that the link has seen.
+    /// Returns the bytes that wait for the transmitter, as of the latest instant that the link has seen.
     pub fn queue_bytes(&self) -> ByteCount {
         self.queue.bytes()
     }
 
-    /// Packets that were taken and are still to be delivered, copies included.
+    /// Returns the number of accepted packets that are still to be delivered, copies included.
     pub fn packets_inside(&self) -> u64 {
         let counters = &self.counters;
         (counters.offered + counters.duplicated)
             - (counters.delivered + counters.lost + counters.queue_dropped + counters.too_large)
     }
 
-    /// Offers a packet to the link at `now` and says what becomes of it.
+    /// Offers a packet to the link at `now` and returns its fate.
     pub fn send(&mut self, now: Instant, packet: P) -> Admission {
         self.advance(now);
         let size = packet.size();
@@ -209,9 +207,10 @@ impl<P: LinkPacket> Link<P> {
         if fate.is_lost { Admission::Lost } else { Admission::Accepted }
     }
 
-    /// When the link next wants to be polled; no packet arrives before. `None` if nothing is under way.
+    /// Returns the next instant at which the link must be polled, or `None` if nothing is in transit. No packet arrives
+    /// before it.
     ///
-    /// As a rule it is the next arrival. It is earlier when the packets ahead of a waiting one are lost, or with jitter.
+    /// Usually it is the next arrival. It is earlier when the packets ahead of a waiting one are lost, or with jitter.
     pub fn poll_deadline(&self) -> Option<Instant> {
         let arrival = self.wire.next_arrival();
         if self.queue.is_empty() {
@@ -221,13 +220,13 @@ impl<P: LinkPacket> Link<P> {
         Some(arrival.map_or(earliest_of_waiting, |arrival| arrival.min(earliest_of_waiting)))
     }
 
-    /// The next packet that has arrived by `now`.
+    /// Returns the next packet that has arrived by `now`.
     pub fn poll_delivery(&mut self, now: Instant) -> Option<P> {
         self.poll_timed_delivery(now).map(|(_, packet)| packet)
     }
 
-    /// The next packet that has arrived by `now`, and when it did, which is before `now` if the caller
-    /// is late.
+    /// Returns the next packet that has arrived by `now` with its arrival time, which is before `now` if the caller is
+    /// late.
     pub fn poll_timed_delivery(&mut self, now: Instant) -> Option<(Instant, P)> {
         self.advance(now);
         let arrival = self.wire.pop_arrived(self.now)?;
@@ -237,12 +236,12 @@ impl<P: LinkPacket> Link<P> {
         Some((arrival.at, arrival.packet))
     }
 
-    /// Does all that the transmitter does until `now`, so that the getters tell how things stand then.
+    /// Advances the transmitter to `now`, so that the getters report the state at that time.
     pub fn catch_up(&mut self, now: Instant) {
         self.advance(now);
     }
 
-    /// Does all that the transmitter does until `now`.
+    /// Advances the transmitter to `now`.
     fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
         if self.queue.is_empty() {
@@ -257,7 +256,7 @@ impl<P: LinkPacket> Link<P> {
         self.note_signals();
     }
 
-    /// Transmits a packet and puts it on the wire at once, as it is known now when it will arrive.
+    /// Transmits a packet and puts it on the wire at once, since its arrival time is known now.
     fn transmit(&mut self, starts_at: Instant, size: ByteCount, accepted: Accepted<P>) {
         let sent_at = self.transmitter.transmit(starts_at, size);
         let Accepted { mut packet, order, fate } = accepted;
@@ -279,7 +278,7 @@ impl<P: LinkPacket> Link<P> {
         }
     }
 
-    /// Counts what the queue's management has done.
+    /// Counts the marks and drops made by the queue's management.
     fn note_signals(&mut self) {
         self.counters.congestion_marked = self.queue.marked();
         for dropped in self.queue.take_dropped() {
@@ -290,19 +289,19 @@ impl<P: LinkPacket> Link<P> {
     }
 }
 
-/// What serves the queue, one packet at a time.
+/// Serves the queue, one packet at a time.
 #[derive(Debug)]
 struct Transmitter {
     pace: Pace,
-    /// When it can begin to transmit, or could.
+    /// Time from which it is free to transmit.
     free_at: Instant,
 }
 
-/// How fast a transmitter is.
+/// The rate of a transmitter.
 #[derive(Debug)]
 enum Pace {
     Unlimited,
-    /// With the size of the last packet and how long it took: most packets are as large as the one before.
+    /// With the size and the transmission time of the last packet: most packets have the size of the previous one.
     Constant(Bandwidth, (ByteCount, Duration)),
     Trace(Box<Opportunities>),
 }
@@ -322,7 +321,7 @@ impl Transmitter {
         self.free_at > now
     }
 
-    /// Lets the opportunities before `now` pass, which nothing has used, and says whether there were any.
+    /// Skips the unused opportunities before `now`, and returns whether there were any.
     fn let_pass(&mut self, now: Instant) -> bool {
         match &mut self.pace {
             Pace::Trace(opportunities) if opportunities.at() < now => {
@@ -334,7 +333,7 @@ impl Transmitter {
         }
     }
 
-    /// Begins to transmit and says when the last bit leaves.
+    /// Starts to transmit and returns when the last bit is sent.
     fn transmit(&mut self, starts_at: Instant, size: ByteCount) -> Instant {
         match &mut self.pace {
             Pace::Unlimited => self.free_at = starts_at,
@@ -354,11 +353,11 @@ impl Transmitter {
     }
 }
 
-/// A packet that the link took, and what will befall it.
+/// A packet that the link accepted, with its fate.
 #[derive(Debug)]
 struct Accepted<P> {
     packet: P,
-    /// Its place among all packets offered.
+    /// Its position among all packets offered.
     order: u64,
     fate: Fate,
 }
@@ -377,7 +376,7 @@ impl<P: LinkPacket> Queueable for Accepted<P> {
     }
 }
 
-/// One stream per cause, each drawn from for every packet while the cause is switched on.
+/// One random stream per cause, each drawn from for every packet while the cause is enabled.
 #[derive(Debug)]
 struct ImpairmentStreams {
     jitter: RandomStream,
@@ -386,11 +385,11 @@ struct ImpairmentStreams {
     corruption: RandomStream,
 }
 
-/// What will befall one packet.
+/// The fate of one packet.
 #[derive(Debug, Clone, Copy)]
 struct Fate {
     jitter_ns: i64,
-    /// The entropy to damage it with, if it is to be damaged.
+    /// The entropy for damaging it, if it is to be damaged.
     corruption: Option<u64>,
     is_lost: bool,
     is_held_back: bool,
@@ -425,12 +424,12 @@ impl ImpairmentStreams {
     }
 }
 
-/// Draws nothing if the cause is switched off.
+/// Draws nothing if the cause is disabled.
 fn happens(stream: &mut RandomStream, probability: Probability) -> bool {
     probability > Probability::ZERO && stream.chance(probability)
 }
 
-/// A packet that is nothing but its bytes.
+/// A packet consisting only of its bytes.
 impl LinkPacket for Vec<u8> {
     fn size(&self) -> ByteCount {
         ByteCount::from_len(self.len())

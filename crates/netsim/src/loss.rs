@@ -10,42 +10,41 @@ use crate::random::RandomStream;
 /// A rule for losing packets on the wire.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum LossModel {
-    /// Nothing is lost.
+    /// No loss.
     #[default]
     None,
     /// Each packet is lost with the same probability, independently of all others.
     Independent(Probability),
     /// Losses come in bursts.
     GilbertElliott(GilbertElliott),
-    /// Losses come in bursts that last for a number of packets, whatever the time between them.
+    /// Losses come in bursts that last for a number of packets, regardless of the time between them.
     PacketGilbertElliott(PacketGilbertElliott),
-    /// Exactly these packets are lost, counted from zero in the order in which they are offered to
-    /// the link. Order and repetition of the list do not matter.
+    /// Loses exactly these packets, counted from zero in the order in which they are offered to the link. The list's
+    /// order and repetitions do not matter.
     Exact(Vec<u64>),
-    /// A recorded pattern: the n-th packet is lost if the n-th entry is true. After the last entry it begins again.
+    /// A recorded pattern: the n-th packet is lost if the n-th entry is true. After the last entry it repeats.
     Replay(Vec<bool>),
-    /// Every packet that is offered within one of these periods is lost. They follow each other in time and do not overlap.
+    /// Loses every packet offered within one of these periods, which are in chronological order and do not overlap.
     Outages(Arc<[Range<Instant>]>),
 }
 
-/// A channel that alternates between a good and a bad state, each for an exponentially distributed
-/// time. As the states last for a time and not for a number of packets, a thin stream and a thick one
-/// see the same channel.
+/// A channel that alternates between a good and a bad state, each for an exponentially distributed time. As the states
+/// last for a time and not for a number of packets, thin and thick streams see the same channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GilbertElliott {
-    /// How long the good state lasts on average.
+    /// Mean duration of the good state.
     pub mean_good: Duration,
-    /// How long the bad state lasts on average.
+    /// Mean duration of the bad state.
     pub mean_bad: Duration,
-    /// The probability that a packet is lost in the good state.
+    /// Probability of losing a packet in the good state.
     pub loss_in_good: Probability,
-    /// The probability that a packet is lost in the bad state.
+    /// Probability of losing a packet in the bad state.
     pub loss_in_bad: Probability,
 }
 
 impl GilbertElliott {
-    /// Bursts of this mean length in which nothing gets through, with a share of `loss` on average; `None` unless the loss is above 0 %
-    /// and below 100 %, or if it is too small for such bursts.
+    /// Returns a channel that loses every packet in bursts of this mean length, with a mean loss rate of `loss`; `None`
+    /// unless the loss is above 0 % and below 100 %, or if it is too small for such bursts.
     pub fn bursts(loss: Probability, mean_bad: Duration) -> Option<Self> {
         let kept_ppb = Probability::ONE.ppb().checked_sub(loss.ppb()).filter(|kept_ppb| *kept_ppb > 0)?;
         let mean_good_ns = (mean_bad.as_nanos() * u128::from(kept_ppb)).checked_div(loss.ppb().into())?;
@@ -53,7 +52,7 @@ impl GilbertElliott {
         Some(Self { mean_good, mean_bad, loss_in_good: Probability::ZERO, loss_in_bad: Probability::ONE })
     }
 
-    /// The long-run share of packets lost, for packets evenly spread over time.
+    /// Returns the long-run share of packets lost, for packets evenly spread over time.
     pub fn mean_loss(&self) -> Probability {
         let good = u128::from(duration::saturating_nanos(self.mean_good));
         let bad = u128::from(duration::saturating_nanos(self.mean_bad));
@@ -62,9 +61,9 @@ impl GilbertElliott {
         Probability::from_ppb(u32::try_from(ppb).unwrap_or(u32::MAX))
     }
 
-    /// When the channel is bad, from time zero to `end`, drawn from `random`: the whole course of a channel, which
-    /// [`LossModel::Outages`] imposes on a link, so that it is known beforehand and the same whatever is sent. The channel
-    /// begins in the good state. A state without duration does not occur.
+    /// Draws the periods of the bad state from time zero to `end`. With [`LossModel::Outages`] a link follows this
+    /// course, so it is known beforehand and independent of the traffic. The channel starts in the good state. A state
+    /// without duration does not occur.
     pub fn outages(&self, end: Instant, random: &mut RandomStream) -> Arc<[Range<Instant>]> {
         let mut outages = Vec::new();
         let mut now = Instant::ZERO;
@@ -83,25 +82,25 @@ impl GilbertElliott {
 
 /// A channel that may change its state after each packet, as netem's `gemodel` does.
 ///
-/// A sender that backs off in the bad state stays in it for longer: use it to compare with netem, and
-/// [`GilbertElliott`] for a network whose bursts pass by themselves.
+/// A sender that backs off in the bad state stays in it for longer. Use this model to compare with netem, and
+/// [`GilbertElliott`] for a network whose bursts are independent of the traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketGilbertElliott {
-    /// The probability that the good state ends with a packet.
+    /// Probability that the good state ends with a packet.
     pub good_to_bad: Probability,
-    /// The probability that the bad state ends with a packet.
+    /// Probability that the bad state ends with a packet.
     pub bad_to_good: Probability,
-    /// The probability that a packet is lost in the good state.
+    /// Probability of losing a packet in the good state.
     pub loss_in_good: Probability,
-    /// The probability that a packet is lost in the bad state.
+    /// Probability of losing a packet in the bad state.
     pub loss_in_bad: Probability,
 }
 
-/// A [`LossModel`] at work: it decides packet by packet.
+/// The state of a [`LossModel`], which decides packet by packet.
 #[derive(Debug)]
 pub(crate) struct LossProcess {
     state: State,
-    /// One sample per packet, whatever the model.
+    /// One sample per packet for every model.
     drops: RandomStream,
 }
 
@@ -116,7 +115,7 @@ enum State {
         changes: RandomStream,
     },
     Exact {
-        /// The indices still to come, in falling order.
+        /// The remaining indices, in descending order.
         remaining: Vec<u64>,
         next_index: u64,
     },
@@ -126,13 +125,13 @@ enum State {
     },
     Outages {
         periods: Arc<[Range<Instant>]>,
-        /// How many of them are over.
+        /// Number of outages that are over.
         over: usize,
     },
 }
 
 impl LossProcess {
-    /// The process of `model` that draws from the streams of `seed` whose names begin with `name`.
+    /// Creates the process of `model` that draws from the streams of `seed` whose names begin with `name`.
     pub(crate) fn new(model: &LossModel, seed: u64, name: &str) -> Self {
         let state = match model {
             LossModel::None => State::None,
@@ -158,7 +157,7 @@ impl LossProcess {
         Self { state, drops: RandomStream::new(seed, name) }
     }
 
-    /// Whether the packet that is offered at `now` is lost. To be asked once per packet, in order.
+    /// Returns whether the packet offered at `now` is lost. Must be called once per packet, in order.
     pub(crate) fn is_next_lost(&mut self, now: Instant) -> bool {
         match &mut self.state {
             State::None => false,
@@ -193,10 +192,9 @@ impl LossProcess {
 
 /// The state of a Gilbert-Elliott channel.
 ///
-/// A two-state Markov process with sojourn means G and B is the same process as one whose state is
-/// drawn afresh, bad with probability B/(G+B), at the points of a Poisson process with mean spacing
-/// GB/(G+B). As spacings have no memory, all points since the last packet act as one: the cost per
-/// packet is constant however long the pause was.
+/// A two-state Markov process with sojourn means G and B is equivalent to one whose state is redrawn, bad with
+/// probability B/(G+B), at the points of a Poisson process with mean spacing GB/(G+B). As the spacings are memoryless,
+/// all points since the last packet act as one: the cost per packet is constant however long the pause was.
 #[derive(Debug)]
 struct Channel {
     parameters: GilbertElliott,
@@ -249,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn no_model_loses_nothing() {
+    fn the_model_without_loss_loses_nothing() {
         assert_eq!(count(&losses(&LossModel::None, 1_000, Duration::ZERO)), 0);
     }
 
@@ -276,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_loses_all_from_its_first_moment_to_before_its_end() {
+    fn an_outage_includes_its_start_and_excludes_its_end() {
         let ms = Instant::from_millis;
         let model = LossModel::Outages([ms(2)..ms(4), ms(4)..ms(5), ms(7)..ms(8)].into());
         let lost = losses(&model, 9, Duration::from_millis(1));
@@ -342,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_channel_that_steps_with_packets_has_the_same_bursts_whatever_the_time_between_them() {
+    fn a_channel_that_steps_with_packets_has_bursts_independent_of_time() {
         let model = LossModel::PacketGilbertElliott(PacketGilbertElliott {
             good_to_bad: Probability::from_percent(2),
             bad_to_good: Probability::from_percent(50),

@@ -1,4 +1,4 @@
-//! Measuring links from outside: queues at regular intervals, throughput per flow in bins.
+//! Measurements of links: queues at regular intervals, throughput per flow in bins.
 
 use std::collections::BTreeMap;
 
@@ -7,34 +7,34 @@ use festina_units::{ByteCount, Duration, Instant, duration};
 use crate::link::{Link, LinkPacket};
 use crate::topology::LinkId;
 
-/// The most samples that a probe of a queue keeps; then it stops.
+/// Maximum number of samples of a queue probe; then it stops.
 pub const QUEUE_SAMPLES_MAX: usize = 1 << 22;
 
-/// The most bins that a probe of throughput keeps, over all its flows; what falls into later ones is not counted.
+/// Maximum number of bins of a throughput probe, over all its flows; bytes in later bins are not counted.
 pub const THROUGHPUT_BINS_MAX: usize = 1 << 22;
 
-/// Names a probe of a queue within its simulation.
+/// Identifies a queue probe within its simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct QueueProbeId(usize);
 
-/// Names a probe of throughput within its simulation.
+/// Identifies a throughput probe within its simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ThroughputProbeId(usize);
 
-/// A link's queue at one instant. The packet in transmission is not part of it.
+/// A sample of a link's queue, excluding the packet in transmission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueSample {
-    /// When.
+    /// Time of the sample.
     pub at: Instant,
     /// Packets waiting.
     pub packets: usize,
     /// Bytes waiting.
     pub bytes: ByteCount,
-    /// Packets that the queue has dropped since the simulation began.
+    /// Packets that the queue has dropped since the start of the simulation.
     pub dropped: u64,
 }
 
-/// The bytes of each flow that left a link, bin by bin.
+/// The bytes of each flow that passed a link, by bin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThroughputSeries {
     begins_at: Instant,
@@ -45,27 +45,27 @@ pub struct ThroughputSeries {
 }
 
 impl ThroughputSeries {
-    /// When the first bin begins.
+    /// Returns the start of the first bin.
     pub fn begins_at(&self) -> Instant {
         self.begins_at
     }
 
-    /// How long each bin is.
+    /// Returns the length of a bin.
     pub fn bin(&self) -> Duration {
         self.bin
     }
 
-    /// The flows seen, in rising order.
+    /// Returns the flows seen, in ascending order.
     pub fn flows(&self) -> impl Iterator<Item = u64> {
         self.flows.keys().copied()
     }
 
-    /// The bytes of a flow by bin. Bins after the flow's last packet are left out.
+    /// Returns the bytes of a flow by bin, without the bins after the flow's last packet.
     pub fn bytes(&self, flow: u64) -> &[ByteCount] {
         self.flows.get(&flow).map_or(&[], Vec::as_slice)
     }
 
-    /// The bytes that were not counted because [`THROUGHPUT_BINS_MAX`] was reached.
+    /// Returns the bytes that were not counted because [`THROUGHPUT_BINS_MAX`] was reached.
     pub fn uncounted(&self) -> ByteCount {
         self.uncounted
     }
@@ -93,7 +93,7 @@ impl ThroughputSeries {
 pub(crate) struct Probes {
     queues: Vec<QueueProbe>,
     throughputs: Vec<ThroughputSeries>,
-    /// By link: which of the `throughputs` counts its packets.
+    /// By link: the index of the throughput probe that counts its packets.
     throughput_of_link: Vec<Option<usize>>,
 }
 
@@ -111,16 +111,16 @@ impl Probes {
     }
 
     pub(crate) fn add_queue(&mut self, link: LinkId, interval: Duration, now: Instant) -> QueueProbeId {
-        assert!(!interval.is_zero(), "samples lie apart");
+        assert!(!interval.is_zero(), "the interval is not zero");
         self.queues.push(QueueProbe { link, interval, next_at: Some(now), samples: Vec::new() });
         QueueProbeId(self.queues.len() - 1)
     }
 
     pub(crate) fn add_throughput(&mut self, link: LinkId, bin: Duration, now: Instant) -> ThroughputProbeId {
-        assert!(!bin.is_zero(), "a bin has a length");
+        assert!(!bin.is_zero(), "the bin length is not zero");
         let id = self.throughputs.len();
         let before = self.throughput_of_link[link.0 as usize].replace(id);
-        assert!(before.is_none(), "a link has one probe of throughput");
+        assert!(before.is_none(), "a link has at most one throughput probe");
         let (flows, uncounted) = (BTreeMap::new(), ByteCount::ZERO);
         self.throughputs.push(ThroughputSeries { begins_at: now, bin, flows, bin_count: 0, uncounted });
         ThroughputProbeId(id)
@@ -134,7 +134,7 @@ impl Probes {
         &self.throughputs[id.0]
     }
 
-    /// When a queue is next to be sampled.
+    /// Returns when a queue is to be sampled next.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.queues.iter().filter_map(|probe| probe.next_at).min()
     }
@@ -157,7 +157,7 @@ impl Probes {
         }
     }
 
-    /// Counts a packet that has left a link.
+    /// Counts a packet that has passed a link.
     pub(crate) fn note_delivery<P: LinkPacket>(&mut self, link_index: usize, now: Instant, packet: &P) {
         if let Some(index) = self.throughput_of_link[link_index] {
             self.throughputs[index].note(now, packet.flow(), packet.size());

@@ -1,16 +1,15 @@
-//! What waits in front of a link's transmitter, and which of it is marked or dropped.
+//! The queue in front of a link's transmitter, and which of its packets are marked or dropped.
 //!
-//! [`QueueLimit`] bounds every queue. [`QueueDiscipline`] says what else happens: nothing (drop-tail), or active
-//! management, one file each:
+//! [`QueueLimit`] limits every queue. [`QueueDiscipline`] selects drop-tail or active management, one file each:
 //!
 //! - [`red`]: drops arrivals with a probability that follows the average length
-//! - [`dred`]: the same with the present length, as in Goel et al. 2002
+//! - [`dred`]: like RED with the present length, as in Goel et al. 2002
 //! - [`pie`]: drops arrivals with a probability that a controller derives from the delay
 //! - [`codel`]: drops departures while the delay stays above a target
 //! - [`fq_codel`]: a queue for each flow, served in turn, each with CoDel
 //!
-//! All of them mark packets that are capable of ECN instead of dropping them, as far as the method allows. Their
-//! arithmetic is in integers: probabilities in parts of a power of ten, averages and square roots in fixed point.
+//! All of them mark ECN-capable packets instead of dropping them, as far as the method allows. They use integer
+//! arithmetic: probabilities in parts of a power of ten, averages and square roots in fixed point.
 
 pub mod codel;
 pub mod dred;
@@ -35,37 +34,37 @@ use fq_codel::FqCoDel;
 use pie::Pie;
 use red::Red;
 
-/// How much may wait. Both limits hold at the same time, and the packet that is being transmitted
-/// counts towards neither.
+/// The limits of a queue. Both apply at the same time, and the packet in transmission counts towards neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueLimit {
-    /// The most packets that may wait.
+    /// Maximum number of waiting packets.
     pub packets: usize,
-    /// The most bytes that may wait.
+    /// Maximum number of waiting bytes.
     pub bytes: ByteCount,
-    /// Whether the last packet may exceed [`bytes`](Self::bytes): one is taken if no more than that wait already, however large it is. Large
-    /// and small packets are then dropped alike. Else those that do not fit are dropped, which are the large ones.
+    /// Whether the last packet may exceed [`bytes`](Self::bytes): a packet of any size is accepted while at most that
+    /// many bytes wait. Large and small packets are then dropped alike. Otherwise packets that do not fit are dropped,
+    /// which hits the large ones.
     pub may_exceed: bool,
 }
 
 impl QueueLimit {
-    /// At most `packets` packets of any size.
+    /// Allows at most `packets` packets of any size.
     pub const fn packets(packets: usize) -> Self {
         Self { packets, bytes: ByteCount::MAX, may_exceed: false }
     }
 
-    /// At most `bytes` bytes in at most [`QueueLimit::PACKETS_MAX`] packets.
+    /// Allows at most `bytes` bytes in at most [`QueueLimit::PACKETS_MAX`] packets.
     pub const fn bytes(bytes: ByteCount) -> Self {
         Self { packets: Self::PACKETS_MAX, bytes, may_exceed: false }
     }
 
-    /// As [`bytes`](Self::bytes), and the last packet may exceed the limit, as in FreeBSD's Dummynet (`dn_enqueue`).
+    /// Like [`bytes`](Self::bytes), but the last packet may exceed the limit, as in FreeBSD's Dummynet (`dn_enqueue`).
     pub const fn bytes_as_dummynet(bytes: ByteCount) -> Self {
         Self { packets: Self::PACKETS_MAX, bytes, may_exceed: true }
     }
 
-    /// The packet limit of a queue that is limited by bytes. It only bounds the memory that empty or
-    /// tiny packets can take.
+    /// The packet limit of a queue that is limited by bytes. It only limits the memory that empty or tiny packets can
+    /// take.
     pub const PACKETS_MAX: usize = 1 << 20;
 
     fn has_room_for(&self, size: ByteCount, waiting_packets: usize, waiting_bytes: ByteCount) -> bool {
@@ -75,16 +74,16 @@ impl QueueLimit {
 }
 
 impl Default for QueueLimit {
-    /// A thousand packets, as long as an interface queue under Linux.
+    /// A thousand packets, the length of an interface queue in Linux.
     fn default() -> Self {
         Self::packets(1_000)
     }
 }
 
-/// How a queue treats what it holds. The [`QueueLimit`] holds as well.
+/// The management of a queue, in addition to its [`QueueLimit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum QueueDiscipline {
-    /// First in, first out; what does not fit is dropped.
+    /// First in, first out; packets that do not fit are dropped.
     #[default]
     DropTail,
     /// Random early detection.
@@ -99,25 +98,25 @@ pub enum QueueDiscipline {
     FqCoDel(FqCoDelConfig),
 }
 
-/// What queues need to know about what they hold.
+/// The interface of queued items.
 pub(crate) trait Queueable {
     fn flow(&self) -> u64;
     fn is_ecn_capable(&self) -> bool;
     fn mark_congestion(&mut self);
 }
 
-/// What a method of management wants to be done with a packet.
+/// The decision of a management method about a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
-    /// Nothing.
+    /// Accept it.
     Admit,
-    /// Tell its sender of congestion: mark it if it is capable of ECN, else drop it.
+    /// Signal congestion to its sender: mark it if it is ECN-capable, otherwise drop it.
     Signal,
     /// Drop it.
     Drop,
 }
 
-/// What is taken out of a queue other than to be transmitted, and the marks made.
+/// Items dropped from a queue, and the number of marks made.
 #[derive(Debug)]
 struct Signals<T> {
     dropped: Vec<T>,
@@ -133,7 +132,7 @@ impl<T: Queueable> Signals<T> {
         self.dropped.extend(waiting.into_iter().map(|waiting| waiting.item));
     }
 
-    /// Marks the item, if it may be and can be, and says whether it did.
+    /// Marks the item if that is allowed and possible, and returns whether it did.
     fn mark(&mut self, item: &mut T, may_mark: bool) -> bool {
         let marks = may_mark && item.is_ecn_capable();
         if marks {
@@ -144,7 +143,7 @@ impl<T: Queueable> Signals<T> {
     }
 }
 
-/// A queue at work.
+/// A queue with its management.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     limit: QueueLimit,
@@ -154,13 +153,13 @@ pub(crate) struct Queue<T> {
 
 #[derive(Debug)]
 enum Storage<T> {
-    /// One queue for all.
+    /// One queue for all flows.
     Single(Fifo<T>, Manager),
     /// One queue per flow.
     PerFlow(Box<FqCoDel<T>>),
 }
 
-/// What manages a single queue.
+/// The management of a single queue.
 #[derive(Debug)]
 enum Manager {
     None,
@@ -171,7 +170,7 @@ enum Manager {
 }
 
 impl<T: Queueable> Queue<T> {
-    /// An empty queue in front of a transmitter of this rate, which draws from the stream `name` of `seed`.
+    /// Creates an empty queue in front of a transmitter of this rate, which draws from the stream `name` of `seed`.
     pub(crate) fn new(
         limit: QueueLimit,
         discipline: QueueDiscipline,
@@ -195,7 +194,7 @@ impl<T: Queueable> Queue<T> {
         Self { limit, storage, signals: Signals::new() }
     }
 
-    /// Takes an item of `size` bytes, or gives it back to be dropped.
+    /// Accepts an item of `size` bytes, or returns it to be dropped.
     pub(crate) fn offer(&mut self, now: Instant, size: ByteCount, mut item: T) -> Result<(), T> {
         match &mut self.storage {
             Storage::Single(fifo, manager) => {
@@ -221,7 +220,7 @@ impl<T: Queueable> Queue<T> {
         Ok(())
     }
 
-    /// Takes the item that is to be transmitted next, and its size. There may be none although some were waiting.
+    /// Takes the item to transmit next, and its size. Returns `None` if all waiting items were dropped.
     pub(crate) fn pop(&mut self, now: Instant) -> Option<(ByteCount, T)> {
         let popped = match &mut self.storage {
             Storage::Single(fifo, Manager::CoDel(codel)) => codel.pop(now, fifo, &mut self.signals),
@@ -243,7 +242,7 @@ impl<T: Queueable> Queue<T> {
         popped.map(|waiting| (waiting.size, waiting.item))
     }
 
-    /// What becomes of an item that finds the queue empty and the transmitter idle: it comes out at once, unless the
+    /// Handles an item that finds the queue empty and the transmitter idle: it is returned at once, unless the
     /// discipline drops it.
     pub(crate) fn pass(&mut self, now: Instant, size: ByteCount, item: T) -> Result<(ByteCount, T), T> {
         match &self.storage {
@@ -251,11 +250,13 @@ impl<T: Queueable> Queue<T> {
             Storage::Single(..) | Storage::PerFlow(_) => self.note_idle(now),
         }
         self.offer(now, size, item)?;
-        self.pop(now).ok_or_else(|| self.signals.dropped.pop().expect("what is neither out nor waiting was dropped"))
+        self.pop(now).ok_or_else(|| {
+            self.signals.dropped.pop().expect("an item that is neither returned nor waiting was dropped")
+        })
     }
 
-    /// The queue is empty and the transmitter idle. When it became so it asked once more and found nothing, which ends a dropping
-    /// state and the turns of flows.
+    /// Reports that the queue is empty and the transmitter idle. When it became idle it polled once more and found
+    /// nothing, which ends a dropping state and the turns of flows.
     pub(crate) fn note_idle(&mut self, now: Instant) {
         if matches!(self.storage, Storage::Single(_, Manager::CoDel(_)) | Storage::PerFlow(_)) {
             let nothing = self.pop(now);
@@ -263,12 +264,12 @@ impl<T: Queueable> Queue<T> {
         }
     }
 
-    /// The items that the discipline has dropped after it had taken them.
+    /// Takes the items that the discipline dropped after accepting them.
     pub(crate) fn take_dropped(&mut self) -> impl Iterator<Item = T> {
         self.signals.dropped.drain(..)
     }
 
-    /// How many items were marked.
+    /// Returns the number of marked items.
     pub(crate) fn marked(&self) -> u64 {
         self.signals.marked
     }

@@ -1,33 +1,33 @@
 //! Named random streams and integer-only samplers.
 //!
-//! Each component of a simulation draws from a stream of its own, which depends only on the seed and
-//! the stream's name. Adding or removing a component therefore shifts no other component's numbers.
-//! The samplers use no floating point, so they agree on every machine.
+//! Each component of a simulation draws from its own stream, which depends only on the seed and the stream's name. So
+//! adding or removing a component does not change the numbers of any other. The samplers use no floating point, so they
+//! agree on every machine.
 
 use festina_units::{Duration, Probability, duration};
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// A sequence of random numbers that a seed and a name determine (xoshiro256++).
+/// A sequence of random numbers determined by a seed and a name (xoshiro256++).
 #[derive(Debug, Clone)]
 pub struct RandomStream(Xoshiro256PlusPlus);
 
 impl RandomStream {
-    /// The stream called `name` among those of `seed`.
+    /// Creates the stream called `name` of `seed`.
     pub fn new(seed: u64, name: &str) -> Self {
         let state = mix(mix(seed) ^ fnv_1a(name.as_bytes()));
         Self(Xoshiro256PlusPlus::seed_from_u64(state))
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// A uniform number in `0..n`, without bias; 0 if `n` is 0.
+    /// Returns a uniform number in `0..n`, without bias; 0 if `n` is 0.
     pub fn below(&mut self, n: u64) -> u64 {
-        // Lemire 2019: the high half of a 64 x 64 bit product is uniform once the low halves that
-        // would make some results too frequent are refused.
+        // Lemire 2019: the high half of a 64 x 64 bit product is uniform if the low halves that would make some results
+        // too frequent are rejected.
         let refused_below = n.wrapping_neg().checked_rem(n).unwrap_or(0);
         loop {
             let (high, low) = wide_product(self.bits(), n);
@@ -37,25 +37,25 @@ impl RandomStream {
         }
     }
 
-    /// True with this probability. Takes exactly one sample whatever the probability is.
+    /// Returns true with this probability. Always takes exactly one sample.
     pub fn chance(&mut self, probability: Probability) -> bool {
         self.below(PARTS_PER_BILLION) < u64::from(probability.ppb())
     }
 
-    /// A uniform number of nanoseconds in `-range..=range`.
+    /// Returns a uniform number of nanoseconds in `-range..=range`.
     pub fn symmetric_nanos(&mut self, range: Duration) -> i64 {
         let range = i64_nanos(range);
         let span = range.unsigned_abs().saturating_mul(2).saturating_add(1);
         range.saturating_sub_unsigned(self.below(span))
     }
 
-    /// A duration from the exponential distribution with this mean.
+    /// Returns a duration from the exponential distribution with this mean.
     pub fn exponential(&mut self, mean: Duration) -> Duration {
         let nanos = u128::from(duration::saturating_nanos(mean)) * u128::from(self.standard_exponential_q32());
         Duration::from_nanos(u64::try_from(nanos >> 32).unwrap_or(u64::MAX))
     }
 
-    /// A number of nanoseconds from the normal distribution with mean zero and this standard deviation.
+    /// Returns nanoseconds from the normal distribution with mean zero and this standard deviation.
     pub fn normal_nanos(&mut self, std_dev: Duration) -> i64 {
         // Kahn's rejection: an exponential X kept with probability exp(-(X-1)^2/2) is half a normal.
         let magnitude_q32 = loop {
@@ -71,8 +71,8 @@ impl RandomStream {
         if self.bits() >> 63 == 0 { magnitude } else { -magnitude }
     }
 
-    /// A sample of the exponential distribution with mean one, in units of 2^-32: minus the natural
-    /// logarithm of a uniform number in (0, 1].
+    /// Returns a sample of the exponential distribution with mean one, in units of 2^-32: minus the natural logarithm
+    /// of a uniform number in (0, 1].
     fn standard_exponential_q32(&mut self) -> u64 {
         const LN_2_Q32: u64 = 2_977_044_472;
         let Some(uniform) = self.bits().checked_add(1) else {
@@ -86,7 +86,7 @@ impl RandomStream {
 
 const PARTS_PER_BILLION: u64 = 1_000_000_000;
 
-/// The base-2 logarithm of `x`, which is not zero, in units of 2^-32 and rounded down.
+/// Returns the base-2 logarithm of `x`, which is not zero, in units of 2^-32, rounded down.
 fn log2_q32(x: u64) -> u64 {
     let integer_part = u64::from(x.ilog2());
     // One squaring doubles the logarithm and thereby shifts its next binary digit before the point.
@@ -101,8 +101,8 @@ fn log2_q32(x: u64) -> u64 {
     integer_part << 32 | fraction_q32
 }
 
-/// The high and the low 64 bits of a product.
-#[expect(clippy::cast_possible_truncation, reason = "the two halves are cut out on purpose")]
+/// Splits a product into its high and low 64 bits.
+#[expect(clippy::cast_possible_truncation, reason = "the truncation separates the halves")]
 fn wide_product(a: u64, b: u64) -> (u64, u64) {
     let product = u128::from(a) * u128::from(b);
     ((product >> 64) as u64, product as u64)
@@ -112,12 +112,12 @@ fn i64_nanos(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// The FNV-1a hash (64 bits), here only to tell names apart.
+/// The FNV-1a hash (64 bits), used only to distinguish names.
 fn fnv_1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
-/// The finalizer of SplitMix64: a bijection in which every input bit reaches every output bit.
+/// The finalizer of SplitMix64: a bijection in which every input bit affects every output bit.
 fn mix(x: u64) -> u64 {
     let x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,8 +1,9 @@
-//! A rate that changes over time: when a link may send how much.
+//! A rate that changes over time: when a link may send, and how much.
 //!
-//! The text form is that of Mahimahi's link emulator: one whole number of milliseconds a line, never falling, each an
-//! opportunity to send [`OPPORTUNITY_BYTES`]. The trace begins anew after the last one. What an opportunity has left over serves the
-//! next packet if that waits already, and is gone otherwise; a packet that is larger takes several.
+//! The text form is that of Mahimahi's link emulator: one integer of milliseconds per line, in non-decreasing order,
+//! each an opportunity to send [`OPPORTUNITY_BYTES`]. After the last line the trace repeats. The unused part of an
+//! opportunity serves the next packet if that waits already, and is lost otherwise; a larger packet takes several
+//! opportunities.
 //!
 //! ```
 //! use festina_netsim::RateTrace;
@@ -26,56 +27,56 @@ use festina_units::{Bandwidth, Duration};
 pub use made::MadeTrace;
 pub(crate) use opportunities::Opportunities;
 
-/// What one opportunity carries.
+/// Bytes per opportunity.
 pub const OPPORTUNITY_BYTES: u64 = 1_504;
-/// The longest text that is read as a trace, in bytes.
+/// Maximum length of a trace's text, in bytes.
 pub const TRACE_BYTES_MAX: usize = 16 << 20;
 /// The latest time in a trace, in milliseconds: a week.
 pub const TRACE_MILLIS_MAX: u32 = 7 * 24 * 3_600 * 1_000;
 
-/// The opportunities of a link, repeated for ever. Copies share them.
+/// The opportunities of a link, repeated for ever. Clones share them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RateTrace {
-    /// Never falling, at least one, the last above zero.
+    /// Non-decreasing, at least one, the last above zero.
     opportunities_ms: Arc<[u32]>,
 }
 
-/// Caller: a text that is no trace.
+/// Error of the caller: the text is not a valid trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TraceError {
-    /// It has more than [`TRACE_BYTES_MAX`] bytes.
+    /// The text has more than [`TRACE_BYTES_MAX`] bytes.
     TooLong,
-    /// It has no opportunity.
+    /// The trace has no opportunity.
     Empty,
-    /// All opportunities are at zero, so that it would take no time.
+    /// All opportunities are at zero, so the period would be zero.
     TakesNoTime,
-    /// A line is no whole number of milliseconds up to [`TRACE_MILLIS_MAX`].
+    /// A line is not an integer of milliseconds up to [`TRACE_MILLIS_MAX`].
     NoTime {
         /// The line, counted from 1.
         line: usize,
-        /// What it says, cut if it is long.
+        /// Its text, truncated if it is long.
         text: String,
     },
-    /// A line has an earlier time than the one before it.
+    /// A line has an earlier time than the previous one.
     Falls {
         /// The line, counted from 1.
         line: usize,
         /// Its time in milliseconds.
         time_ms: u32,
-        /// The time before it.
+        /// The time of the previous line.
         before_ms: u32,
     },
 }
 
-/// At most so many characters of a wrong line are shown.
+/// Maximum number of characters of an invalid line in an error message.
 const SHOWN_CHARS_MAX: usize = 40;
 
 impl RateTrace {
-    /// Reads the text form. Empty lines at the end, blanks at the end of a line and Windows' line ends do no harm.
+    /// Parses the text form. Empty lines at the end, blanks at the end of a line and Windows line endings are accepted.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its line.
+    /// The first problem, with its line.
     pub fn parse(text: &str) -> Result<Self, TraceError> {
         if text.len() > TRACE_BYTES_MAX {
             return Err(TraceError::TooLong);
@@ -100,23 +101,23 @@ impl RateTrace {
         }
     }
 
-    /// The text form.
+    /// Returns the text form.
     pub fn text(&self) -> String {
         self.opportunities_ms.iter().map(|time_ms| format!("{time_ms}\n")).collect()
     }
 
-    /// After what time it begins anew.
+    /// Returns the period after which the trace repeats.
     pub fn period(&self) -> Duration {
         Duration::from_millis(self.period_ms().into())
     }
 
-    /// What it carries on average.
+    /// Returns the mean rate.
     pub fn mean_rate(&self) -> Bandwidth {
         let bits = self.opportunities_ms.len() as u64 * OPPORTUNITY_BYTES * 8;
         Bandwidth::from_bits_per_second(bits * 1_000 / u64::from(self.period_ms()))
     }
 
-    /// When there is something to send within one period, in milliseconds, never falling.
+    /// Returns the opportunities of one period, in milliseconds, in non-decreasing order.
     pub fn opportunities_ms(&self) -> &[u32] {
         &self.opportunities_ms
     }
@@ -126,7 +127,7 @@ impl RateTrace {
     }
 }
 
-/// A trace is long; what it carries says enough.
+/// A trace is long; its mean rate is sufficient.
 impl fmt::Debug for RateTrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RateTrace({} in {:?})", self.mean_rate(), self.period())
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_trace_is_refused_with_its_line() {
+    fn invalid_traces_are_refused_with_their_line() {
         let refused = |text: &str| RateTrace::parse(text).expect_err(text).to_string();
         assert!(refused("").contains("no line"));
         assert!(refused("0\n0\n").contains("all its times are 0"));

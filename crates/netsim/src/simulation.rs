@@ -1,8 +1,8 @@
 //! Hosts on a topology, driven through simulated time.
 //!
-//! One event carries a packet over one hop: a link computes the arrival when a packet begins its transmission, and the
-//! only thing on the agenda is the next arrival of each link and the next deadline of each host. Packets
-//! are moved from queue to wire to queue, never copied, and once the buffers have grown nothing is allocated.
+//! One event carries a packet over one hop: a link computes the arrival when a packet's transmission starts, and the
+//! agenda contains only the next arrival of each link and the next deadline of each host. Packets are moved from queue
+//! to wire to queue, never copied. Once the buffers have grown nothing is allocated.
 
 use festina_units::{Duration, Instant};
 
@@ -13,38 +13,39 @@ use crate::probe::{Probes, QueueProbeId, QueueSample, ThroughputProbeId, Through
 use crate::tap::{NoTap, Tap};
 use crate::topology::{LinkId, NodeId, Routes, Topology};
 
-/// The most events and transmissions that may happen at the same instant. Whoever exceeds it has a deadline that does not
-/// move, or never runs out of packets to send.
+/// Maximum number of events and transmissions at the same instant. A host that exceeds it has a deadline that does not
+/// move, or sends packets without end.
 pub const ACTIONS_AT_ONE_INSTANT_MAX: u64 = 10_000_000;
 
-/// What the simulator needs to know about a packet beyond what its links do.
+/// The interface of a packet to the simulator, beyond that to links.
 pub trait SimPacket: LinkPacket {
-    /// The host that the packet is for.
+    /// Returns the host that the packet is addressed to.
     fn destination(&self) -> NodeId;
 }
 
-/// A host: a state machine without a clock. After every mutation the simulation takes all that
-/// [`poll_transmit`](Self::poll_transmit) gives and then asks for the deadline.
+/// A host: a state machine without a clock. After every mutation the simulation takes all packets that
+/// [`poll_transmit`](Self::poll_transmit) returns and then asks for the deadline.
 pub trait Node<P> {
-    /// The simulation begins.
+    /// Called when the simulation starts.
     fn start(&mut self, _now: Instant) {}
 
-    /// A packet for this host has arrived.
+    /// Handles a packet that has arrived at this host.
     fn handle_packet(&mut self, now: Instant, packet: P);
 
-    /// The deadline has come.
+    /// Called when the deadline is reached.
     fn handle_timeout(&mut self, now: Instant);
 
-    /// The next packet to send; it is routed by its destination.
+    /// Returns the next packet to send; it is routed by its destination.
     fn poll_transmit(&mut self, now: Instant) -> Option<P>;
 
-    /// When [`handle_timeout`](Self::handle_timeout) is next wanted. What lies in the past comes at once.
+    /// Returns when [`handle_timeout`](Self::handle_timeout) is to be called next. A deadline in the past is handled at
+    /// once.
     fn poll_deadline(&self) -> Option<Instant>;
 }
 
 /// A running simulation: the same topology, hosts and seed give the same events, in the same order, on every machine.
 ///
-/// `N` is the one type of all hosts (an enum, if there are several kinds) and `T` is what [watches](Tap) the links.
+/// `N` is the type of all hosts (an enum, if there are several kinds), and `T` [observes](Tap) the links.
 #[derive(Debug)]
 pub struct Simulation<P, N, T = NoTap> {
     topology: Topology,
@@ -58,7 +59,7 @@ pub struct Simulation<P, N, T = NoTap> {
     /// Hosts that the caller may have changed since the last event.
     touched: Vec<NodeId>,
     links: Vec<Link<P>>,
-    /// Where each link leads.
+    /// The far end of each link.
     link_ends: Vec<NodeId>,
     probes: Probes,
     tap: T,
@@ -66,33 +67,33 @@ pub struct Simulation<P, N, T = NoTap> {
     actions_at_this_instant: u64,
 }
 
-/// What a simulation has done so far.
+/// Counters of a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SimulationCounters {
-    /// Links that packets have crossed.
+    /// Number of links crossed by packets.
     pub hops: u64,
-    /// Entries of the agenda that have come.
+    /// Number of agenda entries processed.
     pub events: u64,
-    /// Packets dropped because there is no way from where they were to their destination, which may be the sender itself.
+    /// Packets dropped because no route leads from their node to their destination, which may be the sender itself.
     pub unroutable: u64,
 }
 
 impl<P: SimPacket, N: Node<P>> Simulation<P, N> {
-    /// A simulation at time zero. `nodes` are the hosts of the topology, in the order of [`Topology::host_ids`]. The routes
-    /// take four bytes for each pair of hosts and routers.
+    /// Creates a simulation at time zero. `nodes` are the hosts of the topology, in the order of
+    /// [`Topology::host_ids`]. The routes take four bytes for each pair of hosts and routers.
     ///
     /// # Panics
-    /// If there are more or fewer nodes than hosts.
+    /// If the number of nodes differs from the number of hosts.
     pub fn new(topology: Topology, nodes: Vec<N>, seed: u64) -> Self {
         Self::with_tap(topology, nodes, seed, NoTap)
     }
 }
 
 impl<P: SimPacket, N: Node<P>, T: Tap<P>> Simulation<P, N, T> {
-    /// Like [`Simulation::new`], with something that watches the links.
+    /// Like [`Simulation::new`], with a tap that observes the links.
     ///
     /// # Panics
-    /// If there are more or fewer nodes than hosts.
+    /// If the number of nodes differs from the number of hosts.
     pub fn with_tap(topology: Topology, nodes: Vec<N>, seed: u64, tap: T) -> Self {
         assert_eq!(nodes.len(), topology.host_ids().count(), "every host of the topology needs one node");
         let mut hosts: Vec<Option<N>> = (0..topology.node_count()).map(|_| None).collect();
@@ -118,10 +119,10 @@ impl<P: SimPacket, N: Node<P>, T: Tap<P>> Simulation<P, N, T> {
         }
     }
 
-    /// Simulates all that happens up to `end` and at it. An `end` in the past changes nothing.
+    /// Simulates all events up to and including `end`. An `end` in the past changes nothing.
     ///
     /// # Panics
-    /// If more than [`ACTIONS_AT_ONE_INSTANT_MAX`] things happen at the same instant: a host is at fault.
+    /// If more than [`ACTIONS_AT_ONE_INSTANT_MAX`] actions happen at the same instant, which is the fault of a host.
     pub fn run_until(&mut self, end: Instant) {
         self.begin();
         while let Some((at, slot)) = self.agenda.earliest()
@@ -140,53 +141,53 @@ impl<P: SimPacket, N: Node<P>, T: Tap<P>> Simulation<P, N, T> {
         self.now = self.now.max(end);
     }
 
-    /// When the next event is; `None` if nothing will ever happen again.
+    /// Returns the time of the next event, or `None` if there are no more events.
     pub fn poll_deadline(&mut self) -> Option<Instant> {
         self.begin();
         self.agenda.earliest().map(|(at, _)| at)
     }
 
-    /// The present instant.
+    /// Returns the present instant.
     pub fn now(&self) -> Instant {
         self.now
     }
 
-    /// What the simulation runs on.
+    /// Returns the topology.
     pub fn topology(&self) -> &Topology {
         &self.topology
     }
 
-    /// What has happened so far.
+    /// Returns the counters.
     pub fn counters(&self) -> SimulationCounters {
         self.counters
     }
 
-    /// The node at a host.
+    /// Returns the node of a host.
     ///
     /// # Panics
-    /// If `host` is no host of the topology.
+    /// If `host` is not a host of the topology.
     pub fn node(&self, host: NodeId) -> &N {
-        self.hosts[host.0 as usize].as_ref().expect("the caller names a host")
+        self.hosts[host.0 as usize].as_ref().expect("`host` is a host of the topology")
     }
 
-    /// The node at a host, to be changed. What it then wants to send leaves when the simulation runs on, at the present
-    /// instant.
+    /// Returns the node of a host for modification. Packets that it then wants to send are sent when the simulation
+    /// continues, at the present instant.
     ///
     /// # Panics
-    /// If `host` is no host of the topology.
+    /// If `host` is not a host of the topology.
     pub fn node_mut(&mut self, host: NodeId) -> &mut N {
         if !self.touched.contains(&host) {
             self.touched.push(host);
         }
-        self.hosts[host.0 as usize].as_mut().expect("the caller names a host")
+        self.hosts[host.0 as usize].as_mut().expect("`host` is a host of the topology")
     }
 
-    /// All nodes, in the order of [`Topology::host_ids`].
+    /// Returns all nodes, in the order of [`Topology::host_ids`].
     pub fn nodes(&self) -> impl Iterator<Item = &N> {
         self.hosts.iter().flatten()
     }
 
-    /// A link, to look at.
+    /// Returns a link.
     ///
     /// # Panics
     /// If `link` is not of the topology.
@@ -194,7 +195,7 @@ impl<P: SimPacket, N: Node<P>, T: Tap<P>> Simulation<P, N, T> {
         &self.links[link.0 as usize]
     }
 
-    /// What a link has done so far.
+    /// Returns the counters of a link.
     ///
     /// # Panics
     /// If `link` is not of the topology.
@@ -202,7 +203,7 @@ impl<P: SimPacket, N: Node<P>, T: Tap<P>> Simulation<P, N, T> {
         self.link(link).counters()
     }
 
-    /// Loses packets of a link by another rule from now on ([`Link::set_loss`]).
+    /// Replaces the loss model of a link from now on ([`Link::set_loss`]).
     ///
     /// # Panics
     /// If `link` is not of the topology.
@@ -210,33 +211,33 @@ impl<P: SimPacket, N: Node<P>, T: Tap<P>> Simulation<P, N, T> {
         self.links[link.0 as usize].set_loss(loss);
     }
 
-    /// What watches the links.
+    /// Returns the tap.
     pub fn tap(&self) -> &T {
         &self.tap
     }
 
-    /// What watches the links, to be changed.
+    /// Returns the tap for modification.
     pub fn tap_mut(&mut self) -> &mut T {
         &mut self.tap
     }
 
-    /// Ends the simulation and gives back what watched the links.
+    /// Ends the simulation and returns the tap.
     pub fn into_tap(self) -> T {
         self.tap
     }
 
-    /// From now on notes the queue of `link` every `interval`, for the first time at once.
+    /// Samples the queue of `link` every `interval` from now on, starting immediately.
     ///
     /// # Panics
     /// If `link` is not of the topology, or the interval is zero.
     pub fn probe_queue(&mut self, link: LinkId, interval: Duration) -> QueueProbeId {
-        assert!((link.0 as usize) < self.links.len(), "the caller names a link");
+        assert!((link.0 as usize) < self.links.len(), "`link` is a link of the topology");
         let id = self.probes.add_queue(link, interval, self.now);
         self.agenda.set(self.probe_slot(), self.probes.deadline());
         id
     }
 
-    /// What a probe of a queue has noted.
+    /// Returns the samples of a queue probe.
     ///
     /// # Panics
     /// If the probe is of another simulation.
@@ -244,15 +245,15 @@ impl<P: SimPacket, N: Node<P>, T: Tap<P>> Simulation<P, N, T> {
         self.probes.queue_samples(probe)
     }
 
-    /// From now on counts for each flow the bytes that leave `link`, in bins of length `bin`.
+    /// Counts the bytes of each flow that pass `link` from now on, in bins of length `bin`.
     ///
     /// # Panics
-    /// If `link` is not of the topology, the bin has no length, or the link has such a probe already.
+    /// If `link` is not of the topology, the bin length is zero, or the link already has a throughput probe.
     pub fn probe_throughput(&mut self, link: LinkId, bin: Duration) -> ThroughputProbeId {
         self.probes.add_throughput(link, bin, self.now)
     }
 
-    /// What a probe of throughput has counted.
+    /// Returns the counts of a throughput probe.
     ///
     /// # Panics
     /// If the probe is of another simulation.
@@ -260,7 +261,7 @@ impl<P: SimPacket, N: Node<P>, T: Tap<P>> Simulation<P, N, T> {
         self.probes.throughput(probe)
     }
 
-    /// Starts the hosts, the first time, and sends what hosts want to send that the caller has changed.
+    /// Starts the hosts on the first call, and sends packets of hosts that the caller has modified.
     fn begin(&mut self) {
         if !self.has_started {
             self.has_started = true;
@@ -302,7 +303,7 @@ impl<P: SimPacket, N: Node<P>, T: Tap<P>> Simulation<P, N, T> {
         }
     }
 
-    /// Takes what has arrived at the end of a link.
+    /// Takes the packets that have arrived at the end of a link.
     fn deliver(&mut self, link_index: usize) {
         let end = self.link_ends[link_index];
         let id = LinkId(u32::try_from(link_index).expect("links are numbered in 32 bits"));
@@ -331,7 +332,7 @@ impl<P: SimPacket, N: Node<P>, T: Tap<P>> Simulation<P, N, T> {
         }
     }
 
-    /// Sends all that a host wants to send.
+    /// Sends all packets that a host wants to send.
     fn drain(&mut self, index: usize) {
         let id = NodeId(u32::try_from(index).expect("nodes are numbered in 32 bits"));
         while let Some(packet) = self.hosts[index].as_mut().and_then(|node| node.poll_transmit(self.now)) {
@@ -370,7 +371,7 @@ impl<P: SimPacket, N: Node<P>, T: Tap<P>> Simulation<P, N, T> {
         self.actions_at_this_instant += 1;
         assert!(
             self.actions_at_this_instant <= ACTIONS_AT_ONE_INSTANT_MAX,
-            "more happens at {} than ever may at one instant: a host's deadline does not move, or it sends without end",
+            "too many actions at the instant {}: a host's deadline does not move, or it sends without end",
             self.now
         );
     }

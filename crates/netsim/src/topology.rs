@@ -1,4 +1,4 @@
-//! What is connected to what: a list that reads like the diagram.
+//! Topologies: hosts, routers and links as a list that reads like the diagram.
 //!
 //! ```
 //! use festina_netsim::{Duplex, LinkConfig, Topology};
@@ -53,17 +53,17 @@ pub struct Duplex {
     pub backward: LinkConfig,
 }
 
-/// One direction of a connection, as it was listed.
+/// One direction of a connection, as listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkEntry {
-    /// Where packets enter.
+    /// The node at which packets enter.
     pub from: NodeId,
-    /// Where packets leave.
+    /// The node at which packets leave.
     pub to: NodeId,
-    /// What the link is like.
+    /// The link's configuration.
     pub config: LinkConfig,
-    /// The names of both ends, as in `west>east`, with `#2` behind it for the second such link, and so on. It names the
-    /// link's random streams: they do not change when other links are added.
+    /// The names of both ends, as in `west>east`, followed by `#2` for the second such link, and so on. It determines
+    /// the link's random streams, which do not change when other links are added.
     pub name: String,
 }
 
@@ -74,14 +74,14 @@ struct NodeEntry {
 }
 
 impl Duplex {
-    /// Both directions alike.
+    /// Creates a connection with the same configuration in both directions.
     pub fn symmetric(config: LinkConfig) -> Self {
         Self { forward: config.clone(), backward: config }
     }
 }
 
 impl Topology {
-    /// Nothing yet.
+    /// Creates an empty topology.
     pub fn new() -> Self {
         Self::default()
     }
@@ -89,7 +89,7 @@ impl Topology {
     /// Adds a host, which sends and receives but does not forward.
     ///
     /// # Panics
-    /// If a host or router has this name already.
+    /// If the name is already in use.
     pub fn host(&mut self, name: &str) -> NodeId {
         self.node(name, true)
     }
@@ -97,15 +97,15 @@ impl Topology {
     /// Adds several hosts.
     ///
     /// # Panics
-    /// If a name is taken already.
+    /// If a name is already in use.
     pub fn hosts<const COUNT: usize>(&mut self, names: [&str; COUNT]) -> [NodeId; COUNT] {
         names.map(|name| self.host(name))
     }
 
-    /// Adds a router, which forwards and does nothing else.
+    /// Adds a router, which only forwards.
     ///
     /// # Panics
-    /// If a host or router has this name already.
+    /// If the name is already in use.
     pub fn router(&mut self, name: &str) -> NodeId {
         self.node(name, false)
     }
@@ -113,12 +113,12 @@ impl Topology {
     /// Adds several routers.
     ///
     /// # Panics
-    /// If a name is taken already.
+    /// If a name is already in use.
     pub fn routers<const COUNT: usize>(&mut self, names: [&str; COUNT]) -> [NodeId; COUNT] {
         names.map(|name| self.router(name))
     }
 
-    /// Adds a link that carries packets one way.
+    /// Adds a one-way link.
     ///
     /// # Panics
     /// If an end is not of this topology, or both are the same.
@@ -134,7 +134,7 @@ impl Topology {
         id
     }
 
-    /// Adds a link for either direction; the first of the result leads from `a` to `b`.
+    /// Adds a link for each direction; the first of the result leads from `a` to `b`.
     ///
     /// # Panics
     /// If an end is not of this topology, or both are the same.
@@ -142,22 +142,22 @@ impl Topology {
         (self.link(a, b, connection.forward), self.link(b, a, connection.backward))
     }
 
-    /// How many hosts and routers there are.
+    /// Returns the number of hosts and routers.
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The hosts, in the order in which they were added.
+    /// Returns the hosts, in the order in which they were added.
     pub fn host_ids(&self) -> impl Iterator<Item = NodeId> {
         (0..).zip(&self.nodes).filter(|(_, node)| node.is_host).map(|(index, _)| NodeId(index))
     }
 
-    /// The links, in the order in which they were added.
+    /// Returns the links, in the order in which they were added.
     pub fn links(&self) -> &[LinkEntry] {
         &self.links
     }
 
-    /// The name of a host or router.
+    /// Returns the name of a host or router.
     ///
     /// # Panics
     /// If `node` is not of this topology.
@@ -165,13 +165,13 @@ impl Topology {
         &self.nodes[node.0 as usize].name
     }
 
-    /// The host or router with this name.
+    /// Returns the host or router with this name.
     pub fn find(&self, name: &str) -> Option<NodeId> {
         (0..).zip(&self.nodes).find(|(_, node)| node.name == name).map(|(index, _)| NodeId(index))
     }
 
-    /// The links that a packet from `from` to the host `to` takes, or `None` if there is no way. It is empty if both are
-    /// the same.
+    /// Returns the links that a packet from `from` to the host `to` takes, or `None` if there is no route. The route is
+    /// empty if both are the same.
     pub fn route(&self, from: NodeId, to: NodeId) -> Option<Vec<LinkId>> {
         let routes = Routes::new(self);
         let mut taken = Vec::new();
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_way_is_taken_and_the_first_listed_among_equals() {
+    fn the_shortest_route_is_taken_and_among_equals_the_first_listed() {
         let mut topology = Topology::new();
         let [a, b] = topology.hosts(["a", "b"]);
         let [north, south, detour] = topology.routers(["north", "south", "detour"]);

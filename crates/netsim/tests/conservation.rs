@@ -1,4 +1,4 @@
-//! Whatever a link does to packets, none appears from nowhere and none vanishes uncounted.
+//! Conservation of packets: no link creates packets or loses them uncounted.
 
 use std::rc::Rc;
 
@@ -16,7 +16,7 @@ struct Token {
     flow: u64,
     is_ecn_capable: bool,
     is_marked: bool,
-    /// Held for its count only.
+    /// Held for its reference count only.
     _alive: Rc<()>,
 }
 
@@ -69,7 +69,7 @@ fn loss() -> impl Strategy<Value = LossModel> {
     ]
 }
 
-/// Mostly none; else up to a few opportunities a millisecond, with silences.
+/// Usually none; otherwise up to a few opportunities per millisecond, with silences.
 fn trace() -> impl Strategy<Value = Option<RateTrace>> {
     let trace = prop::collection::vec(0_u32..30, 1..60).prop_map(|gaps| {
         let mut now = 0;
@@ -124,7 +124,7 @@ prop_compose! {
     }
 }
 
-/// What the test has seen, against which the link's own counters are held.
+/// Packets observed by the test, compared with the link's own counters.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     delivered: u64,
@@ -146,7 +146,7 @@ impl Seen {
 
 proptest! {
     #[test]
-    fn offered_and_copied_is_delivered_or_lost_or_dropped_or_inside(
+    fn every_offered_or_copied_packet_is_accounted_for(
         config in config(),
         seed: u64,
         sends in prop::collection::vec((0_u64..4_000, 1_u64..1_500, 0_u64..6, any::<bool>()), 1..400),
@@ -172,7 +172,7 @@ proptest! {
                 Admission::QueueDropped => seen.refused += 1,
                 Admission::TooLarge => seen.too_large += 1,
             }
-            // Copies are made late, and lost packets that still wait are not counted as inside.
+            // Copies are made late, and lost packets that still wait do not count as inside.
             let held = u64::try_from(Rc::strong_count(&alive)).unwrap() - 1;
             prop_assert!(held <= link.packets_inside() + seen.lost);
         }
@@ -197,7 +197,7 @@ proptest! {
     }
 
     #[test]
-    fn no_packet_arrives_before_the_deadline_and_being_polled_rarely_changes_nothing(
+    fn no_packet_arrives_before_the_deadline_and_rare_polling_changes_nothing(
         config in config(),
         sends in prop::collection::vec((0_u64..4_000, 1_u64..1_500), 1..200),
     ) {
@@ -231,7 +231,7 @@ proptest! {
 }
 
 #[test]
-fn a_managed_link_marks_an_overload_that_is_capable_of_ecn_and_counts_the_marks() {
+fn a_managed_link_marks_an_ecn_capable_overload_and_counts_the_marks() {
     let config = LinkConfig {
         rate: Some(Bandwidth::from_bits_per_second(8_000_000)),
         discipline: QueueDiscipline::CoDel(CoDelConfig::default()),

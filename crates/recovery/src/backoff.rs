@@ -1,19 +1,16 @@
-//! How long to wait after a timeout that was not answered: exponential backoff, or linear timeouts
-//! with a cap in time.
+//! The wait after an unanswered timeout: exponential backoff, or linear timeouts with a cap in time.
 
 use festina_units::Duration;
 
-/// How the retransmission timer grows while nothing answers.
+/// Growth of the retransmission timer while no answer arrives.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Backoff {
     /// Each timeout doubles the next one (RFC 9260 §6.3.3 E2).
     Exponential,
-    /// The timer does not grow (P10 §5.3) until `linear_for` was spent waiting; from then on it
-    /// doubles.
+    /// The timer does not grow (P10 §5.3) until `linear_for` has been spent waiting; after that it doubles.
     ///
-    /// P10 has no cap: [`Duration::MAX`] is its rule. The cap is Festina's: a thin stream is
-    /// harmless, but a path that stayed silent for seconds is broken or badly congested, and a
-    /// crowd of thin streams must not hammer it.
+    /// P10 has no cap: use [`Duration::MAX`] for its rule. The cap is Festina's: a thin stream is harmless, but a path
+    /// that has been silent for seconds is broken or badly congested, and a crowd of thin streams must not flood it.
     Linear {
         /// Waiting time after which the doubling starts.
         linear_for: Duration,
@@ -21,14 +18,14 @@ pub enum Backoff {
 }
 
 impl Backoff {
-    /// The next timer value, for a timer of `base` without backoff and what `series` has seen;
-    /// never above `max`, unless `base` itself is.
+    /// Returns the next timer value, for a timer of `base` without backoff and the expiries in `series`; never above
+    /// `max`, unless `base` itself is.
     #[must_use]
     pub fn interval(self, base: Duration, series: &ExpirySeries, max: Duration) -> Duration {
         let grown = match self {
             Self::Exponential => 2_u32.checked_pow(series.timeouts).and_then(|factor| base.checked_mul(factor)),
-            // The next wait is as long as all waits since the linear phase ended. That doubles the
-            // timer each time, without a count of the linear expiries.
+            // The next wait is as long as all waits since the linear phase ended. That doubles the timer each time,
+            // without a count of the linear expiries.
             Self::Linear { linear_for } => Some(base.max(series.waited.saturating_sub(linear_for))),
         };
         grown.unwrap_or(Duration::MAX).min(max).max(base)
@@ -46,10 +43,9 @@ impl Backoff {
 
 /// The timer expiries since the last round-trip measurement.
 ///
-/// Only an unambiguous measurement ends the series (RFC 9260 §6.3.3, after E4). That is vital for
-/// linear timeouts: if the round-trip time rises above the timer, each message is retransmitted,
-/// none can be measured, and only a growing timer breaks the circle. Waiting time is counted, not
-/// wall time, so the pauses of a quiet application count nothing.
+/// Only an unambiguous measurement ends the series (RFC 9260 §6.3.3, after E4). That is vital for linear timeouts: if
+/// the round-trip time rises above the timer, each message is retransmitted, none can be measured, and only a growing
+/// timer breaks the cycle. Waiting time is counted, not wall time, so the pauses of a quiet application do not count.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExpirySeries {
     timeouts: u32,
@@ -57,29 +53,29 @@ pub struct ExpirySeries {
 }
 
 impl ExpirySeries {
-    /// The retransmission timer ran `interval` long and expired.
+    /// Records that the retransmission timer expired after `interval`.
     pub fn timed_out(&mut self, interval: Duration) {
         self.timeouts = self.timeouts.saturating_add(1);
         self.waited = self.waited.saturating_add(interval);
     }
 
-    /// A probe was sent after waiting for `interval`. It is no timeout, but time went by.
+    /// Records that a probe was sent after waiting for `interval`. It is not a timeout, but the waiting time counts.
     pub fn probed(&mut self, interval: Duration) {
         self.waited = self.waited.saturating_add(interval);
     }
 
-    /// A round-trip time was measured: the series is over.
+    /// Ends the series: a round-trip time was measured.
     pub fn measured(&mut self) {
         *self = Self::default();
     }
 
-    /// Retransmission timeouts in this series; probes are not among them.
+    /// Returns the number of retransmission timeouts in this series, without probes.
     #[must_use]
     pub fn timeouts(&self) -> u32 {
         self.timeouts
     }
 
-    /// Time spent waiting for timers that expired in this series.
+    /// Returns the time spent waiting for timers that expired in this series.
     #[must_use]
     pub fn waited(&self) -> Duration {
         self.waited
@@ -97,7 +93,7 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    /// The timer values of a path that never answers.
+    /// The timer values on a path that never answers.
     fn silence(backoff: Backoff, base: Duration, timeouts: usize) -> Vec<u128> {
         let mut series = ExpirySeries::default();
         let mut intervals = Vec::new();

@@ -1,53 +1,57 @@
-//! When the SACK of a packet comes if nobody asks for it: is the I bit (RFC 7053) worth a packet?
+//! Deciding whether a packet requests its SACK with the I bit (RFC 7053), by predicting when the SACK would come
+//! otherwise.
 //!
-//! A receiver delays a SACK until a second packet comes, until it has data of its own to send, or for 200 ms (RFC 9260 §6.2). The I bit
-//! asks it not to. A sender that asks with each packet hears of every loss as early as it can, and doubles the number of packets on
-//! the path. But the delay is often harmless:
+//! A receiver delays a SACK until a second packet arrives, until it has data of its own to send, or for 200 ms (RFC
+//! 9260 §6.2). The I bit asks it not to. A sender that sets the bit in each packet detects every loss as early as
+//! possible, but doubles the number of packets on the path. Often the delay is harmless:
 //!
-//! - If another packet follows soon, that one draws the SACK. A gap draws it at once, so a loss is reported when the next packet
-//!   arrives, with or without the I bit. What is lost by not asking is at most the time to the next packet.
+//! - If another packet follows soon, that packet triggers the SACK. A gap triggers it at once, so a loss is reported
+//!   when the next packet arrives, with or without the I bit. Omitting the bit costs at most the time to the next
+//!   packet.
 //! - If the application at the other end answers each message, the answer carries the SACK.
 //!
-//! If neither is to be expected, the packet asks. So does each packet while losses are not negligible, unless rides repair them: on a
-//! dense stream the next packets bring what was lost long before a SACK could report it, and the sender need not hurry to hear of it.
+//! If neither is expected, the packet sets the bit. So does each packet while losses are not negligible, unless rides
+//! repair them: on a dense stream the next packets deliver lost chunks long before a SACK could report the loss, so the
+//! sender has no need to detect it quickly.
 //!
-//! The sender predicts from what it has seen: the longest of the last gaps between its own packets, and whether its packets were
-//! answered. If it is wrong, as it is when a stream ends, the probe that then asks may be needless. After a needless probe the sender
-//! asks for a while.
+//! The prediction uses the longest of the last gaps between the sender's own packets, and whether its packets were
+//! answered. If it is wrong, as it is when a stream ends, the resulting probe may be spurious. After a spurious probe
+//! the sender sets the bit for a while.
 
 use festina_units::{Duration, Instant};
 
 use crate::redundancy::Rides;
 
-/// The SACK delay of receivers: what RFC 9260 §6.2 recommends and all known stacks have. With longer gaps a SACK answers each packet anyway.
+/// The SACK delay of receivers: the recommendation of RFC 9260 §6.2, used by all known stacks. With longer gaps a SACK
+/// answers each packet anyway.
 const SACK_DELAY: Duration = Duration::from_millis(200);
 
-/// Gaps over which the longest is looked for, at least; twice as many at most.
+/// Minimum number of gaps over which the longest is taken; at most twice as many.
 const GAPS: u8 = 16;
 
-/// Packets that leave within this time of each other are one burst.
+/// Packets sent within this time of each other are one burst.
 const BURST_MAX: Duration = Duration::from_millis(1);
 
-/// Gaps that must have been seen before any is predicted.
+/// Number of gaps that must be observed before any is predicted.
 const GAPS_MIN: u8 = 8;
 
-/// A predicted gap is the longest one and this part of it.
+/// The prediction exceeds the longest gap by this fraction of it.
 const GAP_MARGIN_PARTS: u32 = 8;
 
-/// Packets in sequence that must have been answered before an answer is predicted.
+/// Number of consecutive answered packets before an answer is predicted.
 const ANSWERS_MIN: u8 = 4;
 
-/// The least time after a round trip within which an answer counts as one that was under way already.
+/// Minimum time after a round trip during which an answer counts as one that was already on its way.
 const ANSWER_DELAY_MIN: Duration = Duration::from_millis(5);
 
-/// While packets are lost, one of so many asks in any case: only its round trip is known to hold no delay of the SACK, and shows whether there is a
-/// queue.
+/// While packets are lost, one packet in this many requests its SACK in any case: only its round trip is known to
+/// exclude the SACK delay, and reveals a queue.
 const MEASURED_EVERY: u8 = 8;
 
-/// Packets that ask after the prediction was wrong.
+/// Number of packets that set the I bit after a wrong prediction.
 const ASKS_AFTER_ERROR: u8 = 64;
 
-/// What a sender has seen of its own packets and of the answers to them.
+/// The history of a sender's own packets and of the answers to them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cadence {
     last_sent: Option<Instant>,
@@ -60,32 +64,32 @@ pub struct Cadence {
     gap_mean: Duration,
     /// Packets in sequence that were answered.
     answers: u8,
-    /// The last packet was answered.
+    /// Whether the last packet was answered.
     is_answered: bool,
-    /// Packets that are still to ask, whatever is predicted.
+    /// Number of packets that still set the I bit regardless of predictions.
     asks: u8,
 }
 
-/// What decides beside the cadence.
+/// The other inputs of the decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Surroundings {
     /// The smoothed round-trip time, if any.
     pub srtt: Option<Duration>,
     /// Losses are negligible ([`crate::redundancy::CopyScheduler::is_lossless`]).
     pub is_lossless: bool,
-    /// How often chunks ride along.
+    /// The current rides.
     pub rides: Rides,
 }
 
 impl Cadence {
-    /// A packet with new data leaves.
+    /// Records that a packet with new data is sent.
     pub fn sent(&mut self, now: Instant) {
         self.asks = self.asks.saturating_sub(1);
         let Some(before) = self.last_sent.replace(now) else { return };
         let gap = now.saturating_duration_since(before);
         if gap < BURST_MAX {
-            // Packets of one burst say nothing of when the next one comes. Where the peer is near, this may follow an answer, and will be
-            // answered itself.
+            // Packets of one burst do not predict the next one. With a near peer, this may follow an answer, and will
+            // be answered itself.
             self.is_answered = false;
             return;
         }
@@ -104,7 +108,7 @@ impl Cadence {
         }
     }
 
-    /// A packet with data of the peer came.
+    /// Records that a packet with data of the peer was received.
     pub fn heard(&mut self, now: Instant, srtt: Option<Duration>) {
         let Some((sent_at, srtt)) = self.last_sent.zip(srtt).filter(|_| !self.is_answered) else { return };
         let elapsed = now.saturating_duration_since(sent_at);
@@ -115,13 +119,14 @@ impl Cadence {
         }
     }
 
-    /// The SACK that was expected did not come in time, though nothing was lost.
+    /// Records that the expected SACK did not arrive in time although nothing was lost.
     pub fn was_wrong(&mut self) {
         self.asks = ASKS_AFTER_ERROR;
         self.answers = 0;
     }
 
-    /// How long after the arrival of a packet that leaves now its SACK is to be expected to leave. `None`: long after, so that the packet is to ask for it.
+    /// Returns the expected delay between the arrival of a packet sent now and its SACK. `None` if the delay is too
+    /// long, so that the packet should set the I bit.
     #[must_use]
     pub fn sack_delay(&self, now: Instant, around: &Surroundings) -> Option<Duration> {
         if self.asks > 0 {
@@ -129,7 +134,7 @@ impl Cadence {
         }
         let srtt = around.srtt?;
         let pause = self.last_sent.map_or(Duration::MAX, |before| now.saturating_duration_since(before));
-        // After a longer pause than was expected, nobody knows what follows.
+        // After a pause longer than expected, the next gap cannot be predicted.
         let gap = self.gap_expected().filter(|&gap| pause <= gap);
         if !around.is_lossless {
             if self.gaps.is_multiple_of(MEASURED_EVERY) {
@@ -144,7 +149,7 @@ impl Cadence {
         gap.filter(|&gap| gap < SACK_DELAY)
     }
 
-    /// How long the SACK for a packet that did not ask for it may take after the packet's arrival, if no further packet draws it.
+    /// Returns the longest delay of the SACK for a packet without the I bit, if no further packet triggers it.
     #[must_use]
     pub fn sack_delay_max(&self) -> Duration {
         match self.gap_expected().filter(|&gap| gap < SACK_DELAY) {
@@ -158,7 +163,7 @@ impl Cadence {
         self.answers >= ANSWERS_MIN
     }
 
-    /// Bursts of packets per round trip, at least one.
+    /// Returns the bursts of packets per round trip, at least one.
     #[must_use]
     pub fn bursts_per_rtt(&self, srtt: Duration) -> u32 {
         if !self.has_gaps() {
@@ -172,13 +177,13 @@ impl Cadence {
         self.has_run || self.gaps > 0
     }
 
-    /// The longest of the last gaps, if there were enough.
+    /// Returns the longest of the last gaps, if enough were observed.
     fn gap_longest(&self) -> Option<Duration> {
         let [current, earlier] = self.gap_max;
         (self.has_run || self.gaps >= GAPS_MIN).then(|| current.max(earlier))
     }
 
-    /// When the next packet is to be expected.
+    /// Returns the predicted gap to the next packet.
     fn gap_expected(&self) -> Option<Duration> {
         self.gap_longest().map(|gap| gap.saturating_add(gap / GAP_MARGIN_PARTS))
     }
@@ -208,12 +213,12 @@ mod tests {
         }
     }
 
-    /// What is expected of a packet that leaves at once after the last one.
+    /// The prediction for a packet sent immediately after the last one.
     fn at_last(cadence: &Cadence, around: &Surroundings) -> Option<Duration> {
         cadence.sack_delay(cadence.last_sent.expect("a packet has left"), around)
     }
 
-    /// A packet every `gap_ms` until that many have left.
+    /// A packet every `gap_ms`, `packets` in total.
     fn regular(gap_ms: u64, packets: u64) -> Cadence {
         let mut cadence = Cadence::default();
         (0..packets).for_each(|nth| cadence.sent(at(1_000 + nth * gap_ms)));
@@ -236,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_receivers_delay_is_shorter_than_the_gap_asking_costs_nothing() {
+    fn asking_costs_nothing_if_the_sack_delay_is_shorter_than_the_gap() {
         assert_eq!(at_last(&regular(170, 50), &QUIET), Some(Duration::from_micros(191_250)));
         assert_eq!(at_last(&regular(180, 50), &QUIET), None);
         assert_eq!(at_last(&regular(1_000, 50), &QUIET), None);
@@ -266,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_will_be_answered_does_not_ask() {
+    fn a_packet_with_an_expected_answer_does_not_ask() {
         let mut cadence = Cadence::default();
         for nth in 0..4 {
             cadence.sent(at(nth * 1_000));
@@ -282,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_will_be_answered_does_not_ask_however_near_the_peer_is() {
+    fn a_packet_with_an_expected_answer_does_not_ask_even_if_the_peer_is_near() {
         let at = |micros: u64| Instant::ZERO + Duration::from_micros(micros);
         let near = Surroundings { srtt: Some(Duration::from_micros(20)), ..QUIET };
         let mut cadence = Cadence::default();
@@ -292,7 +297,7 @@ mod tests {
             cadence.heard(at(nth * 20 + 19), near.srtt);
         }
         assert_eq!(at_last(&cadence, &near), Some(Duration::ZERO));
-        // A burst is one thing to be answered.
+        // A burst counts as one packet to be answered.
         (0..3).for_each(|nth| cadence.sent(at(100 + nth)));
         assert_eq!(at_last(&cadence, &near), Some(Duration::ZERO));
         cadence.sent(at(2_000));
@@ -300,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_too_early_or_too_late_is_no_answer() {
+    fn data_received_too_early_or_too_late_is_no_answer() {
         for (delay_ms, is_answer) in [(80, false), (87, false), (88, true), (112, true), (113, false)] {
             let mut cadence = Cadence::default();
             for nth in 0..10 {

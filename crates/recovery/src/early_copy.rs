@@ -1,26 +1,28 @@
 //! Early copies of the chunks that open and end an association, ahead of the timers T1 and T2.
 //!
-//! INIT, COOKIE ECHO, SHUTDOWN and SHUTDOWN ACK are each on their own: no later packet reveals their loss, and the standard repeats them
-//! a second later at the earliest (RFC 9260 §5.1, §9.2, with RTO.Initial and RTO.Min of §16). A few copies ahead of the timer repair such a
-//! loss in about a round trip. They count against nobody: T1 and T2 run as ever, and Max.Init.Retransmits counts their expiries.
+//! INIT, COOKIE ECHO, SHUTDOWN and SHUTDOWN ACK are each sent alone: no later packet reveals their loss, and the
+//! standard retransmits them after a second at the earliest (RFC 9260 §5.1, §9.2, with RTO.Initial and RTO.Min of §16).
+//! A few copies ahead of the timer repair such a loss in about a round trip. They do not count as retransmissions: T1
+//! and T2 run unchanged, and Max.Init.Retransmits counts their expiries.
 //!
-//! 1. When the chunk leaves for the first time: [`EarlyCopies::pace`] with what is known of the round trip.
-//! 2. [`Pace::pause`] after the chunk last left, a copy is due. `None`: the timer is all that is left.
+//! 1. When the chunk is sent for the first time, call [`EarlyCopies::pace`] with the knowledge about the round trip.
+//! 2. [`Pace::pause`] after the chunk was last sent, send a copy. `None`: only the timer remains.
 //!
 //! # The pauses
 //!
-//! - **Nothing is known**: 210 ms. Most paths answer sooner, and a path of a second gets three copies, each of which draws one answer.
-//! - **The round trip was measured**: SRTT and what it may be late, three deviations, but a quarter of SRTT at most. A copy that leaves in
-//!   vain costs a packet; it halves no window.
-//! - **Bounds are known**: the answer came after INIT had left more than once, and may belong to any of them (Karn's rule). The round
-//!   trip is no shorter than the time since the last copy. The first pause is one and a quarter of that, and not below 125 ms; the others
-//!   double, for the bound may be far too low.
+//! - **No knowledge**: 210 ms. Most paths answer sooner, and on a path of a second three copies are sent; each
+//!   is answered once.
+//! - **Measured round trip**: SRTT plus an allowance of three deviations, limited to a quarter of SRTT. A spurious copy
+//!   costs a packet; it halves no window.
+//! - **Bounds**: the answer arrived after INIT had been sent more than once, and may belong to any transmission (Karn's
+//!   rule). The round trip is no shorter than the time since the last copy. The first pause is one and a quarter of
+//!   that, but at least 125 ms; the others double, since the bound may be far too low.
 //!
-//! The second pause is as long as the first, each further one longer by a quarter. There are [`COPIES_MAX`] copies of a chunk, whatever
-//! happens, so that a destination that is not there draws four packets more than by the standard.
+//! The second pause is as long as the first, each further one longer by a quarter. There are at most [`COPIES_MAX`]
+//! copies of a chunk in all cases, so an unreachable destination receives four packets more than by the standard.
 //!
-//! With [`Redundancy::SPACED`] the first copy leaves without cause, as the copy of a message does, and without knowledge the pauses are
-//! 100 ms: a lost pair is noticed as quickly as on a path that is known.
+//! With [`Redundancy::SPACED`] the first copy is proactive, like the copy of a message, and without knowledge the
+//! pauses are 100 ms: the loss of both is detected as quickly as on a known path.
 //!
 //! All of this is Festina's own.
 
@@ -28,39 +30,40 @@ use festina_units::Duration;
 
 use crate::{redundancy::Redundancy, rtt::RttEstimator};
 
-/// Early copies of one chunk.
+/// Maximum number of early copies of one chunk.
 pub const COPIES_MAX: u8 = 4;
 
-/// The pause where nothing is known of the round trip.
+/// The pause without knowledge of the round trip.
 const PAUSE_UNKNOWN: Duration = Duration::from_millis(210);
 
-/// The same if the application pays for copies that nothing calls for.
+/// The same if the application has enabled proactive copies.
 const PAUSE_UNKNOWN_SPACED: Duration = Duration::from_millis(100);
 
-/// An answer may be late by this at least, for paths whose measured deviation vanishes.
+/// Minimum allowance for a late answer, for paths whose measured deviation is near zero.
 const LATENESS_MIN: Duration = Duration::from_millis(10);
 
-/// A lower bound of the round trip below this is not believed.
+/// Minimum value of a lower bound of the round trip; lower ones are raised to it.
 const BOUND_MIN: Duration = Duration::from_millis(100);
 
-/// The budget of copies from which on each message gets one ([`crate::redundancy::Spaced::copies_per_thousand_messages`]).
+/// The budget of copies from which on each message gets one
+/// ([`crate::redundancy::Spaced::copies_per_thousand_messages`]).
 const EACH_MESSAGE: u16 = 1_000;
 
-/// Whether chunks that open and end an association leave again ahead of their timers.
+/// Whether chunks that open and end an association are copied ahead of their timers.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum EarlyCopies {
     /// T1 and T2 alone (RFC 9260 §5.1, §9.2).
     Off,
-    /// As this module's text says.
+    /// Copies as described in the module documentation.
     ByRoundTrip,
 }
 
-/// What is known of the round trip when a chunk leaves for the first time.
+/// Knowledge about the round trip when a chunk is sent for the first time.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum KnownRoundTrip {
     /// Nothing.
     Nothing,
-    /// It takes no less than this.
+    /// A lower bound.
     AtLeast(Duration),
     /// It was measured, or is known from an earlier association.
     Measured {
@@ -72,7 +75,7 @@ pub enum KnownRoundTrip {
 }
 
 impl KnownRoundTrip {
-    /// What an estimator knows.
+    /// Returns the knowledge of an estimator.
     #[must_use]
     pub fn by(rtt: &RttEstimator) -> Self {
         rtt.srtt().zip(rtt.deviation()).map_or(Self::Nothing, |(srtt, deviation)| Self::Measured { srtt, deviation })
@@ -83,13 +86,13 @@ impl KnownRoundTrip {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Pace {
     base_us: u32,
-    /// Before a first copy that nothing calls for; 0 for none.
+    /// Pause before a proactive first copy; 0 for none.
     spacing_us: u32,
     doubles: bool,
 }
 
 impl EarlyCopies {
-    /// The pauses of a chunk that leaves now for the first time, if it gets copies.
+    /// Returns the pauses of a chunk that is sent now for the first time, if it gets copies.
     #[must_use]
     pub fn pace(self, known: KnownRoundTrip, redundancy: Redundancy) -> Option<Pace> {
         if self == Self::Off {
@@ -124,13 +127,14 @@ impl EarlyCopies {
 }
 
 impl Pace {
-    /// Returns whether nothing calls for the copy that follows `copies` others: redundancy has it leave.
+    /// Returns whether the copy that follows `copies` others is proactive.
     #[must_use]
     pub fn is_uncalled(self, copies: u8) -> bool {
         copies == 0 && self.spacing_us > 0
     }
 
-    /// The time from when the chunk last left to its next copy, after `copies` of them; `None` if there are no more.
+    /// Returns the time from the chunk's last transmission to its next copy, after `copies` of them; `None` if there
+    /// are no more.
     #[must_use]
     pub fn pause(self, copies: u8) -> Option<Duration> {
         if copies >= COPIES_MAX {
@@ -168,7 +172,7 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    /// When the copies leave, counted from the first transmission, in milliseconds.
+    /// The times of the copies, relative to the first transmission, in milliseconds.
     fn copies_at(known: KnownRoundTrip, redundancy: Redundancy) -> Vec<u128> {
         let pace = EarlyCopies::ByRoundTrip.pace(known, redundancy).expect("the switch is on");
         let pauses = (0..).map_while(|copies| pace.pause(copies));
@@ -205,13 +209,13 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_that_may_be_far_too_low_makes_pauses_double() {
+    fn pauses_double_with_a_bound_that_may_be_far_too_low() {
         assert_eq!(copies_at(KnownRoundTrip::AtLeast(ms(10)), Redundancy::Off), [125, 375, 875, 1_875]);
         assert_eq!(copies_at(KnownRoundTrip::AtLeast(ms(200)), Redundancy::Off)[0], 250);
     }
 
     #[test]
-    fn with_spaced_redundancy_a_first_copy_leaves_without_cause() {
+    fn with_spaced_redundancy_the_first_copy_is_proactive() {
         assert_eq!(copies_at(KnownRoundTrip::Nothing, Redundancy::SPACED), [21, 121, 221, 346]);
         assert_eq!(copies_at(measured(100, 50), Redundancy::SPACED), [10, 135, 260, 416]);
     }
@@ -227,7 +231,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_known_there_are_four_copies_and_no_pause_vanishes(
+        fn with_any_knowledge_there_are_four_copies_and_no_pause_is_zero(
             srtt in any::<u64>(),
             deviation in any::<u64>(),
         ) {

@@ -1,40 +1,38 @@
-//! Early fast retransmit as FreeBSD's SCTP had it from 2005 to 2011: a timer of about a round trip
-//! that retransmits while the window is not filled, without a timeout's consequences.
+//! Early fast retransmit as in FreeBSD's SCTP from 2005 to 2011: a timer of about a round trip that retransmits while
+//! the window is not full, without the consequences of a timeout.
 //!
-//! 1. After each DATA chunk that leaves and each SACK: [`timer_runs`]; if so, (re)start the timer
-//!    with [`delay`], else stop it. One timer per destination.
-//! 2. When it expires: walk the outstanding chunks from the newest to the oldest and mark for
-//!    retransmission those that [`Marking::mark`] takes, until it says stop. Chunks already marked,
-//!    acknowledged or abandoned are not shown to it.
-//! 3. If anything was marked ([`Marking::has_marked`]): send it, as far as the window allows, then
-//!    apply [`window_after`]. Either way go back to 1.
+//! 1. After each DATA chunk sent and each SACK received: [`timer_runs`]; if so, (re)start the timer with [`delay`],
+//!    otherwise stop it. There is one timer per destination.
+//! 2. When it expires: walk the outstanding chunks from the newest to the oldest and mark those that [`Marking::mark`]
+//!    selects for retransmission, until it returns stop. Skip chunks already marked, acknowledged or abandoned.
+//! 3. If anything was marked ([`Marking::has_marked`]): send it, as far as the window allows, then apply
+//!    [`window_after`]. In either case return to 1.
 //!
-//! As each transmission restarts the timer, a stream that sends more often than the delay (four
-//! times a second, by default) lets it expire only when it pauses.
+//! As each transmission restarts the timer, it expires on a stream that sends more often than the delay (four times a
+//! second, by default) only when the stream pauses.
 //!
-//! The stack's mechanism was off by default (`net.inet.sctp.early_fast_retran`); P10 §2 and §6.4
-//! measure it switched on.
+//! The stack's mechanism was off by default (`net.inet.sctp.early_fast_retran`); P10 §2 and §6.4 measure it enabled.
 
 use festina_units::{Duration, Instant};
 
-/// The configured floor of the delay (`early_fast_retran_msec`).
+/// Default minimum of the delay (`early_fast_retran_msec`).
 pub const DELAY_MIN_DEFAULT: Duration = Duration::from_millis(250);
 
-/// No configuration gets below this.
+/// Lowest configurable minimum.
 pub const DELAY_MIN: Duration = Duration::from_millis(20);
 
-/// Returns whether the timer runs after a DATA chunk left or a SACK came: something is outstanding and the
-/// window is not filled, so that fewer SACKs can come than fast retransmit may need.
+/// Returns whether the timer runs after a DATA chunk was sent or a SACK received: something is outstanding and the
+/// window is not full, so that fewer SACKs can arrive than fast retransmit may need.
 #[must_use]
 pub fn timer_runs(outstanding_chunks: usize, in_flight_bytes: u64, cwnd_bytes: u64) -> bool {
     outstanding_chunks > 0 && in_flight_bytes < cwnd_bytes
 }
 
-/// The delay of the timer: SRTT + 2·RTTVAR, or a quarter of RTO.Initial before the first
-/// measurement; at least `floor`, which is at least [`DELAY_MIN`].
+/// Returns the delay of the timer: SRTT + 2·RTTVAR, or a quarter of RTO.Initial before the first measurement; at least
+/// `floor`, which is at least [`DELAY_MIN`].
 ///
-/// The arithmetic is the stack's, in whole milliseconds: it keeps 8·SRTT and 4·RTTVAR, and computes
-/// half of the sum of a quarter of the one and of the other.
+/// The arithmetic is the stack's, in whole milliseconds: it keeps 8·SRTT and 4·RTTVAR, and computes half of the sum of
+/// a quarter of each.
 #[must_use]
 pub fn delay(srtt: Option<Duration>, rttvar: Option<Duration>, rto_initial: Duration, floor: Duration) -> Duration {
     let millis = match srtt.zip(rttvar) {
@@ -57,18 +55,18 @@ pub struct Sent {
     pub bytes: u64,
 }
 
-/// What the walk does with a chunk.
+/// The treatment of a chunk in the walk.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum MarkStep {
-    /// Marks it for retransmission.
+    /// Mark it for retransmission.
     Mark,
-    /// Passes it over: it was sent too lately.
+    /// Skip it: it was sent too recently.
     Pass,
-    /// Ends here: with what is marked, more would be sent than the window takes.
+    /// Stop: the marked chunks already exceed the window.
     Stop,
 }
 
-/// The walk over the outstanding chunks when the timer has expired.
+/// The walk over the outstanding chunks after the timer has expired.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Marking {
     sent_before: Instant,
@@ -77,14 +75,14 @@ pub struct Marking {
 }
 
 impl Marking {
-    /// The timer expired at `now`, having run for `delay`.
+    /// Starts the walk after an expiry at `now` of a timer that had been running for `delay`.
     #[must_use]
     pub fn new(now: Instant, delay: Duration, in_flight_bytes: u64, cwnd_bytes: u64) -> Self {
         Self { sent_before: now - delay, room_bytes: cwnd_bytes.saturating_sub(in_flight_bytes), marked_bytes: 0 }
     }
 
-    /// The next chunk, from the newest to the oldest. The chunk that exceeds the window is still
-    /// marked; the one after it is not.
+    /// Decides about the next chunk, from the newest to the oldest. The chunk that exceeds the window is still marked;
+    /// the one after it is not.
     pub fn mark(&mut self, chunk: Sent) -> MarkStep {
         if self.marked_bytes > self.room_bytes {
             MarkStep::Stop
@@ -103,9 +101,8 @@ impl Marking {
     }
 }
 
-/// cwnd and ssthresh in bytes after an early fast retransmission: one packet of `mtu_bytes` less in
-/// the window, as long as one is left, and the threshold just below it, so that the window grows
-/// linearly from there.
+/// Returns cwnd and ssthresh in bytes after an early fast retransmission: cwnd minus one packet of `mtu_bytes`, as long
+/// as one remains, and ssthresh just below it, so that the window grows linearly from there.
 #[must_use]
 pub fn window_after(cwnd_bytes: u64, ssthresh_bytes: u64, mtu_bytes: u64) -> (u64, u64) {
     let cwnd_bytes = if cwnd_bytes > mtu_bytes { cwnd_bytes - mtu_bytes } else { cwnd_bytes };

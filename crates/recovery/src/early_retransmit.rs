@@ -1,16 +1,15 @@
-//! How few duplicate acknowledgements prove a loss when there is too little in flight for three of
-//! them: early retransmit (RFC 5827).
+//! Early retransmit (RFC 5827): a lower threshold of duplicate acknowledgements when too little is in flight for three
+//! of them.
 
-/// Segments outstanding from which on three duplicate acknowledgements can come, so that the
-/// threshold stays (RFC 5827 §3.1).
+/// Number of outstanding segments from which on three duplicate acknowledgements are possible, so that the threshold is
+/// unchanged (RFC 5827 §3.1).
 pub const EARLY_RETRANSMIT_SEGMENTS: u32 = 4;
 
-/// The duplicate-acknowledgement threshold for a sender with `outstanding` segments in flight
-/// (RFC 5827 §3.2, segment-based).
+/// Returns the duplicate-acknowledgement threshold for a sender with `outstanding` segments in flight (RFC 5827 §3.2,
+/// segment-based).
 ///
-/// `sendable` says that new data could be sent (limited transmit, RFC 3042), which would bring
-/// further duplicates; the threshold is `usual` then, and also with four or more segments or with
-/// one, for which no duplicate can ever come.
+/// `sendable` is true if new data could be sent (limited transmit, RFC 3042), which would cause further duplicates; the
+/// threshold is then `usual`, as it is with four or more segments or with one, for which no duplicate can arrive.
 #[must_use]
 pub fn threshold(outstanding: u32, sendable: bool, usual: u32) -> u32 {
     if sendable || !(2..EARLY_RETRANSMIT_SEGMENTS).contains(&outstanding) {
@@ -38,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc_5827_3_1_new_data_that_can_be_sent_keeps_the_usual_threshold() {
+    fn rfc_5827_3_1_sendable_new_data_keeps_the_usual_threshold() {
         assert_eq!(threshold(2, true, 3), 3);
         assert_eq!(threshold(3, true, 3), 3);
     }

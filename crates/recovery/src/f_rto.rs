@@ -1,69 +1,68 @@
-//! Was the retransmission timeout spurious? F-RTO for SCTP (RFC 4138), in its form for selective
-//! acknowledgements (§3).
+//! F-RTO for SCTP (RFC 4138), in its form for selective acknowledgements (§3): detects spurious retransmission
+//! timeouts.
 //!
-//! After a timeout a sender retransmits all that is outstanding, and every acknowledgement that then
-//! comes seems to answer that. F-RTO retransmits one packet only, then sends *new* data, and looks
-//! at the older chunks that were sent once. If one of them is acknowledged next, it was on the way
-//! all the time, and the timer was at fault.
+//! After a timeout a sender retransmits everything outstanding, and every following acknowledgement appears to answer
+//! that. F-RTO retransmits only one packet, then sends *new* data, and watches the older chunks that were sent once. If
+//! one of them is acknowledged next, it was in transit all the time, and the timeout was spurious.
 //!
-//! 1. T3-rtx expires: retransmit one packet as RFC 9260 §6.3.3 says, and [`FRto::timed_out`]. As long
-//!    as [`FRto::is_undecided`], retransmit nothing more.
-//! 2. For each SACK, do what [`FRto::acked`] says.
+//! 1. T3-rtx expires: retransmit one packet according to RFC 9260 §6.3.3, and call [`FRto::timed_out`]. As long as
+//!    [`FRto::is_undecided`], retransmit nothing more.
+//! 2. For each SACK, act on the result of [`FRto::acked`].
 //!
-//! | answer | what the sender does |
+//! | result | action of the sender |
 //! |---|---|
 //! | [`FRtoStep::Wait`] | nothing |
 //! | [`FRtoStep::SendNewData`] | sends up to two packets of new data |
-//! | [`FRtoStep::Spurious`] | takes no chunk for lost on account of the timeout, undoes the cut ([`crate::undo::CutHistory::timeout_was_spurious`]) and the backoff, sends new data |
-//! | [`FRtoStep::Genuine`] | goes on as RFC 9260 §6.3.3 and §7.2.1 say: the marked chunks as cwnd allows |
+//! | [`FRtoStep::Spurious`] | considers no chunk lost because of the timeout, undoes the cut ([`crate::undo::CutHistory::timeout_was_spurious`]) and the backoff, sends new data |
+//! | [`FRtoStep::Genuine`] | continues with RFC 9260 §6.3.3 and §7.2.1: the marked chunks as cwnd allows |
 //! | [`FRtoStep::Undecided`] | the same, for lack of proof |
 //!
-//! SCTP differs from TCP in two ways. A packet carries several chunks, so that the evidence is asked
-//! of chunks that were in *no* retransmission; and a retransmission may go to another address of the
-//! peer (§5), after which the order of arrival proves nothing.
+//! SCTP differs from TCP in two ways. A packet carries several chunks, so the evidence is taken from chunks that were
+//! in *no* retransmission; and a retransmission may go to another address of the peer (§5), after which the order of
+//! arrival proves nothing.
 
-/// What F-RTO needs to know when the retransmission timer has expired.
+/// The inputs of F-RTO when the retransmission timer has expired.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Timeout {
     /// The highest TSN sent so far ("recover").
     pub highest_sent: u64,
     /// The highest TSN in the packet that is retransmitted now.
     pub highest_retransmitted: u64,
-    /// Chunks outstanding that the packet does not carry; without any there can be no proof.
+    /// Whether chunks are outstanding that the packet does not carry; without any no proof is possible.
     pub others_outstanding: bool,
-    /// An earlier timeout's recovery is not over.
+    /// Whether the recovery from an earlier timeout is still in progress.
     pub in_timeout_recovery: bool,
-    /// The packet takes the path that the chunks had taken before.
+    /// Whether the packet takes the same path as the chunks before.
     pub same_path: bool,
 }
 
-/// What a SACK said, after it was applied.
+/// The contents of a SACK, after it was applied.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct FRtoAck {
     /// The cumulative TSN ack.
     pub cumulative: u64,
-    /// The cumulative TSN ack moved.
+    /// Whether the cumulative TSN ack advanced.
     pub advanced: bool,
-    /// It acknowledged, for the first time, a chunk that was sent once, before the timeout.
+    /// Whether it acknowledged, for the first time, a chunk that was sent once, before the timeout.
     pub acked_sent_once: bool,
-    /// It acknowledged a chunk that first left after the timeout.
+    /// Whether it acknowledged a chunk that was first sent after the timeout.
     pub acked_new: bool,
-    /// There is new data, and the peer's window takes it.
+    /// Whether there is new data that fits the peer's window.
     pub new_data_sendable: bool,
 }
 
-/// What to do after a SACK.
+/// The action after a SACK.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum FRtoStep {
-    /// Nothing is known yet, or F-RTO is not at work.
+    /// Nothing is known yet, or F-RTO is not active.
     Wait,
-    /// The retransmission was acknowledged; new data will bring the proof.
+    /// The retransmission was acknowledged; new data is to provide the proof.
     SendNewData,
     /// The timeout was spurious.
     Spurious,
-    /// The timeout was right.
+    /// The timeout was genuine.
     Genuine,
-    /// Nothing proves either.
+    /// There is no proof for either.
     Undecided,
 }
 
@@ -77,28 +76,28 @@ pub struct FRto {
 enum State {
     #[default]
     Idle,
-    /// Step 2: the retransmission is to be acknowledged.
+    /// Step 2: waiting for the acknowledgement of the retransmission.
     Retransmitted { highest_sent: u64, highest_retransmitted: u64 },
     /// Step 3: new data was sent, the next acknowledgement decides.
     NewDataSent { highest_sent: u64 },
 }
 
 impl FRto {
-    /// No timeout has happened.
+    /// Creates the state without a timeout.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Returns whether the sender shall hold back further retransmissions.
+    /// Returns whether the sender must hold back further retransmissions.
     #[must_use]
     pub fn is_undecided(&self) -> bool {
         self.state != State::Idle
     }
 
-    /// The retransmission timer expired (step 1). Returns whether F-RTO is at work: not for a
-    /// timeout during the recovery from another one, not across paths, and not if the retransmitted
-    /// packet carries all there is.
+    /// Records the expiry of the retransmission timer (step 1). Returns whether F-RTO is active: not for a timeout
+    /// during the recovery from another one, not across paths, and not if the retransmitted packet carries everything
+    /// outstanding.
     pub fn timed_out(&mut self, timeout: &Timeout) -> bool {
         let applies = timeout.others_outstanding && timeout.same_path && !timeout.in_timeout_recovery;
         let (highest_sent, highest_retransmitted) = (timeout.highest_sent, timeout.highest_retransmitted);
@@ -106,7 +105,7 @@ impl FRto {
         applies
     }
 
-    /// A SACK was applied (steps 2 and 3).
+    /// Processes an applied SACK (steps 2 and 3).
     pub fn acked(&mut self, ack: &FRtoAck) -> FRtoStep {
         let step = match self.state {
             State::Idle => return FRtoStep::Wait,
@@ -141,7 +140,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// TSNs 1 to 6 are outstanding; 1 and 2 are sent again in one packet.
+    /// TSNs 1 to 6 are outstanding; 1 and 2 are retransmitted in one packet.
     const TIMEOUT: Timeout = Timeout {
         highest_sent: 6,
         highest_retransmitted: 2,
@@ -185,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc_4138_3_an_acknowledgement_of_everything_tells_nothing() {
+    fn rfc_4138_3_an_acknowledgement_of_everything_proves_nothing() {
         assert_eq!(timed_out().acked(&FRtoAck { cumulative: 6, ..ACK }), FRtoStep::Undecided);
     }
 

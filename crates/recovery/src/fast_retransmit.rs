@@ -1,14 +1,13 @@
-//! When gap reports prove a loss (RFC 9260 §7.2.4) and how early a thin stream may believe them
-//! (P10 §5.4).
+//! The threshold at which gap reports prove a loss (RFC 9260 §7.2.4), and its lower value for thin streams (P10 §5.4).
 
 /// The rule that turns miss indications of one chunk into a fast retransmission.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct FastRetransmit {
-    /// Miss indications that are needed: 3 by RFC 9260 §7.2.4, 4 in the stack of P06 §3, 1 for a
-    /// thin stream (P10 §5.4). Zero counts as 1.
+    /// Required miss indications: 3 by RFC 9260 §7.2.4, 4 in the stack of P06 §3, 1 for a thin stream (P10 §5.4). Zero
+    /// counts as 1.
     pub threshold: u8,
-    /// Whether a chunk may be fast-retransmitted again after `threshold` further indications, as
-    /// P06 §3.1 saw it: there is no fast recovery then. RFC 9260 §7.2.4 rule 5 allows it once.
+    /// Whether a chunk may be fast-retransmitted again after `threshold` further indications, as observed in P06 §3.1;
+    /// there is no fast recovery then. RFC 9260 §7.2.4 rule 5 allows it once.
     pub repeats: bool,
 }
 
@@ -16,8 +15,7 @@ impl FastRetransmit {
     /// RFC 9260 §7.2.4.
     pub const RFC9260: Self = Self { threshold: 3, repeats: false };
 
-    /// Returns whether a chunk with `miss_indications` since its last transmission is to be
-    /// fast-retransmitted now.
+    /// Returns whether a chunk with `miss_indications` since its last transmission is to be fast-retransmitted now.
     #[must_use]
     pub fn is_lost(self, miss_indications: u8, already_fast_retransmitted: bool) -> bool {
         (self.repeats || !already_fast_retransmitted) && miss_indications >= self.threshold.max(1)
@@ -48,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn p10_5_4_a_thin_stream_believes_the_first_indication() {
+    fn p10_5_4_a_thin_stream_acts_on_the_first_indication() {
         let thin = FastRetransmit { threshold: 1, repeats: false };
         assert!(thin.is_lost(1, false));
         assert!(!thin.is_lost(0, false));

@@ -1,35 +1,35 @@
 //! Loss-recovery mechanisms for thin streams, as small pure decisions.
 //!
-//! A thin stream sends too few packets for fast retransmit to work, so that its losses wait for a
-//! timeout. The mechanisms here shorten that wait. They know no protocol: times, counts and plain
-//! sequence numbers come in, decisions come out, and the caller acts on them. There is no clock, no
-//! random number and no allocation but the bounded lists of the detector and of the send buffer's meter.
+//! A thin stream sends too few packets for fast retransmit to work, so its losses wait for a timeout. The mechanisms
+//! here shorten that wait. They are independent of the protocol: times, counts and plain sequence numbers come in,
+//! decisions come out, and the caller acts on them. There are no clocks, no random numbers and no allocations except
+//! for the bounded lists of the detector and of the send buffer's meter.
 //!
-//! | room | the question that it answers |
+//! | module | question that it answers |
 //! |---|---|
-//! | [`rtt`] | how long does a round trip take, and what is the RTO? |
-//! | [`backoff`] | how long to wait after a timeout that was not answered? |
+//! | [`rtt`] | how long are a round trip and the RTO? |
+//! | [`backoff`] | how long to wait after an unanswered timeout? |
 //! | [`thin`] | is the stream thin? |
-//! | [`rate`] | how many bytes leave per round trip? |
-//! | [`loss_rate`] | what share of the packets is lost, and is it rising? |
+//! | [`rate`] | how many bytes are sent per round trip? |
+//! | [`loss_rate`] | which share of the packets is lost, and is it rising? |
 //! | [`fast_retransmit`] | do these miss indications prove a loss? |
 //! | [`early_retransmit`] | how few duplicates prove a loss when little is in flight? |
-//! | [`early_fast_retransmit`] | FreeBSD's timer before the timer: when, which chunks, what of cwnd? |
-//! | [`rto_restart`] | what does a SACK do to the running timer? |
-//! | [`probe`] | Festina's probe: when to ask, and what joins it? |
-//! | [`tail_probe`] | TLP's tail probes: when, with what, and what was lost? |
+//! | [`early_fast_retransmit`] | FreeBSD's early timer: when does it expire, for which chunks, and with which effect on cwnd? |
+//! | [`rto_restart`] | how does a SACK change the running timer? |
+//! | [`probe`] | Festina's probe: when is it sent, and which chunks does it carry? |
+//! | [`tail_probe`] | TLP's tail probes: when, with which contents, and did it repair a loss? |
 //! | [`rack`] | is this packet lost, judged by time? |
-//! | [`reordering`] | how long to wait for a packet that was overtaken? |
-//! | [`redundancy`] | how often does a message ride along, does it get a copy, and when? |
-//! | [`cadence`] | does a packet have to ask for its SACK? |
-//! | [`early_copy`] | when does a chunk leave again that opens or ends an association? |
-//! | [`loss_timer`] | what happens next if nothing comes, and when? |
+//! | [`reordering`] | how long to wait for an overtaken packet? |
+//! | [`redundancy`] | how often is a chunk piggybacked, does a message get a copy, and when? |
+//! | [`cadence`] | does a packet have to request its SACK? |
+//! | [`early_copy`] | when is a chunk that opens or ends an association copied? |
+//! | [`loss_timer`] | what happens next if no acknowledgement arrives, and when? |
 //! | [`send_buffer`] | how much may wait in the send buffer? |
-//! | [`windowed_min`] | what was the smallest value of late? |
+//! | [`windowed_min`] | what minimum did a value have recently? |
 //! | [`spurious`] | was that retransmission needed? |
 //! | [`f_rto`] | was the timeout spurious? |
-//! | [`undo`] | what to restore after a cut without a cause? |
-//! | [`profile`] | which mechanisms go together under a name? |
+//! | [`undo`] | what to restore after a spurious cut of the window? |
+//! | [`profile`] | which mechanisms belong to a named profile? |
 //!
 //! Sources: RFC 9260, RFC 4015, RFC 4138, RFC 5827, RFC 7765, RFC 8985; P06 is Pedersen et al. 2006, P10 is Petlund et al.
 //! 2010, R15 is Rajiullah 2015, G02 is Goel et al. 2002.
@@ -50,7 +50,7 @@
 //!     rtt.sample(Duration::from_millis(100));
 //! }
 //!
-//! // One packet leaves. If nothing is heard of it, a probe follows just after one round trip.
+//! // One packet is sent. If it is not acknowledged, a probe follows just after one round trip.
 //! let now = Instant::from_secs(7);
 //! detector.packet_sent(now, 1, true);
 //! let rules = mechanisms.rules(detector.is_thin(mechanisms.thin_detection, rtt.srtt()));

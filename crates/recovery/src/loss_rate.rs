@@ -1,9 +1,9 @@
-//! What share of the packets is lost: lately, and in the long run.
+//! The loss rate of a path, recently and in the long run.
 //!
-//! The thin-stream detector has the estimator of P10 §5.1, which counts a packet as lost when three
-//! SACKs report it missing; a stream with one packet per round trip sees no three. This one takes
-//! the sender's final judgement of each packet instead: did its first transmission arrive? It keeps
-//! two horizons, and so distinguishes a rise from a path that always loses.
+//! The thin-stream detector uses the estimator of P10 §5.1, which counts a packet as lost when three SACKs report it
+//! missing; a stream with one packet per round trip sees no three. This estimator uses the sender's final judgement of
+//! each packet instead: whether its first transmission arrived. It keeps two horizons, and so distinguishes a rise from
+//! a path with a steady loss rate.
 
 use festina_units::Duration;
 
@@ -13,20 +13,20 @@ const RECENT: u32 = u64::BITS;
 /// Outcomes after which the long-run counters are halved.
 const LONG_RUN: u32 = 1_024;
 
-/// Deliveries that the long run pretends to have seen at the start, so that a first loss is not "100 %".
+/// Deliveries assumed in the long run at the start, so that a first loss is not "100 %".
 const PRIOR: u32 = PRIOR_KNOWN as u32;
 const PRIOR_KNOWN: u16 = 16;
 
-/// What was known counts a quarter after this time.
+/// After this time prior knowledge counts for a quarter.
 const FADED_AFTER: Duration = Duration::from_secs(600);
 
-/// The fewest recent losses that say more of the next packets than the long run does.
+/// Minimum number of recent losses for the recent rate to outweigh the long run.
 const RECENT_NEWS_MIN: u32 = 2;
 
-/// The fewest recent losses that may be called a rise. Fewer are often chance.
+/// Minimum number of recent losses for a rise. Fewer are often chance.
 const RISE_LOSSES_MIN: u32 = 8;
 
-/// How many times the long-run rate the recent one must reach to be called a rise.
+/// Factor by which the recent rate must exceed the long-run rate for a rise.
 const RISE_FACTOR: u64 = 3;
 
 /// A share of packets as a fraction of two counts.
@@ -39,9 +39,9 @@ pub struct LossShare {
 }
 
 impl LossShare {
-    /// Returns whether `packets_per_thousand_rtts` is more than a conforming TCP flow sends on a path with
-    /// this loss: 1000·sqrt(3 / (2·p)) packets in a thousand round trips (Mathis et al. 1997, for
-    /// a receiver that acknowledges every packet). Without loss nothing is more.
+    /// Returns whether `packets_per_thousand_rtts` exceeds the rate of a conforming TCP flow on a path with this loss:
+    /// 1000·sqrt(3 / (2·p)) packets in a thousand round trips (Mathis et al. 1997, for a receiver that acknowledges
+    /// every packet). Without loss no rate exceeds it.
     #[must_use]
     pub fn exceeds_tcp(self, packets_per_thousand_rtts: u32) -> bool {
         let rate = u128::from(packets_per_thousand_rtts);
@@ -50,15 +50,15 @@ impl LossShare {
 }
 
 impl LossShare {
-    /// Returns whether it is less than one packet in two thousand: then it decides over no 99.9th percentile.
+    /// Returns whether it is less than one packet in two thousand: then it does not affect the 99.9th percentile.
     #[must_use]
     pub fn is_negligible(self) -> bool {
         u64::from(self.lost) * 2_000 < u64::from(self.all)
     }
 }
 
-/// What is known of the loss on a path whose estimator is gone: after a rest, or in the next association with the same destination. It
-/// counts as the outcomes that it rests on.
+/// Knowledge of the loss on a path for a later estimator: after a rest, or in the next association with the same
+/// destination. It has the weight of the outcomes on which it is based.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct KnownLoss {
     lost: u16,
@@ -72,13 +72,14 @@ impl Default for KnownLoss {
 }
 
 impl KnownLoss {
-    /// The same after `age`, in which the path may have changed: after ten minutes it counts a quarter, before that in proportion more.
+    /// Returns the knowledge after `age`, during which the path may have changed: after ten minutes it counts for a
+    /// quarter, before that proportionally more.
     #[must_use]
     pub fn aged(self, age: Duration) -> Self {
         let forgotten = u64::try_from(age.min(FADED_AFTER).as_millis()).unwrap_or(u64::MAX);
         let whole = u64::try_from(4 * FADED_AFTER.as_millis()).unwrap_or(u64::MAX);
         let left = whole - 3 * forgotten;
-        // The first deliveries are pretended, and stay.
+        // The assumed deliveries at the start do not fade.
         let scaled = |count: u64| u16::try_from((count * left + whole / 2) / whole).unwrap_or(u16::MAX);
         let seen = u64::from(self.all).saturating_sub(PRIOR.into());
         Self { lost: scaled(self.lost.into()), all: scaled(seen).saturating_add(PRIOR_KNOWN) }
@@ -102,19 +103,19 @@ impl Default for LossRate {
 }
 
 impl LossRate {
-    /// An estimator that has seen nothing.
+    /// Creates an estimator without outcomes.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An estimator that begins with what was known.
+    /// Creates an estimator that starts from prior knowledge.
     #[must_use]
     pub fn assuming(known: KnownLoss) -> Self {
         Self { long_lost: known.lost.into(), long_all: known.all.into(), ..Self::default() }
     }
 
-    /// What is worth to be known when this estimator is gone: what is likely now.
+    /// Returns the knowledge for a later estimator: the loss to be expected now.
     #[must_use]
     pub fn known(&self) -> KnownLoss {
         let LossShare { lost, all } = self.likely();
@@ -123,16 +124,17 @@ impl LossRate {
         KnownLoss { lost: count(lost), all: count(all.max(PRIOR)) }
     }
 
-    /// The first transmission of a packet turned out lost. A loss that a redundant copy repaired unseen is one.
+    /// Records that the first transmission of a packet was lost, including a loss that a redundant copy repaired
+    /// unseen.
     ///
-    /// The long run takes an outcome when it leaves the recent horizon, so that the two never hold
-    /// the same packet and a rise stands out.
+    /// The long run takes an outcome when it leaves the recent horizon, so the two never hold the same packet and a
+    /// rise stands out.
     pub fn lost(&mut self) {
         self.arrived(1);
         self.recent |= 1;
     }
 
-    /// `count` first transmissions turned out to have arrived.
+    /// Records that `count` first transmissions arrived.
     pub fn arrived(&mut self, count: u32) {
         let recorded = self.recorded.saturating_add(count);
         let leaving = recorded.saturating_sub(RECENT);
@@ -145,20 +147,21 @@ impl LossRate {
         self.recorded = recorded.min(RECENT);
     }
 
-    /// The last 64 packets, or all if there were fewer.
+    /// Returns the share of the last 64 packets, or of all if there were fewer.
     #[must_use]
     pub fn recent(&self) -> LossShare {
         LossShare { lost: self.recent.count_ones(), all: self.recorded.max(1) }
     }
 
-    /// All packets, older ones with falling weight; the estimate covers the last 512 to 1088.
+    /// Returns the share of all packets, older ones with decreasing weight; the estimate covers the last 512 to 1088.
     #[must_use]
     pub fn long_run(&self) -> LossShare {
         LossShare { lost: self.long_lost + self.recent.count_ones(), all: self.long_all + self.recorded }
     }
 
-    /// What is to be expected of the next packets: what the long run shows, unless the last 64 packets fared clearly worse. Two losses among
-    /// them are news where none is known, and two more than twice what the long run lets expect where some are.
+    /// Returns the expected loss of the next packets: that of the long run, unless the last 64 packets fared clearly
+    /// worse. Two recent losses count as clearly worse if none were known, otherwise two more than twice the number
+    /// expected from the long run.
     #[must_use]
     pub fn likely(&self) -> LossShare {
         let (long_run, recent) = (self.long_run(), self.recent.count_ones());
@@ -167,9 +170,9 @@ impl LossRate {
         if recent >= RECENT_NEWS_MIN && excess >= expected { LossShare { lost: recent, all: RECENT } } else { long_run }
     }
 
-    /// Returns whether the last 64 packets fared much worse than those before them: at least eight were
-    /// lost, and at three times the earlier rate. The first 64 packets have nothing to be compared
-    /// with. On a path that always loses 5 %, chance does it in fewer than one of 500 windows.
+    /// Returns whether the last 64 packets fared much worse than those before them: at least eight were lost, and at
+    /// three times the earlier rate. The first 64 packets have no comparison. On a path with a steady loss of 5 %,
+    /// chance causes this in fewer than one of 500 windows.
     #[must_use]
     pub fn is_rising(&self) -> bool {
         let recent = self.recent();
@@ -180,8 +183,8 @@ impl LossRate {
                 >= RISE_FACTOR * u64::from(self.long_lost) * u64::from(recent.all)
     }
 
-    /// Moves the recent horizon into the long run, after the sender acted on a rise. Later packets
-    /// are then compared with these.
+    /// Moves the recent horizon into the long run, after the sender has reacted to a rise. Later packets are then
+    /// compared with these.
     pub fn settle(&mut self) {
         self.remember(self.recent.count_ones(), self.recorded);
         self.recent = 0;
@@ -203,7 +206,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// `packets` outcomes of which every `one_in`th is a loss.
+    /// `packets` outcomes with a loss at every `one_in`th.
     fn record(rate: &mut LossRate, lost: bool) {
         if lost { rate.lost() } else { rate.arrived(1) }
     }
@@ -230,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_the_loss_outlives_the_estimator_and_fades() {
+    fn knowledge_of_the_loss_outlives_the_estimator_and_fades() {
         assert_eq!(LossRate::assuming(KnownLoss::default()), LossRate::new());
         let mut rate = LossRate::new();
         steady(&mut rate, 700, 20);
@@ -245,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_loses_no_longer_is_believed_after_as_many_packets_as_in_one_association() {
+    fn the_end_of_loss_is_learned_after_as_many_packets_as_in_one_association() {
         let mut rate = LossRate::new();
         steady(&mut rate, 1_000, 20);
         let mut next = LossRate::assuming(rate.known());

@@ -1,10 +1,10 @@
-//! The one deadline of a sender: retransmission timeout or probe.
+//! The single deadline of a sender: retransmission timeout or probe.
 
 use festina_units::{Duration, Instant};
 
 use crate::{backoff::ExpirySeries, probe::paced, profile::Rules, rtt::RttEstimator};
 
-/// What happens next if no acknowledgement comes.
+/// The next action if no acknowledgement arrives.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum TimerDecision {
     /// The retransmission timer expires: RFC 9260 §6.3.3 with all its consequences for cwnd and the
@@ -13,8 +13,7 @@ pub enum TimerDecision {
         /// When to act.
         at: Instant,
     },
-    /// A probe leaves ([`crate::probe::Probe::RoundTrip`]): a retransmission without
-    /// those consequences.
+    /// A probe is sent ([`crate::probe::Probe::RoundTrip`]): a retransmission without those consequences.
     Probe {
         /// When to act.
         at: Instant,
@@ -33,14 +32,13 @@ impl TimerDecision {
 
 /// Decides between the retransmission timer and the probe, while data is outstanding.
 ///
-/// `oldest_sent`: of the chunks that are outstanding and not gap-acknowledged, each was last sent at
-/// some time; this tells the earliest of these times, and is asked only if a probe may leave, with the
-/// pause before the first one. `timeout_at` is when the caller's retransmission
-/// timer expires. While probes are allowed that timer does not fire. The caller restarts it with
-/// [`timeout_interval`] whenever a probe leaves, so that it is up to date when it takes over.
+/// `oldest_sent` returns the earliest time of the last transmission among the chunks that are outstanding and not
+/// gap-acknowledged. It is called only if a probe may be sent, with the pause before the first one. `timeout_at` is the
+/// expiry of the caller's retransmission timer. While probes are allowed that timer does not fire. The caller restarts
+/// it with [`timeout_interval`] whenever a probe is sent, so that it is up to date when it takes over.
 ///
-/// Probes are allowed as long as [`crate::backoff::Backoff`] lets timers run without growing; with
-/// exponential backoff that is one probe per series of expiries.
+/// Probes are allowed as long as [`crate::backoff::Backoff`] lets timers run without growing; with exponential backoff
+/// that is one probe per series of expiries.
 #[must_use]
 pub fn decide(
     rules: &Rules,
@@ -52,7 +50,7 @@ pub fn decide(
     let probing = series.waited().is_zero() || rules.backoff.is_linear(series);
     match rules.probe.timeout(rtt) {
         Some(timeout) if probing => {
-            // A round trip that was only assumed may be far too short: each pause is then as long as all before it.
+            // An assumed round trip may be far too short: each pause is as long as all before it.
             let pause = if rtt.is_assumed() { timeout.max(series.waited()) } else { paced(timeout, series.waited()) };
             TimerDecision::Probe { at: oldest_sent(timeout) + pause }
         }
@@ -60,7 +58,7 @@ pub fn decide(
     }
 }
 
-/// The current retransmission timeout of a rule set, backoff included and at most `rto_max`.
+/// Returns the current retransmission timeout of a rule set, including backoff, at most `rto_max`.
 #[must_use]
 pub fn timeout_interval(rules: &Rules, rtt: &RttEstimator, series: &ExpirySeries, rto_max: Duration) -> Duration {
     rules.backoff.interval(rtt.rto(rules.rto_min, rto_max), series, rto_max)
@@ -97,7 +95,7 @@ mod tests {
         rtt
     }
 
-    /// Acts on every deadline of a path that never answers: (time in ms, was it a probe).
+    /// Acts on every deadline of a path that never answers: (time in ms, whether it was a probe).
     fn silence(rules: &Rules, rtt: &RttEstimator, until: Duration) -> Vec<(u128, bool)> {
         let mut series = ExpirySeries::default();
         let (mut last_sent, mut acted) = (Instant::ZERO, Vec::new());

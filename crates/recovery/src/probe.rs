@@ -1,4 +1,4 @@
-//! Festina's probe: a thin stream asks about once per round trip for what nothing was heard of.
+//! Festina's probe: a thin stream retransmits unacknowledged data about once per round trip.
 //!
 //! The tail probe of TLP is another mechanism: [`crate::tail_probe`].
 
@@ -11,42 +11,42 @@ use crate::{rtt::RttEstimator, tail_probe::TlpRule};
 pub enum Probe {
     /// No probe; only the retransmission timer.
     Off,
-    /// A probe SRTT + max(`deviations` · deviation, `allowance_min`) after a chunk was last sent,
-    /// in place of the retransmission timer and as often as [`crate::backoff::Backoff`] lets timers
-    /// run without growing. Festina's own.
+    /// A probe SRTT + max(`deviations` · deviation, `allowance_min`) after a chunk was last sent, in place of the
+    /// retransmission timer and as often as [`crate::backoff::Backoff`] lets timers run without growing. Festina's own.
     ///
-    /// A probe retransmits. It counts no path error, needs no open window, and leaves cwnd and
-    /// ssthresh alone until it proves to have been needed.
+    /// A probe is a retransmission. It counts no path error, needs no open window, and does not change cwnd and
+    /// ssthresh until it proves to have been needed.
     RoundTrip {
-        /// How many mean deviations ([`RttEstimator::deviation`]) an acknowledgement may be late.
+        /// Allowance for a late acknowledgement, in mean deviations ([`RttEstimator::deviation`]).
         deviations: u8,
-        /// The least lateness that is allowed for, for paths whose measured deviation vanishes.
+        /// Minimum allowance, for paths whose measured deviation is near zero.
         allowance_min: Duration,
     },
-    /// A tail probe, TLP's: one or two packets ahead of the retransmission timer.
+    /// A tail loss probe: one or two packets ahead of the retransmission timer.
     TailLoss(TlpRule),
 }
 
-/// The pause between probes is at least this part of the silence so far: the longer it lasts, the more probably the path is down.
+/// The pause between probes is at least this fraction of the silence so far: the longer it lasts, the more probably the
+/// path is down.
 const SILENCE_PARTS: u32 = 8;
 
-/// Silence makes the pause no longer than this: ten packets a second harm nobody, and slower paths keep their one probe per round
-/// trip. On a path of a millisecond, three seconds of silence draw 54 probes; without the growth they would draw 500.
+/// Upper limit of the pause that silence causes: ten packets a second are harmless, and slower paths keep their one
+/// probe per round trip. On a path of a millisecond, three seconds of silence cause 54 probes; without the growth they
+/// would cause 500.
 const PAUSE_GROWS_TO: Duration = Duration::from_millis(100);
 
-/// The time from one probe to the next after `waited` of silence.
+/// Returns the time from one probe to the next after `waited` of silence.
 #[must_use]
 pub fn paced(probe_timeout: Duration, waited: Duration) -> Duration {
     probe_timeout.max((waited / SILENCE_PARTS).min(PAUSE_GROWS_TO))
 }
 
 impl Probe {
-    /// The constants of the `festina` profile. `tests/probe_constants.rs` shows what other choices
-    /// cost.
+    /// The constants of the `festina` profile. `tests/probe_constants.rs` shows the cost of other choices.
     pub const FESTINA: Self = Self::RoundTrip { deviations: 3, allowance_min: Duration::from_millis(5) };
 
-    /// Time from the last transmission of a chunk to its probe; `None` without a probe timer of
-    /// this kind or an RTT sample. When a tail probe is due, [`TlpRule::deadline`] says.
+    /// Returns the time from the last transmission of a chunk to its probe; `None` without this kind of probe timer or
+    /// without an RTT sample. For tail probes see [`TlpRule::deadline`].
     #[must_use]
     pub fn timeout(self, rtt: &RttEstimator) -> Option<Duration> {
         match self {
@@ -59,12 +59,11 @@ impl Probe {
     }
 }
 
-/// Returns whether a chunk that was last sent at `last_sent` belongs into the probe packet that leaves at
-/// `now`.
+/// Returns whether a chunk that was last sent at `last_sent` is included in the probe packet sent at `now`.
 ///
-/// A chunk whose acknowledgement is not yet due stays out, since the odds are that it arrived. But
-/// if the path is `silent` (nothing at all was acknowledged since the previous probe), every chunk
-/// joins, so that one packet per round trip probes for all of them instead of one packet for each.
+/// A chunk whose acknowledgement is not yet due is left out, since it has probably arrived. But if the path is `silent`
+/// (nothing at all was acknowledged since the previous probe), every chunk is included, so that one packet per round
+/// trip probes for all of them instead of one packet for each.
 #[must_use]
 pub fn joins_probe(last_sent: Instant, now: Instant, probe_timeout: Duration, silent: bool) -> bool {
     silent || now.saturating_duration_since(last_sent) >= probe_timeout
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jittery_path_is_given_three_deviations() {
+    fn a_jittery_path_gets_an_allowance_of_three_deviations() {
         assert_eq!(Probe::FESTINA.timeout(&rtt(&[100, 120])), Some(Duration::from_micros(102_500 + 60_000)));
     }
 

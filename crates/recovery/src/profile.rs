@@ -1,4 +1,4 @@
-//! Loss-recovery profiles: names for sets of mechanisms.
+//! Loss-recovery profiles: named sets of mechanisms.
 
 use core::{fmt, str::FromStr};
 
@@ -17,34 +17,33 @@ use crate::{
     thin::ThinDetection,
 };
 
-/// The switches of loss recovery: one rule set for thin streams, one for all others, and the rule
-/// that chooses between them.
+/// The switches of loss recovery: one rule set for thin streams, one for all others, and the rule that chooses between
+/// them.
 ///
-/// Every field may be changed at any time, while an association lives (P10 §7.3 wants this per
-/// socket).
+/// Every field may be changed at any time during the lifetime of an association (P10 §7.3 wants this per socket).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Mechanisms {
-    /// When a stream is thin.
+    /// The rule for classifying a stream as thin.
     pub thin_detection: ThinDetection,
     /// The rules while the stream is not thin.
     pub normal: Rules,
     /// The rules while the stream is thin.
     pub thin: Rules,
-    /// Whether a thin stream spends bytes or packets on copies that nothing calls for.
+    /// Whether a thin stream spends bytes or packets on proactive copies.
     pub redundancy: Redundancy,
-    /// Whether chunks that open and end the association leave again ahead of their timers.
+    /// Whether chunks that open and end the association are copied ahead of their timers.
     pub early_copies: EarlyCopies,
 }
 
 impl Mechanisms {
-    /// The rules for a stream that is thin, or is not.
+    /// Returns the rules for a thin stream, or for any other.
     #[must_use]
     pub fn rules(&self, thin: bool) -> &Rules {
         if thin { &self.thin } else { &self.normal }
     }
 }
 
-/// One set of recovery rules; each field is a switch of its own.
+/// A set of recovery rules; each field is an independent switch.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
     /// Lower bound of the RTO: RTO.Min of RFC 9260 §6.3.1 C6, 1 s; 200 ms for thin streams in P10
@@ -52,34 +51,35 @@ pub struct Rules {
     pub rto_min: Duration,
     /// Which acknowledgements measure the round-trip time (RFC 9260 §6.3.1 C5, P06 §3.2).
     pub rtt_sampling: RttSampling,
-    /// The clock by which they are averaged.
+    /// The clock that measures and averages them.
     pub rtt_clock: RttClock,
-    /// What unanswered timeouts do to the timer (RFC 9260 §6.3.3 E2, P10 §5.3).
+    /// Effect of unanswered timeouts on the timer (RFC 9260 §6.3.3 E2, P10 §5.3).
     pub backoff: Backoff,
-    /// What a SACK does to the running timer (RFC 9260 §6.3.2 R3, P10 §5.2, RFC 7765).
+    /// Effect of a SACK on the running timer (RFC 9260 §6.3.2 R3, P10 §5.2, RFC 7765).
     pub timer_restart: TimerRestart,
     /// When miss indications prove a loss (RFC 9260 §7.2.4, P10 §5.4).
     pub fast_retransmit: FastRetransmit,
-    /// Fewer indications are enough when too little is outstanding for the usual number (RFC 5827).
+    /// Whether fewer indications are sufficient when too little is outstanding for the usual number (RFC 5827).
     pub early_retransmit: bool,
-    /// What distinguishes a loss from reordering.
+    /// How a loss is distinguished from reordering.
     pub loss_detection: LossDetection,
-    /// FreeBSD's timer of about a round trip, at least this long, that retransmits while cwnd is not
-    /// filled (EFR). `None`: off.
+    /// FreeBSD's timer of about a round trip, at least this long, that retransmits while cwnd is not full (EFR).
+    /// `None`: off.
     pub early_fast_retransmit: Option<Duration>,
-    /// A fast retransmission of the earliest outstanding chunk restarts the full RTO (RFC 9260 §7.2.4 rule 4). Off: it only
-    /// starts a timer that does not run, as lksctp had it in 2006, so that the timeout may come while the answer is on its way.
+    /// Whether a fast retransmission of the earliest outstanding chunk restarts the full RTO (RFC 9260 §7.2.4 rule 4).
+    /// Off: it only starts a timer that is not running, as in lksctp in 2006, so the timeout may fire while the answer
+    /// is in transit.
     pub fast_restarts_timer: bool,
-    /// After a timeout nothing but its retransmission leaves until something is acknowledged (RFC 9260 §7.2.3). Off: only
-    /// cwnd, which is one full packet then, limits what leaves; small packets do, as lksctp had it in 2006.
+    /// Whether, after a timeout, only its retransmission is sent until something is acknowledged (RFC 9260 §7.2.3).
+    /// Off: only cwnd, which is then one full packet, is the limit; small packets are still sent, as in lksctp in 2006.
     pub one_packet_after_timeout: bool,
-    /// Which packets carry outstanding chunks along, uncalled for (P06 §3.3, §4.4).
+    /// Which packets also carry outstanding chunks that are not known to be lost (P06 §3.3, §4.4).
     pub bundling: Bundling,
-    /// Which DATA chunks ask the receiver not to delay its SACK.
+    /// Which DATA chunks request an immediate SACK.
     pub immediate_sack: ImmediateSack,
-    /// The probe that takes the place of the retransmission timer.
+    /// The probe that replaces the retransmission timer.
     pub probe: Probe,
-    /// What is done to detect needless retransmissions and about them.
+    /// Detection of spurious retransmissions and the response to them.
     pub spurious: SpuriousResponse,
 }
 
@@ -104,39 +104,39 @@ impl Rules {
     };
 }
 
-/// Which DATA chunks carry the I bit (RFC 7053), beyond those for which the application asks and the last before a SHUTDOWN.
+/// Which DATA chunks carry the I bit (RFC 7053), in addition to those selected by the application and the last before a
+/// SHUTDOWN.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum ImmediateSack {
     /// No other.
     Never,
-    /// The last ones before the queue runs empty: no later chunk makes the receiver answer. The sender hears of a tail a round trip
-    /// after it left, and its tail probe need not allow for a delayed SACK.
+    /// The last ones before the queue runs empty: no later chunk triggers a SACK. The sender learns about a tail a
+    /// round trip after it was sent, and its tail probe need not allow for a delayed SACK.
     Tail,
-    /// Those whose SACK would come late otherwise ([`crate::cadence`]). Festina's own.
+    /// Those whose SACK would otherwise come late ([`crate::cadence`]). Festina's own.
     Needed,
 }
 
-/// What distinguishes a loss from reordering.
+/// How a loss is distinguished from reordering.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum LossDetection {
     /// By the number of miss indications ([`Rules::fast_retransmit`]).
     Counted,
-    /// As `Counted`, but on a path that was seen to reorder, only what is later than overtaken
-    /// packets were is lost ([`crate::reordering`]). Festina's own.
+    /// As `Counted`, but on a path with recent reordering a packet is lost only once it is later than overtaken packets
+    /// were ([`crate::reordering`]). Festina's own.
     Tolerant,
-    /// By time: what was sent well before something that has arrived is lost (RFC 8985 §6).
+    /// By time: a packet is lost if it was sent well before one that has arrived (RFC 8985 §6).
     Rack,
 }
 
-/// What a sender does to find out that a retransmission was needless, and about the window that it
-/// cut for it.
+/// How a sender detects a spurious retransmission, and its response to the spurious cut of the window.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct SpuriousResponse {
-    /// After a timeout, new data shows whether the timer was at fault (F-RTO, RFC 4138). If so, what
-    /// was taken for lost is on the way again, and backing off ends.
+    /// After a timeout, new data shows whether the timeout was spurious (F-RTO, RFC 4138). If so, the packets presumed
+    /// lost count as in flight again, and the backoff ends.
     pub f_rto: bool,
-    /// A cut of the window is undone if all that was sent again since proves needless: by duplicate
-    /// reports, or by F-RTO ([`crate::undo`], RFC 4015).
+    /// A cut of the window is undone if all retransmissions since prove spurious: by duplicate reports, or by F-RTO
+    /// ([`crate::undo`], RFC 4015).
     pub undo: bool,
 }
 
@@ -145,17 +145,17 @@ impl SpuriousResponse {
     pub const NONE: Self = Self { f_rto: false, undo: false };
 }
 
-/// Which packets are filled up with chunks that are outstanding (sent, not acknowledged, not
-/// reported lost) as far as they have room.
+/// Which packets are filled up with outstanding chunks (sent, not acknowledged, not reported lost) as far as they have
+/// room.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Bundling {
-    /// Timeout retransmissions take along all outstanding chunks that fit, lowest TSN first (RFC
-    /// 9260 §6.3.3 E3, P06 §3.3). Off: only those that were last sent at least one RTO ago.
+    /// Timeout retransmissions include all outstanding chunks that fit, lowest TSN first (RFC 9260 §6.3.3 E3, P06
+    /// §3.3). Off: only those that were last sent at least one RTO ago.
     pub into_timeout: bool,
     /// Fast retransmissions do the same (P06 §4.4). Off: only chunks marked for fast retransmission
     /// (RFC 9260 §7.2.4).
     pub into_fast_retransmit: bool,
-    /// Packets with new data take along outstanding chunks (P06 §4.4). Off: they do not.
+    /// Packets with new data include outstanding chunks (P06 §4.4). Off: they do not.
     pub with_new_data: bool,
 }
 
@@ -164,11 +164,12 @@ impl Bundling {
     pub const RFC9260: Self = Self { into_timeout: true, into_fast_retransmit: false, with_new_data: false };
 }
 
-/// Bytes of new DATA chunks that a light stream sends per round trip at most: the initial window that RFC 9260 §7.2.1 grants every sender, by its smaller figure, that for IPv6.
+/// Maximum bytes of new DATA chunks that a light stream sends per round trip: the initial window that RFC 9260 §7.2.1
+/// grants every sender, by its smaller figure, that for IPv6.
 pub const LIGHT_BYTES_MAX: u32 = 4_344;
 
-/// Bytes of DATA chunks that a light stream sends per round trip with all its copies at most: three
-/// times as many, and still fewer than the ten packets that RFC 6928 lets every TCP flow send at once.
+/// Maximum bytes of DATA chunks that a light stream sends per round trip including all copies: three times as many,
+/// still fewer than the ten packets that RFC 6928 lets every TCP flow send at once.
 pub const LIGHT_COPIES_BYTES_MAX: u32 = 3 * LIGHT_BYTES_MAX;
 
 /// A named set of [`Mechanisms`].
@@ -176,10 +177,10 @@ pub const LIGHT_COPIES_BYTES_MAX: u32 = 3 * LIGHT_BYTES_MAX;
 pub enum Profile {
     /// The standard, nothing more.
     Rfc9260,
-    /// Linux 2.6.15 as P06 §3 and §4.2.1 describe it: four miss indications, each further four again;
+    /// Linux 2.6.15 as described in P06 §3 and §4.2.1: four miss indications, and again after each further four;
     /// ambiguous RTT samples count, although Karn's rule fits its Table 2 better; times are averaged in ticks of 4 ms;
-    /// a fast retransmission leaves the timer alone; after a timeout small packets go on leaving.
-    /// (P10's 2.6.16 needs three indications.)
+    /// a fast retransmission does not restart the timer; after a timeout small packets are still sent. (P10's 2.6.16
+    /// needs three indications.)
     Lksctp2006,
     /// P06 §4: Linux 2.6.15 with all enhancements for streams of fewer than four packets in flight
     /// (§4.1): RTO.Min 200 ms and the timer-restart fix (§4.2.1), no backoff (§4.2.2), fast
@@ -203,19 +204,19 @@ pub enum Profile {
     Tlpr,
     /// The standard with RACK and its tail probe in place of miss indications (RFC 8985).
     Rack,
-    /// Festina's own, the default. On thin streams, also those of many small packets: the I bit where it tells the sender of a loss
-    /// earlier, a probe as soon as an acknowledgement is overdue and about one per round trip for the first three
-    /// seconds of silence, RTO.Min 200 ms with exponential backoff after that, fast retransmit on
-    /// the first indication, and copies of unacknowledged chunks in packets that leave anyway, as many as the measured loss calls for. On
-    /// other streams `Rack` with the I bit on tails: losses are found by time and tails are probed.
-    /// A cut of the window is undone if what was taken for lost proves to have been reordered. Chunks that open and end the association
-    /// are repaired by the round trip, too.
+    /// Festina's own, the default. On thin streams, including those of many small packets: the I bit where it lets the
+    /// sender detect a loss earlier, a probe as soon as an acknowledgement is overdue and about one per round trip for
+    /// the first three seconds of silence, RTO.Min 200 ms with exponential backoff after that, fast retransmit on the
+    /// first indication, and piggybacked copies of unacknowledged chunks as the measured loss requires. On other
+    /// streams `Rack` with the I bit on tails: losses are detected by time and tails are probed. A cut of the window is
+    /// undone if the packets presumed lost prove to have been reordered. Chunks that open and end the association are
+    /// also repaired on the time scale of a round trip.
     #[default]
     Festina,
 }
 
 impl Profile {
-    /// All profiles, the standard first.
+    /// Returns all profiles, the standard first.
     #[must_use]
     pub fn all() -> &'static [Self] {
         &[
@@ -233,7 +234,7 @@ impl Profile {
         ]
     }
 
-    /// The name as it is written on a command line.
+    /// Returns the name as used on a command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -251,7 +252,7 @@ impl Profile {
         }
     }
 
-    /// The mechanisms of this profile.
+    /// Returns the mechanisms of this profile.
     #[must_use]
     pub fn mechanisms(self) -> Mechanisms {
         match self {
@@ -292,8 +293,9 @@ fn lksctp_2_6_15() -> Rules {
     Rules {
         rtt_sampling: RttSampling::FirstAcknowledgement,
         rtt_clock: RttClock::LINUX_250_HZ,
-        // "Some, but not all" in P06 §4.2.1 and P10 §5.2 are chunks up to the cumulative TSN. If gap acks restarted the timer too, a
-        // stream that goes on would never let it expire, and P06 Table 2 has ten timeouts for each fast retransmission.
+        // "Some, but not all" in P06 §4.2.1 and P10 §5.2 are chunks up to the cumulative TSN. If gap acks restarted the
+        // timer too, it would never expire while a stream goes on, but P06 Table 2 has ten timeouts for each fast
+        // retransmission.
         timer_restart: TimerRestart::EarliestAcked,
         fast_retransmit: FastRetransmit { threshold: 4, repeats: true },
         fast_restarts_timer: false,
@@ -310,9 +312,10 @@ fn pedersen_2006() -> Mechanisms {
         thin: Rules {
             rto_min: Duration::from_millis(200),
             backoff: Backoff::Linear { linear_for: Duration::MAX },
-            // P06 says that the time since the old timer's start is subtracted, and that the oldest chunk waits for one RTO at
-            // most. Subtracted at each SACK, that makes the timer expire before an RTO is over, and six times as many
-            // retransmissions as in P06 Table 3, where none is earlier than the RTO: the age of the oldest chunk is meant.
+            // According to P06 the time since the old timer's start is subtracted, and the oldest chunk waits for one
+            // RTO at most. Subtracted at each SACK, that makes the timer expire before an RTO has passed, and causes
+            // six times as many retransmissions as in P06 Table 3, where none is earlier than the RTO. So the age of
+            // the oldest chunk must be meant.
             timer_restart: TimerRestart::SinceEarliestSent,
             fast_retransmit: FastRetransmit { threshold: 1, repeats: true },
             bundling: Bundling { into_timeout: true, into_fast_retransmit: true, with_new_data: true },
@@ -324,8 +327,8 @@ fn pedersen_2006() -> Mechanisms {
 }
 
 fn petlund_2010() -> Mechanisms {
-    // The paper changes lksctp, which retransmits fast again and again. Without that, T3-rtx, which every acknowledgement
-    // restarts, would be all that repairs a lost fast retransmission, and a steady stream never lets it expire.
+    // The paper changes lksctp, which repeats fast retransmissions. Otherwise only T3-rtx, which every acknowledgement
+    // restarts, could repair a lost fast retransmission, and a steady stream never lets it expire.
     let normal = Rules { fast_retransmit: FastRetransmit { threshold: 3, repeats: true }, ..lksctp_2_6_15() };
     Mechanisms {
         thin_detection: ThinDetection::Dynamic { pttfr: 3 },
@@ -381,7 +384,7 @@ impl FromStr for Profile {
     }
 }
 
-/// A text that names no [`Profile`]. Whoever wrote it is at fault; the message lists the names.
+/// Text that is not the name of a [`Profile`]: an error of the caller. The message lists the names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownProfile {
     text: String,
@@ -446,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn p06_4_the_enhancements_of_pedersen_hold_below_four_packets_in_flight_and_lksctp_above() {
+    fn p06_4_the_enhancements_of_pedersen_apply_below_four_packets_in_flight_and_lksctp_above() {
         let mechanisms = Profile::Pedersen2006.mechanisms();
         assert_eq!(mechanisms.thin_detection, ThinDetection::Static { in_flight_below: 4 });
         assert_eq!(mechanisms.rules(false), Profile::Lksctp2006.mechanisms().rules(false));

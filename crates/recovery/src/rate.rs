@@ -1,12 +1,12 @@
-//! How many bytes does a sender send per round trip? A meter of constant size.
+//! A meter of constant size for the bytes sent per round trip.
 
 use festina_units::{Duration, Instant, duration::saturating_nanos};
 
-/// Bytes sent during the window up to the latest sending.
+/// Counts the bytes sent during the window up to the latest transmission.
 ///
-/// It counts in two adjacent windows, and assumes that the bytes of the older one were spread evenly:
-/// the part that still lies within the window's length counts. The result is exact for a steady
-/// stream, and off by at most the bytes of one window for any other.
+/// It counts in two adjacent windows, and assumes that the bytes of the older one were spread evenly: only the part
+/// that still lies within the window's length counts. The result is exact for a steady stream, and off by at most the
+/// bytes of one window for any other.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct RateMeter {
     window_started: Instant,
@@ -16,27 +16,27 @@ pub struct RateMeter {
 }
 
 impl RateMeter {
-    /// A meter that has counted nothing.
+    /// Creates an empty meter.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// `bytes` bytes leave at `now`; the window is as long as `window`.
+    /// Records `bytes` sent at `now`, with a window of length `window`.
     pub fn sent(&mut self, now: Instant, bytes: u32, window: Duration) {
         self.advance(now, saturating_nanos(window));
         self.current_bytes = self.current_bytes.saturating_add(bytes);
         self.latest = now;
     }
 
-    /// Returns whether more than `limit_bytes` were sent during the window up to the latest sending, that included. A silence since then
-    /// changes nothing.
+    /// Returns whether more than `limit_bytes` were sent during the window up to and including the latest transmission.
+    /// A silence since then changes nothing.
     #[must_use]
     pub fn exceeds(&self, limit_bytes: u32, window: Duration) -> bool {
         self.current_bytes > limit_bytes || self.estimate(self.latest, saturating_nanos(window)) > limit_bytes
     }
 
-    /// Bytes sent during the window up to `now`.
+    /// Returns the bytes sent during the window up to `now`.
     #[must_use]
     pub fn bytes_at(&self, now: Instant, window: Duration) -> u32 {
         let (mut meter, window_ns) = (*self, saturating_nanos(window));
@@ -61,7 +61,7 @@ impl RateMeter {
         if self.previous_bytes == 0 || left_ns == 0 {
             return self.current_bytes;
         }
-        // Both in units of which a window has less than 2^32, so that the product fits.
+        // Both in units in which a window is less than 2^32, so that the product fits.
         let unit = (u64::BITS - window_ns.leading_zeros()).saturating_sub(u32::BITS);
         let of_previous = u64::from(self.previous_bytes) * (left_ns >> unit) / (window_ns >> unit);
         self.current_bytes.saturating_add(u32::try_from(of_previous).unwrap_or(u32::MAX))
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn after_two_quiet_windows_only_what_leaves_now_counts() {
+    fn after_two_quiet_windows_only_new_transmissions_count() {
         let mut meter = RateMeter::new();
         meter.sent(at(0), 5_000, WINDOW);
         assert_eq!(meter.bytes_at(at(150), WINDOW), 2_500);

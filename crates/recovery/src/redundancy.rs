@@ -1,55 +1,49 @@
-//! Spending a second packet against loss: which messages get a copy, and when it leaves.
+//! Proactive copies of messages: which messages get a copy, and when it is sent.
 //!
-//! A retransmission cannot arrive earlier than one and a half round trips after the message left. A
-//! copy sent unasked can: it repairs a loss within its spacing. It costs packets, and packets are
-//! others' queueing delay and loss, so that it is an option, has a budget, and stops by itself.
+//! A retransmission cannot arrive earlier than one and a half round trips after the message was sent. A proactive copy
+//! can: it repairs a loss within its spacing. It costs packets, which delay other traffic and cause losses. So it is an
+//! option, has a budget, and stops by itself.
 //!
 //! # The spacing
 //!
-//! Take a round trip of 100 ms, losses of 5 % that are independent, and a spacing of `s`.
-//! - 5 % of the originals are lost and arrive by their copy at 50 ms + `s`. With 0.25 % of pairs
-//!   lost, that is the 99th percentile; a small `s` is better.
-//! - A lost pair is repaired by a probe, which can leave only when the acknowledgement of the *copy*
-//!   is overdue. (Counted from the original, it would be needless for every original that was lost
-//!   and whose copy arrived, and for every SACK that was lost: one message in ten.) It arrives at
-//!   about 155 ms + `s`, and that is the 99.9th percentile. A small `s` is better here, too.
-//! - Losses come in bursts, and a copy inside the burst is wasted; a large `s` is better. Full
-//!   drop-tail queues drop for about as long as they need to send a few packets, 12 ms for ten full
-//!   packets at 10 Mbit/s. A radio link that is shadowed for half a second takes any copy with it
-//!   that leaves within a round trip, and after a round trip a probe does the same and knows what
-//!   is missing. With bad times that last 500 ms on average, a copy after 10 ms is lost in 98 %
-//!   of the cases where the original was, one after 100 ms still in 82 %. So long bursts are left to
-//!   the probes.
+//! Take a round trip of 100 ms, independent losses of 5 %, and a spacing of `s`.
+//! - 5 % of the originals are lost and arrive by their copy at 50 ms + `s`. With 0.25 % of pairs lost, that is the 99th
+//!   percentile; a small `s` is better.
+//! - A lost pair is repaired by a probe, which can be sent only when the acknowledgement of the *copy* is overdue.
+//!   (Counted from the original, it would be spurious for every original that was lost and whose copy arrived, and for
+//!   every lost SACK: one message in ten.) It arrives at about 155 ms + `s`, and that is the 99.9th percentile. A small
+//!   `s` is better here, too.
+//! - Losses come in bursts, and a copy inside the burst is wasted; a large `s` is better. Full drop-tail queues drop
+//!   for about as long as they need to send a few packets, 12 ms for ten full packets at 10 Mbit/s. A radio link that
+//!   is shadowed for half a second loses any copy sent within a round trip, and after a round trip a probe does the
+//!   same and knows which chunks are missing. With bad periods of 500 ms on average, a copy after 10 ms is lost in 98 %
+//!   of the cases where the original was, one after 100 ms still in 82 %. So long bursts are left to the probes.
 //!
-//! The default is a tenth of SRTT, at least 5 ms (bursts do not become shorter because the path
-//! is) and at most 25 ms: 60 ms and 165 ms in the example. `spacing_meets_its_targets` computes
-//! this.
+//! The default is a tenth of SRTT, at least 5 ms (bursts do not become shorter on a shorter path) and at most 25 ms: 60
+//! ms and 165 ms in the example. `spacing_meets_its_targets` computes this.
 //!
-//! # What it adds, at most, and why that is fair
+//! # Maximum added load, and fairness
 //!
-//! - Copies are made on thin streams only: at most four packets with new data per round trip, eight
-//!   on a very lossy path ([`crate::thin`]), one copy for each. A flow so adds at most as many
-//!   packets as it sends, and at the usual limit sends no more than eight packets per round trip,
-//!   fewer than the initial window that RFC 6928 lets every flow send at once.
-//! - Copies included, it never sends more than a TCP flow would at the same loss rate and round-trip
-//!   time ([`LossShare::exceeds_tcp`]). That takes copies from the denser of the thin streams on
-//!   lossy paths, where the loss may well be congestion; a stream of one packet per round trip keeps
-//!   them up to a loss rate of 37 %.
-//! - Many thin flows together can fill a link without any of them exceeding that. So each watches for
-//!   signs of congestion: a queue (SRTT well above the smallest round-trip time of the last
-//!   minutes), a loss rate that has risen to three times what it was, as it does if the copies
-//!   themselves overload the link, and any loss while round-trip times swing by milliseconds, as they
-//!   do behind a queue that is short because its packets are small. While there is a sign no copy is
-//!   made. Afterwards they come back in proportion to a share that each sign halves, once per half
-//!   second, and that such a loss takes away; it recovers by 1/32 in two seconds: additive increase
-//!   and multiplicative decrease, so that a crowd settles where the copies that it makes leave no
-//!   queue. From nothing to full takes 64 s, twice as long after a loss behind a queue, and with each
-//!   further one twice as long again.
-//! - A copy hides the loss of its original from the receiver, and must not from the sender: such a
-//!   loss counts for the loss rate, and the caller reports it to its congestion control.
+//! - Only thin streams make copies: at most four packets with new data per round trip, eight on a very lossy path
+//!   ([`crate::thin`]), one copy for each. So a flow adds at most as many packets as it sends, and at the usual limit
+//!   sends no more than eight packets per round trip, fewer than the initial window that RFC 6928 lets every flow send
+//!   at once.
+//! - Including copies, it never sends more than a TCP flow would at the same loss rate and round-trip time
+//!   ([`LossShare::exceeds_tcp`]). That removes copies from the denser of the thin streams on lossy paths, where the
+//!   loss may well be congestion; a stream of one packet per round trip keeps them up to a loss rate of 37 %.
+//! - Many thin flows together can fill a link without any of them exceeding that. So each watches for signs of
+//!   congestion: a queue (SRTT well above the smallest round-trip time of the last minutes), a loss rate that has risen
+//!   to three times its former value, as it does if the copies themselves overload the link, and any loss while
+//!   round-trip times swing by milliseconds, as they do behind a queue that is short because its packets are small.
+//!   While there is a sign no copies are made. Afterwards they return in proportion to a share, which each sign halves,
+//!   at most once per half second, and which such a loss sets to zero. The share recovers by 1/32 in two seconds:
+//!   additive increase and multiplicative decrease, so that a crowd settles where its copies leave no queue. From zero
+//!   to full takes 64 s, twice as long after a loss behind a queue, and with each further one twice as long again.
+//! - A copy hides the loss of its original from the receiver, but must not hide it from the sender: such a loss counts
+//!   for the loss rate, and the caller reports it to its congestion control.
 //!
-//! What it cannot see: a queue that is there from the first packet and never shrinks looks like a
-//! long path. A thin flow that starts in it makes copies until losses stop it.
+//! One case is not detected: a queue that exists from the first packet on and never shrinks looks like a long path. A
+//! thin flow that starts in it makes copies until losses stop it.
 
 mod rides;
 mod throttle;
@@ -65,33 +59,34 @@ use crate::{
 pub use rides::Rides;
 use throttle::Throttle;
 
-/// What an association may spend on copies that nothing calls for.
+/// The budget of an association for copies of data that is not known to be lost.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Redundancy {
-    /// Nothing.
+    /// No copies.
     #[default]
     Off,
-    /// As much as the measured loss calls for, at most this: nothing on a path that loses nothing ([`Rides::against`]).
+    /// As much as the measured loss requires, at most this budget: nothing on a path without loss ([`Rides::against`]).
     Adaptive(Budget),
-    /// All of it, whatever is lost.
+    /// The whole budget, regardless of losses.
     Always(Budget),
 }
 
-/// The most that redundancy may cost. A message may be sent again in two ways: as a *ride* in a packet that leaves anyway (P06 §4.4,
-/// redundant bundling), which costs bytes and no packet; or as a *spaced copy* in a packet of its own.
+/// The maximum cost of redundancy. A message may be repeated in two ways: as a *ride*, piggybacked on a packet that is
+/// sent anyway (P06 §4.4, redundant bundling), which costs bytes but no packet; or as a *spaced copy* in a separate
+/// packet.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// How often a chunk may ride along before it is overdue.
+    /// How often a chunk may be piggybacked before it is overdue.
     pub rides_max: u8,
     /// Bytes of rides per hundred bytes of new data, in the long run.
     pub ride_percent: u16,
-    /// The spaced copies, if there shall be any.
+    /// The spaced copies, if enabled.
     pub copies: Option<Spaced>,
 }
 
 impl Budget {
-    /// Rides only. Three at most: at a loss of 10 % one message in ten thousand then has to wait for a probe. The bytes leave room for
-    /// the chunks that ride along in silence, however often they left.
+    /// Rides only. Three at most: at a loss of 10 % one message in ten thousand then has to wait for a probe. The byte
+    /// budget leaves room for the chunks piggybacked during silence, however often they were sent.
     pub const RIDES: Self = Self { rides_max: 3, ride_percent: 350, copies: None };
 
     /// Rides, and a copy of every message at the default spacing.
@@ -99,19 +94,19 @@ impl Budget {
 }
 
 impl Redundancy {
-    /// Rides as the loss calls for them: the default of the `festina` profile.
+    /// Rides as the measured loss requires: the default of the `festina` profile.
     pub const ADAPTIVE: Self = Self::Adaptive(Budget::RIDES);
-    /// Rides and spaced copies as the loss calls for them.
+    /// Rides and spaced copies as the measured loss requires.
     pub const ADAPTIVE_SPACED: Self = Self::Adaptive(Budget::SPACED);
     /// Rides in every packet that has room.
     pub const BUNDLED: Self = Self::Always(Budget::RIDES);
     /// Rides in every packet that has room, and a spaced copy of every message.
     pub const SPACED: Self = Self::Always(Budget::SPACED);
 
-    /// All that have a name.
+    /// All named variants.
     pub const NAMED: [Self; 5] = [Self::Off, Self::ADAPTIVE, Self::ADAPTIVE_SPACED, Self::BUNDLED, Self::SPACED];
 
-    /// The name as it is written on a command line; other budgets than the named ones have that of their kind.
+    /// Returns the name as used on a command line; budgets without a name have that of their kind.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -123,7 +118,7 @@ impl Redundancy {
         }
     }
 
-    /// The most that may be spent, if anything.
+    /// Returns the budget, if redundancy is enabled.
     #[must_use]
     pub fn budget(self) -> Option<Budget> {
         match self {
@@ -133,13 +128,13 @@ impl Redundancy {
     }
 }
 
-/// Copies in packets of their own.
+/// Copies in separate packets.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Spaced {
-    /// Time from a message's first transmission to its copy; `None` is the default of the module's
-    /// text.
+    /// Time from a message's first transmission to its copy; `None` selects the default given in the module
+    /// documentation.
     pub spacing: Option<Duration>,
-    /// The budget in packets: 1000 gives each message a copy; more counts as 1000.
+    /// The budget in packets: 1000 gives each message a copy; larger values count as 1000.
     pub copies_per_thousand_messages: u16,
 }
 
@@ -147,7 +142,7 @@ impl Spaced {
     /// A copy of every message, at the default spacing.
     pub const DEFAULT: Self = Self { spacing: None, copies_per_thousand_messages: 1_000 };
 
-    /// Time from a message's first transmission to its copy.
+    /// Returns the time from a message's first transmission to its copy.
     #[must_use]
     pub fn spacing(self, srtt: Duration) -> Duration {
         self.spacing.unwrap_or_else(|| (srtt / 10).clamp(SPACING_MIN, SPACING_MAX))
@@ -157,47 +152,47 @@ impl Spaced {
 const SPACING_MIN: Duration = Duration::from_millis(5);
 const SPACING_MAX: Duration = Duration::from_millis(25);
 
-/// How long the smallest round-trip time is remembered; longer than queues stand.
+/// How long the smallest round-trip time is remembered; longer than queues persist.
 const RTT_MIN_WINDOW: Duration = Duration::from_secs(300);
 
-/// SRTT above the smallest round-trip time by less than this is no queue: timers and schedulers do
-/// that.
+/// SRTT above the smallest round-trip time by less than this is not a queue but the effect of timers and schedulers.
 const QUEUE_MIN: Duration = Duration::from_millis(10);
 
-/// A loss while the round-trip time swings by less than this, or by less than a sixteenth of its minimum, says nothing of a
-/// queue. A router's queue that counts packets can be full of small ones, and then is only a few milliseconds long.
+/// A loss while the round-trip time swings by less than this, or by less than a sixteenth of its minimum, does not
+/// indicate a queue. A router's queue that counts packets can be full of small ones, and then is only a few
+/// milliseconds long.
 const SWING_MIN: Duration = Duration::from_millis(4);
 
-/// How long a rising loss rate forbids copies, at least.
+/// Minimum time for which a rising loss rate forbids copies.
 const QUIET_MIN: Duration = Duration::from_secs(1);
 
-/// Messages whose times are remembered; more per round trip are not thin by any rule.
+/// Number of message times remembered; a stream with more per round trip is not thin by any rule.
 const MESSAGES_MAX: usize = 9;
 
-/// What a copy costs, in thousandths of a copy.
+/// Cost of a copy, in thousandths of a copy.
 const COPY_COST: u32 = 1_000;
 
-/// The most that can be saved up: what was not spent on a quiet path does not become a burst.
+/// Maximum saved budget: the unspent budget of a quiet path must not become a burst.
 const SAVED_MAX: u32 = 2 * COPY_COST;
 
 /// The state of the sender when a message leaves.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Departure {
-    /// When it leaves, for the first time.
+    /// Time of its first transmission.
     pub now: Instant,
-    /// The stream is thin ([`crate::thin::ThinDetector::is_thin`]).
+    /// Whether the stream is thin ([`crate::thin::ThinDetector::is_thin`]).
     pub thin: bool,
     /// The smoothed round-trip time, if any.
     pub srtt: Option<Duration>,
-    /// The message is one chunk, so that one packet carries it.
+    /// Whether the message is one chunk, so that one packet carries it.
     pub is_single_chunk: bool,
 }
 
-/// Whether a message gets a copy in a packet of its own.
+/// Whether a message gets a copy in a separate packet.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum CopyDecision {
-    /// It is paid for and leaves at this time, unless the message is acknowledged, abandoned or sent
-    /// again before.
+    /// It is charged to the budget and sent at this time, unless the message is acknowledged, abandoned or
+    /// retransmitted before.
     At(Instant),
     /// It gets none.
     Not(WhyNot),
@@ -210,34 +205,34 @@ pub enum WhyNot {
     Disabled,
     /// The stream is not thin.
     NotThin,
-    /// No round trip was measured yet: nothing is known of the path.
+    /// No round trip was measured yet, so the path is unknown.
     Unmeasured,
     /// The message needs several packets; a copy of one of them would not deliver it.
     Large,
-    /// Nothing is lost on the path.
+    /// The path shows no loss.
     Lossless,
-    /// The path shows congestion, or did so just now.
+    /// The path shows congestion, or did recently.
     Congested,
     /// With copies the stream would send more than a TCP flow on this path.
     Unfair,
-    /// The budget is spent, or the share that earlier congestion left.
+    /// The budget is spent, or the share that remains after congestion.
     Budget,
 }
 
-/// Decides about the copies of one association's messages, and keeps their account.
+/// Decides about the copies of one association's messages, and accounts for them.
 #[derive(Clone, Debug)]
 pub struct CopyScheduler {
     redundancy: Redundancy,
     rtt_min: WindowedMin,
-    /// How far above its minimum the round-trip time was of late: a maximum that falls by a sixteenth with each sample.
+    /// Recent maximum of the round-trip time above its minimum, which falls by a sixteenth with each sample.
     swing: Duration,
     loss: LossRate,
     throttle: Throttle,
-    /// A rising loss rate forbids copies until then.
+    /// A rising loss rate forbids copies until this time.
     quiet_until: Instant,
-    /// A rising loss rate while the round-trip time swings forbids rides until then.
+    /// A rising loss rate while the round-trip time swings forbids rides until this time.
     overloaded_until: Instant,
-    /// A loss while the round-trip time swings forbids copies in packets of their own until then.
+    /// A loss while the round-trip time swings forbids copies in separate packets until this time.
     crowded_until: Instant,
     saved: u32,
     departures: [Option<Instant>; MESSAGES_MAX],
@@ -245,7 +240,7 @@ pub struct CopyScheduler {
 }
 
 impl CopyScheduler {
-    /// A scheduler that knows nothing of the path.
+    /// Creates a scheduler without knowledge of the path.
     #[must_use]
     pub fn new(redundancy: Redundancy) -> Self {
         Self {
@@ -263,41 +258,41 @@ impl CopyScheduler {
         }
     }
 
-    /// What was known of the loss on the path stands for what is lost from now on, until more is seen.
+    /// Assumes the known loss of the path until more is measured.
     pub fn assume_loss(&mut self, known: KnownLoss) {
         self.loss = LossRate::assuming(known);
     }
 
-    /// What is known of the loss on the path.
+    /// Returns the knowledge of the loss on the path.
     #[must_use]
     pub fn known_loss(&self) -> KnownLoss {
         self.loss.known()
     }
 
-    /// Changes the option; what was learned about the path stays.
+    /// Changes the option and keeps the knowledge of the path.
     pub fn set_redundancy(&mut self, redundancy: Redundancy) {
         self.redundancy = redundancy;
     }
 
-    /// The most that may be spent, if anything.
+    /// Returns the budget, if redundancy is enabled.
     #[must_use]
     pub fn budget(&self) -> Option<Budget> {
         self.redundancy.budget()
     }
 
-    /// A round trip was measured, unambiguously. Without measurements a queue goes unnoticed.
+    /// Records an unambiguous round-trip time. Without measurements a queue is not detected.
     pub fn round_trip(&mut self, now: Instant, rtt: Duration) {
         self.rtt_min.sample(now, rtt);
         let excess = rtt.saturating_sub(self.rtt_min.get().unwrap_or(rtt));
         self.swing = excess.max(self.swing - self.swing / 16);
     }
 
-    /// The first transmissions of `count` chunks turned out to have arrived.
+    /// Records that the first transmissions of `count` chunks arrived.
     pub fn arrived(&mut self, count: u32) {
         self.loss.arrived(count);
     }
 
-    /// The first transmission of a chunk turned out lost.
+    /// Records that the first transmission of a chunk was lost.
     pub fn lost(&mut self, now: Instant, srtt: Option<Duration>) {
         self.loss.lost();
         let swings = self.swings();
@@ -318,13 +313,13 @@ impl CopyScheduler {
         self.rtt_min.get().is_some_and(|rtt_min| self.swing > (rtt_min / 16).max(SWING_MIN))
     }
 
-    /// The path shows congestion: no copy is made for eight round trips, at least a second.
+    /// Forbids copies for eight round trips, at least a second, after a sign of congestion.
     fn congestion_signalled(&mut self, now: Instant, srtt: Option<Duration>) {
         self.quiet_until = self.quiet_until.max(now + quiet(srtt));
         self.throttle.congested(now);
     }
 
-    /// A message leaves for the first time: does it get a copy?
+    /// Decides whether a message that is sent for the first time gets a copy.
     pub fn message_sent(&mut self, message: &Departure) -> CopyDecision {
         let Some(spaced) = self.redundancy.budget().and_then(|budget| budget.copies) else {
             return CopyDecision::Not(WhyNot::Disabled);
@@ -363,15 +358,15 @@ impl CopyScheduler {
         }
     }
 
-    /// A copy that was paid for did not leave in a packet of its own, because the message was
-    /// acknowledged or abandoned, or its chunk rode in another packet.
+    /// Refunds a copy that was charged but not sent in a separate packet, because the message was acknowledged or
+    /// abandoned, or its chunk was piggybacked.
     pub fn copy_saved(&mut self) {
         self.saved = (self.saved + COPY_COST).min(SAVED_MAX);
     }
 
-    /// How often a chunk of a thin stream may ride along now; one message waits in vain for another `bursts_per_rtt` times per round
-    /// trip. The bytes of rides lengthen a queue that is there already, so that a queue forbids them as well. Rising losses alone do not: they
-    /// are what rides are for.
+    /// Returns how often a chunk of a thin stream may be piggybacked now, for `bursts_per_rtt` messages that wait
+    /// behind a lost one per round trip. The bytes of rides lengthen an existing queue, so a queue forbids them as
+    /// well. A rising loss rate alone does not: rides are meant for that.
     #[must_use]
     pub fn rides(&self, now: Instant, srtt: Option<Duration>, bursts_per_rtt: u32) -> Rides {
         match self.redundancy {
@@ -382,7 +377,7 @@ impl CopyScheduler {
         }
     }
 
-    /// Returns whether nothing was lost of late that would matter to a thin stream.
+    /// Returns whether recent losses are negligible for a thin stream.
     #[must_use]
     pub fn is_lossless(&self) -> bool {
         self.loss.likely().is_negligible()
@@ -394,7 +389,7 @@ impl CopyScheduler {
         now < self.quiet_until || self.has_queue(srtt)
     }
 
-    /// The loss rate in the long run.
+    /// Returns the loss rate in the long run.
     #[must_use]
     pub fn loss(&self) -> LossShare {
         self.loss.long_run()
@@ -412,7 +407,7 @@ impl CopyScheduler {
         self.next = (self.next + 1) % MESSAGES_MAX;
     }
 
-    /// Messages that left within the round trip before `now`, at most nine.
+    /// Returns the number of messages sent within the round trip before `now`, at most nine.
     fn messages_within(&self, now: Instant, srtt: Duration) -> u32 {
         let recent =
             self.departures.iter().flatten().filter(|&&at| at == now || now.saturating_duration_since(at) < srtt);
@@ -420,7 +415,7 @@ impl CopyScheduler {
     }
 }
 
-/// For how long a sign of congestion forbids copies: eight round trips, at least a second.
+/// How long a sign of congestion forbids copies: eight round trips, at least a second.
 fn quiet(srtt: Option<Duration>) -> Duration {
     srtt.unwrap_or_default().saturating_mul(8).max(QUIET_MIN)
 }
@@ -440,7 +435,7 @@ impl FromStr for Redundancy {
     }
 }
 
-/// A text that names no [`Redundancy`]. Whoever wrote it is at fault.
+/// Text that is not the name of a [`Redundancy`]: an error of the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownRedundancy {
     text: String,

@@ -1,61 +1,57 @@
-//! How long to wait for a packet that was overtaken: a tolerance of reordering that is learned.
+//! A learned tolerance of reordering: how long to wait for an overtaken packet.
 //!
-//! A thin stream believes the first miss indication (P10 §5.4). On a path that reorders, that turns
-//! each overtaken packet into a needless retransmission. RACK (RFC 8985 §6.2) then waits for a
-//! quarter of a round trip or more, forever after the first reordering, whatever the path's
-//! reordering looks like. Here the wait is what the path was seen to need, and it is forgotten:
+//! A thin stream acts on the first miss indication (P10 §5.4). On a path that reorders, that turns each overtaken
+//! packet into a spurious retransmission. RACK (RFC 8985 §6.2) then waits for a quarter of a round trip or more, for
+//! ever after the first reordering, however the path reorders. Here the wait is what recent reordering required, and it
+//! is forgotten after a while:
+//! - Without reordering there is no tolerance: the first indication counts.
+//! - A packet that was reported missing and then arrives without having been retransmitted shows how late an overtaken
+//!   packet is: its round-trip time less SRTT. This is zero where a packet ran ahead and made all others look missing,
+//!   and the length of the detour where one was held up. The first indication is a bad origin for the measurement,
+//!   since it comes earlier the denser the stream is. The sending time is a good one and needs no extra memory.
+//! - A missing packet is lost once it is later than recently overtaken packets: the largest lateness of the last eight,
+//!   from four on the second largest, so that one outlier (a lost SACK makes the next one look late) does not dominate
+//!   for long. One overtaken packet in eight may be later and costs a spurious retransmission.
+//! - Samples older than a minute do not count.
 //!
-//! - As long as nothing was ever overtaken there is no tolerance: the first indication counts.
-//! - A packet that was reported missing and then arrives without having been sent again shows how
-//!   late an overtaken packet is: its round-trip time less SRTT. This is zero where a packet ran
-//!   ahead and made all others look missing, and what a detour costs where one was held up. The
-//!   first indication is no good origin to measure from, for it comes earlier the denser the stream
-//!   is; the sending time is, and needs no memory of its own.
-//! - A missing packet is lost once it is later than the overtaken packets of late: the largest
-//!   lateness of the last eight, from four on the second largest, so that one outlier (a SACK that
-//!   was lost makes the next one look late) does not rule for long. One overtaken packet in eight
-//!   may be later and costs a needless retransmission.
-//! - What is older than a minute counts no longer.
-//!
-//! A peer can make packets look overtaken by reporting gaps that are none. All that it reaches is
-//! that its own missing packets are repaired later: the lateness is at most one SRTT, so that a
-//! packet is lost at the latest two SRTT after it was sent, and the packet count at most
-//! [`PACKETS_MAX`]. Probes and the retransmission timer do not ask here at all and bound the wait on
-//! their own. The memory is eight samples.
+//! A peer can make packets look overtaken by reporting false gaps. It achieves only that its own missing packets are
+//! repaired later: the lateness is at most one SRTT, so a packet is lost at the latest two SRTT after it was sent, and
+//! the packet count is at most [`PACKETS_MAX`]. Probes and the retransmission timer do not use the tolerance and limit
+//! the wait independently. The memory is eight samples.
 
 use festina_units::{Duration, Instant};
 
-/// Samples that are kept.
+/// Number of samples kept.
 const SAMPLES_MAX: usize = 8;
 
 /// How long a sample counts.
 pub const MEMORY: Duration = Duration::from_secs(60);
 
-/// From this many samples on, the largest is taken for an outlier.
+/// From this many samples on, the largest is treated as an outlier.
 const OUTLIER_FROM: usize = 4;
 
-/// The most packets of displacement that are learned.
+/// Maximum displacement in packets that is learned.
 pub const PACKETS_MAX: u32 = 64;
 
-/// What the path's reordering asks for.
+/// The tolerance required by the path's reordering.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Tolerance {
     /// How much later than SRTT the acknowledgement of an overtaken packet may be; at most SRTT.
     pub lateness: Duration,
-    /// By how many packets a packet was overtaken and still arrived; at most [`PACKETS_MAX`].
+    /// Number of packets that overtook a packet that still arrived; at most [`PACKETS_MAX`].
     pub packets: u32,
 }
 
 impl Tolerance {
-    /// When a packet that was reported missing is lost, if it was last sent at `sent` and is not
-    /// acknowledged by then. A time in the past means: now.
+    /// Returns when a packet that was reported missing is lost, if it was last sent at `sent` and is not acknowledged
+    /// by then. A time in the past means immediately.
     #[must_use]
     pub fn lost_at(self, sent: Instant, srtt: Duration) -> Instant {
         sent + srtt + self.lateness
     }
 
-    /// Miss indications (or duplicate acknowledgements) that prove a loss for a sender that counts
-    /// instead of measuring time; `usual` is what it needs without reordering.
+    /// Returns the number of miss indications (or duplicate acknowledgements) that prove a loss for a sender that
+    /// counts instead of measuring time; `usual` is the number without reordering.
     #[must_use]
     pub fn threshold(self, usual: u32) -> u32 {
         usual.max(self.packets.saturating_add(1))
@@ -66,9 +62,9 @@ impl Tolerance {
 #[derive(Copy, Clone, Debug, Default)]
 pub struct ReorderingEstimator {
     samples: [Option<Sample>; SAMPLES_MAX],
-    /// Where the next sample goes: the place of the oldest.
+    /// Position of the next sample: that of the oldest.
     next: usize,
-    /// The latest sample that was guessed from a duplicate report.
+    /// The latest sample that was estimated from a duplicate report.
     guessed: Option<Instant>,
 }
 
@@ -80,27 +76,27 @@ struct Sample {
 }
 
 impl ReorderingEstimator {
-    /// An estimator that has seen no reordering.
+    /// Creates an estimator without samples.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A packet that an earlier acknowledgement had reported missing was acknowledged at `now`, and
-    /// what arrived was its first transmission: it was sent once, or it was sent again and the
-    /// acknowledgement came too soon for the second ([`crate::spurious::Verdict::TooEarly`]).
+    /// Records that a packet that an earlier acknowledgement had reported missing was acknowledged at `now`, and that
+    /// its first transmission arrived: it was sent once, or it was retransmitted and the acknowledgement came too soon
+    /// for the second ([`crate::spurious::Verdict::TooEarly`]).
     ///
-    /// `round_trip` is the time since that first transmission, `packets` how many packets sent later
-    /// were acknowledged before it; miss indications are a fair count.
+    /// `round_trip` is the time since that first transmission, `packets` the number of packets sent later but
+    /// acknowledged before it; miss indications are a fair estimate.
     pub fn arrived_late(&mut self, now: Instant, round_trip: Duration, srtt: Duration, packets: u32) {
         self.push(Sample { seen: now, lateness: round_trip.saturating_sub(srtt), packets });
     }
 
-    /// A packet was sent again because of miss indications, and the peer reports it as a duplicate,
-    /// but when its first transmission arrived is not known.
+    /// Records that a packet was retransmitted because of miss indications and the peer reports it as a duplicate, but
+    /// the arrival time of its first transmission is unknown.
     ///
-    /// The tolerance was too small, nobody knows by how much: it grows by a quarter of SRTT (the
-    /// step of RFC 8985 §6.2) and one packet, at most once per SRTT.
+    /// The tolerance was too small by an unknown amount: it grows by a quarter of SRTT (the step of RFC 8985 §6.2) and
+    /// one packet, at most once per SRTT.
     pub fn retransmitted_needlessly(&mut self, now: Instant, srtt: Duration) {
         if self.guessed.is_some_and(|guessed| now.saturating_duration_since(guessed) < srtt) {
             return;
@@ -109,29 +105,28 @@ impl ReorderingEstimator {
         let (lateness, packets) = self.ranked(now).unwrap_or_default();
         let sample =
             Sample { seen: now, lateness: lateness.saturating_add(srtt / 4), packets: packets.saturating_add(1) };
-        // A guess must not be dismissed as an outlier by the samples that made the tolerance too small.
+        // An estimate must not be dismissed as an outlier by the samples that made the tolerance too small.
         self.push(sample);
         if self.recent(now).count() >= OUTLIER_FROM {
             self.push(sample);
         }
     }
 
-    /// What to wait for; `None` while nothing was overtaken for a minute: the first indication
-    /// counts then.
+    /// Returns the tolerance; `None` if nothing was overtaken for a minute: then the first indication counts.
     #[must_use]
     pub fn tolerance(&self, now: Instant, srtt: Duration) -> Option<Tolerance> {
         let (lateness, packets) = self.ranked(now)?;
-        // SRTT is no exact forecast, nor is the past: an eighth more, and a sixteenth of SRTT.
+        // Neither SRTT nor past lateness is an exact forecast: add an eighth, and a sixteenth of SRTT.
         let allowed = lateness.saturating_add(lateness / 8).saturating_add(srtt / 16);
         Some(Tolerance { lateness: allowed.min(srtt), packets: packets.min(PACKETS_MAX) })
     }
 
-    /// On this path packets were overtaken of late that came so much later than SRTT.
+    /// Assumes recently overtaken packets that arrived `lateness` later than SRTT.
     pub fn assume(&mut self, now: Instant, lateness: Duration) {
         self.push(Sample { seen: now, lateness, packets: 1 });
     }
 
-    /// How much later than SRTT overtaken packets came in the last minute; `None` if nothing was overtaken.
+    /// Returns how much later than SRTT overtaken packets arrived in the last minute; `None` if nothing was overtaken.
     #[must_use]
     pub fn lateness(&self, now: Instant) -> Option<Duration> {
         self.ranked(now).map(|(lateness, _)| lateness)
@@ -148,7 +143,7 @@ impl ReorderingEstimator {
         self.samples.iter().flatten().filter(move |sample| now.saturating_duration_since(sample.seen) <= MEMORY)
     }
 
-    /// The lateness and the packets that count, each ranked by itself.
+    /// Returns the lateness and the packets that count, ranked independently.
     fn ranked(&self, now: Instant) -> Option<(Duration, u32)> {
         let (mut lateness, mut packets) = (TopTwo::default(), TopTwo::default());
         for sample in self.recent(now) {
@@ -216,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_packet_runs_ahead_the_others_are_waited_for_until_they_are_due() {
+    fn if_a_packet_runs_ahead_the_others_are_lost_only_once_they_are_due() {
         let mut estimator = ReorderingEstimator::new();
         estimator.arrived_late(at(180), SRTT, SRTT, 1);
         let tolerance = estimator.tolerance(at(200), SRTT).expect("reordering was seen");
@@ -244,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_older_than_a_minute_is_forgotten() {
+    fn samples_older_than_a_minute_are_forgotten() {
         let mut estimator = ReorderingEstimator::new();
         estimator.arrived_late(at(1_000), ms(140), SRTT, 1);
         estimator.arrived_late(at(31_000), ms(116), SRTT, 1);
@@ -284,7 +279,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_a_peer_reports_the_wait_stays_within_one_srtt_and_the_packet_limit(
+        fn for_any_reports_of_a_peer_the_wait_stays_within_one_srtt_and_the_packet_limit(
             reports in prop::collection::vec((any::<u64>(), any::<u64>(), any::<u32>(), any::<bool>()), 1..60),
             srtt in any::<u64>(),
             now in any::<u64>(),

@@ -1,9 +1,8 @@
-//! What a SACK does to the running retransmission timer: RFC 9260 §6.3.2 R3, P10 §5.2 and RTO
-//! restart (RFC 7765).
+//! The effect of a SACK on the running retransmission timer: RFC 9260 §6.3.2 R3, P10 §5.2 and RTO restart (RFC 7765).
 
 use festina_units::{Duration, Instant};
 
-/// The rule by which a SACK restarts the retransmission timer while data stays outstanding.
+/// The rule for restarting the retransmission timer on a SACK while data stays outstanding.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum TimerRestart {
     /// A SACK that acknowledges the earliest outstanding TSN restarts the full RTO (RFC 9260 §6.3.2
@@ -21,37 +20,34 @@ pub enum TimerRestart {
     SinceEarliestSent,
 }
 
-/// RFC 7765 §4: the packets (rrthresh) from which on the full RTO is used, since fast retransmit
-/// can work then.
+/// RFC 7765 §4: number of packets (rrthresh) from which on the full RTO is used, since fast retransmit can work then.
 pub const RTO_RESTART_PACKETS: u32 = 4;
 
-/// What the restart rules look at when a SACK has been applied and data is still outstanding.
+/// The inputs of the restart rules after a SACK has been applied and while data is still outstanding.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct SackArrival {
-    /// When the SACK came.
+    /// Arrival time of the SACK.
     pub now: Instant,
     /// The current retransmission timeout, backoff included.
     pub rto: Duration,
-    /// The SACK newly acknowledged the earliest outstanding TSN.
+    /// Whether the SACK newly acknowledged the earliest outstanding TSN.
     pub earliest_acked: bool,
-    /// The SACK newly acknowledged some chunk.
+    /// Whether the SACK newly acknowledged any chunk.
     pub any_acked: bool,
     /// When the running timer was started or last restarted.
     pub timer_started: Instant,
-    /// When the chunk that is the earliest outstanding one now was last sent.
+    /// Time of the last transmission of the chunk that is now the earliest outstanding one.
     pub earliest_sent: Instant,
     /// Packets (or, failing that, chunks) outstanding now.
     pub outstanding: u32,
-    /// Packets that were ready to be sent but unsent when the SACK came (`prevunsnt` of RFC 7765
-    /// §4).
+    /// Packets that were ready to be sent but unsent when the SACK arrived (`prevunsnt` of RFC 7765 §4).
     pub unsent: u32,
 }
 
 impl TimerRestart {
-    /// When the retransmission timer shall expire after this SACK; `None` leaves it as it runs.
+    /// Returns when the retransmission timer is to expire after this SACK; `None` leaves it unchanged.
     ///
-    /// A restarted timer counts as started at [`SackArrival::now`]. An expiry that lies in the past
-    /// is due at once.
+    /// A restarted timer counts as started at [`SackArrival::now`]. An expiry in the past is due immediately.
     #[must_use]
     pub fn expiry(self, sack: &SackArrival) -> Option<Instant> {
         let full = sack.now + sack.rto;

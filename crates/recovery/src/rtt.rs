@@ -2,14 +2,14 @@
 
 use festina_units::Duration;
 
-/// Clock granularity G of RFC 9260 §6.3.1 rule G1: what the timers of the drivers can tell apart.
+/// Clock granularity G of RFC 9260 §6.3.1 rule G1: the resolution of the drivers' timers.
 pub const CLOCK_GRANULARITY: Duration = Duration::from_millis(1);
 
-/// SRTT, RTTVAR and their relatives, fed with unambiguous round-trip samples.
+/// SRTT, RTTVAR and related estimates from unambiguous round-trip samples.
 ///
-/// The caller applies Karn's rule: only a transmission whose acknowledgement cannot belong to
-/// another transmission may be sampled (RFC 9260 §6.3.1 C5; [`crate::spurious::judge`] tells when
-/// an early acknowledgement gives a sample after all). All arithmetic is in whole nanoseconds, with
+/// The caller applies Karn's rule: only a transmission whose acknowledgement cannot belong to another transmission may
+/// be sampled (RFC 9260 §6.3.1 C5; [`crate::spurious::judge`] determines when an early acknowledgement gives a sample
+/// after all). All arithmetic is in whole nanoseconds, with RTO.Alpha = 1/8 and RTO.Beta = 1/4 (RFC 9260 §16).
 /// RTO.Alpha = 1/8 and RTO.Beta = 1/4 (RFC 9260 §16).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct RttEstimator {
@@ -21,42 +21,42 @@ pub struct RttEstimator {
     rtt_ns_latest: u64,
     /// Samples taken, counted up to [`DEVIATION_SAMPLES`] + 1.
     samples: u32,
-    /// SRTT, RTTVAR and the deviation were assumed, and nothing was measured since.
+    /// Whether SRTT, RTTVAR and the deviation were assumed, with no measurement since.
     assumed: bool,
 }
 
-/// What is taken for granted of a round trip that was not measured, or not lately.
+/// Assumed values for a round trip that was not measured, or not recently.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct AssumedRoundTrip {
-    /// Stands in for SRTT.
+    /// Substitute for SRTT.
     pub srtt: Duration,
-    /// Stands in for RTTVAR.
+    /// Substitute for RTTVAR.
     pub rttvar: Duration,
-    /// Stands in for [`RttEstimator::deviation`].
+    /// Substitute for [`RttEstimator::deviation`].
     pub deviation: Duration,
 }
 
 impl AssumedRoundTrip {
-    /// As after a first sample.
+    /// Returns the values after a first sample.
     #[must_use]
     pub fn once(rtt: Duration) -> Self {
         Self { srtt: rtt, rttvar: rtt / 2, deviation: rtt / 2 }
     }
 
-    /// The longest that it can be. A probe timer need allow for little more.
+    /// Returns the longest plausible round trip. A probe timer need allow for little more.
     #[must_use]
     pub fn at_most(rtt: Duration) -> Self {
         Self { deviation: rtt / 8, ..Self::once(rtt) }
     }
 
-    /// What an estimator knows, measured or assumed.
+    /// Returns the knowledge of an estimator, measured or assumed.
     #[must_use]
     pub fn by(rtt: &RttEstimator) -> Option<Self> {
         Some(Self { srtt: rtt.srtt()?, rttvar: rtt.rttvar()?, deviation: rtt.deviation()? })
     }
 
-    /// The same after `silence`, in which the path may have changed: RTTVAR and the deviation are at least half of SRTT after ten
-    /// minutes, and in proportion before.
+    /// Returns the values after `silence`, during which the path may have changed: RTTVAR and the deviation are at
+    /// least half of SRTT after ten minutes, and proportionally less before.
     #[must_use]
     pub fn widened(self, silence: Duration) -> Self {
         let share = silence.min(FORGOTTEN_AFTER).as_millis();
@@ -66,13 +66,13 @@ impl AssumedRoundTrip {
     }
 }
 
-/// After silence of this length no more is known than after a first sample.
+/// After silence of this length the knowledge is no better than after a first sample.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 
-/// Silence below this leaves what was measured as it is.
+/// Shorter silences leave the measurements unchanged.
 const STALE_FROM: Duration = Duration::from_secs(10);
 
-/// A first sample that differs from what was assumed by at most this part of it confirms it.
+/// A first sample that differs from the assumption by at most this fraction of it confirms it.
 const CONFIRMED_PARTS: u64 = 4;
 
 /// Samples over which the probe deviation averages.
@@ -81,33 +81,31 @@ const DEVIATION_SAMPLES: u32 = 16;
 /// Which acknowledgements measure the round-trip time.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum RttSampling {
-    /// Karn's rule: a chunk that was sent more than once measures nothing (RFC 9260 §6.3.1 C5).
+    /// Karn's rule: a chunk that was sent more than once gives no measurement (RFC 9260 §6.3.1 C5).
     Unambiguous,
-    /// The first SACK that acknowledges the timed chunk counts, from the chunk's first transmission
-    /// on, whether or not the chunk was sent again: the flaw of lksctp that P06 §3.2, §3.3 and §5
-    /// and P10 §7 describe.
+    /// The first SACK that acknowledges the timed chunk counts, measured from the chunk's first transmission, whether
+    /// or not the chunk was retransmitted: the flaw of lksctp described in P06 §3.2, §3.3 and §5 and in P10 §7.
     ///
-    /// It makes the RTO grow with every loss that a retransmission repairs. It also ends an
-    /// exponential backoff as soon as a late SACK comes (P06 §3.1), since a measurement does.
+    /// It makes the RTO grow with every loss that a retransmission repairs. It also ends an exponential backoff as soon
+    /// as a late SACK arrives (P06 §3.1), since a measurement does.
     FirstAcknowledgement,
-    /// As `Unambiguous`; and a chunk that was sent more than once counts, too, from its first
-    /// transmission on, if the acknowledgement cannot answer a later one. There are two proofs: it
-    /// came sooner after the later one than any round trip ever took, or the later ones rode beside
-    /// newer data that it does not acknowledge. Festina's own. A sender that repeats chunks ahead of
-    /// a timeout would measure next to nothing otherwise.
+    /// As `Unambiguous`; in addition a chunk that was sent more than once counts, from its first transmission, if the
+    /// acknowledgement cannot answer a later one. There are two proofs: it followed the later one sooner than any round
+    /// trip ever took, or the later ones were bundled with newer data that it does not acknowledge. Festina's own.
+    /// Otherwise a sender that repeats chunks ahead of a timeout would measure next to nothing.
     Inferred,
 }
 
 /// The clock by which round-trip times are measured and averaged.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum RttClock {
-    /// Whole nanoseconds; RTTVAR never below [`CLOCK_GRANULARITY`].
+    /// Whole nanoseconds; RTTVAR is never below [`CLOCK_GRANULARITY`].
     Nanoseconds,
-    /// Whole ticks of this length, as Linux 2.6 counted them in lksctp: a tick was 4 ms.
+    /// Whole ticks of this length, as in lksctp in Linux 2.6, where a tick was 4 ms.
     ///
-    /// Shifting right drops the fractions of a tick, so that RTTVAR ceases to fall at three ticks
-    /// at best and at seven at worst, and SRTT up to seven ticks above a steady round-trip time:
-    /// the RTO stays 48 to 140 ms above it, where finer units let it come down to a few.
+    /// Shifting right drops the fractions of a tick, so RTTVAR stops falling at three ticks at best and at seven at
+    /// worst, and SRTT up to seven ticks above a steady round-trip time. The RTO stays 48 to 140 ms above it, where
+    /// finer units would reduce the difference to a few.
     Ticks(Duration),
 }
 
@@ -117,7 +115,7 @@ impl RttClock {
 }
 
 impl RttEstimator {
-    /// An estimator without a sample; `rto_initial` is RTO.Initial (RFC 9260 §6.3.1 C1).
+    /// Creates an estimator without samples; `rto_initial` is RTO.Initial (RFC 9260 §6.3.1 C1).
     #[must_use]
     pub fn new(rto_initial: Duration) -> Self {
         Self {
@@ -132,10 +130,11 @@ impl RttEstimator {
         }
     }
 
-    /// Takes a round trip for granted until one is measured: what another association measured, or long ago, or a bound. Festina's own.
+    /// Assumes a round trip until one is measured: a measurement of another association, an old one, or a bound.
+    /// Festina's own.
     ///
-    /// The next sample confirms it, and then counts as one of several; or it differs by more than a quarter, and then it counts as the
-    /// first. Samples that were taken before are forgotten.
+    /// If the next sample differs by at most a quarter it confirms the assumption and counts as one of several;
+    /// otherwise it counts as the first. Earlier samples are forgotten.
     pub fn assume(&mut self, assumed: AssumedRoundTrip) {
         let AssumedRoundTrip { srtt, rttvar, deviation } = assumed;
         *self = Self {
@@ -147,20 +146,21 @@ impl RttEstimator {
         };
     }
 
-    /// The round trip is one of several, from `shortest` to `longest`: nobody knows which copy an answer belongs to. The longest is assumed.
+    /// Assumes the longest of several possible round trips, from `shortest` to `longest`, when the answer cannot be
+    /// attributed to one copy.
     pub fn assume_one_of(&mut self, shortest: Duration, longest: Duration) {
         self.assume(AssumedRoundTrip::at_most(longest));
         self.rtt_ns_min = saturating_nanos(shortest);
     }
 
-    /// The shortest and the longest that the round trip can be, while it is one of several.
+    /// Returns the shortest and the longest possible round trip while it is one of several.
     #[must_use]
     pub fn possible(&self) -> Option<(Duration, Duration)> {
         let is_one_of = self.assumed && self.samples == 0 && self.rtt_ns_min < u64::MAX;
         is_one_of.then(|| (Duration::from_nanos(self.rtt_ns_min), Duration::from_nanos(self.srtt_ns)))
     }
 
-    /// Nothing was measured for this long. After ten seconds what was measured before is no more than an assumption.
+    /// Records that nothing was measured for this long. After ten seconds earlier measurements are only assumptions.
     pub fn was_silent(&mut self, silence: Duration) {
         if silence >= STALE_FROM
             && let Some(known) = AssumedRoundTrip::by(self)
@@ -169,19 +169,19 @@ impl RttEstimator {
         }
     }
 
-    /// Returns whether the round trip is assumed, and nothing was measured since.
+    /// Returns whether the round trip is assumed, with no measurement since.
     #[must_use]
     pub fn is_assumed(&self) -> bool {
         self.assumed
     }
 
-    /// Takes one unambiguous round-trip time (RFC 9260 §6.3.1 C2, C3, G1).
+    /// Adds an unambiguous round-trip time (RFC 9260 §6.3.1 C2, C3, G1).
     pub fn sample(&mut self, rtt: Duration) {
         let rtt_ns = saturating_nanos(rtt);
         self.rtt_ns_latest = rtt_ns;
-        // A bound that was assumed is no measurement.
+        // An assumed bound is not a measurement.
         self.rtt_ns_min = if self.samples == 0 { rtt_ns } else { self.rtt_ns_min.min(rtt_ns) };
-        // C3: RTTVAR and the deviation are measured against SRTT as it was before this sample.
+        // C3: RTTVAR and the deviation are updated with SRTT as it was before this sample.
         let error_ns = self.srtt_ns.abs_diff(rtt_ns);
         let confirms = core::mem::take(&mut self.assumed) && error_ns <= self.srtt_ns / CONFIRMED_PARTS;
         match self.samples {
@@ -209,17 +209,17 @@ impl RttEstimator {
             }
         }
         self.samples = (self.samples + 1).min(DEVIATION_SAMPLES + 1);
-        // G1: a clock that ticks every G reads any smaller variance as zero, and zero becomes G.
+        // G1: a clock with ticks of G reads any smaller variance as zero, and zero becomes G.
         self.rttvar_ns = self.rttvar_ns.max(saturating_nanos(CLOCK_GRANULARITY));
     }
 
-    /// Takes one round-trip time by the given clock. Counted in ticks, SRTT and RTTVAR lose their
-    /// fractions; the deviation, the smallest and the latest sample stay exact.
+    /// Adds a round-trip time measured with the given clock. Counted in ticks, SRTT and RTTVAR lose their fractions;
+    /// the deviation, the smallest and the latest sample stay exact.
     pub fn sample_by(&mut self, clock: RttClock, rtt: Duration) {
         let RttClock::Ticks(tick) = clock else { return self.sample(rtt) };
         let tick_ns = saturating_nanos(tick).max(1);
         let ticks = |nanos: u64| nanos / tick_ns;
-        // To the nearest tick: what two readings of a coarse clock give on average.
+        // To the nearest tick: the average result of two readings of a coarse clock.
         let measured = ticks(saturating_nanos(rtt).saturating_add(tick_ns / 2));
         let (srtt, rttvar) = (ticks(self.srtt_ns), ticks(self.rttvar_ns));
         let confirms = self.assumed && self.srtt_ns.abs_diff(saturating_nanos(rtt)) <= self.srtt_ns / CONFIRMED_PARTS;
@@ -232,53 +232,52 @@ impl RttEstimator {
         self.rttvar_ns = rttvar.max(1).saturating_mul(tick_ns);
     }
 
-    /// RTO.Initial.
+    /// Returns RTO.Initial.
     #[must_use]
     pub fn rto_initial(&self) -> Duration {
         Duration::from_nanos(self.rto_initial_ns)
     }
 
-    /// The smoothed round-trip time, once there is a sample or an assumption.
+    /// Returns the smoothed round-trip time, once there is a sample or an assumption.
     #[must_use]
     pub fn srtt(&self) -> Option<Duration> {
         self.known(self.srtt_ns)
     }
 
-    /// RTTVAR, once there is a sample or an assumption.
+    /// Returns RTTVAR, once there is a sample or an assumption.
     #[must_use]
     pub fn rttvar(&self) -> Option<Duration> {
         self.known(self.rttvar_ns)
     }
 
-    /// Mean deviation for the probe timer, once there is a sample or an assumption. The rule is Festina's own.
+    /// Returns the mean deviation for the probe timer, once there is a sample or an assumption. The rule is Festina's
+    /// own.
     ///
-    /// RTTVAR looks back over few samples and remembers its first guess (half of the first
-    /// sample) for about twelve: right for a timeout that collapses cwnd, needlessly slow and
-    /// unsteady for a probe that costs one small packet. Here the guess gives way to the second
-    /// sample, which counts for at least an eighth of the RTT; then it is the mean of what was
-    /// seen, with weight 1/16 for a new sample once there are that many. No granularity floor.
+    /// RTTVAR looks back over few samples and remembers its first guess (half of the first sample) for about twelve:
+    /// right for a timeout that collapses cwnd, but too slow and unsteady for a probe that costs one small packet. Here
+    /// the guess is replaced by the second sample, which counts for at least an eighth of the RTT. After that it is the
+    /// mean of the samples, with weight 1/16 for a new sample once there are that many. There is no granularity floor.
     #[must_use]
     pub fn deviation(&self) -> Option<Duration> {
         self.known(self.deviation_ns)
     }
 
-    /// The smallest sample ever.
+    /// Returns the smallest sample.
     #[must_use]
     pub fn rtt_min(&self) -> Option<Duration> {
         (self.samples > 0).then(|| Duration::from_nanos(self.rtt_ns_min))
     }
 
-    /// The latest sample.
+    /// Returns the latest sample.
     #[must_use]
     pub fn rtt_latest(&self) -> Option<Duration> {
         (self.samples > 0).then(|| Duration::from_nanos(self.rtt_ns_latest))
     }
 
-    /// RTO = SRTT + 4·RTTVAR (RFC 9260 §6.3.1 C3), or RTO.Initial without a sample (C1), between
-    /// `min` (C6) and `max` (C7).
+    /// Returns the RTO: SRTT + 4·RTTVAR (RFC 9260 §6.3.1 C3), or RTO.Initial without a sample (C1), between `min` (C6)
+    /// and `max` (C7).
     ///
-    /// Backing off is [`crate::backoff::Backoff::interval`]'s business. If `min` exceeds `max`,
-    /// `max` wins.
+    /// For backoff see [`crate::backoff::Backoff::interval`]. If `min` exceeds `max`, `max` wins.
     #[must_use]
     pub fn rto(&self, min: Duration, max: Duration) -> Duration {
         let rto_ns = match self.samples {
@@ -293,7 +292,7 @@ impl RttEstimator {
     }
 }
 
-/// `old` and `new` mixed with weight 1/`parts` for `new`, rounded down, without overflow.
+/// Returns the mean of `old` and `new` with weight 1/`parts` for `new`, rounded down, without overflow.
 fn weigh(old: u64, new: u64, parts: u64) -> u64 {
     if new >= old { old + (new - old) / parts } else { old - (old - new).div_ceil(parts) }
 }
@@ -355,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc_9260_6_3_1_g1_a_vanishing_rttvar_becomes_the_clock_granularity() {
+    fn rfc_9260_6_3_1_g1_an_rttvar_near_zero_becomes_the_clock_granularity() {
         let estimator = estimator(&[ms(100); 100]);
         assert_eq!(estimator.rttvar(), Some(CLOCK_GRANULARITY));
         assert_eq!(estimator.rto(Duration::ZERO, MINUTE), ms(104));
@@ -396,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_trip_that_is_one_of_several_is_so_until_the_first_sample() {
+    fn a_round_trip_is_one_of_several_until_the_first_sample() {
         let mut estimator = RttEstimator::new(Duration::from_secs(1));
         assert_eq!(estimator.possible(), None);
         estimator.assume_one_of(ms(90), ms(300));
@@ -429,7 +428,7 @@ mod tests {
             estimator.sample(ms(rtt));
             assert!(!estimator.is_assumed());
             assert_eq!((estimator.srtt(), estimator.deviation()), (Some(srtt), Some(deviation)), "{rtt} ms");
-            assert_eq!(estimator.rtt_min(), Some(ms(rtt)), "what was measured before is forgotten");
+            assert_eq!(estimator.rtt_min(), Some(ms(rtt)), "earlier measurements are forgotten");
         }
     }
 
@@ -447,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_widens_what_is_known_in_proportion_until_after_ten_minutes_it_is_as_after_one_sample() {
+    fn silence_widens_the_deviations_and_after_ten_minutes_they_are_as_after_one_sample() {
         let after = |seconds| {
             let mut estimator = estimator(&[ms(100); 200]);
             estimator.was_silent(Duration::from_secs(seconds));

@@ -1,11 +1,11 @@
-//! How much may lie in a send buffer? A limit that follows cwnd (G02 §2), or that keeps a delay.
+//! Limits of a send buffer: one that follows cwnd (G02 §2), or one that keeps a delay.
 //!
-//! What an application writes waits in the send buffer until cwnd admits it. A buffer of a fixed size that is full delays every
-//! message by its size over the rate: 64 KiB at 300 kbit/s are 1.7 s (G02 §2). A buffer that holds what is outstanding and little
-//! more delays next to nothing, and the application decides as late as possible what to send.
+//! Written data waits in the send buffer until cwnd admits it. A full buffer of a fixed size delays every message by
+//! its size over the rate: 64 KiB at 300 kbit/s are 1.7 s (G02 §2). A buffer that holds little more than the
+//! outstanding data adds almost no delay, and the application decides as late as possible what to send.
 //!
-//! [`MinBuf`] is the paper's limit with its parameters A and B. [`DelayBudget`] chooses A and B for a time that data may wait in
-//! the buffer, which the paper names as future work (G02 §6). [`Waits`] measures that time.
+//! [`MinBuf`] is the paper's limit with its parameters A and B. [`DelayBudget`] derives A and B from the time that data
+//! may wait in the buffer, which the paper names as future work (G02 §6). [`Waits`] measures that time.
 
 mod budget;
 mod waits;
@@ -15,61 +15,62 @@ use festina_units::Duration;
 pub use budget::DelayBudget;
 pub use waits::{MARKS_MAX, Wait, Waits};
 
-/// How much the send buffer takes.
+/// The limit of a send buffer.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum SendBufferLimit {
     /// A fixed number of bytes.
     Bytes(u64),
-    /// The limit follows cwnd, counted in packets (G02 §2). A writer is woken when one fits.
+    /// The limit follows cwnd, counted in packets (G02 §2). A writer is woken when a packet fits.
     MinBuf(MinBuf),
-    /// Data waits about this long at most before it is first sent; A and B follow from it.
+    /// Data waits at most about this long before it is first sent; A and B are derived from it.
     Target(Duration),
 }
 
 /// The parameters of `SO_TCP_MIN_BUF(A, B)` (G02 §2.2).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct MinBuf {
-    /// A: congestion windows that the buffer holds; 0 counts as 1.
+    /// A: number of congestion windows that the buffer holds; 0 counts as 1.
     pub windows: u32,
-    /// B: packets in excess of that, at most one more window.
+    /// B: additional packets, at most one more window.
     pub extra_packets: u32,
 }
 
 impl Default for MinBuf {
-    /// The stream with the least latency, MIN_BUF(1,0).
+    /// The limit with the least latency, MIN_BUF(1,0).
     fn default() -> Self {
         Self { windows: 1, extra_packets: 0 }
     }
 }
 
-/// What the congestion controller and the scoreboard say, in packets.
+/// The state of the congestion controller and the scoreboard, in packets.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Window {
     /// cwnd.
     pub cwnd_packets: u32,
-    /// Sent and not acknowledged cumulatively.
+    /// Sent and not cumulatively acknowledged.
     pub outstanding_packets: u32,
     /// Of these, selectively acknowledged.
     pub sacked_packets: u32,
 }
 
 impl MinBuf {
-    /// Packets that may lie in the send buffer, sent or not: A·cwnd + min(B, cwnd), and
-    /// `sacked_packets` for a sender with SACK (the "sack correction" of G02 §2.2: what was
-    /// selectively acknowledged has left the network but not the buffer).
+    /// Returns the number of packets that may be in the send buffer, sent or not: A·cwnd + min(B, cwnd), plus
+    /// `sacked_packets` for a sender with SACK (the "sack correction" of G02 §2.2: selectively acknowledged data has
+    /// left the network but not the buffer).
     #[must_use]
     pub fn limit_packets(self, cwnd_packets: u32, sacked_packets: u32) -> u64 {
         let cwnd = u64::from(cwnd_packets);
         u64::from(self.windows.max(1)) * cwnd + u64::from(self.extra_packets).min(cwnd) + u64::from(sacked_packets)
     }
 
-    /// Returns whether a writer shall be woken: at least one packet more fits (G02 §2.2).
+    /// Returns whether a writer is to be woken: at least one more packet fits (G02 §2.2).
     #[must_use]
     pub fn admits(self, cwnd_packets: u32, sacked_packets: u32, buffered_packets: u64) -> bool {
         buffered_packets < self.limit_packets(cwnd_packets, sacked_packets)
     }
 
-    /// Packets that may lie in the buffer and wait for their first transmission: what the limit leaves beside the outstanding ones.
+    /// Returns the number of packets that may wait in the buffer for their first transmission: the limit less the
+    /// outstanding ones.
     #[must_use]
     pub fn unsent_packets_max(self, window: Window) -> u64 {
         let limit = self.limit_packets(window.cwnd_packets, window.sacked_packets);

@@ -1,9 +1,9 @@
-//! Was a retransmission needed? Duplicate reports and timing show it (in the spirit of RFC 3708 and of
-//! Eifel detection, RFC 3522).
+//! Detection of spurious retransmissions from duplicate reports and timing (in the manner of RFC 3708 and of Eifel
+//! detection, RFC 3522).
 
 use festina_units::{Duration, Instant};
 
-/// What is known about a retransmitted chunk when its acknowledgement has come.
+/// The evidence about a retransmitted chunk when its acknowledgement has arrived.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
     /// Transmissions of the chunk, the first included.
@@ -14,39 +14,37 @@ pub struct Evidence {
     pub acked: Instant,
     /// The smallest round-trip time measured, if any.
     pub rtt_min: Option<Duration>,
-    /// A SACK up to and including the acknowledging one reported the TSN as a duplicate (RFC 9260
-    /// §3.3.4).
+    /// Whether a SACK up to and including the acknowledging one reported the TSN as a duplicate (RFC 9260 §3.3.4).
     pub duplicate_reported: bool,
 }
 
-/// Verdict on the last retransmission of a chunk.
+/// The verdict on the last retransmission of a chunk.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The chunk was sent once: there is nothing to judge. A duplicate report then means that the
-    /// network duplicated it.
+    /// The chunk was sent once. A duplicate report then means that the network duplicated it.
     NotRetransmitted,
-    /// Nothing speaks against the retransmission.
+    /// There is no evidence against the retransmission.
     Needed,
-    /// The acknowledgement came sooner after the retransmission than any round trip: it answers an
-    /// earlier transmission, and waiting a little longer would have avoided the retransmission. A
-    /// chunk sent twice gives an unambiguous RTT sample then, from its first transmission, Karn's
-    /// rule notwithstanding.
+    /// The acknowledgement followed the retransmission sooner than any round trip: it answers an earlier transmission,
+    /// and waiting a little longer would have avoided the retransmission. A chunk sent twice then gives an unambiguous
+    /// RTT sample, from its first transmission, despite Karn's rule.
     TooEarly,
-    /// The receiver had the chunk already and said so only after the retransmission: its earlier
-    /// SACK was lost, or came so late that nobody could tell. A sender cannot avoid this.
+    /// The receiver already had the chunk but this became known only after the retransmission: its earlier SACK was
+    /// lost, or was undetectably late. A sender cannot avoid this.
     AckLost,
 }
 
 impl Verdict {
-    /// Returns whether the receiver got nothing new from the retransmission.
+    /// Returns whether the retransmission delivered nothing new to the receiver.
     #[must_use]
     pub fn is_spurious(self) -> bool {
         matches!(self, Self::TooEarly | Self::AckLost)
     }
 }
 
-/// Returns whether what was acknowledged at `acked` answers an earlier transmission than the last one, at `last_sent`: it came sooner than any
-/// round trip. On real paths an answer may be a little quicker than any before it, so only a sixteenth sooner proves it.
+/// Returns whether an acknowledgement received at `acked` answers an earlier transmission than the last one, at
+/// `last_sent`: it came sooner than any round trip. On real paths an answer may be a little quicker than any before it,
+/// so only a sixteenth sooner is a proof.
 #[must_use]
 pub fn answers_earlier(acked: Instant, last_sent: Instant, rtt_min: Option<Duration>) -> bool {
     rtt_min.is_some_and(|rtt_min| acked.saturating_duration_since(last_sent) < rtt_min - rtt_min / 16)

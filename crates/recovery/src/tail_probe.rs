@@ -1,24 +1,25 @@
-//! The published tail loss probes (tail probes for short) as whole mechanisms: the draft's, the same with RTO restart's
-//! logic (TLPR), and that of RFC 8985 §7.
+//! The published tail loss probes (tail probes for short) as complete mechanisms: the draft's, the same with RTO
+//! restart's logic (TLPR), and that of RFC 8985 §7.
 //!
-//! They differ from [`crate::probe`], Festina's own, in that they wait two round trips, send the *last* segment to provoke selective acknowledgements instead of the one that is
-//! overdue, and hand over to the retransmission timer after one or two probes.
+//! They differ from [`crate::probe`], Festina's own. They wait two round trips, send the *last* segment to provoke
+//! selective acknowledgements instead of the overdue one, and hand over to the retransmission timer after one or two
+//! probes.
 //!
-//! 1. Whenever new data left or an acknowledgement moved: [`TlpRule::deadline`] names the time of the probe;
-//!    it takes the place of the retransmission timer. `None` leaves that timer alone.
-//! 2. At that time: send what [`content`] says, regardless of cwnd, report that to [`TailLossProbe::sent`],
-//!    and restart the retransmission timer in full.
-//! 3. On each acknowledgement: [`TailLossProbe::acked`] says whether the probe repaired a loss that
-//!    congestion control must learn of.
+//! 1. Whenever new data was sent or the cumulative acknowledgement advanced: [`TlpRule::deadline`] returns the time of
+//!    the probe; it replaces the retransmission timer. `None` leaves that timer unchanged.
+//! 2. At that time: send what [`content`] returns, regardless of cwnd, report it to [`TailLossProbe::sent`], and
+//!    restart the retransmission timer in full.
+//! 3. On each acknowledgement: [`TailLossProbe::acked`] returns whether the probe repaired a loss that must be reported
+//!    to congestion control.
 
 use festina_units::{Duration, Instant};
 
 use crate::{rto_restart::RTO_RESTART_PACKETS, rtt::CLOCK_GRANULARITY};
 
-/// Probes in a row that the draft allows before the retransmission timer takes over.
+/// Number of consecutive probes that the draft allows before the retransmission timer takes over.
 const DRAFT_PROBES_MAX: u8 = 2;
 
-/// Which tail probe.
+/// The published tail probes.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TlpRule {
     /// draft-dukkipati-tcpm-tcp-loss-probe-01 with the timeout of R15 §3.4.2 Eq. 1.
@@ -30,21 +31,20 @@ pub enum TlpRule {
     Rfc8985,
 }
 
-/// What the timer looks at when data left or an acknowledgement was applied.
+/// The inputs of the timer when data was sent or an acknowledgement was applied.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct TlpTerms {
-    /// When that was.
+    /// Time of that event.
     pub now: Instant,
     /// The smoothed round-trip time, if any.
     pub srtt: Option<Duration>,
     /// Segments (or packets) outstanding.
     pub outstanding: u32,
-    /// Segments that could be sent but were not when the acknowledgement came (`prevunsnt` of RFC
-    /// 7765 §4).
+    /// Segments that could be sent but were not when the acknowledgement arrived (`prevunsnt` of RFC 7765 §4).
     pub unsent: u32,
     /// When the earliest outstanding segment was last sent.
     pub earliest_sent: Instant,
-    /// Nothing is taken for lost and no gap is known: TCP's Open state.
+    /// Whether nothing is considered lost and no gap is known: TCP's Open state.
     pub is_open: bool,
     /// The longest delay of an acknowledgement by the receiver; 200 ms is the recommendation.
     pub ack_delay_max: Duration,
@@ -53,7 +53,7 @@ pub struct TlpTerms {
 }
 
 impl TlpRule {
-    /// When to send a probe, if one may be sent; never after [`TlpTerms::timeout_at`], nor before
+    /// Returns when to send a probe, if one may be sent; never after [`TlpTerms::timeout_at`], nor before
     /// [`TlpTerms::now`] unless that is earlier still.
     #[must_use]
     pub fn deadline(self, probe: &TailLossProbe, terms: &TlpTerms) -> Option<Instant> {
@@ -84,7 +84,7 @@ impl TlpTerms {
     }
 }
 
-/// What a probe carries.
+/// The contents of a probe.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ProbeContent {
     /// The next segment of new data.
@@ -93,36 +93,36 @@ pub enum ProbeContent {
     HighestOutstanding,
 }
 
-/// What a probe carries, given that new data is there and fits the peer's window (RFC 8985 §7.3, R15
-/// §3.4.2).
+/// Returns the contents of a probe, depending on whether new data is available and fits the peer's window (RFC 8985
+/// §7.3, R15 §3.4.2).
 #[must_use]
 pub fn content(new_data_fits: bool) -> ProbeContent {
     if new_data_fits { ProbeContent::NewData } else { ProbeContent::HighestOutstanding }
 }
 
-/// What an acknowledgement shows about the probe.
+/// The contents of an acknowledgement that concern the probe.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct TlpAck {
     /// The lowest sequence number not cumulatively acknowledged, after this acknowledgement.
     pub earliest_outstanding: u64,
-    /// Something was acknowledged for the first time.
+    /// Whether something was acknowledged for the first time.
     pub is_new: bool,
-    /// It reports the probe's segment as a duplicate.
+    /// Whether it reports the probe's segment as a duplicate.
     pub probe_duplicated: bool,
-    /// It acknowledges nothing new and shows no gap: without duplicate reports, this is what a
-    /// receiver that has everything answers to the probe.
+    /// Whether it acknowledges nothing new and shows no gap: without duplicate reports, this is the answer to the probe
+    /// by a receiver that has everything.
     pub is_plain_duplicate: bool,
 }
 
-/// What became of a probe (RFC 8985 §7.4).
+/// The outcome of a probe (RFC 8985 §7.4).
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TlpVerdict {
-    /// No probe is in flight, or this acknowledgement does not show it.
+    /// No probe is in flight, or this acknowledgement does not determine its outcome.
     Open,
     /// Nothing was lost.
     NothingLost,
-    /// The last segment had been lost and the probe replaced it: congestion control must respond,
-    /// though nothing else was ever noticed.
+    /// The last segment had been lost and the probe replaced it: congestion control must respond, although the loss was
+    /// not detected otherwise.
     Repaired,
 }
 
@@ -131,7 +131,7 @@ pub enum TlpVerdict {
 pub struct TailLossProbe {
     in_flight: Option<InFlight>,
     consecutive: u8,
-    /// A probe was sent and no round trip measured since.
+    /// Whether a probe was sent and no round trip has been measured since.
     unmeasured: bool,
 }
 
@@ -143,14 +143,14 @@ struct InFlight {
 }
 
 impl TailLossProbe {
-    /// No probe was sent yet.
+    /// Creates the state before any probe.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Returns whether a probe may be sent: two in a row by the draft; by RFC 8985 §7.3 one at a time, and
-    /// only with a round trip measured since the last one.
+    /// Returns whether a probe may be sent: two in a row by the draft; by RFC 8985 §7.3 one at a time, and only with a
+    /// round trip measured since the last one.
     #[must_use]
     pub fn is_allowed(&self, rule: TlpRule) -> bool {
         match rule {
@@ -159,8 +159,8 @@ impl TailLossProbe {
         }
     }
 
-    /// A probe left; `next_sequence` is the sequence number after the highest one sent, the probe's
-    /// included.
+    /// Records that a probe was sent; `next_sequence` is the sequence number after the highest one sent, including the
+    /// probe's.
     pub fn sent(&mut self, content: ProbeContent, next_sequence: u64) {
         let is_retransmission = content == ProbeContent::HighestOutstanding;
         self.in_flight = Some(InFlight { end: next_sequence, is_retransmission });
@@ -168,17 +168,17 @@ impl TailLossProbe {
         self.unmeasured = true;
     }
 
-    /// A round trip was measured.
+    /// Records that a round trip was measured.
     pub fn measured(&mut self) {
         self.unmeasured = false;
     }
 
-    /// The retransmission timer expired, or another recovery began: that judges losses now.
+    /// Abandons the probe: the retransmission timer expired, or another recovery started and now detects losses.
     pub fn abandon(&mut self) {
         self.in_flight = None;
     }
 
-    /// An acknowledgement was applied (RFC 8985 §7.4.2).
+    /// Processes an applied acknowledgement (RFC 8985 §7.4.2).
     pub fn acked(&mut self, ack: &TlpAck) -> TlpVerdict {
         if ack.is_new {
             self.consecutive = 0;
@@ -193,7 +193,7 @@ impl TailLossProbe {
         } else if ack.is_plain_duplicate {
             TlpVerdict::NothingLost
         } else {
-            // The original and the probe are acknowledged alike; what comes next tells them apart.
+            // The original and the probe are acknowledged alike; the next acknowledgement distinguishes them.
             return TlpVerdict::Open;
         };
         self.in_flight = None;
@@ -201,8 +201,8 @@ impl TailLossProbe {
     }
 }
 
-/// The probe timeout of the draft as R15 §3.4.2 Eq. 1 gives it, for `outstanding`
-/// segments and the worst-case delayed-acknowledgement timer (200 ms recommended).
+/// Returns the probe timeout of the draft as given by R15 §3.4.2 Eq. 1, for `outstanding` segments and the worst-case
+/// delayed-acknowledgement timer (200 ms recommended).
 #[must_use]
 pub fn draft_timeout(srtt: Duration, outstanding: u32, delayed_ack_max: Duration) -> Duration {
     let two_srtt = srtt.saturating_mul(2);
@@ -213,9 +213,9 @@ pub fn draft_timeout(srtt: Duration, outstanding: u32, delayed_ack_max: Duration
     }
 }
 
-/// The probe timeout of RFC 8985 §7.2, for `outstanding` segments; `until_rto` is what is left on
-/// the retransmission timer. Two round trips of no time count as [`CLOCK_GRANULARITY`]: a probe that is
-/// due as soon as its data has left probes nothing.
+/// Returns the probe timeout of RFC 8985 §7.2, for `outstanding` segments; `until_rto` is the remaining time of the
+/// retransmission timer. Two round trips of zero count as [`CLOCK_GRANULARITY`]: a probe due as soon as its data was
+/// sent would be useless.
 #[must_use]
 pub fn rfc8985_timeout(
     srtt: Option<Duration>,

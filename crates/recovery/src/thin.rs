@@ -1,5 +1,4 @@
-//! Is the stream thin? The detector of P10 §5.1, its packets-in-flight list and its loss-rate
-//! estimator.
+//! Thin-stream detection: the detector of P10 §5.1 with its packets-in-flight list and its loss-rate estimator.
 
 use std::collections::VecDeque;
 
@@ -7,14 +6,13 @@ use festina_units::{Duration, Instant};
 
 use crate::rate::RateMeter;
 
-/// Packets that the in-flight list remembers. More than [`THIN_PACKETS_MAX`] in flight is thick by
-/// any rule.
+/// Maximum number of packets in the in-flight list. More than [`THIN_PACKETS_MAX`] in flight is thick by any rule.
 const IN_FLIGHT_MAX: usize = 64;
 
-/// Upper bound of the dynamic limit, so that a loss rate near one does not call every stream thin.
+/// Upper bound of the dynamic limit, so that a loss rate near one does not make every stream thin.
 const THIN_PACKETS_MAX: u64 = 8;
 
-/// Sending times that are kept: one more than [`THIN_PACKETS_MAX`], to see that limit exceeded.
+/// Number of sending times kept: one more than [`THIN_PACKETS_MAX`], to detect that the limit is exceeded.
 const RECENT_MAX: usize = 9;
 
 /// Gap reports after which a packet counts as lost (P10 §5.1).
@@ -23,11 +21,10 @@ const MISSING_REPORTS_OF_A_LOSS: u8 = 3;
 /// Outcomes after which the loss-rate counters are halved.
 const LOSS_WINDOW_PACKETS: u32 = 256;
 
-/// Deliveries that the loss-rate estimator pretends to have seen at the start, so that a first loss
-/// is not "100 %".
+/// Deliveries assumed at the start by the loss-rate estimator, so that a first loss is not "100 %".
 const LOSS_PRIOR_PACKETS: u32 = 16;
 
-/// The rule by which a stream is called thin.
+/// The rule for classifying a stream as thin.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum ThinDetection {
     /// No stream is thin.
@@ -43,26 +40,24 @@ pub enum ThinDetection {
         /// Packets required to trigger a fast retransmission: 3 in P10.
         pttfr: u8,
     },
-    /// As `Dynamic`, but counts the packets with new data sent during the SRTT up to the latest
-    /// such packet instead of those in flight.
+    /// As `Dynamic`, but counts the packets with new data sent during the SRTT up to the latest such packet instead of
+    /// those in flight.
     ///
-    /// Without loss the two are the same number. In an outage the packets in flight pile up and
-    /// would call a thin stream thick just when it needs help; what the application sends per round
-    /// trip does not change. Nor does a thick stream become thin because a loss has stopped it: it
-    /// is judged by what it sent before. Without an RTT sample the packets in flight are counted.
-    /// The rule is Festina's own.
+    /// Without loss the two numbers are the same. In an outage the packets in flight pile up and would make a thin
+    /// stream thick just when it needs help; the data that the application sends per round trip does not change. Nor
+    /// does a thick stream become thin because a loss has stopped it: it is judged by its earlier rate. Without an
+    /// RTT sample the packets in flight are counted. The rule is Festina's own.
     DynamicRate {
         /// Packets required to trigger a fast retransmission.
         pttfr: u8,
     },
-    /// As `DynamicRate`; and a stream is thin, too, if it sends at most `bytes_max` bytes of new data
-    /// per SRTT, in however many packets.
+    /// As `DynamicRate`; in addition a stream is thin if it sends at most `bytes_max` bytes of new data per SRTT, in
+    /// any number of packets.
     ///
-    /// P10 counts packets, because later packets report the loss of earlier ones. But the stream
-    /// waits for those reports, and for the timeout if a retransmission is lost, too. What makes a
-    /// stream harmless is its number of bytes. RFC 9260 never halves the window below four packets
-    /// (§7.2.3), so that a single loss does not slow down a stream with no more than the initial
-    /// window on the way. The rule is Festina's own.
+    /// P10 counts packets, because later packets report the loss of earlier ones. But the stream also waits for those
+    /// reports, and for the timeout if a retransmission is lost. A stream is harmless because of its low number of
+    /// bytes. RFC 9260 never halves the window below four packets (§7.2.3), so a single loss does not slow down a
+    /// stream with no more than the initial window in flight. The rule is Festina's own.
     Light {
         /// Packets required to trigger a fast retransmission.
         pttfr: u8,
@@ -71,17 +66,17 @@ pub enum ThinDetection {
     },
 }
 
-/// Counts the packets in flight and judges whether the stream is thin.
+/// Counts the packets in flight and decides whether the stream is thin.
 ///
-/// Packets are known by their highest TSN ("unwrapped" to `u64`; any increasing sequence number
-/// will do). One detector serves an association, whatever its paths (P06 §4.1). It records under
-/// every [`ThinDetection`], so that the rule can change while the association lives. Memory is
-/// bounded by 64 packets; older ones are forgotten first.
+/// Packets are identified by their highest TSN ("unwrapped" to `u64`; any increasing sequence number will do). One
+/// detector serves an association with all its paths (P06 §4.1). It records the data for every [`ThinDetection`], so
+/// the rule can change during the lifetime of the association. Memory is limited to 64 packets; older ones are
+/// forgotten first.
 #[derive(Clone, Debug, Default)]
 pub struct ThinDetector {
     in_flight: VecDeque<Packet>,
-    /// The list may be out of TSN order: a packet was sent whose highest TSN is not above that of
-    /// the one before it.
+    /// Whether the list may be out of TSN order: a packet was sent whose highest TSN is not above that of the previous
+    /// one.
     has_retransmissions: bool,
     loss: LossRate,
     recent: RecentSends,
@@ -95,7 +90,8 @@ struct Packet {
 }
 
 impl Packet {
-    /// A SACK came that reports TSNs above that of this packet, or that one. Returns whether the packet leaves.
+    /// Processes a SACK that reports the TSN of this packet or a higher one. Returns whether the packet leaves the
+    /// list.
     fn is_acked(&mut self, cumulative_tsn: u64, gap_acked: &[(u64, u64)], loss: &mut LossRate) -> bool {
         let acked = self.tsn_highest <= cumulative_tsn || is_covered(gap_acked, self.tsn_highest);
         if acked {
@@ -111,14 +107,14 @@ impl Packet {
 }
 
 impl ThinDetector {
-    /// A detector that has seen nothing.
+    /// Creates a detector without packets.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A packet with data left at `now`; `tsn_highest` is its highest TSN, `has_new_data` is false
-    /// for a pure retransmission.
+    /// Records that a packet with data was sent at `now`; `tsn_highest` is its highest TSN, `has_new_data` is false for
+    /// a pure retransmission.
     pub fn packet_sent(&mut self, now: Instant, tsn_highest: u64, has_new_data: bool) {
         if self.in_flight.len() == IN_FLIGHT_MAX {
             self.in_flight.pop_front();
@@ -130,7 +126,7 @@ impl ThinDetector {
         }
     }
 
-    /// The packet of the last [`Self::packet_sent`] held `bytes` bytes of new data. Only
+    /// Records that the packet of the last [`Self::packet_sent`] contained `bytes` bytes of new data. Only
     /// [`ThinDetection::Light`] uses this, and only with an RTT sample.
     pub fn new_data_sent(&mut self, now: Instant, bytes: u32, srtt: Option<Duration>) {
         if let Some(srtt) = srtt {
@@ -138,12 +134,10 @@ impl ThinDetector {
         }
     }
 
-    /// A SACK came: `cumulative_tsn` and the gap ack blocks as inclusive TSN ranges, ascending and
-    /// above it.
+    /// Processes a SACK: `cumulative_tsn` and the gap ack blocks as inclusive TSN ranges, ascending and above it.
     ///
-    /// A packet leaves when its highest TSN is acknowledged; a packet whose highest TSN lies in a
-    /// gap of three SACKs is counted as lost but stays, since it may still arrive (P06 §4.1, P10
-    /// §5.1).
+    /// A packet leaves the list when its highest TSN is acknowledged; a packet whose highest TSN is in a gap of three
+    /// SACKs counts as lost but stays, since it may still arrive (P06 §4.1, P10 §5.1).
     pub fn sack(&mut self, cumulative_tsn: u64, gap_acked: &[(u64, u64)]) {
         while let Some(packet) = self.in_flight.front()
             && packet.tsn_highest <= cumulative_tsn
@@ -153,8 +147,8 @@ impl ThinDetector {
         }
         self.has_retransmissions &= !self.in_flight.is_empty();
         let Some(&(_, gap_acked_tsn_highest)) = gap_acked.last() else {
-            // Only retransmissions can stand behind a packet with a higher TSN: a thick stream in
-            // good order is done here.
+            // Only retransmissions can be behind a packet with a higher TSN: for a thick stream in order the work ends
+            // here.
             if self.has_retransmissions {
                 let loss = &mut self.loss;
                 self.in_flight.retain(|packet| {
@@ -175,7 +169,7 @@ impl ThinDetector {
             self.has_retransmissions = !self.in_flight.iter().is_sorted_by(|a, b| a.tsn_highest < b.tsn_highest);
             return;
         }
-        // Most packets of a thick stream lie above what is reported. Of the others only those are left that are missing.
+        // Most packets of a thick stream are above the reported range. Of the others only the missing ones stay.
         let (mut reported, mut missing) = (0, 0);
         while let Some(packet) = self.in_flight.get_mut(reported)
             && !is_above(packet)
@@ -189,26 +183,26 @@ impl ThinDetector {
         self.in_flight.drain(missing..reported);
     }
 
-    /// Returns whether no packet in flight has its highest TSN at or below `tsn`, if that is cheap to say.
+    /// Returns whether no packet in flight has its highest TSN at or below `tsn`, if that is cheap to determine.
     #[must_use]
     pub fn is_above(&self, tsn: u64) -> bool {
         !self.has_retransmissions && self.in_flight.front().is_none_or(|packet| packet.tsn_highest > tsn)
     }
 
-    /// The retransmission timer expired. What was outstanding is no longer in flight (RFC 9260 §6.3.3
-    /// marks it for retransmission). It does not count as lost: a timeout does not prove a loss.
+    /// Processes an expiry of the retransmission timer. Outstanding packets are no longer in flight (RFC 9260 §6.3.3
+    /// marks them for retransmission). They do not count as lost: a timeout does not prove a loss.
     pub fn timed_out(&mut self) {
         self.in_flight.clear();
         self.has_retransmissions = false;
     }
 
-    /// Packets in flight, at most 64.
+    /// Returns the number of packets in flight, at most 64.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// The estimated loss rate as (lost, all) packets; `all` is never zero.
+    /// Returns the estimated loss rate as (lost, all) packets; `all` is never zero.
     #[must_use]
     pub fn loss_rate(&self) -> (u32, u32) {
         (self.loss.lost, self.loss.all)
@@ -235,7 +229,7 @@ impl ThinDetector {
         }
     }
 
-    /// Gives back memory that an idle stream does not need.
+    /// Releases memory that an idle stream does not need.
     pub fn shrink(&mut self) {
         self.in_flight.shrink_to_fit();
     }
@@ -245,8 +239,7 @@ impl ThinDetector {
     }
 }
 
-/// Whole packets up to which a stream is thin: (pttfr + 1) / (1 - lost / all), rounded down and
-/// bounded.
+/// Returns the maximum number of packets of a thin stream: (pttfr + 1) / (1 - lost / all), rounded down and bounded.
 fn limit(pttfr: u8, lost: u32, all: u32) -> u64 {
     let (packets, all) = (u64::from(pttfr) + 1, u64::from(all));
     if lost == 0 {
@@ -263,10 +256,10 @@ fn is_covered(ranges: &[(u64, u64)], tsn: u64) -> bool {
     after.checked_sub(1).and_then(|index| ranges.get(index)).is_some_and(|&(_, last)| tsn <= last)
 }
 
-/// Fraction of packets that were lost (P10 §5.1 defines "lost", not the window).
+/// The share of lost packets (P10 §5.1 defines "lost", not the window).
 ///
-/// The window is ours: both counters are halved every 256 packets, so the estimate covers the last
-/// 128 to 256 outcomes, and older ones with falling weight.
+/// The window is ours: both counters are halved every 256 packets, so the estimate covers the last 128 to 256 outcomes,
+/// and older ones with decreasing weight.
 #[derive(Copy, Clone, Debug)]
 struct LossRate {
     lost: u32,
@@ -280,8 +273,8 @@ impl Default for LossRate {
 }
 
 impl LossRate {
-    /// An acknowledgement removed a packet from the list. A packet that counted as lost stays lost:
-    /// the acknowledgement answers its retransmission.
+    /// Counts a packet that an acknowledgement removed from the list. A packet that counted as lost stays lost: the
+    /// acknowledgement answers its retransmission.
     fn left(&mut self, missing_reports: u8) {
         if missing_reports < MISSING_REPORTS_OF_A_LOSS {
             self.count(false);
@@ -313,7 +306,7 @@ impl RecentSends {
         }
     }
 
-    /// Returns whether at most `limit` packets left during the `window` up to the latest of them.
+    /// Returns whether at most `limit` packets were sent during the `window` up to the latest of them.
     fn at_most(&self, limit: u64, window: Duration) -> bool {
         let at = |index: Option<u64>| index.and_then(|index| self.times.get(slot(index)));
         // The window holds too many iff the packet `limit` places before the latest is inside.

@@ -1,25 +1,23 @@
-//! What is restored when a reduction of the congestion window turns out to have had no cause, in the
-//! manner of the Eifel response (RFC 4015).
+//! Undoing a spurious reduction of the congestion window, in the manner of the Eifel response (RFC 4015).
 //!
-//! The window is cut because something was taken for lost. If all that was sent again since then
-//! turns out to have arrived already, nothing was lost, and what the cut took is given back.
+//! The window is cut because a packet was presumed lost. If everything retransmitted since then turns out to have
+//! arrived already, nothing was lost, and the cut is undone.
 //!
-//! # What a lying peer gains
+//! # Limits against a lying peer
 //!
-//! "It arrived already" is the peer's word, in duplicate reports and in acknowledgements. One that
-//! lies could have each cut undone and keep the sender at full speed into a congested path. So
-//! undoing is on credit: [`CREDITS_MAX`] at the start, one less for each cut that is undone, one more
-//! for each that stands. Of `k` cuts at most `(k + 2) / 2` are undone, whatever the peer says; in the
-//! long run half of all cuts stand. As the rate of a conforming flow goes with one over the square
-//! root of its loss rate, the liar gains a factor of 1.41 at most. An honest peer behind a path that
-//! reorders is restricted as well, but there [`crate::reordering`] learns to wait, and the cuts
-//! cease. Furthermore a window is never restored above what it was, and as congestion experienced
-//! (ECN) is beyond dispute, it ends the episode.
+//! "It arrived already" is a claim of the peer, in duplicate reports and in acknowledgements. A lying peer could have
+//! each cut undone and keep the sender at full speed into a congested path. So undoing requires credit: [`CREDITS_MAX`]
+//! at the start, one less for each cut that is undone, one more for each that stands. Of `k` cuts at most `(k + 2) / 2`
+//! are undone, regardless of the peer's reports; in the long run half of all cuts stand. As the rate of a conforming
+//! flow is proportional to one over the square root of its loss rate, the liar gains a factor of 1.41 at most. An
+//! honest peer behind a path that reorders is limited as well, but there [`crate::reordering`] learns to wait, and the
+//! cuts cease. In addition a window is never restored above its former value, and congestion experienced (ECN), which
+//! is beyond dispute, ends the episode.
 
-/// Cuts that may be undone without one that stands.
+/// Number of cuts that may be undone without one that stands.
 pub const CREDITS_MAX: u8 = 2;
 
-/// The congestion window and its companion, in bytes.
+/// The congestion window and the slow-start threshold, in bytes.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Window {
     /// Congestion window.
@@ -28,23 +26,23 @@ pub struct Window {
     pub ssthresh_bytes: u64,
 }
 
-/// The sender at the moment of an undo.
+/// The state of the sender at the time of an undo.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct UndoTerms {
-    /// The window as it is.
+    /// The present window.
     pub window: Window,
     /// Bytes in flight.
     pub in_flight_bytes: u64,
-    /// Bytes that the acknowledgement at hand acknowledged for the first time.
+    /// Bytes newly acknowledged by the acknowledgement being processed.
     pub acked_bytes: u64,
-    /// The initial window (RFC 9260 §7.2.1): the most that may leave as a burst.
+    /// The initial window (RFC 9260 §7.2.1): the maximum burst.
     pub initial_window_bytes: u64,
 }
 
-/// Repairs that one episode remembers. With more of them the cut stands unquestioned.
+/// Maximum number of retransmissions remembered per episode. With more of them the cut stands.
 pub const REPAIRS_MAX: usize = 256;
 
-/// Remembers the latest cut and what was repaired since.
+/// Remembers the latest cut and the retransmissions since.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CutHistory {
     episode: Option<Episode>,
@@ -55,29 +53,30 @@ pub struct CutHistory {
 struct Episode {
     before: Window,
     in_flight_bytes: u64,
-    /// Repairs that were not shown to be needless; at most [`REPAIRS_MAX`].
+    /// Retransmissions not shown to be spurious; at most [`REPAIRS_MAX`].
     open: Vec<Repair>,
-    /// At least one was.
+    /// Whether at least one was spurious.
     has_needless: bool,
     /// The lowest [`Answer::judged_at`] of those.
     judged_at: u64,
 }
 
-/// A packet or chunk that was taken for lost and left again.
+/// A packet or chunk that was presumed lost and retransmitted.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 struct Repair {
     sequence: u64,
-    /// Duplicates of it that the peer reported.
+    /// Number of duplicates of it reported by the peer.
     duplicates: u32,
     answer: Option<Answer>,
 }
 
-/// A repaired packet was acknowledged.
+/// The acknowledgement of a retransmitted packet.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 struct Answer {
-    /// How often it had left by then.
+    /// Number of its transmissions by then.
     transmissions: u32,
-    /// When this is acknowledged, which left after the answer came, and no duplicate was reported, the repair was needed.
+    /// Once this sequence number, first sent after the answer arrived, is acknowledged without a duplicate report, the
+    /// retransmission counts as needed.
     judged_at: u64,
 }
 
@@ -88,14 +87,14 @@ impl Repair {
     }
 }
 
-/// What the acknowledgement of a repaired packet shows.
+/// The contents of an acknowledgement of a retransmitted packet.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct RepairAck {
     /// Its sequence number.
     pub sequence: u64,
-    /// How often it has left, the first time included.
+    /// Number of its transmissions, including the first.
     pub transmissions: u32,
-    /// The acknowledgement came too soon to answer the last transmission
+    /// Whether the acknowledgement came too soon to answer the last transmission
     /// ([`crate::spurious::answers_earlier`]).
     pub answers_earlier: bool,
     /// The sequence number that will be sent next.
@@ -109,17 +108,17 @@ impl Default for CutHistory {
 }
 
 impl CutHistory {
-    /// No cut yet.
+    /// Creates a history without cuts.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The window is about to be cut from `before`, with `in_flight_bytes` in flight.
+    /// Records that the window is about to be cut from `before`, with `in_flight_bytes` in flight.
     ///
-    /// A further cut in the same recovery (`same_recovery`, as when the timer expires during fast
-    /// recovery) belongs to the episode and does not change what is to be restored. Any other cut
-    /// closes the one before, which then stands.
+    /// A further cut in the same recovery (`same_recovery`, as when the timer expires during fast recovery) belongs to
+    /// the episode and does not change the window to restore. Any other cut ends the previous episode, whose cut then
+    /// stands.
     pub fn cut(&mut self, before: Window, in_flight_bytes: u64, same_recovery: bool) {
         if same_recovery && self.episode.is_some() {
             return;
@@ -129,14 +128,14 @@ impl CutHistory {
             Some(Episode { before, in_flight_bytes, open: Vec::new(), has_needless: false, judged_at: u64::MAX });
     }
 
-    /// Returns whether the latest cut may yet be undone.
+    /// Returns whether the latest cut may still be undone.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.episode.is_some()
     }
 
-    /// A packet left again because it was taken for lost. Copies and probes that no cut follows from
-    /// do not count, and neither do their duplicates.
+    /// Records that a packet was retransmitted because it was presumed lost. Copies and probes that cause no cut do not
+    /// count, and neither do their duplicates.
     pub fn repaired(&mut self, sequence: u64) {
         let Some(episode) = &mut self.episode else { return };
         if let Some(again) = episode.open.iter_mut().find(|repair| repair.sequence == sequence) {
@@ -149,9 +148,9 @@ impl CutHistory {
         }
     }
 
-    /// A packet that left more than once was acknowledged. An answer to an earlier transmission
-    /// proves that the one repair was needless (Eifel detection, RFC 3522); if it left more often
-    /// than twice, it may answer a copy.
+    /// Processes the acknowledgement of a packet that was sent more than once. An answer to an earlier transmission
+    /// proves that a single retransmission was spurious (Eifel detection, RFC 3522); if the packet was sent more than
+    /// twice, it may answer a copy.
     pub fn acked(&mut self, ack: &RepairAck) {
         let Some(episode) = &mut self.episode else { return };
         let Some(repair) = episode.open.iter_mut().find(|repair| repair.sequence == ack.sequence) else { return };
@@ -163,8 +162,8 @@ impl CutHistory {
         episode.close_needless();
     }
 
-    /// The peer reported a duplicate. It proves a repair needless if all but one of that packet's
-    /// transmissions are reported: then the first one arrived, whatever the others were sent for.
+    /// Processes a duplicate report. It proves a retransmission spurious if all but one of that packet's transmissions
+    /// are reported: then the first one arrived, regardless of the purpose of the others.
     pub fn duplicate_reported(&mut self, sequence: u64) {
         let Some(episode) = &mut self.episode else { return };
         if let Some(repair) = episode.open.iter_mut().find(|repair| repair.sequence == sequence) {
@@ -173,10 +172,9 @@ impl CutHistory {
         }
     }
 
-    /// An acknowledgement was applied, with the duplicates that it reports: everything below
-    /// `earliest_outstanding` is acknowledged, and `losses_wait` if something taken for lost has
-    /// not left again yet. If all repairs were needless, this is the window to restore; if one was
-    /// needed, the cut stands.
+    /// Judges the cut after an acknowledgement was applied together with its duplicate reports: everything below
+    /// `earliest_outstanding` is acknowledged, and `losses_wait` is true if a lost packet has not been retransmitted
+    /// yet. Returns the window to restore if all retransmissions were spurious; if one was needed, the cut stands.
     pub fn judge(&mut self, earliest_outstanding: u64, losses_wait: bool, terms: &UndoTerms) -> Option<Window> {
         let episode = self.episode.as_ref()?;
         if episode.judged_at < earliest_outstanding {
@@ -187,21 +185,21 @@ impl CutHistory {
         if all_needless { self.undo(terms) } else { None }
     }
 
-    /// The timeout behind the cut was spurious as a whole ([`crate::f_rto`]): the window to restore.
+    /// Returns the window to restore after a timeout that was spurious as a whole ([`crate::f_rto`]).
     pub fn timeout_was_spurious(&mut self, terms: &UndoTerms) -> Option<Window> {
         self.undo(terms)
     }
 
-    /// One of the retransmissions was needed, or the path marked a packet (ECN): the cut stands.
+    /// Lets the cut stand: one of the retransmissions was needed, or the path marked a packet (ECN).
     pub fn stands(&mut self) {
         if self.episode.take().is_some() {
             self.credits = (self.credits + 1).min(CREDITS_MAX);
         }
     }
 
-    /// RFC 4015 §3: the threshold returns to what was in flight or to its old value,
-    /// whichever is more, and the window to what is in flight now and a little more, so that it
-    /// reaches its old size in slow start and not in a burst.
+    /// RFC 4015 §3: the threshold returns to the larger of its old value and the bytes that were in flight, and the
+    /// window to the bytes in flight now and a little more, so that it reaches its old size in slow start and not in a
+    /// burst.
     fn undo(&mut self, terms: &UndoTerms) -> Option<Window> {
         let Some(credits) = self.credits.checked_sub(1) else {
             self.stands();

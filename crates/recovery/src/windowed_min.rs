@@ -1,12 +1,12 @@
-//! The smallest value of the recent past, so that a path that became longer is noticed.
+//! The recent minimum of a value, which notices that a path became longer.
 
 use festina_units::{Duration, Instant};
 
-/// The smallest duration seen during a window that moves with time, in constant memory.
+/// The smallest duration seen during a sliding window, in constant memory.
 ///
-/// Time is cut into periods of the window's length. The type keeps the smallest value of the current
-/// period and of the one before, so that the answer covers one to two windows. After a pause of two
-/// windows the old answer stands until the first new value replaces it.
+/// Time is divided into periods of the window's length. The type keeps the smallest value of the current period and of
+/// the previous one, so the result covers one to two windows. After a pause of two windows the old result stays until
+/// the first new value replaces it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct WindowedMin {
     window: Duration,
@@ -16,13 +16,13 @@ pub struct WindowedMin {
 }
 
 impl WindowedMin {
-    /// Remembers for at least `window`.
+    /// Creates a minimum that remembers values for at least `window`.
     #[must_use]
     pub fn new(window: Duration) -> Self {
         Self { window, period_started: Instant::ZERO, current: None, before: None }
     }
 
-    /// Takes a value that was measured at `now`. Time that runs backwards counts as standing still.
+    /// Adds a value measured at `now`. Time that runs backwards counts as standing still.
     pub fn sample(&mut self, now: Instant, value: Duration) {
         let age = now.saturating_duration_since(self.period_started);
         if age >= self.window {
@@ -34,7 +34,7 @@ impl WindowedMin {
         self.current = Some(self.current.map_or(value, |current| current.min(value)));
     }
 
-    /// The smallest value, once there is one.
+    /// Returns the smallest value, once there is one.
     #[must_use]
     pub fn get(&self) -> Option<Duration> {
         match (self.before, self.current) {

@@ -1,9 +1,9 @@
-//! Why the constants of [`Probe::FESTINA`] are what they are: a Monte Carlo study of thin
-//! streams, in integers and from fixed seeds.
+//! A study of the constants of [`Probe::FESTINA`]: a Monte Carlo simulation of thin streams, in integers and from fixed
+//! seeds.
 //!
-//! Messages leave one after the other over a path with a round trip of 100 ms and 5 % loss each
-//! way; the receiver acknowledges every packet at once (I bit). Messages do not interact: the
-//! acknowledgement of a later message helps no earlier one, so the delays are pessimistic.
+//! Messages are sent one after the other over a path with a round trip of 100 ms and 5 % loss each way; the receiver
+//! acknowledges every packet at once (I bit). Messages do not interact: the acknowledgement of a later message does not
+//! help an earlier one, so the delays are pessimistic.
 
 use festina_recovery::{
     Mechanisms, Profile,
@@ -19,10 +19,10 @@ const MESSAGES: u32 = 200_000;
 const RTO_MAX: Duration = Duration::from_secs(60);
 const LOSS_PERCENT: u64 = 5;
 
-/// What is added to each one-way trip of 50 ms.
+/// Added to each one-way trip of 50 ms.
 #[derive(Copy, Clone, Debug)]
 enum Jitter {
-    /// Nothing, as in the simulator.
+    /// No jitter, as in the simulator.
     Steady,
     /// A busy host: 0.5 to 1.5 ms always, up to 4 ms more on one trip of ten (timer ticks), and
     /// 10 to 40 ms more on one of a hundred (scheduler gaps).
@@ -31,7 +31,7 @@ enum Jitter {
     Normal,
     /// Exponential with the same standard deviation: queues, with a longer tail.
     Skewed,
-    /// So many milliseconds more on each trip.
+    /// This many milliseconds more on each trip.
     Longer(u64),
 }
 
@@ -64,8 +64,7 @@ impl Random {
                 let gap = if self.below(100) == 0 { 10_000 + self.below(30_000) } else { 0 };
                 50_500 + self.below(1_000) + tick + gap
             }
-            // The sum of twelve uniform numbers is normal enough; its standard deviation is the
-            // range of one of them.
+            // The sum of twelve uniform numbers is normal enough; its standard deviation is the range of one of them.
             Jitter::Normal => {
                 let sum: u64 = (0..12).map(|_| self.below(14_142)).sum();
                 (50_000 + sum).saturating_sub(6 * 14_142)
@@ -82,12 +81,12 @@ impl Random {
     }
 }
 
-/// What a run gave.
+/// The outcome of a run.
 #[derive(Debug, Default)]
 struct Outcome {
     delays: Vec<Duration>,
     packets: u32,
-    /// Retransmissions of a message whose acknowledgement was on its way already.
+    /// Retransmissions of a message whose acknowledgement was already in transit.
     avoidable: u32,
 }
 
@@ -166,7 +165,7 @@ impl Stream {
             {
                 self.measure(transmissions, now, acked);
                 outcome.packets += transmissions;
-                outcome.delays.push(delivered.expect("what is acknowledged was delivered") - Instant::ZERO);
+                outcome.delays.push(delivered.expect("an acknowledged message was delivered") - Instant::ZERO);
                 return;
             }
             outcome.avoidable += u32::from(acked.is_some());
@@ -237,7 +236,7 @@ fn an_allowance_of_one_millisecond_doubles_the_avoidable_retransmissions_of_a_bu
     let one = long_stream(with_probe(3, 1), Jitter::Host).avoidable_per_mille_of_packets();
     let seven = long_stream(with_probe(3, 7), Jitter::Host).avoidable_per_mille_of_packets();
     assert!(one >= 2 * five, "1 ms: {one}, 5 ms: {five}");
-    // More than 5 ms buys next to nothing: what is left are the scheduler gaps.
+    // More than 5 ms buys next to nothing: only the scheduler gaps remain.
     assert!(seven + 2 >= five, "7 ms: {seven}, 5 ms: {five}");
 }
 
@@ -250,7 +249,7 @@ fn normal_jitter_of_20_ms_keeps_to_the_packet_budget_and_one_percent_avoidable()
 }
 
 #[test]
-fn two_deviations_break_the_budget_under_jitter_and_four_are_later_for_no_need() {
+fn two_deviations_break_the_budget_under_jitter_and_four_are_later_without_benefit() {
     let two = long_stream(with_probe(2, 5), Jitter::Normal);
     assert!(two.avoidable_per_mille_of_packets() > 50);
     assert!(two.packets_per_thousand_messages() > 1120);
@@ -273,8 +272,8 @@ fn the_ninety_ninth_percentile_is_a_sixth_of_the_standards_and_two_thirds_of_pet
     assert!(festina * 3 <= p99(Profile::Petlund2010) * 2);
 }
 
-/// Avoidable retransmissions in each of the `rounds` of ten messages after the round trip of a
-/// settled stream has grown by twice `longer_ms`.
+/// Spurious retransmissions in each of the `rounds` of ten messages after the round trip of a settled stream has grown
+/// by twice `longer_ms`.
 fn after_a_rise(longer_ms: u64, rounds: usize) -> Vec<u32> {
     let mut stream = Stream::new(festina(), Jitter::Steady, 1);
     stream.run(100, &mut Outcome::default());

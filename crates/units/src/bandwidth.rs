@@ -1,4 +1,4 @@
-//! Bits per second.
+//! Bandwidth in bits per second.
 
 use core::fmt;
 use core::str::FromStr;
@@ -11,25 +11,25 @@ const BIT_PER_SECOND: Unit = ("bit/s", 1);
 
 const UNITS: &[Unit] = &[BIT_PER_SECOND, ("kbit/s", 1_000), ("Mbit/s", 1_000_000), ("Gbit/s", 1_000_000_000)];
 
-/// A data rate in bits per second. Read and printed with a decimal unit: `10Mbit/s`.
+/// A data rate in bits per second. Parsed and printed with a decimal unit: `10Mbit/s`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bandwidth(u64);
 
 impl Bandwidth {
-    /// `bits` bits per second.
+    /// Creates a rate of `bits` bits per second.
     pub const fn from_bits_per_second(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// The rate in bits per second.
+    /// Returns the rate in bits per second.
     pub const fn bits_per_second(self) -> u64 {
         self.0
     }
 
-    /// How long `size` takes on the wire at this rate, rounded up to a whole nanosecond.
+    /// Returns the transmission time of `size` at this rate, rounded up to a whole nanosecond.
     ///
-    /// At a rate of zero nothing ever gets through: the result is [`Duration::MAX`], which also stands
-    /// for times too long to be told in 64-bit nanoseconds.
+    /// At a rate of zero nothing is ever transmitted: the result is [`Duration::MAX`], which also stands for times that
+    /// do not fit into 64-bit nanoseconds.
     pub fn transmission_time(self, size: ByteCount) -> Duration {
         const BIT_NANOS_PER_BYTE_SECOND: u128 = 8 * 1_000_000_000;
         if self.0 == 0 {
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_names_the_text_and_what_was_expected() {
+    fn the_error_names_the_text_and_the_expected_form() {
         let error = "10Mbps".parse::<Bandwidth>().expect_err("not our unit");
         assert_eq!(error.text(), "10Mbps");
         assert_eq!(error.example(), "10Mbit/s");
@@ -111,7 +111,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_is_read_back(bits: u64) {
+        fn printing_and_parsing_round_trip(bits: u64) {
             let bandwidth = Bandwidth::from_bits_per_second(bits);
             prop_assert_eq!(bandwidth.to_string().parse(), Ok(bandwidth));
         }

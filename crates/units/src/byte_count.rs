@@ -1,4 +1,4 @@
-//! Amounts of data.
+//! Byte counts.
 
 use core::fmt;
 use core::iter::Sum;
@@ -8,7 +8,7 @@ use core::str::FromStr;
 use crate::ParseError;
 use crate::quantity::{self, Unit};
 
-/// In the order in which a value is tried to be printed: the first that divides it is taken.
+/// Units in the order in which printing tries them: the first that divides the value is used.
 const UNITS: &[Unit] = &[
     ("GiB", 1 << 30),
     ("MiB", 1 << 20),
@@ -19,31 +19,31 @@ const UNITS: &[Unit] = &[
     ("B", 1),
 ];
 
-/// An amount of data in bytes. Read and printed with a unit: `64KiB`, `1200B`, `1MB`.
+/// An amount of data in bytes. Parsed and printed with a unit: `64KiB`, `1200B`, `1MB`.
 ///
-/// The operators saturate: a byte counter never panics and never wraps.
+/// The operators saturate, so a byte counter never panics and never wraps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ByteCount(u64);
 
 impl ByteCount {
-    /// No bytes.
+    /// Zero bytes.
     pub const ZERO: Self = Self(0);
 
-    /// The largest amount that can be told; as a limit it never binds.
+    /// The largest representable amount; as a limit it is never reached.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// `bytes` bytes.
+    /// Creates an amount of `bytes` bytes.
     pub const fn from_bytes(bytes: u64) -> Self {
         Self(bytes)
     }
 
-    /// The number of bytes in a buffer of length `len`.
+    /// Returns the number of bytes in a buffer of length `len`.
     pub const fn from_len(len: usize) -> Self {
-        // `usize` has at most 64 bits on every target that Rust supports, so this loses nothing.
+        // `usize` has at most 64 bits on every target that Rust supports, so the cast is lossless.
         Self(len as u64)
     }
 
-    /// The amount in bytes.
+    /// Returns the amount in bytes.
     pub const fn bytes(self) -> u64 {
         self.0
     }
@@ -94,8 +94,8 @@ impl FromStr for ByteCount {
     }
 }
 
-/// Prints a whole number of the largest binary unit that divides the amount, else of the largest
-/// decimal unit.
+/// Prints a whole number of the largest binary unit that divides the amount, otherwise of the largest such decimal
+/// unit.
 impl fmt::Display for ByteCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = u128::from(self.0);
@@ -141,8 +141,8 @@ mod tests {
     }
 
     #[test]
-    fn the_error_names_the_text_and_what_was_expected() {
-        let error = "64kib".parse::<ByteCount>().expect_err("units have case");
+    fn the_error_names_the_text_and_the_expected_form() {
+        let error = "64kib".parse::<ByteCount>().expect_err("units are case-sensitive");
         assert_eq!(
             error.to_string(),
             "\"64kib\" is not a byte count in B, kB, MB, GB, KiB, MiB or GiB; \
@@ -161,7 +161,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_is_read_back(bytes: u64) {
+        fn printing_and_parsing_round_trip(bytes: u64) {
             let count = ByteCount::from_bytes(bytes);
             prop_assert_eq!(count.to_string().parse(), Ok(count));
         }

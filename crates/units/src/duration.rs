@@ -1,4 +1,4 @@
-//! Reads and prints [`Duration`] as text with a unit: `10us`, `250ms`, `1.5s`, `2m`, `1h`.
+//! Parses and prints [`Duration`] as text with a unit: `10us`, `250ms`, `1.5s`, `2m`, `1h`.
 
 use core::fmt;
 use core::time::Duration;
@@ -11,7 +11,7 @@ const SECOND: Unit = ("s", 1_000_000_000);
 const MINUTE: Unit = ("m", 60 * 1_000_000_000);
 const HOUR: Unit = ("h", 3_600 * 1_000_000_000);
 
-/// The units that a duration is printed in with a fraction; they rise by powers of ten.
+/// Units for durations with a fraction, as ascending powers of ten.
 const DECIMAL_UNITS: &[Unit] = &[NANOSECOND, ("us", 1_000), ("ms", 1_000_000), SECOND];
 
 const ALL_UNITS: &[Unit] =
@@ -19,11 +19,11 @@ const ALL_UNITS: &[Unit] =
 
 const NANOS_PER_SEC: u128 = 1_000_000_000;
 
-/// Reads a duration such as `250ms`, `1.5s`, `10us`, `2m` or `1h`; a plain `0` needs no unit.
+/// Parses a duration such as `250ms`, `1.5s`, `10us`, `2m` or `1h`; a plain `0` needs no unit.
 ///
 /// # Errors
-/// If the text is not a number with one of the units ns, us, ms, s, m and h, or not a whole number of
-/// nanoseconds, or longer than [`Duration::MAX`].
+/// If the text is not a number with one of the units ns, us, ms, s, m and h, is not a whole number of nanoseconds, or
+/// exceeds [`Duration::MAX`].
 pub fn parse(text: &str) -> Result<Duration, ParseError> {
     if text.trim() == "0" {
         return Ok(Duration::ZERO);
@@ -33,15 +33,15 @@ pub fn parse(text: &str) -> Result<Duration, ParseError> {
         .ok_or_else(|| ParseError::new(text, "a duration in ns, us, ms, s, m or h", "250ms"))
 }
 
-/// A value that prints `duration` exactly, so that [`parse`] reads the same duration back.
+/// Returns a value that prints `duration` exactly, so that [`parse`] returns the same duration.
 ///
-/// Whole hours and whole minutes are printed as such; everything else in the largest of s, ms, us and
-/// ns that is not longer than the duration, with as many decimals as it takes.
+/// Whole hours and whole minutes are printed as such. Everything else is printed in the largest of s, ms, us and ns
+/// that is not longer than the duration, with as many decimals as needed.
 pub fn display(duration: Duration) -> impl fmt::Display {
     DisplayDuration(duration)
 }
 
-/// `duration` in nanoseconds, at most `u64::MAX` (584 years).
+/// Returns `duration` in nanoseconds, at most `u64::MAX` (584 years).
 pub fn saturating_nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -111,8 +111,8 @@ mod tests {
     }
 
     #[test]
-    fn the_error_names_the_text_and_what_was_expected() {
-        let error = parse("5 parsecs").expect_err("parsecs are no time");
+    fn the_error_names_the_text_and_the_expected_form() {
+        let error = parse("5 parsecs").expect_err("a parsec is not a unit of time");
         assert_eq!(
             error.to_string(),
             "\"5 parsecs\" is not a duration in ns, us, ms, s, m or h; write for example \"250ms\""
@@ -129,13 +129,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_is_read_back(secs: u64, nanos in 0u32..1_000_000_000) {
+        fn printing_and_parsing_round_trip(secs: u64, nanos in 0u32..1_000_000_000) {
             let duration = Duration::new(secs, nanos);
             prop_assert_eq!(parse(&display(duration).to_string()), Ok(duration));
         }
 
         #[test]
-        fn short_durations_are_read_back(nanos in 0u64..100_000_000_000) {
+        fn short_durations_round_trip(nanos in 0u64..100_000_000_000) {
             let duration = Duration::from_nanos(nanos);
             prop_assert_eq!(parse(&display(duration).to_string()), Ok(duration));
         }

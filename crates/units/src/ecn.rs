@@ -1,19 +1,19 @@
-//! The ECN field of the IP header (RFC 3168 §5), of which transports, queues and captures speak alike.
+//! The ECN field of the IP header (RFC 3168 §5), shared by transports, queues and captures.
 
-/// What the ECN field says of a packet.
+/// The ECN codepoint of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum EcnCodepoint {
-    /// Not-ECT: a queue can only drop it.
+    /// Not-ECT: a queue can only drop the packet.
     #[default]
     NotCapable,
-    /// ECT(0) or ECT(1): a queue may mark it. It is written as ECT(0).
+    /// ECT(0) or ECT(1): a queue may mark the packet. Encoded as ECT(0).
     Capable,
-    /// CE: a queue has marked it.
+    /// CE: a queue has marked the packet.
     CongestionExperienced,
 }
 
 impl EcnCodepoint {
-    /// The two bits.
+    /// Returns the two bits of the ECN field.
     #[must_use]
     pub const fn bits(self) -> u8 {
         match self {
@@ -23,7 +23,7 @@ impl EcnCodepoint {
         }
     }
 
-    /// What the two lowest bits say; the others, which belong to the DSCP, do not matter.
+    /// Decodes the two lowest bits; the other bits, which belong to the DSCP, are ignored.
     #[must_use]
     pub const fn from_bits(bits: u8) -> Self {
         match bits & 0b11 {
@@ -46,6 +46,6 @@ mod tests {
         for codepoint in read {
             assert_eq!(EcnCodepoint::from_bits(codepoint.bits()), codepoint);
         }
-        assert_eq!(capable.bits(), 0b10, "ECT(1) means something else to some queues (RFC 9331)");
+        assert_eq!(capable.bits(), 0b10, "some queues give ECT(1) another meaning (RFC 9331)");
     }
 }

@@ -6,10 +6,10 @@ use core::time::Duration;
 
 use crate::duration;
 
-/// A point in time: nanoseconds since an epoch that whoever drives the clock chooses.
+/// A point in time: nanoseconds since an epoch chosen by the driver of the clock.
 ///
-/// Instants of different clocks cannot be compared. The range is 584 years; arithmetic with the
-/// operators saturates at its ends, so that no timer computation can panic.
+/// Instants of different clocks cannot be compared. The range is 584 years. Arithmetic with the operators saturates at
+/// its ends, so no timer computation can panic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Instant(u64);
 
@@ -17,64 +17,64 @@ impl Instant {
     /// The epoch.
     pub const ZERO: Self = Self(0);
 
-    /// The last instant that can be told; a deadline here is never reached.
+    /// The last representable instant; a deadline here is never reached.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// `nanos` nanoseconds after the epoch.
+    /// Creates an instant `nanos` nanoseconds after the epoch.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// `micros` microseconds after the epoch (saturating).
+    /// Creates an instant `micros` microseconds after the epoch (saturating).
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros.saturating_mul(1_000))
     }
 
-    /// `millis` milliseconds after the epoch (saturating).
+    /// Creates an instant `millis` milliseconds after the epoch (saturating).
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
     }
 
-    /// `secs` seconds after the epoch (saturating).
+    /// Creates an instant `secs` seconds after the epoch (saturating).
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs.saturating_mul(1_000_000_000))
     }
 
-    /// Nanoseconds since the epoch.
+    /// Returns the nanoseconds since the epoch.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// The earliest of several optional deadlines. [`Instant::MAX`], which is never reached, counts as none.
+    /// Returns the earliest of several optional deadlines. [`Instant::MAX`], which is never reached, counts as none.
     #[inline]
     pub fn earliest<const N: usize>(deadlines: [Option<Self>; N]) -> Option<Self> {
         let earliest = deadlines.iter().fold(Self::MAX, |earliest, at| earliest.min(at.unwrap_or(Self::MAX)));
         (earliest < Self::MAX).then_some(earliest)
     }
 
-    /// The instant `duration` later, or `None` if it is out of range.
+    /// Returns the instant `duration` later, or `None` if it is out of range.
     pub fn checked_add(self, duration: Duration) -> Option<Self> {
         let nanos = u64::try_from(duration.as_nanos()).ok()?;
         self.0.checked_add(nanos).map(Self)
     }
 
-    /// The instant `duration` later, at most [`Instant::MAX`].
+    /// Returns the instant `duration` later, at most [`Instant::MAX`].
     pub fn saturating_add(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(duration::saturating_nanos(duration)))
     }
 
-    /// The instant `duration` earlier, at least [`Instant::ZERO`].
+    /// Returns the instant `duration` earlier, at least [`Instant::ZERO`].
     pub fn saturating_sub(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(duration::saturating_nanos(duration)))
     }
 
-    /// The time from `earlier` to this instant; zero if `earlier` is in fact later.
+    /// Returns the time from `earlier` to this instant, or zero if `earlier` is later.
     pub const fn saturating_duration_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// An instant or none, in half the space of an `Option<Instant>`. [`Instant::MAX`] counts as none.
+/// An optional instant in half the space of an `Option<Instant>`. [`Instant::MAX`] counts as none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionalInstant(Instant);
 
@@ -82,7 +82,7 @@ impl OptionalInstant {
     /// No instant.
     pub const NONE: Self = Self(Instant::MAX);
 
-    /// The instant, if there is one.
+    /// Returns the instant, if there is one.
     #[inline]
     pub fn get(self) -> Option<Instant> {
         (self != Self::NONE).then_some(self.0)
@@ -94,7 +94,7 @@ impl OptionalInstant {
         self != Self::NONE
     }
 
-    /// Takes an instant in, unless it holds one already.
+    /// Stores `instant` unless one is stored already.
     #[inline]
     pub fn get_or_insert(&mut self, instant: Instant) {
         if !self.is_some() {
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_earliest_deadline_passes_over_those_that_are_missing_or_never_reached() {
+    fn the_earliest_deadline_ignores_missing_and_unreachable_ones() {
         let at = Instant::from_millis;
         assert_eq!(Instant::earliest([None, Some(at(3)), Some(at(2)), Some(Instant::MAX)]), Some(at(2)));
         assert_eq!(Instant::earliest([None, Some(Instant::MAX)]), None);

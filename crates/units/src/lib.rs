@@ -1,16 +1,16 @@
 //! Time, bandwidth, byte counts and probabilities with their units in the type.
 //!
-//! Everything is an integer underneath, so that arithmetic gives the same result on every machine.
-//! Every quantity is read from and printed as text that carries its unit, and printing is exact:
-//! what [`Display`](std::fmt::Display) writes is read back as the same value.
+//! All types are integers internally, so arithmetic gives the same result on every machine. Every quantity is parsed
+//! from and printed as text with its unit. Printing is exact: parsing the output of [`Display`](std::fmt::Display)
+//! gives the same value.
 //!
-//! - [`Instant`] is a point in time, in nanoseconds since an epoch that the driver of the clock chooses
-//! - [`Duration`] is the standard library's; [`duration`] reads and prints it
-//! - [`Bandwidth`] is bits per second
-//! - [`ByteCount`] is bytes
-//! - [`Probability`] is parts per billion
+//! - [`Instant`] is a point in time, in nanoseconds since an epoch chosen by the driver of the clock
+//! - [`Duration`] is the standard library's; [`duration`] parses and prints it
+//! - [`Bandwidth`] is a rate in bits per second
+//! - [`ByteCount`] is an amount in bytes
+//! - [`Probability`] is a fraction in parts per billion
 //! - [`EcnCodepoint`] is the ECN field of the IP header
-//! - [`ParseError`] says which text was refused, what was expected instead, and an example
+//! - [`ParseError`] names the rejected text, the expected form and an example
 //!
 //! ```
 //! use festina_units::{Bandwidth, ByteCount, Duration, Instant};

@@ -1,6 +1,6 @@
-//! The error of every parser in this crate.
+//! The error type of all parsers in this crate.
 
-/// A text that does not name a quantity: it says which text, what was expected, and gives an example.
+/// Text that is not a valid quantity, with the expected form and an example.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("\"{text}\" is not {expected}; write for example \"{example}\"")]
 pub struct ParseError {
@@ -10,23 +10,23 @@ pub struct ParseError {
 }
 
 impl ParseError {
-    /// An error for `text`, which should have been `expected` (a noun with its article, as in "a
-    /// bandwidth in bit/s"), for instance `example`.
+    /// Creates an error for `text`, which is not `expected` (a noun with its article, as in "a bandwidth in bit/s"),
+    /// with a valid `example`.
     pub fn new(text: &str, expected: &'static str, example: &'static str) -> Self {
         Self { text: text.to_owned(), expected, example }
     }
 
-    /// The text that was refused.
+    /// Returns the rejected text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// What the text should have been.
+    /// Returns a description of the expected form.
     pub fn expected(&self) -> &'static str {
         self.expected
     }
 
-    /// A text that would have been accepted.
+    /// Returns a text that would be accepted.
     pub fn example(&self) -> &'static str {
         self.example
     }

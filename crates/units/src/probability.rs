@@ -12,33 +12,33 @@ const UNITS: &[Unit] = &[PERCENT, ("", PARTS_IN_ONE as u128)];
 
 const PARTS_IN_ONE: u32 = 1_000_000_000;
 
-/// A probability between zero and one, in parts per billion. Read as `5%` or `0.05`, printed as `5%`.
+/// A probability between zero and one, in parts per billion. Parsed from `5%` or `0.05`, printed as `5%`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Probability(u32);
 
 impl Probability {
-    /// Never.
+    /// Probability 0.
     pub const ZERO: Self = Self(0);
 
-    /// Always.
+    /// Probability 1.
     pub const ONE: Self = Self(PARTS_IN_ONE);
 
-    /// `ppb` parts per billion; more than a billion is taken as [`Probability::ONE`].
+    /// Creates a probability of `ppb` parts per billion, at most [`Probability::ONE`].
     pub const fn from_ppb(ppb: u32) -> Self {
         if ppb > PARTS_IN_ONE { Self::ONE } else { Self(ppb) }
     }
 
-    /// `percent` per cent; more than a hundred is taken as [`Probability::ONE`].
+    /// Creates a probability of `percent` per cent, at most [`Probability::ONE`].
     pub const fn from_percent(percent: u32) -> Self {
         Self::from_ppb(percent.saturating_mul(PARTS_IN_ONE / 100))
     }
 
-    /// Parts per billion, from 0 to 1,000,000,000.
+    /// Returns the parts per billion, from 0 to 1,000,000,000.
     pub const fn ppb(self) -> u32 {
         self.0
     }
 
-    /// The probability as a fraction of one, for reports.
+    /// Returns the probability as a fraction of one, for reports.
     pub fn as_fraction(self) -> f64 {
         f64::from(self.0) / f64::from(PARTS_IN_ONE)
     }
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_certain_is_certain_in_code_and_an_error_in_text() {
+    fn values_above_one_are_clamped_in_code_and_rejected_in_text() {
         assert_eq!(Probability::from_ppb(u32::MAX), Probability::ONE);
         assert_eq!(Probability::from_percent(101), Probability::ONE);
         let error = "5".parse::<Probability>().expect_err("five is above one");
@@ -111,7 +111,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_is_read_back(ppb in 0u32..=1_000_000_000) {
+        fn printing_and_parsing_round_trip(ppb in 0u32..=1_000_000_000) {
             let probability = Probability::from_ppb(ppb);
             prop_assert_eq!(probability.to_string().parse(), Ok(probability));
         }

@@ -1,13 +1,13 @@
-//! Reading and printing a decimal number with a unit, in integers only.
+//! Parsing and printing decimal numbers with a unit, with integer arithmetic only.
 
 use std::fmt;
 
-/// A unit's name and how many base units one of it holds.
+/// The name of a unit and its size in base units.
 pub(crate) type Unit = (&'static str, u128);
 
-/// Reads `text`, a decimal number followed by the name of one of `units`, as a count of base units.
-/// Blanks around the number are allowed. `None` if the text has another form, if the number is not a
-/// whole count of base units, or if it does not fit.
+/// Parses `text`, a decimal number followed by the name of one of `units`, as a count of base units. Blanks around the
+/// number are allowed. Returns `None` if the text has another form, is not a whole number of base units, or does not
+/// fit.
 pub(crate) fn parse(text: &str, units: &[Unit]) -> Option<u128> {
     let text = text.trim();
     let number_len = text.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
@@ -17,7 +17,7 @@ pub(crate) fn parse(text: &str, units: &[Unit]) -> Option<u128> {
     scaled(number, factor)
 }
 
-/// `number` times `factor` if that is a whole number.
+/// Returns `number` times `factor` if that is a whole number.
 fn scaled(number: &str, factor: u128) -> Option<u128> {
     let (whole, fraction) = match number.split_once('.') {
         Some((whole, fraction)) if !fraction.is_empty() => (whole, fraction),
@@ -40,7 +40,7 @@ fn scaled(number: &str, factor: u128) -> Option<u128> {
     whole.checked_add(numerator / denominator)
 }
 
-/// Writes `value` base units as a decimal number of `unit`, whose factor is a power of ten, exactly.
+/// Writes `value` base units exactly, as a decimal number of `unit`, whose factor is a power of ten.
 pub(crate) fn write_decimal(f: &mut fmt::Formatter<'_>, value: u128, (name, factor): Unit) -> fmt::Result {
     let fraction = value % factor;
     if fraction == 0 {
@@ -52,7 +52,7 @@ pub(crate) fn write_decimal(f: &mut fmt::Formatter<'_>, value: u128, (name, fact
     f.pad(&format!("{}.{digits}{name}", value / factor))
 }
 
-/// The last of `units`, which rise, that is not larger than `value`; the first if all are larger.
+/// Returns the last of `units`, in ascending order, that is not larger than `value`; the first if all are larger.
 pub(crate) fn largest_not_above(value: u128, units: &[Unit], smallest: Unit) -> Unit {
     units.iter().rev().find(|(_, factor)| *factor <= value).copied().unwrap_or(smallest)
 }

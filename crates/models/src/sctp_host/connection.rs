@@ -54,7 +54,7 @@ pub(super) struct Connection {
     packets_sent: u64,
     /// Reused for every packet.
     buffer: Vec<u8>,
-    /// Why the packet that was just written carries what it does.
+    /// The reason for the contents of the packet that was just written.
     causes: Vec<(u32, RetransmissionCause)>,
     /// As it stands on the host's agenda.
     deadline: Option<Instant>,
@@ -73,7 +73,8 @@ pub(super) struct Traffic {
     /// The payload of the largest message.
     zeros: Bytes,
     deliveries: Deliveries,
-    /// What is due and not handed over: writes that wait for more, or for room. What is left of a write comes first.
+    /// Due writes that were not handed over: they wait for more data, or for room. The rest of a partial write comes
+    /// first.
     pending: VecDeque<Pending>,
     /// How many of these need not wait for more.
     released: usize,
@@ -81,7 +82,7 @@ pub(super) struct Traffic {
     messages_sent: u32,
 }
 
-/// What is left of a write.
+/// The rest of a write.
 #[derive(Debug, Clone, Copy)]
 struct Pending {
     due_at: Instant,
@@ -188,8 +189,8 @@ impl Connection {
         }
     }
 
-    /// Does what is due, now that the host has taken the deadline off its agenda. Returns the local tag if the association begins only now.
-    /// An association that begins takes over what is `known` of the path.
+    /// Performs the due work, now that the host has taken the deadline off its agenda. Returns the local tag if the
+    /// association starts only now. A new association takes over the path state in `known`.
     pub(super) fn handle_timeout(
         &mut self,
         now: Instant,
@@ -352,8 +353,8 @@ impl Traffic {
         self.pending.front().filter(|_| self.released > 0)
     }
 
-    /// Writes what is due on `stream`, its messages numbered by PPIDs from `ppid_first` on, and gives `note` each that the core
-    /// took.
+    /// Performs the due writes on `stream`, with messages numbered by PPIDs from `ppid_first` on, and passes each
+    /// message that the core accepted to `note`.
     fn write_due(
         &mut self,
         now: Instant,

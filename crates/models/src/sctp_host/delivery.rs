@@ -16,8 +16,8 @@ pub struct Delivery {
     pub lifetime: Option<Duration>,
     /// Some are worth more than others.
     pub important: Option<Important>,
-    /// Small messages wait while something is outstanding, until they fill a packet with room for so many bytes of chunks (Nagle's
-    /// algorithm). Their lifetime passes meanwhile. The core knows no such delay.
+    /// Small messages wait while something is outstanding, until they fill a packet with room for this many bytes of
+    /// chunks (Nagle's algorithm). Their lifetime passes meanwhile. The core has no such delay.
     pub gathers: Option<usize>,
     /// Each tells the state of the same thing, and takes the place of the one before while that is not acknowledged.
     pub replaces: bool,
@@ -53,7 +53,7 @@ impl Deliveries {
         Self { delivery, importance, listed: None, count: 0 }
     }
 
-    /// The same, but that the list says which messages are important, as far as it goes.
+    /// Like `self`, but the list determines which messages are important, up to its end.
     pub(super) fn listed(self, listed: Option<Arc<[bool]>>) -> Self {
         Self { listed, ..self }
     }
@@ -79,7 +79,7 @@ impl Deliveries {
         self.delivery.gathers.is_some()
     }
 
-    /// How many of the messages that the application has, with so many bytes of payload each, need not wait for more.
+    /// Returns how many of the application's messages, with this many bytes of payload each, need not wait for more.
     pub(super) fn released(
         &self,
         payloads: impl ExactSizeIterator<Item = u64>,

@@ -1,5 +1,5 @@
-//! How a connection behaves: what is fixed when it opens, and the switches that may change while it
-//! lives.
+//! The configuration of a connection: the settings fixed when it opens, and the switches that may change during its
+//! lifetime.
 
 use festina_recovery::send_buffer::SendBufferLimit;
 use festina_units::Duration;
@@ -38,7 +38,7 @@ pub struct TcpConfig {
     pub rto: RtoConfig,
     /// What may change while the connection lives.
     pub switches: Switches,
-    /// Whether every first transmission is told by an event; retransmissions always are.
+    /// Whether every first transmission is reported by an event; retransmissions always are.
     pub report_segments: bool,
 }
 
@@ -112,8 +112,8 @@ pub enum CongestionControl {
 /// What makes cwnd grow.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Growth {
-    /// Each acknowledgement that acknowledges something counts one segment, whatever it covers: Linux
-    /// until 2013 and the classical reading of RFC 5681. Delayed ACKs slow the growth.
+    /// Each acknowledgement of new data counts as one segment, however much it covers: Linux until 2013 and the
+    /// classical reading of RFC 5681. Delayed ACKs slow the growth.
     PerAck,
     /// Each acknowledged segment counts (Linux today; RFC 3465 without a limit).
     PerSegment,
@@ -139,7 +139,7 @@ pub enum LossRecovery {
 pub struct DelayedAck {
     /// The longest delay: 40 to 200 ms in real stacks.
     pub delay: Duration,
-    /// Segments, of whatever size, after which there is no delay: 2, or 1 for no delayed ACK at all.
+    /// Number of segments of any size after which there is no delay: 2, or 1 for no delayed ACK at all.
     pub every_segments: u32,
     /// Segments at the start of the connection, and after a duplicate if `adapts`, that are acknowledged
     /// at once.

@@ -95,7 +95,7 @@ impl Congestion {
         self.end_epoch();
     }
 
-    /// ssthresh falls and cwnd stays: whoever asks reduces it step by step.
+    /// ssthresh falls and cwnd stays: the caller reduces it step by step.
     pub(super) fn lower_ssthresh(&mut self) {
         self.cut(self.cwnd());
     }
@@ -118,7 +118,7 @@ impl Congestion {
         self.ssthresh.map(|ssthresh| ssthresh.max(self.cwnd / SEGMENT * 3 / 4))
     }
 
-    /// A reduction was for nothing: cwnd and ssthresh are at least what they were.
+    /// Undoes a spurious reduction: cwnd and ssthresh are raised at least to their former values.
     pub(super) fn undo(&mut self, cwnd_segments: u32, ssthresh: Option<u64>) {
         self.cwnd = self.cwnd.max(u64::from(cwnd_segments) * SEGMENT);
         self.ssthresh = ssthresh.zip(self.ssthresh).map(|(before, now)| before.max(now));

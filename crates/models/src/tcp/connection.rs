@@ -248,7 +248,7 @@ impl TcpConnection {
         self.sender.write(bytes)
     }
 
-    /// Ends the outgoing stream: a FIN follows what was written.
+    /// Ends the outgoing stream: a FIN follows the written data.
     pub fn close(&mut self) {
         self.sender.close();
     }
@@ -360,7 +360,7 @@ impl TcpConnection {
         self.sender.cwnd_bytes()
     }
 
-    /// What was done so far.
+    /// Returns the counters.
     #[must_use]
     pub fn counters(&self) -> TcpCounters {
         self.sender.counters

@@ -39,8 +39,8 @@ impl Default for AckPace {
 }
 
 impl AckPace {
-    /// Data arrived at `now`: the delay is half of what it was and the gap since the last segment, which counts for
-    /// at least 20 ms and for nothing if it is longer than the delay.
+    /// Updates the delay when data arrives at `now`: half of the old delay plus the gap since the last segment, which
+    /// counts for at least 20 ms, or for nothing if it is longer than the delay.
     fn arrived(&mut self, now: Instant, config: &DelayedAck) {
         if let Some(before) = self.arrived {
             let gap = now.saturating_duration_since(before);
@@ -120,7 +120,7 @@ impl Receiver {
             self.echo_congestion |= segment.ecn == EcnCodepoint::CongestionExperienced;
         }
         if start == end {
-            // A zero-window probe lies below what is expected and wants an answer (RFC 9293 §3.8.6.1).
+            // A zero-window probe is below the expected sequence number and requires an answer (RFC 9293 §3.8.6.1).
             if start < self.next || (self.announced_edge <= self.next && segment.flags.ack && start == self.next) {
                 self.due = AckDue::Now;
             }
@@ -151,7 +151,7 @@ impl Receiver {
         self.schedule(now, waits, config);
     }
 
-    /// Stores `[start, end)`; returns whether it was new. What was there already is told.
+    /// Stores `[start, end)`; returns whether it was new. Data that was already stored is reported.
     fn store(&mut self, start: u64, end: u64, events: &mut EventQueue) -> bool {
         if start < self.next {
             let known_end = end.min(self.next);
@@ -201,7 +201,7 @@ impl Receiver {
         }
     }
 
-    /// Moves what is in order to the application.
+    /// Moves in-order data to the application.
     fn advance(&mut self, config: &TcpConfig, events: &mut EventQueue) {
         let Some(&(start, end)) = self.ranges.first() else { return };
         if start > self.next {

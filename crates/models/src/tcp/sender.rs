@@ -255,7 +255,7 @@ impl Sender {
         self.config.recovery == LossRecovery::Linux && self.config.sack
     }
 
-    /// Why what was given up leaves now.
+    /// The reason for retransmitting a segment marked as lost now.
     fn repair_cause(&mut self) -> Cause {
         let expired_now = core::mem::take(&mut self.timers.expired_now);
         match self.recovery.phase {

@@ -35,7 +35,7 @@ pub(super) struct Connection {
 #[derive(Debug)]
 pub(super) struct Traffic {
     source: Option<Source>,
-    /// A write that the send buffer has not taken whole: when it was due, its size, and what is left.
+    /// A write that the send buffer has not taken whole: when it was due, its size, and the rest.
     pending: Option<(Instant, u64, u64)>,
     is_held: bool,
     /// How long it takes to write after it was woken, and when it does.
@@ -151,7 +151,7 @@ impl Connection {
         self.has_failed
     }
 
-    /// Whether the host may forget it. A connection that carries a whole flow is kept, whatever became of it.
+    /// Whether the host may forget it. A connection that carries a whole flow is always kept.
     pub(super) fn is_over(&self) -> bool {
         let carries_flow = self.traffic.as_ref().is_some_and(|traffic| traffic.ending == Ending::Stay);
         !carries_flow && self.tcp.is_closed()

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::{Progress, Write};
 
-/// Writes what was recorded, then ends.
+/// Repeats the recorded writes, then ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replay {
     writes: Arc<[Write]>,

@@ -26,7 +26,7 @@ fn mean(samples: &[u64]) -> u64 {
     samples.iter().sum::<u64>() / samples.len() as u64
 }
 
-/// Asserts that a value lies within so many per cent of the published one, or below a millisecond if that is all that is published.
+/// Asserts that a value is within this many per cent of the published one, or below a millisecond if that is all that is published.
 fn assert_near(what: &str, got: u64, published: Option<u64>, percent: u64) {
     match published {
         Some(published) => assert!(got.abs_diff(published) * 100 <= published * percent, "{what}: {got}, {published}"),

@@ -46,7 +46,7 @@ impl Web {
     fn size(&self, sizes: &mut RandomStream) -> ByteCount {
         const LOG2_E_Q32: u64 = 6_196_328_018;
         let mean_q32 = LOG2_E_Q32.saturating_mul(1_000) / u64::from(self.shape_permille.max(1));
-        // The sampler scales by its mean, whatever that counts: here units of 2^-32 instead of nanoseconds.
+        // The sampler scales by its mean in any unit: here units of 2^-32 instead of nanoseconds.
         let exponent_q32 = sizes.exponential(Duration::from_nanos(mean_q32)).as_nanos();
         let factor_q32 = exp2_q32(u64::try_from(exponent_q32).unwrap_or(u64::MAX));
         let bytes = (u128::from(self.size_min.bytes()) * u128::from(factor_q32)) >> 32;

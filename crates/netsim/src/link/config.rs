@@ -1,4 +1,4 @@
-//! What a link is like: every impairment and its parameters.
+//! The configuration of a link: every impairment and its parameters.
 
 use festina_units::{Bandwidth, ByteCount, Duration, Probability};
 
@@ -6,41 +6,41 @@ use crate::loss::LossModel;
 use crate::queue::{QueueDiscipline, QueueLimit};
 use crate::rate_trace::RateTrace;
 
-/// What a link is like. The default is perfect: no delay, no limit of rate, nothing lost.
+/// The configuration of a link. The default is a perfect link: no delay, no rate limit, no loss.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LinkConfig {
-    /// How fast the transmitter is; `None` transmits in no time, and then nothing ever waits.
+    /// Rate of the transmitter; `None` transmits in no time, so nothing ever waits.
     pub rate: Option<Bandwidth>,
-    /// When the transmitter may send instead, whatever `rate` says. Then the packet that is next waits in the queue for its
-    /// opportunity, and counts towards its limit.
+    /// Times at which the transmitter may send, overriding `rate`. The next packet then waits in the queue for its
+    /// opportunity, and counts towards the queue's limit.
     pub trace: Option<RateTrace>,
-    /// How long a packet travels after its last bit was transmitted.
+    /// Propagation delay after a packet's last bit was transmitted.
     pub delay: Duration,
-    /// How much the travelling time varies.
+    /// Variation of the propagation delay.
     pub jitter: Jitter,
-    /// How much may wait for the transmitter.
+    /// Limit of the queue in front of the transmitter.
     pub queue: QueueLimit,
-    /// Which of what waits is marked or dropped although there is room.
+    /// Active queue management: which waiting packets are marked or dropped although there is room.
     pub discipline: QueueDiscipline,
-    /// The largest packet that the link carries; `None` carries every one. Larger ones are dropped and counted.
+    /// Largest packet that the link carries, or `None` for no limit. Larger ones are dropped and counted.
     pub mtu: Option<ByteCount>,
     /// Which packets the wire loses.
     pub loss: LossModel,
     /// Which packets are overtaken by their successors.
     pub reordering: Reordering,
-    /// How probably a packet arrives twice.
+    /// Probability that a packet arrives twice.
     pub duplication: Probability,
-    /// How probably a packet arrives damaged. A copy made by duplication stays intact.
+    /// Probability that a packet arrives damaged. A copy made by duplication stays intact.
     pub corruption: Probability,
 }
 
 impl LinkConfig {
-    /// What the link carries at most, on average; `None` if there is no limit.
+    /// Returns the mean rate that the link carries at most; `None` if there is no limit.
     pub fn mean_rate(&self) -> Option<Bandwidth> {
         self.trace.as_ref().map(RateTrace::mean_rate).or(self.rate)
     }
 
-    /// The least time from a packet's last bit to its arrival.
+    /// Returns the least time from a packet's last bit to its arrival.
     pub(crate) fn shortest_delay(&self) -> Duration {
         match self.jitter.shape {
             JitterShape::None => self.delay,
@@ -50,23 +50,23 @@ impl LinkConfig {
     }
 }
 
-/// Variation of the travelling time, drawn per packet. A packet never arrives before it was
-/// transmitted, however large the variation is.
+/// Variation of the propagation delay, drawn per packet. A packet never arrives before it was transmitted, however
+/// large the variation is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Jitter {
     /// The distribution of the deviation from [`LinkConfig::delay`].
     pub shape: JitterShape,
-    /// Whether a packet waits for its predecessor to arrive. If not, jitter reorders.
+    /// Whether a packet waits for its predecessor to arrive. Otherwise jitter reorders packets.
     pub keeps_order: bool,
 }
 
 /// The distribution of the deviation from the link's delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum JitterShape {
-    /// Every packet takes the same time.
+    /// All packets take the same time.
     #[default]
     None,
-    /// Evenly distributed.
+    /// Uniformly distributed.
     Uniform {
         /// The largest deviation to either side.
         range: Duration,
@@ -78,11 +78,11 @@ pub enum JitterShape {
     },
 }
 
-/// Reordering on purpose: some packets are held back while others pass them.
+/// Deliberate reordering: some packets are held back while others pass them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Reordering {
-    /// How probably a packet is held back.
+    /// Probability that a packet is held back.
     pub probability: Probability,
-    /// For how long; it is overtaken by what follows within this time.
+    /// How long it is held back; packets that follow within this time overtake it.
     pub hold_back: Duration,
 }

@@ -7,7 +7,7 @@ use crate::rate_trace::RateTrace;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A packet that is known by its number and has any size.
+/// A packet identified by its number, of any size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Numbered {
     number: u64,
@@ -44,7 +44,7 @@ fn drain(link: &mut Link<Numbered>) -> Vec<(Instant, Numbered)> {
     arrivals
 }
 
-/// Offers `count` packets of 1000 bytes, one per millisecond, taking deliveries as they come.
+/// Offers `count` packets of 1000 bytes, one per millisecond, and takes deliveries as they arrive.
 fn run(config: LinkConfig, count: u64) -> (Vec<(Instant, Numbered)>, LinkCounters) {
     let mut link = link(config);
     let mut arrivals = Vec::new();
@@ -155,7 +155,7 @@ fn the_packet_in_transmission_does_not_count_towards_the_queue() {
 }
 
 #[test]
-fn a_queue_in_bytes_drops_what_does_not_fit() {
+fn a_queue_in_bytes_drops_packets_that_do_not_fit() {
     let mut link = link(LinkConfig {
         rate: Some(Bandwidth::from_bits_per_second(8_000_000)),
         queue: QueueLimit::bytes(ByteCount::from_bytes(1_500)),
@@ -184,7 +184,7 @@ fn a_rate_of_zero_delivers_nothing_and_fills_the_queue() {
 }
 
 #[test]
-fn a_link_without_rate_bounds_what_it_holds() {
+fn a_link_without_rate_limits_the_packets_it_holds() {
     let mut link = link(LinkConfig { delay: Duration::from_secs(1), ..LinkConfig::default() });
     for number in 0..PROPAGATING_PACKETS_MAX as u64 {
         assert_eq!(link.send(Instant::ZERO, packet(number, 0)), Admission::Accepted);
@@ -255,7 +255,7 @@ fn jitter_beyond_the_delay_delivers_at_once_but_not_before() {
 }
 
 #[test]
-fn held_back_packets_are_overtaken_and_nothing_else_is() {
+fn only_held_back_packets_are_overtaken() {
     let config = LinkConfig {
         delay: 50 * MS,
         jitter: Jitter { shape: JitterShape::None, keeps_order: true },
@@ -266,7 +266,7 @@ fn held_back_packets_are_overtaken_and_nothing_else_is() {
     let held_back =
         arrivals.iter().filter(|(at, packet)| *at - Instant::from_millis(packet.number) > 50 * MS).count() as u64;
     assert!((900..1_100).contains(&held_back), "{held_back}");
-    // All are overtaken but those whose three successors were held back as well.
+    // All are overtaken except those whose three successors were held back as well.
     assert!(counters.reordered <= held_back);
     assert!(counters.reordered > held_back * 98 / 100);
 }
@@ -365,7 +365,7 @@ fn switching_one_impairment_on_does_not_shift_another() {
 }
 
 #[test]
-fn another_rule_of_loss_holds_from_the_next_packet_on() {
+fn a_new_loss_model_applies_from_the_next_packet_on() {
     let mut link = link(LinkConfig { delay: 10 * MS, ..LinkConfig::default() });
     let offer = |link: &mut Link<Numbered>, number| link.send(Instant::from_millis(number), packet(number, 100));
     assert_eq!(offer(&mut link, 0), Admission::Accepted);
@@ -383,7 +383,7 @@ fn another_rule_of_loss_holds_from_the_next_packet_on() {
 }
 
 #[test]
-fn another_rule_of_loss_does_not_shift_another_impairment() {
+fn a_new_loss_model_does_not_shift_other_impairments() {
     let arrivals = |change: bool| {
         let mut link = link(LinkConfig { loss: LossModel::None, ..hostile() });
         for number in 0..2_000 {
@@ -398,7 +398,7 @@ fn another_rule_of_loss_does_not_shift_another_impairment() {
 }
 
 #[test]
-fn the_same_rule_of_loss_set_again_does_not_repeat_its_losses() {
+fn setting_the_same_loss_model_again_does_not_repeat_its_losses() {
     let mut link = link(LinkConfig::default());
     let mut round = || {
         link.set_loss(LossModel::Independent(Probability::from_percent(50)));
@@ -448,12 +448,12 @@ fn a_managed_queue_keeps_the_delay_of_an_overload_near_its_target() {
     for discipline in [QueueDiscipline::CoDel(CoDelConfig::default()), QueueDiscipline::Pie(PieConfig::default())] {
         let (median_ms, dropped) = overload(discipline);
         assert!(median_ms < 40, "{discipline:?}: {median_ms} ms");
-        // One of twenty is too much.
+        // One packet in twenty is too many.
         assert!((2_000..5_000).contains(&dropped), "{discipline:?}: {dropped}");
     }
 }
 
-/// A link that follows a trace of these times in milliseconds.
+/// A link that follows a trace with these times in milliseconds.
 fn traced(times_ms: &str, queue: QueueLimit, discipline: QueueDiscipline) -> Link<Numbered> {
     let text = times_ms.replace(' ', "\n");
     let trace = RateTrace::parse(&text).expect("it is a trace");
@@ -461,7 +461,7 @@ fn traced(times_ms: &str, queue: QueueLimit, discipline: QueueDiscipline) -> Lin
 }
 
 #[test]
-fn a_trace_says_when_packets_leave() {
+fn packets_are_sent_at_the_opportunities_of_a_trace() {
     let mut link = traced("3 3 7 20", QueueLimit::default(), QueueDiscipline::DropTail);
     for number in 0..4 {
         link.send(Instant::ZERO, packet(number, 1_504));
@@ -470,7 +470,7 @@ fn a_trace_says_when_packets_leave() {
     let arrivals: Vec<_> =
         drain(&mut link).into_iter().map(|(at, packet)| (at.as_nanos() / 1_000_000, packet.number)).collect();
     assert_eq!(arrivals, [(13, 0), (13, 1), (17, 2), (30, 3)]);
-    // The next rounds begin at 20 and 40 ms; what comes at 41 ms has missed nothing but what was before.
+    // The next rounds begin at 20 and 40 ms; a packet offered at 41 ms has missed only the opportunities before that.
     link.send(Instant::from_millis(41), packet(4, 100));
     link.send(Instant::from_millis(43), packet(5, 100));
     link.send(Instant::from_millis(44), packet(6, 1_600));
@@ -480,7 +480,7 @@ fn a_trace_says_when_packets_leave() {
 }
 
 #[test]
-fn in_front_of_a_trace_the_limit_holds_for_the_packet_that_is_next_too() {
+fn with_a_trace_the_queue_limit_includes_the_next_packet() {
     let mut link = traced("50", QueueLimit::packets(2), QueueDiscipline::DropTail);
     let admissions = [0, 1, 2].map(|number| link.send(Instant::ZERO, packet(number, 1_504)));
     assert_eq!(admissions, [Admission::Accepted, Admission::Accepted, Admission::QueueDropped]);
@@ -488,8 +488,8 @@ fn in_front_of_a_trace_the_limit_holds_for_the_packet_that_is_next_too() {
 }
 
 #[test]
-fn management_in_front_of_a_trace_sees_the_time_that_packets_wait_for_it() {
-    // 60 ms between opportunities: with two packets waiting the delay is above CoDel's target for good.
+fn queue_management_measures_the_wait_for_a_trace() {
+    // 60 ms between opportunities: with two packets waiting the delay stays above CoDel's target.
     let mut link = traced("60", QueueLimit::default(), QueueDiscipline::CoDel(CoDelConfig::default()));
     let mut delivered = 0;
     for number in 0..40 {

@@ -1,4 +1,4 @@
-//! What propagates along a link, and in which order it arrives.
+//! The packets that propagate along a link, and the order of their arrival.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
@@ -8,14 +8,14 @@ use festina_units::Instant;
 /// The packets that propagate, ordered by arrival.
 #[derive(Debug)]
 pub(super) struct Wire<P> {
-    /// Those that arrive no earlier than the one before, which are all unless the link reorders.
+    /// Packets that arrive no earlier than the previous one: all of them unless the link reorders.
     in_order: VecDeque<Propagating<P>>,
-    /// Those that overtake.
+    /// Packets that overtake others.
     overtaking: BinaryHeap<Propagating<P>>,
-    /// Tells apart packets that arrive at the same instant: who came first leaves first.
+    /// Breaks ties between packets that arrive at the same instant: first in, first out.
     pushed_count: u64,
     previous_arrival: Instant,
-    /// The highest place among all packets offered that was delivered so far.
+    /// The highest position, among all packets offered, that was delivered so far.
     highest_order: u64,
 }
 
@@ -50,8 +50,8 @@ impl<P> Wire<P> {
         }
     }
 
-    /// `arrival`, delayed if need be until the packet before this one has arrived too. Packets held
-    /// back on purpose are not waited for, as the caller adds their time afterwards.
+    /// Returns `arrival`, delayed if necessary until the previous packet has arrived too. Packets held back on purpose
+    /// are not waited for, as the caller adds their time afterwards.
     pub(super) fn not_before_previous(&mut self, arrival: Instant) -> Instant {
         self.previous_arrival = self.previous_arrival.max(arrival);
         self.previous_arrival
@@ -97,7 +97,7 @@ impl<P> Propagating<P> {
     }
 }
 
-/// Reversed, because the heap gives its greatest element first.
+/// Reversed, because the heap returns its greatest element first.
 impl<P> Ord for Propagating<P> {
     fn cmp(&self, other: &Self) -> Ordering {
         other.key().cmp(&self.key())

@@ -1,6 +1,6 @@
 //! Controlled delay (RFC 8289).
 //!
-//! The control law's square root is taken in integers, to 2^-16 of a packet.
+//! The control law's square root is computed in integers, to 2^-16 of a packet.
 
 use festina_units::{ByteCount, Duration, Instant, duration};
 
@@ -10,13 +10,13 @@ use super::{Queueable, Signals};
 /// Parameters of CoDel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CoDelConfig {
-    /// The delay that is acceptable for good (RFC 8289 §3.2: 5 ms).
+    /// The acceptable standing delay (RFC 8289 §3.2: 5 ms).
     pub target: Duration,
-    /// How long the delay may exceed the target; a round trip of most connections (RFC 8289 §3.2: 100 ms).
+    /// How long the delay may exceed the target: the round trip of most connections (RFC 8289 §3.2: 100 ms).
     pub interval: Duration,
-    /// While no more than this waits, nothing is dropped: one packet of the largest size.
+    /// Nothing is dropped while at most this many bytes wait: one packet of the largest size.
     pub packet_max: ByteCount,
-    /// Whether packets that are capable of ECN are marked instead of dropped.
+    /// Whether ECN-capable packets are marked instead of dropped.
     pub marks_ecn: bool,
 }
 
@@ -39,13 +39,13 @@ const RESUME_INTERVALS: u32 = 16;
 #[derive(Debug)]
 pub(super) struct CoDel {
     config: CoDelConfig,
-    /// When the delay will have been above the target for an interval; `None` while it is below.
+    /// The time at which the delay will have been above the target for an interval; `None` while it is below.
     first_above_at: Option<Instant>,
     is_dropping: bool,
     drop_next_at: Instant,
-    /// Drops since the dropping state was entered, which is where the control law stands.
+    /// Drops since the dropping state was entered: the input of the control law.
     count: u64,
-    /// `count` as it was when the dropping state was last entered.
+    /// The value of `count` when the dropping state was last entered.
     count_at_entry: u64,
 }
 
@@ -61,7 +61,7 @@ impl CoDel {
         }
     }
 
-    /// Takes the next item that is to leave, dropping or marking before it what the delay asks for.
+    /// Takes the next item to send, after dropping or marking as the delay requires.
     pub(super) fn pop<T: Queueable>(
         &mut self,
         now: Instant,
@@ -96,7 +96,7 @@ impl CoDel {
         next
     }
 
-    /// Marks the item if it can be.
+    /// Marks the item if possible.
     fn mark<T: Queueable>(&self, next: &mut Option<Waiting<T>>, signals: &mut Signals<T>) -> bool {
         next.as_mut().is_some_and(|waiting| signals.mark(&mut waiting.item, self.config.marks_ecn))
     }
@@ -110,7 +110,7 @@ impl CoDel {
         self.drop_next_at = self.after_pause(now);
     }
 
-    /// Takes the oldest item and says whether the delay has been above the target for an interval.
+    /// Takes the oldest item and returns whether the delay has been above the target for an interval.
     fn pop_and_judge<T>(&mut self, now: Instant, fifo: &mut Fifo<T>) -> (Option<Waiting<T>>, bool) {
         let Some(oldest) = fifo.pop() else {
             self.first_above_at = None;
@@ -159,7 +159,7 @@ mod tests {
             for _ in signalled_before..signals.dropped.len() as u64 + signals.marked {
                 times.push(now_ms - 1_000);
             }
-            // What is left gets older; the next round wants the same delay again.
+            // The remaining packets age; the next round needs the same delay again.
             while fifo.pop().is_some() {}
         }
         (times, signals.marked)
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!((codel.count, codel.drop_next_at.as_nanos() / 100_000), (9, 10_333));
         codel.count += 4;
         codel.enter_dropping(ms(1_200));
-        assert_eq!(codel.count, 4, "what was added since the last time");
+        assert_eq!(codel.count, 4, "the drops added since the last time");
         codel.enter_dropping(ms(1_200) + 20 * codel.config.interval);
         assert_eq!(codel.count, 1);
     }

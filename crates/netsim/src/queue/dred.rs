@@ -1,8 +1,9 @@
-//! Derivative random drop: RED without an average, as Goel et al. 2002 use it (section 3.2) and NIST Net has it.
+//! Derivative random drop: RED without an average, as used by Goel et al. 2002 (section 3.2) and implemented in NIST
+//! Net.
 //!
-//! The paper says that a tenth of the packets is marked as soon as the queue exceeds `drdmin`, that the share then rises, and
-//! that packets are dropped when the queue exceeds `drdcongest`. Where the rise ends it does not say; NIST Net's ends at
-//! 95 % when the queue reaches `drdmax`, and so does ours. Probabilities are parts per billion.
+//! According to the paper, a tenth of the packets is marked as soon as the queue exceeds `drdmin`, the share then
+//! rises, and packets are dropped when the queue exceeds `drdcongest`. The paper does not state where the rise ends. In
+//! NIST Net and here it ends at 95 % when the queue reaches `drdmax`. Probabilities are parts per billion.
 
 use festina_units::{ByteCount, Probability};
 
@@ -12,22 +13,23 @@ use crate::random::RandomStream;
 /// Parameters of DRED.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DredConfig {
-    /// `drdmin`: signals begin when the queue is longer than this, with the probability
+    /// `drdmin`: signals start when the queue is longer than this, with the probability
     /// [`probability_min`](Self::probability_min).
     pub bytes_min: ByteCount,
-    /// `drdmax`: where the probability has risen to [`probability_max`](Self::probability_max), at which it stays.
+    /// `drdmax`: queue length at which the probability has risen to [`probability_max`](Self::probability_max), where
+    /// it stays.
     pub bytes_max: ByteCount,
     /// `drdcongest`: when the queue is longer than this, packets are dropped even if they could be marked.
     pub bytes_congested: ByteCount,
-    /// The probability of a signal just above `drdmin`.
+    /// Probability of a signal just above `drdmin`.
     pub probability_min: Probability,
-    /// The probability of a signal from `drdmax` on.
+    /// Probability of a signal from `drdmax` on.
     pub probability_max: Probability,
 }
 
 impl DredConfig {
-    /// As Goel et al. 2002 have chosen: `drdmin`, `drdmax` and `drdcongest` are 1, 2 and 2 times the product of bandwidth and
-    /// delay.
+    /// The values of Goel et al. 2002: `drdmin`, `drdmax` and `drdcongest` are 1, 2 and 2 times the product of
+    /// bandwidth and delay.
     pub fn goel_2002(bandwidth_delay_product: ByteCount) -> Self {
         let twice = bandwidth_delay_product + bandwidth_delay_product;
         Self {
@@ -51,9 +53,9 @@ impl Dred {
         Self { config, random }
     }
 
-    /// What is to be done with a packet that finds `waiting` in the queue.
+    /// Decides about a packet that finds `waiting` in the queue.
     pub(super) fn decide(&mut self, waiting: ByteCount) -> Verdict {
-        // Drawn for every packet, so that its place in the stream is the packet's number.
+        // Drawn for every packet, so that the position in the stream is the packet's number.
         let is_signalled = self.random.chance(self.signal_probability(waiting));
         match (is_signalled, waiting > self.config.bytes_congested) {
             (false, _) => Verdict::Admit,

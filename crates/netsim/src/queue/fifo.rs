@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use festina_units::{ByteCount, Instant};
 
-/// An item that waits.
+/// A waiting item.
 #[derive(Debug)]
 pub(super) struct Waiting<T> {
     pub(super) size: ByteCount,

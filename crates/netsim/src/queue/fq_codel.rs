@@ -12,11 +12,12 @@ use crate::random::RandomStream;
 /// Parameters of FQ-CoDel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FqCoDelConfig {
-    /// What manages each queue.
+    /// The management of each queue.
     pub codel: CoDelConfig,
-    /// How many queues there are; flows are hashed to them (RFC 8290 §5.2.4: 1024). At least one.
+    /// Number of queues; flows are hashed to them (RFC 8290 §5.2.4: 1024). At least one.
     pub queue_count: u16,
-    /// How much a queue may send before it is the next one's turn (RFC 8290 §5.2.3: one packet of the largest size). Not zero.
+    /// Bytes that a queue may send before the next one's turn (RFC 8290 §5.2.3: one packet of the largest size). Not
+    /// zero.
     pub quantum: ByteCount,
 }
 
@@ -27,7 +28,7 @@ impl Default for FqCoDelConfig {
     }
 }
 
-/// The most packets dropped at once from the longest queue when there is no room (RFC 8290 §4.1).
+/// Maximum number of packets dropped at once from the longest queue when there is no room (RFC 8290 §4.1).
 const DROP_BATCH_PACKETS_MAX: usize = 64;
 
 #[derive(Debug)]
@@ -37,7 +38,7 @@ pub(super) struct FqCoDel<T> {
     new: VecDeque<usize>,
     old: VecDeque<usize>,
     quantum_bytes: i64,
-    /// Makes the hash one that nobody can predict.
+    /// Makes the hash unpredictable.
     perturbation: u64,
     packets: usize,
     bytes: ByteCount,
@@ -47,7 +48,7 @@ pub(super) struct FqCoDel<T> {
 struct FlowQueue<T> {
     fifo: Fifo<T>,
     codel: CoDel,
-    /// How much it may still send in its turn.
+    /// Bytes that it may still send in its turn.
     credit_bytes: i64,
     is_listed: bool,
 }
@@ -75,7 +76,7 @@ impl<T: Queueable> FqCoDel<T> {
         self.bytes
     }
 
-    /// Appends to the queue of the item's flow, and makes room in the longest queue if there is too much.
+    /// Appends to the queue of the item's flow, and makes room in the longest queue if the limit is exceeded.
     pub(super) fn push(&mut self, waiting: Waiting<T>, limit: &QueueLimit, signals: &mut Signals<T>) {
         let index = self.queue_of(waiting.item.flow());
         self.packets += 1;
@@ -115,7 +116,8 @@ impl<T: Queueable> FqCoDel<T> {
             }
             turns.pop_front();
             if is_new && !self.old.is_empty() {
-                // It lines up behind the others, lest a flow that sends one packet at a time is always new.
+                // The queue goes to the end of the list, so that a flow that sends one packet at a time is not new for
+                // ever.
                 self.old.push_back(index);
             } else {
                 queue.is_listed = false;
@@ -124,7 +126,7 @@ impl<T: Queueable> FqCoDel<T> {
     }
 
     fn shorten_longest(&mut self, signals: &mut Signals<T>) {
-        // The first of equally long ones.
+        // The first of several queues of the same length.
         let longest =
             self.queues.iter_mut().rev().max_by_key(|queue| queue.fifo.bytes().bytes().max(queue.fifo.len() as u64));
         let Some(queue) = longest else {
@@ -142,7 +144,7 @@ impl<T: Queueable> FqCoDel<T> {
     }
 
     fn queue_of(&self, flow: u64) -> usize {
-        // A finalizer mixes all bits, so that neighbouring flow numbers spread like any others.
+        // A finalizer mixes all bits, so that adjacent flow numbers are spread too.
         let mut hash = flow ^ self.perturbation;
         hash = (hash ^ hash >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
         hash = (hash ^ hash >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);

@@ -1,8 +1,8 @@
 //! Proportional integral controller enhanced (RFC 8033).
 //!
-//! The delay is that of the packet that has left last, measured by timestamps. The controller's updates are caught up with
-//! whenever the queue is used, so it needs no timer of its own. The drop probability is an integer in units of 10^-15. Left
-//! out are the optional parts of section 5 but for the cap on the rise of the probability (§5.5).
+//! The delay is that of the last packet sent, measured by timestamps. Pending updates of the controller are made
+//! whenever the queue is used, so it needs no timer. The drop probability is an integer in units of 10^-15. Of the
+//! optional parts of section 5 only the cap on the rise of the probability (§5.5) is implemented.
 
 use festina_units::{ByteCount, Duration, Instant, Probability, duration};
 
@@ -12,19 +12,19 @@ use crate::random::RandomStream;
 /// Parameters of PIE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PieConfig {
-    /// The delay that the controller aims at (`QDELAY_REF`, RFC 8033 §4.2: 15 ms).
+    /// The target delay of the controller (`QDELAY_REF`, RFC 8033 §4.2: 15 ms).
     pub target: Duration,
     /// The time between two updates of the probability (`T_UPDATE`: 15 ms). Not zero.
     pub update_interval: Duration,
-    /// How long a burst passes without drops (`MAX_BURST`: 150 ms).
+    /// The duration of a burst that passes without drops (`MAX_BURST`: 150 ms).
     pub burst_max: Duration,
-    /// By how much the probability rises per second of delay above the target, in thousandths (`alpha`: 0.125).
+    /// Rise of the probability per second of delay above the target, in thousandths (`alpha`: 0.125).
     pub alpha_thousandths: u32,
-    /// By how much the probability rises per second by which the delay has grown, in thousandths (`beta`: 1.25).
+    /// Rise of the probability per second of growth of the delay, in thousandths (`beta`: 1.25).
     pub beta_thousandths: u32,
-    /// While no more than two packets of this size wait, nothing is dropped.
+    /// Nothing is dropped while at most two packets of this size wait.
     pub packet_mean: ByteCount,
-    /// Packets capable of ECN are marked while the probability is at most this, else dropped (RFC 8033 §5.1: 10 %).
+    /// ECN-capable packets are marked while the probability is at most this, otherwise dropped (RFC 8033 §5.1: 10 %).
     pub ecn_probability_max: Probability,
 }
 
@@ -46,7 +46,8 @@ impl Default for PieConfig {
 /// A probability of one.
 const ONE: i64 = 1_000_000_000_000_000;
 
-/// The smaller the probability, the smaller its steps: below which probability a change is divided by what (RFC 8033 §4.2).
+/// The smaller the probability, the smaller its steps: pairs of a probability limit and the divisor of changes below it
+/// (RFC 8033 §4.2).
 const CHANGE_DIVISORS: [(i64, i64); 6] = [
     (ONE / 1_000_000, 2_048),
     (ONE / 100_000, 512),
@@ -56,7 +57,7 @@ const CHANGE_DIVISORS: [(i64, i64); 6] = [
     (ONE / 10, 2),
 ];
 
-/// What one part per billion is in units of 10^-15.
+/// One part per billion in units of 10^-15.
 const PPB: i64 = 1_000_000;
 
 #[derive(Debug)]
@@ -83,13 +84,13 @@ impl Pie {
         }
     }
 
-    /// A packet has left after `waited`.
+    /// A packet was sent after it had waited for `waited`.
     pub(super) fn note_departure(&mut self, now: Instant, waited: Duration, is_empty_now: bool) {
         self.catch_up(now);
         self.delay = if is_empty_now { Duration::ZERO } else { waited };
     }
 
-    /// What is to be done with a packet that finds `waiting` in the queue.
+    /// Decides about a packet that finds `waiting` in the queue.
     pub(super) fn decide(&mut self, now: Instant, waiting: ByteCount) -> Verdict {
         self.catch_up(now);
         if !self.burst_left.is_zero() {
@@ -104,7 +105,7 @@ impl Pie {
         if may_mark { Verdict::Signal } else { Verdict::Drop }
     }
 
-    /// Makes the updates that are due.
+    /// Makes the pending updates.
     fn catch_up(&mut self, now: Instant) {
         let interval = self.config.update_interval.max(Duration::from_nanos(1));
         while self.next_update_at <= now {
@@ -120,7 +121,7 @@ impl Pie {
             let due_at = self.next_update_at;
             self.next_update_at += interval;
             if self.next_update_at == due_at {
-                return; // The end of time.
+                return; // `Instant::MAX` is never reached.
             }
         }
     }
@@ -157,14 +158,14 @@ impl Pie {
         self.delay_before = self.delay;
     }
 
-    /// What the change is divided by at the present probability.
+    /// Returns the divisor of changes at the present probability.
     fn change_divisor(&self) -> i64 {
         let row = CHANGE_DIVISORS.iter().find(|(probability_below, _)| self.probability < *probability_below);
         row.map_or(1, |(_, divisor)| *divisor)
     }
 }
 
-/// At most a minute: a longer delay says no more, and the products stay in range.
+/// At most a minute: longer delays make no difference, and the products stay in range.
 fn signed_nanos(duration: Duration) -> i64 {
     const MAX_NS: i64 = 60_000_000_000;
     i64::try_from(duration.as_nanos()).unwrap_or(MAX_NS).min(MAX_NS)
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn without_delay_the_probability_decays_by_two_percent_beyond_what_the_law_asks() {
+    fn without_delay_the_probability_decays_by_another_two_percent() {
         let mut pie = pie();
         pie.probability = ONE / 20;
         pie.update();
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn short_queues_and_calm_ones_are_left_alone() {
+    fn short_and_lightly_loaded_queues_see_no_drops() {
         let mut pie = pie();
         pie.burst_left = Duration::ZERO;
         pie.probability = ONE / 10;

@@ -10,23 +10,23 @@ use crate::random::RandomStream;
 /// Parameters of RED. Lengths are in packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RedConfig {
-    /// Nothing is signalled while the average length is below.
+    /// No signals while the average length is below this.
     pub packets_min: u32,
-    /// Where the probability has risen to [`probability_max`](Self::probability_max). Above, every packet is dropped,
-    /// unless RED is [gentle](Self::is_gentle).
+    /// Average length at which the probability has risen to [`probability_max`](Self::probability_max). Above it every
+    /// packet is dropped, unless RED is [gentle](Self::is_gentle).
     pub packets_max: u32,
     /// The probability of a signal at the upper threshold.
     pub probability_max: Probability,
-    /// The present length enters the average with a weight of two to the power of minus this: 9 is about 0.002. At most 31.
+    /// The weight of the present length in the average is two to the power of minus this: 9 is about 0.002. At most 31.
     pub weight_log2: u8,
-    /// Whether the probability goes on rising above the upper threshold and reaches one at twice the threshold.
+    /// Whether the probability keeps rising above the upper threshold and reaches one at twice the threshold.
     pub is_gentle: bool,
-    /// The typical size of a packet. While the queue is empty, the average falls as if packets of this size left.
+    /// The typical size of a packet. While the queue is empty, the average falls as if packets of this size were sent.
     pub packet_mean: ByteCount,
 }
 
 impl Default for RedConfig {
-    /// The values that the method's authors recommended at last: thresholds 5 and 15, one tenth, weight 1/512, gentle.
+    /// The final recommendations of the method's authors: thresholds 5 and 15, one tenth, weight 1/512, gentle.
     fn default() -> Self {
         Self {
             packets_min: 5,
@@ -44,11 +44,11 @@ const ONE_PPB: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub(super) struct Red {
     config: RedConfig,
-    /// How long a typical packet takes on the transmitter.
+    /// Transmission time of a typical packet.
     packet_time: Duration,
     average_q32: u64,
     empty_since: Option<Instant>,
-    /// Packets admitted since the last signal; `None` while nothing is signalled.
+    /// Packets admitted since the last signal; `None` while there are no signals.
     count: Option<u64>,
     random: RandomStream,
 }
@@ -59,12 +59,12 @@ impl Red {
         Self { config, packet_time, average_q32: 0, empty_since: Some(Instant::ZERO), count: None, random }
     }
 
-    /// The queue has become empty.
+    /// Reports that the queue has become empty.
     pub(super) fn note_empty(&mut self, now: Instant) {
         self.empty_since = Some(now);
     }
 
-    /// What is to be done with a packet that finds `waiting_packets` in the queue.
+    /// Decides about a packet that finds `waiting_packets` in the queue.
     pub(super) fn decide(&mut self, now: Instant, waiting_packets: usize) -> Verdict {
         self.average(now, waiting_packets);
         match self.signal_probability_ppb() {
@@ -93,7 +93,7 @@ impl Red {
         }
     }
 
-    /// The probability that the average length asks for, before signals are spaced.
+    /// Returns the probability that follows from the average length, before signals are spaced.
     fn signal_probability_ppb(&self) -> u64 {
         let [min_q32, max_q32] =
             [self.config.packets_min, self.config.packets_max].map(|packets| u64::from(packets) << 32);
@@ -109,8 +109,8 @@ impl Red {
         }
     }
 
-    /// Signals with probability p/(1 - count p), which spaces signals evenly (section 7 of the paper, method 2): a number
-    /// below p out of 1 - count p.
+    /// Signals with probability p/(1 - count p), which spaces signals evenly (section 7 of the paper, method 2): a
+    /// number below p out of 1 - count p.
     fn signal_spaced(&mut self, probability_ppb: u64) -> Verdict {
         let count = self.count.map_or(0, |count| count + 1);
         let left_ppb = ONE_PPB.saturating_sub(count.saturating_mul(probability_ppb));
@@ -124,13 +124,13 @@ impl Red {
     }
 }
 
-/// `whole` times `numerator / denominator`, which is at most one.
+/// Returns `whole` times `numerator / denominator`, which is at most one.
 fn part(whole: u64, numerator: u64, denominator: u64) -> u64 {
     let product = u128::from(whole) * u128::from(numerator);
     u64::try_from(product / u128::from(denominator.max(1))).unwrap_or(whole)
 }
 
-/// `average (1 - 2^-weight_log2)^packets`, by repeated squaring.
+/// Computes `average (1 - 2^-weight_log2)^packets` by repeated squaring.
 fn decayed(average_q32: u64, weight_log2: u32, mut packets: u64) -> u64 {
     let mut power_q32 = (1_u64 << 32) - ((1_u64 << 32) >> weight_log2);
     let mut average = u128::from(average_q32);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_time_lets_the_average_fall_as_if_small_packets_had_arrived() {
+    fn during_idle_time_the_average_falls_as_if_small_packets_had_arrived() {
         let mut red = red_with(RedConfig::default());
         red.average_q32 = 10 << 32;
         red.note_empty(Instant::ZERO);

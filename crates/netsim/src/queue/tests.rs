@@ -2,7 +2,7 @@ use festina_units::{Duration, Probability};
 
 use super::*;
 
-/// An item that is known by its flow.
+/// An item identified by its flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Item {
     flow: u64,
@@ -79,7 +79,7 @@ fn a_queue_in_bytes_may_be_filled_to_the_brim() {
 }
 
 #[test]
-fn a_signal_marks_what_is_capable_and_drops_what_is_not() {
+fn a_signal_marks_ecn_capable_items_and_drops_others() {
     let config = DredConfig { probability_min: Probability::ONE, ..DredConfig::goel_2002(size(10)) };
     let mut queue = queue(QueueLimit::default(), QueueDiscipline::Dred(config));
     assert!(queue.offer(Instant::ZERO, size(11), item(true)).is_ok());
@@ -112,7 +112,7 @@ fn disciplines() -> [QueueDiscipline; 6] {
     ]
 }
 
-/// Offers 1500 bytes per 0.9 ms to a queue that serves 1500 bytes per ms, and says how many waited at most.
+/// Offers 1500 bytes per 0.9 ms to a queue that serves 1500 bytes per ms, and returns the maximum length.
 #[test]
 fn active_management_keeps_the_queue_of_an_overload_shorter_than_drop_tail() {
     for discipline in disciplines() {
@@ -150,7 +150,7 @@ fn fair_queueing_serves_a_thin_flow_at_once_beside_a_thick_one() {
         assert_eq!(queue.pop(Instant::ZERO).map(|(_, item)| item.flow), Some(1));
     }
     assert!(queue.offer(Instant::ZERO, size(100), of_flow(2)).is_ok());
-    // The thick flow may use up what is left of its quantum at most once.
+    // The thick flow may use the rest of its quantum at most once.
     let next_two: Vec<_> = (0..2).filter_map(|_| queue.pop(Instant::ZERO)).map(|(_, item)| item.flow).collect();
     assert!(next_two.contains(&2), "{next_two:?}");
 }
@@ -159,7 +159,7 @@ fn fair_queueing_serves_a_thin_flow_at_once_beside_a_thick_one() {
 fn fair_queueing_takes_a_flow_for_new_again_once_the_transmitter_was_idle() {
     let mut queue = queue(QueueLimit::packets(1_000), QueueDiscipline::FqCoDel(FqCoDelConfig::default()));
     for second in 0..2 {
-        // Each uses up its quantum but for 14 bytes; a flow that were still listed would then be in debt.
+        // Each uses all but 14 bytes of its quantum; a flow that were still listed would then be in debt.
         assert!(queue.pass(Instant::from_secs(second), size(1_500), of_flow(1)).is_ok());
     }
     assert!(queue.offer(Instant::from_secs(2), size(100), of_flow(1)).is_ok());
@@ -203,7 +203,7 @@ fn marking_is_preferred_to_dropping_by_every_managed_discipline() {
         let mut offered_at = Instant::ZERO;
         for _ in 0..10_000 {
             offered_at += Duration::from_millis(1);
-            // Holds the queue at 17 packets and as many milliseconds, which is neither calm nor an emergency.
+            // Keeps the queue at 17 packets and as many milliseconds, between calm and emergency.
             while queue.len() < 17 {
                 assert!(queue.offer(offered_at, size(1_500), item(true)).is_ok(), "{discipline:?}");
             }

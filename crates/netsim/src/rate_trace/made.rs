@@ -1,30 +1,31 @@
-//! Traces that are made by code: they have the look of certain networks and were measured in none.
+//! Synthetic traces, which resemble certain networks but were not measured.
 //!
-//! What they have of the look: on a mobile network the rate wanders within a second and fades out at times; on Wi-Fi packets leave in
-//! bursts between waits for the medium, at one of several rates; a satellite keeps a rate for 15 seconds, then another takes over after
-//! a short silence. All numbers are chosen.
+//! The modelled properties: on a mobile network the rate drifts within a second and fades out at times; on Wi-Fi
+//! packets are sent in bursts between waits for the medium, at one of several rates; a satellite keeps a rate for 15
+//! seconds, then another takes over after a short silence. All numbers were chosen, not measured.
 
 use festina_units::Probability;
 
 use super::{OPPORTUNITY_BYTES, RateTrace};
 use crate::random::RandomStream;
 
-/// A trace that was made.
+/// A synthetic trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MadeTrace {
-    /// 20 s; the rate wanders between 1 and 12 Mbit/s every 20 ms, and fades out for 50 to 300 ms every few seconds.
+    /// 20 s; the rate drifts between 1 and 12 Mbit/s every 20 ms, and fades out for 50 to 300 ms every few seconds.
     Lte,
-    /// 8 s; bursts of a few milliseconds at 6, 18 or 36 Mbit/s with waits of 0 to 8 ms between them, at times of 40 ms.
+    /// 8 s; bursts of a few milliseconds at 6, 18 or 36 Mbit/s with waits of 0 to 8 ms between them, occasionally of 40
+    /// ms.
     Wifi,
-    /// 60 s; 1 to 4 Mbit/s, another rate every 15 s, after a silence of 40 to 120 ms.
+    /// 60 s; 1 to 4 Mbit/s, a new rate every 15 s, after a silence of 40 to 120 ms.
     Satellite,
 }
 
 impl MadeTrace {
-    /// All of them.
+    /// All synthetic traces.
     pub const ALL: [Self; 3] = [Self::Lte, Self::Wifi, Self::Satellite];
 
-    /// Its name: lower case.
+    /// Returns its name in lower case.
     pub fn name(self) -> &'static str {
         match self {
             Self::Lte => "lte",
@@ -33,12 +34,12 @@ impl MadeTrace {
         }
     }
 
-    /// The trace with this name.
+    /// Returns the trace with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|made| made.name() == name)
     }
 
-    /// The trace, the same each time.
+    /// Generates the trace, the same each time.
     pub fn trace(self) -> RateTrace {
         let random = RandomStream::new(1, self.name());
         let times_ms = match self {
@@ -50,17 +51,17 @@ impl MadeTrace {
     }
 }
 
-/// Opportunities that follow a rate from millisecond to millisecond.
+/// Collects opportunities from a rate per millisecond.
 #[derive(Default)]
 struct Opportunities {
     times_ms: Vec<u32>,
     now_ms: u32,
-    /// Bits that the rate would have carried and that fill no opportunity yet.
+    /// Bits that the rate has accumulated and that do not fill an opportunity yet.
     credit_bits: u64,
 }
 
 impl Opportunities {
-    /// One millisecond at a rate, of which kbit/s are the bits per millisecond.
+    /// Advances by a millisecond at a rate whose kbit/s equal the bits per millisecond.
     fn pass(&mut self, kbit_per_s: u64) {
         self.now_ms += 1;
         self.credit_bits += kbit_per_s;
@@ -74,7 +75,7 @@ impl Opportunities {
         (0..millis).for_each(|_| self.pass(kbit_per_s));
     }
 
-    /// The times, ending with an opportunity at the present one.
+    /// Returns the times, ending with an opportunity at the present one.
     fn finish(mut self) -> Vec<u32> {
         self.times_ms.push(self.now_ms);
         self.times_ms
@@ -85,7 +86,7 @@ fn lte(mut random: RandomStream) -> Vec<u32> {
     let mut opportunities = Opportunities::default();
     let mut kbit_per_s: u64 = 6_000;
     while opportunities.now_ms < 20_000 {
-        // A step of up to 1 Mbit/s either way.
+        // A step of up to 1 Mbit/s in either direction.
         kbit_per_s = (kbit_per_s + random.below(2_001)).saturating_sub(1_000).clamp(1_000, 12_000);
         opportunities.pass_many(20, kbit_per_s);
         if random.chance(Probability::from_ppb(5_000_000)) {
@@ -117,7 +118,7 @@ fn satellite(mut random: RandomStream) -> Vec<u32> {
         opportunities.pass_many(silence_ms, 0);
         let kbit_per_s = 1_000 + random.below(3_001);
         for _ in 0..(15_000 - silence_ms) {
-            // A twentieth either way.
+            // A twentieth in either direction.
             let wobble = kbit_per_s / 20;
             opportunities.pass(kbit_per_s - wobble + random.below(2 * wobble + 1));
         }
@@ -130,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn made_traces_are_sound_and_as_large_as_they_are_said_to_be() {
+    fn synthetic_traces_are_valid_and_have_the_documented_length() {
         for (made, period_s, rate_mbit_per_s) in
             [(MadeTrace::Lte, 20..=21, 3..=8), (MadeTrace::Wifi, 8..=9, 5..=15), (MadeTrace::Satellite, 60..=61, 1..=4)]
         {

@@ -1,31 +1,31 @@
-//! Where a transmitter stands in a trace.
+//! The position of a transmitter in a trace.
 
 use festina_units::{ByteCount, Duration, Instant, duration};
 
 use super::{OPPORTUNITY_BYTES, RateTrace};
 
-/// The opportunity that is next, and what is left of it.
+/// The next opportunity, and its unused part.
 #[derive(Debug)]
 pub(crate) struct Opportunities {
     trace: RateTrace,
-    /// When the present round of the trace has begun.
+    /// Start of the present round of the trace.
     round_began_at: Instant,
     index: usize,
     left_bytes: u64,
 }
 
 impl Opportunities {
-    /// The first opportunity of a trace that begins at time zero.
+    /// Returns the first opportunity of a trace that starts at time zero.
     pub(crate) fn new(trace: RateTrace) -> Self {
         Self { trace, round_began_at: Instant::ZERO, index: 0, left_bytes: OPPORTUNITY_BYTES }
     }
 
-    /// When the next opportunity is, or was.
+    /// Returns when the next opportunity is, or was.
     pub(crate) fn at(&self) -> Instant {
         self.round_began_at + Duration::from_millis(self.trace.opportunities_ms[self.index].into())
     }
 
-    /// Lets all opportunities before `now` pass.
+    /// Skips all opportunities before `now`.
     pub(crate) fn skip_to(&mut self, now: Instant) {
         if self.at() >= now {
             return;
@@ -36,7 +36,7 @@ impl Opportunities {
         let offset_ns = elapsed_ns % period_ns;
         let times_ms = &self.trace.opportunities_ms;
         let index = times_ms.partition_point(|&time_ms| u64::from(time_ms) * 1_000_000 < offset_ns);
-        // At the end of a round, the opportunities that the last time of the trace names are still there.
+        // At the end of a round, the opportunities at the last time of the trace are still available.
         let is_end = offset_ns == 0 && self.round_began_at > Instant::ZERO;
         (self.index, self.left_bytes) = (index, OPPORTUNITY_BYTES);
         if is_end {
@@ -46,7 +46,7 @@ impl Opportunities {
         }
     }
 
-    /// Takes as many opportunities as a packet of this size needs, and returns when its last byte leaves.
+    /// Takes as many opportunities as a packet of this size needs, and returns when its last byte is sent.
     pub(crate) fn take(&mut self, size: ByteCount) -> Instant {
         let mut missing_bytes = size.bytes();
         loop {
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_passes_takes_opportunities_along_over_any_number_of_rounds() {
+    fn passing_time_uses_up_opportunities_over_any_number_of_rounds() {
         let text = "0\n3\n3\n7\n10\n";
         for round in [0, 1, 5, 1_000_000] {
             for (now, expected) in [(1, 3), (3, 3), (4, 7), (7, 7), (8, 10), (10, 10), (11, 13)] {
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn skipping_and_taking_agree_on_what_there_is() {
+    fn skipping_and_taking_agree() {
         let text = "0\n0\n2\n5\n5\n";
         for now in 1..40 {
             let (mut skips, mut walks) = (opportunities(text), opportunities(text));

@@ -41,7 +41,7 @@ impl SimPacket for Packet {
     }
 }
 
-/// Sends what it is told at the times it is told, and remembers what comes.
+/// Sends scheduled packets, and records received ones.
 #[derive(Debug, Default)]
 struct Script {
     to_send: VecDeque<(Instant, Packet)>,
@@ -82,7 +82,7 @@ fn one_hop(config: LinkConfig) -> Path {
     Topology::path(&[Duplex::symmetric(config)])
 }
 
-/// Sends a schedule over a path and gives back what arrived.
+/// Sends a schedule over a path and returns the arrivals.
 fn run_path(path: Path, schedule: Vec<(Instant, Packet)>, seed: u64) -> Vec<(Instant, Packet)> {
     let sender = Script { to_send: schedule.into(), ..Script::default() };
     let receiver = path.receiver;
@@ -104,7 +104,7 @@ fn each_hop_adds_exactly_its_transmission_and_its_delay() {
 }
 
 #[test]
-fn a_link_loses_by_another_rule_from_when_it_is_set() {
+fn a_new_loss_model_applies_from_the_time_it_is_set() {
     let path = one_hop(slow_link());
     let schedule = (0..4).map(|number| (Instant::from_secs(number), packet(path.receiver, number, 1_000)));
     let sender = Script { to_send: schedule.collect(), ..Script::default() };
@@ -114,7 +114,7 @@ fn a_link_loses_by_another_rule_from_when_it_is_set() {
     simulation.set_loss(forward, LossModel::Exact(vec![0]));
     simulation.run_until(Instant::from_secs(10));
     let numbers: Vec<u64> = simulation.node(receiver).received.iter().map(|(_, packet)| packet.number).collect();
-    assert_eq!(numbers, [0, 1, 3], "the rule counts from when it was set");
+    assert_eq!(numbers, [0, 1, 3], "the model counts from the time it was set");
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn the_same_seed_gives_the_same_arrivals_and_another_seed_others() {
     let first = run(1);
     assert_eq!(first, run(1));
     assert_ne!(first, run(2));
-    // The trace as such: it must not change from machine to machine, nor unnoticed from release to release.
+    // The exact trace: it must be the same on every machine, and not change unnoticed from release to release.
     let hash = first.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, (at, packet)| {
         let mixed = hash ^ at.as_nanos() ^ (packet.number << 32) ^ (u64::from(packet.is_damaged) << 63);
         mixed.wrapping_mul(0x0000_0100_0000_01b3).rotate_left(17)
@@ -192,8 +192,8 @@ fn the_mean_wait_of_poisson_arrivals_is_that_of_the_m_d_1_queue() {
     }
 }
 
-/// The longest that packets of flow 2 wait, one of 100 bytes per 20 ms beside an overload by flow 1.
-fn longest_wait_beside_an_overload(discipline: QueueDiscipline) -> Duration {
+/// The longest wait of packets of flow 2, one of 100 bytes per 20 ms, concurrent with an overload by flow 1.
+fn longest_wait_during_an_overload(discipline: QueueDiscipline) -> Duration {
     let path = one_hop(LinkConfig { discipline, queue: QueueLimit::packets(200), ..slow_link() });
     let receiver = path.receiver;
     let mut schedule: Vec<_> = (0..10_000)
@@ -211,10 +211,10 @@ fn longest_wait_beside_an_overload(discipline: QueueDiscipline) -> Duration {
 
 #[test]
 fn fq_codel_isolates_a_thin_flow_from_an_overload() {
-    let shared = longest_wait_beside_an_overload(QueueDiscipline::DropTail);
+    let shared = longest_wait_during_an_overload(QueueDiscipline::DropTail);
     assert!(shared > 150 * MS, "{shared:?}");
     // One packet in transmission, and the rest of the other flow's quantum.
-    let isolated = longest_wait_beside_an_overload(QueueDiscipline::FqCoDel(FqCoDelConfig::default()));
+    let isolated = longest_wait_during_an_overload(QueueDiscipline::FqCoDel(FqCoDelConfig::default()));
     assert!(isolated <= 3 * MS, "{isolated:?}");
 }
 
@@ -243,7 +243,7 @@ fn packets_reach_every_host_of_a_parking_lot_from_every_other() {
 }
 
 #[test]
-fn what_has_no_way_is_counted_and_dropped() {
+fn packets_without_a_route_are_counted_and_dropped() {
     let mut path = one_hop(LinkConfig::default());
     let stranger = path.topology.host("stranger");
     let to_send = [stranger, path.sender, NodeId(99)].map(|to| (Instant::ZERO, packet(to, 0, 1))).into();
@@ -254,7 +254,7 @@ fn what_has_no_way_is_counted_and_dropped() {
 }
 
 #[test]
-fn a_host_that_the_caller_has_changed_sends_when_the_simulation_runs_on() {
+fn a_host_modified_by_the_caller_sends_when_the_simulation_continues() {
     let path = one_hop(slow_link());
     let nodes = vec![Script::default(), Script::default()];
     let mut simulation = Simulation::new(path.topology, nodes, 1);
@@ -281,7 +281,7 @@ fn one_event_carries_a_packet_over_one_hop() {
 }
 
 #[test]
-fn an_overload_holds_no_more_packets_than_queue_and_wire_have_room_for() {
+fn an_overloaded_path_holds_at_most_the_capacity_of_queue_and_wire() {
     let path = one_hop(LinkConfig { queue: QueueLimit::packets(20), ..slow_link() });
     let (receiver, link) = (path.receiver, path.forward[0]);
     let to_send = (0..100_000).map(|n| (Instant::from_micros(100 * n), packet(receiver, n, 1_000))).collect();
@@ -289,7 +289,7 @@ fn an_overload_holds_no_more_packets_than_queue_and_wire_have_room_for() {
     let mut simulation = Simulation::new(path.topology, nodes, 1);
     for tenth in 1..=100 {
         simulation.run_until(Instant::from_millis(100 * tenth));
-        // 20 wait, one is being transmitted and 50 are under way.
+        // 20 wait, one is being transmitted and 50 are in transit.
         assert!(simulation.link(link).packets_inside() <= 71);
     }
     assert_eq!(simulation.link_counters(link).offered, 100_000);
@@ -350,7 +350,7 @@ fn a_probe_of_throughput_counts_each_flow_in_its_bins() {
 }
 
 #[test]
-fn a_probe_of_throughput_says_what_it_had_no_room_for() {
+fn a_throughput_probe_reports_uncounted_bytes() {
     let path = one_hop(slow_link());
     let to_send = [(Instant::ZERO, packet(path.receiver, 0, 1_000))].into();
     let nodes = vec![Script { to_send, ..Script::default() }, Script::default()];
@@ -362,7 +362,7 @@ fn a_probe_of_throughput_says_what_it_had_no_room_for() {
     assert_eq!(simulation.throughput(probe).flows().count(), 0);
 }
 
-/// Notes what it is shown of one link.
+/// Records the packets observed on one link.
 struct Notes {
     link: LinkId,
     offered: Vec<(Instant, u64, Admission)>,
@@ -386,7 +386,7 @@ impl Tap<Packet> for Notes {
 }
 
 #[test]
-fn a_tap_sees_what_enters_and_what_leaves_its_link_and_no_other() {
+fn a_tap_observes_packets_that_enter_and_leave_only_its_link() {
     let second = LinkConfig { mtu: Some(ByteCount::from_bytes(1_000)), loss: LossModel::Exact(vec![1]), ..slow_link() };
     let path = Topology::path(&[Duplex::symmetric(slow_link()), Duplex::symmetric(second)]);
     let sizes = [1_000, 1_000, 1_001];

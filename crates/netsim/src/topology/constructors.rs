@@ -1,11 +1,11 @@
-//! The topologies of the literature.
+//! Standard topologies.
 
 use super::{Duplex, LinkId, NodeId, Topology};
 
 /// A chain: `sender - router1 - ... - receiver`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Path {
-    /// The hosts `sender` and `receiver` and the routers `router1` and so on between them.
+    /// The hosts `sender` and `receiver`, and between them the routers `router1` and so on.
     pub topology: Topology,
     /// The host at the near end.
     pub sender: NodeId,
@@ -13,7 +13,7 @@ pub struct Path {
     pub receiver: NodeId,
     /// The links from the sender to the receiver, in this order.
     pub forward: Vec<LinkId>,
-    /// The links of the way back, the one that the receiver sends on first.
+    /// The links from the receiver to the sender, in this order.
     pub backward: Vec<LinkId>,
 }
 
@@ -52,16 +52,16 @@ pub struct ParkingLot {
     pub topology: Topology,
     /// The host whose packets cross every bottleneck.
     pub sender: NodeId,
-    /// Where they go.
+    /// The destination of these packets.
     pub receiver: NodeId,
-    /// For each bottleneck the sender and the receiver of its cross traffic.
+    /// The sender and the receiver of the cross traffic of each bottleneck.
     pub cross: Vec<(NodeId, NodeId)>,
-    /// The links from router to router on the way from the sender to the receiver.
+    /// The links between routers on the way from the sender to the receiver.
     pub bottlenecks: Vec<LinkId>,
 }
 
 impl Topology {
-    /// A chain of `hops` from a sender to a receiver, with a router between each two of them.
+    /// Creates a chain of `hops` from a sender to a receiver, with a router between consecutive hops.
     ///
     /// # Panics
     /// If there is no hop.
@@ -81,9 +81,9 @@ impl Topology {
         path
     }
 
-    /// Pairs of hosts behind one bottleneck: as many as there are entries in `access`. Both the sender and the receiver
-    /// of a pair are connected by its entry; forward leads from the sender to its router and from the other router to the
-    /// receiver.
+    /// Creates pairs of hosts that share one bottleneck, one pair for each entry in `access`. Both the sender and the
+    /// receiver of a pair are connected by its entry; forward leads from the sender to its router and from the other
+    /// router to the receiver.
     pub fn dumbbell(access: &[Duplex], bottleneck: Duplex) -> Dumbbell {
         let mut topology = Self::new();
         let [left, right] = topology.routers(["left", "right"]);
@@ -100,8 +100,8 @@ impl Topology {
         Dumbbell { topology, senders, receivers, bottleneck, bottleneck_back }
     }
 
-    /// A chain of `bottlenecks`, each with cross traffic of its own. Every host is connected by `access`; forward leads
-    /// from a sender to its router and from a router to a receiver.
+    /// Creates a chain of `bottlenecks`, each with its own cross traffic. Every host is connected by `access`; forward
+    /// leads from a sender to its router and from a router to a receiver.
     ///
     /// # Panics
     /// If there is no bottleneck.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::{LinkId, NodeId, Topology};
 
-/// For every node the link towards every host.
+/// For every node, the link towards every host.
 #[derive(Debug)]
 pub(crate) struct Routes {
     node_count: usize,
@@ -28,7 +28,7 @@ impl Routes {
         routes
     }
 
-    /// The link on which `node` sends what is for `destination`; `None` if there is no way.
+    /// Returns the link on which `node` forwards packets for `destination`; `None` if there is no route.
     pub(crate) fn next_link(&self, node: NodeId, destination: NodeId) -> Option<LinkId> {
         if node.0 as usize >= self.node_count {
             return None;
@@ -37,7 +37,7 @@ impl Routes {
         (link != NO_LINK).then_some(LinkId(link))
     }
 
-    /// Searches breadth first from the destination against the direction of the links.
+    /// Runs a breadth-first search from the destination, against the direction of the links.
     fn fill_row(&mut self, topology: &Topology, incoming: &[Vec<u32>], destination: NodeId) {
         let row_start = destination.0 as usize * self.node_count;
         let row = &mut self.links[row_start..row_start + self.node_count];

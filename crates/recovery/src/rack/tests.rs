@@ -49,7 +49,7 @@ fn rfc_8985_6_2_a_packet_is_lost_a_round_trip_and_the_window_after_it_was_sent()
 }
 
 #[test]
-fn rfc_8985_6_2_of_packets_sent_at_one_moment_the_higher_one_speaks_for_the_lower() {
+fn rfc_8985_6_2_of_packets_sent_at_one_moment_the_higher_one_proves_the_loss_of_the_lower() {
     let mut rack = rack();
     rack.acked(at(120), &first(3, 20), None);
     assert_eq!(rack.judge(&first(2, 20), ms(0), at(120)), Judgement::Lost);
@@ -59,7 +59,7 @@ fn rfc_8985_6_2_of_packets_sent_at_one_moment_the_higher_one_speaks_for_the_lowe
 /// P1 is lost, P2 and P3 arrive, R1 (the retransmission of P1) is lost as well, and a
 /// packet sent after R1 arrives.
 #[test]
-fn a_lost_retransmission_is_found_by_what_was_sent_after_it() {
+fn a_lost_retransmission_is_found_by_packets_sent_after_it() {
     let mut rack = Rack::new();
     rack.acked(at(101), &first(2, 1), None);
     rack.acked(at(102), &first(3, 2), None);
@@ -100,7 +100,7 @@ fn rfc_8985_6_2_reordering_is_a_lower_packet_sent_once_that_arrives_after_a_high
 }
 
 #[test]
-fn rfc_8985_6_2_without_reordering_a_plain_loss_is_not_waited_for() {
+fn rfc_8985_6_2_without_reordering_an_evident_loss_has_no_delay() {
     let mut rack = rack();
     assert_eq!(rack.reordering_window(false, 2, SRTT), ms(25));
     assert_eq!(rack.reordering_window(false, 3, SRTT), ms(0));
@@ -195,7 +195,7 @@ proptest! {
         runs in prop::collection::vec((0..4_u64, prop::collection::vec(0..3_u64, 1..6), 0..60_u64, any::<bool>()), 1..20),
     ) {
         let (mut one_by_one, mut by_runs) = (Rack::new(), Rack::new());
-        // Some runs begin below what has arrived, as behind a gap.
+        // Some runs start below the highest delivered packet, as after a gap.
         let (mut sequence, mut sent_ms) = (100_u64, 1_000);
         for (back, pauses, delay_ms, again) in runs {
             sequence -= back.min(sequence);

@@ -1,33 +1,37 @@
-//! How often a chunk rides along: as often as the loss calls for.
+//! How often a chunk is piggybacked, depending on the loss rate.
 //!
-//! A message that was lost arrives by the next of its rides; only if all of its transmissions are lost, the sender has to find out and
-//! repair it, and everything written meanwhile waits behind it. Let `p` be the probability of a loss, `r` the number of rides, and `m`
-//! the number of messages per round trip. Then one message in `1 / p^(r + 1)` needs a repair, and with it wait those that are written until
-//! the repair arrives: about a round trip after the last ride, so `1 + m + r` messages in all. The share of messages that wait is
+//! A lost message arrives with the next of its rides. Only if all of its transmissions are lost, the sender has to
+//! detect that and retransmit it, and everything written meanwhile waits behind it. Let `p` be the probability of a
+//! loss, `r` the number of rides, and `m` the number of messages per round trip. Then one message in `1 / p^(r + 1)`
+//! needs a retransmission, and those written until it arrives wait with it: about a round trip after the last ride, so
+//! `1 + m + r` messages in all. The share of messages that wait is
 //!
 //! > `(1 + m + r) · p^(r + 1)`
 //!
-//! The number of rides is such that this share is less than one in a thousand, so that the 99.9th percentile of the delay is that of
-//! a ride. While `r` rides leave fewer than [`ENOUGH_PPM`] waiting, no chunk gets one more; if they leave more than [`TOO_MANY_PPM`],
-//! all do; in between some of the chunks do, sixteenths of them, and the share stays below 700 in a million. With losses of 1 %
-//! and five messages per round trip one ride is enough, with 5 % two to three are, without loss none is.
+//! The number of rides keeps this share below one in a thousand, so that the 99.9th percentile of the delay is that of
+//! a ride. While `r` rides leave fewer than [`ENOUGH_PPM`] waiting, no chunk gets one more; if they leave more than
+//! [`TOO_MANY_PPM`], all do; in between a fraction of the chunks does, in sixteenths, and the share stays below 700 in
+//! a million. With losses of 1 % and five messages per round trip one ride is enough, with 5 % two to three are,
+//! without loss none is needed.
 //!
-//! The formula takes losses as independent. In a burst, rides in the packets of the burst are lost as well; the more so, the denser the
-//! stream. Nothing that a sender adds close behind helps against that; what comes after the burst is a repair, and a probe asks for it.
+//! The formula assumes independent losses. In a burst, rides in the packets of the burst are lost as well; the more so,
+//! the denser the stream. Extra packets sent close behind cannot prevent that; after the burst a probe repairs the
+//! loss.
 
 use crate::loss_rate::LossShare;
 
-/// Of a million messages, how many may wait for a repair though one ride more would spare them that; and how many are too many.
+/// Limits of the number of messages in a million that wait for a retransmission: up to the first one no further ride is
+/// added, above the second one all chunks get another.
 const ENOUGH_PPM: u64 = 500;
 const TOO_MANY_PPM: u64 = 2_000;
 
-/// Fractions of a ride are given to so many parts of the chunks.
+/// Number of parts of the chunks among which fractional rides are divided.
 const PARTS: u64 = 16;
 
-/// Messages per round trip that count at most.
+/// Maximum number of messages per round trip that counts.
 const MESSAGES_MAX: u32 = 64;
 
-/// How often chunks ride along: each `whole` times, and `sixteenths` of them once more.
+/// Number of rides of a chunk: `whole` for each, and one more for `sixteenths` of them.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Rides {
     whole: u8,
@@ -35,16 +39,17 @@ pub struct Rides {
 }
 
 impl Rides {
-    /// None.
+    /// No rides.
     pub const NONE: Self = Self { whole: 0, sixteenths: 0 };
 
-    /// Every chunk rides along so many times.
+    /// Creates the same number of rides for every chunk.
     #[must_use]
     pub fn always(rides: u8) -> Self {
         Self { whole: rides, sixteenths: 0 }
     }
 
-    /// As many as losses at this rate call for on a stream of `bursts_per_rtt`, at most `rides_max` for each chunk.
+    /// Returns the rides required by this loss rate on a stream of `bursts_per_rtt`, at most `rides_max` for each
+    /// chunk.
     #[must_use]
     pub fn against(loss: LossShare, bursts_per_rtt: u32, rides_max: u8) -> Self {
         let messages = u64::from(bursts_per_rtt.min(MESSAGES_MAX));
@@ -67,10 +72,12 @@ impl Rides {
         self == Self::NONE
     }
 
-    /// Returns whether a chunk with this sequence number that has been sent `transmissions` times may ride along once more.
+    /// Returns whether a chunk with this sequence number that has been sent `transmissions` times may be piggybacked
+    /// once more.
     #[must_use]
     pub fn allow(self, sequence: u64, transmissions: u8) -> bool {
-        // Neighbours differ in their lowest bits: turned round, they come to lie far apart, and any sixteen have each value once.
+        // Neighbours differ in their lowest bits: reversing the bits spreads them, and any sixteen consecutive numbers
+        // have each value once.
         let [.., lowest] = sequence.to_be_bytes();
         let part = lowest.reverse_bits() >> 4;
         let rides = self.whole + u8::from(part < self.sixteenths);

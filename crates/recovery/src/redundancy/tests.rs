@@ -13,7 +13,7 @@ fn at(millis: u64) -> Instant {
     Instant::from_millis(millis)
 }
 
-/// These copies, whatever is lost.
+/// These copies, regardless of losses.
 fn always(spaced: Spaced) -> Redundancy {
     Redundancy::Always(Budget { copies: Some(spaced), ..Budget::RIDES })
 }

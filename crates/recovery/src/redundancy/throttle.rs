@@ -1,15 +1,15 @@
-//! The share of the budget that congestion leaves.
+//! The share of the budget that remains after congestion.
 
 use festina_units::{Duration, Instant};
 
 /// The whole budget, in parts.
 const FULL: u32 = 32;
 
-/// How often congestion halves the share, and how often its absence adds a part to it.
+/// Minimum pauses between halvings during congestion, and between increments without congestion.
 const HALVING_PAUSE: Duration = Duration::from_millis(500);
 const GROWTH_PAUSE: Duration = Duration::from_secs(2);
 
-/// The longest pause between two parts, after loss upon loss behind a queue.
+/// Maximum pause between increments, after repeated losses behind a queue.
 const GROWTH_PAUSE_MAX: Duration = Duration::from_secs(64);
 
 /// Additive increase, multiplicative decrease.
@@ -29,7 +29,7 @@ impl Default for Throttle {
 }
 
 impl Throttle {
-    /// There is a sign of congestion.
+    /// Records a sign of congestion.
     pub(super) fn congested(&mut self, now: Instant) {
         self.since = now;
         if self.halved.is_none_or(|halved| now.saturating_duration_since(halved) >= HALVING_PAUSE) {
@@ -38,9 +38,9 @@ impl Throttle {
         }
     }
 
-    /// Something was lost behind a queue: the crowd is larger than its link, and each of its streams hears of that only now
-    /// and then. If that happens again before the share is whole, it grows half as fast, lest the copies with which a thousand
-    /// streams try whether there is room fill the link.
+    /// Records a loss behind a queue: the crowd is larger than its link, and each of its streams detects that only
+    /// occasionally. If it happens again before the share is complete, the share grows half as fast; otherwise the
+    /// copies with which a thousand streams test for room would fill the link.
     pub(super) fn crowded(&mut self, now: Instant) {
         self.since = now;
         self.halved = Some(now);
@@ -48,7 +48,7 @@ impl Throttle {
         self.growth_pause = self.growth_pause.saturating_mul(2).min(GROWTH_PAUSE_MAX);
     }
 
-    /// There is no sign of congestion. One step at most, so that an idle sender earns nothing.
+    /// Records the absence of congestion. At most one increment, so that an idle sender gains nothing.
     pub(super) fn clear(&mut self, now: Instant) {
         if self.parts < FULL && now.saturating_duration_since(self.since) >= self.growth_pause {
             self.parts += 1;
@@ -59,7 +59,7 @@ impl Throttle {
         }
     }
 
-    /// What is left of `budget`, rounded up while anything is left.
+    /// Returns the remaining share of `budget`, rounded up unless the share is zero.
     pub(super) fn share_of(&self, budget: u32) -> u32 {
         (budget * self.parts).div_ceil(FULL)
     }

@@ -1,10 +1,11 @@
-//! How long did data wait in the send buffer before it was first sent?
+//! Measures how long data waits in the send buffer before its first transmission.
 
 use std::collections::VecDeque;
 
 use festina_units::{Duration, Instant};
 
-/// Writes that are remembered at once. With more the newest are merged, as if they were written with the first of them.
+/// Maximum number of writes remembered. Beyond it the newest are merged, as if they were written with the first of
+/// them.
 pub const MARKS_MAX: usize = 4096;
 
 /// Measures the time from a write to its first transmission, from stream offsets in bytes.
@@ -20,23 +21,23 @@ struct Mark {
     at: Instant,
 }
 
-/// A write, or several merged, that left whole.
+/// A write, or several merged ones, sent completely.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// From the write until its last byte was sent.
+    /// Time from the write until its last byte was sent.
     pub waited: Duration,
     /// Its length.
     pub bytes: u64,
 }
 
 impl Waits {
-    /// A meter for a stream that begins at offset 0.
+    /// Creates a meter for a stream that starts at offset 0.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The stream up to offset `end` was written at `now`.
+    /// Records that the stream up to offset `end` was written at `now`.
     pub fn written(&mut self, now: Instant, end: u64) {
         let is_full = self.marks.len() >= MARKS_MAX;
         match self.marks.back_mut() {
@@ -45,7 +46,8 @@ impl Waits {
         }
     }
 
-    /// The stream up to offset `end` has been sent by `now`. Returns the next write that left whole; call until it returns `None`.
+    /// Records that the stream up to offset `end` has been sent by `now`. Returns the next write that was sent
+    /// completely; call until it returns `None`.
     pub fn sent(&mut self, now: Instant, end: u64) -> Option<Wait> {
         let mark = *self.marks.front().filter(|mark| mark.end <= end)?;
         self.marks.pop_front();
@@ -53,7 +55,7 @@ impl Waits {
         Some(Wait { waited: now.saturating_duration_since(mark.at), bytes })
     }
 
-    /// How long the oldest write that has not left whole has waited by `now`.
+    /// Returns how long the oldest incompletely sent write has waited by `now`.
     #[must_use]
     pub fn oldest(&self, now: Instant) -> Option<Duration> {
         self.marks.front().map(|mark| now.saturating_duration_since(mark.at))

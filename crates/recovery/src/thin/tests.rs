@@ -160,7 +160,7 @@ fn the_rate_rule_agrees_with_the_flight_rule_on_a_steady_stream() {
         let mut detector = ThinDetector::new();
         for tsn in 1..=100 {
             let now = at(tsn * gap_ms);
-            // The acknowledgement of everything that left at least one round trip ago has come.
+            // Everything sent at least one round trip ago has been acknowledged.
             detector.sack(tsn.saturating_sub(100_u64.div_ceil(gap_ms)), &[]);
             detector.packet_sent(now, tsn, true);
         }
@@ -240,12 +240,12 @@ proptest! {
 }
 
 #[test]
-fn once_a_retransmission_is_acknowledged_what_is_in_flight_stands_in_order_again() {
+fn once_a_retransmission_is_acknowledged_the_packets_in_flight_are_in_order_again() {
     let mut detector = ThinDetector::new();
     for tsn in [1, 2, 3, 2, 4, 5] {
         detector.packet_sent(Instant::ZERO, tsn, true);
     }
-    assert!(!detector.is_above(0), "a packet may stand behind one with a higher TSN");
+    assert!(!detector.is_above(0), "a packet may be behind one with a higher TSN");
     detector.sack(3, &[]);
     assert!(detector.is_above(3) && !detector.is_above(4));
     detector.sack(3, &[(5, 5)]);

@@ -19,13 +19,13 @@ fn after_cut(repairs: u64) -> CutHistory {
     history
 }
 
-/// A repaired packet is acknowledged a round trip after the repair; it left `transmissions` times.
+/// A retransmitted packet is acknowledged a round trip after its retransmission; it was sent `transmissions` times.
 fn ack(sequence: u64, transmissions: u32) -> RepairAck {
     RepairAck { sequence, transmissions, answers_earlier: false, next_sequence: NEXT }
 }
 
 impl CutHistory {
-    /// A packet that left twice is acknowledged, and the other copy reported.
+    /// A packet that was sent twice is acknowledged, and the other copy reported.
     fn explain(&mut self, sequence: u64) {
         self.acked(&ack(sequence, 2));
         self.duplicate_reported(sequence);
@@ -164,7 +164,7 @@ fn a_second_cut_in_another_recovery_lets_the_first_one_stand() {
     history.cut(Window { cwnd_bytes: 10_000, ssthresh_bytes: 8_000 }, 9_000, false);
     history.repaired(2);
     history.explain(2);
-    assert_eq!(history.judge_now().expect("undone").ssthresh_bytes, 10_000, "what was before the second");
+    assert_eq!(history.judge_now().expect("undone").ssthresh_bytes, 10_000, "the window before the second cut");
 }
 
 #[test]

@@ -40,7 +40,7 @@ pub(super) struct Progress {
     pub(super) echo: Option<Instant>,
     /// The RTT was measured by a SACK of a segment sent at that time.
     pub(super) sacked_sample: Option<Instant>,
-    /// What was delivered, as RACK sees it.
+    /// The delivered segments, as input of RACK.
     pub(super) delivery: Delivery,
 }
 
@@ -60,7 +60,7 @@ impl Acknowledgement {
 impl Sender {
     /// Applies the acknowledgement of a segment that arrived at `now`.
     pub(in crate::tcp) fn handle_ack(&mut self, now: Instant, ack: &Acknowledgement) {
-        // RFC 9293 §3.10.7.4: what was never sent cannot be acknowledged.
+        // RFC 9293 §3.10.7.4: unsent data cannot be acknowledged.
         if ack.ack > self.next {
             return;
         }
@@ -139,7 +139,7 @@ impl Sender {
         Progress { segments, advanced, duplicate, told_duplicate, has_news, echo, sacked_sample, delivery }
     }
 
-    /// RFC 8985 §7.4.2: a probe that repaired a loss which nobody else noticed tells of congestion.
+    /// RFC 8985 §7.4.2: a probe that repaired an otherwise undetected loss is a sign of congestion.
     fn end_probe_episode(&mut self, ack: u64, progress: &Progress) {
         let Some(end) = self.probe.end.filter(|&end| ack >= end) else { return };
         if !self.probe.repeated || progress.told_duplicate.is_some() {

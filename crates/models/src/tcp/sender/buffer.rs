@@ -1,4 +1,4 @@
-//! The send buffer: what it takes, and when a writer is woken.
+//! The send buffer: its limit, and when a writer is woken.
 
 use festina_recovery::send_buffer::{DelayBudget, SendBufferLimit, Waits, Window};
 use festina_units::Instant;
@@ -39,7 +39,7 @@ impl SendBuffer {
         Self { target, ..Self::default() }
     }
 
-    /// Something happens at `now`; what is written next is written then.
+    /// Sets the time to `now`, which applies to the next write.
     pub(super) fn advance(&mut self, now: Instant) {
         if let Some(target) = &mut self.target {
             target.clock = now;
@@ -68,8 +68,8 @@ impl Sender {
         taken
     }
 
-    /// Bytes that the send buffer takes. Of a limit in packets, what is outstanding counts as sent; the tail that is not yet a
-    /// segment may still be filled up to one.
+    /// Returns the room of the send buffer in bytes. For a limit in packets, outstanding data counts as sent; the tail
+    /// that is not yet a segment may still be filled up to one.
     pub(in crate::tcp) fn room(&self) -> u64 {
         let window = Window {
             cwnd_packets: self.congestion.cwnd(),

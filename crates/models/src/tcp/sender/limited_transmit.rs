@@ -8,9 +8,10 @@
 /// How far, in segments, the flight may exceed cwnd (RFC 3042 §2).
 const EXCESS_SEGMENTS_MAX: u32 = 2;
 
-/// By how many segments the flight may exceed cwnd now, for new data only (RFC 3042 §2): one for each of the first two duplicate
-/// acknowledgements, `duplicates` of which came in a row. One that starts a fast retransmission, the `threshold`th, allows no more than
-/// those before it. With SACK, only those count that report something new.
+/// Returns by how many segments the flight may exceed cwnd now, for new data only (RFC 3042 §2): one for each of the
+/// first two duplicate acknowledgements, after `duplicates` consecutive ones. One that starts a fast retransmission,
+/// the `threshold`th, allows no more than those before it. With SACK, only acknowledgements that report something new
+/// count.
 pub(super) fn excess_segments(duplicates: u32, threshold: u32) -> u32 {
     duplicates.min(EXCESS_SEGMENTS_MAX).min(threshold.saturating_sub(1))
 }

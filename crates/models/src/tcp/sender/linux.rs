@@ -37,7 +37,7 @@ pub(super) struct LinuxRecovery {
 /// What may leave after an acknowledgement.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 enum Turn {
-    /// What was lost, then new data.
+    /// Lost segments first, then new data.
     #[default]
     Repairs,
     /// F-RTO tries new data first (RFC 5682 §3.1 step 2b); repairs if there is none.
@@ -218,7 +218,7 @@ impl Sender {
         Marked { waits: patience.is_some(), lost_again }
     }
 
-    /// Marks what is lost now. Returns whether a retransmission is among it, and how long the rest may take.
+    /// Marks segments as lost. Returns whether a retransmission is among them, and how long the rest may take.
     fn give_up_overtaken(&mut self, now: Instant) -> (bool, Option<Duration>) {
         let is_certain =
             matches!(self.recovery.phase, Phase::Fast | Phase::Timeout) || self.board.sacked() >= DUP_THRESH;
@@ -307,8 +307,8 @@ impl Sender {
         self.recovery.phase = Phase::Open;
     }
 
-    /// A hole was filled by what was thought lost before anything was retransmitted. Returns true if the
-    /// recovery goes on without giving up more.
+    /// Handles a hole filled by segments presumed lost, before anything was retransmitted. Returns true if the recovery
+    /// continues without marking more segments.
     fn undo_partially(&mut self, progress: &Progress) -> bool {
         if !self.linux.undo.is_possible() || !self.linux.undo.is_older_than_retransmission(progress.echo) {
             return false;

@@ -1,7 +1,7 @@
-//! What is outstanding, and what is known of each segment: SACKed, lost, sent again (RFC 6675 §3).
+//! The outstanding segments and the state of each: SACKed, lost, retransmitted (RFC 6675 §3).
 //!
-//! All counts are in segments. Every segment is marked at most once in each way, so an
-//! acknowledgement costs what it changes, whatever the size of the window.
+//! All counts are in segments. Every segment is marked at most once in each way, so the cost of an acknowledgement
+//! depends on the changes that it makes, not on the size of the window.
 
 use std::collections::VecDeque;
 
@@ -33,7 +33,7 @@ impl SentSegment {
     }
 }
 
-/// What is believed about one outstanding segment.
+/// The presumed state of one outstanding segment.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum SegmentState {
     /// In flight, never given up.
@@ -104,7 +104,7 @@ impl Scoreboard {
         self.segments.is_empty()
     }
 
-    /// The "pipe" of RFC 6675 §4: what is believed to be in the network.
+    /// The "pipe" of RFC 6675 §4: the segments presumed to be in the network.
     pub(super) fn in_flight(&self) -> u32 {
         self.outstanding().saturating_sub(self.delivered_above()).saturating_sub(self.lost)
     }
@@ -123,7 +123,7 @@ impl Scoreboard {
         self.lost
     }
 
-    /// Retransmissions of what was given up that are in flight.
+    /// Retransmissions of segments marked as lost that are in flight.
     pub(super) fn resent(&self) -> u32 {
         self.resent
     }
@@ -145,8 +145,8 @@ impl Scoreboard {
         self.segments.len().checked_sub(1)
     }
 
-    /// Takes off what is below `ack` and shows it to `see`. Without SACK, duplicates stand for other
-    /// segments now.
+    /// Removes the segments below `ack` and passes them to `see`. Without SACK, duplicates now stand for other
+    /// segments.
     pub(super) fn acknowledge(&mut self, ack: u64, mut see: impl FnMut(&SentSegment)) -> Acked {
         let mut acked = Acked::default();
         let mut retransmitted = false;
@@ -173,8 +173,8 @@ impl Scoreboard {
         acked
     }
 
-    /// Marks what the blocks cover and shows what is new to `see`. Returns the sending times of the new
-    /// segments that were sent once; the count of new ones is in the change of [`Self::sacked`].
+    /// Marks the segments covered by the blocks and passes the new ones to `see`. Returns the sending times of the new
+    /// segments that were sent once; the number of new ones is the change of [`Self::sacked`].
     pub(super) fn apply_sack(&mut self, sack: &SackBlocks, mut see: impl FnMut(&SentSegment)) -> Option<SackSample> {
         let mut sample = None;
         let mut duplicates_known = [(0, 0); SACK_BLOCKS_MAX];
@@ -327,7 +327,7 @@ impl Scoreboard {
         lost_again
     }
 
-    /// What was given up and not sent again was not lost after all.
+    /// Segments marked as lost and not retransmitted were not lost after all.
     pub(super) fn take_back_losses(&mut self) {
         for segment in &mut self.segments {
             if segment.state == SegmentState::Lost {

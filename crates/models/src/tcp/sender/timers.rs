@@ -20,7 +20,7 @@ const THIN_LINEAR_TIMEOUTS: u32 = 6;
 /// Worst-case delayed acknowledgement that a probe timer allows for with one segment outstanding.
 const PROBE_ACK_DELAY: Duration = Duration::from_millis(200);
 
-/// Deadlines and what they are computed from.
+/// Deadlines and the inputs of their computation.
 #[derive(Clone, Debug)]
 pub(in crate::tcp) struct Timers {
     pub(in crate::tcp) rtt: RttEstimator,
@@ -163,7 +163,7 @@ impl Sender {
         Some(Outgoing { sequence, length_bytes: 0, fin: false, is_new: false, confirms_reduction: false })
     }
 
-    /// Handles what is due. Returns false if the connection has failed.
+    /// Handles due timers. Returns false if the connection has failed.
     pub(in crate::tcp) fn handle_timeout(&mut self, now: Instant) -> bool {
         self.buffer.advance(now);
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
@@ -243,7 +243,7 @@ struct LinuxVariance {
     /// The largest of this round trip.
     deviation_ns_max: u64,
     term_ns: u64,
-    /// What has to be acknowledged to end the round trip.
+    /// Sequence number whose acknowledgement ends the round trip.
     round_end: u64,
 }
 

@@ -3,7 +3,7 @@
 use super::pipe::{Faults, Pipe, at, ms};
 use crate::tcp::{Cause, DelayedAck, LossRecovery, RtoConfig, Switches, TailProbe, TcpConfig, TcpEvent, TimerClock};
 
-/// Linux with exact timers, so that times can be told.
+/// Linux with exact timers, so that times are predictable.
 fn exact() -> TcpConfig {
     let linux = TcpConfig::linux();
     TcpConfig { rto: RtoConfig { clock: TimerClock::Exact, ..linux.rto }, ..linux }

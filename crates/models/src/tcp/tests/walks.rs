@@ -131,7 +131,7 @@ fn every_switch() -> Switches {
     }
 }
 
-/// Switches of which each is on or off by a bit of `choice`.
+/// Switches, each turned on or off by a bit of `choice`.
 fn some_switches(choice: u64) -> Switches {
     let bit = |number: u32| choice >> number & 1 == 1;
     let (all, none) = (every_switch(), Switches::default());

@@ -70,8 +70,8 @@ impl Rack {
         self.duplicate_told |= self.reordering_seen;
     }
 
-    /// Widens the window at most once in a round trip, and narrows it when no duplicate was told for some
-    /// recoveries.
+    /// Widens the window at most once in a round trip, and narrows it after some recoveries without a reported
+    /// duplicate.
     pub(super) fn adapt_window(&mut self, delivered_before: u64, delivered: u64) {
         if delivered_before == 0 {
             return;
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(width(&rack), RTT_MIN / 2);
         rack.duplicate_was_told();
         rack.adapt_window(9, 11);
-        assert_eq!(width(&rack), RTT_MIN / 2, "what was sent before the last step does not count");
+        assert_eq!(width(&rack), RTT_MIN / 2, "segments sent before the last step do not count");
         for recovery in 0..16 {
             rack.adapt_window(20, 30);
             assert_eq!(width(&rack), RTT_MIN / 2, "after {recovery} recoveries");

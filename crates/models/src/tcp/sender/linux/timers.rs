@@ -76,7 +76,7 @@ impl Sender {
             (TailProbe::Off, _) => None,
             (_, None) => Some(self.config.rto.initial),
             (TailProbe::Draft, Some(srtt)) => Some(tail_probe::draft_timeout(srtt, outstanding, self.config.rto.min)),
-            // Linux: what is allowed for a delayed ACK is the minimum RTO.
+            // Linux: the allowance for a delayed ACK is the minimum RTO.
             (TailProbe::Rfc8985, Some(srtt)) => {
                 let delayed_ack = self.config.rto.clock.round_up(self.config.rto.min);
                 Some(2 * srtt + if outstanding == 1 { delayed_ack } else { TIMER_MARGIN })
@@ -117,8 +117,8 @@ impl Sender {
         true
     }
 
-    /// Whether the connection lives on: as long as the doubling of the least RTO, as often as retries are allowed,
-    /// would take since the first retransmission, whatever the timeouts really were.
+    /// Returns whether the connection stays alive: for as long as doubling the minimum RTO, as often as retries are
+    /// allowed, would take since the first retransmission, regardless of the actual timeouts.
     pub(in crate::tcp::sender) fn may_time_out_again(&self, now: Instant) -> bool {
         let rto = &self.config.rto;
         let doubled = |retries| LEAST_RTO.saturating_mul(2_u32.saturating_pow(retries)).min(rto.max);
@@ -126,7 +126,7 @@ impl Sender {
         self.linux.undo.retransmitting_for(now) < patience
     }
 
-    /// RFC 8985 §6.3: what was waited for did not come.
+    /// RFC 8985 §6.3: the expected acknowledgement did not arrive.
     fn reordering_is_over(&mut self, now: Instant) {
         self.linux.newly_lost = 0;
         self.linux.turn = super::Turn::Repairs;

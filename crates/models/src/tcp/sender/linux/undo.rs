@@ -1,4 +1,4 @@
-//! What is needed to undo a reduction of cwnd, and to reduce it in proportion to what is delivered.
+//! State for undoing a reduction of cwnd, and for reducing it in proportion to delivered data.
 
 use festina_units::{Duration, Instant};
 
@@ -79,7 +79,7 @@ impl Undo {
     }
 }
 
-/// Proportional rate reduction (RFC 6937): what was delivered and sent since it began.
+/// Proportional rate reduction (RFC 6937): the segments delivered and sent since it started.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reduction {
     cwnd_before: u32,
