@@ -459,13 +459,14 @@ impl Repair {
         }
     }
 
-    /// FORWARD-TSN left, up to this TSN: T3-rtx runs until it is answered (RFC 3758 §3.5 C5), and the answer times nothing that it skips.
-    pub(super) fn on_forward_left(&mut self, now: Instant, cumulative: u64) {
+    /// FORWARD-TSN left, up to this TSN: T3-rtx runs until it is answered (RFC 3758 §3.5 C5). For the round trip it is one more
+    /// transmission of what it skips: the SACK that covers that answers either.
+    pub(super) fn on_forward_left(&mut self, now: Instant, cumulative: u64, again: Again) {
         if self.timers.t3().is_none() {
             self.timers.start(now, self.rto());
         }
         if let Some(tsn) = self.round_trip.timed_tsn().filter(|&tsn| tsn <= cumulative) {
-            self.round_trip.resent(tsn, now, self.book.rules().rtt_sampling, Again::Alone);
+            self.round_trip.resent(tsn, now, self.book.rules().rtt_sampling, again);
         }
     }
 
