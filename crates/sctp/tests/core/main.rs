@@ -4,6 +4,7 @@
 mod after_silence;
 mod amplification;
 mod backlog;
+mod bounds;
 mod bulk;
 mod early_copies;
 mod extensions;
