@@ -96,7 +96,7 @@ impl Association {
         }
         let path = self.paths.pick_mut();
         if path.heartbeat_ready() {
-            let wait = path.heartbeat_wait(self.context.config());
+            let wait = path.heartbeat_wait(now, self.context.config());
             let nonce = path.heartbeat_sent(now, wait, &self.context, self.tags.local);
             packet.chunk(&ChunkOut::Heartbeat { info: &nonce.to_be_bytes() });
         }

@@ -246,6 +246,15 @@ impl Repair {
         }
     }
 
+    /// The peer has just answered something else than data: T3-rtx runs no longer than if it began now. The pauses between probes of a
+    /// closed window stay as they are.
+    pub(super) fn shorten_timeout(&mut self, now: Instant) {
+        let expires = now + self.rto();
+        if self.timers.t3().is_some_and(|running| running.expires > expires) && !self.book.is_probing_window() {
+            self.timers.restart(now, expires);
+        }
+    }
+
     /// The window of the peer opened: it answers, and backing off ends.
     pub(super) fn window_opened(&mut self) {
         self.series.measured();

@@ -9,6 +9,7 @@ mod bulk;
 mod early_copies;
 mod extensions;
 mod hostile;
+mod outages;
 mod pair;
 mod promises;
 mod random_walk;
