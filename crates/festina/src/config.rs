@@ -130,7 +130,7 @@ impl Config {
 /// Timers, and when to give up.
 impl Config {
     /// How long a peer may leave this side without any answer, from 1 s to a day; then it counts as gone
-    /// ([`ClosedReason::PeerUnreachable`](crate::ClosedReason::PeerUnreachable)), within 1.25 times this time. The default is 60 s with
+    /// ([`ClosedReason::PeerUnreachable`](crate::ClosedReason::PeerUnreachable)), within 1.4 times this time. The default is 60 s with
     /// the profile `festina`. With `None`, the default of the other profiles, the rules of RFC 9260 §8.1 hold:
     /// [`with_association_retries`](Self::with_association_retries).
     pub fn with_peer_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {

@@ -370,11 +370,13 @@ impl Association {
         let init_max = config.retries.init_max;
         let shutdown_max = config.peer_timeout.map_or(config.retries.association_max, |_| u32::MAX);
         let pause_max = if self.state.expects_answers() { self.t2_pause_max() } else { config.timers.rto_max };
+        let may_be_cut_off = self.paths.pick().silence(now) >= config.timers.shutdown_stall / 2;
+        let patience = config.peer_timeout.filter(|_| may_be_cut_off && self.paths.pick().is_asked());
         let (timer, retries_max, due, given_up) = match &mut self.state {
             State::CookieWait { t1 } => (t1, init_max, Due::INIT, ClosedReason::HandshakeTimeout),
             State::CookieEchoed { t1, .. } => (t1, init_max, Due::COOKIE_ECHO, ClosedReason::HandshakeTimeout),
             State::ShutdownPending { drain } | State::ShutdownReceived { drain } => {
-                if drain.is_over(now) {
+                if drain.is_over(now) && !patience.is_some_and(|time| drain.extend(now, time)) {
                     self.abort_shutdown();
                 }
                 return;
@@ -410,7 +412,7 @@ impl Association {
     #[inline]
     fn peer_gone_at(&self) -> Option<Instant> {
         let timeout = self.context.config().peer_timeout.filter(|_| self.state.expects_answers())?;
-        self.paths.pick().silence_ends_at(timeout)
+        self.paths.pick().gone_at(timeout)
     }
 
     fn handle_send_timeouts(&mut self, now: Instant) {
@@ -474,9 +476,13 @@ impl Association {
         let Self { context, sender, paths, events, tags, .. } = self;
         for path in paths.iter_mut() {
             let Some(pause) = path.heartbeat_pause(now, context, tags.local) else { return };
+            let is_timed = context.config().peer_timeout.is_some();
             if let Some(answer) = path.heartbeat_acked(now, info, pause) {
                 if let Some(round_trip) = answer.round_trip {
                     sender.handle_round_trip(now, &mut path.sending, round_trip, events);
+                    if is_timed {
+                        path.sending.shorten_timeout(now);
+                    }
                 }
                 if path.answered(now) {
                     events.push(Event::PathReachable(true));

@@ -31,9 +31,9 @@ pub struct Config {
     /// ([`ClosedReason::PeerUnreachable`](crate::ClosedReason::PeerUnreachable)). From 1 s to a day.
     ///
     /// The time begins with the first packet that asks for an answer and gets none: DATA, a heartbeat or SHUTDOWN. An outage that is
-    /// shorter never ends an association. When neither side has said anything for a quarter of this time, the peer is asked, unless
-    /// `timers.heartbeat_interval` is `None`, and more often once it has not answered. Thus a peer that vanishes is noticed within
-    /// 1.25 times this time.
+    /// shorter never ends an association: the last question leaves when the time is over. When neither side has said anything for a quarter of
+    /// this time, the peer is asked, unless `timers.heartbeat_interval` is `None`. When it has answered nothing for a quarter of this time,
+    /// it is asked in any case, and then at least eight times in this time. Thus a peer that vanishes is noticed within 1.4 times this time.
     ///
     /// It takes the place of `retries.association_max` and `retries.unreachable_after_min`, which hold where this is `None`: the rules of
     /// RFC 9260 §8.1 and their five or six minutes. A handshake has its own limit, `retries.init_max`. The default is 60 s with the
@@ -146,13 +146,15 @@ pub struct Timers {
     pub rto_initial: Duration,
     /// Upper bound of the RTO.
     pub rto_max: Duration,
-    /// Pause between heartbeats on an idle path; `Config::peer_timeout` may ask earlier where the peer is quiet. `None` sends none.
+    /// Pause between heartbeats on an idle path; `Config::peer_timeout` may ask earlier where the peer is quiet. `None` sends none while the
+    /// path is idle.
     pub heartbeat_interval: Option<Duration>,
     /// How long a state cookie is honoured.
     pub cookie_lifetime: Duration,
     /// How long an orderly shutdown waits for the peer to acknowledge a further sixteenth of what was left when it began; then an ABORT
     /// ends the association. It thus takes at most 17 times as long until all is acknowledged, whatever the peer does (RFC 9260 §9.2
-    /// sets no limit). The limits for a peer that does not answer hold as well.
+    /// sets no limit). The limits for a peer that does not answer hold as well: a step in which it did not may take `Config::peer_timeout`
+    /// longer.
     pub shutdown_stall: Duration,
     /// Overall limit from the first SHUTDOWN that this side sends, after all is acknowledged, to the end; `None` means 5 times `rto_max`
     /// (RFC 9260 §9.2, T5).

@@ -58,6 +58,7 @@
 #![forbid(unsafe_code)]
 
 mod association;
+mod bounds;
 mod config;
 mod congestion;
 mod error;

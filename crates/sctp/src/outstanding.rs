@@ -23,6 +23,6 @@ pub(crate) use ack::{Observer, SackTerms};
 pub(crate) use digest::{Acknowledgement, Digest, Progress};
 pub(crate) use ledger::{CHUNKS_KEPT, Chunk, ChunkState, Form, Ledger, MessageSlot, PathId, SentAs};
 
-/// Chunks that may be outstanding. It keeps the rule of RFC 9260 §6.1 that no stream has more than 65,535 ordered messages in
-/// the send window, without counting per stream, and bounds the ledger's memory.
-pub(crate) const CHUNKS_MAX: usize = 65_535;
+/// Chunks that may be outstanding. It keeps the rule of RFC 9260 §6.1 that the ordered messages of a stream in the send window have
+/// SSNs that tell them apart, without counting per stream, and bounds the ledger's memory.
+pub(crate) const CHUNKS_MAX: usize = crate::bounds::TSN_SPAN_MAX as usize;

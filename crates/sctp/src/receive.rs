@@ -62,6 +62,7 @@ use self::assembly::{Assembly, Piece};
 use self::sack::SackSchedule;
 use self::tracker::{Place, Spot, Tracker};
 use self::window::{RELIEF_BYTES, Use, Window};
+use crate::bounds::SKIP_MAX;
 use crate::config::Config;
 use crate::message::ReceivedMessage;
 use crate::stats::ReceivedStats;
@@ -71,12 +72,6 @@ mod assembly;
 mod sack;
 mod tracker;
 mod window;
-
-/// The peer may be moved on by so many TSNs at once, or twice the receive buffer if that is more: each of them carried a byte that the
-/// window allowed, or was given up while it was on its way. What asks for more comes from an earlier association with the same tag:
-/// RFC 9260 §5.2.1 has an endpoint answer a new INIT with the tag of its own, so that packets of a peer that has restarted
-/// meanwhile pass for those of its successor.
-const SKIP_MAX: u64 = 1 << 20;
 
 /// The receiving side. The order of calls: [`handle_data`](Self::handle_data) or its like for each chunk of a packet, then
 /// [`packet_done`](Self::packet_done), then whatever [`poll_message`](Self::poll_message) gives, then
@@ -232,8 +227,8 @@ impl Receiver {
     /// Takes one FORWARD-TSN chunk (RFC 3758 §3.6) of a packet of `packet_bytes`. It is acknowledged as DATA would be.
     pub(crate) fn handle_forward_tsn(&mut self, forward: &ForwardTsn<'_>, packet_bytes: usize) {
         if let Some(new_cumulative) = self.forward_to(forward.new_cumulative, forward.streams().len(), packet_bytes) {
-            let streams = forward.streams();
-            self.assembly.forward(new_cumulative, self.inbound_streams, streams, &mut self.ready);
+            let passed = new_cumulative - self.tracker.cumulative();
+            self.assembly.forward((new_cumulative, passed), self.inbound_streams, forward.streams(), &mut self.ready);
             self.skip_to(new_cumulative);
         }
     }

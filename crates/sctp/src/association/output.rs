@@ -96,7 +96,7 @@ impl Association {
         }
         let path = self.paths.pick_mut();
         if path.heartbeat_ready() {
-            let wait = path.heartbeat_wait(self.context.config());
+            let wait = path.heartbeat_wait(now, self.context.config());
             let nonce = path.heartbeat_sent(now, wait, &self.context, self.tags.local);
             packet.chunk(&ChunkOut::Heartbeat { info: &nonce.to_be_bytes() });
         }
@@ -113,10 +113,16 @@ impl Association {
         let mut filled = Filled::default();
         if data_may_follow {
             let (sending, events) = (&mut path.sending, &mut self.events);
-            let forwarded = self.sender.write_forward_tsn(now, sending, packet, events);
-            // What was to leave again may turn out to be given up: then that is what the packet is for.
+            let mut forwarded = self.sender.write_forward_tsn(now, sending, packet, events);
             filled = self.sender.fill(now, sending, packet, events);
-            if filled.chunks > 0 || forwarded || self.sender.write_forward_tsn(now, sending, packet, events) {
+            if filled.chunks == 0 && !forwarded {
+                // What was to leave again may turn out to be given up: then that is what the packet is for.
+                forwarded = self.sender.write_forward_tsn(now, sending, packet, events);
+            }
+            if forwarded {
+                self.sender.forward_tsn_left(now, sending, filled.has_new_data);
+            }
+            if filled.chunks > 0 || forwarded {
                 path.used(now);
             }
         }

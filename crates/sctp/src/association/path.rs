@@ -56,7 +56,8 @@ pub(crate) struct HeartbeatAnswer {
 enum Heartbeat {
     /// Not sent in this state, or by the application's wish.
     Off,
-    /// Leaves at this time if the path stays idle, or when the peer has been quiet for too long.
+    /// Leaves at this time if the path stays idle, or when the peer has been quiet for too long. [`Instant::MAX`]: only if the peer does
+    /// not answer what it is asked.
     Idle { due_at: Instant },
     /// Must leave with the next packet.
     Ready,
@@ -102,10 +103,16 @@ impl Path {
         self.asked_at.get_or_insert(now);
     }
 
-    /// When the peer will have been silent for so long although it was asked.
+    /// When the peer counts as gone if nothing comes: it has been silent for `peer_timeout` although it was asked, and the last question
+    /// left after that time, so that an outage which ends within it ends no association. Where heartbeats are off, T2 asks that often.
     #[inline]
-    pub(crate) fn silence_ends_at(&self, peer_timeout: Duration) -> Option<Instant> {
-        Some(self.asked_at.get()? + peer_timeout)
+    pub(crate) fn gone_at(&self, peer_timeout: Duration) -> Option<Instant> {
+        let timed_out_at = self.asked_at.get()? + peer_timeout;
+        match self.heartbeat {
+            Heartbeat::Off => Some(timed_out_at + 2 * question_pause_max(peer_timeout)),
+            Heartbeat::Idle { .. } | Heartbeat::Ready => None,
+            Heartbeat::Sent { sent_at, missed_at } => (sent_at >= timed_out_at).then_some(missed_at),
+        }
     }
 
     /// Returns whether something left that a living peer answers, and no answer has come.
@@ -146,17 +153,24 @@ impl Path {
         self.sending.rto().saturating_mul(1_u32.checked_shl(self.errors).unwrap_or(u32::MAX)).min(rto_max)
     }
 
-    /// The pause before the next heartbeat; `None` if the application wants none.
+    /// The pause before the next heartbeat; `None` if the application wants none. It is endless if the application wants none on idle paths,
+    /// but wants to know when the peer is gone.
     pub(crate) fn heartbeat_pause(&self, now: Instant, context: &Context, tag: u32) -> Option<Duration> {
-        let timers = &context.config().timers;
-        Some(heartbeat_pause(context, tag, now, self.backed_off_rto(timers.rto_max), timers.heartbeat_interval?))
+        let Config { timers, peer_timeout, .. } = context.config();
+        match timers.heartbeat_interval {
+            Some(interval) => Some(heartbeat_pause(context, tag, now, self.backed_off_rto(timers.rto_max), interval)),
+            None => peer_timeout.map(|_| Duration::MAX),
+        }
     }
 
-    /// How long a heartbeat waits for its answer. Where the time of silence is limited, the next one follows then.
-    pub(crate) fn heartbeat_wait(&self, config: &Config) -> Duration {
-        match config.peer_timeout {
-            Some(timeout) => self.backed_off_rto(config.timers.rto_max).clamp(timeout / 64, timeout / 8),
-            None => self.sending.rto(),
+    /// How long a heartbeat that leaves now waits for its answer. Where the time of silence is limited, the next one follows then, and one
+    /// when that time is over.
+    pub(crate) fn heartbeat_wait(&self, now: Instant, config: &Config) -> Duration {
+        let Some(timeout) = config.peer_timeout else { return self.sending.rto() };
+        let wait = self.backed_off_rto(config.timers.rto_max).clamp(timeout / 64, question_pause_max(timeout));
+        match self.asked_at.get().map(|asked_at| asked_at + timeout) {
+            Some(timed_out_at) if now < timed_out_at => wait.min(timed_out_at - now),
+            _ => wait,
         }
     }
 
@@ -169,13 +183,16 @@ impl Path {
     pub(crate) fn deadline(&self, quiet: Duration) -> Option<Instant> {
         match self.heartbeat {
             Heartbeat::Off | Heartbeat::Ready => None,
-            Heartbeat::Idle { due_at } => Some(due_at.min(self.quiet_until(quiet))),
+            Heartbeat::Idle { due_at } => Some(due_at.min(self.quiet_until(due_at, quiet))),
             Heartbeat::Sent { missed_at, .. } => Some(missed_at),
         }
     }
 
-    fn quiet_until(&self, quiet: Duration) -> Instant {
-        self.used_at.max(self.heard_at) + quiet
+    /// When the peer is asked after `quiet` without a word from either side. A peer that is heard but answers nothing may not hear this
+    /// side, and is asked as well.
+    fn quiet_until(&self, due_at: Instant, quiet: Duration) -> Instant {
+        let idle_since = if due_at < Instant::MAX { self.used_at.max(self.heard_at) } else { Instant::MAX };
+        self.asked_at.get().map_or(idle_since, |asked_at| idle_since.min(asked_at)) + quiet
     }
 
     /// A heartbeat leaves with the next packet.
@@ -191,13 +208,12 @@ impl Path {
     /// Lets a heartbeat leave if the path has been idle for `pause` (RFC 9260 §8.3), or if neither side has said anything for `quiet`;
     /// looks again later otherwise.
     pub(crate) fn send_heartbeat_if_idle(&mut self, now: Instant, pause: Duration, quiet: Duration) {
-        let Heartbeat::Idle { due_at } = &mut self.heartbeat else { return };
-        if now >= *due_at {
-            *due_at = self.used_at + pause;
+        let Heartbeat::Idle { mut due_at } = self.heartbeat else { return };
+        if now >= due_at {
+            due_at = self.used_at + pause;
         }
-        if now >= *due_at || now >= self.quiet_until(quiet) {
-            self.heartbeat = Heartbeat::Ready;
-        }
+        let is_due = now >= due_at || now >= self.quiet_until(due_at, quiet);
+        self.heartbeat = if is_due { Heartbeat::Ready } else { Heartbeat::Idle { due_at } };
     }
 
     pub(crate) fn heartbeat_ready(&self) -> bool {
@@ -239,6 +255,11 @@ impl Path {
         }
         Some(HeartbeatAnswer { round_trip })
     }
+}
+
+/// How long a question waits at most before the next one, where the time of silence is limited.
+pub(crate) fn question_pause_max(peer_timeout: Duration) -> Duration {
+    peer_timeout / 8
 }
 
 /// The part of the initial cwnd that depends on the address family (RFC 9260 §7.2.1).

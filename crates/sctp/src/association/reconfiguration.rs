@@ -299,13 +299,14 @@ impl Association {
         if self.reconfiguration_deadline().is_none_or(|deadline| now < deadline) {
             return;
         }
+        let pause_max = self.t2_pause_max();
         let Self { context, paths, events, control, .. } = self;
         let config = context.config();
         let pending = control.reconfiguration.as_mut().and_then(|state| state.pending.as_mut());
         if let Some(Pending { timer, .. }) = pending
             && timer.due(now) == Some(Repeat::Timeout)
         {
-            timer.back_off(now, config.timers.rto_max);
+            timer.back_off(now, pause_max);
             control.set(Due::RE_CONFIG);
             if path_failed(now, paths.pick_mut(), config, events) {
                 self.close(ClosedReason::PeerUnreachable);

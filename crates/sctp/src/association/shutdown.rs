@@ -5,6 +5,7 @@ use festina_units::{Duration, Instant};
 use super::Association;
 use super::control::Due;
 use super::handshake::{abort_packet, header_to, lone_packet};
+use super::path::question_pause_max;
 use super::retry::RetryTimer;
 use super::state::{Drain, State};
 use crate::config::Config;
@@ -182,7 +183,7 @@ impl Association {
     /// Where a time of silence ends the association, T2 asks several times until then.
     pub(super) fn t2_pause_max(&self) -> Duration {
         let Config { timers, peer_timeout, .. } = self.context.config();
-        peer_timeout.map_or(timers.rto_max, |timeout| timers.rto_max.min(timeout / 8))
+        peer_timeout.map_or(timers.rto_max, |timeout| timers.rto_max.min(question_pause_max(timeout)))
     }
 
     fn guard(&self) -> Duration {

@@ -134,6 +134,8 @@ pub(crate) struct Drain {
     step_bytes: usize,
     /// The next step is done when no more than this is left.
     next_bytes: usize,
+    /// The peer did not answer in this step, and got more time for that.
+    is_extended: bool,
 }
 
 impl Drain {
@@ -143,15 +145,26 @@ impl Drain {
     /// The end begins now.
     pub(crate) fn start(now: Instant, left_bytes: usize, stall: Duration) -> Self {
         let step_bytes = left_bytes.div_ceil(Self::STEPS).max(1);
-        Self { ends_at: now + stall, step_bytes, next_bytes: left_bytes.saturating_sub(step_bytes) }
+        let next_bytes = left_bytes.saturating_sub(step_bytes);
+        Self { ends_at: now + stall, step_bytes, next_bytes, is_extended: false }
     }
 
     /// So much is left now.
     pub(crate) fn update(&mut self, now: Instant, left_bytes: usize, stall: Duration) {
         if left_bytes <= self.next_bytes {
-            self.ends_at = now + stall;
-            self.next_bytes = left_bytes.saturating_sub(self.step_bytes);
+            *self = Self { ends_at: now + stall, next_bytes: left_bytes.saturating_sub(self.step_bytes), ..*self };
+            self.is_extended = false;
         }
+    }
+
+    /// The peer does not answer: it may be cut off, and whether it comes back shows within `time`. Returns whether the step is extended,
+    /// which is done once.
+    pub(crate) fn extend(&mut self, now: Instant, time: Duration) -> bool {
+        let is_news = !core::mem::replace(&mut self.is_extended, true);
+        if is_news {
+            self.ends_at = now + time;
+        }
+        is_news
     }
 
     pub(crate) fn is_over(&self, now: Instant) -> bool {

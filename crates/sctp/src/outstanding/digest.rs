@@ -35,6 +35,8 @@ pub(crate) struct Digest {
     pub(crate) highest_acked: Option<HighestAcked>,
     /// Chunks of abandoned messages among them, which count nowhere else: the peer passed over them or has them.
     pub(crate) abandoned_acked: bool,
+    /// The highest TSN of those that the peer was told to pass over.
+    pub(crate) highest_passed: Option<u64>,
     /// On the way before, headers and padding included.
     pub(crate) in_flight_bytes_before: usize,
     /// Chunks now taken for lost.
@@ -117,6 +119,8 @@ impl Digest {
         let arrived = chunk.state == ChunkState::AbandonedOnTheWay && tsn > forwarded;
         if arrived {
             self.count_abandoned(tsn, chunk);
+        } else {
+            self.highest_passed = Some(tsn);
         }
         arrived
     }

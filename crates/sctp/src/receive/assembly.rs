@@ -113,17 +113,18 @@ impl Assembly {
             }
     }
 
-    /// Passes over what is missing up to `new_cumulative` and over the ordered messages listed, as far as `inbound_streams` go
-    /// (RFC 3758 §3.6). Does nothing in the other framing, where each message is listed.
+    /// Passes over what is missing up to `new_cumulative`, which is `passed` TSNs further on, and over the ordered messages listed, as far
+    /// as `inbound_streams` go (RFC 3758 §3.6). Does nothing in the other framing, where each message is listed.
     pub(super) fn forward(
         &mut self,
-        new_cumulative: u64,
+        (new_cumulative, passed): (u64, u64),
         inbound_streams: u16,
         streams: impl Iterator<Item = (StreamId, Ssn)> + Clone,
         ready: &mut Ready,
     ) {
         if let Self::Traditional(traditional) = self {
-            traditional.forward(new_cumulative, streams.filter(|(stream, _)| stream.0 < inbound_streams), ready);
+            let streams = streams.filter(|(stream, _)| stream.0 < inbound_streams);
+            traditional.forward((new_cumulative, passed), streams, ready);
         }
     }
 

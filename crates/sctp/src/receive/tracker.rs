@@ -2,13 +2,8 @@
 
 use std::collections::VecDeque;
 
+use crate::bounds::TSN_SPAN_MAX;
 use crate::wire::Tsn;
-
-/// How far above the cumulative TSN a chunk is taken; one beyond is dropped, as if it had been lost.
-///
-/// Half of the SSN space: the messages of one stream that are under way never span more than that, so that an SSN tells
-/// without doubt whether it is ahead or behind. It also keeps every offset of a gap ack block within its 16 bits.
-pub(super) const TSN_SPAN_MAX: u64 = 32_767;
 
 /// How many separate ranges above the cumulative TSN are remembered; a chunk that would begin one more is dropped. A SACK of
 /// one packet cannot report that many.
@@ -94,7 +89,7 @@ impl Tracker {
     }
 
     fn place_among_ranges(&self, tsn: u64, is_next: bool) -> Place {
-        if tsn - self.cumulative > TSN_SPAN_MAX {
+        if tsn - self.cumulative > u64::from(TSN_SPAN_MAX) {
             return Place::OutOfReach;
         }
         let index = match self.ranges.back() {

@@ -108,11 +108,6 @@ impl Sender {
             all_acked: self.ledger.is_empty(),
         }));
         let heard = Heard { sack: acknowledgement.sack, rtt, timed_is_duplicate };
-        if digest.abandoned_acked
-            && let Some(rtt) = self.forward_round_trip(now, path)
-        {
-            path.repair.on_round_trip(now, rtt, events);
-        }
         let were_missing = self.buffer.looks_for_missing() && self.give_up_what_is_missing(now, events);
         let (repair, ledger, view) = self.split(path);
         let verdict = repair.on_ack(now, &digest, &heard, ledger, &view, events);

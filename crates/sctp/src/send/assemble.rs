@@ -40,6 +40,8 @@ pub(super) struct Loaded {
 pub(crate) struct Filled {
     /// DATA chunks written.
     pub(crate) chunks: usize,
+    /// Any of them leaves for the first time.
+    pub(crate) has_new_data: bool,
     /// Whether routers may mark the packet.
     pub(crate) ecn: EcnCodepoint,
 }
@@ -113,7 +115,7 @@ impl Sender {
             self.gave_up(now, path, events);
             self.settle(now, path);
         }
-        Filled { chunks: loaded.chunks, ecn }
+        Filled { chunks: loaded.chunks, has_new_data: loaded.new_chunks > 0, ecn }
     }
 
     /// Sends lost chunks and their companions again, in TSN order as far as they fit.

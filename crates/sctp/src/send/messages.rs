@@ -32,7 +32,8 @@ pub(super) struct OutboundMessage {
     pub(super) ppid: u32,
     /// Its pieces that are not settled: chunks with a TSN, and one for what has none yet.
     pieces: u32,
-    /// The low bits of the TSN of its last piece that has one.
+    /// The low bits of the TSN of its last piece that has one. While none has, its key in the queue: the low bits of its identity, or of
+    /// that of the message whose place it took.
     pub(super) last_tsn: u32,
     pub(super) stream: StreamId,
     /// Its MID, the low bits of which are its SSN; given with the first fragment, and without meaning until then. Unordered messages in
@@ -75,7 +76,7 @@ impl OutboundMessage {
             expires_at: if is_tracked { message.expires_at(now) } else { Instant::MAX },
             ppid: message.ppid,
             pieces: 1,
-            last_tsn: 0,
+            last_tsn: low_bits(id),
             stream: message.stream,
             number: 0,
             retransmissions_max: message
@@ -144,6 +145,11 @@ impl OutboundMessage {
             immediate: chunk.immediate_ack,
         }
     }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "far fewer messages than 2^31 wait at a time")]
+fn low_bits(id: MessageId) -> u32 {
+    id.0 as u32
 }
 
 #[derive(Clone, Copy, Debug)]

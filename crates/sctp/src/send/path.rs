@@ -212,6 +212,11 @@ impl SendPath {
         self.repair.was_silent(silence);
     }
 
+    /// The peer has just answered: T3-rtx does not wait any longer for what was backed off in an outage.
+    pub(crate) fn shorten_timeout(&mut self, now: Instant) {
+        self.repair.shorten_timeout(now);
+    }
+
     /// Takes a round trip for granted until one is measured.
     pub(crate) fn assume_round_trip(&mut self, assumed: AssumedRoundTrip) {
         self.repair.assume_round_trip(assumed);

@@ -1,5 +1,7 @@
 //! The send buffer: the account of all that the application handed over, the messages, and what of them waits for TSNs.
 
+use std::collections::BTreeMap;
+
 use festina_units::Instant;
 
 use super::backlog::{Backlog, Surroundings};
@@ -63,6 +65,11 @@ impl SendLimits {
 
 fn size(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+/// Where a message that waits as a whole stands in its queue: keys ascend.
+fn queue_key(messages: &Messages) -> impl Fn(MessageSlot) -> u32 {
+    |slot| messages.get(slot).map_or(0, |message| message.last_tsn)
 }
 
 fn cost_bytes(count: u32, payload_bytes: usize) -> usize {
@@ -165,7 +172,12 @@ impl SendBuffer {
         older: MessageSlot,
     ) -> MessageSlot {
         let (stream, slot) = (message.stream, self.admit(now, &message, id));
-        if let Some(older) = self.scheduler.replace(stream, older, Unsent::new(message.payload, slot)) {
+        let newer = Unsent::new(message.payload, slot);
+        if let Some(older) = self.scheduler.replace(stream, older, newer, queue_key(&self.messages)) {
+            let key = queue_key(&self.messages)(older.message);
+            if let Some(message) = self.messages.get_mut(slot) {
+                message.last_tsn = key;
+            }
             self.count_sent(older.rest.len(), true);
             self.used_bytes -= small(older.rest.len());
         }
@@ -237,20 +249,24 @@ impl SendBuffer {
 
     /// What of a message waits for TSNs.
     pub(super) fn waiting(&self, slot: MessageSlot) -> Option<&Unsent> {
-        self.scheduler.find(self.messages.get(slot)?.stream, slot)
+        self.scheduler.find(self.messages.get(slot)?.stream, slot, queue_key(&self.messages))
     }
 
-    /// How many messages of a stream wait for TSNs, as a whole or in part. Costs a look at all that wait.
+    /// Counts the messages of each of these streams that wait for TSNs, as a whole or in part. Costs a look at all that wait.
     #[cold]
-    pub(super) fn waiting_on(&self, stream: StreamId) -> u32 {
-        let is_of =
-            |unsent: &&Unsent| self.messages.get(unsent.message).is_some_and(|message| message.stream == stream);
-        u32::try_from(self.scheduler.iter().filter(is_of).count()).unwrap_or(u32::MAX)
+    pub(super) fn count_waiting(&self, streams: &mut BTreeMap<StreamId, u32>) {
+        for unsent in self.scheduler.iter() {
+            let stream = self.messages.get(unsent.message).map(|message| message.stream);
+            if let Some(waiting) = stream.and_then(|stream| streams.get_mut(&stream)) {
+                *waiting = waiting.saturating_add(1);
+            }
+        }
     }
 
     /// Takes what is left of a message out of the queue and the account. Its piece stays.
     pub(super) fn withdraw(&mut self, slot: MessageSlot) -> Option<Unsent> {
-        let unsent = self.scheduler.remove(self.messages.get(slot)?.stream, slot)?;
+        let (stream, waiting) = (self.messages.get(slot)?.stream, size(self.queued_messages));
+        let unsent = self.scheduler.remove(stream, slot, waiting, queue_key(&self.messages))?;
         self.count_sent(unsent.rest.len(), true);
         self.used_bytes -= small(unsent.rest.len());
         Some(unsent)

@@ -246,6 +246,15 @@ impl Repair {
         }
     }
 
+    /// The peer has just answered something else than data: T3-rtx runs no longer than if it began now. The pauses between probes of a
+    /// closed window stay as they are.
+    pub(super) fn shorten_timeout(&mut self, now: Instant) {
+        let expires = now + self.rto();
+        if self.timers.t3().is_some_and(|running| running.expires > expires) && !self.book.is_probing_window() {
+            self.timers.restart(now, expires);
+        }
+    }
+
     /// The window of the peer opened: it answers, and backing off ends.
     pub(super) fn window_opened(&mut self) {
         self.series.measured();
@@ -459,13 +468,14 @@ impl Repair {
         }
     }
 
-    /// FORWARD-TSN left, up to this TSN: T3-rtx runs until it is answered (RFC 3758 §3.5 C5), and the answer times nothing that it skips.
-    pub(super) fn on_forward_left(&mut self, now: Instant, cumulative: u64) {
+    /// FORWARD-TSN left, up to this TSN: T3-rtx runs until it is answered (RFC 3758 §3.5 C5). For the round trip it is one more
+    /// transmission of what it skips: the SACK that covers that answers either.
+    pub(super) fn on_forward_left(&mut self, now: Instant, cumulative: u64, again: Again) {
         if self.timers.t3().is_none() {
             self.timers.start(now, self.rto());
         }
         if let Some(tsn) = self.round_trip.timed_tsn().filter(|&tsn| tsn <= cumulative) {
-            self.round_trip.resent(tsn, now, self.book.rules().rtt_sampling, Again::Alone);
+            self.round_trip.resent(tsn, now, self.book.rules().rtt_sampling, again);
         }
     }
 

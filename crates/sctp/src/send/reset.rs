@@ -67,14 +67,14 @@ impl Sender {
         let Self { streams: outbound, buffer, .. } = self;
         let resetting = &mut outbound.rare.get_or_insert_default().resetting;
         let is_all = streams.is_empty() && !resetting.all;
-        let mut fresh = Vec::new();
-        for &stream in streams {
-            if !resetting.holds(stream) {
-                resetting.waiting.insert(stream, buffer.waiting_on(stream));
-                fresh.push(stream);
-            }
+        let mut fresh = BTreeMap::new();
+        fresh.extend(streams.iter().filter(|&&stream| !resetting.holds(stream)).map(|&stream| (stream, 0)));
+        if !fresh.is_empty() {
+            buffer.count_waiting(&mut fresh);
         }
+        resetting.waiting.extend(&fresh);
         resetting.all |= is_all;
+        let fresh = fresh.into_keys().collect();
         (fresh, is_all)
     }
 

@@ -1,5 +1,6 @@
 //! Whose turn it is: the order in which queued messages get their TSNs (RFC 8260 §3 describes schedulers by these names).
 
+mod line;
 mod streams;
 
 use std::collections::VecDeque;
@@ -181,35 +182,52 @@ impl Scheduler {
         }
     }
 
-    /// Takes a message out of the queue, wherever it stands. Costs a look at all that wait before it on its stream, or on all with
-    /// [`FirstComeFirstServed`](Self::FirstComeFirstServed).
-    pub(super) fn remove(&mut self, stream: StreamId, message: MessageSlot) -> Option<Unsent> {
+    /// Takes a message out of the queue, wherever it stands. `messages` wait in all, and `key` tells where each stands in its queue.
+    pub(super) fn remove(
+        &mut self,
+        stream: StreamId,
+        message: MessageSlot,
+        messages: usize,
+        key: impl Fn(MessageSlot) -> u32,
+    ) -> Option<Unsent> {
         match self {
-            Self::FirstComeFirstServed(queue) => match position(queue, message)? {
+            Self::FirstComeFirstServed(queue) => match line::find(queue, message, &key)? {
                 0 => self.pop(),
-                place => queue.remove(place),
+                place => line::take_out(queue, place, key(message), messages.saturating_sub(1)),
             },
-            Self::Streams(streams) => streams.remove(stream, message),
+            Self::Streams(streams) => streams.remove(stream, message, key),
         }
     }
 
     /// A message that waits.
-    pub(super) fn find(&self, stream: StreamId, message: MessageSlot) -> Option<&Unsent> {
+    pub(super) fn find(
+        &self,
+        stream: StreamId,
+        message: MessageSlot,
+        key: impl Fn(MessageSlot) -> u32,
+    ) -> Option<&Unsent> {
         let queue = match self {
             Self::FirstComeFirstServed(queue) => queue,
             Self::Streams(streams) => streams.queue(stream)?,
         };
-        queue.get(position(queue, message)?)
+        queue.get(line::find(queue, message, key)?)
     }
 
-    /// Puts a message in the place of one that waits. Returns that one.
-    pub(super) fn replace(&mut self, stream: StreamId, message: MessageSlot, newer: Unsent) -> Option<Unsent> {
-        let queue = match self {
-            Self::FirstComeFirstServed(queue) => queue,
-            Self::Streams(streams) => streams.queue_mut(stream)?,
-        };
-        let place = position(queue, message)?;
-        Some(std::mem::replace(queue.get_mut(place)?, newer))
+    /// Puts a message in the place of one that waits as a whole, and is to have its key. Returns that one.
+    pub(super) fn replace(
+        &mut self,
+        stream: StreamId,
+        message: MessageSlot,
+        newer: Unsent,
+        key: impl Fn(MessageSlot) -> u32,
+    ) -> Option<Unsent> {
+        match self {
+            Self::FirstComeFirstServed(queue) => {
+                let place = line::find(queue, message, key)?;
+                Some(std::mem::replace(queue.get_mut(place)?, newer))
+            }
+            Self::Streams(streams) => streams.replace(stream, message, newer, key),
+        }
     }
 
     /// What waits, in no particular order.
@@ -218,18 +236,15 @@ impl Scheduler {
             Self::FirstComeFirstServed(queue) => (Some(queue), None),
             Self::Streams(streams) => (None, Some(streams.queues())),
         };
-        one.into_iter().chain(many.into_iter().flatten()).flatten()
+        one.into_iter().chain(many.into_iter().flatten()).flat_map(line::messages)
     }
-}
-
-fn position(queue: &VecDeque<Unsent>, message: MessageSlot) -> Option<usize> {
-    queue.iter().position(|unsent| unsent.message == message)
 }
 
 /// Takes the first message, and gives back what a burst does not need.
 #[inline]
 fn pop_front(queue: &mut VecDeque<Unsent>) -> Option<Unsent> {
     let message = queue.pop_front();
+    line::trim(queue);
     shrink(queue, MESSAGES_SECOND);
     message
 }
@@ -374,7 +389,7 @@ mod tests {
         (0..40).for_each(|number| scheduler.push(StreamId(1), unsent(number, 10)));
         let mut of_two = 0;
         for _ in 0..40 {
-            if scheduler.find(StreamId(2), MessageSlot(99)).is_none() {
+            if scheduler.find(StreamId(2), MessageSlot(99), |slot| slot.0).is_none() {
                 scheduler.push(StreamId(2), unsent(99, 40));
             }
             let piece = scheduler.take(40, false).expect("both wait");
@@ -397,6 +412,18 @@ mod tests {
             20,
             "a long one leaves alone: {order:?}"
         );
+    }
+
+    /// So only the first of those that wait is looked at, however many there are.
+    #[test]
+    fn a_message_that_waits_to_begin_is_not_overtaken_by_shorter_ones_that_would_fit() {
+        let mut scheduler = Scheduler::new(StreamScheduler::RoundRobin);
+        scheduler.bound(10, 70);
+        for (stream, bytes) in [(1, 40), (2, 50), (3, 20)] {
+            scheduler.push(StreamId(stream), unsent(stream.into(), bytes));
+        }
+        let order: Vec<_> = std::iter::from_fn(|| scheduler.take(10, true)).map(|piece| piece.message.0).collect();
+        assert_eq!(order, [1, 1, 1, 1, 2, 3, 2, 3, 2, 2, 2]);
     }
 
     #[test]

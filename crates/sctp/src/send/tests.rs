@@ -158,8 +158,11 @@ impl Rig {
         let header = CommonHeader { source_port: 1, destination_port: 2, verification_tag: 3 };
         let mut packet = PacketBuilder::new(&mut bytes, header, PACKET_BYTES);
         let Self { sender, path, events, .. } = self;
-        sender.write_forward_tsn(self.now, path, &mut packet, events);
-        sender.fill(self.now, path, &mut packet, events);
+        let forwarded = sender.write_forward_tsn(self.now, path, &mut packet, events);
+        let filled = sender.fill(self.now, path, &mut packet, events);
+        if forwarded {
+            sender.forward_tsn_left(self.now, path, filled.has_new_data);
+        }
         if packet.finish() == 0 {
             return (None, Vec::new());
         }

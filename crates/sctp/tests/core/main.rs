@@ -4,10 +4,12 @@
 mod after_silence;
 mod amplification;
 mod backlog;
+mod bounds;
 mod bulk;
 mod early_copies;
 mod extensions;
 mod hostile;
+mod outages;
 mod pair;
 mod promises;
 mod random_walk;

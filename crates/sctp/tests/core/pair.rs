@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use festina_netsim::{Link, LinkConfig, LinkCounters, LinkPacket, RandomStream};
+use festina_netsim::{JitterShape, Link, LinkConfig, LinkCounters, LinkPacket, RandomStream};
 use festina_sctp::wire::Packet;
 use festina_sctp::{
     Association, ClosedReason, Config, Context, Event, Incoming, Listener, PacketDropped, PathKnowledge, Ports,
@@ -60,6 +60,8 @@ pub(crate) struct Pair {
     /// `links[0]` carries what `hosts[0]` sends.
     pub(crate) links: [Link<Datagram>; 2],
     pub(crate) routers: Routers,
+    /// No sender may believe in a shorter round trip, if that is watched.
+    pub(crate) srtt_min: Option<Duration>,
     buffer: Vec<u8>,
 }
 
@@ -140,8 +142,20 @@ impl Pair {
             hosts: [Host::new(0, client), Host::new(1, server)],
             links: [Link::new(there, seed, "there"), Link::new(back, seed, "back")],
             routers: Routers::new(seed),
+            srtt_min: None,
             buffer: Vec::new(),
         }
+    }
+
+    /// From now on, every SRTT is held against the shortest round trip over `links`. One tick of the coarsest clock is forgiven.
+    pub(crate) fn watch_round_trips(&mut self, links: &[LinkConfig; 2]) {
+        let shortest = |link: &LinkConfig| match link.jitter.shape {
+            JitterShape::None => link.delay,
+            JitterShape::Uniform { range } => link.delay.saturating_sub(range),
+            JitterShape::Normal { .. } => Duration::ZERO,
+        };
+        let round_trip: Duration = links.iter().map(shortest).sum();
+        self.srtt_min = Some(round_trip.saturating_sub(Duration::from_millis(4)));
     }
 
     pub(crate) fn connect(&mut self, from: usize, nonce: u64) {
@@ -160,7 +174,7 @@ impl Pair {
 
     /// Sends what the host has to send and collects what it has to tell.
     pub(crate) fn drain(&mut self, index: usize) {
-        let (now, link) = (self.now, &mut self.links[index]);
+        let (now, link, srtt_min) = (self.now, &mut self.links[index], self.srtt_min);
         let Host { association, context, events, received, packets_sent, trace, reads, kept, window, .. } =
             &mut self.hosts[index];
         let Some(association) = association else { return };
@@ -186,6 +200,9 @@ impl Pair {
         }
         while let Some(event) = association.poll_event() {
             events.push(event);
+        }
+        if let (Some(least), Some(srtt)) = (srtt_min, association.stats().path.srtt) {
+            assert!(srtt >= least, "SRTT is {srtt:?}, and no round trip takes less than {least:?}");
         }
     }
 

@@ -93,7 +93,8 @@ impl Walk {
         }
         let message_bytes_max =
             configs.iter().map(|config| config.limits.message_bytes_max as u64).min().unwrap_or_default();
-        let mut pair = Pair::new(configs, links, seed);
+        let mut pair = Pair::new(configs, links.clone(), seed);
+        pair.watch_round_trips(&links);
         for host in &mut pair.hosts {
             host.kept = Some(Vec::new());
         }

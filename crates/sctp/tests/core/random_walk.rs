@@ -199,7 +199,8 @@ impl Walk {
         let links = [link(&mut random), link(&mut random)];
         let message_bytes_max =
             configs.iter().map(|config| config.limits.message_bytes_max as u64).min().unwrap_or_default();
-        let mut pair = Pair::new(offering_ecn(seed, configs), links, seed);
+        let mut pair = Pair::new(offering_ecn(seed, configs), links.clone(), seed);
+        pair.watch_round_trips(&links);
         set_routers(seed, &mut pair);
         let sends_left = u32::try_from(20 + random.below(100)).unwrap();
         Self {

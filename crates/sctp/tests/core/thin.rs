@@ -38,3 +38,26 @@ fn a_queue_is_known_for_one_however_often_the_heartbeat_timer_expires_meanwhile(
     copies(&mut pair, Duration::from_secs(2));
     assert_eq!(copies(&mut pair, Duration::from_secs(120)), 0);
 }
+
+#[test]
+fn messages_that_replace_each_other_cost_a_packet_each_whichever_side_sends_them() {
+    for (interval, one_way) in [(33, 18), (33, 20), (33, 30), (16, 20), (50, 30), (100, 60)] {
+        for from in [0, 1] {
+            let links = [delay(one_way), delay(one_way)];
+            let mut pair = Pair::new([Config::default(), Config::default()], links.clone(), 1);
+            pair.watch_round_trips(&links);
+            pair.connect(0, 1);
+            pair.run_for(Duration::from_millis(500));
+            let (before, messages) = (pair.hosts[from].packets_sent, 300);
+            for _ in 0..messages {
+                let now = pair.now;
+                let state = Message::new(vec![1; 40]).unordered().replacing(1);
+                pair.hosts[from].association().send(now, state).unwrap();
+                pair.drain(from);
+                pair.run_for(Duration::from_millis(interval));
+            }
+            let packets = pair.hosts[from].packets_sent - before;
+            assert!(packets * 100 <= messages * 105, "every {interval} ms over {one_way} ms: {packets} packets");
+        }
+    }
+}

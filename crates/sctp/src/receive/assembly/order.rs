@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use super::cost::{WAITING_ENTRY_BYTES, packet_bytes};
 use super::ready::{Held, Ready};
 use super::{Piece, Place};
+use crate::bounds::{MID_AHEAD_MAX, SSN_AHEAD_MAX};
 use crate::config::TABLE_BYTES_FREE;
 use crate::stream_table::StreamTable;
 use crate::wire::StreamId;
 
 /// An SSN or a MID: wraps, and compares by serial arithmetic (RFC 9260 §1.6).
 pub(super) trait Number: Copy + Default + Ord {
-    /// Half of the number space: as far as a number lies ahead at most; any other is behind.
+    /// Half of the number space: any number that lies so far ahead or further is behind.
     const SPAN: u32;
     /// What is wrong if a number names two messages.
     const USED_TWICE: &str;
@@ -25,7 +26,7 @@ pub(super) trait Number: Copy + Default + Ord {
 }
 
 impl Number for u16 {
-    const SPAN: u32 = 1 << 15;
+    const SPAN: u32 = SSN_AHEAD_MAX as u32 + 1;
     const USED_TWICE: &str = "a stream sequence number was used twice";
     const MIN: Self = Self::MIN;
     const MAX: Self = Self::MAX;
@@ -48,7 +49,7 @@ impl Number for u16 {
 }
 
 impl Number for u32 {
-    const SPAN: u32 = 1 << 31;
+    const SPAN: u32 = MID_AHEAD_MAX + 1;
     const USED_TWICE: &str = "a message identifier was used twice";
     const MIN: Self = Self::MIN;
     const MAX: Self = Self::MAX;
@@ -244,8 +245,15 @@ impl<N: Number> Order<N> {
     /// The peer has skipped messages up to `last`. Those among them that wait become due, and so do those behind. A number that lies
     /// behind already means nothing. Costs as much as becomes due.
     pub(super) fn forward(&mut self, stream: StreamId, last: u32, ready: &mut Ready) {
+        self.forward_over(stream, last, 0, ready);
+    }
+
+    /// As [`forward`](Self::forward), together with `passed` TSNs. At most so many messages lie ahead; a peer that has up to 65,535 chunks
+    /// outstanding, as RFC 9260 §6.1 allows, may skip more than half of the number space.
+    pub(super) fn forward_over(&mut self, stream: StreamId, last: u32, passed: u64, ready: &mut Ready) {
         let (last, next) = (N::of(last), self.next.get(stream));
-        if last.above(next) >= N::SPAN {
+        let span = u64::from(N::SPAN).max(passed.min(u16::MAX.into()));
+        if u64::from(last.above(next)) >= span {
             return;
         }
         if !self.next.is_flat(stream) {

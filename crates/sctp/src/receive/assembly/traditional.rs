@@ -70,16 +70,16 @@ impl Traditional {
         self.order.growth_bytes_max(streams)
     }
 
-    /// Passes over what is missing up to `new_cumulative`, and over the ordered messages listed.
+    /// Passes over what is missing up to `new_cumulative`, which is `passed` TSNs further on, and over the ordered messages listed.
     pub(super) fn forward(
         &mut self,
-        new_cumulative: u64,
+        (new_cumulative, passed): (u64, u64),
         streams: impl Iterator<Item = (StreamId, Ssn)> + Clone,
         ready: &mut Ready,
     ) {
         self.reassembly.forward(new_cumulative, &streams, ready);
         for (stream, ssn) in streams {
-            self.order.forward(stream, ssn.0.into(), ready);
+            self.order.forward_over(stream, ssn.0.into(), passed, ready);
         }
     }
 }

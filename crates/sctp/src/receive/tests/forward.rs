@@ -298,3 +298,16 @@ fn where_nobody_may_skip_messages_a_message_without_its_end_is_a_violation_still
         assert_eq!(Rig::new().violation(&pieces), "a message begins before the one before it has ended");
     }
 }
+
+#[test]
+fn a_skip_over_more_than_half_of_the_ssns_moves_the_stream_too_and_a_stale_entry_does_not() {
+    // RFC 9260 §6.1 lets a peer have 65,535 ordered messages of a stream under way.
+    for skipped in [32_766, 32_767, 32_768, 32_769, 65_535_u32] {
+        let mut rig = Rig::new();
+        rig.accept(&[whole(1, 0, 0, "a"), whole(2, 1, 0, "b")]);
+        let last = u16::try_from(skipped).unwrap();
+        rig.forward(2 + skipped, &[(0, last), (1, 0)]);
+        rig.accept(&[whole(3 + skipped, 0, last.wrapping_add(1), "c"), whole(4 + skipped, 1, 1, "d")]);
+        assert_eq!(rig.texts(), ["a", "b", "c", "d"], "{skipped} skipped");
+    }
+}

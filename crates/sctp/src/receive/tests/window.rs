@@ -1,8 +1,9 @@
 use std::collections::VecDeque;
 
-use super::super::tracker::{RANGES_MAX, TSN_SPAN_MAX};
+use super::super::tracker::RANGES_MAX;
 use super::super::window::{Use, Window};
 use super::*;
+use crate::bounds::TSN_SPAN_MAX;
 
 const BUFFER_BYTES: usize = 20_000;
 
@@ -161,7 +162,7 @@ fn a_window_of_small_messages_opens_again_before_all_of_them_are_fetched() {
 fn a_chunk_too_far_ahead_is_dropped_and_the_farthest_that_is_taken_fits_a_gap_ack_block() {
     let mut rig = Rig::new();
     rig.accept(&[whole(1, 0, 0, "a")]);
-    let span = u32::try_from(TSN_SPAN_MAX).unwrap();
+    let span = u32::from(TSN_SPAN_MAX);
     let far = |tsn| [whole(tsn, 0, 0, "x").unordered()];
     assert_eq!(rig.packet(&far(span + 2)), [Ok(DataVerdict::DroppedNoSpace)]);
     assert!(rig.receiver.sack_wanted());

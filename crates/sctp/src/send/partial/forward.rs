@@ -1,12 +1,11 @@
 //! When FORWARD-TSN leaves (RFC 3758 §3.5, C3 to C5 and F1 to F5).
 
-use festina_recovery::rtt::RttSampling;
-use festina_recovery::spurious::answers_earlier;
 use festina_units::{Duration, Instant};
 
 use crate::event::Events;
 use crate::outstanding::ChunkState;
 use crate::outstanding::partial::{Advance, Reach, SkippedMessage, advance};
+use crate::send::repair::Again;
 use crate::send::{SendPath, Sender};
 use crate::wire::{self, ChunkOut, Framing, Mid, PacketBuilder, Ssn, Tsn};
 
@@ -48,8 +47,6 @@ pub(super) struct Forward {
     due_at: Option<Instant>,
     /// That time has come.
     is_owed: bool,
-    /// The TSN up to which it was told once, and when: its answer measures the round trip.
-    timed: Option<(u64, Instant)>,
 }
 
 /// What a decision on the next FORWARD-TSN depends on.
@@ -111,14 +108,6 @@ impl Forward {
         self.left_at.is_some_and(|left_at| left_at + round_trip <= now)
     }
 
-    /// The peer has passed over or has everything below `first_tsn`. The round trip that this measures, if it is an answer.
-    fn take_round_trip(&mut self, now: Instant, first_tsn: u64, rtt_min: Option<Duration>) -> Option<Duration> {
-        let (cumulative, left_at) = self.timed.take_if(|(cumulative, _)| *cumulative < first_tsn)?;
-        // What was told later may have told this as well, and what left before may have arrived.
-        let answers_later = cumulative < self.told && self.told < first_tsn;
-        (!answers_later && !answers_earlier(now, left_at, rtt_min)).then(|| now - left_at)
-    }
-
     /// Returns whether it is to be in a packet that leaves now.
     fn joins(&self, now: Instant, round_trip: Duration) -> bool {
         self.point.is_some() && (self.has_news() || self.is_due(now) || self.is_overdue(now, round_trip))
@@ -136,8 +125,6 @@ impl Forward {
 
     /// It left, up to this TSN.
     fn left(&mut self, now: Instant, cumulative: u64) {
-        // By Karn's rule what is told again is not timed (RFC 9260 §6.3.1 C5).
-        self.timed = if cumulative == self.told { None } else { self.timed.or(Some((cumulative, now))) };
         self.told = self.told.max(cumulative);
         self.count += 1;
         self.left_at = Some(now);
@@ -207,15 +194,6 @@ impl Sender {
         }
     }
 
-    /// The round trip that the answer to a FORWARD-TSN measures, the peer's delay of a SACK included. Where nothing else arrives, nothing
-    /// else ends the backing off of T3-rtx. What was answered is timed no longer, also while a thick stream's rules measure nothing of it.
-    #[cold]
-    pub(in crate::send) fn forward_round_trip(&mut self, now: Instant, path: &SendPath) -> Option<Duration> {
-        let forward = &mut self.partial.as_mut()?.forward;
-        let round_trip = forward.take_round_trip(now, self.ledger.first_tsn(), path.repair.rtt().rtt_min());
-        round_trip.filter(|_| path.repair.rules().rtt_sampling == RttSampling::Inferred)
-    }
-
     /// Time has passed. If T3-rtx has expired (`t3`), what the peer was told may be lost (C5).
     #[inline]
     pub(in crate::send) fn handle_forward_timeout(&mut self, now: Instant, t3: bool) {
@@ -225,7 +203,15 @@ impl Sender {
         }
     }
 
-    /// Writes FORWARD-TSN if there is something to tell, in front of the DATA of a packet that leaves by `path`. Returns whether it did.
+    /// The packet with the FORWARD-TSN that was just written is complete.
+    #[cold]
+    pub(crate) fn forward_tsn_left(&self, now: Instant, path: &mut SendPath, beside_new_data: bool) {
+        let again = if beside_new_data { Again::BesideNewData } else { Again::Alone };
+        path.repair.on_forward_left(now, self.forwarded(), again);
+    }
+
+    /// Writes FORWARD-TSN if there is something to tell, in front of the DATA of a packet that leaves by `path`. Returns whether it did;
+    /// [`forward_tsn_left`](Self::forward_tsn_left) follows then.
     #[inline]
     pub(crate) fn write_forward_tsn(
         &mut self,
@@ -264,7 +250,6 @@ impl Sender {
         if let Some(partial) = &mut self.partial {
             partial.forward.left(now, advance.cumulative);
         }
-        path.repair.on_forward_left(now, advance.cumulative);
         true
     }
 }

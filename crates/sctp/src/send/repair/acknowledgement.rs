@@ -200,7 +200,7 @@ impl Repair {
             // What left again alone asked for its SACK.
             self.measured_undelayed(now, rtt);
         }
-        let newest = digest.highest_acked.map(|highest| highest.tsn);
+        let newest = digest.highest_acked.map(|highest| highest.tsn).max(digest.highest_passed);
         let was_abandoned = |tsn| ledger.get(tsn).is_some_and(|chunk| chunk.state == ChunkState::Abandoned);
         if self.round_trip.timed_tsn().is_some_and(|tsn| newest != Some(tsn) && was_abandoned(tsn)) {
             self.round_trip.forget();

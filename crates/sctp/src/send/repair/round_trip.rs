@@ -72,7 +72,7 @@ pub(in crate::send) enum Again {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AckNews {
     pub(super) now: Instant,
-    /// The highest TSN that it acknowledges for the first time.
+    /// The highest TSN that it acknowledges for the first time, or that the peer passed over.
     pub(super) highest_acked: Option<u64>,
     /// The smallest round-trip time so far.
     pub(super) rtt_min: Option<Duration>,

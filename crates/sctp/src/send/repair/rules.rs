@@ -110,6 +110,11 @@ impl RuleBook {
         if self.probing_window { &Rules::RFC9260 } else { self.mechanisms.rules(self.thin) }
     }
 
+    /// Returns whether the peer's closed window is being probed.
+    pub(super) fn is_probing_window(&self) -> bool {
+        self.probing_window
+    }
+
     /// RTO.Min of the stream. A probe of the peer's window backs off by the standard's rules, but from this.
     pub(super) fn rto_min(&self) -> Duration {
         self.mechanisms.rules(self.thin).rto_min

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::{Piece, Unsent};
+use super::{Piece, Unsent, line};
 use crate::config::StreamScheduler;
 use crate::outstanding::MessageSlot;
 use crate::wire::StreamId;
@@ -18,8 +18,10 @@ type Rank = (u64, u64);
 pub(in crate::send) struct Streams {
     kind: StreamScheduler,
     lanes: BTreeMap<StreamId, Lane>,
-    /// Each stream with a queue once.
+    /// Each stream with a queue once, here or in `held_back`: those whose next piece may leave.
     turns: BTreeSet<(Rank, StreamId)>,
+    /// Streams whose next message is longer than a chunk and has not begun. Only the first of them may begin it.
+    held_back: BTreeSet<(Rank, StreamId)>,
     /// Priorities or weights, of streams for which one was set.
     values: BTreeMap<StreamId, u16>,
     /// Counts the turns.
@@ -41,7 +43,7 @@ pub(in crate::send) struct Streams {
 struct Bounds {
     /// A message of so many bytes leaves whole at once.
     chunk_bytes: usize,
-    /// Longer ones begin as long as all that have begun are not longer together.
+    /// Longer ones begin in their order, as long as all that have begun are not longer together.
     begun_bytes_max: usize,
 }
 
@@ -51,6 +53,10 @@ struct Lane {
     rank: Rank,
     /// Bytes of the first message, if it has begun to leave.
     begun_bytes: usize,
+    /// Messages in the queue.
+    messages: usize,
+    /// The stream is among those held back.
+    is_held_back: bool,
 }
 
 impl Streams {
@@ -59,6 +65,7 @@ impl Streams {
             kind,
             lanes: BTreeMap::new(),
             turns: BTreeSet::new(),
+            held_back: BTreeSet::new(),
             values: BTreeMap::new(),
             turn: 0,
             charged: 0,
@@ -73,22 +80,43 @@ impl Streams {
     /// Bounds what messages in several pieces may begin together to `begun_bytes_max`, but for a single one.
     pub(super) fn bound(&mut self, chunk_bytes: usize, begun_bytes_max: usize) {
         self.bounds = Bounds { chunk_bytes, begun_bytes_max };
+        let streams: Vec<_> = self.lanes.keys().copied().collect();
+        for stream in streams {
+            self.move_turn(stream, |_| {});
+        }
+    }
+
+    /// Changes a stream's rank, or takes in a change of its first message.
+    fn move_turn(&mut self, stream: StreamId, change: impl FnOnce(&mut Rank)) {
+        let Some(lane) = self.lanes.get_mut(&stream) else { return };
+        let sets = [&mut self.turns, &mut self.held_back];
+        let [turns, held_back] = sets;
+        if lane.is_held_back {
+            held_back.remove(&(lane.rank, stream))
+        } else {
+            turns.remove(&(lane.rank, stream))
+        };
+        change(&mut lane.rank);
+        let bytes = lane.queue.front().map_or(0, |unsent| unsent.rest.len());
+        lane.is_held_back = lane.begun_bytes == 0 && bytes > self.bounds.chunk_bytes;
+        if lane.is_held_back {
+            held_back.insert((lane.rank, stream))
+        } else {
+            turns.insert((lane.rank, stream))
+        };
     }
 
     /// Sets a stream's priority or weight.
     pub(super) fn set_value(&mut self, stream: StreamId, value: u16) {
         self.values.insert(stream, value);
-        if self.kind == StreamScheduler::Priority
-            && let Some(lane) = self.lanes.get_mut(&stream)
-        {
-            self.turns.remove(&(lane.rank, stream));
-            lane.rank.0 = value.into();
-            self.turns.insert((lane.rank, stream));
+        if self.kind == StreamScheduler::Priority {
+            self.move_turn(stream, |rank| rank.0 = value.into());
         }
     }
 
     pub(super) fn push(&mut self, stream: StreamId, message: Unsent) {
         if let Some(lane) = self.lanes.get_mut(&stream) {
+            lane.messages += 1;
             return lane.queue.push_back(message);
         }
         self.turn += 1;
@@ -100,24 +128,33 @@ impl Streams {
             _ => 0,
         };
         let rank = (first, self.turn);
-        self.turns.insert((rank, stream));
-        self.lanes.insert(stream, Lane { queue: VecDeque::from([message]), rank, begun_bytes: 0 });
+        let queue = VecDeque::from([message]);
+        self.lanes.insert(stream, Lane { queue, rank, begun_bytes: 0, messages: 1, is_held_back: false });
+        self.move_turn(stream, |_| {});
     }
 
     /// The stream whose turn it is.
     fn current(&self) -> Option<StreamId> {
         let holder = self.holder.filter(|&stream| self.in_message || self.may_have_turn(stream));
-        holder.or_else(|| self.turns.iter().map(|&(_, stream)| stream).find(|&stream| self.may_have_turn(stream)))
+        let first_of = |streams: &BTreeSet<(Rank, StreamId)>| streams.first().copied();
+        let first = || {
+            let next_to_begin = first_of(&self.held_back).filter(|&(_, stream)| self.may_begin(stream));
+            let ready = first_of(&self.turns);
+            ready.into_iter().chain(next_to_begin).min().map(|(_, stream)| stream)
+        };
+        holder.or_else(first)
     }
 
     /// Returns whether the next message of the stream may begin, if it has not begun. Some stream always may.
     fn may_have_turn(&self, stream: StreamId) -> bool {
+        self.lanes.get(&stream).is_some_and(|lane| !lane.is_held_back) || self.may_begin(stream)
+    }
+
+    /// The same of a stream that is held back.
+    fn may_begin(&self, stream: StreamId) -> bool {
         let Some(lane) = self.lanes.get(&stream) else { return false };
         let bytes = lane.queue.front().map_or(0, |unsent| unsent.rest.len());
-        lane.begun_bytes > 0
-            || self.begun_bytes == 0
-            || bytes <= self.bounds.chunk_bytes
-            || self.begun_bytes.saturating_add(bytes) <= self.bounds.begun_bytes_max
+        self.begun_bytes == 0 || self.begun_bytes.saturating_add(bytes) <= self.bounds.begun_bytes_max
     }
 
     pub(super) fn front(&self) -> Option<&Unsent> {
@@ -128,8 +165,21 @@ impl Streams {
         self.lanes.get(&stream).map(|lane| &lane.queue)
     }
 
-    pub(super) fn queue_mut(&mut self, stream: StreamId) -> Option<&mut VecDeque<Unsent>> {
-        self.lanes.get_mut(&stream).map(|lane| &mut lane.queue)
+    /// Puts a message in the place of one that waits as a whole. Returns that one.
+    pub(super) fn replace(
+        &mut self,
+        stream: StreamId,
+        message: MessageSlot,
+        newer: Unsent,
+        key: impl Fn(MessageSlot) -> u32,
+    ) -> Option<Unsent> {
+        let queue = &mut self.lanes.get_mut(&stream)?.queue;
+        let place = line::find(queue, message, key)?;
+        let older = std::mem::replace(queue.get_mut(place)?, newer);
+        if place == 0 {
+            self.move_turn(stream, |_| {});
+        }
+        Some(older)
     }
 
     /// The next `bytes` of the message in front leave.
@@ -148,7 +198,7 @@ impl Streams {
             return Some(piece);
         }
         self.served(stream, rest, true);
-        self.take_out(stream, 0).map(Unsent::into_last_piece)
+        self.take_first(stream).map(Unsent::into_last_piece)
     }
 
     /// The stream has had a part of its turn, or all of it if the next piece may be another stream's (`passes`).
@@ -157,17 +207,18 @@ impl Streams {
         self.in_message = !passes;
         let keeps_packet = self.kind == StreamScheduler::RoundRobinPerPacket;
         self.holder = (!passes || keeps_packet).then_some(stream);
-        let Some(lane) = self.lanes.get_mut(&stream) else { return };
-        self.turns.remove(&(lane.rank, stream));
-        if matches!(self.kind, StreamScheduler::FairCapacity | StreamScheduler::WeightedFairQueueing) {
+        let is_charged = matches!(self.kind, StreamScheduler::FairCapacity | StreamScheduler::WeightedFairQueueing);
+        if is_charged && let Some(lane) = self.lanes.get(&stream) {
             self.charged = lane.rank.0;
-            lane.rank.0 += cost;
         }
         if passes && !keeps_packet {
             self.turn += 1;
-            lane.rank.1 = self.turn;
         }
-        self.turns.insert((lane.rank, stream));
+        let turn = self.turn;
+        self.move_turn(stream, |rank| {
+            rank.0 += if is_charged { cost } else { 0 };
+            rank.1 = if passes && !keeps_packet { turn } else { rank.1 };
+        });
     }
 
     /// A packet is complete: with round robin by packets the turn passes on.
@@ -177,11 +228,8 @@ impl Streams {
             && let Some(stream) = self.holder.take()
         {
             self.turn += 1;
-            if let Some(lane) = self.lanes.get_mut(&stream) {
-                self.turns.remove(&(lane.rank, stream));
-                lane.rank.1 = self.turn;
-                self.turns.insert((lane.rank, stream));
-            }
+            let turn = self.turn;
+            self.move_turn(stream, |rank| rank.1 = turn);
         }
     }
 
@@ -195,29 +243,43 @@ impl Streams {
     /// The message in front leaves its queue.
     pub(super) fn pop(&mut self) -> Option<Unsent> {
         let stream = self.current()?;
-        self.take_out(stream, 0)
+        self.take_first(stream)
     }
 
     /// Takes a message out of the queue of its stream. The turns of the others stay as they are.
-    pub(super) fn remove(&mut self, stream: StreamId, message: MessageSlot) -> Option<Unsent> {
-        let place = super::position(self.queue(stream)?, message)?;
-        self.take_out(stream, place)
+    pub(super) fn remove(
+        &mut self,
+        stream: StreamId,
+        message: MessageSlot,
+        key: impl Fn(MessageSlot) -> u32,
+    ) -> Option<Unsent> {
+        let lane = self.lanes.get_mut(&stream)?;
+        let place = line::find(&lane.queue, message, &key)?;
+        if place == 0 {
+            return self.take_first(stream);
+        }
+        lane.messages -= 1;
+        line::take_out(&mut lane.queue, place, key(message), lane.messages)
     }
 
-    fn take_out(&mut self, stream: StreamId, place: usize) -> Option<Unsent> {
+    /// Takes the first message of a stream out.
+    fn take_first(&mut self, stream: StreamId) -> Option<Unsent> {
         let lane = self.lanes.get_mut(&stream)?;
-        let message = lane.queue.remove(place)?;
+        let message = lane.queue.pop_front()?;
+        lane.messages -= 1;
+        line::trim(&mut lane.queue);
         if message.has_tsn() {
             self.begun_bytes -= std::mem::take(&mut lane.begun_bytes);
         }
+        let is_empty = lane.queue.is_empty();
         if message.has_tsn() && self.holder == Some(stream) && self.in_message {
             self.in_message = false;
             self.holder = None;
         }
-        if lane.queue.is_empty() {
-            let (charged, _) = lane.rank;
-            self.turns.remove(&(lane.rank, stream));
-            self.lanes.remove(&stream);
+        self.move_turn(stream, |_| {});
+        if is_empty && let Some(Lane { rank, .. }) = self.lanes.remove(&stream) {
+            self.turns.remove(&(rank, stream));
+            let (charged, _) = rank;
             if self.lanes.is_empty() {
                 self.left.clear();
             } else if charged > self.charged {
