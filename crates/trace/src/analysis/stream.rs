@@ -72,6 +72,8 @@ pub(super) struct Stream {
     base: u64,
     highest: u64,
     announced_at: Option<Instant>,
+    /// The end of the latest probe of a closed window, whose byte the receiver may have taken.
+    probe_end: Option<u64>,
     acknowledged: Option<u64>,
     hearing: Hearing,
     repair: Repair,
@@ -83,6 +85,8 @@ pub(super) struct Stream {
 #[derive(Debug, Default)]
 struct Hearing {
     at: Option<Instant>,
+    /// When the latest new data was acknowledged.
+    advanced_at: Option<Instant>,
     duplicate_acks: u32,
 }
 
@@ -133,6 +137,7 @@ impl Stream {
             base: start,
             highest: start,
             announced_at: None,
+            probe_end: None,
             acknowledged: None,
             hearing: Hearing::default(),
             repair: Repair { probes, ..Repair::default() },
@@ -158,6 +163,20 @@ impl Stream {
         self.outstanding.get_mut(index).is_some_and(|range| range.start == start && range.reports > 0)
     }
 
+    /// Counts a segment of one byte if it repeats the last one before what is to be sent, which has arrived: a keep-alive. Returns whether it
+    /// does.
+    pub(super) fn keep_alive(&mut self, sequence: u32) -> bool {
+        let is_keepalive = self.outstanding.len() == 0 && self.unwrap.near(sequence) == self.highest.checked_sub(1);
+        self.report.traffic.probes += u64::from(is_keepalive);
+        is_keepalive
+    }
+
+    /// A segment asked with its one byte whether the receiver has room again.
+    pub(super) fn window_probe(&mut self, sequence: u32) {
+        self.report.traffic.probes += 1;
+        self.probe_end = self.unwrap.near(sequence).map(|start| start + 1);
+    }
+
     /// A packet with data left, whose parts come next.
     pub(super) fn packet(&mut self, at: Instant, payload_bytes: u32, transport_bytes: u64) {
         let traffic = &mut self.report.traffic;
@@ -172,11 +191,6 @@ impl Stream {
     /// Data left.
     pub(super) fn sent(&mut self, sent: &Sent, sink: &mut Sink) {
         self.settle_pending(sent.copy.at, sink);
-        let is_tcp = sent.framing.is_none();
-        let is_keepalive = is_tcp && sent.bytes <= 1 && sent.end <= self.highest && self.outstanding.len() == 0;
-        if is_keepalive {
-            return;
-        }
         let old_end = sent.end.min(self.highest);
         if sent.start < old_end {
             if self.repair.pending.len() == PENDING_MAX {
@@ -260,9 +274,13 @@ impl Stream {
                 }
                 None if is_late => {
                     self.report.repair.out_of_order += 1;
+                    self.report.repair.first_copies += 1;
                     let Retransmission { stream, start, end: until, at, packet, .. } = retransmission;
                     sink.out_of_order(OutOfOrder { stream, start, end: until, at, packet });
-                    if !is_acknowledged {
+                    if is_acknowledged {
+                        let unseen = &mut self.report.traffic.unseen_bytes;
+                        *unseen = unseen.saturating_sub(end - sent.start);
+                    } else {
                         self.fill(sent, end, 1);
                     }
                     return;
@@ -314,13 +332,20 @@ impl Stream {
     /// Returns whether data that was not seen before came behind what follows it because the path in front of the capture changed their
     /// order: its number says so or, if the sender does not count, it came sooner than a retransmission could.
     fn is_late(&self, sent: &Sent, end: u64) -> bool {
-        if sent.departure.is_some() || self.is_acknowledged(end) {
+        let is_soon = |after: Option<Instant>| {
+            let since = after.map_or(Duration::MAX, |at| sent.copy.at.saturating_duration_since(at));
+            since < Duration::from_nanos(self.round_trips.path_ns() / 5 * 4)
+        };
+        if self.is_acknowledged(end) {
+            // The capture holds it behind its acknowledgement: interfaces and queues are not always merged in order.
+            return sent.departure == Some(Departure::Earlier) || is_soon(self.hearing.advanced_at);
+        }
+        if sent.departure.is_some() {
             return sent.departure == Some(Departure::Earlier);
         }
         let is_reported = self.hearing.duplicate_acks >= 3;
         let gap_at = self.outstanding.earliest_above(end).or(self.announced_at).or(self.repair.sent_at);
-        let since = gap_at.map_or(Duration::MAX, |at| sent.copy.at.saturating_duration_since(at));
-        !is_reported && since < Duration::from_nanos(self.round_trips.path_ns() / 5 * 4)
+        !is_reported && is_soon(gap_at)
     }
 
     fn circumstances(&mut self, sent: &Sent, within: &std::ops::Range<usize>) -> Circumstances {
@@ -386,7 +411,7 @@ impl Stream {
             self.hearing.duplicate_acks += 1;
         }
         if advances {
-            self.hearing.duplicate_acks = 0;
+            (self.hearing.duplicate_acks, self.hearing.advanced_at) = (0, Some(ack.at));
             // With timestamps every acknowledgement measures a round trip.
             self.repair.has_probed &= ack.echo.is_none();
             self.repair.after_timer = self.repair.after_timer.filter(|timer| ack.through < timer.until);
@@ -458,7 +483,9 @@ impl Stream {
         if self.acknowledged.is_some() {
             // A FIN takes a number too.
             let unseen = (ack.through - before).saturating_sub(seen);
-            self.report.traffic.unseen_bytes += unseen.saturating_sub(u64::from(ack.through == self.highest + 1));
+            let is_probe = self.probe_end.is_some_and(|end| before < end && end <= ack.through && end > self.highest);
+            let is_known = is_probe || ack.through == self.highest + 1;
+            self.report.traffic.unseen_bytes += unseen.saturating_sub(u64::from(is_known));
         }
         self.highest = self.highest.max(ack.through);
         self.acknowledged = Some(ack.through);
