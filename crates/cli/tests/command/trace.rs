@@ -289,7 +289,9 @@ fn packets_that_were_not_read_draw_a_warning_whatever_is_printed() {
     let warning = format!("{}: 1 of 6 packets were not read: ", path.display());
     for arguments in [&["thin", "--json"][..], &["thin", "--csv", "-"], &["classify"], &["slow-start", "--json"]] {
         let ended = run(&[&["trace"], arguments, &[text(&path)]].concat());
-        assert_eq!(ended.code, Some(0), "{ended:?}");
+        // One flow is too few to classify.
+        let code = i32::from(arguments == ["classify"]);
+        assert_eq!(ended.code, Some(code), "{ended:?}");
         assert!(ended.stderr.starts_with(&warning), "{arguments:?}: {}", ended.stderr);
     }
     let tables = run(&["trace", "thin", text(&path)]);
