@@ -1,10 +1,15 @@
 //! Addresses as users write them.
 
+use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow, bail};
 use festina::{Config, Endpoint};
-use tokio::net::lookup_host;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::args::UsageError;
 
@@ -45,17 +50,107 @@ impl HostPort {
         self.host.is_empty()
     }
 
-    /// The first address that the host's name stands for.
+    /// Returns the first address of the host.
     pub(crate) async fn resolve(&self) -> Result<SocketAddr> {
+        self.resolve_all().await?.first().copied().with_context(|| format!("the host {} has no address", self.host))
+    }
+
+    /// Returns all addresses of the host, at least one, in the order in which to try them.
+    pub(crate) async fn resolve_all(&self) -> Result<Vec<SocketAddr>> {
         if self.is_any() {
-            return Ok((Ipv4Addr::UNSPECIFIED, self.port).into());
+            return Ok(vec![(Ipv4Addr::UNSPECIFIED, self.port).into()]);
         }
         let found = lookup_host((self.host.as_str(), self.port)).await;
-        found
-            .with_context(|| format!("cannot find the host {}", self.host))?
-            .next()
-            .with_context(|| format!("the host {} has no address", self.host))
+        let found = in_turn(found.with_context(|| format!("cannot find the host {}", self.host))?);
+        if found.is_empty() {
+            bail!("the host {} has no address", self.host);
+        }
+        Ok(found)
     }
+}
+
+impl std::fmt::Display for HostPort {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { host, port } = self;
+        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
+    }
+}
+
+/// Most addresses of a host that are tried.
+const ADDRESSES_MAX: usize = 8;
+
+/// How long an attempt runs alone before the next address is tried as well (RFC 8305 §8).
+const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+
+/// Sorts addresses for [`race`]: the family of the first one, and then both in turn (RFC 8305 §4).
+pub(crate) fn in_turn(found: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
+    let found: Vec<SocketAddr> = found.collect();
+    let first_is_ipv4 = found.first().is_some_and(SocketAddr::is_ipv4);
+    let (first, second): (Vec<_>, Vec<_>) = found.into_iter().partition(|address| address.is_ipv4() == first_is_ipv4);
+    let mut second = second.into_iter();
+    let mut sorted: Vec<SocketAddr> =
+        first.into_iter().flat_map(|address| [Some(address), second.next()]).flatten().collect();
+    sorted.extend(second);
+    sorted.truncate(ADDRESSES_MAX);
+    sorted
+}
+
+/// Tries one address after the other, each as soon as the one before has failed or taken [`ATTEMPT_DELAY`], and returns the first success
+/// (Happy Eyeballs, RFC 8305 §5).
+///
+/// # Errors
+/// The error of the first address if all fail.
+pub(crate) async fn race<W: Clone, T: Send + 'static, A>(ways: &[W], attempt: impl Fn(W) -> A) -> Result<T>
+where
+    A: Future<Output = Result<T>> + Send + 'static,
+{
+    let mut waiting = ways.iter();
+    let mut attempts = JoinSet::new();
+    let mut first_error = None;
+    loop {
+        if let Some(way) = waiting.next() {
+            attempts.spawn(attempt(way.clone()));
+        } else if attempts.is_empty() {
+            return Err(first_error.unwrap_or_else(|| anyhow!("there is no address to try")));
+        }
+        let ended = if waiting.len() > 0 {
+            timeout(ATTEMPT_DELAY, attempts.join_next()).await.ok().flatten()
+        } else {
+            attempts.join_next().await
+        };
+        match ended {
+            Some(Ok(Ok(first))) => return Ok(first),
+            Some(Ok(Err(error))) => first_error = first_error.or(Some(error)),
+            Some(Err(error)) => return Err(error.into()),
+            None => {}
+        }
+    }
+}
+
+/// Connects to the first address that accepts.
+///
+/// # Errors
+/// If none does.
+pub(crate) async fn connect_tcp(addresses: &[SocketAddr]) -> Result<TcpStream> {
+    race(addresses, |address| async move {
+        TcpStream::connect(address).await.with_context(|| format!("cannot connect to {address}"))
+    })
+    .await
+}
+
+/// Has the system notice a peer of a TCP connection that is gone without a word, after about two of these.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// Turns keepalive probes on.
+///
+/// # Errors
+/// If the system does not take the setting.
+pub(crate) fn keep_alive(stream: &TcpStream) -> io::Result<()> {
+    const PROBES: u32 = 2;
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / PROBES);
+    #[cfg(unix)]
+    let keepalive = keepalive.with_retries(PROBES);
+    SockRef::from(stream).set_tcp_keepalive(&keepalive)
 }
 
 /// An endpoint that listens there: on every address of the machine, IPv6 and IPv4, if no host is named.
@@ -125,6 +220,37 @@ mod tests {
         for (seen, shown) in [("[::ffff:192.0.2.1]:5", "192.0.2.1:5"), ("[2001:db8::1]:5", "[2001:db8::1]:5")] {
             assert_eq!(seen.parse().map(canonical).ok(), shown.parse().ok(), "{seen}");
         }
+    }
+
+    #[test]
+    fn families_take_turns_beginning_with_the_first() {
+        let sorted = |texts: &[&str]| {
+            let sorted = in_turn(texts.iter().map(|text| text.parse().expect("an address")));
+            sorted.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let (one, two, three) = ("[::1]:1", "[::2]:1", "[::3]:1");
+        assert_eq!(sorted(&[one, two, three, "1.1.1.1:1"]), [one, "1.1.1.1:1", two, three]);
+        assert_eq!(sorted(&["1.1.1.1:1", one, two]), ["1.1.1.1:1", one, two]);
+        assert_eq!(sorted(&[one; 20]).len(), ADDRESSES_MAX);
+    }
+
+    #[tokio::test]
+    async fn an_address_that_fails_or_is_silent_does_not_keep_the_next_from_its_turn() {
+        let addresses: Vec<SocketAddr> = (1..=4).map(|port| (Ipv4Addr::LOCALHOST, port).into()).collect();
+        let start = tokio::time::Instant::now();
+        let answers = |address: SocketAddr| async move {
+            match address.port() {
+                1 => Err(anyhow!("refused")),
+                2 | 4 => std::future::pending().await,
+                port => Ok(port),
+            }
+        };
+        assert_eq!(race(&addresses, answers).await.expect("the third answers"), 3);
+        assert!(start.elapsed() >= ATTEMPT_DELAY, "the second was silent for that long");
+        let refused = |address: SocketAddr| async move { Err::<(), _>(anyhow!("refused by {address}")) };
+        let error = race(&addresses, refused).await.expect_err("all refuse");
+        assert_eq!(error.to_string(), "refused by 127.0.0.1:1");
+        assert!(race(&[][..], refused).await.is_err());
     }
 
     #[test]

@@ -7,6 +7,7 @@ pub(crate) mod lab;
 pub(crate) mod listen;
 pub(crate) mod perf;
 pub(crate) mod ping;
+mod reception;
 pub(crate) mod recording;
 pub(crate) mod send;
 pub(crate) mod syslog;

@@ -7,6 +7,7 @@
 //! - [`link`] reads what an emulated link is like
 //! - [`capture`]: packets into a file
 //! - [`log`]: what the library reports, with `-v`
+//! - [`recent`]: a bounded table that strangers may fill
 //! - [`address`], [`input`], [`output`] and [`signal`]: host names, standard input, standard output, Ctrl-C
 #![forbid(unsafe_code)]
 
@@ -21,6 +22,7 @@ mod kernel_tcp;
 mod link;
 mod log;
 mod output;
+mod recent;
 mod signal;
 
 use std::pin::Pin;

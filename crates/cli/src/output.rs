@@ -8,7 +8,7 @@ use std::io::{self, IsTerminal as _, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use festina::{ClosedReason, ReceivedMessage};
 use serde::Serialize;
 
@@ -134,6 +134,11 @@ pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
         .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
+/// Turns a closed pipe into a failure, for a transfer that is incomplete without its reader. Other errors stay as they are.
+pub(crate) fn cut_by_reader(error: anyhow::Error) -> anyhow::Error {
+    if is_closed_pipe(&error) { anyhow!("standard output was closed before the transfer was complete") } else { error }
+}
+
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
@@ -212,6 +217,7 @@ mod tests {
     fn a_closed_pipe_is_recognized_below_any_context() {
         let closed = anyhow::Error::from(io::Error::from(io::ErrorKind::BrokenPipe)).context("while printing");
         assert!(is_closed_pipe(&closed));
+        assert!(!is_closed_pipe(&cut_by_reader(closed)));
         assert!(!is_closed_pipe(&anyhow::Error::from(io::Error::from(io::ErrorKind::NotFound))));
     }
 }

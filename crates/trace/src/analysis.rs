@@ -43,9 +43,9 @@ use order::Sightings;
 use outstanding::Copy;
 use packet::{Content, Parsed, parse};
 use stream::{Ack, Sent, Stream};
-use table::{Conversation, Slot, Table};
+use table::{Conversation, Heard, Slot, Table};
 
-use crate::dissect::transport;
+use crate::dissect::{Dissected, Dissector};
 use crate::flow::Protocol;
 use crate::read::{CapturedPacket, PacketReader, ReadError};
 
@@ -85,7 +85,7 @@ pub enum Finding {
 pub struct Summary {
     /// Packets.
     pub packets: u64,
-    /// Packets that are not TCP, UDP or SCTP, or whose headers were not captured.
+    /// Packets that are not TCP, UDP or SCTP, or whose headers were not captured, and fragments of packets of which others are missing.
     pub packets_other: u64,
     /// Packets of TCP and SCTP that the capture holds once more: the same number in IPv4, the same transport header. They are left out.
     pub packets_again: u64,
@@ -106,6 +106,7 @@ pub struct Analyser {
     table: Table,
     sightings: Sightings,
     receiver: Option<ReceiverSide>,
+    dissector: Dissector,
     scratch: Sctp,
     sink: Sink,
     summary: Summary,
@@ -202,16 +203,23 @@ impl Analyser {
     /// # Errors
     /// If it is of a kind of link that is not known.
     pub fn handle_packet(&mut self, packet: &CapturedPacket<'_>) -> Result<(), ReadError> {
-        let found = transport(packet)?;
-        self.summary.packets += 1;
-        self.retire(packet.at);
+        let mut dissector = std::mem::take(&mut self.dissector);
         let mut scratch = std::mem::take(&mut self.scratch);
-        match found.and_then(|transport| parse(&transport, &mut scratch)) {
-            Some(parsed) => self.take_packet(packet, &parsed),
-            None => self.summary.packets_other += 1,
-        }
-        self.scratch = scratch;
-        Ok(())
+        let result = dissector.dissect(packet).map(|dissected| {
+            self.summary.packets += 1;
+            self.retire(packet.at);
+            match dissected {
+                Dissected::Transport(transport) => match parse(&transport, &mut scratch) {
+                    Some(parsed) => self.take_packet(packet, &parsed),
+                    None => self.summary.packets_other += 1,
+                },
+                Dissected::Fragment => {}
+                Dissected::Again => self.summary.packets_again += 1,
+                Dissected::Other => self.summary.packets_other += 1,
+            }
+        });
+        (self.dissector, self.scratch) = (dissector, scratch);
+        result
     }
 
     /// The next finding.
@@ -221,6 +229,7 @@ impl Analyser {
 
     /// The capture has ended: all that is alive becomes findings, in the order in which it began.
     pub fn finish(&mut self) {
+        self.dissector.finish();
         for conversation in self.table.drain() {
             self.end(conversation);
         }
@@ -236,7 +245,8 @@ impl Analyser {
 
     /// What was read so far.
     pub fn summary(&self) -> Summary {
-        Summary { conversations: self.table.begun(), ..self.summary }
+        let packets_other = self.summary.packets_other + self.dissector.given_up();
+        Summary { conversations: self.table.begun(), packets_other, ..self.summary }
     }
 
     /// Ends what was silent for too long, and makes room.
@@ -358,9 +368,12 @@ impl Analyser {
             return;
         }
         let departure = conversation.identifications[parsed.from].see(parsed.identification);
+        if let Some(ack) = tcp.ack {
+            conversation.heard[parsed.from] = Some(Heard { ack, is_full: tcp.window == 0 });
+        }
         if tcp.payload_bytes == 0 {
             conversation.announced[parsed.from] = Some((tcp.sequence, packet.at));
-        } else {
+        } else if tcp.payload_bytes > 1 || !conversation.is_probe(parsed.from, tcp.sequence) {
             let announced = conversation.announced[parsed.from].take();
             let mut sink = std::mem::take(&mut self.sink);
             let stream = self.stream(slot, packet, parsed, tcp.sequence);
@@ -415,6 +428,24 @@ impl Analyser {
 }
 
 impl Conversation {
+    /// Returns whether a segment of one byte carries no data of the application: it keeps an idle connection alive, or probes a closed window.
+    fn is_probe(&mut self, from: usize, sequence: u32) -> bool {
+        let heard = self.heard[1 - from];
+        let stream = self.streams[from].as_mut();
+        // Wireshark's definition: the byte before the next one, or the next one while the window is closed.
+        if heard.is_some_and(|heard| heard.is_full && heard.ack == sequence) {
+            stream.into_iter().for_each(|stream| stream.window_probe(sequence));
+            return true;
+        }
+        match stream {
+            Some(stream) => stream.keep_alive(sequence),
+            None => {
+                let next = self.announced[from].map(|(next, _)| next).or(heard.map(|heard| heard.ack));
+                next == Some(sequence.wrapping_add(1))
+            }
+        }
+    }
+
     /// A packet opens the conversation or agrees to it with this first number, or is one that follows.
     fn hear_handshake(&mut self, from: usize, at: Instant, initial: Option<u32>) {
         if let (Some(opened), None) = (self.opened_at[1 - from], self.answered_ns[1 - from]) {

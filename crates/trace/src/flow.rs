@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use festina_units::{ByteCount, Duration, Instant};
 
 use crate::bytes::{u16_at, u32_at};
-use crate::dissect::{Transport, transport};
+use crate::dissect::{Dissected, Dissector, Transport};
 use crate::read::{PacketReader, ReadError};
 
 /// The most flows and writes that are gathered.
@@ -59,8 +59,9 @@ pub struct FlowWrite {
 pub fn read_flows(source: impl Read) -> Result<Vec<Flow>, ReadError> {
     let mut reader = PacketReader::new(source)?;
     let mut gatherer = Gatherer::default();
+    let mut dissector = Dissector::default();
     while let Some(packet) = reader.next_packet()? {
-        if let Some(transport) = transport(&packet)? {
+        if let Dissected::Transport(transport) = dissector.dissect(&packet)? {
             gatherer.add(packet.at, &transport)?;
         }
     }

@@ -48,7 +48,7 @@ pub enum ReadError {
     },
     /// Packets were captured on a kind of link that is not known here.
     #[error(
-        "packets of link type {link_type} cannot be read, first at byte {offset}; known are Ethernet, bare IP, loopback and Linux cooked"
+        "packets of link type {link_type} cannot be read, first at byte {offset}; known are Ethernet, PPP, Cisco HDLC, bare IP, loopback and Linux cooked"
     )]
     LinkType {
         /// The number of the link type.

@@ -216,3 +216,94 @@ fn segments_that_share_a_number_are_not_the_same_packet() {
     let found = analysed(&packets);
     assert_eq!((found.summary.packets_again, found.again), (0, vec![24]));
 }
+
+#[test]
+fn data_that_the_capture_holds_behind_its_acknowledgement_was_not_sent_again() {
+    let mut packets = handshake();
+    packets.extend([data(50_000, 0, 0), ack(50_100, 1, &[])]);
+    for index in 1..5 {
+        let at_us = 50_000 + 100_000 * u64::from(index);
+        packets.extend([ack(at_us, index + 1, &[]), data(at_us + 20, 0, index)]);
+    }
+    // What comes a second after its acknowledgement was sent again.
+    packets.extend([ack(700_000, 6, &[]), data(1_700_000, 0, 5)]);
+    let found = analysed(&packets);
+    let last = found.summary.packets;
+    assert_eq!((found.again, found.late), (vec![last], vec![7, 9, 11, 13]));
+    let stream = &found.streams[0];
+    assert_eq!((stream.repair.first_copies, stream.traffic.unseen_bytes), (5, 100));
+}
+
+/// A byte or more of the client at this place of its stream.
+fn bytes(at_us: u64, offset: u32, len: usize) -> Captured {
+    let payload = vec![0; len];
+    let sent = TcpSegment { sequence: 1 + offset, ack: Some(1), payload: &payload, ..TcpSegment::default() };
+    (at_us, 0, segment(CLIENT, SERVER, &sent))
+}
+
+/// An acknowledgement up to this place, with this window.
+fn window(at_us: u64, through: u32, window: u16) -> Captured {
+    let heard = TcpSegment { sequence: 1, ack: Some(1 + through), window, ..TcpSegment::default() };
+    (at_us, 0, segment(SERVER, CLIENT, &heard))
+}
+
+#[test]
+fn probes_of_a_closed_window_and_keep_alives_are_neither_data_nor_losses() {
+    let mut packets = handshake();
+    packets.extend([bytes(50_000, 0, 100), window(90_000, 100, 0)]);
+    for probe in 1..4 {
+        let at_us = 50_000 + 300_000 * probe;
+        packets.extend([bytes(at_us, 100, 1), window(at_us + 40_000, 100, 0)]);
+    }
+    // The receiver takes the byte of a probe, though it has no more room.
+    packets.extend([bytes(1_250_000, 100, 1), window(1_290_000, 101, 0), window(1_400_000, 101, 1_000)]);
+    packets.extend([bytes(1_450_000, 101, 99), window(1_490_000, 200, 1_000)]);
+    // Long after that the sender asks whether the receiver is there.
+    packets.extend([bytes(9_000_000, 199, 1), window(9_040_000, 200, 1_000)]);
+    packets.extend([bytes(9_100_000, 200, 100), window(9_140_000, 300, 1_000)]);
+    let found = analysed(&packets);
+    assert_eq!((found.again, found.late), (vec![], vec![]));
+    let stream = &found.streams[0];
+    let sizes = &stream.traffic.payload_bytes;
+    assert_eq!((sizes.count(), sizes.min(), stream.repair.first_copies), (3, Some(99), 3));
+    assert_eq!((stream.traffic.probes, stream.traffic.unseen_bytes), (5, 0));
+}
+
+#[test]
+fn a_connection_that_only_keeps_alive_carries_no_data() {
+    let packets: Vec<Captured> = (0..5)
+        .flat_map(|second| [bytes(second * 1_000_000, 499, 1), window(second * 1_000_000 + 40_000, 500, 1_000)])
+        .collect();
+    // That the first byte was sent before is not known until it is acknowledged.
+    let found = analysed(&[vec![window(0, 500, 1_000)], packets].concat());
+    assert_eq!(found.streams.len(), 0);
+}
+
+#[test]
+fn segments_in_fragments_are_analysed_whole_and_fragments_alone_are_counted() {
+    let mut packets = handshake();
+    for index in 0..10 {
+        let at_us = 50_000 + 100_000 * u64::from(index);
+        let number = 900 + u16::try_from(index).expect("few");
+        let (_, _, whole) = data(at_us, number, index);
+        let (header, payload) = whole.split_at(20);
+        let piece = |range: std::ops::Range<usize>, place: [u8; 2]| {
+            let mut piece = [header, &payload[range]].concat();
+            let len = u16::try_from(piece.len()).expect("short");
+            piece[2..4].copy_from_slice(&len.to_be_bytes());
+            piece[6..8].copy_from_slice(&place);
+            piece
+        };
+        let pieces = [piece(0..64, [0x20, 0]), piece(64..120, [0, 8])];
+        // The capture holds them in either order, and of the last segment only one.
+        let order = if index % 2 == 0 { [0, 1] } else { [1, 0] };
+        let captured = order.map(|place| (at_us, number, pieces[place].clone()));
+        packets.extend_from_slice(if index < 9 { &captured } else { &captured[..1] });
+        packets.push(ack(at_us + 40_000, index + 1, &[]));
+    }
+    let found = analysed(&packets);
+    let stream = &found.streams[0];
+    let sizes = &stream.traffic.payload_bytes;
+    assert_eq!((sizes.count(), sizes.min(), sizes.max()), (9, Some(100), Some(100)));
+    assert_eq!((found.again, found.summary.packets_other, stream.traffic.unseen_bytes), (vec![], 1, 100));
+}

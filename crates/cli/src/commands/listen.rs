@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow, bail};
 use bytes::Bytes;
 use clap::Args;
-use festina::{Association, ClosedReason, Listener, Message, ReceivedMessage};
+use festina::{Association, ClosedReason, Endpoint, Listener, Message, ReceivedMessage};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use self::audience::{Audience, Lines};
 use super::recording::PcapArgs;
 use super::send::BLOCK_BYTES_MAX;
-use super::{RecoveryArgs, message_bytes_max, say_goodbye};
+use super::{GOODBYE_MAX, RecoveryArgs, message_bytes_max};
 use crate::address::{self, HostPort};
 use crate::output::Format;
 use crate::{input, output, signal};
@@ -45,7 +45,7 @@ pub(crate) struct ListenArgs {
     /// Send every message back to its sender instead of printing it
     #[arg(long, conflicts_with_all = ["raw", "hex", "json"])]
     echo: bool,
-    /// End when the first peer has left
+    /// End when the first peer has left, with exit code 0 if it did so in good order
     #[arg(long)]
     once: bool,
     /// Print the bytes of messages as they are, even to a terminal, with nothing between them
@@ -109,18 +109,21 @@ pub(crate) async fn run(arguments: ListenArgs) -> Result<()> {
     let interruption = signal::interruption();
     output::notice(&format!("listening on {}, SCTP port {}", endpoint.local_addr(), arguments.port));
 
+    let mut peers = Peers::new(arguments.action());
     let ended = tokio::select! {
-        ended = attend(&listener, arguments.action(), typed, arguments.once) => ended,
-        () = interruption => Ok(()),
+        ended = attend(&listener, &mut peers, typed, arguments.once) => ended,
+        () = interruption => match arguments.once {
+            true => Err(anyhow!("interrupted before a peer had sent everything")),
+            false => Ok(()),
+        },
     };
-    say_goodbye(&endpoint).await;
+    peers.dismiss(&endpoint).await;
     recording.finish()?;
-    ended
+    if arguments.once { ended.map_err(output::cut_by_reader) } else { ended }
 }
 
 /// Takes peers as they come and sends them what is typed, with `once` until the first of them has left.
-async fn attend(listener: &Listener, action: Action, mut typed: Option<Typed>, once: bool) -> Result<()> {
-    let mut peers = Peers::new(action);
+async fn attend(listener: &Listener, peers: &mut Peers, mut typed: Option<Typed>, once: bool) -> Result<()> {
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
@@ -128,9 +131,11 @@ async fn attend(listener: &Listener, action: Action, mut typed: Option<Typed>, o
                 None => return Ok(()),
             },
             Some(left) = peers.tasks.join_next() => {
-                peers.remove(&left.context("a task failed")??);
+                let left = left.context("a task failed")??;
+                let lines_missed = peers.remove(&left);
                 if once {
-                    return Ok(());
+                    let has_more = typed.as_mut().is_some_and(|typed| typed.try_recv().is_ok());
+                    return left.outcome(lines_missed > 0 || has_more);
                 }
             }
             Some(line) = async { typed.as_mut()?.recv().await }, if peers.audience.is_ready() => {
@@ -145,7 +150,7 @@ async fn attend(listener: &Listener, action: Action, mut typed: Option<Typed>, o
 struct Peers {
     action: Action,
     next_number: u64,
-    addresses: BTreeMap<u64, SocketAddr>,
+    associations: BTreeMap<u64, Association>,
     audience: Audience,
     tasks: JoinSet<Result<Left>>,
 }
@@ -153,12 +158,28 @@ struct Peers {
 /// A peer that has left.
 struct Left {
     number: u64,
+    remote: SocketAddr,
     reason: ClosedReason,
+    /// Whether lines for it are still queued.
+    has_queue: bool,
+}
+
+impl Left {
+    /// Succeeds if the peer sent everything and got everything.
+    fn outcome(&self, has_missed: bool) -> Result<()> {
+        match &self.reason {
+            ClosedReason::Shutdown if self.has_queue || has_missed => {
+                bail!("{} left before all input was sent", self.remote)
+            }
+            ClosedReason::Shutdown => Ok(()),
+            reason => bail!("the transfer from {} is incomplete: {}", self.remote, output::end_of(reason)),
+        }
+    }
 }
 
 impl Peers {
     fn new(action: Action) -> Self {
-        Self { action, next_number: 0, addresses: BTreeMap::new(), audience: Audience::new(), tasks: JoinSet::new() }
+        Self { action, next_number: 0, associations: BTreeMap::new(), audience: Audience::new(), tasks: JoinSet::new() }
     }
 
     fn add(&mut self, association: Association) {
@@ -166,21 +187,40 @@ impl Peers {
         self.next_number += 1;
         let remote = address::canonical(association.remote_addr());
         output::notice(&format!("{remote} connected"));
-        self.addresses.insert(number, remote);
-        let (action, lines) = (self.action, self.audience.add(Instant::now(), number));
+        self.associations.insert(number, association.clone());
+        let (action, mut lines) = (self.action, self.audience.add(Instant::now(), number));
         self.tasks.spawn(async move {
-            let reason = serve(&association, action, lines).await?;
-            Ok(Left { number, reason })
+            let served = serve(&association, action, &mut lines).await;
+            // The peer shall not take messages for received that could not be printed.
+            let (reason, has_queue) = served.inspect_err(|_| association.abort("cannot store what is received"))?;
+            Ok(Left { number, remote, reason, has_queue: has_queue || !lines.is_empty() })
         });
     }
 
-    fn remove(&mut self, left: &Left) {
-        let missed = match self.audience.remove(Instant::now(), left.number) {
+    /// Returns how many lines the peer missed.
+    fn remove(&mut self, left: &Left) -> u64 {
+        let lines_missed = self.audience.remove(Instant::now(), left.number);
+        let missed = match lines_missed {
             0 => String::new(),
             missed => format!("; it was too slow for {missed} lines"),
         };
-        if let Some(remote) = self.addresses.remove(&left.number) {
-            output::notice(&format!("{remote} left: {}{missed}", output::end_of(&left.reason)));
+        self.associations.remove(&left.number);
+        output::notice(&format!("{} left: {}{missed}", left.remote, output::end_of(&left.reason)));
+        lines_missed
+    }
+
+    /// Ends all associations in good order and prints what is acknowledged meanwhile. A peer that takes too long is told that the transfer
+    /// was cut.
+    async fn dismiss(mut self, endpoint: &Endpoint) {
+        let printing = async {
+            while let Some(left) = self.tasks.join_next().await {
+                if let Ok(Ok(left)) = left {
+                    self.remove(&left);
+                }
+            }
+        };
+        if tokio::time::timeout(GOODBYE_MAX, async { tokio::join!(endpoint.close(), printing) }).await.is_err() {
+            self.associations.values().for_each(|association| association.abort("the listener has ended"));
         }
     }
 
@@ -195,19 +235,21 @@ impl Peers {
     }
 
     fn complain_of(&self, late: &[u64]) {
-        for remote in late.iter().filter_map(|number| self.addresses.get(number)) {
+        for association in late.iter().filter_map(|number| self.associations.get(number)) {
+            let remote = address::canonical(association.remote_addr());
             output::complain(&format!("{remote} holds up the others: it misses lines from now on"));
         }
     }
 }
 
-/// Takes one peer's messages and sends it what is typed until the association ends, and returns why it did.
-async fn serve(association: &Association, action: Action, mut lines: Lines) -> Result<ClosedReason> {
+/// Takes one peer's messages and sends it what is typed until the association ends. Returns why it did, and whether it refused a line.
+async fn serve(association: &Association, action: Action, lines: &mut Lines) -> Result<(ClosedReason, bool)> {
+    let mut is_refused = false;
     let receiving = async {
         loop {
             let message = match association.recv().await {
                 Ok(message) => message,
-                Err(reason) => return Ok(reason),
+                Err(reason) => return anyhow::Ok(reason),
             };
             match action {
                 Action::Print(format) => output::print_message(&message, association.remote_addr(), format)?,
@@ -221,14 +263,16 @@ async fn serve(association: &Association, action: Action, mut lines: Lines) -> R
     let sending = async {
         while let Some(line) = lines.next().await {
             // If the peer takes no more because it leaves, `recv` reports it.
-            let _ = association.send(Message::new(line)).await;
+            is_refused = true;
+            is_refused = association.send(Message::new(line)).await.is_err();
         }
         std::future::pending().await
     };
-    tokio::select! {
-        ended = receiving => ended,
+    let reason = tokio::select! {
+        ended = receiving => ended?,
         never = sending => never,
-    }
+    };
+    Ok((reason, is_refused))
 }
 
 /// The same message the other way.

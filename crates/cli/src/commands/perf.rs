@@ -13,7 +13,7 @@ mod tally;
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use festina::ConnectOptions;
 
@@ -103,6 +103,7 @@ pub(crate) async fn run(arguments: PerfArgs) -> Result<()> {
     let options = ConnectOptions::default().handshake_timeout(arguments.timeout);
     let plan = measure::Plan {
         remote,
+        patience: arguments.timeout,
         upload: !arguments.reverse,
         download: arguments.reverse || arguments.bidir,
         parallel: arguments.parallel,
@@ -115,7 +116,14 @@ pub(crate) async fn run(arguments: PerfArgs) -> Result<()> {
     let measured = measure::run(&plan, config, options, &recording).await;
     recording.finish()?;
     let result = measured.context("the measurement failed")?;
-    report::print(&plan, &result, arguments.json)
+    report::print(&plan, &result, arguments.json)?;
+    let arrived = [(plan.upload, "there"), (plan.download, "back")].into_iter().zip(result.bytes);
+    if let Some(((_, way), _)) = arrived.into_iter().find(|((is_planned, _), bytes)| *is_planned && *bytes == 0)
+        && result.is_whole
+    {
+        bail!("nothing of the load arrived {way}");
+    }
+    Ok(())
 }
 
 /// Reads a duration above zero; a number without a unit is in seconds, as iperf's users write it.

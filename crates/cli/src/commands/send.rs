@@ -10,7 +10,7 @@ use clap::Args;
 use festina::{Abandoned, Association, ClosedReason, Message, SendError, Stats};
 use serde::Serialize;
 
-use super::{PeerArgs, message_bytes_max, say_goodbye};
+use super::{GOODBYE_MAX, PeerArgs, message_bytes_max, say_goodbye};
 use crate::output::Format;
 use crate::{args, input, output, signal};
 
@@ -94,10 +94,16 @@ impl SendArgs {
 pub(crate) async fn run(arguments: SendArgs) -> Result<()> {
     let files = read_files(&arguments.file)?;
     let (endpoint, association, recording) = arguments.peer.connect(false).await?;
+    let all_sent = Cell::new(false);
     let ended = tokio::select! {
-        result = exchange(&association, &arguments, files) => result,
-        () = signal::interrupted() => Ok(()),
+        result = exchange(&association, &arguments, files, &all_sent) => result,
+        () = signal::interrupted() => if all_sent.get() { Ok(()) } else { Err(anyhow!("interrupted before all input was sent")) },
     };
+    if ended.is_err() && !all_sent.get() {
+        // What was typed so far still arrives, but an end in good order would tell the peer that nothing is missing.
+        let _ = tokio::time::timeout(GOODBYE_MAX, association.drained()).await;
+        association.abort("the sender stopped before all input was sent");
+    }
     say_goodbye(&endpoint).await;
     recording.finish()?;
     let stats = association.stats();
@@ -138,18 +144,25 @@ impl SentJson {
 }
 
 /// Both directions at once, until this side is done or the peer ends the association.
-async fn exchange(association: &Association, arguments: &SendArgs, files: Vec<Bytes>) -> Result<()> {
+async fn exchange(
+    association: &Association,
+    arguments: &SendArgs,
+    files: Vec<Bytes>,
+    all_sent: &Cell<bool>,
+) -> Result<()> {
     let format = arguments.format();
     let receiving = async {
         loop {
             match association.recv().await {
-                Ok(message) => output::print_message(&message, association.remote_addr(), format)?,
+                Ok(message) => {
+                    let printed = output::print_message(&message, association.remote_addr(), format);
+                    printed.map_err(|error| if all_sent.get() { error } else { output::cut_by_reader(error) })?;
+                }
                 Err(reason) => return anyhow::Ok(reason),
             }
         }
     };
     tokio::pin!(receiving);
-    let all_sent = Cell::new(false);
     let sending = async {
         send_all(association, arguments, files).await?;
         association.drained().await.map_err(|reason| cut_short(association, &reason))?;

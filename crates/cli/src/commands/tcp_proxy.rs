@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream, lookup_host};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use self::relay::Relay;
-use crate::{args, output, signal};
+use crate::{address, args, output, signal};
 
 /// After an error of `accept`, such as too many open files, others may end in the meantime.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -71,7 +71,8 @@ impl TcpProxyArgs {
 
 /// Passes connections on until interrupted.
 pub(crate) async fn run(arguments: TcpProxyArgs) -> Result<()> {
-    let address = arguments.listen.resolve().await.context("cannot listen")?;
+    let addresses = arguments.listen.resolve().await.context("cannot listen")?;
+    let address = *addresses.first().with_context(|| format!("{} has no address", arguments.listen))?;
     // A name that nobody knows is better told now than to the first client.
     arguments.to.resolve().await.context("cannot pass connections on")?;
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
@@ -142,8 +143,8 @@ impl Proxy {
     }
 
     async fn connect(&self) -> Result<TcpStream> {
-        let address = self.arguments.to.resolve().await?;
-        TcpStream::connect(address).await.with_context(|| format!("cannot connect to {address}"))
+        // The name may stand for other addresses than before.
+        address::connect_tcp(&self.arguments.to.resolve().await?).await
     }
 }
 
@@ -171,10 +172,10 @@ impl std::fmt::Display for TcpAddress {
 }
 
 impl TcpAddress {
-    async fn resolve(&self) -> Result<SocketAddr> {
+    /// Returns the addresses in the order in which to try them.
+    async fn resolve(&self) -> Result<Vec<SocketAddr>> {
         let found = lookup_host(self.0.as_str()).await;
-        let mut found = found.with_context(|| format!("cannot find {self}"))?;
-        found.next().with_context(|| format!("{self} has no address"))
+        Ok(address::in_turn(found.with_context(|| format!("cannot find {self}"))?))
     }
 }
 

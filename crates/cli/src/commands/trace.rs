@@ -8,8 +8,13 @@ mod table;
 mod thin;
 mod what_if;
 
+use std::path::Path;
+
 use anyhow::Result;
 use clap::Subcommand;
+use festina_trace::analysis::Summary;
+
+use crate::output;
 
 /// What to find out.
 #[derive(Debug, Subcommand)]
@@ -35,5 +40,12 @@ pub(crate) async fn run(command: TraceCommand) -> Result<()> {
         TraceCommand::Classify(arguments) => classify::run(&arguments),
         TraceCommand::SlowStart(arguments) => slow_start::run(&arguments),
         TraceCommand::WhatIf(arguments) => what_if::run(&arguments),
+    }
+}
+
+/// Reports on standard error packets that were not read, for output that holds no such line.
+fn warn_unread(name: &Path, summary: &Summary) {
+    if let Some(unread) = table::unread(summary) {
+        output::notice(&format!("{}: {unread}", name.display()));
     }
 }

@@ -11,9 +11,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use festina::{Association, ConnectOptions, Endpoint, Message};
+use festina::{Association, Config, ConnectOptions, Endpoint, Message};
+use tokio::sync::OnceCell;
 
-use super::RecoveryArgs;
+use super::{RecoveryArgs, say_goodbye};
 use crate::address::{self, HostPort};
 use crate::args;
 
@@ -113,26 +114,54 @@ impl Kind {
 
 /// The way from an entrance to its exit.
 struct Way {
-    endpoint: Endpoint,
+    config: Config,
+    /// Endpoints for IPv4 and IPv6, made when first needed.
+    endpoints: [OnceCell<Endpoint>; 2],
     to: HostPort,
     timeout: Duration,
 }
 
 impl Way {
+    /// # Errors
+    /// If the exit's name does not resolve.
     async fn new(arguments: &EntranceArgs) -> Result<Self> {
-        let remote = arguments.to.resolve().await?;
-        let endpoint = Endpoint::bind(address::unspecified_for(remote), arguments.recovery.config()).await?;
-        Ok(Self { endpoint, to: arguments.to.clone(), timeout: arguments.timeout })
+        let to = arguments.to.clone();
+        to.resolve_all().await?;
+        let config = arguments.recovery.config();
+        Ok(Self { config, endpoints: Default::default(), to, timeout: arguments.timeout })
     }
 
-    /// Makes an association with the exit and says what it is for.
+    /// Makes an association with the exit, at the first of its addresses that answers, and says what it is for.
     async fn open(&self, kind: Kind) -> Result<Association> {
         // The exit may have moved.
-        let remote = self.to.resolve().await?;
-        let options = ConnectOptions::default().handshake_timeout(self.timeout);
-        let association = self.endpoint.connect_with(remote, options).await?;
+        let addresses = self.to.resolve_all().await?;
+        let mut ways = Vec::new();
+        let mut problem = None;
+        for remote in addresses {
+            let bind = || Endpoint::bind(address::unspecified_for(remote), self.config.clone());
+            match self.endpoints[usize::from(remote.is_ipv6())].get_or_try_init(bind).await {
+                Ok(endpoint) => ways.push((remote, endpoint.clone())),
+                // A host without one of the families reaches the exit by the other.
+                Err(error) => problem = Some(error),
+            }
+        }
+        if let Some(problem) = problem.filter(|_| ways.is_empty()) {
+            return Err(problem.into());
+        }
+        let association = address::race(&ways, |(remote, endpoint)| {
+            let options = ConnectOptions::default().handshake_timeout(self.timeout);
+            async move { Ok(endpoint.connect_with(remote, options).await?) }
+        });
+        let association = association.await?;
         association.send(Message::new(kind.hello())).await?;
         Ok(association)
+    }
+
+    /// Ends all associations in good order, but does not wait for ever.
+    async fn leave(&self) {
+        for endpoint in self.endpoints.iter().filter_map(OnceCell::get) {
+            say_goodbye(endpoint).await;
+        }
     }
 }
 

@@ -1,18 +1,30 @@
 //! Starts the command, reads what it prints, and never waits for ever.
 
 use std::io::{BufRead as _, BufReader, Read, Write as _};
-use std::path::PathBuf;
-use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::LazyLock;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
 /// No test waits longer for anything.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A folder of the test's own, empty.
+/// A folder of the test's own, empty. Other runs of the tests have others; those of runs that have ended are removed.
 pub(crate) fn folder(test: &str) -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
+    static OWN: LazyLock<PathBuf> = LazyLock::new(|| {
+        let all = Path::new(env!("CARGO_TARGET_TMPDIR")).join("command");
+        let has_ended = |process: &str| cfg!(target_os = "linux") && !Path::new("/proc").join(process).exists();
+        for folder in std::fs::read_dir(&all).into_iter().flatten().flatten() {
+            if folder.file_name().to_str().is_some_and(has_ended) {
+                // Another run may be removing it as well.
+                let _ = std::fs::remove_dir_all(folder.path());
+            }
+        }
+        all.join(std::process::id().to_string())
+    });
+    let folder = OWN.join(test);
     if folder.exists() {
         std::fs::remove_dir_all(&folder).expect("the folder of an earlier run can be removed");
     }
@@ -48,26 +60,51 @@ pub(crate) fn run_with_input(arguments: &[&str], input: &str) -> Ended {
     running.end()
 }
 
+/// Standard output as a thread reads it.
+struct Output {
+    pieces: mpsc::Receiver<Vec<u8>>,
+    read: Vec<u8>,
+}
+
+impl Output {
+    fn of(mut stdout: Option<ChildStdout>) -> Self {
+        let (sender, pieces) = mpsc::channel();
+        thread::spawn(move || {
+            let mut buffer = [0; 1 << 16];
+            // A killed command's output is of no interest.
+            while let Some(Ok(length @ 1..)) = stdout.as_mut().map(|stdout| stdout.read(&mut buffer)) {
+                let _ = sender.send(buffer[..length].to_vec());
+            }
+        });
+        Self { pieces, read: Vec::new() }
+    }
+
+    /// Reads until `is_enough`, or to the end. Returns whether the end has come.
+    fn read_until(&mut self, is_enough: impl Fn(&[u8]) -> bool) -> bool {
+        while !is_enough(&self.read) {
+            match self.pieces.recv_timeout(PATIENCE) {
+                Ok(piece) => self.read.extend(piece),
+                Err(RecvTimeoutError::Disconnected) => return true,
+                Err(RecvTimeoutError::Timeout) => panic!("the command prints nothing and does not end"),
+            }
+        }
+        false
+    }
+}
+
 /// A command that is running. Dropping it kills it.
 pub(crate) struct Running {
     child: Child,
-    stdout: mpsc::Receiver<String>,
+    stdout: Output,
     stderr: BufReader<ChildStderr>,
 }
 
 impl Running {
     pub(crate) fn start(mut command: Command) -> Self {
         let mut child = command.spawn().expect("the command starts");
-        let mut stdout = child.stdout.take().expect("standard output is piped");
+        let stdout = Output::of(child.stdout.take());
         let stderr = BufReader::new(child.stderr.take().expect("standard error is piped"));
-        let (sender, receiver) = mpsc::channel();
-        thread::spawn(move || {
-            let mut text = String::new();
-            // A killed command's output is of no interest.
-            let _ = stdout.read_to_string(&mut text);
-            let _ = sender.send(text);
-        });
-        Self { child, stdout: receiver, stderr }
+        Self { child, stdout, stderr }
     }
 
     /// Starts a command that says on standard error which address it uses, and returns that too.
@@ -87,6 +124,12 @@ impl Running {
         let mut line = String::new();
         self.stderr.read_line(&mut line).expect("standard error is text");
         line.trim_end().to_owned()
+    }
+
+    /// Waits until standard output holds this text.
+    pub(crate) fn wait_for_stdout(&mut self, text: &str) {
+        let ended = self.stdout.read_until(|read| read.windows(text.len()).any(|window| window == text.as_bytes()));
+        assert!(!ended, "standard output ends without {text:?}");
     }
 
     pub(crate) fn write(&mut self, input: &str) {
@@ -112,7 +155,13 @@ impl Running {
     /// Closes standard input and waits for the end.
     pub(crate) fn end(mut self) -> Ended {
         drop(self.child.stdin.take());
-        let stdout = self.stdout.recv_timeout(PATIENCE).expect("the command ends in time");
+        self.ended()
+    }
+
+    /// Waits for an end that has another cause than the end of standard input, which stays open.
+    pub(crate) fn ended(mut self) -> Ended {
+        assert!(self.stdout.read_until(|_| false), "the command ends in time");
+        let stdout = String::from_utf8(std::mem::take(&mut self.stdout.read)).expect("standard output is text");
         let mut stderr = String::new();
         self.stderr.read_to_string(&mut stderr).expect("standard error is text");
         let status: ExitStatus = self.child.wait().expect("the command can be waited for");

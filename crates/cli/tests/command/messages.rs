@@ -94,9 +94,67 @@ fn a_listener_that_leaves_before_all_input_was_sent_is_a_failure() {
     assert!(listener.stderr_line().ends_with(" connected"));
     listener.interrupt();
     assert_eq!(listener.end().code, Some(0));
-    let sent = sender.end();
+    let sent = sender.ended();
     assert_eq!(sent.code, Some(1), "{sent:?}");
     assert_eq!(sent.stderr, format!("festina: {address} ended the association before all input was sent\n"));
+}
+
+#[test]
+fn a_sender_that_is_interrupted_fails_and_so_does_the_listener_that_waits_for_the_whole() {
+    for block in [&[][..], &["--block", "1000"]] {
+        let (mut listener, address) = listen(&["--once", "--raw"]);
+        let mut sender = Running::start(festina(&[&["send", &address], block].concat()));
+        assert!(listener.stderr_line().ends_with(" connected"));
+        sender.write("half of it\n");
+        // The listener prints what has arrived, so the sender has read its input.
+        listener.wait_for_stdout("half of it");
+        sender.interrupt();
+        let sent = sender.ended();
+        assert_eq!((sent.code, sent.stderr.as_str()), (Some(1), "festina: interrupted before all input was sent\n"));
+        let listened = listener.end();
+        assert_eq!(listened.code, Some(1), "{listened:?}");
+        assert!(listened.stderr.contains("festina: the transfer from 127.0.0.1:"), "{}", listened.stderr);
+        assert!(listened.stderr.ends_with("the sender stopped before all input was sent\n"), "{}", listened.stderr);
+    }
+}
+
+#[test]
+fn a_listener_that_is_interrupted_before_a_peer_had_sent_everything_fails_and_so_does_the_peer() {
+    let (mut listener, address) = listen(&["--once", "--raw"]);
+    let mut sender = Running::start(festina(&["send", &address, "--block", "1000"]));
+    assert!(listener.stderr_line().ends_with(" connected"));
+    sender.write("half of it");
+    listener.wait_for_stdout("half of it");
+    listener.interrupt();
+    let listened = listener.end();
+    assert_eq!(listened.code, Some(1), "{listened:?}");
+    assert!(listened.stderr.ends_with("festina: interrupted before a peer had sent everything\n"), "{listened:?}");
+    let sent = sender.ended();
+    assert_eq!(sent.stderr, format!("festina: {address} ended the association before all input was sent\n"));
+    assert_eq!(sent.code, Some(1));
+}
+
+#[test]
+fn a_listener_whose_reader_has_left_before_the_peer_had_sent_everything_fails() {
+    let mut command = festina(&["listen", "127.0.0.1:0", "--once"]);
+    let (reader, writer) = std::io::pipe().expect("the system has pipes");
+    drop(reader);
+    command.stdout(writer);
+    let mut listener = Running::start(command);
+    let line = listener.stderr_line();
+    let address = line.strip_prefix("listening on ").and_then(|rest| rest.split_once(", SCTP")).expect("it says so").0;
+    let sender = Running::start(festina(&["send", address]));
+    assert!(listener.stderr_line().ends_with(" connected"));
+    let mut sender = sender;
+    sender.write("one\n");
+    assert_eq!(
+        sender.stderr_line(),
+        format!("festina: {address}: aborted by the peer (cause 12): cannot store what is received")
+    );
+    assert_eq!(sender.ended().code, Some(1));
+    let listened = listener.end();
+    assert_eq!(listened.code, Some(1), "{listened:?}");
+    assert!(listened.stderr.contains("standard output was closed"), "{listened:?}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use festina::{Association, Config, Endpoint, Message};
 
-use crate::harness::{PATIENCE, Running, folder, run};
+use crate::harness::{PATIENCE, Running, festina, folder, run};
 use crate::messages::listen;
 
 const MESSAGE_BYTES: usize = 64 << 10;
@@ -79,6 +79,48 @@ fn a_peer_that_does_not_take_its_echo_does_not_keep_others_from_theirs() {
     });
 }
 
+#[test]
+fn a_listener_whose_peer_leaves_before_it_got_all_input_fails() {
+    let (mut listener, address) = listen(&["--once", "--block", "65536"]);
+    runtime().block_on(async {
+        let (_endpoint, mute) = connect_mute(&address).await;
+        assert!(listener.stderr_line().ends_with(" connected"));
+        listener.write_in_the_background(vec![b'x'; 64 << 20]);
+        mute.recv().await.expect("the listener sends");
+        let receiving = async { while mute.recv().await.is_ok() {} };
+        let (left, ()) = tokio::join!(mute.shutdown(), receiving);
+        left.expect("the listener agrees");
+    });
+    let listened = listener.end();
+    assert_eq!(listened.code, Some(1), "{listened:?}");
+    assert!(listened.stderr.ends_with(" left before all input was sent\n"), "{listened:?}");
+}
+
+#[test]
+fn associations_that_say_nothing_do_not_keep_others_from_being_measured() {
+    const STRANGERS: usize = 1_001;
+    let mut server = Running::start(festina(&["perf", "-s", "-B", "127.0.0.1:0"]));
+    let line = server.stderr_line();
+    let address =
+        line.strip_prefix("measuring with any client that connects to ").expect("it says where it is").to_owned();
+    runtime().block_on(async {
+        let (endpoint, first) = connect(&address, Config::default()).await;
+        let mut strangers = vec![first];
+        for _ in 1..STRANGERS {
+            strangers
+                .push(endpoint.connect(address.parse().expect("an address")).await.expect("silent ones make room"));
+        }
+        let arguments = ["perf", "-c", &address, "--idle", "100ms", "-t", "300ms", "-P", "2", "--timeout", "60s"];
+        let ended = tokio::task::spawn_blocking({
+            let arguments = arguments.map(str::to_owned);
+            move || run(&arguments.each_ref().map(String::as_str))
+        });
+        let ended = ended.await.expect("no panic");
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert!(strangers.iter().any(|stranger| stranger.close_reason().is_some()), "the oldest have made room");
+    });
+}
+
 /// Runs the command in a terminal, its standard error into a file.
 fn in_a_terminal(arguments: &str, stderr: &std::path::Path) -> Command {
     let mut command = Command::new("script");
@@ -143,5 +185,7 @@ fn the_last_words_of_a_peer_are_told_in_one_line_without_control_characters() {
     });
     let left = listener.stderr_line();
     assert!(left.ends_with(" left: aborted by the peer (cause 12): bye\\x0aroot connected\\x1b[2J"), "{left}");
-    assert_eq!(listener.end().code, Some(0));
+    let listened = listener.end();
+    assert_eq!(listened.code, Some(1), "an aborted transfer is incomplete");
+    assert!(listened.stderr.ends_with("bye\\x0aroot connected\\x1b[2J\n"), "{listened:?}");
 }

@@ -90,6 +90,22 @@ fn tcp_proxy_resets_a_client_whose_server_cannot_be_reached_or_breaks() {
 }
 
 #[test]
+fn tcp_proxy_that_is_stopped_resets_connections_that_have_not_ended() {
+    let (server, address) = listener();
+    let (proxy, through) = proxy(address, &[]);
+    let mut client = connect(through);
+    let (mut served, _) = server.accept().expect("the proxy connects");
+    served.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    served.write_all(b"1").expect("it is open");
+    client.read_exact(&mut [0]).expect("it comes");
+    proxy.interrupt();
+    for stream in [&mut client, &mut served] {
+        let error = stream.read(&mut [0]).expect_err("it is no good end");
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    }
+}
+
+#[test]
 fn tcp_proxy_holds_a_sender_back_whose_server_does_not_read() {
     let (server, address) = listener();
     let (_proxy, through) = proxy(address, &["--min-buf", "1,3"]);

@@ -275,3 +275,26 @@ fn what_is_no_capture_gets_an_error_and_no_empty_report() {
     assert_eq!((failed.code, failed.stdout.as_str()), (Some(1), ""), "{failed:?}");
     assert!(failed.stderr.contains("this is neither a pcap nor a pcapng file"), "{}", failed.stderr);
 }
+
+#[test]
+fn packets_that_were_not_read_draw_a_warning_whatever_is_printed() {
+    let folder = folder("trace-unread");
+    let path = capture(&folder);
+    let mut file = fs::read(&path).expect("it was written");
+    // A packet of neither IP version.
+    for word in [1_700_000_001u32, 0, 4, 4, 0] {
+        file.extend(word.to_le_bytes());
+    }
+    fs::write(&path, file).expect("the folder can be written");
+    let warning = format!("{}: 1 of 6 packets were not read: ", path.display());
+    for arguments in [&["thin", "--json"][..], &["thin", "--csv", "-"], &["classify"], &["slow-start", "--json"]] {
+        let ended = run(&[&["trace"], arguments, &[text(&path)]].concat());
+        // One flow is too few to classify.
+        let code = i32::from(arguments == ["classify"]);
+        assert_eq!(ended.code, Some(code), "{ended:?}");
+        assert!(ended.stderr.starts_with(&warning), "{arguments:?}: {}", ended.stderr);
+    }
+    let tables = run(&["trace", "thin", text(&path)]);
+    assert!(tables.stdout.contains("\n1 of 6 packets were not read: "), "{}", tables.stdout);
+    assert_eq!(tables.stderr, "");
+}

@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 
-use crate::harness::{PATIENCE, Running};
+use crate::harness::{PATIENCE, Running, run};
 
 /// An exit that leads to `server`, an entrance of this kind that leads to it, and the entrance's address.
 fn tunnel(kind: &str, server: &str) -> (Running, Running, String) {
@@ -78,4 +78,104 @@ fn a_program_sees_a_broken_connection_when_the_server_is_not_there() {
     assert_eq!(broken.expect_err("no end in good order").kind(), std::io::ErrorKind::ConnectionReset);
     assert!(exit.stderr_line().contains(&format!("cannot connect to {absent}")));
     assert!(entrance.stderr_line().contains("the server is not there"));
+}
+
+#[test]
+fn more_clients_than_a_tunnel_remembers_are_answered_all() {
+    const CLIENTS: usize = 1_100;
+    let server = UdpSocket::bind("127.0.0.1:0").expect("bound");
+    let (_exit, _entrance, address) = tunnel("udp", &server.local_addr().expect("bound").to_string());
+    let echo = server.try_clone().expect("a descriptor");
+    thread::spawn(move || {
+        let mut buffer = [0; 100];
+        while let Ok((length, from)) = echo.recv_from(&mut buffer) {
+            let _ = echo.send_to(&buffer[..length], from);
+        }
+    });
+    let mut known = UdpSocket::bind("127.0.0.1:0").expect("bound");
+    for number in 0..CLIENTS {
+        let stranger = UdpSocket::bind("127.0.0.1:0").expect("bound");
+        for client in [&mut known, &mut { stranger }] {
+            ask(client, &address, number);
+        }
+    }
+}
+
+/// Has a datagram echoed. It may be lost, as datagrams may.
+fn ask(client: &UdpSocket, address: &str, number: usize) {
+    const ATTEMPTS: usize = 30;
+    client.set_read_timeout(Some(PATIENCE / u32::try_from(ATTEMPTS).expect("few"))).expect("set");
+    let mut buffer = [0; 8];
+    for _ in 0..ATTEMPTS {
+        client.send_to(&number.to_be_bytes(), address).expect("sent");
+        if client.recv(&mut buffer).is_ok_and(|length| buffer[..length] == number.to_be_bytes()) {
+            return;
+        }
+    }
+    panic!("no answer for client {number}");
+}
+
+#[test]
+fn a_server_that_listens_on_the_second_address_of_its_name_is_found() {
+    let host = |server: std::net::SocketAddr| format!("localhost:{}", server.port());
+    let addresses: Vec<_> = std::net::ToSocketAddrs::to_socket_addrs("localhost:0").expect("it is known").collect();
+    let Some(last) = addresses.last().filter(|last| addresses.iter().any(|first| first.is_ipv4() != last.is_ipv4()))
+    else {
+        println!("skipped: localhost has one address here");
+        return;
+    };
+    let Ok(server) = UdpSocket::bind(last) else {
+        println!("skipped: {last} cannot be bound");
+        return;
+    };
+    let (_exit, _entrance, address) = tunnel("udp", &host(server.local_addr().expect("bound")));
+    thread::spawn(move || {
+        let mut buffer = [0; 100];
+        while let Ok((length, from)) = server.recv_from(&mut buffer) {
+            let _ = server.send_to(&buffer[..length], from);
+        }
+    });
+    ask(&UdpSocket::bind("127.0.0.1:0").expect("bound"), &address, 7);
+
+    let server = TcpListener::bind(last).expect("it could be bound before");
+    let name = host(server.local_addr().expect("bound"));
+    let (_exit, _entrance, tunnelled) = tunnel("tcp", &name);
+    let (_proxy, proxied) =
+        Running::start_server(&["tcp-proxy", "--listen", "127.0.0.1:0", "--to", &name], "", " is passed on to");
+    for address in [tunnelled, proxied] {
+        let mut client = TcpStream::connect(&address).expect("connected");
+        client.set_read_timeout(Some(PATIENCE)).expect("set");
+        let (mut stream, _) = server.accept().expect("it is found");
+        stream.write_all(b"x").expect("connected");
+        client.read_exact(&mut [0]).expect("it comes");
+    }
+}
+
+#[test]
+fn programs_see_a_broken_connection_when_either_end_of_the_tunnel_is_stopped() {
+    for stops_exit in [false, true] {
+        let server = TcpListener::bind("127.0.0.1:0").expect("bound");
+        let (exit, entrance, address) = tunnel("tcp", &server.local_addr().expect("bound").to_string());
+        let mut client = TcpStream::connect(&address).expect("connected");
+        let (mut stream, _) = server.accept().expect("somebody connects");
+        for stream in [&mut client, &mut stream] {
+            stream.set_read_timeout(Some(PATIENCE)).expect("set");
+        }
+        stream.write_all(b"x").expect("connected");
+        client.read_exact(&mut [0]).expect("it comes");
+        let stopped = if stops_exit { &exit } else { &entrance };
+        stopped.interrupt();
+        for stream in [&mut client, &mut stream] {
+            let error = stream.read(&mut [0]).expect_err("no end in good order");
+            assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+        }
+    }
+}
+
+#[test]
+fn perf_refuses_a_server_that_sends_nothing_back() {
+    let (_mute, address) = Running::start_server(&["listen", "127.0.0.1:0"], "listening on ", ", SCTP port");
+    let ended = run(&["perf", "-c", &address, "--idle", "100ms", "-t", "1s", "--timeout", "500ms"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:?}");
+    assert!(ended.stderr.contains("sends nothing back; does `festina perf -s` run there?"), "{}", ended.stderr);
 }

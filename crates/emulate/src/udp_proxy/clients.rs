@@ -10,7 +10,8 @@ use festina_units::{Duration, Instant};
 /// systems grant a process no more than 1,024.
 pub const CLIENTS_MAX: usize = 512;
 
-/// A client that has been silent for this long gives way to a new one when the table is full.
+/// When the table is full, a new client takes the place of one that has been silent for this long; else of one that was heard only once; else
+/// of any. Among them it is the one silent for longest, so a flood of new addresses does not drive out clients in use.
 const IDLE_TIME: Duration = Duration::from_secs(30);
 
 /// Tells clients apart, also those that used the same address one after the other.
@@ -24,6 +25,7 @@ pub(super) struct Client {
     /// Connected to the server, so that nobody else's datagrams come back to the client.
     pub(super) upstream: UdpSocket,
     last_heard: Instant,
+    was_heard_again: bool,
 }
 
 /// The clients of a proxy.
@@ -63,18 +65,23 @@ impl Clients {
     /// The client at `addr`, from which a datagram came at `now`; a new one if it is not known.
     ///
     /// # Errors
-    /// If the table is full of clients that are not idle, or if no socket can be made.
+    /// If no socket can be made.
     pub(super) fn heard_from(&mut self, addr: SocketAddr, now: Instant) -> io::Result<ClientId> {
         if let Some(id) = self.by_addr.get(&addr)
             && let Some(client) = self.by_id.get_mut(id)
         {
-            client.last_heard = now;
+            (client.last_heard, client.was_heard_again) = (now, true);
             return Ok(*id);
         }
         if self.by_id.len() >= self.count_max {
-            self.forget_longest_idle(now)?;
+            self.forget_one(now);
         }
-        let client = Client { addr, upstream: connect(self.target)?, last_heard: now };
+        let upstream = match connect(self.target) {
+            // The process may have too many open files: one less, and another attempt.
+            Err(_) if self.forget_one(now) => connect(self.target),
+            result => result,
+        };
+        let client = Client { addr, upstream: upstream?, last_heard: now, was_heard_again: false };
         let id = ClientId(self.accepted_count);
         self.accepted_count += 1;
         self.by_id.insert(id, client);
@@ -82,16 +89,18 @@ impl Clients {
         Ok(id)
     }
 
-    fn forget_longest_idle(&mut self, now: Instant) -> io::Result<()> {
-        let (id, addr) = self
-            .iter()
-            .min_by_key(|(_, client)| client.last_heard)
-            .filter(|(_, client)| now - client.last_heard >= IDLE_TIME)
-            .map(|(id, client)| (id, client.addr))
-            .ok_or_else(|| io::Error::other("too many clients"))?;
+    /// Forgets a client that makes room. Returns whether there was one.
+    fn forget_one(&mut self, now: Instant) -> bool {
+        let is_kept =
+            |client: &Client| (now - client.last_heard < IDLE_TIME && client.was_heard_again, client.last_heard);
+        let Some((id, addr)) =
+            self.iter().min_by_key(|(_, client)| is_kept(client)).map(|(id, client)| (id, client.addr))
+        else {
+            return false;
+        };
         self.by_id.remove(&id);
         self.by_addr.remove(&addr);
-        Ok(())
+        true
     }
 }
 
@@ -128,20 +137,22 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_refuses_newcomers_until_a_client_is_idle() {
+    fn a_newcomer_takes_the_place_of_an_idle_client_or_of_a_stranger() {
         let mut clients = Clients::new(addr(9), 3);
-        for port in 1..=3 {
-            let heard_at = Instant::from_millis(port.into());
-            clients.heard_from(addr(port), heard_at).expect("room");
+        let mut hear = |port: u16, at_ms| {
+            clients.heard_from(addr(port), Instant::from_millis(at_ms)).expect("a socket");
+            clients.iter().map(|(_, client)| client.addr.port()).collect::<Vec<_>>()
+        };
+        hear(1, 0);
+        hear(1, 1);
+        hear(2, 2);
+        hear(2, 3);
+        for stranger in 100..200 {
+            assert_eq!(hear(stranger, stranger.into()), [1, 2, stranger]);
         }
-        let newcomer = addr(60_000);
-        let too_early = Instant::from_secs(30);
-        assert!(clients.heard_from(newcomer, too_early).is_err());
-        let first_is_idle = Instant::from_millis(30_001);
-        let id = clients.heard_from(newcomer, first_is_idle).expect("client 1 gave way");
-        assert_eq!(clients.get(id).map(|client| client.addr), Some(newcomer));
-        assert_eq!(clients.iter().count(), 3);
-        assert!(clients.get(ClientId(0)).is_none());
-        assert!(clients.get(ClientId(1)).is_some());
+        assert_eq!(hear(199, 200), [1, 2, 199], "all are known");
+        assert_eq!(hear(300, 300), [2, 199, 300], "the one silent for longest gives way");
+        assert_eq!(hear(2, 30_100), [2, 199, 300]);
+        assert_eq!(hear(301, 30_250), [2, 300, 301], "an idle one gives way before a stranger");
     }
 }

@@ -14,8 +14,7 @@ pub struct ProxyCounters {
     pub backward: LinkCounters,
     /// Clients that were given an upstream socket.
     pub clients: u64,
-    /// Datagrams of new clients that were ignored because the proxy had too many clients already, or
-    /// because it could not make another socket.
+    /// Datagrams of new clients that were ignored because the proxy could not make another socket.
     pub refused: u64,
     /// Datagrams that left a link but that the system would not send on, or whose client had been
     /// forgotten in the meantime.

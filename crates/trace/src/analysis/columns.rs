@@ -42,7 +42,7 @@ pub fn kind(name: &str) -> Kind {
 }
 
 /// The names of the columns, units included: `_ms` are milliseconds, `_s` seconds, `_share` shares from 0 to 1.
-pub const COLUMNS: [&str; 50] = [
+pub const COLUMNS: [&str; 51] = [
     "id",
     "protocol",
     "source",
@@ -80,6 +80,7 @@ pub const COLUMNS: [&str; 50] = [
     "spurious",
     "out_of_order",
     "unseen_bytes",
+    "probes",
     "sent_once",
     "sent_twice",
     "sent_three_times",
@@ -151,7 +152,8 @@ impl StreamReport {
         row.push(number(repair.loss()));
         row.push(Value::Count(repair.retransmissions()));
         row.extend(repair.by_cause.map(Value::Count));
-        row.extend([repair.spurious, repair.out_of_order, self.traffic.unseen_bytes].map(Value::Count));
+        let traffic = &self.traffic;
+        row.extend([repair.spurious, repair.out_of_order, traffic.unseen_bytes, traffic.probes].map(Value::Count));
         let (few, more) = repair.sent_times.split_at(3);
         row.extend(few.iter().copied().map(Value::Count));
         row.push(Value::Count(more.iter().sum()));

@@ -9,7 +9,7 @@ use festina_units::Instant;
 use super::estimate::Unwrap;
 use super::headers::{Sctp, Tcp};
 use super::packet::{Content, Key, parse};
-use crate::dissect::transport;
+use crate::dissect::{Dissected, Dissector};
 use crate::read::{PacketReader, ReadError};
 
 /// The most arrivals that are kept, of all streams together: some 400 megabytes.
@@ -193,8 +193,9 @@ fn walk(
 ) -> Result<(), ReadError> {
     let mut reader = PacketReader::new(source)?;
     let mut scratch = Sctp::default();
+    let mut dissector = Dissector::default();
     while let Some(packet) = reader.next_packet()? {
-        if let Some(transport) = transport(&packet)?
+        if let Dissected::Transport(transport) = dissector.dissect(&packet)?
             && let Some(parsed) = parse(&transport, &mut scratch)
         {
             each(packet.at, parsed.key, parsed.from, &parsed.content)?;

@@ -53,6 +53,8 @@ pub struct TrafficStatistics {
     pub bytes: u64,
     /// Bytes of payload that the receiver acknowledged and no packet of the capture carried.
     pub unseen_bytes: u64,
+    /// TCP's keep-alives of one byte and its probes of a closed window (RFC 9293 §3.8.4, §3.8.6.1). They count nowhere else.
+    pub probes: u64,
 }
 
 impl TrafficStatistics {

@@ -1,5 +1,7 @@
 //! One direction of a conversation: what its sender sends and what its receiver acknowledges.
 
+mod repair;
+
 use std::collections::VecDeque;
 
 use festina_units::{Duration, Instant};
@@ -72,6 +74,8 @@ pub(super) struct Stream {
     base: u64,
     highest: u64,
     announced_at: Option<Instant>,
+    /// The end of the latest probe of a closed window, whose byte the receiver may have taken.
+    probe_end: Option<u64>,
     acknowledged: Option<u64>,
     hearing: Hearing,
     repair: Repair,
@@ -83,6 +87,8 @@ pub(super) struct Stream {
 #[derive(Debug, Default)]
 struct Hearing {
     at: Option<Instant>,
+    /// When the latest new data was acknowledged.
+    advanced_at: Option<Instant>,
     duplicate_acks: u32,
 }
 
@@ -133,6 +139,7 @@ impl Stream {
             base: start,
             highest: start,
             announced_at: None,
+            probe_end: None,
             acknowledged: None,
             hearing: Hearing::default(),
             repair: Repair { probes, ..Repair::default() },
@@ -158,6 +165,20 @@ impl Stream {
         self.outstanding.get_mut(index).is_some_and(|range| range.start == start && range.reports > 0)
     }
 
+    /// Counts a segment of one byte if it repeats the last one before what is to be sent, which has arrived: a keep-alive. Returns whether it
+    /// does.
+    pub(super) fn keep_alive(&mut self, sequence: u32) -> bool {
+        let is_keepalive = self.outstanding.len() == 0 && self.unwrap.near(sequence) == self.highest.checked_sub(1);
+        self.report.traffic.probes += u64::from(is_keepalive);
+        is_keepalive
+    }
+
+    /// A segment asked with its one byte whether the receiver has room again.
+    pub(super) fn window_probe(&mut self, sequence: u32) {
+        self.report.traffic.probes += 1;
+        self.probe_end = self.unwrap.near(sequence).map(|start| start + 1);
+    }
+
     /// A packet with data left, whose parts come next.
     pub(super) fn packet(&mut self, at: Instant, payload_bytes: u32, transport_bytes: u64) {
         let traffic = &mut self.report.traffic;
@@ -172,11 +193,6 @@ impl Stream {
     /// Data left.
     pub(super) fn sent(&mut self, sent: &Sent, sink: &mut Sink) {
         self.settle_pending(sent.copy.at, sink);
-        let is_tcp = sent.framing.is_none();
-        let is_keepalive = is_tcp && sent.bytes <= 1 && sent.end <= self.highest && self.outstanding.len() == 0;
-        if is_keepalive {
-            return;
-        }
         let old_end = sent.end.min(self.highest);
         if sent.start < old_end {
             if self.repair.pending.len() == PENDING_MAX {
@@ -260,9 +276,13 @@ impl Stream {
                 }
                 None if is_late => {
                     self.report.repair.out_of_order += 1;
+                    self.report.repair.first_copies += 1;
                     let Retransmission { stream, start, end: until, at, packet, .. } = retransmission;
                     sink.out_of_order(OutOfOrder { stream, start, end: until, at, packet });
-                    if !is_acknowledged {
+                    if is_acknowledged {
+                        let unseen = &mut self.report.traffic.unseen_bytes;
+                        *unseen = unseen.saturating_sub(end - sent.start);
+                    } else {
                         self.fill(sent, end, 1);
                     }
                     return;
@@ -314,13 +334,20 @@ impl Stream {
     /// Returns whether data that was not seen before came behind what follows it because the path in front of the capture changed their
     /// order: its number says so or, if the sender does not count, it came sooner than a retransmission could.
     fn is_late(&self, sent: &Sent, end: u64) -> bool {
-        if sent.departure.is_some() || self.is_acknowledged(end) {
+        let is_soon = |after: Option<Instant>| {
+            let since = after.map_or(Duration::MAX, |at| sent.copy.at.saturating_duration_since(at));
+            since < Duration::from_nanos(self.round_trips.path_ns() / 5 * 4)
+        };
+        if self.is_acknowledged(end) {
+            // The capture holds it behind its acknowledgement: interfaces and queues are not always merged in order.
+            return sent.departure == Some(Departure::Earlier) || is_soon(self.hearing.advanced_at);
+        }
+        if sent.departure.is_some() {
             return sent.departure == Some(Departure::Earlier);
         }
         let is_reported = self.hearing.duplicate_acks >= 3;
         let gap_at = self.outstanding.earliest_above(end).or(self.announced_at).or(self.repair.sent_at);
-        let since = gap_at.map_or(Duration::MAX, |at| sent.copy.at.saturating_duration_since(at));
-        !is_reported && since < Duration::from_nanos(self.round_trips.path_ns() / 5 * 4)
+        !is_reported && is_soon(gap_at)
     }
 
     fn circumstances(&mut self, sent: &Sent, within: &std::ops::Range<usize>) -> Circumstances {
@@ -386,7 +413,7 @@ impl Stream {
             self.hearing.duplicate_acks += 1;
         }
         if advances {
-            self.hearing.duplicate_acks = 0;
+            (self.hearing.duplicate_acks, self.hearing.advanced_at) = (0, Some(ack.at));
             // With timestamps every acknowledgement measures a round trip.
             self.repair.has_probed &= ack.echo.is_none();
             self.repair.after_timer = self.repair.after_timer.filter(|timer| ack.through < timer.until);
@@ -458,7 +485,9 @@ impl Stream {
         if self.acknowledged.is_some() {
             // A FIN takes a number too.
             let unseen = (ack.through - before).saturating_sub(seen);
-            self.report.traffic.unseen_bytes += unseen.saturating_sub(u64::from(ack.through == self.highest + 1));
+            let is_probe = self.probe_end.is_some_and(|end| before < end && end <= ack.through && end > self.highest);
+            let is_known = is_probe || ack.through == self.highest + 1;
+            self.report.traffic.unseen_bytes += unseen.saturating_sub(u64::from(is_known));
         }
         self.highest = self.highest.max(ack.through);
         self.acknowledged = Some(ack.through);
@@ -550,44 +579,6 @@ impl PacketsAcknowledged {
     /// Returns whether the acknowledgement was not delayed, as it answers every second packet and fills no gap.
     fn is_prompt(self) -> bool {
         self.count >= 2 && !self.has_other
-    }
-}
-
-impl Repair {
-    /// Returns whether an acknowledgement answers the packet that brought this for the first time at once, because it brought something else
-    /// once more.
-    fn is_answer_to(&self, range: &Range, ack: &Ack<'_>, base: u64) -> bool {
-        let is_reported = |copy: &Retransmission| {
-            ack.duplicates.iter().any(|&(start, end)| copy.start + base < end && start < copy.end + base)
-        };
-        let beside =
-            self.pending.iter().rev().map(|pending| &pending.copy).filter(|copy| copy.packet == range.first.packet);
-        !ack.duplicates.is_empty() && beside.take(COPIES_JUDGED_MAX).any(is_reported)
-    }
-
-    /// An acknowledgement ends the episode of a probe, before which there is no other: it covers more than the probe did, or reports the probe as a
-    /// duplicate, or says nothing new (RFC 8985 §7.4.2).
-    fn end_probe(&mut self, ack: &Ack<'_>, has_news: bool) {
-        let is_over = |end: &u64| {
-            let is_duplicate = ack.duplicates.iter().any(|(_, until)| until == end);
-            ack.through > *end || (ack.through == *end && (is_duplicate || !has_news))
-        };
-        self.probe_end = self.probe_end.filter(|end| !is_over(end));
-    }
-
-    /// The receiver got this once more: one of the copies was for nothing, and arrived at least half a round trip ago.
-    fn received_twice(&mut self, start: u64, end: u64, at: Instant, rtt_min_ns: Option<u64>) {
-        let age_ns = rtt_min_ns.unwrap_or(0) / 10 * 9;
-        let overlaps = |p: &Pending| p.copy.start < end && p.copy.end > start && !p.is_reported;
-        let fits = |p: &&mut Pending| overlaps(p) && ns_between(p.copy.at, at) >= age_ns;
-        let fitting = self.pending.iter_mut().rev().find(fits);
-        let found = match fitting {
-            Some(pending) => Some(pending),
-            None => self.pending.iter_mut().find(|pending| overlaps(pending)),
-        };
-        if let Some(pending) = found {
-            (pending.is_reported, pending.copy.is_spurious) = (true, true);
-        }
     }
 }
 

@@ -30,9 +30,19 @@ pub(super) struct Conversation {
     pub(super) identifications: [Identifications; 2],
     /// Up to which sequence number each end had sent, as its latest segment without data says.
     pub(super) announced: [Option<(u32, Instant)>; 2],
+    /// What each end last acknowledged.
+    pub(super) heard: [Option<Heard>; 2],
     pub(super) last_at: Instant,
     older: Option<u32>,
     newer: Option<u32>,
+}
+
+/// An acknowledgement of TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Heard {
+    pub(super) ack: u32,
+    /// The receiver has no room, whatever the scale of its window is.
+    pub(super) is_full: bool,
 }
 
 /// Where a conversation lies in the table until it is taken out.
@@ -124,6 +134,7 @@ impl Table {
             answered_ns: [None, None],
             identifications: [Identifications::default(); 2],
             announced: [None, None],
+            heard: [None, None],
             last_at: Instant::ZERO,
             older: None,
             newer: None,

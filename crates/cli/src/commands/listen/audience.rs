@@ -54,6 +54,11 @@ impl Lines {
         self.room.notify_one();
         line
     }
+
+    /// Returns whether no line is queued.
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
 }
 
 impl Audience {
@@ -81,9 +86,14 @@ impl Audience {
     /// Removes a peer, and returns how many lines it missed.
     pub(super) fn remove(&mut self, now: Instant, number: u64) -> u64 {
         self.count(now);
+        let waits = self.waiting.as_mut().is_some_and(|waiting| {
+            let before = waiting.behind.len();
+            waiting.behind.retain(|behind| *behind != number);
+            waiting.behind.len() < before
+        });
         // The line that waits may have waited for this peer alone.
         self.room.notify_one();
-        self.hearers.remove(&number).map_or(0, |hearer| hearer.lines_missed)
+        self.hearers.remove(&number).map_or(0, |hearer| hearer.lines_missed) + u64::from(waits)
     }
 
     /// Gives a line to every peer that has room for it; the others get it from [`Audience::offer`]. Only after

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use festina::{Association, Config, ConnectOptions, Endpoint, Message};
 use tokio::task::JoinSet;
@@ -29,6 +29,8 @@ const DOWNLOAD_MARGIN: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) remote: SocketAddr,
+    /// How long the server may take to answer at first.
+    pub(super) patience: Duration,
     /// Whether the client sends.
     pub(super) upload: bool,
     /// Whether the server sends.
@@ -46,6 +48,8 @@ pub(super) struct Plan {
 pub(super) struct Measured {
     /// How long the path was loaded.
     pub(super) loaded_for: Duration,
+    /// Whether that is as long as planned.
+    pub(super) is_whole: bool,
     /// Bytes of the load that arrived at the server and at the client.
     pub(super) bytes: [u64; 2],
     /// Retransmissions of the client's load.
@@ -69,6 +73,7 @@ pub(super) async fn run(
         ended = client.measure(&mut began_at) => ended,
         () = signal::interrupted() => Ok(()),
     };
+    let is_whole = began_at.is_some_and(|began_at| began_at.elapsed() >= plan.time);
     let loaded_for = began_at.map_or(Duration::ZERO, |began_at| began_at.elapsed());
     let bytes = client.tally.bytes();
     client.tally.enter(Phase::Over);
@@ -80,7 +85,7 @@ pub(super) async fn run(
     client.tasks.shutdown().await;
     client.ways.leave().await;
     ended?;
-    Ok(Measured { loaded_for, bytes, retransmissions, thin: client.tally.streams() })
+    Ok(Measured { loaded_for, is_whole, bytes, retransmissions, thin: client.tally.streams() })
 }
 
 /// How associations come to the server: each from a UDP port of its own, as the connections of other programs do. A router that has a
@@ -124,6 +129,7 @@ impl Client<'_> {
         thin.send(Message::new(Hello::Echo.encode())).await?;
         self.tasks.spawn(ping(thin, self.tally.clone()));
         self.wait_until(Instant::now() + plan.idle).await?;
+        self.wait_for_first_echo().await?;
         // All associations are there before any of them loads the path.
         for _ in 0..plan.parallel {
             if plan.upload {
@@ -161,6 +167,18 @@ impl Client<'_> {
         for association in downloads {
             association.send(Message::new(Hello::Download { message_bytes, time }.encode())).await?;
             self.tasks.spawn(download(association, self.tally.clone()));
+        }
+        Ok(())
+    }
+
+    /// Waits until something of the thin stream has come back: a peer that does not echo it is no server of this kind and gets no load.
+    async fn wait_for_first_echo(&mut self) -> Result<()> {
+        let end = Instant::now() + self.plan.patience;
+        while self.tally.streams()[0].times.count() == 0 {
+            if Instant::now() >= end {
+                bail!("{} sends nothing back; does `festina perf -s` run there?", self.plan.remote);
+            }
+            self.wait_until(Instant::now() + THIN_INTERVAL / 2).await?;
         }
         Ok(())
     }

@@ -4,22 +4,29 @@ use std::time::Duration;
 
 use anyhow::Result;
 use bytes::Bytes;
-use festina::{Association, Config, Listener, Message};
-use tokio::task::JoinSet;
+use festina::{Association, Config, Message};
 use tokio::time::{Instant, interval, timeout};
 
 use super::hello::Hello;
 use crate::address::{self, HostPort};
+use crate::commands::reception::Reception;
 use crate::commands::recording::Recording;
 use crate::commands::say_goodbye;
 use crate::{output, signal};
 
-/// How long a client may take to say what it wants: it makes all its associations first.
-const HELLO_MAX: Duration = Duration::from_secs(60);
+/// How associations are received. A client makes all its associations before it loads any. More at the same time are refused: each may ask
+/// for all that this machine can send.
+const RECEPTION: Reception<Hello> = Reception {
+    associations_max: 1_000,
+    hello_max: Duration::from_secs(60),
+    decode: Hello::decode,
+    this: "festina perf",
+    caller: "festina perf -c",
+};
+/// How long a client may be silent in between, or stay when it has nothing more to get.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// How often the server says how many bytes have come.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
-/// More associations at the same time are refused: each may ask for all that this machine can send.
-const ASSOCIATIONS_MAX: usize = 1_000;
 
 /// Serves until interrupted, or once until the first client has left.
 pub(super) async fn run(listen: &HostPort, config: Config, once: bool, recording: &Recording) -> Result<()> {
@@ -27,71 +34,59 @@ pub(super) async fn run(listen: &HostPort, config: Config, once: bool, recording
     recording.watch(&endpoint);
     let listener = endpoint.listen(festina::DEFAULT_SCTP_PORT)?;
     let interruption = signal::interruption();
-    output::notice(&format!("measuring with whoever comes to {}", endpoint.local_addr()));
+    output::notice(&format!("measuring with any client that connects to {}", endpoint.local_addr()));
     tokio::select! {
-        () = attend(&listener, once) => {}
+        () = RECEPTION.attend(&listener, once, serve) => {}
         () = interruption => {}
     }
     say_goodbye(&endpoint).await;
     Ok(())
 }
 
-async fn attend(listener: &Listener, once: bool) {
-    let mut tasks = JoinSet::new();
-    loop {
-        tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Some(association) if tasks.len() < ASSOCIATIONS_MAX => {
-                    tasks.spawn(serve(association));
-                }
-                Some(association) => association.abort("too many associations"),
-                None => return,
-            },
-            Some(_) = tasks.join_next() => {
-                if once && tasks.is_empty() {
-                    return;
-                }
-            }
-        }
+async fn serve(association: Association, hello: Hello) {
+    match hello {
+        Hello::Echo => echo(&association).await,
+        Hello::Upload => count(&association).await,
+        Hello::Download { message_bytes, time } => send(&association, message_bytes, time).await,
     }
 }
 
-async fn serve(association: Association) {
-    let remote = address::canonical(association.remote_addr());
-    let hello = match timeout(HELLO_MAX, association.recv()).await {
-        Ok(Ok(message)) => Hello::decode(message.payload),
-        Ok(Err(_)) => return,
-        Err(_) => None,
-    };
-    match hello {
-        Some(Hello::Echo) => echo(&association).await,
-        Some(Hello::Upload) => count(&association).await,
-        Some(Hello::Download { message_bytes, time }) => send(&association, message_bytes, time).await,
-        None => {
-            output::complain(&format!("{remote} did not say what it wants; is it `festina perf -c`?"));
-            association.abort("this is festina perf");
+/// Returns the next message; `None` if the client has left, or is silent for [`SILENCE_MAX`] and is therefore made to leave.
+async fn next(association: &Association) -> Option<Bytes> {
+    match timeout(SILENCE_MAX, association.recv()).await {
+        Ok(message) => Some(message.ok()?.payload),
+        Err(_) => {
+            association.abort("nothing came for too long");
+            None
         }
     }
 }
 
 async fn echo(association: &Association) {
-    while let Ok(message) = association.recv().await {
+    while let Some(payload) = next(association).await {
         // The next `recv` reports a peer that leaves before its echo.
-        let _ = association.send(Message::new(message.payload)).await;
+        let _ = association.send(Message::new(payload)).await;
     }
 }
 
 /// Counts what comes, and says so until the peer leaves.
 async fn count(association: &Association) {
     let mut received_bytes = 0u64;
+    let mut last_at = Instant::now();
     let mut progress = interval(PROGRESS_INTERVAL);
     loop {
         tokio::select! {
             message = association.recv() => match message {
-                Ok(message) => received_bytes += message.payload.len() as u64,
+                Ok(message) => {
+                    received_bytes += message.payload.len() as u64;
+                    last_at = Instant::now();
+                }
                 Err(_) => return,
             },
             _ = progress.tick() => {
+                if last_at.elapsed() > SILENCE_MAX {
+                    return association.abort("nothing came for too long");
+                }
                 // If there is no room for it, the next one says more.
                 let _ = association.try_send(Message::new(Bytes::copy_from_slice(&received_bytes.to_be_bytes())));
             }
@@ -105,5 +100,7 @@ async fn send(association: &Association, message_bytes: u32, time: Duration) {
     let payload = Bytes::from(vec![0; usize::try_from(message_bytes).unwrap_or_default()]);
     while Instant::now() < end && association.send(Message::new(payload.clone())).await.is_ok() {}
     // The client ends the association; what has not arrived by then does not count.
-    association.closed().await;
+    if timeout(SILENCE_MAX, association.closed()).await.is_err() {
+        association.abort("the time is over");
+    }
 }

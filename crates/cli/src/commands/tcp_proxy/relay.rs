@@ -8,16 +8,16 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use festina_minbuf::{MinBufStream, SendBufferLimit};
 use festina_units::Bandwidth;
-use socket2::{SockRef, TcpKeepalive};
+use socket2::SockRef;
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 use tokio::net::TcpStream;
+
+use crate::address;
 
 /// What is read at once, at most.
 const BUFFER_BYTES: usize = 1 << 16;
 /// What a program on this machine may have on its way to the proxy; more would wait here instead of in its own hands.
 const LOCAL_RECEIVE_BYTES: usize = 1 << 15;
-/// A peer that is gone without a word is noticed after about two of these.
-const KEEPALIVE: Duration = Duration::from_secs(60);
 
 /// A client and the server that it is passed on to.
 #[derive(Debug)]
@@ -49,7 +49,9 @@ impl Relay {
     ) -> Result<Self> {
         let limited = |stream: TcpStream| -> io::Result<MinBufStream> {
             let socket = SockRef::from(&stream);
-            socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE))?;
+            // A connection that is dropped before both directions have ended is reset: its peer shall not take a part for the whole.
+            socket.set_linger(Some(Duration::ZERO))?;
+            address::keep_alive(&stream)?;
             if stream.peer_addr()?.ip().to_canonical().is_loopback() {
                 socket.set_recv_buffer_size(LOCAL_RECEIVE_BYTES)?;
             }
@@ -65,11 +67,11 @@ impl Relay {
     /// Passes on until both directions have ended. When one fails, the peer of the other learns by a reset that the stream is not
     /// whole.
     pub(super) async fn run(&mut self) -> Result<()> {
-        let result = std::future::poll_fn(|cx| self.poll(cx)).await;
-        result.inspect_err(|_| {
-            reset(self.client.get_ref());
-            reset(self.upstream.get_ref());
-        })
+        std::future::poll_fn(|cx| self.poll(cx)).await?;
+        for stream in [&self.client, &self.upstream] {
+            SockRef::from(stream.get_ref()).set_linger(None)?;
+        }
+        Ok(())
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {

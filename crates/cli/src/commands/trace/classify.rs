@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &ClassifyArgs) -> Result<()> {
 
 fn read(path: &Path, flows: &mut Vec<Flow>, short: &mut u64) -> Result<()> {
     let analyser = Analyser::new(AnalyserOptions::default());
-    let (_, result) = analyse(open(path)?, analyser, |finding| {
+    let (summary, result) = analyse(open(path)?, analyser, |finding| {
         let Finding::Stream(stream) = finding else { return };
         match Features::of(&stream) {
             Some(_) if flows.len() > FLOWS_MAX => {}
@@ -91,6 +91,7 @@ fn read(path: &Path, flows: &mut Vec<Flow>, short: &mut u64) -> Result<()> {
             None => *short += 1,
         }
     });
+    super::warn_unread(path, &summary);
     result.map_err(anyhow::Error::from).with_context(|| path.display().to_string())
 }
 

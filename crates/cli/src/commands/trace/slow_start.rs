@@ -99,13 +99,14 @@ pub(crate) fn run(arguments: &SlowStartArgs) -> Result<()> {
 
 fn read(path: &Path, begins: &mut Vec<Begin>, other: &mut u64) -> Result<()> {
     let analyser = Analyser::new(AnalyserOptions::default());
-    let (_, result) = analyse(open(path)?, analyser, |finding| {
+    let (summary, result) = analyse(open(path)?, analyser, |finding| {
         let Finding::Stream(stream) = finding else { return };
         match Begin::of(&stream) {
             Some(begin) if begins.len() < STREAMS_MAX => begins.push(begin),
             _ => *other += 1,
         }
     });
+    super::warn_unread(path, &summary);
     result.map_err(anyhow::Error::from).with_context(|| path.display().to_string())
 }
 

@@ -28,7 +28,7 @@ pub(super) fn text(name: &str, summary: &Summary, streams: &[StreamReport], top:
 }
 
 fn heading(name: &str, summary: &Summary) -> String {
-    let Summary { packets, packets_other, packets_again, conversations, conversations_without_data, .. } = summary;
+    let Summary { packets, packets_again, conversations, conversations_without_data, .. } = summary;
     let Summary { conversations_retired, streams, .. } = summary;
     let mut text = format!("{name}\n{packets} packets, {conversations} conversations, {streams} streams with data\n");
     if *conversations_without_data > 0 || *conversations_retired > 0 {
@@ -37,13 +37,20 @@ fn heading(name: &str, summary: &Summary) -> String {
             "{conversations_without_data} conversations without data, {conversations_retired} given up after silence"
         );
     }
-    if *packets_other > 0 {
-        let _ = writeln!(text, "{packets_other} packets are not TCP, UDP or SCTP, or their headers were not captured");
+    if let Some(unread) = unread(summary) {
+        let _ = writeln!(text, "{unread}");
     }
     if *packets_again > 0 {
         let _ = writeln!(text, "{packets_again} packets are in the capture once more and are left out");
     }
     text + "\n"
+}
+
+/// What was not read of a capture, if there is such.
+pub(super) fn unread(summary: &Summary) -> Option<String> {
+    let unread = summary.packets_other;
+    let why = "not TCP, UDP or SCTP, without their headers, or fragments of which others are missing";
+    (unread > 0).then(|| format!("{unread} of {} packets were not read: {why}", summary.packets))
 }
 
 /// A row per application port: the smaller one of both ends.

@@ -123,6 +123,8 @@ fn one(arguments: &ThinArgs, path: &Path, rows: &mut Rows) -> Result<()> {
     let is_read = problem.is_none() || summary.packets > 0;
     if is_read && !rows.owns_stdout {
         output::print(&text(&name.to_string(), &summary, &streams, arguments.top))?;
+    } else {
+        super::warn_unread(path, &summary);
     }
     if let Some(html) = &arguments.html {
         page(path, html, summary, &streams, problem.as_deref())?;
@@ -142,7 +144,9 @@ pub(super) fn open(path: &Path) -> Result<Box<dyn Read>> {
 /// What the end of a live look leaves: tables unless rows have standard output, and the page.
 pub(super) fn conclude(arguments: &ThinArgs, name: &str, summary: Summary, kept: Kept, rows: Rows) -> Result<()> {
     let streams = kept.sorted();
-    if !rows.owns_stdout {
+    if rows.owns_stdout {
+        super::warn_unread(Path::new(name), &summary);
+    } else {
         output::print(&text(name, &summary, &streams, arguments.top))?;
     }
     rows.finish()?;

@@ -45,7 +45,8 @@ pub(crate) fn run(arguments: &WhatIfArgs) -> Result<()> {
     let name = arguments.file.display().to_string();
     let analyser = Analyser::new(AnalyserOptions { details: true, ..AnalyserOptions::default() });
     let mut flows = ThinFlows::default();
-    let (_, result) = analyse(open(&arguments.file)?, analyser, |finding| flows.take(finding));
+    let (summary, result) = analyse(open(&arguments.file)?, analyser, |finding| flows.take(finding));
+    super::warn_unread(&arguments.file, &summary);
     let other = flows.streams_other();
     let Some(answer) = WhatIf::of(flows.finish(), arguments.seed) else {
         result.map_err(anyhow::Error::from).with_context(|| name.clone())?;

@@ -1,73 +1,54 @@
 //! The exit of tunnels: takes what comes to the server.
 
-use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
-use festina::{Association, Listener};
-use tokio::task::JoinSet;
-use tokio::time::timeout;
+use anyhow::Result;
+use festina::Association;
 
 use super::{ExitArgs, Kind, tcp, udp};
+use crate::address::{self, HostPort};
+use crate::commands::reception::Reception;
 use crate::commands::say_goodbye;
-use crate::{address, output, signal};
+use crate::{output, signal};
 
-/// How long an entrance may take to say what it carries.
-const HELLO_MAX: Duration = Duration::from_secs(10);
-/// Associations that may be there at the same time; more are refused.
-const ASSOCIATIONS_MAX: usize = 4_096;
+/// How associations are received.
+const RECEPTION: Reception<Kind> = Reception {
+    associations_max: 4_096,
+    hello_max: Duration::from_secs(10),
+    decode: |hello| Kind::of(&hello),
+    this: "festina tunnel exit",
+    caller: "festina tunnel",
+};
 
 /// Takes out until interrupted.
 pub(super) async fn run(arguments: ExitArgs) -> Result<()> {
-    let server = arguments.to.resolve().await?;
+    // An unknown name is better reported now than to the first client.
+    arguments.to.resolve_all().await?;
     let endpoint = address::bind_to_listen(&arguments.listen, arguments.recovery.config()).await?;
     let listener = endpoint.listen(festina::DEFAULT_SCTP_PORT)?;
     let interruption = signal::interruption();
-    output::notice(&format!("tunnels to {} lead to {server}", endpoint.local_addr()));
+    output::notice(&format!("tunnels to {} lead to {}", endpoint.local_addr(), arguments.to));
+    let (server, lifetime) = (Arc::new(arguments.to), arguments.lifetime);
+    let serve = |association, kind| take_out(association, kind, server.clone(), lifetime);
     tokio::select! {
-        () = attend(&listener, server, arguments.lifetime) => {}
+        () = RECEPTION.attend(&listener, false, serve) => {}
         () = interruption => {}
     }
     say_goodbye(&endpoint).await;
     Ok(())
 }
 
-async fn attend(listener: &Listener, server: SocketAddr, lifetime: Duration) {
-    let mut tasks = JoinSet::new();
-    loop {
-        tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Some(association) if tasks.len() < ASSOCIATIONS_MAX => {
-                    tasks.spawn(async move {
-                        if let Err(error) = take_out(&association, server, lifetime).await {
-                            let remote = address::canonical(association.remote_addr());
-                            output::complain(&format!("{remote}: {}", output::causes(&error)));
-                        }
-                    });
-                }
-                Some(association) => association.abort("too many tunnels"),
-                None => return,
-            },
-            Some(_) = tasks.join_next() => {}
-        }
-    }
-}
-
-async fn take_out(association: &Association, server: SocketAddr, lifetime: Duration) -> Result<()> {
-    let hello = match timeout(HELLO_MAX, association.recv()).await {
-        Ok(Ok(message)) => Kind::of(&message.payload),
-        Ok(Err(_)) => return Ok(()),
-        Err(_) => None,
-    };
-    match hello {
-        Some(Kind::Udp) => {
-            udp::take_out(association, server, lifetime).await;
+async fn take_out(association: Association, kind: Kind, server: Arc<HostPort>, lifetime: Duration) {
+    let ended = match kind {
+        Kind::Udp => {
+            udp::take_out(&association, &server, lifetime).await;
             Ok(())
         }
-        Some(Kind::Tcp) => tcp::take_out(association, server).await,
-        None => {
-            association.abort("this is festina tunnel exit");
-            bail!("it did not say what it carries; is it `festina tunnel`?")
-        }
+        Kind::Tcp => tcp::take_out(&association, &server).await,
+    };
+    if let Err(error) = ended {
+        let remote = address::canonical(association.remote_addr());
+        output::complain(&format!("{remote}: {}", output::causes(&error)));
     }
 }

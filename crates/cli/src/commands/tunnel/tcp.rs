@@ -1,11 +1,11 @@
 //! Connections through a tunnel. A message is one byte that says what it is, and for data the bytes.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use festina::{Association, Message};
+use socket2::SockRef;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -13,7 +13,8 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::{EntranceArgs, Kind, Way};
-use crate::commands::{GOODBYE_MAX, say_goodbye};
+use crate::address::{self, HostPort};
+use crate::commands::GOODBYE_MAX;
 use crate::{output, signal};
 
 /// Bytes follow.
@@ -33,7 +34,7 @@ pub(super) async fn run(arguments: EntranceArgs) -> Result<()> {
     let listener = TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
     let way = std::sync::Arc::new(Way::new(&arguments).await?);
     let interruption = signal::interruption();
-    output::notice(&format!("{} leads to {}", listener.local_addr()?, way.to.resolve().await?));
+    output::notice(&format!("{} leads to {}", listener.local_addr()?, way.to));
     let mut connections = JoinSet::new();
     let accepting = async {
         loop {
@@ -57,7 +58,7 @@ pub(super) async fn run(arguments: EntranceArgs) -> Result<()> {
         () = accepting => {}
         () = interruption => {}
     }
-    say_goodbye(&way.endpoint).await;
+    way.leave().await;
     Ok(())
 }
 
@@ -70,14 +71,9 @@ async fn enter(way: &Way, stream: TcpStream) -> Result<()> {
 }
 
 /// The exit: connects to the server and carries both ways until both sides have ended.
-pub(super) async fn take_out(association: &Association, server: SocketAddr) -> Result<()> {
-    let stream = match TcpStream::connect(server).await {
-        Ok(stream) => stream,
-        Err(error) => {
-            association.abort("the server is not there");
-            return Err(error).with_context(|| format!("cannot connect to {server}"));
-        }
-    };
+pub(super) async fn take_out(association: &Association, server: &HostPort) -> Result<()> {
+    let connecting = async { address::connect_tcp(&server.resolve_all().await?).await };
+    let stream = connecting.await.inspect_err(|_| association.abort("the server is not there"))?;
     carry(association, stream).await?;
     let _ = timeout(GOODBYE_MAX, association.closed()).await;
     Ok(())
@@ -87,15 +83,17 @@ pub(super) async fn take_out(association: &Association, server: SocketAddr) -> R
 async fn carry(association: &Association, mut stream: TcpStream) -> Result<()> {
     // Messages leave as programs write them; the tunnel holds none back.
     stream.set_nodelay(true)?;
+    // Between two writes a program, or its host, may vanish.
+    address::keep_alive(&stream)?;
+    // A connection that is dropped before both ways have ended is reset, so that programs do not take a part for the whole.
+    stream.set_zero_linger()?;
     let (from_program, to_program) = stream.split();
     let carried = tokio::try_join!(there(association, from_program), back(association, to_program));
     if let Err(error) = carried {
         association.abort("the connection broke");
-        // With this the system resets the connection.
-        let _ = stream.set_zero_linger();
         return Err(error);
     }
-    Ok(())
+    Ok(SockRef::from(&stream).set_linger(None)?)
 }
 
 async fn there(association: &Association, mut from_program: ReadHalf<'_>) -> Result<()> {

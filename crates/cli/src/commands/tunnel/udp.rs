@@ -2,7 +2,8 @@
 //! overtake others, and is given up when it is too old.
 
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,15 +11,23 @@ use anyhow::{Context as _, Result};
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use festina::{Association, ClosedReason, Message};
 use tokio::net::UdpSocket;
-use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{Instant, sleep};
 
 use super::{Kind, UdpArgs, Way};
-use crate::commands::say_goodbye;
+use crate::address::{self, HostPort};
+use crate::recent::{IDLE_TIME, Recent};
 use crate::{output, signal};
 
-/// Programs that may send through one tunnel; datagrams of more are dropped.
+/// Programs that may send through one tunnel at the same time; a new one takes the place of one that is silent.
 const CLIENTS_MAX: usize = 1_024;
+/// Datagrams of one client that wait for its socket at the exit; more are dropped.
+const DATAGRAMS_QUEUED_MAX: usize = 64;
+/// How often and after what time a socket is asked for again when the system has none.
+const DESCRIPTOR_ATTEMPTS: u32 = 5;
+const DESCRIPTOR_RETRY: Duration = Duration::from_millis(10);
 /// No UDP datagram is longer.
 const DATAGRAM_BYTES_MAX: usize = 65_535;
 const NUMBER_BYTES: usize = 4;
@@ -33,7 +42,7 @@ pub(super) async fn run(arguments: UdpArgs) -> Result<()> {
     let mut association = way.open(Kind::Udp).await?;
     let interruption = signal::interruption();
     output::notice(&format!("{} leads to {}", socket.local_addr()?, association.remote_addr()));
-    let mut entrance = Entrance { socket, lifetime: arguments.lifetime, numbers: HashMap::new(), clients: Vec::new() };
+    let mut entrance = Entrance::new(socket, arguments.lifetime);
     let carrying = async {
         loop {
             let reason = entrance.carry(&association).await?;
@@ -52,19 +61,23 @@ pub(super) async fn run(arguments: UdpArgs) -> Result<()> {
         ended = carrying => ended,
         () = interruption => Ok(()),
     };
-    say_goodbye(&way.endpoint).await;
+    way.leave().await;
     ended
 }
 
 struct Entrance {
     socket: UdpSocket,
     lifetime: Duration,
-    numbers: HashMap<SocketAddr, usize>,
-    /// By their numbers.
-    clients: Vec<SocketAddr>,
+    numbers: Recent<SocketAddr, u32>,
+    clients: HashMap<u32, SocketAddr>,
+    next_number: u32,
 }
 
 impl Entrance {
+    fn new(socket: UdpSocket, lifetime: Duration) -> Self {
+        Self { socket, lifetime, numbers: Recent::new(CLIENTS_MAX), clients: HashMap::new(), next_number: 0 }
+    }
+
     /// Carries both ways until the association ends, and returns why it did.
     async fn carry(&mut self, association: &Association) -> Result<ClosedReason> {
         let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
@@ -74,16 +87,16 @@ impl Entrance {
                     // An error tells of an earlier datagram whose receiver is not there.
                     let Ok((length, client)) = received else { continue };
                     let datagram = buffer.get(..length).unwrap_or_default();
-                    if let Some(number) = self.number_of(client) {
-                        // Where there is no room for it, a network drops a datagram.
-                        let _ = association.try_send(message(number, datagram, self.lifetime));
-                    }
+                    let number = self.number_of(client, Instant::now());
+                    // Where there is no room for it, a network drops a datagram.
+                    let _ = association.try_send(message(number, datagram, self.lifetime));
                 }
                 message = association.recv() => match message {
                     Ok(message) => {
                         if let Some((number, datagram)) = split(message.payload)
-                            && let Some(client) = usize::try_from(number).ok().and_then(|number| self.clients.get(number))
+                            && let Some(client) = self.clients.get(&number)
                         {
+                            self.numbers.touch(*client, Instant::now());
                             let _ = self.socket.send_to(&datagram, client).await;
                         }
                     }
@@ -93,62 +106,172 @@ impl Entrance {
         }
     }
 
-    /// The number of this client; `None` if there are too many.
-    fn number_of(&mut self, client: SocketAddr) -> Option<u32> {
-        let number = match self.numbers.get(&client) {
-            Some(number) => *number,
-            None if self.clients.len() < CLIENTS_MAX => {
-                self.clients.push(client);
-                self.numbers.insert(client, self.clients.len() - 1);
-                self.clients.len() - 1
-            }
-            None => return None,
-        };
-        u32::try_from(number).ok()
+    /// Returns the number of this client; a new one if it is not known, which may take another client's place.
+    fn number_of(&mut self, client: SocketAddr, now: Instant) -> u32 {
+        if let Some(number) = self.numbers.touch(client, now) {
+            return *number;
+        }
+        // Numbers are not reused soon: the exit would take the new client for the one before.
+        while self.clients.contains_key(&self.next_number) {
+            self.next_number = self.next_number.wrapping_add(1);
+        }
+        let number = self.next_number;
+        self.next_number = number.wrapping_add(1);
+        if let Some((_, evicted)) = self.numbers.insert(client, number, now) {
+            self.clients.remove(&evicted);
+        }
+        self.clients.insert(number, client);
+        number
     }
 }
 
 /// The exit: carries both ways until the association ends. Each client has a socket of its own, so that the server tells them
 /// apart.
-pub(super) async fn take_out(association: &Association, server: SocketAddr, lifetime: Duration) {
-    let mut upstreams: HashMap<u32, Arc<UdpSocket>> = HashMap::new();
-    let mut answers = JoinSet::new();
-    while let Ok(message) = association.recv().await {
-        let Some((number, datagram)) = split(message.payload) else { continue };
-        let upstream = match upstreams.get(&number) {
-            Some(upstream) => upstream.clone(),
-            None if upstreams.len() < CLIENTS_MAX => {
-                let Ok(upstream) = connected_to(server).await.map(Arc::new) else { continue };
-                upstreams.insert(number, upstream.clone());
-                answers.spawn(bring_back(association.clone(), number, upstream.clone(), lifetime));
-                upstream
+pub(super) async fn take_out(association: &Association, server: &HostPort, lifetime: Duration) {
+    let mut upstreams: Recent<u32, Upstream> = Recent::new(CLIENTS_MAX);
+    let mut ended = JoinSet::new();
+    let needs_descriptor = Arc::new(Notify::new());
+    loop {
+        tokio::select! {
+            message = association.recv() => {
+                let Ok(message) = message else { return };
+                let Some((number, datagram)) = split(message.payload) else { continue };
+                let now = Instant::now();
+                let datagram = match upstreams.touch(number, now) {
+                    None => datagram,
+                    Some(upstream) => match upstream.datagrams.try_send(datagram) {
+                        // If the queue is full, the server's socket does not take them as fast.
+                        Ok(()) | Err(TrySendError::Full(_)) => continue,
+                        Err(TrySendError::Closed(datagram)) => datagram,
+                    },
+                };
+                let (datagrams, received) = mpsc::channel(DATAGRAMS_QUEUED_MAX);
+                let client = Client { association: association.clone(), number, lifetime, server: server.clone() };
+                let serving = client.serve(datagram, received, needs_descriptor.clone());
+                let task = ended.spawn(async move { serving.await.err() });
+                upstreams.insert(number, Upstream { datagrams, _task: AbortOnDrop(task) }, now);
             }
-            None => continue,
-        };
-        // An error tells of an earlier datagram that found nobody; the next one may.
-        let _ = upstream.send(&datagram).await;
+            () = needs_descriptor.notified() => drop(upstreams.evict(Instant::now())),
+            Some(ended) = ended.join_next() => {
+                if let Ok(Some(error)) = ended {
+                    output::complain(&output::causes(&error));
+                }
+            }
+        }
     }
 }
 
-async fn connected_to(server: SocketAddr) -> std::io::Result<UdpSocket> {
-    let any: SocketAddr = match server {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+/// The way of one client's datagrams to its task. Dropping it ends the task and closes its socket.
+struct Upstream {
+    datagrams: mpsc::Sender<Bytes>,
+    _task: AbortOnDrop,
+}
+
+struct AbortOnDrop(AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// One client at the exit.
+struct Client {
+    association: Association,
+    number: u32,
+    lifetime: Duration,
+    server: HostPort,
+}
+
+impl Client {
+    /// Carries its datagrams both ways until it has been idle for [`IDLE_TIME`]. The server's addresses are tried in turn: one that refuses
+    /// the first datagrams is followed by the next.
+    async fn serve(
+        self,
+        mut first: Bytes,
+        mut received: mpsc::Receiver<Bytes>,
+        needs_descriptor: Arc<Notify>,
+    ) -> Result<()> {
+        let addresses = self.server.resolve_all().await?;
+        for (index, address) in addresses.iter().enumerate() {
+            let is_last = index + 1 == addresses.len();
+            let socket = match connected_to(*address, &needs_descriptor).await {
+                Ok(socket) => socket,
+                // The host may lack this family.
+                Err(_) if !is_last => continue,
+                Err(error) => return Err(error).with_context(|| format!("cannot send to {address}")),
+            };
+            let _ = socket.send(&first).await;
+            if self.carry(&socket, &mut first, &mut received, !is_last).await {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Carries until idle and returns true. Returns false if the server refuses before it has answered and `may_leave`; then `latest` is the
+    /// datagram to repeat elsewhere.
+    async fn carry(
+        &self,
+        socket: &UdpSocket,
+        latest: &mut Bytes,
+        received: &mut mpsc::Receiver<Bytes>,
+        mut may_leave: bool,
+    ) -> bool {
+        let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
+        loop {
+            tokio::select! {
+                datagram = received.recv() => match datagram {
+                    Some(datagram) => {
+                        // An error tells of an earlier datagram that found nobody; the next one may.
+                        let sent = socket.send(&datagram).await;
+                        *latest = datagram;
+                        if may_leave && sent.is_err_and(|error| is_refusal(&error)) {
+                            return false;
+                        }
+                    }
+                    None => return true,
+                },
+                answer = socket.recv(&mut buffer) => match answer {
+                    Ok(length) => {
+                        may_leave = false;
+                        let datagram = buffer.get(..length).unwrap_or_default();
+                        let _ = self.association.try_send(message(self.number, datagram, self.lifetime));
+                    }
+                    Err(error) if may_leave && is_refusal(&error) => return false,
+                    Err(_) => {}
+                },
+                () = sleep(IDLE_TIME) => return true,
+            }
+        }
+    }
+}
+
+fn is_refusal(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
+    matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable)
+}
+
+/// Returns whether the process or the system has too many open files: EMFILE or ENFILE, which have these numbers on every Unix.
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    cfg!(unix) && matches!(error.raw_os_error(), Some(23 | 24))
+}
+
+/// Opens a socket for this server. If the system has no descriptor left, other clients are asked for theirs.
+async fn connected_to(server: SocketAddr, needs_descriptor: &Notify) -> io::Result<UdpSocket> {
+    let mut attempts = DESCRIPTOR_ATTEMPTS;
+    let socket = loop {
+        match UdpSocket::bind(address::unspecified_for(server)).await {
+            Err(error) if attempts > 0 && is_out_of_descriptors(&error) => {
+                attempts -= 1;
+                needs_descriptor.notify_one();
+                sleep(DESCRIPTOR_RETRY).await;
+            }
+            socket => break socket?,
+        }
     };
-    let socket = UdpSocket::bind(any).await?;
     socket.connect(server).await?;
     Ok(socket)
-}
-
-/// Carries the server's answers to one client back, until the association ends.
-async fn bring_back(association: Association, number: u32, upstream: Arc<UdpSocket>, lifetime: Duration) {
-    let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
-    loop {
-        // An error tells of an earlier datagram that found nobody.
-        let Ok(length) = upstream.recv(&mut buffer).await else { continue };
-        let datagram = buffer.get(..length).unwrap_or_default();
-        let _ = association.try_send(message(number, datagram, lifetime));
-    }
 }
 
 fn message(number: u32, datagram: &[u8], lifetime: Duration) -> Message {

@@ -1,0 +1,46 @@
+//! What acknowledgements say about a sender's repair.
+
+use festina_units::Instant;
+
+use super::super::estimate::ns_between;
+use super::super::outstanding::Range;
+use super::super::report::Retransmission;
+use super::{Ack, COPIES_JUDGED_MAX, Pending, Repair};
+
+impl Repair {
+    /// Returns whether an acknowledgement answers the packet that brought this for the first time at once, because it brought something else
+    /// once more.
+    pub(super) fn is_answer_to(&self, range: &Range, ack: &Ack<'_>, base: u64) -> bool {
+        let is_reported = |copy: &Retransmission| {
+            ack.duplicates.iter().any(|&(start, end)| copy.start + base < end && start < copy.end + base)
+        };
+        let beside =
+            self.pending.iter().rev().map(|pending| &pending.copy).filter(|copy| copy.packet == range.first.packet);
+        !ack.duplicates.is_empty() && beside.take(COPIES_JUDGED_MAX).any(is_reported)
+    }
+
+    /// An acknowledgement ends the episode of a probe, before which there is no other: it covers more than the probe did, or reports the probe as a
+    /// duplicate, or says nothing new (RFC 8985 §7.4.2).
+    pub(super) fn end_probe(&mut self, ack: &Ack<'_>, has_news: bool) {
+        let is_over = |end: &u64| {
+            let is_duplicate = ack.duplicates.iter().any(|(_, until)| until == end);
+            ack.through > *end || (ack.through == *end && (is_duplicate || !has_news))
+        };
+        self.probe_end = self.probe_end.filter(|end| !is_over(end));
+    }
+
+    /// The receiver got this once more: one of the copies was for nothing, and arrived at least half a round trip ago.
+    pub(super) fn received_twice(&mut self, start: u64, end: u64, at: Instant, rtt_min_ns: Option<u64>) {
+        let age_ns = rtt_min_ns.unwrap_or(0) / 10 * 9;
+        let overlaps = |p: &Pending| p.copy.start < end && p.copy.end > start && !p.is_reported;
+        let fits = |p: &&mut Pending| overlaps(p) && ns_between(p.copy.at, at) >= age_ns;
+        let fitting = self.pending.iter_mut().rev().find(fits);
+        let found = match fitting {
+            Some(pending) => Some(pending),
+            None => self.pending.iter_mut().find(|pending| overlaps(pending)),
+        };
+        if let Some(pending) = found {
+            (pending.is_reported, pending.copy.is_spurious) = (true, true);
+        }
+    }
+}
