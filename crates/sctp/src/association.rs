@@ -411,8 +411,8 @@ impl Association {
     /// When the peer counts as gone if nothing comes.
     #[inline]
     fn peer_gone_at(&self) -> Option<Instant> {
-        let timeout = self.context.config().peer_timeout.filter(|_| self.state.expects_answers())?;
-        self.paths.pick().gone_at(timeout)
+        let path = Some(self.paths.pick()).filter(|path| path.may_be_gone() && self.state.expects_answers())?;
+        path.gone_at(self.context.config().peer_timeout?)
     }
 
     fn handle_send_timeouts(&mut self, now: Instant) {

@@ -107,12 +107,20 @@ impl Path {
     /// left after that time, so that an outage which ends within it ends no association. Where heartbeats are off, T2 asks that often.
     #[inline]
     pub(crate) fn gone_at(&self, peer_timeout: Duration) -> Option<Instant> {
-        let timed_out_at = self.asked_at.get()? + peer_timeout;
         match self.heartbeat {
-            Heartbeat::Off => Some(timed_out_at + 2 * question_pause_max(peer_timeout)),
             Heartbeat::Idle { .. } | Heartbeat::Ready => None,
-            Heartbeat::Sent { sent_at, missed_at } => (sent_at >= timed_out_at).then_some(missed_at),
+            Heartbeat::Off => Some(self.asked_at.get()? + peer_timeout + 2 * question_pause_max(peer_timeout)),
+            Heartbeat::Sent { sent_at, missed_at } => {
+                let timed_out_at = self.asked_at.get()? + peer_timeout;
+                (sent_at >= timed_out_at).then_some(missed_at)
+            }
         }
+    }
+
+    /// Returns whether [`gone_at`](Self::gone_at) may be some instant. Mostly it is none, and drivers ask after each packet.
+    #[inline]
+    pub(crate) fn may_be_gone(&self) -> bool {
+        matches!(self.heartbeat, Heartbeat::Off | Heartbeat::Sent { .. }) && self.asked_at.is_some()
     }
 
     /// Returns whether something left that a living peer answers, and no answer has come.
@@ -192,7 +200,7 @@ impl Path {
     /// side, and is asked as well.
     fn quiet_until(&self, due_at: Instant, quiet: Duration) -> Instant {
         let idle_since = if due_at < Instant::MAX { self.used_at.max(self.heard_at) } else { Instant::MAX };
-        self.asked_at.get().map_or(idle_since, |asked_at| idle_since.min(asked_at)) + quiet
+        idle_since.min(self.asked_at.get().unwrap_or(Instant::MAX)) + quiet
     }
 
     /// A heartbeat leaves with the next packet.

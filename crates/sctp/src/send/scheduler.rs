@@ -241,10 +241,12 @@ impl Scheduler {
 }
 
 /// Takes the first message, and gives back what a burst does not need.
-#[inline]
+#[inline(always)]
 fn pop_front(queue: &mut VecDeque<Unsent>) -> Option<Unsent> {
     let message = queue.pop_front();
-    line::trim(queue);
+    if line::begins_with_gap(queue) {
+        line::trim(queue);
+    }
     shrink(queue, MESSAGES_SECOND);
     message
 }

@@ -44,10 +44,16 @@ pub(super) fn take_out(queue: &mut VecDeque<Unsent>, place: usize, key: u32, lef
     Some(message)
 }
 
-/// Drops gaps in front: the first entry is a message, if there is any.
+/// Returns whether the message behind one that was taken has left before.
 #[inline]
+pub(super) fn begins_with_gap(queue: &VecDeque<Unsent>) -> bool {
+    queue.front().is_some_and(is_gap)
+}
+
+/// Drops gaps in front: the first entry is a message, if there is any.
+#[cold]
 pub(super) fn trim(queue: &mut VecDeque<Unsent>) {
-    while queue.front().is_some_and(is_gap) {
+    while begins_with_gap(queue) {
         queue.pop_front();
     }
 }
