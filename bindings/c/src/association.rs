@@ -7,7 +7,7 @@ use std::ptr::null;
 use std::sync::Arc;
 
 use festina::{ClosedReason, Messages, SendError};
-use festina_bridge::Home;
+use festina_bridge::{Home, Owned};
 
 use crate::boundary::{Slot, bytes, read, text, write_text};
 use crate::config::{name_of, profile};
@@ -16,12 +16,15 @@ use crate::message::Message;
 use crate::options::SendOptions;
 use crate::source::{Next, Source};
 use crate::stats::Stats;
-use crate::status::{Failure, Status, guard, guard_value};
+use crate::status::{Failure, Status, behind, guard, guard_value};
 use crate::wait::{Limit, wait};
 
 /// A connection with one peer.
+pub type Association = Owned<OpenAssociation>;
+
+/// What is behind the handle of an association.
 #[derive(Debug)]
-pub struct Association {
+pub struct OpenAssociation {
     association: festina::Association,
     messages: Source<Messages>,
     events: Source<Events>,
@@ -68,13 +71,14 @@ impl From<&ClosedReason> for CloseReason {
     }
 }
 
-impl Association {
-    pub(crate) fn new(association: festina::Association, home: Arc<Home>) -> Self {
-        let messages = Source::new(association.messages());
-        let events = Source::new(Events::new(association.clone()));
-        Self { association, messages, events, _home: home }
-    }
+/// The handle of an association.
+pub(crate) fn own(association: festina::Association, home: Arc<Home>) -> Association {
+    let messages = Source::new(association.messages());
+    let events = Source::new(Events::new(association.clone()));
+    Owned::new(OpenAssociation { association, messages, events, _home: home })
+}
 
+impl OpenAssociation {
     fn over(&self) -> Failure {
         match self.association.close_reason() {
             Some(reason) => Failure::closed(&reason),
@@ -83,8 +87,8 @@ impl Association {
     }
 }
 
-fn here(association: Option<&Association>) -> Result<&Association, Failure> {
-    association.ok_or_else(|| Failure::null("association"))
+fn here(association: Option<&Association>) -> Result<&OpenAssociation, Failure> {
+    behind("association", association)
 }
 
 /// Sends a message.
@@ -100,7 +104,7 @@ pub extern "C" fn festina_send(
     guard(|| {
         let association = &here(association)?.association;
         let options = read(options, SendOptions::DEFAULT)?;
-        let message = options.message(bytes(data, length)?)?;
+        let message = options.message(bytes(data, length, association.message_bytes_max())?)?;
         let sent = match association.try_send(message) {
             Err(SendError::BufferFull(message)) if timeout_ms != 0 => {
                 let waited = wait(association.send(message), Limit::from_ms(timeout_ms));

@@ -40,16 +40,16 @@ grows_behind! {
     Stats, path: Path;
 }
 
-/// The bytes at `data`.
-pub(crate) fn bytes<'a>(data: *const c_void, length: usize) -> Result<&'a [u8], Failure> {
+/// The bytes at `data`: at most `length_max`, so that no length makes a copy of them fail.
+pub(crate) fn bytes<'a>(data: *const c_void, length: usize, length_max: usize) -> Result<&'a [u8], Failure> {
     if length == 0 {
         return Ok(&[]);
     }
     if data.is_null() {
         return Err(Failure::null("data"));
     }
-    if isize::try_from(length).is_err() {
-        return Err(Failure::invalid(format!("no object has {length} bytes")));
+    if length > length_max.min(isize::MAX.cast_unsigned()) {
+        return Err(Failure::invalid(format!("length is {length}, but a message has at most {length_max} bytes")));
     }
     // SAFETY: it is not null, and no longer than an object can be. That so many bytes can be read there until the function returns is the
     // caller's duty.

@@ -7,26 +7,32 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use festina::{ConnectOptions, DEFAULT_SCTP_PORT, Duration, Instant};
-use festina_bridge::Home;
+use festina_bridge::{Home, Owned};
 
-use crate::association::Association;
+use crate::association::{self, Association};
 use crate::boundary::{text, write_text};
 use crate::config::Config;
 use crate::source::{Next, Source};
-use crate::status::{Failure, Status, guard, guard_value};
+use crate::status::{Failure, Status, behind, guard, guard_value};
 use crate::wait::{Limit, wait};
 
 /// One socket and the thread that serves it.
+pub type Endpoint = Owned<OpenEndpoint>;
+
+/// Accepts associations on one SCTP port.
+pub type Listener = Owned<OpenListener>;
+
+/// What is behind the handle of an endpoint.
 #[derive(Debug)]
-pub struct Endpoint {
+pub struct OpenEndpoint {
     // Before the home: the endpoint's handles go first.
     endpoint: festina::Endpoint,
     home: Arc<Home>,
 }
 
-/// Accepts associations on one SCTP port.
+/// What is behind the handle of a listener.
 #[derive(Debug)]
-pub struct Listener {
+pub struct OpenListener {
     arriving: Source<festina::Listener>,
     home: Arc<Home>,
 }
@@ -42,7 +48,7 @@ pub extern "C" fn festina_endpoint_bind(
         let slot = endpoint.ok_or_else(|| Failure::null("endpoint"))?;
         let config = config.map(Config::settings).unwrap_or_default();
         let (home, endpoint) = Home::open(address_at(address)?, config)?;
-        slot.write(Box::new(Endpoint { endpoint, home: Arc::new(home) }));
+        slot.write(Box::new(Owned::new(OpenEndpoint { endpoint, home: Arc::new(home) })));
         Ok(())
     })
 }
@@ -51,7 +57,7 @@ pub extern "C" fn festina_endpoint_bind(
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_endpoint_close(endpoint: Option<&Endpoint>, timeout_ms: c_int) -> Status {
     guard(|| {
-        let endpoint = endpoint.ok_or_else(|| Failure::null("endpoint"))?;
+        let endpoint = behind("endpoint", endpoint)?;
         let closed = wait(endpoint.endpoint.close(), Limit::from_ms(timeout_ms));
         closed.ok_or_else(|| Failure::timeout("associations of the endpoint are still ending"))?;
         endpoint.home.closed();
@@ -72,7 +78,7 @@ pub extern "C" fn festina_endpoint_free(endpoint: Option<Box<Endpoint>>) -> Stat
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_endpoint_address(endpoint: Option<&Endpoint>, buffer: *mut c_char, capacity: usize) -> usize {
     guard_value(0, || {
-        let endpoint = endpoint.ok_or_else(|| Failure::null("endpoint"))?;
+        let endpoint = behind("endpoint", endpoint)?;
         Ok(write_text(&endpoint.endpoint.local_addr().to_string(), buffer, capacity))
     })
 }
@@ -85,10 +91,10 @@ pub extern "C" fn festina_endpoint_listen(
     listener: Option<&mut MaybeUninit<Box<Listener>>>,
 ) -> Status {
     guard(|| {
-        let endpoint = endpoint.ok_or_else(|| Failure::null("endpoint"))?;
+        let endpoint = behind("endpoint", endpoint)?;
         let slot = listener.ok_or_else(|| Failure::null("listener"))?;
         let listener = endpoint.endpoint.listen(port_or_default(sctp_port))?;
-        slot.write(Box::new(Listener { arriving: Source::new(listener), home: endpoint.home.clone() }));
+        slot.write(Box::new(Owned::new(OpenListener { arriving: Source::new(listener), home: endpoint.home.clone() })));
         Ok(())
     })
 }
@@ -103,7 +109,7 @@ pub extern "C" fn festina_endpoint_connect(
     association: Option<&mut MaybeUninit<Box<Association>>>,
 ) -> Status {
     guard(|| {
-        let endpoint = endpoint.ok_or_else(|| Failure::null("endpoint"))?;
+        let endpoint = behind("endpoint", endpoint)?;
         let slot = association.ok_or_else(|| Failure::null("association"))?;
         let mut options = ConnectOptions::default().peer_port(port_or_default(sctp_port));
         if let Ok(ms) = u64::try_from(timeout_ms) {
@@ -113,7 +119,7 @@ pub extern "C" fn festina_endpoint_connect(
         let _runtime = endpoint.home.enter();
         // It keeps the time limit itself.
         let connected = wait(connecting, Limit::None).ok_or_else(|| Failure::timeout("no association came up"))??;
-        slot.write(Box::new(Association::new(connected, endpoint.home.clone())));
+        slot.write(Box::new(association::own(connected, endpoint.home.clone())));
         Ok(())
     })
 }
@@ -126,11 +132,11 @@ pub extern "C" fn festina_listener_accept(
     association: Option<&mut MaybeUninit<Box<Association>>>,
 ) -> Status {
     guard(|| {
-        let listener = listener.ok_or_else(|| Failure::null("listener"))?;
+        let listener = behind("listener", listener)?;
         let slot = association.ok_or_else(|| Failure::null("association"))?;
         match listener.arriving.next(Limit::from_ms(timeout_ms)) {
             Next::Item(accepted) => {
-                slot.write(Box::new(Association::new(accepted, listener.home.clone())));
+                slot.write(Box::new(association::own(accepted, listener.home.clone())));
                 Ok(())
             }
             Next::End => Err(Failure::new(Status::Closed, "the endpoint is closed")),
@@ -142,7 +148,7 @@ pub extern "C" fn festina_listener_accept(
 /// A descriptor that is readable when there is something to accept; -1 if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_listener_fd(listener: Option<&Listener>) -> c_int {
-    guard_value(-1, || listener.ok_or_else(|| Failure::null("listener"))?.arriving.descriptor())
+    guard_value(-1, || behind("listener", listener)?.arriving.descriptor())
 }
 
 /// Stops listening.

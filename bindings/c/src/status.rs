@@ -7,7 +7,7 @@ use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use festina::{BindError, ClosedReason, ConfigError, ConnectError, ListenError, SendError};
-use festina_bridge::OpenError;
+use festina_bridge::{Forked, OpenError, Owned};
 
 /// What a function returns; see the header.
 #[repr(C)]
@@ -59,6 +59,17 @@ impl Failure {
 
     pub(crate) fn closed(reason: &ClosedReason) -> Self {
         Self::new(Status::Closed, format_args!("the association is over: {reason}"))
+    }
+}
+
+/// What is behind a handle, unless that is NULL or was inherited from the process that forked this one.
+pub(crate) fn behind<'a, T>(what: &str, handle: Option<&'a Owned<T>>) -> Result<&'a T, Failure> {
+    Ok(handle.ok_or_else(|| Failure::null(what))?.get()?)
+}
+
+impl From<Forked> for Failure {
+    fn from(error: Forked) -> Self {
+        Self::invalid(error)
     }
 }
 

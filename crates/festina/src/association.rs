@@ -177,6 +177,12 @@ impl Association {
         Stream::new(self.clone(), id.into())
     }
 
+    /// Returns the size of the largest message that can be sent, in bytes: the endpoint's
+    /// [`Config::with_message_bytes_max`](crate::Config::with_message_bytes_max).
+    pub fn message_bytes_max(&self) -> usize {
+        self.inner.message_bytes_max()
+    }
+
     /// The next event of the association's life; `None` after [`Event::Closed`] was told.
     ///
     /// What other methods wait for is not told here: `Established`, `Readable`, `Writable` and `Drained`. Nobody has to

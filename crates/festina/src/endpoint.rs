@@ -9,9 +9,12 @@ mod observe;
 mod options;
 pub(crate) mod outbox;
 mod packets;
+#[cfg(target_os = "linux")]
+mod path_mtu;
 mod pause;
 #[cfg(unix)]
 mod raw;
+pub(crate) mod refusals;
 mod shared;
 mod sieve;
 pub(crate) mod socket;
@@ -175,18 +178,23 @@ impl Endpoint {
             Err(ClosedReason::AbortedByPeer { code, .. }) => {
                 Err(ConnectError::Refused { remote, port: options.peer_port, code })
             }
+
             // Max.Init.Retransmits was reached before the time was over.
             Err(ClosedReason::HandshakeTimeout) => Err(ConnectError::Timeout { remote, after: begun.elapsed() }),
-            Err(reason) => Err(ConnectError::Ended { remote, reason }),
+            Err(reason) => Err(match association.inner().no_way() {
+                Some((kind, cause)) => ConnectError::CannotSend { remote, kind, cause },
+                None => ConnectError::Ended { remote, reason },
+            }),
         }
     }
 
     /// Ends the endpoint in good order: accepts and makes no more associations, shuts all down as [`Association::shutdown`]
-    /// does, and returns when they are over. That takes as long as the peers need, within the limits of that method.
+    /// does, and returns when they are over and the socket is closed, so that its address can be bound again. That takes as long as the peers
+    /// need, within the limits of that method. Handles that are still held only read counters and what was received before.
     pub async fn close(&self) {
         self.shared.close();
         let mut key = None;
-        poll_fn(|context| self.shared.poll_empty(context, &mut key)).await;
+        poll_fn(|context| self.shared.poll_closed(context, &mut key)).await;
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {

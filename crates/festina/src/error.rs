@@ -112,6 +112,16 @@ pub enum ConnectError {
         /// The error cause code of its ABORT, 0 if it named none (RFC 9260 §3.3.10).
         code: u16,
     },
+    /// System: this host cannot send to the address. It has no route, or may not send there, as to a broadcast address.
+    #[error("cannot send to {remote}: {cause}")]
+    CannotSend {
+        /// The peer.
+        remote: SocketAddr,
+        /// What kind of error the operating system reported.
+        kind: io::ErrorKind,
+        /// Its text.
+        cause: String,
+    },
     /// Network or peer: no answer in time.
     #[error("{remote} did not complete the handshake within {} ms", after.as_millis())]
     Timeout {

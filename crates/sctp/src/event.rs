@@ -35,6 +35,11 @@ pub enum Event {
     Closed(ClosedReason),
     /// The path stopped answering (`true`: it answers again) (NETWORK STATUS CHANGE, RFC 9260 §11.2.3).
     PathReachable(bool),
+    /// The system refused a packet as too large for the path, so that later ones are smaller.
+    PacketSizeLimited {
+        /// The largest SCTP packet from now on, in bytes.
+        packet_bytes_max: usize,
+    },
     /// The peer reported an error that does not end the association.
     PeerError {
         /// The cause code of RFC 9260 §3.3.10.

@@ -11,6 +11,7 @@ mod waiter;
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,6 +29,7 @@ use self::state::{State, Wakes, Way};
 pub(crate) use self::waiter::Waiter;
 use crate::association::delivery::{Outcome, Watch};
 use crate::clock;
+use crate::endpoint::refusals::Refusal;
 use crate::endpoint::{Datagram, Entry, Key, Shared, lock};
 use crate::error::TryRecvError;
 
@@ -521,6 +523,24 @@ impl Inner {
 
     pub(crate) fn stats(&self) -> Stats {
         lock(&self.state).core.stats()
+    }
+
+    /// The system refused to send to the peer. Retransmissions would be refused as well, so the packets become smaller, or a handshake ends.
+    pub(crate) fn refused(self: &Arc<Self>, refusal: &Refusal) {
+        self.change(|state, _| match refusal {
+            Refusal::TooLarge { packet_bytes_max } => state.core.limit_packet_bytes(*packet_bytes_max),
+            Refusal::NoWay { kind, cause } => state.no_way(*kind, cause),
+        });
+    }
+
+    /// Why the system does not send to the peer, if that ended the handshake.
+    pub(crate) fn no_way(&self) -> Option<(io::ErrorKind, String)> {
+        lock(&self.state).take_no_way()
+    }
+
+    /// Bytes of the largest message that can be sent.
+    pub(crate) fn message_bytes_max(&self) -> usize {
+        self.shared.message_bytes_max()
     }
 
     /// The address of the endpoint.

@@ -161,15 +161,14 @@ impl Demux {
         self.by_tag.get(&key.tag).map(|entry| entry.side)
     }
 
-    /// Removes an association. When it was the last, whoever waits for that is to be woken.
-    pub(crate) fn remove(&mut self, key: Key) -> (Option<Arc<Inner>>, Waiters) {
+    /// Removes an association.
+    pub(crate) fn remove(&mut self, key: Key) -> Option<Arc<Inner>> {
         let removed = self.by_tag.remove(&key.tag);
         self.remove_path(key);
         if removed.as_ref().is_some_and(|entry| entry.side == Side::Peer) {
             self.forget_accepted(key.remote.ip());
         }
-        let waiters = if self.by_tag.is_empty() { self.waiters.take() } else { Waiters::None };
-        (removed.map(|entry| entry.association), waiters)
+        removed.map(|entry| entry.association)
     }
 
     /// An association's peer keeps its IP address for life, so that it leaves the count that it entered.
@@ -196,8 +195,19 @@ impl Demux {
         self.by_tag.values().map(|entry| entry.association.clone()).collect()
     }
 
-    /// Has `waker` woken when the last association goes.
-    pub(crate) fn wait_until_empty(&mut self, key: u64, waker: &Waker) -> Option<Waker> {
+    /// The associations whose packets go to this address.
+    pub(crate) fn to(&self, destination: SocketAddr) -> Vec<Arc<Inner>> {
+        let paths = self.tag_by_path.iter().filter(|((remote, _), _)| *remote == destination);
+        paths.filter_map(|(_, tag)| self.by_tag.get(tag)).map(|entry| entry.association.clone()).collect()
+    }
+
+    /// Tasks that wait until the socket is closed.
+    pub(crate) fn take_waiters(&mut self) -> Waiters {
+        self.waiters.take()
+    }
+
+    /// Has `waker` woken when the socket is closed.
+    pub(crate) fn wait_until_closed(&mut self, key: u64, waker: &Waker) -> Option<Waker> {
         self.waiters.register(key, waker)
     }
 }

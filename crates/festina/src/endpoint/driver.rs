@@ -39,7 +39,7 @@ const TIMERS_PER_TURN: usize = 64;
 /// How long packets that pour in without end may hold up the timers.
 const TIMERS_LAG_MAX: Duration = Duration::from_millis(10);
 
-/// The future that runs an endpoint; ends when neither handles nor associations are left.
+/// The future that runs an endpoint; ends when neither handles nor associations are left, or the endpoint was closed and no association is left.
 #[derive(Debug)]
 pub(super) struct Driver {
     shared: Arc<Shared>,
@@ -177,10 +177,11 @@ impl Future for Driver {
         this.ring(context, more);
         this.sift();
         this.send_backlog(context);
-        if this.shared.is_abandoned() {
+        this.shared.pass_refusals_on();
+        if this.shared.is_abandoned() || this.shared.is_closed() {
             return Poll::Ready(());
         }
-        if more || this.late {
+        if more || this.late || this.shared.socket.refusals.is_waiting() {
             context.waker().wake_by_ref();
         }
         Poll::Pending

@@ -17,6 +17,7 @@ use super::destinations::Destinations;
 use super::lock;
 use super::options::{Answer, ConnectOptions, EndpointStats, ListenOptions};
 use super::outbox::Outbox;
+use super::refusals::Refusal as SendRefusal;
 use super::socket::{Socket, SocketCounters, count};
 use super::timers::Timers;
 use super::tray::Tray;
@@ -117,10 +118,16 @@ impl Shared {
 
     /// Nobody can come any more, and nobody is left.
     pub(super) fn is_abandoned(&self) -> bool {
-        self.handles.load(Ordering::Acquire) == 0
-            && lock(&self.demux).is_empty()
-            && lock(&self.backlog).associations.is_empty()
-            && !self.tray.is_blocked()
+        self.handles.load(Ordering::Acquire) == 0 && self.is_idle()
+    }
+
+    /// The endpoint was closed, and what it had to do is done.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closing.load(Ordering::Acquire) && self.is_idle()
+    }
+
+    fn is_idle(&self) -> bool {
+        lock(&self.demux).is_empty() && !self.has_backlog() && !self.tray.is_blocked()
     }
 
     pub(super) fn listen(&self, port: u16, options: ListenOptions) -> Result<Arc<AcceptQueue>, ListenError> {
@@ -200,6 +207,10 @@ impl Shared {
             .map(|step| (self.first_nonce.wrapping_add(id).wrapping_add(step)) % count)
             .filter_map(|offset| FIRST_EPHEMERAL_PORT.checked_add(u16::try_from(offset).ok()?))
             .find(|local| !demux.has_path(remote, Ports { local: *local, peer }))
+    }
+
+    pub(crate) fn message_bytes_max(&self) -> usize {
+        self.context.config().limits.message_bytes_max
     }
 
     pub(super) fn admission(&self) -> &sctp::Admission {
@@ -294,15 +305,15 @@ impl Shared {
     pub(crate) fn remove(&self, now: Instant, key: Key, learned: Option<PathKnowledge>) {
         let mut demux = lock(&self.demux);
         let is_own = demux.side(key) == Some(Side::Own);
-        let (removed, waiters) = demux.remove(key);
+        let removed = demux.remove(key);
         let last = demux.is_empty();
+        let is_ending = self.handles.load(Ordering::Acquire) == 0 || self.closing.load(Ordering::Acquire);
         drop(demux);
         if let Some(learned) = learned.filter(|_| is_own) {
             lock(&self.destinations).learn(now, key.remote, learned);
         }
-        waiters.wake();
         drop(removed);
-        if last && self.handles.load(Ordering::Acquire) == 0 {
+        if last && is_ending {
             self.wake_driver();
         }
     }
@@ -342,6 +353,7 @@ impl Shared {
     /// No more associations, and an end in good order for those that there are.
     pub(super) fn close(&self) {
         self.stop_everything().iter().for_each(Inner::shutdown);
+        self.wake_driver();
     }
 
     /// The driver is going away, and the endpoint with it.
@@ -351,6 +363,28 @@ impl Shared {
         }
         drop(self.take_backlog());
         self.timers.clear();
+        self.socket.close();
+        let waiters = lock(&self.demux).take_waiters();
+        waiters.wake();
+    }
+
+    /// Tells associations which of their packets the system refused to send.
+    pub(super) fn pass_refusals_on(&self) {
+        if !self.socket.refusals.is_waiting() {
+            return;
+        }
+        for (destination, refusal) in self.socket.refusals.take() {
+            match &refusal {
+                SendRefusal::TooLarge { packet_bytes_max } => {
+                    tracing::info!(%destination, packet_bytes_max, "a packet was too large for the path");
+                }
+                SendRefusal::NoWay { cause, .. } => {
+                    tracing::debug!(%destination, cause, "the system does not send there");
+                }
+            }
+            let concerned = lock(&self.demux).to(destination);
+            concerned.iter().for_each(|association| association.refused(&refusal));
+        }
     }
 
     fn stop_everything(&self) -> Vec<Arc<Inner>> {
@@ -360,14 +394,15 @@ impl Shared {
         lock(&self.demux).all()
     }
 
-    /// Ready when no association is left.
-    pub(super) fn poll_empty(&self, context: &mut Context<'_>, key: &mut Option<u64>) -> Poll<()> {
+    /// Ready when the socket is closed.
+    pub(super) fn poll_closed(&self, context: &mut Context<'_>, key: &mut Option<u64>) -> Poll<()> {
         let mut demux = lock(&self.demux);
-        if demux.is_empty() {
+        // The driver closes the socket before it takes the waiters out.
+        if self.socket.is_closed() {
             return Poll::Ready(());
         }
         let key = *key.get_or_insert_with(|| self.ids.fetch_add(1, Ordering::Relaxed));
-        let replaced = demux.wait_until_empty(key, context.waker());
+        let replaced = demux.wait_until_closed(key, context.waker());
         drop(demux);
         drop(replaced);
         Poll::Pending

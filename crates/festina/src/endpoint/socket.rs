@@ -3,6 +3,7 @@
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock};
 use std::task::{Context, Poll};
 
 use festina_units::EcnCodepoint;
@@ -13,8 +14,11 @@ use tokio::net::UdpSocket;
 
 use super::observe::Observation;
 use super::outbox::Blocked;
+#[cfg(target_os = "linux")]
+use super::path_mtu;
 #[cfg(unix)]
 use super::raw;
+use super::refusals::{Refusal, Refusals, is_too_large};
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use super::sieve;
 
@@ -27,12 +31,17 @@ const FEWER_MEANS_DRAINED: bool = cfg!(any(target_os = "linux", target_os = "and
 /// The socket and what it counted.
 #[derive(Debug)]
 pub(crate) struct Socket {
-    socket: UdpSocket,
+    /// Taken out when the endpoint is closed, though handles of it may stay.
+    socket: RwLock<Option<UdpSocket>>,
     kind: Kind,
     features: UdpSocketState,
     local: SocketAddr,
     pub(crate) counters: SocketCounters,
     pub(crate) observation: Observation,
+    pub(crate) refusals: Refusals,
+    /// Held while datagrams may be fragmented.
+    #[cfg(target_os = "linux")]
+    fragmenting: std::sync::Mutex<()>,
     /// Why every attempt to receive fails, if a test wants that.
     #[cfg(test)]
     pub(crate) receive_fault: std::sync::Mutex<Option<io::ErrorKind>>,
@@ -82,15 +91,35 @@ impl Socket {
         do_without_timestamps(&socket);
         let socket = UdpSocket::from_std(socket)?;
         Ok(Self {
-            socket,
+            socket: RwLock::new(Some(socket)),
             kind,
             features,
             local,
             counters: SocketCounters::default(),
             observation: Observation::default(),
+            refusals: Refusals::default(),
+            #[cfg(target_os = "linux")]
+            fragmenting: std::sync::Mutex::default(),
             #[cfg(test)]
             receive_fault: std::sync::Mutex::default(),
         })
+    }
+
+    /// Uses the socket, unless it was closed.
+    fn with<R>(&self, call: impl FnOnce(&UdpSocket) -> io::Result<R>) -> io::Result<R> {
+        let socket = self.socket.read().unwrap_or_else(PoisonError::into_inner);
+        socket.as_ref().map_or_else(|| Err(io::ErrorKind::NotConnected.into()), call)
+    }
+
+    /// Closes the socket: its address can be bound again.
+    pub(crate) fn close(&self) {
+        let socket = self.socket.write().unwrap_or_else(PoisonError::into_inner).take();
+        drop(socket);
+    }
+
+    /// Returns whether the socket was closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.socket.read().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
     /// The address bound to.
@@ -109,11 +138,19 @@ impl Socket {
     /// What is wrong with the address.
     pub(crate) fn peer_address(&self, remote: SocketAddr) -> Result<SocketAddr, &'static str> {
         let raw = self.kind != Kind::Udp;
-        if remote.ip().is_unspecified() || remote.ip().is_multicast() {
+        let is_broadcast = matches!(remote.ip(), IpAddr::V4(address) if address.is_broadcast());
+        if remote.ip().is_unspecified() || remote.ip().is_multicast() || is_broadcast {
             return Err("the address does not name one host");
         }
         if remote.port() == 0 && !raw {
             return Err("the UDP port is missing");
+        }
+        if let (IpAddr::V6(address), SocketAddr::V6(zone)) = (remote.ip(), remote)
+            && address.is_unicast_link_local()
+            && zone.scope_id() == 0
+            && !matches!(self.local, SocketAddr::V6(local) if local.scope_id() != 0)
+        {
+            return Err("a link-local address needs a zone, such as %eth0");
         }
         let port = if raw { 0 } else { remote.port() };
         match (self.local, remote) {
@@ -146,8 +183,9 @@ impl Socket {
 
     /// Sends `contents`, cut into datagrams of `segment_bytes`, with this ECN field.
     ///
-    /// An error that is not about room costs the datagrams, as the network might: a pending ICMP error (ECONNREFUSED and its
-    /// like) belongs to an earlier datagram, so that the call is made again.
+    /// A pending ICMP error (ECONNREFUSED and its like) belongs to an earlier datagram, so that the call is made again. A datagram that is too
+    /// large for the path is sent in fragments where the system can do that. Any other error that is not about room costs the datagrams, as the
+    /// network might. What would refuse the next datagram as well is noted in [`Socket::refusals`].
     pub(crate) fn send(
         &self,
         (destination, ecn): (SocketAddr, EcnCodepoint),
@@ -167,6 +205,14 @@ impl Socket {
             Err(error) if is_about_the_past(&error) => self.try_send(&transmit),
             result => result,
         };
+        let result = match result {
+            Err(error) if is_too_large(&error) && transmit.segment_size.is_none() => {
+                let packet_bytes_max = self.fitting_bytes(destination, contents.len());
+                self.refusals.note(destination, Refusal::TooLarge { packet_bytes_max });
+                self.send_in_fragments(&transmit).unwrap_or(Err(error))
+            }
+            result => result,
+        };
         match result {
             Ok(()) => {
                 count(&self.counters.send_calls, 1);
@@ -182,20 +228,57 @@ impl Socket {
                 Err(Blocked)
             }
             // The first failure of segmentation turns it off, and the same bytes go again one by one.
-            Err(_) if transmit.segment_size.is_some() && self.segments_max() == 1 => {
+            Err(error) if transmit.segment_size.is_some() && (self.segments_max() == 1 || is_too_large(&error)) => {
                 drop(sending);
                 contents.chunks(segment_bytes).try_for_each(|one| self.send((destination, ecn), one, one.len(), source))
             }
-            Err(_) => {
+            Err(error) => {
                 count(&self.counters.send_errors, 1);
+                if let Some(refusal) = Refusal::lasting(&error) {
+                    self.refusals.note(destination, refusal);
+                }
                 Ok(())
             }
         }
     }
 
     fn try_send(&self, transmit: &quinn_udp::Transmit<'_>) -> io::Result<()> {
-        let call = || self.features.try_send(UdpSockRef::from(&self.socket), transmit);
-        self.socket.try_io(Interest::WRITABLE, call)
+        self.with(|socket| {
+            socket.try_io(Interest::WRITABLE, || self.features.try_send(UdpSockRef::from(socket), transmit))
+        })
+    }
+
+    /// Has the system cut a datagram into IP fragments; `None` if it cannot.
+    fn send_in_fragments(&self, transmit: &quinn_udp::Transmit<'_>) -> Option<io::Result<()>> {
+        #[cfg(target_os = "linux")]
+        {
+            let _one_at_a_time = super::lock(&self.fragmenting);
+            self.with(|socket| path_mtu::allow_fragments(socket, self.local, true)).ok()?;
+            let sent = self.try_send(transmit);
+            let restored = self.with(|socket| path_mtu::allow_fragments(socket, self.local, false));
+            if let Err(error) = restored {
+                tracing::debug!(%error, "the socket goes on sending fragments");
+            }
+            Some(sent)
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            let _ = transmit;
+            None
+        }
+    }
+
+    /// The largest SCTP packet that fits through the path, on which one of `refused_bytes` did not.
+    fn fitting_bytes(&self, destination: SocketAddr, refused_bytes: usize) -> usize {
+        #[cfg(target_os = "linux")]
+        if let Ok(bytes) = path_mtu::payload_bytes(destination, self.kind == Kind::Udp)
+            && bytes < refused_bytes
+        {
+            return bytes;
+        }
+        let _ = destination;
+        // Smaller steps than halving waste little of the path; each costs one refused packet.
+        refused_bytes - refused_bytes / 8
     }
 
     /// Receives a batch without waiting; the number of buffers filled.
@@ -206,13 +289,15 @@ impl Socket {
             return Err(kind.into());
         }
         let mut filled = 0;
-        let call = || {
-            filled = self.features.recv(UdpSockRef::from(&self.socket), buffers, metas)?;
-            // The runtime need not find out by another call that nothing is left. What comes from now on is news to it.
-            let is_drained = FEWER_MEANS_DRAINED && filled < buffers.len();
-            if is_drained { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
-        };
-        match self.socket.try_io(Interest::READABLE, call) {
+        let received = self.with(|socket| {
+            socket.try_io(Interest::READABLE, || {
+                filled = self.features.recv(UdpSockRef::from(socket), buffers, metas)?;
+                // The runtime need not find out by another call that nothing is left. What comes from now on is news to it.
+                let is_drained = FEWER_MEANS_DRAINED && filled < buffers.len();
+                if is_drained { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+            })
+        });
+        match received {
             Err(error) if filled == 0 => Err(error),
             _ => Ok(filled),
         }
@@ -225,23 +310,32 @@ impl Socket {
     pub(crate) fn sift(&self, halvings: u32) -> io::Result<()> {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         if self.kind == Kind::Udp {
-            let socket = SockRef::from(&self.socket);
-            return if halvings == 0 {
-                socket.detach_filter()
-            } else {
-                socket.attach_filter(&sieve::program(halvings))
-            };
+            return self.with(|socket| {
+                let socket = SockRef::from(socket);
+                if halvings == 0 { socket.detach_filter() } else { socket.attach_filter(&sieve::program(halvings)) }
+            });
         }
         let _ = halvings;
         Err(io::ErrorKind::Unsupported.into())
     }
 
     pub(crate) fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.socket.poll_recv_ready(context)
+        self.poll(|socket| socket.poll_recv_ready(context))
     }
 
     pub(crate) fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.socket.poll_send_ready(context)
+        self.poll(|socket| socket.poll_send_ready(context))
+    }
+
+    fn poll(&self, poll: impl FnOnce(&UdpSocket) -> Poll<io::Result<()>>) -> Poll<io::Result<()>> {
+        let mut polled = Poll::Pending;
+        match self.with(|socket| {
+            polled = poll(socket);
+            Ok(())
+        }) {
+            Ok(()) => polled,
+            Err(closed) => Poll::Ready(Err(closed)),
+        }
     }
 }
 
@@ -324,10 +418,17 @@ mod tests {
             let mut received = Vec::new();
             for _ in 0..count {
                 let mut buffer = [0; 64];
-                let len = socket.socket.recv(&mut buffer).await.unwrap();
+                let len = poll_fn(|context| {
+                    std::task::ready!(socket.poll_readable(context)).unwrap();
+                    match socket.with(|socket| socket.try_recv(&mut buffer)) {
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
+                        received => Poll::Ready(received.unwrap()),
+                    }
+                })
+                .await;
                 received.push(buffer[..len].to_vec());
             }
-            assert!(socket.socket.try_recv(&mut [0; 64]).is_err(), "no more came");
+            assert!(socket.with(|socket| socket.try_recv(&mut [0; 64])).is_err(), "no more came");
             received
         };
         socket.sift(32).unwrap();

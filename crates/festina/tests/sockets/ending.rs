@@ -205,3 +205,24 @@ async fn a_connect_given_up_leaves_nothing_behind() {
     assert!(tokio::time::timeout(Duration::from_millis(20), connecting).await.is_err());
     assert_eq!(client.stats().associations, 0);
 }
+
+#[tokio::test]
+async fn after_close_the_address_can_be_bound_again_though_handles_are_left() {
+    let pair = pair().await;
+    in_time(async {
+        for endpoint in [&pair.client_endpoint, &pair.server_endpoint] {
+            let address = endpoint.local_addr();
+            endpoint.close().await;
+            let next = Endpoint::bind(address, Config::default()).await.expect("the address is free");
+            // Closing twice is no mistake, and takes nothing from the next.
+            endpoint.close().await;
+            next.listen(DEFAULT_SCTP_PORT).unwrap();
+            assert!(Endpoint::bind(address, Config::default()).await.is_err());
+            next.close().await;
+        }
+    })
+    .await;
+    assert_eq!(pair.client.close_reason(), Some(ClosedReason::Shutdown));
+    assert!(pair.client_endpoint.connect(pair.server_endpoint.local_addr()).await.is_err());
+    drop((pair.client, pair.server, pair.listener));
+}

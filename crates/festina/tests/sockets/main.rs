@@ -11,6 +11,8 @@ mod forged;
 mod limits;
 mod living;
 mod moving;
+#[cfg(target_os = "linux")]
+mod path_mtu;
 mod raw;
 mod sending;
 mod streams;

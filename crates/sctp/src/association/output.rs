@@ -7,6 +7,7 @@ use super::handshake::header_to;
 use super::negotiation::Extensions;
 use super::state::State;
 use super::{Association, Transmit};
+use crate::event::Event;
 use crate::send::Filled;
 use crate::wire::{ChunkOut, PacketBuilder};
 
@@ -29,6 +30,19 @@ impl Association {
         })
     }
 
+    /// Lowers the packet size of the path, because the system refuses a packet that is larger than `bytes`. Reported as
+    /// [`Event::PacketSizeLimited`]; a size that is not below the present one changes nothing.
+    ///
+    /// Chunks that were cut before keep their TSN and their size (RFC 9260 §6.9): they are sent again in a packet that is larger than `bytes`,
+    /// which then needs IP fragmentation.
+    pub fn limit_packet_bytes(&mut self, bytes: usize) {
+        let sending = &mut self.paths.pick_mut().sending;
+        if sending.limit_packet_bytes(bytes) {
+            let packet_bytes_max = sending.packet_bytes_max();
+            self.events.push(Event::PacketSizeLimited { packet_bytes_max });
+        }
+    }
+
     /// Returns whether anything may have to leave. Mostly nothing has: this is asked until the answer is no.
     #[inline]
     fn may_write(&self, now: Instant) -> bool {
@@ -47,7 +61,7 @@ impl Association {
     /// Returns the length of the packet, or 0 if nothing came of it, and whether routers may mark it.
     #[inline(never)]
     fn build_packet(&mut self, now: Instant, buffer: &mut Vec<u8>) -> (usize, EcnCodepoint) {
-        let packet_bytes_max = self.context.config().limits.packet_bytes_max;
+        let packet_bytes_max = self.paths.pick().sending.packet_bytes_max();
         // While an INIT waits, nobody's tag is known yet (RFC 9260 §8.5.1 A).
         let is_init = matches!(self.state, State::CookieWait { .. });
         let header = header_to(self.ports, if is_init { 0 } else { self.tags.peer });

@@ -163,6 +163,10 @@ impl Sender {
             let asked = chunk.immediate_ack && (again == Again::Alone || message.immediate_ack);
             let immediate_ack = asks || asked;
             let header = FragmentHeader { immediate: immediate_ack, ..message.header(tsn, chunk) };
+            if loaded.chunks == 0 && chunk.payload.len() > path.sizes.payload() {
+                // Cut before the packet size was lowered: its packet is to be fragmented by IP (RFC 9260 §6.9).
+                packet.admit(chunk.bytes());
+            }
             if !packet.fragment(self.framing, &header, &chunk.payload) {
                 loaded.is_full = true;
                 break;

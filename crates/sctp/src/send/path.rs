@@ -13,7 +13,7 @@ use festina_units::{Duration, Instant};
 
 use super::marking::Marking;
 use super::repair::{Release, Repair, WindowVerdict};
-use crate::config::Config;
+use crate::config::{Config, PACKET_BYTES_MIN};
 use crate::congestion::{Ack, Congestion};
 use crate::outstanding::PathId;
 use crate::wire::{COMMON_HEADER_BYTES, Framing};
@@ -59,6 +59,11 @@ impl PacketSizes {
     fn new(packet_bytes_max: usize, initial_window: u16) -> Self {
         let chunks = u32::try_from(packet_bytes_max.saturating_sub(COMMON_HEADER_BYTES)).unwrap_or(u32::MAX) & !3;
         Self { chunks, framing: Framing::Data, initial_window }
+    }
+
+    /// Bytes of a whole packet.
+    fn packet(self) -> usize {
+        self.chunks() + COMMON_HEADER_BYTES
     }
 
     /// Messages leave in this chunk.
@@ -139,6 +144,23 @@ impl SendPath {
         self.burst.restart();
         self.marking = Marking::default();
         self.last_sent_at = now;
+    }
+
+    /// Returns the largest packet that new messages are cut to.
+    pub(crate) fn packet_bytes_max(&self) -> usize {
+        self.sizes.packet()
+    }
+
+    /// Lowers the packet size, at most to what every setting allows. Returns false if it is no larger already.
+    ///
+    /// The congestion window keeps counting in the size that the path began with: the packets on the way still have it.
+    pub(crate) fn limit_packet_bytes(&mut self, bytes: usize) -> bool {
+        let limited = PacketSizes::new(bytes.max(PACKET_BYTES_MIN), self.sizes.initial_window);
+        if limited.chunks >= self.sizes.chunks {
+            return false;
+        }
+        self.sizes.chunks = limited.chunks;
+        true
     }
 
     /// Routers may mark packets instead of dropping them: both ends take part, and the handshake is over.

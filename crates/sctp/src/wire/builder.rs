@@ -116,6 +116,11 @@ impl<'b> PacketBuilder<'b> {
         self.packet_bytes() == COMMON_HEADER_BYTES
     }
 
+    /// Makes room for a chunk of this many bytes, padding included, whatever the limit of the packet was.
+    pub(crate) fn admit(&mut self, chunk_bytes: usize) {
+        self.packet_bytes_max = self.packet_bytes_max.max(self.packet_bytes() + chunk_bytes);
+    }
+
     /// Bytes left for whole chunks, their headers included: a multiple of four, so that padding always has room.
     #[inline]
     #[must_use]

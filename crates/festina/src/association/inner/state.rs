@@ -1,6 +1,7 @@
 //! What the lock of an association guards.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
 use std::net::IpAddr;
 use std::task::{Context, Poll, Waker};
 
@@ -82,11 +83,17 @@ struct News {
     closed: Option<ClosedReason>,
     /// Messages whose fate somebody waits for. The send buffer bounds those that have none yet, and each of the others has a future.
     watched: BTreeMap<MessageId, Watched>,
+    /// Why the system does not send to the peer, if that ended the handshake.
+    no_way: Option<(io::ErrorKind, String)>,
 }
 
 impl News {
     fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.missed == 0 && self.closed.is_none() && self.watched.is_empty()
+        self.events.is_empty()
+            && self.missed == 0
+            && self.closed.is_none()
+            && self.watched.is_empty()
+            && self.no_way.is_none()
     }
 }
 
@@ -222,6 +229,9 @@ impl State {
             self.fill(now, shared, way)
         };
         self.spared.silent = sent == Ok(false);
+        if shared.socket.refusals.is_waiting() {
+            shared.wake_driver();
+        }
         if sent.is_ok() || !self.asks_driver() { Ok(()) } else { Err(Blocked) }
     }
 
@@ -235,6 +245,18 @@ impl State {
     /// Returns whether the driver is to be asked to send, because it does not know yet.
     pub(super) fn asks_driver(&mut self) -> bool {
         !std::mem::replace(&mut self.awaits_driver, true)
+    }
+
+    /// The system does not send to the peer at all. That ends a handshake; later it may be the network that is away for a while.
+    pub(super) fn no_way(&mut self, kind: io::ErrorKind, cause: &str) {
+        if !self.established && !self.core.is_closed() {
+            self.news.get_or_insert_default().no_way = Some((kind, cause.to_owned()));
+            self.core.abort(b"");
+        }
+    }
+
+    pub(super) fn take_no_way(&mut self) -> Option<(io::ErrorKind, String)> {
+        self.news.as_mut()?.no_way.take()
     }
 
     /// The driver has come.

@@ -298,6 +298,41 @@ fn s7_2_1_after_a_timeout_one_packet_at_most_is_in_flight_until_an_acknowledgeme
 }
 
 #[test]
+fn s6_9_after_the_packet_size_was_lowered_new_messages_are_cut_smaller_and_old_chunks_keep_their_size() {
+    let mut peer = Peer::established();
+    peer.send_message(Message::new(vec![7; 1_150]));
+    let before = peer.take();
+    assert_eq!(before.len(), 1);
+    let limit = |peer: &mut Peer, bytes| peer.association.as_mut().expect("it is up").limit_packet_bytes(bytes);
+    limit(&mut peer, 600);
+    // A second report about the same packet, and a size that is no smaller, change nothing.
+    limit(&mut peer, 600);
+    limit(&mut peer, 9_000);
+    peer.send_message(Message::new(vec![8; 1_150]));
+    let after = peer.take();
+    assert!(after.len() > 1 && after.iter().all(|sent| sent.bytes.len() <= 600), "{after:?}");
+    // Neither is acknowledged: all leave again, the first as it was.
+    peer.wait_for_packet();
+    let again = peer.take();
+    assert_eq!(again[0].data()[0].payload, before[0].data()[0].payload);
+    peer.ack(1);
+    let rest = peer.take();
+    assert!(rest.iter().all(|sent| sent.bytes.len() <= 600), "{rest:?}");
+    peer.ack(u32::try_from(1 + after.len()).expect("few"));
+    assert!(peer.events.contains(&Event::Drained), "{:?}", peer.events);
+    let limits: Vec<_> = peer
+        .events
+        .iter()
+        .filter(|event| matches!(event, Event::PacketSizeLimited { packet_bytes_max: 600 }))
+        .collect();
+    assert_eq!(limits.len(), 1, "{:?}", peer.events);
+    // No path is too small for what the handshake needs.
+    limit(&mut peer, 1);
+    peer.send_message(Message::new(vec![9; 1_000]));
+    assert!(peer.take().iter().all(|sent| sent.bytes.len() <= 384));
+}
+
+#[test]
 fn s1_5_3_a_message_keeps_its_tsns_and_its_fragments_when_sent_again() {
     let mut peer = Peer::established();
     peer.send_message(Message::new(vec![7; 1_300]).with_ppid(3));
