@@ -609,11 +609,7 @@ impl<D: Disk> Spool<D> {
         let gone: Vec<u64> = self.segments.iter().filter(|segment| is_settled(segment)).map(|one| one.number).collect();
         for number in gone {
             self.segments.retain(|segment| segment.number != number);
-            // As with the oldest, a file that stays does no harm.
-            self.ledger.note(number, Holding::default());
-            let _ = self.disk.remove(&self.path(number));
-            let _ = self.disk.remove(&self.index_path(number));
-            self.directory_changed = true;
+            self.remove_file(number);
         }
     }
 
@@ -636,12 +632,18 @@ impl<D: Disk> Spool<D> {
             self.doubtful &= !self.unsynced.is_empty();
             self.generation += 1;
         }
-        self.ledger.note(segment.number, Holding::default());
-        // A file that stays is read again at the next start, and its lines are known to be settled then, or are sent twice and written once.
-        let _ = self.disk.remove(&self.path(segment.number));
-        let _ = self.disk.remove(&self.index_path(segment.number));
-        self.directory_changed = true;
+        self.remove_file(segment.number);
         Some(segment)
+    }
+
+    /// Removes a file and its index. A file that stays is read again at the next start, and its lines are known to be settled then, or are sent
+    /// twice and written once.
+    fn remove_file(&mut self, number: u64) {
+        if self.ledger.forget(number) {
+            let _ = self.disk.remove(&self.path(number));
+            let _ = self.disk.remove(&self.index_path(number));
+            self.directory_changed = true;
+        }
     }
 
     /// Reading goes on behind the file that is read now.

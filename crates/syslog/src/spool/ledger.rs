@@ -1,8 +1,8 @@
 //! Which files a priority has and how many lines they hold, so that a file that was removed, emptied or shortened by others is noticed: its lines
 //! count as found, and as lost when they cannot be read.
 //!
-//! An entry is appended after each sync of a file that has grown, and before a file is removed. Entries are not synced: after a power cut the
-//! ledger may know too little, or take a removed file for a lost one. The collector's welcome says then that it has those lines.
+//! An entry is appended after each sync of a file that has grown. It is not synced, so after a power cut the ledger may know too little. The entry
+//! for a removed file is synced before the removal: otherwise a power cut could make delivered lines count as lost.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -85,6 +85,19 @@ impl<D: Disk> Ledger<D> {
                 let _ = self.rewrite();
             }
         }
+    }
+
+    /// Records that a file is about to be removed, durably. If that cannot be written, drops the ledger: then it knows too little, and counts no
+    /// delivered line as lost. Returns whether the file may be removed now.
+    pub(super) fn forget(&mut self, number: u64) -> bool {
+        self.note(number, Holding::default());
+        if self.file.as_mut().is_some_and(|file| file.sync().is_ok()) {
+            return true;
+        }
+        self.file = None;
+        let removed = self.disk.remove(&self.directory.join(&self.name));
+        let is_gone = removed.is_ok() || self.disk.is_file(&self.directory.join(&self.name)).is_ok_and(|is| !is);
+        is_gone && self.disk.sync_directory(&self.directory).is_ok()
     }
 
     /// These are all files there are.
