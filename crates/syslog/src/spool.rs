@@ -82,6 +82,8 @@ pub(crate) struct SyncJob<D: Disk> {
     files: Vec<D::File>,
     /// How many of them are full.
     full: usize,
+    /// What those files hold.
+    holdings: Vec<(u64, Holding)>,
     directory: Option<(D, PathBuf)>,
     /// Which of the spool's syncs it is, and how many bytes it is for.
     generation: u64,
@@ -92,6 +94,7 @@ pub(crate) struct SyncJob<D: Disk> {
 pub(crate) struct Synced {
     result: io::Result<()>,
     full: usize,
+    holdings: Vec<(u64, Holding)>,
     generation: u64,
     bytes: usize,
     directory: bool,
@@ -104,8 +107,8 @@ impl<D: Disk> SyncJob<D> {
         if let (Ok(()), Some((disk, directory))) = (&result, &self.directory) {
             result = disk.sync_directory(directory);
         }
-        let Self { full, generation, bytes, directory, .. } = self;
-        Synced { result, full, generation, bytes, directory: directory.is_some() }
+        let Self { full, holdings, generation, bytes, directory, .. } = self;
+        Synced { result, full, holdings, generation, bytes, directory: directory.is_some() }
     }
 }
 
@@ -139,8 +142,6 @@ pub(crate) struct Spool<D: Disk> {
     doubtful: bool,
     directory_changed: bool,
     ledger: Ledger<D>,
-    /// Full files that were synced and that the ledger does not know as such yet.
-    noted_behind: usize,
     /// When the last line was taken.
     newest_us: u64,
     /// Lines of files that are not as they were left.
@@ -174,7 +175,6 @@ impl<D: Disk> Spool<D> {
             doubtful: false,
             directory_changed: true,
             ledger: Ledger::open(disk.clone(), directory, priority),
-            noted_behind: 0,
             newest_us: 0,
             damaged: 0,
             missing: Vec::new(),
@@ -254,12 +254,20 @@ impl<D: Disk> Spool<D> {
         !self.doubtful || self.unsynced.len() + BATCH_BYTES_MAX <= UNSYNCED_BYTES_MAX
     }
 
-    /// Writes down what files hold now that they are synced.
-    fn note_files(&mut self) {
-        let count = 1 + self.full.len() + self.noted_behind;
-        self.noted_behind = 0;
-        for segment in self.segments.iter().rev().take(count) {
-            self.ledger.note(segment.number, segment.holding());
+    /// The contents of the files that have grown since the ledger heard of them: the newest. Of a damaged file the ledger knows more.
+    fn holdings_to_note(&self) -> Vec<(u64, Holding)> {
+        let held = self.segments.iter().rev().map(|segment| (segment.number, segment.holding()));
+        let has_grown = |number, lines| self.ledger.get(number).is_none_or(|known| known.lines < lines);
+        held.take_while(|&(number, holding)| has_grown(number, holding.lines)).collect()
+    }
+
+    /// Records contents of files that have been synced, and their names with them: after a power cut the ledger must not know of more lines than the
+    /// files have.
+    fn note_synced(&mut self, holdings: Vec<(u64, Holding)>) {
+        for (number, holding) in holdings {
+            if self.segments.iter().any(|segment| segment.number == number) {
+                self.ledger.note(number, holding);
+            }
         }
     }
 
@@ -390,7 +398,6 @@ impl<D: Disk> Spool<D> {
     /// Full files were synced, the oldest of them first.
     fn forget_full(&mut self, count: usize) {
         for full in self.full.drain(..count.min(self.full.len())).collect::<Vec<_>>() {
-            self.noted_behind += 1;
             if let Some(segment) = self.segments.iter().find(|segment| segment.number == full.number) {
                 self.write_index(segment);
             }
@@ -465,12 +472,12 @@ impl<D: Disk> Spool<D> {
             self.unsynced.clear();
             self.written = 0;
             self.unwritten = Segment::empty(0);
-            self.note_files();
         }
         if self.directory_changed {
             self.disk.sync_directory(&self.directory)?;
             self.directory_changed = false;
         }
+        self.note_synced(self.holdings_to_note());
         Ok(())
     }
 
@@ -488,7 +495,8 @@ impl<D: Disk> Spool<D> {
         let directory =
             std::mem::take(&mut self.directory_changed).then(|| (self.disk.clone(), self.directory.clone()));
         let (generation, bytes, full) = (self.generation, self.unsynced.len(), self.full.len());
-        Ok(Some(SyncJob { files, full, directory, generation, bytes }))
+        let holdings = self.holdings_to_note();
+        Ok(Some(SyncJob { files, full, holdings, directory, generation, bytes }))
     }
 
     /// A sync that was begun will not be ended.
@@ -499,7 +507,7 @@ impl<D: Disk> Spool<D> {
 
     /// The other thread has waited.
     pub(crate) fn end_sync(&mut self, synced: Synced) -> io::Result<()> {
-        let Synced { result, full, generation, bytes, directory } = synced;
+        let Synced { result, full, holdings, generation, bytes, directory } = synced;
         match result {
             Ok(()) if generation == self.generation => {
                 let before: usize = self.full.iter().take(full).map(|full| full.bytes).sum();
@@ -510,7 +518,7 @@ impl<D: Disk> Spool<D> {
                 }
                 self.unsynced.drain(..bytes);
                 self.written -= bytes;
-                self.note_files();
+                self.note_synced(holdings);
             }
             Ok(()) => {}
             Err(_) => {
