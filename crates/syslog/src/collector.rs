@@ -8,6 +8,7 @@
 mod broker;
 mod compress;
 mod files;
+mod inbox;
 mod state;
 mod store;
 
@@ -27,6 +28,7 @@ use state::{EntrySpan, Senders};
 
 pub use broker::{Broker, BrokerLine, BrokerOutput};
 pub use compress::CompressJob;
+pub use inbox::{Inbox, Link, Received, Taken};
 pub use store::{Commit, Store};
 
 /// Which association a message came by.
@@ -188,8 +190,13 @@ impl Collector {
     /// # Errors
     /// If it makes no sense: the association has to end.
     pub fn take(&mut self, peer: Peer, packet: Packet, bytes: usize) -> Result<Vec<Record>, RelayError> {
+        let taken = self.take_packet(peer, packet)?;
         self.taken_bytes += bytes;
         self.has_work = true;
+        Ok(taken)
+    }
+
+    fn take_packet(&mut self, peer: Peer, packet: Packet) -> Result<Vec<Record>, RelayError> {
         match packet {
             Packet::Hello { sender, epoch, connection } => {
                 self.handle_hello(peer, sender, (epoch, connection))?;

@@ -8,6 +8,7 @@
 //!
 //! The document `docs/syslog.md` says why a line is once in the output.
 
+mod fresh;
 mod identity;
 mod lane;
 mod positions;
@@ -33,6 +34,8 @@ use lane::{Lane, LaneLimits, Past};
 use routes::Routes;
 use whereabouts::{Held, Whereabouts};
 
+pub(crate) use fresh::MESSAGE_BYTES as FRESH_MESSAGE_BYTES;
+pub use fresh::{FreshCounts, FreshMessage, FreshQueue};
 pub use lane::{Outgoing, STREAMS};
 pub use routes::{COLLECTORS_MAX, Routing};
 
