@@ -6,6 +6,7 @@
 //! SYSLOG_SEEDS=17..18 cargo test -p festina-syslog --test exactly_once
 //! ```
 
+mod copies;
 mod gaps;
 mod list;
 mod place;
