@@ -8,6 +8,8 @@
 mod broker;
 mod compress;
 mod files;
+mod inbox;
+mod senders;
 mod state;
 mod store;
 
@@ -22,19 +24,18 @@ use crate::config::{Compression, Format};
 use crate::disk::Disk;
 use crate::record::Record;
 use crate::render;
-use crate::wire::{Packet, RANGES_MAX, SenderId, Span, WireError};
-use state::{EntrySpan, Senders};
+use crate::wire::{Packet, SenderId, Span, Start, WireError};
+use senders::{Senders, Strange};
+use state::EntrySpan;
 
 pub use broker::{Broker, BrokerLine, BrokerOutput};
 pub use compress::CompressJob;
+pub use inbox::{Inbox, Link, Received, Taken};
 pub use store::{Commit, Store};
 
 /// Which association a message came by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Peer(pub u64);
-
-/// Relays that a collector remembers.
-const SENDERS_MAX: usize = 65_536;
 
 /// A file for lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +65,8 @@ pub struct CollectorCounters {
     pub brokered_cut: u64,
     /// Times that lines were made to survive a crash.
     pub commits: u64,
+    /// Associations that were not welcomed because another copy of the relay's spool is in use.
+    pub refused_copies: u64,
 }
 
 impl CollectorCounters {
@@ -75,6 +78,7 @@ impl CollectorCounters {
         self.brokered += more.brokered;
         self.brokered_cut += more.brokered_cut;
         self.commits += more.commits;
+        self.refused_copies += more.refused_copies;
     }
 }
 
@@ -87,7 +91,7 @@ pub enum RelayError {
     /// It sent lines before it said who it is, or said it twice.
     #[error("the peer does not begin as a relay does")]
     NoRelay,
-    /// It leaves out so many numbers that nobody can remember them.
+    /// It leaves out so many numbers that the gaps cannot be remembered.
     #[error("the relay leaves out too many lines")]
     TooManyRanges,
     /// There are too many relays.
@@ -100,8 +104,8 @@ struct Session {
     sender: SenderId,
     /// That of an association for lines that are not repeated is the least.
     incarnation: (u32, u32),
-    /// It said who it is, and was not answered yet.
-    greeted: bool,
+    /// The answer that it gets for its hello with the next commit.
+    greeting: Option<Greeting>,
     fresh: u64,
     fresh_messages: u64,
     fresh_acked: u64,
@@ -109,9 +113,17 @@ struct Session {
     spans: Vec<Span>,
 }
 
+/// The answer for a hello.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Greeting {
+    Welcome,
+    /// The relay does not know the start of this epoch.
+    Refusal(u32),
+}
+
 impl Session {
-    fn new(sender: SenderId, incarnation: (u32, u32), greeted: bool) -> Self {
-        Self { sender, incarnation, greeted, fresh: 0, fresh_messages: 0, fresh_acked: 0, spans: Vec::new() }
+    fn new(sender: SenderId, incarnation: (u32, u32), greeting: Option<Greeting>) -> Self {
+        Self { sender, incarnation, greeting, fresh: 0, fresh_messages: 0, fresh_acked: 0, spans: Vec::new() }
     }
 }
 
@@ -126,6 +138,7 @@ pub struct Collector {
     lines: BTreeMap<PathBuf, Vec<u8>>,
     broker_lines: Vec<BrokerLine>,
     spans: Vec<EntrySpan>,
+    starts: Vec<(SenderId, Start)>,
     counters: CollectorCounters,
     /// Bytes of messages since the last commit was begun.
     taken_bytes: usize,
@@ -164,6 +177,7 @@ pub fn open_with_broker<D: Disk>(
         lines: BTreeMap::new(),
         broker_lines: Vec::new(),
         spans: Vec::new(),
+        starts: Vec::new(),
         counters: CollectorCounters::default(),
         taken_bytes: 0,
         has_work: false,
@@ -188,11 +202,16 @@ impl Collector {
     /// # Errors
     /// If it makes no sense: the association has to end.
     pub fn take(&mut self, peer: Peer, packet: Packet, bytes: usize) -> Result<Vec<Record>, RelayError> {
+        let taken = self.take_packet(peer, packet)?;
         self.taken_bytes += bytes;
         self.has_work = true;
+        Ok(taken)
+    }
+
+    fn take_packet(&mut self, peer: Peer, packet: Packet) -> Result<Vec<Record>, RelayError> {
         match packet {
-            Packet::Hello { sender, epoch, connection } => {
-                self.handle_hello(peer, sender, (epoch, connection))?;
+            Packet::Hello { sender, start, connection, before } => {
+                self.handle_hello(peer, sender, start, connection, &before)?;
                 Ok(Vec::new())
             }
             Packet::Lines { priority, floor, records } => self.handle_lines(peer, priority, floor, records),
@@ -204,7 +223,7 @@ impl Collector {
                 if self.sessions.contains_key(&peer) {
                     return Err(RelayError::NoRelay);
                 }
-                self.sessions.insert(peer, Session::new(sender, (0, 0), false));
+                self.sessions.insert(peer, Session::new(sender, (0, 0), None));
                 Ok(Vec::new())
             }
             Packet::Fresh(records) => {
@@ -216,23 +235,43 @@ impl Collector {
                 self.write(&records, sender, None);
                 Ok(records)
             }
-            Packet::Welcome(_) | Packet::Acks { .. } => Err(RelayError::NoRelay),
+            Packet::Welcome(_) | Packet::Refused { .. } | Packet::Acks { .. } => Err(RelayError::NoRelay),
         }
     }
 
-    fn handle_hello(&mut self, peer: Peer, sender: SenderId, incarnation: (u32, u32)) -> Result<(), RelayError> {
+    fn handle_hello(
+        &mut self,
+        peer: Peer,
+        sender: SenderId,
+        start: Start,
+        connection: u32,
+        before: &[Start],
+    ) -> Result<(), RelayError> {
         if self.sessions.contains_key(&peer) {
             return Err(RelayError::NoRelay);
         }
-        if !self.senders.knows(sender) && self.senders.len() >= SENDERS_MAX {
-            return Err(RelayError::TooManySenders);
+        let incarnation = (start.epoch, connection);
+        match self.senders.greet(sender, start, before) {
+            Ok(()) => {
+                let before = self.current.get(&sender).and_then(|before| self.sessions.get(before));
+                if before.is_none_or(|before| before.incarnation < incarnation) {
+                    self.current.insert(sender, peer);
+                }
+                self.sessions.insert(peer, Session::new(sender, incarnation, Some(Greeting::Welcome)));
+            }
+            // Lines of this association do not count. The relay ends it when it gets the answer.
+            Err(Strange::Unknown(epoch)) => {
+                self.counters.refused_copies += 1;
+                self.sessions.insert(peer, Session::new(sender, incarnation, Some(Greeting::Refusal(epoch))));
+            }
+            Err(Strange::TooMany) => return Err(RelayError::TooManySenders),
         }
-        let before = self.current.get(&sender).and_then(|before| self.sessions.get(before));
-        if before.is_none_or(|before| before.incarnation < incarnation) {
-            self.current.insert(sender, peer);
-        }
-        self.sessions.insert(peer, Session::new(sender, incarnation, true));
         Ok(())
+    }
+
+    /// Adds numbers of a relay to the next commit, and with the first of a start the start.
+    fn note_start(&mut self, sender: SenderId) {
+        self.starts.extend(self.senders.take_unsaved(sender).map(|start| (sender, start)));
     }
 
     fn handle_lines(
@@ -248,30 +287,36 @@ impl Collector {
         if self.current.get(&sender) != Some(&peer) {
             return Ok(Vec::new());
         }
-        let ranges = &mut self.senders.ranges(sender)[usize::from(priority)];
-        if ranges.len() >= RANGES_MAX {
-            return Err(RelayError::TooManyRanges);
-        }
-        ranges.raise(floor);
-        let mut new = Vec::with_capacity(records.len());
-        for record in records {
-            let number = record.sequence;
-            let span = Span { priority, first: number, last: number };
-            match session.spans.last_mut() {
-                Some(last) if last.priority == priority && last.last + 1 == number => last.last = number,
-                _ => session.spans.push(span),
+        let gaps = records.windows(2).filter(|pair| pair[0].sequence + 1 != pair[1].sequence).count();
+        self.senders.check_room(sender, gaps + 1)?;
+        let Self { senders, spans, counters, .. } = self;
+        let new = senders.edit(sender, |lanes| {
+            let ranges = &mut lanes[usize::from(priority)];
+            ranges.raise(floor);
+            let mut new = Vec::with_capacity(records.len());
+            for record in records {
+                let number = record.sequence;
+                let span = Span { priority, first: number, last: number };
+                match session.spans.last_mut() {
+                    Some(last) if last.priority == priority && last.last + 1 == number => last.last = number,
+                    _ => session.spans.push(span),
+                }
+                if ranges.contains(number) {
+                    counters.duplicates += 1;
+                    continue;
+                }
+                ranges.insert(number, number);
+                match spans.last_mut() {
+                    Some((of, lane, _, _, last)) if (*of, *lane, *last + 1) == (sender, priority, number) => {
+                        *last = number;
+                    }
+                    _ => spans.push((sender, priority, floor, number, number)),
+                }
+                new.push(record);
             }
-            if ranges.contains(number) {
-                self.counters.duplicates += 1;
-                continue;
-            }
-            ranges.insert(number, number);
-            match self.spans.last_mut() {
-                Some((of, lane, _, _, last)) if (*of, *lane, *last + 1) == (sender, priority, number) => *last = number,
-                _ => self.spans.push((sender, priority, floor, number, number)),
-            }
-            new.push(record);
-        }
+            new
+        });
+        self.note_start(sender);
         new.iter().for_each(|record| self.counters.reliable[record.severity.index()] += 1);
         self.write(&new, sender, Some(priority));
         Ok(new)
@@ -283,12 +328,13 @@ impl Collector {
         if self.current.get(&sender) != Some(&peer) {
             return Ok(());
         }
-        for &Span { priority, first, last } in settled {
-            self.senders.ranges(sender)[usize::from(priority)].insert(first, last);
-            self.spans.push((sender, priority, 0, first, last));
-        }
-        let too_many = self.senders.ranges(sender).iter().any(|ranges| ranges.len() >= RANGES_MAX);
-        if too_many { Err(RelayError::TooManyRanges) } else { Ok(()) }
+        self.senders.check_room(sender, settled.len())?;
+        self.senders.edit(sender, |lanes| {
+            settled.iter().for_each(|span| lanes[usize::from(span.priority)].insert(span.first, span.last));
+        });
+        self.spans.extend(settled.iter().map(|span| (sender, span.priority, 0, span.first, span.last)));
+        self.note_start(sender);
+        Ok(())
     }
 
     /// Lines that are not repeated have no priority here.
@@ -320,6 +366,7 @@ impl Collector {
             && self.current.get(&session.sender) == Some(&peer)
         {
             self.current.remove(&session.sender);
+            self.senders.forget_empty(session.sender);
         }
     }
 
@@ -340,9 +387,11 @@ impl Collector {
         let mut answers = Vec::new();
         let Self { sessions, senders, .. } = self;
         for (&peer, session) in sessions {
-            if std::mem::take(&mut session.greeted) {
-                answers.push((peer, Packet::Welcome(senders.ranges(session.sender).clone()).encode()));
-            }
+            let greeting = session.greeting.take().map(|greeting| match greeting {
+                Greeting::Welcome => Packet::Welcome(senders.lanes(session.sender)),
+                Greeting::Refusal(epoch) => Packet::Refused { epoch },
+            });
+            answers.extend(greeting.map(|greeting| (peer, greeting.encode())));
             if session.fresh != session.fresh_acked || !session.spans.is_empty() {
                 session.fresh_acked = session.fresh;
                 let (fresh, fresh_messages) = (session.fresh, session.fresh_messages);
@@ -354,6 +403,7 @@ impl Collector {
             lines: std::mem::take(&mut self.lines),
             broker_lines: std::mem::take(&mut self.broker_lines),
             spans: std::mem::take(&mut self.spans),
+            starts: std::mem::take(&mut self.starts),
             counters: std::mem::take(&mut self.counters),
             answers,
         }

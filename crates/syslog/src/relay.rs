@@ -33,7 +33,7 @@ use crate::config::{InputKind, RelayConfig};
 use crate::disk::RealDisk;
 use crate::policy::Policy;
 use crate::positions::{self, Positions};
-use crate::sender::{Sender, SenderLimits};
+use crate::sender::{Sender, SenderLimits, renew_identity};
 use crate::serve::{self, Pages};
 use crate::snapshot::RelaySnapshot;
 use crate::transport;
@@ -211,6 +211,17 @@ impl RunningRelay {
     }
 }
 
+/// Gives the spool of a relay that does not run a new identity, as [`renew_identity`] does.
+///
+/// # Errors
+/// If the spool has no identity that can be read, or none can be written.
+pub fn take_new_identity(config: &RelayConfig) -> Result<(), RelayStartError> {
+    let mut id = [0; 16];
+    getrandom::fill(&mut id).map_err(|_| RelayStartError::Random)?;
+    renew_identity(&RealDisk, &config.state, id)
+        .map_err(|source| RelayStartError::Spool { path: config.state.clone(), source })
+}
+
 impl Drop for RunningRelay {
     fn drop(&mut self) {
         self.task.abort();
@@ -288,7 +299,8 @@ impl Way {
         while !connections.is_closed() {
             match endpoint.connect_with(collector, options.clone()).await {
                 Ok(association) => {
-                    (pause, told) = (PAUSES.0, false);
+                    let since = tokio::time::Instant::now();
+                    told = false;
                     notice(&format!("connected with the collector {collector}"));
                     for (stream, rank) in transport::ranks() {
                         association.set_stream_value(stream, rank);
@@ -297,6 +309,10 @@ impl Way {
                         return;
                     }
                     let reason = association.closed().await;
+                    // A collector that refuses this relay is asked again less and less often.
+                    if since.elapsed() > PAUSES.1 {
+                        pause = PAUSES.0;
+                    }
                     notice(&format!("the association with the collector {collector} ended: {reason}"));
                 }
                 Err(error) if !told => {

@@ -8,10 +8,12 @@
 //!
 //! The document `docs/syslog.md` says why a line is once in the output.
 
+mod fresh;
 mod identity;
 mod lane;
 mod positions;
 mod routes;
+mod starts;
 mod whereabouts;
 
 use std::io;
@@ -27,12 +29,15 @@ use crate::policy::PRIORITIES;
 use crate::ranges::Ranges;
 use crate::record::{Record, slot};
 use crate::spool::{SyncJob, Synced};
-use crate::wire::{Packet, SenderId, Span, WireError};
+use crate::wire::{Packet, STARTS_MAX, SenderId, Span, Start, WireError};
 use identity::Identity;
 use lane::{Lane, LaneLimits, Past};
 use routes::Routes;
 use whereabouts::{Held, Whereabouts};
 
+pub(crate) use fresh::MESSAGE_BYTES as FRESH_MESSAGE_BYTES;
+pub use fresh::{FreshCounts, FreshMessage, FreshQueue};
+pub use identity::renew_identity;
 pub use lane::{Outgoing, STREAMS};
 pub use routes::{COLLECTORS_MAX, Routing};
 
@@ -102,10 +107,17 @@ pub enum PeerError {
     /// It says what only relays say.
     #[error("the peer answers as a relay does: it is no collector")]
     NoCollector,
-    /// It has lines that this relay has not sent yet.
+    /// It has lines of another copy of this spool.
     #[error(
-        "the collector has lines that this spool does not know: an older copy of the spool was put back; remove the spool and its lines will be sent as new ones"
+        "the collector has lines of another copy of this spool, which gave their numbers to other lines: the lines here are kept and not sent; \
+         if the other copy is not used any more, start the relay with --new-identity"
     )]
+    OtherCopy,
+    /// It wants to see an earlier start.
+    #[error("the collector asks for start {0} of this relay, and gets it with the next association")]
+    AsksForStart(u32),
+    /// It has lines that this relay has not sent yet.
+    #[error("the collector has lines that this relay has not sent")]
     Ahead,
 }
 
@@ -114,7 +126,8 @@ pub struct Sender<D: Disk> {
     disk: D,
     directory: PathBuf,
     id: SenderId,
-    epoch: u32,
+    /// All starts that are remembered, the present one last.
+    starts: Vec<Start>,
     connection: u32,
     lanes: Vec<Lane<D>>,
     bytes_max: u64,
@@ -142,6 +155,8 @@ struct Receiver {
     delivered: u64,
     /// For each priority: it knows of all numbers below this one that were settled elsewhere.
     told: Vec<u64>,
+    /// The start that it has asked for.
+    asked: Option<Start>,
 }
 
 /// How it stands with a collector.
@@ -178,7 +193,8 @@ impl<D: Disk> SyncJobs<D> {
 }
 
 impl<D: Disk> Sender<D> {
-    /// Opens the spool in a directory, which is made if there is none. A new spool gets the identity `new_id`, which has to be drawn at random.
+    /// Opens the spool in a directory, which is made if there is none. `random` has to be drawn at random for each start: it marks
+    /// the numbers that this start gives to lines, and becomes the identity of a new spool.
     /// The present is in microseconds of a clock that does not jump, here and in all other methods.
     ///
     /// # Errors
@@ -188,11 +204,11 @@ impl<D: Disk> Sender<D> {
         directory: &Path,
         limits: SenderLimits,
         routing: &Routing,
-        new_id: [u8; 16],
+        random: [u8; 16],
         now_us: u64,
     ) -> io::Result<Self> {
         disk.create_directory(directory)?;
-        let Identity { id, epoch, whereabouts } = identity::next(disk, directory, routing, new_id)?;
+        let Identity { id, epoch, whereabouts, starts } = identity::next(disk, directory, routing, random)?;
         let next = u64::from(epoch) << NUMBERS_PER_EPOCH_BITS;
         let SenderLimits { bytes_max, age_max, window_lines_max } = limits;
         let segment_bytes = (bytes_max / SEGMENTS_MIN).min(SEGMENT_BYTES_MAX);
@@ -219,12 +235,13 @@ impl<D: Disk> Sender<D> {
             is_open: may_have & bit(index) != 0 || routing.collectors.len() == 1,
             delivered: 0,
             told: told(),
+            asked: None,
         });
         let mut sender = Self {
             disk: disk.clone(),
             directory: directory.to_owned(),
             id,
-            epoch,
+            starts,
             connection: 0,
             lanes,
             bytes_max,
@@ -344,7 +361,21 @@ impl<D: Disk> Sender<D> {
     pub fn connected(&mut self, collector: usize, now_us: u64) -> Bytes {
         self.disconnected(collector, now_us);
         self.connection += 1;
-        Packet::Hello { sender: self.id, epoch: self.epoch, connection: self.connection }.encode()
+        let (&start, before) = self.starts.split_last().expect("this start is there");
+        let asked = self.receivers[collector].asked;
+        let latest = before.iter().rev().filter(|start| Some(**start) != asked).take(STARTS_MAX - 1).copied();
+        let before = asked.into_iter().chain(latest).collect();
+        Packet::Hello { sender: self.id, start, connection: self.connection, before }.encode()
+    }
+
+    /// A collector knows a start that the hello did not name. It is asked for once, as hellos name the latest only.
+    fn handle_refusal(&mut self, collector: usize, epoch: u32) -> PeerError {
+        let receiver = &mut self.receivers[collector];
+        let known = self.starts.iter().find(|start| start.epoch == epoch).copied();
+        let is_news =
+            known.is_some() && receiver.asked != known && Some(&epoch) != self.starts.last().map(|start| &start.epoch);
+        receiver.asked = known;
+        if is_news { PeerError::AsksForStart(epoch) } else { PeerError::OtherCopy }
     }
 
     /// The association with a collector is over.
@@ -362,6 +393,7 @@ impl<D: Disk> Sender<D> {
     /// If it makes no sense: the association has to end.
     pub fn handle(&mut self, collector: usize, message: Bytes, now_us: u64) -> Result<(), PeerError> {
         match Packet::decode(message)? {
+            Packet::Refused { epoch } => Err(self.handle_refusal(collector, epoch)),
             Packet::Welcome(settled) => self.handle_welcome(collector, &settled, now_us),
             Packet::Acks { spans, .. } => {
                 for span in spans {
@@ -509,7 +541,11 @@ impl<D: Disk> Sender<D> {
         let settled = self.lanes.iter().map(|lane| lane.settled().clone()).collect();
         let whereabouts = Whereabouts { settled, collectors: collectors.collect() };
         let bytes = whereabouts.encode().ok_or_else(|| io::Error::other("there are too many gaps between lines"))?;
-        identity::write(&self.disk, &self.directory, self.id, self.epoch, &bytes)
+        identity::write(&self.disk, &self.directory, self.id, self.epoch(), &bytes)
+    }
+
+    fn epoch(&self) -> u32 {
+        self.starts.last().map_or(0, |start| start.epoch)
     }
 
     /// Whether a collector has welcomed this relay.

@@ -12,10 +12,9 @@ use crate::ranges::Ranges;
 use crate::record::Record;
 
 /// The version of this protocol; peers of other versions are refused.
-pub const VERSION: u8 = 3;
+pub const VERSION: u8 = 4;
 
-/// The most ranges in one message. A collector that would have to remember more for one sender and priority ends the
-/// association.
+/// Ranges above floors that a collector remembers of one relay at most. It ends the association of a relay that needs more.
 pub const RANGES_MAX: usize = 65_536;
 
 /// Who sends: drawn at random when a spool is made, and kept with it.
@@ -33,6 +32,18 @@ pub struct Span {
     pub last: u64,
 }
 
+/// A start of a relay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Start {
+    /// How often its spool had been opened.
+    pub epoch: u32,
+    /// Drawn at random by this start.
+    pub nonce: u64,
+}
+
+/// Starts in a [`Packet::Hello`] at most.
+pub const STARTS_MAX: usize = 32;
+
 /// One message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Packet {
@@ -40,10 +51,12 @@ pub enum Packet {
     Hello {
         /// Who it is.
         sender: SenderId,
-        /// How often its spool was opened.
-        epoch: u32,
+        /// Its present start.
+        start: Start,
         /// How often it has connected since.
         connection: u32,
+        /// Earlier starts: the latest, and one that this collector has asked for.
+        before: Vec<Start>,
     },
     /// From a relay: lines that it has spooled, in the order of their numbers.
     Lines {
@@ -63,6 +76,11 @@ pub enum Packet {
     },
     /// From a relay: lines that are not repeated.
     Fresh(Vec<Record>),
+    /// From a collector instead of a welcome: it has lines of a start of this epoch, of which the hello says nothing.
+    Refused {
+        /// The epoch.
+        epoch: u32,
+    },
     /// From a collector: for each priority what is settled, as far as it knows.
     Welcome(Vec<Ranges>),
     /// From a collector: what has reached its disk since the last of these.
@@ -94,6 +112,7 @@ const WELCOME: u8 = 4;
 const ACKS: u8 = 5;
 const HELLO_FRESH: u8 = 6;
 const SETTLED: u8 = 7;
+const REFUSED: u8 = 8;
 
 /// The beginning of a message of lines, to which [`put_record`] adds.
 pub(crate) fn begin_lines(priority: u8, floor: u64) -> BytesMut {
@@ -122,12 +141,19 @@ impl Packet {
     pub fn encode(&self) -> Bytes {
         let mut bytes = BytesMut::new();
         match self {
-            Self::Hello { sender, epoch, connection } => {
+            Self::Hello { sender, start, connection, before } => {
                 bytes.put_u8(HELLO);
                 bytes.put_u8(VERSION);
                 bytes.put_slice(&sender.0);
-                bytes.put_u32(*epoch);
                 bytes.put_u32(*connection);
+                for start in std::iter::once(start).chain(before) {
+                    bytes.put_u32(start.epoch);
+                    bytes.put_u64(start.nonce);
+                }
+            }
+            Self::Refused { epoch } => {
+                bytes.put_u8(REFUSED);
+                bytes.put_u32(*epoch);
             }
             Self::Lines { priority, floor, records } => {
                 bytes = begin_lines(*priority, *floor);
@@ -182,6 +208,10 @@ impl Packet {
             FRESH => decode_records(bytes).map(Self::Fresh).ok_or(WireError::Malformed),
             WELCOME => Self::decode_welcome(bytes).ok_or(WireError::Malformed),
             ACKS => Self::decode_acks(bytes).ok_or(WireError::Malformed),
+            REFUSED => {
+                let epoch = bytes.try_get_u32().map_err(|_| WireError::Malformed)?;
+                bytes.is_empty().then_some(Self::Refused { epoch }).ok_or(WireError::Malformed)
+            }
             SETTLED => take_spans(bytes).map(Self::Settled).ok_or(WireError::Malformed),
             _ => Err(WireError::Malformed),
         }
@@ -193,8 +223,13 @@ impl Packet {
         if kind == HELLO_FRESH {
             return bytes.is_empty().then_some(Self::HelloFresh { sender: SenderId(sender) });
         }
-        let (epoch, connection) = (bytes.try_get_u32().ok()?, bytes.try_get_u32().ok()?);
-        bytes.is_empty().then_some(Self::Hello { sender: SenderId(sender), epoch, connection })
+        let connection = bytes.try_get_u32().ok()?;
+        let start = take_start(&mut bytes)?;
+        let mut before = Vec::new();
+        while !bytes.is_empty() {
+            before.push(take_start(&mut bytes)?);
+        }
+        (before.len() <= STARTS_MAX).then_some(Self::Hello { sender: SenderId(sender), start, connection, before })
     }
 
     fn decode_lines(mut bytes: Bytes) -> Option<Self> {
@@ -221,6 +256,10 @@ impl Packet {
         let (fresh, fresh_messages) = (bytes.try_get_u64().ok()?, bytes.try_get_u64().ok()?);
         Some(Self::Acks { fresh, fresh_messages, spans: take_spans(bytes)? })
     }
+}
+
+fn take_start(bytes: &mut Bytes) -> Option<Start> {
+    Some(Start { epoch: bytes.try_get_u32().ok()?, nonce: bytes.try_get_u64().ok()? })
 }
 
 /// Adds a set of numbers; [`take_ranges`] reads it.
@@ -302,7 +341,13 @@ mod tests {
         ranges[3].raise(5);
         ranges[3].insert(8, 9);
         for packet in [
-            Packet::Hello { sender: SenderId([7; 16]), epoch: 2, connection: 3 },
+            Packet::Hello {
+                sender: SenderId([7; 16]),
+                start: Start { epoch: 2, nonce: 1 },
+                connection: 3,
+                before: vec![Start { epoch: 1, nonce: 9 }],
+            },
+            Packet::Refused { epoch: 5 },
             Packet::Lines { priority: 1, floor: 4, records: vec![record(4), record(6)] },
             Packet::Settled(vec![Span { priority: 7, first: 1, last: 2 }]),
             Packet::HelloFresh { sender: SenderId([7; 16]) },

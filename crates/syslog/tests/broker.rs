@@ -20,9 +20,13 @@ use festina_syslog::disk::{Crash, Faults, FaultyDisk};
 use festina_syslog::line::Severity;
 use festina_syslog::ranges::Ranges;
 use festina_syslog::record::Record;
-use festina_syslog::wire::{Packet, SenderId};
+use festina_syslog::wire::{Packet, SenderId, Start};
 use rand_core::{RngCore as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
+
+fn hello(connection: u32) -> Packet {
+    Packet::Hello { sender: SenderId([1; 16]), start: Start { epoch: 1, nonce: 1 }, connection, before: Vec::new() }
+}
 
 /// What happened in all runs: a test in which it does not happen would show nothing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -275,7 +279,7 @@ impl World {
         self.relay.peer += 1;
         (self.relay.is_welcomed, self.relay.sent) = (false, 0);
         let connection = u32::try_from(self.relay.peer).expect("small");
-        let hello = Packet::Hello { sender: SenderId([1; 16]), epoch: 1, connection };
+        let hello = hello(connection);
         self.front.handle(Peer(self.relay.peer), hello.encode()).expect("a hello");
     }
 
@@ -495,9 +499,7 @@ fn a_state_that_was_put_back_from_a_copy_is_refused() {
     world.finish();
     // Another collector of the same name that knows of no commit: what it would hand over may be there already.
     let (mut front, mut store) = open(&old, &world.cluster, 1, 9).expect("the disk works");
-    front
-        .handle(Peer(1), Packet::Hello { sender: SenderId([1; 16]), epoch: 1, connection: 99 }.encode())
-        .expect("a hello");
+    front.handle(Peer(1), hello(99).encode()).expect("a hello");
     front.handle(Peer(1), Packet::Lines { priority: 0, floor: 0, records: vec![record(1)] }.encode()).expect("lines");
     let problem = store.commit(front.begin_commit()).expect_err("it is refused").to_string();
     assert!(problem.contains("put back from a copy"), "{problem}");

@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand};
 use festina_syslog::collect::RunningCollector;
 use festina_syslog::config::{COLLECTOR_TEMPLATE, CollectorConfig, ConfigError, RELAY_TEMPLATE, RelayConfig};
-use festina_syslog::relay::{Notice, RunningRelay};
+use festina_syslog::relay::{Notice, RunningRelay, take_new_identity};
 
 use crate::args::{self, UsageError};
 use crate::output;
@@ -43,6 +43,10 @@ pub(crate) struct RelayArgs {
     /// How long to wait for acknowledgements when asked to end; the rest stays in the spool
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = args::any_duration)]
     drain: Duration,
+    /// Give the spool a new identity first: for a restored or copied spool that the collector refuses. Lines that the collector has already
+    /// are written again
+    #[arg(long)]
+    new_identity: bool,
 }
 
 /// The arguments of `festina syslog collect`.
@@ -91,6 +95,9 @@ async fn relay(arguments: RelayArgs) -> Result<()> {
         return output::print(&format!("{} is right", arguments.file.display()));
     }
     let mut interruption = pin!(crate::signal::interruption());
+    if arguments.new_identity {
+        take_new_identity(&config)?;
+    }
     let relay = RunningRelay::start(config, notice()).await?;
     tell_manager(&[sd_notify::NotifyState::Ready]);
     output::notice("the relay takes lines");

@@ -1,7 +1,6 @@
-//! Where the tasks that receive leave lines, and the thread that writes takes them: all at once, so that one wait for the disk is for all that
-//! came during the one before.
+//! The queue between the tasks that receive and the thread that writes. The thread takes everything at once, so that one wait for the disk is
+//! for all that was received during the one before.
 
-use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -9,17 +8,13 @@ use bytes::Bytes;
 use festina::{Association, Message};
 use tokio::sync::Notify;
 
-use crate::collector::{Collector, Commit, Peer};
+use crate::collector::{Collector, Commit, Inbox, Link, Peer, Received, Taken};
 use crate::relay::Notice;
-use crate::wire::Packet;
 
 use super::outlet::{Held, Outlet};
 
 /// Bytes of messages that are committed together. As many may wait while the disk is busy with others.
 const COMMIT_BYTES_MAX: usize = 4 << 20;
-
-/// Why associations end when the disk fails.
-const CANNOT_WRITE: &str = "the collector cannot write";
 
 /// Shared by all tasks that receive and the one thread that writes.
 pub(super) struct Desk {
@@ -32,16 +27,24 @@ pub(super) struct Desk {
 }
 
 struct State {
-    /// None while the disk fails.
-    collector: Option<Collector>,
-    associations: BTreeMap<Peer, Association>,
+    inbox: Inbox<Association>,
     outlets: Vec<Outlet>,
     stops: bool,
 }
 
+impl Link for Association {
+    fn send(&self, message: Bytes) -> bool {
+        self.try_send(Message::new(message)).is_ok()
+    }
+
+    fn abort(&self, reason: &str) {
+        Self::abort(self, reason);
+    }
+}
+
 impl Desk {
     pub(super) fn new(collector: Option<Collector>, outlets: Vec<Outlet>, notice: Notice) -> Self {
-        let state = State { collector, associations: BTreeMap::new(), outlets, stops: false };
+        let state = State { inbox: Inbox::new(collector), outlets, stops: false };
         Self { state: Mutex::new(state), work: Condvar::new(), room: Notify::new(), notice }
     }
 
@@ -63,68 +66,50 @@ impl Desk {
     }
 
     fn has_room(&self) -> bool {
-        self.lock().collector.as_ref().is_some_and(|collector| collector.taken_bytes() < COMMIT_BYTES_MAX)
+        self.lock().inbox.waiting_bytes().is_some_and(|bytes| bytes < COMMIT_BYTES_MAX)
     }
 
-    /// There is an association.
+    /// Registers an association.
     pub(super) fn begin(&self, peer: Peer, association: &Association) {
-        self.lock().associations.insert(peer, association.clone());
+        self.lock().inbox.begin(peer, association.clone());
     }
 
-    /// The association is over.
+    /// Forgets an association that has ended.
     pub(super) fn end(&self, peer: Peer) {
-        let mut state = self.lock();
-        state.associations.remove(&peer);
-        if let Some(collector) = &mut state.collector {
-            collector.gone(peer);
-        }
+        self.lock().inbox.end(peer);
     }
 
-    /// Takes messages. Returns whether more of this association count.
+    /// Takes messages. Returns whether the association continues.
     pub(super) fn take(&self, peer: Peer, messages: impl Iterator<Item = Bytes>) -> bool {
-        // What can be done without the others is done before they have to wait.
-        let packets: Vec<_> = messages.map(|message| (message.len(), Packet::decode(message))).collect();
+        // Decoded before the lock is taken, as others wait for it.
+        let messages: Vec<_> = messages.map(Received::new).collect();
         let mut guard = self.lock();
         let state = &mut *guard;
         if state.stops {
             return false;
         }
-        let Some(collector) = &mut state.collector else {
-            // It came up while the disk failed.
-            state.associations.remove(&peer).iter().for_each(|association| association.abort(CANNOT_WRITE));
-            return false;
-        };
-        // Those of an association that was ended here count no more.
-        let Some(association) = state.associations.get(&peer) else { return false };
-        let had_work = collector.has_work();
-        for (bytes, packet) in packets {
-            match packet.map_err(Into::into).and_then(|packet| collector.take(peer, packet, bytes)) {
-                Ok(records) => state.outlets.iter_mut().for_each(|outlet| outlet.hold(&records)),
-                Err(error) => {
-                    association.abort("what the relay sent makes no sense");
-                    collector.gone(peer);
-                    state.associations.remove(&peer);
-                    drop(guard);
-                    (self.notice)(&format!("a relay is refused: {error}"));
-                    return false;
-                }
-            }
-        }
-        if !had_work {
+        let outlets = &mut state.outlets;
+        let hold = |records: &[_]| outlets.iter_mut().for_each(|outlet| outlet.hold(records));
+        let Taken { goes_on, refused, wakes_writer } = state.inbox.take(peer, messages, hold);
+        drop(guard);
+        if wakes_writer {
             self.work.notify_one();
         }
-        true
+        if let Some(error) = refused {
+            (self.notice)(&format!("refused a relay: {error}"));
+        }
+        goes_on
     }
 
-    /// Waits until there is something to commit, and takes it; `None` if it is to end and all is done.
+    /// Waits until there is something to commit, and takes it. Returns `None` at the end, when everything is done.
     pub(super) fn wait_for_work(&self) -> Option<(Commit, Vec<Held>)> {
         let mut guard = self.lock();
         loop {
             let state = &mut *guard;
-            if let Some(collector) = state.collector.as_mut().filter(|collector| collector.has_work()) {
-                let taken = (collector.begin_commit(), state.outlets.iter_mut().map(Outlet::take_held).collect());
+            if let Some(commit) = state.inbox.next_commit() {
+                let held = state.outlets.iter_mut().map(Outlet::take_held).collect();
                 self.room.notify_waiters();
-                return Some(taken);
+                return Some((commit, held));
             }
             if state.stops {
                 return None;
@@ -133,38 +118,28 @@ impl Desk {
         }
     }
 
-    /// Sends answers of a commit that is done.
+    /// Sends the answers of a commit that is done.
     pub(super) fn answer(&self, answers: Vec<(Peer, Bytes)>) {
-        let state = self.lock();
-        let known =
-            answers.into_iter().filter_map(|(peer, answer)| Some((state.associations.get(&peer)?.clone(), answer)));
-        let known: Vec<_> = known.collect();
-        drop(state);
-        for (association, answer) in known {
-            // A relay that does not take its answers will get them as a welcome.
-            if association.try_send(Message::new(answer)).is_err() {
-                association.abort("the relay does not take answers");
-            }
-        }
+        let links = self.lock().inbox.links(answers);
+        links.into_iter().for_each(Inbox::answer);
     }
 
-    /// The disk has failed: what is here does not count, and all associations end.
+    /// Ends all associations after a failed write: messages that no commit has taken do not count.
     pub(super) fn close(&self) {
         let mut state = self.lock();
-        state.collector = None;
         state.outlets.iter_mut().for_each(|outlet| drop(outlet.take_held()));
-        let ended = std::mem::take(&mut state.associations);
+        let ended = state.inbox.close();
         drop(state);
-        ended.values().for_each(|association| association.abort(CANNOT_WRITE));
+        ended.iter().for_each(Inbox::abort_unwritten);
     }
 
-    /// It works again.
+    /// Takes messages again.
     pub(super) fn open(&self, collector: Collector) {
-        self.lock().collector = Some(collector);
+        self.lock().inbox.open(collector);
         self.room.notify_waiters();
     }
 
-    /// What was taken until now is still to be committed, and nothing after it.
+    /// Takes no more messages. Those taken so far are still committed.
     pub(super) fn stop(&self) {
         self.lock().stops = true;
         self.work.notify_one();
@@ -172,6 +147,6 @@ impl Desk {
 
     /// Relays that are connected.
     pub(super) fn relays(&self) -> u64 {
-        self.lock().collector.as_ref().map_or(0, |collector| collector.relays() as u64)
+        self.lock().inbox.relays()
     }
 }

@@ -12,34 +12,16 @@ use std::path::{Path, PathBuf};
 
 use bytes::{Buf as _, BufMut as _};
 
+use super::senders::Senders;
 use crate::disk::{Disk, DiskFile as _, read_whole, replace};
 use crate::policy::PRIORITIES;
-use crate::ranges::Ranges;
-use crate::wire::SenderId;
+use crate::wire::{SenderId, Start};
 
 /// A journal that is larger is replaced by a new state.
 const JOURNAL_BYTES_MAX: u64 = 4 << 20;
 
-/// The largest state that is read: 1,000 senders with a thousand ranges for each priority.
+/// The largest state that is read, and written. 2,097,152 ranges and 65,536 relays, as many as there may be, take 110 MB.
 const STATE_BYTES_MAX: usize = 256 << 20;
-
-/// Numbers of lines by sender and priority.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Senders(BTreeMap<SenderId, Vec<Ranges>>);
-
-impl Senders {
-    pub(super) fn ranges(&mut self, sender: SenderId) -> &mut Vec<Ranges> {
-        self.0.entry(sender).or_insert_with(|| vec![Ranges::default(); usize::from(PRIORITIES)])
-    }
-
-    pub(super) fn knows(&self, sender: SenderId) -> bool {
-        self.0.contains_key(&sender)
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
-    }
-}
 
 /// What a collector has on disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,6 +47,8 @@ pub(super) type EntrySpan = (SenderId, u8, u64, u64, u64);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) spans: Vec<EntrySpan>,
+    /// The latest starts of relays.
+    pub(super) starts: Vec<(SenderId, Start)>,
     pub(super) files: Vec<(PathBuf, u64)>,
     pub(super) step: Step,
     pub(super) name: Option<Name>,
@@ -157,17 +141,14 @@ impl<D: Disk> Journal<D> {
 
     /// Writes the whole memory and begins a journal behind it.
     fn begin(disk: D, directory: &Path, generation: u64, memory: &Memory) -> io::Result<Self> {
-        let spans = memory.senders.0.iter().flat_map(|(&sender, lanes)| {
-            (0_u8..).zip(lanes).flat_map(move |(priority, ranges)| {
-                let floor = ranges.floor();
-                let floors = (floor > 0).then_some((sender, priority, floor, 1, 0));
-                floors
-                    .into_iter()
-                    .chain(ranges.above().map(move |(first, last)| (sender, priority, floor, first, last)))
-            })
+        let spans = memory.senders.all().flat_map(|(sender, priority, ranges)| {
+            let floor = ranges.floor();
+            let floors = (floor > 0).then_some((sender, priority, floor, 1, 0));
+            floors.into_iter().chain(ranges.above().map(move |(first, last)| (sender, priority, floor, first, last)))
         });
         let entry = Entry {
             spans: spans.collect(),
+            starts: memory.senders.starts().collect(),
             files: memory.files.iter().map(|(path, &length)| (path.clone(), length)).collect(),
             step: if memory.number > 0 { Step::Done(memory.number) } else { Step::Alone },
             name: memory.name,
@@ -175,6 +156,10 @@ impl<D: Disk> Journal<D> {
         };
         let mut contents = generation.to_be_bytes().to_vec();
         contents.extend_from_slice(&encode(&entry));
+        if contents.len() + CHECK_BYTES > STATE_BYTES_MAX {
+            // The old state can be read, this one could not.
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
         let path = directory.join(journal_name(generation));
         disk.remove(&path)?;
         replace(&disk, directory, STATE, &checked(&contents))?;
@@ -217,10 +202,13 @@ impl<D: Disk> Journal<D> {
 
 pub(super) fn apply(memory: &mut Memory, entry: Entry) {
     for (sender, priority, floor, first, last) in entry.spans {
-        let ranges = &mut memory.senders.ranges(sender)[usize::from(priority)];
-        ranges.raise(floor);
-        ranges.insert(first, last);
+        memory.senders.edit(sender, |lanes| {
+            let ranges = &mut lanes[usize::from(priority)];
+            ranges.raise(floor);
+            ranges.insert(first, last);
+        });
     }
+    entry.starts.iter().for_each(|&(sender, start)| memory.senders.set_start(sender, start));
     memory.files.extend(entry.files);
     memory.name = entry.name.or(memory.name);
     for (path, waits) in entry.rotated {
@@ -235,10 +223,13 @@ pub(super) fn apply(memory: &mut Memory, entry: Entry) {
 /// A bit of the count of spans: more stands behind it than spans and files. Without it an entry is as it was before there were brokers.
 const MORE: u32 = 1 << 31;
 
+/// A bit of the step: starts of relays stand behind the rotated files.
+const STARTS: u8 = 1 << 7;
+
 fn encode(entry: &Entry) -> Vec<u8> {
     let mut bytes = Vec::new();
     let spans = u32::try_from(entry.spans.len()).unwrap_or(u32::MAX) & !MORE;
-    if entry.step == Step::Alone && entry.name.is_none() && entry.rotated.is_empty() {
+    if entry.step == Step::Alone && entry.name.is_none() && entry.rotated.is_empty() && entry.starts.is_empty() {
         bytes.put_u32(spans);
     } else {
         bytes.put_u32(spans | MORE);
@@ -264,7 +255,7 @@ fn put_more(bytes: &mut Vec<u8>, entry: &Entry) {
         Step::Prepared(number) => (1, number),
         Step::Done(number) => (2, number),
     };
-    bytes.put_u8(step);
+    bytes.put_u8(if entry.starts.is_empty() { step } else { step | STARTS });
     bytes.put_u64(number);
     bytes.put_u8(u8::from(entry.name.is_some()));
     bytes.put_slice(&entry.name.unwrap_or_default());
@@ -272,6 +263,14 @@ fn put_more(bytes: &mut Vec<u8>, entry: &Entry) {
     for (path, waits) in &entry.rotated {
         bytes.put_u8(u8::from(*waits));
         put_path(bytes, path);
+    }
+    if !entry.starts.is_empty() {
+        bytes.put_u32(u32::try_from(entry.starts.len()).unwrap_or(u32::MAX));
+    }
+    for (sender, start) in &entry.starts {
+        bytes.put_slice(&sender.0);
+        bytes.put_u32(start.epoch);
+        bytes.put_u64(start.nonce);
     }
 }
 
@@ -303,7 +302,7 @@ fn read_entry(mut bytes: &[u8]) -> Option<Entry> {
 
 fn read_more(bytes: &mut &[u8], entry: &mut Entry) -> Option<()> {
     let (step, number) = (bytes.try_get_u8().ok()?, bytes.try_get_u64().ok()?);
-    entry.step = match step {
+    entry.step = match step & !STARTS {
         0 => Step::Alone,
         1 => Step::Prepared(number),
         2 => Step::Done(number),
@@ -315,6 +314,13 @@ fn read_more(bytes: &mut &[u8], entry: &mut Entry) -> Option<()> {
     for _ in 0..bytes.try_get_u32().ok()? {
         let waits = bytes.try_get_u8().ok()? == 1;
         entry.rotated.push((read_path(bytes)?, waits));
+    }
+    let starts = if step & STARTS == 0 { 0 } else { bytes.try_get_u32().ok()? };
+    for _ in 0..starts {
+        let mut sender = [0; 16];
+        bytes.try_copy_to_slice(&mut sender).ok()?;
+        let start = Start { epoch: bytes.try_get_u32().ok()?, nonce: bytes.try_get_u64().ok()? };
+        entry.starts.push((SenderId(sender), start));
     }
     Some(())
 }
@@ -333,9 +339,12 @@ fn read_state(mut bytes: &[u8]) -> Option<(Entry, u64)> {
     Some((read_entry(contents)?, generation))
 }
 
+/// Bytes of length and checksum.
+const CHECK_BYTES: usize = 8;
+
 /// The bytes behind their length and checksum.
 fn checked(bytes: &[u8]) -> Vec<u8> {
-    let mut checked = Vec::with_capacity(bytes.len() + 8);
+    let mut checked = Vec::with_capacity(bytes.len() + CHECK_BYTES);
     checked.put_u32(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
     checked.put_u32(checksum(bytes));
     checked.put_slice(bytes);

@@ -8,11 +8,13 @@ use bytes::Bytes;
 
 use crate::config::Compression;
 use crate::disk::Disk;
+use crate::wire::{SenderId, Start};
 
 use super::broker::{BrokerLine, Handover};
 use super::compress::{self, CompressJob};
 use super::files::Files;
-use super::state::{self, Entry, EntrySpan, Journal, Memory, Senders, Step, apply};
+use super::senders::Senders;
+use super::state::{self, Entry, EntrySpan, Journal, Memory, Step, apply};
 use super::{BrokerOutput, CollectorCounters, FileOutput, Peer};
 
 /// What is to survive a crash as a whole or not at all, and what is to be said once it does.
@@ -22,6 +24,7 @@ pub struct Commit {
     /// For the broker, in the order in which they came.
     pub(super) broker_lines: Vec<BrokerLine>,
     pub(super) spans: Vec<EntrySpan>,
+    pub(super) starts: Vec<(SenderId, Start)>,
     pub(super) counters: CollectorCounters,
     pub(super) answers: Vec<(Peer, Bytes)>,
 }
@@ -78,9 +81,9 @@ impl<D: Disk> Store<D> {
         if self.failed {
             return Err(io::Error::other("an earlier commit failed"));
         }
-        let Commit { lines, broker_lines, spans, counters, answers } = commit;
+        let Commit { lines, broker_lines, spans, starts, counters, answers } = commit;
         self.failed = true;
-        self.write(lines, &broker_lines, spans)?;
+        self.write(lines, &broker_lines, (spans, starts))?;
         self.failed = false;
         self.counters.add(&counters);
         Ok(answers)
@@ -90,7 +93,7 @@ impl<D: Disk> Store<D> {
         &mut self,
         lines: BTreeMap<PathBuf, Vec<u8>>,
         broker_lines: &[BrokerLine],
-        spans: Vec<EntrySpan>,
+        (spans, starts): (Vec<EntrySpan>, Vec<(SenderId, Start)>),
     ) -> io::Result<()> {
         let unknown = self.files.unknown(&lines, &self.memory)?;
         if !unknown.is_empty() {
@@ -99,10 +102,10 @@ impl<D: Disk> Store<D> {
             self.journal.commit(&Entry { files: unknown, ..Entry::default() })?;
         }
         let files = self.files.write(lines, &self.memory)?;
-        if files.is_empty() && spans.is_empty() && broker_lines.is_empty() {
+        if files.is_empty() && spans.is_empty() && starts.is_empty() && broker_lines.is_empty() {
             return Ok(());
         }
-        let mut entry = Entry { spans, files: files.clone(), ..Entry::default() };
+        let mut entry = Entry { spans, starts, files: files.clone(), ..Entry::default() };
         match &mut self.broker {
             Some(broker) if !broker_lines.is_empty() => {
                 self.memory.number += 1;

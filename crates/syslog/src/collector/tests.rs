@@ -1,6 +1,7 @@
 use super::*;
 use crate::disk::{Faults, FaultyDisk};
 use crate::line::Severity;
+use crate::wire::RANGES_MAX;
 
 const FILE: &str = "/out/lines";
 
@@ -10,7 +11,9 @@ fn open(disk: &FaultyDisk) -> (Collector, Store<FaultyDisk>) {
 }
 
 fn hello(epoch: u32, connection: u32) -> Bytes {
-    Packet::Hello { sender: SenderId([1; 16]), epoch, connection }.encode()
+    let start = |epoch| Start { epoch, nonce: epoch.into() };
+    let before = (1..epoch).map(start).collect();
+    Packet::Hello { sender: SenderId([1; 16]), start: start(epoch), connection, before }.encode()
 }
 
 fn lines(floor: u64, numbers: &[u64]) -> Bytes {

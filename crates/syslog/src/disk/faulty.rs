@@ -33,7 +33,7 @@ pub struct FaultyDisk {
     life: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct State {
     random: u64,
     life: u64,
@@ -54,7 +54,7 @@ enum Renaming {
     Moved(PathBuf, PathBuf),
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Inode {
     bytes: Vec<u8>,
     safe: Vec<u8>,
@@ -186,6 +186,14 @@ impl FaultyDisk {
     pub fn restarted(&self) -> Self {
         let life = self.state().life;
         Self { state: Arc::clone(&self.state), life }
+    }
+
+    /// A copy of the whole disk as it is now, for a process of its own.
+    #[must_use]
+    pub fn copied(&self) -> Self {
+        let mut state = self.state().clone();
+        state.life += 1;
+        Self { life: state.life, state: Arc::new(Mutex::new(state)) }
     }
 
     /// What is in a file, as a process sees it that never fails.

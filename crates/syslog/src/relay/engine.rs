@@ -11,7 +11,7 @@ use tokio::time::MissedTickBehavior;
 
 use super::Notice;
 use super::channel::{Channel, receive_any};
-use super::fresh::{FreshCounts, FreshLane};
+use super::fresh::FreshLane;
 use super::input::{Batch, FileBatch, Incoming, InputCounters};
 use crate::clock;
 use crate::disk::{DiskFile as _, RealDisk};
@@ -19,7 +19,7 @@ use crate::line::{read_header, read_worth};
 use crate::policy::{Policy, Treatment};
 use crate::positions::{Entry, Position, Positions};
 use crate::record::{MARK_CUT, MARK_UNORDERED, MARK_UNPARSED, Record};
-use crate::sender::{Sender, Standing, SyncResults};
+use crate::sender::{FreshCounts, Sender, Standing, SyncResults};
 use crate::snapshot::{CollectorStanding, LostBefore, Paths, RelaySnapshot};
 
 /// The shortest time between two looks at what has to be done by the clock.

@@ -4,10 +4,12 @@ use std::io;
 use std::path::Path;
 
 use super::routes::Routing;
+use super::starts;
 use super::whereabouts::{Held, WHEREABOUTS_BYTES_MAX, Whereabouts, nothing};
 use super::{NUMBERS_PER_EPOCH_BITS, SenderId};
 use crate::disk::{Disk, DiskFile as _, read_whole, replace};
 use crate::spool::{self, checksum};
+use crate::wire::Start;
 
 /// The name of the file that holds who the sender is and how often it was started.
 const NAME: &str = "identity";
@@ -33,14 +35,16 @@ pub(super) struct Identity {
     pub(super) epoch: u32,
     /// None if it never had several collectors.
     pub(super) whereabouts: Option<Whereabouts>,
+    /// All starts that are remembered, this one last.
+    pub(super) starts: Vec<Start>,
 }
 
-/// Reads who the sender is, or makes it `new_id`, and has it survive that it was started once more. What is remembered of collectors that
+/// Reads who the sender is, or makes it `random`, and has it survive that it was started once more. `random` has to be drawn for each start. What is remembered of collectors that
 /// are no more is forgotten.
-pub(super) fn next<D: Disk>(disk: &D, directory: &Path, routing: &Routing, new_id: [u8; 16]) -> io::Result<Identity> {
+pub(super) fn next<D: Disk>(disk: &D, directory: &Path, routing: &Routing, random: [u8; 16]) -> io::Result<Identity> {
     let damaged = |problem: String| io::Error::new(io::ErrorKind::InvalidData, problem);
     let path = directory.join(NAME);
-    let Identity { id, epoch, mut whereabouts } = match read_whole(disk, &path, BYTES + WHEREABOUTS_BYTES_MAX)? {
+    let Identity { id, epoch, mut whereabouts, .. } = match read_whole(disk, &path, BYTES + WHEREABOUTS_BYTES_MAX)? {
         Some(bytes) => read(&bytes).ok_or_else(|| {
             let path = path.display();
             damaged(format!("{path} is damaged: put it back, or move the folder away to begin with an empty spool"))
@@ -53,7 +57,12 @@ pub(super) fn next<D: Disk>(disk: &D, directory: &Path, routing: &Routing, new_i
         }
         None => {
             let nowhere = || Whereabouts { settled: nothing(), collectors: Vec::new() };
-            Identity { id: SenderId(new_id), epoch: 0, whereabouts: (routing.collectors.len() > 1).then(nowhere) }
+            Identity {
+                id: SenderId(random),
+                epoch: 0,
+                whereabouts: (routing.collectors.len() > 1).then(nowhere),
+                starts: Vec::new(),
+            }
         }
     };
     // 24 bits of a number are left for it.
@@ -70,16 +79,38 @@ pub(super) fn next<D: Disk>(disk: &D, directory: &Path, routing: &Routing, new_i
         }
         bytes = whereabouts.encode().ok_or_else(|| io::Error::other("there are too many gaps between lines"))?;
     }
-    if let Err(error) = write(disk, directory, id, epoch, &bytes) {
+    let mut starts = starts::read(disk, directory)?;
+    // Of a folder that was put together from several copies, only starts before this one can be its own.
+    starts.retain(|start| start.epoch < epoch);
+    let [.., n0, n1, n2, n3, n4, n5, n6, n7] = random;
+    starts.push(Start { epoch, nonce: u64::from_be_bytes([n0, n1, n2, n3, n4, n5, n6, n7]) });
+    let write_all = || {
+        write(disk, directory, id, epoch, &bytes)?;
+        starts::write(disk, directory, &starts)
+    };
+    if let Err(error) = write_all() {
         if error.kind() != io::ErrorKind::StorageFull {
             return Err(error);
         }
         disk.remove(&directory.join(RESERVE))?;
-        write(disk, directory, id, epoch, &bytes)?;
+        write_all()?;
     }
     // Before lines take the room.
     keep_reserve(disk, directory);
-    Ok(Identity { id, epoch, whereabouts })
+    Ok(Identity { id, epoch, whereabouts, starts })
+}
+
+/// Replaces the identity of a spool that was restored from a copy, or is one. Its lines keep their numbers and are sent as those of a relay that
+/// no collector knows: lines that a collector has under the old identity are written there again.
+///
+/// # Errors
+/// The disk's, and [`io::ErrorKind::InvalidData`] without an identity that can be read. Nothing has changed then, or only the identity.
+pub fn renew_identity<D: Disk>(disk: &D, directory: &Path, random: [u8; 16]) -> io::Result<()> {
+    let bytes = read_whole(disk, &directory.join(NAME), BYTES + WHEREABOUTS_BYTES_MAX)?.unwrap_or_default();
+    let Identity { epoch, whereabouts, .. } = read(&bytes).ok_or(io::ErrorKind::InvalidData)?;
+    let whereabouts = whereabouts.and_then(|whereabouts| whereabouts.encode()).unwrap_or_default();
+    write(disk, directory, SenderId(random), epoch, &whereabouts)?;
+    starts::write(disk, directory, &[])
 }
 
 /// Takes room for the next start on a full disk. If there is none now, the next start tries again.
@@ -108,7 +139,7 @@ fn read(bytes: &[u8]) -> Option<Identity> {
         return None;
     }
     let whereabouts = if rest.is_empty() { None } else { Some(Whereabouts::decode(rest)?) };
-    Some(Identity { id: SenderId(*id), epoch, whereabouts })
+    Some(Identity { id: SenderId(*id), epoch, whereabouts, starts: Vec::new() })
 }
 
 /// Writes who the sender is, how often it was started, and what it remembers of several collectors.

@@ -27,7 +27,8 @@ fn what_waits_for_one_collector_costs_the_others_no_memory() {
     let mut welcome = |relay: &mut Sender<FaultyDisk>, at: usize, now_us| {
         let place: &mut Place = &mut places[at];
         let hello = relay.connected(at, now_us);
-        place.front.handle(Peer(1), hello).expect("it makes sense");
+        place.begin(Peer(1));
+        place.handle(Peer(1), hello).expect("it makes sense");
         exchange(relay, place, at, now_us)
     };
     let mut largest = (0..3).map(|at| welcome(&mut relay, at, 1)).max();
@@ -45,10 +46,10 @@ fn what_waits_for_one_collector_costs_the_others_no_memory() {
         }
         for (at, place) in places.iter_mut().enumerate().skip(1) {
             while let Some(message) = relay.next_message(at, PRIORITIES) {
-                place.front.handle(Peer(1), message.payload).expect("it makes sense");
+                place.handle(Peer(1), message.payload).expect("it makes sense");
             }
             if let Some(settled) = relay.settled_elsewhere(at) {
-                place.front.handle(Peer(1), settled).expect("it makes sense");
+                place.handle(Peer(1), settled).expect("it makes sense");
             }
             exchange(&mut relay, place, at, 20);
         }
@@ -56,8 +57,9 @@ fn what_waits_for_one_collector_costs_the_others_no_memory() {
     assert!(held > 0 && relay.unsettled() == held, "{held} {}", relay.unsettled());
     for (at, place) in places.iter_mut().enumerate().skip(1) {
         let hello = relay.connected(at, 21);
-        place.front.gone(Peer(1));
-        place.front.handle(Peer(2), hello).expect("it makes sense");
+        place.gone(Peer(1));
+        place.begin(Peer(2));
+        place.handle(Peer(2), hello).expect("it makes sense");
         largest = largest.max(Some(exchange(&mut relay, place, at, 21)));
     }
     assert!(largest.is_some_and(|largest| largest < 64), "{largest:?} ranges");
@@ -65,7 +67,8 @@ fn what_waits_for_one_collector_costs_the_others_no_memory() {
 
 /// A commit, and its answers. Returns how many ranges a welcome among them has.
 fn exchange(relay: &mut Sender<FaultyDisk>, place: &mut Place, at: usize, now_us: u64) -> usize {
-    let commit = place.front.begin_commit();
+    place.begin_commit();
+    let commit = place.commits.pop_front().unwrap_or_default();
     let mut ranges = 0;
     for (_, answer) in place.store.commit(commit).expect("the disk works") {
         if let Ok(Packet::Welcome(settled)) = Packet::decode(answer.clone()) {

@@ -24,14 +24,15 @@ fn open(disk: &FaultyDisk, collectors: &[&str], now_us: u64) -> Sender<FaultyDis
 
 fn welcome(relay: &mut Sender<FaultyDisk>, at: usize, place: &mut Place, now_us: u64) {
     let hello = relay.connected(at, now_us);
-    place.front.handle(Peer(1), hello).expect("it makes sense");
+    place.begin(Peer(1));
+    place.handle(Peer(1), hello).expect("it makes sense");
     exchange(relay, at, place, now_us);
 }
 
 /// A commit, and its answers.
 fn exchange(relay: &mut Sender<FaultyDisk>, at: usize, place: &mut Place, now_us: u64) {
     place.begin_commit();
-    let commit = place.commits.pop_front().expect("it was begun");
+    let commit = place.commits.pop_front().unwrap_or_default();
     for (_, answer) in place.store.commit(commit).expect("the disk works") {
         relay.handle(at, answer, now_us).expect("it makes sense");
     }
@@ -64,7 +65,7 @@ fn lines_for_the_second(disk: &FaultyDisk, collectors: &[&str], at: usize) -> (V
     for now_us in 102..200 {
         relay.keep_time(now_us);
         while let Some(message) = relay.next_message(at, PRIORITIES) {
-            place.front.handle(Peer(1), message.payload).expect("it makes sense");
+            place.handle(Peer(1), message.payload).expect("it makes sense");
         }
         exchange(&mut relay, at, &mut place, now_us);
     }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use festina_syslog::collector::{self, Collector, Commit, FileOutput, Peer, Store};
+use festina_syslog::collector::{self, Collector, Commit, FileOutput, Inbox, Link, Peer, Received, RelayError, Store};
 use festina_syslog::config::Format;
 use festina_syslog::disk::{Faults, FaultyDisk};
-use festina_syslog::sender::Outgoing;
+use festina_syslog::sender::{FreshQueue, Outgoing};
 
 /// An association: what is under way in it.
 #[derive(Default)]
@@ -17,10 +17,63 @@ pub(crate) struct Network {
     pub(crate) backward: VecDeque<Bytes>,
 }
 
+/// An association for fresh lines. Any packet may be lost or overtaken: the first message is delivered at any time.
+#[derive(Default)]
+pub(crate) struct FreshNetwork {
+    pub(crate) peer: u64,
+    pub(crate) hello: Option<Bytes>,
+    pub(crate) lines: VecDeque<Bytes>,
+    /// Messages that the collector's transport has received, and those of them that the relay's transport knows of.
+    pub(crate) received: u64,
+    pub(crate) acked: u64,
+    pub(crate) backward: VecDeque<Bytes>,
+}
+
+/// The relay's fresh lines for one collector.
+#[derive(Default)]
+pub(crate) struct Fresh {
+    pub(crate) queue: FreshQueue,
+    pub(crate) network: Option<FreshNetwork>,
+    /// Lines that this process of the relay has taken.
+    pub(crate) taken: u64,
+    /// Lines that earlier processes have counted as delivered.
+    pub(crate) delivered_before: u64,
+}
+
+impl Fresh {
+    /// Ends the relay's process.
+    pub(crate) fn restart(&mut self) {
+        self.delivered_before += self.queue.counts(0).delivered;
+        (self.queue, self.network, self.taken) = Default::default();
+    }
+
+    pub(crate) fn disconnect(&mut self) {
+        self.queue.disconnected();
+        self.network = None;
+    }
+}
+
+/// The collector's end of an association. Answers go their own way here.
+#[derive(Clone)]
+pub(crate) struct End;
+
+impl Link for End {
+    fn send(&self, _: Bytes) -> bool {
+        true
+    }
+
+    fn abort(&self, _: &str) {}
+}
+
 /// A collector, and how the relay reaches it.
 pub(crate) struct Place {
     pub(crate) disk: FaultyDisk,
-    pub(crate) front: Collector,
+    inbox: Inbox<End>,
+    /// The thread that writes was woken and has not found the inbox empty since.
+    writer_is_awake: bool,
+    /// The writer is always awake, and takes commits that are empty.
+    pub(crate) is_simple: bool,
+    pub(crate) fresh: Fresh,
     pub(crate) store: Store<FaultyDisk>,
     pub(crate) commits: VecDeque<Commit>,
     pub(crate) network: Option<Network>,
@@ -53,6 +106,9 @@ impl Network {
     }
 }
 
+/// The beginning of fresh lines; a number follows.
+pub(crate) const FRESH: &str = "fresh ";
+
 /// Where the collector writes.
 const OUTPUT: &str = "/out/lines.log";
 
@@ -69,7 +125,10 @@ impl Place {
         let (front, store) = open_collector(&disk, rotate_bytes).expect("the disk works");
         Self {
             disk,
-            front,
+            inbox: Inbox::new(Some(front)),
+            writer_is_awake: true,
+            is_simple: false,
+            fresh: Fresh::default(),
             store,
             commits: VecDeque::new(),
             network: None,
@@ -81,8 +140,37 @@ impl Place {
         }
     }
 
-    /// The lines of the output, rotated files first.
+    /// Gives the collector a message.
+    pub(crate) fn handle(&mut self, peer: Peer, message: Bytes) -> Result<(), RelayError> {
+        let taken = self.inbox.take(peer, vec![Received::new(message)], |_| {});
+        self.writer_is_awake |= taken.wakes_writer;
+        taken.refused.map_or(Ok(()), Err)
+    }
+
+    /// An association begins.
+    pub(crate) fn begin(&mut self, peer: Peer) {
+        self.inbox.begin(peer, End);
+    }
+
+    /// An association ends.
+    pub(crate) fn gone(&mut self, peer: Peer) {
+        self.inbox.end(peer);
+    }
+
+    /// The reliable lines of the output, rotated files first.
     pub(crate) fn output(&self) -> Vec<String> {
+        let mut lines = self.all_output();
+        lines.retain(|line| !line.starts_with(FRESH));
+        lines
+    }
+
+    /// The numbers of the fresh lines of the output. The last line may be half written, until the collector begins again.
+    pub(crate) fn fresh_output(&self) -> Vec<u64> {
+        let lines = self.all_output();
+        lines.iter().filter_map(|line| line.strip_prefix(FRESH)?.parse().ok()).collect()
+    }
+
+    fn all_output(&self) -> Vec<String> {
         let mut paths = self.disk.paths();
         paths.retain(|path| path.starts_with("/out"));
         // "lines.log" is the last of "lines.log.000001" and its like.
@@ -98,21 +186,44 @@ impl Place {
     pub(crate) fn deliver(&mut self, is_stale: bool, skip: usize) {
         let network = if is_stale { self.stale.last_mut() } else { self.network.as_mut() };
         let Some(network) = network else { return };
-        let first = network.forward.get_mut(&(0, 0)).and_then(VecDeque::pop_front);
+        let first_waits = !self.is_simple && skip % 2 == 1;
+        let first = network.forward.get_mut(&(0, 0)).filter(|_| !first_waits).and_then(VecDeque::pop_front);
         let waiting = network.forward.values_mut().filter(|queue| !queue.is_empty()).count();
         let mut others = network.forward.values_mut().filter(|queue| !queue.is_empty());
         let message = first.or_else(|| others.nth(skip % waiting.max(1)).and_then(VecDeque::pop_front));
         let peer = Peer(network.peer);
         if let Some(message) = message {
-            self.front.handle(peer, message).expect("a relay makes sense");
+            self.handle(peer, message).expect("an honest relay is not refused");
         } else if is_stale {
             self.stale.pop();
-            self.front.gone(peer);
+            self.gone(peer);
         }
     }
 
+    /// Delivers a message of the association for fresh lines: the first one, or one of the others.
+    pub(crate) fn deliver_fresh(&mut self, is_first: bool, which: usize) {
+        let Some(network) = &mut self.fresh.network else { return };
+        let line = |lines: &mut VecDeque<Bytes>| lines.remove(which % lines.len().max(1));
+        let message = match is_first {
+            true => network.hello.take().or_else(|| line(&mut network.lines)),
+            false => line(&mut network.lines).or_else(|| network.hello.take()),
+        };
+        let peer = Peer(network.peer);
+        if let Some(message) = message {
+            network.received += 1;
+            self.handle(peer, message).expect("an honest relay is not refused");
+        }
+    }
+
+    /// The writer takes a commit, if it was woken for one.
     pub(crate) fn begin_commit(&mut self) {
-        self.commits.push_back(self.front.begin_commit());
+        if self.is_simple {
+            self.commits.push_back(self.inbox.next_commit().unwrap_or_default());
+        } else if self.writer_is_awake {
+            let commit = self.inbox.next_commit();
+            self.writer_is_awake = commit.is_some();
+            self.commits.extend(commit);
+        }
     }
 
     /// The store does the oldest commit, if any waits. Returns whether it still works.
@@ -127,6 +238,8 @@ impl Place {
         for (peer, message) in answers {
             if let Some(network) = self.network.as_mut().filter(|network| Peer(network.peer) == peer) {
                 network.backward.push_back(message);
+            } else if let Some(network) = self.fresh.network.as_mut().filter(|network| Peer(network.peer) == peer) {
+                network.backward.push_back(message);
             }
         }
         true
@@ -136,14 +249,16 @@ impl Place {
     pub(crate) fn reopen(&mut self, seed: u64) {
         self.commits.clear();
         self.stale.clear();
+        self.fresh.disconnect();
+        self.writer_is_awake = true;
         for attempt in 0.. {
             if attempt == 20 {
                 self.disk.set_faults(Faults::default());
             }
             self.disk = self.disk.restarted();
             match open_collector(&self.disk, self.rotate_bytes) {
-                Ok(opened) => {
-                    (self.front, self.store) = opened;
+                Ok((front, store)) => {
+                    (self.inbox, self.store) = (Inbox::new(Some(front)), store);
                     break;
                 }
                 Err(_) => assert!(attempt < 30, "seed {seed}: it cannot be opened"),

@@ -1,5 +1,7 @@
 //! A relay, one to three collectors, and all that befalls them.
 
+mod extended;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -16,6 +18,7 @@ use rand_core::{RngCore as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::place::{Network, Place, read};
+use extended::Extension;
 
 const SOURCES: u64 = 5;
 
@@ -35,6 +38,7 @@ struct Kept {
 
 pub(crate) struct World {
     random: Xoshiro256PlusPlus,
+    extension: Option<Extension>,
     seed: u64,
     now_us: u64,
     routing: Routing,
@@ -62,6 +66,10 @@ pub(crate) struct Tally {
     /// With more than one collector, and how many of these have lines in them all.
     pub(crate) worlds_of_several: usize,
     pub(crate) places_used: usize,
+    pub(crate) fresh_taken: u64,
+    pub(crate) fresh_written: u64,
+    /// Associations of strangers that were refused.
+    pub(crate) refused: u64,
 }
 
 fn open_relay(disk: &FaultyDisk, seed: u64, routing: &Routing, now_us: u64) -> std::io::Result<Sender<FaultyDisk>> {
@@ -76,7 +84,9 @@ impl World {
         // One collector in every other world, or else two or three.
         let count = [1, 2, 1, 3][usize::try_from(seed % 4).expect("small")];
         let rotate_bytes = (seed / 4 % 2 == 1).then_some(700);
-        let places: Vec<Place> = (1..=count).map(|number| Place::new(seed ^ number << 40, rotate_bytes)).collect();
+        let mut places: Vec<Place> = (1..=count).map(|number| Place::new(seed ^ number << 40, rotate_bytes)).collect();
+        let extension = Extension::new(seed);
+        places.iter_mut().for_each(|place| place.is_simple = extension.is_none());
         let routing = Routing {
             collectors: (0..places.len()).map(|number| format!("collector {number}")).collect(),
             spread: seed / 8 % 2 == 1,
@@ -85,6 +95,7 @@ impl World {
         };
         Self {
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
+            extension,
             seed,
             now_us: 1,
             relay: open_relay(&relay_disk, seed, &routing, 1).expect("the disk works"),
@@ -160,6 +171,7 @@ impl World {
         self.cut(at);
         self.peers += 1;
         let hello = self.relay.connected(at, self.now_us);
+        self.places[at].begin(Peer(self.peers));
         self.places[at].network = Some(Network::new(self.peers, hello));
     }
 
@@ -171,7 +183,7 @@ impl World {
             if self.draw(2) == 0 {
                 self.places[at].stale.push(network);
             } else {
-                self.places[at].front.gone(Peer(network.peer));
+                self.places[at].gone(Peer(network.peer));
             }
         }
     }
@@ -250,6 +262,7 @@ impl World {
             match open_relay(&self.relay_disk, self.seed, &self.routing, self.now_us) {
                 Ok(relay) => {
                     self.relay = relay;
+                    self.places.iter_mut().for_each(|place| place.fresh.restart());
                     break;
                 }
                 Err(_) => assert!(attempt < 30, "seed {}: it cannot be opened", self.seed),
@@ -366,6 +379,7 @@ impl World {
             25 if self.draw(4) == 0 => self.misfortune(),
             _ => {}
         }
+        self.step_extension();
         let steps = if self.draw(50) == 0 { 20 } else { 1 };
         self.keep_time(steps);
         // A crash within an operation may have been one of the power.
@@ -374,7 +388,9 @@ impl World {
         let gone =
             counters.delivered + counters.shed_full + counters.shed_old + counters.shed_unspooled + counters.lost;
         assert_eq!(counters.found + counters.taken, gone + unsettled, "seed {}: {counters:?}", self.seed);
-        assert_eq!((counters.shed_full, counters.shed_old, counters.lost), (0, 0, 0), "seed {}", self.seed);
+        assert_eq!((counters.shed_full, counters.shed_old), (0, 0), "seed {}", self.seed);
+        // After a power cut the ledger may name a file whose lines a collector has that is away: those count as lost, and are in its output.
+        assert!(counters.lost == 0 || self.places.len() > 1, "seed {}: {counters:?}", self.seed);
     }
 
     /// All is well again, and everything arrives.
@@ -397,15 +413,18 @@ impl World {
                 self.places[at].begin_commit();
                 self.commit(at);
                 self.answer(at);
+                self.finish_fresh(at);
             }
             self.keep_time(1);
             self.notice_crashes(Crash::Power);
             let all_here = (0..self.places.len()).all(|at| self.relay.is_welcomed(at));
-            if all_here && self.relay.unsettled() == 0 {
+            let fresh_is_done = self.places.iter().all(|place| place.fresh.queue.counts(0).underway == 0);
+            if all_here && self.relay.unsettled() == 0 && fresh_is_done {
                 return;
             }
         }
-        panic!("seed {}: {} lines do not arrive", self.seed, self.relay.unsettled());
+        let fresh: Vec<_> = self.places.iter().map(|place| place.fresh.queue.counts(0)).collect();
+        panic!("seed {}: {} lines do not arrive, {fresh:?}", self.seed, self.relay.unsettled());
     }
 
     /// Lines that are in more than one output. Where they came the second time they came late.
@@ -416,6 +435,7 @@ impl World {
     }
 
     pub(crate) fn check(&self, tally: &mut Tally) {
+        self.check_fresh(tally);
         let (mut everywhere, repeated) = (BTreeSet::new(), self.repeated());
         for (at, place) in self.places.iter().enumerate() {
             let (mut seen, mut last) = (BTreeSet::new(), BTreeMap::new());
