@@ -14,6 +14,10 @@
  *
  * Threads. Any thread may use a handle, several at a time, too, but for festina_config; nobody may use it while or after it is freed.
  *
+ * fork(). A handle works only in the process that made it. In a child every function returns FESTINA_INVALID for it, and freeing it changes
+ * nothing of the parent's; its memory and descriptors go when the child exits or executes another program. Until then the child keeps the
+ * parent's sockets open. A child can open endpoints of its own.
+ *
  * Structs begin with their size as the program knows it, so that newer libraries can add fields behind. Begin with the constant *_INIT.
  *
  * Nothing is encrypted, and no peer is authenticated: use WireGuard or IPsec where the network is not trusted.

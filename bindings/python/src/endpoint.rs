@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use festina::{ConnectOptions, Profile};
-use festina_bridge::Home;
+use festina_bridge::{Home, Owned};
 use futures_core::Stream as _;
 use pyo3::prelude::*;
 
@@ -19,9 +19,20 @@ use crate::hub::{Alarm, Hub, Operation, Shared, lock};
 /// One socket and the thread that serves it.
 #[pyclass(frozen)]
 pub(crate) struct Endpoint {
+    open: Owned<OpenEndpoint>,
+}
+
+/// What is behind an endpoint.
+struct OpenEndpoint {
     endpoint: festina::Endpoint,
     hub: Arc<Shared>,
     home: Arc<Home>,
+}
+
+impl Endpoint {
+    fn open(&self) -> Result<&OpenEndpoint, Failure> {
+        Ok(self.open.get()?)
+    }
 }
 
 #[pymethods]
@@ -31,54 +42,64 @@ impl Endpoint {
         let config = config.map(Config::settings).unwrap_or_default();
         let address = address_at(address)?;
         let (home, endpoint) = py.detach(|| Home::open(address, config)).map_err(Failure::from)?;
-        Ok(Self { endpoint, hub: hub.shared().clone(), home: Arc::new(home) })
+        let open = OpenEndpoint { endpoint, hub: hub.shared()?.clone(), home: Arc::new(home) };
+        Ok(Self { open: Owned::new(open) })
     }
 
     /// The address of the socket: IP address and port.
     #[getter]
-    fn local_address(&self) -> (String, u16) {
-        pair(self.endpoint.local_addr())
+    fn local_address(&self) -> PyResult<(String, u16)> {
+        Ok(pair(self.open()?.endpoint.local_addr()))
     }
 
     fn listen(&self, port: u16) -> PyResult<Listener> {
-        let listener = self.endpoint.listen(port).map_err(Failure::from)?;
-        let alarm = Alarm::new(&self.hub);
-        let (hub, home) = (self.hub.clone(), self.home.clone());
-        Ok(Listener { listener: Mutex::new(Some(listener)), waker: Waker::from(alarm.clone()), alarm, hub, home })
+        let open = self.open()?;
+        let listener = Mutex::new(Some(open.endpoint.listen(port).map_err(Failure::from)?));
+        let alarm = Alarm::new(&open.hub);
+        let (hub, home) = (open.hub.clone(), open.home.clone());
+        let number = alarm.number();
+        Ok(Listener { number, open: Owned::new(OpenListener { listener, waker: Waker::from(alarm), hub, home }) })
     }
 
     /// Comes to an `Association`.
     fn connect(&self, address: &str, port: u16, profile: Option<&str>, timeout: f64) -> PyResult<Operation> {
+        let open = self.open()?;
         let address = address_at(address)?;
         let mut options = ConnectOptions::default().peer_port(port).handshake_timeout(seconds("timeout", timeout)?);
         if let Some(profile) = profile {
             let profile = profile.parse::<Profile>().map_err(|error| Failure::invalid(&error))?;
             options = options.profile(profile);
         }
-        let (endpoint, hub, home) = (self.endpoint.clone(), self.hub.clone(), self.home.clone());
+        let (endpoint, hub, home) = (open.endpoint.clone(), open.hub.clone(), open.home.clone());
         let connecting = async move { endpoint.connect_with(address, options).await.map_err(Failure::from) };
-        Ok(Operation::new(&self.hub, &self.home, connecting, move |py, association| {
+        Ok(Operation::new(&open.hub, &open.home, connecting, move |py, association| {
             Ok(Py::new(py, Association::new(association, &hub, &home))?.into_any())
         }))
     }
 
     /// Comes to None when all is over.
-    fn close(&self) -> Operation {
-        let (endpoint, home) = (self.endpoint.clone(), self.home.clone());
+    fn close(&self) -> PyResult<Operation> {
+        let open = self.open()?;
+        let (endpoint, home) = (open.endpoint.clone(), open.home.clone());
         let closing = async move {
             endpoint.close().await;
             home.closed();
             Ok(())
         };
-        Operation::new(&self.hub, &self.home, closing, |py, ()| Ok(py.None()))
+        Ok(Operation::new(&open.hub, &open.home, closing, |py, ()| Ok(py.None())))
     }
 }
 
 /// Accepts associations on one SCTP port.
 #[pyclass(frozen)]
 pub(crate) struct Listener {
+    number: u64,
+    open: Owned<OpenListener>,
+}
+
+/// What is behind a listener.
+struct OpenListener {
     listener: Mutex<Option<festina::Listener>>,
-    alarm: Arc<Alarm>,
     waker: Waker,
     hub: Arc<Shared>,
     home: Arc<Home>,
@@ -89,25 +110,28 @@ impl Listener {
     /// The number under which the hub tells that somebody has come.
     #[getter]
     fn number(&self) -> u64 {
-        self.alarm.number()
+        self.number
     }
 
     /// The next association, or None if there is none yet.
     fn poll_accept(&self) -> PyResult<Option<Association>> {
-        let mut listener = lock(&self.listener);
+        let open = self.open.get().map_err(Failure::from)?;
+        let mut listener = lock(&open.listener);
         let Some(listener) = listener.as_mut() else { return Err(Failure::endpoint_closed().into()) };
-        match Pin::new(listener).poll_next(&mut Context::from_waker(&self.waker)) {
-            Poll::Ready(Some(association)) => Ok(Some(Association::new(association, &self.hub, &self.home))),
+        match Pin::new(listener).poll_next(&mut Context::from_waker(&open.waker)) {
+            Poll::Ready(Some(association)) => Ok(Some(Association::new(association, &open.hub, &open.home))),
             Poll::Ready(None) => Err(Failure::endpoint_closed().into()),
             Poll::Pending => Ok(None),
         }
     }
 
     /// Stops listening.
-    fn close(&self) {
-        let listener = lock(&self.listener).take();
+    fn close(&self) -> PyResult<()> {
+        let open = self.open.get().map_err(Failure::from)?;
+        let listener = lock(&open.listener).take();
         drop(listener);
-        self.waker.wake_by_ref();
+        open.waker.wake_by_ref();
+        Ok(())
     }
 }
 

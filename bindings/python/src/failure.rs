@@ -1,7 +1,7 @@
 //! Errors as exceptions: those of `festina._errors`, each with its arguments.
 
 use festina::{BindError, ClosedReason, ConfigError, ConnectError, ListenError, SendError};
-use festina_bridge::OpenError;
+use festina_bridge::{Forked, OpenError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -38,6 +38,12 @@ impl From<ClosedReason> for Failure {
     fn from(reason: ClosedReason) -> Self {
         let text = format!("the association is over: {reason}");
         Self { reason: Some(reason), ..Self::new("ClosedError", &text) }
+    }
+}
+
+impl From<Forked> for Failure {
+    fn from(error: Forked) -> Self {
+        Self::new("ForkedError", &error)
     }
 }
 

@@ -3,10 +3,10 @@
 use std::os::fd::{AsRawFd, RawFd};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
-use festina_bridge::{Bell, Home};
+use festina_bridge::{Bell, Home, Owned};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -15,7 +15,7 @@ use crate::failure::Failure;
 /// Tells an event loop which of the things that it waits for may go on.
 #[pyclass(frozen)]
 pub(crate) struct Hub {
-    shared: Arc<Shared>,
+    shared: Owned<Arc<Shared>>,
 }
 
 /// What wakers know of a hub.
@@ -32,7 +32,8 @@ pub(crate) struct Alarm {
     number: u64,
     /// It waits in the hub's list, so that it need not be put there again.
     listed: AtomicBool,
-    hub: Arc<Shared>,
+    /// Weak: the hub's list of those woken would keep the hub, and its descriptor, if nothing reads the list any more.
+    hub: Weak<Shared>,
 }
 
 impl Wake for Alarm {
@@ -44,15 +45,16 @@ impl Wake for Alarm {
         if self.listed.swap(true, Ordering::SeqCst) {
             return;
         }
-        lock(&self.hub.woken).push(self.clone());
-        self.hub.bell.ring();
+        let Some(hub) = self.hub.upgrade() else { return };
+        lock(&hub.woken).push(self.clone());
+        hub.bell.ring();
     }
 }
 
 impl Alarm {
     pub(crate) fn new(hub: &Arc<Shared>) -> Arc<Self> {
         let number = hub.numbers.fetch_add(1, Ordering::Relaxed);
-        Arc::new(Self { number, listed: AtomicBool::new(false), hub: hub.clone() })
+        Arc::new(Self { number, listed: AtomicBool::new(false), hub: Arc::downgrade(hub) })
     }
 
     /// Names it to the event loop.
@@ -62,8 +64,8 @@ impl Alarm {
 }
 
 impl Hub {
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
+    pub(crate) fn shared(&self) -> Result<&Arc<Shared>, Failure> {
+        Ok(self.shared.get()?)
     }
 }
 
@@ -72,21 +74,22 @@ impl Hub {
     #[new]
     fn new() -> PyResult<Self> {
         let shared = Shared { bell: Bell::new()?, woken: Mutex::default(), numbers: AtomicU64::new(0) };
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self { shared: Owned::new(Arc::new(shared)) })
     }
 
     /// The descriptor to watch: readable when somebody was woken.
-    fn fileno(&self) -> RawFd {
-        self.shared.bell.as_raw_fd()
+    fn fileno(&self) -> PyResult<RawFd> {
+        Ok(self.shared()?.bell.as_raw_fd())
     }
 
     /// The numbers of those who were woken since the last call.
-    fn woken(&self) -> Vec<u64> {
-        self.shared.bell.silence();
-        let woken = std::mem::take(&mut *lock(&self.shared.woken));
+    fn woken(&self) -> PyResult<Vec<u64>> {
+        let shared = self.shared()?;
+        shared.bell.silence();
+        let woken = std::mem::take(&mut *lock(&shared.woken));
         // From here on a further wake-up lists it again: it is looked at after this.
         woken.iter().for_each(|alarm| alarm.listed.store(false, Ordering::SeqCst));
-        woken.iter().map(|alarm| alarm.number).collect()
+        Ok(woken.iter().map(|alarm| alarm.number).collect())
     }
 }
 
@@ -98,6 +101,12 @@ type Work = Pin<Box<dyn Future<Output = Result<Finish, Failure>> + Send>>;
 /// Something that takes time.
 #[pyclass(frozen)]
 pub(crate) struct Operation {
+    number: u64,
+    waiting: Owned<Waiting>,
+}
+
+/// What is behind an operation.
+struct Waiting {
     work: Mutex<Option<Work>>,
     alarm: Arc<Alarm>,
     home: Arc<Home>,
@@ -115,7 +124,9 @@ impl Operation {
             let result = work.await?;
             Ok(Box::new(move |py: Python<'_>| finish(py, result)) as Finish)
         });
-        Self { work: Mutex::new(Some(work)), alarm: Alarm::new(hub), home: home.clone() }
+        let alarm = Alarm::new(hub);
+        let number = alarm.number();
+        Self { number, waiting: Owned::new(Waiting { work: Mutex::new(Some(work)), alarm, home: home.clone() }) }
     }
 }
 
@@ -124,16 +135,17 @@ impl Operation {
     /// The number under which the hub tells that it may go on.
     #[getter]
     fn number(&self) -> u64 {
-        self.alarm.number()
+        self.number
     }
 
     /// Goes on: the result in a tuple of one, or None if it has to wait.
     fn poll<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        let mut work = lock(&self.work);
+        let waiting = self.waiting.get().map_err(Failure::from)?;
+        let mut work = lock(&waiting.work);
         let Some(future) = work.as_mut() else { return Err(Failure::over().into()) };
-        let waker = Waker::from(self.alarm.clone());
+        let waker = Waker::from(waiting.alarm.clone());
         let polled = {
-            let _runtime = self.home.enter();
+            let _runtime = waiting.home.enter();
             future.as_mut().poll(&mut Context::from_waker(&waker))
         };
         match polled {
@@ -148,7 +160,9 @@ impl Operation {
 
     /// Gives it up.
     fn cancel(&self) {
-        let work = lock(&self.work).take();
+        // In a child made by fork() there is nothing to give up.
+        let Ok(waiting) = self.waiting.get() else { return };
+        let work = lock(&waiting.work).take();
         drop(work);
     }
 }

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import os
+import select
+import sys
 import time
 import weakref
 from typing import Any, AsyncIterator, NamedTuple, Optional
@@ -309,3 +312,107 @@ async def test_the_loop_goes_on_while_an_association_waits() -> None:
         assert not waiting.done()
         await pair.near.send(b"now")
         assert (await waiting).data == b"now"
+
+
+def open_descriptors() -> int:
+    return len(os.listdir("/dev/fd"))
+
+
+def test_a_wake_up_that_comes_after_the_end_of_the_loop_leaks_no_descriptor() -> None:
+    async def leave_a_wake_up_behind() -> None:
+        server = festina.Endpoint.bind("127.0.0.1:0")
+        client = festina.Endpoint.bind("127.0.0.1:0")
+        listener = server.listen()
+        near = await client.connect(server.local_address)
+        far = await listener.accept()
+        assert far.recv_nowait() is None
+        await near.send(b"late")
+        # The message has rung, and everything is let go of before the loop looks at its descriptors again.
+        assert select.select([far._hub.native.fileno()], [], [], 20.0)[0]
+
+    asyncio.run(leave_a_wake_up_behind())
+    gc.collect()
+    before = settled_descriptors()
+    for _ in range(10):
+        asyncio.run(leave_a_wake_up_behind())
+    gc.collect()
+    assert settled_descriptors() <= before
+
+
+def settled_descriptors() -> int:
+    """The number of open descriptors once the endpoints' threads have ended."""
+    until, lowest = time.monotonic() + 5.0, open_descriptors()
+    while time.monotonic() < until and threading_names().count("festina") > 0:
+        time.sleep(0.01)
+        lowest = open_descriptors()
+    return min(lowest, open_descriptors())
+
+
+def threading_names() -> list[str]:
+    """The names of this process's threads, those of the library included."""
+    names = []
+    for thread in os.listdir("/proc/self/task"):
+        with contextlib.suppress(OSError):
+            with open(f"/proc/self/task/{thread}/comm", encoding="utf-8") as comm:
+                names.append(comm.read().strip())
+    return names
+
+
+FORKS = """
+import asyncio, os, sys
+import festina
+
+async def main(what):
+    async with festina.Endpoint.bind("127.0.0.1:0") as server, festina.Endpoint.bind("127.0.0.1:0") as client:
+        listener = server.listen()
+        # No name is looked up: that takes a thread which wakes the loop by a pipe, and a child that closes its copy of the loop takes the
+        # pipe out of the epoll instance that it shares with its parent.
+        near = await client.connect("%s:%d" % server.local_address)
+        far = await listener.accept()
+        async with near:
+            child = os.fork()
+            if child == 0:
+                if what == "use":
+                    for attempt in (lambda: near.send_nowait(b"x"), far.recv_nowait, far.abort, near.stats, listener.close):
+                        try:
+                            attempt()
+                            os._exit(3)
+                        except festina.ForkedError as error:
+                            assert "forked" in str(error), error
+                    for waits in (far.recv(), client.connect(("127.0.0.1", 9)), listener.accept(), server.close()):
+                        try:
+                            waits.send(None)
+                            os._exit(4)
+                        except festina.ForkedError:
+                            pass
+                    repr(near), repr(server)
+                if what == "own":
+                    del near, far, listener, server, client
+                if what == "error":
+                    raise ValueError("in the child")
+                sys.exit(0)
+            _, status = os.waitpid(child, 0)
+            assert os.WIFEXITED(status) and os.WEXITSTATUS(status) == (1 if what == "error" else 0), status
+            for number in range(3):
+                await near.send(b"still here")
+                assert (await asyncio.wait_for(far.recv(), 20)).data == b"still here"
+            await near.drained()
+            assert near.close_reason is None and far.close_reason is None
+        assert near.close_reason == "shutdown"
+        print("the parent goes on")
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("what", ["use", "own", "error", "exit"])
+async def test_a_child_changes_nothing_of_its_parents(what: str) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", FORKS, what, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    try:
+        output, errors = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+    assert process.returncode == 0 and output == b"the parent goes on\n", errors.decode()

@@ -9,6 +9,10 @@
 An endpoint is one UDP socket and carries any number of associations. All objects belong to the event loop in which they were made.
 Times are in seconds. Cancelling whatever is awaited here is safe: no message is lost, and none is sent in part.
 
+An object works only in the process that made it: after `os.fork()` it raises `ForkedError` in the child, and `async with` ends nothing there.
+A child should leave by `os._exit` or execute another program: asyncio shares its own descriptors with the child, whose closing of the loop
+can disturb the parent's.
+
 Nothing is encrypted, and no peer is authenticated: use WireGuard or IPsec where the network is not trusted.
 """
 
@@ -19,6 +23,7 @@ from ._errors import (
     BufferFullError,
     ClosedError,
     Error,
+    ForkedError,
     InvalidError,
     LimitError,
     RefusedError,
@@ -41,6 +46,7 @@ __all__ = [
     "Endpoint",
     "Error",
     "Event",
+    "ForkedError",
     "InvalidError",
     "LimitError",
     "Listener",

@@ -213,6 +213,8 @@ class Association:
         error: Optional[BaseException],
         traceback: Optional[TracebackType],
     ) -> None:
+        if self._hub.is_inherited:
+            return
         if kind is not None:
             self.abort("the program ended it after an error")
         elif self.close_reason is None:
@@ -248,6 +250,8 @@ class Association:
         return Stats(SentStats(**stats["sent"]), ReceivedStats(**stats["received"]), PathStats(**stats["path"]))
 
     def __repr__(self) -> str:
+        if self._hub.is_inherited:
+            return "<festina.Association of the parent process>"
         host, port = self.remote_address
         return f"<festina.Association with {host} port {port}: {self.close_reason or 'open'}>"
 

@@ -79,9 +79,13 @@ class Endpoint:
         error: Optional[BaseException],
         traceback: Optional[TracebackType],
     ) -> None:
-        await self.close()
+        # A child made by fork() that leaves the block, for example by sys.exit, ends nothing of its parent's.
+        if not self._hub.is_inherited:
+            await self.close()
 
     def __repr__(self) -> str:
+        if self._hub.is_inherited:
+            return "<festina.Endpoint of the parent process>"
         host, port = self.local_address
         return f"<festina.Endpoint on {host} port {port}>"
 

@@ -11,6 +11,10 @@ class InvalidError(Error, ValueError):
     """Caller: a setting, an address or a message makes no sense."""
 
 
+class ForkedError(Error, RuntimeError):
+    """Caller: the object was inherited from the process that forked this one. Only that process can use it."""
+
+
 class LimitError(Error):
     """Caller: a limit of the settings or of the protocol is reached, such as an SCTP port that is taken."""
 

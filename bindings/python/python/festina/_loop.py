@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import weakref
 from typing import Any, Callable, Dict, List, Optional, Protocol
 
@@ -27,24 +28,37 @@ class Hub:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._process = os.getpid()
         self.native = _festina.Hub()
         self._waiting: Dict[int, List[asyncio.Future[None]]] = {}
         # The loop must not keep what nobody else keeps.
         self._loop.add_reader(self.native.fileno(), _ring, weakref.ref(self))
 
     def __del__(self) -> None:
-        if self._loop is not None and not self._loop.is_closed():
+        # A child made by fork() shares the epoll instance of its parent, which goes on watching the descriptor.
+        if self._loop is not None and not self._loop.is_closed() and not self.is_inherited:
             self._loop.remove_reader(self.native.fileno())
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether this is a child of the process that made the hub."""
+        return self._process != os.getpid()
 
     def ring(self) -> None:
         """Somebody may go on."""
+        if self.is_inherited:
+            return
         for number in self.native.woken():
             for future in self._waiting.get(number, ()):
                 if not future.done():
                     future.set_result(None)
 
     async def wait(self, number: int, look: Callable[[], Any]) -> Any:
-        """Calls `look`, now and whenever the native half wakes `number`, until it returns something other than None."""
+        """Calls `look`, now and whenever the native half wakes `number`, until it returns something other than None.
+
+        In a child made by fork(), `look` raises `ForkedError`."""
+        if self.is_inherited:
+            return look()
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             raise RuntimeError("the endpoint belongs to another event loop")

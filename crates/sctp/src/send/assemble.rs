@@ -163,10 +163,7 @@ impl Sender {
             let asked = chunk.immediate_ack && (again == Again::Alone || message.immediate_ack);
             let immediate_ack = asks || asked;
             let header = FragmentHeader { immediate: immediate_ack, ..message.header(tsn, chunk) };
-            if loaded.chunks == 0 && chunk.payload.len() > path.sizes.payload() {
-                // Cut before the packet size was lowered: its packet is to be fragmented by IP (RFC 9260 §6.9).
-                packet.admit(chunk.bytes());
-            }
+            admit_large(chunk, path, &loaded, packet);
             if !packet.fragment(self.framing, &header, &chunk.payload) {
                 loaded.is_full = true;
                 break;
@@ -296,5 +293,13 @@ impl Sender {
         let (repair, ledger, view) = self.split(path);
         repair.on_sent(now, order, loaded, ledger, &view);
         self.update_window(now, path);
+    }
+}
+
+/// Makes room for a chunk that was cut before the packet size was lowered: its packet is to be fragmented by IP (RFC 9260 §6.9).
+#[inline]
+fn admit_large(chunk: &Chunk, path: &SendPath, loaded: &Loaded, packet: &mut PacketBuilder<'_>) {
+    if loaded.chunks == 0 && chunk.payload.len() > path.sizes.payload() {
+        packet.admit(chunk.bytes());
     }
 }
