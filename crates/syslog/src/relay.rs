@@ -120,29 +120,7 @@ impl RunningRelay {
         }
         let (connections_in, connections) = mpsc::channel(1);
         let (fresh_connections_in, fresh_connections) = mpsc::channel(1);
-        let mut ways = Vec::new();
-        for (index, &collector) in config.collectors.iter().enumerate() {
-            let any = if collector.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-            let any = any.parse().expect("an address");
-            let important = Endpoint::bind(any, transport::config_for_important(config.redundancy)).await?;
-            let fresh = Endpoint::bind(any, transport::config()).await?;
-            ways.push(Way {
-                index,
-                collector,
-                endpoint: important,
-                connections: connections_in.clone(),
-                notice: notice.clone(),
-            });
-            // What there is to say of the collector, the other association says.
-            let silent: Notice = Arc::new(|_: &str| {});
-            ways.push(Way {
-                index,
-                collector,
-                endpoint: fresh,
-                connections: fresh_connections_in.clone(),
-                notice: silent,
-            });
-        }
+        let ways = ways(&config, &connections_in, &fresh_connections_in, &notice).await?;
 
         let snapshot = Arc::new(Mutex::new(RelaySnapshot::default()));
         let counters = Arc::new(InputCounters::default());
@@ -277,6 +255,28 @@ fn name_of(kind: &InputKind) -> String {
         InputKind::Tls(address, ..) => format!("tls {address}"),
         InputKind::Stdin => "stdin".to_owned(),
     }
+}
+
+/// The two associations with each collector: one for important lines and one for fresh ones.
+async fn ways(
+    config: &RelayConfig,
+    important_in: &mpsc::Sender<(usize, Association)>,
+    fresh_in: &mpsc::Sender<(usize, Association)>,
+    notice: &Notice,
+) -> Result<Vec<Way>, RelayStartError> {
+    let mut ways = Vec::new();
+    for (index, &collector) in config.collectors.iter().enumerate() {
+        let any = if collector.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let any = any.parse().expect("an address");
+        let endpoint = Endpoint::bind(any, transport::config_for_important(config.redundancy)).await?;
+        let (connections, notice) = (important_in.clone(), notice.clone());
+        ways.push(Way { index, collector, endpoint, connections, notice });
+        let endpoint = Endpoint::bind(any, transport::config()).await?;
+        // The association for important lines reports everything about the collector.
+        let silent: Notice = Arc::new(|_: &str| {});
+        ways.push(Way { index, collector, endpoint, connections: fresh_in.clone(), notice: silent });
+    }
+    Ok(ways)
 }
 
 /// How an association with a collector comes about.

@@ -121,6 +121,17 @@ pub enum PeerError {
     Ahead,
 }
 
+/// Times of the clock that the sender is given, in microseconds.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    /// When limits were enforced last.
+    looked_us: u64,
+    /// How long relays with this spool had run when it was opened, and when that was.
+    ran_us: u64,
+    opened_us: u64,
+    now_us: u64,
+}
+
 /// Lines on their way to collectors that are kept until one has them.
 pub struct Sender<D: Disk> {
     disk: D,
@@ -137,11 +148,7 @@ pub struct Sender<D: Disk> {
     /// Collectors that may have any line that was found at the start, one bit each, and those for whose welcome all lines wait.
     doubt: u8,
     awaited: u8,
-    looked_us: u64,
-    /// How long relays with this spool had run when it was opened, and when that was.
-    ran_us: u64,
-    opened_us: u64,
-    now_us: u64,
+    times: Times,
     counters: Counters,
 }
 
@@ -250,10 +257,7 @@ impl<D: Disk> Sender<D> {
             receivers: receivers.collect(),
             doubt,
             awaited: 0,
-            looked_us: 0,
-            ran_us,
-            opened_us: now_us,
-            now_us,
+            times: Times { looked_us: 0, ran_us, opened_us: now_us, now_us },
             counters: Counters { found, ..Counters::default() },
         };
         if sender.has_several() && found > 0 {
@@ -270,7 +274,7 @@ impl<D: Disk> Sender<D> {
     /// Takes a line; its number is set here. Returns whether the spool takes it: it is safe after the next [`sync`](Self::sync).
     pub fn take(&mut self, record: Record, priority: u8) -> bool {
         self.counters.taken += 1;
-        let times = (self.now_us, self.own_us(self.now_us));
+        let times = (self.times.now_us, self.own_us(self.times.now_us));
         let lane = &mut self.lanes[usize::from(priority.min(PRIORITIES - 1))];
         lane.take(record, times, &mut self.counters)
     }
@@ -498,10 +502,10 @@ impl<D: Disk> Sender<D> {
             self.doubt &= !bit(collector);
             self.lanes.iter_mut().for_each(|lane| lane.repeat(collector));
         }
-        if news == routes::News::default() && now_us.abs_diff(self.looked_us) < LOOK_EVERY_US {
+        if news == routes::News::default() && now_us.abs_diff(self.times.looked_us) < LOOK_EVERY_US {
             return;
         }
-        self.looked_us = now_us;
+        self.times.looked_us = now_us;
         self.lanes.iter_mut().for_each(Lane::remove_settled);
         let wanted = self.receivers.iter().enumerate().map(|(index, receiver)| {
             let closes = self.routes.is_gone(index) && self.doubt & bit(index) == 0;

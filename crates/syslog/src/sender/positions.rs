@@ -45,18 +45,18 @@ impl<D: Disk> Sender<D> {
 
     /// The present, for lines taken from now on.
     pub fn set_time(&mut self, now_us: u64) {
-        self.now_us = now_us;
+        self.times.now_us = now_us;
     }
 
     /// The date in microseconds since 1970, for how long lines took that are read from the spool.
     pub fn set_date(&mut self, date_us: u64) {
-        let ahead_us = date_us.saturating_sub(self.now_us);
+        let ahead_us = date_us.saturating_sub(self.times.now_us);
         self.lanes.iter_mut().for_each(|lane| lane.date_ahead_us = ahead_us);
     }
 
     /// A time of the sender's own clock: it shows how long relays with this spool have run. So setting the machine's clock makes no line older,
     /// and neither does a relay that is not running.
     pub(super) fn own_us(&self, now_us: u64) -> u64 {
-        self.ran_us + now_us.saturating_sub(self.opened_us)
+        self.times.ran_us + now_us.saturating_sub(self.times.opened_us)
     }
 }

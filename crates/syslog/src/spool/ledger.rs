@@ -41,6 +41,12 @@ pub(super) struct Ledger<D: Disk> {
     /// None if the file has to be written anew.
     file: Option<D::File>,
     length: usize,
+    /// When the last line was taken.
+    pub(super) newest_us: u64,
+    /// Lines of files that are not as they were left.
+    pub(super) damaged: u64,
+    /// Files that are missing, and the last number in each, until that is settled.
+    pub(super) missing: Vec<(u64, u64)>,
 }
 
 impl<D: Disk> Ledger<D> {
@@ -52,7 +58,17 @@ impl<D: Disk> Ledger<D> {
         for (number, holding) in bytes.chunks_exact(ENTRY_BYTES).map_while(decode) {
             put(&mut holdings, number, holding);
         }
-        Self { disk, directory: directory.to_owned(), name, holdings, file: None, length: 0 }
+        Self {
+            disk,
+            directory: directory.to_owned(),
+            name,
+            holdings,
+            file: None,
+            length: 0,
+            newest_us: 0,
+            damaged: 0,
+            missing: Vec::new(),
+        }
     }
 
     pub(super) fn get(&self, number: u64) -> Option<&Holding> {

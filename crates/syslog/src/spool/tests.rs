@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use std::collections::BTreeSet;
 
 use super::*;
