@@ -1,0 +1,180 @@
+//! The parameter blob that each side puts into its TLS handshake, where QUIC has its transport parameters (RFC 9001 §8.2).
+//!
+//! It has the form of those (RFC 9000 §18): identifier, length and value. The first two are variable-length integers, written in one or two
+//! bytes. TLS authenticates it. Unknown parameters are passed over.
+
+use crate::wire::{CONNECTION_ID_BYTES, ConnectionId};
+
+/// The longest token that a client may present.
+pub const TOKEN_BYTES_MAX: usize = 1_024;
+/// The longest blob that is read.
+const BLOB_BYTES_MAX: usize = 4_096;
+
+/// The connection ID that the client chose for the server in its first packet (RFC 9000 §7.3). Sent by servers.
+const ORIGINAL_DESTINATION: u16 = 0x00;
+/// The connection ID that the sender chose for itself (RFC 9000 §7.3).
+const INITIAL_SOURCE: u16 = 0x0f;
+/// An INIT chunk with its chunk header (RFC 9260 §3.3.2).
+const INIT: u16 = 0x3f01;
+/// SCTP ports of the client and of the server. Sent by clients.
+const PORTS: u16 = 0x3f02;
+/// The application's token. Sent by clients.
+const TOKEN: u16 = 0x3f03;
+
+/// The parameters of one side.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parameters {
+    /// The connection ID that the client chose for the server.
+    pub original_destination: Option<ConnectionId>,
+    /// The connection ID that the sender chose for itself.
+    pub initial_source: Option<ConnectionId>,
+    /// The INIT chunk.
+    pub init: Vec<u8>,
+    /// The client's SCTP port and the server's.
+    pub ports: Option<(u16, u16)>,
+    /// The application's token.
+    pub token: Vec<u8>,
+}
+
+/// A blob that is cut short, too long, or says something twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the parameters are malformed")]
+pub struct Malformed;
+
+impl Parameters {
+    /// Returns the blob.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut blob = Vec::new();
+        for (identifier, id) in
+            [(ORIGINAL_DESTINATION, self.original_destination), (INITIAL_SOURCE, self.initial_source)]
+        {
+            if let Some(ConnectionId(id)) = id {
+                put(&mut blob, identifier, &id);
+            }
+        }
+        put(&mut blob, INIT, &self.init);
+        if let Some((client, server)) = self.ports {
+            let [c0, c1] = client.to_be_bytes();
+            let [s0, s1] = server.to_be_bytes();
+            put(&mut blob, PORTS, &[c0, c1, s0, s1]);
+        }
+        if !self.token.is_empty() {
+            put(&mut blob, TOKEN, &self.token);
+        }
+        blob
+    }
+
+    /// Reads a blob.
+    ///
+    /// # Errors
+    /// The blob is malformed.
+    pub fn read(mut blob: &[u8]) -> Result<Self, Malformed> {
+        if blob.len() > BLOB_BYTES_MAX {
+            return Err(Malformed);
+        }
+        let mut parameters = Self::default();
+        let mut seen = Vec::new();
+        while !blob.is_empty() {
+            let identifier = integer(&mut blob)?;
+            let length = integer(&mut blob)?;
+            let length = usize::try_from(length).map_err(|_| Malformed)?;
+            let (value, rest) = blob.split_at_checked(length).ok_or(Malformed)?;
+            blob = rest;
+            let Ok(identifier) = u16::try_from(identifier) else { continue };
+            if !matches!(identifier, ORIGINAL_DESTINATION | INITIAL_SOURCE | INIT | PORTS | TOKEN) {
+                continue;
+            }
+            if seen.contains(&identifier) {
+                return Err(Malformed);
+            }
+            seen.push(identifier);
+            parameters.take(identifier, value)?;
+        }
+        Ok(parameters)
+    }
+
+    fn take(&mut self, identifier: u16, value: &[u8]) -> Result<(), Malformed> {
+        match identifier {
+            ORIGINAL_DESTINATION => self.original_destination = Some(id(value)?),
+            INITIAL_SOURCE => self.initial_source = Some(id(value)?),
+            INIT => self.init = value.to_vec(),
+            PORTS => {
+                let &[c0, c1, s0, s1] = value else { return Err(Malformed) };
+                self.ports = Some((u16::from_be_bytes([c0, c1]), u16::from_be_bytes([s0, s1])));
+            }
+            TOKEN if value.len() <= TOKEN_BYTES_MAX => self.token = value.to_vec(),
+            _ => return Err(Malformed),
+        }
+        Ok(())
+    }
+}
+
+fn id(value: &[u8]) -> Result<ConnectionId, Malformed> {
+    <[u8; CONNECTION_ID_BYTES]>::try_from(value).map(ConnectionId).map_err(|_| Malformed)
+}
+
+fn put(blob: &mut Vec<u8>, identifier: u16, value: &[u8]) {
+    put_integer(blob, identifier);
+    put_integer(blob, u16::try_from(value.len()).unwrap_or(u16::MAX));
+    blob.extend_from_slice(value);
+}
+
+/// Appends a variable-length integer below 2^14 (RFC 9000 §16).
+fn put_integer(blob: &mut Vec<u8>, value: u16) {
+    let [high, low] = value.to_be_bytes();
+    if value < 64 { blob.push(low) } else { blob.extend_from_slice(&[0x40 | high & 0x3f, low]) }
+}
+
+fn integer(blob: &mut &[u8]) -> Result<u64, Malformed> {
+    let first = *blob.first().ok_or(Malformed)?;
+    let (bytes, rest) = blob.split_at_checked(1 << (first >> 6)).ok_or(Malformed)?;
+    *blob = rest;
+    let value = bytes.iter().fold(0_u64, |value, byte| value << 8 | u64::from(*byte));
+    Ok(value & (u64::MAX >> (64 - 8 * bytes.len() + 2)))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn rfc9000_appendix_a1_integers_are_read() {
+        for (mut bytes, value) in [
+            (&[0xc2, 0x19, 0x7c, 0x5e, 0xff, 0x14, 0xe8, 0x8c][..], 151_288_809_941_952_652),
+            (&[0x9d, 0x7f, 0x3e, 0x7d], 494_878_333),
+            (&[0x7b, 0xbd], 15_293),
+            (&[0x25], 37),
+        ] {
+            assert_eq!(integer(&mut bytes), Ok(value));
+        }
+    }
+
+    #[test]
+    fn a_blob_is_read_as_it_was_written() {
+        let parameters = Parameters {
+            original_destination: Some(ConnectionId([1; 8])),
+            initial_source: Some(ConnectionId([2; 8])),
+            init: vec![1; 100],
+            ports: Some((5_001, 5_000)),
+            token: vec![3; TOKEN_BYTES_MAX],
+        };
+        let mut blob = parameters.to_bytes();
+        assert_eq!(Parameters::read(&blob), Ok(parameters.clone()));
+        blob.extend_from_slice(&[0x20, 1, 0]);
+        assert_eq!(Parameters::read(&blob), Ok(parameters.clone()), "unknown parameters are passed over");
+        blob.extend_from_slice(&[0x0f, 8, 1, 1, 1, 1, 1, 1, 1, 1]);
+        assert_eq!(Parameters::read(&blob), Err(Malformed), "nothing may be said twice");
+        let long = Parameters { token: vec![0; TOKEN_BYTES_MAX + 1], ..parameters };
+        assert_eq!(Parameters::read(&long.to_bytes()), Err(Malformed));
+    }
+
+    proptest! {
+        #[test]
+        fn no_blob_does_harm(blob in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _parameters = Parameters::read(&blob);
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! Packet protection (RFC 9001 §5) with the keys that rustls derives, and key update (RFC 9001 §6).
+
+mod window;
+
+use rustls::crypto::CryptoProvider;
+use rustls::quic::{DirectionalKeys, HeaderProtectionKey, KeyChange, Keys, PacketKey, PacketKeySet, Secrets, Version};
+use rustls::{CipherSuite, Side, SupportedCipherSuite, Tls13CipherSuite};
+
+use crate::wire::{
+    ConnectionId, FirstByte, LONG_HEADER_BYTES, LONG_PAYLOAD_BYTES_MAX, Level, NUMBER_BYTES, SHORT_HEADER_BYTES,
+    TAG_BYTES, write_long_header, write_short_header,
+};
+use window::ReplayWindow;
+
+/// Where the sample for header protection begins, counted from the packet number (RFC 9001 §5.4.2).
+const SAMPLE_OFFSET: usize = 4;
+/// Packets sent without an authenticated packet of the peer before packet numbers get four bytes: with two, the peer could mistake
+/// their order after a long outage (RFC 9000 §17.1).
+const NARROW_NUMBERS_MAX: u64 = 1 << 14;
+/// Keys are updated after this many packets at the latest. It is half of the limit that RFC 9001 §6.6 sets for AES-GCM.
+const UPDATE_AFTER_PACKETS: u64 = 1 << 22;
+
+/// Returns the keys of Initial packets, which follow from the connection ID that the client chose (RFC 9001 §5.2). `None` if the provider
+/// lacks `TLS13_AES_128_GCM_SHA256`, which protects them.
+#[must_use]
+pub fn initial_keys(provider: &CryptoProvider, id: ConnectionId, side: Side) -> Option<Keys> {
+    let is_initial = |suite: &&SupportedCipherSuite| suite.suite() == CipherSuite::TLS13_AES_128_GCM_SHA256;
+    let suite = provider.cipher_suites.iter().find(is_initial)?.tls13().and_then(Tls13CipherSuite::quic_suite)?;
+    Some(suite.keys(&id.0, side, Version::V1))
+}
+
+/// A packet that was not protected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SealError {
+    /// The key has protected as many packets as is safe, and the peer has not confirmed the last update (RFC 9001 §6.6).
+    #[error("the key is used up")]
+    KeyExhausted,
+    /// It holds no whole chunk.
+    #[error("the packet is too short")]
+    TooShort,
+    /// It is longer than the cipher allows.
+    #[error("the packet is too long")]
+    TooLong,
+}
+
+/// A received packet that was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// It is too short to be a protected packet.
+    #[error("the packet is too short")]
+    TooShort,
+    /// It was not protected with the keys of this connection.
+    #[error("the packet is not authentic")]
+    NotAuthentic,
+    /// Its number was received before, or is too old to tell.
+    #[error("the packet is a duplicate or very late")]
+    Duplicate,
+    /// It sets bits that must be zero.
+    #[error("the packet sets reserved bits")]
+    Reserved,
+    /// The peer updated its keys before it could know of the last update (RFC 9001 §6.2).
+    #[error("the peer updated its keys too soon")]
+    KeyUpdateTooSoon,
+    /// More packets were not authentic than is safe (RFC 9001 §6.6).
+    #[error("the limit of forged packets is reached")]
+    TooManyForgeries,
+}
+
+impl OpenError {
+    /// Returns whether the connection must end.
+    #[must_use]
+    pub fn is_fatal(self) -> bool {
+        matches!(self, Self::KeyUpdateTooSoon | Self::TooManyForgeries)
+    }
+}
+
+/// The header of a packet after its protection was removed.
+struct Unmasked {
+    first: FirstByte,
+    number: u64,
+    /// Length of the header with its packet number.
+    header_bytes: usize,
+}
+
+/// Encrypts the payload of the packet at `start`, appends the tag and protects the header (RFC 9001 §5.3, §5.4). The packet number takes
+/// the last `number_bytes` before the payload at `payload_at`.
+fn protect(
+    keys: (&dyn PacketKey, &dyn HeaderProtectionKey),
+    number: u64,
+    buffer: &mut Vec<u8>,
+    (start, payload_at, number_bytes): (usize, usize, usize),
+) -> Result<(), SealError> {
+    let (packet_key, header_key) = keys;
+    let packet = buffer.get_mut(start..).ok_or(SealError::TooShort)?;
+    let (header, payload) = packet.split_at_mut_checked(payload_at - start).ok_or(SealError::TooShort)?;
+    if payload.len() + number_bytes < SAMPLE_OFFSET {
+        return Err(SealError::TooShort);
+    }
+    let tag = packet_key.encrypt_in_place(number, header, payload).map_err(|_| SealError::TooLong)?;
+    buffer.extend_from_slice(tag.as_ref());
+    let sample_at = payload_at - number_bytes + SAMPLE_OFFSET;
+    let (header, rest) = buffer.split_at_mut(payload_at);
+    let sample = rest.get(sample_at - payload_at..).and_then(|rest| rest.get(..header_key.sample_len()));
+    let (first, header) = header.get_mut(start..).and_then(<[u8]>::split_first_mut).ok_or(SealError::TooShort)?;
+    let number_at = header.len() - number_bytes;
+    let truncated = header.get_mut(number_at..).ok_or(SealError::TooShort)?;
+    header_key.encrypt_in_place(sample.unwrap_or_default(), first, truncated).map_err(|_| SealError::TooShort)
+}
+
+/// Removes the header protection of a packet whose number stands at `number_at` (RFC 9001 §5.4.1).
+fn unmask(
+    header_key: &dyn HeaderProtectionKey,
+    window: &ReplayWindow,
+    packet: &mut [u8],
+    number_at: usize,
+) -> Result<Unmasked, OpenError> {
+    let sample_at = number_at + SAMPLE_OFFSET;
+    let (header, rest) = packet.split_at_mut_checked(sample_at).ok_or(OpenError::TooShort)?;
+    let sample = rest.get(..header_key.sample_len()).ok_or(OpenError::TooShort)?;
+    let (first, header) = header.split_first_mut().ok_or(OpenError::TooShort)?;
+    let numbers = header.get_mut(number_at - 1..).ok_or(OpenError::TooShort)?;
+    header_key.decrypt_in_place(sample, first, numbers).map_err(|_| OpenError::TooShort)?;
+    let first = FirstByte(*first);
+    let truncated = numbers.get(..first.number_bytes()).ok_or(OpenError::TooShort)?;
+    Ok(Unmasked { first, number: window.unwrap(truncated), header_bytes: number_at + truncated.len() })
+}
+
+/// Decrypts a packet whose header is plain already. On success the payload starts behind the header.
+fn decrypt(key: &dyn PacketKey, unmasked: &Unmasked, packet: &mut [u8]) -> Result<usize, OpenError> {
+    let (header, payload) = packet.split_at_mut_checked(unmasked.header_bytes).ok_or(OpenError::TooShort)?;
+    if payload.len() < TAG_BYTES {
+        return Err(OpenError::TooShort);
+    }
+    let plain = key.decrypt_in_place(unmasked.number, header, payload).map_err(|_| OpenError::NotAuthentic)?;
+    Ok(plain.len())
+}
+
+/// Notes the number of an authentic packet, and checks the bits that could not be trusted before.
+fn admit(window: &mut ReplayWindow, unmasked: &Unmasked) -> Result<(), OpenError> {
+    if !unmasked.first.reserved_bits_are_zero() {
+        return Err(OpenError::Reserved);
+    }
+    if window.insert(unmasked.number) { Ok(()) } else { Err(OpenError::Duplicate) }
+}
+
+/// The keys of one level of the handshake, and its packet numbers.
+pub struct LongKeys {
+    level: Level,
+    keys: Keys,
+    next_number: u64,
+    window: ReplayWindow,
+    failures: u64,
+}
+
+impl LongKeys {
+    /// Makes the packet protection of a level from its keys.
+    #[must_use]
+    pub fn new(level: Level, keys: Keys) -> Self {
+        Self { level, keys, next_number: 0, window: ReplayWindow::default(), failures: 0 }
+    }
+
+    /// Appends a packet with these frames.
+    ///
+    /// # Errors
+    /// The key is used up, or the frames are too short or too long for a packet. The buffer is unchanged then.
+    pub fn seal(
+        &mut self,
+        buffer: &mut Vec<u8>,
+        destination: ConnectionId,
+        source: ConnectionId,
+        frames: &[u8],
+    ) -> Result<(), SealError> {
+        let DirectionalKeys { packet, header } = &self.keys.local;
+        if self.next_number >= packet.confidentiality_limit() {
+            return Err(SealError::KeyExhausted);
+        }
+        if frames.len() > LONG_PAYLOAD_BYTES_MAX {
+            return Err(SealError::TooLong);
+        }
+        let number = self.next_number;
+        let start = buffer.len();
+        write_long_header(buffer, self.level, destination, source, number, frames.len());
+        let payload_at = buffer.len();
+        buffer.extend_from_slice(frames);
+        let sealed = protect((&**packet, &**header), number, buffer, (start, payload_at, NUMBER_BYTES));
+        match sealed {
+            Ok(()) => self.next_number += 1,
+            Err(_) => buffer.truncate(start),
+        }
+        sealed
+    }
+
+    /// Decrypts one packet in place, and returns its frames.
+    ///
+    /// # Errors
+    /// The packet is dropped. Only [fatal](OpenError::is_fatal) errors concern the connection.
+    pub fn open<'p>(&mut self, packet: &'p mut [u8]) -> Result<&'p [u8], OpenError> {
+        let DirectionalKeys { packet: packet_key, header } = &self.keys.remote;
+        if self.failures >= packet_key.integrity_limit() {
+            return Err(OpenError::TooManyForgeries);
+        }
+        let unmasked = unmask(&**header, &self.window, packet, LONG_HEADER_BYTES)?;
+        let plain_bytes = decrypt(&**packet_key, &unmasked, packet).inspect_err(|_| self.failures += 1)?;
+        admit(&mut self.window, &unmasked)?;
+        packet.get(unmasked.header_bytes..unmasked.header_bytes + plain_bytes).ok_or(OpenError::TooShort)
+    }
+}
+
+/// The keys of an established connection. Both directions change keys together (RFC 9001 §6).
+pub struct Traffic {
+    local_header: Box<dyn HeaderProtectionKey>,
+    remote_header: Box<dyn HeaderProtectionKey>,
+    current: PacketKeySet,
+    /// Derived ahead of time, so that a forged key phase costs no derivation (RFC 9001 §6.3).
+    next: PacketKeySet,
+    /// Opens packets of the last phase that arrive late (RFC 9001 §6.5).
+    previous: Option<Box<dyn PacketKey>>,
+    secrets: Secrets,
+    phase: Phase,
+    numbers: Numbers,
+    window: ReplayWindow,
+    /// Packets that were not authentic, with any key (RFC 9001 §6.6).
+    failures: u64,
+}
+
+/// The current key phase.
+#[derive(Clone, Copy, Debug, Default)]
+struct Phase {
+    /// The bit of its packets.
+    bit: bool,
+    /// The first packet number sent in it.
+    first_sent: u64,
+    /// The lowest packet number received in it. `None` while an update by this side is not confirmed (RFC 9001 §6.1).
+    lowest_received: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Numbers {
+    next: u64,
+    /// `next` when the peer was last heard.
+    at_last_heard: u64,
+}
+
+/// Where [`Traffic::open`] found the payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// Where the payload starts.
+    pub start: usize,
+    /// Its length.
+    pub bytes: usize,
+}
+
+impl Traffic {
+    /// Takes the keys from rustls. Returns `None` for a change to other keys than those of an established connection.
+    #[must_use]
+    pub fn new(change: KeyChange) -> Option<Self> {
+        let KeyChange::OneRtt { keys, next: mut secrets } = change else { return None };
+        let Keys { local, remote } = keys;
+        Some(Self {
+            local_header: local.header,
+            remote_header: remote.header,
+            current: PacketKeySet { local: local.packet, remote: remote.packet },
+            next: secrets.next_packet_keys(),
+            previous: None,
+            secrets,
+            phase: Phase::default(),
+            numbers: Numbers::default(),
+            window: ReplayWindow::default(),
+            failures: 0,
+        })
+    }
+
+    /// Appends a packet with these chunks.
+    ///
+    /// # Errors
+    /// The key is used up, or the chunks are too short or too long for a packet. The buffer is unchanged then.
+    pub fn seal(&mut self, buffer: &mut Vec<u8>, destination: ConnectionId, chunks: &[u8]) -> Result<(), SealError> {
+        let limit = self.current.local.confidentiality_limit();
+        let used = self.numbers.next - self.phase.first_sent;
+        if used >= UPDATE_AFTER_PACKETS.min(limit / 2) && !self.update_keys() && used >= limit {
+            return Err(SealError::KeyExhausted);
+        }
+        let Numbers { next: number, at_last_heard } = self.numbers;
+        let is_wide = number - at_last_heard > NARROW_NUMBERS_MAX;
+        let start = buffer.len();
+        write_short_header(buffer, destination, self.phase.bit, number, is_wide);
+        let payload_at = buffer.len();
+        buffer.extend_from_slice(chunks);
+        let keys = (&*self.current.local, &*self.local_header);
+        let sealed = protect(keys, number, buffer, (start, payload_at, if is_wide { 4 } else { NUMBER_BYTES }));
+        match sealed {
+            Ok(()) => self.numbers.next += 1,
+            // Nothing leaves under this number, so the next packet may have it.
+            Err(_) => buffer.truncate(start),
+        }
+        sealed
+    }
+
+    /// Decrypts a packet with a short header in place.
+    ///
+    /// # Errors
+    /// The packet is dropped. Only [fatal](OpenError::is_fatal) errors concern the connection.
+    pub fn open(&mut self, packet: &mut [u8]) -> Result<Opened, OpenError> {
+        if self.failures >= self.current.remote.integrity_limit() {
+            return Err(OpenError::TooManyForgeries);
+        }
+        let unmasked = unmask(&*self.remote_header, &self.window, packet, SHORT_HEADER_BYTES)?;
+        let is_current = unmasked.first.key_phase() == self.phase.bit;
+        let is_late = self.phase.lowest_received.is_none_or(|lowest| unmasked.number < lowest);
+        let (key, is_update) = match (is_current, is_late, &self.previous) {
+            (true, ..) => (&self.current.remote, false),
+            (false, true, Some(previous)) => (previous, false),
+            (false, ..) => (&self.next.remote, true),
+        };
+        let bytes = decrypt(&**key, &unmasked, packet).inspect_err(|_| self.failures += 1)?;
+        if is_update && self.numbers.next == self.phase.first_sent {
+            return Err(OpenError::KeyUpdateTooSoon);
+        }
+        admit(&mut self.window, &unmasked)?;
+        if is_update {
+            self.rotate(Some(unmasked.number));
+        } else if is_current {
+            let lowest = self.phase.lowest_received.map_or(unmasked.number, |lowest| lowest.min(unmasked.number));
+            self.phase.lowest_received = Some(lowest);
+        }
+        self.numbers.at_last_heard = self.numbers.next;
+        Ok(Opened { start: unmasked.header_bytes, bytes })
+    }
+
+    /// Begins the next key phase. Returns `false`, without effect, if the peer has not confirmed the current one (RFC 9001 §6.1).
+    pub fn update_keys(&mut self) -> bool {
+        let may_update = self.phase.lowest_received.is_some();
+        if may_update {
+            self.rotate(None);
+        }
+        may_update
+    }
+
+    fn rotate(&mut self, lowest_received: Option<u64>) {
+        let next = core::mem::replace(&mut self.next, self.secrets.next_packet_keys());
+        let current = core::mem::replace(&mut self.current, next);
+        self.previous = Some(current.remote);
+        self.phase = Phase { bit: !self.phase.bit, first_sent: self.numbers.next, lowest_received };
+    }
+
+    #[cfg(test)]
+    pub(crate) fn phase_bit(&self) -> bool {
+        self.phase.bit
+    }
+}
+
+impl core::fmt::Debug for LongKeys {
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        formatter.debug_struct("LongKeys").field("level", &self.level).finish_non_exhaustive()
+    }
+}
+
+impl core::fmt::Debug for Traffic {
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        formatter.debug_struct("Traffic").field("phase", &self.phase).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;
