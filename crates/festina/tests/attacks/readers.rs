@@ -26,6 +26,8 @@ fn config() -> Config {
         .with_send_low_water_bytes(buffer_bytes / 2)
         .with_receive_buffer_bytes(buffer_bytes)
         .with_message_bytes_max(buffer_bytes)
+        // A step of the shutdown in which the peer answers nothing may take this time longer.
+        .with_peer_timeout(Duration::from_secs(20))
         .with_shutdown_stall(Duration::from_millis(500))
         .with_shutdown_guard(Duration::from_millis(500))
 }
