@@ -68,7 +68,7 @@ fn a_file_that_is_missing_and_one_that_names_missing_certificates_get_code_one()
     let missing = syslog_in(&folder, &["relay", "missing.toml", "--check-config"]);
     assert_eq!(missing.code, Some(1), "{missing:?}");
     assert!(missing.stderr.contains("cannot read missing.toml"), "{missing:?}");
-    let tls = "kind = \"tls\"\nlisten = \"127.0.0.1:0\"\ncertificate = \"absent.pem\"\nkey = \"absent.key\"\n";
+    let tls = "kind = \"tls\"\nlisten = \"127.0.0.1:6514\"\ncertificate = \"absent.pem\"\nkey = \"absent.key\"\n";
     write(&folder, "tls.toml", &format!("state = \"s\"\ncollector = \"127.0.0.1:1\"\n[[input]]\n{tls}"));
     let missing = syslog_in(&folder, &["relay", "tls.toml", "--check-config"]);
     assert_eq!(missing.code, Some(1), "{missing:?}");
