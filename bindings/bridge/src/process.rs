@@ -9,7 +9,7 @@ use std::{fmt, mem, process};
 /// change the parent's epoll instance, which the child shares. The memory and the descriptors are released when the child exits or executes
 /// another program.
 ///
-/// Processes are told apart by their number, so a child with the same number in another PID namespace is not noticed.
+/// Processes are distinguished by their number, so a child with the same number in another PID namespace is not noticed.
 #[derive(Debug)]
 pub struct Owned<T> {
     process: u32,

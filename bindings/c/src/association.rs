@@ -22,7 +22,7 @@ use crate::wait::{Limit, wait};
 /// A connection with one peer.
 pub type Association = Owned<OpenAssociation>;
 
-/// What is behind the handle of an association.
+/// The object of an association handle.
 #[derive(Debug)]
 pub struct OpenAssociation {
     association: festina::Association,

@@ -22,7 +22,7 @@ pub type Endpoint = Owned<OpenEndpoint>;
 /// Accepts associations on one SCTP port.
 pub type Listener = Owned<OpenListener>;
 
-/// What is behind the handle of an endpoint.
+/// The object of an endpoint handle.
 #[derive(Debug)]
 pub struct OpenEndpoint {
     // Before the home: the endpoint's handles go first.
@@ -30,7 +30,7 @@ pub struct OpenEndpoint {
     home: Arc<Home>,
 }
 
-/// What is behind the handle of a listener.
+/// The object of a listener handle.
 #[derive(Debug)]
 pub struct OpenListener {
     arriving: Source<festina::Listener>,

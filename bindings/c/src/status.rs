@@ -62,7 +62,7 @@ impl Failure {
     }
 }
 
-/// What is behind a handle, unless that is NULL or was inherited from the process that forked this one.
+/// Returns the object of a handle, unless the handle is NULL or was inherited across fork().
 pub(crate) fn behind<'a, T>(what: &str, handle: Option<&'a Owned<T>>) -> Result<&'a T, Failure> {
     Ok(handle.ok_or_else(|| Failure::null(what))?.get()?)
 }
@@ -108,7 +108,9 @@ impl From<ConnectError> for Failure {
             | ConnectError::TooManyAssociations { .. } => Status::Limit,
             ConnectError::EndpointClosed => Status::Closed,
             ConnectError::Refused { .. } => Status::Refused,
-            ConnectError::Timeout { .. } | ConnectError::Ended { .. } => Status::Unreachable,
+            ConnectError::Timeout { .. } | ConnectError::Ended { .. } | ConnectError::CannotSend { .. } => {
+                Status::Unreachable
+            }
             _ => Status::Invalid,
         };
         Self::new(status, error)

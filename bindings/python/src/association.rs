@@ -22,7 +22,7 @@ pub(crate) struct Association {
     open: Owned<OpenAssociation>,
 }
 
-/// What is behind an association.
+/// The native association.
 struct OpenAssociation {
     association: festina::Association,
     messages: Mutex<Messages>,

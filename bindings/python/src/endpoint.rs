@@ -22,7 +22,7 @@ pub(crate) struct Endpoint {
     open: Owned<OpenEndpoint>,
 }
 
-/// What is behind an endpoint.
+/// The native endpoint.
 struct OpenEndpoint {
     endpoint: festina::Endpoint,
     hub: Arc<Shared>,
@@ -97,7 +97,7 @@ pub(crate) struct Listener {
     open: Owned<OpenListener>,
 }
 
-/// What is behind a listener.
+/// The native listener.
 struct OpenListener {
     listener: Mutex<Option<festina::Listener>>,
     waker: Waker,

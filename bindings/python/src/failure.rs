@@ -80,7 +80,9 @@ impl From<ConnectError> for Failure {
             | ConnectError::TooManyAssociations { .. } => "LimitError",
             ConnectError::EndpointClosed => "ClosedError",
             ConnectError::Refused { .. } => "RefusedError",
-            ConnectError::Timeout { .. } | ConnectError::Ended { .. } => "UnreachableError",
+            ConnectError::Timeout { .. } | ConnectError::Ended { .. } | ConnectError::CannotSend { .. } => {
+                "UnreachableError"
+            }
             _ => "InvalidError",
         };
         Self::new(exception, &error)

@@ -105,7 +105,7 @@ pub(crate) struct Operation {
     waiting: Owned<Waiting>,
 }
 
-/// What is behind an operation.
+/// The native operation.
 struct Waiting {
     work: Mutex<Option<Work>>,
     alarm: Arc<Alarm>,

@@ -190,7 +190,7 @@ impl Endpoint {
 
     /// Ends the endpoint in good order: accepts and makes no more associations, shuts all down as [`Association::shutdown`]
     /// does, and returns when they are over and the socket is closed, so that its address can be bound again. That takes as long as the peers
-    /// need, within the limits of that method. Handles that are still held only read counters and what was received before.
+    /// need, within the limits of that method. Handles that are still held only read counters and messages received before.
     pub async fn close(&self) {
         self.shared.close();
         let mut key = None;

@@ -14,11 +14,11 @@ pub(crate) const SSN_AHEAD_MAX: u16 = (1 << 15) - 1;
 /// How far a MID lies ahead at most; any other is behind (RFC 8260 §2.1).
 pub(crate) const MID_AHEAD_MAX: u32 = (1 << 31) - 1;
 
-/// The peer may be moved on by so many TSNs at once, or twice the receive buffer if that is more: each of them carried a byte that the
+/// Maximum number of TSNs that a FORWARD-TSN may skip at once, or twice the receive buffer if that is more: each of them carried a byte that the
 /// window allowed, or was given up while it was on its way. What asks for more comes from an earlier association with the same tag:
 /// RFC 9260 §5.2.1 has an endpoint answer a new INIT with the tag of its own, so that packets of a peer that has restarted
 /// meanwhile pass for those of its successor.
 pub(crate) const SKIP_MAX: u64 = 1 << 20;
 
 const _: () = assert!(TSN_SPAN_MAX as u32 <= MID_AHEAD_MAX, "each message under way has a chunk at least");
-const _: () = assert!(TSN_SPAN_MAX as u64 <= SKIP_MAX, "a FORWARD-TSN skips what is outstanding at most");
+const _: () = assert!(TSN_SPAN_MAX as u64 <= SKIP_MAX, "a FORWARD-TSN skips outstanding chunks only");

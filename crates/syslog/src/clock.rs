@@ -11,7 +11,7 @@ pub(crate) fn date_us() -> u64 {
     duration::saturating_nanos(since.unwrap_or(Duration::ZERO)) / 1_000
 }
 
-/// Microseconds of a clock that nobody can set, from some time after 0. Ages, lifetimes and pauses are measured with it.
+/// Microseconds of a clock that cannot be set, counted from an arbitrary time after 0. Ages, lifetimes and pauses are measured with it.
 #[expect(clippy::disallowed_methods, reason = "the sans-IO parts get the time from here")]
 pub(crate) fn steady_us() -> u64 {
     static START: OnceLock<std::time::Instant> = OnceLock::new();

@@ -91,7 +91,7 @@ pub enum RelayError {
     /// It sent lines before it said who it is, or said it twice.
     #[error("the peer does not begin as a relay does")]
     NoRelay,
-    /// It leaves out so many numbers that the gaps cannot be remembered.
+    /// It leaves out more numbers than the gaps that can be remembered.
     #[error("the relay leaves out too many lines")]
     TooManyRanges,
     /// There are too many relays.

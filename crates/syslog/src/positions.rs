@@ -26,7 +26,7 @@ const BYTES_MAX: usize = 1 << 20;
 /// The longest file that is read.
 const READ_BYTES_MAX: usize = 4 << 20;
 
-/// Numbers that may be given to lines until the entry of a file that does not grow is written again: so many lines are searched at a start.
+/// Maximum number of lines after which the entry of a file that does not grow is rewritten; bounds the search at a start.
 const NUMBERS_MAX: u64 = 65_536;
 
 /// Bytes of a file that its [`Prefix`] covers.
@@ -38,7 +38,7 @@ const VERSION: u8 = 1;
 /// For each priority, the number of its next line.
 pub(crate) type Numbers = [u64; PRIORITIES as usize];
 
-/// A file, whatever its name.
+/// A file, identified without its name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FileId {
     /// Device.
@@ -206,7 +206,7 @@ impl<D: Disk> Positions<D> {
         })
     }
 
-    /// A handle to sync what was written, in any thread; `None` if all is synced.
+    /// A handle to sync the written entries, in any thread; `None` if all is synced.
     pub(crate) fn begin_sync(&mut self) -> Option<D::File> {
         if !std::mem::take(&mut self.unsynced) {
             return None;

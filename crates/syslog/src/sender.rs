@@ -294,7 +294,7 @@ impl<D: Disk> Sender<D> {
         result
     }
 
-    /// Sheds what is too much or too old. A line's age is the time that relays with this spool have run since it was taken.
+    /// Sheds lines beyond the limits of size and age. A line's age is the time that relays with this spool have run since it was taken.
     pub fn enforce_limits(&mut self, now_us: u64) {
         while self.spool_bytes() > self.bytes_max
             && let Some(lane) = self.lanes.iter_mut().rev().find(|lane| lane.spool.oldest().is_some())

@@ -76,7 +76,7 @@ pub enum Packet {
     },
     /// From a relay: lines that are not repeated.
     Fresh(Vec<Record>),
-    /// From a collector instead of a welcome: it has lines of a start of this epoch, of which the hello says nothing.
+    /// From a collector instead of a welcome: it has lines of a start of this epoch that the hello does not name.
     Refused {
         /// The epoch.
         epoch: u32,

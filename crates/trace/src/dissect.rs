@@ -68,7 +68,7 @@ pub(crate) struct Dissector {
 }
 
 impl Dissector {
-    /// Returns what is inside of a packet.
+    /// Returns the payload of a packet.
     pub(crate) fn dissect<'a>(&'a mut self, packet: &CapturedPacket<'a>) -> Result<Dissected<'a>, ReadError> {
         let missing = usize::try_from(packet.original_bytes).unwrap_or(usize::MAX).saturating_sub(packet.data.len());
         let Some(found) = network(packet)?.and_then(|ip| ip_packet(ip, missing)).map(|ip| innermost(ip, missing))

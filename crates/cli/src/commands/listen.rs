@@ -209,7 +209,7 @@ impl Peers {
         lines_missed
     }
 
-    /// Ends all associations in good order and prints what is acknowledged meanwhile. A peer that takes too long is told that the transfer
+    /// Ends all associations in good order and prints what is acknowledged meanwhile. A peer that takes too long gets an ABORT: the transfer
     /// was cut.
     async fn dismiss(mut self, endpoint: &Endpoint) {
         let printing = async {
@@ -242,7 +242,7 @@ impl Peers {
     }
 }
 
-/// Takes one peer's messages and sends it what is typed until the association ends. Returns why it did, and whether it refused a line.
+/// Takes one peer's messages and sends it the typed input until the association ends. Returns why it did, and whether it refused a line.
 async fn serve(association: &Association, action: Action, lines: &mut Lines) -> Result<(ClosedReason, bool)> {
     let mut is_refused = false;
     let receiving = async {

@@ -1,4 +1,4 @@
-//! A server's associations: each first says what it is for. Silent ones are the first to make room, so strangers cannot shut out others.
+//! A server's associations: each first states its purpose. Silent ones are the first to make room, so strangers cannot shut out others.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(super) struct Reception<H> {
 }
 
 impl<H: Send + 'static> Reception<H> {
-    /// Accepts associations and serves those that say what they are for; `once` until the first one that was served has left and none is
+    /// Accepts associations and serves those that state their purpose; `once` until the first one that was served has left and none is
     /// being served.
     pub(super) async fn attend<S>(&self, listener: &Listener, once: bool, serve: impl Fn(Association, H) -> S)
     where

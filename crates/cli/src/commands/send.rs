@@ -100,7 +100,7 @@ pub(crate) async fn run(arguments: SendArgs) -> Result<()> {
         () = signal::interrupted() => if all_sent.get() { Ok(()) } else { Err(anyhow!("interrupted before all input was sent")) },
     };
     if ended.is_err() && !all_sent.get() {
-        // What was typed so far still arrives, but an end in good order would tell the peer that nothing is missing.
+        // Input typed so far still arrives, but an end in good order would tell the peer that nothing is missing.
         let _ = tokio::time::timeout(GOODBYE_MAX, association.drained()).await;
         association.abort("the sender stopped before all input was sent");
     }

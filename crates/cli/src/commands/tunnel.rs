@@ -131,7 +131,7 @@ impl Way {
         Ok(Self { config, endpoints: Default::default(), to, timeout: arguments.timeout })
     }
 
-    /// Makes an association with the exit, at the first of its addresses that answers, and says what it is for.
+    /// Makes an association with the exit, at the first of its addresses that answers, and states its purpose.
     async fn open(&self, kind: Kind) -> Result<Association> {
         // The exit may have moved.
         let addresses = self.to.resolve_all().await?;

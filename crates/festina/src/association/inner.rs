@@ -129,7 +129,7 @@ impl Inner {
         if has_successor && !state.core.is_closed() && state.leaves_to_successor() {
             return state.take_events(self.id);
         }
-        // Nobody may hear of the end before its packets have left.
+        // The end is reported only after its packets have been sent.
         let way = if state.core.is_closed() { Way::Direct } else { way };
         if state.transmit(now, &self.shared, way).is_err() {
             self.shared.wait_for_driver(self);

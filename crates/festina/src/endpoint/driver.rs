@@ -32,8 +32,8 @@ const BUFFER_BYTES: usize = 65_536;
 const BATCHES_PER_TURN: usize = 8;
 
 /// Associations whose time has come that are called in a turn. Their calls may draw packets, and while those leave, acknowledgements come that
-/// make the calls of others needless: so what has come is received first. Without a bound, a machine that was too slow once would repeat
-/// what had arrived, lose acknowledgements because the socket's buffer is full, repeat the more, and never catch up.
+/// make the calls of others needless: so pending packets are received first. Without a bound, a machine that was too slow once would retransmit
+/// delivered chunks, lose acknowledgements because the socket's buffer is full, repeat the more, and never catch up.
 const TIMERS_PER_TURN: usize = 64;
 
 /// How long packets that pour in without end may hold up the timers.

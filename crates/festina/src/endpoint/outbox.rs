@@ -102,7 +102,7 @@ impl Outbox {
         self.bytes.len() >= FULL_BYTES
     }
 
-    /// Takes what has not left from another outbox, which is empty then.
+    /// Moves the unsent packets of another outbox here.
     pub(super) fn take_over(&mut self, other: &mut Self) {
         self.bytes.extend_from_slice(other.bytes.get(other.sent..).unwrap_or_default());
         self.groups.append(&mut other.groups);

@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn the_loopback_interface_has_an_mtu_without_the_headers() {
         let mtu: usize = std::fs::read_to_string("/sys/class/net/lo/mtu").unwrap().trim().parse().unwrap();
-        // No IPv4 packet is larger, whatever the interface takes.
+        // No IPv4 packet is larger, even where the interface's MTU is.
         let mtu = mtu.min(65_535);
         let destination = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
         assert_eq!(payload_bytes(destination, true).unwrap(), mtu - 28);

@@ -121,7 +121,7 @@ impl Shared {
         self.handles.load(Ordering::Acquire) == 0 && self.is_idle()
     }
 
-    /// The endpoint was closed, and what it had to do is done.
+    /// The endpoint was closed, and its work is done.
     pub(super) fn is_closed(&self) -> bool {
         self.closing.load(Ordering::Acquire) && self.is_idle()
     }

@@ -122,7 +122,7 @@ impl Timers {
     }
 
     /// Removes at most `count_max` entries of the time that has `come`, which may lie before `now`, and sets the alarm for the first of the
-    /// others. Whoever drives says again when it wants to be called for its own sake.
+    /// others. The driver requests its own wake-up again.
     pub(crate) fn take_due(&self, now: Instant, come: Instant, count_max: usize, due: &mut Vec<Due>) {
         let mut queue = lock(&self.queue);
         while due.len() < count_max

@@ -130,7 +130,7 @@ impl Association {
             let mut forwarded = self.sender.write_forward_tsn(now, sending, packet, events);
             filled = self.sender.fill(now, sending, packet, events);
             if filled.chunks == 0 && !forwarded {
-                // What was to leave again may turn out to be given up: then that is what the packet is for.
+                // A retransmission may turn out to be abandoned: then the packet carries the FORWARD-TSN instead.
                 forwarded = self.sender.write_forward_tsn(now, sending, packet, events);
             }
             if forwarded {

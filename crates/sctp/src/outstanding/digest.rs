@@ -35,7 +35,7 @@ pub(crate) struct Digest {
     pub(crate) highest_acked: Option<HighestAcked>,
     /// Chunks of abandoned messages among them, which count nowhere else: the peer passed over them or has them.
     pub(crate) abandoned_acked: bool,
-    /// The highest TSN of those that the peer was told to pass over.
+    /// The highest TSN that a FORWARD-TSN has skipped.
     pub(crate) highest_passed: Option<u64>,
     /// On the way before, headers and padding included.
     pub(crate) in_flight_bytes_before: usize,

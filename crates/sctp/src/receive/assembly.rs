@@ -113,7 +113,7 @@ impl Assembly {
             }
     }
 
-    /// Passes over what is missing up to `new_cumulative`, which is `passed` TSNs further on, and over the ordered messages listed, as far
+    /// Skips missing chunks up to `new_cumulative`, which is `passed` TSNs further on, and over the ordered messages listed, as far
     /// as `inbound_streams` go (RFC 3758 §3.6). Does nothing in the other framing, where each message is listed.
     pub(super) fn forward(
         &mut self,

@@ -234,7 +234,7 @@ impl SendPath {
         self.repair.was_silent(silence);
     }
 
-    /// The peer has just answered: T3-rtx does not wait any longer for what was backed off in an outage.
+    /// The peer has just answered: ends a T3-rtx wait that an outage backed off.
     pub(crate) fn shorten_timeout(&mut self, now: Instant) {
         self.repair.shorten_timeout(now);
     }

@@ -1,6 +1,6 @@
 //! Messages of all associations on their way to the writer, without sockets and threads.
 //!
-//! One association that is refused changes nothing for the others: whatever was taken before it is still committed.
+//! One association that is refused changes nothing for the others: everything taken before it is still committed.
 
 use std::collections::BTreeMap;
 

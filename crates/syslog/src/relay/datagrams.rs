@@ -93,7 +93,7 @@ impl DatagramInput {
         }
     }
 
-    /// Reads until nobody takes lines (RFC 5426 §3.1: one datagram is one message). A line feed or NUL at its end is no
+    /// Reads until the lines' receiver is gone (RFC 5426 §3.1: one datagram is one message). A line feed or NUL at its end is no
     /// part of it: C programs send their strings with it.
     pub(super) fn read(mut self, intake: &Intake, mut rate: Rate, notice: &Notice) {
         let mut buffer = vec![0; DATAGRAM_BYTES];

@@ -88,7 +88,7 @@ pub(super) struct Follower {
     spooled: HashMap<Bytes, u64>,
     buffer: Vec<u8>,
     changed: bool,
-    /// What was said last of a file that cannot be read.
+    /// The last reported error of a file that cannot be read.
     problem: Option<String>,
     notice: Notice,
 }
@@ -193,7 +193,7 @@ impl Follower {
         is_new.then(|| self.gather(lines))
     }
 
-    /// The relay stops: returns what is unfinished, unless its writer is at work.
+    /// The relay stops: returns the unfinished line, unless its writer is at work.
     pub(super) fn finish(&mut self, now_us: u64) -> Option<Gathered> {
         let mut lines = Vec::new();
         for index in 0..self.files.len() {
@@ -353,7 +353,7 @@ impl Follower {
         has_room
     }
 
-    /// A file that is shorter than what was read of it is another one in its place.
+    /// A file that is shorter than its read position is a different file with the same name.
     fn restart_shortened(&mut self, lines: &mut Vec<Frame>) {
         for index in 0..self.files.len() {
             let followed = &mut self.files[index];
@@ -398,7 +398,7 @@ impl Follower {
         self.files.iter().any(|followed| followed.id == id)
     }
 
-    /// Opens a file, without waiting for what is none.
+    /// Opens a file without blocking on FIFOs and the like.
     fn open(&mut self, path: &Path) -> Option<(File, Metadata)> {
         let opened = OpenOptions::new().read(true).custom_flags(NONBLOCK).open(path);
         match opened.and_then(|file| file.metadata().map(|metadata| (file, metadata))) {
@@ -415,7 +415,7 @@ impl Follower {
         }
     }
 
-    /// Says once what is wrong.
+    /// Reports an error once.
     fn complain(&mut self, error: &io::Error) {
         let problem = format!("cannot read {}: {error}", self.path.display());
         if self.problem.as_ref() != Some(&problem) {

@@ -41,7 +41,7 @@ const FOLLOW_EVERY: Duration = Duration::from_millis(200);
 /// Batches of lines of files that wait for the relay.
 const FILE_BATCHES: usize = 4;
 
-/// How long inputs may take to hand over what they have when the relay stops.
+/// Maximum time for inputs to hand over pending lines when the relay stops.
 const STOP_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Bytes of the name of a source that a record keeps.
@@ -97,7 +97,7 @@ pub(crate) struct Intake {
     room: Arc<Semaphore>,
     pub(crate) counters: Arc<InputCounters>,
     bytes_max: usize,
-    /// Whether inputs are to hand over what they have, and end.
+    /// Whether inputs should hand over pending lines and end.
     stopping: watch::Receiver<bool>,
     /// Dropped with the last clone: then all inputs have ended.
     _running: mpsc::Sender<()>,
@@ -117,7 +117,7 @@ pub(crate) struct StopInputs {
 }
 
 impl StopInputs {
-    /// Has inputs hand over what they have, and waits until they have ended, for a while.
+    /// Lets inputs hand over pending lines, and waits for their end for a bounded time.
     pub(crate) async fn stop(&mut self) {
         // Inputs that have ended hear nothing.
         let _ = self.stopping.send(true);
@@ -134,7 +134,7 @@ pub(super) struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// Opens an input and reads it in a task or thread of its own until nobody takes its lines. Returns where it listens, if at an address.
+    /// Opens an input and reads it in a task or thread of its own until the lines' receiver is gone. Returns where it listens, if at an address.
     /// An input of kind file comes with where it goes on.
     pub(super) async fn open(&self, input: &Input, resumed: Option<Resumed>) -> io::Result<Option<SocketAddr>> {
         let (intake, notice) = (self.intake.clone(), self.notice);

@@ -227,7 +227,7 @@ impl Stream {
         {
             let source = String::from_utf8_lossy(&self.source);
             (self.notice)(&format!(
-                "the connection from {source} is closed, and what it sent last is lost ({times} times so far): {error}"
+                "the connection from {source} is closed, and its last data are lost ({times} times so far): {error}"
             ));
         }
         (lines.is_empty() || intake.wait(lines).await) && error.is_none()

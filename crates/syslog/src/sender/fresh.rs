@@ -173,7 +173,7 @@ impl FreshQueue {
     /// the collector's transport has acknowledged.
     ///
     /// Nothing is returned before the first message is acknowledged. Fresh lines overtake it if its packet is lost, and a collector refuses
-    /// lines of an association that has not said who it is.
+    /// lines of an association that has not identified itself.
     pub fn next_message(&mut self, messages_acked: u64, now_us: u64) -> Option<FreshMessage> {
         self.introduced |= messages_acked > 0;
         self.forget_expired(now_us);

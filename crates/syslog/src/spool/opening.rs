@@ -46,7 +46,7 @@ impl<D: Disk> Spool<D> {
             spool.disk.remove(&spool.index_path(number))?;
         }
         for number in numbers {
-            // What is no file is not ours, and must not be waited for.
+            // Opening a FIFO would block.
             if !spool.disk.is_file(&spool.path(number))? {
                 continue;
             }
@@ -63,7 +63,7 @@ impl<D: Disk> Spool<D> {
         spool.disk.sync_directory(directory)?;
         spool.directory_changed = false;
         let holdings = spool.segments.iter().map(|segment| (segment.number, segment.holding()));
-        // What is missing has to be known until it is counted as lost.
+        // Missing files stay in the ledger until their lines are counted as lost.
         let holdings = holdings.chain(damaged.iter().copied()).collect();
         let is_missing = |number: u64| !spool.segments.iter().any(|segment| segment.number == number);
         let missing = damaged.iter().filter(|&&(number, _)| is_missing(number));
@@ -83,7 +83,7 @@ impl<D: Disk> Spool<D> {
         damaged
     }
 
-    /// Syncs a file, and finds out what is in it; `None` if it is no whole record.
+    /// Syncs a file and scans it; `None` if it holds no whole record.
     fn look_into(&self, number: u64) -> io::Result<Option<Segment>> {
         self.disk.append_to(&self.path(number))?.sync()?;
         if let Some(segment) = self.read_index(number) {
@@ -110,7 +110,7 @@ impl<D: Disk> Spool<D> {
         Some(segment)
     }
 
-    /// Writes down what is in a file that is synced and will not grow. If that fails, the next start reads the file.
+    /// Writes the index of a file that is synced and will not grow. If that fails, the next start reads the file.
     pub(super) fn write_index(&self, segment: &Segment) {
         let path = self.index_path(segment.number);
         // A file that is longer than what counts of it has no index.

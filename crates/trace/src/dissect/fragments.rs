@@ -1,4 +1,4 @@
-//! Fragments of IP packets, put together again (RFC 791 §3.2, RFC 8200 §4.5), in whatever order they were captured.
+//! Fragments of IP packets, put together again (RFC 791 §3.2, RFC 8200 §4.5), in any order of capture.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;

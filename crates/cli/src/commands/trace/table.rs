@@ -46,7 +46,7 @@ fn heading(name: &str, summary: &Summary) -> String {
     text + "\n"
 }
 
-/// What was not read of a capture, if there is such.
+/// Describes the packets of a capture that were not read, if there are any.
 pub(super) fn unread(summary: &Summary) -> Option<String> {
     let unread = summary.packets_other;
     let why = "not TCP, UDP or SCTP, without their headers, or fragments of which others are missing";

@@ -223,7 +223,7 @@ impl Client {
             tokio::select! {
                 datagram = received.recv() => match datagram {
                     Some(datagram) => {
-                        // An error tells of an earlier datagram that found nobody; the next one may.
+                        // The error belongs to an earlier datagram that was refused; the next one may arrive.
                         let sent = socket.send(&datagram).await;
                         *latest = datagram;
                         if may_leave && sent.is_err_and(|error| is_refusal(&error)) {

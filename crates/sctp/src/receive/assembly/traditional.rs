@@ -70,7 +70,7 @@ impl Traditional {
         self.order.growth_bytes_max(streams)
     }
 
-    /// Passes over what is missing up to `new_cumulative`, which is `passed` TSNs further on, and over the ordered messages listed.
+    /// Skips missing chunks up to `new_cumulative`, which is `passed` TSNs further on, and over the ordered messages listed.
     pub(super) fn forward(
         &mut self,
         (new_cumulative, passed): (u64, u64),

@@ -13,10 +13,10 @@ use crate::outstanding::MessageSlot;
 /// Marks a gap. The key of the message that was there stands in `fragment`.
 const GAP: MessageSlot = MessageSlot(u32::MAX);
 
-/// Gaps that stay whatever else the queue holds.
+/// Number of gaps that are kept at least.
 const GAPS_KEPT: usize = 32;
 
-/// Where a message stands. `key` tells the key of each that waits as a whole; one of which a part has left is in front.
+/// Returns the position of a message. `key` returns the key of each message that waits as a whole; a partly sent one is in front.
 pub(super) fn find(queue: &VecDeque<Unsent>, message: MessageSlot, key: impl Fn(MessageSlot) -> u32) -> Option<usize> {
     if queue.front()?.message == message {
         return Some(0);

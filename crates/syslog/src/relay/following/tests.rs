@@ -160,7 +160,7 @@ fn copies_and_compressed_files_beside_it_are_not_read() {
     fs::write(world.folder.join("other.log"), "no line\n").expect("it can be written");
     world.write("two\n");
     world.pass(2);
-    // A file that was shortened begins anew, and its copy is no other file.
+    // A shortened file is read from its start, and its copy is not a new file.
     fs::copy(&world.path, world.folder.join("app.log.2")).expect("it can be copied");
     fs::write(&world.path, "3\n").expect("it can be written");
     world.pass(2);
