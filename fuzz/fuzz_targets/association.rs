@@ -1,8 +1,8 @@
 //! Two real associations, the listeners behind them, and an attacker who writes to both: arbitrary bytes, forged packets with
 //! the right tags, stolen and changed cookies, genuine packets lost, repeated, reordered and damaged.
 //!
-//! Whatever comes in: nothing panics, every packet that leaves is sound and small enough, one call releases a bounded number of
-//! packets and events, what is held for the application is bounded, no timer that was handled is still due, and a closed
+//! With any input: nothing panics, every sent packet is sound and small enough, one call releases a bounded number of
+//! packets and events, data held for the application is bounded, no timer that was handled is still due, and a closed
 //! association stays silent.
 
 #![no_main]

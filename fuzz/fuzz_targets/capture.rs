@@ -1,4 +1,4 @@
-//! Arbitrary bytes as a capture: reading, dissecting and analysing it never panics, whatever form it has, and a capture cut short is analysed up to there.
+//! Arbitrary bytes as a capture: reading, dissecting and analysing never panics in any format, and a capture cut short is analysed up to the cut.
 //!
 //! The first byte chooses how the rest begins, so that the fuzzer need not find magic numbers: pcap, pcapng, gzip, zstd, or as it is.
 

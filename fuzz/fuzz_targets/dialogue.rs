@@ -3,7 +3,7 @@
 //! Somebody on the way may pad their packets with chunks that a receiver skips. Where the input says so an attacker who knows the tags
 //! joins in.
 //!
-//! Whatever happens:
+//! With any input:
 //!
 //! - what an association holds on the heap is bounded by its buffers;
 //! - no host accuses the other of a violation of the protocol, unless there was an attacker;
@@ -41,7 +41,7 @@ use world::World;
 #[global_allocator]
 static ALLOCATOR: heap::Tagging = heap::Tagging;
 
-/// One input out of so many is run twice.
+/// One input out of this many is run twice.
 const REPEATED: u64 = 64;
 
 fuzz_target!(|plan: Plan| {

@@ -1,4 +1,4 @@
-//! Arbitrary bytes as a packet: reading all of it never panics, and what was read can be written again.
+//! Arbitrary bytes as a packet: reading all of it never panics, and the result can be written again.
 //!
 //! DATA, I-DATA, SACK and NR-SACK must come out as the very bytes that went in (but for padding and flags that receivers ignore); control
 //! chunks must say the same after writing and reading once more.
@@ -103,7 +103,7 @@ fn check(chunk: &Chunk<'_>, original: &[u8]) {
     }
 }
 
-/// The chunks of extensions, which are unknown to whoever has not agreed on them.
+/// The chunks of extensions, which are unknown to peers that have not agreed on them.
 fn check_extension(chunk: &Chunk<'_>, original: &[u8]) {
     match chunk {
         Chunk::IData(data) => {

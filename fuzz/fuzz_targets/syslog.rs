@@ -1,4 +1,4 @@
-//! Arbitrary bytes for every reader of the syslog relay and collector: none panics, and what is written out commands no terminal.
+//! Arbitrary bytes for every reader of the syslog relay and collector: none panics, and the output contains no terminal controls.
 
 #![no_main]
 

@@ -17,8 +17,8 @@ const ABOUT: &str = "Low-latency messages over SCTP, and a laboratory that shows
 const LONG_ABOUT: &str = "\
 Low-latency messages over SCTP (RFC 9260) in user space, carried in UDP (RFC 6951).
 
-Festina gives every message of a thin stream a fast way out of packet loss. `festina compare` shows in half a minute \
-what that is worth; `listen`, `send` and `ping` talk to any SCTP peer that speaks UDP encapsulation; `emulate` is a \
+Festina repairs lost packets of thin streams in about one round trip. `festina compare` shows the effect in half a minute; \
+`listen`, `send` and `ping` talk to any SCTP peer that speaks UDP encapsulation; `emulate` is a \
 bad network to try them on.";
 
 const EXAMPLES: &str = "\
@@ -48,7 +48,7 @@ struct Arguments {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Wait for peers and print what they send, like netcat
+    /// Wait for peers and print their messages, like netcat
     Listen(listen::ListenArgs),
     /// Send lines or files as messages and print what comes back
     Send(send::SendArgs),

@@ -10,7 +10,7 @@ use festina_netsim::Admission;
 use festina_trace::{InterfaceId, PcapngWriter};
 use festina_units::Instant;
 
-/// Packets are written in large pieces: whoever shows them to a capture must not wait for a disk often.
+/// Packets are written in large pieces, so that callers rarely wait for the disk.
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// A capture file in the making. Clones write to the same file.
@@ -63,7 +63,7 @@ impl CaptureFile {
         }
     }
 
-    /// Ends the capture. What is written afterwards is forgotten.
+    /// Ends the capture. Later packets are ignored.
     pub(crate) fn finish(self) -> io::Result<()> {
         let mut writing = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(failure) = writing.failure.take() {

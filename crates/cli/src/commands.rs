@@ -1,4 +1,4 @@
-//! One file per subcommand: its arguments and what it does.
+//! One file per subcommand: its arguments and its behaviour.
 
 pub(crate) mod compare;
 pub(crate) mod completions;
@@ -31,7 +31,7 @@ use crate::args::{self, Command};
 /// How long the end of a command may take when the peer does not answer any more.
 const GOODBYE_MAX: Duration = Duration::from_secs(2);
 
-/// How long a peer may be silent, whatever the profile: six minutes, as RFC 9260 proposes, are too long for someone who waits for the
+/// How long a peer may be silent, with any profile: the six minutes that RFC 9260 proposes are too long for someone who waits for the
 /// prompt.
 const PEER_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -48,7 +48,7 @@ pub(crate) struct RecoveryArgs {
     profile: Profile,
     #[arg(long, value_name = "NAME", help = congestion_help())]
     congestion: Option<CongestionControl>,
-    /// How long what is to be sent may wait here before it first leaves, for instance 50ms; without it, as long as the send buffer
+    /// Maximum time that a message waits here before its first transmission, for instance 50ms; without it, as long as the send buffer
     /// holds it
     #[arg(long, value_name = "TIME", value_parser = args::positive_duration)]
     target: Option<Duration>,

@@ -1,13 +1,13 @@
 //! The machinery of `festina compare`: the same thin streams over the same bad network, once per loss-recovery profile and
 //! all profiles at the same time.
 //!
-//! - [`scenario`]: what is sent and over what network
+//! - [`scenario`]: the streams and the network
 //! - [`run`]: all profiles from the handshakes to the last message; `rig` holds one profile's endpoints and network,
 //!   `recorder` what its receiver saw
 //! - [`simulated`]: the same once more in the simulator
 //! - [`state`]: the streams as state updates, simulated: how old is the newest state that the receiver has?
-//! - [`outcome`]: what came of one profile
-//! - [`report`], [`html`] and [`json`]: what is shown of it
+//! - [`outcome`]: the results of one profile
+//! - [`report`], [`html`] and [`json`]: its presentation
 //! - [`capture`]: the packets, as pcapng
 
 pub(crate) mod capture;

@@ -17,7 +17,7 @@ pub(crate) fn lines(bytes_max: usize) -> mpsc::Receiver<io::Result<Bytes>> {
     read(move |input| next_line(input, bytes_max))
 }
 
-/// Standard input as it is, in blocks of at most `bytes_max`, each of what is there when it is read.
+/// Standard input as it is, in blocks of at most `bytes_max`, each of the bytes available when it is read.
 pub(crate) fn blocks(bytes_max: usize) -> mpsc::Receiver<io::Result<Bytes>> {
     read(move |input| next_block(input, bytes_max))
 }

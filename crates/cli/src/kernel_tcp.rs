@@ -2,13 +2,13 @@
 //!
 //! - [`tables`]: Tables 1 to 3 of G02: the plan, its parameters, where their values come from
 //! - `checks`: what must hold of them
-//! - `cell`: one point of the plan, measured on two hosts that exist for so long
-//! - `sender`, `receiver`: what the hosts do
+//! - `cell`: one point of the plan, measured on two temporary hosts
+//! - `sender`, `receiver`: the work of the hosts
 //!
-//! The laboratory has no sockets. It plans, keeps, judges and reports; what it would simulate is [`measure`]d here instead.
+//! The laboratory has no sockets. It plans, stores, judges and reports; its simulation is replaced by [`measure`] here.
 //!
-//! Everything is in this process: namespaces without names, TUN devices and sockets, which the kernel takes away when it ends,
-//! whatever ends it.
+//! Everything is in this process: namespaces without names, TUN devices and sockets, which the kernel removes when it ends,
+//! even by a signal.
 
 mod cell;
 mod checks;
@@ -61,7 +61,7 @@ const DROPPED: &str = "dropped at the bottleneck (%)";
 /// What the media application writes at once: the payload of a packet with timestamps.
 const MESSAGE_BYTES: usize = 1_448;
 
-/// The first byte of a connection says what it is.
+/// The first byte of a connection, which states its kind.
 const MEDIA: u8 = b'M';
 const ELEPHANT: u8 = b'E';
 const MOUSE: u8 = b'm';

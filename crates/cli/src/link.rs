@@ -20,7 +20,7 @@ pub(crate) struct LinkArgs {
     /// Travelling time, one way
     #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = args::any_duration)]
     pub(crate) delay: Duration,
-    /// Vary the travelling time by up to so much to either side, without reordering
+    /// Vary the travelling time by up to this time in either direction, without reordering
     #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = args::any_duration)]
     pub(crate) jitter: Duration,
     /// Bits per second, for example 10Mbit/s; without it there is no limit and nothing queues

@@ -16,7 +16,7 @@ pub(crate) fn begin(times: u8) {
         1 => Level::INFO,
         _ => Level::DEBUG,
     };
-    // Nobody else in this process sets one.
+    // No other code in this process sets one.
     let _ = tracing::subscriber::set_global_default(Lines { level });
 }
 

@@ -51,7 +51,7 @@ fn main() -> ExitCode {
     let result = commands::without_threads(&command).unwrap_or_else(|| with_threads(command));
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read our output has had enough, as in `festina ping ... | head`: that is no failure.
+        // The reader of our output has closed it, as in `festina ping ... | head`: that is no failure.
         Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             if let Some(EndedWith(code)) = error.downcast_ref() {

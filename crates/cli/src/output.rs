@@ -1,5 +1,5 @@
-//! Standard output and standard error, neither of which may be trusted to be there: a closed pipe is an error like any
-//! other, never a panic. What peers sent is not trusted either: [`escape`] keeps it from commanding a terminal.
+//! Standard output and standard error, either of which may be closed: a closed pipe is an error like any
+//! other, never a panic. Text of peers is not trusted either: [`escape`] keeps it from controlling a terminal.
 
 mod escape;
 mod fold;
@@ -96,7 +96,7 @@ fn write_message(out: &mut impl Write, payload: &[u8], format: Format, to_termin
     out.flush()
 }
 
-/// Tells on standard error what is going on, without control characters. Nobody there to read it is no reason to stop.
+/// Writes a notice to standard error, without control characters. A closed standard error is ignored.
 pub(crate) fn notice(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", escaped(text.as_bytes()));
 }

@@ -3,7 +3,7 @@
 use std::future::{Future, pending};
 
 /// From this call on neither the user (Ctrl-C) nor the system (SIGTERM) ends the program; the future ends when one of them has
-/// asked for it. Whoever says that something is ready calls this before.
+/// asked for it. Call this before announcing that something is ready.
 #[cfg(unix)]
 pub(crate) fn interruption() -> impl Future<Output = ()> {
     use tokio::signal::unix::{Signal, SignalKind, signal};

@@ -6,7 +6,7 @@
 //! chrt --fifo 50 target/release/examples/host_tcp > validation/host-tcp.toml
 //! ```
 //!
-//! It takes eleven minutes and root's privileges. `chrt` lets it go before whatever else the machine does.
+//! It takes eleven minutes and root's privileges. `chrt` gives it priority over all other work of the machine.
 
 #[path = "../tests/tun/kernel.rs"]
 mod kernel;
@@ -46,7 +46,7 @@ fn main() -> Result<(), TunError> {
         }
     }
     println!(
-        "\n# One connection that writes so many bytes at such a time (ms) and loses these packets, counted from its SYN"
+        "\n# One connection that writes this many bytes at this time (ms) and loses these packets, counted from its SYN"
     );
     println!(
         "# as packet 0. `resent` tells of each packet that was lost when it was sent again, in ms after it was first sent"
@@ -93,7 +93,7 @@ fn measure_greedy(congestion: &str, flows: usize) -> Result<(), TunError> {
     Ok(())
 }
 
-/// What a connection writes and what it loses.
+/// The writes and the losses of a connection.
 struct Script {
     name: &'static str,
     /// Whether the kernel may send tail loss probes.
@@ -104,7 +104,7 @@ struct Script {
     lost: Vec<u64>,
 }
 
-/// So many small messages come before what is measured, so that the round-trip time is known.
+/// Small messages sent before the measurement, so that the round-trip time is known.
 const WARM_UP: u64 = 8;
 /// SYN, the acknowledgement of the answer, and the small messages.
 const PACKETS_BEFORE: u64 = 2 + WARM_UP;

@@ -7,9 +7,9 @@
 //! - `listening`: whether a server is ready
 //! - `privilege`: how a user without privileges gets the few that this takes
 //!
-//! # Nothing is left behind
-//! Whatever ends this process, be it `SIGKILL`, the kernel takes everything away: no namespace has a name, TUN devices end with
-//! the descriptors of this process, and the commands, with whatever they started, with the first process of their process
+//! # Cleanup
+//! However this process ends, even by `SIGKILL`, the kernel removes everything: no namespace has a name, TUN devices end with
+//! the descriptors of this process, and the commands and their children with the first process of their process
 //! namespace, which the kernel kills when this process ends (`PR_SET_PDEATHSIG`).
 
 mod enclosure;
@@ -80,8 +80,8 @@ impl Hosts {
     /// arguments that are added to its own.
     ///
     /// # Errors
-    /// Without privilege, or if `first_process` cannot be started. That one of the commands cannot be started is told by
-    /// `first_process`.
+    /// Without privilege, or if `first_process` cannot be started. If one of the commands cannot be started, `first_process` reports
+    /// it.
     pub fn run(&self, first_process: Command, commands: &Commands) -> io::Result<RunningCommands> {
         RunningCommands::start(first_process, [&self.client, &self.server], commands)
     }
@@ -106,7 +106,7 @@ impl Hosts {
         self.pair.has_failed()
     }
 
-    /// Takes the network down and says what it did in all.
+    /// Removes the network and returns its counters.
     ///
     /// # Errors
     /// If the emulation had already ended because of an error.

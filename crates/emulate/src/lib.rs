@@ -3,7 +3,7 @@
 //!
 //! - [`UdpProxy`] stands between UDP clients and a server on any address. It needs no privilege, no kernel
 //!   module and no async runtime. [`RunningProxy`] is the proxy at work on its own thread; dropping it stops it.
-//!   [`ProxyCounters`] tells what it did, [`TapRecord`] shows each datagram on the way, for captures.
+//!   [`ProxyCounters`] counts its datagrams, [`TapRecord`] shows each datagram on the way, for captures.
 //! - `TunPair` (Linux, with root's privileges) joins two TUN devices in two network namespaces: a bad network for
 //!   the kernel's own TCP and for any program that speaks IP. `RunningTunPair`, `TunCounters` and
 //!   `TunTapRecord` are to it what the three above are to the proxy; `Namespace` makes, finds and enters namespaces.

@@ -83,8 +83,8 @@ pub(crate) fn sharpen_timers() {
     }
 }
 
-/// Asks the kernel to run this thread as soon as it wakes up, whatever else is to be done. Only root and users with CAP_SYS_NICE
-/// are given that. The thread sleeps until something is due, so others lose little by it.
+/// Asks the kernel to run this thread as soon as it wakes up, before all other work. Only root and users with CAP_SYS_NICE
+/// may do that. The thread sleeps until something is due, so others lose little by it.
 pub(crate) fn be_punctual() {
     ask_for_priority(EMULATOR_PRIORITY);
 }

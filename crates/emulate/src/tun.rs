@@ -108,7 +108,7 @@ pub struct RunningTunPair {
 }
 
 impl RunningTunPair {
-    /// What has been done so far.
+    /// Counters up to now.
     pub fn counters(&self) -> TunCounters {
         self.worker.counters()
     }
@@ -119,26 +119,26 @@ impl RunningTunPair {
         self.worker.has_failed()
     }
 
-    /// Stops the emulation, removes the devices, and says what was done in all. Packets that are still under
+    /// Stops the emulation, removes the devices, and returns the final counters. Packets that are still under
     /// way are discarded.
     ///
     /// # Errors
-    /// If the emulation had already ended because of an error of a device, for example because somebody
-    /// removed it, or of the wait.
+    /// If the emulation had already ended because of an error of a device, for example because it was
+    /// removed, or of the wait.
     pub fn stop(self) -> io::Result<TunCounters> {
         self.worker.stop()
     }
 }
 
-/// What has been done so far.
+/// Counters of both directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TunCounters {
     /// The link from the left device to the right one.
     pub forward: LinkCounters,
     /// The link from the right device to the left one.
     pub backward: LinkCounters,
-    /// Packets that left a link but that the kernel would not take, for example because somebody had set the
-    /// device down.
+    /// Packets that left a link but were refused by the kernel, for example because the device was set
+    /// down.
     pub send_failed: u64,
     /// How late deliveries were made on both links together.
     pub lateness: Lateness,
@@ -215,7 +215,7 @@ pub enum TunError {
         /// The reason.
         source: io::Error,
     },
-    /// The system has no more of what it takes.
+    /// The system has run out of a resource.
     #[error("cannot prepare the emulation")]
     System(#[source] io::Error),
 }

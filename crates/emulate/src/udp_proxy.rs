@@ -108,7 +108,7 @@ impl RunningProxy {
         self.worker.has_failed()
     }
 
-    /// Stops the proxy and says what it did in all. Datagrams that are still under way are discarded.
+    /// Stops the proxy and returns its final counters. Datagrams that are still under way are discarded.
     ///
     /// # Errors
     /// If the proxy had already ended because of an error of a socket or of the wait.

@@ -1,4 +1,4 @@
-//! A thread that works until it is told to stop, and the counters that it leaves.
+//! A thread that runs until it is stopped, and the counters that it leaves.
 
 use std::io::{self, PipeReader, PipeWriter};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ pub(crate) struct Worker<C> {
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 
-/// What a thread needs to be stopped and to tell what it does.
+/// The thread's side: the request to stop, and its counters.
 #[derive(Debug)]
 pub(crate) struct Strings<C> {
     /// Becomes readable, with nothing to read, when the thread is to stop.
@@ -29,7 +29,7 @@ pub(crate) struct Handle<C> {
     counters: Shared<C>,
 }
 
-/// Both ends of what connects a thread to whoever started it.
+/// Both ends of the connection between a thread and its starter.
 ///
 /// # Errors
 /// If the system has no pipe to give.
@@ -63,10 +63,10 @@ impl<C: Copy> Worker<C> {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Stops the thread and says what it did in all.
+    /// Stops the thread and returns its final counters.
     ///
     /// # Errors
-    /// What the thread had ended with by itself.
+    /// The error with which the thread had ended by itself.
     pub(crate) fn stop(mut self) -> io::Result<C> {
         self.end()?;
         Ok(self.counters())
@@ -86,7 +86,7 @@ impl<C> Worker<C> {
 
 impl<C> Drop for Worker<C> {
     fn drop(&mut self) {
-        // Whoever wants to know about an error calls `stop`.
+        // To learn of an error, call `stop`.
         let _ = self.end();
     }
 }

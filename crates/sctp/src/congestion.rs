@@ -3,7 +3,7 @@
 //! All quantities are bytes of DATA chunks, header and padding included (RFC 9260 §7.2). A controller hears of bytes, times and
 //! round-trip times; it knows nothing of TSNs, timers or packets.
 //!
-//! | room | what it knows |
+//! | module | responsibility |
 //! |---|---|
 //! | [`rfc9260`] | the standard's window (RFC 9260 §7.2) |
 //! | [`cubic`] | CUBIC (RFC 9438), and how much of the window the application uses |
@@ -169,7 +169,7 @@ pub(crate) struct Ack {
     pub(crate) bytes: usize,
     /// On the way before the SACK came: whether cwnd or the application limited the sender shows in it.
     pub(crate) in_flight_before: usize,
-    /// When the newest of what is acknowledged for the first time left.
+    /// When the newest of the newly acknowledged chunks was sent.
     pub(crate) sent_at: Option<Instant>,
     /// How long that took, if it left once.
     pub(crate) rtt: Option<Duration>,

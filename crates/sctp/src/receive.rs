@@ -15,15 +15,15 @@
 //! it keeps alive, once per packet in the queue to the application. What counts as allocated in full is the packet that is
 //! handed in, so it must not share its memory with others.
 //!
-//! What is held is a slice if it makes up half of its packet at least, and a copy otherwise. A message that the application
+//! Held data is a slice if it makes up half of its packet at least, and a copy otherwise. A message that the application
 //! can fetch at once is a slice however small it is, while less than half of the buffer is used and its packet has at most
 //! 2 KiB. Fragments below 512 bytes are gathered in buffers, so that a message in fragments of one byte costs about its bytes.
 //!
 //! The peer counts payload, and does not know what its messages cost here: a message of 64 bytes may take three times as much. So
-//! the window says how much payload fits into what is left of a buffer and a quarter, judged by what came lately, and at most what is left
-//! of the buffer. What left before the peer heard of that is kept up to a buffer and a quarter.
+//! the window is the payload that fits into the rest of a buffer and a quarter, judged by recent messages, and at most the rest
+//! of the buffer. Data sent before the peer learned of that is kept up to a buffer and a quarter.
 //!
-//! A chunk that comes beyond that is dropped. What was accepted is never given up again, although RFC 9260 §6.2 would
+//! A chunk that comes beyond that is dropped. Accepted data is never discarded again, although RFC 9260 §6.2 would
 //! have the highest chunk make room for a lower one.
 //!
 //! Messages are only ever delivered whole, so four rules keep a full buffer from standing still for ever. None of them holds
@@ -37,8 +37,8 @@
 //!   a quarter, up to 8 KiB more, while all that there is to fetch takes no more than that. What fills the buffer then waits for such
 //!   messages, and one in each packet would bring it no further than a packet per message.
 //!
-//! An honest peer never meets the limit of two buffers with an application that fetches: what it has outstanding and what is
-//! held above a gap was all within a window of one buffer, and a message has at most the size of the buffer, of which what was
+//! An honest peer never meets the limit of two buffers with an application that fetches: its outstanding data and the data
+//! held above a gap was all within a window of one buffer, and a message has at most the size of the buffer. Its part that was
 //! not kept as a slice within the first buffer costs at most a fifth more than its bytes.
 //!
 //! # Bounds
@@ -46,7 +46,7 @@
 //!
 //! - what counts towards the window: two receive buffers + 12 KiB, and what the buffer of the last fragment grew by, 4 KiB
 //! - 1,024 TSN ranges: 16 KiB
-//! - the table of streams: 16 KiB, and what it takes beyond counts towards the window (at most 128 KiB in all; a small receive
+//! - the table of streams: 16 KiB; more counts towards the window (at most 128 KiB in all; a small receive
 //!   buffer allows for fewer streams, see `Limits::inbound_streams`). With I-DATA an entry has twice the size, and a second table of
 //!   16 KiB for free, with entries of 8 bytes, names the unordered messages that were skipped
 //! - 64 duplicate TSNs, the first 64 entries of the queue to the application: 4 KiB
@@ -74,7 +74,7 @@ mod tracker;
 mod window;
 
 /// The receiving side. The order of calls: [`handle_data`](Self::handle_data) or its like for each chunk of a packet, then
-/// [`packet_done`](Self::packet_done), then whatever [`poll_message`](Self::poll_message) gives, then
+/// [`packet_done`](Self::packet_done), then all that [`poll_message`](Self::poll_message) returns, then
 /// [`write_sack`](Self::write_sack) if [`sack_wanted`](Self::sack_wanted).
 #[derive(Debug)]
 pub(crate) struct Receiver {
@@ -241,7 +241,7 @@ impl Receiver {
         }
     }
 
-    /// Where the cumulative TSN goes; `None` if the chunk is out of date or of another association, or if what it skips might need more
+    /// The new cumulative TSN; `None` if the chunk is out of date or of another association, or if the skipped messages might need more
     /// memory than there is.
     fn forward_to(&mut self, new_cumulative: Tsn, streams: usize, packet_bytes: usize) -> Option<u64> {
         self.sack.saw_data(false, !self.tracker.is_contiguous(), packet_bytes);
@@ -326,7 +326,7 @@ impl Receiver {
         self.sack.is_useful()
     }
 
-    /// Has a SACK leave with the next packet, whatever the schedule says.
+    /// Makes the next packet carry a SACK, ahead of the schedule.
     pub(crate) fn request_sack(&mut self) {
         self.sack.request();
     }
@@ -392,7 +392,7 @@ impl Receiver {
         Tsn::wrap(self.tracker.cumulative())
     }
 
-    /// The peer has restarted (RFC 9260 §5.2.4.1): its TSNs and SSNs begin anew. Messages that are whole and in order can
+    /// Handles a restart of the peer (RFC 9260 §5.2.4.1): its TSNs and SSNs restart. Messages that are whole and in order can
     /// still be fetched; the rest is gone. The counters go on.
     pub(crate) fn reset_for_restart(
         &mut self,
@@ -412,7 +412,7 @@ impl Receiver {
         tsn.unwrap(self.tracker.cumulative()) <= self.tracker.cumulative()
     }
 
-    /// A stream of the peer begins anew (RFC 6525 §5.2.2). What waits for a number that was never used is delivered.
+    /// Resets a stream of the peer (RFC 6525 §5.2.2). Messages that wait for an unused number are delivered.
     pub(crate) fn reset_stream(&mut self, stream: StreamId) {
         self.assembly.reset_stream(stream, &mut self.ready);
     }

@@ -4,7 +4,7 @@
 //! [`Chunk`], [`Parameter`] and [`Cause`] is a view into the caller's bytes. Writing appends: a [`PacketBuilder`] adds
 //! chunks to the caller's `Vec<u8>` up to a packet size. Neither allocates on its own account.
 //!
-//! | room | what it knows |
+//! | module | responsibility |
 //! |---|---|
 //! | [`packet`] | common header, walking the chunks |
 //! | [`builder`] | bundling chunks into one packet, checksum included |
@@ -107,7 +107,7 @@ impl UnknownAction {
         }
     }
 
-    /// Whether the peer is to be told.
+    /// Whether an ERROR is sent to the peer.
     #[must_use]
     pub const fn reports(self) -> bool {
         matches!(self, Self::StopAndReport | Self::SkipAndReport)

@@ -143,7 +143,7 @@ impl Pair {
         moved
     }
 
-    /// Goes on in time, and calls whoever wants to be called.
+    /// Advances the time, and calls the endpoints that are due.
     fn pass(&mut self, time: Duration) {
         self.now += time;
         for association in [&mut self.client, &mut self.server] {
@@ -165,7 +165,7 @@ impl Pair {
     }
 }
 
-/// The next packet, in memory as a driver would give it: in a buffer of its own, which is used again when nobody refers to it.
+/// The next packet, in memory as a driver would give it: in a buffer of its own, which is used again when no reference remains.
 fn next_packet(
     from: &mut Association,
     now: Instant,

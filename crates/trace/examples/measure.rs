@@ -9,7 +9,7 @@
 //! ```
 //!
 //! `list` prints a line for each retransmission: packet, cause, how sure, and whether it was spurious; and one for each packet that came
-//! out of order. `make` writes TCP conversations of small segments, of which every fiftieth is sent twice; `scan` analyses a SYN to each of so many
+//! out of order. `make` writes TCP conversations of small segments and sends every fiftieth twice; `scan` analyses a SYN to each of many
 //! ports, made while it is read, and `talk` a question to each and its answer.
 
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! What a capture says about its streams: are they thin, what was lost, why was what sent again, and what did that cost.
+//! Analysis of the streams of a capture: whether they are thin, their losses, retransmissions with their causes, and the cost.
 //!
 //! Packets go in, one by one, in the order of their file; findings come out, the last of them after [`Analyser::finish`]. Memory is
 //! bounded by the conversations that are alive: one that is silent for [`AnalyserOptions::idle_max`], or the longest silent of too many, is
@@ -80,12 +80,12 @@ pub enum Finding {
     Stream(Box<StreamReport>),
 }
 
-/// What was read.
+/// Numbers of packets read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Packets.
     pub packets: u64,
-    /// Packets that are not TCP, UDP or SCTP, or whose headers were not captured, and fragments of packets of which others are missing.
+    /// Packets that are not TCP, UDP or SCTP, or whose headers were not captured, and fragments of incomplete packets.
     pub packets_other: u64,
     /// Packets of TCP and SCTP that the capture holds once more: the same number in IPv4, the same transport header. They are left out.
     pub packets_again: u64,
@@ -148,7 +148,7 @@ impl Sink {
 pub struct LiveStream<'a>(&'a Stream);
 
 impl LiveStream<'_> {
-    /// What is known so far, without round-trip times and without retransmissions whose fate is open.
+    /// The report so far, without round-trip times and without undecided retransmissions.
     pub fn report(&self) -> &StreamReport {
         &self.0.report
     }
@@ -243,13 +243,13 @@ impl Analyser {
             .map(|stream| LiveStream(stream))
     }
 
-    /// What was read so far.
+    /// The packets read so far.
     pub fn summary(&self) -> Summary {
         let packets_other = self.summary.packets_other + self.dissector.given_up();
         Summary { conversations: self.table.begun(), packets_other, ..self.summary }
     }
 
-    /// Ends what was silent for too long, and makes room.
+    /// Ends conversations that were silent for too long, and makes room.
     fn retire(&mut self, now: Instant) {
         while let Some(oldest) = self.table.oldest()
             && (self.table.is_full() || now.saturating_duration_since(oldest.last_at) > self.options.idle_max)

@@ -12,7 +12,7 @@ const BUFFER_BYTES: usize = 1 << 18;
 
 /// A compressed capture that expands beyond this...
 const EXPANDED_BYTES_FREE: u64 = 1 << 30;
-/// ... and to more than so many times its size is no capture but an attempt to waste time. Captures of all-zero payload reach some 400.
+/// ... and to more than this many times its size is no capture but an attempt to waste time. Captures of all-zero payload reach some 400.
 const EXPANSION_MAX: u64 = 800;
 
 /// What a source begins with, put back in front of it.
@@ -67,7 +67,7 @@ impl<R: Read> std::fmt::Debug for Expanded<R> {
     }
 }
 
-/// Counts what is taken from a source.
+/// Counts the bytes read from a source.
 struct Counting<R> {
     inner: R,
     bytes: u64,

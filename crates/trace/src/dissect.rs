@@ -20,7 +20,7 @@ pub(crate) struct Transport<'a> {
     pub(crate) bytes: &'a [u8],
     /// How long header and payload were on the link.
     pub(crate) len: usize,
-    /// IPv4's identification; `None` if it is zero, as of packets that nobody may cut, or of IPv6.
+    /// IPv4's identification; `None` if it is zero, as in packets with the flag DF, or in IPv6.
     pub(crate) identification: Option<u16>,
     /// Where this belongs if it is a part only.
     fragment: Option<Fragment>,
@@ -464,7 +464,7 @@ mod tests {
             assert_eq!((found.protocol, found.bytes), (132, [5; 30].as_slice()), "tunnel {index}");
             assert!(!found.source.to_string().starts_with("198"), "tunnel {index}");
         }
-        // What only looks like a tunnel stays what it is.
+        // Packets that only look like tunnels are not unwrapped.
         let no_flag = [[0, 1, 0x12, 0xb5, 0, 0, 0, 0].as_slice(), &[0; 8], &ethernet].concat();
         let plain = ipv4_with(17, &no_flag);
         let found = transport(&packet(101, &plain)).expect("known").expect("an IP packet");

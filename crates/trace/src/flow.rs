@@ -34,7 +34,7 @@ pub struct Flow {
     pub source: SocketAddr,
     /// To whom.
     pub destination: SocketAddr,
-    /// What was written, in the order of time. Never empty.
+    /// The application's writes, in the order of time. Never empty.
     pub writes: Vec<FlowWrite>,
 }
 

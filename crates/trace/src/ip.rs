@@ -165,7 +165,7 @@ fn ipv6_header(from: Ipv6Addr, to: Ipv6Addr, protocol: u8, ecn: EcnCodepoint, pa
     const VERSION: u8 = 0x60;
 
     let mut header = Vec::with_capacity(IPV6_HEADER_BYTES);
-    // The traffic class, of which ECN is the lower end, begins in the middle of the first byte.
+    // The traffic class, whose lower end is ECN, begins in the middle of the first byte.
     header.extend([VERSION, ecn.bits() << 4, 0, 0]);
     header.extend(payload_len.to_be_bytes());
     header.extend([protocol, HOP_LIMIT]);
@@ -181,7 +181,7 @@ pub(crate) struct InternetChecksum {
 }
 
 impl InternetChecksum {
-    /// Adds bytes, the last of which is padded with zero if their number is odd: only the last call may
+    /// Adds bytes; an odd number of them is padded with zero: only the last call may
     /// have an odd number.
     pub(crate) fn add(&mut self, bytes: &[u8]) {
         let (words, odd) = bytes.as_chunks::<2>();

@@ -37,7 +37,7 @@ pub enum ReadError {
     Damaged {
         /// Where the block or record starts that makes no sense.
         offset: u64,
-        /// What is wrong with it.
+        /// Description of the fault.
         problem: &'static str,
     },
     /// The file ends within a packet.
@@ -104,7 +104,7 @@ struct Interface {
     offset_s: i64,
 }
 
-/// A packet and what is known about it.
+/// A packet and its metadata.
 struct Found<'a> {
     at: Instant,
     link_type: u16,

@@ -25,7 +25,7 @@ pub struct TcpSegment<'a> {
     pub window: u16,
     /// Options, in this order.
     pub options: &'a [TcpOption],
-    /// What is carried.
+    /// The payload.
     pub payload: &'a [u8],
     /// The ECN field of the IP header.
     pub ecn: EcnCodepoint,
@@ -135,7 +135,7 @@ fn options(options: &[TcpOption]) -> Vec<u8> {
                     blocks.push((*start, *end));
                     rest = behind;
                 }
-                // More than 31 blocks do not fit into any header, which the caller is told by the length of all options.
+                // More than 31 blocks do not fit into any header, which the caller notices by the length of all options.
                 bytes.extend([SACK, u8::try_from(2 + 8 * blocks.len()).unwrap_or(u8::MAX)]);
                 for (start, end) in blocks {
                     bytes.extend(start.to_be_bytes());

@@ -190,7 +190,7 @@ fn stamped(at_ms: u32, index: u32) -> (u64, Vec<u8>) {
     (at_ms.into(), encapsulate_tcp(address(CLIENT), address(SERVER), &segment).expect("short"))
 }
 
-/// Its acknowledgement of so many of them, and of another if there is one behind a gap.
+/// Its acknowledgement of the first `through`, and of another if there is one behind a gap.
 fn echoing(at_ms: u32, through: u32, reported: Option<u32>, echo: u32) -> (u64, Vec<u8>) {
     let mut options = vec![TcpOption::Timestamps { value: at_ms, echo }];
     options.extend(reported.map(|index| TcpOption::SackBlock(1 + 100 * index, 101 + 100 * index)));

@@ -12,7 +12,7 @@ use festina_units::Instant;
 struct Counting;
 
 thread_local! {
-    /// Below zero if a thread gives back what it was given.
+    /// Below zero if a thread frees memory of another.
     static LIVE_BYTES: Cell<isize> = const { Cell::new(0) };
     static PEAK_BYTES: Cell<isize> = const { Cell::new(0) };
 }

@@ -1,4 +1,4 @@
-//! What was sent again, what only came late, and what the capture holds twice.
+//! Retransmissions, late packets, and packets that the capture holds twice.
 
 use std::net::SocketAddr;
 
@@ -27,7 +27,7 @@ fn data(at_us: u64, number: u16, index: u32) -> Captured {
     (at_us, number, segment(CLIENT, SERVER, &sent))
 }
 
-/// An acknowledgement of so many of them.
+/// An acknowledgement of the first `through`.
 fn ack(at_us: u64, through: u32, blocks: &[(u32, u32)]) -> Captured {
     let options: Vec<TcpOption> =
         blocks.iter().map(|&(start, end)| TcpOption::SackBlock(1 + 100 * start, 1 + 100 * end)).collect();
@@ -99,7 +99,7 @@ fn a_gap_is_filled_by_a_retransmission_if_its_number_is_later_than_those_before(
         packets
     };
     let found = analysed(&stream(106));
-    assert_eq!((found.again, found.late), (vec![9], vec![]), "sent after what it follows");
+    assert_eq!((found.again, found.late), (vec![9], vec![]), "sent after the following data");
     let found = analysed(&stream(104));
     assert_eq!((found.again, found.late), (vec![], vec![9]), "sent before");
     assert_eq!(found.streams[0].repair.out_of_order, 1);
@@ -114,7 +114,7 @@ fn random_numbers_say_nothing_and_the_age_of_the_gap_decides() {
         packets.extend([ack(50_010, 3, &[(4, 5)]), data(at_us - 1, 31, 5), data(at_us, 20_000, 3)]);
         packets
     };
-    // The server sees data and acknowledges it at once: what it measures is not the path's round trip of 40 ms.
+    // The server sees data and acknowledges it at once: it does not measure the path's round trip of 40 ms.
     let found = analysed(&stream(95_000));
     assert_eq!((found.again, found.late), (vec![10], vec![]), "45 ms after the gap appeared");
     let found = analysed(&stream(55_000));

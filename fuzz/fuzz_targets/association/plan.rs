@@ -89,7 +89,7 @@ pub enum Operation {
         at: Side,
         reason_bytes: u16,
     },
-    /// The host forgets its association and begins anew.
+    /// The host forgets its association and restarts.
     Restart {
         at: Side,
     },

@@ -26,7 +26,7 @@ const TIMERS_AT_ONCE_MAX: usize = 2;
 const PACKETS_PER_CALL_MAX: usize = 400;
 /// Events that may wait for an application that does not poll them, besides those of its own messages and of what left again.
 const EVENTS_MAX: usize = 1_000;
-/// Nothing is sent after the end but what was waiting as a whole packet.
+/// After the end only packets that were waiting as a whole are sent.
 const LAST_PACKETS_MAX: usize = 16;
 
 /// One endpoint with at most one association.
@@ -106,7 +106,7 @@ impl Host {
         let retransmitted = association.stats().sent.retransmitted.total() as usize;
         let since = retransmitted - std::mem::replace(&mut self.retransmitted, retransmitted);
         assert!(count <= EVENTS_MAX + 3 * self.messages_sent + since, "{count} events were waiting");
-        assert_eq!(self.closed, association.is_closed(), "the end is told when it comes");
+        assert_eq!(self.closed, association.is_closed(), "the end is reported when it comes");
     }
 }
 
@@ -128,7 +128,7 @@ impl World {
         }
         for host in &mut self.hosts {
             host.poll_events();
-            assert!(host.established, "a handshake that nobody disturbs succeeds");
+            assert!(host.established, "an undisturbed handshake succeeds");
         }
     }
 
@@ -225,7 +225,7 @@ impl World {
         }
     }
 
-    /// Nothing is left behind that could not be told or read.
+    /// No unread event or message is left behind.
     pub fn finish(&mut self) {
         for at in 0..2 {
             self.read(at, usize::MAX);
@@ -256,7 +256,7 @@ impl World {
     fn deliver(&mut self, to: usize, from: SocketAddr, packet: Vec<u8>) {
         let (now, packet) = (self.now, Bytes::from(packet));
         if let Some(association) = self.hosts[to].living() {
-            // What is dropped is dropped for a reason; which one is for other tests.
+            // The reason why a packet is dropped is for other tests.
             let _dropped = association.handle_packet(now, from, ecn_of(&packet), &packet);
             self.drain(to);
         } else {

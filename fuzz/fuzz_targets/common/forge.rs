@@ -12,7 +12,7 @@ use crate::chunks::{CausePlan, ChunkPlan, ParameterPlan};
 /// The largest UDP datagram, less its headers.
 const FORGED_BYTES_MAX: usize = 65_480;
 
-/// Bytes for whatever carries bytes.
+/// Filler for fields that carry bytes.
 static FILL: [u8; 65_535] = [0x5a; 65_535];
 
 /// The ECN field that a packet arrives with: its checksum decides, so that it is any of the three, and the same when the input runs again.

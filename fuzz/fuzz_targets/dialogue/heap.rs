@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicIsize, Ordering};
 
 /// The two hosts, and everything else.
 const OWNERS: usize = 3;
-const NOBODY: usize = 2;
+const UNOWNED: usize = 2;
 
 thread_local! {
-    static OWNER: Cell<usize> = const { Cell::new(NOBODY) };
+    static OWNER: Cell<usize> = const { Cell::new(UNOWNED) };
 }
 
 static LIVE: [AtomicIsize; OWNERS] = [const { AtomicIsize::new(0) }; OWNERS];
@@ -26,7 +26,7 @@ fn widened(layout: Layout) -> (Layout, usize) {
 unsafe impl GlobalAlloc for Tagging {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let (wide, front) = widened(layout);
-        let owner = OWNER.try_with(Cell::get).unwrap_or(NOBODY);
+        let owner = OWNER.try_with(Cell::get).unwrap_or(UNOWNED);
         // SAFETY: the layout is not empty, and the front has room for the owner.
         unsafe {
             let block = System.alloc(wide);
@@ -51,7 +51,7 @@ unsafe impl GlobalAlloc for Tagging {
     }
 }
 
-/// Does something for a host: what is allocated meanwhile is the host's.
+/// Runs an action for a host, which owns the memory allocated meanwhile.
 pub fn on_behalf_of<T>(host: usize, action: impl FnOnce() -> T) -> T {
     let before = OWNER.replace(host);
     let result = action();

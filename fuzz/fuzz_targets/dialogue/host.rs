@@ -106,7 +106,7 @@ impl Host {
         self.association = Some(association);
     }
 
-    /// Takes over what the listener accepted. What was read before is the old association's.
+    /// Takes over the accepted association. Messages read before are the old association's.
     pub fn adopt(&mut self, association: Association, heap_before: isize, ledger: &mut Ledger) {
         let held = live_bytes(self.index);
         self.clear(ledger);
@@ -144,7 +144,7 @@ impl Host {
         }
     }
 
-    /// Takes all events. Unless somebody attacked, or an association lived twice, nobody violates the protocol.
+    /// Takes all events. Without an attacker, and unless an association lived twice, no host violates the protocol.
     pub fn poll_events(&mut self, excused: bool, ledger: &mut Ledger) {
         let Some(association) = &mut self.association else { return };
         while let Some(event) = on_behalf_of(self.index, || association.poll_event()) {
@@ -172,7 +172,7 @@ impl Host {
                 _ => {}
             }
         }
-        assert_eq!(self.closed.is_some(), association.is_closed(), "the end is told when it comes");
+        assert_eq!(self.closed.is_some(), association.is_closed(), "the end is reported when it comes");
     }
 
     /// What the association holds is bounded.

@@ -1,4 +1,4 @@
-//! Who sent what to whom, and what has arrived: exactly once, whole, in order.
+//! Sent and received messages of both hosts: each arrives exactly once, whole, in order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ pub type SessionId = usize;
 struct Sent {
     bytes: usize,
     stream: u16,
-    /// It comes after all that was sent before it on its stream: it is ordered and took nobody's place in the queue.
+    /// It comes after all messages sent before it on its stream: it is ordered and replaced none in the queue.
     in_turn: bool,
     unordered: bool,
     /// Whether it must arrive.
@@ -102,7 +102,7 @@ impl Ledger {
             return;
         }
         let bytes = &message.payload;
-        assert!(bytes.len() >= HEADER_BYTES, "a message that nobody sent");
+        assert!(bytes.len() >= HEADER_BYTES, "a message that was never sent");
         let session = SessionId::from(bytes[0]);
         let number = u32::from_be_bytes([bytes[1], bytes[2], bytes[3], bytes[4]]) as usize;
         let sent = &mut self.sessions[session].sent[number];

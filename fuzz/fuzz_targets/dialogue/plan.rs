@@ -42,7 +42,7 @@ pub enum Opening {
     Torn(Tear),
 }
 
-/// One side loses its memory after some packets and timers, and connects anew. What it has sent before comes late, so that the other
+/// One side loses its memory after some packets and timers, and connects again. Its earlier packets come late, so that the other
 /// side may hear of the new incarnation first.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tear {
@@ -103,7 +103,7 @@ pub enum Operation {
         at: Side,
         mechanisms: MechanismsPlan,
     },
-    /// Streams begin anew: those that the host sends on, or those that it asks its peer to reset. None stands for all.
+    /// Resets streams: those that the host sends on, or those that it asks its peer to reset. None stands for all.
     Reset {
         at: Side,
         asked: bool,
@@ -129,7 +129,7 @@ pub enum Operation {
     Abort {
         at: Side,
     },
-    /// The host loses all its memory, and begins anew or waits.
+    /// The host loses all its memory, and restarts or waits.
     Restart {
         at: Side,
         connects: bool,

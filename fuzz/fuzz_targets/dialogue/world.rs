@@ -174,12 +174,12 @@ impl World {
             self.hosts[at].read(usize::MAX, &mut self.ledger);
         }
         for host in &self.hosts {
-            assert!(!host.is_living(), "nobody is left to talk to, and yet one lives");
+            assert!(!host.is_living(), "all peers have ended, and yet one host lives");
         }
         self.ledger.check_all_complete();
     }
 
-    /// An association that shuts down ends, whatever its peer does.
+    /// An association that shuts down ends, independent of its peer.
     fn shut_down_and_wait(&mut self, at: usize) {
         let session = self.hosts[at].session;
         self.shutdown(at);
@@ -327,7 +327,7 @@ impl World {
         let packet = on_behalf_of(to, || received(bytes));
         let host = &mut self.hosts[to];
         if let Some(association) = host.living() {
-            // What is dropped is dropped for a reason; which one is for other tests.
+            // The reason why a packet is dropped is for other tests.
             let _dropped = on_behalf_of(to, || association.handle_packet(now, source, ecn_of(&packet), &packet));
         } else if self.ledger.has_room() {
             let mut reply = Vec::new();

@@ -31,7 +31,7 @@ its own with the same seed. No privilege is needed and nothing leaves the machin
 pub(crate) struct CompareArgs {
     #[command(flatten)]
     scenario: Scenario,
-    /// Send state updates, of which only the newest matters: reliably, with redundancy, with a lifetime, or each in place of the one
+    /// Send state updates, where only the newest matters: reliably, with redundancy, with a lifetime, or each in place of the one
     /// before; in the simulator
     #[arg(long, conflicts_with_all = ["profiles", "pcap"])]
     state: bool,
@@ -151,7 +151,7 @@ fn show(arguments: &CompareArgs, outcomes: &[Outcome], json: &str) -> Result<()>
     Ok(())
 }
 
-/// What is missing is told; what must not happen is a failure.
+/// Reports missing messages, and fails on impossible results.
 fn report_faults(scenario: &Scenario, outcomes: &[Outcome]) -> Result<()> {
     let mut faults = Vec::new();
     for outcome in outcomes {

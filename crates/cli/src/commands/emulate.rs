@@ -56,7 +56,7 @@ pub(crate) fn without_threads(command: &EmulateCommand) -> Option<Result<()>> {
     }
 }
 
-/// Emulates until interrupted or the time is over, then prints what was done.
+/// Emulates until interrupted or the time is over, then prints the report.
 pub(crate) async fn run(command: EmulateCommand) -> Result<()> {
     match command {
         EmulateCommand::Udp(arguments) => udp::run(*arguments).await,
@@ -77,7 +77,7 @@ enum End {
     Failed,
 }
 
-/// The network that is emulated, whatever it joins, and for how long.
+/// The emulated network and the duration.
 #[derive(Debug, Args)]
 struct NetworkArgs {
     /// End after this time instead of on Ctrl-C

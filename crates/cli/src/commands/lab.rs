@@ -109,13 +109,13 @@ pub(crate) struct CaptureArgs {
     /// Only those of the link NAME and the one that leads back, such as sender>receiver
     #[arg(long = "capture-link", value_name = "NAME", requires = "folder")]
     link: Option<String>,
-    /// Of which point of the sweep, counted from 1 in the order of the tables; its first repetition is captured
+    /// The point of the sweep to capture, counted from 1 in the order of the tables; its first repetition is captured
     #[arg(long = "capture-point", value_name = "N", requires = "folder", default_value_t = 1)]
     #[arg(value_parser = args::positive_number)]
     point: u64,
 }
 
-/// What is run, how often, and where it goes.
+/// The plan, its scale and the output folder.
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
     /// The name of an experiment, or a plan in a file whose name ends in .toml
@@ -196,7 +196,7 @@ pub(crate) fn without_threads(command: &LabCommand) -> Option<Result<()>> {
     }
 }
 
-/// Does what is asked of the laboratory.
+/// Runs a subcommand of `festina lab`.
 pub(crate) fn run(command: LabCommand) -> Result<()> {
     match command {
         LabCommand::List => output::print(&listing::list()),
@@ -382,7 +382,7 @@ impl Job {
         Ok(())
     }
 
-    /// Runs what is to be run. Without a report, other parts are still missing, and that has been told.
+    /// Runs the plan. Returns no report if other parts are missing, after saying so.
     fn run(&self) -> Result<Option<Report<'static>>> {
         let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
         if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:40}] {pos}/{len} runs, {elapsed}, {eta} left") {

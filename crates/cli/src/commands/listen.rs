@@ -1,4 +1,4 @@
-//! `festina listen`: print what peers send, send them what is typed.
+//! `festina listen`: print messages of peers, and send them lines from standard input.
 
 mod audience;
 
@@ -25,13 +25,13 @@ use crate::{input, output, signal};
 
 const EXAMPLES: &str = "\
 Examples:
-  festina listen 127.0.0.1:9899                   print messages as lines, send back what is typed
+  festina listen 127.0.0.1:9899                   print messages as lines, send back typed lines
   festina listen :9899 --echo                     send every message back; for festina ping
   festina listen 127.0.0.1:9899 --once --raw > f  store what one peer sends
-  festina listen :9899 --block 1200 < a.bin       send any bytes, of any length, to whoever is there
+  festina listen :9899 --block 1200 < a.bin       send any bytes, of any length, to all connected peers
 
-Standard error tells who comes and goes; standard output holds nothing but messages. To a terminal, their control \
-characters are escaped. What is typed goes to every peer; one that holds up the others for long misses lines.";
+Standard error reports peers that come and go; standard output holds nothing but messages. To a terminal, their control \
+characters are escaped. Typed lines go to every peer; one that holds up the others for long misses lines.";
 
 /// Arguments of `festina listen`.
 #[derive(Debug, Args)]
@@ -69,7 +69,7 @@ pub(crate) struct ListenArgs {
 }
 
 impl ListenArgs {
-    /// What is typed, message by message. An echo has nothing of its own to say, and may run in the background of a terminal, from which
+    /// Standard input, message by message. `None` with `--echo`, which may run in the background of a terminal, from which
     /// it must not read.
     fn typed(&self) -> Result<Option<Typed>> {
         Ok(match self.block {
@@ -96,7 +96,7 @@ type Typed = mpsc::Receiver<io::Result<Bytes>>;
 /// Time after which input that says nothing counts as idle.
 const INPUT_PAUSE: Duration = Duration::from_millis(500);
 
-/// What is done with a message.
+/// How a message is handled.
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Print(Format),
@@ -126,7 +126,7 @@ pub(crate) async fn run(arguments: ListenArgs) -> Result<()> {
     if arguments.once { ended.map_err(output::cut_by_reader) } else { ended }
 }
 
-/// Takes peers as they come and sends them what is typed, with `once` until the first of them has left.
+/// Accepts peers and sends them the typed lines; with `once`, until the first of them has left.
 async fn attend(listener: &Listener, peers: &mut Peers, mut typed: Option<Typed>, once: bool) -> Result<()> {
     loop {
         tokio::select! {
@@ -201,7 +201,7 @@ impl Peers {
         self.tasks.spawn(async move {
             let served = serve(&association, action, &mut lines).await;
             // The peer shall not take messages for received that could not be printed.
-            let (reason, has_queue) = served.inspect_err(|_| association.abort("cannot store what is received"))?;
+            let (reason, has_queue) = served.inspect_err(|_| association.abort("cannot store the received data"))?;
             Ok(Left { number, remote, reason, has_queue: has_queue || !lines.is_empty() })
         });
     }
@@ -218,7 +218,7 @@ impl Peers {
         lines_missed
     }
 
-    /// Ends all associations in good order and prints what is acknowledged meanwhile. A peer that takes too long gets an ABORT: the transfer
+    /// Shuts down all associations in good order and prints messages that arrive meanwhile. A peer that takes too long gets an ABORT: the transfer
     /// was cut.
     async fn dismiss(mut self, endpoint: &Endpoint) {
         let printing = async {

@@ -43,7 +43,7 @@ F. A bad grade means that a queue on the path is too long.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, group(clap::ArgGroup::new("role").required(true).args(["server", "client"])))]
 pub(crate) struct PerfArgs {
-    /// Wait for clients and do what they ask for
+    /// Wait for clients and serve their requests
     #[arg(short, long, conflicts_with_all = ["time", "parallel", "length", "reverse", "bidir", "interval", "json", "idle"])]
     server: bool,
     /// Measure the path to this server: HOST, HOST:PORT or [IPV6]:PORT; the UDP port is 9899 if left out

@@ -100,7 +100,7 @@ struct Ping {
 }
 
 impl Ping {
-    /// Returns when everything has come back, or when what is missing has been waited for long enough: then with true.
+    /// Returns when everything has come back (false), or when the wait for missing messages is over (true).
     async fn exchange(&mut self) -> Result<bool> {
         let mut ticks = interval(self.arguments.interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);

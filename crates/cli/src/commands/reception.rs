@@ -54,7 +54,7 @@ impl<H: Send + 'static> Reception<H> {
                     Ok((association, Greeting::Nonsense)) => {
                         let Self { this, caller, .. } = self;
                         let remote = address::canonical(association.remote_addr());
-                        output::complain(&format!("{remote} did not say what it wants; is it `{caller}`?"));
+                        output::complain(&format!("{remote} sent no greeting; is it `{caller}`?"));
                         association.abort(&format!("this is {this}"));
                     }
                     Ok((_, Greeting::Left)) | Err(_) => {}

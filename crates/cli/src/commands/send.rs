@@ -212,7 +212,7 @@ async fn send(association: &Association, message: Message) -> Result<()> {
     }
 }
 
-/// What is said when the association ends while there is more to send, or in bad order.
+/// The error for an association that ended with unsent input, or not in good order.
 fn cut_short(association: &Association, reason: &ClosedReason) -> anyhow::Error {
     let remote = association.remote_addr();
     match reason {

@@ -27,8 +27,8 @@ Examples:
   festina tcp-proxy --listen :8000 --to 127.0.0.1:554 --target 20ms     in front of a server
   festina tcp-proxy --listen :8000 --to 127.0.0.1:554 --min-buf 1,3     the limit of the publication
 
-The proxy reads only what it can send at once, so that a program that writes too fast is held back. What the program's own \
-socket buffers on its way to the proxy is not the proxy's to limit. Ends on Ctrl-C. Linux 4.9 or later.";
+The proxy reads only as much as it can send at once, so that a program that writes too fast is held back. It cannot limit the \
+program's own socket buffers on the way to the proxy. Ends on Ctrl-C. Linux 4.9 or later.";
 
 /// Arguments of `festina tcp-proxy`.
 #[derive(Debug, Args)]
@@ -73,7 +73,7 @@ impl TcpProxyArgs {
 pub(crate) async fn run(arguments: TcpProxyArgs) -> Result<()> {
     let addresses = arguments.listen.resolve().await.context("cannot listen")?;
     let address = *addresses.first().with_context(|| format!("{} has no address", arguments.listen))?;
-    // A name that nobody knows is better told now than to the first client.
+    // An unknown name is reported now instead of to the first client.
     arguments.to.resolve().await.context("cannot pass connections on")?;
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
     let interruption = signal::interruption();

@@ -19,7 +19,7 @@ Examples:
   festina tcp-watch --pid 4711 --count 1    those of a process, once
   festina tcp-watch --port 443 --json       a line of JSON each time
 
-WAITS is the sender's share of the latency: how long what is written last still has to wait in the send buffer at the present \
+WAITS is the sender's share of the latency: how long the data written last still has to wait in the send buffer at the present \
 rate, before the network has it. Sockets of the present network namespace; other users' processes need root's privileges \
 for --pid alone.";
 

@@ -19,10 +19,10 @@ use crate::output;
 /// What to find out.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TraceCommand {
-    /// Tell which streams are thin, what they lost, why what was sent again, and how long their messages took
+    /// Report thin streams, their losses, the causes of retransmissions, and how long their messages took
     #[command(after_help = thin::EXAMPLES)]
     Thin(Box<thin::ThinArgs>),
-    /// Group the flows of a capture by what they look like
+    /// Group similar flows of a capture
     #[command(after_help = classify::EXAMPLES)]
     Classify(classify::ClassifyArgs),
     /// Tell how transfers begin, and what a larger initial window would save

@@ -27,7 +27,7 @@ Examples:
 
 What helps whom: a thin stream over TCP, on a path that loses packets, gets its lost messages back sooner. Datagrams that would \
 be lost arrive late instead, which helps only programs that do not send them again themselves. Where nothing is lost, and for \
-bulk data, a tunnel only costs. Nothing is encrypted: cross the Internet with what is encrypted already, or inside a VPN.";
+bulk data, a tunnel only costs. Nothing is encrypted: across the Internet, tunnel encrypted data only, or use a VPN.";
 
 /// Which end of a tunnel to be.
 #[derive(Debug, Subcommand)]

@@ -24,7 +24,7 @@ struct Document {
     results: Vec<ResultJson>,
 }
 
-/// The numbers that say what was run; absent limits are null.
+/// The parameters of the run; absent limits are null.
 #[derive(Serialize)]
 struct ScenarioJson {
     profiles: Vec<&'static str>,

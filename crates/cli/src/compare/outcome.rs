@@ -37,7 +37,7 @@ impl Outcome {
     }
 }
 
-/// The packets of both ends, whatever they were for: data, copies, SACKs, heartbeats.
+/// The packets of both ends, of any kind: data, copies, SACKs, heartbeats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cost {
     /// Of the clients.
@@ -50,7 +50,7 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    /// What was offered to the links there and back, whose packets have so many header bytes that the links do not count.
+    /// The packets offered to the links there and back; each has `uncounted` header bytes that the links do not count.
     pub(crate) fn of(there: &LinkCounters, back: &LinkCounters, uncounted: usize) -> Self {
         let bytes = |link: &LinkCounters| link.offered_bytes.bytes() + link.offered * uncounted as u64;
         Self {
@@ -61,7 +61,7 @@ impl Cost {
         }
     }
 
-    /// For each of so many messages: packets there, packets back, bytes of both. `None` if there is no message.
+    /// Packets there, packets back, and bytes of both, per message. `None` if there is no message.
     pub(crate) fn per_message(&self, messages: u64) -> Option<[f64; 3]> {
         let counts = [self.packets_there, self.packets_back, self.bytes_there + self.bytes_back];
         (messages > 0).then(|| counts.map(|count| count as f64 / messages as f64))
@@ -133,7 +133,7 @@ impl SentTotals {
         }
     }
 
-    /// DATA chunks sent again, whatever the cause.
+    /// Retransmitted DATA chunks, of any cause.
     pub(crate) fn retransmissions(&self) -> u64 {
         self.timeout + self.fast + self.bundled + self.probe
     }
@@ -173,7 +173,7 @@ impl Div<u64> for SentTotals {
     }
 }
 
-/// An outcome with round numbers, for the tests of what is shown.
+/// An outcome with round numbers, for tests.
 #[cfg(test)]
 pub(super) fn example(profile: Profile) -> Outcome {
     let mut delays = DelayStatistics::new();

@@ -13,13 +13,13 @@ pub(super) struct Progress {
 
 impl Progress {
     pub(super) fn new() -> Self {
-        // What is no terminal gets nothing: the target sees to that.
+        // The target prints nothing unless it is a terminal.
         let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
         bar.enable_steady_tick(TICK);
         Self { bar }
     }
 
-    /// Begins a stage that ends after so many messages, or is of unknown length.
+    /// Begins a stage of this many messages, or of unknown length.
     pub(super) fn stage(&self, name: &'static str, messages: Option<u64>) {
         let template = match messages {
             Some(_) => "{spinner} {msg} [{bar:40}] {pos}/{len} messages, {elapsed}",
@@ -32,7 +32,7 @@ impl Progress {
         self.bar.set_message(name);
     }
 
-    /// So many messages have arrived.
+    /// Reports the number of messages that have arrived.
     pub(super) fn reached(&self, messages: u64) {
         self.bar.set_position(messages);
     }

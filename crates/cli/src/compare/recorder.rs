@@ -24,12 +24,12 @@ pub(super) struct Recorder {
     arrivals: Mutex<Arrivals>,
 }
 
-/// What has arrived.
+/// The messages that have arrived.
 #[derive(Clone, Debug)]
 pub(super) struct Arrivals {
     /// The delays of all messages that have arrived.
     pub(super) delays: DelayStatistics,
-    /// Messages that arrived a second time or that nobody sent; there must be none.
+    /// Messages that arrived twice or were never sent; there must be none.
     pub(super) unexpected: u64,
     /// Whether each message has arrived, association by association.
     arrived: Vec<bool>,

@@ -187,8 +187,8 @@ pub(crate) fn simulation_note(outcomes: &[Outcome]) -> Option<String> {
     })
 }
 
-/// How much sockets, threads and timers may add to a delay without being worth a word: measured delays are hardly ever
-/// equal to the simulated ones, many of which are equal to each other.
+/// How much sockets, threads and timers may add to a delay without a remark: measured delays are hardly ever
+/// equal to the simulated ones, and many simulated ones are equal to each other.
 fn slack(delay: Duration) -> Duration {
     Duration::from_millis(1) + delay / 50
 }

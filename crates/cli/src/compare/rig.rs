@@ -19,7 +19,7 @@ const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCA
 /// Handshakes start so far apart, so that they do not meet in one burst.
 pub(super) const HANDSHAKE_SPACING: Duration = Duration::from_micros(500);
 
-/// An attempt that has taken so many RTO.Initial is given up for a new one, whose timer has not backed off, ...
+/// An attempt that has taken this many RTO.Initial is given up for a new one, whose timer has not backed off, ...
 const ATTEMPT_RTO_INITIALS: u32 = 8;
 /// ... as long as no more time has passed than this.
 pub(super) const HANDSHAKE_MAX: Duration = Duration::from_secs(60);
@@ -37,7 +37,7 @@ pub(super) struct Rig {
     _server: Endpoint,
 }
 
-/// A client's association, and what it had sent before messages were measured.
+/// A client's association, and the packets it had sent before messages were measured.
 struct Sending {
     association: Association,
     before: SentTotals,
@@ -124,7 +124,7 @@ impl Rig {
     /// Waits until all that was sent has been acknowledged, but not beyond `deadline`.
     pub(super) async fn settle(&self, deadline: Instant) {
         for sending in &self.associations {
-            // An association that has ended is told by the outcome.
+            // The outcome reports an association that has ended.
             let _ = timeout(deadline.saturating_duration_since(Instant::now()), sending.association.drained()).await;
         }
     }

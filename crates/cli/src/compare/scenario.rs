@@ -1,4 +1,4 @@
-//! What is sent, and over what network.
+//! The messages and the network.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const MESSAGES_MAX: u64 = 10_000_000;
 /// Handshakes take two round trips, several times that when packets get lost, and are not waited for without end.
 const RTT_MAX: Duration = Duration::from_secs(5);
 
-/// RTO.Initial is so many round trips, but at least the time below.
+/// RTO.Initial in round trips, but at least the time below.
 const RTO_INITIAL_ROUND_TRIPS: u32 = 3;
 const RTO_INITIAL_MIN: Duration = Duration::from_millis(200);
 
@@ -78,7 +78,7 @@ pub(crate) struct Scenario {
     /// Lose packets in bursts of this mean length instead of singly; --loss remains the share on average
     #[arg(long, value_name = "TIME", value_parser = args::positive_duration)]
     pub(crate) burst: Option<Duration>,
-    /// Vary the one-way delay by up to so much to either side
+    /// Vary the one-way delay by up to this time in either direction
     #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = args::any_duration)]
     pub(crate) jitter: Duration,
     /// Rate of the network each way, for example 1Mbit/s; without it there is no limit

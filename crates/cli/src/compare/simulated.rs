@@ -26,7 +26,7 @@ const RUNS_MAX: u64 = 10;
 /// No more messages than this are simulated for a profile, which bounds time and memory.
 const MESSAGES_MAX: u64 = 1_000_000;
 
-/// Each write comes up to so much later than the clock has it, as those of the real senders do, whose timers have slots of a
+/// Each write is up to this much late, as those of the real senders are, whose timers have slots of a
 /// millisecond. Without that, a timeout of one second and the fourth message after a lost one, which come in either order
 /// over real sockets, would always come at the same time: a phase effect.
 const WRITE_LATENESS_MAX: Duration = Duration::from_millis(1);

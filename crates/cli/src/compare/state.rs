@@ -1,4 +1,4 @@
-//! `festina compare --state`: the thin streams as state updates, of which only the newest matters. How old is the newest state that the
+//! `festina compare --state`: the thin streams as state updates, where only the newest matters. How old is the newest state that the
 //! receiver has?
 //!
 //! It runs in the simulator alone: the shipped core, the scenario's network, virtual time.
@@ -73,7 +73,7 @@ impl Policy {
         config.with_redundancy(Profile::Rfc9260.mechanisms().redundancy)
     }
 
-    /// What is reliable is ordered, as streams are by default; state that may be given up need not wait for what is older.
+    /// Reliable updates are ordered, as streams are by default; state that may be abandoned need not wait for older state.
     fn delivery(self, scenario: &Scenario) -> Delivery {
         match self {
             Self::ReliableStandard | Self::Reliable | Self::Redundancy => Delivery::default(),
@@ -126,7 +126,7 @@ pub(crate) async fn run(scenario: &Scenario) -> Result<Vec<StateOutcome>> {
 
 fn simulate(scenario: &Scenario, policy: Policy) -> Result<StateOutcome> {
     let Path { topology, sender, receiver, .. } = Topology::path(&[Duplex::symmetric(scenario.link()?)]);
-    // What is counted is what updates cost.
+    // Only the cost of updates is counted.
     let logging = |config: Config| config.with_heartbeat_interval(None).with_message_events(true).into();
     let mut client = SctpHost::new(sender, scenario.seed, logging(policy.config(scenario)))?;
     let size = ByteCount::from_bytes(scenario.size.into());

@@ -22,10 +22,10 @@ use super::{
     OVER_BUDGET, Profile, SENDER_MS, SENDER_P90_MS, THROUGHPUT, WITHIN_200, WITHIN_500,
 };
 
-/// The ports on the receiver's host, which nobody else has.
+/// The ports on the receiver's host, which is used by this run alone.
 const PORT: u16 = 7_000;
 const DATAGRAM_PORT: u16 = 7_001;
-/// How often closed connections try to bring out what they have left. By default they keep their namespace for minutes after a run.
+/// How often closed connections retransmit their remaining data. By default they keep their namespace for minutes after a run.
 const ORPHAN_RETRIES: &str = "/proc/sys/net/ipv4/tcp_orphan_retries";
 /// The packets that queues in packets are counted in.
 const PACKET_BYTES: u128 = 1_500;
@@ -80,7 +80,7 @@ pub(super) fn measure(point: &Point, seed: u64) -> Result<Samples> {
     Ok(samples)
 }
 
-/// Runs a host's part to its end, ahead of whatever else the machine does.
+/// Runs a host's part to its end, with priority over other work of the machine.
 fn at_work<T>(part: impl Future<Output = std::io::Result<T>>) -> Result<T> {
     take_precedence();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;

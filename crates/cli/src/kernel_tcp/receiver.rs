@@ -11,10 +11,10 @@ use tokio::time::{sleep_until, timeout_at};
 
 use super::{ELEPHANT, MEDIA, MESSAGE_BYTES, MOUSE, Profile};
 
-/// What is read at once.
+/// Maximum size of one read.
 const READ_BYTES: usize = 1 << 16;
 
-/// What was read before the profile ended.
+/// The data read before the profile ended.
 #[derive(Debug, Default)]
 pub(super) struct Received {
     /// From the write of each whole message to its read.
@@ -84,7 +84,7 @@ async fn read(mut stream: TcpStream, profile: Profile) -> Received {
             _ => Ok(()),
         }
     };
-    // However it ended, what was read was read.
+    // Data that was read counts however the connection ended.
     let _: Result<io::Result<()>, _> = timeout_at(profile.ends(), reading).await;
     received
 }

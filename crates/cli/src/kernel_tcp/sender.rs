@@ -24,7 +24,7 @@ const CONSTANT_AT: [u32; 2] = [40, 75];
 const BLOCK_BYTES: usize = 1 << 16;
 /// Payload of a datagram.
 const DATAGRAM_BYTES: usize = 1_000;
-/// The congestion control of everything but the media stream, whatever the machine's default is.
+/// The congestion control of everything but the media stream, independent of the machine's default.
 const CROSS_CONGESTION: &str = "cubic";
 
 /// How the media stream's send buffer is limited.
@@ -52,7 +52,7 @@ pub(super) struct CrossTraffic {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
     pub(super) to: SocketAddr,
-    /// Where datagrams go, which nobody reads.
+    /// The destination of datagrams, which are never read.
     pub(super) datagrams_to: SocketAddr,
     pub(super) profile: Profile,
     pub(super) limit: Limit,
@@ -80,7 +80,7 @@ impl Load {
         let share = self.media().await?;
         flows.abort_all();
         while let Some(ended) = flows.join_next().await {
-            // What is left was aborted.
+            // Remaining connections were aborted.
             if let Ok(outcome) = ended {
                 outcome?;
             }
@@ -220,7 +220,7 @@ mod tests {
     fn only_what_the_network_did_is_let_go() {
         let outcome = |kind: ErrorKind| let_go(Ok(Err(kind.into())));
         assert!(outcome(ErrorKind::ConnectionReset).is_ok());
-        // Without descriptors there would be fewer mice, and nobody would know.
+        // Without descriptors there would be fewer mice, unnoticed.
         assert!(let_go(Ok(Err(io::Error::from_raw_os_error(24)))).is_err());
         assert!(outcome(ErrorKind::PermissionDenied).is_err());
     }

@@ -30,7 +30,7 @@ static ABOUT: LazyLock<String> = LazyLock::new(|| {
          mice of 20 KB and constant bit rate come to share and leave again. Measured is the time from the write to the read. std has the \
          kernel's own send buffer, which is megabytes today; m10, m13, m20 and target are limited by festina-minbuf, target to 50 ms in \
          the buffer; lowat-16k and lowat-128k have TCP_NOTSENT_LOWAT alone. The cross traffic has CUBIC and the kernel's send buffers.\n\n\
-         Only what is read before the profile ends counts. Packets that are in the buffer then are missing in latency and \
+         Only data that is read before the profile ends counts. Packets that are in the buffer then are missing in latency and \
          throughput; with std these are seconds' worth.\n\n\
          The emulator says how late it delivered packets. Where more than one in a hundred was more than 0.5 ms late, in any run, \
          nothing is decided.",
@@ -92,7 +92,7 @@ impl Experiment for Tables {
         vec![
             chosen("stream", "not in the paper").of(&["target", "lowat-16k", "lowat-128k"]),
             stated("stream", "§2.2: the streams that the paper compares"),
-            chosen("congestion", "what this kernel has; that of 2002 had New Reno with SACK"),
+            chosen("congestion", "one of this kernel's; that of 2002 had New Reno with SACK"),
             stated("rate", "§3.2: 12 and 30 Mbit/s"),
             stated("rtt", "§3.2: 25, 50 and 100 ms"),
             fitted("queue", "in the simulator, the mean latency of MIN_BUF(1,0), Table 2"),
@@ -108,7 +108,7 @@ impl Experiment for Tables {
     }
 
     /// # Panics
-    /// If the system refuses: whoever wants to know why calls [`measure`](super::measure).
+    /// If the system refuses: call [`measure`](super::measure) for the reason.
     fn run(&self, point: &Point, seed: u64) -> Samples {
         cell::measure(point, seed).unwrap_or_else(|error| panic!("{error:#}"))
     }

@@ -40,7 +40,7 @@ fn is_command(character: char) -> bool {
 
 fn push_bytes(text: &mut String, bytes: &[u8]) {
     for byte in bytes {
-        // A string takes whatever is written to it.
+        // Writing into a string cannot fail.
         let _ = write!(text, "\\x{byte:02x}");
     }
 }

@@ -1,6 +1,6 @@
 //! Text for a terminal of 80 columns.
 
-/// As wide as a terminal is that nobody made wider.
+/// The default width of a terminal.
 const COLUMNS: usize = 80;
 
 /// Breaks each line between words, so that none is longer than [`COLUMNS`] unless one word is. Further lines of one that was broken begin

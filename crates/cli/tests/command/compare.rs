@@ -118,7 +118,7 @@ fn check_with_tshark(capture: &Path, packets_sent: f64) {
     let fields = ["sctp.checksum.status", "_ws.malformed", "frame.interface_name", "frame.comment", "ip.proto"];
     let mut tshark = Command::new("tshark");
     tshark.arg("-r").arg(capture).args(["-o", "sctp.checksum:crc-32c", "-T", "fields", "-E", "separator=|"]);
-    // Ports are drawn at random: that of another protocol says nothing about what is in the messages.
+    // Ports are random: they must not select a dissector for the contents.
     tshark.args(["-d", "sctp.port==0-65535,data"]);
     let dissected = match tshark.args(fields.iter().flat_map(|field| ["-e", field])).output() {
         Ok(dissected) => dissected,

@@ -23,7 +23,7 @@ fn may_make_devices() -> bool {
     may
 }
 
-/// Runs a shell command as a user who is root in a network of its own, beside a network namespace `far`.
+/// Runs a shell command as root of a user namespace with its own network, and a second network namespace `far`.
 fn in_a_network_of_its_own(script: &str) -> Command {
     let prepare = "mount -t tmpfs none /run && ip netns add far";
     let mut command = Command::new("unshare");

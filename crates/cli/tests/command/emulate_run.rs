@@ -11,7 +11,7 @@ use festina_trace::PacketReader;
 
 use crate::harness::{Ended, PATIENCE, Running, festina, folder, run};
 
-/// Runs a shell script as a user who is root in a user namespace and a network of its own; `None` where that may not be.
+/// Runs a shell script as root of a user namespace with its own network; `None` where the system does not permit that.
 pub(crate) fn as_root_of_a_user_namespace(script: &str) -> Option<Running> {
     let unshared = |script: &str| {
         let mut command = Command::new("unshare");
@@ -103,7 +103,7 @@ fn programs_read_the_report_as_json_and_the_packets_of_both_ends_as_a_capture() 
         assert_eq!(packet.data.first(), Some(&0x45), "an IPv4 packet");
         count += 1;
     }
-    // Each packet is seen where it enters and, unless it is lost, where it leaves. What is under way at the end is not seen there.
+    // Each packet is seen where it enters and, unless it is lost, where it leaves. Packets under way at the end have not left.
     let number = |way: &str, what: &str| report[way][what].as_u64().expect("a number");
     let expected = |what| number("there", what) + number("back", what);
     assert_eq!(count, expected("packets_offered") + expected("packets_delivered"));
@@ -133,7 +133,7 @@ fn perf_measures_what_the_network_carries_and_what_the_load_adds_to_a_thin_strea
         assert!(idle["ms_p50"].as_f64() >= Some(20.0), "the delay of both ways: {result}");
         assert!(idle["sent"].as_u64() >= Some(2) && loaded["sent"].as_u64() >= Some(2), "{result}");
         assert_eq!(loaded["sent"], loaded["returned"], "{result}");
-        // Half a thousand packets take a second: long queues are what this is to find.
+        // Half a thousand packets take a second, and long queues must be noticed.
         assert!(result["added_ms"].as_f64() > Some(60.0), "{flags}: {result}");
         assert!(["C", "D", "F"].iter().any(|grade| result["grade"] == *grade), "{flags}: {result}");
     }

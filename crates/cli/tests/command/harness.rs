@@ -1,4 +1,4 @@
-//! Starts the command, reads what it prints, and never waits for ever.
+//! Starts the command and reads its output, always with a time limit.
 
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::path::{Path, PathBuf};

@@ -80,7 +80,7 @@ fn an_experiment_is_shown_with_what_a_plan_can_set_and_its_plan_can_be_run() {
     }
 }
 
-/// What was said on standard error, but for the remark that a system without fonts gets no pictures. Continuous integration
+/// Standard error without the remark that a system without fonts gets no pictures. Continuous integration
 /// has fonts.
 fn complaints(stderr: &str) -> String {
     let is_remark = |line: &&str| line.contains("the system has no font") && std::env::var_os("CI").is_none();
@@ -211,7 +211,7 @@ fn packets_are_captured_and_a_capture_is_replayed() {
     write(&folder, "again.toml", &replay_of("packets/mine-point1-sender-receiver.pcapng"));
     let again = lab_in(&folder, &["run", "again.toml", "--json", "-"]);
     let json: Value = serde_json::from_str(&again.stdout).expect("JSON");
-    // The same messages travel over either stack, whatever carried them when they were captured.
+    // The same messages travel over either stack, independent of the captured transport.
     let messages = |point: usize| json["points"][point]["values"]["messages"]["mean"].as_f64().expect("a number");
     assert!(messages(0) > 5.0, "{json}");
     assert!((messages(0) - messages(1)).abs() < 0.5, "{json}");

@@ -31,7 +31,7 @@ fn the_kernels_tcp_is_measured_and_reported_like_a_simulation() {
         let in_buffer = point["values"].get("p90 of the time in the send buffer (ms)");
         assert_eq!(in_buffer.is_some(), point["parameters"]["stream"] == "m10", "{point}");
     }
-    // What was measured is not measured again.
+    // Finished cells are not measured again.
     let script =
         format!("cd {} && exec timeout 2 \"$FESTINA\" lab run short.toml --real --jobs 1 --json -", folder.display());
     let Some(running) = as_root_of_a_user_namespace(&script) else { return };

@@ -12,13 +12,13 @@ pub(crate) fn listen(arguments: &[&str]) -> (Running, String) {
     Running::start_server(&all, "listening on ", ", SCTP port ")
 }
 
-/// What a slow machine takes for what is done at once elsewhere.
+/// The time a slow machine may take for something immediate.
 const A_WHILE: Duration = Duration::from_secs(2);
 
 /// How long `send` waits for an echo that is sure to come, even on a slow machine.
 const WAIT_FOR_ECHO: &str = "4s";
 
-/// A UDP address where nobody answers.
+/// A bound UDP address that never answers.
 fn deaf_address() -> (UdpSocket, String) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback has ports");
     let address = socket.local_addr().expect("the socket is bound").to_string();
@@ -106,7 +106,7 @@ fn a_sender_that_is_interrupted_fails_and_so_does_the_listener_that_waits_for_th
         let mut sender = Running::start(festina(&[&["send", &address], block].concat()));
         assert!(listener.stderr_line().ends_with(" connected"));
         sender.write("half of it\n");
-        // The listener prints what has arrived, so the sender has read its input.
+        // The listener prints the message, so the sender has read its input.
         listener.wait_for_stdout("half of it");
         sender.interrupt();
         let sent = sender.ended();
@@ -149,7 +149,7 @@ fn a_listener_whose_reader_has_left_before_the_peer_had_sent_everything_fails() 
     sender.write("one\n");
     assert_eq!(
         sender.stderr_line(),
-        format!("festina: {address}: aborted by the peer (cause 12): cannot store what is received")
+        format!("festina: {address}: aborted by the peer (cause 12): cannot store the received data")
     );
     assert_eq!(sender.ended().code, Some(1));
     let listened = listener.end();
@@ -272,7 +272,7 @@ fn an_address_in_use_gets_one_line_and_code_one() {
     let failed = run(&["listen", &address]);
     assert_eq!((failed.code, failed.stderr.lines().count()), (Some(1), 1), "{failed:?}");
     assert!(failed.stderr.starts_with("festina: ") && failed.stderr.contains(&address), "{}", failed.stderr);
-    assert_eq!(failed.stderr.matches("os error").count(), 1, "the reason is told once: {}", failed.stderr);
+    assert_eq!(failed.stderr.matches("os error").count(), 1, "the reason is stated once: {}", failed.stderr);
 }
 
 #[test]

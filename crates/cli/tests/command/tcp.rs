@@ -80,7 +80,7 @@ fn tcp_proxy_resets_a_client_whose_server_cannot_be_reached_or_breaks() {
         assert!(matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe), "{error}");
         let line = proxy.stderr_line();
         assert!(line.contains(words), "{line}");
-        // From now on nobody listens.
+        // The listener is closed from now on.
         if words == "broke" {
             while !breaking.is_finished() {
                 thread::sleep(Duration::from_millis(1));

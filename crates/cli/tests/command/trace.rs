@@ -198,7 +198,7 @@ fn what_makes_no_sense_is_told_in_one_line() {
     }
 }
 
-/// Watches the loopback interface while a client writes 20 times. Returns what was printed and the client's port; `None` without the
+/// Watches the loopback interface while a client writes 20 times. Returns the output and the client's port; `None` without the
 /// privilege.
 #[cfg(target_os = "linux")]
 fn watched(flags: &[&str]) -> Option<(String, u16)> {

@@ -4,7 +4,7 @@
 //! Both ends show every copy and whether it arrived, so they prove which copies are retransmissions and which of these were not needed. Causes
 //! are known in part. In SCTP a retransmission within a millisecond of the third report of its loss is a fast one, and one after a second of silence
 //! a timeout. In Linux's TCP, which looks at the time since later segments arrived, one that follows the first report within half a round trip is a fast
-//! one, and one of which nothing was reported before half a round trip of silence is a timeout or a probe.
+//! one, and one without any report before half a round trip of silence is a timeout or a probe.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{BufRead as _, BufReader, Lines};
@@ -22,9 +22,9 @@ use festina_units::{Duration, EcnCodepoint, Instant, Probability};
 use crate::emulate_run::as_root_of_a_user_namespace;
 use crate::harness::folder;
 
-/// A host answers within this time, else it is not known what it answers.
+/// A host answers within this time; otherwise it is unknown which packet it answers.
 const PROMPT: Duration = Duration::from_millis(1);
-/// A loss is proven by so many reports.
+/// The number of reports that prove a loss.
 const REPORTS: usize = 3;
 /// The shortest retransmission timeout of usrsctp.
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -44,7 +44,7 @@ struct Passage {
 #[derive(Debug, Default)]
 struct Content {
     data: Vec<(u32, u32)>,
-    /// Where what was reported out of order begins.
+    /// Start of the data reported as out of order.
     reported: Vec<u32>,
 }
 
@@ -158,7 +158,7 @@ fn causes(passages: &[Passage], copy: &Passage, previous: &Passage, last: u32) -
     }
 }
 
-/// What the analysis of the capture at one side finds about what it sent again.
+/// The retransmissions that the analysis of the capture at one side finds.
 fn found(passages: &[Passage], of_client: bool) -> Vec<Retransmission> {
     let mut seen: Vec<(Instant, &[u8])> = Vec::new();
     for passage in passages {
@@ -194,7 +194,7 @@ fn last_octet(address: &SocketAddr) -> Option<u8> {
     }
 }
 
-/// How often what was right.
+/// The number of correct verdicts of each kind.
 #[derive(Debug, Default)]
 struct Score {
     retransmissions: usize,
@@ -240,7 +240,7 @@ impl Score {
     }
 }
 
-/// The program that speaks usrsctp, built if need be; `None` if this machine lacks what that takes.
+/// The program that speaks usrsctp, built on demand; `None` if this machine lacks its dependencies.
 fn usrsctp_peer() -> Option<PathBuf> {
     if let Some(built) = std::env::var_os("FESTINA_INTEROP_DIR") {
         return Some(Path::new(&built).join("usrsctp-peer"));

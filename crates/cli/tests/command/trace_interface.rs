@@ -53,7 +53,7 @@ fn what_a_network_delays_and_loses_is_seen_at_the_interface_in_front_of_it_and_n
     assert_eq!((&stream["destination"], &stream["destination_port"]), (&"10.77.0.2".into(), &7000.into()));
     assert!(stream["retransmissions"].as_u64() >= Some(1), "{stream}");
     assert!(stream["rtt_min_ms"].as_f64() >= Some(20.0), "{stream}");
-    // What was lost takes a round trip more at least.
+    // A lost packet takes at least one more round trip.
     assert!(stream["ack_delay_max_ms"].as_f64() >= Some(40.0), "{stream}");
     let looks = lines.iter().filter(|line| line.get("now_writes").is_some_and(|writes| writes.as_u64() > Some(0)));
     assert!(looks.count() > 1, "it was seen while it lived: {printed}");

@@ -25,7 +25,7 @@ pub struct Commands {
     pub client: Vec<OsString>,
 }
 
-/// Commands at work. Dropping this kills them and whatever they have started.
+/// Running commands. Dropping this kills them and their children.
 #[derive(Debug)]
 pub struct RunningCommands {
     ender: Option<Ender>,
@@ -39,7 +39,7 @@ pub struct Ender {
 }
 
 impl Ender {
-    /// Kills the commands and whatever they have started. If they have ended already, nothing happens.
+    /// Kills the commands and their children. Does nothing if they have ended already.
     pub fn kill(&self) {
         // The descriptor stands for the very process, so the only failure is that it has ended.
         let _ = pidfd_send_signal(&self.first_process, Signal::KILL);
@@ -60,7 +60,7 @@ impl RunningCommands {
             let orders = Orders { process: std::process::id(), thread, descriptors, commands };
             match enclose(first_process.args(orders.arguments())) {
                 Ok((mut child, ender)) => {
-                    // Whoever asked waits for this.
+                    // The caller waits for this.
                     let _ = started.send(Ok(ender));
                     child.wait()
                 }

@@ -34,7 +34,7 @@ pub enum FirstProcessError {
     /// The process that started this one has ended.
     #[error("the process that started this one has ended")]
     Orphaned,
-    /// The system has refused what it takes.
+    /// The system refused a namespace, a mount or another resource.
     #[error("cannot prepare the commands' surroundings")]
     System(#[source] io::Error),
     /// A command cannot be started.
@@ -64,7 +64,7 @@ impl FirstProcessError {
     }
 }
 
-/// What the first process is told by its arguments.
+/// The arguments of the first process.
 #[derive(Debug)]
 pub(super) struct Orders {
     /// The process that holds the namespaces, and its thread that starts this one.
@@ -116,7 +116,7 @@ impl Orders {
 pub fn first_process(arguments: &[OsString]) -> Result<u8, FirstProcessError> {
     const FIRST: u32 = 1;
     let orders = Orders::read(arguments).filter(|_| std::process::id() == FIRST).ok_or(FirstProcessError::NotFirst)?;
-    // First this, then the proof that the one who is to die has not died already.
+    // First this, then the check that the parent has not died already.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(system)?;
     let [client_host, server_host] = orders.hosts().ok_or(FirstProcessError::Orphaned)?;
     see_own_processes().map_err(FirstProcessError::System)?;

@@ -1,4 +1,4 @@
-//! The privileges that namespaces and devices take, for users who have none.
+//! The privileges that namespaces and devices require, for users who have none.
 
 use std::io;
 
@@ -43,7 +43,7 @@ pub fn gain_privilege() -> Result<(), PrivilegeError> {
     let who = if user.is_root() { "a root without capabilities" } else { "an ordinary user" };
     unshare(CloneFlags::CLONE_NEWUSER)
         .map_err(|errno| PrivilegeError::Refused { user: who.to_owned(), source: errno.into() })?;
-    // Whoever maps a group without privilege must give up changing groups first (user_namespaces(7)).
+    // To map a group without privilege, a process must give up changing groups first (user_namespaces(7)).
     for (file, line) in [
         ("setgroups", "deny".to_owned()),
         ("uid_map", format!("0 {} 1", user.as_raw())),

@@ -9,8 +9,8 @@ use tun_rs::{DeviceBuilder, SyncDevice};
 
 use super::{TunEnd, TunError};
 
-/// What may wait between the kernel and the emulator, in packets. The emulator reads at once, and what is to
-/// wait shall wait in the link; so this is large, for the case that the emulator does not get a processor.
+/// The queue between the kernel and the emulator, in packets. The emulator reads at once, and packets
+/// shall wait in the link; so this is large, for the case that the emulator does not get a processor.
 const DEVICE_QUEUE_PACKETS: u32 = 10_000;
 
 /// How long the kernel may take to let programs use a new IPv6 address, and how often to look.

@@ -20,7 +20,7 @@ const RECEIVE_BATCH_MAX: usize = 64;
 /// No IP packet is longer.
 const PACKET_BYTES_MAX: usize = 65_535;
 
-/// The emulator's thread: waits for packets and for deadlines, and passes on what is due.
+/// The emulator's thread: waits for packets and deadlines, and passes packets on when they are due.
 pub(super) struct EventLoop {
     forward: Way,
     backward: Way,
@@ -67,7 +67,7 @@ impl EventLoop {
         self.tap = Some(tap);
     }
 
-    /// Works until it is told to stop.
+    /// Runs until it is stopped.
     ///
     /// # Errors
     /// If waiting or receiving fails for a reason that will not pass by itself.
@@ -87,7 +87,7 @@ impl EventLoop {
             if ready.stop {
                 return Ok(());
             }
-            // What the wait was for comes before what has just come in.
+            // Packets that were due before the wait ended precede those that have just come in.
             self.deliver_due(clock);
             if ready.left {
                 self.forward.receive(clock, &mut self.buffer, &mut self.tap)?;
@@ -117,7 +117,7 @@ impl EventLoop {
         }
     }
 
-    /// Sends on whatever has arrived at the far end of either link.
+    /// Sends on all packets that have arrived at the far end of either link.
     fn deliver_due(&mut self, clock: Clock) {
         let now = clock.now();
         let Self { forward, backward, tap, counters, .. } = self;
@@ -153,7 +153,7 @@ impl Way {
         Ok(())
     }
 
-    /// Hands what has arrived by `now` to the device at the far end.
+    /// Hands the packets that have arrived by `now` to the device at the far end.
     fn deliver(
         &mut self,
         now: Instant,

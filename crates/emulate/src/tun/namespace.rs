@@ -46,7 +46,7 @@ impl Namespace {
     /// `Namespace` that is of it.
     ///
     /// # Errors
-    /// Without CAP_SYS_ADMIN, or if the system has no more of what it takes.
+    /// Without CAP_SYS_ADMIN, or if the system has run out of a resource.
     pub fn fresh() -> io::Result<Self> {
         on_a_thread(|| {
             unshare(CloneFlags::CLONE_NEWNET)?;

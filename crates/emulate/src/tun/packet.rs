@@ -42,7 +42,7 @@ impl IpPacket {
         let (protocol, addresses, ports_at) = match self.version()? {
             Version::V4 => {
                 let header_bytes = usize::from(bytes.first()? & 0xf) * 4;
-                // Only the first fragment has ports, so fragments are told apart without them.
+                // Only the first fragment has ports, so ports do not distinguish fragments.
                 let fragment = u16::from_be_bytes(*bytes.get(6..)?.first_chunk()?) & 0x3fff;
                 (9, 12..20, (fragment == 0).then_some(header_bytes))
             }
@@ -96,7 +96,7 @@ impl LinkPacket for IpPacket {
 const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0100_0000_01b3;
 
-/// The Internet checksum of a header of which one word has changed (RFC 1624, equation 3).
+/// The Internet checksum of a header after one word has changed (RFC 1624, equation 3).
 fn updated_checksum(checksum: u16, before: u16, after: u16) -> u16 {
     !ones_complement_sum(ones_complement_sum(!checksum, !before), after)
 }

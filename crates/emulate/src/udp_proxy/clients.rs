@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use festina_units::{Duration, Instant};
 
-/// The most clients that a proxy serves at the same time. Each takes a file descriptor, of which many
-/// systems grant a process no more than 1,024.
+/// The most clients that a proxy serves at the same time. Each takes a file descriptor, and many systems
+/// limit a process to 1,024.
 pub const CLIENTS_MAX: usize = 512;
 
 /// When the table is full, a new client takes the place of one that has been silent for this long; else of one that was heard only once; else
@@ -22,7 +22,7 @@ pub(super) struct ClientId(u64);
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) addr: SocketAddr,
-    /// Connected to the server, so that nobody else's datagrams come back to the client.
+    /// Connected to the server, so that only the server's datagrams come back to the client.
     pub(super) upstream: UdpSocket,
     last_heard: Instant,
     was_heard_again: bool,

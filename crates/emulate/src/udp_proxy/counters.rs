@@ -16,7 +16,7 @@ pub struct ProxyCounters {
     pub clients: u64,
     /// Datagrams of new clients that were ignored because the proxy could not make another socket.
     pub refused: u64,
-    /// Datagrams that left a link but that the system would not send on, or whose client had been
+    /// Datagrams that left a link but could not be sent on, or whose client had been
     /// forgotten in the meantime.
     pub send_failed: u64,
     /// How late deliveries were made on both links together.

@@ -23,7 +23,7 @@ const RECEIVE_BATCH_MAX: usize = 64;
 /// No UDP datagram is longer.
 const DATAGRAM_BYTES_MAX: usize = 65_535;
 
-/// The proxy's thread: waits for datagrams and for deadlines, and passes on what is due.
+/// The proxy's thread: waits for datagrams and deadlines, and passes datagrams on when they are due.
 pub(super) struct EventLoop {
     listen: UdpSocket,
     clients: Clients,
@@ -68,7 +68,7 @@ impl EventLoop {
         self.tap = Some(tap);
     }
 
-    /// Works until it is told to stop.
+    /// Runs until it is stopped.
     ///
     /// # Errors
     /// If waiting or receiving fails for a reason that will not pass by itself.
@@ -88,7 +88,7 @@ impl EventLoop {
             if ready.stop {
                 return Ok(());
             }
-            // What the wait was for comes before what has just come in.
+            // Datagrams that were due before the wait ended precede those that have just come in.
             self.deliver_due(clock);
             if ready.listen {
                 self.receive_from_clients(clock)?;
@@ -174,7 +174,7 @@ impl EventLoop {
         }
     }
 
-    /// Sends on whatever has arrived at the far end of either link.
+    /// Sends on all datagrams that have arrived at the far end of either link.
     fn deliver_due(&mut self, clock: Clock) {
         let now = clock.now();
         while let Some((due_at, datagram)) = self.forward.poll_timed_delivery(now) {
@@ -229,7 +229,7 @@ fn send_on(send: impl Fn() -> io::Result<usize>) -> bool {
 }
 
 /// Whether the same call may succeed when it is tried again. A connected UDP socket uses the next call
-/// to report that an earlier datagram found nobody at its destination.
+/// to report that an earlier datagram found no listener at its destination.
 fn is_transient(error: &io::Error) -> bool {
     matches!(
         error.kind(),

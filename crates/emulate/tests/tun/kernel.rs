@@ -61,7 +61,7 @@ impl Network {
                     && record.direction == Direction::Forward
                     && let Some(sequence) = sequence_of_data(record.packet)
                 {
-                    // Whoever measures no segments does not listen.
+                    // Tests that measure no segments have dropped the receiver.
                     let _ = sender.send(Segment { at: record.at, sequence });
                 }
             }))
@@ -111,7 +111,7 @@ impl Network {
     }
 
     fn listen(&self) -> TcpListener {
-        self.on_server(|| TcpListener::bind((SERVER, PORT))).expect("nobody else is on the server")
+        self.on_server(|| TcpListener::bind((SERVER, PORT))).expect("the server's ports are free")
     }
 
     fn connect(&self, congestion: &str) -> TcpStream {
@@ -164,12 +164,12 @@ impl Network {
         self.segments.try_iter().collect()
     }
 
-    /// The times that so many echo requests (ICMP) and their answers took.
+    /// The times that `count` echo requests (ICMP) and their answers took.
     pub(crate) fn ping(&self, count: u16) -> Vec<Duration> {
         let protocol = Some(socket2::Protocol::ICMPV4);
         let socket = self
             .on_client(|| socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::RAW, protocol))
-            .expect("whoever may make TUN devices may ping");
+            .expect("a user who may make TUN devices may ping");
         socket.set_read_timeout(Some(Duration::from_secs(10))).expect("sockets have timeouts");
         socket.connect(&SocketAddr::from((SERVER, 0)).into()).expect("there is a route");
         (0..count).map(|number| ping_once(&socket, number)).collect()
@@ -194,7 +194,7 @@ fn ping_once(mut socket: &socket2::Socket, number: u16) -> Duration {
     }
 }
 
-/// A namespace that nobody else uses.
+/// A namespace for this test alone.
 fn fresh_namespace() -> io::Result<Namespace> {
     let made = thread::spawn(|| {
         unshare(CloneFlags::CLONE_NEWNET)?;

@@ -116,7 +116,7 @@ fn derivative_random_drop_marks_what_exceeds_the_product_of_rate_and_delay() {
     assert!(counters.forward_passage.queue_bytes_max > product, "{counters:?}");
 }
 
-/// Ten small messages, one each 100 ms, so that the round-trip time is known, and then so many bytes.
+/// Ten small messages, one each 100 ms, so that the round-trip time is known, and then `bytes` bytes.
 fn after_warm_up(bytes: usize) -> Vec<(Duration, usize)> {
     let mut writes: Vec<_> = (0..10).map(|number| (Duration::from_millis(100) * number, 100)).collect();
     writes.push((Duration::from_millis(1_000), bytes));
@@ -132,7 +132,7 @@ fn retransmissions(segments: &[Segment]) -> Vec<Duration> {
     (0..segments.len()).filter_map(|index| Some(segments[index].at - earlier(index)?.at)).collect()
 }
 
-/// Loses these packets, counted from the first after the small messages, and tells when what was sent again.
+/// Loses these packets, counted from the first after the small messages, and returns the times of the retransmissions.
 fn resent(bytes: usize, lost: &[u64], probes: &str) -> Option<Vec<Duration>> {
     let lost = lost.iter().map(|number| PACKETS_BEFORE + number).collect();
     let network = network(lossy(lost), delayed())?;

@@ -4,11 +4,11 @@
 //!
 //! - The floor after a loss is 4 * PMDCS, SCTP's (RFC 9260 §7.2.3), and not two segments.
 //! - After a timeout no second packet is on the way until something is acknowledged (RFC 9260 §7.2.3).
-//! - A window that the application does not use neither grows beyond twice what it used nor shrinks at once. In the manner of
-//!   RFC 7661 it is halved after [`UNUSED_MAX`], and a reduction counts from what was used. Pacing spreads it over a round trip when it
+//! - An unused window neither grows beyond twice its used part nor shrinks at once. In the manner of
+//!   RFC 7661 it is halved after [`UNUSED_MAX`], and a reduction counts from the used part. Pacing spreads it over a round trip when it
 //!   is used again.
-//! - While a window that a loss reduced still lies below what is on the way, the sender sends on in proportion to what arrives
-//!   ([`Reduction`], RFC 6937). RFC 6937's bounds for what lies below the window do not hold: pacing spreads that.
+//! - While a window that a loss reduced is still below the data in flight, the sender sends on in proportion to the arrivals
+//!   ([`Reduction`], RFC 6937). RFC 6937's bounds for the part below the window do not apply: pacing spreads that.
 //! - The window grows by the bytes that give small packets the goodput of full ones ([`growth_bytes`]).
 
 use festina_recovery::early_fast_retransmit::window_after;
@@ -55,7 +55,7 @@ pub(crate) struct Cubic {
     history: Option<Box<History>>,
 }
 
-/// What is remembered of the path.
+/// The state of the path.
 #[derive(Debug, Default)]
 struct History {
     hystart: HyStart,
@@ -340,8 +340,8 @@ impl Controller for Cubic {
 
 /// What stands for RFC 9438's SMSS in the growth: at least an Ethernet frame's payload.
 ///
-/// A packet is lost as often as another, whatever its size, and drop-tail queues often count packets. At one loss rate the goodput goes
-/// with the packet size times the root of the increase in packets, so that an increase of `full² / pmdcs` bytes gives the goodput of full
+/// Packets of all sizes are lost equally often, and drop-tail queues often count packets. At one loss rate the goodput is proportional
+/// to the packet size times the root of the increase in packets, so that an increase of `full² / pmdcs` bytes gives the goodput of full
 /// packets, which is RFC 4828's goal. Packets below [`SMALL_PACKET_BYTES`] are not helped further.
 fn growth_bytes(pmdcs: usize) -> usize {
     pmdcs.max(FULL_PACKET_BYTES * FULL_PACKET_BYTES / pmdcs.max(SMALL_PACKET_BYTES))

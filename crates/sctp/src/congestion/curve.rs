@@ -35,7 +35,7 @@ struct Epoch {
     origin: usize,
     /// W_est, in parts of a byte.
     w_est: u64,
-    /// What is left of the last increase, in `cwnd`ths of a byte.
+    /// The remainder of the last increase, in `cwnd`ths of a byte.
     remainder: u128,
 }
 

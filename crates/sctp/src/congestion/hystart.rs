@@ -40,7 +40,7 @@ enum Phase {
 }
 
 impl HyStart {
-    /// What was sent at the start of the last round is acknowledged: a round begins. Returns whether slow start is over.
+    /// Begins a round, when the data sent at the start of the last one is acknowledged. Returns whether slow start is over.
     pub(super) fn begin_round(&mut self) -> bool {
         self.last_round_min = self.round_min.take();
         self.samples = 0;

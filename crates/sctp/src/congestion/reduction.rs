@@ -1,8 +1,8 @@
-//! How a sender comes down to a smaller window: it sends on, in proportion to what arrives, instead of falling silent until enough has
+//! How a sender moves to a smaller window: it sends on, in proportion to the arrivals, instead of falling silent until enough has
 //! arrived (proportional rate reduction, RFC 6937 §3).
 //!
 //! Only the part above the new window is here: it ends as soon as less than the window is on the way. From then on the window alone
-//! decides, as pacing keeps that from leaving as a burst, and a thin stream waits for nobody.
+//! decides, as pacing prevents bursts, and a thin stream need not wait.
 
 use std::num::NonZeroU32;
 
@@ -11,9 +11,9 @@ use super::small;
 /// One reduction of the window. In bytes of DATA chunks, as everything here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reduction {
-    /// On the way when it began, what was found lost included (RecoverFS).
+    /// In flight when it began, lost packets included (RecoverFS).
     flight: NonZeroU32,
-    /// What may leave although more than the window is on the way; negative after repairs, which ask nobody.
+    /// Bytes that may be sent although more than the window is in flight; negative after repairs, which ignore it.
     credit: i32,
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct Rfc9260 {
     partial_bytes_acked: usize,
     pmdcs: u32,
     /// The rules of RFC 4960: only SACKs that move the Cumulative TSN Ack Point let the window grow (§7.2.1, §7.2.2), and Max.Burst cuts
-    /// it to what it lets leave (§6.1 D).
+    /// it to the bytes that it allows to be sent (§6.1 D).
     of_2007: bool,
     /// Set by a timeout: one packet may be on the way until something is acknowledged (RFC 9260 §7.2.3).
     one_packet: bool,

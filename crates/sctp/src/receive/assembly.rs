@@ -40,7 +40,7 @@ pub(super) trait Piece {
     fn immediate(&self) -> bool;
     fn payload(&self) -> &[u8];
 
-    /// Has the assembly take the piece. What is whole and due goes to `ready`.
+    /// Adds the piece to the assembly. Complete messages that are due go to `ready`.
     ///
     /// # Errors
     /// It contradicts others, its message is too long, or the other framing was agreed on.
@@ -68,7 +68,7 @@ pub(super) struct Place<'p> {
     pub(super) message_bytes_max: u32,
 }
 
-/// Messages that are not whole, and those that wait for an earlier one of their stream. [`Ready`] counts what they hold.
+/// Incomplete messages, and those that wait for an earlier one of their stream. [`Ready`] counts their memory.
 #[derive(Debug)]
 pub(super) enum Assembly {
     Traditional(Traditional),
@@ -140,7 +140,7 @@ impl Assembly {
         }
     }
 
-    /// A stream begins anew: numbers count from 0, and of messages from before nothing waits any more.
+    /// Resets the stream: numbering restarts at 0, and waiting messages are released.
     pub(super) fn reset_stream(&mut self, stream: StreamId, ready: &mut Ready) {
         match self {
             Self::Traditional(traditional) => traditional.order_mut().reset(stream, ready),
@@ -156,7 +156,7 @@ impl Assembly {
         }
     }
 
-    /// By how much skipping messages of so many streams may make the tables of streams grow, at most.
+    /// Maximum growth of the tables of streams when messages of this many streams are skipped.
     pub(super) fn forward_growth_bytes_max(&self, streams: usize) -> usize {
         match self {
             Self::Traditional(traditional) => traditional.forward_growth_bytes_max(streams),

@@ -7,7 +7,7 @@
 //!
 //! Another, for peers that have asked for it in the handshake ([`SPARSE_SACK`](crate::Extensions::SPARSE_SACK)): packets that come in
 //! one batch, all at the same instant, may have one SACK for [`BATCH_PACKETS_MAX`] of them, instead of one for every second (a SHOULD of
-//! RFC 9260 §6.2). What is left at the end of the batch is due at that same instant, so nothing is acknowledged later. Four packets
+//! RFC 9260 §6.2). The rest at the end of the batch is due at that same instant, so nothing is acknowledged later. Four packets
 //! at one instant are answered as the standard has it, and so are thin streams, gaps, duplicates and the I bit.
 
 use festina_units::{Duration, Instant, OptionalInstant};
@@ -24,10 +24,10 @@ const REPEAT_FACTOR_MAX: u32 = 3;
 /// Packets of one batch that one SACK answers at most.
 const BATCH_PACKETS_MAX: u8 = 16;
 
-/// So many packets at the same instant are no batch, unless the ones before were: a thin stream has no more on the way.
+/// This many packets at the same instant are no batch, unless the ones before were: a thin stream has no more in flight.
 const THIN_PACKETS_MAX: u8 = 4;
 
-/// So many packets are answered as the standard has it before any batch has fewer SACKs: the first flights grow with each SACK, and the loss of one
+/// This many packets are answered as in the standard before any batch has fewer SACKs: the first flights grow with each SACK, and the loss of one
 /// of a few would cost a probe.
 const USUAL_PACKETS_MIN: u8 = 64;
 
@@ -234,7 +234,7 @@ impl SackSchedule {
         self.deadline.get()
     }
 
-    /// Has the SACK leave if it is due. Returns whether it has waited for a packet in vain, and not for the end of a batch.
+    /// Makes a SACK due when its timer has expired. Returns whether it waited for a packet that did not come, rather than for the end of a batch.
     pub(super) fn handle_timeout(&mut self, now: Instant) -> bool {
         let Some(deadline) = self.deadline.get().filter(|&deadline| deadline <= now) else { return false };
         self.deadline = OptionalInstant::NONE;

@@ -14,7 +14,7 @@ pub(super) const RELIEF_BYTES: usize = 8 << 10;
 const LATELY_PARTS: usize = 8;
 const LATELY_BYTES_MIN: usize = 8 << 10;
 
-/// A window of so much, or of a quarter of the buffer, stays open while less is held: an application that keeps up with
+/// A window of this size, or of a quarter of the buffer, stays open while less is held: an application that keeps up with
 /// tiny messages has room for a burst of larger ones.
 const BURST_BYTES: usize = 64 << 10;
 
@@ -29,14 +29,14 @@ pub(super) struct Use {
     pub(super) has_gap: bool,
 }
 
-/// The window for a given use of the receive buffer, and what the peer was told.
+/// The window for a given use of the receive buffer, and the last advertised one.
 #[derive(Debug)]
 pub(super) struct Window {
     buffer_bytes: u32,
     /// A window smaller than this counts as closed: the receiver's side of silly-window avoidance (RFC 1122 §4.2.3.3).
     open_bytes_min: u32,
     advertised_bytes: u32,
-    /// No update is due while more than this is held: the window has hardly grown since the peer was told.
+    /// No update is due while more than this is held: the window has hardly grown since it was advertised.
     update_below_bytes: u32,
     /// Payload that was kept lately.
     payload_bytes: u32,
@@ -88,7 +88,7 @@ impl Window {
         free_bytes.min(self.payload_that_fits(held.used_bytes).max(burst_bytes).max(open_bytes_min))
     }
 
-    /// How much payload fits into what is left of a buffer and a quarter, if it takes as much memory as what came lately.
+    /// The payload that fits into the rest of a buffer and a quarter, if it takes as much memory as recent messages.
     fn payload_that_fits(&self, used_bytes: usize) -> usize {
         let left_bytes = self.kept_bytes_max().saturating_sub(used_bytes) as u64;
         let payload_bytes = left_bytes * u64::from(self.payload_bytes) / u64::from(self.cost_bytes.max(1));
@@ -105,7 +105,7 @@ impl Window {
         self.buffer_bytes() + self.buffer_bytes() / 4
     }
 
-    /// What is left of two buffers, but at most a quarter of one.
+    /// The rest of two buffers, but at most a quarter of one.
     fn beyond_bytes(&self, used_bytes: usize) -> usize {
         (2 * self.buffer_bytes()).saturating_sub(used_bytes).min(self.buffer_bytes() / 4)
     }
@@ -132,12 +132,12 @@ impl Window {
         held.used_bytes + payload_bytes + CHUNK_OVERHEAD_BYTES_MAX <= usual_bytes + RELIEF_BYTES
     }
 
-    /// Whether tables of streams may grow by so much.
+    /// Whether tables of streams may grow by `growth_bytes`.
     pub(super) fn has_room_for_tables(&self, used_bytes: usize, growth_bytes: usize) -> bool {
         used_bytes + growth_bytes <= 2 * self.buffer_bytes() + RESERVE_BYTES + RELIEF_BYTES
     }
 
-    /// The peer has been told this window, with so much held.
+    /// Records that this window was advertised, with `used_bytes` held.
     #[inline]
     pub(super) fn note_advertised(&mut self, open_bytes: usize, held: Use) {
         self.advertised_bytes = in_u32(open_bytes);
@@ -150,7 +150,7 @@ impl Window {
         self.update_below_bytes = in_u32(held.used_bytes.saturating_sub(self.buffer_bytes() / 32));
     }
 
-    /// Returns whether the peer is to be told of a larger window: since it was last told, the window has grown by a quarter of its largest
+    /// Returns whether a larger window should be advertised: since the last one, the window has grown by a quarter of its largest
     /// size (RFC 9260 §6.2). To be called after each message that the application fetches.
     #[inline]
     pub(super) fn is_update_due(&mut self, held: Use) -> bool {
@@ -172,7 +172,7 @@ impl Window {
         told_bytes < step_bytes && self.is_small_update_due(held)
     }
 
-    /// The same where so much memory goes with the payload that a quarter of the buffer is much. A peer that was told of a closed window
+    /// The same if the payload costs enough memory that a quarter of the buffer is much. A peer that knows a closed window
     /// hears of an open one at the latest when everything is fetched, however much tables of streams hold.
     fn is_small_update_due(&self, held: Use) -> bool {
         let (open_bytes, told_bytes) = (self.open_bytes(held), self.advertised_bytes as usize);

@@ -35,7 +35,7 @@ pub enum ChunkOut<'a> {
     InitAck(InitOut<'a>),
     /// A probe of the path.
     Heartbeat {
-        /// Whatever the sender wants back.
+        /// Opaque data that the peer returns.
         info: &'a [u8],
     },
     /// The echo of a probe.
@@ -71,7 +71,7 @@ pub enum ChunkOut<'a> {
         /// The T bit: the packet carries the tag of the packet it answers (RFC 9260 §8.5.1).
         tag_reflected: bool,
     },
-    /// What is missing up to a TSN is abandoned.
+    /// Missing chunks up to a TSN are abandoned.
     ForwardTsn {
         /// Everything up to this TSN counts as received.
         new_cumulative: Tsn,

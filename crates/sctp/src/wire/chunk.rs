@@ -88,7 +88,7 @@ pub mod chunk_type {
     pub const I_DATA: u8 = 0x40;
     /// Requests and responses that change streams (RFC 6525 §3.1).
     pub const RE_CONFIG: u8 = 0x82;
-    /// What is missing up to a TSN is abandoned (RFC 3758 §3.2).
+    /// Missing chunks up to a TSN are abandoned (RFC 3758 §3.2).
     pub const FORWARD_TSN: u8 = 0xc0;
     /// The same with I-DATA (RFC 8260 §2.3.1).
     pub const I_FORWARD_TSN: u8 = 0xc2;
@@ -135,7 +135,7 @@ pub enum Chunk<'a> {
     Init(Init<'a>),
     /// The answer to INIT, with the State Cookie among its parameters.
     InitAck(Init<'a>),
-    /// What has arrived.
+    /// Acknowledgement of received chunks.
     Sack(Sack<'a>),
     /// A probe of the path.
     Heartbeat(Heartbeat<'a>),
@@ -158,13 +158,13 @@ pub enum Chunk<'a> {
         /// The T bit: the packet carries the tag of the packet it answers (RFC 9260 §8.5.1).
         tag_reflected: bool,
     },
-    /// User data that may be interleaved. Whoever has not agreed on it treats it as unknown, as the six below.
+    /// User data that may be interleaved. Peers that have not agreed on it treat it as unknown, as the six below.
     IData(IData<'a>),
-    /// What is missing up to a TSN is abandoned.
+    /// Missing chunks up to a TSN are abandoned.
     ForwardTsn(ForwardTsn<'a>),
     /// The same with I-DATA.
     IForwardTsn(IForwardTsn<'a>),
-    /// What has arrived, and what of it will not be reneged on.
+    /// Acknowledgement of received chunks, with those that will not be reneged on.
     NrSack(NrSack<'a>),
     /// Requests and responses that change streams.
     ReConfig(ReConfig<'a>),

@@ -19,7 +19,7 @@ impl<'v> Encoder<'v> {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Appends a frame: header, what `value` writes, and its length. Padding is owed to whatever comes next, because
+    /// Appends a frame: header, the output of `value`, and its length. Padding is deferred to the next part, because
     /// the length of the frame around it counts padding between its parts but not after the last (RFC 9260 §3.2).
     pub(super) fn frame(&mut self, kind: [u8; 2], value: impl FnOnce(&mut Self)) {
         self.pad();

@@ -30,7 +30,7 @@ pub enum PacketError {
 pub struct ChunkError {
     /// The chunk's type.
     pub chunk_type: u8,
-    /// What is wrong.
+    /// The fault.
     pub kind: Malformation,
 }
 
@@ -40,7 +40,7 @@ pub struct ChunkError {
 pub struct ParameterError {
     /// The parameter's type; zero where not even the type is complete.
     pub parameter_type: u16,
-    /// What is wrong.
+    /// The fault.
     pub kind: Malformation,
 }
 
@@ -50,11 +50,11 @@ pub struct ParameterError {
 pub struct CauseError {
     /// The cause code; zero where not even the code is complete.
     pub code: u16,
-    /// What is wrong.
+    /// The fault.
     pub kind: Malformation,
 }
 
-/// What is wrong with a chunk, parameter or error cause. All lengths are in bytes and count the 4 bytes of the header.
+/// The fault of a chunk, parameter or error cause. All lengths are in bytes and count the 4 bytes of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Malformation {

@@ -53,7 +53,7 @@ impl Framing {
         }
     }
 
-    /// Bytes that a chunk with so much payload takes in a packet, header and padding included.
+    /// Bytes that a chunk with this payload takes in a packet, header and padding included.
     #[inline]
     #[must_use]
     pub const fn chunk_bytes(self, payload_bytes: usize) -> usize {

@@ -49,7 +49,7 @@ use parameter_type as kind;
 /// A parameter, as read from a chunk or as given to be written into one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parameter<'a> {
-    /// Heartbeat Info: whatever the sender of the HEARTBEAT wants back.
+    /// Heartbeat Info: opaque data of the sender of the HEARTBEAT.
     HeartbeatInfo(&'a [u8]),
     /// An address of the sending endpoint.
     Ipv4(Ipv4Addr),

@@ -19,7 +19,7 @@ pub(super) fn parse_chunk(bytes: &[u8]) -> Result<Chunk<'static>, ChunkError> {
     first
 }
 
-/// What is wrong with `bytes` as the only chunk of a packet.
+/// The fault of `bytes` as the only chunk of a packet.
 pub(super) fn malformation(bytes: &[u8]) -> Malformation {
     parse_chunk(bytes).expect_err("malformed").kind
 }
@@ -97,7 +97,7 @@ fn walk_causes(causes: Causes<'_>) -> usize {
         .sum()
 }
 
-/// Raw material for a chunk, parameter or cause: `which` picks the kind, the rest fills whatever it has.
+/// Raw material for a chunk, parameter or cause: `which` picks the kind, the rest fills its fields.
 #[derive(Clone, Debug)]
 struct Seed {
     which: u8,

@@ -1,4 +1,4 @@
-//! What a sender does with what it knew of the path when it speaks again after a long silence, or for the first time.
+//! Use of path knowledge when a sender speaks again after a long silence, or for the first time.
 
 use festina_netsim::{Link, LinkConfig, LossModel, Reordering};
 use festina_sctp::{Config, Message, PathKnowledge};
@@ -24,7 +24,7 @@ fn send(pair: &mut Pair, bytes: usize) {
     pair.drain(0);
 }
 
-/// A pair whose client has sent twenty messages at a round trip of 20 ms and was silent for so long since.
+/// A pair whose client has sent twenty messages at a round trip of 20 ms and was silent for this time since.
 fn silent_for(silence: Duration) -> Pair {
     let mut pair = Pair::new([config(), config()], [link(20, &[]), link(20, &[])], 1);
     pair.connect(0, 1);
@@ -99,7 +99,7 @@ fn knowledge(rtt_ms: u64) -> PathKnowledge {
     pair.hosts[0].association().path_knowledge(now).unwrap()
 }
 
-/// When the first message arrives at a destination of which this is known, and the packets of both sides.
+/// When the first message arrives at a destination with this knowledge, and the packets of both sides.
 fn first_message(known: Option<PathKnowledge>, rtt_ms: u64, there: &[u64]) -> (u128, u64) {
     let mut pair = Pair::new([config(), config()], [link(rtt_ms, there), link(rtt_ms, &[])], 1);
     let start = pair.now;
@@ -153,7 +153,7 @@ fn an_association_that_did_not_come_about_knows_nothing_and_the_published_profil
     assert_eq!(pair.hosts[0].association().stats().path.srtt, None);
 }
 
-/// How long each of so many messages takes, one every 20 ms, from now on over these links.
+/// How long each of `messages` messages takes, one every 20 ms, from now on over these links.
 fn delays(pair: &mut Pair, messages: usize, there: LinkConfig) -> Vec<u128> {
     pair.links = [Link::new(there, 1, "there"), Link::new(link(100, &[]), 1, "back")];
     let (start, before) = (pair.now, pair.hosts[1].received.len());

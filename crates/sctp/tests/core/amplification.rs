@@ -62,7 +62,7 @@ fn give(peer: &mut Peer, bytes: &[u8]) -> Vec<Sent> {
     sent
 }
 
-/// A peer that faces a listener without room, whatever it was made for.
+/// A peer that faces a listener without room.
 fn full(peer: &Peer, bytes: &[u8]) {
     let mut reply = Vec::new();
     let bytes = bytes::Bytes::from(bytes.to_vec());

@@ -38,7 +38,7 @@ impl Greedy {
                 // As a driver does it, so that what may leave at once does.
                 pair.drain(0);
             }
-            assert!(pair.step(end) || pair.now >= end, "nobody tells the application that it may write again");
+            assert!(pair.step(end) || pair.now >= end, "the application is not notified that it may write again");
             for event in pair.hosts[0].events.drain(..) {
                 match event {
                     Event::MessageSent { id, at } => waits.extend(written.remove(&id).map(|wrote| at - wrote)),

@@ -55,7 +55,7 @@ fn messages_behind_those_that_expire_on_their_way_arrive_if_they_are_reported_as
 #[test]
 fn nothing_leaves_that_lies_beyond_the_reach_of_the_receiver() {
     let mut pair = wide(false);
-    // All but the first of what is on its way arrives: the cumulative TSN stands still.
+    // All but the first of the packets in flight arrive: the cumulative TSN stands still.
     pair.links[0] = Link::new(link(Probability::ONE), 2, "cut");
     send(&mut pair, 1, &Message::new("first"));
     pair.links[0] = Link::new(link(Probability::ZERO), 2, "whole");

@@ -1,4 +1,4 @@
-//! Peers and strangers who mean harm, or who are merely strange. They know the tag, unless a test says otherwise.
+//! Malicious or merely unusual peers and strangers. They know the tag, unless a test says otherwise.
 
 use std::net::SocketAddr;
 

@@ -49,7 +49,7 @@ impl Walk {
         config.timers.heartbeat_interval = pick(&mut random, &[None, Some(Duration::from_secs(30))]);
         let business = pick(&mut random, &BUSINESSES);
         let cut = pick(&mut random, &CUTS);
-        // What was asked just before and not answered yet counts from then on.
+        // Questions asked just before and not answered yet count from then on.
         let shorter = timeout - 4 * delay - Duration::from_millis(1);
         let outage = pick(&mut random, &[shorter, shorter * 3 / 4, shorter / 2, shorter / 5]);
         let pair = Pair::new([config.clone(), config], [link.clone(), link.clone()], seed);

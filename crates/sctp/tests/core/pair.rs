@@ -172,7 +172,7 @@ impl Pair {
         self.drain(from);
     }
 
-    /// Sends what the host has to send and collects what it has to tell.
+    /// Sends the host's packets and collects its events.
     pub(crate) fn drain(&mut self, index: usize) {
         let (now, link, srtt_min) = (self.now, &mut self.links[index], self.srtt_min);
         let Host { association, context, events, received, packets_sent, trace, reads, kept, window, .. } =
@@ -327,7 +327,7 @@ impl WindowOracle {
     }
 
     /// New data leaves only while less than cwnd is in flight, and exceeds it by less than one packet (RFC 9260 §6.1 B); or in fast
-    /// recovery or after a mark, while the sender comes down from what was in flight before (RFC 6937 §3).
+    /// recovery or after a mark, while the sender comes down from the amount in flight before (RFC 6937 §3).
     fn check(&mut self, before: &Stats, after: &Stats, config: &Config) {
         self.look(before);
         if after.sent.chunks > before.sent.chunks {

@@ -1,6 +1,6 @@
-//! The promises of partial reliability over any link: random walks with every policy, with streams that begin anew and without.
+//! The promises of partial reliability over any link: random walks with every policy, with and without stream resets.
 //!
-//! - What was reported as abandoned unsent never left and never arrives.
+//! - Messages reported as abandoned unsent were never sent and never arrive.
 //! - Nothing leaves for the first time after its lifetime, unless the sender looks at lifetimes before retransmissions only, or before
 //!   transmissions and the message has begun to leave. Nothing leaves again after it, unless the sender waits for overdue acknowledgements.
 //!   Nothing leaves more often than its limit allows.
@@ -49,7 +49,7 @@ struct Met {
     interleaved: u64,
 }
 
-/// What was promised of a message.
+/// The promises for a message.
 #[derive(Debug)]
 struct Promise {
     message: Message,
@@ -233,7 +233,7 @@ impl Walk {
         self.pair.drain(from);
     }
 
-    /// Either side has a stream begin anew, or asks for that, or wants all of them to.
+    /// Either side resets a stream, or requests a reset of one or all.
     fn reset(&mut self) {
         let Some(random) = &mut self.resets else { return };
         if random.below(8) > 0 {
@@ -359,7 +359,7 @@ fn add(sum: &mut Abandoned, other: Abandoned) {
     sum.sent += other.sent;
 }
 
-/// What the application was told.
+/// The events that the application received.
 #[derive(Debug, Default)]
 struct Fates {
     delivered: BTreeSet<usize>,
@@ -495,7 +495,7 @@ fn promises_hold_whenever_the_senders_look_at_lifetimes_seeds_260_to_519() {
     walk_all(SEEDS..2 * SEEDS, Walk::mixed);
 }
 
-/// Lifetimes end, and what is left on the way has timers that were due before.
+/// Lifetimes end, and the remaining chunks in flight have timers that were due before.
 #[test]
 fn no_timer_stays_due_when_lifetimes_end() {
     for seed in [5_864, 7_857, 9_437] {

@@ -1,4 +1,4 @@
-//! Random walks: two endpoints, a bad link, random actions. Whatever happens, every message arrives once, whole and in order,
+//! Random walks: two endpoints, a bad link, random actions. In all of them every message arrives once, whole and in order,
 //! and nothing gets stuck.
 
 use std::collections::BTreeMap;
@@ -325,7 +325,7 @@ impl Walk {
             assert_eq!(received.len(), sent.len(), "messages lost or duplicated");
             if let Some(refused_at) = self.refused_at[index] {
                 let is_told = self.pair.hosts[index].events[refused_at..].contains(&Event::Writable);
-                assert!(is_told, "a message was refused, and nobody says that there is room again");
+                assert!(is_told, "a message was refused, and no event reports that there is room again");
             }
             let mut seen = vec![false; sent.len()];
             let mut last_of_stream = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! A peer that falls silent is given up, whatever repairs losses.
+//! A peer that falls silent is given up, with any loss recovery.
 
 use festina_netsim::{Link, LinkConfig, LossModel};
 use festina_recovery::{Mechanisms, Profile};

@@ -12,7 +12,7 @@ fn delay(millis: u64) -> LinkConfig {
     LinkConfig { delay: Duration::from_millis(millis), ..LinkConfig::default() }
 }
 
-/// Sends 100 bytes every 250 ms for so long; how many copies left.
+/// Sends 100 bytes every 250 ms for this time. Returns the number of copies sent.
 fn copies(pair: &mut Pair, time: Duration) -> u64 {
     let before = pair.hosts[0].association().stats().sent.retransmitted.copies;
     let end = pair.now + time;

@@ -5,7 +5,7 @@ use festina_units::Duration;
 
 use crate::pair::Pair;
 
-/// How long 434 messages of 5 bytes take, half of which may leave twice, over a path of 40 ms without loss into a buffer of so many bytes.
+/// How long 434 messages of 5 bytes take, half of them sent up to twice, over a path of 40 ms without loss into a buffer of this size.
 fn drained_after(profile: Profile, buffer_bytes: usize) -> Duration {
     let mut config = Config::with_profile(profile);
     config.limits.receive_buffer_bytes = buffer_bytes;

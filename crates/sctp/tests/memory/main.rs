@@ -1,4 +1,4 @@
-//! Holds the memory that a peer can make an association hold, whatever it sends: twice the receive buffer and 64 KiB, as
+//! Checks the memory that a peer can make an association hold, with any packets: twice the receive buffer and 64 KiB, as
 //! allocated; and that of messages to send. A test program of its own, since it brings its own global allocator.
 #![expect(unsafe_code, reason = "an allocator that counts cannot be written without")]
 
@@ -386,7 +386,7 @@ fn a_random_mix_stays_within_the_bound() {
     }
 }
 
-/// The window that stays open while little is held, whatever came before.
+/// The window that stays open while little is held, after any traffic.
 fn burst_window_bytes(buffer_bytes: usize) -> usize {
     (buffer_bytes / 4).min(64 << 10)
 }
@@ -416,7 +416,7 @@ fn the_window_falls_by_what_is_held() {
                 let told_bytes = buffer_bytes - victim.a_rwnd;
                 assert!(
                     victim.a_rwnd == 0 || told_bytes + 8_000 >= held_bytes,
-                    "{told_bytes} of {held_bytes} bytes are told, {piece:?}"
+                    "the window shows {told_bytes} of {held_bytes} held bytes, {piece:?}"
                 );
                 // As much as is held for each byte of payload will be held for each that may still come.
                 let payload_bytes = piece.len * (count as usize + 1);

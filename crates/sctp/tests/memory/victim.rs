@@ -1,4 +1,4 @@
-//! An association under attack, with a peer that sends whatever a test likes.
+//! An association under attack, with a peer that sends arbitrary packets.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ pub(crate) struct Victim {
     pub(crate) memory: Memory,
 }
 
-/// What is held, as allocated.
+/// The held memory, as allocated.
 pub(crate) struct Memory {
     /// Before the attack.
     pub(crate) base_bytes: usize,
@@ -268,7 +268,7 @@ impl Victim {
         self.settle();
     }
 
-    /// The peer behaves from now on: what it sends next arrives.
+    /// The peer behaves from now on: its next packets arrive.
     pub(crate) fn behave(&mut self, pieces: &[Piece]) {
         self.reads = true;
         self.read();

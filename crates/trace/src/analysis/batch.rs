@@ -114,7 +114,7 @@ mod file {
         fn hand_on(&mut self) -> Result<()> {
             let waiting = std::mem::take(&mut self.waiting);
             self.writer.write(&record_batch(&waiting)?)?;
-            // A group of rows for each: what is written leaves memory.
+            // One group of rows for each batch, so that written rows leave memory.
             self.writer.flush()
         }
     }

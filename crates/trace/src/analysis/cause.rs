@@ -1,8 +1,8 @@
 //! Why something was sent again, as far as a capture near the sender tells.
 //!
 //! A sender retransmits either in answer to an acknowledgement, within the time that its host takes, or when a timer expires, after silence.
-//! Which timer it was follows from what was sent again and from how long after what: a probe comes about two round trips after the
-//! last transmission and repeats the end of what is outstanding (RFC 8985 §7), a timeout comes later and repeats its beginning
+//! The retransmitted data and the time since its last transmission distinguish the timers: a probe comes about two round trips after the
+//! last transmission and repeats the end of the outstanding data (RFC 8985 §7), a timeout comes later and repeats its beginning
 //! (RFC 6298 §5, RFC 9260 §6.3.3).
 
 use festina_units::Duration;
@@ -57,7 +57,7 @@ impl Confidence {
     }
 }
 
-/// What is known when something is sent again.
+/// The sender's state at a retransmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Circumstances {
     /// New data is in the same packet.
@@ -72,7 +72,7 @@ pub(super) struct Circumstances {
     pub(super) since_copy: Duration,
     /// Something that was sent after the copy before this one has arrived.
     pub(super) is_overtaken: bool,
-    /// It repeats what was sent last, and nothing before it.
+    /// It repeats the data sent last, and nothing before it.
     pub(super) is_last: bool,
     /// Something was sent again after silence, and not all that was outstanding then is acknowledged.
     pub(super) after_timer: Option<Cause>,
@@ -126,7 +126,7 @@ impl Circumstances {
         let is_reported = self.reports > 0 || self.duplicate_acks >= 3;
         let goes_on = self.in_recovery || self.after_timer.is_some();
         if self.is_prompt() && (is_reported || goes_on) {
-            // What a timeout began sends everything once. RACK gives up what was overtaken since (RFC 8985 §6.2).
+            // An episode that a timeout began retransmits everything once. RACK gives up data that was overtaken since (RFC 8985 §6.2).
             let is_lost_again = self.is_overtaken && self.was_sent_since_timer && self.probes == Some(true);
             return match self.after_timer {
                 Some(Cause::Timeout) if !is_lost_again => (Cause::Timeout, Confidence::Likely),

@@ -1,4 +1,4 @@
-//! Reports as rows of a table: the same columns for CSV, JSON lines and whatever else holds tables.
+//! Reports as rows of a table: the same columns for CSV, JSON lines and record batches.
 
 use std::fmt::Write as _;
 
@@ -143,7 +143,7 @@ impl StreamReport {
         row.push(count(thinness.in_flight.max()));
     }
 
-    /// What was lost, and what it cost.
+    /// Losses and their cost.
     fn fate(&self, row: &mut Vec<Value>) {
         let (repair, delays) = (&self.repair, &self.delays);
         row.push(ms(self.rtt_ns.min()));
@@ -203,7 +203,7 @@ pub fn csv_line(report: &StreamReport) -> String {
     words.join(",")
 }
 
-/// A report as an object of JSON in one line; what is missing is `null`.
+/// A report as a JSON object in one line; missing values are `null`.
 pub fn json_line(report: &StreamReport) -> String {
     let mut line = String::from("{");
     for (name, value) in COLUMNS.iter().zip(report.values()) {

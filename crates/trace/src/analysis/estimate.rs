@@ -28,7 +28,7 @@ const UNSURE_NS: u64 = 1_000_000_000;
 const TCP_VARIANCE_FLOOR_NS: u64 = 200_000_000;
 const SCTP_RTO_FLOOR_NS: u64 = 1_000_000_000;
 
-/// From so many round trips on that nothing delayed, the shortest are the path's own.
+/// With at least this many undelayed round trips, the shortest are the path's own.
 const PROMPT_MIN: u64 = 32;
 /// Fewer of a hundred look shorter than they were, because the capture lacks the packet that was answered.
 const SHORTEST_PERCENT: f64 = 3.0;
@@ -116,7 +116,7 @@ pub(super) struct Unwrap {
 }
 
 impl Unwrap {
-    /// Room below the first number that was seen, for what was sent before.
+    /// Room below the first number that was seen, for earlier data.
     const START: u64 = 1 << 32;
 
     /// The number itself, if anything was seen that it can be near to.

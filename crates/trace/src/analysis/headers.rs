@@ -112,7 +112,7 @@ pub(super) struct Sctp {
     /// INIT: an association begins, and this is the sender's first TSN. Of INIT ACK, which may come several times, each with another.
     pub(super) initial_tsn: Option<u32>,
     pub(super) answered_tsn: Option<u32>,
-    /// Chunks lie beyond what was captured.
+    /// Chunks lie beyond the captured bytes.
     pub(super) is_cut: bool,
 }
 
@@ -143,7 +143,7 @@ impl Sctp {
         }
     }
 
-    /// One chunk of `len` bytes, `bytes` of which were captured.
+    /// One chunk of `len` bytes; `bytes` were captured.
     fn chunk(&mut self, chunk_type: u8, flags: u8, len: usize, bytes: &[u8]) {
         const DATA: u8 = 0;
         const INIT: u8 = 1;

@@ -1,6 +1,6 @@
 //! What the identification of IPv4 says about the order in which a sender's packets left, and which of them the capture holds twice.
 //!
-//! Many senders count their packets in this field (RFC 6864 §4 lets them). A retransmission then carries a later number than what was
+//! Many senders count their packets in this field (RFC 6864 §4 lets them). A retransmission then carries a later number than the data
 //! sent before it, a packet that the path delayed an earlier one, and two sightings of one packet the same.
 
 use std::net::IpAddr;

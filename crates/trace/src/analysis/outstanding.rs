@@ -22,7 +22,7 @@ pub(super) struct Range {
     /// Acknowledgements that reported something sent after the latest copy, while this was missing.
     pub(super) reports: u32,
     pub(super) is_reported: bool,
-    /// When the application's write left of which this is a part: its beginning.
+    /// When the application's write that includes this range was first sent.
     pub(super) write: Copy,
     /// The write ends here.
     pub(super) ends_write: bool,
@@ -142,7 +142,7 @@ impl Outstanding {
         Some(range)
     }
 
-    /// Marks what lies between as received; `each` gets what was not before.
+    /// Marks the range as received; `each` gets the parts that were not before.
     pub(super) fn report(&mut self, start: u64, end: u64, mut each: impl FnMut(&Range)) {
         for index in self.within(start, end) {
             if let Some(range) = self.ranges.get_mut(index).filter(|range| !range.is_reported) {

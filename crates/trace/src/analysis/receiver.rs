@@ -1,4 +1,4 @@
-//! The other side: when what was sent arrived, from a capture at the receiver, on the clock of the capture at the sender.
+//! Arrival times from a capture at the receiver, on the clock of the capture at the sender.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -32,7 +32,7 @@ pub struct ReceiverSide {
     arrivals: usize,
 }
 
-/// What arrived of one stream, and what was acknowledged.
+/// The arrived and acknowledged data of one stream.
 #[derive(Debug, Default)]
 struct Arrivals {
     unwrap: Unwrap,
@@ -109,7 +109,7 @@ impl ReceiverSide {
         let difference =
             |later: Instant, earlier: Instant| later.as_nanos().wrapping_sub(earlier.as_nanos()).cast_signed();
         if let Some(stream) = self.streams.get_mut(&(key, from)) {
-            // What is below in the same packet may be a later copy.
+            // Lower data in the same packet may be a later copy.
             let highest = parts(content).reduce(|a, b| if b.1.wrapping_sub(a.1).cast_signed() > 0 { b } else { a });
             let new = highest
                 .filter(|(start, ..)| stream.sent.is_none_or(|sent| start.wrapping_sub(sent).cast_signed() >= 0));

@@ -1,4 +1,4 @@
-//! What is found out about a stream.
+//! The report on one stream.
 
 use std::net::SocketAddr;
 
@@ -26,9 +26,9 @@ pub struct StreamReport {
     pub traffic: TrafficStatistics,
     /// For how long the stream was thin.
     pub thinness: Thinness,
-    /// Round-trip times from data to acknowledgement, of what was sent only once.
+    /// Round-trip times from data to acknowledgement, for data sent only once.
     pub rtt_ns: Histogram,
-    /// What was sent again.
+    /// Retransmissions.
     pub repair: RepairStatistics,
     /// How long what the application wrote took.
     pub delays: DelayStatistics,
@@ -111,7 +111,7 @@ fn share(part: u64, whole: u64) -> Option<f64> {
 /// How many copies are counted apart; more count as these.
 pub const COPIES_MAX: usize = 8;
 
-/// What was sent again.
+/// Retransmissions by cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RepairStatistics {
     /// Segments or chunks that left for the first time.

@@ -1,6 +1,6 @@
 //! How a stream begins: what its sender sends in each round trip of slow start, and what ends it.
 
-/// Rounds that are kept; in so many a window of ten segments grows beyond all that a path holds.
+/// Rounds that are kept; after as many a window of ten segments exceeds the capacity of any path.
 const ROUNDS_MAX: usize = 24;
 /// A round with less than this part of the one before has not grown: slow start doubles, or with delayed acknowledgements adds a half
 /// (RFC 5681 §3.1).
@@ -95,7 +95,7 @@ impl SlowStart {
         self.exit.get_or_insert(SlowStartExit::Loss);
     }
 
-    /// All below `through` is acknowledged, and `highest` is the end of what was sent.
+    /// All below `through` is acknowledged, and `highest` is the end of the sent data.
     pub(super) fn acknowledged(&mut self, through: u64, highest: u64) {
         if self.exit.is_some() || through <= self.begin {
             return;

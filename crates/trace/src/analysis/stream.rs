@@ -15,7 +15,7 @@ use super::receiver::Deliveries;
 use super::report::{COPIES_MAX, OutOfOrder, Retransmission, StreamReport, Write};
 use super::thin::ThinClock;
 
-/// Retransmissions whose fate is open; the oldest are judged by what is known.
+/// Undecided retransmissions; beyond that the oldest are judged by the evidence so far.
 const PENDING_MAX: usize = 256;
 /// A proof that a retransmission was spurious does not come later than this.
 const PENDING_TIME: Duration = Duration::from_secs(10);
@@ -27,7 +27,7 @@ const SETTLED_MAX: usize = 8;
 const REPORTS_MAX: usize = 64;
 /// A segment that leaves within this time after a full one continues the same write.
 const WRITE_GAP: Duration = Duration::from_millis(1);
-/// Segments shorter than this are not full ones, whatever the maximum of a stream is.
+/// Segments shorter than this are not full ones, with any maximum of the stream.
 const FULL_BYTES_MIN: u32 = 500;
 
 /// A part of a packet with data.
@@ -92,12 +92,12 @@ struct Hearing {
     duplicate_acks: u32,
 }
 
-/// What is known about this sender's repair.
+/// The observed features of this sender's loss recovery.
 #[derive(Debug, Default)]
 pub(super) struct Repair {
     pending: VecDeque<Pending>,
     after_timer: Option<AfterTimer>,
-    /// The packet in which the latest of what has arrived left.
+    /// The packet that carried the latest of the arrived data.
     arrived_packet: Option<u64>,
     /// There was a probe, and no round-trip time was measured since.
     has_probed: bool,
@@ -124,7 +124,7 @@ struct AfterTimer {
 #[derive(Debug)]
 struct Pending {
     copy: Retransmission,
-    /// The receiver has reported that this one came in vain.
+    /// The receiver has reported this one as a duplicate.
     is_reported: bool,
 }
 
@@ -165,8 +165,8 @@ impl Stream {
         self.outstanding.get_mut(index).is_some_and(|range| range.start == start && range.reports > 0)
     }
 
-    /// Counts a segment of one byte if it repeats the last one before what is to be sent, which has arrived: a keep-alive. Returns whether it
-    /// does.
+    /// Counts a keep-alive: a segment of one byte that repeats the last byte before the next new one, which has arrived. Returns whether it
+    /// is one.
     pub(super) fn keep_alive(&mut self, sequence: u32) -> bool {
         let is_keepalive = self.outstanding.len() == 0 && self.unwrap.near(sequence) == self.highest.checked_sub(1);
         self.report.traffic.probes += u64::from(is_keepalive);
@@ -243,7 +243,7 @@ impl Stream {
         self.report.slow_start.sent(sent.bytes);
     }
 
-    /// Data left of which something left before, or should have: up to `end`.
+    /// Handles data that was sent before, or should have been: up to `end`.
     fn sent_again(&mut self, sent: &Sent, end: u64, sink: &mut Sink) {
         let is_tcp = sent.framing.is_none();
         let within = self.outstanding.within(sent.start, end);
@@ -310,7 +310,7 @@ impl Stream {
         self.report.repair.count(retransmission.cause);
     }
 
-    /// What was not seen before enters its place.
+    /// Fills the gap with data that was not seen before.
     fn fill(&mut self, sent: &Sent, end: u64, copies: u32) {
         self.outstanding.insert(Range {
             start: sent.start,
@@ -510,7 +510,7 @@ impl Stream {
         let copies = self.repair.pending.iter_mut().map(|pending| &mut pending.copy).rev();
         let copies = copies.filter(|copy| copy.start < end && copy.end > start);
         for (index, copy) in copies.take(COPIES_JUDGED_MAX).enumerate() {
-            // What left too late to be what this answers was not needed, be it the latest copy or one before.
+            // A copy sent too late to be the answered one was unnecessary, whether it is the latest copy or an earlier one.
             copy.is_spurious |= is_too_soon(copy.at) || (index == 0 && echoes_first);
         }
     }

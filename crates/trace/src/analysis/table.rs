@@ -41,7 +41,7 @@ pub(super) struct Conversation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Heard {
     pub(super) ack: u32,
-    /// The receiver has no room, whatever the scale of its window is.
+    /// The receiver has no room, with any window scale.
     pub(super) is_full: bool,
 }
 
@@ -105,7 +105,7 @@ impl Table {
         self.remove(Slot(self.oldest?))
     }
 
-    /// Takes all of them, in the order in which they began. Nothing is copied: in the end there may be as many as ever.
+    /// Takes all of them, in the order in which they began, without a copy: at the end there may be the maximum number.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Conversation> + use<> {
         let Self { mut slots, begun, .. } = std::mem::take(self);
         self.begun = begun;

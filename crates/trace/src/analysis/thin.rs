@@ -5,7 +5,7 @@ use festina_units::Instant;
 use super::estimate::ns_between;
 use super::report::Thinness;
 
-/// Fast retransmit takes so many reports (P10 §5.1: pttfr).
+/// The number of reports that fast retransmit takes (P10 §5.1: pttfr).
 const REPORTS_OF_A_LOSS: f64 = 3.0;
 /// Linux calls a stream thin with fewer packets in flight.
 const FEW: usize = 4;

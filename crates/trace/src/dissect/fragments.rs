@@ -68,7 +68,7 @@ struct Partial {
 }
 
 impl Fragments {
-    /// Adds a fragment that was `len` bytes long, `bytes` of which were captured.
+    /// Adds a fragment of `len` bytes; `bytes` were captured.
     pub(super) fn add(&mut self, key: Key, fragment: Fragment, len: usize, bytes: &[u8], at: Instant) -> Added {
         let end = fragment.offset.saturating_add(len);
         let is_known =

@@ -15,9 +15,9 @@ pub(super) struct Source<R: Read> {
     window: Vec<u8>,
     /// The record at hand begins here in the window...
     start: usize,
-    /// ... what was read of it ends here...
+    /// ... its consumed part ends here...
     position: usize,
-    /// ... and what is known ends here.
+    /// ... and its filled part ends here.
     end: usize,
     /// Where the record at hand begins in the file, expanded if it is compressed.
     pub(super) record_start: u64,
@@ -54,7 +54,7 @@ impl<R: Read> Source<R> {
         self.window.get(self.position.saturating_sub(len)..self.position).unwrap_or_default()
     }
 
-    /// The rest of a block of `len` bytes of which `read` are known, and the length at its end. Returns how long the body is, which
+    /// The rest of a block of `len` bytes after the first `read`, and the length at its end. Returns how long the body is, which
     /// then is `self.body(..)`.
     pub(super) fn block_body(&mut self, len: u32, read: u32, order: Order) -> Result<&[u8], ReadError> {
         if !len.is_multiple_of(4) || !(block::FRAME_BYTES + read..=super::BLOCK_BYTES_MAX).contains(&len) {

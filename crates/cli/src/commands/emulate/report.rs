@@ -69,7 +69,7 @@ pub(super) fn ways(counters: &festina_emulate::TunCounters) -> [Way; 2] {
     ]
 }
 
-/// A line of the table: what it is called, and what stands there for one way.
+/// A line of the table: its label, and its value for one direction.
 type Row = (&'static str, fn(&Way) -> String);
 
 const ROWS: [Row; 15] = [
@@ -100,7 +100,7 @@ fn lateness_text(lateness: &Lateness) -> String {
     format!("delivered {mean_us} us late on average, at most {most_us} us for 99 of 100, {max_us} us at worst")
 }
 
-/// What is said when times cannot be trusted.
+/// The warning that times cannot be trusted.
 fn warning(lateness: &Lateness) -> String {
     let share = lateness.intolerable as f64 * 100.0 / lateness.count.max(1) as f64;
     format!(

@@ -30,8 +30,8 @@ Examples:
 The terminal is the commands': there is no live line, as the other emulations show. \
 The client is 10.77.0.1 and fd77::1, the server 10.77.0.2 and fd77::2; FESTINA_CLIENT, FESTINA_SERVER, FESTINA_CLIENT6 and \
 FESTINA_SERVER6 say so to the commands. There is no other network, neither the machine's nor the Internet. The client starts \
-when the server listens, after ten seconds at the latest. When the client has ended, the server is ended, the network is taken \
-away, what it did is printed on standard error, and the client's exit code is returned. Whatever ends this command, nothing is \
+when the server listens, after ten seconds at the latest. When the client has ended, the server is ended, the network is \
+removed, the report is printed on standard error, and the client's exit code is returned. However this command ends, nothing is \
 left behind.
 
 Without root's privileges the commands run in a user namespace, where they appear as root; the user must be able to open \

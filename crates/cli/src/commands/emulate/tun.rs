@@ -28,8 +28,8 @@ Examples:
 Each end is a device with an address in a network namespace. What holds for the way there (from left to right) holds \
 for the way back too, unless a flag says otherwise; only --lose is for the way there alone. The devices carry \
 IPv4, and IPv6 if both have an address for it. A \
-queue that manages itself marks packets that are capable of ECN. On Ctrl-C, or after --time, the devices are taken \
-away, and what was done is printed.";
+queue that manages itself marks packets that are capable of ECN. On Ctrl-C, or after --time, the devices are \
+removed, and the report is printed.";
 
 /// Arguments of `festina emulate tun`.
 #[derive(Debug, Args)]
@@ -67,7 +67,7 @@ pub(crate) struct TunArgs {
     network: NetworkArgs,
 }
 
-/// Emulates until interrupted or the time is over, then prints what was done.
+/// Emulates until interrupted or the time is over, then prints the report.
 pub(super) async fn run(arguments: TunArgs) -> Result<()> {
     let links = arguments.network.links()?;
     if arguments.left.as_ref() == Some(&arguments.right) {

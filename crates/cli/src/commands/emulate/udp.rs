@@ -19,7 +19,7 @@ Examples:
   festina emulate udp --listen 127.0.0.1:9000 --to 127.0.0.1:9899 --loss 1% --burst 200ms --time 30s
 
 What holds for the way there (from the clients to --to) holds for the way back too, unless a flag says otherwise. \
-On Ctrl-C, or after --time, it prints what it did.";
+On Ctrl-C, or after --time, it prints the report.";
 
 /// Arguments of `festina emulate udp`.
 #[derive(Debug, Args)]
@@ -35,7 +35,7 @@ pub(crate) struct UdpArgs {
     network: NetworkArgs,
 }
 
-/// Passes datagrams on until interrupted or the time is over, then prints what was done.
+/// Passes datagrams on until interrupted or the time is over, then prints the report.
 pub(super) async fn run(arguments: UdpArgs) -> Result<()> {
     let (forward, backward) = arguments.network.links()?;
     let listen = arguments.listen.resolve().await?;

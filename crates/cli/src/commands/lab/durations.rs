@@ -26,7 +26,7 @@ pub(super) fn processor() -> &'static str {
     TABLE.lines().next().unwrap_or_default().trim_start_matches("# ")
 }
 
-/// A duration of so many seconds in two digits at most.
+/// A number of seconds with at most two digits.
 pub(super) fn rounded(seconds: f64) -> String {
     let (minutes, hours) = (seconds / 60.0, seconds / 3_600.0);
     match () {

@@ -23,14 +23,14 @@ pub(crate) struct ShowArgs {
     plan: bool,
 }
 
-/// All experiments, one after another, each with what it takes.
+/// All experiments, one after another, each with its durations.
 pub(super) fn list() -> String {
     let width = experiments::ALL.iter().map(|experiment| experiment.name().len()).max().unwrap_or(0);
     let line = |name: &str, quick: &str, full: &str, what: &str| {
         let columns = format!("{name:<width$}  {quick:>6}  {full:>6}  ");
         folded_behind(&columns, what, columns.len()) + "\n"
     };
-    let mut text = line("EXPERIMENT", "QUICK", "FULL", "WHAT IT SHOWS; ITS SOURCE");
+    let mut text = line("EXPERIMENT", "QUICK", "FULL", "DESCRIPTION; SOURCE");
     for experiment in experiments::ALL {
         let (name, title, reference) = (experiment.name(), experiment.title(), experiment.reference());
         let [quick, full] = match durations::of(name) {

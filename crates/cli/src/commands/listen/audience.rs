@@ -18,7 +18,7 @@ const LINES_QUEUED_MAX: usize = 16;
 /// How long one peer may hold up the others, all its delays together.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The peers that hear what is typed.
+/// The peers that receive typed lines.
 pub(super) struct Audience {
     hearers: BTreeMap<u64, Hearer>,
     waiting: Option<Waiting>,
@@ -75,7 +75,7 @@ impl Audience {
         self.waiting.is_none() && !self.is_empty()
     }
 
-    /// Adds a peer, who hears what is said from now on.
+    /// Adds a peer, which receives lines from now on.
     pub(super) fn add(&mut self, now: Instant, number: u64) -> Lines {
         self.count(now);
         let (sender, queue) = mpsc::channel(LINES_QUEUED_MAX);
@@ -243,7 +243,7 @@ mod tests {
             take_all(&mut slow);
         }
         assert_eq!(audience.offer(start + PATIENCE), [1]);
-        // Only the slow one is left to wait for, and nobody else is held up.
+        // Only the slow one is left to wait for, and no other peer is held up.
         fill(&mut audience, start + PATIENCE);
         assert!(audience.offer(start + PATIENCE * 100).is_empty());
         assert!(!audience.is_ready());

@@ -23,7 +23,7 @@ pub(super) enum Hello {
     Echo,
     /// The client sends; the server counts, and says how many bytes have come.
     Upload,
-    /// The server sends messages of so many bytes for this time.
+    /// The server sends messages of `message_bytes` for this time.
     Download { message_bytes: u32, time: Duration },
 }
 
@@ -42,7 +42,7 @@ impl Hello {
         message.freeze()
     }
 
-    /// `None` for what is no such message, or asks for too much.
+    /// `None` for any other message, or a request beyond the limits.
     pub(super) fn decode(mut message: Bytes) -> Option<Self> {
         if message.len() != HELLO_BYTES || message.split_to(MAGIC.len()) != MAGIC[..] {
             return None;

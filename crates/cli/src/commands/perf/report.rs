@@ -27,7 +27,7 @@ pub(super) fn print(plan: &Plan, measured: &Measured, as_json: bool) -> Result<(
     }
 }
 
-/// What happened between two instants, counted from the beginning of the load, between which the counts of bytes grew so much.
+/// The line for one interval: its start and end, counted from the beginning of the load, and the byte counts at both.
 pub(super) fn interval_line([from, until]: [Duration; 2], [before, now]: [[u64; 2]; 2], tally: &Tally) -> String {
     let rates = [0, 1].map(|way| megabits(now[way].saturating_sub(before[way]), until.saturating_sub(from)));
     let median = tally.take_recent_median().map_or("-".to_owned(), milliseconds);

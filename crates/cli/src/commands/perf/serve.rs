@@ -99,7 +99,7 @@ async fn send(association: &Association, message_bytes: u32, time: Duration) {
     let end = Instant::now() + time;
     let payload = Bytes::from(vec![0; usize::try_from(message_bytes).unwrap_or_default()]);
     while Instant::now() < end && association.send(Message::new(payload.clone())).await.is_ok() {}
-    // The client ends the association; what has not arrived by then does not count.
+    // The client ends the association; data that has not arrived by then does not count.
     if timeout(SILENCE_MAX, association.closed()).await.is_err() {
         association.abort("the time is over");
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use festina_lab::statistics::DelayStatistics;
 
-/// What has been measured so far.
+/// The measurements so far.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     /// Bytes of the load that have arrived at the server.
@@ -43,7 +43,7 @@ pub(super) enum Phase {
     Idle,
     /// Under load.
     Loaded,
-    /// None is sent any more; what is under way still counts when it comes back.
+    /// No more are sent; those under way still count when they come back.
     Over,
 }
 

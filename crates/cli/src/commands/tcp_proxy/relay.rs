@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 
 use crate::address;
 
-/// What is read at once, at most.
+/// Maximum size of one read.
 const BUFFER_BYTES: usize = 1 << 16;
 /// What a program on this machine may have on its way to the proxy; more would wait here instead of in its own hands.
 const LOCAL_RECEIVE_BYTES: usize = 1 << 15;
@@ -32,7 +32,7 @@ pub(super) struct Relay {
 #[derive(Debug)]
 struct Pump {
     buffer: Vec<u8>,
-    /// Of the buffer, what is still to be written.
+    /// Start of the unwritten part of the buffer.
     start: usize,
     end: usize,
     has_ended: bool,
@@ -86,7 +86,7 @@ impl Relay {
         if there.is_ready() && back.is_ready() { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
 
-    /// What was passed on, and how long it waited in the send buffers.
+    /// The bytes passed on, and how long they waited in the send buffers.
     pub(super) fn report(&mut self) -> String {
         let waited = |stream: &mut MinBufStream| {
             let waited = stream.sender_share().ok()?.waited;
@@ -115,7 +115,7 @@ impl Pump {
                 ready!(Pin::new(&mut *to).poll_shutdown(cx))?;
                 self.is_done = true;
             } else {
-                // What is not read yet is still the sender's to decide about.
+                // Data that was not read yet may still be replaced by the sender.
                 let room = ready!(to.poll_writable(cx))?;
                 self.buffer.resize(BUFFER_BYTES, 0);
                 let most = usize::try_from(room.bytes).unwrap_or(BUFFER_BYTES).min(BUFFER_BYTES);

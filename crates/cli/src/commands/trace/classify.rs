@@ -42,7 +42,7 @@ pub(crate) struct ClassifyArgs {
     top: usize,
 }
 
-/// A flow and what it is like.
+/// A flow and its features.
 struct Flow {
     name: String,
     features: Features,

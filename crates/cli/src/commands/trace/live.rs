@@ -1,7 +1,7 @@
-//! `festina trace thin --interface`: what passes a network interface now.
+//! `festina trace thin --interface`: the current traffic of a network interface.
 //!
 //! Packets come from [`interface`] with the kernel's times and go through the analysis as those of a file do; [`screen`] shows the streams
-//! with the longest delays again and again. What has ended becomes rows and the report in the end.
+//! with the longest delays at each interval. Streams that end become rows and part of the final report.
 
 mod interface;
 mod screen;
@@ -85,10 +85,10 @@ pub(super) async fn run(arguments: &ThinArgs, name: &str) -> Result<()> {
 }
 
 fn dropped_notice(dropped: u64) -> String {
-    format!("the kernel dropped {dropped} packets that this program did not read in time: what they carried looks lost")
+    format!("the kernel dropped {dropped} packets that this program did not read in time: their data looks lost")
 }
 
-/// What is known of the interface so far.
+/// The state of the watched interface so far.
 struct Watched {
     analyser: Analyser,
     kept: Kept,

@@ -40,7 +40,7 @@ pub(crate) struct SlowStartArgs {
     top: usize,
 }
 
-/// What is kept of a stream.
+/// The data kept for a stream.
 struct Begin {
     name: String,
     /// Bytes that left in slow start: all of them if the stream ended within it.
@@ -65,7 +65,7 @@ impl Begin {
         self.slow_start.initial_window_bytes().unwrap_or(0)
     }
 
-    /// Round trips by the closed form, with a window so many times larger.
+    /// Round trips by the closed form, with a window `times` as large.
     fn rounds_with(&self, times: u64) -> u32 {
         SlowStart::rounds_of(self.bytes, self.window().saturating_mul(times))
     }

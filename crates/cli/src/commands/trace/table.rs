@@ -14,7 +14,7 @@ pub(super) const ENDS: usize = 36;
 /// Rows of the table of ports.
 const PORTS_MAX: usize = 10;
 
-/// What is found out about a capture. `streams` begin with the longest delay.
+/// The report on a capture. `streams` begin with the longest delay.
 pub(super) fn text(name: &str, summary: &Summary, streams: &[StreamReport], top: usize) -> String {
     let mut text = heading(name, summary);
     if streams.is_empty() {
@@ -49,7 +49,7 @@ fn heading(name: &str, summary: &Summary) -> String {
 /// Describes the packets of a capture that were not read, if there are any.
 pub(super) fn unread(summary: &Summary) -> Option<String> {
     let unread = summary.packets_other;
-    let why = "not TCP, UDP or SCTP, without their headers, or fragments of which others are missing";
+    let why = "not TCP, UDP or SCTP, without their headers, or fragments of incomplete packets";
     (unread > 0).then(|| format!("{unread} of {} packets were not read: {why}", summary.packets))
 }
 
@@ -120,7 +120,7 @@ fn shapes(streams: &[StreamReport], top: usize) -> String {
     text + "\n"
 }
 
-/// What was sent again, why, and what it cost.
+/// Retransmissions, their causes and their cost.
 fn repairs(streams: &[StreamReport], top: usize) -> String {
     let streams: Vec<&StreamReport> =
         streams.iter().filter(|s| s.delays.best_known_ns().count() > 0).take(top).collect();

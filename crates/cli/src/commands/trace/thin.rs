@@ -119,7 +119,7 @@ fn one(arguments: &ThinArgs, path: &Path, rows: &mut Rows) -> Result<()> {
     written?;
     let streams = kept.sorted();
     let problem = result.as_ref().err().map(|error| output::causes(&anyhow!("{error}")));
-    // What is no capture at all has no report.
+    // A file that is not a capture has no report.
     let is_read = problem.is_none() || summary.packets > 0;
     if is_read && !rows.owns_stdout {
         output::print(&text(&name.to_string(), &summary, &streams, arguments.top))?;
@@ -244,7 +244,7 @@ impl Rows {
         writeln!(sink, "{line}").with_context(|| format!("cannot write {}", self.target))
     }
 
-    /// Hands on what was written so far, for who reads along.
+    /// Flushes the rows, for programs that read along.
     pub(super) fn flush(&mut self) -> Result<()> {
         let Some(sink) = &mut self.sink else { return Ok(()) };
         sink.flush().with_context(|| format!("cannot write {}", self.target))

@@ -1,4 +1,4 @@
-//! Connections through a tunnel. A message is one byte that says what it is, and for data the bytes.
+//! Connections through a tunnel. A message is one byte for its type, and for data the bytes.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is shown of state updates: a table, the figure, a page, JSON.
+//! The presentation of state updates: a table, the figure, a page, JSON.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const COLUMNS: [&str; 9] = ["policy", "written", "arrived", "p50", "p90", "p99",
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 const NOTE: &str = "Ages are in ms, every millisecond of every receiver counts. A message costs packets there and back, heartbeats not counted.";
 
-/// What is shown on the terminal.
+/// The text for the terminal.
 pub(crate) fn text(scenario: &Scenario, outcomes: &[StateOutcome]) -> String {
     let rows: Vec<[String; 9]> =
         std::iter::once(COLUMNS.map(str::to_owned)).chain(outcomes.iter().map(cells)).collect();

@@ -1,4 +1,4 @@
-//! What is held costs what it has allocated, entries of queues and the allocator's own bytes included.
+//! Memory cost of held data: its allocations, entries of queues and the allocator's own bytes included.
 
 /// A message in the queue to the application: its entry, and as much again that the queue may have in reserve.
 pub(in crate::receive) const QUEUE_ENTRY_BYTES: usize = 96;

@@ -1,4 +1,4 @@
-//! Messages in I-DATA chunks (RFC 8260 §2.2), some of which may be abandoned (§2.3).
+//! Messages in I-DATA chunks (RFC 8260 §2.2), which may be abandoned (§2.3).
 
 use std::collections::BTreeMap;
 
@@ -136,7 +136,7 @@ impl Interleaved {
         }
     }
 
-    /// A stream begins anew. Of messages from before everything has come, so that what is not whole never will be.
+    /// Resets the stream. All earlier data has arrived, so incomplete messages will never be complete.
     pub(super) fn reset_stream(&mut self, stream: StreamId, ready: &mut Ready) {
         for unordered in [false, true] {
             let at = |mid| MessageKey { stream, unordered, mid };
@@ -157,7 +157,7 @@ impl Interleaved {
         self.order.reset_all(ready);
     }
 
-    /// Drops what is held of the messages of the same stream and kind up to this one, by serial arithmetic.
+    /// Drops the held fragments of messages of the same stream and kind up to this one, by serial arithmetic.
     fn drop_runs_up_to(&mut self, last: MessageKey, ready: &mut Ready) {
         let lowest = last.mid.wrapping_sub(u32::SPAN - 1);
         let at = |mid| MessageKey { mid, ..last };

@@ -15,7 +15,7 @@ use crate::wire::StreamId;
 pub(super) trait Number: Copy + Default + Ord {
     /// Half of the number space: any number that lies so far ahead or further is behind.
     const SPAN: u32;
-    /// What is wrong if a number names two messages.
+    /// The error if a number names two messages.
     const USED_TWICE: &str;
     const MIN: Self;
     const MAX: Self;
@@ -237,7 +237,7 @@ impl<N: Number> Order<N> {
         true
     }
 
-    /// By how much the table grows at most when so many more streams are used.
+    /// Maximum growth of the table when this many more streams are used.
     pub(super) fn growth_bytes_max(&self, streams: usize) -> usize {
         self.next.growth_bytes_max(streams)
     }
@@ -248,7 +248,7 @@ impl<N: Number> Order<N> {
         self.forward_over(stream, last, 0, ready);
     }
 
-    /// As [`forward`](Self::forward), together with `passed` TSNs. At most so many messages lie ahead; a peer that has up to 65,535 chunks
+    /// As [`forward`](Self::forward), together with `passed` TSNs. At most as many messages lie ahead; a peer that has up to 65,535 chunks
     /// outstanding, as RFC 9260 §6.1 allows, may skip more than half of the number space.
     pub(super) fn forward_over(&mut self, stream: StreamId, last: u32, passed: u64, ready: &mut Ready) {
         let (last, next) = (N::of(last), self.next.get(stream));
@@ -268,7 +268,7 @@ impl<N: Number> Order<N> {
         self.release_waiting(stream, ready);
     }
 
-    /// A stream begins anew at number 0. Messages that wait become due in their order: no other comes before them any more.
+    /// Resets the stream to number 0. Waiting messages become due in their order: no other can precede them.
     pub(super) fn reset(&mut self, stream: StreamId, ready: &mut Ready) {
         let next = self.next.get(stream);
         while let Some(number) = self.first_waiting(stream, next) {
@@ -297,7 +297,7 @@ impl<N: Number> Order<N> {
 }
 
 impl Place<'_> {
-    /// The payload as it may be held for long, and what it costs.
+    /// The payload in a form that may be held for long, and its cost.
     pub(super) fn payload_to_hold(&self, payload: &[u8]) -> (bytes::Bytes, usize) {
         let packet_len = self.packet.len();
         if self.fill.has_room_for_slice(payload.len(), packet_len) {

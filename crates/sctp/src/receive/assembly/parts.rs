@@ -10,7 +10,7 @@ const GATHER_BYTES_MIN: usize = 64;
 /// The parts list of a run begins with room for this many.
 const PARTS_MIN: usize = 2;
 
-/// Consecutive bytes, and what they have allocated. Fragments of one byte each cost little more than their bytes.
+/// Consecutive bytes, and their allocations. Fragments of one byte each cost little more than their bytes.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     parts: VecDeque<Part>,
@@ -33,7 +33,7 @@ impl Parts {
         self.len
     }
 
-    /// What is held, as allocated.
+    /// The allocated bytes.
     pub(super) fn held_bytes(&self) -> usize {
         self.part_bytes + self.parts.capacity() * size_of::<Part>()
     }
@@ -102,7 +102,7 @@ impl Parts {
         self.parts.push_back(part);
     }
 
-    /// Nothing more is gathered in the last buffer: gives back what it has in reserve.
+    /// Closes the last buffer and gives back its reserve.
     fn close_last(&mut self) {
         if let Some(Part::Gathered(last)) = self.parts.back_mut() {
             self.part_bytes -= last.capacity();
@@ -112,7 +112,7 @@ impl Parts {
     }
 }
 
-/// Appends to a buffer, whose size is doubled when it is full, up to `gather_bytes`. Returns what it has grown by.
+/// Appends to a buffer, whose size is doubled when it is full, up to `gather_bytes`. Returns its growth.
 fn extend(buffer: &mut Vec<u8>, bytes: &[u8], gather_bytes: usize) -> usize {
     let before_bytes = buffer.capacity();
     let needed = buffer.len() + bytes.len();

@@ -12,7 +12,7 @@ use crate::message::ReceivedMessage;
 /// How much of the queue's capacity outlives the queue's running empty, in messages: what one packet of small messages needs.
 const IDLE_CAPACITY_MAX: usize = 16;
 
-/// Up to so many messages the queue's capacity is doubled when it is full; beyond, it grows by an eighth, and shrinks when half
+/// Up to this many messages the queue's capacity is doubled when it is full; beyond, it grows by an eighth, and shrinks when half
 /// of it is idle, so that no message has more than a second entry in reserve.
 const DOUBLED_CAPACITY_MAX: usize = 64;
 
@@ -26,11 +26,11 @@ pub(in crate::receive) struct Ready {
     /// last of its slices to be fetched.
     packet_slice: Option<NonZeroU32>,
     packet_charge_bytes: u32,
-    /// What is queued here, and what the assembly holds.
+    /// Memory of the queued messages and of the assembly.
     bytes: usize,
 }
 
-/// A message with what it keeps allocated, its entry not included.
+/// A message and its allocated bytes, its entry not included.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) message: ReceivedMessage,
@@ -63,7 +63,7 @@ impl Ready {
                 || fill.has_room_for_slice(len, packet_len))
     }
 
-    /// Queues a message, and counts what it keeps allocated.
+    /// Queues a message, and counts its allocated bytes.
     #[inline]
     pub(super) fn push(&mut self, held: Held) {
         if self.queue.len() == self.queue.capacity() {
@@ -90,7 +90,7 @@ impl Ready {
         self.bytes -= bytes;
     }
 
-    /// All streams begin anew. What is queued stays, and goes on to count: it has been acknowledged and is complete.
+    /// Handles a restart of all streams. Queued messages stay, and still count: they have been acknowledged and are complete.
     pub(in crate::receive) fn restart(&mut self) {
         self.packet_done();
         self.bytes = self.queue.iter().map(|held| held.charge() + QUEUE_ENTRY_BYTES).sum();
@@ -136,7 +136,7 @@ impl Ready {
         !self.queue.is_empty()
     }
 
-    /// Whether what the application can have takes at most so much. Looks at no more than that holds.
+    /// Whether the available messages take at most `bytes_max`. Looks at no more messages than that.
     pub(in crate::receive) fn fetchable_within(&self, bytes_max: usize) -> bool {
         let mut bytes = if self.packet_slice.is_some() { self.packet_charge_bytes as usize } else { 0 };
         self.queue.iter().all(|held| {
@@ -145,7 +145,7 @@ impl Ready {
         })
     }
 
-    /// What is held here and by the assembly, as allocated.
+    /// The allocated bytes here and in the assembly.
     #[inline]
     pub(in crate::receive) fn held_bytes(&self) -> usize {
         self.bytes

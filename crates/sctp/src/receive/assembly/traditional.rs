@@ -1,4 +1,4 @@
-//! Messages in DATA chunks (RFC 9260 §6.5, §6.6, §6.9), some of which may be abandoned (RFC 3758 §3.6).
+//! Messages in DATA chunks (RFC 9260 §6.5, §6.6, §6.9), which may be abandoned (RFC 3758 §3.6).
 
 mod reassembly;
 

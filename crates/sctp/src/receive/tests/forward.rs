@@ -237,7 +237,7 @@ fn a_skip_over_more_than_can_have_been_on_its_way_is_of_another_association() {
     }
 }
 
-/// Linux frees what it has not sent of a message that it gives up, without a TSN for it (RFC 3758 §3.5 A3 asks for one).
+/// Linux frees the unsent rest of an abandoned message, without a TSN for it (RFC 3758 §3.5 A3 asks for one).
 #[test]
 fn a_peer_that_may_skip_messages_may_leave_one_without_its_end_where_the_next_begins() {
     let mut receiver = Rig::new();

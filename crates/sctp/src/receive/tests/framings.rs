@@ -130,7 +130,7 @@ impl Side {
         self.done();
     }
 
-    /// Gives FORWARD-TSN or I-FORWARD-TSN with stream, U bit and number of what is skipped.
+    /// Receives FORWARD-TSN or I-FORWARD-TSN with stream, U bit and number of the skipped messages.
     fn forward(&mut self, new_cumulative: u32, skipped: &[(u16, bool, u32)]) {
         let new_cumulative = Tsn(new_cumulative);
         let ordered = skipped.iter().filter(|(_, unordered, _)| !unordered);

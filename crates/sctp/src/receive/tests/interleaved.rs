@@ -68,7 +68,7 @@ impl Rig {
         }
     }
 
-    /// Has a packet with I-FORWARD-TSN arrive: the new cumulative TSN, and stream, U bit and last MID of what is skipped.
+    /// Receives a packet with I-FORWARD-TSN: the new cumulative TSN, and stream, U bit and last MID of the skipped messages.
     fn i_forward(&mut self, new_cumulative: u32, skipped: &[(u16, bool, u32)]) {
         let each = |&(stream, unordered, mid)| SkippedMessage { stream: StreamId(stream), unordered, mid: Mid(mid) };
         let streams: Vec<_> = skipped.iter().map(each).collect();

@@ -82,7 +82,7 @@ fn check_delivery(plans: &[Plan], messages: &[ReceivedMessage]) -> Result<(), Te
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Loss, reordering, duplication and bundling: `arrivals` picks chunks at random; then whatever is missing is repeated.
+    /// Loss, reordering, duplication and bundling: `arrivals` picks chunks at random; then missing ones are repeated.
     #[test]
     fn every_message_is_delivered_once_and_in_order_and_every_sack_tells_what_has_arrived(
         plans in vec(plan(), 1..40),

@@ -97,7 +97,7 @@ fn batch(rig: &mut Rig, first: u32, packets: u32) -> Vec<u32> {
     answered
 }
 
-/// The same, after so many packets one by one that batches may have fewer SACKs; the next TSN is 66.
+/// The same, after enough single packets that batches may have fewer SACKs; the next TSN is 66.
 fn long_warm() -> Rig {
     let mut rig = warm();
     rig.receiver.answer_batches(true);
@@ -250,7 +250,7 @@ fn a_duplicate_above_a_gap_is_recognised() {
     assert_eq!((sack.gaps, sack.duplicates), (vec![(2, 2), (4, 4)], vec![3, 5]));
 }
 
-/// A warm rig with so many gaps, all reported.
+/// A warm rig with this many gaps, all reported.
 fn with_gaps(gaps: u32, change: impl FnOnce(&mut Config)) -> Rig {
     let mut rig = warm_with(change);
     rig.accept(&(0..gaps).map(|gap| whole(3 + 2 * gap, 0, 0, "x").unordered()).collect::<Vec<_>>());

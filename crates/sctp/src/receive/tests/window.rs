@@ -31,7 +31,7 @@ fn what_is_buffered_lowers_the_window_and_what_is_fetched_raises_it_rfc9260_6_2(
     rig.accept(&[whole(1, 0, 0, [0; 1_300]), whole(3, 0, 2, [0; 1_200]), piece(5, 0, 3, "M", [0; 1_100])]);
     let list_bytes = 2 * size_of::<Bytes>();
     let held_bytes = packet_cost_bytes(1_200) + WAITING_ENTRY_BYTES + packet_cost_bytes(1_100) + RUN_BYTES + list_bytes;
-    // What waits costs more than what can be fetched, and the window is a little smaller than what is free.
+    // Waiting messages cost more than available ones, and the window is a little smaller than the free space.
     let mut assert_about = |free_bytes| {
         let open_bytes = rig.sack().a_rwnd;
         assert!((free_bytes * 99 / 100..=free_bytes).contains(&open_bytes), "{open_bytes} of {free_bytes}");
@@ -153,7 +153,7 @@ fn a_window_of_small_messages_opens_again_before_all_of_them_are_fetched() {
     assert_eq!(rig.sack().a_rwnd, 0);
     assert!(!rig.receiver.sack_wanted());
     let fetched = (1..=held).find(|_| rig.receiver.poll_message().is_some() && rig.receiver.sack_wanted());
-    let fetched = fetched.expect("the peer is told");
+    let fetched = fetched.expect("the peer gets a window update");
     assert!(fetched <= held / 2, "after {fetched} of {held}");
     assert!(rig.sack().a_rwnd >= PACKET_BYTES_MAX);
 }
@@ -240,7 +240,7 @@ fn what_fills_a_gap_is_taken_beyond_the_window_but_not_beyond_two_buffers_while_
     let held_bytes = rig.receiver.used_bytes();
     assert!((2 * BUFFER_BYTES..=2 * BUFFER_BYTES + (4 << 10)).contains(&held_bytes), "{held_bytes}");
     assert_eq!(rig.messages().len(), usize::try_from(dropped - 1).unwrap());
-    assert!(fill(&mut rig, dropped, 1_000) > dropped, "what was dropped is taken when it comes again");
+    assert!(fill(&mut rig, dropped, 1_000) > dropped, "dropped chunks are accepted when they come again");
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn a_closed_window_is_told_to_be_open_when_all_is_fetched_though_tables_hold_muc
     // What fragments of one message hold leaves a quarter of the buffer open once all else is fetched, however little that was.
     window.note_advertised(0, full);
     let fetched = Use { used_bytes: limits.receive_buffer_bytes - 1_000, has_ready: false, has_gap: false };
-    assert!(window.is_update_due(fetched), "nobody else will make it look again");
+    assert!(window.is_update_due(fetched), "no other event would trigger the check again");
 }
 
 #[test]
@@ -319,7 +319,7 @@ fn looking_seldom_tells_of_a_window_hardly_later_section_6_2() {
         let mut window = Window::new(&limits);
         (0..2_000).for_each(|_| window.note_cost(payload_bytes, cost_bytes));
         let held = |used_bytes| Use { used_bytes, has_ready: used_bytes > 0, has_gap: false };
-        // Low at first, and then full: what was looked at when little was held must not count any more.
+        // Low at first, and then full: samples taken when little was held must not count any more.
         for told_at_bytes in [60_000, 250_000] {
             window.note_advertised(window.open_bytes(held(told_at_bytes)), held(told_at_bytes));
             let fetched = |used_bytes: &usize| *used_bytes <= told_at_bytes;

@@ -15,7 +15,7 @@
 
 use crate::wire::tlv::Frame;
 
-/// The cookie, which only whoever made it can judge.
+/// The cookie, which only its author can judge.
 pub(in crate::wire) fn read_echo<'a>(frame: &Frame<'a>) -> &'a [u8] {
     frame.value
 }

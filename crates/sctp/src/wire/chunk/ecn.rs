@@ -20,7 +20,7 @@
 //!
 //! RFC 4960 has no number of packets in ECNE, and neither has Linux. FreeBSD's stack and usrsctp, which is made of it, have one
 //! (draft-stewart-tsvwg-sctpecn). They drop a packet from an ECNE without it on, and so miss the SACK behind: an association with them comes
-//! to a halt at the first mark. Linux takes any ECNE of 8 bytes or more. So it is written with the number, which nobody needs here.
+//! to a halt at the first mark. Linux takes any ECNE of 8 bytes or more. So it is written with the number, which is not used here.
 
 use crate::wire::error::Malformation;
 use crate::wire::serial::Tsn;

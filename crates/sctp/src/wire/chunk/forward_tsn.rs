@@ -1,4 +1,4 @@
-//! FORWARD-TSN and I-FORWARD-TSN: the sender has abandoned what is missing up to a TSN (RFC 3758 §3.2, RFC 8260 §2.3.1).
+//! FORWARD-TSN and I-FORWARD-TSN: the sender has abandoned missing chunks up to a TSN (RFC 3758 §3.2, RFC 8260 §2.3.1).
 //!
 //! ```text
 //!  0                   1                   2                   3

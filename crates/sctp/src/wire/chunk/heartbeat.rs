@@ -23,7 +23,7 @@ pub struct Heartbeat<'a> {
 }
 
 impl<'a> Heartbeat<'a> {
-    /// The parameter must come first; whatever follows it is ignored.
+    /// The parameter must come first; anything after it is ignored.
     pub(in crate::wire) fn read(frame: &Frame<'a>) -> Result<Self, Malformation> {
         if frame.value.is_empty() {
             return Err(Malformation::NoHeartbeatInfo);

@@ -1,4 +1,4 @@
-//! I-DATA: a user message or a piece of one, of which several may be under way at once (RFC 8260 §2.1).
+//! I-DATA: a user message or a piece of one; several may be under way at once (RFC 8260 §2.1).
 //!
 //! ```text
 //!  0                   1                   2                   3

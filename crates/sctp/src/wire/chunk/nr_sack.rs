@@ -1,4 +1,4 @@
-//! NR-SACK: what has arrived, and what of it the receiver will not renege on (draft-natarajan-tsvwg-sctp-nrsack, in the layout of
+//! NR-SACK: received chunks, and those that the receiver will not renege on (draft-natarajan-tsvwg-sctp-nrsack, in the layout of
 //! draft-tuexen-tsvwg-sctp-multipath §4).
 //!
 //! ```text

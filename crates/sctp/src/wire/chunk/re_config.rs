@@ -54,7 +54,7 @@ pub enum ReConfigParameter<'a> {
         /// The streams; none stands for all.
         streams: StreamList<'a>,
     },
-    /// All numbers begin anew, TSNs among them (§4.3).
+    /// All numbers restart, TSNs among them (§4.3).
     NumbersReset {
         /// The request's number.
         request: u32,
@@ -111,7 +111,7 @@ pub enum ReConfigResult {
     AlreadyInProgress,
     /// 5: the request number is not the next one.
     BadSequenceNumber,
-    /// 6: it will be done once what was sent before has arrived.
+    /// 6: it will be done once all earlier data has arrived.
     InProgress,
     /// Any other number.
     Other(u32),
@@ -148,7 +148,7 @@ impl ReConfigResult {
         }
     }
 
-    /// Returns whether what was asked for holds now.
+    /// Returns whether the request is in effect now.
     #[must_use]
     pub const fn is_success(self) -> bool {
         matches!(self, Self::NothingToDo | Self::Performed)

@@ -1,4 +1,4 @@
-//! SACK: what has arrived (RFC 9260 §3.3.4).
+//! SACK: acknowledgement of received chunks (RFC 9260 §3.3.4).
 //!
 //! ```text
 //!  0                   1                   2                   3

@@ -141,7 +141,7 @@ fn a_retransmission_is_capable_once_the_path_has_delivered_such_a_packet() {
     peer.send("one");
     assert_eq!(peer.take_one().ecn, EcnCodepoint::Capable);
     peer.wait_for_packet();
-    assert_eq!(peer.take_one().ecn, EcnCodepoint::NotCapable, "the path may drop what is capable");
+    assert_eq!(peer.take_one().ecn, EcnCodepoint::NotCapable, "the path may drop ECN-capable packets");
     peer.ack(1);
     peer.send("two");
     assert_eq!(peer.take_one().ecn, EcnCodepoint::Capable);

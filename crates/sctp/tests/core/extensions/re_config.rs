@@ -71,7 +71,7 @@ fn result(sent: &Sent) -> (u32, u32) {
     (u32_at(&value, 0), u32_at(&value, 4))
 }
 
-/// Gives a chunk and returns what it is answered.
+/// Gives a chunk and returns its answer.
 fn ask(peer: &mut Peer, parameters: &[Vec<u8>]) -> (u32, u32) {
     peer.give(&[re_config(parameters)]);
     result(&peer.take_one())
@@ -127,7 +127,7 @@ fn rfc6525_5_1_2_a_stream_that_is_being_reset_takes_no_messages_and_others_do() 
     let now = peer.now;
     let refused = peer.association().send(now, on(3, "not now"));
     assert!(matches!(refused, Err(SendError::StreamResetting(message)) if message.stream == StreamId(3)));
-    peer.send_message(on(4, "as ever"));
+    peer.send_message(on(4, "as before"));
 }
 
 #[test]
@@ -436,8 +436,8 @@ fn re_config_is_announced_and_is_an_unknown_chunk_where_it_was_not_agreed_on() {
 #[test]
 fn callers_hear_what_is_wrong_with_a_wish() {
     let mut peer = peer();
-    let nobody = ReconfigureError::NoSuchStream { stream: StreamId(10), streams: 10 };
-    assert_eq!(reset(&mut peer, &[3, 10]), Err(nobody));
+    let missing = ReconfigureError::NoSuchStream { stream: StreamId(10), streams: 10 };
+    assert_eq!(reset(&mut peer, &[3, 10]), Err(missing));
     peer.send_message(on(3, "nothing changed"));
     peer.shutdown();
     assert_eq!(reset(&mut peer, &[3]), Err(ReconfigureError::NotEstablished));

@@ -3,7 +3,7 @@
 use festina_sctp::Message;
 use festina_units::Duration;
 
-/// A wrong sender: the core is not told of something that the oracle believes it was told of.
+/// A wrong sender: a setting that the oracle knows is kept from the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// Messages leave however old they are.

@@ -206,7 +206,7 @@ pub(crate) fn tlvs(mut bytes: &[u8]) -> Vec<(u16, Vec<u8>)> {
     list
 }
 
-/// A chunk that was sent by what is under test.
+/// A chunk sent by the association under test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chunk {
     pub(crate) kind: u8,
@@ -220,7 +220,7 @@ impl Chunk {
     }
 }
 
-/// A packet that was sent by what is under test.
+/// A packet sent by the association under test.
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
     pub(crate) to: SocketAddr,

@@ -14,7 +14,7 @@ use super::packet::{
     COOKIE_ACK, COOKIE_ECHO, INIT, INIT_ACK, Init, SHUTDOWN_ACK, STATE_COOKIE, Sack, Sent, chunk, packet, shutdown, tlv,
 };
 
-/// The port of what is under test.
+/// The port of the association under test.
 pub(crate) const LOCAL_PORT: u16 = 5_000;
 /// The peer's port.
 pub(crate) const PEER_PORT: u16 = 6_000;
@@ -40,12 +40,12 @@ pub(crate) fn offer() -> Init {
     Init { tag: PEER_TAG, a_rwnd, outbound, inbound, tsn: 1, parameters: Vec::new() }
 }
 
-/// The offer as an INIT ACK with a cookie that is nobody's.
+/// The offer as an INIT ACK with an invalid cookie.
 pub(crate) fn init_ack() -> Init {
     Init { parameters: tlv(STATE_COOKIE, b"a cookie"), ..offer() }
 }
 
-/// The peer, what it speaks to, and all that came back.
+/// The peer, the association under test, and all packets that came back.
 pub(crate) struct Peer {
     pub(crate) now: Instant,
     pub(crate) address: SocketAddr,
@@ -205,7 +205,7 @@ impl Peer {
     pub(crate) fn give_bytes(&mut self, bytes: Vec<u8>) {
         let bytes = Bytes::from(bytes);
         if let Some(association) = self.association.as_mut().filter(|association| !association.is_closed()) {
-            // What was dropped is judged by what comes back.
+            // Tests judge dropped packets by the answers.
             let _: Result<(), _> = association.handle_packet(self.now, self.address, self.ecn, &bytes);
         } else {
             let mut reply = Vec::new();

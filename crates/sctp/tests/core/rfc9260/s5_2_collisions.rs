@@ -37,7 +37,7 @@ fn goes_on(peer: &mut Peer, tsn: u32) {
     assert!(sent.iter().all(|sent| sent.tag == PEER_TAG) && sent.iter().any(|sent| sent.has(DATA)), "{sent:?}");
 }
 
-/// Asserts that a cookie had no effect but that its owner, if it lives, is asked to send another INIT.
+/// Asserts that a cookie had no effect, except that its owner, if alive, has to send another INIT.
 fn has_to_ask_anew(peer: &mut Peer, tag: u32) {
     let sent = peer.take_one();
     assert_eq!((sent.kinds(), sent.tag), (vec![ERROR], tag));

@@ -53,7 +53,7 @@ fn two_lives_of_one_side() -> (Pair, [Vec<u8>; 2]) {
     (pair, echoes)
 }
 
-/// Asserts that messages get through both ways, and that nobody reported an error by an abort.
+/// Asserts that messages get through both ways, and that neither side reported an error by an abort.
 fn both_talk(pair: &mut Pair) {
     pair.run_for(Duration::from_secs(10));
     for index in [RESTARTS, STAYS] {
@@ -303,7 +303,7 @@ impl Walk {
         }
     }
 
-    /// The network is good from now on, and nobody crashes any more: both ends agree in the end.
+    /// The network is good from now on, and neither host crashes again: both ends agree in the end.
     fn settle(&mut self) {
         self.pair.run_for(Duration::from_secs(3));
         let link = LinkConfig { delay: Duration::from_millis(20), ..LinkConfig::default() };

@@ -1,4 +1,4 @@
-//! §6.1 and §6.2.1: when the data sender may send, and what it makes of a SACK.
+//! §6.1 and §6.2.1: when the data sender may send, and its handling of a SACK.
 
 use festina_sctp::{AssociationState, ClosedReason, Event};
 use festina_units::Duration;

@@ -20,7 +20,7 @@ fn round_trip(peer: &mut Peer, tsn: u32, rtt: Duration) {
     peer.nothing_sent();
 }
 
-/// How long it takes until a message that nobody acknowledges is sent again.
+/// How long it takes until an unacknowledged message is retransmitted.
 fn timeout(peer: &mut Peer) -> Duration {
     peer.send("lost");
     assert_eq!(peer.take().len(), 1);

@@ -204,7 +204,7 @@ fn s6_9_a_message_as_long_as_the_receive_buffer_does_not_stall_the_association()
     let mut settings = config();
     (settings.limits.receive_buffer_bytes, settings.limits.message_bytes_max) = (12_000, 12_000);
     let mut peer = Peer::serving(settings, &init_ack());
-    // What is held costs more than its bytes, but as long as only the next fragment can help, there is a window for it.
+    // Held fragments cost more than their bytes, but as long as only the next fragment can help, there is a window for it.
     for tsn in 1..=12 {
         let flags = [0, B, E][usize::from(tsn == 1) + 2 * usize::from(tsn == 12)];
         peer.give(&[Data::new(tsn, 0, &[9; 1_000]).flags(flags).chunk()]);

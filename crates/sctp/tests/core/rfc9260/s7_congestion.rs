@@ -258,7 +258,7 @@ fn s7_2_4_the_fast_retransmission_is_one_packet_that_ignores_cwnd() {
     assert_eq!(later[0], 32, "ahead of new data");
 }
 
-/// Asserts that whatever was sent is new data, and forgets it.
+/// Asserts that all sent chunks are new data, and forgets them.
 fn only_new_data(peer: &mut Peer) {
     let tsns = peer.take_tsns().concat();
     assert!(tsns.windows(2).all(|pair| pair[0] < pair[1]) && tsns.iter().all(|&tsn| tsn > 35), "{tsns:?}");

@@ -238,7 +238,7 @@ fn silence(peer: &mut Peer) -> Duration {
     while peer.closed().is_none() {
         peer.take();
         peer.wait_for_packet();
-        assert!(peer.now - start < Duration::from_secs(600), "nobody notices");
+        assert!(peer.now - start < Duration::from_secs(600), "the failure is not noticed");
     }
     assert_eq!(peer.closed(), Some(&ClosedReason::PeerUnreachable));
     peer.now - start

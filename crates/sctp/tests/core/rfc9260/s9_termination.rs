@@ -82,7 +82,7 @@ fn s9_2_shutdown_waits_until_everything_sent_is_acknowledged() {
     peer.nothing_sent();
     assert_eq!(peer.state(), AssociationState::ShutdownPending);
     peer.ack(4);
-    assert_eq!(peer.take_tsns(), [[5], [6]], "what was queued is still sent");
+    assert_eq!(peer.take_tsns(), [[5], [6]], "queued messages are still sent");
     peer.wait_for_packet();
     assert_eq!(peer.take_tsns(), [[5]], "and sent again if necessary");
     peer.ack(6);

@@ -158,7 +158,7 @@ mod linux {
         /// Packets that the kernel dropped since the last call, because they were not read in time.
         pub(in super::super) fn dropped(&self) -> Result<u64> {
             let statistics = getsockopt(&self.socket, PacketStatistics);
-            Ok(u64::from(statistics.context("the kernel does not tell what it dropped")?.tp_drops))
+            Ok(u64::from(statistics.context("the kernel does not report its drops")?.tp_drops))
         }
     }
 

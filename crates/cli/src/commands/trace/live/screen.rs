@@ -30,7 +30,7 @@ struct Row {
     packets_per_s: f64,
 }
 
-/// What is shown.
+/// The contents of one table.
 pub(super) struct Look {
     rows: Vec<Row>,
     pub(super) alive: usize,
@@ -98,7 +98,7 @@ impl Look {
         text + "\n"
     }
 
-    /// A line of JSON for the look, and one for each stream: what is new beside all columns, which `columns` writes.
+    /// A line of JSON for the interval, and one for each stream: the new fields and all columns, which `columns` writes.
     pub(super) fn json_lines(
         &self,
         summary: &Summary,
@@ -120,7 +120,7 @@ impl Look {
     }
 }
 
-/// What was read so far, as a line of JSON.
+/// The summary so far, as a line of JSON.
 pub(super) fn summary_line(summary: &Summary, dropped: u64) -> String {
     serde_json::json!({
         "packets": summary.packets,

@@ -12,7 +12,7 @@ use crate::wire::{Data, Ssn, StreamId};
 const BEGINS_INSIDE: &str = "a message begins before the one before it has ended";
 const NO_BEGINNING: &str = "a fragment follows the end of a message without beginning one";
 
-/// Messages of which fragments are missing.
+/// Messages that lack fragments.
 ///
 /// Time: a fragment in order is appended to the head; any other costs a search among the runs, and joining two runs moves the
 /// parts of the shorter one. Memory: everything in here counts towards the receive window, as allocated;
@@ -98,7 +98,7 @@ impl Reassembly {
             return Ok((Some(*run), skipped));
         }
         ready.hold_more(run.cost_bytes());
-        // The cumulative TSN passes what is given up at once.
+        // The cumulative TSN passes abandoned messages at once.
         if spot.is_next && !run.given_up {
             self.head = Some(run);
         } else {
@@ -108,7 +108,7 @@ impl Reassembly {
     }
 
     /// A TSN that has arrived but is in no run is the end of a message, seen from above, and the beginning of one, seen from
-    /// below. So both neighbours tell what this piece's bits must be.
+    /// below. So both neighbours determine the bits of this piece.
     fn check_neighbours(
         &mut self,
         spot: Spot,
@@ -203,7 +203,7 @@ impl Reassembly {
         }
     }
 
-    /// Drops a fragment of a message whose beginning was skipped, and what is held of it above.
+    /// Drops a fragment of a message whose beginning was skipped, and its held fragments above.
     fn drop_fragment(&mut self, ready: &mut Ready, tsn: u64, is_end: bool) {
         if is_end {
             return;
@@ -217,7 +217,7 @@ impl Reassembly {
     }
 
     /// Gives up a message that lacks its end where another begins. A peer that may skip messages may have abandoned the rest of one before
-    /// it had TSNs; Linux does, against RFC 3758 §3.5 A3. Returns it if all of what it had has arrived; else it waits for that.
+    /// it had TSNs; Linux does, against RFC 3758 §3.5 A3. Returns it if all its chunks have arrived; else it waits for them.
     ///
     /// # Errors
     /// There is one, and the peer may not skip messages.
