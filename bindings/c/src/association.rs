@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::ptr::null;
 use std::sync::Arc;
 
-use festina::{ClosedReason, Messages, SendError};
+use festina::{ClosedReason, Duration, Messages, SendError};
 use festina_bridge::{Home, Owned};
 
 use crate::boundary::{Slot, bytes, read, text, write_text};
@@ -17,7 +17,7 @@ use crate::options::SendOptions;
 use crate::source::{Next, Source};
 use crate::stats::Stats;
 use crate::status::{Failure, Status, behind, guard, guard_value};
-use crate::wait::{Limit, wait};
+use crate::wait::{Limit, duration, wait};
 
 /// A connection with one peer.
 pub type Association = Owned<OpenAssociation>;
@@ -103,11 +103,12 @@ pub extern "C" fn festina_send(
 ) -> Status {
     guard(|| {
         let association = &here(association)?.association;
+        let limit = duration(timeout_ms)?;
         let options = read(options, SendOptions::DEFAULT)?;
         let message = options.message(bytes(data, length, association.message_bytes_max())?)?;
         let sent = match association.try_send(message) {
-            Err(SendError::BufferFull(message)) if timeout_ms != 0 => {
-                let waited = wait(association.send(message), Limit::from_ms(timeout_ms));
+            Err(SendError::BufferFull(message)) if limit != Some(Duration::ZERO) => {
+                let waited = wait(association.send(message), Limit::from_now(limit));
                 waited.ok_or_else(|| Failure::timeout("the send buffer is full"))?
             }
             tried => tried,
@@ -125,7 +126,7 @@ pub extern "C" fn festina_recv(association: Option<&Association>, message: *mut 
     guard(|| {
         let association = here(association)?;
         let slot = Slot::new("message", message)?;
-        match association.messages.next(Limit::from_ms(timeout_ms)) {
+        match association.messages.next(Limit::from_ms(timeout_ms)?) {
             Next::Item(received) => {
                 slot.fill(Message::new(received));
                 Ok(())
@@ -146,7 +147,7 @@ pub extern "C" fn festina_next_event(
     guard(|| {
         let association = here(association)?;
         let slot = Slot::new("event", event)?;
-        match association.events.next(Limit::from_ms(timeout_ms)) {
+        match association.events.next(Limit::from_ms(timeout_ms)?) {
             Next::Item(happened) => {
                 slot.fill(happened);
                 Ok(())
@@ -173,7 +174,7 @@ pub extern "C" fn festina_event_fd(association: Option<&Association>) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_flush(association: Option<&Association>, timeout_ms: c_int) -> Status {
     guard(|| {
-        let drained = wait(here(association)?.association.drained(), Limit::from_ms(timeout_ms));
+        let drained = wait(here(association)?.association.drained(), Limit::from_ms(timeout_ms)?);
         let drained = drained.ok_or_else(|| Failure::timeout("the peer has not acknowledged everything"))?;
         drained.map_err(|reason| Failure::closed(&reason))
     })
@@ -183,7 +184,7 @@ pub extern "C" fn festina_flush(association: Option<&Association>, timeout_ms: c
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_shutdown(association: Option<&Association>, timeout_ms: c_int) -> Status {
     guard(|| {
-        let over = wait(here(association)?.association.shutdown(), Limit::from_ms(timeout_ms));
+        let over = wait(here(association)?.association.shutdown(), Limit::from_ms(timeout_ms)?);
         let over = over.ok_or_else(|| Failure::timeout("the association is still ending"))?;
         over.map_err(|reason| Failure::closed(&reason))
     })

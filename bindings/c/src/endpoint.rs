@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use festina::{ConnectOptions, DEFAULT_SCTP_PORT, Duration, Instant};
+use festina::{ConnectOptions, DEFAULT_SCTP_PORT, Instant};
 use festina_bridge::{Home, Owned};
 
 use crate::association::{self, Association};
@@ -14,7 +14,7 @@ use crate::boundary::{text, write_text};
 use crate::config::Config;
 use crate::source::{Next, Source};
 use crate::status::{Failure, Status, behind, guard, guard_value};
-use crate::wait::{Limit, wait};
+use crate::wait::{Limit, duration, wait};
 
 /// One socket and the thread that serves it.
 pub type Endpoint = Owned<OpenEndpoint>;
@@ -58,7 +58,7 @@ pub extern "C" fn festina_endpoint_bind(
 pub extern "C" fn festina_endpoint_close(endpoint: Option<&Endpoint>, timeout_ms: c_int) -> Status {
     guard(|| {
         let endpoint = behind("endpoint", endpoint)?;
-        let closed = wait(endpoint.endpoint.close(), Limit::from_ms(timeout_ms));
+        let closed = wait(endpoint.endpoint.close(), Limit::from_ms(timeout_ms)?);
         closed.ok_or_else(|| Failure::timeout("associations of the endpoint are still ending"))?;
         endpoint.home.closed();
         Ok(())
@@ -112,10 +112,10 @@ pub extern "C" fn festina_endpoint_connect(
         let endpoint = behind("endpoint", endpoint)?;
         let slot = association.ok_or_else(|| Failure::null("association"))?;
         let mut options = ConnectOptions::default().peer_port(port_or_default(sctp_port));
-        if let Ok(ms) = u64::try_from(timeout_ms) {
-            options = options.handshake_timeout(Duration::from_millis(ms));
+        if let Some(limit) = duration(timeout_ms)? {
+            options = options.handshake_timeout(limit);
         }
-        let connecting = endpoint.endpoint.connect_with(address_at(address)?, options);
+        let connecting = endpoint.endpoint.connect_to(host_at(address)?, options);
         let _runtime = endpoint.home.enter();
         // It keeps the time limit itself.
         let connected = wait(connecting, Limit::None).ok_or_else(|| Failure::timeout("no association came up"))??;
@@ -134,7 +134,7 @@ pub extern "C" fn festina_listener_accept(
     guard(|| {
         let listener = behind("listener", listener)?;
         let slot = association.ok_or_else(|| Failure::null("association"))?;
-        match listener.arriving.next(Limit::from_ms(timeout_ms)) {
+        match listener.arriving.next(Limit::from_ms(timeout_ms)?) {
             Next::Item(accepted) => {
                 slot.write(Box::new(association::own(accepted, listener.home.clone())));
                 Ok(())
@@ -178,4 +178,12 @@ fn address_at(address: *const c_char) -> Result<SocketAddr, Failure> {
     let address = text("the address", address)?.ok_or_else(|| Failure::null("address"))?;
     let hint = "expected an IP address and a port such as 127.0.0.1:9899 or [::1]:9899";
     address.parse().map_err(|_| Failure::invalid(format_args!("{address:?} is no address: {hint}")))
+}
+
+/// A name or an address, with a port.
+fn host_at<'a>(address: *const c_char) -> Result<&'a str, Failure> {
+    let host = text("the address", address)?.ok_or_else(|| Failure::null("address"))?;
+    let is_complete = host.rsplit_once(':').is_some_and(|(name, port)| !name.is_empty() && port.parse::<u16>().is_ok());
+    let hint = "expected a host and a port such as localhost:9899, 127.0.0.1:9899 or [::1]:9899";
+    is_complete.then_some(host).ok_or_else(|| Failure::invalid(format_args!("{host:?} is no address: {hint}")))
 }

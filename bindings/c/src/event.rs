@@ -27,6 +27,8 @@ pub enum Kind {
     PathUp = 6,
     /// The association is over.
     Closed = 7,
+    /// The system refused a packet as too large, so that later ones are smaller.
+    PacketSizeLimited = 8,
 }
 
 /// Why messages were given up; see the header.
@@ -67,12 +69,23 @@ pub struct Event {
     pub sent: u64,
     /// When, on the clock of `festina_now_us`.
     pub at_us: u64,
+    /// With `PacketSizeLimited`: the largest SCTP packet from now on.
+    pub packet_bytes_max: u64,
 }
 
 impl Event {
     fn new(kind: Kind) -> Self {
         let at_us = crate::endpoint::micros(festina::now());
-        Self { size: size_of::<Self>(), kind: kind as u32, reason: 0, first: 0, last: 0, sent: 0, at_us }
+        Self {
+            size: size_of::<Self>(),
+            kind: kind as u32,
+            reason: 0,
+            first: 0,
+            last: 0,
+            sent: 0,
+            at_us,
+            packet_bytes_max: 0,
+        }
     }
 }
 
@@ -95,6 +108,9 @@ impl From<festina::Event> for Event {
             Core::PathReachable(true) => Self::new(Kind::PathUp),
             Core::PathReachable(false) => Self::new(Kind::PathDown),
             Core::Closed(_) => Self::new(Kind::Closed),
+            Core::PacketSizeLimited { packet_bytes_max } => {
+                Self { packet_bytes_max: packet_bytes_max as u64, ..Self::new(Kind::PacketSizeLimited) }
+            }
             _ => Self::new(Kind::Other),
         }
     }

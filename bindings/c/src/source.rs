@@ -170,9 +170,9 @@ mod tests {
         let source = scripted([Poll::Pending, Poll::Ready(Some(1)), Poll::Pending, Poll::Pending]);
         source.descriptor().unwrap();
         assert!(rings(&source), "who has a descriptor looks first");
-        assert_eq!(source.next(Limit::from_ms(0)), Next::Item(1));
+        assert_eq!(source.next(Limit::from_ms(0).unwrap()), Next::Item(1));
         assert!(rings(&source), "there may be more");
-        assert_eq!(source.next(Limit::from_ms(0)), Next::TimedOut);
+        assert_eq!(source.next(Limit::from_ms(0).unwrap()), Next::TimedOut);
         assert!(!rings(&source));
         source.waker.wake_by_ref();
         assert!(rings(&source));
@@ -192,7 +192,7 @@ mod tests {
         let seen = lock(&source.arrivals.count).wakes;
         assert!(source.poll().is_pending());
         source.waker.wake_by_ref();
-        assert!(source.wait_for_more_than(seen, Limit::from_ms(0)));
+        assert!(source.wait_for_more_than(seen, Limit::from_ms(0).unwrap()));
         assert_eq!(source.next(Limit::None), Next::Item(2));
     }
 

@@ -31,6 +31,8 @@ pub enum Status {
     Limit = 7,
     /// Festina: a bug, please report it.
     Bug = 8,
+    /// Peer: it has no room for another association.
+    Full = 9,
 }
 
 /// Why a function did not do what it was asked for.
@@ -107,10 +109,12 @@ impl From<ConnectError> for Failure {
             | ConnectError::NoPortLeft { .. }
             | ConnectError::TooManyAssociations { .. } => Status::Limit,
             ConnectError::EndpointClosed => Status::Closed,
-            ConnectError::Refused { .. } => Status::Refused,
-            ConnectError::Timeout { .. } | ConnectError::Ended { .. } | ConnectError::CannotSend { .. } => {
-                Status::Unreachable
-            }
+            ConnectError::NotListening { .. } | ConnectError::Refused { .. } => Status::Refused,
+            ConnectError::PeerFull { .. } => Status::Full,
+            ConnectError::Timeout { .. }
+            | ConnectError::Ended { .. }
+            | ConnectError::CannotSend { .. }
+            | ConnectError::NameNotFound { .. } => Status::Unreachable,
             _ => Status::Invalid,
         };
         Self::new(status, error)

@@ -9,6 +9,22 @@ use std::thread::{self, Thread};
 
 use festina::{Duration, Instant};
 
+use crate::status::Failure;
+
+/// The time limit that is none.
+pub(crate) const FOREVER: i32 = -1;
+
+/// A time limit in milliseconds; `None` for [`FOREVER`]. Other negative numbers, mostly of a miscalculated limit, are refused.
+pub(crate) fn duration(timeout_ms: i32) -> Result<Option<Duration>, Failure> {
+    match u64::try_from(timeout_ms) {
+        Ok(ms) => Ok(Some(Duration::from_millis(ms))),
+        Err(_) if timeout_ms == FOREVER => Ok(None),
+        Err(_) => Err(Failure::invalid(format_args!(
+            "timeout_ms is {timeout_ms}, but must be FESTINA_FOREVER (-1), FESTINA_NOW (0) or more"
+        ))),
+    }
+}
+
 /// How long a call may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limit {
@@ -19,12 +35,14 @@ pub(crate) enum Limit {
 }
 
 impl Limit {
-    /// From milliseconds, as poll(2) takes them: none if they are negative.
-    pub(crate) fn from_ms(timeout_ms: i32) -> Self {
-        match u64::try_from(timeout_ms) {
-            Ok(ms) => Self::Until(festina::now().saturating_add(Duration::from_millis(ms))),
-            Err(_) => Self::None,
-        }
+    /// From milliseconds; [`FOREVER`] sets no limit.
+    pub(crate) fn from_ms(timeout_ms: i32) -> Result<Self, Failure> {
+        duration(timeout_ms).map(Self::from_now)
+    }
+
+    /// From a duration that begins now.
+    pub(crate) fn from_now(limit: Option<Duration>) -> Self {
+        limit.map_or(Self::None, |limit| Self::Until(festina::now().saturating_add(limit)))
     }
 
     /// What is left: `None` if the time is over.
@@ -78,10 +96,10 @@ mod tests {
     #[test]
     fn it_waits_no_longer_than_it_may() {
         let begun = festina::now();
-        assert_eq!(wait(std::future::pending::<()>(), Limit::from_ms(50)), None);
+        assert_eq!(wait(std::future::pending::<()>(), Limit::from_ms(50).unwrap()), None);
         assert!(festina::now() - begun >= Duration::from_millis(50));
-        assert_eq!(wait(std::future::pending::<()>(), Limit::from_ms(0)), None);
-        assert_eq!(wait(async { 3 }, Limit::from_ms(0)), Some(3));
+        assert_eq!(wait(std::future::pending::<()>(), Limit::from_ms(0).unwrap()), None);
+        assert_eq!(wait(async { 3 }, Limit::from_ms(0).unwrap()), Some(3));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 
 use crate::association::Association;
 use crate::config::Config;
-use crate::convert::seconds;
+use crate::convert::{self, seconds};
 use crate::failure::Failure;
 use crate::hub::{Alarm, Hub, Operation, Shared, lock};
 
@@ -52,8 +52,8 @@ impl Endpoint {
         Ok(pair(self.open()?.endpoint.local_addr()))
     }
 
-    fn listen(&self, port: u16) -> PyResult<Listener> {
-        let open = self.open()?;
+    fn listen(&self, port: &Bound<'_, PyAny>) -> PyResult<Listener> {
+        let (open, port) = (self.open()?, convert::port(port)?);
         let listener = Mutex::new(Some(open.endpoint.listen(port).map_err(Failure::from)?));
         let alarm = Alarm::new(&open.hub);
         let (hub, home) = (open.hub.clone(), open.home.clone());
@@ -62,16 +62,22 @@ impl Endpoint {
     }
 
     /// Comes to an `Association`.
-    fn connect(&self, address: &str, port: u16, profile: Option<&str>, timeout: f64) -> PyResult<Operation> {
+    fn connect(
+        &self,
+        host: String,
+        port: &Bound<'_, PyAny>,
+        profile: Option<&str>,
+        timeout: f64,
+    ) -> PyResult<Operation> {
         let open = self.open()?;
-        let address = address_at(address)?;
-        let mut options = ConnectOptions::default().peer_port(port).handshake_timeout(seconds("timeout", timeout)?);
+        let timeout = seconds("timeout", timeout)?;
+        let mut options = ConnectOptions::default().peer_port(convert::port(port)?).handshake_timeout(timeout);
         if let Some(profile) = profile {
             let profile = profile.parse::<Profile>().map_err(|error| Failure::invalid(&error))?;
             options = options.profile(profile);
         }
         let (endpoint, hub, home) = (open.endpoint.clone(), open.hub.clone(), open.home.clone());
-        let connecting = async move { endpoint.connect_with(address, options).await.map_err(Failure::from) };
+        let connecting = async move { endpoint.connect_to(&host, options).await.map_err(Failure::from) };
         Ok(Operation::new(&open.hub, &open.home, connecting, move |py, association| {
             Ok(Py::new(py, Association::new(association, &hub, &home))?.into_any())
         }))

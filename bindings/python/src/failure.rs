@@ -79,10 +79,12 @@ impl From<ConnectError> for Failure {
             | ConnectError::NoPortLeft { .. }
             | ConnectError::TooManyAssociations { .. } => "LimitError",
             ConnectError::EndpointClosed => "ClosedError",
-            ConnectError::Refused { .. } => "RefusedError",
-            ConnectError::Timeout { .. } | ConnectError::Ended { .. } | ConnectError::CannotSend { .. } => {
-                "UnreachableError"
-            }
+            ConnectError::NotListening { .. } | ConnectError::Refused { .. } => "RefusedError",
+            ConnectError::PeerFull { .. } => "FullError",
+            ConnectError::Timeout { .. }
+            | ConnectError::Ended { .. }
+            | ConnectError::CannotSend { .. }
+            | ConnectError::NameNotFound { .. } => "UnreachableError",
             _ => "InvalidError",
         };
         Self::new(exception, &error)

@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include <festina.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -143,6 +144,15 @@ static void mistakes_are_told(void)
     EXPECT(festina_endpoint_connect(pair.client, address, 6, 10000, &association) == FESTINA_REFUSED);
     EXPECT(festina_endpoint_connect(pair.client, "127.0.0.1:1", 0, 50, &association) == FESTINA_UNREACHABLE);
     EXPECT(endpoint == NULL && listener == NULL && association == NULL);
+    EXPECT(festina_endpoint_connect(pair.client, "localhost", 0, 10000, &association) == FESTINA_INVALID);
+    EXPECT(festina_endpoint_connect(pair.client, "[::1]:9", 0, 10000, &association) == FESTINA_INVALID);
+    EXPECT(festina_endpoint_connect(pair.client, address, 0, -2, &association) == FESTINA_INVALID);
+    EXPECT(strstr(festina_last_error(), "timeout_ms is -2") != NULL);
+    EXPECT(festina_recv(pair.near, &message, INT_MIN) == FESTINA_INVALID);
+    EXPECT(festina_send(pair.near, "x", 1, NULL, -2, NULL) == FESTINA_INVALID);
+    EXPECT(festina_flush(pair.near, -7) == FESTINA_INVALID && festina_shutdown(pair.near, -7) == FESTINA_INVALID);
+    EXPECT(festina_endpoint_close(pair.client, -7) == FESTINA_INVALID);
+    EXPECT(festina_listener_accept(pair.listener, -7, &association) == FESTINA_INVALID);
 
     EXPECT(festina_send(NULL, "x", 1, NULL, FESTINA_NOW, NULL) == FESTINA_INVALID);
     EXPECT(festina_send(pair.near, NULL, 1, NULL, FESTINA_NOW, NULL) == FESTINA_INVALID);
@@ -158,6 +168,12 @@ static void mistakes_are_told(void)
     options.flags = 0;
     options.priority = 65536;
     EXPECT(festina_send(pair.near, "x", 1, &options, FESTINA_NOW, NULL) == FESTINA_INVALID);
+    EXPECT(strstr(festina_last_error(), "priority is 65536") != NULL);
+    options.priority = -1;
+    /* What is left of a deadline that is over: not a message without one. */
+    options.lifetime_us = -250;
+    EXPECT(festina_send(pair.near, "x", 1, &options, FESTINA_NOW, NULL) == FESTINA_INVALID);
+    EXPECT(strstr(festina_last_error(), "lifetime_us is -250") != NULL);
     EXPECT(festina_recv(NULL, &message, FESTINA_NOW) == FESTINA_INVALID);
     EXPECT(festina_recv(pair.near, NULL, FESTINA_NOW) == FESTINA_INVALID);
     EXPECT(festina_message_fd(NULL) == -1);
@@ -182,6 +198,59 @@ static void mistakes_are_told(void)
     EXPECT(festina_config_set_associations_max(config, SIZE_MAX) == FESTINA_INVALID);
     EXPECT(festina_config_set_send_buffer(NULL, 65536) == FESTINA_INVALID);
     OK(festina_config_free(config));
+    taken_apart(pair);
+}
+
+static void hosts_have_names_and_full_ones_say_so(void)
+{
+    festina_config *config;
+    festina_endpoint *server, *client;
+    festina_listener *listener;
+    festina_association *first, *second = NULL;
+    char address[64], host[80];
+
+    OK(festina_config_new(NULL, &config));
+    OK(festina_config_set_associations_max(config, 1));
+    OK(festina_endpoint_bind("127.0.0.1:0", config, &server));
+    OK(festina_config_free(config));
+    OK(festina_endpoint_bind("127.0.0.1:0", NULL, &client));
+    OK(festina_endpoint_listen(server, 0, &listener));
+    festina_endpoint_address(server, address, sizeof address);
+    snprintf(host, sizeof host, "localhost%s", strrchr(address, ':'));
+    OK(festina_endpoint_connect(client, host, 0, 10000, &first));
+    EXPECT(festina_endpoint_connect(client, host, 0, 10000, &second) == FESTINA_FULL && second == NULL);
+    EXPECT(strstr(festina_last_error(), "full") != NULL);
+    festina_association_free(first);
+    festina_listener_free(listener);
+    OK(festina_endpoint_close(client, 20000));
+    OK(festina_endpoint_close(server, 20000));
+    festina_endpoint_free(client);
+    festina_endpoint_free(server);
+}
+
+static void what_is_replaced_is_counted_by_whether_it_was_sent(void)
+{
+    static char bulk[1000];
+    festina_config *config;
+    struct pair pair;
+    festina_send_options options = FESTINA_SEND_OPTIONS_INIT;
+    festina_stats stats = FESTINA_STATS_INIT;
+    int i;
+
+    OK(festina_config_new(NULL, &config));
+    OK(festina_config_set_receive_buffer(config, 2000));
+    pair = connected(config);
+    festina_config_free(config);
+    /* Nobody receives, so that the peer's window closes and messages wait. */
+    for (i = 0; i < 8; i++)
+        OK(festina_send(pair.near, bulk, sizeof bulk, NULL, FESTINA_FOREVER, NULL));
+    options.flags = FESTINA_REPLACE;
+    for (i = 0; i < 3; i++)
+        OK(festina_send(pair.near, "position", 8, &options, FESTINA_FOREVER, NULL));
+    OK(festina_get_stats(pair.near, &stats));
+    EXPECT(stats.abandoned.replaced.unsent == 2 && stats.abandoned.replaced.sent == 0);
+    EXPECT(stats.sent.messages_abandoned == 2 && stats.abandoned.expired.unsent == 0);
+    OK(festina_abort(pair.near, NULL));
     taken_apart(pair);
 }
 
@@ -314,6 +383,7 @@ static void the_end_is_told_with_its_reason(void)
     EXPECT(festina_get_close_reason(pair.near) == FESTINA_CLOSE_ABORTED_BY_PEER);
     EXPECT(festina_get_close_reason(pair.far) == FESTINA_CLOSE_ABORTED);
     EXPECT(festina_get_close_text(pair.near, text, sizeof text) == 12 && strcmp(text, "enough of it") == 0);
+    EXPECT(strstr(festina_last_error(), "aborted by the peer: \"enough of it\"") != NULL);
     EXPECT(festina_send(pair.near, "x", 1, NULL, FESTINA_NOW, NULL) == FESTINA_CLOSED);
     EXPECT(festina_shutdown(pair.near, 10000) == FESTINA_CLOSED);
     OK(festina_endpoint_close(pair.server, 10000));
@@ -481,6 +551,8 @@ int main(int count, char **arguments)
     KEEP(messages_arrive_with_what_was_said_of_them);
     KEEP(programs_that_know_smaller_structs_get_no_more_than_fits);
     KEEP(mistakes_are_told);
+    KEEP(hosts_have_names_and_full_ones_say_so);
+    KEEP(what_is_replaced_is_counted_by_whether_it_was_sent);
     KEEP(a_full_buffer_and_every_setting);
     KEEP(descriptors_are_readable_as_long_as_there_is_something);
     KEEP(what_becomes_of_messages_is_told);
