@@ -125,6 +125,16 @@ festina_status festina_listener_free(festina_listener *listener);
 festina_status festina_endpoint_connect(const festina_endpoint *endpoint, const char *address, uint16_t sctp_port, int timeout_ms,
                                         festina_association **association);
 
+typedef struct festina_connecting festina_connecting;
+
+/* Begins to set up an association and does not wait for it. Any number of handshakes go on at the same time. */
+festina_status festina_endpoint_start_connect(const festina_endpoint *endpoint, const char *address, uint16_t sctp_port, int timeout_ms,
+                                              festina_connecting **connecting);
+/* The association, once. FESTINA_TIMEOUT while the handshake goes on; otherwise the statuses of festina_endpoint_connect. */
+festina_status festina_connecting_finish(const festina_connecting *connecting, int timeout_ms, festina_association **association);
+/* Gives the handshake up unless its association was taken. */
+festina_status festina_connecting_free(festina_connecting *connecting);
+
 /* ---- Sending ---- */
 
 enum festina_flag {
@@ -157,6 +167,21 @@ typedef struct festina_send_options {
 festina_status festina_send(const festina_association *association, const void *data, size_t length, const festina_send_options *options,
                             int timeout_ms, uint64_t *id);
 
+/* One of several messages. options may be NULL, as in festina_send. */
+typedef struct festina_outgoing {
+    const void *data;
+    size_t length;
+    const festina_send_options *options;
+} festina_outgoing;
+
+/*
+ * Sends messages in this order; they share packets and system calls as far as they fit together. Waits only while the send buffer is full.
+ * sent, if it is not NULL, is the number of messages that are in the send buffer then: all of them with FESTINA_OK, otherwise those before the
+ * one that failed or for which there was no room. A message with a mistake is found before any is sent.
+ */
+festina_status festina_send_many(const festina_association *association, const festina_outgoing *messages, size_t count, int timeout_ms,
+                                 size_t *sent);
+
 /* Waits until the peer has acknowledged everything sent so far. */
 festina_status festina_flush(const festina_association *association, int timeout_ms);
 
@@ -187,6 +212,36 @@ festina_status festina_message_free(festina_message *message);
 int festina_listener_fd(const festina_listener *listener);      /* festina_listener_accept */
 int festina_message_fd(const festina_association *association); /* festina_recv */
 int festina_event_fd(const festina_association *association);   /* festina_next_event */
+int festina_connecting_fd(const festina_connecting *connecting); /* festina_connecting_finish */
+int festina_endpoint_fd(const festina_endpoint *endpoint);      /* festina_endpoint_ready */
+
+/* ---- All of an endpoint at once ---- */
+
+enum festina_ready_kind {
+    FESTINA_READY_OTHER = 0,   /* something that this header does not name */
+    FESTINA_READY_ACCEPT = 1,  /* festina_listener_accept */
+    FESTINA_READY_CONNECT = 2, /* festina_connecting_finish */
+    FESTINA_READY_MESSAGE = 3, /* festina_recv */
+    FESTINA_READY_EVENT = 4    /* festina_next_event */
+};
+
+typedef struct festina_ready {
+    uint64_t token;
+    uint32_t kind; /* enum festina_ready_kind */
+    uint32_t reserved;
+} festina_ready;
+
+/*
+ * Waits until something that belongs to the endpoint may go on, and writes which objects may, at most capacity of them: each with its token and
+ * with what it may do. Each object begins as ready. It is reported again as long as the call that its kind names returns FESTINA_OK, so repeat
+ * that call with FESTINA_NOW until it returns FESTINA_TIMEOUT. A freed object is not reported.
+ */
+festina_status festina_endpoint_ready(const festina_endpoint *endpoint, festina_ready *ready, size_t capacity, int timeout_ms, size_t *count);
+
+/* A token is any number, mostly a pointer to the program's own data; 0 before it is set. An association begins with that of its connecting. */
+festina_status festina_listener_set_token(const festina_listener *listener, uint64_t token);
+festina_status festina_connecting_set_token(const festina_connecting *connecting, uint64_t token);
+festina_status festina_association_set_token(const festina_association *association, uint64_t token);
 
 /* ---- What happens ---- */
 

@@ -1,11 +1,6 @@
 //! What happened to an association, or to a message that asked for it.
 
-use std::fmt;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
-
-use festina::{AbandonReason, Association};
-use futures_core::Stream;
+use festina::AbandonReason;
 
 /// What kind of event it is; see the header.
 #[repr(C)]
@@ -127,39 +122,5 @@ impl From<AbandonReason> for Reason {
             AbandonReason::StreamRefused => Self::StreamRefused,
             _ => Self::Other,
         }
-    }
-}
-
-/// The events of an association as a stream.
-pub(crate) struct Events {
-    association: Association,
-    next: Option<Pin<Box<dyn Future<Output = Option<festina::Event>> + Send>>>,
-}
-
-impl Events {
-    pub(crate) fn new(association: Association) -> Self {
-        Self { association, next: None }
-    }
-}
-
-impl Stream for Events {
-    type Item = Event;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event>> {
-        let this = &mut *self;
-        let association = &this.association;
-        let next = this.next.get_or_insert_with(|| {
-            let association = association.clone();
-            Box::pin(async move { association.event().await })
-        });
-        let event = ready!(next.as_mut().poll(context));
-        this.next = None;
-        Poll::Ready(event.map(Event::from))
-    }
-}
-
-impl fmt::Debug for Events {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Events").field("association", &self.association).finish_non_exhaustive()
     }
 }

@@ -1,5 +1,7 @@
 //! How a message is delivered.
 
+use std::ffi::c_void;
+
 use bytes::Bytes;
 use festina::{Duration, Instant, Message};
 
@@ -43,6 +45,18 @@ pub struct SendOptions {
     pub stream: u16,
     /// So that nothing is left unsaid.
     pub reserved: [u16; 3],
+}
+
+/// One of several messages to send; see the header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Outgoing {
+    /// Its bytes.
+    pub data: *const c_void,
+    /// How many.
+    pub length: usize,
+    /// How it is delivered; NULL for the default.
+    pub options: *const SendOptions,
 }
 
 impl SendOptions {

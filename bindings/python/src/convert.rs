@@ -40,6 +40,7 @@ impl Message {
 
 /// How a message is delivered, as the Python half hands it over: stream, PPID, ordered, immediate acknowledgement, lifetime, deadline, most
 /// retransmissions, priority, key. The deadline counts from now on, and is negative if it is over.
+#[derive(Clone, Copy)]
 pub(crate) struct Options(RawOptions);
 
 type RawOptions = (u16, u32, bool, bool, Option<f64>, Option<f64>, Option<u16>, Option<u16>, Option<u64>);

@@ -1,7 +1,7 @@
 //! Errors as exceptions: those of `festina._errors`, each with its arguments.
 
+use festina::blocking::{Forked, OpenError};
 use festina::{BindError, ClosedReason, ConfigError, ConnectError, ListenError, SendError};
-use festina_bridge::{Forked, OpenError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

@@ -158,6 +158,31 @@ async def test_a_newer_message_takes_the_place_of_an_older_one() -> None:
         pair.near.abort()
 
 
+async def test_many_messages_are_sent_with_one_call() -> None:
+    async with connected(festina.Config(send_buffer_bytes=100_000)) as pair:
+        assert pair.near.send_many_nowait([b"%d" % number for number in range(300)], stream=3) == 300
+        received = [await pair.far.recv() for _ in range(300)]
+        assert [int(message.data) for message in received] == list(range(300)) and received[0].stream == 3
+        assert 1 <= pair.near.send_many_nowait([bytes(30_000)] * 10) < 10
+        assert pair.near.send_many_nowait([]) == 0
+        with pytest.raises(festina.InvalidError, match="empty"):
+            pair.near.send_many_nowait([b"x", b""])
+        with pytest.raises(festina.InvalidError, match="stream is 65536"):
+            pair.near.send_many_nowait([b"x"], stream=65_536)
+
+
+async def test_fifty_handshakes_go_on_at_once() -> None:
+    async with connected() as pair:
+        assert pair.listener.accept_nowait() is None
+        near = await asyncio.gather(*(pair.client.connect(pair.server.local_address) for _ in range(50)))
+        far = [await pair.listener.accept() for _ in range(49)]
+        last = None
+        while last is None:
+            last = pair.listener.accept_nowait()
+            await asyncio.sleep(0.001)
+        assert len({association.remote_address for association in near}) == 1 and len(far) == 49
+
+
 async def test_a_full_buffer_makes_senders_wait_or_refuses() -> None:
     config = festina.Config(
         profile="rack", send_buffer_bytes=200_000, receive_buffer_bytes=100_000, message_bytes_max=60_000

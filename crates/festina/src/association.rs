@@ -11,13 +11,14 @@ use std::fmt;
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use festina_sctp::{
     AbandonedStats, AssociationState, ClosedReason, Event, Mechanisms, Message, MessageId, Ports, Profile,
     ReceivedMessage, ReconfigureError, SendError, Stats, StreamId,
 };
 
-use self::delivery::Watch;
+pub(crate) use self::delivery::Watch;
 pub use self::delivery::{Delivery, Outcome};
 pub(crate) use self::inner::{Inner, Source, Waiter};
 pub use self::one_stream::{Stream, StreamReader};
@@ -131,6 +132,40 @@ impl Association {
         let (mut messages, mut taken) = (messages.into_iter().map(Into::into), VecDeque::new());
         let mut waiter = Waiter::writer(&*self.inner);
         poll_fn(|context| self.inner.poll_send_many(context, &mut waiter, &mut taken, &mut messages)).await
+    }
+
+    /// Sends messages in this order, as [`send_many`](Self::send_many) does, but never waits. Those that are sent are removed from the front of
+    /// the queue.
+    ///
+    /// # Errors
+    /// [`SendError::BufferFull`] if there is no room for all of them now, and all others. The message at which sending ended is then at the front
+    /// of the queue; the error has a copy of it.
+    pub fn try_send_many(&self, messages: &mut VecDeque<Message>) -> Result<(), SendError> {
+        self.send_queue(messages, |poll| match poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(result) => Some(result),
+            Poll::Pending => None,
+        })
+    }
+
+    /// Sends messages from the front of a queue. `drive` polls until it returns the result, or `None` to stop waiting for room.
+    pub(crate) fn send_queue(
+        &self,
+        messages: &mut VecDeque<Message>,
+        drive: impl FnOnce(&mut dyn FnMut(&mut Context<'_>) -> Poll<Result<(), SendError>>) -> Option<Result<(), SendError>>,
+    ) -> Result<(), SendError> {
+        let (mut taken, mut waiter) = (VecDeque::new(), Waiter::writer(&*self.inner));
+        let mut rest = std::iter::from_fn(|| messages.pop_front());
+        let result = drive(&mut |context| self.inner.poll_send_many(context, &mut waiter, &mut taken, &mut rest));
+        let refused = match &result {
+            Some(Err(error)) => Some(error.clone().into_message()),
+            _ => None,
+        };
+        refused.into_iter().chain(taken).rev().for_each(|message| messages.push_front(message));
+        match (result, messages.front()) {
+            (Some(result), _) => result,
+            (None, Some(message)) => Err(SendError::BufferFull(message.clone())),
+            (None, None) => Ok(()),
+        }
     }
 
     /// Sends a message now or not at all.

@@ -335,6 +335,114 @@ static void descriptors_are_readable_as_long_as_there_is_something(void)
     taken_apart(pair);
 }
 
+enum { PEERS = 50 };
+
+static void fifty_handshakes_go_on_at_once_and_one_wait_is_for_all(void)
+{
+    struct pair pair = connected(NULL);
+    festina_connecting *connecting[PEERS], *mute;
+    festina_association *near[PEERS] = {NULL}, *far[PEERS], *none = NULL;
+    festina_message message = FESTINA_MESSAGE_INIT;
+    festina_ready ready[7];
+    char address[64];
+    size_t i, k, count, connected_count = 0, accepted = 0, heard = 0;
+
+    festina_endpoint_address(pair.server, address, sizeof address);
+    for (i = 0; i < PEERS; i++) {
+        OK(festina_endpoint_start_connect(pair.client, address, 0, 20000, &connecting[i]));
+        OK(festina_connecting_set_token(connecting[i], 1000 + i));
+    }
+    while (connected_count < PEERS) {
+        EXPECT(readable(festina_endpoint_fd(pair.client), 20000));
+        if (festina_endpoint_ready(pair.client, ready, 7, FESTINA_NOW, &count) == FESTINA_TIMEOUT)
+            continue;
+        EXPECT(count >= 1 && count <= 7);
+        for (k = 0; k < count; k++) {
+            i = (size_t)ready[k].token - 1000;
+            if (ready[k].kind == FESTINA_READY_CONNECT && near[i] == NULL
+                && festina_connecting_finish(connecting[i], FESTINA_NOW, &near[i]) == FESTINA_OK)
+                connected_count++;
+        }
+    }
+    EXPECT(festina_connecting_finish(connecting[0], FESTINA_FOREVER, &none) == FESTINA_INVALID && none == NULL);
+    OK(festina_listener_set_token(pair.listener, 7));
+    while (accepted < PEERS) {
+        OK(festina_listener_accept(pair.listener, 20000, &far[accepted]));
+        OK(festina_association_set_token(far[accepted], accepted));
+        accepted++;
+    }
+    for (i = 0; i < PEERS; i++)
+        OK(festina_send(near[i], "here", 4, NULL, FESTINA_FOREVER, NULL));
+    while (heard < PEERS) {
+        OK(festina_endpoint_ready(pair.server, ready, 7, 20000, &count));
+        for (k = 0; k < count; k++)
+            if (ready[k].kind == FESTINA_READY_MESSAGE && ready[k].token < PEERS)
+                while (festina_recv(far[ready[k].token], &message, FESTINA_NOW) == FESTINA_OK) {
+                    heard++;
+                    festina_message_free(&message);
+                }
+    }
+    /* What is given up or freed is not reported. */
+    OK(festina_endpoint_start_connect(pair.client, "127.0.0.1:9", 0, FESTINA_FOREVER, &mute));
+    EXPECT(festina_connecting_fd(mute) >= 0 && festina_connecting_fd(NULL) == -1);
+    EXPECT(festina_connecting_finish(mute, 20, &none) == FESTINA_TIMEOUT);
+    OK(festina_connecting_free(mute));
+    for (i = 0; i < PEERS; i++) {
+        OK(festina_connecting_free(connecting[i]));
+        OK(festina_association_free(near[i]));
+        OK(festina_association_free(far[i]));
+    }
+    EXPECT(festina_endpoint_ready(pair.server, ready, 0, FESTINA_NOW, &count) == FESTINA_INVALID);
+    EXPECT(festina_endpoint_ready(pair.server, NULL, 7, FESTINA_NOW, &count) == FESTINA_INVALID);
+    EXPECT(festina_endpoint_fd(NULL) == -1);
+    taken_apart(pair);
+}
+
+static void many_messages_leave_with_one_call(void)
+{
+    static char bulk[20000];
+    festina_config *config;
+    struct pair pair;
+    festina_send_options options = FESTINA_SEND_OPTIONS_INIT;
+    festina_outgoing messages[600];
+    festina_message message = FESTINA_MESSAGE_INIT;
+    size_t i, sent = 77;
+
+    OK(festina_config_new(NULL, &config));
+    OK(festina_config_set_send_buffer(config, 100000));
+    OK(festina_config_set_receive_buffer(config, 60000));
+    pair = connected(config);
+    festina_config_free(config);
+    options.stream = 3;
+    for (i = 0; i < 600; i++) {
+        messages[i].data = "position";
+        messages[i].length = 8;
+        messages[i].options = i % 2 ? &options : NULL;
+    }
+    messages[599].length = 0;
+    EXPECT(festina_send_many(pair.near, messages, 600, FESTINA_FOREVER, &sent) == FESTINA_INVALID && sent == 0);
+    OK(festina_send_many(pair.near, messages, 599, 10000, &sent));
+    EXPECT(sent == 599);
+    for (i = 0; i < 599; i++) {
+        OK(festina_recv(pair.far, &message, 10000));
+        EXPECT(message.length == 8 && (message.stream == 0 || message.stream == 3));
+        festina_message_free(&message);
+    }
+    for (i = 0; i < 10; i++) {
+        messages[i].data = bulk;
+        messages[i].length = sizeof bulk;
+    }
+    EXPECT(festina_send_many(pair.near, messages, 10, 100, &sent) == FESTINA_TIMEOUT && sent >= 2 && sent < 10);
+    OK(festina_recv(pair.far, &message, 10000));
+    EXPECT(message.length == sizeof bulk);
+    festina_message_free(&message);
+    EXPECT(festina_send_many(pair.near, NULL, 1, FESTINA_NOW, &sent) == FESTINA_INVALID && sent == 0);
+    EXPECT(festina_send_many(pair.near, messages, SIZE_MAX, FESTINA_NOW, NULL) == FESTINA_INVALID);
+    OK(festina_send_many(pair.near, NULL, 0, FESTINA_NOW, &sent));
+    OK(festina_abort(pair.near, NULL));
+    taken_apart(pair);
+}
+
 static void what_becomes_of_messages_is_told(void)
 {
     struct pair pair = connected(NULL);
@@ -470,6 +578,9 @@ static void a_child_can_do_nothing_with_what_it_inherits(struct pair pair, const
     festina_message message = FESTINA_MESSAGE_INIT;
     festina_event event = FESTINA_EVENT_INIT;
     festina_stats stats = FESTINA_STATS_INIT;
+    festina_connecting *connecting;
+    festina_ready ready;
+    size_t count;
     char text[64];
 
     INHERITED(festina_send(pair.near, "from the child", 14, NULL, 10000, NULL));
@@ -483,7 +594,11 @@ static void a_child_can_do_nothing_with_what_it_inherits(struct pair pair, const
     INHERITED(festina_endpoint_listen(pair.server, 7, &listener));
     INHERITED(festina_listener_accept(pair.listener, FESTINA_FOREVER, &association));
     INHERITED(festina_endpoint_connect(pair.client, address, 0, 1000, &association));
+    INHERITED(festina_endpoint_start_connect(pair.client, address, 0, 1000, &connecting));
+    INHERITED(festina_endpoint_ready(pair.server, &ready, 1, FESTINA_FOREVER, &count));
+    INHERITED(festina_association_set_token(pair.near, 7));
     INHERITED(festina_endpoint_close(pair.server, FESTINA_FOREVER));
+    EXPECT(festina_endpoint_fd(pair.server) == -1);
     EXPECT(festina_message_fd(pair.near) == -1 && festina_event_fd(pair.near) == -1);
     EXPECT(festina_listener_fd(pair.listener) == -1 && festina_get_profile(pair.near) == NULL);
     EXPECT(festina_get_close_reason(pair.near) == FESTINA_CLOSE_OTHER);
@@ -555,6 +670,8 @@ int main(int count, char **arguments)
     KEEP(what_is_replaced_is_counted_by_whether_it_was_sent);
     KEEP(a_full_buffer_and_every_setting);
     KEEP(descriptors_are_readable_as_long_as_there_is_something);
+    KEEP(fifty_handshakes_go_on_at_once_and_one_wait_is_for_all);
+    KEEP(many_messages_leave_with_one_call);
     KEEP(what_becomes_of_messages_is_told);
     KEEP(the_end_is_told_with_its_reason);
     KEEP(handles_are_freed_in_any_order);

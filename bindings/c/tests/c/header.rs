@@ -12,13 +12,14 @@ use festina_c::association::CloseReason;
 use festina_c::config::{self, Config};
 use festina_c::event::{Event, Kind, Reason};
 use festina_c::message::Message;
-use festina_c::options::{self, SendOptions};
+use festina_c::options::{self, Outgoing, SendOptions};
+use festina_c::ready::{self, Ready};
 use festina_c::stats::{Abandoned, AbandonedByReason, Path as PathStats, Received, Sent, Stats};
 use festina_c::status::Status;
 
 use crate::compiler::{Compiler, manifest_folder};
 
-const HANDLES: [&str; 4] = ["Config", "Endpoint", "Listener", "Association"];
+const HANDLES: [&str; 5] = ["Config", "Endpoint", "Listener", "Association", "Connecting"];
 
 /// The C type of a Rust type, as it stands in a signature.
 fn c_type(rust: &str) -> String {
@@ -38,6 +39,8 @@ fn c_type(rust: &str) -> String {
         "Message" => Some("festina_message"),
         "Event" => Some("festina_event"),
         "Stats" => Some("festina_stats"),
+        "Outgoing" => Some("festina_outgoing"),
+        "Ready" => Some("festina_ready"),
         _ => None,
     };
     if let Some(known) = known {
@@ -124,6 +127,8 @@ macro_rules! layout {
 fn layouts(file: &mut String) {
     layout!(file, SendOptions, "festina_send_options", size, flags, ppid, lifetime_us, deadline_us, key, priority);
     layout!(file, SendOptions, "festina_send_options", max_retransmissions, stream, reserved);
+    layout!(file, Outgoing, "festina_outgoing", data, length, options);
+    layout!(file, Ready, "festina_ready", token, kind, reserved);
     layout!(file, Message, "festina_message", size, data, length, owner, ppid, stream, flags);
     layout!(file, Event, "festina_event", size, kind, reason, first, last, sent, at_us, packet_bytes_max);
     layout!(file, Stats, "festina_stats", size, sent, received, path, abandoned);
@@ -183,6 +188,13 @@ fn constants(file: &mut String) {
         ("SHUTDOWN_TIMEOUT", CloseReason::ShutdownTimeout),
         ("OTHER", CloseReason::Other),
     ];
+    let readiness = [
+        ("OTHER", ready::Kind::Other),
+        ("ACCEPT", ready::Kind::Accept),
+        ("CONNECT", ready::Kind::Connect),
+        ("MESSAGE", ready::Kind::Message),
+        ("EVENT", ready::Kind::Event),
+    ];
     let flags = [
         ("UNORDERED", options::UNORDERED),
         ("IMMEDIATE_ACK", options::IMMEDIATE_ACK),
@@ -192,6 +204,7 @@ fn constants(file: &mut String) {
     let all = statuses.map(|(name, value)| (name.to_owned(), value as u32)).into_iter();
     let all = all.chain(kinds.map(|(name, value)| (format!("EVENT_{name}"), value as u32)));
     let all = all.chain(reasons.map(|(name, value)| (format!("ABANDON_{name}"), value as u32)));
+    let all = all.chain(readiness.map(|(name, value)| (format!("READY_{name}"), value as u32)));
     let all = all.chain(ends.map(|(name, value)| (format!("CLOSE_{name}"), value as u32)));
     for (name, value) in all.chain(flags.map(|(name, value)| (name.to_owned(), value))) {
         writeln!(file, "_Static_assert(FESTINA_{name} == {value}, \"{name}\");").unwrap();

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from types import TracebackType
-from typing import AsyncIterator, Generator, Optional, Union, cast
+from typing import AsyncIterator, Generator, Iterable, Optional, Union, cast
 
 from . import _festina
 from ._errors import BufferFullError, ClosedError
@@ -137,6 +137,27 @@ class Association:
         if number is None:
             raise BufferFullError("the send buffer is full")
         return number
+
+    def send_many_nowait(
+        self,
+        messages: Iterable[Data],
+        *,
+        stream: int = 0,
+        ppid: int = 0,
+        ordered: bool = True,
+        immediate_ack: bool = False,
+        lifetime: Optional[float] = None,
+        deadline: Optional[float] = None,
+        max_retransmissions: Optional[int] = None,
+        priority: Optional[int] = None,
+        replace: Optional[int] = None,
+    ) -> int:
+        """Sends messages in this order, each with the options of `send`, as many as the send buffer has room for. They share packets and system
+        calls as far as they fit together. Returns how many were sent."""
+        options = _options(
+            stream, ppid, ordered, immediate_ack, lifetime, deadline, max_retransmissions, priority, replace
+        )
+        return self._native.try_send_many([_bytes(data) for data in messages], options)
 
     async def send_confirmed(
         self,

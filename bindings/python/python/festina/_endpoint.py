@@ -91,6 +91,11 @@ class Listener:
         accepted = await self._hub.wait(self._native.number, self._native.poll_accept)
         return Association(self._hub, cast(_festina.Association, accepted))
 
+    def accept_nowait(self) -> Optional[Association]:
+        """The next association if one waits. Raises `ClosedError` when the endpoint or the listener is closed."""
+        accepted = self._native.poll_accept()
+        return None if accepted is None else Association(self._hub, accepted)
+
     def close(self) -> None:
         """Stops listening, and shuts down associations that nobody accepted."""
         self._native.close()
