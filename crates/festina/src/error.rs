@@ -32,7 +32,7 @@ pub enum BindError {
     Timer(#[source] io::Error),
     /// System: the operating system gave no random numbers.
     #[error("cannot get random numbers from the operating system: {0}")]
-    Randomness(#[from] getrandom::Error),
+    Randomness(#[source] io::Error),
 }
 
 /// Why an SCTP port cannot be listened on.
