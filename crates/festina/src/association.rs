@@ -43,6 +43,7 @@ pub struct Association {
 
 /// How many streams an association has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Streams {
     /// Those to the peer.
     pub outbound: u16,

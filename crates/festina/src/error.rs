@@ -62,7 +62,7 @@ pub enum TryRecvError {
     Closed(ClosedReason),
 }
 
-/// Caller: somebody reads this stream by itself already.
+/// Caller: the stream already has a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("stream {0} is read by itself already")]
 pub struct StreamTaken(pub StreamId);
