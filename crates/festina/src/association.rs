@@ -301,23 +301,46 @@ impl Association {
         self.inner.set_stream_value(stream.into(), value);
     }
 
-    /// Has streams to the peer begin anew at sequence number 0, as data channels do when they close (RFC 6525, RFC 8831 §6.7); no streams
-    /// stand for all. [`Event::StreamsReset`] or [`Event::StreamRequestFailed`] says what became of it. What was sent on them before arrives
-    /// before; until then they take no messages ([`SendError::StreamResetting`]).
+    /// Resets streams to the peer: their sequence numbers restart at 0, as when data channels close (RFC 6525, RFC 8831 §6.7).
+    /// [`Event::StreamsReset`] or [`Event::StreamRequestFailed`] reports the result. Messages sent on them before arrive before; until then they
+    /// take no messages ([`SendError::StreamResetting`]). Without streams nothing is done.
     ///
     /// # Errors
     /// Says whose fault it is. Nothing changes then.
     pub fn reset_streams(&self, streams: &[StreamId]) -> Result<(), ReconfigureError> {
+        if streams.is_empty() {
+            return Ok(());
+        }
         self.inner.reconfigure(|core, now| core.reset_streams(now, streams))
     }
 
-    /// Asks the peer to have streams begin anew on which it sends; no streams stand for all. [`Event::StreamsReset`] says that it has, and
-    /// [`Event::StreamRequestFailed`] that it will not.
+    /// Resets all streams to the peer, as [`reset_streams`](Self::reset_streams) does with some.
+    ///
+    /// # Errors
+    /// As [`reset_streams`](Self::reset_streams).
+    pub fn reset_all_streams(&self) -> Result<(), ReconfigureError> {
+        // The core takes no streams for all of them, as the protocol does.
+        self.inner.reconfigure(|core, now| core.reset_streams(now, &[]))
+    }
+
+    /// Asks the peer to reset streams on which it sends. [`Event::StreamsReset`] reports that it has, and [`Event::StreamRequestFailed`] that it
+    /// will not. Without streams nothing is done.
     ///
     /// # Errors
     /// Says whose fault it is. Nothing changes then.
     pub fn request_reset(&self, streams: &[StreamId]) -> Result<(), ReconfigureError> {
+        if streams.is_empty() {
+            return Ok(());
+        }
         self.inner.reconfigure(|core, now| core.request_reset(now, streams))
+    }
+
+    /// Asks the peer to reset all streams on which it sends, as [`request_reset`](Self::request_reset) does with some.
+    ///
+    /// # Errors
+    /// As [`request_reset`](Self::request_reset).
+    pub fn request_reset_all(&self) -> Result<(), ReconfigureError> {
+        self.inner.reconfigure(|core, now| core.request_reset(now, &[]))
     }
 
     /// Asks for more streams to the peer and from it. [`Event::StreamsAdded`] says how many there are then, and
