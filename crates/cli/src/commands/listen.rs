@@ -181,7 +181,7 @@ impl Left {
                 bail!("{} left before all input was sent", self.remote)
             }
             ClosedReason::Shutdown => Ok(()),
-            reason => bail!("the transfer from {} is incomplete: {}", self.remote, output::end_of(reason)),
+            reason => bail!("the transfer from {} is incomplete: {reason}", self.remote),
         }
     }
 }
