@@ -303,7 +303,7 @@ impl Way {
                     told = false;
                     notice(&format!("connected with the collector {collector}"));
                     for (stream, rank) in transport::ranks() {
-                        association.set_stream_value(stream, rank);
+                        association.set_stream_priority(stream, rank);
                     }
                     if connections.send((index, association.clone())).await.is_err() {
                         return;
