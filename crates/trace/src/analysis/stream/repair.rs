@@ -29,7 +29,7 @@ impl Repair {
         self.probe_end = self.probe_end.filter(|end| !is_over(end));
     }
 
-    /// The receiver got this once more: one of the copies was for nothing, and arrived at least half a round trip ago.
+    /// The receiver reported a duplicate: one of the copies was unnecessary, and arrived at least half a round trip ago.
     pub(super) fn received_twice(&mut self, start: u64, end: u64, at: Instant, rtt_min_ns: Option<u64>) {
         let age_ns = rtt_min_ns.unwrap_or(0) / 10 * 9;
         let overlaps = |p: &Pending| p.copy.start < end && p.copy.end > start && !p.is_reported;
