@@ -5,7 +5,8 @@
  * carry messages both ways. Messages are sent from the caller's thread. The library calls nothing back.
  *
  * Waiting. Where a function takes timeout_ms, it waits that long at most: FESTINA_FOREVER sets no limit, and FESTINA_NOW does not wait.
- * FESTINA_TIMEOUT says that nothing came about; nothing was lost or changed then, and the call can be repeated.
+ * Other negative numbers are FESTINA_INVALID. FESTINA_TIMEOUT says that nothing came about; nothing was lost or changed then, and the call
+ * can be repeated.
  *
  * Errors. Functions return a festina_status; festina_last_error has the text for people.
  *
@@ -39,11 +40,12 @@ typedef enum festina_status {
     FESTINA_TIMEOUT = 1,     /* it has not come about within the time limit */
     FESTINA_CLOSED = 2,      /* the association or the endpoint is over */
     FESTINA_INVALID = 3,     /* an argument makes no sense */
-    FESTINA_REFUSED = 4,     /* the peer refused; mostly nobody listens there */
-    FESTINA_UNREACHABLE = 5, /* the peer did not answer the handshake */
+    FESTINA_REFUSED = 4,     /* the peer refused; mostly nothing listens on that SCTP port */
+    FESTINA_UNREACHABLE = 5, /* the name was not found, or the peer did not answer the handshake */
     FESTINA_SYSTEM = 6,      /* the system refused: the address is in use, no descriptor is left, ... */
     FESTINA_LIMIT = 7,       /* a limit of the settings or of the protocol is reached: an SCTP port is taken, ... */
-    FESTINA_BUG = 8          /* a bug in Festina: please report it, with the text */
+    FESTINA_BUG = 8,         /* a bug in Festina: please report it, with the text */
+    FESTINA_FULL = 9         /* the peer has no room for another association, or its listener turned this one away */
 } festina_status;
 
 /* What went wrong last in this thread, as a sentence; never NULL. It is valid until a call from this thread fails again. */
@@ -67,27 +69,33 @@ const char *festina_congestion_name(size_t index);
 festina_status festina_config_new(const char *profile_name, festina_config **config);
 festina_status festina_config_free(festina_config *config);
 
-/* Each changes a setting, or returns FESTINA_INVALID and changes nothing. */
+/* Each changes a setting, or returns FESTINA_INVALID, names the setting and its range, and changes nothing. */
+
+/* The default is "cubic" with the profile "festina" and "rfc9260" with the others. */
 festina_status festina_config_set_congestion(festina_config *config, const char *name);
-/* How long a peer may leave this side without an answer; 0: as RFC 9260 has it. */
+/* How long a peer may leave this side without an answer, in ms: from 1000 to 86400000, or 0 for the rules of RFC 9260. The default is 60000
+ * with the profile "festina" and 0 with the others. */
 festina_status festina_config_set_peer_timeout(festina_config *config, uint32_t timeout_ms);
-/* The pause between heartbeats of an idle association; 0 sends none. */
+/* The pause between heartbeats of an idle association, in ms: from 1 to 86400000, default 30000; 0 sends none. */
 festina_status festina_config_set_heartbeat(festina_config *config, uint32_t interval_ms);
-/* The longest wait before this side acknowledges; 0 acknowledges every packet at once. */
+/* The longest wait before this side acknowledges, in ms: from 0 to 500, default 200; 0 acknowledges every packet at once. */
 festina_status festina_config_set_sack_delay(festina_config *config, uint32_t delay_ms);
-/* The largest message and the largest SCTP packet, in bytes. */
+/* The largest message, in bytes: from 1 to 1073741824, default 1048576. */
 festina_status festina_config_set_message_bytes_max(festina_config *config, size_t bytes);
+/* The largest SCTP packet, in bytes: from 384 to 65480, default 1232. */
 festina_status festina_config_set_packet_bytes_max(festina_config *config, size_t bytes);
-/* The send buffer and the receive buffer, in bytes. */
+/* The send buffer, in bytes: from 1500 to 1073741824, default 4194304. */
 festina_status festina_config_set_send_buffer(festina_config *config, size_t bytes);
+/* The receive buffer, in bytes: from 1500 to 1073741824, default 1048576. */
 festina_status festina_config_set_receive_buffer(festina_config *config, size_t bytes);
-/* About how long a message may wait in the send buffer before it leaves; beyond it the buffer counts as full. 0 sets no limit. */
+/* About how long a message may wait in the send buffer before it is sent, in ms: from 1 to 86400000, default 0. Beyond it the buffer counts
+ * as full. 0 sets no limit. */
 festina_status festina_config_set_send_delay(festina_config *config, uint32_t target_ms);
-/* The numbers of streams asked for and accepted. */
+/* The numbers of streams asked for and accepted: from 1 to 65535, default 65535. */
 festina_status festina_config_set_streams(festina_config *config, uint16_t outbound, uint16_t inbound);
-/* Whether a small message may overtake a large one on another stream (RFC 8260). */
+/* Whether a small message may overtake a large one on another stream (RFC 8260): 1 or 0, default 0. */
 festina_status festina_config_set_interleaving(festina_config *config, int32_t offered);
-/* How many associations the endpoint may have at a time. */
+/* The number of associations that the endpoint may have at a time: from 1 to 16777216, default 65536. */
 festina_status festina_config_set_associations_max(festina_config *config, size_t associations);
 
 /* ---- Endpoints ---- */
@@ -112,9 +120,20 @@ festina_status festina_listener_accept(const festina_listener *listener, int tim
 /* Stops listening. */
 festina_status festina_listener_free(festina_listener *listener);
 
-/* Sets up an association. Gives up after 15 s if FESTINA_FOREVER is asked for. */
+/* Sets up an association with a host, such as "localhost:9899", "192.0.2.1:9899" or "[2001:db8::1]:9899". The addresses of a name are tried one
+ * after the other. The time limit includes the look-up; FESTINA_FOREVER stands for 15 s. */
 festina_status festina_endpoint_connect(const festina_endpoint *endpoint, const char *address, uint16_t sctp_port, int timeout_ms,
                                         festina_association **association);
+
+typedef struct festina_connecting festina_connecting;
+
+/* Begins to set up an association and does not wait for it. Any number of handshakes go on at the same time. */
+festina_status festina_endpoint_start_connect(const festina_endpoint *endpoint, const char *address, uint16_t sctp_port, int timeout_ms,
+                                              festina_connecting **connecting);
+/* The association, once. FESTINA_TIMEOUT while the handshake goes on; otherwise the statuses of festina_endpoint_connect. */
+festina_status festina_connecting_finish(const festina_connecting *connecting, int timeout_ms, festina_association **association);
+/* Gives the handshake up unless its association was taken. */
+festina_status festina_connecting_free(festina_connecting *connecting);
 
 /* ---- Sending ---- */
 
@@ -125,7 +144,7 @@ enum festina_flag {
     FESTINA_REPLACE = 8        /* takes the place of an older message on its stream that has the same key */
 };
 
-/* How a message is delivered. Negative numbers stand for none. */
+/* How a message is delivered. -1 stands for none; other negative numbers are FESTINA_INVALID. */
 typedef struct festina_send_options {
     size_t size;
     uint32_t flags;
@@ -147,6 +166,21 @@ typedef struct festina_send_options {
  */
 festina_status festina_send(const festina_association *association, const void *data, size_t length, const festina_send_options *options,
                             int timeout_ms, uint64_t *id);
+
+/* One of several messages. options may be NULL, as in festina_send. */
+typedef struct festina_outgoing {
+    const void *data;
+    size_t length;
+    const festina_send_options *options;
+} festina_outgoing;
+
+/*
+ * Sends messages in this order; they share packets and system calls as far as they fit together. Waits only while the send buffer is full.
+ * sent, if it is not NULL, is the number of messages that are in the send buffer then: all of them with FESTINA_OK, otherwise those before the
+ * one that failed or for which there was no room. A message with a mistake is found before any is sent.
+ */
+festina_status festina_send_many(const festina_association *association, const festina_outgoing *messages, size_t count, int timeout_ms,
+                                 size_t *sent);
 
 /* Waits until the peer has acknowledged everything sent so far. */
 festina_status festina_flush(const festina_association *association, int timeout_ms);
@@ -178,6 +212,36 @@ festina_status festina_message_free(festina_message *message);
 int festina_listener_fd(const festina_listener *listener);      /* festina_listener_accept */
 int festina_message_fd(const festina_association *association); /* festina_recv */
 int festina_event_fd(const festina_association *association);   /* festina_next_event */
+int festina_connecting_fd(const festina_connecting *connecting); /* festina_connecting_finish */
+int festina_endpoint_fd(const festina_endpoint *endpoint);      /* festina_endpoint_ready */
+
+/* ---- All of an endpoint at once ---- */
+
+enum festina_ready_kind {
+    FESTINA_READY_OTHER = 0,   /* something that this header does not name */
+    FESTINA_READY_ACCEPT = 1,  /* festina_listener_accept */
+    FESTINA_READY_CONNECT = 2, /* festina_connecting_finish */
+    FESTINA_READY_MESSAGE = 3, /* festina_recv */
+    FESTINA_READY_EVENT = 4    /* festina_next_event */
+};
+
+typedef struct festina_ready {
+    uint64_t token;
+    uint32_t kind; /* enum festina_ready_kind */
+    uint32_t reserved;
+} festina_ready;
+
+/*
+ * Waits until something that belongs to the endpoint may go on, and writes which objects may, at most capacity of them: each with its token and
+ * with what it may do. Each object begins as ready. It is reported again as long as the call that its kind names returns FESTINA_OK, so repeat
+ * that call with FESTINA_NOW until it returns FESTINA_TIMEOUT. A freed object is not reported.
+ */
+festina_status festina_endpoint_ready(const festina_endpoint *endpoint, festina_ready *ready, size_t capacity, int timeout_ms, size_t *count);
+
+/* A token is any number, mostly a pointer to the program's own data; 0 before it is set. An association begins with that of its connecting. */
+festina_status festina_listener_set_token(const festina_listener *listener, uint64_t token);
+festina_status festina_connecting_set_token(const festina_connecting *connecting, uint64_t token);
+festina_status festina_association_set_token(const festina_association *association, uint64_t token);
 
 /* ---- What happens ---- */
 
@@ -189,7 +253,8 @@ enum festina_event_kind {
     FESTINA_EVENT_PEER_RESTARTED = 4, /* the peer lost its state and made the association anew */
     FESTINA_EVENT_PATH_DOWN = 5,      /* the peer stopped answering */
     FESTINA_EVENT_PATH_UP = 6,        /* it answers again */
-    FESTINA_EVENT_CLOSED = 7          /* the association is over */
+    FESTINA_EVENT_CLOSED = 7,         /* the association is over */
+    FESTINA_EVENT_PACKET_SIZE_LIMITED = 8 /* the system refused a packet as too large: packet_bytes_max is the largest from now on */
 };
 
 enum festina_abandon_reason {
@@ -210,9 +275,10 @@ typedef struct festina_event {
     uint64_t last;
     uint64_t sent;   /* 1 if some of a message given up has left: the peer may have it all the same */
     uint64_t at_us;  /* when it arrived or, of all else, when the event was taken; on the clock of festina_now_us */
+    uint64_t packet_bytes_max; /* with FESTINA_EVENT_PACKET_SIZE_LIMITED */
 } festina_event;
 
-#define FESTINA_EVENT_INIT {sizeof(festina_event), 0, 0, 0, 0, 0, 0}
+#define FESTINA_EVENT_INIT {sizeof(festina_event), 0, 0, 0, 0, 0, 0, 0}
 
 /* The next event. Nobody has to ask; the latest 4,096 are kept. FESTINA_CLOSED after FESTINA_EVENT_CLOSED. */
 festina_status festina_next_event(const festina_association *association, festina_event *event, int timeout_ms);
@@ -222,7 +288,7 @@ typedef struct festina_sent_stats {
     uint64_t bytes;
     uint64_t messages;
     uint64_t messages_acked;
-    uint64_t messages_abandoned;
+    uint64_t messages_abandoned; /* all of them; festina_stats.abandoned splits them */
     uint64_t retransmissions; /* DATA chunks sent again, uncalled-for copies included */
     uint64_t spurious;        /* of those, the peer had the chunk already, as far as it tells */
     uint64_t chunks_lost;
@@ -253,14 +319,32 @@ typedef struct festina_path_stats {
     uint64_t ssthresh_bytes;
 } festina_path_stats;
 
+/* Messages given up for one reason. */
+typedef struct festina_abandoned {
+    uint64_t unsent; /* nothing of them was sent */
+    uint64_t sent;   /* some of them was sent: the peer may have received them */
+} festina_abandoned;
+
+/* Messages given up, by enum festina_abandon_reason. */
+typedef struct festina_abandoned_stats {
+    festina_abandoned expired;
+    festina_abandoned retransmissions;
+    festina_abandoned evicted;
+    festina_abandoned replaced;
+    festina_abandoned stream_refused;
+} festina_abandoned_stats;
+
 typedef struct festina_stats {
     size_t size;
     festina_sent_stats sent;
     festina_received_stats received;
     festina_path_stats path;
+    festina_abandoned_stats abandoned;
 } festina_stats;
 
-#define FESTINA_STATS_INIT {sizeof(festina_stats), {0, 0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}
+#define FESTINA_STATS_INIT                                                                                                      \
+    {sizeof(festina_stats), {0, 0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},               \
+     {{0, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0}}}
 
 festina_status festina_get_stats(const festina_association *association, festina_stats *stats);
 

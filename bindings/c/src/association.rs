@@ -1,36 +1,25 @@
 //! Associations: sending, receiving, ending.
 #![expect(unsafe_code, reason = "an exported name is an unsafe attribute")]
 
+use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::null;
-use std::sync::Arc;
 
-use festina::{ClosedReason, Messages, SendError};
-use festina_bridge::{Home, Owned};
+use festina::blocking::{self, ForkGuard};
+use festina::{ClosedReason, Message as Outbound, SendError};
 
-use crate::boundary::{Slot, bytes, read, text, write_text};
+use crate::boundary::{Slot, bytes, descriptor, outgoing, read, text, write_text};
 use crate::config::{name_of, profile};
-use crate::event::{Event, Events};
+use crate::event::Event;
+use crate::limit::limit;
 use crate::message::Message;
-use crate::options::SendOptions;
-use crate::source::{Next, Source};
+use crate::options::{Outgoing, SendOptions};
 use crate::stats::Stats;
 use crate::status::{Failure, Status, behind, guard, guard_value};
-use crate::wait::{Limit, wait};
 
 /// A connection with one peer.
-pub type Association = Owned<OpenAssociation>;
-
-/// The object of an association handle.
-#[derive(Debug)]
-pub struct OpenAssociation {
-    association: festina::Association,
-    messages: Source<Messages>,
-    events: Source<Events>,
-    /// Last: everything else goes before the thread.
-    _home: Arc<Home>,
-}
+pub type Association = ForkGuard<blocking::Association>;
 
 /// Why an association is over; see the header.
 #[repr(C)]
@@ -71,24 +60,22 @@ impl From<&ClosedReason> for CloseReason {
     }
 }
 
-/// The handle of an association.
-pub(crate) fn own(association: festina::Association, home: Arc<Home>) -> Association {
-    let messages = Source::new(association.messages());
-    let events = Source::new(Events::new(association.clone()));
-    Owned::new(OpenAssociation { association, messages, events, _home: home })
-}
-
-impl OpenAssociation {
-    fn over(&self) -> Failure {
-        match self.association.close_reason() {
-            Some(reason) => Failure::closed(&reason),
-            None => Failure::new(Status::Closed, "the association is over"),
-        }
-    }
-}
-
-fn here(association: Option<&Association>) -> Result<&OpenAssociation, Failure> {
+fn here(association: Option<&Association>) -> Result<&blocking::Association, Failure> {
     behind("association", association)
+}
+
+/// The message with these bytes and options.
+fn outbound(
+    association: &blocking::Association,
+    data: *const c_void,
+    length: usize,
+    options: *const SendOptions,
+) -> Result<Outbound, Failure> {
+    let options = read(options, SendOptions::DEFAULT)?;
+    if length == 0 {
+        return Err(Failure::invalid("an empty message cannot be sent"));
+    }
+    options.message(bytes(data, length, association.message_bytes_max())?)
 }
 
 /// Sends a message.
@@ -102,21 +89,39 @@ pub extern "C" fn festina_send(
     id: Option<&mut MaybeUninit<u64>>,
 ) -> Status {
     guard(|| {
-        let association = &here(association)?.association;
-        let options = read(options, SendOptions::DEFAULT)?;
-        let message = options.message(bytes(data, length, association.message_bytes_max())?)?;
-        let sent = match association.try_send(message) {
-            Err(SendError::BufferFull(message)) if timeout_ms != 0 => {
-                let waited = wait(association.send(message), Limit::from_ms(timeout_ms));
-                waited.ok_or_else(|| Failure::timeout("the send buffer is full"))?
-            }
-            tried => tried,
-        }?;
+        let association = here(association)?;
+        let sent = association.send(outbound(association, data, length, options)?, limit(timeout_ms)?)?;
         if let Some(id) = id {
             id.write(sent.0);
         }
         Ok(())
     })
+}
+
+/// Sends several messages.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_send_many(
+    association: Option<&Association>,
+    messages: *const Outgoing,
+    count: usize,
+    timeout_ms: c_int,
+    sent: Option<&mut MaybeUninit<usize>>,
+) -> Status {
+    let mut rest = count;
+    let status = guard(|| {
+        let association = here(association)?;
+        let limit = limit(timeout_ms)?;
+        let all = outgoing(messages, count)?.iter();
+        let mut queue: VecDeque<Outbound> =
+            all.map(|each| outbound(association, each.data, each.length, each.options)).collect::<Result<_, _>>()?;
+        let result = association.send_many(&mut queue, limit);
+        rest = queue.len();
+        result.map_err(|error: SendError| error.into())
+    });
+    if let Some(sent) = sent {
+        sent.write(count - rest);
+    }
+    status
 }
 
 /// Receives a message.
@@ -125,14 +130,10 @@ pub extern "C" fn festina_recv(association: Option<&Association>, message: *mut 
     guard(|| {
         let association = here(association)?;
         let slot = Slot::new("message", message)?;
-        match association.messages.next(Limit::from_ms(timeout_ms)) {
-            Next::Item(received) => {
-                slot.fill(Message::new(received));
-                Ok(())
-            }
-            Next::End => Err(association.over()),
-            Next::TimedOut => Err(Failure::timeout("no message has come")),
-        }
+        let received = association.recv(limit(timeout_ms)?);
+        let received = received.map_err(|error| Failure::waited(&error, "no message has come"))?;
+        slot.fill(Message::new(received.ok_or_else(|| Failure::closed(&ClosedReason::Shutdown))?));
+        Ok(())
     })
 }
 
@@ -146,36 +147,31 @@ pub extern "C" fn festina_next_event(
     guard(|| {
         let association = here(association)?;
         let slot = Slot::new("event", event)?;
-        match association.events.next(Limit::from_ms(timeout_ms)) {
-            Next::Item(happened) => {
-                slot.fill(happened);
-                Ok(())
-            }
-            Next::End => Err(association.over()),
-            Next::TimedOut => Err(Failure::timeout("nothing has happened")),
-        }
+        let happened = association.event(limit(timeout_ms)?).map_err(|_| Failure::timeout("nothing has happened"))?;
+        let over = || Failure::closed(&association.close_reason().unwrap_or(ClosedReason::Shutdown));
+        slot.fill(happened.ok_or_else(over)?.into());
+        Ok(())
     })
 }
 
 /// A descriptor that is readable when there is a message to receive or the association is over; -1 if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_message_fd(association: Option<&Association>) -> c_int {
-    guard_value(-1, || here(association)?.messages.descriptor())
+    guard_value(-1, || descriptor(here(association)?.message_descriptor()))
 }
 
 /// A descriptor that is readable when something happened; -1 if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_event_fd(association: Option<&Association>) -> c_int {
-    guard_value(-1, || here(association)?.events.descriptor())
+    guard_value(-1, || descriptor(here(association)?.event_descriptor()))
 }
 
 /// Waits until the peer has acknowledged everything.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_flush(association: Option<&Association>, timeout_ms: c_int) -> Status {
     guard(|| {
-        let drained = wait(here(association)?.association.drained(), Limit::from_ms(timeout_ms));
-        let drained = drained.ok_or_else(|| Failure::timeout("the peer has not acknowledged everything"))?;
-        drained.map_err(|reason| Failure::closed(&reason))
+        let drained = here(association)?.drained(limit(timeout_ms)?);
+        drained.map_err(|error| Failure::waited(&error, "the peer has not acknowledged everything"))
     })
 }
 
@@ -183,9 +179,8 @@ pub extern "C" fn festina_flush(association: Option<&Association>, timeout_ms: c
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_shutdown(association: Option<&Association>, timeout_ms: c_int) -> Status {
     guard(|| {
-        let over = wait(here(association)?.association.shutdown(), Limit::from_ms(timeout_ms));
-        let over = over.ok_or_else(|| Failure::timeout("the association is still ending"))?;
-        over.map_err(|reason| Failure::closed(&reason))
+        let over = here(association)?.shutdown(limit(timeout_ms)?);
+        over.map_err(|error| Failure::waited(&error, "the association is still ending"))
     })
 }
 
@@ -193,7 +188,7 @@ pub extern "C" fn festina_shutdown(association: Option<&Association>, timeout_ms
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_abort(association: Option<&Association>, reason: *const c_char) -> Status {
     guard(|| {
-        here(association)?.association.abort(text("the reason", reason)?.unwrap_or_default());
+        here(association)?.abort(text("the reason", reason)?.unwrap_or_default());
         Ok(())
     })
 }
@@ -211,7 +206,7 @@ pub extern "C" fn festina_association_free(association: Option<Box<Association>>
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_get_close_reason(association: Option<&Association>) -> CloseReason {
     guard_value(CloseReason::Other, || {
-        let reason = here(association)?.association.close_reason();
+        let reason = here(association)?.close_reason();
         Ok(reason.as_ref().map_or(CloseReason::Open, CloseReason::from))
     })
 }
@@ -224,7 +219,7 @@ pub extern "C" fn festina_get_close_text(
     capacity: usize,
 ) -> usize {
     guard_value(0, || {
-        let said = match here(association)?.association.close_reason() {
+        let said = match here(association)?.close_reason() {
             Some(ClosedReason::AbortedByPeer { info, .. }) => String::from_utf8_lossy(&info).replace('\0', ""),
             _ => String::new(),
         };
@@ -240,7 +235,7 @@ pub extern "C" fn festina_get_peer_address(
     capacity: usize,
 ) -> usize {
     guard_value(0, || {
-        let address = here(association)?.association.remote_addr().to_string();
+        let address = here(association)?.remote_addr().to_string();
         Ok(write_text(&address, buffer, capacity))
     })
 }
@@ -250,7 +245,7 @@ pub extern "C" fn festina_get_peer_address(
 pub extern "C" fn festina_get_stats(association: Option<&Association>, stats: *mut Stats) -> Status {
     guard(|| {
         let association = here(association)?;
-        Slot::new("stats", stats)?.fill(Stats::new(&association.association.stats()));
+        Slot::new("stats", stats)?.fill(Stats::new(&association.stats()));
         Ok(())
     })
 }
@@ -258,7 +253,7 @@ pub extern "C" fn festina_get_stats(association: Option<&Association>, stats: *m
 /// The name of the loss-recovery profile in use; NULL if it is none of them.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_get_profile(association: Option<&Association>) -> *const c_char {
-    guard_value(null(), || Ok(here(association)?.association.profile().map_or(null(), name_of)))
+    guard_value(null(), || Ok(here(association)?.profile().map_or(null(), name_of)))
 }
 
 /// Changes loss recovery to that of a profile.
@@ -266,7 +261,7 @@ pub extern "C" fn festina_get_profile(association: Option<&Association>) -> *con
 pub extern "C" fn festina_set_profile(association: Option<&Association>, profile_name: *const c_char) -> Status {
     guard(|| {
         let profile = profile(profile_name)?.ok_or_else(|| Failure::null("profile_name"))?;
-        here(association)?.association.set_profile(profile);
+        here(association)?.set_profile(profile);
         Ok(())
     })
 }

@@ -2,16 +2,18 @@
 //! the attributes that export names.
 #![expect(unsafe_code, reason = "C programs hand over pointers, and this is where they are used")]
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::io;
 use std::mem::{MaybeUninit, offset_of};
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use bytes::Bytes;
 
 use crate::event::Event;
 use crate::message::Message;
-use crate::options::SendOptions;
+use crate::options::{Outgoing, SendOptions};
 use crate::stats::{Path, Stats};
-use crate::status::Failure;
+use crate::status::{Failure, Status};
 
 /// A struct whose first field is its size as the program knows it, a `usize`. It is plain data, of which any bytes are valid, and only grows at
 /// its end.
@@ -135,6 +137,39 @@ impl<T: Versioned> Slot<T> {
             std::ptr::copy_nonoverlapping(from, self.pointer.cast::<u8>().add(size), self.known - size);
         }
     }
+}
+
+/// The array of `count` messages at `messages`.
+pub(crate) fn outgoing<'a>(messages: *const Outgoing, count: usize) -> Result<&'a [Outgoing], Failure> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    if messages.is_null() {
+        return Err(Failure::null("messages"));
+    }
+    if count > isize::MAX.cast_unsigned() / size_of::<Outgoing>() {
+        return Err(Failure::invalid(format!("count is {count}, but no array has so many messages")));
+    }
+    // SAFETY: it is not null, and no longer than an object can be. That so many structs can be read there until the function returns is the
+    // caller's duty.
+    Ok(unsafe { std::slice::from_raw_parts(messages, count) })
+}
+
+/// Writes at most `capacity` values into the array at `target`, and returns how many.
+pub(crate) fn write_all<T: Copy>(values: impl Iterator<Item = T>, target: *mut T, capacity: usize) -> usize {
+    let mut count = 0;
+    for value in values.take(if target.is_null() { 0 } else { capacity }) {
+        // SAFETY: it is not null, and fewer than `capacity` values are before this one. That there is room for so many is the caller's duty.
+        unsafe { target.add(count).write(value) };
+        count += 1;
+    }
+    count
+}
+
+/// The number of a descriptor that the library keeps.
+pub(crate) fn descriptor(found: io::Result<BorrowedFd<'_>>) -> Result<c_int, Failure> {
+    let failed = |error| Failure::new(Status::System, format_args!("no descriptor: {error}"));
+    found.map(|descriptor| descriptor.as_raw_fd()).map_err(failed)
 }
 
 /// Hands bytes over to the program, which gives them back with [`release`].

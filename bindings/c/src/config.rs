@@ -12,7 +12,7 @@ use crate::boundary::text;
 use crate::status::{Failure, Status, guard, guard_value};
 
 /// Settings of an endpoint. The program reads and writes them in one thread at a time.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Config {
     settings: festina::Config,
 }

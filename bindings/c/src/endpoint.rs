@@ -4,38 +4,24 @@
 use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
-use std::sync::Arc;
 
-use festina::{ConnectOptions, DEFAULT_SCTP_PORT, Duration, Instant};
-use festina_bridge::{Home, Owned};
+use festina::blocking::{self, ForkGuard, WaitError};
+use festina::{ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Instant};
 
-use crate::association::{self, Association};
-use crate::boundary::{text, write_text};
+use crate::association::Association;
+use crate::boundary::{descriptor, text, write_text};
 use crate::config::Config;
-use crate::source::{Next, Source};
+use crate::limit::limit;
 use crate::status::{Failure, Status, behind, guard, guard_value};
-use crate::wait::{Limit, wait};
 
 /// One socket and the thread that serves it.
-pub type Endpoint = Owned<OpenEndpoint>;
+pub type Endpoint = ForkGuard<blocking::Endpoint>;
 
 /// Accepts associations on one SCTP port.
-pub type Listener = Owned<OpenListener>;
+pub type Listener = ForkGuard<blocking::Listener>;
 
-/// The object of an endpoint handle.
-#[derive(Debug)]
-pub struct OpenEndpoint {
-    // Before the home: the endpoint's handles go first.
-    endpoint: festina::Endpoint,
-    home: Arc<Home>,
-}
-
-/// The object of a listener handle.
-#[derive(Debug)]
-pub struct OpenListener {
-    arriving: Source<festina::Listener>,
-    home: Arc<Home>,
-}
+/// A handshake that goes on by itself.
+pub type Connecting = ForkGuard<blocking::Connecting>;
 
 /// Opens a UDP socket and begins to serve it.
 #[unsafe(no_mangle)]
@@ -47,8 +33,7 @@ pub extern "C" fn festina_endpoint_bind(
     guard(|| {
         let slot = endpoint.ok_or_else(|| Failure::null("endpoint"))?;
         let config = config.map(Config::settings).unwrap_or_default();
-        let (home, endpoint) = Home::open(address_at(address)?, config)?;
-        slot.write(Box::new(Owned::new(OpenEndpoint { endpoint, home: Arc::new(home) })));
+        slot.write(Box::new(ForkGuard::new(blocking::Endpoint::bind(address_at(address)?, config)?)));
         Ok(())
     })
 }
@@ -58,9 +43,8 @@ pub extern "C" fn festina_endpoint_bind(
 pub extern "C" fn festina_endpoint_close(endpoint: Option<&Endpoint>, timeout_ms: c_int) -> Status {
     guard(|| {
         let endpoint = behind("endpoint", endpoint)?;
-        let closed = wait(endpoint.endpoint.close(), Limit::from_ms(timeout_ms));
-        closed.ok_or_else(|| Failure::timeout("associations of the endpoint are still ending"))?;
-        endpoint.home.closed();
+        let closed = endpoint.close(limit(timeout_ms)?);
+        closed.map_err(|_| Failure::timeout("associations of the endpoint are still ending"))?;
         Ok(())
     })
 }
@@ -79,7 +63,7 @@ pub extern "C" fn festina_endpoint_free(endpoint: Option<Box<Endpoint>>) -> Stat
 pub extern "C" fn festina_endpoint_address(endpoint: Option<&Endpoint>, buffer: *mut c_char, capacity: usize) -> usize {
     guard_value(0, || {
         let endpoint = behind("endpoint", endpoint)?;
-        Ok(write_text(&endpoint.endpoint.local_addr().to_string(), buffer, capacity))
+        Ok(write_text(&endpoint.local_addr().to_string(), buffer, capacity))
     })
 }
 
@@ -93,8 +77,7 @@ pub extern "C" fn festina_endpoint_listen(
     guard(|| {
         let endpoint = behind("endpoint", endpoint)?;
         let slot = listener.ok_or_else(|| Failure::null("listener"))?;
-        let listener = endpoint.endpoint.listen(port_or_default(sctp_port))?;
-        slot.write(Box::new(Owned::new(OpenListener { arriving: Source::new(listener), home: endpoint.home.clone() })));
+        slot.write(Box::new(ForkGuard::new(endpoint.listen(port_or_default(sctp_port))?)));
         Ok(())
     })
 }
@@ -111,15 +94,62 @@ pub extern "C" fn festina_endpoint_connect(
     guard(|| {
         let endpoint = behind("endpoint", endpoint)?;
         let slot = association.ok_or_else(|| Failure::null("association"))?;
-        let mut options = ConnectOptions::default().peer_port(port_or_default(sctp_port));
-        if let Ok(ms) = u64::try_from(timeout_ms) {
-            options = options.handshake_timeout(Duration::from_millis(ms));
+        let connected = endpoint.connect(host_at(address)?, options(sctp_port, timeout_ms)?)?;
+        slot.write(Box::new(ForkGuard::new(connected)));
+        Ok(())
+    })
+}
+
+/// Begins to set up an association.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_endpoint_start_connect(
+    endpoint: Option<&Endpoint>,
+    address: *const c_char,
+    sctp_port: u16,
+    timeout_ms: c_int,
+    connecting: Option<&mut MaybeUninit<Box<Connecting>>>,
+) -> Status {
+    guard(|| {
+        let endpoint = behind("endpoint", endpoint)?;
+        let slot = connecting.ok_or_else(|| Failure::null("connecting"))?;
+        let connecting = endpoint.start_connect(host_at(address)?, options(sctp_port, timeout_ms)?);
+        slot.write(Box::new(ForkGuard::new(connecting)));
+        Ok(())
+    })
+}
+
+/// The association, once its handshake is over.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_connecting_finish(
+    connecting: Option<&Connecting>,
+    timeout_ms: c_int,
+    association: Option<&mut MaybeUninit<Box<Association>>>,
+) -> Status {
+    guard(|| {
+        let connecting = behind("connecting", connecting)?;
+        let slot = association.ok_or_else(|| Failure::null("association"))?;
+        match connecting.finish(limit(timeout_ms)?) {
+            Ok(connected) => {
+                slot.write(Box::new(ForkGuard::new(connected)));
+                Ok(())
+            }
+            Err(WaitError::TimedOut) => Err(Failure::timeout("the handshake goes on")),
+            Err(WaitError::Failed(error)) => Err(error.into()),
         }
-        let connecting = endpoint.endpoint.connect_with(address_at(address)?, options);
-        let _runtime = endpoint.home.enter();
-        // It keeps the time limit itself.
-        let connected = wait(connecting, Limit::None).ok_or_else(|| Failure::timeout("no association came up"))??;
-        slot.write(Box::new(association::own(connected, endpoint.home.clone())));
+    })
+}
+
+/// A descriptor that is readable when the handshake is over; -1 if there is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_connecting_fd(connecting: Option<&Connecting>) -> c_int {
+    guard_value(-1, || descriptor(behind("connecting", connecting)?.descriptor()))
+}
+
+/// Gives a handshake up, unless it is over, and frees the handle.
+#[unsafe(no_mangle)]
+pub extern "C" fn festina_connecting_free(connecting: Option<Box<Connecting>>) -> Status {
+    guard(|| {
+        drop(connecting);
         Ok(())
     })
 }
@@ -134,21 +164,16 @@ pub extern "C" fn festina_listener_accept(
     guard(|| {
         let listener = behind("listener", listener)?;
         let slot = association.ok_or_else(|| Failure::null("association"))?;
-        match listener.arriving.next(Limit::from_ms(timeout_ms)) {
-            Next::Item(accepted) => {
-                slot.write(Box::new(association::own(accepted, listener.home.clone())));
-                Ok(())
-            }
-            Next::End => Err(Failure::new(Status::Closed, "the endpoint is closed")),
-            Next::TimedOut => Err(Failure::timeout("nobody has come")),
-        }
+        let accepted = listener.accept(limit(timeout_ms)?).map_err(|_| Failure::timeout("no peer has connected"))?;
+        slot.write(Box::new(ForkGuard::new(accepted.ok_or(ConnectError::EndpointClosed)?)));
+        Ok(())
     })
 }
 
 /// A descriptor that is readable when there is something to accept; -1 if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn festina_listener_fd(listener: Option<&Listener>) -> c_int {
-    guard_value(-1, || behind("listener", listener)?.arriving.descriptor())
+    guard_value(-1, || descriptor(behind("listener", listener)?.descriptor()))
 }
 
 /// Stops listening.
@@ -170,6 +195,14 @@ pub(crate) fn micros(at: Instant) -> u64 {
     u64::try_from(at.saturating_duration_since(Instant::ZERO).as_micros()).unwrap_or(u64::MAX)
 }
 
+fn options(sctp_port: u16, timeout_ms: c_int) -> Result<ConnectOptions, Failure> {
+    let options = ConnectOptions::default().peer_port(port_or_default(sctp_port));
+    Ok(match limit(timeout_ms)? {
+        Some(limit) => options.handshake_timeout(limit),
+        None => options,
+    })
+}
+
 fn port_or_default(port: u16) -> u16 {
     if port == 0 { DEFAULT_SCTP_PORT } else { port }
 }
@@ -178,4 +211,12 @@ fn address_at(address: *const c_char) -> Result<SocketAddr, Failure> {
     let address = text("the address", address)?.ok_or_else(|| Failure::null("address"))?;
     let hint = "expected an IP address and a port such as 127.0.0.1:9899 or [::1]:9899";
     address.parse().map_err(|_| Failure::invalid(format_args!("{address:?} is no address: {hint}")))
+}
+
+/// A name or an address, with a port.
+fn host_at<'a>(address: *const c_char) -> Result<&'a str, Failure> {
+    let host = text("the address", address)?.ok_or_else(|| Failure::null("address"))?;
+    let is_complete = host.rsplit_once(':').is_some_and(|(name, port)| !name.is_empty() && port.parse::<u16>().is_ok());
+    let hint = "expected a host and a port such as localhost:9899, 127.0.0.1:9899 or [::1]:9899";
+    is_complete.then_some(host).ok_or_else(|| Failure::invalid(format_args!("{host:?} is no address: {hint}")))
 }

@@ -1,11 +1,6 @@
 //! What happened to an association, or to a message that asked for it.
 
-use std::fmt;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
-
-use festina::{AbandonReason, Association};
-use futures_core::Stream;
+use festina::AbandonReason;
 
 /// What kind of event it is; see the header.
 #[repr(C)]
@@ -27,6 +22,8 @@ pub enum Kind {
     PathUp = 6,
     /// The association is over.
     Closed = 7,
+    /// The system refused a packet as too large, so that later ones are smaller.
+    PacketSizeLimited = 8,
 }
 
 /// Why messages were given up; see the header.
@@ -67,12 +64,23 @@ pub struct Event {
     pub sent: u64,
     /// When, on the clock of `festina_now_us`.
     pub at_us: u64,
+    /// With `PacketSizeLimited`: the largest SCTP packet from now on.
+    pub packet_bytes_max: u64,
 }
 
 impl Event {
     fn new(kind: Kind) -> Self {
         let at_us = crate::endpoint::micros(festina::now());
-        Self { size: size_of::<Self>(), kind: kind as u32, reason: 0, first: 0, last: 0, sent: 0, at_us }
+        Self {
+            size: size_of::<Self>(),
+            kind: kind as u32,
+            reason: 0,
+            first: 0,
+            last: 0,
+            sent: 0,
+            at_us,
+            packet_bytes_max: 0,
+        }
     }
 }
 
@@ -95,6 +103,9 @@ impl From<festina::Event> for Event {
             Core::PathReachable(true) => Self::new(Kind::PathUp),
             Core::PathReachable(false) => Self::new(Kind::PathDown),
             Core::Closed(_) => Self::new(Kind::Closed),
+            Core::PacketSizeLimited { packet_bytes_max } => {
+                Self { packet_bytes_max: packet_bytes_max as u64, ..Self::new(Kind::PacketSizeLimited) }
+            }
             _ => Self::new(Kind::Other),
         }
     }
@@ -111,39 +122,5 @@ impl From<AbandonReason> for Reason {
             AbandonReason::StreamRefused => Self::StreamRefused,
             _ => Self::Other,
         }
-    }
-}
-
-/// The events of an association as a stream.
-pub(crate) struct Events {
-    association: Association,
-    next: Option<Pin<Box<dyn Future<Output = Option<festina::Event>> + Send>>>,
-}
-
-impl Events {
-    pub(crate) fn new(association: Association) -> Self {
-        Self { association, next: None }
-    }
-}
-
-impl Stream for Events {
-    type Item = Event;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event>> {
-        let this = &mut *self;
-        let association = &this.association;
-        let next = this.next.get_or_insert_with(|| {
-            let association = association.clone();
-            Box::pin(async move { association.event().await })
-        });
-        let event = ready!(next.as_mut().poll(context));
-        this.next = None;
-        Poll::Ready(event.map(Event::from))
-    }
-}
-
-impl fmt::Debug for Events {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Events").field("association", &self.association).finish_non_exhaustive()
     }
 }

@@ -6,7 +6,7 @@
 //! | `config`, `endpoint`, `association` | the functions, each exported as it stands in the header |
 //! | `options`, `message`, `event`, `stats` | the structs that programs and library hand to each other |
 //! | `status` | what a function returns, and the text of the last error |
-//! | `source`, `wait` | waiting with a time limit, and the descriptors |
+//! | `limit`, `ready` | time limits, and which objects of an endpoint may go on |
 //! | `boundary` | the room for code that trusts the caller: pointers and lengths |
 //!
 //! Handles are pointers to the structs of these rooms. A parameter `Option<&T>` is a pointer that may be NULL, `Option<Box<T>>` one that is
@@ -18,9 +18,9 @@ mod boundary;
 pub mod config;
 pub mod endpoint;
 pub mod event;
+mod limit;
 pub mod message;
 pub mod options;
-mod source;
+pub mod ready;
 pub mod stats;
 pub mod status;
-mod wait;

@@ -1,5 +1,7 @@
 //! How a message is delivered.
 
+use std::ffi::c_void;
+
 use bytes::Bytes;
 use festina::{Duration, Instant, Message};
 
@@ -16,7 +18,10 @@ pub const REPLACE: u32 = 1 << 3;
 
 const FLAGS: u32 = UNORDERED | IMMEDIATE_ACK | CONFIRM | REPLACE;
 
-/// How a message is delivered; see the header. Negative values stand for none.
+/// The number that stands for none.
+const NONE: i64 = -1;
+
+/// How a message is delivered; see the header. -1 stands for none.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct SendOptions {
@@ -40,6 +45,18 @@ pub struct SendOptions {
     pub stream: u16,
     /// So that nothing is left unsaid.
     pub reserved: [u16; 3],
+}
+
+/// One of several messages to send; see the header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Outgoing {
+    /// Its bytes.
+    pub data: *const c_void,
+    /// How many.
+    pub length: usize,
+    /// How it is delivered; NULL for the default.
+    pub options: *const SendOptions,
 }
 
 impl SendOptions {
@@ -67,19 +84,23 @@ impl SendOptions {
         message.immediate_ack = self.flags & IMMEDIATE_ACK != 0;
         message.confirm = self.flags & CONFIRM != 0;
         message.key = (self.flags & REPLACE != 0).then_some(self.key);
-        message.lifetime = u64::try_from(self.lifetime_us).ok().map(Duration::from_micros);
-        let deadline = u64::try_from(self.deadline_us).ok().map(Duration::from_micros);
-        message.deadline = deadline.map(|since| Instant::ZERO.saturating_add(since));
-        message.max_retransmissions = at_most(u16::MAX, "max_retransmissions", self.max_retransmissions)?;
-        message.priority = at_most(u16::MAX, "priority", self.priority)?;
+        let time = |name, value| at_most(i64::MAX, name, value).map(|us| us.map(Duration::from_micros));
+        message.lifetime = time("lifetime_us", self.lifetime_us)?;
+        message.deadline = time("deadline_us", self.deadline_us)?.map(|since| Instant::ZERO.saturating_add(since));
+        let number = |name, value: i32| {
+            at_most(u16::MAX.into(), name, value.into()).map(|number| number.and_then(|number| number.try_into().ok()))
+        };
+        message.max_retransmissions = number("max_retransmissions", self.max_retransmissions)?;
+        message.priority = number("priority", self.priority)?;
         Ok(message)
     }
 }
 
-fn at_most(max: u16, what: &str, value: i32) -> Result<Option<u16>, Failure> {
-    if value < 0 {
-        return Ok(None);
+/// A number, or nothing for -1. Other negative numbers, mostly of a miscalculation, are refused rather than taken for none.
+fn at_most(max: i64, name: &str, value: i64) -> Result<Option<u64>, Failure> {
+    match u64::try_from(value) {
+        Ok(number) if value <= max => Ok(Some(number)),
+        Err(_) if value == NONE => Ok(None),
+        _ => Err(Failure::invalid(format_args!("{name} is {value}, but must be -1 for none or from 0 to {max}"))),
     }
-    let fits = u16::try_from(value).map_err(|_| Failure::invalid(format_args!("{what} is {value}, but at most {max}")));
-    fits.map(Some)
 }

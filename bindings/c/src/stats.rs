@@ -12,6 +12,8 @@ pub struct Stats {
     pub received: Received,
     /// The path now.
     pub path: Path,
+    /// Messages given up, by reason.
+    pub abandoned: AbandonedByReason,
 }
 
 /// What was sent.
@@ -26,7 +28,7 @@ pub struct Sent {
     pub messages: u64,
     /// Of those, acknowledged.
     pub messages_acked: u64,
-    /// Of those, given up.
+    /// Of those, given up, whether or not some of them was sent; see `Stats::abandoned`.
     pub messages_abandoned: u64,
     /// DATA chunks sent again.
     pub retransmissions: u64,
@@ -54,6 +56,38 @@ pub struct Received {
     pub duplicates: u64,
     /// DATA chunks for which there was no room.
     pub chunks_dropped: u64,
+}
+
+/// Messages given up for one reason.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Abandoned {
+    /// Nothing of them was sent.
+    pub unsent: u64,
+    /// Some of them was sent: the peer may have received them.
+    pub sent: u64,
+}
+
+/// Messages given up, by reason.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct AbandonedByReason {
+    /// Lifetime or deadline.
+    pub expired: Abandoned,
+    /// Too many retransmissions.
+    pub retransmissions: Abandoned,
+    /// Room for a message of higher priority.
+    pub evicted: Abandoned,
+    /// A newer message with the same key.
+    pub replaced: Abandoned,
+    /// The peer has no such stream.
+    pub stream_refused: Abandoned,
+}
+
+impl From<festina::Abandoned> for Abandoned {
+    fn from(abandoned: festina::Abandoned) -> Self {
+        Self { unsent: abandoned.unsent, sent: abandoned.sent }
+    }
 }
 
 /// The path now.
@@ -124,6 +158,13 @@ impl Stats {
                 thin: path.thin.into(),
                 in_fast_recovery: path.in_fast_recovery.into(),
                 ssthresh_bytes: path.ssthresh_bytes,
+            },
+            abandoned: AbandonedByReason {
+                expired: stats.abandoned.expired.into(),
+                retransmissions: stats.abandoned.retransmissions_exhausted.into(),
+                evicted: stats.abandoned.evicted.into(),
+                replaced: stats.abandoned.replaced.into(),
+                stream_refused: stats.abandoned.refused.into(),
             },
         }
     }

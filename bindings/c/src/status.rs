@@ -6,8 +6,8 @@ use std::ffi::{CString, c_char};
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use festina::blocking::{ForkGuard, Forked, OpenError, WaitError};
 use festina::{BindError, ClosedReason, ConfigError, ConnectError, ListenError, SendError};
-use festina_bridge::{Forked, OpenError, Owned};
 
 /// What a function returns; see the header.
 #[repr(C)]
@@ -31,6 +31,8 @@ pub enum Status {
     Limit = 7,
     /// Festina: a bug, please report it.
     Bug = 8,
+    /// Peer: it has no room for another association.
+    Full = 9,
 }
 
 /// Why a function did not do what it was asked for.
@@ -57,13 +59,21 @@ impl Failure {
         Self::new(Status::Timeout, what)
     }
 
+    /// The text for a time limit that passed, or the end of the association.
+    pub(crate) fn waited(error: &WaitError<ClosedReason>, what: &str) -> Self {
+        match error {
+            WaitError::TimedOut => Self::timeout(what),
+            WaitError::Failed(reason) => Self::closed(reason),
+        }
+    }
+
     pub(crate) fn closed(reason: &ClosedReason) -> Self {
         Self::new(Status::Closed, format_args!("the association is over: {reason}"))
     }
 }
 
 /// Returns the object of a handle, unless the handle is NULL or was inherited across fork().
-pub(crate) fn behind<'a, T>(what: &str, handle: Option<&'a Owned<T>>) -> Result<&'a T, Failure> {
+pub(crate) fn behind<'a, T>(what: &str, handle: Option<&'a ForkGuard<T>>) -> Result<&'a T, Failure> {
     Ok(handle.ok_or_else(|| Failure::null(what))?.get()?)
 }
 
@@ -107,10 +117,12 @@ impl From<ConnectError> for Failure {
             | ConnectError::NoPortLeft { .. }
             | ConnectError::TooManyAssociations { .. } => Status::Limit,
             ConnectError::EndpointClosed => Status::Closed,
-            ConnectError::Refused { .. } => Status::Refused,
-            ConnectError::Timeout { .. } | ConnectError::Ended { .. } | ConnectError::CannotSend { .. } => {
-                Status::Unreachable
-            }
+            ConnectError::NotListening { .. } | ConnectError::Refused { .. } => Status::Refused,
+            ConnectError::PeerFull { .. } => Status::Full,
+            ConnectError::Timeout { .. }
+            | ConnectError::Ended { .. }
+            | ConnectError::CannotSend { .. }
+            | ConnectError::NameNotFound { .. } => Status::Unreachable,
             _ => Status::Invalid,
         };
         Self::new(status, error)

@@ -1,25 +1,27 @@
 //! Associations.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
+use festina::blocking::{Endpoint, ForkGuard};
 use festina::{Messages, Profile, SendError};
-use festina_bridge::{Home, Owned};
 use futures_core::Stream as _;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyDict;
 
 use crate::convert::{self, Message, Options, became, happened};
 use crate::endpoint::pair;
 use crate::failure::{Failure, bug, reason_name};
-use crate::hub::{Alarm, Operation, Shared, lock};
+use crate::hub::{Operation, Shared, lock};
 
 /// A connection with one peer.
 #[pyclass(frozen)]
 pub(crate) struct Association {
     number: u64,
-    open: Owned<OpenAssociation>,
+    open: ForkGuard<OpenAssociation>,
 }
 
 /// The native association.
@@ -28,16 +30,15 @@ struct OpenAssociation {
     messages: Mutex<Messages>,
     waker: Waker,
     hub: Arc<Shared>,
-    home: Arc<Home>,
+    endpoint: Arc<Endpoint>,
 }
 
 impl Association {
-    pub(crate) fn new(association: festina::Association, hub: &Arc<Shared>, home: &Arc<Home>) -> Self {
-        let (alarm, messages) = (Alarm::new(hub), Mutex::new(association.messages()));
-        let number = alarm.number();
-        let open =
-            OpenAssociation { association, messages, waker: Waker::from(alarm), hub: hub.clone(), home: home.clone() };
-        Self { number, open: Owned::new(open) }
+    pub(crate) fn new(association: festina::Association, hub: &Arc<Shared>, endpoint: &Arc<Endpoint>) -> Self {
+        let messages = Mutex::new(association.messages());
+        let (number, waker) = hub.waker();
+        let open = OpenAssociation { association, messages, waker, hub: hub.clone(), endpoint: endpoint.clone() };
+        Self { number, open: ForkGuard::new(open) }
     }
 
     fn open(&self) -> Result<&OpenAssociation, Failure> {
@@ -51,7 +52,7 @@ impl Association {
         finish: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> PyResult<Operation> {
         let open = self.open()?;
-        Ok(Operation::new(&open.hub, &open.home, work(open.association.clone()), finish))
+        Ok(Operation::new(&open.hub, &open.endpoint, work(open.association.clone()), finish))
     }
 }
 
@@ -96,17 +97,34 @@ impl Association {
         )
     }
 
+    /// Sends messages in their order, as many as there is room for now. Returns how many.
+    fn try_send_many(&self, messages: Vec<PyBackedBytes>, options: Option<Options>) -> PyResult<usize> {
+        let association = &self.open()?.association;
+        let mut queue = VecDeque::with_capacity(messages.len());
+        for data in messages {
+            if data.is_empty() {
+                return Err(Failure::invalid(&"an empty message cannot be sent").into());
+            }
+            queue.push_back(convert::message(&data, options)?);
+        }
+        let all = queue.len();
+        match association.try_send_many(&mut queue) {
+            Ok(()) | Err(SendError::BufferFull(_)) => Ok(all - queue.len()),
+            Err(error) => Err(failure(association, error).into()),
+        }
+    }
+
     /// Comes to an operation when it is in the send buffer, which comes to what became of it.
     fn send_confirmed(&self, data: &[u8], options: Option<Options>) -> PyResult<Operation> {
         let message = convert::message(data, options)?;
         let open = self.open()?;
-        let (hub, home) = (open.hub.clone(), open.home.clone());
+        let (hub, endpoint) = (open.hub.clone(), open.endpoint.clone());
         let sending = |association: festina::Association| async move {
             association.send_confirmed(message).await.map_err(Failure::from)
         };
         self.operation(sending, move |py, delivery| {
             let id = delivery.id().0;
-            let outcome = Operation::new(&hub, &home, async { Ok(delivery.await) }, |py, outcome| {
+            let outcome = Operation::new(&hub, &endpoint, async { Ok(delivery.await) }, |py, outcome| {
                 Ok(became(outcome).into_pyobject(py)?.into_any().unbind())
             });
             Ok((id, Py::new(py, outcome)?).into_pyobject(py)?.into_any().unbind())

@@ -5,10 +5,26 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::convert::seconds;
+use crate::convert::{number, seconds};
 use crate::failure::Failure;
 
-/// Settings of an endpoint.
+/// Settings of an endpoint. None leaves a setting as it is by default. Times are in seconds.
+///
+/// - profile: the loss-recovery profile, one of `PROFILES`; default "festina".
+/// - congestion: the congestion control, one of `CONGESTION`; default "cubic" with the profile "festina" and "rfc9260" with the others.
+/// - peer_timeout: how long a peer may leave this side without an answer, from 1 to 86400; 0 applies the rules of RFC 9260. Default 60 with
+///   the profile "festina" and 0 with the others.
+/// - heartbeat_interval: the pause between heartbeats of an idle association, from 0.001 to 86400, default 30; 0 sends none.
+/// - sack_delay: the longest wait before this side acknowledges, from 0 to 0.5, default 0.2; 0 acknowledges every packet at once.
+/// - message_bytes_max: the largest message, from 1 to 1073741824, default 1048576.
+/// - packet_bytes_max: the largest SCTP packet, from 384 to 65480, default 1232.
+/// - send_buffer_bytes: the send buffer, from 1500 to 1073741824, default 4194304.
+/// - send_delay: about how long a message may wait before it is sent, from 0.001 to 86400, default 0; beyond it the send buffer counts as
+///   full. 0 sets no limit.
+/// - receive_buffer_bytes: the receive buffer, from 1500 to 1073741824, default 1048576.
+/// - streams: the numbers of outbound streams asked for and of inbound streams accepted, each from 1 to 65535, default (65535, 65535).
+/// - interleaving: whether a small message may overtake a large one on another stream (RFC 8260), default False.
+/// - associations_max: the number of associations that the endpoint may have at a time, from 1 to 16777216, default 65536.
 #[pyclass(frozen, module = "festina")]
 pub(crate) struct Config {
     settings: festina::Config,
@@ -23,7 +39,6 @@ impl Config {
 
 #[pymethods]
 impl Config {
-    /// The arguments are those of `festina.Config` in `_festina.pyi`.
     #[new]
     #[pyo3(signature = (*, profile = None, **settings))]
     fn new(profile: Option<&str>, settings: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
@@ -51,6 +66,8 @@ fn with(config: festina::Config, name: &str, value: &Bound<'_, PyAny>) -> PyResu
     // Zero stands for none where there may be none.
     let time = || -> PyResult<Duration> { Ok(seconds(name, value.extract()?)?) };
     let time_or_none = || -> PyResult<Option<Duration>> { Ok(Some(time()?).filter(|time| !time.is_zero())) };
+    let bytes =
+        || -> PyResult<usize> { Ok(number(name, value, 0, usize::MAX as u64)?.try_into().unwrap_or(usize::MAX)) };
     Ok(match name {
         "congestion" => {
             let chosen = value.extract::<String>()?.parse::<CongestionControl>();
@@ -59,19 +76,22 @@ fn with(config: festina::Config, name: &str, value: &Bound<'_, PyAny>) -> PyResu
         "peer_timeout" => config.with_peer_timeout(time_or_none()?),
         "heartbeat_interval" => config.with_heartbeat_interval(time_or_none()?),
         "sack_delay" => config.with_sack_delay(time()?),
-        "message_bytes_max" => config.with_message_bytes_max(value.extract()?),
-        "packet_bytes_max" => config.with_packet_bytes_max(value.extract()?),
-        "send_buffer_bytes" => config.with_send_buffer_bytes(value.extract()?),
+        "message_bytes_max" => config.with_message_bytes_max(bytes()?),
+        "packet_bytes_max" => config.with_packet_bytes_max(bytes()?),
+        "send_buffer_bytes" => config.with_send_buffer_bytes(bytes()?),
         "send_delay" => {
             config.with_send_buffer(time_or_none()?.map_or(SendBufferPolicy::Fixed, SendBufferPolicy::Target))
         }
-        "receive_buffer_bytes" => config.with_receive_buffer_bytes(value.extract()?),
+        "receive_buffer_bytes" => config.with_receive_buffer_bytes(bytes()?),
         "streams" => {
-            let (outbound, inbound) = value.extract()?;
-            config.with_streams(outbound, inbound)
+            let (outbound, inbound): (Bound<'_, PyAny>, Bound<'_, PyAny>) = value.extract()?;
+            let streams = |value| -> PyResult<u16> {
+                Ok(number("streams", value, 1, u16::MAX.into())?.try_into().unwrap_or(u16::MAX))
+            };
+            config.with_streams(streams(&outbound)?, streams(&inbound)?)
         }
         "interleaving" => config.with_interleaving(value.extract()?),
-        "associations_max" => config.with_associations_max(value.extract()?),
+        "associations_max" => config.with_associations_max(bytes()?),
         _ => return Err(PyTypeError::new_err(format!("Config() has no setting {name:?}"))),
     })
 }

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use festina::{AbandonReason, Duration, Event, Outcome, ReceivedMessage, Stats};
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -39,12 +40,60 @@ impl Message {
 
 /// How a message is delivered, as the Python half hands it over: stream, PPID, ordered, immediate acknowledgement, lifetime, deadline, most
 /// retransmissions, priority, key. The deadline counts from now on, and is negative if it is over.
-pub(crate) type Options = (u16, u32, bool, bool, Option<f64>, Option<f64>, Option<u16>, Option<u16>, Option<u64>);
+#[derive(Clone, Copy)]
+pub(crate) struct Options(RawOptions);
+
+type RawOptions = (u16, u32, bool, bool, Option<f64>, Option<f64>, Option<u16>, Option<u16>, Option<u64>);
+
+/// Where the numbers of [`RawOptions`] are, the names of their arguments and the largest values.
+const NUMBERS: [(usize, &str, u64); 5] = [
+    (0, "stream", u16::MAX as u64),
+    (1, "ppid", u32::MAX as u64),
+    (6, "max_retransmissions", u16::MAX as u64),
+    (7, "priority", u16::MAX as u64),
+    (8, "replace", u64::MAX),
+];
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Options {
+    type Error = PyErr;
+
+    fn extract(options: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        match options.extract() {
+            Ok(raw) => Ok(Self(raw)),
+            // Only now is it worth the time to find out which number it was.
+            Err(error) => {
+                for (index, name, max) in NUMBERS {
+                    let value = options.get_item(index)?;
+                    if !value.is_none() {
+                        number(name, &value, 0, max)?;
+                    }
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+/// A whole number from Python, whose argument is named if it is out of range.
+pub(crate) fn number(name: &str, value: &Bound<'_, PyAny>, low: u64, high: u64) -> PyResult<u64> {
+    let out_of_range = || Failure::invalid(&format!("{name} is {value}, but must lie between {low} and {high}")).into();
+    match value.extract::<u64>() {
+        Ok(number) if (low..=high).contains(&number) => Ok(number),
+        Ok(_) => Err(out_of_range()),
+        Err(error) if error.is_instance_of::<PyOverflowError>(value.py()) => Err(out_of_range()),
+        Err(error) => Err(PyTypeError::new_err(format!("{name}: {}", error.value(value.py())))),
+    }
+}
+
+/// An SCTP port.
+pub(crate) fn port(value: &Bound<'_, PyAny>) -> PyResult<u16> {
+    Ok(u16::try_from(number("port", value, 1, u16::MAX.into())?).unwrap_or(u16::MAX))
+}
 
 /// The message with these options, or one that is reliable and ordered.
 pub(crate) fn message(data: &[u8], options: Option<Options>) -> Result<festina::Message, Failure> {
     let mut message = festina::Message::new(Bytes::copy_from_slice(data));
-    let Some(options) = options else { return Ok(message) };
+    let Some(Options(options)) = options else { return Ok(message) };
     let (stream, ppid, ordered, immediate_ack, lifetime, left, max_retransmissions, priority, key) = options;
     message.stream = stream.into();
     message.ppid = ppid;
@@ -61,15 +110,17 @@ pub(crate) fn message(data: &[u8], options: Option<Options>) -> Result<festina::
 
 /// A duration from a number of seconds.
 pub(crate) fn seconds(what: &str, seconds: f64) -> Result<Duration, Failure> {
-    Duration::try_from_secs_f64(seconds).map_err(|_| Failure::invalid(&format!("{what} is {seconds} s")))
+    Duration::try_from_secs_f64(seconds)
+        .map_err(|_| Failure::invalid(&format!("{what} is {seconds} s, but must be 0 or more")))
 }
 
-/// What was counted, in three parts.
+/// What was counted, in four parts.
 pub(crate) fn stats<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
     let all = PyDict::new(py);
     all.set_item("sent", sent(py, stats)?)?;
     all.set_item("received", received(py, stats)?)?;
     all.set_item("path", path(py, stats)?)?;
+    all.set_item("abandoned", abandoned_by_reason(py, stats)?)?;
     Ok(all)
 }
 
@@ -134,6 +185,21 @@ fn path<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
     Ok(dict)
 }
 
+/// Messages given up, by reason: those of which nothing was sent, and those of which something was.
+fn abandoned_by_reason<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
+    let by_reason = PyDict::new(py);
+    for (reason, abandoned) in [
+        ("expired", stats.abandoned.expired),
+        ("retransmissions", stats.abandoned.retransmissions_exhausted),
+        ("evicted", stats.abandoned.evicted),
+        ("replaced", stats.abandoned.replaced),
+        ("stream_refused", stats.abandoned.refused),
+    ] {
+        by_reason.set_item(reason, (abandoned.unsent, abandoned.sent))?;
+    }
+    Ok(by_reason)
+}
+
 /// What became of a message: whether it was delivered, or else why not and whether some of it has left.
 pub(crate) type Became = (bool, Option<&'static str>, bool);
 
@@ -157,13 +223,17 @@ fn abandoned(reason: AbandonReason) -> &'static str {
     }
 }
 
-/// A kind, and for messages given up the first and the last one, why, and whether some of them has left.
-pub(crate) type Happened = (&'static str, Option<(u64, u64, &'static str, bool)>);
+/// A kind; for messages given up the first and the last one, why, and whether some of them has left; for a packet that was too large the
+/// largest size from then on.
+pub(crate) type Happened = (&'static str, Option<(u64, u64, &'static str, bool)>, Option<usize>);
 
 pub(crate) fn happened(event: &Event) -> Happened {
     let kind = match event {
         Event::MessagesAbandoned { first, last, reason, sent } => {
-            return ("abandoned", Some((first.0, last.0, abandoned(*reason), *sent)));
+            return ("abandoned", Some((first.0, last.0, abandoned(*reason), *sent)), None);
+        }
+        Event::PacketSizeLimited { packet_bytes_max } => {
+            return ("packet-size-limited", None, Some(*packet_bytes_max));
         }
         Event::PeerShutdown => "peer-shutdown",
         Event::PeerRestarted => "peer-restarted",
@@ -172,5 +242,5 @@ pub(crate) fn happened(event: &Event) -> Happened {
         Event::Closed(_) => "closed",
         _ => "other",
     };
-    (kind, None)
+    (kind, None, None)
 }

@@ -5,28 +5,27 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use festina::{ConnectOptions, Profile};
-use festina_bridge::{Home, Owned};
+use festina::blocking::ForkGuard;
+use festina::{ConnectOptions, Profile, blocking};
 use futures_core::Stream as _;
 use pyo3::prelude::*;
 
 use crate::association::Association;
 use crate::config::Config;
-use crate::convert::seconds;
+use crate::convert::{self, seconds};
 use crate::failure::Failure;
-use crate::hub::{Alarm, Hub, Operation, Shared, lock};
+use crate::hub::{Hub, Operation, Shared, lock};
 
 /// One socket and the thread that serves it.
 #[pyclass(frozen)]
 pub(crate) struct Endpoint {
-    open: Owned<OpenEndpoint>,
+    open: ForkGuard<OpenEndpoint>,
 }
 
 /// The native endpoint.
 struct OpenEndpoint {
-    endpoint: festina::Endpoint,
+    endpoint: Arc<blocking::Endpoint>,
     hub: Arc<Shared>,
-    home: Arc<Home>,
 }
 
 impl Endpoint {
@@ -41,9 +40,9 @@ impl Endpoint {
     fn new(py: Python<'_>, hub: &Hub, address: &str, config: Option<&Config>) -> PyResult<Self> {
         let config = config.map(Config::settings).unwrap_or_default();
         let address = address_at(address)?;
-        let (home, endpoint) = py.detach(|| Home::open(address, config)).map_err(Failure::from)?;
-        let open = OpenEndpoint { endpoint, hub: hub.shared()?.clone(), home: Arc::new(home) };
-        Ok(Self { open: Owned::new(open) })
+        let endpoint = py.detach(|| blocking::Endpoint::bind(address, config)).map_err(Failure::from)?;
+        let open = OpenEndpoint { endpoint: Arc::new(endpoint), hub: hub.shared()?.clone() };
+        Ok(Self { open: ForkGuard::new(open) })
     }
 
     /// The address of the socket: IP address and port.
@@ -52,41 +51,41 @@ impl Endpoint {
         Ok(pair(self.open()?.endpoint.local_addr()))
     }
 
-    fn listen(&self, port: u16) -> PyResult<Listener> {
-        let open = self.open()?;
-        let listener = Mutex::new(Some(open.endpoint.listen(port).map_err(Failure::from)?));
-        let alarm = Alarm::new(&open.hub);
-        let (hub, home) = (open.hub.clone(), open.home.clone());
-        let number = alarm.number();
-        Ok(Listener { number, open: Owned::new(OpenListener { listener, waker: Waker::from(alarm), hub, home }) })
+    fn listen(&self, port: &Bound<'_, PyAny>) -> PyResult<Listener> {
+        let (open, port) = (self.open()?, convert::port(port)?);
+        // The asynchronous listener: the event loop polls it.
+        let listener = Mutex::new(Some((**open.endpoint).listen(port).map_err(Failure::from)?));
+        let (hub, endpoint) = (open.hub.clone(), open.endpoint.clone());
+        let (number, waker) = hub.waker();
+        Ok(Listener { number, open: ForkGuard::new(OpenListener { listener, waker, hub, endpoint }) })
     }
 
     /// Comes to an `Association`.
-    fn connect(&self, address: &str, port: u16, profile: Option<&str>, timeout: f64) -> PyResult<Operation> {
+    fn connect(&self, host: &str, port: &Bound<'_, PyAny>, profile: Option<&str>, timeout: f64) -> PyResult<Operation> {
         let open = self.open()?;
-        let address = address_at(address)?;
-        let mut options = ConnectOptions::default().peer_port(port).handshake_timeout(seconds("timeout", timeout)?);
+        let timeout = seconds("timeout", timeout)?;
+        let mut options = ConnectOptions::default().peer_port(convert::port(port)?).handshake_timeout(timeout);
         if let Some(profile) = profile {
             let profile = profile.parse::<Profile>().map_err(|error| Failure::invalid(&error))?;
             options = options.profile(profile);
         }
-        let (endpoint, hub, home) = (open.endpoint.clone(), open.hub.clone(), open.home.clone());
-        let connecting = async move { endpoint.connect_with(address, options).await.map_err(Failure::from) };
-        Ok(Operation::new(&open.hub, &open.home, connecting, move |py, association| {
-            Ok(Py::new(py, Association::new(association, &hub, &home))?.into_any())
+        let connecting = open.endpoint.connect_future(host, options);
+        let connecting = async move { connecting.await.map_err(Failure::from) };
+        let (endpoint, hub) = (open.endpoint.clone(), open.hub.clone());
+        Ok(Operation::new(&open.hub, &open.endpoint, connecting, move |py, association| {
+            Ok(Py::new(py, Association::new(association, &hub, &endpoint))?.into_any())
         }))
     }
 
     /// Comes to None when all is over.
     fn close(&self) -> PyResult<Operation> {
         let open = self.open()?;
-        let (endpoint, home) = (open.endpoint.clone(), open.home.clone());
+        let endpoint = open.endpoint.clone();
         let closing = async move {
-            endpoint.close().await;
-            home.closed();
+            endpoint.close_future().await;
             Ok(())
         };
-        Ok(Operation::new(&open.hub, &open.home, closing, |py, ()| Ok(py.None())))
+        Ok(Operation::new(&open.hub, &open.endpoint, closing, |py, ()| Ok(py.None())))
     }
 }
 
@@ -94,7 +93,7 @@ impl Endpoint {
 #[pyclass(frozen)]
 pub(crate) struct Listener {
     number: u64,
-    open: Owned<OpenListener>,
+    open: ForkGuard<OpenListener>,
 }
 
 /// The native listener.
@@ -102,7 +101,7 @@ struct OpenListener {
     listener: Mutex<Option<festina::Listener>>,
     waker: Waker,
     hub: Arc<Shared>,
-    home: Arc<Home>,
+    endpoint: Arc<blocking::Endpoint>,
 }
 
 #[pymethods]
@@ -119,7 +118,7 @@ impl Listener {
         let mut listener = lock(&open.listener);
         let Some(listener) = listener.as_mut() else { return Err(Failure::endpoint_closed().into()) };
         match Pin::new(listener).poll_next(&mut Context::from_waker(&open.waker)) {
-            Poll::Ready(Some(association)) => Ok(Some(Association::new(association, &open.hub, &open.home))),
+            Poll::Ready(Some(association)) => Ok(Some(Association::new(association, &open.hub, &open.endpoint))),
             Poll::Ready(None) => Err(Failure::endpoint_closed().into()),
             Poll::Pending => Ok(None),
         }

@@ -1,7 +1,7 @@
 //! Errors as exceptions: those of `festina._errors`, each with its arguments.
 
+use festina::blocking::{Forked, OpenError};
 use festina::{BindError, ClosedReason, ConfigError, ConnectError, ListenError, SendError};
-use festina_bridge::{Forked, OpenError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -79,10 +79,12 @@ impl From<ConnectError> for Failure {
             | ConnectError::NoPortLeft { .. }
             | ConnectError::TooManyAssociations { .. } => "LimitError",
             ConnectError::EndpointClosed => "ClosedError",
-            ConnectError::Refused { .. } => "RefusedError",
-            ConnectError::Timeout { .. } | ConnectError::Ended { .. } | ConnectError::CannotSend { .. } => {
-                "UnreachableError"
-            }
+            ConnectError::NotListening { .. } | ConnectError::Refused { .. } => "RefusedError",
+            ConnectError::PeerFull { .. } => "FullError",
+            ConnectError::Timeout { .. }
+            | ConnectError::Ended { .. }
+            | ConnectError::CannotSend { .. }
+            | ConnectError::NameNotFound { .. } => "UnreachableError",
             _ => "InvalidError",
         };
         Self::new(exception, &error)

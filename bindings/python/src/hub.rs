@@ -2,11 +2,11 @@
 
 use std::os::fd::{AsRawFd, RawFd};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
-use festina_bridge::{Bell, Home, Owned};
+use festina::blocking::{Endpoint, ForkGuard, Readiness};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -15,51 +15,21 @@ use crate::failure::Failure;
 /// Tells an event loop which of the things that it waits for may go on.
 #[pyclass(frozen)]
 pub(crate) struct Hub {
-    shared: Owned<Arc<Shared>>,
+    shared: ForkGuard<Arc<Shared>>,
 }
 
-/// What wakers know of a hub.
+/// The part of a hub that the objects of an endpoint share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    bell: Bell,
-    woken: Mutex<Vec<Arc<Alarm>>>,
+    readiness: Arc<Readiness>,
     numbers: AtomicU64,
 }
 
-/// The waker of one thing that an event loop waits for.
-#[derive(Debug)]
-pub(crate) struct Alarm {
-    number: u64,
-    /// It waits in the hub's list, so that it need not be put there again.
-    listed: AtomicBool,
-    /// Weak: the hub's list of those woken would keep the hub, and its descriptor, if nothing reads the list any more.
-    hub: Weak<Shared>,
-}
-
-impl Wake for Alarm {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        if self.listed.swap(true, Ordering::SeqCst) {
-            return;
-        }
-        let Some(hub) = self.hub.upgrade() else { return };
-        lock(&hub.woken).push(self.clone());
-        hub.bell.ring();
-    }
-}
-
-impl Alarm {
-    pub(crate) fn new(hub: &Arc<Shared>) -> Arc<Self> {
-        let number = hub.numbers.fetch_add(1, Ordering::Relaxed);
-        Arc::new(Self { number, listed: AtomicBool::new(false), hub: Arc::downgrade(hub) })
-    }
-
-    /// Names it to the event loop.
-    pub(crate) fn number(&self) -> u64 {
-        self.number
+impl Shared {
+    /// Returns the number and the waker of one thing that the event loop waits for.
+    pub(crate) fn waker(&self) -> (u64, Waker) {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        (number, self.readiness.waker(number))
     }
 }
 
@@ -73,23 +43,22 @@ impl Hub {
 impl Hub {
     #[new]
     fn new() -> PyResult<Self> {
-        let shared = Shared { bell: Bell::new()?, woken: Mutex::default(), numbers: AtomicU64::new(0) };
-        Ok(Self { shared: Owned::new(Arc::new(shared)) })
+        let readiness = Readiness::new();
+        // So that a system without descriptors is told of here.
+        readiness.descriptor()?;
+        Ok(Self { shared: ForkGuard::new(Arc::new(Shared { readiness, numbers: AtomicU64::new(0) })) })
     }
 
-    /// The descriptor to watch: readable when somebody was woken.
+    /// The descriptor to watch: readable when something was woken.
     fn fileno(&self) -> PyResult<RawFd> {
-        Ok(self.shared()?.bell.as_raw_fd())
+        Ok(self.shared()?.readiness.descriptor()?.as_raw_fd())
     }
 
-    /// The numbers of those who were woken since the last call.
+    /// The numbers of everything that was woken since the last call.
     fn woken(&self) -> PyResult<Vec<u64>> {
-        let shared = self.shared()?;
-        shared.bell.silence();
-        let woken = std::mem::take(&mut *lock(&shared.woken));
-        // From here on a further wake-up lists it again: it is looked at after this.
-        woken.iter().for_each(|alarm| alarm.listed.store(false, Ordering::SeqCst));
-        Ok(woken.iter().map(|alarm| alarm.number).collect())
+        let mut ready = Vec::new();
+        self.shared()?.readiness.take(&mut ready, usize::MAX);
+        Ok(ready.into_iter().map(|ready| ready.token).collect())
     }
 }
 
@@ -102,21 +71,22 @@ type Work = Pin<Box<dyn Future<Output = Result<Finish, Failure>> + Send>>;
 #[pyclass(frozen)]
 pub(crate) struct Operation {
     number: u64,
-    waiting: Owned<Waiting>,
+    waiting: ForkGuard<Waiting>,
 }
 
 /// The native operation.
 struct Waiting {
     work: Mutex<Option<Work>>,
-    alarm: Arc<Alarm>,
-    home: Arc<Home>,
+    waker: Waker,
+    /// Keeps the thread on which the endpoint receives.
+    _endpoint: Arc<Endpoint>,
 }
 
 impl Operation {
     /// `finish` makes a Python object of the result.
     pub(crate) fn new<T: Send + 'static>(
         hub: &Arc<Shared>,
-        home: &Arc<Home>,
+        endpoint: &Arc<Endpoint>,
         work: impl Future<Output = Result<T, Failure>> + Send + 'static,
         finish: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> Self {
@@ -124,9 +94,9 @@ impl Operation {
             let result = work.await?;
             Ok(Box::new(move |py: Python<'_>| finish(py, result)) as Finish)
         });
-        let alarm = Alarm::new(hub);
-        let number = alarm.number();
-        Self { number, waiting: Owned::new(Waiting { work: Mutex::new(Some(work)), alarm, home: home.clone() }) }
+        let (number, waker) = hub.waker();
+        let waiting = Waiting { work: Mutex::new(Some(work)), waker, _endpoint: endpoint.clone() };
+        Self { number, waiting: ForkGuard::new(waiting) }
     }
 }
 
@@ -143,12 +113,7 @@ impl Operation {
         let waiting = self.waiting.get().map_err(Failure::from)?;
         let mut work = lock(&waiting.work);
         let Some(future) = work.as_mut() else { return Err(Failure::over().into()) };
-        let waker = Waker::from(waiting.alarm.clone());
-        let polled = {
-            let _runtime = waiting.home.enter();
-            future.as_mut().poll(&mut Context::from_waker(&waker))
-        };
-        match polled {
+        match future.as_mut().poll(&mut Context::from_waker(&waiting.waker)) {
             Poll::Pending => Ok(None),
             Poll::Ready(result) => {
                 *work = None;

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import os
+import re
 import select
 import sys
 import time
@@ -65,6 +66,7 @@ async def test_iteration_ends_with_an_orderly_end_and_raises_otherwise() -> None
             async for _ in pair.far:
                 raise AssertionError("there is nothing to receive")
         assert (ended.value.reason, ended.value.said) == ("aborted-by-peer", b"enough of it")
+        assert str(ended.value).endswith('aborted by the peer: "enough of it"')
         assert isinstance(ended.value, ConnectionError)
         with pytest.raises(festina.ClosedError) as ended:
             await pair.near.send(b"too late")
@@ -150,8 +152,35 @@ async def test_a_newer_message_takes_the_place_of_an_older_one() -> None:
         old = await pair.near.send_confirmed(b"old", replace=7)
         await pair.near.send(b"new", replace=7)
         assert (await old).reason == "replaced"
-        assert pair.near.stats().sent.messages_abandoned == 1
+        stats = pair.near.stats()
+        assert stats.sent.messages_abandoned == 1
+        assert stats.abandoned.replaced == festina.Abandoned(unsent=1, sent=0)
         pair.near.abort()
+
+
+async def test_many_messages_are_sent_with_one_call() -> None:
+    async with connected(festina.Config(send_buffer_bytes=100_000)) as pair:
+        assert pair.near.send_many_nowait([b"%d" % number for number in range(300)], stream=3) == 300
+        received = [await pair.far.recv() for _ in range(300)]
+        assert [int(message.data) for message in received] == list(range(300)) and received[0].stream == 3
+        assert 1 <= pair.near.send_many_nowait([bytes(30_000)] * 10) < 10
+        assert pair.near.send_many_nowait([]) == 0
+        with pytest.raises(festina.InvalidError, match="empty"):
+            pair.near.send_many_nowait([b"x", b""])
+        with pytest.raises(festina.InvalidError, match="stream is 65536"):
+            pair.near.send_many_nowait([b"x"], stream=65_536)
+
+
+async def test_fifty_handshakes_go_on_at_once() -> None:
+    async with connected() as pair:
+        assert pair.listener.accept_nowait() is None
+        near = await asyncio.gather(*(pair.client.connect(pair.server.local_address) for _ in range(50)))
+        far = [await pair.listener.accept() for _ in range(49)]
+        last = None
+        while last is None:
+            last = pair.listener.accept_nowait()
+            await asyncio.sleep(0.001)
+        assert len({association.remote_address for association in near}) == 1 and len(far) == 49
 
 
 async def test_a_full_buffer_makes_senders_wait_or_refuses() -> None:
@@ -205,6 +234,9 @@ async def test_mistakes_are_told() -> None:
             await pair.client.connect("127.0.0.1:1", timeout=0.05)
         with pytest.raises(festina.InvalidError):
             await pair.client.connect(("127.0.0.1", 70_000))
+        for no_address in ("localhost", "localhost:", ":5", "localhost:70000"):
+            with pytest.raises(festina.InvalidError, match="localhost"):
+                await pair.client.connect(no_address)
         for wrong in (b"", bytes(2 << 20)):
             with pytest.raises(festina.InvalidError):
                 await pair.near.send(wrong)
@@ -214,8 +246,19 @@ async def test_mistakes_are_told() -> None:
             await pair.near.send("text")  # type: ignore[arg-type]
         with pytest.raises(TypeError):
             await pair.near.send(5)  # type: ignore[arg-type]
-        with pytest.raises(OverflowError):
-            await pair.near.send(b"x", stream=65_536)
+        for argument, value in (
+            ("stream", 65_536),
+            ("ppid", 1 << 32),
+            ("priority", -1),
+            ("max_retransmissions", 65_536),
+            ("replace", 1 << 64),
+        ):
+            with pytest.raises(festina.InvalidError, match=f"{argument} is {value}, but"):
+                await pair.near.send(b"x", **{argument: value})  # type: ignore[arg-type]
+        with pytest.raises(festina.InvalidError, match="port is 65536"):
+            pair.server.listen(65_536)
+        with pytest.raises(festina.InvalidError, match="timeout is -1"):
+            await pair.client.connect(pair.server.local_address, timeout=-1.0)
         for name in ("RefusedError", "UnreachableError", "ClosedError", "BindError", "LimitError", "InvalidError"):
             assert issubclass(getattr(festina, name), festina.Error)
 
@@ -243,16 +286,48 @@ def test_settings() -> None:
         festina.Config(profile="reno")
     with pytest.raises(festina.InvalidError):
         festina.Config(send_buffer_bytes=1)
+    for name, value in (("send_buffer_bytes", -1), ("associations_max", 1 << 64), ("peer_timeout", -1.0)):
+        with pytest.raises(festina.InvalidError, match=name):
+            festina.Config(**{name: value})  # type: ignore[arg-type]
+    with pytest.raises(festina.InvalidError, match="streams is 65536"):
+        festina.Config(streams=(65_536, 1))
     with pytest.raises(TypeError, match="no setting .speed."):
         festina.Config(speed=3)  # type: ignore[call-arg]
     with pytest.raises(RuntimeError):
         festina.Endpoint.bind("127.0.0.1:0")
 
 
+def test_help_states_the_range_and_the_default_of_each_setting() -> None:
+    documentation = festina.Config.__doc__ or ""
+    settings = dict(re.findall(r"^- (\w+): (.*?)(?=^- |\Z)", documentation, re.MULTILINE | re.DOTALL))
+    assert len(settings) == 13 and "default" in settings.pop("congestion") and "default" in settings.pop("profile")
+    assert "default False" in settings.pop("interleaving")
+    for name, text in settings.items():
+        text = " ".join(text.split())
+        low, high = map(float, re.search(r"from ([\d.]+) to ([\d]+(?:\.\d+)?)", text).groups())  # type: ignore[union-attr]
+        assert re.search(r"[Dd]efault \(?\d", text), text
+        whole = "bytes" in name or name in ("streams", "associations_max")
+        above = high + (1 if whole else 0.001)
+        for value, fits in ((low, True), (high, True), (above, False)):
+            number: Any = int(value) if whole else value
+            argument = {name: (number, number) if name == "streams" else number}
+            with contextlib.nullcontext() if fits else pytest.raises(festina.InvalidError):
+                festina.Config(**argument)
+
+
+async def test_a_full_server_says_so() -> None:
+    async with connected(festina.Config(associations_max=1)) as pair:
+        async with festina.Endpoint.bind("127.0.0.1:0") as other:
+            with pytest.raises(festina.FullError, match="full"):
+                await other.connect(pair.server.local_address)
+
+
 async def test_host_names_are_looked_up() -> None:
     async with connected() as pair:
-        async with await pair.client.connect(("localhost", pair.server.local_address[1])) as association:
-            assert association.remote_address == pair.server.local_address
+        port = pair.server.local_address[1]
+        for name in (f"localhost:{port}", ("localhost", port)):
+            async with await pair.client.connect(name) as association:
+                assert association.remote_address == pair.server.local_address
 
 
 async def test_a_closed_endpoint_and_a_closed_listener_end_iterations() -> None:
@@ -365,8 +440,6 @@ import festina
 async def main(what):
     async with festina.Endpoint.bind("127.0.0.1:0") as server, festina.Endpoint.bind("127.0.0.1:0") as client:
         listener = server.listen()
-        # No name is looked up: that takes a thread which wakes the loop by a pipe, and a child that closes its copy of the loop takes the
-        # pipe out of the epoll instance that it shares with its parent.
         near = await client.connect("%s:%d" % server.local_address)
         far = await listener.accept()
         async with near:

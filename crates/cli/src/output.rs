@@ -9,10 +9,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
-use festina::{ClosedReason, ReceivedMessage};
+use festina::ReceivedMessage;
 use serde::Serialize;
 
-use self::escape::{escaped, escaped_line};
+use self::escape::escaped;
 pub(crate) use self::fold::{folded, folded_behind};
 use crate::address;
 
@@ -107,14 +107,6 @@ pub(crate) fn complain(problem: &str) {
     notice(&format!("festina: {}", line.join(" ")));
 }
 
-/// Why an association ended, with the peer's own words if it gave any.
-pub(crate) fn end_of(reason: &ClosedReason) -> String {
-    match reason {
-        ClosedReason::AbortedByPeer { info, .. } if !info.is_empty() => format!("{reason}: {}", escaped_line(info)),
-        reason => reason.to_string(),
-    }
-}
-
 /// The error and its causes, from the outermost inwards, without those that the one before has told already.
 pub(crate) fn causes(error: &anyhow::Error) -> String {
     let mut told = Vec::<String>::new();
@@ -194,17 +186,6 @@ mod tests {
             write_message(&mut out, clear_screen, format, to_terminal).expect("memory can be written");
             assert_eq!(out, expected, "{format:?} {to_terminal}");
         }
-    }
-
-    #[test]
-    fn a_peers_reason_is_told_in_one_line_without_control_characters() {
-        let told = |info| end_of(&ClosedReason::AbortedByPeer { code: 12, info: Bytes::from_static(info) });
-        assert_eq!(
-            told(b"bye\nroot connected\x1b]0;x\x07"),
-            "aborted by the peer (cause 12): bye\\x0aroot connected\\x1b]0;x\\x07"
-        );
-        assert_eq!(told(b""), "aborted by the peer (cause 12)");
-        assert_eq!(end_of(&ClosedReason::Shutdown), "shut down in good order");
     }
 
     #[test]

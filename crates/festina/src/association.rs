@@ -11,13 +11,14 @@ use std::fmt;
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use festina_sctp::{
     AbandonedStats, AssociationState, ClosedReason, Event, Mechanisms, Message, MessageId, Ports, Profile,
     ReceivedMessage, ReconfigureError, SendError, Stats, StreamId,
 };
 
-use self::delivery::Watch;
+pub(crate) use self::delivery::Watch;
 pub use self::delivery::{Delivery, Outcome};
 pub(crate) use self::inner::{Inner, Source, Waiter};
 pub use self::one_stream::{Stream, StreamReader};
@@ -42,6 +43,7 @@ pub struct Association {
 
 /// How many streams an association has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Streams {
     /// Those to the peer.
     pub outbound: u16,
@@ -131,6 +133,40 @@ impl Association {
         let (mut messages, mut taken) = (messages.into_iter().map(Into::into), VecDeque::new());
         let mut waiter = Waiter::writer(&*self.inner);
         poll_fn(|context| self.inner.poll_send_many(context, &mut waiter, &mut taken, &mut messages)).await
+    }
+
+    /// Sends messages in this order, as [`send_many`](Self::send_many) does, but never waits. Those that are sent are removed from the front of
+    /// the queue.
+    ///
+    /// # Errors
+    /// [`SendError::BufferFull`] if there is no room for all of them now, and all others. The message at which sending ended is then at the front
+    /// of the queue; the error has a copy of it.
+    pub fn try_send_many(&self, messages: &mut VecDeque<Message>) -> Result<(), SendError> {
+        self.send_queue(messages, |poll| match poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(result) => Some(result),
+            Poll::Pending => None,
+        })
+    }
+
+    /// Sends messages from the front of a queue. `drive` polls until it returns the result, or `None` to stop waiting for room.
+    pub(crate) fn send_queue(
+        &self,
+        messages: &mut VecDeque<Message>,
+        drive: impl FnOnce(&mut dyn FnMut(&mut Context<'_>) -> Poll<Result<(), SendError>>) -> Option<Result<(), SendError>>,
+    ) -> Result<(), SendError> {
+        let (mut taken, mut waiter) = (VecDeque::new(), Waiter::writer(&*self.inner));
+        let mut rest = std::iter::from_fn(|| messages.pop_front());
+        let result = drive(&mut |context| self.inner.poll_send_many(context, &mut waiter, &mut taken, &mut rest));
+        let refused = match &result {
+            Some(Err(error)) => Some(error.clone().into_message()),
+            _ => None,
+        };
+        refused.into_iter().chain(taken).rev().for_each(|message| messages.push_front(message));
+        match (result, messages.front()) {
+            (Some(result), _) => result,
+            (None, Some(message)) => Err(SendError::BufferFull(message.clone())),
+            (None, None) => Ok(()),
+        }
     }
 
     /// Sends a message now or not at all.
@@ -265,23 +301,46 @@ impl Association {
         self.inner.set_stream_value(stream.into(), value);
     }
 
-    /// Has streams to the peer begin anew at sequence number 0, as data channels do when they close (RFC 6525, RFC 8831 §6.7); no streams
-    /// stand for all. [`Event::StreamsReset`] or [`Event::StreamRequestFailed`] says what became of it. What was sent on them before arrives
-    /// before; until then they take no messages ([`SendError::StreamResetting`]).
+    /// Resets streams to the peer: their sequence numbers restart at 0, as when data channels close (RFC 6525, RFC 8831 §6.7).
+    /// [`Event::StreamsReset`] or [`Event::StreamRequestFailed`] reports the result. Messages sent on them before arrive before; until then they
+    /// take no messages ([`SendError::StreamResetting`]). Without streams nothing is done.
     ///
     /// # Errors
     /// Says whose fault it is. Nothing changes then.
     pub fn reset_streams(&self, streams: &[StreamId]) -> Result<(), ReconfigureError> {
+        if streams.is_empty() {
+            return Ok(());
+        }
         self.inner.reconfigure(|core, now| core.reset_streams(now, streams))
     }
 
-    /// Asks the peer to have streams begin anew on which it sends; no streams stand for all. [`Event::StreamsReset`] says that it has, and
-    /// [`Event::StreamRequestFailed`] that it will not.
+    /// Resets all streams to the peer, as [`reset_streams`](Self::reset_streams) does with some.
+    ///
+    /// # Errors
+    /// As [`reset_streams`](Self::reset_streams).
+    pub fn reset_all_streams(&self) -> Result<(), ReconfigureError> {
+        // The core takes no streams for all of them, as the protocol does.
+        self.inner.reconfigure(|core, now| core.reset_streams(now, &[]))
+    }
+
+    /// Asks the peer to reset streams on which it sends. [`Event::StreamsReset`] reports that it has, and [`Event::StreamRequestFailed`] that it
+    /// will not. Without streams nothing is done.
     ///
     /// # Errors
     /// Says whose fault it is. Nothing changes then.
     pub fn request_reset(&self, streams: &[StreamId]) -> Result<(), ReconfigureError> {
+        if streams.is_empty() {
+            return Ok(());
+        }
         self.inner.reconfigure(|core, now| core.request_reset(now, streams))
+    }
+
+    /// Asks the peer to reset all streams on which it sends, as [`request_reset`](Self::request_reset) does with some.
+    ///
+    /// # Errors
+    /// As [`request_reset`](Self::request_reset).
+    pub fn request_reset_all(&self) -> Result<(), ReconfigureError> {
+        self.inner.reconfigure(|core, now| core.request_reset(now, &[]))
     }
 
     /// Asks for more streams to the peer and from it. [`Event::StreamsAdded`] says how many there are then, and

@@ -18,8 +18,6 @@ use festina_units::Duration;
 /// assert_eq!(config.send_buffer_bytes(), 64 << 10);
 /// assert!(config.validate().is_ok());
 /// ```
-///
-/// The core takes its settings as a struct with public fields, [`festina_sctp::Config`]: `From` goes both ways.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct Config(sctp::Config);
@@ -27,18 +25,6 @@ pub struct Config(sctp::Config);
 impl Default for Config {
     fn default() -> Self {
         Self::with_profile(Profile::Festina)
-    }
-}
-
-impl From<sctp::Config> for Config {
-    fn from(config: sctp::Config) -> Self {
-        Self(config)
-    }
-}
-
-impl From<Config> for sctp::Config {
-    fn from(config: Config) -> Self {
-        config.0
     }
 }
 
@@ -87,6 +73,11 @@ impl Config {
     /// The most packets of no association that are looked at in a second.
     pub fn strays_per_second_max(&self) -> u32 {
         self.0.admission.strays_per_second_max
+    }
+
+    /// The settings as the core takes them.
+    pub(crate) fn into_core(self) -> sctp::Config {
+        self.0
     }
 
     /// Checks every setting against what the protocol and this implementation can do.
@@ -457,14 +448,14 @@ mod tests {
             .with_stream_resets_by_peer(false)
             .with_streams_added_by_peer(true)
             .with_message_events(true);
-        assert_eq!(sctp::Config::from(config.clone()), changed_by_fields());
+        assert_eq!(config.clone().into_core(), changed_by_fields());
         assert_eq!(config.validate(), Ok(()));
     }
 
     #[test]
     fn a_smaller_send_buffer_brings_its_low_water_mark_down_and_a_larger_one_leaves_it() {
         let low_water =
-            |bytes| sctp::Config::from(Config::default().with_send_buffer_bytes(bytes)).limits.send_low_water_bytes;
+            |bytes| Config::default().with_send_buffer_bytes(bytes).into_core().limits.send_low_water_bytes;
         assert_eq!(low_water(4_000), 4_000);
         assert_eq!(low_water(16 << 20), sctp::Limits::default().send_low_water_bytes);
     }

@@ -5,6 +5,7 @@ mod alarm;
 mod demux;
 mod destinations;
 mod driver;
+mod lookup;
 mod observe;
 mod options;
 pub(crate) mod outbox;
@@ -43,6 +44,9 @@ use crate::association::Association;
 use crate::config::Config;
 use crate::error::{BindError, ConnectError, ListenError};
 use crate::listener::Listener;
+
+/// The cause code with which a full endpoint refuses (RFC 9260 §3.3.10.4).
+const OUT_OF_RESOURCE: u16 = 4;
 
 /// One socket that carries any number of associations, in both roles.
 ///
@@ -175,10 +179,11 @@ impl Endpoint {
         };
         match result {
             Ok(()) => Ok(association),
-            Err(ClosedReason::AbortedByPeer { code, .. }) => {
-                Err(ConnectError::Refused { remote, port: options.peer_port, code })
+            Err(ClosedReason::AbortedByPeer { code: 0, .. }) => {
+                Err(ConnectError::NotListening { remote, port: options.peer_port })
             }
-
+            Err(ClosedReason::AbortedByPeer { code: OUT_OF_RESOURCE, .. }) => Err(ConnectError::PeerFull { remote }),
+            Err(reason @ ClosedReason::AbortedByPeer { .. }) => Err(ConnectError::Refused { remote, reason }),
             // Max.Init.Retransmits was reached before the time was over.
             Err(ClosedReason::HandshakeTimeout) => Err(ConnectError::Timeout { remote, after: begun.elapsed() }),
             Err(reason) => Err(match association.inner().no_way() {

@@ -32,7 +32,7 @@ pub enum BindError {
     Timer(#[source] io::Error),
     /// System: the operating system gave no random numbers.
     #[error("cannot get random numbers from the operating system: {0}")]
-    Randomness(#[from] getrandom::Error),
+    Randomness(#[source] io::Error),
 }
 
 /// Why an SCTP port cannot be listened on.
@@ -62,7 +62,7 @@ pub enum TryRecvError {
     Closed(ClosedReason),
 }
 
-/// Caller: somebody reads this stream by itself already.
+/// Caller: the stream already has a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("stream {0} is read by itself already")]
 pub struct StreamTaken(pub StreamId);
@@ -78,6 +78,14 @@ pub enum ConnectError {
         remote: SocketAddr,
         /// What is wrong with it.
         problem: &'static str,
+    },
+    /// Caller or network: the name was not found, or none of its addresses can be reached from this endpoint.
+    #[error("cannot look up {name}: {cause}")]
+    NameNotFound {
+        /// The name and the port asked for.
+        name: String,
+        /// What is wrong with it.
+        cause: String,
     },
     /// Caller: an association with this peer and these ports exists already.
     #[error("SCTP port {port} is taken by another association with {remote}")]
@@ -102,15 +110,31 @@ pub enum ConnectError {
     /// Caller: the endpoint was closed.
     #[error("the endpoint is closed")]
     EndpointClosed,
-    /// Peer: it refused, which mostly means that nobody listens on that SCTP port.
-    #[error("{remote} refused the association (cause {code}): does anybody listen on SCTP port {port}?")]
-    Refused {
+    /// Caller: the result of this handshake was taken before.
+    #[error("the association of this handshake was taken before")]
+    ResultTaken,
+    /// Peer: nothing listens on that SCTP port. It refused with an ABORT that names no cause (RFC 9260 §8.4).
+    #[error("{remote} refused the association: does anybody listen on SCTP port {port}?")]
+    NotListening {
         /// The peer.
         remote: SocketAddr,
         /// The peer's SCTP port.
         port: u16,
-        /// The error cause code of its ABORT, 0 if it named none (RFC 9260 §3.3.10).
-        code: u16,
+    },
+    /// Peer: it has no room for another association, or its listener turned this one away
+    /// ([`Answer::Refuse`](crate::Answer::Refuse)). Its ABORT says "Out of Resource" (RFC 9260 §3.3.10.4).
+    #[error("{remote} is full: it refused the association (out of resource); try again later")]
+    PeerFull {
+        /// The peer.
+        remote: SocketAddr,
+    },
+    /// Peer: it refused for another reason.
+    #[error("{remote} refused the association: {reason}")]
+    Refused {
+        /// The peer.
+        remote: SocketAddr,
+        /// Always [`ClosedReason::AbortedByPeer`], with the cause and the peer's words.
+        reason: ClosedReason,
     },
     /// System: this host cannot send to the address. It has no route, or may not send there, as to a broadcast address.
     #[error("cannot send to {remote}: {cause}")]

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`Endpoint`] | one socket that carries any number of associations |
 //! | [`Listener`] | accepts associations on one SCTP port |
+//! | [`blocking`] | the same without `async`: time limits, calls that never wait, descriptors |
 //! | [`Association`] | sends and receives messages; also as a [`Stream`](Messages) and a [`Sink`](MessageSink) |
 //! | [`Config`], [`ConnectOptions`], [`ListenOptions`] | settings for an endpoint, for one association and for a listener |
 //! | [`BindError`], [`ListenError`], [`ConnectError`] | what can go wrong at the start, and whose fault it is |
@@ -32,6 +33,8 @@
 //!
 //! **Logs** go to [`tracing`](https://docs.rs/tracing): associations that come up and go down, and why, at the level INFO; handshakes that
 //! fail, limits that are reached and a socket that cannot receive at WARN; retransmissions, with [`Config::with_message_events`], at DEBUG.
+//!
+//! **Without `async`**: [`blocking`] has calls with time limits, calls for frame loops that never wait, and descriptors for event loops.
 //!
 //! **Metrics**: with the feature `prometheus`, `Metrics` shows the counters of endpoints and associations to a registry of the crate
 //! `prometheus-client`.
@@ -68,6 +71,7 @@
 #![forbid(unsafe_code)]
 
 mod association;
+pub mod blocking;
 mod clock;
 mod config;
 mod endpoint;
@@ -108,6 +112,8 @@ mod documents {
     struct Reliability;
     #[doc = include_str!("../../../docs/guides/tuning.md")]
     struct Tuning;
+    #[doc = include_str!("../../../docs/guides/integrating.md")]
+    struct Integrating;
 }
 
 /// Handles may go to other threads and be used by several at a time.

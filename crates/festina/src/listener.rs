@@ -36,6 +36,11 @@ impl Listener {
         poll_fn(|context| self.queue.poll_accept(context, &mut place.key)).await
     }
 
+    /// The next association that a peer set up, if one waits. `None` in any other case, and after the endpoint was closed.
+    pub fn try_accept(&self) -> Option<Association> {
+        self.queue.try_accept()
+    }
+
     /// The SCTP port.
     pub fn port(&self) -> u16 {
         self.port

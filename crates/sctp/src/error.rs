@@ -88,7 +88,7 @@ pub enum ClosedReason {
     #[error("aborted by this side")]
     AbortedLocally,
     /// Peer: it sent ABORT.
-    #[error("aborted by the peer (cause {code})")]
+    #[error("aborted by the peer{}", cause_text(*.code, .info))]
     AbortedByPeer {
         /// The first error cause code, 0 if it named none (RFC 9260 §3.3.10).
         code: u16,
@@ -138,3 +138,50 @@ pub enum PacketDropped {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub(crate) struct ProtocolViolation(pub(crate) &'static str);
+
+/// Names the cause of an ABORT (RFC 9260 §3.3.10) and quotes the peer's own words, control characters escaped.
+fn cause_text(code: u16, info: &[u8]) -> String {
+    let name = match code {
+        // The peer named no cause, or its application ended the association.
+        0 | 12 => "",
+        1 => "invalid stream identifier",
+        2 => "missing mandatory parameter",
+        3 => "stale cookie",
+        4 => "out of resource",
+        5 => "unresolvable address",
+        6 => "unrecognized chunk type",
+        7 => "invalid mandatory parameter",
+        8 => "unrecognized parameters",
+        9 => "no user data",
+        10 => "cookie received while shutting down",
+        11 => "restart with new addresses",
+        13 => "protocol violation",
+        _ => "unknown",
+    };
+    let mut text = if name.is_empty() { String::new() } else { format!(": {name} (cause {code})") };
+    if matches!(code, 12 | 13) && !info.is_empty() {
+        text.push_str(&format!(": {:?}", String::from_utf8_lossy(info)));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_abort_is_told_by_the_name_of_its_cause_and_the_peers_words_command_no_terminal() {
+        let told = |code, info: &'static [u8]| {
+            ClosedReason::AbortedByPeer { code, info: Bytes::from_static(info) }.to_string()
+        };
+        assert_eq!(told(12, b"kicked"), "aborted by the peer: \"kicked\"");
+        assert_eq!(told(12, b""), "aborted by the peer");
+        assert_eq!(told(0, b""), "aborted by the peer");
+        assert_eq!(told(4, b""), "aborted by the peer: out of resource (cause 4)");
+        assert_eq!(
+            told(13, b"\x1b[2J\xff"),
+            "aborted by the peer: protocol violation (cause 13): \"\\u{1b}[2J\u{fffd}\""
+        );
+        assert_eq!(told(77, b"\x1b"), "aborted by the peer: unknown (cause 77)");
+    }
+}

@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include <festina.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -143,6 +144,15 @@ static void mistakes_are_told(void)
     EXPECT(festina_endpoint_connect(pair.client, address, 6, 10000, &association) == FESTINA_REFUSED);
     EXPECT(festina_endpoint_connect(pair.client, "127.0.0.1:1", 0, 50, &association) == FESTINA_UNREACHABLE);
     EXPECT(endpoint == NULL && listener == NULL && association == NULL);
+    EXPECT(festina_endpoint_connect(pair.client, "localhost", 0, 10000, &association) == FESTINA_INVALID);
+    EXPECT(festina_endpoint_connect(pair.client, "[::1]:9", 0, 10000, &association) == FESTINA_INVALID);
+    EXPECT(festina_endpoint_connect(pair.client, address, 0, -2, &association) == FESTINA_INVALID);
+    EXPECT(strstr(festina_last_error(), "timeout_ms is -2") != NULL);
+    EXPECT(festina_recv(pair.near, &message, INT_MIN) == FESTINA_INVALID);
+    EXPECT(festina_send(pair.near, "x", 1, NULL, -2, NULL) == FESTINA_INVALID);
+    EXPECT(festina_flush(pair.near, -7) == FESTINA_INVALID && festina_shutdown(pair.near, -7) == FESTINA_INVALID);
+    EXPECT(festina_endpoint_close(pair.client, -7) == FESTINA_INVALID);
+    EXPECT(festina_listener_accept(pair.listener, -7, &association) == FESTINA_INVALID);
 
     EXPECT(festina_send(NULL, "x", 1, NULL, FESTINA_NOW, NULL) == FESTINA_INVALID);
     EXPECT(festina_send(pair.near, NULL, 1, NULL, FESTINA_NOW, NULL) == FESTINA_INVALID);
@@ -158,6 +168,12 @@ static void mistakes_are_told(void)
     options.flags = 0;
     options.priority = 65536;
     EXPECT(festina_send(pair.near, "x", 1, &options, FESTINA_NOW, NULL) == FESTINA_INVALID);
+    EXPECT(strstr(festina_last_error(), "priority is 65536") != NULL);
+    options.priority = -1;
+    /* What is left of a deadline that is over: not a message without one. */
+    options.lifetime_us = -250;
+    EXPECT(festina_send(pair.near, "x", 1, &options, FESTINA_NOW, NULL) == FESTINA_INVALID);
+    EXPECT(strstr(festina_last_error(), "lifetime_us is -250") != NULL);
     EXPECT(festina_recv(NULL, &message, FESTINA_NOW) == FESTINA_INVALID);
     EXPECT(festina_recv(pair.near, NULL, FESTINA_NOW) == FESTINA_INVALID);
     EXPECT(festina_message_fd(NULL) == -1);
@@ -182,6 +198,59 @@ static void mistakes_are_told(void)
     EXPECT(festina_config_set_associations_max(config, SIZE_MAX) == FESTINA_INVALID);
     EXPECT(festina_config_set_send_buffer(NULL, 65536) == FESTINA_INVALID);
     OK(festina_config_free(config));
+    taken_apart(pair);
+}
+
+static void hosts_have_names_and_full_ones_say_so(void)
+{
+    festina_config *config;
+    festina_endpoint *server, *client;
+    festina_listener *listener;
+    festina_association *first, *second = NULL;
+    char address[64], host[80];
+
+    OK(festina_config_new(NULL, &config));
+    OK(festina_config_set_associations_max(config, 1));
+    OK(festina_endpoint_bind("127.0.0.1:0", config, &server));
+    OK(festina_config_free(config));
+    OK(festina_endpoint_bind("127.0.0.1:0", NULL, &client));
+    OK(festina_endpoint_listen(server, 0, &listener));
+    festina_endpoint_address(server, address, sizeof address);
+    snprintf(host, sizeof host, "localhost%s", strrchr(address, ':'));
+    OK(festina_endpoint_connect(client, host, 0, 10000, &first));
+    EXPECT(festina_endpoint_connect(client, host, 0, 10000, &second) == FESTINA_FULL && second == NULL);
+    EXPECT(strstr(festina_last_error(), "full") != NULL);
+    festina_association_free(first);
+    festina_listener_free(listener);
+    OK(festina_endpoint_close(client, 20000));
+    OK(festina_endpoint_close(server, 20000));
+    festina_endpoint_free(client);
+    festina_endpoint_free(server);
+}
+
+static void what_is_replaced_is_counted_by_whether_it_was_sent(void)
+{
+    static char bulk[1000];
+    festina_config *config;
+    struct pair pair;
+    festina_send_options options = FESTINA_SEND_OPTIONS_INIT;
+    festina_stats stats = FESTINA_STATS_INIT;
+    int i;
+
+    OK(festina_config_new(NULL, &config));
+    OK(festina_config_set_receive_buffer(config, 2000));
+    pair = connected(config);
+    festina_config_free(config);
+    /* Nobody receives, so that the peer's window closes and messages wait. */
+    for (i = 0; i < 8; i++)
+        OK(festina_send(pair.near, bulk, sizeof bulk, NULL, FESTINA_FOREVER, NULL));
+    options.flags = FESTINA_REPLACE;
+    for (i = 0; i < 3; i++)
+        OK(festina_send(pair.near, "position", 8, &options, FESTINA_FOREVER, NULL));
+    OK(festina_get_stats(pair.near, &stats));
+    EXPECT(stats.abandoned.replaced.unsent == 2 && stats.abandoned.replaced.sent == 0);
+    EXPECT(stats.sent.messages_abandoned == 2 && stats.abandoned.expired.unsent == 0);
+    OK(festina_abort(pair.near, NULL));
     taken_apart(pair);
 }
 
@@ -266,6 +335,114 @@ static void descriptors_are_readable_as_long_as_there_is_something(void)
     taken_apart(pair);
 }
 
+enum { PEERS = 50 };
+
+static void fifty_handshakes_go_on_at_once_and_one_wait_is_for_all(void)
+{
+    struct pair pair = connected(NULL);
+    festina_connecting *connecting[PEERS], *mute;
+    festina_association *near[PEERS] = {NULL}, *far[PEERS], *none = NULL;
+    festina_message message = FESTINA_MESSAGE_INIT;
+    festina_ready ready[7];
+    char address[64];
+    size_t i, k, count, connected_count = 0, accepted = 0, heard = 0;
+
+    festina_endpoint_address(pair.server, address, sizeof address);
+    for (i = 0; i < PEERS; i++) {
+        OK(festina_endpoint_start_connect(pair.client, address, 0, 20000, &connecting[i]));
+        OK(festina_connecting_set_token(connecting[i], 1000 + i));
+    }
+    while (connected_count < PEERS) {
+        EXPECT(readable(festina_endpoint_fd(pair.client), 20000));
+        if (festina_endpoint_ready(pair.client, ready, 7, FESTINA_NOW, &count) == FESTINA_TIMEOUT)
+            continue;
+        EXPECT(count >= 1 && count <= 7);
+        for (k = 0; k < count; k++) {
+            i = (size_t)ready[k].token - 1000;
+            if (ready[k].kind == FESTINA_READY_CONNECT && near[i] == NULL
+                && festina_connecting_finish(connecting[i], FESTINA_NOW, &near[i]) == FESTINA_OK)
+                connected_count++;
+        }
+    }
+    EXPECT(festina_connecting_finish(connecting[0], FESTINA_FOREVER, &none) == FESTINA_INVALID && none == NULL);
+    OK(festina_listener_set_token(pair.listener, 7));
+    while (accepted < PEERS) {
+        OK(festina_listener_accept(pair.listener, 20000, &far[accepted]));
+        OK(festina_association_set_token(far[accepted], accepted));
+        accepted++;
+    }
+    for (i = 0; i < PEERS; i++)
+        OK(festina_send(near[i], "here", 4, NULL, FESTINA_FOREVER, NULL));
+    while (heard < PEERS) {
+        OK(festina_endpoint_ready(pair.server, ready, 7, 20000, &count));
+        for (k = 0; k < count; k++)
+            if (ready[k].kind == FESTINA_READY_MESSAGE && ready[k].token < PEERS)
+                while (festina_recv(far[ready[k].token], &message, FESTINA_NOW) == FESTINA_OK) {
+                    heard++;
+                    festina_message_free(&message);
+                }
+    }
+    /* What is given up or freed is not reported. */
+    OK(festina_endpoint_start_connect(pair.client, "127.0.0.1:9", 0, FESTINA_FOREVER, &mute));
+    EXPECT(festina_connecting_fd(mute) >= 0 && festina_connecting_fd(NULL) == -1);
+    EXPECT(festina_connecting_finish(mute, 20, &none) == FESTINA_TIMEOUT);
+    OK(festina_connecting_free(mute));
+    for (i = 0; i < PEERS; i++) {
+        OK(festina_connecting_free(connecting[i]));
+        OK(festina_association_free(near[i]));
+        OK(festina_association_free(far[i]));
+    }
+    EXPECT(festina_endpoint_ready(pair.server, ready, 0, FESTINA_NOW, &count) == FESTINA_INVALID);
+    EXPECT(festina_endpoint_ready(pair.server, NULL, 7, FESTINA_NOW, &count) == FESTINA_INVALID);
+    EXPECT(festina_endpoint_fd(NULL) == -1);
+    taken_apart(pair);
+}
+
+static void many_messages_leave_with_one_call(void)
+{
+    static char bulk[20000];
+    festina_config *config;
+    struct pair pair;
+    festina_send_options options = FESTINA_SEND_OPTIONS_INIT;
+    festina_outgoing messages[600];
+    festina_message message = FESTINA_MESSAGE_INIT;
+    size_t i, sent = 77;
+
+    OK(festina_config_new(NULL, &config));
+    OK(festina_config_set_send_buffer(config, 100000));
+    OK(festina_config_set_receive_buffer(config, 60000));
+    pair = connected(config);
+    festina_config_free(config);
+    options.stream = 3;
+    for (i = 0; i < 600; i++) {
+        messages[i].data = "position";
+        messages[i].length = 8;
+        messages[i].options = i % 2 ? &options : NULL;
+    }
+    messages[599].length = 0;
+    EXPECT(festina_send_many(pair.near, messages, 600, FESTINA_FOREVER, &sent) == FESTINA_INVALID && sent == 0);
+    OK(festina_send_many(pair.near, messages, 599, 10000, &sent));
+    EXPECT(sent == 599);
+    for (i = 0; i < 599; i++) {
+        OK(festina_recv(pair.far, &message, 10000));
+        EXPECT(message.length == 8 && (message.stream == 0 || message.stream == 3));
+        festina_message_free(&message);
+    }
+    for (i = 0; i < 10; i++) {
+        messages[i].data = bulk;
+        messages[i].length = sizeof bulk;
+    }
+    EXPECT(festina_send_many(pair.near, messages, 10, 100, &sent) == FESTINA_TIMEOUT && sent >= 2 && sent < 10);
+    OK(festina_recv(pair.far, &message, 10000));
+    EXPECT(message.length == sizeof bulk);
+    festina_message_free(&message);
+    EXPECT(festina_send_many(pair.near, NULL, 1, FESTINA_NOW, &sent) == FESTINA_INVALID && sent == 0);
+    EXPECT(festina_send_many(pair.near, messages, SIZE_MAX, FESTINA_NOW, NULL) == FESTINA_INVALID);
+    OK(festina_send_many(pair.near, NULL, 0, FESTINA_NOW, &sent));
+    OK(festina_abort(pair.near, NULL));
+    taken_apart(pair);
+}
+
 static void what_becomes_of_messages_is_told(void)
 {
     struct pair pair = connected(NULL);
@@ -314,6 +491,7 @@ static void the_end_is_told_with_its_reason(void)
     EXPECT(festina_get_close_reason(pair.near) == FESTINA_CLOSE_ABORTED_BY_PEER);
     EXPECT(festina_get_close_reason(pair.far) == FESTINA_CLOSE_ABORTED);
     EXPECT(festina_get_close_text(pair.near, text, sizeof text) == 12 && strcmp(text, "enough of it") == 0);
+    EXPECT(strstr(festina_last_error(), "aborted by the peer: \"enough of it\"") != NULL);
     EXPECT(festina_send(pair.near, "x", 1, NULL, FESTINA_NOW, NULL) == FESTINA_CLOSED);
     EXPECT(festina_shutdown(pair.near, 10000) == FESTINA_CLOSED);
     OK(festina_endpoint_close(pair.server, 10000));
@@ -400,6 +578,9 @@ static void a_child_can_do_nothing_with_what_it_inherits(struct pair pair, const
     festina_message message = FESTINA_MESSAGE_INIT;
     festina_event event = FESTINA_EVENT_INIT;
     festina_stats stats = FESTINA_STATS_INIT;
+    festina_connecting *connecting;
+    festina_ready ready;
+    size_t count;
     char text[64];
 
     INHERITED(festina_send(pair.near, "from the child", 14, NULL, 10000, NULL));
@@ -413,7 +594,11 @@ static void a_child_can_do_nothing_with_what_it_inherits(struct pair pair, const
     INHERITED(festina_endpoint_listen(pair.server, 7, &listener));
     INHERITED(festina_listener_accept(pair.listener, FESTINA_FOREVER, &association));
     INHERITED(festina_endpoint_connect(pair.client, address, 0, 1000, &association));
+    INHERITED(festina_endpoint_start_connect(pair.client, address, 0, 1000, &connecting));
+    INHERITED(festina_endpoint_ready(pair.server, &ready, 1, FESTINA_FOREVER, &count));
+    INHERITED(festina_association_set_token(pair.near, 7));
     INHERITED(festina_endpoint_close(pair.server, FESTINA_FOREVER));
+    EXPECT(festina_endpoint_fd(pair.server) == -1);
     EXPECT(festina_message_fd(pair.near) == -1 && festina_event_fd(pair.near) == -1);
     EXPECT(festina_listener_fd(pair.listener) == -1 && festina_get_profile(pair.near) == NULL);
     EXPECT(festina_get_close_reason(pair.near) == FESTINA_CLOSE_OTHER);
@@ -481,8 +666,12 @@ int main(int count, char **arguments)
     KEEP(messages_arrive_with_what_was_said_of_them);
     KEEP(programs_that_know_smaller_structs_get_no_more_than_fits);
     KEEP(mistakes_are_told);
+    KEEP(hosts_have_names_and_full_ones_say_so);
+    KEEP(what_is_replaced_is_counted_by_whether_it_was_sent);
     KEEP(a_full_buffer_and_every_setting);
     KEEP(descriptors_are_readable_as_long_as_there_is_something);
+    KEEP(fifty_handshakes_go_on_at_once_and_one_wait_is_for_all);
+    KEEP(many_messages_leave_with_one_call);
     KEEP(what_becomes_of_messages_is_told);
     KEEP(the_end_is_told_with_its_reason);
     KEEP(handles_are_freed_in_any_order);

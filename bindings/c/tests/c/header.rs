@@ -9,15 +9,17 @@ use std::mem::offset_of;
 use std::{fs, path::Path};
 
 use festina_c::association::CloseReason;
+use festina_c::config::{self, Config};
 use festina_c::event::{Event, Kind, Reason};
 use festina_c::message::Message;
-use festina_c::options::{self, SendOptions};
-use festina_c::stats::{Path as PathStats, Received, Sent, Stats};
+use festina_c::options::{self, Outgoing, SendOptions};
+use festina_c::ready::{self, Ready};
+use festina_c::stats::{Abandoned, AbandonedByReason, Path as PathStats, Received, Sent, Stats};
 use festina_c::status::Status;
 
 use crate::compiler::{Compiler, manifest_folder};
 
-const HANDLES: [&str; 4] = ["Config", "Endpoint", "Listener", "Association"];
+const HANDLES: [&str; 5] = ["Config", "Endpoint", "Listener", "Association", "Connecting"];
 
 /// The C type of a Rust type, as it stands in a signature.
 fn c_type(rust: &str) -> String {
@@ -37,6 +39,8 @@ fn c_type(rust: &str) -> String {
         "Message" => Some("festina_message"),
         "Event" => Some("festina_event"),
         "Stats" => Some("festina_stats"),
+        "Outgoing" => Some("festina_outgoing"),
+        "Ready" => Some("festina_ready"),
         _ => None,
     };
     if let Some(known) = known {
@@ -123,9 +127,14 @@ macro_rules! layout {
 fn layouts(file: &mut String) {
     layout!(file, SendOptions, "festina_send_options", size, flags, ppid, lifetime_us, deadline_us, key, priority);
     layout!(file, SendOptions, "festina_send_options", max_retransmissions, stream, reserved);
+    layout!(file, Outgoing, "festina_outgoing", data, length, options);
+    layout!(file, Ready, "festina_ready", token, kind, reserved);
     layout!(file, Message, "festina_message", size, data, length, owner, ppid, stream, flags);
-    layout!(file, Event, "festina_event", size, kind, reason, first, last, sent, at_us);
-    layout!(file, Stats, "festina_stats", size, sent, received, path);
+    layout!(file, Event, "festina_event", size, kind, reason, first, last, sent, at_us, packet_bytes_max);
+    layout!(file, Stats, "festina_stats", size, sent, received, path, abandoned);
+    layout!(file, Abandoned, "festina_abandoned", unsent, sent);
+    layout!(file, AbandonedByReason, "festina_abandoned_stats", expired, retransmissions, evicted, replaced);
+    layout!(file, AbandonedByReason, "festina_abandoned_stats", stream_refused);
     layout!(file, Sent, "festina_sent_stats", packets, bytes, messages, messages_acked, messages_abandoned);
     layout!(file, Sent, "festina_sent_stats", retransmissions, spurious, chunks_lost, timeouts);
     layout!(file, Received, "festina_received_stats", packets, bytes, packets_dropped, messages, duplicates);
@@ -146,6 +155,7 @@ fn constants(file: &mut String) {
         ("SYSTEM", Status::System),
         ("LIMIT", Status::Limit),
         ("BUG", Status::Bug),
+        ("FULL", Status::Full),
     ];
     let kinds = [
         ("OTHER", Kind::Other),
@@ -156,6 +166,7 @@ fn constants(file: &mut String) {
         ("PATH_DOWN", Kind::PathDown),
         ("PATH_UP", Kind::PathUp),
         ("CLOSED", Kind::Closed),
+        ("PACKET_SIZE_LIMITED", Kind::PacketSizeLimited),
     ];
     let reasons = [
         ("OTHER", Reason::Other),
@@ -177,6 +188,13 @@ fn constants(file: &mut String) {
         ("SHUTDOWN_TIMEOUT", CloseReason::ShutdownTimeout),
         ("OTHER", CloseReason::Other),
     ];
+    let readiness = [
+        ("OTHER", ready::Kind::Other),
+        ("ACCEPT", ready::Kind::Accept),
+        ("CONNECT", ready::Kind::Connect),
+        ("MESSAGE", ready::Kind::Message),
+        ("EVENT", ready::Kind::Event),
+    ];
     let flags = [
         ("UNORDERED", options::UNORDERED),
         ("IMMEDIATE_ACK", options::IMMEDIATE_ACK),
@@ -186,6 +204,7 @@ fn constants(file: &mut String) {
     let all = statuses.map(|(name, value)| (name.to_owned(), value as u32)).into_iter();
     let all = all.chain(kinds.map(|(name, value)| (format!("EVENT_{name}"), value as u32)));
     let all = all.chain(reasons.map(|(name, value)| (format!("ABANDON_{name}"), value as u32)));
+    let all = all.chain(readiness.map(|(name, value)| (format!("READY_{name}"), value as u32)));
     let all = all.chain(ends.map(|(name, value)| (format!("CLOSE_{name}"), value as u32)));
     for (name, value) in all.chain(flags.map(|(name, value)| (name.to_owned(), value))) {
         writeln!(file, "_Static_assert(FESTINA_{name} == {value}, \"{name}\");").unwrap();
@@ -247,6 +266,80 @@ fn defaults_are_those_of_the_header() {
         default.stream,
     );
     assert!(header.contains(&expected), "{expected}");
+}
+
+/// A setting: the function that sets it, its range, and its default with the profile `festina`.
+type Setting = (&'static str, u64, u64, u64, fn(&mut Config, u64) -> Status);
+
+const SETTINGS: [Setting; 10] = [
+    ("peer_timeout", 1_000, 86_400_000, 60_000, |config, ms| {
+        config::festina_config_set_peer_timeout(Some(config), narrow(ms))
+    }),
+    ("heartbeat", 1, 86_400_000, 30_000, |config, ms| config::festina_config_set_heartbeat(Some(config), narrow(ms))),
+    ("sack_delay", 0, 500, 200, |config, ms| config::festina_config_set_sack_delay(Some(config), narrow(ms))),
+    ("message_bytes_max", 1, 1 << 30, 1 << 20, |config, bytes| {
+        config::festina_config_set_message_bytes_max(Some(config), size(bytes))
+    }),
+    ("packet_bytes_max", 384, 65_480, 1_232, |config, bytes| {
+        config::festina_config_set_packet_bytes_max(Some(config), size(bytes))
+    }),
+    ("send_buffer", 1_500, 1 << 30, 4 << 20, |config, bytes| {
+        config::festina_config_set_send_buffer(Some(config), size(bytes))
+    }),
+    ("receive_buffer", 1_500, 1 << 30, 1 << 20, |config, bytes| {
+        config::festina_config_set_receive_buffer(Some(config), size(bytes))
+    }),
+    ("send_delay", 1, 86_400_000, 0, |config, ms| config::festina_config_set_send_delay(Some(config), narrow(ms))),
+    ("streams", 1, 65_535, 65_535, |config, streams| match u16::try_from(streams) {
+        Ok(streams) => config::festina_config_set_streams(Some(config), streams, streams),
+        Err(_) => Status::Invalid,
+    }),
+    ("associations_max", 1, 1 << 24, 65_536, |config, associations| {
+        config::festina_config_set_associations_max(Some(config), size(associations))
+    }),
+];
+
+fn narrow(ms: u64) -> u32 {
+    u32::try_from(ms).unwrap()
+}
+
+fn size(number: u64) -> usize {
+    usize::try_from(number).unwrap()
+}
+
+/// What the default settings hold, so that a default in the header is the library's.
+fn is_default(config: &festina::Config, name: &str, value: u64) -> bool {
+    let ms = |time: Option<festina::Duration>| time.map_or(0, |time| u64::try_from(time.as_millis()).unwrap());
+    value
+        == match name {
+            "peer_timeout" => ms(config.peer_timeout()),
+            "message_bytes_max" => config.message_bytes_max() as u64,
+            "send_buffer" => config.send_buffer_bytes() as u64,
+            "receive_buffer" => config.receive_buffer_bytes() as u64,
+            // The others have no getter: the documentation of `festina::Config` states them.
+            _ => return true,
+        }
+}
+
+#[test]
+fn the_header_states_the_range_and_the_default_of_each_setting() {
+    let header = fs::read_to_string(manifest_folder().join("include/festina.h")).unwrap();
+    for (name, low, high, default, set) in SETTINGS {
+        let before = header.split(&format!("festina_config_set_{name}(")).next().unwrap();
+        let comment = before.rsplit("/*").next().unwrap();
+        assert!(comment.contains(&format!("from {low} to {high}")), "{name}: {comment}");
+        let told = [format!("default {default}"), format!("default is {default}")];
+        assert!(told.iter().any(|told| comment.contains(told)), "{name}: {comment}");
+        assert!(is_default(&festina::Config::default(), name, default), "{name}");
+        let mut config = Config::default();
+        let zero_is_none = ["peer_timeout", "heartbeat", "send_delay"].contains(&name);
+        assert_eq!((set(&mut config, low), set(&mut config, high)), (Status::Ok, Status::Ok), "{name}");
+        assert_eq!(set(&mut config, high + 1), Status::Invalid, "{name}");
+        if low > 0 && !(zero_is_none && low == 1) {
+            assert_eq!(set(&mut config, low - 1), Status::Invalid, "{name}");
+        }
+        assert!(!zero_is_none || set(&mut config, 0) == Status::Ok, "{name}");
+    }
 }
 
 #[test]

@@ -24,18 +24,21 @@ from ._errors import (
     ClosedError,
     Error,
     ForkedError,
+    FullError,
     InvalidError,
     LimitError,
     RefusedError,
     UnreachableError,
 )
 from ._festina import CONGESTION, DEFAULT_SCTP_PORT, PROFILES, Config, Message, __version__
-from ._stats import PathStats, ReceivedStats, SentStats, Stats
+from ._stats import Abandoned, AbandonedStats, PathStats, ReceivedStats, SentStats, Stats
 
 __all__ = [
     "CONGESTION",
     "DEFAULT_SCTP_PORT",
     "PROFILES",
+    "Abandoned",
+    "AbandonedStats",
     "Address",
     "Association",
     "BindError",
@@ -47,6 +50,7 @@ __all__ = [
     "Error",
     "Event",
     "ForkedError",
+    "FullError",
     "InvalidError",
     "LimitError",
     "Listener",

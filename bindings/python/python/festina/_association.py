@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from types import TracebackType
-from typing import AsyncIterator, Generator, Optional, Union, cast
+from typing import AsyncIterator, Generator, Iterable, Optional, Union, cast
 
 from . import _festina
 from ._errors import BufferFullError, ClosedError
 from ._loop import Hub
-from ._stats import PathStats, ReceivedStats, SentStats, Stats
+from ._stats import Abandoned, AbandonedStats, PathStats, ReceivedStats, SentStats, Stats
 
 Data = Union[bytes, bytearray, memoryview]
 
@@ -20,7 +20,7 @@ class Event:
     """Something that happened to an association."""
 
     kind: str
-    """"abandoned", "peer-shutdown", "peer-restarted", "path-down", "path-up", "closed" or "other"."""
+    """"abandoned", "peer-shutdown", "peer-restarted", "path-down", "path-up", "packet-size-limited", "closed" or "other"."""
     first: Optional[int] = None
     """The first message given up, by the number that `send` returned."""
     last: Optional[int] = None
@@ -29,6 +29,8 @@ class Event:
     """Why they were given up, as in `Outcome`."""
     sent: bool = False
     """Whether some of them has left: the peer may have received it all the same."""
+    packet_bytes_max: Optional[int] = None
+    """With "packet-size-limited": the system refused a packet as too large, and this is the largest size from now on."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,27 @@ class Association:
             raise BufferFullError("the send buffer is full")
         return number
 
+    def send_many_nowait(
+        self,
+        messages: Iterable[Data],
+        *,
+        stream: int = 0,
+        ppid: int = 0,
+        ordered: bool = True,
+        immediate_ack: bool = False,
+        lifetime: Optional[float] = None,
+        deadline: Optional[float] = None,
+        max_retransmissions: Optional[int] = None,
+        priority: Optional[int] = None,
+        replace: Optional[int] = None,
+    ) -> int:
+        """Sends messages in this order, each with the options of `send`, as many as the send buffer has room for. They share packets and system
+        calls as far as they fit together. Returns how many were sent."""
+        options = _options(
+            stream, ppid, ordered, immediate_ack, lifetime, deadline, max_retransmissions, priority, replace
+        )
+        return self._native.try_send_many([_bytes(data) for data in messages], options)
+
     async def send_confirmed(
         self,
         data: Data,
@@ -188,8 +211,8 @@ class Association:
         happened = await self._hub.run(self._native.event())
         if happened is None:
             return None
-        kind, concerned = happened
-        return Event(kind) if concerned is None else Event(kind, *concerned)
+        kind, concerned, packet_bytes_max = happened
+        return Event(kind, *(concerned or ()), packet_bytes_max=packet_bytes_max)
 
     async def shutdown(self) -> None:
         """Ends the association in good order: waits until the peer has everything and agrees. The end goes on if this is cancelled. Raises
@@ -247,7 +270,10 @@ class Association:
     def stats(self) -> Stats:
         """A snapshot of counters and gauges."""
         stats = self._native.stats()
-        return Stats(SentStats(**stats["sent"]), ReceivedStats(**stats["received"]), PathStats(**stats["path"]))
+        abandoned = AbandonedStats(**{reason: Abandoned(*counts) for reason, counts in stats["abandoned"].items()})
+        return Stats(
+            SentStats(**stats["sent"]), ReceivedStats(**stats["received"]), PathStats(**stats["path"]), abandoned
+        )
 
     def __repr__(self) -> str:
         if self._hub.is_inherited:

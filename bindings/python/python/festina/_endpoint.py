@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import socket
 from types import TracebackType
 from typing import AsyncIterator, Optional, Tuple, Union, cast
 
@@ -13,7 +11,7 @@ from ._errors import ClosedError, InvalidError
 from ._loop import Hub
 
 Address = Union[str, Tuple[str, int]]
-"""`"127.0.0.1:9899"`, `"[::1]:9899"` or `("127.0.0.1", 9899)`."""
+"""`"127.0.0.1:9899"`, `"[::1]:9899"` or `("127.0.0.1", 9899)`; to connect to, also `"localhost:9899"` or `("localhost", 9899)`."""
 
 
 class Endpoint:
@@ -49,22 +47,13 @@ class Endpoint:
     ) -> Association:
         """Sets up an association.
 
-        address: the peer's; a host name in a pair is looked up.
+        address: the peer's, or a host name and a port, such as "localhost:9899". The addresses of a name are tried one after the other.
         port: the peer's SCTP port.
         profile: the loss-recovery profile, instead of the endpoint's.
-        timeout: how long the handshake may take.
+        timeout: how long the look-up and the handshake may take.
         """
-        text = _text(address)
-        if not isinstance(address, str):
-            text = await self._look_up(*address)
-        connecting = self._native.connect(text, port, profile, timeout)
+        connecting = self._native.connect(_host(address), port, profile, timeout)
         return Association(self._hub, cast(_festina.Association, await self._hub.run(connecting)))
-
-    async def _look_up(self, host: str, port: int) -> str:
-        family = socket.AF_INET6 if ":" in self.local_address[0] else socket.AF_INET
-        loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(host, port, family=family, type=socket.SOCK_DGRAM)
-        return _text((str(found[0][4][0]), port))
 
     async def close(self) -> None:
         """Ends the endpoint and all its associations in good order, and waits until they are over."""
@@ -102,6 +91,11 @@ class Listener:
         accepted = await self._hub.wait(self._native.number, self._native.poll_accept)
         return Association(self._hub, cast(_festina.Association, accepted))
 
+    def accept_nowait(self) -> Optional[Association]:
+        """The next association if one waits. Raises `ClosedError` when the endpoint or the listener is closed."""
+        accepted = self._native.poll_accept()
+        return None if accepted is None else Association(self._hub, accepted)
+
     def close(self) -> None:
         """Stops listening, and shuts down associations that nobody accepted."""
         self._native.close()
@@ -123,3 +117,11 @@ def _text(address: Address) -> str:
     if not 0 <= port <= 65_535:
         raise InvalidError(f"{port} is no port")
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _host(address: Address) -> str:
+    text = _text(address)
+    name, _, port = text.rpartition(":")
+    if not (name and port.isdecimal() and int(port) <= 65_535):
+        raise InvalidError(f"{text!r} is no address: expected a host and a port such as localhost:9899 or [::1]:9899")
+    return text

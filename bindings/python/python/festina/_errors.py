@@ -28,11 +28,15 @@ class BindError(Error, OSError):
 
 
 class RefusedError(Error, ConnectionRefusedError):
-    """Peer: it refused; mostly nobody listens on that SCTP port."""
+    """Peer: it refused; mostly nothing listens on that SCTP port."""
+
+
+class FullError(RefusedError):
+    """Peer: it has no room for another association, or its listener turned this one away."""
 
 
 class UnreachableError(Error, ConnectionError):
-    """Network or peer: the handshake was not answered."""
+    """Network or peer: the name was not found, or the handshake was not answered."""
 
 
 class ClosedError(Error, ConnectionError):

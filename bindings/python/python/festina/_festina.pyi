@@ -15,7 +15,8 @@ Options = tuple[
 
 @final
 class Config:
-    """Settings of an endpoint. None leaves a setting as it is by default. Times are in seconds."""
+    """Settings of an endpoint. None leaves a setting as it is by default. Times are in seconds. `help(festina.Config)` lists them with
+    their ranges and defaults."""
 
     def __new__(
         cls,
@@ -33,20 +34,7 @@ class Config:
         streams: Optional[tuple[int, int]] = None,
         interleaving: Optional[bool] = None,
         associations_max: Optional[int] = None,
-    ) -> Config:
-        """
-        profile: the loss-recovery profile, one of `PROFILES`; "festina" by default.
-        congestion: the congestion control, one of `CONGESTION`.
-        peer_timeout: how long a peer may leave this side without an answer; 0: as RFC 9260 has it.
-        heartbeat_interval: the pause between heartbeats of an idle association; 0 sends none.
-        sack_delay: the longest wait before this side acknowledges.
-        message_bytes_max, packet_bytes_max: the largest message and the largest SCTP packet.
-        send_buffer_bytes, receive_buffer_bytes: the buffers.
-        send_delay: about how long a message may wait before it leaves; beyond it the send buffer counts as full. 0 sets no limit.
-        streams: how many outbound streams are asked for, and how many inbound ones accepted.
-        interleaving: whether a small message may overtake a large one on another stream (RFC 8260).
-        associations_max: how many associations the endpoint may have at a time.
-        """
+    ) -> Config: ...
 
 @final
 class Message:
@@ -99,6 +87,7 @@ class Association:
     def number(self) -> int: ...
     def poll_recv(self) -> Optional[Message]: ...
     def try_send(self, data: bytes, options: Optional[Options]) -> Optional[int]: ...
+    def try_send_many(self, messages: list[bytes], options: Optional[Options]) -> int: ...
     def send(self, data: bytes, options: Optional[Options]) -> Operation: ...
     def send_confirmed(self, data: bytes, options: Optional[Options]) -> Operation: ...
     def drained(self) -> Operation: ...

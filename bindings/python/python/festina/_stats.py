@@ -15,6 +15,7 @@ class SentStats:
     messages: int
     messages_acked: int
     messages_abandoned: int
+    """All messages given up; `Stats.abandoned` splits them."""
     retransmissions: int
     """DATA chunks sent again, uncalled-for copies included."""
     spurious: int
@@ -60,9 +61,31 @@ class PathStats:
 
 
 @dataclass(frozen=True)
+class Abandoned:
+    """Messages given up for one reason."""
+
+    unsent: int
+    """Nothing of them was sent."""
+    sent: int
+    """Some of them was sent: the peer may have received them."""
+
+
+@dataclass(frozen=True)
+class AbandonedStats:
+    """Messages given up, by the reasons of `Outcome`."""
+
+    expired: Abandoned
+    retransmissions: Abandoned
+    evicted: Abandoned
+    replaced: Abandoned
+    stream_refused: Abandoned
+
+
+@dataclass(frozen=True)
 class Stats:
     """A snapshot of counters, which only grow, and gauges."""
 
     sent: SentStats
     received: ReceivedStats
     path: PathStats
+    abandoned: AbandonedStats

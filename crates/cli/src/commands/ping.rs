@@ -165,7 +165,7 @@ impl Ping {
     fn ended(&self, reason: &ClosedReason) -> anyhow::Error {
         match reason {
             ClosedReason::Shutdown => anyhow!("{} ended the association", self.remote),
-            reason => anyhow!("{}: {}", self.remote, output::end_of(reason)),
+            reason => anyhow!("{}: {reason}", self.remote),
         }
     }
 

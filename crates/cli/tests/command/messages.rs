@@ -149,7 +149,7 @@ fn a_listener_whose_reader_has_left_before_the_peer_had_sent_everything_fails() 
     sender.write("one\n");
     assert_eq!(
         sender.stderr_line(),
-        format!("festina: {address}: aborted by the peer (cause 12): cannot store the received data")
+        format!("festina: {address}: aborted by the peer: \"cannot store the received data\"")
     );
     assert_eq!(sender.ended().code, Some(1));
     let listened = listener.end();

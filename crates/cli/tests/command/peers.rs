@@ -184,8 +184,8 @@ fn the_last_words_of_a_peer_are_told_in_one_line_without_control_characters() {
         endpoint.close().await;
     });
     let left = listener.stderr_line();
-    assert!(left.ends_with(" left: aborted by the peer (cause 12): bye\\x0aroot connected\\x1b[2J"), "{left}");
+    assert!(left.ends_with(r#" left: aborted by the peer: "bye\nroot connected\u{1b}[2J""#), "{left}");
     let listened = listener.end();
     assert_eq!(listened.code, Some(1), "an aborted transfer is incomplete");
-    assert!(listened.stderr.ends_with("bye\\x0aroot connected\\x1b[2J\n"), "{listened:?}");
+    assert!(listened.stderr.ends_with("\"bye\\nroot connected\\u{1b}[2J\"\n"), "{listened:?}");
 }

@@ -104,6 +104,11 @@ impl AcceptQueue {
         }
     }
 
+    /// The next association if one waits.
+    pub(crate) fn try_accept(&self) -> Option<Association> {
+        lock(&self.state).associations.pop_front()
+    }
+
     /// The next association; `None` after the end.
     pub(crate) fn poll_accept(&self, context: &mut Context<'_>, key: &mut Option<u64>) -> Poll<Option<Association>> {
         let mut state = lock(&self.state);

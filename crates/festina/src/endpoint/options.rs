@@ -59,6 +59,7 @@ impl ConnectOptions {
 
 /// What a peer that asks for an association is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Answer {
     /// The handshake goes on.
     Accept,

@@ -82,9 +82,10 @@ struct Backlog {
 impl Shared {
     pub(super) fn new(socket: Socket, config: Config) -> Result<(Arc<Self>, Bell), BindError> {
         let (mut secret, mut first_nonce) = ([0; 16], [0; 8]);
-        getrandom::fill(&mut secret)?;
-        getrandom::fill(&mut first_nonce)?;
-        let context = sctp::Context::new(config.into(), secret)?;
+        let no_randomness = |error: getrandom::Error| BindError::Randomness(std::io::Error::other(error.to_string()));
+        getrandom::fill(&mut secret).map_err(no_randomness)?;
+        getrandom::fill(&mut first_nonce).map_err(no_randomness)?;
+        let context = sctp::Context::new(config.into_core(), secret)?;
         let (admission, memory) = (context.config().admission.clone(), context.config().memory);
         let accepting = Accepting::new(sctp::Listener::new(&context), admission.accept_queue_max);
         let (timers, bell) = Timers::new().map_err(BindError::Timer)?;

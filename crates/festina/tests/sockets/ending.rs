@@ -180,7 +180,7 @@ async fn dropping_a_listener_ends_what_nobody_accepted_and_frees_the_port() {
         drop(listener);
         assert_eq!(association.recv().await, Err(ClosedReason::Shutdown));
         let refused = client.connect(server.local_addr()).await;
-        assert!(matches!(refused, Err(ConnectError::Refused { .. })), "{refused:?}");
+        assert!(matches!(refused, Err(ConnectError::NotListening { .. })), "{refused:?}");
         let _listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
         client.connect(server.local_addr()).await.unwrap();
     })

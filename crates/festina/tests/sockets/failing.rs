@@ -20,7 +20,7 @@ async fn a_port_without_listener_refuses() {
     let (client, server) = (endpoint().await, endpoint().await);
     let result = in_time(client.connect_with(server.local_addr(), ConnectOptions::default().peer_port(7))).await;
     let error = result.unwrap_err();
-    assert_eq!(error, ConnectError::Refused { remote: server.local_addr(), port: 7, code: 0 });
+    assert_eq!(error, ConnectError::NotListening { remote: server.local_addr(), port: 7 });
     assert!(error.to_string().contains("does anybody listen on SCTP port 7?"), "{error}");
 }
 
@@ -169,4 +169,43 @@ async fn a_full_accept_queue_delays_peers_but_turns_nobody_away() {
         assert_eq!(connected.len(), PEERS);
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_host_is_named_instead_of_addressed() {
+    let (client, server) = (endpoint().await, endpoint().await);
+    let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+    let name = format!("localhost:{}", server.local_addr().port());
+    let connecting = client.connect_to(&name, ConnectOptions::default());
+    let (near, far) = in_time(async { tokio::join!(connecting, listener.accept()) }).await;
+    assert_eq!(near.unwrap().remote_addr(), server.local_addr());
+    assert!(far.is_some());
+    let error = client.connect_to("localhost", ConnectOptions::default()).await.unwrap_err();
+    assert!(matches!(&error, ConnectError::NameNotFound { name, .. } if name == "localhost"), "{error}");
+    let error = client.connect_to("[::1]:9", ConnectOptions::default()).await.unwrap_err();
+    assert!(matches!(error, ConnectError::BadAddress { .. }), "{error}");
+    let error = in_time(client.connect_to(&name, ConnectOptions::default().peer_port(7))).await.unwrap_err();
+    assert!(matches!(error, ConnectError::NotListening { port: 7, .. }), "{error}");
+}
+
+#[tokio::test]
+async fn of_several_addresses_the_one_that_answers_is_used() {
+    let Ok(client) = Endpoint::bind("[::]:0".parse().unwrap(), Config::default()).await else {
+        println!("skipped: this machine has no IPv6");
+        return;
+    };
+    let server = endpoint().await;
+    let _listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+    // Where `localhost` has an IPv6 address, nobody answers there.
+    let name = format!("localhost:{}", server.local_addr().port());
+    let association = in_time(client.connect_to(&name, ConnectOptions::default())).await.unwrap();
+    assert_eq!(association.remote_addr().port(), server.local_addr().port());
+}
+
+#[tokio::test]
+async fn the_words_of_a_peer_that_aborts_are_told() {
+    let pair = pair().await;
+    pair.server.abort("kicked");
+    let reason = in_time(pair.client.recv()).await.unwrap_err();
+    assert_eq!(reason.to_string(), "aborted by the peer: \"kicked\"");
 }

@@ -12,9 +12,6 @@ use festina::{
 use crate::forged::init;
 use crate::support::{endpoint, endpoint_with, in_time, pair_with, until};
 
-/// The cause code with which a full endpoint refuses (RFC 9260 §3.3.10.4).
-const OUT_OF_RESOURCE: u16 = 4;
-
 async fn connected(client: &Endpoint, listener: &Listener, server: &Endpoint) -> (Association, Association) {
     let (near, far) = in_time(async { tokio::join!(client.connect(server.local_addr()), listener.accept()) }).await;
     (near.unwrap(), far.unwrap())
@@ -24,7 +21,7 @@ async fn connected(client: &Endpoint, listener: &Listener, server: &Endpoint) ->
 async fn refused(client: &Endpoint, server: &Endpoint) {
     let refused = server.stats().associations_refused;
     let error = in_time(client.connect(server.local_addr())).await.unwrap_err();
-    assert!(matches!(error, ConnectError::Refused { code: OUT_OF_RESOURCE, .. }), "{error}");
+    assert_eq!(error, ConnectError::PeerFull { remote: server.local_addr() });
     assert!(server.stats().associations_refused > refused);
 }
 
@@ -129,7 +126,7 @@ async fn a_listener_may_refuse_or_ignore_a_peer_before_it_answers() {
     };
     let listener = server.listen_with(DEFAULT_SCTP_PORT, ListenOptions::default().decide(decide)).unwrap();
     let error = in_time(client.connect(server.local_addr())).await.unwrap_err();
-    assert!(matches!(error, ConnectError::Refused { code: OUT_OF_RESOURCE, .. }), "{error}");
+    assert_eq!(error, ConnectError::PeerFull { remote: server.local_addr() });
     assert_eq!(std::mem::take(&mut answer.lock().unwrap().1), [peer]);
 
     answer.lock().unwrap().0 = Answer::Ignore;

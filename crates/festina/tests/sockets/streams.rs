@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use festina::{ClosedReason, Config, Message, StreamTaken, TryRecvError};
+use festina::{ClosedReason, Config, Direction, Event, Message, SendError, StreamTaken, TryRecvError};
 use futures_util::StreamExt;
 use tokio::time::timeout;
 
@@ -158,6 +158,32 @@ async fn what_is_sorted_for_a_reader_who_is_away_keeps_nobody_else_waiting() {
         assert_eq!(pair.server.recv().await.unwrap().payload, "behind");
         // Without word of the room a probe of the closed window goes in front of each: 8 s in all. It takes a millisecond.
         assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn all_streams_are_reset_by_a_name_of_their_own_and_an_empty_list_resets_none() {
+    let pair = pair().await;
+    pair.client.reset_streams(&[]).unwrap();
+    pair.client.request_reset(&[]).unwrap();
+    pair.client.try_send("sent at once").unwrap();
+    pair.client.reset_all_streams().unwrap();
+    assert!(matches!(pair.client.try_send("not now"), Err(SendError::StreamResetting(_))));
+    in_time(async {
+        loop {
+            if let Some(Event::StreamsReset { direction, streams }) = pair.client.event().await {
+                assert_eq!((direction, streams.len()), (Direction::Outbound, 0), "no streams stand for all");
+                break;
+            }
+        }
+        pair.client.request_reset_all().unwrap();
+        loop {
+            if let Some(Event::StreamsReset { direction, .. }) = pair.client.event().await {
+                assert_eq!(direction, Direction::Inbound);
+                break;
+            }
+        }
     })
     .await;
 }

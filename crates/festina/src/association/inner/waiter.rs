@@ -40,6 +40,11 @@ impl<I: Deref<Target = Inner>> Waiter<I> {
         Self { inner, condition: Condition::Changed, key: None }
     }
 
+    /// The association.
+    pub(crate) fn inner(&self) -> &I {
+        &self.inner
+    }
+
     /// Has the task woken when the condition may have come true, and unlocks the association.
     pub(super) fn wait<R>(&mut self, mut state: MutexGuard<'_, State>, context: &mut Context<'_>) -> Poll<R> {
         let key = *self.key.get_or_insert_with(|| state.next_waiter_key());

@@ -11,7 +11,7 @@ use std::{fmt, mem, process};
 ///
 /// Processes are distinguished by their number, so a child with the same number in another PID namespace is not noticed.
 #[derive(Debug)]
-pub struct Owned<T> {
+pub struct ForkGuard<T> {
     process: u32,
     /// Taken out only to be forgotten.
     value: Option<T>,
@@ -33,7 +33,7 @@ impl fmt::Display for Forked {
 
 impl std::error::Error for Forked {}
 
-impl<T> Owned<T> {
+impl<T> ForkGuard<T> {
     /// Makes the value one of this process.
     pub fn new(value: T) -> Self {
         Self { process: process::id(), value: Some(value) }
@@ -49,7 +49,7 @@ impl<T> Owned<T> {
     }
 }
 
-impl<T> Drop for Owned<T> {
+impl<T> Drop for ForkGuard<T> {
     fn drop(&mut self) {
         if self.process != process::id() {
             mem::forget(self.value.take());
@@ -66,13 +66,13 @@ mod tests {
     #[test]
     fn a_value_of_another_process_is_neither_used_nor_dropped() {
         let value = Arc::new(7);
-        let mut owned = Owned::new(value.clone());
-        assert_eq!(owned.get().map(|value| **value), Ok(7));
-        owned.process = owned.process.wrapping_add(1);
-        assert!(owned.get().is_err_and(|error| error.to_string().contains("forked")));
-        drop(owned);
+        let mut guarded = ForkGuard::new(value.clone());
+        assert_eq!(guarded.get().map(|value| **value), Ok(7));
+        guarded.process = guarded.process.wrapping_add(1);
+        assert!(guarded.get().is_err_and(|error| error.to_string().contains("forked")));
+        drop(guarded);
         assert_eq!(Arc::strong_count(&value), 2, "the destructor did not run");
-        drop(Owned::new(value.clone()));
+        drop(ForkGuard::new(value.clone()));
         assert_eq!(Arc::strong_count(&value), 2);
     }
 }

@@ -1,20 +1,24 @@
 //! The thread on which an endpoint receives and keeps time.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, mpsc};
 use std::thread::{self, JoinHandle};
-use std::{fmt, io};
 
-use festina::{BindError, Config, Endpoint};
-use tokio::runtime::{Builder, EnterGuard, Handle};
+use thiserror::Error;
+use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-/// A thread with a tokio runtime for one endpoint. Keep it as long as anything that belongs to the endpoint.
+use crate::config::Config;
+use crate::endpoint::Endpoint;
+use crate::error::BindError;
+
+/// A thread with a tokio runtime for one endpoint. It is kept as long as anything that belongs to the endpoint.
 ///
-/// When it is dropped the endpoint closes in the background and in good order, and the thread ends.
+/// Dropping it closes the endpoint in the background and in good order, and ends the thread.
 #[derive(Debug)]
-pub struct Home {
+pub(super) struct RuntimeThread {
     handle: Handle,
     /// Dropping it ends the thread.
     stay: Option<oneshot::Sender<()>>,
@@ -22,32 +26,24 @@ pub struct Home {
     closed: AtomicBool,
 }
 
-/// Why there is no endpoint.
-#[derive(Debug)]
+/// Why an endpoint could not be opened.
+#[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum OpenError {
     /// The system gave no thread or no descriptor for the runtime.
-    Runtime(io::Error),
+    #[error("cannot start a thread for the endpoint: {0}")]
+    Runtime(#[source] io::Error),
     /// The endpoint could not be bound.
-    Bind(BindError),
+    #[error(transparent)]
+    Bind(#[from] BindError),
 }
 
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Runtime(error) => write!(f, "cannot start a thread for the endpoint: {error}"),
-            Self::Bind(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for OpenError {}
-
-impl Home {
+impl RuntimeThread {
     /// Binds an endpoint on a thread of its own.
     ///
     /// # Errors
     /// See [`OpenError`].
-    pub fn open(address: SocketAddr, config: Config) -> Result<(Self, Endpoint), OpenError> {
+    pub(super) fn open(address: SocketAddr, config: Config) -> Result<(Self, Endpoint), OpenError> {
         let (stay, gone) = oneshot::channel();
         let (ready, bound) = mpsc::sync_channel(1);
         let thread = thread::Builder::new()
@@ -60,18 +56,18 @@ impl Home {
         Ok((Self { handle, stay, thread, closed: AtomicBool::new(false) }, endpoint))
     }
 
-    /// Lets this thread use the runtime's time, until the guard is dropped.
-    pub fn enter(&self) -> EnterGuard<'_> {
-        self.handle.enter()
+    /// The runtime, to run tasks on.
+    pub(super) fn handle(&self) -> &Handle {
+        &self.handle
     }
 
-    /// The endpoint has been closed to the end: dropping this waits for the thread, which has nothing more to do.
-    pub fn closed(&self) {
+    /// Notes that the endpoint is closed: dropping this then waits for the thread, which has nothing more to do.
+    pub(super) fn closed(&self) {
         self.closed.store(true, Ordering::Relaxed);
     }
 }
 
-impl Drop for Home {
+impl Drop for RuntimeThread {
     fn drop(&mut self) {
         self.stay = None;
         let thread = self.thread.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).take();
@@ -91,24 +87,28 @@ fn live(address: SocketAddr, config: Config, ready: &mpsc::SyncSender<Bound>, go
     let runtime = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            // Who asked is waiting, or there is nobody to tell.
+            // The opener is waiting.
             let _asked = ready.send(Err(OpenError::Runtime(error)));
             return;
         }
     };
-    runtime.block_on(async move {
-        let endpoint = match Endpoint::bind(address, config).await {
-            Ok(endpoint) => endpoint,
-            Err(error) => {
-                let _asked = ready.send(Err(OpenError::Bind(error)));
-                return;
-            }
-        };
-        let _asked = ready.send(Ok((Handle::current(), endpoint.clone())));
-        // An error is what is waited for: the sender was dropped.
-        let _dropped = gone.await;
-        endpoint.close().await;
-    });
+    runtime.block_on(serve(address, config, ready, gone));
+    // The look-up of a name may still run in a thread of the runtime, which cannot be interrupted.
+    runtime.shutdown_background();
+}
+
+async fn serve(address: SocketAddr, config: Config, ready: &mpsc::SyncSender<Bound>, gone: oneshot::Receiver<()>) {
+    let endpoint = match Endpoint::bind(address, config).await {
+        Ok(endpoint) => endpoint,
+        Err(error) => {
+            let _asked = ready.send(Err(OpenError::Bind(error)));
+            return;
+        }
+    };
+    let _asked = ready.send(Ok((Handle::current(), endpoint.clone())));
+    // An error is what is waited for: the sender was dropped.
+    let _dropped = gone.await;
+    endpoint.close().await;
 }
 
 #[cfg(test)]
@@ -116,16 +116,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_endpoint_lives_as_long_as_its_home_and_then_closes() {
-        let (home, endpoint) = Home::open("127.0.0.1:0".parse().unwrap(), Config::default()).unwrap();
+    fn an_endpoint_lives_as_long_as_its_thread_and_then_closes() {
+        let (thread, endpoint) = RuntimeThread::open("127.0.0.1:0".parse().unwrap(), Config::default()).unwrap();
         let address = endpoint.local_addr();
         assert_ne!(address.port(), 0);
-        assert!(matches!(Home::open(address, Config::default()), Err(OpenError::Bind(BindError::Socket { .. }))));
+        assert!(matches!(
+            RuntimeThread::open(address, Config::default()),
+            Err(OpenError::Bind(BindError::Socket { .. }))
+        ));
         let listener = endpoint.listen(7).unwrap();
         drop((listener, endpoint));
-        home.closed();
-        drop(home);
+        thread.closed();
+        drop(thread);
         // The thread was waited for, so the socket is gone.
-        drop(Home::open(address, Config::default()).unwrap());
+        drop(RuntimeThread::open(address, Config::default()).unwrap());
     }
 }

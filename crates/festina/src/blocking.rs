@@ -1,0 +1,69 @@
+//! Festina without `async`: blocking calls with time limits, calls that never wait, and descriptors for event loops.
+//!
+//! An [`Endpoint`] of this module brings a thread of its own, which receives and keeps time. Messages are sent from the
+//! caller's thread. The calls come in three kinds:
+//!
+//! - **With a time limit**, a [`Duration`] or `None` for no limit. `Duration::ZERO` never waits.
+//! - **Without waiting**, for frame loops: [`Association::try_recv`], [`Association::try_event`], [`Listener::try_accept`],
+//!   [`Connecting::try_finish`], and those of [`festina::Association`](crate::Association) that are not `async`, which an [`Association`]
+//!   dereferences to.
+//! - **When something is ready**: [`Endpoint::ready`] waits for all objects of an endpoint at once and says which may go on, by tokens that the
+//!   program chose. For poll(2), epoll and their like, the endpoint and each object have a descriptor.
+//!
+//! ```
+//! use festina::blocking::Endpoint;
+//! use festina::{Config, ConnectOptions, DEFAULT_SCTP_PORT, Duration};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let second = Duration::from_secs(1);
+//! let server = Endpoint::bind("127.0.0.1:0".parse()?, Config::default())?;
+//! let listener = server.listen(DEFAULT_SCTP_PORT)?;
+//! let client = Endpoint::bind("127.0.0.1:0".parse()?, Config::default())?;
+//! let near = client.connect(&server.local_addr().to_string(), ConnectOptions::default())?;
+//! let far = listener.accept(second)?.ok_or("the endpoint is closed")?;
+//!
+//! near.send("make haste slowly", second)?;
+//! let message = far.recv(second)?.ok_or("the peer is gone")?;
+//! assert_eq!(message.payload, "make haste slowly");
+//! near.shutdown(second)?;
+//! assert!(far.recv(second)?.is_none());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! **`fork()`.** The thread of an endpoint exists only in the process that opened it. Programs that fork keep objects in a [`ForkGuard`].
+//!
+//! **Threads.** Every object may be used by several threads at a time.
+
+mod association;
+mod endpoint;
+mod fork;
+mod notifier;
+mod readiness;
+mod runtime;
+mod source;
+mod wait;
+
+use thiserror::Error;
+
+pub use self::association::Association;
+pub use self::endpoint::{Connecting, Endpoint, Listener};
+pub use self::fork::{ForkGuard, Forked};
+pub use self::readiness::{Readiness, Ready, ReadyKind};
+pub use self::runtime::OpenError;
+
+/// A time limit passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the time limit passed")]
+pub struct TimedOut;
+
+/// Why a call with a time limit did not succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum WaitError<E> {
+    /// The time limit passed. Nothing was lost or changed, and the call can be repeated.
+    #[error("the time limit passed")]
+    TimedOut,
+    /// It failed.
+    #[error(transparent)]
+    Failed(#[from] E),
+}

@@ -1,0 +1,274 @@
+//! Endpoints, listeners and handshakes.
+
+use std::future::Future;
+#[cfg(unix)]
+use std::io;
+use std::net::SocketAddr;
+use std::ops::Deref;
+#[cfg(unix)]
+use std::os::fd::BorrowedFd;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use festina_units::Duration;
+use tokio::task::JoinHandle;
+
+use super::association::Association;
+use super::readiness::{Readiness, Ready, ReadyKind, Signal};
+use super::runtime::{OpenError, RuntimeThread};
+use super::source::Source;
+use super::wait::wait;
+use super::{TimedOut, WaitError};
+use crate::config::Config;
+use crate::endpoint::{ConnectOptions, ListenOptions};
+use crate::error::{ConnectError, ListenError};
+
+/// One UDP socket that carries any number of associations, and the thread that serves it.
+///
+/// It dereferences to [`festina::Endpoint`](crate::Endpoint), whose methods that are not `async` never wait. Dropping it, and all that belongs to
+/// it, ends the associations in the background and in good order.
+#[derive(Debug)]
+pub struct Endpoint {
+    shared: Arc<Shared>,
+}
+
+/// What an endpoint and its associations share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    // Before the thread: the endpoint's handles go first.
+    endpoint: crate::Endpoint,
+    pub(super) ready: Arc<Readiness>,
+    thread: RuntimeThread,
+}
+
+impl Endpoint {
+    /// Opens a UDP socket, and a thread that receives and keeps time. Port 0 lets the system choose.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn bind(address: SocketAddr, config: Config) -> Result<Self, OpenError> {
+        let (thread, endpoint) = RuntimeThread::open(address, config)?;
+        Ok(Self { shared: Arc::new(Shared { endpoint, ready: Readiness::new(), thread }) })
+    }
+
+    /// Accepts associations with this SCTP port from now on, until the listener is dropped.
+    ///
+    /// # Errors
+    /// As [`festina::Endpoint::listen`](crate::Endpoint::listen).
+    pub fn listen(&self, port: u16) -> Result<Listener, ListenError> {
+        self.listen_with(port, ListenOptions::default())
+    }
+
+    /// As [`Endpoint::listen`], for the peers that `options` let in.
+    ///
+    /// # Errors
+    /// As [`Endpoint::listen`].
+    pub fn listen_with(&self, port: u16, options: ListenOptions) -> Result<Listener, ListenError> {
+        let listener = self.shared.endpoint.listen_with(port, options)?;
+        let signal = Signal::new(&self.shared.ready, ReadyKind::Accept, 0);
+        Ok(Listener { accepted: Source::new(listener, signal), shared: self.shared.clone() })
+    }
+
+    /// Sets up an association with a host, such as `localhost:9899`, and waits for it. The time limit is that of the options, 15 s by default.
+    /// See [`festina::Endpoint::connect_to`](crate::Endpoint::connect_to).
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub fn connect(&self, host: &str, options: ConnectOptions) -> Result<Association, ConnectError> {
+        match self.start_connect(host, options).finish(None) {
+            Ok(association) => Ok(association),
+            Err(WaitError::Failed(error)) => Err(error),
+            Err(WaitError::TimedOut) => Err(ConnectError::EndpointClosed),
+        }
+    }
+
+    /// Begins to set up an association as [`Endpoint::connect`] does, and does not wait for it.
+    pub fn start_connect(&self, host: &str, options: ConnectOptions) -> Connecting {
+        let signal = Signal::new(&self.shared.ready, ReadyKind::Connect, 0);
+        let handshake = Once(Some(self.handshake(host, options)));
+        Connecting { handshake: Source::new(handshake, signal), shared: self.shared.clone() }
+    }
+
+    /// Begins to set up an association as [`Endpoint::connect`] does. The future needs no runtime around it. Dropping it gives up.
+    pub fn connect_future(
+        &self,
+        host: &str,
+        options: ConnectOptions,
+    ) -> impl Future<Output = Result<crate::Association, ConnectError>> + Send + use<> {
+        self.handshake(host, options)
+    }
+
+    fn handshake(&self, host: &str, options: ConnectOptions) -> Handshake {
+        let (endpoint, host) = (self.shared.endpoint.clone(), host.to_owned());
+        Handshake(self.shared.thread.handle().spawn(async move { endpoint.connect_to(&host, options).await }))
+    }
+
+    /// Waits until something that belongs to the endpoint may go on, and appends to `ready` what it is, at most `count` objects. Each object
+    /// begins as ready. It is reported again as long as the call that its kind names returns something, so call that until it returns nothing.
+    ///
+    /// # Errors
+    /// The time limit passed.
+    pub fn ready(
+        &self,
+        ready: &mut Vec<Ready>,
+        count: usize,
+        limit: impl Into<Option<Duration>>,
+    ) -> Result<(), TimedOut> {
+        self.shared.ready.wait(ready, count, limit)
+    }
+
+    /// Returns a descriptor that is readable while [`Endpoint::ready`] would not wait.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
+    #[cfg(unix)]
+    pub fn ready_descriptor(&self) -> io::Result<BorrowedFd<'_>> {
+        self.shared.ready.descriptor()
+    }
+
+    /// Ends the endpoint and all its associations in good order, and waits until they are over and the socket is closed. The end goes on after
+    /// the time limit.
+    ///
+    /// # Errors
+    /// The time limit passed.
+    pub fn close(&self, limit: impl Into<Option<Duration>>) -> Result<(), TimedOut> {
+        wait(self.close_future(), limit.into())
+    }
+
+    /// Ends the endpoint as [`Endpoint::close`] does. The future needs no runtime around it.
+    pub fn close_future(&self) -> impl Future<Output = ()> + Send + use<> {
+        let shared = self.shared.clone();
+        async move {
+            shared.endpoint.close().await;
+            shared.thread.closed();
+        }
+    }
+}
+
+impl Deref for Endpoint {
+    type Target = crate::Endpoint;
+
+    fn deref(&self) -> &crate::Endpoint {
+        &self.shared.endpoint
+    }
+}
+
+/// Accepts associations on one SCTP port of an endpoint. Dropping it stops listening and shuts down associations that were not accepted.
+#[derive(Debug)]
+pub struct Listener {
+    accepted: Source<crate::Listener>,
+    shared: Arc<Shared>,
+}
+
+impl Listener {
+    /// Waits for the next association that a peer set up; `None` after the endpoint was closed.
+    ///
+    /// # Errors
+    /// The time limit passed.
+    pub fn accept(&self, limit: impl Into<Option<Duration>>) -> Result<Option<Association>, TimedOut> {
+        let accepted = self.accepted.next(limit.into())?;
+        Ok(accepted.map(|association| Association::new(association, &self.shared, 0)))
+    }
+
+    /// Returns the next association if one is there; `None` in any other case, and after the endpoint was closed.
+    pub fn try_accept(&self) -> Option<Association> {
+        self.accept(Duration::ZERO).ok().flatten()
+    }
+
+    /// Sets the token by which [`Endpoint::ready`] reports the listener; 0 before.
+    pub fn set_token(&self, token: u64) {
+        self.accepted.signal().set_token(token);
+    }
+
+    /// Returns a descriptor that is readable when [`Listener::accept`] would not wait. It stays so until [`Listener::try_accept`] has found
+    /// nothing.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
+    #[cfg(unix)]
+    pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
+        self.accepted.descriptor()
+    }
+}
+
+/// A handshake that [`Endpoint::start_connect`] began. Dropping it gives up.
+#[derive(Debug)]
+pub struct Connecting {
+    handshake: Source<Once<Handshake>>,
+    shared: Arc<Shared>,
+}
+
+impl Connecting {
+    /// Waits until the association is set up. It can be taken once.
+    ///
+    /// # Errors
+    /// The time limit passed and the handshake goes on, it failed, or its result was taken before.
+    pub fn finish(&self, limit: impl Into<Option<Duration>>) -> Result<Association, WaitError<ConnectError>> {
+        match self.handshake.next(limit.into()) {
+            Ok(Some(Ok(association))) => {
+                Ok(Association::new(association, &self.shared, self.handshake.signal().token()))
+            }
+            Ok(Some(Err(error))) => Err(WaitError::Failed(error)),
+            Ok(None) => Err(WaitError::Failed(ConnectError::ResultTaken)),
+            Err(TimedOut) => Err(WaitError::TimedOut),
+        }
+    }
+
+    /// Returns the result of the handshake if it is over: once.
+    pub fn try_finish(&self) -> Option<Result<Association, ConnectError>> {
+        match self.finish(Duration::ZERO) {
+            Ok(association) => Some(Ok(association)),
+            Err(WaitError::Failed(ConnectError::ResultTaken) | WaitError::TimedOut) => None,
+            Err(WaitError::Failed(error)) => Some(Err(error)),
+        }
+    }
+
+    /// Sets the token by which [`Endpoint::ready`] reports the handshake and then the association; 0 before.
+    pub fn set_token(&self, token: u64) {
+        self.handshake.signal().set_token(token);
+    }
+
+    /// Returns a descriptor that is readable when [`Connecting::finish`] would not wait.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
+    #[cfg(unix)]
+    pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
+        self.handshake.descriptor()
+    }
+}
+
+/// A handshake that a task of the endpoint's thread carries out.
+#[derive(Debug)]
+struct Handshake(JoinHandle<Result<crate::Association, ConnectError>>);
+
+impl Future for Handshake {
+    type Output = Result<crate::Association, ConnectError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        // The task ends without a result only if the runtime is gone.
+        Pin::new(&mut self.0).poll(context).map(|result| result.unwrap_or(Err(ConnectError::EndpointClosed)))
+    }
+}
+
+impl Drop for Handshake {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The result of a future as a stream of one item.
+#[derive(Debug)]
+struct Once<F>(Option<F>);
+
+impl<F: Future + Unpin> futures_core::Stream for Once<F> {
+    type Item = F::Output;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<F::Output>> {
+        let Some(future) = self.0.as_mut() else { return Poll::Ready(None) };
+        let result = ready!(Pin::new(future).poll(context));
+        self.0 = None;
+        Poll::Ready(Some(result))
+    }
+}

@@ -1,0 +1,90 @@
+//! Setting up an association with a host that is named rather than addressed.
+
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+
+use festina_units::Duration;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::Endpoint;
+use super::options::ConnectOptions;
+use crate::association::Association;
+use crate::error::ConnectError;
+
+/// Pause before the next address of a host is tried as well (RFC 8305 §5).
+const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+
+type Attempt<'a> = Pin<Box<dyn Future<Output = Result<Association, ConnectError>> + Send + 'a>>;
+
+impl Endpoint {
+    /// Looks up a host and sets up an association with the first of its addresses that answers. `host` is a name and a UDP port, such as
+    /// `localhost:9899`, or an address as for [`Endpoint::connect`]. The addresses are tried 250 ms apart (RFC 8305).
+    ///
+    /// The handshake timeout of the options includes the look-up. Dropping the future before it is ready gives up.
+    ///
+    /// # Errors
+    /// See [`ConnectError`]. If no address answers, the error is that of the last attempt.
+    pub async fn connect_to(&self, host: &str, options: ConnectOptions) -> Result<Association, ConnectError> {
+        if let Ok(remote) = host.parse() {
+            return self.connect_with(remote, options).await;
+        }
+        let unknown = |cause: String| ConnectError::NameNotFound { name: host.to_owned(), cause };
+        // A limit so far in the future that it cannot be expressed is none.
+        let now = Instant::now();
+        let end = now.checked_add(options.handshake_timeout).unwrap_or(now + Duration::from_secs(1 << 30));
+        let found = match timeout_at(end, tokio::net::lookup_host(host)).await {
+            Ok(found) => found.map_err(|error| unknown(error.to_string()))?,
+            Err(_) => return Err(unknown(format!("no answer within {} ms", options.handshake_timeout.as_millis()))),
+        };
+        let addresses: Vec<SocketAddr> =
+            found.filter(|remote| self.shared.socket.peer_address(*remote).is_ok()).collect();
+        if addresses.is_empty() {
+            return Err(unknown(format!("it has no address that an endpoint on {} can reach", self.local_addr())));
+        }
+        let attempts = addresses.into_iter().map(|remote| {
+            let left = end.saturating_duration_since(Instant::now());
+            Box::pin(self.connect_with(remote, options.clone().handshake_timeout(left))) as Attempt<'_>
+        });
+        first_to_succeed(attempts).await.unwrap_or_else(|| Err(unknown("no address was tried".to_owned())))
+    }
+}
+
+/// Begins attempts one after the other, the next as soon as the one before has failed or [`ATTEMPT_DELAY`] is over. Returns the first
+/// success or the last failure; `None` only without any attempt.
+async fn first_to_succeed<'a>(
+    mut waiting: impl Iterator<Item = Attempt<'a>>,
+) -> Option<Result<Association, ConnectError>> {
+    let (mut running, mut failed) = (Vec::new(), None);
+    let mut pause = pin!(sleep_until(Instant::now()));
+    poll_fn(|context: &mut Context<'_>| {
+        loop {
+            let mut has_failed = false;
+            for index in (0..running.len()).rev() {
+                let attempt: &mut Attempt<'a> = &mut running[index];
+                match attempt.as_mut().poll(context) {
+                    Poll::Ready(Ok(association)) => return Poll::Ready(Some(Ok(association))),
+                    Poll::Ready(Err(error)) => {
+                        failed = Some(Err(error));
+                        has_failed = true;
+                        drop(running.swap_remove(index));
+                    }
+                    Poll::Pending => {}
+                }
+            }
+            if !has_failed && pause.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+            match waiting.next() {
+                Some(attempt) => {
+                    running.push(attempt);
+                    pause.as_mut().reset(Instant::now() + ATTEMPT_DELAY);
+                }
+                None if running.is_empty() => return Poll::Ready(failed.take()),
+                None => return Poll::Pending,
+            }
+        }
+    })
+    .await
+}
