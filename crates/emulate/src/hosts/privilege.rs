@@ -1,4 +1,4 @@
-//! The privileges that namespaces and devices require, for users who have none.
+//! The privileges that namespaces and devices require, for users without them.
 
 use std::io;
 
