@@ -454,8 +454,7 @@ mod tests {
 
     #[test]
     fn a_smaller_send_buffer_brings_its_low_water_mark_down_and_a_larger_one_leaves_it() {
-        let low_water =
-            |bytes| Config::default().with_send_buffer_bytes(bytes).into_core().limits.send_low_water_bytes;
+        let low_water = |bytes| Config::default().with_send_buffer_bytes(bytes).into_core().limits.send_low_water_bytes;
         assert_eq!(low_water(4_000), 4_000);
         assert_eq!(low_water(16 << 20), sctp::Limits::default().send_low_water_bytes);
     }

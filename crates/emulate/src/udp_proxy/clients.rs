@@ -151,8 +151,8 @@ mod tests {
             assert_eq!(hear(stranger, stranger.into()), [1, 2, stranger]);
         }
         assert_eq!(hear(199, 200), [1, 2, 199], "all are known");
-        assert_eq!(hear(300, 300), [2, 199, 300], "the one silent for longest gives way");
+        assert_eq!(hear(300, 300), [2, 199, 300], "the one silent for longest is replaced");
         assert_eq!(hear(2, 30_100), [2, 199, 300]);
-        assert_eq!(hear(301, 30_250), [2, 300, 301], "an idle one gives way before a stranger");
+        assert_eq!(hear(301, 30_250), [2, 300, 301], "an idle one is replaced before a stranger");
     }
 }
