@@ -33,7 +33,7 @@ def processor():
 
 
 def cpu_seconds(command):
-    """What a command took, and what it said on standard error. A broken check (1) is no failure here, nor are too few (3)."""
+    """Returns the CPU seconds of a command and its standard error. A broken check (1) is no failure here, nor are too few (3)."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

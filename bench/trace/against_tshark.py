@@ -2,8 +2,8 @@
 """What `festina trace` finds in real captures beside tshark's `tcp.analysis`, packet by packet.
 
     bench/trace/against_tshark.py                        fetches Debian's source packages that ship captures
-    bench/trace/against_tshark.py --captures FOLDER      takes what lies in a folder
-    bench/trace/against_tshark.py --keep FOLDER          keeps what was fetched there
+    bench/trace/against_tshark.py --captures FOLDER      uses the files of a folder
+    bench/trace/against_tshark.py --keep FOLDER          keeps the fetched files there
 
 Needs `tshark`, `cargo`, and for fetching `apt-get` on Debian: source lists of its own are used, and nothing is installed. Prints a table by capture, then each class of difference with its reason and examples. A
 difference without a reason makes it end with 1.
@@ -89,7 +89,7 @@ def tshark(path):
 
 
 def festina(program, path):
-    """What was found of each packet by its number."""
+    """festina's verdicts by the number of the packet."""
     result = subprocess.run([program, "list", str(path)], capture_output=True, text=True, check=False)
     found = {}
     for line in result.stdout.splitlines():
@@ -103,7 +103,7 @@ def number(text):
 
 
 def theirs(packet):
-    """tshark's verdict: what, and of which kind."""
+    """tshark's verdict and its kind."""
     if packet is None:
         return NONE, ""
     for kind in ["spurious", "fast"]:

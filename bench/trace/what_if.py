@@ -3,11 +3,11 @@
 
     bench/trace/what_if.py                                    64 connections, 100 bytes every 250 ms, 50 ms and 5 % each way
     bench/trace/what_if.py --intervals 20,50,100,200,300,500  a mix, connection by connection
-    bench/trace/what_if.py --capture FILE --delay 25          a capture of such streams at their sender that is there already
+    bench/trace/what_if.py --capture FILE --delay 25          a capture of such streams at their sender that exists already
 
 Needs Linux, `tshark`, and `festina` in the PATH or by --festina; root or user namespaces, as `festina emulate run` says. Prints the 99th percentile
 of the delay to acknowledgement as captured and as simulated. If all connections have the same interval, it prints as well what `festina compare` measures with real
-sockets beside what was predicted. --keep FOLDER keeps captures and results.
+sockets next to the prediction. --keep FOLDER keeps captures and results.
 """
 
 import argparse
@@ -25,7 +25,7 @@ MESSAGE = bytes(100)
 
 
 def serve():
-    """Reads whatever comes, until it is ended."""
+    """Reads all data until it is ended."""
     ready = selectors.DefaultSelector()
     listener = socket.create_server(SERVER, backlog=1024)
     ready.register(listener, selectors.EVENT_READ)
@@ -53,7 +53,7 @@ def write(connections, intervals_ms, seconds, congestion):
                 stream.sendall(MESSAGE)
                 due[n] += intervals[n]
         time.sleep(max(0.0, min(due) - time.monotonic()))
-    # What was lost last is still sent again.
+    # The last losses are still retransmitted.
     time.sleep(5)
 
 

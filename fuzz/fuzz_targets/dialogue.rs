@@ -1,6 +1,6 @@
 //! Two honest hosts who talk over a bad link, and do everything that applications do meanwhile: send with every kind of reliability, read
 //! slowly, change loss recovery, reset and add streams, shut down, abort, restart, move to another UDP port, open from both sides at once.
-//! Somebody on the way may pad their packets with chunks that a receiver skips. Where the input says so an attacker who knows the tags
+//! A middlebox may pad their packets with chunks that a receiver skips. If the input says so, an attacker who knows the tags
 //! joins in.
 //!
 //! With any input:

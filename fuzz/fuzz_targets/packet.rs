@@ -1,7 +1,7 @@
 //! Arbitrary bytes as a packet: reading all of it never panics, and the result can be written again.
 //!
 //! DATA, I-DATA, SACK and NR-SACK must come out as the very bytes that went in (but for padding and flags that receivers ignore); control
-//! chunks must say the same after writing and reading once more.
+//! chunks must have the same contents after writing and reading again.
 
 #![no_main]
 

@@ -43,10 +43,10 @@ pub(crate) async fn bulk<T: Transport>(
                 messages += T::receive(&mut far.receiver).await?;
             }
         }
-        // Before messages come that nobody fetches any more.
+        // Before later messages come, which are not fetched.
         let remark = T::remark(&counted, &far.sender);
         let carried = Carried { messages, wall: begun.wall(), cpu: begun.cpu(), remark };
-        // The connection goes on until nobody sends any more.
+        // The connection lasts until the sender stops.
         Ok::<_, Failure>((carried, far))
     };
     let (carried, _far) = tokio::spawn(counting).await??;

@@ -13,7 +13,7 @@ pub(crate) use self::festina::{Festina, FestinaBatches};
 pub(crate) use self::quinn::Quinn;
 pub(crate) use self::tcp::Tcp;
 
-/// Whatever went wrong.
+/// Any error.
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
 /// A transport that is measured. Its messages all have one size.

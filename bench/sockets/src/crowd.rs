@@ -27,10 +27,10 @@ const PER_PORT: usize = 30_000;
 /// Handshakes at the same time.
 const HANDSHAKES: usize = 32;
 
-/// Associations take turns in sending: so many turns make a second.
+/// Associations take turns in sending; this many turns make a second.
 const TURNS_PER_SECOND: u32 = 1_000;
 
-/// How long what was sent may take to arrive before it counts as lost.
+/// How long a message may take to arrive before it counts as lost.
 const DELIVERY_MAX: Duration = Duration::from_secs(30);
 
 fn port(number: usize) -> Result<u16, Failure> {
@@ -156,7 +156,7 @@ async fn send(ends: &[Association], duration: Duration) -> Result<u64, Failure> 
     Ok(sent)
 }
 
-/// What has arrived.
+/// The messages that have arrived.
 struct Arrived {
     /// In nanoseconds.
     delays: Histogram<u64>,

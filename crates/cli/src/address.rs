@@ -158,7 +158,7 @@ pub(crate) fn keep_alive(stream: &TcpStream) -> io::Result<()> {
 /// # Errors
 /// If the host has no address, or the socket cannot be opened.
 pub(crate) async fn bind_to_listen(listen: &HostPort, config: Config) -> Result<Endpoint> {
-    // Not every machine has IPv6, and some have it without IPv4 in it.
+    // Some machines have no IPv6, and some have IPv6 sockets without IPv4.
     if listen.is_any()
         && let Ok(endpoint) = Endpoint::bind((Ipv6Addr::UNSPECIFIED, listen.port).into(), config.clone()).await
     {

@@ -50,11 +50,11 @@ struct Arguments {
 pub(crate) enum Command {
     /// Wait for peers and print their messages, like netcat
     Listen(listen::ListenArgs),
-    /// Send lines or files as messages and print what comes back
+    /// Send lines or files as messages and print the answers
     Send(send::SendArgs),
     /// Measure how long messages to a peer take
     Ping(ping::PingArgs),
-    /// Measure how much a path carries and how long a thin stream beside that takes
+    /// Measure the throughput of a path and the delay of a concurrent thin stream
     Perf(Box<perf::PerfArgs>),
     /// Carry the datagrams or connections of programs that know nothing of it between two hosts
     #[command(subcommand)]

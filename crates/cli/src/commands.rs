@@ -81,7 +81,7 @@ impl std::fmt::Display for EndedWith {
 
 impl std::error::Error for EndedWith {}
 
-/// Does what must be done before this process has threads. If that was all, the outcome is returned.
+/// Runs the part of the command that must precede other threads. Returns the outcome if that was all.
 pub(crate) fn without_threads(command: &Command) -> Option<Result<()>> {
     match command {
         Command::Emulate(command) => emulate::without_threads(command),

@@ -3,8 +3,8 @@
 //!
 //! - [`scenario`]: the streams and the network
 //! - [`run`]: all profiles from the handshakes to the last message; `rig` holds one profile's endpoints and network,
-//!   `recorder` what its receiver saw
-//! - [`simulated`]: the same once more in the simulator
+//!   `recorder` the received messages
+//! - [`simulated`]: the same in the simulator
 //! - [`state`]: the streams as state updates, simulated: how old is the newest state that the receiver has?
 //! - [`outcome`]: the results of one profile
 //! - [`report`], [`html`] and [`json`]: its presentation

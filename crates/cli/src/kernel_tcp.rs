@@ -1,7 +1,7 @@
 //! `festina lab run --real`: experiments of the laboratory with the kernel's own TCP, through an emulated network.
 //!
 //! - [`tables`]: Tables 1 to 3 of G02: the plan, its parameters, where their values come from
-//! - `checks`: what must hold of them
+//! - `checks`: their checks
 //! - `cell`: one point of the plan, measured on two temporary hosts
 //! - `sender`, `receiver`: the work of the hosts
 //!

@@ -30,7 +30,7 @@ pub(crate) struct LinkArgs {
     /// bytes; it repeats), or one of the made traces lte, wifi and satellite
     #[arg(long, value_name = "FILE|NAME", value_parser = trace, conflicts_with = "rate")]
     pub(crate) trace: Option<RateTrace>,
-    /// What may wait for the transmitter: packets (100p) or bytes (64KiB)
+    /// Queue limit of the transmitter: packets (100p) or bytes (64KiB)
     #[arg(long, value_name = "SIZE", default_value = "1000p", value_parser = queue)]
     pub(crate) queue: QueueLimit,
     /// Which of what waits is marked or dropped although there is room
@@ -135,7 +135,7 @@ impl BackArgs {
             rate: self.back_rate.or(forward.rate),
             trace: match &self.back_trace {
                 Some(trace) => Some(trace.clone()),
-                // A rate of its own takes the place of the trace of the way there.
+                // An explicit rate replaces the trace of the forward direction.
                 None => forward.trace.clone().filter(|_| self.back_rate.is_none()),
             },
             queue: self.back_queue.unwrap_or(forward.queue),

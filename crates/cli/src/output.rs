@@ -1,4 +1,4 @@
-//! Standard output and standard error, either of which may be closed: a closed pipe is an error like any
+//! Standard output and standard error, which may be closed: a closed pipe is an error like any
 //! other, never a panic. Text of peers is not trusted either: [`escape`] keeps it from controlling a terminal.
 
 mod escape;

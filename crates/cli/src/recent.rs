@@ -1,4 +1,4 @@
-//! A table that strangers may fill: a new entry takes the place of one that is hardly missed.
+//! A table that strangers may fill: a new entry replaces the least valuable one.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 /// An entry that was not used for this long is the first to go. RFC 4787 §4.3 recommends five minutes for UDP mappings.
 pub(crate) const IDLE_TIME: Duration = Duration::from_secs(300);
 
-/// A bounded map whose least valuable entry makes room for a new one: one that was idle for [`IDLE_TIME`], else one that was used only once,
+/// A bounded map whose least valuable entry is replaced by a new one: one that was idle for [`IDLE_TIME`], else one that was used only once,
 /// else any; among them the one unused for longest. So a flood of strangers evicts other strangers first.
 #[derive(Debug)]
 pub(crate) struct Recent<K, V> {

@@ -52,7 +52,7 @@ const IPV6_PREFIX_BITS: u8 = 64;
 /// What the network's device is called on either host.
 const DEVICE: &str = "festina0";
 
-/// Two hosts with nothing on them but a loopback device and the network between them, at work.
+/// Two running hosts with nothing on them but a loopback device and the network between them.
 #[derive(Debug)]
 pub struct Hosts {
     client: Namespace,
@@ -115,7 +115,7 @@ impl Hosts {
     }
 }
 
-/// A host's end of the network, and the host once more, to be kept.
+/// A host's end of the network, and a second handle of the host, to be kept.
 fn end(addresses: HostAddresses) -> Result<(TunEnd, Namespace), TunError> {
     let namespace = Namespace::fresh().map_err(TunError::Namespace)?;
     let kept = namespace.try_clone().map_err(TunError::Namespace)?;

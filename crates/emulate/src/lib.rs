@@ -2,7 +2,7 @@
 //! [`Link`](festina_netsim::Link) per direction, for real programs.
 //!
 //! - [`UdpProxy`] stands between UDP clients and a server on any address. It needs no privilege, no kernel
-//!   module and no async runtime. [`RunningProxy`] is the proxy at work on its own thread; dropping it stops it.
+//!   module and no async runtime. [`RunningProxy`] is a running proxy on its own thread; dropping it stops it.
 //!   [`ProxyCounters`] counts its datagrams, [`TapRecord`] shows each datagram on the way, for captures.
 //! - `TunPair` (Linux, with root's privileges) joins two TUN devices in two network namespaces: a bad network for
 //!   the kernel's own TCP and for any program that speaks IP. `RunningTunPair`, `TunCounters` and

@@ -29,8 +29,8 @@ pub const MTU_BYTES: u16 = 1_500;
 
 /// One of the two devices.
 ///
-/// The two must be in different network namespaces: what two addresses of one namespace have to say to each
-/// other, the kernel never gives to a device.
+/// The two must be in different network namespaces: packets between two addresses of one namespace never
+/// reach a device.
 #[derive(Debug)]
 pub struct TunEnd {
     /// The name of the device, of at most 15 characters.
@@ -45,7 +45,7 @@ pub struct TunEnd {
     pub ipv6: Option<(Ipv6Addr, u8)>,
 }
 
-/// Two TUN devices joined by links, made but not yet at work: [`spawn`](Self::spawn) sets them to work.
+/// Two TUN devices joined by links, not running yet: [`spawn`](Self::spawn) starts them.
 ///
 /// A packet counts with its IP header and no link-layer header towards rates and queues in bytes. A queue that
 /// marks sets Congestion Experienced in the IP header. The devices carry IPv4, and IPv6 if they have addresses for it, and
@@ -101,7 +101,7 @@ impl TunPair {
     }
 }
 
-/// Two joined devices at work. Dropping this stops the emulation and removes the devices.
+/// Two joined, running devices. Dropping this stops the emulation and removes the devices.
 #[derive(Debug)]
 pub struct RunningTunPair {
     worker: Worker<TunCounters>,

@@ -22,7 +22,7 @@ use crate::worker::{self, Handle, Worker};
 use clients::Clients;
 use event_loop::EventLoop;
 
-/// A UDP proxy that is bound but not yet at work: [`spawn`](Self::spawn) sets it to work.
+/// A UDP proxy that is bound but not running yet: [`spawn`](Self::spawn) starts it.
 ///
 /// All clients share one link per direction, as they would share a bottleneck. Each has an upstream
 /// socket of its own, so that the server tells them apart. Datagrams count with their IP and UDP
@@ -83,7 +83,7 @@ impl UdpProxy {
     }
 }
 
-/// A proxy at work. Dropping it stops the proxy and waits for its thread, which takes well below a
+/// A running proxy. Dropping it stops the proxy and waits for its thread, which takes well below a
 /// millisecond.
 #[derive(Debug)]
 pub struct RunningProxy {

@@ -4,7 +4,7 @@ use std::io::{self, PipeReader, PipeWriter};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// A thread at work. Dropping it stops the thread and waits for it.
+/// A running thread. Dropping it stops the thread and waits for it.
 #[derive(Debug)]
 pub(crate) struct Worker<C> {
     counters: Shared<C>,

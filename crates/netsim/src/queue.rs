@@ -255,7 +255,7 @@ impl<T: Queueable> Queue<T> {
         })
     }
 
-    /// Reports that the queue is empty and the transmitter idle. When it became idle it polled once more and found
+    /// Reports that the queue is empty and the transmitter idle. When it became idle it polled again and found
     /// nothing, which ends a dropping state and the turns of flows.
     pub(crate) fn note_idle(&mut self, now: Instant) {
         if matches!(self.storage, Storage::Single(_, Manager::CoDel(_)) | Storage::PerFlow(_)) {

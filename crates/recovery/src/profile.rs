@@ -294,7 +294,7 @@ fn lksctp_2_6_15() -> Rules {
         rtt_sampling: RttSampling::FirstAcknowledgement,
         rtt_clock: RttClock::LINUX_250_HZ,
         // "Some, but not all" in P06 §4.2.1 and P10 §5.2 are chunks up to the cumulative TSN. If gap acks restarted the
-        // timer too, it would never expire while a stream goes on, but P06 Table 2 has ten timeouts for each fast
+        // timer too, it would never expire during a stream, but P06 Table 2 has ten timeouts for each fast
         // retransmission.
         timer_restart: TimerRestart::EarliestAcked,
         fast_retransmit: FastRetransmit { threshold: 4, repeats: true },

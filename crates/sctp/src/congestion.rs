@@ -1,6 +1,6 @@
 //! How much may be on the way, and how fast it leaves: the congestion window, what moves it, and pacing.
 //!
-//! All quantities are bytes of DATA chunks, header and padding included (RFC 9260 §7.2). A controller hears of bytes, times and
+//! All quantities are bytes of DATA chunks, header and padding included (RFC 9260 §7.2). A controller is given bytes, times and
 //! round-trip times; it knows nothing of TSNs, timers or packets.
 //!
 //! | module | responsibility |
@@ -68,19 +68,19 @@ impl Congestion {
         in_flight == 0 || self.pacer().is_none_or(|pacer| pacer.allows(now))
     }
 
-    /// When pacing lets a packet leave again. `None`: now, or cwnd does not.
+    /// When pacing allows the next packet. `None`: now, or cwnd does not.
     pub(crate) fn resumes_at(&self, in_flight: usize) -> Option<Instant> {
         self.pacer()?.resumes_at().filter(|_| in_flight > 0 && self.allows(in_flight))
     }
 
-    /// The time at which pacing lets a packet leave again may have come.
+    /// The time at which pacing allows the next packet may have come.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         if let Some(pacer) = self.pacer_mut() {
             pacer.handle_timeout(now);
         }
     }
 
-    /// The association is idle: gives back memory that is not worth keeping.
+    /// The association is idle: releases memory that is not worth keeping.
     pub(crate) fn give_back_memory(&mut self) {
         if let Self::Cubic(controller) = self {
             controller.give_back_memory();

@@ -19,7 +19,7 @@
 //! can fetch at once is a slice however small it is, while less than half of the buffer is used and its packet has at most
 //! 2 KiB. Fragments below 512 bytes are gathered in buffers, so that a message in fragments of one byte costs about its bytes.
 //!
-//! The peer counts payload, and does not know what its messages cost here: a message of 64 bytes may take three times as much. So
+//! The peer counts payload, and does not know the memory cost of its messages: a message of 64 bytes may take three times as much. So
 //! the window is the payload that fits into the rest of a buffer and a quarter, judged by recent messages, and at most the rest
 //! of the buffer. Data sent before the peer learned of that is kept up to a buffer and a quarter.
 //!
@@ -34,7 +34,7 @@
 //! - While no TSN is missing and the application has nothing to fetch, a quarter of the buffer stays open. All that is held
 //!   then is a message that lacks its end, and one chunk per round trip would complete it too slowly.
 //! - A message in one chunk that the application can fetch at once is accepted while there is no other to fetch; and above a buffer and
-//!   a quarter, up to 8 KiB more, while all that there is to fetch takes no more than that. What fills the buffer then waits for such
+//!   a quarter, up to 8 KiB more, while all fetchable messages take no more than that. The data that fills the buffer then waits for such
 //!   messages, and one in each packet would bring it no further than a packet per message.
 //!
 //! An honest peer never meets the limit of two buffers with an application that fetches: its outstanding data and the data
@@ -365,7 +365,7 @@ impl Receiver {
         }
     }
 
-    /// Gives back the capacity of an empty queue.
+    /// Releases the capacity of an empty queue.
     pub(crate) fn give_back_memory(&mut self) {
         self.ready.give_back_memory();
     }

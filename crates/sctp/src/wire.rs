@@ -113,7 +113,7 @@ impl UnknownAction {
         matches!(self, Self::StopAndReport | Self::SkipAndReport)
     }
 
-    /// Whether what follows is still to be processed.
+    /// Whether later chunks are still to be processed.
     #[must_use]
     pub const fn continues(self) -> bool {
         matches!(self, Self::Skip | Self::SkipAndReport)

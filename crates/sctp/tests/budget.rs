@@ -100,7 +100,7 @@ impl Pair {
         let mut packet = Vec::new();
         let server = loop {
             packet.clear();
-            client.poll_transmit(now, &mut packet).expect("the handshake goes on");
+            client.poll_transmit(now, &mut packet).expect("the handshake continues");
             let mut reply = Vec::new();
             match listener.handle_packet(now, address(1), &Bytes::from(packet.clone()), &|_| false, &mut reply) {
                 Incoming::Accepted(server) => break *server,

@@ -87,7 +87,7 @@ pub struct Summary {
     pub packets: u64,
     /// Packets that are not TCP, UDP or SCTP, or whose headers were not captured, and fragments of incomplete packets.
     pub packets_other: u64,
-    /// Packets of TCP and SCTP that the capture holds once more: the same number in IPv4, the same transport header. They are left out.
+    /// Duplicate packets of TCP and SCTP: the same number in IPv4, the same transport header. They are left out.
     pub packets_again: u64,
     /// Conversations that began.
     pub conversations: u64,
@@ -159,8 +159,8 @@ impl LiveStream<'_> {
     }
 }
 
-/// Analyses a capture from its beginning to its end. `each` gets the findings. If the capture is damaged, what lies before counts, and the error is
-/// returned beside the summary.
+/// Analyses a capture from its beginning to its end. `each` gets the findings. If the capture is damaged, the part before counts, and the error is
+/// returned with the summary.
 pub fn analyse(
     source: impl Read,
     mut analyser: Analyser,
@@ -313,7 +313,7 @@ impl Analyser {
         self.table.hear(parsed.key, packet.at)
     }
 
-    /// The stream of the packet's sender, which begins with `start` unless it is there already.
+    /// The stream of the packet's sender. A new one begins with `start`.
     fn stream(&mut self, slot: Slot, packet: &CapturedPacket<'_>, parsed: &Parsed<'_>, start: u32) -> &mut Stream {
         let has_timestamps = matches!(parsed.content, Content::Tcp(Tcp { timestamps: Some(_), .. }));
         let receiver = &mut self.receiver;

@@ -9,7 +9,7 @@ use fragments::{Added, Fragment, Fragments, Key};
 use crate::bytes::{u16_at, u32_at};
 use crate::read::{CapturedPacket, ReadError};
 
-/// What follows the IP header.
+/// The data after the IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Transport<'a> {
     pub(crate) source: IpAddr,
@@ -53,7 +53,7 @@ pub(crate) enum Dissected<'a> {
     Transport(Transport<'a>),
     /// A fragment whose packet is not complete yet.
     Fragment,
-    /// A fragment that the capture holds once more.
+    /// A duplicate of a fragment.
     Again,
     /// No IP packet.
     Other,
@@ -136,7 +136,7 @@ fn innermost(mut found: Transport<'_>, missing: usize) -> Transport<'_> {
     found
 }
 
-/// What follows an IP header of either version.
+/// The data after an IP header of either version.
 fn ip_packet(ip: &[u8], missing: usize) -> Option<Transport<'_>> {
     match ip.first()? >> 4 {
         4 => ipv4(ip, missing),
@@ -205,7 +205,7 @@ fn gtp(bytes: &[u8]) -> Option<&[u8]> {
     None
 }
 
-/// What follows a GRE header of version 0.
+/// The data after a GRE header of version 0.
 fn gre(bytes: &[u8]) -> Option<&[u8]> {
     const VERSION: u8 = 0x07;
     const CHECKSUM_KEY_SEQUENCE: [u8; 3] = [0x80, 0x20, 0x10];
@@ -254,7 +254,7 @@ fn behind_ether_type(mut ether_type: u16, mut rest: &[u8]) -> Option<&[u8]> {
     None
 }
 
-/// The IP packet behind labels of MPLS (RFC 3032 §2.1). They do not say what follows them; [`ip_packet`] looks at its version.
+/// The IP packet behind labels of MPLS (RFC 3032 §2.1). They do not state the protocol; [`ip_packet`] looks at its version.
 fn behind_labels(mut rest: &[u8]) -> Option<&[u8]> {
     const BOTTOM_OF_STACK: u8 = 1;
     for _ in 0..NESTING_MAX {
@@ -322,7 +322,7 @@ fn ipv6(ip: &[u8], missing: usize) -> Option<Transport<'_>> {
     behind_extensions(found)
 }
 
-/// What follows IPv6's extension headers (RFC 8200 §4, RFC 4302 §2.2), or the fragment that is in the way.
+/// The data after IPv6's extension headers (RFC 8200 §4, RFC 4302 §2.2), or the fragment that is in the way.
 fn behind_extensions(mut found: Transport<'_>) -> Option<Transport<'_>> {
     const HOP_BY_HOP: u8 = 0;
     const ROUTING: u8 = 43;
@@ -425,7 +425,7 @@ mod tests {
         assert!(error.to_string().contains("link type 105 cannot be read, first at byte 24"), "{error}");
     }
 
-    /// `payload` as what follows an IPv4 header with this protocol.
+    /// `payload` as the data after an IPv4 header with this protocol.
     fn ipv4_with(protocol: u8, payload: &[u8]) -> Vec<u8> {
         let [from, to] = ["198.51.100.1", "198.51.100.2"].map(|text| text.parse().expect("an address"));
         let mut packet = ip::encapsulate_sctp(from, to, EcnCodepoint::NotCapable, payload).expect("short");

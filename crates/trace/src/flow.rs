@@ -50,7 +50,7 @@ pub struct FlowWrite {
 /// Reads a capture, pcap or pcapng, and tells for each flow that carried data when it carried how much, flows in the
 /// order of their first data.
 ///
-/// Data that was sent before is left out: in TCP what lies below the highest sequence number sent, in SCTP chunks
+/// Data that was sent before is left out: in TCP data below the highest sequence number sent, in SCTP chunks
 /// with a TSN not above the highest. What a replay of the result sends is therefore what the application wrote, as far as
 /// the packets tell, and not what its transport made of losses.
 ///
@@ -178,7 +178,7 @@ fn tcp(flow: &mut Gathered, at: Instant, transport: &Transport<'_>) {
         return;
     }
     if flags & SYN != 0 {
-        // A new connection between the same ports counts anew.
+        // A new connection between the same ports is counted separately.
         flow.next = Some(sequence.wrapping_add(1));
         return;
     }

@@ -9,7 +9,7 @@
 //! In, from tcpdump, Wireshark and others:
 //!
 //! - [`read`]: the packets of a pcap or pcapng file
-//! - `dissect`: what lies behind link and IP headers
+//! - `dissect`: the data behind link and IP headers
 //! - [`flow`]: when each flow wrote how much, for a replay
 //! - [`analysis`]: what a capture says about its streams: thinness, losses, repair, delays
 //!

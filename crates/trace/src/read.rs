@@ -1,6 +1,6 @@
 //! Reading captures: pcap, with times in micro- or nanoseconds, and pcapng, in either byte order, bare or compressed by gzip or zstd.
 //!
-//! A damaged file is an error that says where, never a panic, and costs no more memory than its largest packet. What comes before the
+//! A damaged file is an error that says where, never a panic, and costs no more memory than its largest packet. Packets before the
 //! damage is read.
 
 mod source;
@@ -302,7 +302,7 @@ fn packet<'a, R: Read>(
     Ok(Found { at, link_type: interface.link_type, data, original_bytes })
 }
 
-/// A time in nanoseconds; what lies outside of the range of [`Instant`] is moved to its edge.
+/// A time in nanoseconds; times outside of the range of [`Instant`] are moved to its edge.
 fn time(offset_s: i64, seconds: u64, units: u64, units_per_s: u64) -> Instant {
     let fraction_ns = u128::from(units) * u128::from(NANOSECONDS) / u128::from(units_per_s.max(1));
     let whole_s = i128::from(offset_s) + i128::from(seconds);

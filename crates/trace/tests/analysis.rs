@@ -215,7 +215,7 @@ fn until_the_episode_of_a_probe_ends_the_next_repair_is_a_timeout() {
     assert_eq!(causes(&packets), [Cause::Probe, Cause::Timeout, Cause::Probe]);
     let reporting = [echoing(1_350, 2, Some(1), 1_300)];
     let packets: Vec<_> = [&before[..], &probed, &reporting, &after].concat();
-    assert_eq!(causes(&packets), [Cause::Probe, Cause::Probe], "the probe came once more");
+    assert_eq!(causes(&packets), [Cause::Probe, Cause::Probe], "the probe was sent again");
 }
 
 #[test]

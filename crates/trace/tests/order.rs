@@ -225,7 +225,7 @@ fn data_that_the_capture_holds_behind_its_acknowledgement_was_not_sent_again() {
         let at_us = 50_000 + 100_000 * u64::from(index);
         packets.extend([ack(at_us, index + 1, &[]), data(at_us + 20, 0, index)]);
     }
-    // What comes a second after its acknowledgement was sent again.
+    // Data that comes a second after its acknowledgement was retransmitted.
     packets.extend([ack(700_000, 6, &[]), data(1_700_000, 0, 5)]);
     let found = analysed(&packets);
     let last = found.summary.packets;
@@ -258,7 +258,7 @@ fn probes_of_a_closed_window_and_keep_alives_are_neither_data_nor_losses() {
     // The receiver takes the byte of a probe, though it has no more room.
     packets.extend([bytes(1_250_000, 100, 1), window(1_290_000, 101, 0), window(1_400_000, 101, 1_000)]);
     packets.extend([bytes(1_450_000, 101, 99), window(1_490_000, 200, 1_000)]);
-    // Long after that the sender asks whether the receiver is there.
+    // Long after that the sender sends a keep-alive.
     packets.extend([bytes(9_000_000, 199, 1), window(9_040_000, 200, 1_000)]);
     packets.extend([bytes(9_100_000, 200, 100), window(9_140_000, 300, 1_000)]);
     let found = analysed(&packets);

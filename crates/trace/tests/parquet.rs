@@ -1,4 +1,4 @@
-//! Rows as Arrow and as Parquet, beside those of JSON.
+//! Rows as Arrow and as Parquet, compared with those of JSON.
 
 use std::fs::File;
 use std::path::Path;
@@ -26,7 +26,7 @@ fn streams() -> Vec<StreamReport> {
     streams
 }
 
-/// The value at a place as JSON has it: six digits behind the point.
+/// The value at a place in JSON's form: six digits behind the point.
 fn json(batch: &RecordBatch, row: usize, column: usize) -> Value {
     let values = batch.column(column);
     if values.is_null(row) {

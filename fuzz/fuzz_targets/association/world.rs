@@ -1,4 +1,4 @@
-//! Two hosts, the links between them, and what must hold after every step.
+//! Two hosts, the links between them, and the invariants after every step.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ const SEEN_MAX: usize = 64;
 const TIMERS_AT_ONCE_MAX: usize = 2;
 /// Packets that one call may release: the largest window in chunks of one byte that could need a packet each is far below.
 const PACKETS_PER_CALL_MAX: usize = 400;
-/// Events that may wait for an application that does not poll them, besides those of its own messages and of what left again.
+/// Events that may wait for an application that does not poll them, in addition to those of its own messages and of retransmissions.
 const EVENTS_MAX: usize = 1_000;
 /// After the end only packets that were waiting as a whole are sent.
 const LAST_PACKETS_MAX: usize = 16;
@@ -41,7 +41,7 @@ struct Host {
     established: bool,
     closed: bool,
     messages_sent: usize,
-    /// Chunks that had left again when events were last polled.
+    /// Retransmitted chunks when events were last polled.
     retransmitted: usize,
 }
 

@@ -21,7 +21,7 @@ pub enum TagPlan {
     Other(u32),
 }
 
-/// TSNs are relative to what would be right.
+/// TSNs are relative to the right ones.
 #[derive(Arbitrary, Debug)]
 pub enum ChunkPlan {
     Data { tsn: i16, stream: u16, ssn: u16, flags: u8, bytes: u16 },

@@ -43,7 +43,7 @@ pub enum Opening {
 }
 
 /// One side loses its memory after some packets and timers, and connects again. Its earlier packets come late, so that the other
-/// side may hear of the new incarnation first.
+/// side may learn of the new incarnation first.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tear {
     pub at: Side,

@@ -1,4 +1,4 @@
-//! Both hosts, the network between them, and what must hold after every step.
+//! Both hosts, the network between them, and the invariants after every step.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;

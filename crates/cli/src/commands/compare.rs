@@ -81,7 +81,7 @@ impl CompareArgs {
     }
 }
 
-/// Runs the comparison and writes what came of it.
+/// Runs the comparison and writes its results.
 pub(crate) async fn run(arguments: CompareArgs) -> Result<()> {
     arguments.validate()?;
     // Half a minute must not be spent on what then cannot be written.

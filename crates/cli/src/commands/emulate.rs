@@ -45,7 +45,7 @@ pub(crate) enum EmulateCommand {
 #[cfg(target_os = "linux")]
 const FIRST_PROCESS: &str = "run-first-process";
 
-/// Does what must be done before this process has threads; some commands end with it.
+/// Runs the part that must precede other threads; some commands end with it.
 pub(crate) fn without_threads(command: &EmulateCommand) -> Option<Result<()>> {
     match command {
         #[cfg(target_os = "linux")]
@@ -140,7 +140,7 @@ impl NetworkArgs {
     }
 }
 
-/// A network at work.
+/// A running network.
 trait Emulation {
     /// Whether it has ended by itself.
     fn has_failed(&self) -> bool;

@@ -36,8 +36,8 @@ Examples:
   festina lab run replay --quick --capture packets      and packets/replay-quick-*.pcapng for Wireshark
   festina lab run g02-table1 --real        with the kernel's TCP, through an emulated network
 
-A run that was broken off goes on where it stopped. To merge parts, copy the files of their `runs` folders into one and \
-run the same once more without --shard.";
+An interrupted run continues where it stopped. To merge parts, copy the files of their `runs` folders into one and run the \
+same command again without --shard.";
 
 const CHECK_EXAMPLES: &str = "\
 Examples:
@@ -64,7 +64,7 @@ pub(crate) enum LabCommand {
     /// Run an experiment and tell whether its results have the shape that they must have
     #[command(after_help = CHECK_EXAMPLES)]
     Check(PlanArgs),
-    /// Run the experiments of the papers and print what came of each statement of theirs, as Markdown
+    /// Run the experiments of the papers and print a verdict on each of their statements, as Markdown
     Ledger(papers::LedgerArgs),
     /// Run the experiments of P06 and P10 under each reading of what the papers leave open, and print which statements survive
     Readings(papers::ReadingsArgs),
@@ -185,7 +185,7 @@ impl Ground {
     }
 }
 
-/// Does what must be done before this process has threads.
+/// Runs the part that must precede other threads.
 pub(crate) fn without_threads(command: &LabCommand) -> Option<Result<()>> {
     match command {
         #[cfg(target_os = "linux")]

@@ -1,9 +1,9 @@
-//! `festina perf`: how much a path carries, and how long a thin stream beside that takes.
+//! `festina perf`: the throughput of a path, and the delay of a concurrent thin stream.
 //!
 //! - [`hello`]: what the two ends say to each other
 //! - [`serve`]: the server
-//! - [`measure`]: the client; [`tally`]: what its tasks count
-//! - [`report`]: what came of it, for people and for programs
+//! - [`measure`]: the client; [`tally`]: the counters of its tasks
+//! - [`report`]: the results, for people and for programs
 
 mod hello;
 mod measure;

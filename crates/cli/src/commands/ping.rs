@@ -16,7 +16,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use super::{PeerArgs, say_goodbye};
 use crate::{args, output, signal};
 
-/// How long nothing may come back until that is said.
+/// How long nothing may come back before a notice.
 const SILENCE: Duration = Duration::from_secs(3);
 
 /// A message begins with its sequence number.
@@ -140,7 +140,7 @@ impl Ping {
         }
     }
 
-    /// What may be the matter when nothing at all comes back.
+    /// Likely causes when nothing at all comes back.
     fn hint(&self) -> &'static str {
         if self.arguments.ack || self.times.count() > 0 { "" } else { " (does the peer run with --echo?)" }
     }

@@ -1,4 +1,4 @@
-//! A server's associations: each first states its purpose. Silent ones are the first to make room, so strangers cannot shut out others.
+//! A server's associations: each first states its purpose. Silent ones are closed first to make room, so strangers cannot shut out others.
 
 use std::collections::VecDeque;
 use std::time::Duration;

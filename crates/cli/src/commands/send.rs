@@ -1,4 +1,4 @@
-//! `festina send`: lines or files as messages, and what comes back.
+//! `festina send`: lines or files as messages, and the answers.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -62,10 +62,10 @@ pub(crate) struct SendArgs {
     /// Print the bytes that come back as they are, even to a terminal, with nothing between messages
     #[arg(long, conflicts_with = "hex")]
     raw: bool,
-    /// Print what comes back as hexadecimal digits, one line per message
+    /// Print answers as hexadecimal digits, one line per message
     #[arg(long)]
     hex: bool,
-    /// Print what comes back as JSON objects, one line each, and at the end what became of the messages
+    /// Print answers as JSON objects, one line each, and at the end the outcome of the messages
     #[arg(long, conflicts_with_all = ["raw", "hex"])]
     json: bool,
 }
@@ -174,7 +174,7 @@ async fn exchange(
     tokio::select! {
         sent = sending => {
             sent?;
-            // What came in during the shutdown is still to be printed.
+            // Answers that came during the shutdown are still to be printed.
             receiving.await?;
             Ok(())
         }

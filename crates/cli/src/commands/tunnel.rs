@@ -37,7 +37,7 @@ pub(crate) enum TunnelCommand {
     Udp(UdpArgs),
     /// Carry TCP connections to the exit, each over an association of its own
     Tcp(EntranceArgs),
-    /// Take what comes out of tunnels to where it was going
+    /// Pass data of tunnels on to its destination
     Exit(ExitArgs),
 }
 

@@ -61,7 +61,7 @@ The figure ends where the slowest profile has delivered 99.9% of its messages; t
 {table}
 </div>
 {simulation}
-<p class="note">Delay is from the call that sends a message until the receiving application has it, on one clock.
+<p class="note">The delay runs from the call that sends a message until the receiving application has it, on one clock.
 Messages that never arrived have no delay; the second column counts them. Percentiles are within 0.1%. A message costs packets there and back and bytes of
 both ends, with the headers of SCTP, UDP and IP: all that was sent while messages were measured, over the messages. Retransmissions are DATA chunks by what caused them; spurious
 ones had already arrived, as far as the acknowledgements tell, and are given as a share of all.</p>

@@ -1,4 +1,4 @@
-//! What came of one profile.
+//! The results of one profile.
 
 use std::ops::{AddAssign, Div, Sub};
 
@@ -9,7 +9,7 @@ use festina_netsim::LinkCounters;
 
 use super::simulated::Simulated;
 
-/// What came of one profile.
+/// The results of one profile.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     /// The profile.
@@ -24,7 +24,7 @@ pub(crate) struct Outcome {
     pub(crate) cost: Cost,
     /// What the network did, handshakes included.
     pub(crate) network: ProxyCounters,
-    /// What must not happen, in words.
+    /// Impossible results, in words.
     pub(crate) faults: Vec<String>,
     /// What the simulator says about the same scenario, unless it is too large.
     pub(crate) simulated: Option<Simulated>,
@@ -119,7 +119,7 @@ pub(crate) struct SentTotals {
 }
 
 impl SentTotals {
-    /// What one association has sent so far.
+    /// The messages sent so far by one association.
     pub(crate) fn of(stats: &Stats) -> Self {
         let sent = &stats.sent;
         Self {

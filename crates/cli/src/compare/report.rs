@@ -21,7 +21,7 @@ const TEXT_TABLES: [&[Range<usize>]; 2] = [&[0..1, 2..11], &[0..2, 11..16]];
 /// What the columns of costs hold.
 pub(crate) const COST_NOTE: &str = "A message costs packets there and back and bytes of both, UDP and IP included.";
 
-/// What stands for a value that there is none of.
+/// The placeholder for a missing value.
 const NOTHING: &str = "-";
 
 /// A row of the table.
@@ -148,7 +148,7 @@ pub(crate) fn milliseconds(delay: Option<Duration>) -> String {
     })
 }
 
-/// What stands out, in one sentence.
+/// The main result, in one sentence.
 pub(crate) fn finding(outcomes: &[Outcome]) -> String {
     let each = outcomes.iter().filter_map(|outcome| Some((outcome.profile, outcome.delays.quantile(0.99)?)));
     let delays: Vec<String> =

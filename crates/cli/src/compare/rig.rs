@@ -193,7 +193,7 @@ async fn connect_and_warm_up(
     }
 }
 
-/// What one association's task sent.
+/// The messages sent by one association's task.
 pub(super) struct Sent {
     pub(super) messages: u64,
     pub(super) problem: Option<anyhow::Error>,

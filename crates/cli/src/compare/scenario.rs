@@ -84,7 +84,7 @@ pub(crate) struct Scenario {
     /// Rate of the network each way, for example 1Mbit/s; without it there is no limit
     #[arg(long, value_name = "RATE", value_parser = link::rate)]
     pub(crate) rate: Option<Bandwidth>,
-    /// What may wait for a network with a rate: packets (100p) or bytes (64KiB)
+    /// Queue limit of a network with a rate: packets (100p) or bytes (64KiB)
     #[arg(long, value_name = "SIZE", default_value = "100p", value_parser = link::queue)]
     pub(crate) queue: QueueLimit,
     /// How long the receivers may delay acknowledgements (RFC 9260: at most 500ms); 0 for not at all
@@ -96,7 +96,7 @@ pub(crate) struct Scenario {
 }
 
 impl Scenario {
-    /// Checks what no flag's parser alone can judge.
+    /// Checks combinations of flags, which no parser of a single flag can judge.
     pub(crate) fn validate(&self) -> Result<(), UsageError> {
         for (index, profile) in self.profiles.iter().enumerate() {
             if self.profiles.iter().skip(index + 1).any(|other| other == profile) {
@@ -183,7 +183,7 @@ impl Scenario {
     }
 }
 
-/// A duration as prose has it, with a blank between number and unit, while flags have none.
+/// A duration for prose, with a blank between number and unit; flags have none.
 pub(super) fn spaced(time: Duration) -> String {
     let text = duration::display(time).to_string();
     match text.find(|character: char| character.is_ascii_alphabetic()) {

@@ -1,5 +1,5 @@
-//! The comparison once more in the simulator: the same core, the same messages over the same kind of network, in virtual
-//! time. What the two tell differently, sockets, threads and clocks have added.
+//! The comparison in the simulator: the same core, the same messages over the same kind of network, in virtual
+//! time. Differences are due to sockets, threads and clocks.
 
 use std::time::Duration;
 
@@ -103,7 +103,7 @@ pub(super) async fn simulate(scenario: &Scenario) -> Result<Vec<Option<Simulated
     Ok(all)
 }
 
-/// What one run measured.
+/// The measurements of one run.
 struct Run {
     delays: DelayStatistics,
     sent: SentTotals,

@@ -43,7 +43,7 @@ pub(crate) enum Policy {
     Redundancy,
     /// Each update is worth sending until the next one is due.
     Lifetime,
-    /// Each update takes the place of the one before.
+    /// Each update replaces the previous one.
     Replace,
 }
 
@@ -83,7 +83,7 @@ impl Policy {
     }
 }
 
-/// What came of one policy.
+/// The results of one policy.
 #[derive(Clone, Debug)]
 pub(crate) struct StateOutcome {
     pub(crate) policy: Policy,

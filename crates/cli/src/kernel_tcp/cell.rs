@@ -33,7 +33,7 @@ const PACKET_BYTES: u128 = 1_500;
 const QUEUE_PACKETS_MIN: u128 = 4;
 /// How long data may wait in the buffer with a target.
 const TARGET: Duration = Duration::from_millis(50);
-/// Both hosts are at work before the profile begins.
+/// Both hosts are running before the profile begins.
 const LEAD: Duration = Duration::from_millis(100);
 
 /// Measures a point once: the seed decides when flows begin.

@@ -1,4 +1,4 @@
-//! What must hold of the kernel's TCP, judged over the repetitions of each cell.
+//! Checks of the kernel's TCP, judged over the repetitions of each cell.
 
 use festina_lab::evidence::{Bound, Estimate, Evidence, Judgement};
 use festina_lab::experiment::Check;

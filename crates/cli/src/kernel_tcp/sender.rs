@@ -1,4 +1,4 @@
-//! What the first host sends: a media stream beside elephants, mice and constant bit rate (G02 §3.2 and §4.1).
+//! The traffic of the first host: a media stream, elephants, mice and constant bit rate (G02 §3.2 and §4.1).
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -36,7 +36,7 @@ pub(super) enum Limit {
     Library(SendBufferLimit),
 }
 
-/// What crosses the bottleneck beside the stream.
+/// The cross traffic at the bottleneck.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CrossTraffic {
     pub(super) elephants: u64,

@@ -74,11 +74,7 @@ impl Experiment for Tables {
             parameter("rate", "how fast the bottleneck is", Kind::Bandwidth(rates)),
             parameter("rtt", "the round-trip time when nothing waits", Kind::Duration(ms(1)..=ms(1_000))),
             parameter("stream", "how the media stream's send buffer is limited", Kind::Choice(&STREAMS)),
-            parameter(
-                "queue",
-                "what may wait, as a share of the bandwidth-delay product",
-                Kind::Probability(share(100)),
-            ),
+            parameter("queue", "queue limit, as a share of the bandwidth-delay product", Kind::Probability(share(100))),
             parameter("duration", "how long the profile lasts", Kind::Duration(ms(500)..=ms(3_600_000))),
             parameter("elephants", "how many there are", Kind::Count(0..=1_000)),
             parameter("mice", "how many there are", Kind::Count(0..=1_000)),

@@ -14,7 +14,7 @@ fn a_namespace_that_is_not_there_is_told_with_the_command_that_makes_it() {
 
 /// Returns whether this user may make network namespaces and TUN devices in them.
 fn may_make_devices() -> bool {
-    // That the device is there does not say that this user may open it.
+    // The existence of the device does not mean that this user may open it.
     let may = in_a_network_of_its_own("exec 3<>/dev/net/tun").output().is_ok_and(|output| output.status.success());
     if !may {
         assert!(std::env::var_os("CI").is_none(), "continuous integration may make network namespaces and devices");

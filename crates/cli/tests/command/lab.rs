@@ -282,7 +282,7 @@ fn a_new_plan_can_be_run_as_it_is_and_is_never_overwritten() {
     assert!(folder.join("lab/mine-quick/figure-3.svg").exists(), "delays, and the queue of either discipline");
     let again = lab_in(&folder, &["new", "mine.toml"]);
     assert_eq!(again.code, Some(2));
-    assert!(again.stderr.contains("mine.toml is there already and stays as it is"), "{}", again.stderr);
+    assert!(again.stderr.contains("mine.toml exists already and was not changed"), "{}", again.stderr);
     assert_eq!(read(folder.join("mine.toml")), short);
     assert!(lab_in(&folder, &["new", "mine"]).stderr.contains("write mine.toml"));
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::emulate_run::as_root_of_a_user_namespace;
 use crate::harness::{folder, run};
 
-/// Two streams in one network, a second each, with little beside them.
+/// Two streams in one network, a second each, with little other traffic.
 const SHORT: &str = "experiment = \"g02-tables\"\nrepetitions = 1\n[parameters]\nrate = \"12Mbit/s\"\nrtt = \"50ms\"\n\
                      duration = \"1s\"\nelephants = 2\nmice = 4\nstream = [\"std\", \"m10\"]\n";
 

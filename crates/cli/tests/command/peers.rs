@@ -19,7 +19,7 @@ fn runtime() -> tokio::runtime::Runtime {
 async fn connect(address: &str, config: Config) -> (Endpoint, Association) {
     let endpoint =
         Endpoint::bind("127.0.0.1:0".parse().expect("an address"), config).await.expect("loopback has ports");
-    let association = endpoint.connect(address.parse().expect("an address")).await.expect("somebody listens");
+    let association = endpoint.connect(address.parse().expect("an address")).await.expect("the server listens");
     (endpoint, association)
 }
 

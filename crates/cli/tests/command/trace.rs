@@ -116,7 +116,7 @@ fn what_if_says_what_another_transport_would_have_changed_in_a_sentence_a_table_
         ended.stdout
     );
     let rows = lines().filter(|line| line.starts_with("SCTP, ") || line.starts_with("TCP, Linux "));
-    assert_eq!(rows.count(), 5, "each transport, and Linux beside the capture: {}", ended.stdout);
+    assert_eq!(rows.count(), 5, "each transport, and Linux next to the capture: {}", ended.stdout);
     assert!(fs::read_to_string(svg).is_ok_and(|figure| figure.starts_with("<svg")));
     let ended = run(&["trace", "what-if", text(&capture), "--json"]);
     let answer: Value = serde_json::from_str(&ended.stdout).expect("a document");

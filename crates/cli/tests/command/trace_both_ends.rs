@@ -1,4 +1,4 @@
-//! What the analysis of a capture at the sender finds, beside what captures at both ends prove: real usrsctp over the UDP proxy, and the
+//! The analysis of a capture at the sender, compared with the facts that captures at both ends prove: real usrsctp over the UDP proxy, and the
 //! kernel's TCP over `festina emulate run`.
 //!
 //! Both ends show every copy and whether it arrived, so they prove which copies are retransmissions and which of these were not needed. Causes
@@ -76,7 +76,7 @@ fn tcp_content(packet: &[u8]) -> Content {
         let len = if packet[at] <= 1 { 1 } else { usize::from(packet[at + 1]).max(2) };
         if packet[at] == 5 {
             let starts = (at + 2..at + len).step_by(8).map(|block| word(packet, block));
-            // What lies below the acknowledgement came twice.
+            // Data below the acknowledgement is a duplicate.
             content.reported.extend(starts.filter(|start| start.wrapping_sub(ack).cast_signed() > 0));
         }
         at += len;
@@ -394,7 +394,7 @@ fn what_the_kernels_tcp_sends_again_is_found_with_its_cause() {
     score.holds("the kernel's TCP");
 }
 
-/// The passages of a pcapng file in which both ends have an interface, the client's first: a packet that arrived is there twice.
+/// The passages of a pcapng file in which both ends have an interface, the client's first: a packet that arrived is in it twice.
 fn passages_in(file: &[u8]) -> Vec<Passage> {
     let little = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().expect("four bytes"));
     let mut passages: Vec<Passage> = Vec::new();

@@ -48,7 +48,7 @@ fn a_connection_carries_all_bytes_both_ways_and_each_side_ends_on_its_own() {
     let (_exit, _entrance, address) = tunnel("tcp", &server.local_addr().expect("bound").to_string());
     let echo = thread::spawn(move || {
         for _ in 0..2 {
-            let (mut stream, _) = server.accept().expect("somebody connects");
+            let (mut stream, _) = server.accept().expect("a client connects");
             let mut all = Vec::new();
             stream.read_to_end(&mut all).expect("everything comes, and the end");
             // Only now, when the other side has ended.
@@ -157,7 +157,7 @@ fn programs_see_a_broken_connection_when_either_end_of_the_tunnel_is_stopped() {
         let server = TcpListener::bind("127.0.0.1:0").expect("bound");
         let (exit, entrance, address) = tunnel("tcp", &server.local_addr().expect("bound").to_string());
         let mut client = TcpStream::connect(&address).expect("connected");
-        let (mut stream, _) = server.accept().expect("somebody connects");
+        let (mut stream, _) = server.accept().expect("a client connects");
         for stream in [&mut client, &mut stream] {
             stream.set_read_timeout(Some(PATIENCE)).expect("set");
         }

@@ -1,4 +1,4 @@
-//! The privileges that namespaces and devices require, for users who have none.
+//! The privileges that namespaces and devices require, for users without them.
 
 use std::io;
 
@@ -22,7 +22,7 @@ pub enum PrivilegeError {
         /// What the kernel said.
         source: io::Error,
     },
-    /// The user namespace is there, but the user could not be mapped into it.
+    /// The user namespace exists, but the user could not be mapped into it.
     #[error("cannot become root of a user namespace")]
     Mapping(#[source] io::Error),
 }

@@ -64,7 +64,7 @@ fn silence_ipv6(device: &str) -> io::Result<()> {
     set(device, "addr_gen_mode", NONE)
 }
 
-/// Waits until programs may use the address: the kernel looks for others that have it first, though there can be none.
+/// Waits until programs may use the address: the kernel looks for duplicates first, though there can be none.
 fn wait_for(address: Ipv6Addr) -> io::Result<()> {
     let mut waited = Duration::ZERO;
     loop {

@@ -1,4 +1,4 @@
-//! The loopback device of a new network namespace, which is down until somebody sets it up.
+//! The loopback device of a new network namespace, which is down at first.
 
 use std::io;
 

@@ -55,7 +55,7 @@ impl Namespace {
         })
     }
 
-    /// The same one once more.
+    /// Another handle of the same namespace.
     ///
     /// # Errors
     /// If this process may not have another descriptor.

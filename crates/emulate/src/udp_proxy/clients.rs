@@ -10,7 +10,7 @@ use festina_units::{Duration, Instant};
 /// limit a process to 1,024.
 pub const CLIENTS_MAX: usize = 512;
 
-/// When the table is full, a new client takes the place of one that has been silent for this long; else of one that was heard only once; else
+/// When the table is full, a new client replaces one that has been silent for this long; else one that was heard only once; else
 /// of any. Among them it is the one silent for longest, so a flood of new addresses does not drive out clients in use.
 const IDLE_TIME: Duration = Duration::from_secs(30);
 
@@ -89,7 +89,7 @@ impl Clients {
         Ok(id)
     }
 
-    /// Forgets a client that makes room. Returns whether there was one.
+    /// Forgets a client to make room. Returns whether there was one.
     fn forget_one(&mut self, now: Instant) -> bool {
         let is_kept =
             |client: &Client| (now - client.last_heard < IDLE_TIME && client.was_heard_again, client.last_heard);
@@ -151,8 +151,8 @@ mod tests {
             assert_eq!(hear(stranger, stranger.into()), [1, 2, stranger]);
         }
         assert_eq!(hear(199, 200), [1, 2, 199], "all are known");
-        assert_eq!(hear(300, 300), [2, 199, 300], "the one silent for longest gives way");
+        assert_eq!(hear(300, 300), [2, 199, 300], "the one silent for longest is replaced");
         assert_eq!(hear(2, 30_100), [2, 199, 300]);
-        assert_eq!(hear(301, 30_250), [2, 300, 301], "an idle one gives way before a stranger");
+        assert_eq!(hear(301, 30_250), [2, 300, 301], "an idle one is replaced before a stranger");
     }
 }

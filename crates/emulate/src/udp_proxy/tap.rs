@@ -16,7 +16,7 @@ pub struct TapRecord<'a> {
     pub at: Instant,
     /// Which link.
     pub direction: Direction,
-    /// The client's address, whichever way the datagram goes.
+    /// The client's address, in both directions.
     pub client: SocketAddr,
     /// The server's address.
     pub target: SocketAddr,

@@ -146,8 +146,8 @@ impl Network {
         after.iter().zip(before).map(|(after, before)| after - before).collect()
     }
 
-    /// Has one connection make these writes, each so long after the first and so large, and returns every
-    /// segment that left, until the server has read all and for `quiet` more.
+    /// Makes these writes, by the time since the first and the size, on one connection. Returns every
+    /// segment sent until the server has read all and for `quiet` more.
     pub(crate) fn scripted(&self, congestion: &str, writes: &[(Duration, usize)], quiet: Duration) -> Vec<Segment> {
         let listener = self.listen();
         let mut stream = self.connect(congestion);

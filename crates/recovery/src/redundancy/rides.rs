@@ -73,7 +73,7 @@ impl Rides {
     }
 
     /// Returns whether a chunk with this sequence number that has been sent `transmissions` times may be piggybacked
-    /// once more.
+    /// again.
     #[must_use]
     pub fn allow(self, sequence: u64, transmissions: u8) -> bool {
         // Neighbours differ in their lowest bits: reversing the bits spreads them, and any sixteen consecutive numbers

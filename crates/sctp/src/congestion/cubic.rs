@@ -51,7 +51,7 @@ pub(crate) struct Cubic {
     /// On the way, as last heard of; what the last SACK showed to be lost may be among it.
     in_flight: u32,
     usage: Usage,
-    /// Made when cwnd first limits the sender or the path is first congested: most associations carry thin streams and never have it.
+    /// Made when cwnd first limits the sender or the path is first congested: most associations carry thin streams and never need it.
     history: Option<Box<History>>,
 }
 
@@ -75,7 +75,7 @@ struct History {
 struct Usage {
     peak: u32,
     last_peak: u32,
-    /// What leaves from here on belongs to this round.
+    /// Data sent from here on belongs to this round.
     round_began_at: Instant,
 }
 
@@ -338,7 +338,7 @@ impl Controller for Cubic {
     }
 }
 
-/// What stands for RFC 9438's SMSS in the growth: at least an Ethernet frame's payload.
+/// Replaces RFC 9438's SMSS in the growth: at least an Ethernet frame's payload.
 ///
 /// Packets of all sizes are lost equally often, and drop-tail queues often count packets. At one loss rate the goodput is proportional
 /// to the packet size times the root of the increase in packets, so that an increase of `full² / pmdcs` bytes gives the goodput of full

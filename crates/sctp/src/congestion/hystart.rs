@@ -30,7 +30,7 @@ pub(super) struct HyStart {
 enum Phase {
     #[default]
     SlowStart,
-    /// CSS: the round-trip time grew; whether for good shows in the next rounds.
+    /// CSS: the round-trip time grew; the next rounds show whether it stays.
     Conservative {
         /// The round-trip time at which it began; a smaller one shows that it was a mistake.
         baseline: Duration,

@@ -12,7 +12,7 @@ const BURST_PACKETS: u64 = 10;
 /// The same at high rates, as time at the rate: a timer that is a millisecond late costs nothing.
 const BURST_TIME: Duration = Duration::from_millis(2);
 
-/// What leaves per timer at high rates, as time at the rate. Linux's TCP sends as much (`sk_pacing_shift`).
+/// Data sent per timer at high rates, as time at the rate. Linux's TCP sends as much (`sk_pacing_shift`).
 const QUANTUM: Duration = Duration::from_millis(1);
 
 /// Bytes per time.
@@ -64,7 +64,7 @@ impl Pacer {
         self.resumes_at.is_none_or(|at| at <= now)
     }
 
-    /// When a packet may leave again, if one may not.
+    /// When the next packet may be sent, if none may be sent now.
     pub(super) fn resumes_at(&self) -> Option<Instant> {
         self.resumes_at
     }

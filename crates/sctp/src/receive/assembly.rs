@@ -5,7 +5,7 @@
 //! - `order`: which message of a stream is due, in either framing
 //! - `ready`: the queue to the application
 //! - `run`, `parts`: consecutive fragments of one message
-//! - `cost`: what counts towards the receive buffer, and what may be a slice of its packet
+//! - `cost`: the memory counted towards the receive buffer, and the choice between slice and copy
 
 use bytes::Bytes;
 

@@ -8,7 +8,7 @@
 //! Another, for peers that have asked for it in the handshake ([`SPARSE_SACK`](crate::Extensions::SPARSE_SACK)): packets that come in
 //! one batch, all at the same instant, may have one SACK for [`BATCH_PACKETS_MAX`] of them, instead of one for every second (a SHOULD of
 //! RFC 9260 §6.2). The rest at the end of the batch is due at that same instant, so nothing is acknowledged later. Four packets
-//! at one instant are answered as the standard has it, and so are thin streams, gaps, duplicates and the I bit.
+//! at one instant are answered as in the standard, and so are thin streams, gaps, duplicates and the I bit.
 
 use festina_units::{Duration, Instant, OptionalInstant};
 

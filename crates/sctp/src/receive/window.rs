@@ -9,7 +9,7 @@ const RESERVE_BYTES: usize = 4 << 10;
 /// And beyond that, for messages that the application can fetch at once.
 pub(super) const RELIEF_BYTES: usize = 8 << 10;
 
-/// The peer counts payload, this side counts memory. What came lately says how much payload fits into how much memory: this part of a buffer,
+/// The peer counts payload, this side counts memory. Recent messages show how much payload fits into how much memory: this part of a buffer,
 /// but several packets, or half of a buffer that holds no more. At first, half as much counts as if memory held nothing but payload.
 const LATELY_PARTS: usize = 8;
 const LATELY_BYTES_MIN: usize = 8 << 10;
@@ -23,7 +23,7 @@ const BURST_BYTES: usize = 64 << 10;
 pub(super) struct Use {
     /// Everything held, as allocated.
     pub(super) used_bytes: usize,
-    /// The application can make room.
+    /// The application can fetch something.
     pub(super) has_ready: bool,
     /// A TSN below others is missing.
     pub(super) has_gap: bool,
@@ -72,7 +72,7 @@ impl Window {
         self.buffer_bytes as usize
     }
 
-    /// What may still come: nothing, or at least the smallest window worth telling. Where neither the application nor a
+    /// Bytes that may still come: none, or at least the smallest window worth advertising. Where neither the application nor a
     /// retransmission can make room, only new data can, and up to a quarter of the buffer stays open for it.
     #[inline]
     pub(super) fn open_bytes(&self, held: Use) -> usize {
@@ -173,7 +173,7 @@ impl Window {
     }
 
     /// The same if the payload costs enough memory that a quarter of the buffer is much. A peer that knows a closed window
-    /// hears of an open one at the latest when everything is fetched, however much tables of streams hold.
+    /// learns of an open one when everything is fetched, at the latest, however much memory tables of streams hold.
     fn is_small_update_due(&self, held: Use) -> bool {
         let (open_bytes, told_bytes) = (self.open_bytes(held), self.advertised_bytes as usize);
         let largest_bytes = self.payload_that_fits(0).max(self.burst_bytes()).min(self.buffer_bytes());
@@ -182,7 +182,7 @@ impl Window {
     }
 }
 
-/// How much of what came lately counts.
+/// Bytes of recent messages that count.
 fn lately_bytes(buffer_bytes: usize) -> usize {
     (buffer_bytes / LATELY_PARTS).max(LATELY_BYTES_MIN.min(buffer_bytes / 2))
 }

@@ -116,7 +116,7 @@ impl<'b> PacketBuilder<'b> {
         self.packet_bytes() == COMMON_HEADER_BYTES
     }
 
-    /// Makes room for a chunk of this many bytes, padding included, even beyond the packet's limit.
+    /// Reserves room for a chunk of this many bytes, padding included, even beyond the packet's limit.
     pub(crate) fn admit(&mut self, chunk_bytes: usize) {
         self.packet_bytes_max = self.packet_bytes_max.max(self.packet_bytes() + chunk_bytes);
     }

@@ -4,7 +4,7 @@ use crc_fast::{CrcAlgorithm, Digest};
 
 use super::COMMON_HEADER_BYTES;
 
-/// The polynomial of Castagnoli, as iSCSI has it.
+/// The Castagnoli polynomial, as in iSCSI.
 const CRC32C: CrcAlgorithm = CrcAlgorithm::Crc32Iscsi;
 
 /// Bytes behind the common header of a packet that counts as small.
@@ -15,7 +15,7 @@ pub(super) const CHECKSUM_RANGE: core::ops::Range<usize> = 8..12;
 
 /// The checksum of a packet, given as common header and all that follows; the checksum field itself counts as zero.
 ///
-/// The result goes on the wire least significant byte first: appendix A orders the bits of the remainder in reverse,
+/// The result is sent least significant byte first: appendix A orders the bits of the remainder in reverse,
 /// and so does the usual reflected CRC register.
 #[inline]
 #[must_use]

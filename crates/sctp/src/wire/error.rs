@@ -1,4 +1,4 @@
-//! What can be wrong with received bytes. Always the peer's or the network's fault, never the caller's.
+//! Faults of received bytes: always the peer's or the network's, never the caller's.
 
 use thiserror::Error;
 
@@ -24,7 +24,7 @@ pub enum PacketError {
     },
 }
 
-/// A chunk that cannot be read, hence neither what follows it.
+/// A chunk that cannot be read, so that later ones cannot be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("malformed {} chunk: {kind}", chunk_type::Name(*.chunk_type))]
 pub struct ChunkError {
@@ -34,7 +34,7 @@ pub struct ChunkError {
     pub kind: Malformation,
 }
 
-/// A parameter that cannot be read, hence neither what follows it.
+/// A parameter that cannot be read, so that later ones cannot be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("malformed parameter of type {parameter_type:#06x}: {kind}")]
 pub struct ParameterError {
@@ -44,7 +44,7 @@ pub struct ParameterError {
     pub kind: Malformation,
 }
 
-/// An error cause that cannot be read, hence neither what follows it.
+/// An error cause that cannot be read, so that later ones cannot be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("malformed error cause of code {code}: {kind}")]
 pub struct CauseError {

@@ -1,4 +1,4 @@
-//! Properties of the whole room, and helpers for the byte vectors beside each chunk.
+//! Properties of the whole module, and helpers for the byte vectors of each chunk.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 

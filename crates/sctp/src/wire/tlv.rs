@@ -47,7 +47,7 @@ impl<'a> Frame<'a> {
             .map_err(|_| Malformation::WrongLength { length: self.bytes.len(), expected: CHUNK_HEADER_BYTES + N })
     }
 
-    /// The value's first `N` bytes and what follows them.
+    /// The value's first `N` bytes and the rest.
     #[inline]
     pub(super) fn at_least<const N: usize>(&self) -> Result<(&'a [u8; N], &'a [u8]), Malformation> {
         self.value

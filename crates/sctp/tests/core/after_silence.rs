@@ -38,7 +38,7 @@ fn silent_for(silence: Duration) -> Pair {
     pair
 }
 
-/// How long the next message takes, and how many of its chunks leave again, over a path with this round trip that loses its first packets.
+/// How long the next message takes, and how many chunks are retransmitted, over a path with this round trip that loses its first packets.
 fn next_message(pair: &mut Pair, bytes: usize, rtt_ms: u64, lost: &[u64]) -> (u128, u64) {
     pair.links = [Link::new(link(rtt_ms, lost), 1, "there"), Link::new(link(rtt_ms, &[]), 1, "back")];
     let (start, received, resent) = (pair.now, pair.hosts[1].received.len(), resent(pair));
@@ -192,7 +192,7 @@ fn what_is_known_of_the_loss_lets_the_first_messages_of_the_next_association_arr
     let mut pair = pair_that_knows_the_loss(&config());
     let now = pair.now;
     let known = pair.hosts[0].association().path_knowledge(now).unwrap();
-    assert_eq!(longest_with_a_loss(Some(known)), 70, "the next packet, 20 ms later, has it");
+    assert_eq!(longest_with_a_loss(Some(known)), 70, "the next packet, 20 ms later, carries a copy");
     assert_eq!(longest_with_a_loss(Some(known.aged(Duration::from_secs(600)))), 70, "ten minutes later, too");
     assert!(longest_with_a_loss(None) > 150, "a repair takes a round trip");
     assert!(longest_with_a_loss(Some(knowledge(100))) > 150, "no loss is known");
@@ -207,7 +207,7 @@ fn what_is_known_of_the_loss_outlives_a_rest_in_which_memory_is_given_back() {
     assert_eq!(longest, 70);
 }
 
-/// How many of forty messages that an association with this knowledge writes leave again for nothing, if every tenth is overtaken.
+/// Spurious retransmissions among forty messages of an association with this knowledge, if every tenth packet is overtaken.
 fn resent_for_nothing(known: Option<PathKnowledge>) -> u64 {
     let mut pair = pair_on_overtaking_path(known);
     resent(&mut pair)

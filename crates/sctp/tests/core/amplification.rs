@@ -52,7 +52,7 @@ fn strays(cookie: &[u8], tag: u32) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Gives the packet and asserts that no more than three times its length comes back.
+/// Gives the packet and asserts that at most three times its length comes back.
 fn give(peer: &mut Peer, bytes: &[u8]) -> Vec<Sent> {
     peer.give_bytes(bytes.to_vec());
     let sent = peer.take();

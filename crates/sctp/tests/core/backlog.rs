@@ -10,7 +10,7 @@ use crate::pair::Pair;
 
 const MESSAGE_BYTES: usize = 1_000;
 
-/// What came of an application that writes whenever it may.
+/// The results of an application that writes whenever it may.
 struct Greedy {
     /// From the writing of a message to when it left, in order.
     waits: Vec<Duration>,
@@ -35,7 +35,7 @@ impl Greedy {
                     Ok(id) => drop(written.insert(id, now)),
                     Err(_) => may_write = false,
                 }
-                // As a driver does it, so that what may leave at once does.
+                // As a driver does, so that packets that may be sent at once are.
                 pair.drain(0);
             }
             assert!(pair.step(end) || pair.now >= end, "the application is not notified that it may write again");

@@ -1,4 +1,4 @@
-//! The chunks that open and end an association leave again ahead of T1 and T2, and so does the first message.
+//! Chunks that open and end an association are retransmitted ahead of T1 and T2, and so is the first message.
 
 use festina_netsim::{LinkConfig, LossModel};
 use festina_recovery::redundancy::Redundancy;

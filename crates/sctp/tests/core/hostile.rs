@@ -114,7 +114,7 @@ fn the_end_is_the_last_event_even_if_data_came_with_it() {
     peer.give(&[data(1), chunk(ABORT, 0, b"")]);
     let closed = ClosedReason::AbortedByPeer { code: 0, info: Bytes::new() };
     assert_eq!(peer.events, [Event::Closed(closed)]);
-    assert_eq!(peer.read_one().unwrap().payload, "d", "what had come can be read");
+    assert_eq!(peer.read_one().unwrap().payload, "d", "received messages can be read");
 }
 
 #[test]

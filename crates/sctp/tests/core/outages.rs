@@ -7,7 +7,7 @@ use festina_units::{Duration, Probability};
 use crate::pair::Pair;
 use crate::random_walk::pick;
 
-/// What goes on when the outage comes.
+/// The traffic when the outage begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Business {
     /// Messages all the time.

@@ -77,7 +77,7 @@ pub(crate) struct Routers {
 }
 
 impl Routers {
-    /// They pass on what comes.
+    /// They pass packets on.
     fn new(seed: u64) -> Self {
         let random = RandomStream::new(seed, "routers");
         Self { random, marks: Probability::ZERO, drops: Probability::ZERO, marked: 0, dropped: 0 }

@@ -2,7 +2,7 @@
 //!
 //! - Messages reported as abandoned unsent were never sent and never arrive.
 //! - Nothing leaves for the first time after its lifetime, unless the sender looks at lifetimes before retransmissions only, or before
-//!   transmissions and the message has begun to leave. Nothing leaves again after it, unless the sender waits for overdue acknowledgements.
+//!   transmissions and a part of the message was sent. Nothing is retransmitted after it, unless the sender waits for overdue acknowledgements.
 //!   Nothing leaves more often than its limit allows.
 //! - Every reliable message arrives once and in order, and every other one at most once and in order.
 //! - Every message is reported once: delivered or abandoned. The counters say the same, and add up.

@@ -1,4 +1,4 @@
-//! What a sender knows of a path while a thin stream goes on.
+//! The sender's path state during a thin stream.
 
 use festina_netsim::{Link, LinkConfig};
 use festina_recovery::redundancy::Redundancy;

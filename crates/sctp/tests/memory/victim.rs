@@ -205,7 +205,7 @@ impl Victim {
         self.fill_and_send(0);
     }
 
-    /// What follows on every packet; then memory is measured.
+    /// Drains the network and reads messages, as after every packet; then measures memory.
     pub(crate) fn settle(&mut self) {
         self.drain();
         if self.reads {
@@ -309,7 +309,7 @@ pub(crate) fn accept(now: Instant, context: &Arc<Context>, peer: &Arc<Context>) 
     let mut first_tsn = 0;
     loop {
         let mut packet = Vec::new();
-        client.poll_transmit(now, &mut packet).expect("the handshake goes on");
+        client.poll_transmit(now, &mut packet).expect("the handshake continues");
         first_tsn = initial_tsn(&packet).unwrap_or(first_tsn);
         let mut reply = Vec::new();
         match listener.handle_packet(now, address(2), &packet.into(), &|_| false, &mut reply) {

@@ -10,9 +10,9 @@ use festina_units::Duration;
 /// Why a sender sent something again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
-    /// The retransmission timer expired, or the repair that this began goes on.
+    /// The retransmission timer expired, or the repair that it began continues.
     Timeout,
-    /// The receiver reported what came later: fast retransmit and all of its early forms.
+    /// The receiver reported later data: fast retransmit and all of its early forms.
     Fast,
     /// A probe ahead of the timeout.
     Probe,

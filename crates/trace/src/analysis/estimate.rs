@@ -17,7 +17,7 @@ pub(super) struct RoundTrips {
     handshake_ns: Option<u64>,
     /// What both halves of the handshake took: the whole round trip, wherever it was captured.
     whole_ns: Option<u64>,
-    /// What left before may have left earlier as well, before the capture began.
+    /// Earlier data may have been sent before as well, before the capture began.
     from: Instant,
 }
 
@@ -56,7 +56,7 @@ impl RoundTrips {
         }
     }
 
-    /// What left at `sent_at`, once, was acknowledged.
+    /// Data sent once at `sent_at` was acknowledged.
     pub(super) fn record(&mut self, sent_at: Instant, acknowledged_at: Instant) {
         if sent_at < self.from {
             return;
@@ -77,7 +77,7 @@ impl RoundTrips {
         self.whole_ns.unwrap_or(UNKNOWN_NS).max(self.samples_ns.min().unwrap_or(0))
     }
 
-    /// What left at `sent_at` and may have left again later was acknowledged as soon as it arrived.
+    /// Data sent at `sent_at`, and possibly retransmitted, was acknowledged as soon as it arrived.
     pub(super) fn record_prompt(&mut self, sent_at: Instant, acknowledged_at: Instant) {
         if sent_at >= self.from {
             self.prompt_ns.record(ns_between(sent_at, acknowledged_at).min(SAMPLE_NS_MAX));

@@ -1,6 +1,6 @@
 //! What a sender has sent and the receiver has not acknowledged: ranges of sequence numbers in their order.
 //!
-//! A range is what left in one TCP segment, or one DATA chunk, whose TSN counts as a range of one.
+//! A range is the data of one TCP segment, or one DATA chunk, whose TSN counts as a range of one.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use festina_units::Instant;
 /// 80 megabytes.
 const RANGES_MAX: usize = 1 << 16;
 
-/// What left at once for the first time.
+/// Data first sent at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Range {
     /// Unwrapped; the end is exclusive.
@@ -104,7 +104,7 @@ impl Outstanding {
         from..to.max(from)
     }
 
-    /// When the first of what follows `end` left, as far as the next ranges show.
+    /// When the first data after `end` was sent, as far as the next ranges show.
     pub(super) fn earliest_above(&self, end: u64) -> Option<Instant> {
         const LOOKED_AT_MAX: usize = 64;
         let from = self.ranges.partition_point(|range| range.start < end);

@@ -241,9 +241,9 @@ pub struct Retransmission {
     pub end: u64,
     /// 1 for the first retransmission, 2 for the second.
     pub ordinal: u32,
-    /// When the first copy left; `None` if the capture does not have it.
+    /// When the first copy was sent; `None` if the capture does not contain it.
     pub first_at: Option<Instant>,
-    /// When the copy before this one left, as far as the capture has it.
+    /// When the copy before this one was sent, if the capture contains it.
     pub previous_at: Option<Instant>,
     /// When this copy left.
     pub at: Instant,
@@ -257,7 +257,7 @@ pub struct Retransmission {
     pub is_spurious: bool,
 }
 
-/// Data that was first seen behind what follows it in the stream, too soon for a retransmission.
+/// Data first seen behind later data of the stream, too soon for a retransmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfOrder {
     /// The stream's [`StreamReport::id`].

@@ -1,4 +1,4 @@
-//! How a stream begins: what its sender sends in each round trip of slow start, and what ends it.
+//! How a stream begins: the data of each round trip of slow start, and how slow start ends.
 
 /// Rounds that are kept; after as many a window of ten segments exceeds the capacity of any path.
 const ROUNDS_MAX: usize = 24;
@@ -37,12 +37,12 @@ impl SlowStartExit {
 pub struct SlowStart {
     /// Bytes that left for the first time in each round; the first is the initial window, as far as the application filled it.
     pub round_bytes: Vec<u64>,
-    /// The beginning of the conversation is in the capture. If not, nothing else is said here.
+    /// The beginning of the conversation is in the capture. Otherwise the other fields are empty.
     pub is_whole: bool,
     exit: Option<SlowStartExit>,
     /// Bytes of the round that lasts.
     bytes: u64,
-    /// What lies above was sent in the round that lasts.
+    /// Data above was sent in the current round.
     begin: u64,
     has_not_grown: bool,
 }
@@ -90,7 +90,7 @@ impl SlowStart {
         self.bytes += u64::from(bytes);
     }
 
-    /// Data left again.
+    /// Data was retransmitted.
     pub(super) fn sent_again(&mut self) {
         self.exit.get_or_insert(SlowStartExit::Loss);
     }

@@ -1,4 +1,4 @@
-//! One direction of a conversation: what its sender sends and what its receiver acknowledges.
+//! One direction of a conversation: the data of its sender and the acknowledgements of its receiver.
 
 mod repair;
 
@@ -53,9 +53,9 @@ pub(super) struct Ack<'a> {
     pub(super) packet: u64,
     /// All below has arrived.
     pub(super) through: u64,
-    /// So has what lies between these.
+    /// So has the data between these.
     pub(super) blocks: &'a [(u64, u64)],
-    /// These came once more.
+    /// These were reported as duplicates.
     pub(super) duplicates: &'a [(u64, u64)],
     /// TSecr.
     pub(super) echo: Option<u32>,
@@ -83,7 +83,7 @@ pub(super) struct Stream {
     pub(super) deliveries: Option<Deliveries>,
 }
 
-/// What came from the receiver lately.
+/// The receiver's latest packets.
 #[derive(Debug, Default)]
 struct Hearing {
     at: Option<Instant>,
@@ -159,7 +159,7 @@ impl Stream {
         }
     }
 
-    /// Returns whether the receiver has reported what came after this, and this as missing.
+    /// Returns whether the receiver has reported later data as received and this as missing.
     pub(super) fn is_reported_missing(&mut self, start: u64) -> bool {
         let index = self.outstanding.within(start, start + 1).start;
         self.outstanding.get_mut(index).is_some_and(|range| range.start == start && range.reports > 0)
@@ -331,7 +331,7 @@ impl Stream {
         self.acknowledged.is_some_and(|acknowledged| end <= acknowledged)
     }
 
-    /// Returns whether data that was not seen before came behind what follows it because the path in front of the capture changed their
+    /// Returns whether new data came behind later data because the path in front of the capture changed their
     /// order: its number says so or, if the sender does not count, it came sooner than a retransmission could.
     fn is_late(&self, sent: &Sent, end: u64) -> bool {
         let is_soon = |after: Option<Instant>| {
@@ -436,7 +436,7 @@ impl Stream {
         for &(start, end) in ack.blocks {
             self.outstanding.report(start, end, |range| newly.push(*range));
         }
-        // What comes out of order is acknowledged at once.
+        // Data out of order is acknowledged at once.
         if let Some(last) = newly.last().filter(|last| last.copies == 1) {
             self.round_trips.record_prompt(last.first.at, ack.at);
         }

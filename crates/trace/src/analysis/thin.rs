@@ -10,7 +10,7 @@ const REPORTS_OF_A_LOSS: f64 = 3.0;
 /// Linux calls a stream thin with fewer packets in flight.
 const FEW: usize = 4;
 
-/// Adds up times between events; what lies behind the last data is left out.
+/// Adds up times between events; time after the last data is left out.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ThinClock {
     at: Option<Instant>,

@@ -18,7 +18,7 @@ pub(super) struct Report {
     pub(super) notes: Vec<String>,
 }
 
-/// What one link did.
+/// The counters of one link.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Way {
     pub(super) link: LinkCounters,

@@ -48,7 +48,7 @@ mod tests {
         for experiment in experiments::ALL {
             let name = experiment.name();
             let durations = of(name).unwrap_or_else(|| panic!("measure it: bench/lab/durations.py {name}"));
-            // What takes less than the tenth that is written down has none.
+            // Durations below the tenth that is written down have none.
             assert!(durations.quick_s >= 0.0 && durations.full_s >= 0.0, "{name}: {durations:?}");
         }
         assert_eq!(TABLE.lines().count(), 2 + experiments::ALL.len());

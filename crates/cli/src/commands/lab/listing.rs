@@ -46,7 +46,7 @@ pub(super) fn list() -> String {
     text + &folded(&note, 0)
 }
 
-/// What one experiment is, or its plan alone.
+/// The description of one experiment, or its plan alone.
 pub(super) fn show(arguments: &ShowArgs) -> Result<String, UsageError> {
     let experiment = super::named(&arguments.name)?;
     let plan = experiment.plan();

@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &NewArgs) -> Result<()> {
     }
     let mut created = match File::create_new(file) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            let problem = format!("{shown} is there already and stays as it is; choose another name");
+            let problem = format!("{shown} exists already and was not changed; choose another name");
             return Err(UsageError::new(problem).into());
         }
         created => created.with_context(|| format!("cannot write {shown}"))?,

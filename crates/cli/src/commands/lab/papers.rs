@@ -1,4 +1,4 @@
-//! `festina lab ledger` and `festina lab readings`: what comes of the papers' statements.
+//! `festina lab ledger` and `festina lab readings`: verdicts on the papers' statements.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -102,7 +102,7 @@ impl PapersArgs {
     }
 }
 
-/// Runs the experiments of the papers and prints what came of their statements.
+/// Runs the experiments of the papers and prints the verdicts on their statements.
 pub(super) fn ledger(arguments: &LedgerArgs) -> Result<()> {
     use festina_lab::ledger::{self, Kept};
     let LedgerArgs { papers, keep, seeds } = arguments;

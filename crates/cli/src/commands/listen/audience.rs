@@ -12,7 +12,7 @@ use bytes::Bytes;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
-/// Lines that wait for one peer, besides what its send buffer holds.
+/// Lines that wait for one peer, in addition to its send buffer.
 const LINES_QUEUED_MAX: usize = 16;
 
 /// How long one peer may hold up the others, all its delays together.

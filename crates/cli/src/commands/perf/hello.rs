@@ -19,7 +19,7 @@ const MESSAGE_BYTES_MAX: u32 = 1 << 20;
 /// What an association is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hello {
-    /// The server sends back what comes in.
+    /// The server echoes messages.
     Echo,
     /// The client sends; the server counts, and says how many bytes have come.
     Upload,

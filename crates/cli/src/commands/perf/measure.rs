@@ -1,4 +1,4 @@
-//! The client: a thin stream, alone at first, and then the load beside it.
+//! The client: a thin stream, alone at first, and then under load.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub(super) struct Plan {
     pub(super) interval: Option<Duration>,
 }
 
-/// What came of it.
+/// The results.
 #[derive(Debug)]
 pub(super) struct Measured {
     /// How long the path was loaded.

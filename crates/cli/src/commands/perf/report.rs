@@ -1,4 +1,4 @@
-//! What came of a measurement, for people and for programs.
+//! The results of a measurement, for people and for programs.
 
 use std::time::Duration;
 
@@ -102,7 +102,7 @@ fn milliseconds(time: Duration) -> String {
     format!("{:.2}", time.as_secs_f64() * 1e3)
 }
 
-/// The result for programs; what does not exist is null.
+/// The result for programs; missing values are null.
 #[derive(Serialize)]
 struct ResultJson {
     server: String,

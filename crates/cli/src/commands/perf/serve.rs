@@ -69,7 +69,7 @@ async fn echo(association: &Association) {
     }
 }
 
-/// Counts what comes, and says so until the peer leaves.
+/// Counts received bytes and reports them until the peer leaves.
 async fn count(association: &Association) {
     let mut received_bytes = 0u64;
     let mut last_at = Instant::now();

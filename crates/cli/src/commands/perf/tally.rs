@@ -61,7 +61,7 @@ impl Tally {
         [&self.there, &self.back].map(|bytes| bytes.load(Ordering::Relaxed))
     }
 
-    /// Goes on to this phase.
+    /// Enters this phase.
     pub(super) fn enter(&self, phase: Phase) {
         let mut times = self.times();
         times.phase = phase;

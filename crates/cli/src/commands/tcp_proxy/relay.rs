@@ -1,4 +1,4 @@
-//! Two connections joined: what one sends the other gets, no sooner than it can be sent on.
+//! Two joined connections: data of one is read only when it can be sent on to the other.
 
 use std::io;
 use std::pin::Pin;

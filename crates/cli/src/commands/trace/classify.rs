@@ -20,7 +20,7 @@ Examples:
 
 The classes are those of Rajiullah 2015, Paper I; the bounds between them are Festina's, since the paper's are not public.";
 
-/// Clusters beside each other on a terminal of 80 columns.
+/// Clusters side by side on a terminal of 80 columns.
 const CLUSTERS_ABREAST: usize = 3;
 /// Flows that are kept of all captures.
 const FLOWS_MAX: usize = 200_000;
@@ -49,7 +49,7 @@ struct Flow {
     limit: &'static str,
 }
 
-/// Clusters the flows of all captures. What can be read of a damaged one counts, and the command fails in the end.
+/// Clusters the flows of all captures. The readable part of a damaged one counts, and the command fails at the end.
 pub(crate) fn run(arguments: &ClassifyArgs) -> Result<()> {
     let (mut flows, mut short, mut failures) = (Vec::new(), 0u64, Vec::new());
     for path in &arguments.files {

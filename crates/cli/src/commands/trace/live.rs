@@ -19,14 +19,14 @@ use self::screen::{Look, Watch};
 use super::thin::{Kept, Rows, ThinArgs, conclude};
 use crate::{output, signal};
 
-/// The screen of a terminal beside the one with the user's history, which comes back in the end.
+/// The alternate screen of a terminal, which keeps the user's history.
 const ENTER_SCREEN: &str = "\x1b[?1049h";
 const LEAVE_SCREEN: &str = "\x1b[?1049l";
 const TO_THE_TOP: &str = "\x1b[H";
 const CLEAR_LINE: &str = "\x1b[K";
 const CLEAR_BELOW: &str = "\x1b[J";
 
-/// How often packets are taken once more in the end, lest a flood keeps it from coming.
+/// How often packets are read again at the end, so that a flood cannot delay it.
 const BATCHES_LAST_MAX: usize = 256;
 
 /// Watches until interrupted, or for as long as was asked for.

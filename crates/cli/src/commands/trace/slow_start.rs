@@ -76,7 +76,7 @@ impl Begin {
     }
 }
 
-/// Looks at each capture. What can be read of a damaged one counts, and the command fails in the end.
+/// Analyses each capture. The readable part of a damaged one counts, and the command fails at the end.
 pub(crate) fn run(arguments: &SlowStartArgs) -> Result<()> {
     let mut failures = Vec::new();
     for (index, path) in arguments.files.iter().enumerate() {

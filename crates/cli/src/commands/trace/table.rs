@@ -41,7 +41,7 @@ fn heading(name: &str, summary: &Summary) -> String {
         let _ = writeln!(text, "{unread}");
     }
     if *packets_again > 0 {
-        let _ = writeln!(text, "{packets_again} packets are in the capture once more and are left out");
+        let _ = writeln!(text, "{packets_again} packets are duplicates in the capture and are left out");
     }
     text + "\n"
 }

@@ -69,7 +69,7 @@ pub(crate) struct ThinArgs {
     pub(super) top: usize,
 }
 
-/// Analyses each capture. What can be read of a damaged one counts, and the command fails in the end.
+/// Analyses each capture. The readable part of a damaged one counts, and the command fails at the end.
 pub(crate) async fn run(arguments: &ThinArgs) -> Result<()> {
     if let Some(interface) = &arguments.interface {
         return live::run(arguments, interface).await;
@@ -158,7 +158,7 @@ pub(super) fn conclude(arguments: &ThinArgs, name: &str, summary: Summary, kept:
     }
 }
 
-/// Writes the page; the capture is read once more for the life of its worst streams.
+/// Writes the page; the capture is read again for the packet diagrams of its worst streams.
 fn page(path: &Path, html: &Path, summary: Summary, streams: &[StreamReport], problem: Option<&str>) -> Result<()> {
     let mut lives: Vec<Life> = streams.iter().take(LIVES_MAX).filter_map(Life::of).collect();
     if path.as_os_str() != "-" {

@@ -40,7 +40,7 @@ pub(crate) struct WhatIfArgs {
     seed: u64,
 }
 
-/// Analyses the capture and simulates its thin flows. What can be read of a damaged one counts, and the command fails in the end.
+/// Analyses the capture and simulates its thin flows. The readable part of a damaged one counts, and the command fails at the end.
 pub(crate) fn run(arguments: &WhatIfArgs) -> Result<()> {
     let name = arguments.file.display().to_string();
     let analyser = Analyser::new(AnalyserOptions { details: true, ..AnalyserOptions::default() });

@@ -1,4 +1,4 @@
-//! The exit of tunnels: takes what comes to the server.
+//! The exit of tunnels, which passes data on to the server.
 
 use std::sync::Arc;
 use std::time::Duration;

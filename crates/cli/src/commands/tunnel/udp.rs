@@ -21,7 +21,7 @@ use crate::address::{self, HostPort};
 use crate::recent::{IDLE_TIME, Recent};
 use crate::{output, signal};
 
-/// Programs that may send through one tunnel at the same time; a new one takes the place of one that is silent.
+/// Programs that may send through one tunnel at the same time; a new one replaces a silent one.
 const CLIENTS_MAX: usize = 1_024;
 /// Datagrams of one client that wait for its socket at the exit; more are dropped.
 const DATAGRAMS_QUEUED_MAX: usize = 64;
@@ -54,7 +54,7 @@ pub(super) async fn run(arguments: UdpArgs) -> Result<()> {
                     Err(error) => output::complain(&output::causes(&error)),
                 }
             };
-            output::notice("the tunnel is there again");
+            output::notice("the tunnel is up again");
         }
     };
     let ended = tokio::select! {

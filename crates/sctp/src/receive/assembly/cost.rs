@@ -36,7 +36,7 @@ pub(in crate::receive) struct Fill {
 }
 
 impl Fill {
-    /// Whether what may be held for long can be a slice: it makes up half of its packet at least, and all of that fits.
+    /// Whether data that may be held for long can be a slice: it makes up half of its packet at least, and all of that fits.
     #[inline]
     pub(in crate::receive) const fn has_room_for_slice(self, payload_bytes: usize, packet_len: usize) -> bool {
         2 * payload_bytes >= packet_len && self.used_bytes + packet_bytes(packet_len) <= self.buffer_bytes

@@ -102,7 +102,7 @@ impl Parts {
         self.parts.push_back(part);
     }
 
-    /// Closes the last buffer and gives back its reserve.
+    /// Closes the last buffer and releases its reserve.
     fn close_last(&mut self) {
         if let Some(Part::Gathered(last)) = self.parts.back_mut() {
             self.part_bytes -= last.capacity();

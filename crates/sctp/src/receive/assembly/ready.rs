@@ -9,7 +9,7 @@ use super::cost::{Fill, QUEUE_ENTRY_BYTES, is_wasteful, packet_bytes};
 use super::{Piece, Place};
 use crate::message::ReceivedMessage;
 
-/// How much of the queue's capacity outlives the queue's running empty, in messages: what one packet of small messages needs.
+/// Capacity that an empty queue keeps, in messages: enough for one packet of small messages.
 const IDLE_CAPACITY_MAX: usize = 16;
 
 /// Up to this many messages the queue's capacity is doubled when it is full; beyond, it grows by an eighth, and shrinks when half
@@ -38,7 +38,7 @@ pub(super) struct Held {
 }
 
 impl Ready {
-    /// Queues a piece that is a whole message. A slice is neither copy nor allocation; what its packet costs is noted with the
+    /// Queues a piece that is a whole message. A slice is neither copy nor allocation; the cost of its packet is noted with the
     /// packet's last slice when the packet is over.
     #[inline(always)]
     pub(super) fn push_piece(&mut self, piece: &impl Piece, &Place { packet, fill, .. }: &Place<'_>) {
@@ -151,7 +151,7 @@ impl Ready {
         self.bytes
     }
 
-    /// Gives back what the queue does not need now.
+    /// Releases unused capacity of the queue.
     pub(in crate::receive) fn give_back_memory(&mut self) {
         if self.queue.is_empty() {
             self.queue = VecDeque::new();

@@ -41,7 +41,7 @@ impl Run {
         }
     }
 
-    /// What would follow the last fragment.
+    /// The number that would follow the last fragment.
     pub(super) fn next(&self) -> u64 {
         self.first + self.fragments
     }

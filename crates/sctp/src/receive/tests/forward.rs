@@ -140,7 +140,7 @@ fn rfc3758_3_6_a_forward_tsn_that_is_out_of_date_changes_nothing_and_is_answered
         assert!(rig.receiver.sack_wanted(), "{new_cumulative}");
         assert_eq!(rig.sack().cumulative, 2);
     }
-    assert_eq!(rig.texts(), ["a", "b"], "SSN 3 goes on waiting");
+    assert_eq!(rig.texts(), ["a", "b"], "SSN 3 keeps waiting");
 }
 
 #[test]

@@ -310,7 +310,7 @@ fn a_buffer_full_of_what_waits_takes_a_few_messages_that_can_be_fetched_at_once(
     assert_eq!(rig.packet(&[due(refused)]), [Ok(DataVerdict::Accepted)], "one that does");
 }
 
-/// However the application fetches, the peer hears of a window that has grown at most a thirty-second of the buffer later than it would if
+/// However the application fetches, a grown window is advertised at most a thirty-second of the buffer later than it would be if
 /// each message were looked at.
 #[test]
 fn looking_seldom_tells_of_a_window_hardly_later_section_6_2() {

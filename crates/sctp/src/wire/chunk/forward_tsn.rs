@@ -55,7 +55,7 @@ const UNORDERED: u8 = 1;
 /// Bytes before the entries.
 const HEADER_BYTES: usize = 8;
 
-/// Reads the fixed part, and checks that what follows are whole entries of `N` bytes.
+/// Reads the fixed part, and checks that the rest is whole entries of `N` bytes.
 fn read<const N: usize>(frame: &Frame<'_>) -> Result<Tsn, Malformation> {
     let (&cumulative, streams) = frame.at_least()?;
     let (entries, rest) = streams.as_chunks::<N>();

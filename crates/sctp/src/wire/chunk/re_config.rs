@@ -82,7 +82,7 @@ pub enum ReConfigParameter<'a> {
         /// How many more.
         streams: u16,
     },
-    /// Any other type: it and what follows it is not looked at.
+    /// Any other type: it and all later parameters are ignored.
     Unknown {
         /// Its type.
         parameter_type: u16,

@@ -73,7 +73,7 @@ impl<'a> Sack<'a> {
 
     /// As [`gap_ack_blocks`](Self::gap_ack_blocks), as on the wire.
     ///
-    /// To begin somewhere in the middle takes no walk over what lies before.
+    /// A reader may begin in the middle without walking over earlier blocks.
     #[inline]
     pub(crate) fn gap_ack_block_bytes(&self) -> &'a [[u8; 4]] {
         self.gaps

@@ -230,7 +230,7 @@ fn without_agreement_marks_mean_nothing_and_both_chunks_end_their_packet() {
         assert_eq!(
             peer.take_one().sack().cumulative,
             number,
-            "what stands behind a chunk of unknown type 0x0c or 0x0d is dropped"
+            "chunks behind one of unknown type 0x0c or 0x0d are dropped"
         );
     }
 }
@@ -320,14 +320,14 @@ fn rfc3168_6_1_2_a_loss_and_a_mark_in_one_window_halve_it_once() {
         let (after, last) = (cwnd(&mut peer), newest);
         let newest = ecne(peer.tsn(last));
         peer.give(&[newest]);
-        assert_eq!(cwnd(&mut peer), after, "what leaves in a fast recovery is of the same congestion");
+        assert_eq!(cwnd(&mut peer), after, "packets sent in a fast recovery belong to the same congestion");
         peer.ack(last);
         let (next, before) = (last_sent(&mut peer), cwnd(&mut peer));
         assert!(next >= last + 4);
         for up_to in last + 2..=last + 4 {
             peer.ack_gaps(last, &[(last + 2, up_to)]);
         }
-        assert!(cwnd(&mut peer) < before, "a loss of what left later counts");
+        assert!(cwnd(&mut peer) < before, "the loss of a later packet counts");
     }
 }
 

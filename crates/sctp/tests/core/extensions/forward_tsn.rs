@@ -50,7 +50,7 @@ fn rfc3758_3_3_1_without_the_peers_announcement_forward_tsn_is_an_unknown_chunk(
     let mut peer = Peer::established();
     peer.give(&[forward_tsn(1, &[]), data(1)]);
     let sent = peer.take_one();
-    assert_eq!(sent.sack().cumulative, 1, "what follows it is processed (RFC 9260 §3.2, 11)");
+    assert_eq!(sent.sack().cumulative, 1, "later chunks are processed (RFC 9260 §3.2, 11)");
     assert_eq!(sent.the(ERROR).causes(), [(6, forward_tsn(1, &[]))]);
     peer.give(&[forward_tsn(5, &[])]);
     assert_eq!(peer.take_one().kinds(), [ERROR]);

@@ -76,7 +76,7 @@ fn rfc9260_3_2_i_data_and_i_forward_tsn_are_unknown_chunks_where_they_were_not_a
         let chunk = i_data(1, 0, B | E, 0, b"four");
         peer.give(&[chunk.clone(), data(1)]);
         let sent = peer.take_one();
-        assert_eq!(sent.kinds(), [ERROR], "01: what follows is dropped");
+        assert_eq!(sent.kinds(), [ERROR], "01: later chunks are dropped");
         assert_eq!(sent.the(ERROR).causes(), [(6, chunk)]);
         peer.give(&[i_forward_tsn(1, &[]), data(1)]);
         let sent = peer.take_one();

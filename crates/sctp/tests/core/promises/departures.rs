@@ -5,20 +5,20 @@ use std::collections::BTreeMap;
 use festina_sctp::wire::{Chunk, Packet};
 use festina_units::Instant;
 
-/// What one host's packets say of its messages.
+/// The messages in one host's packets.
 #[derive(Debug, Default)]
 pub(super) struct Departures {
     /// When the first chunk of each message left, by number.
     pub(super) begun: BTreeMap<usize, Instant>,
     /// When a chunk of each message last left for the first time.
     pub(super) latest_first: BTreeMap<usize, Instant>,
-    /// When one left again, likewise.
+    /// Retransmission times, likewise.
     pub(super) latest_again: BTreeMap<usize, Instant>,
     /// How often the TSN that left most often of each message did.
     pub(super) most: BTreeMap<usize, usize>,
 }
 
-/// Reads what left, with the times.
+/// Reads the sent packets, with their times.
 pub(super) fn departures(packets: &[(Instant, Vec<u8>)]) -> Departures {
     let mut departures = Departures::default();
     let mut tsns = BTreeMap::<u32, (usize, usize)>::new();

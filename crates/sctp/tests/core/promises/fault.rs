@@ -8,7 +8,7 @@ use festina_units::Duration;
 pub(super) enum Fault {
     /// Messages leave however old they are.
     LifetimesIgnored,
-    /// Chunks leave again as often as they are lost.
+    /// Chunks are retransmitted as often as they are lost.
     LimitsIgnored,
     /// Reliable messages have a lifetime.
     ReliableAbandoned,

@@ -290,7 +290,7 @@ impl Peer {
         self.drain();
     }
 
-    /// Reads one message, and lets the association send what follows from it.
+    /// Reads one message, and lets the association send the resulting packets.
     pub(crate) fn read_one(&mut self) -> Option<ReceivedMessage> {
         let message = self.association().poll_message();
         self.drain();

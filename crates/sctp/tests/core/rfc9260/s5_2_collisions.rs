@@ -12,7 +12,7 @@ use super::peer::{PEER_TAG, PEER_WINDOW, Peer, config, init_ack, offer};
 /// The tag of the peer's other life.
 const NEW_TAG: u32 = 0x0bad_cafe;
 
-/// An INIT with which the peer comes anew.
+/// An INIT with which the peer restarts.
 fn new_init() -> Init {
     Init { tag: NEW_TAG, tsn: 500, ..offer() }
 }
@@ -25,7 +25,7 @@ fn unexpected_init(peer: &mut Peer, init: &Init) -> Init {
     sent.init()
 }
 
-/// Asserts that the association goes on as if nothing had been.
+/// Asserts that the association continues undisturbed.
 fn goes_on(peer: &mut Peer, tsn: u32) {
     assert_eq!(peer.state(), AssociationState::Established);
     assert!(!peer.events.contains(&Event::PeerRestarted));

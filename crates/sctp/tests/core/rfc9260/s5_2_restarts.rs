@@ -32,7 +32,7 @@ fn give(pair: &mut Pair, to: usize, packet: &[u8]) {
     pair.deliver(to, from, EcnCodepoint::NotCapable, packet.to_vec());
 }
 
-/// Has the first host connect with another tag than before, and goes on until its COOKIE ECHO is under way.
+/// Makes the first host connect with another tag than before, until its COOKIE ECHO is under way.
 fn cookie_echo_of_a_new_life(pair: &mut Pair, nonce: u64) -> Vec<u8> {
     pair.hosts[RESTARTS].association = None;
     pair.connect(RESTARTS, nonce);
@@ -180,12 +180,12 @@ struct Met {
     ended_closed: u32,
 }
 
-/// Two hosts that open, crash and talk as the seed has it.
+/// Two hosts that open, crash and talk in the order that the seed determines.
 struct Walk {
     seed: u64,
     random: RandomStream,
     pair: Pair,
-    /// How often each host has begun anew, and the number of its next message.
+    /// Number of restarts of each host, and the number of its next message.
     lives: [u64; 2],
     numbers: [u64; 2],
     nonce: u64,
@@ -338,7 +338,7 @@ impl Walk {
             for message in &host.received {
                 let (life, number) = message.payload.split_at(8);
                 let before = latest.insert(life.to_vec(), number.to_vec());
-                // A COOKIE ECHO that comes late brings what a life sent first once more, in an association of its own.
+                // A late COOKIE ECHO may bring the first data of an earlier life again, in an association of its own.
                 let begins = number.iter().all(|&byte| byte == 0);
                 let in_order = begins || before.is_none_or(|before| *before < *number);
                 assert!(in_order, "seed {}: message {number:?} of life {life:?} came late or twice", self.seed);

@@ -232,7 +232,7 @@ fn s6_2_when_the_window_opens_wide_an_update_is_sent_without_new_data() {
         updates.extend(peer.take());
     }
     let windows: Vec<_> = updates.iter().map(|sent| sent.sack().a_rwnd).collect();
-    assert!(!windows.is_empty(), "the sender must hear of the open window");
+    assert!(!windows.is_empty(), "the open window must be advertised");
     assert!(windows.len() <= 4, "at most one per quarter of the buffer: {windows:?}");
     assert!(windows.iter().all(|&window| window >= 1_220), "no silly windows: {windows:?}");
 }

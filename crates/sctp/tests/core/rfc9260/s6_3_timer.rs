@@ -311,7 +311,7 @@ fn s6_9_after_the_packet_size_was_lowered_new_messages_are_cut_smaller_and_old_c
     peer.send_message(Message::new(vec![8; 1_150]));
     let after = peer.take();
     assert!(after.len() > 1 && after.iter().all(|sent| sent.bytes.len() <= 600), "{after:?}");
-    // Neither is acknowledged: all leave again, the first as it was.
+    // Neither is acknowledged: all are retransmitted, the first as it was.
     peer.wait_for_packet();
     let again = peer.take();
     assert_eq!(again[0].data()[0].payload, before[0].data()[0].payload);

@@ -231,7 +231,7 @@ fn s8_5_1_e_a_shutdown_ack_during_the_handshake_is_treated_as_out_of_the_blue() 
         let sent = peer.take_one();
         let flags = sent.the(SHUTDOWN_COMPLETE).flags;
         assert_eq!((sent.kinds(), sent.tag, flags), (vec![SHUTDOWN_COMPLETE], TAG, T_BIT), "{state:?}");
-        assert_eq!(peer.state(), state, "§9.2: the handshake goes on");
+        assert_eq!(peer.state(), state, "§9.2: the handshake continues");
         peer.wait_for_packet();
         assert_eq!(peer.take_one().bytes, before.bytes);
     }

@@ -8,15 +8,15 @@ use super::super::report::Retransmission;
 use super::{Ack, COPIES_JUDGED_MAX, Pending, Repair};
 
 impl Repair {
-    /// Returns whether an acknowledgement answers the packet that brought this for the first time at once, because it brought something else
-    /// once more.
+    /// Returns whether an acknowledgement immediately answers the packet that first carried this range, because that packet also carried a
+    /// duplicate.
     pub(super) fn is_answer_to(&self, range: &Range, ack: &Ack<'_>, base: u64) -> bool {
         let is_reported = |copy: &Retransmission| {
             ack.duplicates.iter().any(|&(start, end)| copy.start + base < end && start < copy.end + base)
         };
-        let beside =
+        let companions =
             self.pending.iter().rev().map(|pending| &pending.copy).filter(|copy| copy.packet == range.first.packet);
-        !ack.duplicates.is_empty() && beside.take(COPIES_JUDGED_MAX).any(is_reported)
+        !ack.duplicates.is_empty() && companions.take(COPIES_JUDGED_MAX).any(is_reported)
     }
 
     /// An acknowledgement ends the episode of a probe, before which there is no other: it covers more than the probe did, or reports the probe as a
@@ -29,7 +29,7 @@ impl Repair {
         self.probe_end = self.probe_end.filter(|end| !is_over(end));
     }
 
-    /// The receiver got this once more: one of the copies was for nothing, and arrived at least half a round trip ago.
+    /// The receiver reported a duplicate: one of the copies was unnecessary, and arrived at least half a round trip ago.
     pub(super) fn received_twice(&mut self, start: u64, end: u64, at: Instant, rtt_min_ns: Option<u64>) {
         let age_ns = rtt_min_ns.unwrap_or(0) / 10 * 9;
         let overlaps = |p: &Pending| p.copy.start < end && p.copy.end > start && !p.is_reported;

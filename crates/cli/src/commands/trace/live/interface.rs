@@ -86,7 +86,7 @@ mod linux {
             let reading = Mutex::new(Reading { buffer: vec![0; PACKET_BYTES_MAX], packets: 0 });
             let index = usize::try_from(index).unwrap_or(usize::MAX);
             let interface = Self { socket: UdpSocket::from_std(socket.into())?, index, reading };
-            // What came before the filter belongs to any interface, and its count too.
+            // Packets received before the filter belong to any interface, and so does their count.
             interface.dropped()?;
             Ok(interface)
         }
@@ -166,7 +166,7 @@ mod linux {
     const LOOPBACK: u16 = 772;
     const OUTGOING: u8 = 4;
 
-    /// Lets pass in the kernel what belongs to an interface. On loopback what leaves comes in too, and counts once.
+    /// Makes the kernel pass only packets of the interface. On loopback sent packets are received too, and count once.
     fn attach_filter(socket: &OwnedFd, index: libc::c_uint) -> io::Result<()> {
         const LOAD_WORD: u16 = 0x20;
         const JUMP_IF_EQUAL: u16 = 0x15;

@@ -24,8 +24,8 @@ pub(super) struct Reassembly {
     /// All others, by their first TSN. Each that is not given up has a missing TSN as a neighbour, so there are at most twice as many as
     /// the tracker has ranges.
     runs: BTreeMap<u64, Box<Run>>,
-    /// The highest TSN that was skipped, or that was dropped since it goes on a message whose beginning was skipped. What follows it
-    /// may go on the same message. 0 before the first.
+    /// The highest TSN that was skipped, or dropped because it continues a message whose beginning was skipped. Later fragments
+    /// may continue the same message. 0 before the first.
     skipped: u64,
 }
 
@@ -195,7 +195,7 @@ impl Reassembly {
         }
     }
 
-    /// What follows a run that was dropped goes on its message, unless that has ended.
+    /// A fragment after a dropped run continues its message, unless that has ended.
     fn skip_run(&mut self, run: &Run) {
         let last = run.next() - 1;
         if last > self.skipped && !run.ends && !run.given_up {
