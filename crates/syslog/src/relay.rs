@@ -8,7 +8,6 @@ mod channel;
 mod copies;
 mod courtesy;
 mod datagrams;
-mod descriptors;
 mod engine;
 mod following;
 mod fresh;
@@ -30,6 +29,7 @@ use tokio::task::JoinHandle;
 
 use crate::clock;
 use crate::config::{InputKind, RelayConfig};
+use crate::descriptors;
 use crate::disk::RealDisk;
 use crate::policy::Policy;
 use crate::positions::{self, Positions};
