@@ -75,8 +75,10 @@ impl Config {
         self.0.admission.strays_per_second_max
     }
 
-    /// The settings as the core takes them.
-    pub(crate) fn into_core(self) -> sctp::Config {
+    /// Returns the settings of the core. For the simulated hosts of Festina's own tools; not part of the stable interface.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn into_core(self) -> sctp::Config {
         self.0
     }
 

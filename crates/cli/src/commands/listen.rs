@@ -214,7 +214,7 @@ impl Peers {
             missed => format!("; it was too slow for {missed} lines"),
         };
         self.associations.remove(&left.number);
-        output::notice(&format!("{} left: {}{missed}", left.remote, output::end_of(&left.reason)));
+        output::notice(&format!("{} left: {}{missed}", left.remote, left.reason));
         lines_missed
     }
 
