@@ -207,8 +207,8 @@ impl Config {
         self
     }
 
-    /// Largest message sent, and received unless the receive buffer is smaller, in bytes: 1 MiB by default, at most 1 GiB. A peer that
-    /// sends a larger one breaks the association.
+    /// Largest message sent and received, in bytes: 1 MiB by default, at most the receive buffer, since messages are delivered whole. With the
+    /// default and a smaller receive buffer, the buffer is the limit for received ones. A peer that sends a larger message breaks the association.
     pub fn with_message_bytes_max(mut self, bytes: usize) -> Self {
         self.0.limits.message_bytes_max = bytes;
         self
@@ -216,6 +216,14 @@ impl Config {
 
     /// Send buffer: bytes queued or not yet acknowledged, 4 MiB by default, from 1,500 to 1 GiB. Each message counts its payload and 128
     /// bytes. The low-water mark comes down to it if it is higher.
+    /// Whether messages that are larger than the peer's receive buffer are sent. A peer that delivers messages whole, as Festina does, ends the
+    /// association over them, so they are refused by default ([`SendError::TooLong`](crate::SendError::TooLong)). Peers that deliver large
+    /// messages in parts, such as Linux and usrsctp, take them.
+    pub fn with_messages_beyond_peer_buffer(mut self, allowed: bool) -> Self {
+        self.0.limits.exceeds_peer_buffer = allowed;
+        self
+    }
+
     pub fn with_send_buffer_bytes(mut self, bytes: usize) -> Self {
         self.0.limits.send_buffer_bytes = bytes;
         self.0.limits.send_low_water_bytes = self.0.limits.send_low_water_bytes.min(bytes);
@@ -420,6 +428,7 @@ mod tests {
     }
 
     #[test]
+                exceeds_peer_buffer: true,
     fn every_method_sets_its_field_of_the_core_and_stays_in_range() {
         let seconds = Duration::from_secs;
         let config = Config::with_profile(Profile::Rack)
@@ -457,6 +466,7 @@ mod tests {
             .with_stream_resets_by_peer(false)
             .with_streams_added_by_peer(true)
             .with_message_events(true);
+            .with_messages_beyond_peer_buffer(true)
         assert_eq!(sctp::Config::from(config.clone()), changed_by_fields());
         assert_eq!(config.validate(), Ok(()));
     }

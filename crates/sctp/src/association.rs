@@ -219,6 +219,10 @@ impl Association {
         if !self.state.takes_messages() || self.ending.requested {
             return Err(SendError::Closed(message));
         }
+        let bytes_max = self.peer.buffer_bytes as usize;
+        if message.payload.len() > bytes_max && bytes_max > 0 && !self.context.config().limits.exceeds_peer_buffer {
+            return Err(SendError::TooLong { message, bytes_max });
+        }
         let id = MessageId(self.counters.messages_taken);
         let path = self.paths.pick_mut();
         if self.sender.is_drained() {

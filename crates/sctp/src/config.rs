@@ -63,6 +63,9 @@ pub struct Config {
     pub message_events: bool,
 }
 
+/// The default of [`Limits::message_bytes_max`].
+const MESSAGE_BYTES_MAX_DEFAULT: usize = 1 << 20;
+
 /// What the receiver's table of streams may take before it counts towards the receive window.
 pub(crate) const TABLE_BYTES_FREE: usize = 16 << 10;
 
@@ -105,7 +108,9 @@ impl Config {
         check("limits.inbound_streams", limits.inbound_streams.into(), 1, 65_535)?;
         check("limits.receive_buffer_bytes", limits.receive_buffer_bytes, 1_500, 1 << 30)?;
         check("limits.send_buffer_bytes", limits.send_buffer_bytes, 1_500, 1 << 30)?;
-        check("limits.message_bytes_max", limits.message_bytes_max, 1, 1 << 30)?;
+        let is_default = limits.message_bytes_max == MESSAGE_BYTES_MAX_DEFAULT;
+        let message_bytes_high = if is_default { MESSAGE_BYTES_MAX_DEFAULT } else { limits.receive_buffer_bytes };
+        check("limits.message_bytes_max", limits.message_bytes_max, 1, message_bytes_high)?;
         check("limits.send_low_water_bytes", limits.send_low_water_bytes, 0, limits.send_buffer_bytes)?;
         limits.send_buffer.validate()?;
         self.admission.validate()?;
@@ -227,8 +232,8 @@ pub struct Limits {
     pub send_buffer: SendBufferPolicy,
     /// After the send buffer was full, the application is told that it can write again when it has drained to this.
     pub send_low_water_bytes: usize,
-    /// Largest message sent, and received unless the receive buffer is smaller: messages are delivered whole. A peer that sends a
-    /// larger one breaks the association.
+    /// Largest message sent and received. Messages are delivered whole, so it must not exceed `receive_buffer_bytes`; only the default, 1 MiB,
+    /// may, and then the receive buffer is the limit. A peer that sends a larger one breaks the association.
     pub message_bytes_max: usize,
     /// Packets that one acknowledgement may release (Max.Burst, RFC 9260 §6.1). Without effect where congestion control paces.
     pub burst_packets_max: u32,
@@ -236,6 +241,11 @@ pub struct Limits {
 
 impl Limits {
     /// What a message counts in [`Limits::send_buffer_bytes`] beside its payload, queued or outstanding: its slot, and its entry in the
+    /// Send messages that are larger than the peer's receive buffer, the first window that it advertised. A peer that delivers messages whole, as
+    /// this one does, ends the association over them, so they are refused by default ([`SendError::TooLong`](crate::SendError::TooLong)). Peers
+    /// that deliver large messages in parts, such as Linux and usrsctp, take them. Messages sent before the handshake has shown the
+    /// peer's buffer are not refused.
+    pub exceeds_peer_buffer: bool,
     /// queue or in the ledger. Slots, queue and ledger together take at most twice that, however far they have grown. Without this cost a
     /// buffer full of one-byte messages would take seventy times its limit.
     pub const MESSAGE_OVERHEAD_BYTES: usize = 128;
@@ -251,7 +261,8 @@ impl Default for Limits {
             send_buffer_bytes: 4 << 20,
             send_buffer: SendBufferPolicy::Fixed,
             send_low_water_bytes: 1 << 20,
-            message_bytes_max: 1 << 20,
+            message_bytes_max: MESSAGE_BYTES_MAX_DEFAULT,
+            exceeds_peer_buffer: false,
             burst_packets_max: 4,
         }
     }

@@ -239,7 +239,8 @@ impl Association {
         let framing = agreed.framing();
         self.tags.peer = peer_tag;
         let PeerParameters { extensions, addresses, .. } = *parameters;
-        self.peer = PeerTraits { extensions, addresses, first_tsn: parameters.first_tsn.0, ..self.peer };
+        let (first_tsn, buffer_bytes) = (parameters.first_tsn.0, parameters.a_rwnd);
+        self.peer = PeerTraits { extensions, addresses, first_tsn, buffer_bytes, ..self.peer };
         self.streams = Streams { outbound, inbound };
         self.sender.agree(framing, agreed.forwards());
         let path = &mut self.paths.pick_mut().sending;
@@ -355,6 +356,8 @@ pub(super) struct PeerTraits {
 /// What this side calls itself in an INIT ACK.
 pub(super) struct Identity {
     pub(super) ports: Ports,
+    /// The receive window that it advertised first: its receive buffer. 0 before that.
+    pub(super) buffer_bytes: u32,
     pub(super) local_tag: u32,
     first_tsn: Tsn,
     pub(super) tie_tags: Option<TieTags>,
