@@ -2,7 +2,9 @@
 
 use festina_sctp::recovery::Mechanisms;
 use festina_sctp::recovery::redundancy::Redundancy;
-use festina_sctp::{self as sctp, ConfigError, CongestionControl, Expiry, Profile, SendBufferPolicy, StreamScheduler};
+use festina_sctp::{
+    self as sctp, ConfigError, CongestionControl, Expiry, PeerRestart, Profile, SendBufferPolicy, StreamScheduler,
+};
 use festina_units::Duration;
 
 /// Settings of an endpoint and of its associations. Each method takes the settings and returns them with one changed; the ranges are
@@ -376,6 +378,15 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
+    /// Handling of an association whose peer has lost its state and sets it up again: [`PeerRestart::Continue`] by default.
+    ///
+    /// With [`PeerRestart::End`], [`Association::recv`](crate::Association::recv) returns everything received before the restart and then
+    /// [`ClosedReason::PeerRestarted`](crate::ClosedReason::PeerRestarted); a listener accepts the restarted peer as a new association.
+    pub fn with_peer_restart(mut self, restart: PeerRestart) -> Self {
+        self.0.peer_requests.restart = restart;
+        self
+    }
+
     use super::*;
 
     fn changed_by_fields() -> sctp::Config {
@@ -420,7 +431,7 @@ mod tests {
             scheduler: StreamScheduler::Priority,
             interleaving: true,
             partial_reliability: sctp::PartialReliability { expiry: Expiry::AtOnce, nr_sack: false },
-            peer_requests: sctp::PeerRequests { reset_streams: false, add_streams: true },
+            peer_requests: sctp::PeerRequests { reset_streams: false, add_streams: true, restart: PeerRestart::End },
             // An endpoint sends over UDP or IP, never within DTLS.
             carrier: sctp::Carrier { protected_by_dtls: false, ecn: true },
             message_events: true,
@@ -460,6 +471,8 @@ mod tests {
             .with_sack_every_packets(22)
             .with_scheduler(StreamScheduler::Priority)
             .with_interleaving(true)
+            .with_stream_unread_bytes_max(2_000)
+            .with_peer_restart(PeerRestart::End)
             .with_expiry(Expiry::AtOnce)
             .with_nr_sack(false)
             .with_ecn(true)

@@ -55,7 +55,7 @@ pub struct Config {
     pub interleaving: bool,
     /// How the promises of partial reliability are kept (RFC 3758).
     pub partial_reliability: PartialReliability,
-    /// What the peer may change of the streams (RFC 6525).
+    /// What the peer may change: its streams (RFC 6525), and whether it may restart.
     pub peer_requests: PeerRequests,
     /// What the caller promises of the way that packets take.
     pub carrier: Carrier,
@@ -345,7 +345,22 @@ pub struct Carrier {
     pub ecn: bool,
 }
 
-/// What the peer may change of the streams (RFC 6525); the rest is denied. A reset of all numbers, TSNs among them, always is.
+/// Handling of an association whose peer has lost its state and sets it up again from the same address and ports (RFC 9260 §5.2.4 A).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PeerRestart {
+    /// It goes on with the restarted peer, as RFC 9260 has it. Messages that were not acknowledged have failed, streams restart at 0,
+    /// [`Event::PeerRestarted`](crate::Event::PeerRestarted) reports it, and [`ReceivedMessage::restarts`](crate::ReceivedMessage::restarts)
+    /// tells the messages of the restarted peer from earlier ones.
+    #[default]
+    Continue,
+    /// It ends with [`ClosedReason::PeerRestarted`](crate::ClosedReason::PeerRestarted), once the peer has proved its address by a cookie.
+    /// Messages received before can still be read. The peer repeats its COOKIE ECHO, and thereby gets a new association if this side listens.
+    End,
+}
+
+/// What the peer may change of the association: its streams (RFC 6525), where the rest is denied, and a reset of all numbers, TSNs among them,
+/// always is; and whether it may restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerRequests {
     /// Its streams may begin anew, and it may ask that this side's do. On by default, since data channels are closed that way (RFC 8831).
@@ -356,9 +371,11 @@ pub struct PeerRequests {
 
 impl Default for PeerRequests {
     fn default() -> Self {
-        Self { reset_streams: true, add_streams: false }
+        Self { reset_streams: true, add_streams: false, restart: PeerRestart::Continue }
     }
 }
+    /// Handling of a peer that restarts.
+    pub restart: PeerRestart,
 
 /// Delayed acknowledgement (RFC 9260 §6.2).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -98,6 +98,9 @@ pub enum ClosedReason {
     /// Peer: it broke the protocol, and was sent an ABORT that says so.
     #[error("the peer violated the protocol: {0}")]
     ProtocolViolation(&'static str),
+    /// Peer: it lost its state and set up the association anew, which `PeerRequests::restart` does not allow.
+    #[error("the peer restarted")]
+    PeerRestarted,
     /// Network: nobody answered the handshake.
     #[error("the peer did not answer the handshake")]
     HandshakeTimeout,

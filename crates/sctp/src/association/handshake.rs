@@ -12,7 +12,7 @@ use super::negotiation::{AddressFilter, Extensions, InitFault, InitKind, PeerIni
 use super::retry::RetryTimer;
 use super::state::State;
 use super::{Association, Context, Ports, Purpose};
-use crate::config::{Config, Limits, PACKET_BYTES_MIN};
+use crate::config::{Config, Limits, PACKET_BYTES_MIN, PeerRestart};
 use crate::error::{ClosedReason, PacketDropped};
 use crate::event::Event;
 use crate::receive::Receiver;
@@ -150,10 +150,7 @@ impl Association {
         match self.cookie_action(&cookie) {
             CookieAction::Discard => Err(PacketDropped::Unexpected("late cookie")),
             CookieAction::Outdated => Err(self.refuse_cookie(&cookie, Duration::ZERO)),
-            CookieAction::Restart => {
-                self.restart(now, &cookie);
-                Ok(())
-            }
+            CookieAction::Restart => self.restart(now, &cookie),
             CookieAction::UpdatePeer => {
                 self.adopt_peer(now, cookie.tags.peer, &cookie.peer, None);
                 self.confirm(now);
@@ -278,11 +275,18 @@ impl Association {
     }
 
     /// Action A: the peer lost its state and came back (RFC 9260 §5.2.4).
-    fn restart(&mut self, now: Instant, cookie: &Cookie) {
+    fn restart(&mut self, now: Instant, cookie: &Cookie) -> Result<(), PacketDropped> {
         if let State::ShutdownAckSent { .. } = self.state {
             self.control.set(Due::SHUTDOWN_ACK);
             self.control.reply_with(|| Reply::CookieWhileShuttingDown);
-            return;
+            return Ok(());
+        }
+        if self.context.config().peer_requests.restart == PeerRestart::End {
+            self.close(ClosedReason::PeerRestarted);
+            return Err(PacketDropped::Unexpected("restart of the peer"));
+        }
+        if let Some(receiver) = &mut self.receiver {
+            receiver.peer_restarted();
         }
         self.control.clear();
         self.tags = cookie.tags;

@@ -49,7 +49,7 @@ pub(super) trait Piece {
     /// Its message with this payload.
     #[inline]
     fn message(&self, payload: Bytes) -> ReceivedMessage {
-        ReceivedMessage { payload, stream: self.stream(), ppid: self.ppid(), unordered: self.unordered() }
+        ReceivedMessage { payload, stream: self.stream(), ppid: self.ppid(), unordered: self.unordered(), restarts: 0 }
     }
 }
 
