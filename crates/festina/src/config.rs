@@ -216,8 +216,6 @@ impl Config {
         self
     }
 
-    /// Send buffer: bytes queued or not yet acknowledged, 4 MiB by default, from 1,500 to 1 GiB. Each message counts its payload and 128
-    /// bytes. The low-water mark comes down to it if it is higher.
     /// Whether messages that are larger than the peer's receive buffer are sent. A peer that delivers messages whole, as Festina does, ends the
     /// association over them, so they are refused by default ([`SendError::TooLong`](crate::SendError::TooLong)). Peers that deliver large
     /// messages in parts, such as Linux and usrsctp, take them.
@@ -226,6 +224,8 @@ impl Config {
         self
     }
 
+    /// Send buffer: bytes queued or not yet acknowledged, 4 MiB by default, from 1,500 to 1 GiB. Each message counts its payload and 128
+    /// bytes. The low-water mark comes down to it if it is higher.
     pub fn with_send_buffer_bytes(mut self, bytes: usize) -> Self {
         self.0.limits.send_buffer_bytes = bytes;
         self.0.limits.send_low_water_bytes = self.0.limits.send_low_water_bytes.min(bytes);
@@ -250,6 +250,15 @@ impl Config {
     /// allocated, is at most twice this and 64 KiB, whatever arrives.
     pub fn with_receive_buffer_bytes(mut self, bytes: usize) -> Self {
         self.0.limits.receive_buffer_bytes = bytes;
+        self
+    }
+
+    /// How much of one stream may wait unread, in bytes, each message counted with 64 bytes more; from 1 byte, and without limit by default.
+    /// All streams share the receive buffer, so that an unread stream can fill it and stop the others. With a limit, a stream that
+    /// reaches it is discarded from there on: [`Event::StreamDiscarded`](crate::Event::StreamDiscarded) reports it, messages received before
+    /// can still be read, and [`Stream::resume`](crate::Stream::resume) or a reset by the peer ends it.
+    pub fn with_stream_unread_bytes_max(mut self, bytes: usize) -> Self {
+        self.0.limits.stream_unread_bytes_max = Some(bytes);
         self
     }
 
@@ -369,15 +378,6 @@ impl Config {
         self
     }
 
-    /// Whether the application hears of every message's way: [`Event::MessageSent`](crate::Event::MessageSent) and its like. Off by default.
-    pub fn with_message_events(mut self, wanted: bool) -> Self {
-        self.0.message_events = wanted;
-        self
-    }
-}
-
-#[cfg(test)]
-mod tests {
     /// Handling of an association whose peer has lost its state and sets it up again: [`PeerRestart::Continue`] by default.
     ///
     /// With [`PeerRestart::End`], [`Association::recv`](crate::Association::recv) returns everything received before the restart and then
@@ -387,6 +387,15 @@ mod tests {
         self
     }
 
+    /// Whether the application hears of every message's way: [`Event::MessageSent`](crate::Event::MessageSent) and its like. Off by default.
+    pub fn with_message_events(mut self, wanted: bool) -> Self {
+        self.0.message_events = wanted;
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
     use super::*;
 
     fn changed_by_fields() -> sctp::Config {
@@ -414,10 +423,12 @@ mod tests {
                 outbound_streams: 12,
                 inbound_streams: 13,
                 receive_buffer_bytes: 5_000,
+                stream_unread_bytes_max: Some(2_000),
                 send_buffer_bytes: 4_000,
                 send_buffer: SendBufferPolicy::FollowsWindow { windows: 2, extra_packets: 1 },
                 send_low_water_bytes: 3_000,
                 message_bytes_max: 513,
+                exceeds_peer_buffer: true,
                 burst_packets_max: 14,
             },
             admission: sctp::Admission {
@@ -439,7 +450,6 @@ mod tests {
     }
 
     #[test]
-                exceeds_peer_buffer: true,
     fn every_method_sets_its_field_of_the_core_and_stays_in_range() {
         let seconds = Duration::from_secs;
         let config = Config::with_profile(Profile::Rack)
@@ -456,10 +466,13 @@ mod tests {
             .with_path_retries(11)
             .with_packet_bytes_max(512)
             .with_message_bytes_max(513)
+            .with_messages_beyond_peer_buffer(true)
             .with_send_buffer_bytes(4_000)
             .with_send_low_water_bytes(3_000)
             .with_send_buffer(SendBufferPolicy::FollowsWindow { windows: 2, extra_packets: 1 })
             .with_receive_buffer_bytes(5_000)
+            .with_stream_unread_bytes_max(2_000)
+            .with_peer_restart(PeerRestart::End)
             .with_streams(12, 13)
             .with_burst_packets_max(14)
             .with_associations_max(15)
@@ -471,15 +484,12 @@ mod tests {
             .with_sack_every_packets(22)
             .with_scheduler(StreamScheduler::Priority)
             .with_interleaving(true)
-            .with_stream_unread_bytes_max(2_000)
-            .with_peer_restart(PeerRestart::End)
             .with_expiry(Expiry::AtOnce)
             .with_nr_sack(false)
             .with_ecn(true)
             .with_stream_resets_by_peer(false)
             .with_streams_added_by_peer(true)
             .with_message_events(true);
-            .with_messages_beyond_peer_buffer(true)
         assert_eq!(sctp::Config::from(config.clone()), changed_by_fields());
         assert_eq!(config.validate(), Ok(()));
     }

@@ -107,6 +107,7 @@ impl Config {
         check("limits.outbound_streams", limits.outbound_streams.into(), 1, 65_535)?;
         check("limits.inbound_streams", limits.inbound_streams.into(), 1, 65_535)?;
         check("limits.receive_buffer_bytes", limits.receive_buffer_bytes, 1_500, 1 << 30)?;
+        check("limits.stream_unread_bytes_max", limits.stream_unread_bytes_max.unwrap_or(1), 1, usize::MAX)?;
         check("limits.send_buffer_bytes", limits.send_buffer_bytes, 1_500, 1 << 30)?;
         let is_default = limits.message_bytes_max == MESSAGE_BYTES_MAX_DEFAULT;
         let message_bytes_high = if is_default { MESSAGE_BYTES_MAX_DEFAULT } else { limits.receive_buffer_bytes };
@@ -226,6 +227,11 @@ pub struct Limits {
     /// Receive buffer: the advertised receiver window when empty. What is held for a peer, as allocated, is at most twice this
     /// and 64 KiB, whatever arrives.
     pub receive_buffer_bytes: usize,
+    /// How much of one stream may wait unread, each message counted with 64 bytes more; the first one always may. A stream that reaches it is
+    /// discarded from there on ([`Event::StreamDiscarded`](crate::Event::StreamDiscarded)), as by
+    /// [`Association::discard_stream`](crate::Association::discard_stream). `None`, the default, sets no limit: an unread stream can
+    /// then fill the receive buffer, which all streams share (RFC 9260 §6.2), and stop all of them.
+    pub stream_unread_bytes_max: Option<usize>,
     /// Send buffer: bytes queued or not yet acknowledged. Each message counts its payload and [`Limits::MESSAGE_OVERHEAD_BYTES`].
     pub send_buffer_bytes: usize,
     /// How much of that may wait for its first transmission.
@@ -235,17 +241,17 @@ pub struct Limits {
     /// Largest message sent and received. Messages are delivered whole, so it must not exceed `receive_buffer_bytes`; only the default, 1 MiB,
     /// may, and then the receive buffer is the limit. A peer that sends a larger one breaks the association.
     pub message_bytes_max: usize,
+    /// Send messages that are larger than the peer's receive buffer, the first window that it advertised. A peer that delivers messages whole, as
+    /// this one does, ends the association over them, so they are refused by default ([`SendError::TooLong`](crate::SendError::TooLong)). Peers
+    /// that deliver large messages in parts, such as Linux and usrsctp, take them. Messages sent before the handshake has shown the
+    /// peer's buffer are not refused.
+    pub exceeds_peer_buffer: bool,
     /// Packets that one acknowledgement may release (Max.Burst, RFC 9260 §6.1). Without effect where congestion control paces.
     pub burst_packets_max: u32,
 }
 
 impl Limits {
     /// What a message counts in [`Limits::send_buffer_bytes`] beside its payload, queued or outstanding: its slot, and its entry in the
-    /// Send messages that are larger than the peer's receive buffer, the first window that it advertised. A peer that delivers messages whole, as
-    /// this one does, ends the association over them, so they are refused by default ([`SendError::TooLong`](crate::SendError::TooLong)). Peers
-    /// that deliver large messages in parts, such as Linux and usrsctp, take them. Messages sent before the handshake has shown the
-    /// peer's buffer are not refused.
-    pub exceeds_peer_buffer: bool,
     /// queue or in the ledger. Slots, queue and ledger together take at most twice that, however far they have grown. Without this cost a
     /// buffer full of one-byte messages would take seventy times its limit.
     pub const MESSAGE_OVERHEAD_BYTES: usize = 128;
@@ -258,6 +264,7 @@ impl Default for Limits {
             outbound_streams: 65_535,
             inbound_streams: 65_535,
             receive_buffer_bytes: 1 << 20,
+            stream_unread_bytes_max: None,
             send_buffer_bytes: 4 << 20,
             send_buffer: SendBufferPolicy::Fixed,
             send_low_water_bytes: 1 << 20,
@@ -367,6 +374,8 @@ pub struct PeerRequests {
     pub reset_streams: bool,
     /// It may add streams, up to `Limits::inbound_streams`, and ask this side to. Off by default.
     pub add_streams: bool,
+    /// Handling of a peer that restarts.
+    pub restart: PeerRestart,
 }
 
 impl Default for PeerRequests {
@@ -374,8 +383,6 @@ impl Default for PeerRequests {
         Self { reset_streams: true, add_streams: false, restart: PeerRestart::Continue }
     }
 }
-    /// Handling of a peer that restarts.
-    pub restart: PeerRestart,
 
 /// Delayed acknowledgement (RFC 9260 §6.2).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -112,7 +112,7 @@ impl Inner {
         if waits && expires {
             self.rearm(state, now);
         }
-        holds
+        waits
     }
 
     /// Takes the lock for a change that [`Inner::settle`] follows.
@@ -362,6 +362,15 @@ impl Inner {
 
     pub(crate) fn set_stream_value(&self, stream: StreamId, value: u16) {
         lock(&self.state).core.set_stream_value(stream, value);
+    }
+
+    /// Drops the unread messages of a stream and those that arrive from now on.
+    pub(crate) fn discard_stream(self: &Arc<Self>, stream: StreamId) -> usize {
+        self.change(|state, _| state.discard_stream(stream))
+    }
+
+    pub(crate) fn resume_stream(&self, stream: StreamId) {
+        lock(&self.state).core.resume_stream(stream);
     }
 
     /// Sends what was queued, as far as the protocol allows.

@@ -300,6 +300,7 @@ impl Association {
         self.control.set(Due::COOKIE_ACK);
         self.state = State::CookieWait { t1: RetryTimer::start(now, self.context.config().timers.rto_initial) };
         self.enter_established(now, None);
+        Ok(())
     }
 
     fn tie_tags(&self) -> TieTags {
@@ -355,13 +356,13 @@ pub(super) struct PeerTraits {
     pub(super) answered: bool,
     /// Its first TSN, from which its requests to change streams are counted.
     pub(super) first_tsn: u32,
+    /// The receive window that it advertised first: its receive buffer. 0 before that.
+    pub(super) buffer_bytes: u32,
 }
 
 /// What this side calls itself in an INIT ACK.
 pub(super) struct Identity {
     pub(super) ports: Ports,
-    /// The receive window that it advertised first: its receive buffer. 0 before that.
-    pub(super) buffer_bytes: u32,
     pub(super) local_tag: u32,
     first_tsn: Tsn,
     pub(super) tie_tags: Option<TieTags>,

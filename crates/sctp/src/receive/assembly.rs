@@ -24,6 +24,7 @@ mod parts;
 pub(super) mod ready;
 mod run;
 mod traditional;
+mod unread;
 
 const TOO_LONG: &str = "a message is longer than this endpoint accepts";
 

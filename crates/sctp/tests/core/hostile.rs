@@ -10,8 +10,8 @@ use festina_sctp::{
 use festina_units::{Duration, EcnCodepoint, Instant};
 
 use crate::rfc9260::packet::{
-    ABORT, COOKIE_ECHO, DATA, ERROR, HEARTBEAT, HEARTBEAT_ACK, HOST_NAME, INIT, INIT_ACK, Init, SHUTDOWN, SHUTDOWN_ACK,
-    STATE_COOKIE, chunk, cookie_echo, data, heartbeat, packet, shutdown, tlv,
+    ABORT, COOKIE_ECHO, DATA, Data, ERROR, HEARTBEAT, HEARTBEAT_ACK, HOST_NAME, INIT, INIT_ACK, Init, SHUTDOWN,
+    SHUTDOWN_ACK, STATE_COOKIE, chunk, cookie_echo, data, heartbeat, packet, shutdown, tlv,
 };
 use crate::rfc9260::peer::{LOCAL_PORT, PEER_PORT, PEER_WINDOW, Peer, config, init_ack, ms, offer};
 
