@@ -363,6 +363,9 @@ impl Association {
         {
             receiver.packet_done(arrival.now);
             self.paths.of_source_mut(arrival.from).sending.peer_data_came(arrival.now);
+            while let Some(stream) = receiver.poll_overrun() {
+                self.events.push(Event::StreamDiscarded { stream });
+            }
             if receiver.has_message() && !core::mem::replace(&mut self.readable_told, true) {
                 self.events.push(Event::Readable);
             }

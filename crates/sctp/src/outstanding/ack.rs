@@ -83,9 +83,11 @@ impl Ledger {
                 observer.acked(chunk, Progress { tsn, is_new, is_settled });
             });
         }
-        // Had the peer kept it, it would have acknowledged this one as well. Left as reported, it would never be sent again.
+        // Had the peer kept it, it would have acknowledged this one as well. Its payload is gone: as long as something else may still be sent, the
+        // peer may yet move on, as one does that has only misreported it.
         let first_tsn = self.first_tsn();
-        if self.get(first_tsn).is_some_and(|chunk| chunk.state == ChunkState::NonRenegable) {
+        let is_stuck = self.in_flight().chunks + self.lost().chunks == 0;
+        if is_stuck && self.get(first_tsn).is_some_and(|chunk| chunk.state == ChunkState::NonRenegable) {
             return Err(RENEGED);
         }
         digest.reneged_chunks += usize::from(self.renege(first_tsn));
@@ -302,8 +304,8 @@ struct GapNews {
     newest_sent_at: Option<Instant>,
 }
 
-/// The gap ack blocks as TSNs, ascending and apart from each other; a block that ends before it starts, touches the cumulative
-/// TSN or does not lie above its predecessor is left out. The first `skipped` blocks, which are known to be sound, are passed over.
+/// The gap ack blocks as TSNs, ascending and apart from each other; see [`sound`]. The first `skipped` blocks, which are known to be
+/// sound, are passed over.
 fn blocks(sack: &Sack<'_>, cumulative: u64, skipped: usize) -> impl Iterator<Item = Block> + Clone {
     let gaps = sack.gap_ack_block_bytes();
     let last_skipped = skipped.checked_sub(1).and_then(|last| gaps.get(last));
@@ -312,17 +314,20 @@ fn blocks(sack: &Sack<'_>, cumulative: u64, skipped: usize) -> impl Iterator<Ite
     sound(others.iter().map(|&gap| gap_ack_block(gap)), cumulative, above)
 }
 
-/// The blocks that make sense, as TSNs: those that lie above the offset `above` and above their predecessor.
+/// The blocks that make sense, as TSNs. A block that ends before it starts, touches the cumulative TSN or does not reach beyond the offset
+/// `above` and its predecessor is left out; one that overlaps its predecessor loses the overlap. RFC 9260 §3.3.4 asks for isolated blocks, but an
+/// NR-SACK may report a TSN in both of its lists.
 fn sound(
     gaps: impl Iterator<Item = (u16, u16)> + Clone,
     cumulative: u64,
     mut above: u16,
 ) -> impl Iterator<Item = Block> + Clone {
     gaps.filter_map(move |(start, end)| {
-        let sound = start > above && start <= end;
+        let sound = start > 1 && start <= end && end > above;
         sound.then(|| {
+            let first = start.max(above.saturating_add(1));
             above = end;
-            (cumulative + u64::from(start), cumulative + u64::from(end))
+            (cumulative + u64::from(first), cumulative + u64::from(end))
         })
     })
 }

@@ -144,7 +144,7 @@ fn blocks_are_offsets_from_the_cumulative_tsn_section_3_3_4() {
 fn blocks_that_make_no_sense_are_passed_over() {
     let mut ledger = ledger(10);
     apply(&mut ledger, 0, &[(1, 1), (0, 3), (6, 5), (4, 5), (5, 7), (2, 2), (8, 8), (0, 0)]);
-    assert_eq!(states(&ledger), "fffaaffaff");
+    assert_eq!(states(&ledger), "fffaaaaaff");
     check_sums(&mut ledger);
 }
 
@@ -261,9 +261,10 @@ proptest! {
             let mut above = 1;
             let mut reported = std::collections::BTreeSet::new();
             for &(start, end) in gaps.iter().filter(|(start, end)| start <= end) {
-                if start > above {
+                if start > 1 && end > above {
+                    let first = start.max(above + 1);
                     above = end;
-                    reported.extend((start..=end).map(|offset| ONE - 1 + u64::from(cumulative) + u64::from(offset)));
+                    reported.extend((first..=end).map(|offset| ONE - 1 + u64::from(cumulative) + u64::from(offset)));
                 }
             }
             let counted = (ledger.first_tsn()..).zip(ledger.iter()).filter(|(_, chunk)| chunk.state == ChunkState::GapAcked);
@@ -318,8 +319,38 @@ fn nr_sack_blocks_of_both_kinds_stand_side_by_side_and_the_renegable_ones_may_be
 #[test]
 fn nr_sack_what_was_settled_and_is_missing_again_breaks_the_protocol() {
     let mut ledger = ledger(3);
-    apply_nr(&mut ledger, 0, &[], &[(2, 2)]);
+    apply_nr(&mut ledger, 0, &[], &[(2, 3)]);
     assert!(apply_sack(&mut ledger, &Sack::new_for_test(Tsn(1), 0, &[], &[])).is_err());
+}
+
+#[test]
+fn nr_sack_what_was_settled_and_is_missing_again_is_waited_for_while_something_else_is_outstanding() {
+    let mut ledger = ledger(6);
+    apply_nr(&mut ledger, 0, &[], &[(2, 5)]);
+    assert_eq!(apply_nr(&mut ledger, 1, &[], &[]), 1, "TSN 1");
+    assert_eq!(states(&ledger), "nnnnf", "none of it is sent again");
+    check_sums(&mut ledger);
+    assert!(apply(&mut ledger, 6, &[]).is_some() && ledger.is_empty(), "the peer had it after all");
+}
+
+#[test]
+fn nr_sack_blocks_of_both_kinds_that_overlap_report_what_either_says() {
+    for (gaps, nr_gaps, settled, expected) in [
+        (vec![(2, 3)], vec![(2, 2)], 1, "fnafff"),
+        (vec![(2, 2)], vec![(2, 3)], 2, "fnnfff"),
+        (vec![(2, 5)], vec![(3, 4)], 2, "fannaf"),
+        (vec![(3, 6)], vec![(2, 4)], 3, "fnnnaa"),
+        (vec![(2, 3)], vec![(2, 3)], 2, "fnnfff"),
+        (vec![(2, 2), (4, 5)], vec![(2, 4)], 3, "fnnnaf"),
+    ] {
+        let mut ledger = ledger(6);
+        assert_eq!(apply_nr(&mut ledger, 0, &gaps, &nr_gaps), settled, "{gaps:?} {nr_gaps:?}");
+        assert_eq!(states(&ledger), expected, "{gaps:?} {nr_gaps:?}");
+        check_sums(&mut ledger);
+        assert_eq!(apply_nr(&mut ledger, 0, &gaps, &nr_gaps), 0, "repeated, it says nothing new");
+        assert_eq!(states(&ledger), expected);
+        assert!(apply(&mut ledger, 6, &[]).is_some() && ledger.is_empty());
+    }
 }
 
 #[test]
