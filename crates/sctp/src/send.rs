@@ -59,7 +59,7 @@ use backlog::Surroundings;
 use partial::Partial;
 use path::Pressure;
 use queue::{Room, SendBuffer};
-use repair::{Repair, Verdict, View};
+use repair::{Verdict, WindowVerdict};
 use reset::Resetting;
 use window::PeerWindow;
 
@@ -97,6 +97,19 @@ struct Counters {
     chunks_lost: u64,
     spurious: u64,
     timeouts: u64,
+}
+
+impl Counters {
+    /// Counts the losses that repair found.
+    fn note(&mut self, verdict: Verdict) {
+        let Verdict { lost, found, .. } = verdict;
+        self.chunks_lost = (self.chunks_lost + lost as u64).saturating_sub(found as u64);
+    }
+
+    /// Counts retransmissions that the peer reports as duplicates. The network may duplicate, too, so all retransmissions bound the count.
+    fn note_spurious(&mut self, duplicates: usize) {
+        self.spurious = self.spurious.saturating_add(duplicates as u64).min(self.retransmitted.total());
+    }
 }
 
 /// The next number of each stream that was used.
@@ -366,32 +379,11 @@ impl Sender {
         self.closing = false;
     }
 
-    /// What the repair of `path` sees of the other rooms.
-    fn view<'s>(&'s self, path: &'s SendPath) -> View<'s> {
-        let Self { buffer, window, .. } = self;
-        let SendPath { congestion, sizes, burst, .. } = path;
-        View { buffer, window, congestion, sizes: *sizes, burst_packets: burst.packets_left }
-    }
-
-    /// The repair of `path`, the ledger that it marks, and what it sees of the other rooms.
-    fn split<'s>(&'s mut self, path: &'s mut SendPath) -> (&'s mut Repair, &'s mut Ledger, View<'s>) {
-        let Self { ledger, buffer, window, .. } = self;
-        let SendPath { repair, congestion, sizes, burst, .. } = path;
-        (repair, ledger, View { buffer, window, congestion, sizes: *sizes, burst_packets: burst.packets_left })
-    }
-
-    /// Does what the repair of `path` found.
-    fn obey(&mut self, path: &mut SendPath, verdict: Verdict) {
-        let Verdict { lost, found, window, release } = verdict;
-        self.counters.chunks_lost = (self.counters.chunks_lost + lost as u64).saturating_sub(found as u64);
-        path.burst.release(release);
-        path.regulate(Pressure::Found(window));
-    }
-
     /// Lets cwnd decay for the time that nothing was on the way (RFC 9260 §7.2.1). The initial window waits for its first use.
     fn decay_idle_window(&self, now: Instant, path: &mut SendPath) {
         if self.ledger.is_empty() && self.counters.chunks > 0 {
-            path.regulate(Pressure::Idle { now, idle: now - path.last_sent_at, rto: path.rto() });
+            let pressure = Pressure::Idle { now, idle: now - path.last_sent_at, rto: path.rto() };
+            path.regulate(pressure, &self.buffer, &self.window, |_, _| Verdict::of(WindowVerdict::Keep));
         }
     }
 

@@ -1,5 +1,6 @@
 //! What SACKs have said: the gap ack blocks of the last one, so that the next one costs what it changes and not what it repeats.
 
+use super::digest::Arrival;
 use super::settled::Settled;
 use crate::outstanding::CHUNKS_MAX;
 use crate::wire::gap_ack_block;
@@ -12,6 +13,9 @@ pub(super) type Block = (u64, u64);
 /// RFC 9260 §6.2.1 lets a receiver drop what it has reported, but hardly any does. One that reports and takes back a whole flight in
 /// turn would make each of its SACKs cost a walk over the flight.
 const RENEGED_MAX: usize = 1_024;
+
+/// Entries for which memory is kept between two acknowledgements.
+const SCRATCH_KEPT: usize = 64;
 
 /// The chunks that the last SACK reported above its cumulative TSN, how far reports are believed, what may be reported yet, and what was
 /// abandoned before it could be.
@@ -34,6 +38,8 @@ pub(super) struct Reported {
     believed_from: u64,
     /// Chunks whose duplicates may still be reported.
     pub(super) settled: Settled,
+    /// Room for what an acknowledgement says of single chunks.
+    scratch: Vec<Arrival>,
 }
 
 impl Reported {
@@ -78,6 +84,19 @@ impl Reported {
         let offset = u16::try_from(last.saturating_sub(self.cumulative)).unwrap_or(u16::MAX);
         if let Some([_, _, high, low]) = self.gaps.last_mut() {
             [*high, *low] = offset.to_be_bytes();
+        }
+    }
+
+    /// An empty list with the memory of the last one.
+    pub(super) fn take_scratch(&mut self) -> Vec<Arrival> {
+        std::mem::take(&mut self.scratch)
+    }
+
+    /// The list that [`take_scratch`](Self::take_scratch) returned is read.
+    pub(super) fn keep_scratch(&mut self, mut list: Vec<Arrival>) {
+        if list.capacity() <= SCRATCH_KEPT {
+            list.clear();
+            self.scratch = list;
         }
     }
 

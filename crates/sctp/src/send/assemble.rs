@@ -63,7 +63,8 @@ impl Sender {
     }
 
     fn has_order(&self, now: Instant, path: &SendPath) -> bool {
-        path.repair.next(now, &self.ledger, &self.view(path)).is_some() || self.front_is_stale(now)
+        path.repair.next(now, &self.ledger, &path.view(&self.buffer, &self.window)).is_some()
+            || self.front_is_stale(now)
     }
 
     /// Fills a packet that leaves by `path`, behind the control chunks that it may hold already; one call per packet.
@@ -78,7 +79,7 @@ impl Sender {
             // What comes next may not fit into the peer's window: then that is to be probed.
             self.settle(now, path);
         }
-        let view = self.view(path);
+        let view = path.view(&self.buffer, &self.window);
         let Some(order) = path.repair.next(now, &self.ledger, &view) else { return Filled::default() };
         let asks = path.repair.asks_for_sack(now);
         let companions = path.repair.companions(now, order, packet.remaining(), &self.ledger, &view);
@@ -290,8 +291,8 @@ impl Sender {
         let (in_flight, srtt) = (self.ledger.on_the_way_bytes(), path.repair.rtt().srtt());
         // What rides along or is probed with was on the way already, and has limits of its own.
         path.congestion.packet_left(now, loaded.new_bytes + loaded.repair_bytes, in_flight, srtt);
-        let (repair, ledger, view) = self.split(path);
-        repair.on_sent(now, order, loaded, ledger, &view);
+        let (repair, view) = path.split(&self.buffer, &self.window);
+        repair.on_sent(now, order, loaded, &self.ledger, &view);
         self.update_window(now, path);
     }
 }

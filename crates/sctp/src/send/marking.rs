@@ -8,6 +8,7 @@
 use festina_units::{EcnCodepoint, Instant};
 
 use super::path::Pressure;
+use super::repair::{Repair, Verdict, View};
 use super::{SendPath, Sender};
 use crate::wire::Tsn;
 
@@ -23,8 +24,8 @@ impl Sender {
         if tsn >= self.ledger.next_tsn() {
             return false;
         }
-        let verdict = path.repair.on_mark(tsn, &self.ledger);
-        path.regulate(Pressure::Found(verdict));
+        let judge = |repair: &mut Repair, _: &View<'_>| Verdict::of(repair.on_mark(tsn, &self.ledger));
+        path.regulate(Pressure::None, &self.buffer, &self.window, judge);
         if self.buffer.follows_window() {
             self.follow_window(now, path);
         }
