@@ -42,7 +42,7 @@ use festina_recovery::Mechanisms;
 use festina_units::{Duration, Instant};
 
 pub(crate) use acknowledge::SackOutcome;
-pub(crate) use assemble::Filled;
+pub(crate) use assemble::Errand;
 pub(crate) use path::SendPath;
 pub(crate) use repair::TimerExpiry;
 pub(crate) use timers::FirstFlightAgain;
@@ -66,7 +66,7 @@ use window::PeerWindow;
 /// The sending side of one association, but for what belongs to a path: its methods take the [`SendPath`] that they concern.
 ///
 /// Order of use: one of [`send`](Self::send), [`handle_sack`](Self::handle_sack), [`handle_timeout`](Self::handle_timeout) and their like;
-/// then [`fill`](Self::fill) one packet after the other while [`can_send`](Self::can_send); then ask for the
+/// then [`fill`](Self::fill) one packet after the other while there is an [`errand`](Self::errand) for it; then ask for the
 /// [`deadline`](Self::deadline).
 #[derive(Debug)]
 pub(crate) struct Sender {

@@ -1,5 +1,7 @@
 //! What SACKs have said: the gap ack blocks of the last one, so that the next one costs what it changes and not what it repeats.
 
+use std::collections::BTreeMap;
+
 use super::digest::Arrival;
 use super::settled::Settled;
 use crate::outstanding::CHUNKS_MAX;
@@ -30,8 +32,7 @@ pub(super) struct Reported {
     settled_blocks: Vec<Block>,
     /// How many chunks those are.
     pub(super) chunks: usize,
-    /// Bytes of chunks that were abandoned on their way and may still be there, headers and padding included.
-    pub(super) ghost_bytes: usize,
+    pub(super) ghosts: Ghosts,
     /// Chunks taken back, since reports were last believed anew.
     reneged_chunks: usize,
     /// Gap ack blocks are passed over until the peer has acknowledged everything below this.
@@ -40,6 +41,26 @@ pub(super) struct Reported {
     pub(super) settled: Settled,
     /// Room for what an acknowledgement says of single chunks.
     scratch: Vec<Arrival>,
+}
+
+/// Chunks that were abandoned in flight and may still be there.
+#[derive(Debug, Default)]
+pub(super) struct Ghosts {
+    /// All of them, headers and padding included.
+    pub(super) bytes: usize,
+    /// The same of each, by TSN.
+    chunks: BTreeMap<u64, usize>,
+}
+
+impl Ghosts {
+    pub(super) fn insert(&mut self, tsn: u64, bytes: usize) {
+        self.bytes += bytes;
+        self.chunks.insert(tsn, bytes);
+    }
+
+    pub(super) fn remove(&mut self, tsn: u64) {
+        self.bytes -= self.chunks.remove(&tsn).unwrap_or_default();
+    }
 }
 
 impl Reported {

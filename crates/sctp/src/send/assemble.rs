@@ -35,6 +35,21 @@ pub(super) struct Loaded {
     is_full: bool,
 }
 
+/// What the next packet is for, as far as the sender knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Errand {
+    order: Option<Order>,
+    is_due: bool,
+}
+
+impl Errand {
+    /// Returns whether it is reason enough for a packet. [`Sender::fill`] may still write nothing: if all that was queued has expired by now, or if
+    /// the next chunk needs an emptier packet than the one given.
+    pub(crate) fn is_due(self) -> bool {
+        self.is_due
+    }
+}
+
 /// What [`Sender::fill`] did to a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Filled {
@@ -42,6 +57,8 @@ pub(crate) struct Filled {
     pub(crate) chunks: usize,
     /// Any of them leaves for the first time.
     pub(crate) has_new_data: bool,
+    /// FORWARD-TSN was written.
+    pub(crate) forwarded: bool,
     /// Whether routers may mark the packet.
     pub(crate) ecn: EcnCodepoint,
 }
@@ -53,34 +70,63 @@ impl Sender {
         self.framing == Framing::IData
     }
 
-    /// Returns whether [`fill`](Self::fill) has something to do on `path`. It may still write nothing: if all that was queued has expired by now, or
-    /// if the next chunk needs an emptier packet than the one given.
+    /// What the next packet by `path` is for. Asked once for each packet: [`fill`](Self::fill) gets the answer.
     #[inline]
-    pub(crate) fn can_send(&self, now: Instant, path: &SendPath) -> bool {
+    pub(crate) fn errand(&self, now: Instant, path: &SendPath) -> Errand {
         // A side that only receives is asked after each packet.
         let has_nothing = self.buffer.front().is_none() && self.ledger.lost().chunks == 0 && !path.repair.owes_packet();
-        !has_nothing && self.has_order(now, path) || self.is_forward_due(now)
+        let order = if has_nothing { None } else { self.order(now, path) };
+        let is_due = order.is_some() || !has_nothing && self.front_is_stale(now) || self.is_forward_due(now);
+        Errand { order, is_due }
     }
 
-    fn has_order(&self, now: Instant, path: &SendPath) -> bool {
-        path.repair.next(now, &self.ledger, &path.view(&self.buffer, &self.window)).is_some()
-            || self.front_is_stale(now)
+    fn order(&self, now: Instant, path: &SendPath) -> Option<Order> {
+        path.repair.next(now, &self.ledger, &path.view(&self.buffer, &self.window))
     }
 
-    /// Fills a packet that leaves by `path`, behind the control chunks that it may hold already; one call per packet.
+    /// Fills a packet that is sent by `path`, behind the control chunks that it may hold already, with FORWARD-TSN and DATA; one call per packet.
     pub(crate) fn fill(
         &mut self,
         now: Instant,
         path: &mut SendPath,
+        mut errand: Errand,
         packet: &mut PacketBuilder<'_>,
         events: &mut Events,
     ) -> Filled {
+        if self.abandon_before_packet(now, path, events) {
+            errand.order = self.order(now, path);
+        }
+        let mut forwarded = self.write_forward_tsn(now, path, packet);
+        let mut filled = self.fill_data(now, path, errand, packet, events);
+        if filled.chunks == 0 && !forwarded {
+            // A retransmission may turn out to be abandoned: then the packet carries the FORWARD-TSN instead.
+            self.abandon_before_packet(now, path, events);
+            forwarded = self.write_forward_tsn(now, path, packet);
+        }
+        if forwarded {
+            self.forward_tsn_left(now, path, filled.has_new_data);
+        }
+        filled.forwarded = forwarded;
+        filled
+    }
+
+    /// As [`fill`](Self::fill), without FORWARD-TSN.
+    pub(super) fn fill_data(
+        &mut self,
+        now: Instant,
+        path: &mut SendPath,
+        errand: Errand,
+        packet: &mut PacketBuilder<'_>,
+        events: &mut Events,
+    ) -> Filled {
+        let mut order = errand.order;
         if self.drop_stale(now, events) {
             // What comes next may not fit into the peer's window: then that is to be probed.
             self.settle(now, path);
+            order = self.order(now, path);
         }
+        let Some(order) = order else { return Filled::default() };
         let view = path.view(&self.buffer, &self.window);
-        let Some(order) = path.repair.next(now, &self.ledger, &view) else { return Filled::default() };
         let asks = path.repair.asks_for_sack(now);
         let companions = path.repair.companions(now, order, packet.remaining(), &self.ledger, &view);
         let mut loaded = if order.purpose != Purpose::NewData || self.ledger.lost().chunks == 0 {
@@ -116,7 +162,7 @@ impl Sender {
             self.gave_up(now, path, events);
             self.settle(now, path);
         }
-        Filled { chunks: loaded.chunks, has_new_data: loaded.new_chunks > 0, ecn }
+        Filled { chunks: loaded.chunks, has_new_data: loaded.new_chunks > 0, forwarded: false, ecn }
     }
 
     /// Sends lost chunks and their companions again, in TSN order as far as they fit.

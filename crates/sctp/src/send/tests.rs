@@ -136,7 +136,9 @@ impl Rig {
         let mut bytes = Vec::new();
         let header = CommonHeader { source_port: 1, destination_port: 2, verification_tag: 3 };
         let mut packet = PacketBuilder::new(&mut bytes, header, PACKET_BYTES - reserved);
-        let written = self.sender.fill(self.now, &mut self.path, &mut packet, &mut self.events).chunks;
+        let Self { sender, path, events, now, .. } = self;
+        let errand = sender.errand(*now, path);
+        let written = sender.fill_data(*now, path, errand, &mut packet, events).chunks;
         let sent = match packet.finish() {
             0 => Vec::new(),
             _ => read(&bytes),
@@ -158,11 +160,8 @@ impl Rig {
         let header = CommonHeader { source_port: 1, destination_port: 2, verification_tag: 3 };
         let mut packet = PacketBuilder::new(&mut bytes, header, PACKET_BYTES);
         let Self { sender, path, events, .. } = self;
-        let forwarded = sender.write_forward_tsn(self.now, path, &mut packet, events);
-        let filled = sender.fill(self.now, path, &mut packet, events);
-        if forwarded {
-            sender.forward_tsn_left(self.now, path, filled.has_new_data);
-        }
+        let errand = sender.errand(self.now, path);
+        sender.fill(self.now, path, errand, &mut packet, events);
         if packet.finish() == 0 {
             return (None, Vec::new());
         }
@@ -268,7 +267,7 @@ impl Rig {
     }
 
     fn can_send(&self) -> bool {
-        self.sender.can_send(self.now, &self.path)
+        self.sender.errand(self.now, &self.path).is_due()
     }
 
     fn deadline(&self) -> Option<Instant> {

@@ -205,38 +205,42 @@ impl Sender {
 
     /// The packet with the FORWARD-TSN that was just written is complete.
     #[cold]
-    pub(crate) fn forward_tsn_left(&self, now: Instant, path: &mut SendPath, beside_new_data: bool) {
+    pub(in crate::send) fn forward_tsn_left(&self, now: Instant, path: &mut SendPath, beside_new_data: bool) {
         let again = if beside_new_data { Again::BesideNewData } else { Again::Alone };
         path.repair.on_forward_left(now, self.forwarded(), again);
     }
 
-    /// Writes FORWARD-TSN if there is something to tell, in front of the DATA of a packet that leaves by `path`. Returns whether it did;
-    /// [`forward_tsn_left`](Self::forward_tsn_left) follows then.
+    /// Gives up what is over before a packet is filled. Returns whether there was anything.
     #[inline]
-    pub(crate) fn write_forward_tsn(
+    pub(in crate::send) fn abandon_before_packet(
         &mut self,
         now: Instant,
         path: &mut SendPath,
-        packet: &mut PacketBuilder<'_>,
         events: &mut Events,
     ) -> bool {
-        let has_reason = self.partial.is_some() || self.ledger.lost().chunks > 0;
-        has_reason && self.write_what_is_to_tell(now, path, packet, events)
+        let any = self.give_up_what_is_over(now, path, events);
+        if any {
+            self.gave_up(now, path, events);
+            self.settle(now, path);
+        }
+        any
+    }
+
+    /// Writes FORWARD-TSN if there is something to tell, in front of the DATA of a packet that is sent by `path`. Returns whether it did;
+    /// [`forward_tsn_left`](Self::forward_tsn_left) follows then.
+    #[inline]
+    pub(in crate::send) fn write_forward_tsn(
+        &mut self,
+        now: Instant,
+        path: &SendPath,
+        packet: &mut PacketBuilder<'_>,
+    ) -> bool {
+        self.partial.is_some() && self.write_what_is_to_tell(now, path, packet)
     }
 
     #[cold]
     #[inline(never)]
-    fn write_what_is_to_tell(
-        &mut self,
-        now: Instant,
-        path: &mut SendPath,
-        packet: &mut PacketBuilder<'_>,
-        events: &mut Events,
-    ) -> bool {
-        if self.give_up_what_is_over(now, path, events) {
-            self.gave_up(now, path, events);
-            self.settle(now, path);
-        }
+    fn write_what_is_to_tell(&mut self, now: Instant, path: &SendPath, packet: &mut PacketBuilder<'_>) -> bool {
         let round_trip = round_trip(path);
         if !self.partial.as_ref().is_some_and(|partial| partial.forward.joins(now, round_trip)) {
             return false;
