@@ -55,9 +55,9 @@ impl Ledger {
         }
         digest.cumulative_advanced = cumulative >= self.first_tsn();
         digest.in_flight_bytes_before = self.in_flight().bytes;
-        (digest.settled_below, digest.next_tsn) = (cumulative + 1, self.next_tsn());
+        (digest.singles.settled_below, digest.singles.next_tsn) = (cumulative + 1, self.next_tsn());
         if let Some(reported) = self.reported_before() {
-            digest.arrivals_in_doubt = reported.take_scratch();
+            digest.singles.in_doubt = reported.take_scratch();
         }
         Ok(true)
     }
@@ -66,7 +66,7 @@ impl Ledger {
     /// up to `forwarded`.
     #[inline(always)]
     pub(crate) fn settle_next(&mut self, forwarded: u64, digest: &mut Digest) -> Option<SettledPiece> {
-        while self.first_tsn() < digest.settled_below {
+        while self.first_tsn() < digest.singles.settled_below {
             let tsn = self.first_tsn();
             let settled = self.pop(|chunk| {
                 match chunk.state {
@@ -116,7 +116,7 @@ impl Ledger {
     /// The digest is read.
     pub(crate) fn finish(&mut self, digest: Digest) {
         if let Some(reported) = self.reported_before() {
-            reported.keep_scratch(digest.arrivals_in_doubt);
+            reported.keep_scratch(digest.singles.in_doubt);
         }
     }
 
@@ -215,7 +215,7 @@ impl Ledger {
             sound(wire.iter().map(|&gap| gap_ack_block(gap)).take_while(|_| is_believed), first_tsn - 1, 1).collect();
         let before = self.reported().replace_settled(now.clone());
         for tsn in difference(now.into_iter(), before.into_iter()).flat_map(|(first, last)| first..=last) {
-            self.settle_reported(tsn, |chunk| digest.settled.push(SettledPiece::of(chunk)));
+            self.settle_reported(tsn, |chunk| digest.singles.settled.push(SettledPiece::of(chunk)));
         }
     }
 

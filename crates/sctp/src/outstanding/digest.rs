@@ -16,19 +16,22 @@ pub(crate) struct Acknowledgement<'a> {
     pub(crate) non_renegable: &'a [[u8; 4]],
 }
 
+impl<'a> Acknowledgement<'a> {
+    /// A SACK.
+    pub(crate) fn sack(sack: &'a Sack<'a>) -> Self {
+        Self { sack: Some(sack), ..Self::cumulative(sack.cumulative_tsn) }
+    }
+
+    /// A cumulative TSN ack alone.
+    pub(crate) fn cumulative(cumulative_tsn: Tsn) -> Self {
+        Self { cumulative_tsn, sack: None, non_renegable: &[] }
+    }
+}
+
 /// What an acknowledgement changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Digest {
-    /// The earliest TSN that it does not cover cumulatively.
-    pub(super) settled_below: u64,
-    /// The TSN of the next new chunk.
-    pub(crate) next_tsn: u64,
-    /// Chunks that the peer will not take back although the Cumulative TSN Ack Point lies below them.
-    pub(crate) settled: Vec<SettledPiece>,
-    /// Acknowledged for the first time after they were sent more than once or reported missing; in ascending order of TSNs.
-    pub(crate) arrivals_in_doubt: Vec<Arrival>,
-    /// The first TSN of the run of chunks, sent once each, that ends with `highest_acked`; if that was.
-    pub(super) run_first: Option<u64>,
+    pub(crate) singles: Singles,
     /// The Cumulative TSN Ack Point moved, and with it the earliest outstanding TSN.
     pub(crate) cumulative_advanced: bool,
     /// Acknowledged for the first time, headers and padding included.
@@ -55,6 +58,21 @@ pub(crate) struct Digest {
     pub(crate) reneged_chunks: usize,
     /// What it reports as duplicates.
     pub(crate) duplicates: Duplicates,
+}
+
+/// What an acknowledgement says of single chunks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Singles {
+    /// The earliest TSN that it does not cover cumulatively.
+    pub(super) settled_below: u64,
+    /// The TSN of the next new chunk.
+    pub(crate) next_tsn: u64,
+    /// Chunks that the peer will not take back although the Cumulative TSN Ack Point lies below them.
+    pub(crate) settled: Vec<SettledPiece>,
+    /// Acknowledged for the first time after they were sent more than once or reported missing; in ascending order of TSNs.
+    pub(crate) in_doubt: Vec<Arrival>,
+    /// The first TSN of the run of chunks, sent once each, that ends with the highest one that is acknowledged for the first time; if that was.
+    run_first: Option<u64>,
 }
 
 /// The duplicates that an acknowledgement reports, by what the chunks last left for. A duplicate of a chunk that left once is the
@@ -141,7 +159,7 @@ impl Digest {
             self.note_doubt(tsn, chunk);
         }
         if transmissions == 1 {
-            self.run_first.get_or_insert(tsn);
+            self.singles.run_first.get_or_insert(tsn);
         }
         self.highest_acked = Some(HighestAcked { tsn, sent_at, transmissions, path });
     }
@@ -151,22 +169,15 @@ impl Digest {
         let Chunk { sent_at, transmissions, miss_indications, fast_retransmitted, .. } = *chunk;
         let run_before = if transmissions > 1 { self.last_run() } else { None };
         if transmissions > 1 {
-            self.run_first = None;
+            self.singles.run_first = None;
         }
         let was_missed = miss_indications > 0;
-        self.arrivals_in_doubt.push(Arrival {
-            tsn,
-            sent_at,
-            transmissions,
-            was_missed,
-            fast_retransmitted,
-            run_before,
-        });
+        self.singles.in_doubt.push(Arrival { tsn, sent_at, transmissions, was_missed, fast_retransmitted, run_before });
     }
 
     /// The last run of chunks that were sent once each, unless a chunk that was sent more than once follows it.
     pub(crate) fn last_run(&self) -> Option<Run> {
-        let (first, HighestAcked { tsn, sent_at, .. }) = (self.run_first?, self.highest_acked?);
+        let (first, HighestAcked { tsn, sent_at, .. }) = (self.singles.run_first?, self.highest_acked?);
         Some(Run { first, last: tsn, sent_at })
     }
 }

@@ -3,15 +3,14 @@
 use festina_units::Instant;
 
 use super::messages::{Fate, Left};
-use super::partial::Partial;
 use super::path::Pressure;
-use super::repair::Heard;
+use super::repair::{Heard, Repair, Verdict, View};
 use super::{SendPath, Sender};
 use crate::congestion::Ack;
 use crate::error::ProtocolViolation;
 use crate::event::{Event, Events, RetransmissionCause};
 use crate::outstanding::{Acknowledgement, Digest, PathId, SettledPiece};
-use crate::wire::{NrSack, Sack, Tsn};
+use crate::wire::Tsn;
 
 /// What the association needs to know of an acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,54 +21,27 @@ pub(crate) struct SackOutcome {
 }
 
 impl Sender {
-    /// Applies a SACK. One that is older than what is known changes nothing.
+    /// The peer says that a packet with this TSN came with the network's mark (ECNE). The window is cut once per round trip. Returns whether
+    /// the TSN was ever sent, so that there is something to answer.
+    pub(crate) fn handle_mark(&mut self, now: Instant, path: &mut SendPath, tsn: Tsn) -> bool {
+        let tsn = tsn.unwrap(self.ledger.next_tsn());
+        if tsn >= self.ledger.next_tsn() {
+            return false;
+        }
+        let judge = |repair: &mut Repair, _: &View<'_>| Verdict::of(repair.on_mark(tsn, &self.ledger));
+        path.regulate(Pressure::None, &self.buffer, &self.window, judge);
+        self.buffer.follow(now, || path.surroundings(&self.ledger));
+        self.settle(now, path);
+        true
+    }
+
+    /// Applies an acknowledgement. One that is older than what is known changes nothing.
     ///
     /// Reports [`Event::MessageDelivered`], [`Event::Writable`] and [`Event::Drained`].
     ///
     /// # Errors
-    /// Peer: it acknowledged a TSN that was never sent.
-    pub(crate) fn handle_sack(
-        &mut self,
-        now: Instant,
-        path: &mut SendPath,
-        sack: &Sack<'_>,
-        events: &mut Events,
-    ) -> Result<SackOutcome, ProtocolViolation> {
-        self.apply(now, path, sack_alone(sack), events)
-    }
-
-    /// Applies an NR-SACK: what it says will not be taken back is settled.
-    ///
-    /// # Errors
-    /// As [`handle_sack`](Self::handle_sack); and what was to be kept for good is missing again.
-    pub(crate) fn handle_nr_sack(
-        &mut self,
-        now: Instant,
-        path: &mut SendPath,
-        sack: &NrSack<'_>,
-        events: &mut Events,
-    ) -> Result<SackOutcome, ProtocolViolation> {
-        let mut both = Vec::new();
-        let merged = sack.as_sack(&mut both);
-        let non_renegable = sack.nr_gap_ack_block_bytes();
-        self.apply(now, path, Acknowledgement { non_renegable, ..sack_alone(&merged) }, events)
-    }
-
-    /// Applies the cumulative TSN ack of a SHUTDOWN (RFC 9260 §9.2).
-    ///
-    /// # Errors
-    /// As [`handle_sack`](Self::handle_sack).
-    pub(crate) fn handle_cumulative_ack(
-        &mut self,
-        now: Instant,
-        path: &mut SendPath,
-        cumulative_tsn: Tsn,
-        events: &mut Events,
-    ) -> Result<SackOutcome, ProtocolViolation> {
-        self.apply(now, path, Acknowledgement { cumulative_tsn, sack: None, non_renegable: &[] }, events)
-    }
-
-    fn apply(
+    /// Peer: it acknowledged a TSN that was never sent, or something is missing again that was to be kept for good.
+    pub(crate) fn acknowledge(
         &mut self,
         now: Instant,
         path: &mut SendPath,
@@ -81,10 +53,14 @@ impl Sender {
             return Ok(SackOutcome::default());
         }
         self.counters.note_spurious(digest.duplicates.of_resent);
-        self.note_window(acknowledgement.sack);
+        if let Some(sack) = acknowledgement.sack {
+            self.window.told(sack.a_rwnd);
+        }
+        self.window.handle_sack(self.ledger.first_tsn());
         path.marking.acked(self.ledger.first_tsn());
         let newest = digest.highest_acked;
-        let answered = newest.map(|newest| newest.path).or_else(|| self.path_of_window_probe());
+        let of_window_probe = || Some(self.ledger.get(self.window.probe()?)?.path);
+        let answered = newest.map(|newest| newest.path).or_else(of_window_probe);
         let answered = answered.or_else(|| digest.abandoned_acked.then_some(path.id));
         let heard = Heard { sack: acknowledgement.sack, window_opened: self.resend_window_probe() };
         let earned = Pressure::Acked(Ack {
@@ -98,27 +74,25 @@ impl Sender {
             cumulative_advanced: digest.cumulative_advanced,
             all_acked: self.ledger.is_empty(),
         });
-        let were_missing = self.buffer.looks_for_missing() && self.give_up_what_is_missing(now, events);
+        let were_missing = self.buffer.looks_for_missing() && self.abandoning().give_up_what_is_missing(now, events);
         let verdict = path.regulate(earned, &self.buffer, &self.window, |repair, view| {
             repair.on_ack(now, &digest, &heard, &mut self.ledger, view, events)
         });
         self.counters.note(verdict);
-        if digest.cumulative_advanced && self.is_drained() {
+        if digest.cumulative_advanced && self.buffer.is_empty() && self.ledger.is_empty() {
             self.drained(events);
         }
         self.ledger.finish(digest);
-        if self.buffer.follows_window() {
-            self.follow_window(now, path);
-        }
+        self.buffer.follow(now, || path.surroundings(&self.ledger));
         if self.buffer.take_writable() {
             events.push(Event::Writable);
         }
         self.drop_stale(now, events);
-        if self.give_up_what_is_over(now, path, events) || were_missing {
+        if self.abandon_what_is_over(now, path, events) || were_missing {
             self.gave_up(now, path, events);
             self.settle(now, path);
         }
-        self.judge_forward_after_ack(now, path);
+        self.partial.judge_forward(now, path, &self.ledger, self.framing, true);
         self.update_window(now, path);
         Ok(SackOutcome { answered })
     }
@@ -132,7 +106,7 @@ impl Sender {
         digest: &mut Digest,
         events: &mut Events,
     ) -> Result<bool, ProtocolViolation> {
-        let forwarded = self.forwarded();
+        let forwarded = self.partial.forwarded();
         let (repair, view) = path.split(&self.buffer, &self.window);
         let terms = repair.terms(now, &self.ledger, &view);
         let Self { ledger, buffer, partial, counters, .. } = self;
@@ -144,7 +118,7 @@ impl Sender {
             let Some(Left { id, fate }) = buffer.release(message, payload_bytes) else { return };
             let confirm = match fate {
                 Fate::Plain => false,
-                Fate::Tracked => Partial::forget(partial, message),
+                Fate::Tracked => partial.forget(message),
                 Fate::Abandoned => return,
             };
             counters.messages_acked += 1;
@@ -158,20 +132,8 @@ impl Sender {
             settle(piece);
         }
         ledger.apply_blocks(acknowledgement, terms, digest)?;
-        digest.settled.drain(..).for_each(settle);
+        digest.singles.settled.drain(..).for_each(settle);
         Ok(true)
-    }
-
-    /// What the peer's window is now, and whether it takes the probe.
-    fn note_window(&mut self, sack: Option<&Sack<'_>>) {
-        if let Some(sack) = sack {
-            self.window.told(sack.a_rwnd);
-        }
-        self.window.handle_sack(self.ledger.first_tsn());
-    }
-
-    fn path_of_window_probe(&self) -> Option<PathId> {
-        Some(self.ledger.get(self.window.probe()?)?.path)
     }
 
     /// A probe of the closed window was dropped by the peer; as the window has opened, it is sent again without waiting for its backed-off
@@ -186,8 +148,4 @@ impl Sender {
         }
         opened
     }
-}
-
-fn sack_alone<'a>(sack: &'a Sack<'a>) -> Acknowledgement<'a> {
-    Acknowledgement { cumulative_tsn: sack.cumulative_tsn, sack: Some(sack), non_renegable: &[] }
 }

@@ -11,13 +11,14 @@ use festina_recovery::loss_rate::KnownLoss;
 use festina_recovery::rtt::AssumedRoundTrip;
 use festina_units::{Duration, Instant};
 
+use super::backlog::Surroundings;
 use super::marking::Marking;
 use super::queue::SendBuffer;
 use super::repair::{Release, Repair, Verdict, View, WindowVerdict};
 use super::window::PeerWindow;
 use crate::config::{Config, PACKET_BYTES_MIN};
 use crate::congestion::{Ack, Congestion};
-use crate::outstanding::PathId;
+use crate::outstanding::{Ledger, PathId};
 use crate::wire::{COMMON_HEADER_BYTES, Framing};
 
 /// The sending side of one path.
@@ -268,6 +269,16 @@ impl SendPath {
     pub(super) fn view<'s>(&'s self, buffer: &'s SendBuffer, window: &'s PeerWindow) -> View<'s> {
         let Self { congestion, sizes, burst, .. } = self;
         View { buffer, window, congestion, sizes: *sizes, burst_packets: burst.packets_left }
+    }
+
+    /// What the backlog of the send buffer follows.
+    pub(super) fn surroundings(&self, ledger: &Ledger) -> Surroundings {
+        Surroundings {
+            cwnd_bytes: self.congestion.cwnd(),
+            outstanding_bytes: ledger.on_the_way_bytes() + ledger.lost().bytes,
+            packet_bytes: self.sizes.chunks(),
+            srtt: self.repair.rtt().srtt(),
+        }
     }
 
     /// Repair, and what it sees.

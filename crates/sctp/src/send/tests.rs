@@ -26,7 +26,7 @@ use crate::config::CongestionControl;
 use crate::error::ProtocolViolation;
 use crate::event::RetransmissionCause;
 use crate::message::Message;
-use crate::outstanding::{MessageSlot, PathId};
+use crate::outstanding::{Acknowledgement, MessageSlot, PathId};
 use crate::wire::{Chunk, CommonHeader, Packet, PacketBuilder, Sack};
 
 /// The first TSN: the peer's cumulative TSN is 0 before anything arrived.
@@ -250,7 +250,7 @@ impl Rig {
     ) -> Result<SackOutcome, ProtocolViolation> {
         let duplicates: Vec<_> = duplicates.iter().map(|&tsn| Tsn(tsn)).collect();
         let sack = Sack::new_for_test(Tsn(cumulative), a_rwnd, gaps, &duplicates);
-        self.sender.handle_sack(self.now, &mut self.path, &sack, &mut self.events)
+        self.acknowledge(Acknowledgement::sack(&sack))
     }
 
     /// An NR-SACK none of whose blocks will be taken back.
@@ -263,7 +263,14 @@ impl Rig {
         packet.finish();
         let packet = Packet::parse(&bytes).expect("the packet is sound");
         let Some(Ok(Chunk::NrSack(sack))) = packet.chunks().next() else { panic!("no NR-SACK") };
-        self.sender.handle_nr_sack(self.now, &mut self.path, &sack, &mut self.events).expect("the NR-SACK is sound");
+        let mut both = Vec::new();
+        let (merged, non_renegable) = (sack.as_sack(&mut both), sack.nr_gap_ack_block_bytes());
+        self.acknowledge(Acknowledgement { non_renegable, ..Acknowledgement::sack(&merged) })
+            .expect("the NR-SACK is sound");
+    }
+
+    fn acknowledge(&mut self, acknowledgement: Acknowledgement<'_>) -> Result<SackOutcome, ProtocolViolation> {
+        self.sender.acknowledge(self.now, &mut self.path, acknowledgement, &mut self.events)
     }
 
     fn can_send(&self) -> bool {

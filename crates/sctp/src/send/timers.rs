@@ -24,7 +24,7 @@ impl Sender {
     pub(crate) fn deadline(&self, path: &SendPath) -> Option<Instant> {
         let (ledger, view) = (&self.ledger, path.view(&self.buffer, &self.window));
         let (loss, paced_until) = (path.repair.deadline(ledger, &view), path.repair.paced_until(ledger, &view));
-        Instant::earliest([self.window.deadline(), loss, paced_until, self.partial_deadline()])
+        Instant::earliest([self.window.deadline(), loss, paced_until, self.partial.deadline()])
     }
 
     /// Acts on what has expired, the timers of `path` among it.
@@ -35,7 +35,7 @@ impl Sender {
         events: &mut Events,
     ) -> Option<TimerExpiry> {
         let dropped = self.drop_stale(now, events);
-        let expired = self.give_up_what_is_over(now, path, events);
+        let expired = self.abandon_what_is_over(now, path, events);
         if dropped || expired {
             // With less queued or on the way a loss timer may have been due before now.
             self.settle(now, path);
@@ -57,11 +57,11 @@ impl Sender {
             Some(TimerExpiry::Timeout { counts: false }) => self.window.probe_again(),
             Some(TimerExpiry::Probe) | None => {}
         }
-        if self.give_up_what_is_over(now, path, events) || expired {
+        if self.abandon_what_is_over(now, path, events) || expired {
             self.gave_up(now, path, events);
         }
-        self.judge_forward(now, path);
-        self.handle_forward_timeout(now, matches!(expiry, Some(TimerExpiry::Timeout { .. })));
+        self.partial.judge_forward(now, path, &self.ledger, self.framing, false);
+        self.partial.handle_forward_timeout(now, matches!(expiry, Some(TimerExpiry::Timeout { .. })));
         self.settle(now, path);
         expiry
     }

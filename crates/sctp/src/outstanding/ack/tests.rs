@@ -41,7 +41,7 @@ fn digest_of(
     }
     let cumulative = iter::from_fn(|| ledger.settle_next(forwarded, &mut digest)).count();
     ledger.apply_blocks(acknowledgement, PLAIN, &mut digest)?;
-    let settled = cumulative + digest.settled.len();
+    let settled = cumulative + digest.singles.settled.len();
     Ok(Some((digest, settled)))
 }
 

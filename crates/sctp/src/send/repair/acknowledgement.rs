@@ -69,8 +69,8 @@ impl Repair {
     /// What was acknowledged for the first time.
     #[inline]
     fn take_arrivals(&mut self, now: Instant, digest: &Digest) {
-        for arrival in &digest.arrivals_in_doubt {
-            self.take_arrival_in_doubt(now, arrival, digest.next_tsn);
+        for arrival in &digest.singles.in_doubt {
+            self.take_arrival_in_doubt(now, arrival, digest.singles.next_tsn);
         }
         if let Some(detectives) = &mut self.detectives
             && let Some(run) = digest.last_run()
