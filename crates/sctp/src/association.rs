@@ -383,7 +383,7 @@ impl Association {
     /// Sets what [`Config::scheduler`](crate::Config::scheduler) goes by for a stream: its priority, of which 0 is the highest, or its weight
     /// (RFC 8260 §4.3.3). It has no effect with the other schedulers. Messages that have begun to leave go on.
     pub fn set_stream_value(&mut self, stream: StreamId, value: u16) {
-        self.sender.set_stream_value(stream, value);
+        self.sender.streams().set_value(stream, value);
     }
 
     /// What partial reliability gave up of the messages on one stream (RFC 7496 §4.3). Events [say](Event::MessagesAbandoned) which.
