@@ -25,15 +25,15 @@ const EXAMPLES: &str = "\
 Examples:
   festina compare                                    the comparison, and compare.html to look at
   festina listen 127.0.0.1:9899 --echo               a peer that answers
-  festina ping 127.0.0.1:9899 -c 10                  how long messages to it take
+  festina ping 127.0.0.1:9899 -c 10                  the delay of messages to it
   echo hello | festina send 127.0.0.1:9899           a line as a message
   festina emulate udp --listen 127.0.0.1:9000 --to 127.0.0.1:9899 --delay 50ms --loss 5%
-  festina perf -c 192.0.2.7                          what a path to `festina perf -s` carries
+  festina perf -c 192.0.2.7                          the throughput of a path to `festina perf -s`
   festina emulate run --delay 50ms --server 'festina listen 10.77.0.2' -- festina send 10.77.0.2
   festina lab list                                   the experiments that can be run
 
 Write values with their units: durations 250ms 1.5s 10us 2m, rates 10Mbit/s, sizes 64KiB, probabilities 5% or 0.05.
-Exit code: 0 done, 1 failed, 2 the command line made no sense, 3 lab check could not test enough.";
+Exit code: 0 done, 1 failed, 2 invalid command line, 3 lab check could not test enough.";
 
 #[derive(Debug, Parser)]
 #[command(name = "festina", version, about = ABOUT, long_about = LONG_ABOUT, after_help = EXAMPLES, max_term_width = 100)]
@@ -52,14 +52,14 @@ pub(crate) enum Command {
     Listen(listen::ListenArgs),
     /// Send lines or files as messages and print the answers
     Send(send::SendArgs),
-    /// Measure how long messages to a peer take
+    /// Measure the delay of messages to a peer
     Ping(ping::PingArgs),
     /// Measure the throughput of a path and the delay of a concurrent thin stream
     Perf(Box<perf::PerfArgs>),
-    /// Carry the datagrams or connections of programs that know nothing of it between two hosts
+    /// Carry the datagrams or connections of unmodified programs between two hosts
     #[command(subcommand)]
     Tunnel(tunnel::TunnelCommand),
-    /// Be a bad network
+    /// Emulate a network with delay, loss and limited rate
     #[command(subcommand)]
     Emulate(emulate::EmulateCommand),
     /// Compare loss-recovery profiles on thin streams over a lossy network
@@ -67,10 +67,10 @@ pub(crate) enum Command {
     /// Run published experiments and compare the results with the publication
     #[command(subcommand)]
     Lab(lab::LabCommand),
-    /// Tell what packet captures say about their streams
+    /// Analyse the streams of packet captures
     #[command(subcommand)]
     Trace(trace::TraceCommand),
-    /// Pass TCP connections on with little in the send buffer
+    /// Forward TCP connections with short send buffers
     TcpProxy(tcp_proxy::TcpProxyArgs),
     /// Show how long data waits in the kernel's send buffers
     TcpWatch(tcp_watch::TcpWatchArgs),

@@ -58,7 +58,7 @@ fn congestion_help() -> String {
     let (choices, profile) = (args::one_of(CongestionControl::all()), Profile::default());
     let default = Config::with_profile(profile).congestion();
     format!(
-        "Which congestion control limits how much is on the way, {choices}; the profile's own if left out, which is \
+        "Congestion control, {choices}; the profile's own if left out, which is \
          {default} with {profile}"
     )
 }
@@ -124,7 +124,7 @@ pub(crate) struct PeerArgs {
     port: u16,
     #[command(flatten)]
     recovery: RecoveryArgs,
-    /// Give up if the peer does not answer at first, or nothing at all or not ping's last message comes back, for this time
+    /// Give up if the peer does not answer for this time: at the start, not at all, or not ping's last message
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = args::positive_duration)]
     timeout: Duration,
     #[command(flatten)]

@@ -33,7 +33,7 @@ pub(crate) enum EmulateCommand {
     /// Join two TUN devices: a bad network for the kernel's TCP and any other program; needs root's privileges
     #[cfg(target_os = "linux")]
     Tun(Box<tun::TunArgs>),
-    /// Run commands on two hosts of their own with a bad network between them, and leave nothing behind
+    /// Run commands on two temporary hosts with an emulated network between them
     #[cfg(target_os = "linux")]
     Run(Box<run::RunArgs>),
     #[cfg(target_os = "linux")]
@@ -86,7 +86,7 @@ struct NetworkArgs {
     /// The same seed loses the same packets
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// Print what the network did as JSON
+    /// Print the report as JSON
     #[arg(long)]
     json: bool,
     /// Write every packet to this file as pcapng, as both ends see it

@@ -66,7 +66,7 @@ pub(crate) struct Scenario {
     /// How long messages are sent
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = args::positive_duration)]
     pub(crate) duration: Duration,
-    /// How long the last messages are waited for after that
+    /// How long to wait for the last messages after that
     #[arg(long, value_name = "TIME", default_value = "12s", value_parser = args::positive_duration)]
     pub(crate) drain: Duration,
     /// Round-trip time of the network
@@ -90,7 +90,7 @@ pub(crate) struct Scenario {
     /// How long the receivers may delay acknowledgements (RFC 9260: at most 500ms); 0 for not at all
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = args::any_duration)]
     pub(crate) sack_delay: Duration,
-    /// What the network does is drawn from this number, the same for every profile
+    /// Seed of the network's random events, the same for every profile
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) seed: u64,
 }

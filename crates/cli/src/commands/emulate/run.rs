@@ -41,13 +41,13 @@ Without root's privileges the commands run in a user namespace, where they appea
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RunArgs {
-    /// What runs behind the network: a line for the shell
+    /// The server's command: a line for the shell
     #[arg(long, value_name = "LINE")]
     server: Option<OsString>,
-    /// What runs in front of it, as a line for the shell
+    /// The client's command, as a line for the shell
     #[arg(long, value_name = "LINE", conflicts_with = "command", required_unless_present = "command")]
     client: Option<OsString>,
-    /// Write what the network did to this file instead of standard error
+    /// Write the report to this file instead of standard error
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     #[command(flatten)]
