@@ -90,7 +90,7 @@ festina_status festina_config_set_send_buffer(festina_config *config, size_t byt
 festina_status festina_config_set_receive_buffer(festina_config *config, size_t bytes);
 /* About how long a message may wait in the send buffer before it is sent, in ms: from 1 to 86400000, default 0. Beyond it the buffer counts
  * as full. 0 sets no limit. */
-festina_status festina_config_set_send_delay(festina_config *config, uint32_t target_ms);
+festina_status festina_config_set_send_delay(festina_config *config, uint32_t delay_ms);
 /* The numbers of streams asked for and accepted: from 1 to 65535, default 65535. */
 festina_status festina_config_set_streams(festina_config *config, uint16_t outbound, uint16_t inbound);
 /* Whether a small message may overtake a large one on another stream (RFC 8260): 1 or 0, default 0. */
@@ -183,7 +183,7 @@ festina_status festina_send_many(const festina_association *association, const f
                                  size_t *sent);
 
 /* Waits until the peer has acknowledged everything sent so far. */
-festina_status festina_flush(const festina_association *association, int timeout_ms);
+festina_status festina_drained(const festina_association *association, int timeout_ms);
 
 /* ---- Receiving ---- */
 

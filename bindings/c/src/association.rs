@@ -168,7 +168,7 @@ pub extern "C" fn festina_event_fd(association: Option<&Association>) -> c_int {
 
 /// Waits until the peer has acknowledged everything.
 #[unsafe(no_mangle)]
-pub extern "C" fn festina_flush(association: Option<&Association>, timeout_ms: c_int) -> Status {
+pub extern "C" fn festina_drained(association: Option<&Association>, timeout_ms: c_int) -> Status {
     guard(|| {
         let drained = here(association)?.drained(limit(timeout_ms)?);
         drained.map_err(|error| Failure::waited(&error, "the peer has not acknowledged everything"))

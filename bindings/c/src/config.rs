@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::ptr::null;
 use std::sync::LazyLock;
 
-use festina::{CongestionControl, Duration, Profile, SendBufferPolicy};
+use festina::{CongestionControl, Duration, Profile};
 
 use crate::boundary::text;
 use crate::status::{Failure, Status, guard, guard_value};
@@ -144,9 +144,8 @@ pub extern "C" fn festina_config_set_send_buffer(config: Option<&mut Config>, by
 
 /// How long what is sent may wait before it leaves; 0 sets no limit.
 #[unsafe(no_mangle)]
-pub extern "C" fn festina_config_set_send_delay(config: Option<&mut Config>, target_ms: u32) -> Status {
-    let policy = some_ms(target_ms).map_or(SendBufferPolicy::Fixed, SendBufferPolicy::Target);
-    Config::set(config, |settings| settings.with_send_buffer(policy))
+pub extern "C" fn festina_config_set_send_delay(config: Option<&mut Config>, delay_ms: u32) -> Status {
+    Config::set(config, |settings| settings.with_send_delay(some_ms(delay_ms)))
 }
 
 /// The receive buffer.

@@ -1,6 +1,6 @@
 //! Settings from keyword arguments.
 
-use festina::{CongestionControl, Duration, Profile, SendBufferPolicy};
+use festina::{CongestionControl, Duration, Profile};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -79,9 +79,7 @@ fn with(config: festina::Config, name: &str, value: &Bound<'_, PyAny>) -> PyResu
         "message_bytes_max" => config.with_message_bytes_max(bytes()?),
         "packet_bytes_max" => config.with_packet_bytes_max(bytes()?),
         "send_buffer_bytes" => config.with_send_buffer_bytes(bytes()?),
-        "send_delay" => {
-            config.with_send_buffer(time_or_none()?.map_or(SendBufferPolicy::Fixed, SendBufferPolicy::Target))
-        }
+        "send_delay" => config.with_send_delay(time_or_none()?),
         "receive_buffer_bytes" => config.with_receive_buffer_bytes(bytes()?),
         "streams" => {
             let (outbound, inbound): (Bound<'_, PyAny>, Bound<'_, PyAny>) = value.extract()?;

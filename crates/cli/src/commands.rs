@@ -20,9 +20,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use clap::Args;
-use festina::{
-    Association, Config, CongestionControl, ConnectError, ConnectOptions, Endpoint, Profile, SendBufferPolicy,
-};
+use festina::{Association, Config, CongestionControl, ConnectError, ConnectOptions, Endpoint, Profile};
 
 use self::recording::{PcapArgs, Recording};
 use crate::address::{self, HostPort};
@@ -50,8 +48,8 @@ pub(crate) struct RecoveryArgs {
     congestion: Option<CongestionControl>,
     /// Maximum time that a message waits here before its first transmission, for instance 50ms; without it, as long as the send buffer
     /// holds it
-    #[arg(long, value_name = "TIME", value_parser = args::positive_duration)]
-    target: Option<Duration>,
+    #[arg(long, alias = "target", value_name = "TIME", value_parser = args::positive_duration)]
+    send_delay: Option<Duration>,
 }
 
 fn congestion_help() -> String {
@@ -67,8 +65,7 @@ impl RecoveryArgs {
     fn config(&self) -> Config {
         let config = Config::with_profile(self.profile);
         let congestion = self.congestion.unwrap_or(config.congestion());
-        let send_buffer = self.target.map_or(SendBufferPolicy::Fixed, SendBufferPolicy::Target);
-        config.with_congestion(congestion).with_send_buffer(send_buffer).with_peer_timeout(PEER_TIMEOUT)
+        config.with_congestion(congestion).with_send_delay(self.send_delay).with_peer_timeout(PEER_TIMEOUT)
     }
 }
 

@@ -43,15 +43,26 @@ pub(crate) async fn interrupted() {
     interruption().await;
 }
 
-/// Waits until the system asks the program to read its configuration again (SIGHUP).
+/// Requests of the system to read the configuration again and to open files again (SIGHUP).
 #[cfg(unix)]
-pub(crate) async fn reloaded() {
-    use tokio::signal::unix::{SignalKind, signal};
+pub(crate) struct Hangups(Option<tokio::signal::unix::Signal>);
 
-    match signal(SignalKind::hangup()) {
-        Ok(mut hangup) => {
-            hangup.recv().await;
+#[cfg(unix)]
+impl Hangups {
+    /// From this call on SIGHUP does not end the program.
+    pub(crate) fn new() -> Self {
+        use tokio::signal::unix::{SignalKind, signal};
+
+        Self(signal(SignalKind::hangup()).ok())
+    }
+
+    /// Waits for the next one.
+    pub(crate) async fn next(&mut self) {
+        match &mut self.0 {
+            Some(signal) => {
+                signal.recv().await;
+            }
+            None => pending().await,
         }
-        Err(_) => pending().await,
     }
 }

@@ -15,7 +15,7 @@ use std::task::{Context, Poll, Waker};
 
 use festina_sctp::{
     AbandonedStats, AssociationState, ClosedReason, Event, Mechanisms, Message, MessageId, Ports, Profile,
-    ReceivedMessage, ReconfigureError, SendError, Stats, StreamId,
+    ReceivedMessage, ReconfigureError, SendError, Stats, StreamId, StreamScheduler,
 };
 
 pub(crate) use self::delivery::Watch;
@@ -295,10 +295,16 @@ impl Association {
         self.inner.abandoned_on(stream.into())
     }
 
-    /// Sets the priority of a stream, where 0 is the highest, or its weight: whichever the scheduler uses that
-    /// [`Config::with_scheduler`](crate::Config::with_scheduler) chose. It has no effect with the other schedulers.
-    pub fn set_stream_value(&self, stream: impl Into<StreamId>, value: u16) {
-        self.inner.set_stream_value(stream.into(), value);
+    /// Sets the priority of a stream to the peer, where 0, the default, is the highest. It has an effect with
+    /// [`StreamScheduler::Priority`](crate::StreamScheduler::Priority) only.
+    pub fn set_stream_priority(&self, stream: impl Into<StreamId>, priority: u16) {
+        self.inner.set_stream_value(StreamScheduler::Priority, stream.into(), priority);
+    }
+
+    /// Sets the weight of a stream to the peer, 1 by default. It has an effect with
+    /// [`StreamScheduler::WeightedFairQueueing`](crate::StreamScheduler::WeightedFairQueueing) only.
+    pub fn set_stream_weight(&self, stream: impl Into<StreamId>, weight: u16) {
+        self.inner.set_stream_value(StreamScheduler::WeightedFairQueueing, stream.into(), weight);
     }
 
     /// Resets streams to the peer: their sequence numbers restart at 0, as when data channels close (RFC 6525, RFC 8831 §6.7).

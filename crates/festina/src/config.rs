@@ -213,9 +213,16 @@ impl Config {
         self
     }
 
-    /// How much of it may wait for its first transmission: by default as much as it holds. With
-    /// [`FollowsWindow`](SendBufferPolicy::FollowsWindow) or [`Target`](SendBufferPolicy::Target) senders wait, or are refused, before more is
-    /// queued than the path takes soon, and so decide as late as possible what to send.
+    /// About how long a message may wait in the send buffer before it is first sent, from 1 ms to a day; beyond it the buffer counts as full, so
+    /// that senders decide as late as possible what to send. `None`, the default, sets no limit. In C and Python, too, it is the send delay,
+    /// in the commands `--send-delay`.
+    pub fn with_send_delay(self, delay: impl Into<Option<Duration>>) -> Self {
+        self.with_send_buffer(delay.into().map_or(SendBufferPolicy::Fixed, SendBufferPolicy::Target))
+    }
+
+    /// How much of the send buffer may wait for its first transmission: by default as much as it holds. With
+    /// [`FollowsWindow`](SendBufferPolicy::FollowsWindow) it follows the congestion window; for a limit in time see
+    /// [`with_send_delay`](Self::with_send_delay).
     pub fn with_send_buffer(mut self, policy: SendBufferPolicy) -> Self {
         self.0.limits.send_buffer = policy;
         self
@@ -457,5 +464,16 @@ mod tests {
         let low_water = |bytes| Config::default().with_send_buffer_bytes(bytes).into_core().limits.send_low_water_bytes;
         assert_eq!(low_water(4_000), 4_000);
         assert_eq!(low_water(16 << 20), sctp::Limits::default().send_low_water_bytes);
+    }
+
+    #[test]
+    fn a_send_delay_is_a_target_of_the_send_buffer() {
+        let delay = Duration::from_millis(50);
+        assert_eq!(Config::default().with_send_delay(delay).send_buffer(), SendBufferPolicy::Target(delay));
+        assert_eq!(
+            Config::default().with_send_delay(delay).with_send_delay(None).send_buffer(),
+            SendBufferPolicy::Fixed
+        );
+        assert!(Config::default().with_send_delay(Duration::ZERO).validate().is_err());
     }
 }

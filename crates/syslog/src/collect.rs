@@ -6,9 +6,11 @@
 
 mod compressing;
 mod desk;
+mod guests;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod outlet;
+mod reception;
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,11 +18,12 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use festina::{Association, BindError, Duration, Endpoint, ListenError, Listener};
+use festina::{BindError, Duration, Endpoint, ListenError};
 use thiserror::Error;
 
-use crate::collector::{self, BrokerOutput, Collector, CollectorCounters, FileOutput, Peer, Store};
+use crate::collector::{self, BrokerOutput, Collector, CollectorCounters, FileOutput, Store};
 use crate::config::{CollectorConfig, Format, KafkaTopic, OutputConfig, OutputPlace};
+use crate::descriptors;
 use crate::disk::{Disk as _, RealDisk};
 use crate::relay::Notice;
 use crate::serve::{self, Pages};
@@ -28,11 +31,9 @@ use crate::snapshot::CollectorSnapshot;
 use crate::tls::TlsError;
 use crate::transport;
 use compressing::Compressing;
-use desk::Desk;
+use desk::{Desk, Work};
 use outlet::Outlet;
-
-/// Messages of one association taken at once.
-const MESSAGES_AT_ONCE: usize = 64;
+use reception::Reception;
 
 /// How long the writer waits after the disk failed.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
@@ -79,7 +80,7 @@ pub struct RunningCollector {
     desk: Arc<Desk>,
     writer: Option<std::thread::JoinHandle<()>>,
     accepting: tokio::task::JoinHandle<()>,
-    snapshot: Arc<Mutex<CollectorSnapshot>>,
+    counters: Arc<Counters>,
     metrics: Option<SocketAddr>,
     stops: Arc<AtomicBool>,
 }
@@ -121,8 +122,8 @@ impl Outputs {
         let (mut files, mut kafka) = (Vec::new(), None);
         for OutputConfig { place, format } in config.outputs {
             match place {
-                OutputPlace::File { path, rotate_bytes, compression } => {
-                    files.push(FileOutput { template: path, format, rotate_bytes, compression });
+                OutputPlace::File { path, rotate_bytes, compression, new_files } => {
+                    files.push(FileOutput { template: path, format, rotate_bytes, compression, new_files });
                 }
                 OutputPlace::Stdout => outlets.push(Outlet::stdout(format)),
                 OutputPlace::Forward(address, tls) => {
@@ -157,7 +158,9 @@ impl RunningCollector {
     /// # Errors
     /// If its memory, its files or a socket cannot be opened.
     pub async fn start(config: CollectorConfig, notice: Notice) -> Result<Self, CollectorStartError> {
-        let (listen, metrics) = (config.listen, config.metrics);
+        let (listen, metrics, allow) = (config.listen, config.metrics, config.allow.clone());
+        // Files come first: connections have one descriptor in all.
+        descriptors::raise_limit();
         let (outputs, outlets) = Outputs::new(config, &notice)?;
         let (collector, store) = match outputs.open() {
             Ok((collector, store)) => (Some(collector), Some(store)),
@@ -165,32 +168,33 @@ impl RunningCollector {
             Err(error) if error.kind() == io::ErrorKind::NotConnected => (None, None),
             Err(source) => return Err(CollectorStartError::State { path: outputs.state, source }),
         };
-        let snapshot = Arc::new(Mutex::new(CollectorSnapshot::default()));
+        let desk = Arc::new(Desk::new(collector, outlets, notice.clone()));
+        let (reception, written) = (Reception::new(), Mutex::new(CollectorSnapshot::default()));
+        let counters = Arc::new(Counters { written, reception: Arc::clone(&reception), desk: Arc::clone(&desk) });
         let metrics = match metrics {
             Some(address) => {
-                let pages: Arc<dyn Pages> = Arc::new(CollectorPages(Arc::clone(&snapshot)));
+                let pages: Arc<dyn Pages> = Arc::<Counters>::clone(&counters);
                 let served = serve::serve(address, pages).await;
                 Some(served.map_err(|source| CollectorStartError::Metrics { address, source })?)
             }
             None => None,
         };
         let endpoint = Endpoint::bind(listen, transport::config_for_collector()).await?;
-        let listener = endpoint.listen(transport::PORT)?;
-        let desk = Arc::new(Desk::new(collector, outlets, notice.clone()));
+        let listener = endpoint.listen_with(transport::PORT, reception.options(allow))?;
         let stops = Arc::clone(&outputs.stops);
         let writer = Writer {
             desk: Arc::clone(&desk),
             store,
             compressing: Compressing::start(Arc::clone(&stops), notice.clone()).map_err(CollectorStartError::Thread)?,
             outputs,
-            snapshot: Arc::clone(&snapshot),
+            counters: Arc::clone(&counters),
             before: CollectorCounters::default(),
             failures: 0,
         };
         let writer = std::thread::Builder::new().name("syslog-writer".to_owned()).spawn(move || writer.run());
         let writer = Some(writer.map_err(CollectorStartError::Thread)?);
-        let accepting = tokio::spawn(accept(listener, Arc::clone(&desk)));
-        Ok(Self { endpoint, desk, writer, accepting, snapshot, metrics, stops })
+        let accepting = tokio::spawn(reception.accept(listener, Arc::clone(&desk)));
+        Ok(Self { endpoint, desk, writer, accepting, counters, metrics, stops })
     }
 
     /// The address for relays.
@@ -205,7 +209,12 @@ impl RunningCollector {
 
     /// The counters as they were a moment ago.
     pub fn snapshot(&self) -> CollectorSnapshot {
-        self.snapshot.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.counters.now()
+    }
+
+    /// Closes all files, and opens them again by their names when there are lines for them. Files that were moved are noticed without it.
+    pub fn reopen_files(&self) {
+        self.desk.reopen_files();
     }
 
     /// Commits what has come, answers, and ends all associations in good order.
@@ -227,37 +236,31 @@ impl Drop for RunningCollector {
     }
 }
 
-struct CollectorPages(Arc<Mutex<CollectorSnapshot>>);
+/// The counters of the writer and of the tasks that receive.
+struct Counters {
+    written: Mutex<CollectorSnapshot>,
+    reception: Arc<Reception>,
+    desk: Arc<Desk>,
+}
 
-impl Pages for CollectorPages {
+impl Counters {
+    fn now(&self) -> CollectorSnapshot {
+        let written = self.written.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (relays, refusals) = self.desk.counts();
+        let mut strangers = self.reception.counts();
+        (strangers.refused, strangers.new_relays_refused) = (refusals.all, refusals.new_relays);
+        CollectorSnapshot { relays, strangers, ..written }
+    }
+}
+
+impl Pages for Counters {
     fn metrics(&self) -> String {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).prometheus()
+        self.now().prometheus()
     }
 
     fn status(&self) -> String {
-        serde_json::to_string(&*self.0.lock().unwrap_or_else(PoisonError::into_inner)).unwrap_or_default()
+        serde_json::to_string(&self.now()).unwrap_or_default()
     }
-}
-
-async fn accept(listener: Listener, desk: Arc<Desk>) {
-    let mut peers = 0;
-    while let Some(association) = listener.accept().await {
-        peers += 1;
-        tokio::spawn(receive(Peer(peers), association, Arc::clone(&desk)));
-    }
-}
-
-async fn receive(peer: Peer, association: Association, desk: Arc<Desk>) {
-    desk.wait_for_room().await;
-    desk.begin(peer, &association);
-    let mut messages = Vec::new();
-    while association.recv_many(&mut messages, MESSAGES_AT_ONCE).await.is_ok() {
-        desk.wait_for_room().await;
-        if !desk.take(peer, messages.drain(..).map(|message| message.payload)) {
-            return;
-        }
-    }
-    desk.end(peer);
 }
 
 /// The thread that writes.
@@ -267,7 +270,7 @@ struct Writer {
     store: Option<Store<RealDisk>>,
     compressing: Compressing,
     outputs: Outputs,
-    snapshot: Arc<Mutex<CollectorSnapshot>>,
+    counters: Arc<Counters>,
     /// What was counted before the outputs failed.
     before: CollectorCounters,
     failures: u64,
@@ -279,7 +282,14 @@ impl Writer {
             self.begin_again("Kafka does not say what it has");
         }
         self.compress();
-        while let Some((commit, held)) = self.desk.wait_for_work() {
+        while let Some(work) = self.desk.wait_for_work() {
+            let (commit, held) = match work {
+                Work::Commit(commit, held) => (*commit, held),
+                Work::Reopen => {
+                    self.store.iter_mut().for_each(Store::reopen_files);
+                    continue;
+                }
+            };
             let store = self.store.as_mut().expect("there is no work without it");
             match store.commit(commit) {
                 Ok(answers) => {
@@ -341,9 +351,11 @@ impl Writer {
             brokered: counters.brokered,
             brokered_cut: counters.brokered_cut,
             commits: counters.commits,
-            relays: self.desk.relays(),
+            overflowed: counters.overflowed,
+            refused_copies: counters.refused_copies,
             failures: self.failures,
+            ..CollectorSnapshot::default()
         };
-        *self.snapshot.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
+        *self.counters.written.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
     }
 }

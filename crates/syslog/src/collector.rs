@@ -9,6 +9,7 @@ mod broker;
 mod compress;
 mod files;
 mod inbox;
+mod origins;
 mod senders;
 mod state;
 mod store;
@@ -18,6 +19,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use festina_units::Duration;
 use thiserror::Error;
 
 use crate::config::{Compression, Format};
@@ -25,12 +27,16 @@ use crate::disk::Disk;
 use crate::record::Record;
 use crate::render;
 use crate::wire::{Packet, SenderId, Span, Start, WireError};
+use files::Lines;
+use origins::Arrivals;
 use senders::{Senders, Strange};
 use state::EntrySpan;
+use store::Cause;
 
 pub use broker::{Broker, BrokerLine, BrokerOutput};
 pub use compress::CompressJob;
 pub use inbox::{Inbox, Link, Received, Taken};
+pub use origins::Origin;
 pub use store::{Commit, Store};
 
 /// Which association a message came by.
@@ -48,6 +54,13 @@ pub struct FileOutput {
     pub rotate_bytes: Option<u64>,
     /// What becomes of a file that has its number.
     pub compression: Option<Compression>,
+    /// Files that one origin may make at once. Lines for more go to a file of their own.
+    pub new_files: u64,
+}
+
+impl FileOutput {
+    /// [`new_files`](Self::new_files) unless the configuration says otherwise.
+    pub const NEW_FILES_DEFAULT: u64 = 256;
 }
 
 /// What a collector did since it was opened, and what survives a crash.
@@ -65,6 +78,8 @@ pub struct CollectorCounters {
     pub brokered_cut: u64,
     /// Times that lines were made to survive a crash.
     pub commits: u64,
+    /// Lines that are in another file than their own because their origin would have made too many files.
+    pub overflowed: u64,
     /// Associations that were not welcomed because another copy of the relay's spool is in use.
     pub refused_copies: u64,
 }
@@ -78,6 +93,7 @@ impl CollectorCounters {
         self.brokered += more.brokered;
         self.brokered_cut += more.brokered_cut;
         self.commits += more.commits;
+        self.overflowed += more.overflowed;
         self.refused_copies += more.refused_copies;
     }
 }
@@ -135,7 +151,8 @@ pub struct Collector {
     /// What lines look like for a broker, if there is one.
     broker: Option<Format>,
     /// What has come since the last commit was begun.
-    lines: BTreeMap<PathBuf, Vec<u8>>,
+    lines: Lines,
+    causes: BTreeMap<PathBuf, Cause>,
     broker_lines: Vec<BrokerLine>,
     spans: Vec<EntrySpan>,
     starts: Vec<(SenderId, Start)>,
@@ -147,6 +164,7 @@ pub struct Collector {
     sessions: BTreeMap<Peer, Session>,
     /// The association that counts for each relay: that of its latest incarnation.
     current: BTreeMap<SenderId, Peer>,
+    arrivals: Arrivals,
 }
 
 /// Reads what was remembered in a directory, which is made if there is none, and shortens files to what was committed.
@@ -174,7 +192,8 @@ pub fn open_with_broker<D: Disk>(
         senders: store.senders().clone(),
         outputs,
         broker: format,
-        lines: BTreeMap::new(),
+        lines: Lines::new(),
+        causes: BTreeMap::new(),
         broker_lines: Vec::new(),
         spans: Vec::new(),
         starts: Vec::new(),
@@ -183,11 +202,22 @@ pub fn open_with_broker<D: Disk>(
         has_work: false,
         sessions: BTreeMap::new(),
         current: BTreeMap::new(),
+        arrivals: Arrivals::default(),
     };
     Ok((collector, store))
 }
 
 impl Collector {
+    /// An association begins. Associations without this call all have the same origin.
+    pub fn begin(&mut self, peer: Peer, origin: Origin) {
+        self.arrivals.origins.insert(peer, origin);
+    }
+
+    /// Sets the time since any fixed moment. It limits how fast an origin may cause files and new relays.
+    pub fn keep_time(&mut self, now: Duration) {
+        self.arrivals.now_us = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
+    }
+
     /// Takes a message. Returns the lines that it brought and that were not here before, for outputs that are no files.
     ///
     /// # Errors
@@ -232,7 +262,7 @@ impl Collector {
                 session.fresh_messages += 1;
                 records.iter().for_each(|record| self.counters.fresh[record.severity.index()] += 1);
                 let sender = session.sender;
-                self.write(&records, sender, None);
+                self.write(&records, (peer, sender), None);
                 Ok(records)
             }
             Packet::Welcome(_) | Packet::Refused { .. } | Packet::Acks { .. } => Err(RelayError::NoRelay),
@@ -251,7 +281,7 @@ impl Collector {
             return Err(RelayError::NoRelay);
         }
         let incarnation = (start.epoch, connection);
-        match self.senders.greet(sender, start, before) {
+        match self.senders.greet((sender, self.arrivals.origin(peer)), start, before) {
             Ok(()) => {
                 let before = self.current.get(&sender).and_then(|before| self.sessions.get(before));
                 if before.is_none_or(|before| before.incarnation < incarnation) {
@@ -269,6 +299,13 @@ impl Collector {
         Ok(())
     }
 
+    /// Checks that a relay may be remembered with this many more ranges.
+    fn admit(&mut self, peer: Peer, sender: SenderId, ranges: usize) -> Result<(), RelayError> {
+        self.senders.check_room(sender, ranges)?;
+        let is_admitted = !self.senders.is_new(sender) || self.arrivals.introduce(peer);
+        if is_admitted { Ok(()) } else { Err(RelayError::TooManySenders) }
+    }
+
     /// Adds numbers of a relay to the next commit, and with the first of a start the start.
     fn note_start(&mut self, sender: SenderId) {
         self.starts.extend(self.senders.take_unsaved(sender).map(|start| (sender, start)));
@@ -281,15 +318,15 @@ impl Collector {
         floor: u64,
         records: Vec<Record>,
     ) -> Result<Vec<Record>, RelayError> {
-        let session = self.sessions.get_mut(&peer).ok_or(RelayError::NoRelay)?;
-        let sender = session.sender;
+        let sender = self.sessions.get(&peer).ok_or(RelayError::NoRelay)?.sender;
         // What an earlier incarnation had under way comes again from the later one, in its order.
         if self.current.get(&sender) != Some(&peer) {
             return Ok(Vec::new());
         }
         let gaps = records.windows(2).filter(|pair| pair[0].sequence + 1 != pair[1].sequence).count();
-        self.senders.check_room(sender, gaps + 1)?;
-        let Self { senders, spans, counters, .. } = self;
+        self.admit(peer, sender, gaps + 1)?;
+        let Self { senders, spans, counters, sessions, .. } = self;
+        let session = sessions.get_mut(&peer).expect("it was looked up");
         let new = senders.edit(sender, |lanes| {
             let ranges = &mut lanes[usize::from(priority)];
             ranges.raise(floor);
@@ -318,7 +355,7 @@ impl Collector {
         });
         self.note_start(sender);
         new.iter().for_each(|record| self.counters.reliable[record.severity.index()] += 1);
-        self.write(&new, sender, Some(priority));
+        self.write(&new, (peer, sender), Some(priority));
         Ok(new)
     }
 
@@ -328,7 +365,10 @@ impl Collector {
         if self.current.get(&sender) != Some(&peer) {
             return Ok(());
         }
-        self.senders.check_room(sender, settled.len())?;
+        if settled.is_empty() {
+            return Ok(());
+        }
+        self.admit(peer, sender, settled.len())?;
         self.senders.edit(sender, |lanes| {
             settled.iter().for_each(|span| lanes[usize::from(span.priority)].insert(span.first, span.last));
         });
@@ -338,7 +378,7 @@ impl Collector {
     }
 
     /// Lines that are not repeated have no priority here.
-    fn write(&mut self, records: &[Record], sender: SenderId, priority: Option<u8>) {
+    fn write(&mut self, records: &[Record], (peer, sender): (Peer, SenderId), priority: Option<u8>) {
         if let Some(format) = self.broker {
             let lines = records.iter().map(|record| BrokerLine::new(record, format, sender, priority));
             let before = self.broker_lines.len();
@@ -347,21 +387,26 @@ impl Collector {
             self.counters.brokered += added.len() as u64;
             self.counters.brokered_cut += added.iter().filter(|line| line.is_cut).count() as u64;
         }
-        for output in &self.outputs {
+        let origin = self.arrivals.origin(peer);
+        for (number, output) in self.outputs.iter().enumerate() {
             if !output.template.contains('{') {
-                let pending = pending(&mut self.lines, &output.template);
+                let pending = self.lines.entry(PathBuf::from(&output.template)).or_default();
                 records.iter().for_each(|record| render::render(record, output.format, pending));
                 continue;
             }
             for record in records {
-                let path = render::file_name(&output.template, record);
-                render::render(record, output.format, pending(&mut self.lines, &path));
+                let path = PathBuf::from(render::file_name(&output.template, record));
+                if !self.lines.contains_key(&path) {
+                    self.causes.entry(path.clone()).or_insert(Cause { origin, output: number });
+                }
+                render::render(record, output.format, self.lines.entry(path).or_default());
             }
         }
     }
 
     /// An association is over.
     pub fn gone(&mut self, peer: Peer) {
+        self.arrivals.origins.remove(&peer);
         if let Some(session) = self.sessions.remove(&peer)
             && self.current.get(&session.sender) == Some(&peer)
         {
@@ -406,6 +451,8 @@ impl Collector {
             starts: std::mem::take(&mut self.starts),
             counters: std::mem::take(&mut self.counters),
             answers,
+            causes: std::mem::take(&mut self.causes),
+            now_us: self.arrivals.now_us,
         }
     }
 
@@ -413,14 +460,6 @@ impl Collector {
     pub fn relays(&self) -> usize {
         self.current.len()
     }
-}
-
-/// Where to write what is to be in this file with the next commit.
-fn pending<'a>(lines: &'a mut BTreeMap<PathBuf, Vec<u8>>, path: &str) -> &'a mut Vec<u8> {
-    if !lines.contains_key(Path::new(path)) {
-        lines.insert(PathBuf::from(path), Vec::new());
-    }
-    lines.get_mut(Path::new(path)).expect("it was put there")
 }
 
 impl FileOutput {

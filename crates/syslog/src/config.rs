@@ -5,6 +5,7 @@
 
 mod collect;
 mod collectors;
+mod networks;
 mod text;
 
 use std::io;
@@ -26,6 +27,7 @@ use crate::tls::{Identity, TlsError, TlsServer};
 pub use collect::{CollectorConfig, Compression, Format, KafkaTopic, OutputConfig, OutputPlace};
 pub use collectors::Failover;
 use collectors::{OneOrMore, RawFailover};
+pub use networks::Network;
 pub use text::ConfigError;
 use text::Text;
 

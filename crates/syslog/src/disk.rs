@@ -66,7 +66,7 @@ pub trait Disk: Clone + Send + 'static {
     /// The system's.
     fn names(&self, directory: &Path) -> io::Result<Vec<String>>;
 
-    /// Makes a directory and those above it.
+    /// Makes a directory and those above it, and has their names survive a crash.
     ///
     /// # Errors
     /// The system's.
@@ -77,6 +77,17 @@ pub trait Disk: Clone + Send + 'static {
     /// # Errors
     /// The system's.
     fn sync_directory(&self, path: &Path) -> io::Result<()>;
+}
+
+/// The relation between an open file and the name by which it was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Naming {
+    /// The name leads to the file, which has this length in bytes.
+    Kept(u64),
+    /// The name leads to another file or to none. This one has another name.
+    Moved,
+    /// The file has no name: it cannot be opened again.
+    Removed,
 }
 
 /// An open file that grows at its end.
@@ -98,6 +109,12 @@ pub trait DiskFile: Send + Sized + 'static {
     /// # Errors
     /// The system's.
     fn sync(&mut self) -> io::Result<()>;
+
+    /// Looks whether the file still has the name by which it was opened.
+    ///
+    /// # Errors
+    /// The system's.
+    fn naming(&self, path: &Path) -> io::Result<Naming>;
 }
 
 /// Reads a whole file of at most `bytes_max` bytes; `None` if there is none.

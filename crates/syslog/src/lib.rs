@@ -32,6 +32,7 @@ pub mod collect;
 pub mod collector;
 pub mod config;
 pub mod delays;
+mod descriptors;
 pub mod disk;
 pub mod framing;
 pub mod line;

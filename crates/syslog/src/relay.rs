@@ -8,7 +8,6 @@ mod channel;
 mod copies;
 mod courtesy;
 mod datagrams;
-mod descriptors;
 mod engine;
 mod following;
 mod fresh;
@@ -30,6 +29,7 @@ use tokio::task::JoinHandle;
 
 use crate::clock;
 use crate::config::{InputKind, RelayConfig};
+use crate::descriptors;
 use crate::disk::RealDisk;
 use crate::policy::Policy;
 use crate::positions::{self, Positions};
@@ -303,7 +303,7 @@ impl Way {
                     told = false;
                     notice(&format!("connected with the collector {collector}"));
                     for (stream, rank) in transport::ranks() {
-                        association.set_stream_value(stream, rank);
+                        association.set_stream_priority(stream, rank);
                     }
                     if connections.send((index, association.clone())).await.is_err() {
                         return;

@@ -167,6 +167,12 @@ pub struct CollectorSnapshot {
     pub brokered_cut: u64,
     /// Times that lines were made to survive a crash.
     pub commits: u64,
+    /// Lines that are in an overflow file because the address of their relay would have made too many files.
+    #[serde(default)]
+    pub overflowed: u64,
+    /// Associations that were not welcomed because another copy of the relay's spool is in use.
+    #[serde(default)]
+    pub refused_copies: u64,
     /// Rotated files that were compressed.
     #[serde(default)]
     pub compressed: u64,
@@ -177,6 +183,28 @@ pub struct CollectorSnapshot {
     pub relays: u64,
     /// Times that files could not be written and the collector began again.
     pub failures: u64,
+    /// Associations that were turned away or that are watched.
+    #[serde(default)]
+    pub strangers: StrangerCounts,
+}
+
+/// Associations of a collector that may be of strangers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StrangerCounts {
+    /// Packets of handshakes from addresses that are not allowed.
+    pub not_allowed: u64,
+    /// Associations that have said nothing so far.
+    pub silent: u64,
+    /// Associations that were ended because they said nothing for too long.
+    pub silent_ended: u64,
+    /// Associations without lines that were ended to make room for another of the same address.
+    pub replaced: u64,
+    /// Associations that were refused because their address had as many as it may have.
+    pub full: u64,
+    /// Associations that were ended because of their messages.
+    pub refused: u64,
+    /// Those among them of relays that were not remembered because there are too many.
+    pub new_relays_refused: u64,
 }
 
 impl CollectorSnapshot {
@@ -190,10 +218,19 @@ impl CollectorSnapshot {
             ("kafka_lines_total", self.brokered),
             ("kafka_cut_lines_total", self.brokered_cut),
             ("commits_total", self.commits),
+            ("overflow_lines_total", self.overflowed),
+            ("refused_copies_total", self.refused_copies),
             ("compressed_files_total", self.compressed),
             ("compress_failures_total", self.compress_failures),
             ("relays", self.relays),
             ("failures_total", self.failures),
+            ("not_allowed_packets_total", self.strangers.not_allowed),
+            ("silent_associations", self.strangers.silent),
+            ("silent_associations_ended_total", self.strangers.silent_ended),
+            ("associations_replaced_total", self.strangers.replaced),
+            ("associations_refused_total", self.strangers.full),
+            ("message_refusals_total", self.strangers.refused),
+            ("new_relay_refusals_total", self.strangers.new_relays_refused),
         ] {
             put(&mut text, &format!("festina_syslog_collector_{name}"), value);
         }

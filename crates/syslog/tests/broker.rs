@@ -225,7 +225,8 @@ fn open(
 ) -> io::Result<(Collector, Store<FaultyDisk>)> {
     let compression = compression(seed);
     let rotate_bytes = compression.map(|_| 40);
-    let output = FileOutput { template: OUTPUT.to_owned(), format: Format::Raw, rotate_bytes, compression };
+    let output =
+        FileOutput { template: OUTPUT.to_owned(), format: Format::Raw, rotate_bytes, compression, new_files: 4 };
     let client = Client { cluster: Arc::clone(cluster), disk: disk.clone(), name: String::new(), epoch: 0 };
     let broker = BrokerOutput { broker: Box::new(client), format: Format::Raw, new_name: [name; 16] };
     collector::open_with_broker(disk.clone(), Path::new("/state"), vec![output], Some(broker))

@@ -88,7 +88,7 @@ static void messages_arrive_with_what_was_said_of_them(void)
     EXPECT(festina_recv(pair.far, &message, FESTINA_NOW) == FESTINA_TIMEOUT);
     EXPECT(festina_recv(pair.far, &message, 20) == FESTINA_TIMEOUT);
 
-    OK(festina_flush(pair.near, 10000));
+    OK(festina_drained(pair.near, 10000));
     OK(festina_get_stats(pair.near, &stats));
     EXPECT(stats.sent.messages == 2 && stats.sent.messages_acked == 2 && stats.path.send_buffer_bytes == 0);
     EXPECT(stats.size == sizeof stats && stats.path.rto_ns > 0);
@@ -150,7 +150,7 @@ static void mistakes_are_told(void)
     EXPECT(strstr(festina_last_error(), "timeout_ms is -2") != NULL);
     EXPECT(festina_recv(pair.near, &message, INT_MIN) == FESTINA_INVALID);
     EXPECT(festina_send(pair.near, "x", 1, NULL, -2, NULL) == FESTINA_INVALID);
-    EXPECT(festina_flush(pair.near, -7) == FESTINA_INVALID && festina_shutdown(pair.near, -7) == FESTINA_INVALID);
+    EXPECT(festina_drained(pair.near, -7) == FESTINA_INVALID && festina_shutdown(pair.near, -7) == FESTINA_INVALID);
     EXPECT(festina_endpoint_close(pair.client, -7) == FESTINA_INVALID);
     EXPECT(festina_listener_accept(pair.listener, -7, &association) == FESTINA_INVALID);
 
@@ -285,7 +285,7 @@ static void a_full_buffer_and_every_setting(void)
         taken++;
     EXPECT(taken >= 3);
     EXPECT(festina_send(pair.near, bulk, sizeof bulk, NULL, FESTINA_NOW, NULL) == FESTINA_TIMEOUT);
-    EXPECT(festina_flush(pair.near, 30) == FESTINA_TIMEOUT);
+    EXPECT(festina_drained(pair.near, 30) == FESTINA_TIMEOUT);
     while (taken-- > 0) {
         OK(festina_recv(pair.far, &message, 10000));
         EXPECT(message.length == sizeof bulk);
@@ -586,7 +586,7 @@ static void a_child_can_do_nothing_with_what_it_inherits(struct pair pair, const
     INHERITED(festina_send(pair.near, "from the child", 14, NULL, 10000, NULL));
     INHERITED(festina_recv(pair.far, &message, FESTINA_FOREVER));
     INHERITED(festina_next_event(pair.far, &event, FESTINA_FOREVER));
-    INHERITED(festina_flush(pair.near, FESTINA_FOREVER));
+    INHERITED(festina_drained(pair.near, FESTINA_FOREVER));
     INHERITED(festina_shutdown(pair.near, FESTINA_FOREVER));
     INHERITED(festina_abort(pair.near, "from the child"));
     INHERITED(festina_get_stats(pair.near, &stats));
@@ -649,7 +649,7 @@ static void a_child_frees_what_it_inherits_and_the_parent_goes_on(void)
         OK(festina_recv(pair.far, &message, 10000));
         EXPECT(message.length == 5 && memcmp(message.data, "after", 5) == 0);
         festina_message_free(&message);
-        OK(festina_flush(pair.near, 10000));
+        OK(festina_drained(pair.near, 10000));
     }
     EXPECT(memcmp(kept.data, "before", 6) == 0);
     festina_message_free(&kept);

@@ -16,6 +16,7 @@ use festina_syslog::relay::{Notice, RunningRelay, take_new_identity};
 
 use crate::args::{self, UsageError};
 use crate::output;
+use crate::signal::Hangups;
 
 /// What to do with lines of logs.
 #[derive(Debug, Subcommand)]
@@ -94,7 +95,7 @@ async fn relay(arguments: RelayArgs) -> Result<()> {
         config.check_files()?;
         return output::print(&format!("{} is right", arguments.file.display()));
     }
-    let mut interruption = pin!(crate::signal::interruption());
+    let (mut interruption, mut hangups) = (pin!(crate::signal::interruption()), Hangups::new());
     if arguments.new_identity {
         take_new_identity(&config)?;
     }
@@ -104,7 +105,7 @@ async fn relay(arguments: RelayArgs) -> Result<()> {
     loop {
         tokio::select! {
             () = &mut interruption => break,
-            () = crate::signal::reloaded() => match read(&arguments.file, RelayConfig::parse) {
+            () = hangups.next() => match read(&arguments.file, RelayConfig::parse) {
                 Ok(config) => {
                     relay.reload(config.policy).await;
                     output::notice("the rules are read again; other changes need a restart");
@@ -127,11 +128,19 @@ async fn collect(arguments: CollectArgs) -> Result<()> {
         config.check_files()?;
         return output::print(&format!("{} is right", arguments.file.display()));
     }
-    let interruption = crate::signal::interruption();
+    let (mut interruption, mut hangups) = (pin!(crate::signal::interruption()), Hangups::new());
     let collector = RunningCollector::start(config, notice()).await?;
     tell_manager(&[sd_notify::NotifyState::Ready]);
     output::notice(&format!("the collector listens on {}", collector.local_addr()));
-    interruption.await;
+    loop {
+        tokio::select! {
+            () = &mut interruption => break,
+            () = hangups.next() => {
+                collector.reopen_files();
+                output::notice("the files are opened again; changes of the configuration need a restart");
+            }
+        }
+    }
     tell_manager(&[sd_notify::NotifyState::Stopping]);
     collector.stop().await;
     Ok(())

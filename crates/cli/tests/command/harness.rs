@@ -148,7 +148,12 @@ impl Running {
 
     /// What Ctrl-C does.
     pub(crate) fn interrupt(&self) {
-        let status = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        self.signal("-INT");
+    }
+
+    /// Sends a signal, which is named as `kill` names it.
+    pub(crate) fn signal(&self, signal: &str) {
+        let status = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
         assert!(status.is_ok_and(|status| status.success()), "kill works");
     }
 

@@ -15,6 +15,17 @@ fn syslog_in(folder: &Path, arguments: &[&str]) -> Ended {
     Running::start(command).end()
 }
 
+/// Waits until a program says this.
+fn wait_for(running: &mut Running, text: &str) {
+    loop {
+        let line = running.stderr_line();
+        assert!(!line.is_empty(), "the program ends without {text:?}");
+        if line == text {
+            return;
+        }
+    }
+}
+
 fn write(folder: &Path, name: &str, text: &str) {
     std::fs::write(folder.join(name), text).expect("the folder can be written");
 }
@@ -79,7 +90,7 @@ fn a_file_that_is_missing_and_one_that_names_missing_certificates_get_code_one()
 }
 
 #[test]
-fn a_line_goes_from_a_program_to_the_file_of_a_collector() {
+fn lines_go_from_a_program_to_the_file_of_a_collector_also_after_its_rotation() {
     let folder = folder("syslog-way");
     let state = |name: &str| folder.join(name).display().to_string();
     let lines = folder.join("lines.log");
@@ -101,18 +112,32 @@ fn a_line_goes_from_a_program_to_the_file_of_a_collector() {
     write(&folder, "relay.toml", &relay);
     let relay_file = folder.join("relay.toml").display().to_string();
     let mut running = Running::start(festina(&["syslog", "relay", &relay_file]));
-    while running.stderr_line() != "the relay takes lines" {}
+    wait_for(&mut running, "the relay takes lines");
     let program = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     program.send_to(b"<11>Oct 11 22:14:15 box app: the disk is full", ("127.0.0.1", port)).expect("it is sent");
 
     let written = || std::fs::read_to_string(&lines).unwrap_or_default();
-    let came = (0..PATIENCE.as_millis() / PAUSE.as_millis()).any(|_| {
-        std::thread::sleep(PAUSE);
-        !written().is_empty()
-    });
-    assert!(came, "the line does not arrive");
-    running.interrupt();
-    let ended = running.end();
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let arrives = || {
+        let came = (0..PATIENCE.as_millis() / PAUSE.as_millis()).any(|_| {
+            std::thread::sleep(PAUSE);
+            !written().is_empty()
+        });
+        assert!(came, "the line does not arrive");
+    };
+    arrives();
     assert_eq!(written(), "<11>Oct 11 22:14:15 box app: the disk is full\n");
+    // As logrotate does it. Both go on.
+    std::fs::rename(&lines, folder.join("lines.old")).expect("it can be renamed");
+    collector.signal("-HUP");
+    running.signal("-HUP");
+    assert_eq!(collector.stderr_line(), "the files are opened again; changes of the configuration need a restart");
+    wait_for(&mut running, "the rules are read again; other changes need a restart");
+    program.send_to(b"<11>Oct 11 22:14:16 box app: it is still full", ("127.0.0.1", port)).expect("it is sent");
+    arrives();
+    for daemon in [running, collector] {
+        daemon.interrupt();
+        let ended = daemon.end();
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    }
+    assert_eq!(written(), "<11>Oct 11 22:14:16 box app: it is still full\n");
 }

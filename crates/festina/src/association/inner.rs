@@ -20,7 +20,7 @@ use std::task::{Context, Poll, Waker, ready};
 
 use festina_sctp::wire::Packet;
 use festina_sctp::{self as sctp, AssociationState, ClosedReason, Event, Mechanisms, Message, MessageId, Ports};
-use festina_sctp::{AbandonedStats, ReceivedMessage, SendError, Stats, StreamId};
+use festina_sctp::{AbandonedStats, ReceivedMessage, SendError, Stats, StreamId, StreamScheduler};
 use festina_units::Instant;
 
 use self::rush::Rush;
@@ -353,8 +353,11 @@ impl Inner {
         lock(&self.state).core.abandoned_on(stream)
     }
 
-    pub(crate) fn set_stream_value(&self, stream: StreamId, value: u16) {
-        lock(&self.state).core.set_stream_value(stream, value);
+    /// Sets what `scheduler` goes by, if that is the one in use.
+    pub(crate) fn set_stream_value(&self, scheduler: StreamScheduler, stream: StreamId, value: u16) {
+        if self.shared.scheduler() == scheduler {
+            lock(&self.state).core.set_stream_value(stream, value);
+        }
     }
 
     /// Sends what was queued, as far as the protocol allows.

@@ -117,9 +117,14 @@ impl Stream {
         self.association.request_reset(&[self.id])
     }
 
-    /// Sets what the scheduler goes by, as [`Association::set_stream_value`] does.
-    pub fn set_value(&self, value: u16) {
-        self.association.set_stream_value(self.id, value);
+    /// Sets the stream's priority, as [`Association::set_stream_priority`] does.
+    pub fn set_priority(&self, priority: u16) {
+        self.association.set_stream_priority(self.id, priority);
+    }
+
+    /// Sets the stream's weight, as [`Association::set_stream_weight`] does.
+    pub fn set_weight(&self, weight: u16) {
+        self.association.set_stream_weight(self.id, weight);
     }
 
     /// Messages of this stream that partial reliability gave up.

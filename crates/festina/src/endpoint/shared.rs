@@ -214,6 +214,10 @@ impl Shared {
         self.context.config().limits.message_bytes_max
     }
 
+    pub(crate) fn scheduler(&self) -> sctp::StreamScheduler {
+        self.context.config().scheduler
+    }
+
     pub(super) fn admission(&self) -> &sctp::Admission {
         &self.context.config().admission
     }

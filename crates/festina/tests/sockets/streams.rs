@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use festina::{ClosedReason, Config, Direction, Event, Message, SendError, StreamTaken, TryRecvError};
+use festina::{ClosedReason, Config, Direction, Event, Message, SendError, StreamScheduler, StreamTaken, TryRecvError};
 use futures_util::StreamExt;
 use tokio::time::timeout;
 
@@ -186,4 +186,30 @@ async fn all_streams_are_reset_by_a_name_of_their_own_and_an_empty_list_resets_n
         }
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_priority_orders_streams_and_a_weight_is_something_else() {
+    // The window is closed until the peer reads, so that messages of both streams wait.
+    let sender = Config::default().with_scheduler(StreamScheduler::Priority);
+    let receiver = Config::default().with_receive_buffer_bytes(4_000);
+    let pair = pair_with(sender, receiver).await;
+    pair.client.set_stream_priority(1, 5);
+    pair.client.set_stream_weight(1, 0);
+    for stream in [1_u16, 2] {
+        for _ in 0..8 {
+            pair.client.stream(stream).try_send(vec![0; 1_000]).unwrap();
+        }
+    }
+    let mut streams = Vec::new();
+    in_time(async {
+        while streams.len() < 16 {
+            streams.push(pair.server.recv().await.unwrap().stream.0);
+        }
+    })
+    .await;
+    assert_eq!(streams.last(), Some(&1), "{streams:?}");
+    let last_of_two = streams.iter().rposition(|stream| *stream == 2).unwrap();
+    let waiting = streams[last_of_two..].iter().filter(|stream| **stream == 1).count();
+    assert!(waiting >= 4, "stream 2 goes first once messages wait: {streams:?}");
 }

@@ -7,10 +7,12 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use festina::{Association, Message};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
-use crate::collector::{Collector, Commit, Inbox, Link, Peer, Received, Taken};
+use crate::collector::{Collector, Commit, Inbox, Link, Origin, Peer, Received, RelayError, Taken};
 use crate::relay::Notice;
 
+use super::guests::Standing;
 use super::outlet::{Held, Outlet};
 
 /// Bytes of messages that are committed together. As many may wait while the disk is busy with others.
@@ -24,12 +26,32 @@ pub(super) struct Desk {
     /// There may be room: for tasks that receive.
     room: Notify,
     notice: Notice,
+    since: Instant,
 }
 
 struct State {
     inbox: Inbox<Association>,
     outlets: Vec<Outlet>,
+    refusals: Refusals,
+    /// Files are to be opened again.
+    reopens: bool,
     stops: bool,
+}
+
+/// Associations that were ended because of their messages.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Refusals {
+    pub(super) all: u64,
+    /// Those of relays that are not remembered yet, as there are too many.
+    pub(super) new_relays: u64,
+}
+
+/// What the thread that writes has to do.
+pub(super) enum Work {
+    /// To write this, and then to give these lines to the outputs that are no files.
+    Commit(Box<Commit>, Vec<Held>),
+    /// To open all files again.
+    Reopen,
 }
 
 impl Link for Association {
@@ -44,8 +66,14 @@ impl Link for Association {
 
 impl Desk {
     pub(super) fn new(collector: Option<Collector>, outlets: Vec<Outlet>, notice: Notice) -> Self {
-        let state = State { inbox: Inbox::new(collector), outlets, stops: false };
-        Self { state: Mutex::new(state), work: Condvar::new(), room: Notify::new(), notice }
+        let state = State {
+            inbox: Inbox::new(collector),
+            outlets,
+            refusals: Refusals::default(),
+            reopens: false,
+            stops: false,
+        };
+        Self { state: Mutex::new(state), work: Condvar::new(), room: Notify::new(), notice, since: Instant::now() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -70,8 +98,8 @@ impl Desk {
     }
 
     /// Registers an association.
-    pub(super) fn begin(&self, peer: Peer, association: &Association) {
-        self.lock().inbox.begin(peer, association.clone());
+    pub(super) fn begin(&self, peer: Peer, origin: Origin, association: &Association) {
+        self.lock().inbox.begin(peer, origin, association.clone());
     }
 
     /// Forgets an association that has ended.
@@ -79,18 +107,26 @@ impl Desk {
         self.lock().inbox.end(peer);
     }
 
-    /// Takes messages. Returns whether the association continues.
-    pub(super) fn take(&self, peer: Peer, messages: impl Iterator<Item = Bytes>) -> bool {
+    /// Takes messages. Returns what the association has earned by them, and `None` if it is over.
+    pub(super) fn take(&self, peer: Peer, messages: impl Iterator<Item = Bytes>) -> Option<Standing> {
         // Decoded before the lock is taken, as others wait for it.
         let messages: Vec<_> = messages.map(Received::new).collect();
         let mut guard = self.lock();
         let state = &mut *guard;
         if state.stops {
-            return false;
+            return None;
         }
-        let outlets = &mut state.outlets;
-        let hold = |records: &[_]| outlets.iter_mut().for_each(|outlet| outlet.hold(records));
+        let (outlets, mut standing) = (&mut state.outlets, Standing::Known);
+        let hold = |records: &[_]| {
+            if !records.is_empty() {
+                standing = Standing::Useful;
+            }
+            outlets.iter_mut().for_each(|outlet| outlet.hold(records));
+        };
+        state.inbox.keep_time(self.since.elapsed());
         let Taken { goes_on, refused, wakes_writer } = state.inbox.take(peer, messages, hold);
+        state.refusals.all += u64::from(refused.is_some());
+        state.refusals.new_relays += u64::from(refused == Some(RelayError::TooManySenders));
         drop(guard);
         if wakes_writer {
             self.work.notify_one();
@@ -98,18 +134,21 @@ impl Desk {
         if let Some(error) = refused {
             (self.notice)(&format!("refused a relay: {error}"));
         }
-        goes_on
+        goes_on.then_some(standing)
     }
 
-    /// Waits until there is something to commit, and takes it. Returns `None` at the end, when everything is done.
-    pub(super) fn wait_for_work(&self) -> Option<(Commit, Vec<Held>)> {
+    /// Waits until there is something to do. Returns `None` at the end, when everything is done.
+    pub(super) fn wait_for_work(&self) -> Option<Work> {
         let mut guard = self.lock();
         loop {
             let state = &mut *guard;
+            if std::mem::take(&mut state.reopens) {
+                return Some(Work::Reopen);
+            }
             if let Some(commit) = state.inbox.next_commit() {
                 let held = state.outlets.iter_mut().map(Outlet::take_held).collect();
                 self.room.notify_waiters();
-                return Some((commit, held));
+                return Some(Work::Commit(Box::new(commit), held));
             }
             if state.stops {
                 return None;
@@ -145,8 +184,15 @@ impl Desk {
         self.work.notify_one();
     }
 
-    /// Relays that are connected.
-    pub(super) fn relays(&self) -> u64 {
-        self.lock().inbox.relays()
+    /// Has all files opened again.
+    pub(super) fn reopen_files(&self) {
+        self.lock().reopens = true;
+        self.work.notify_one();
+    }
+
+    /// Relays that are connected, and associations that were refused.
+    pub(super) fn counts(&self) -> (u64, Refusals) {
+        let state = self.lock();
+        (state.inbox.relays(), state.refusals)
     }
 }

@@ -1,16 +1,16 @@
 //! The files that lines are written to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::disk::{Disk, DiskFile as _};
+use crate::disk::{Disk, DiskFile as _, Naming};
 
 use super::compress;
 use super::state::Memory;
 
 /// Files open at the same time. Those that were used longest ago are closed.
-const OPEN_FILES_MAX: usize = 256;
+pub(super) const OPEN_FILES_MAX: usize = 256;
 
 /// What is to be written, by file.
 pub(super) type Lines = BTreeMap<PathBuf, Vec<u8>>;
@@ -26,8 +26,6 @@ struct Open<D: Disk> {
 pub(super) struct Files<D: Disk> {
     disk: D,
     open: BTreeMap<PathBuf, Open<D>>,
-    /// Closed with all that they have committed.
-    closed: Vec<PathBuf>,
     commits: u64,
 }
 
@@ -40,59 +38,89 @@ impl<D: Disk> Files<D> {
                 disk.truncate(path, *committed)?;
                 disk.append_to(path)?.sync()?;
             }
+            if length < *committed {
+                sync_names(&disk, path)?;
+            }
             // Whoever shortened or removed a file meant it.
             *committed = length.min(*committed);
         }
-        Ok(Self { disk, open: BTreeMap::new(), closed: Vec::new(), commits: 0 })
+        Ok(Self { disk, open: BTreeMap::new(), commits: 0 })
     }
 
-    /// Files that will be written to for the first time, with their present lengths: these have to be committed before.
-    pub(super) fn unknown(&self, lines: &Lines, memory: &Memory) -> io::Result<Vec<(PathBuf, u64)>> {
+    /// Closes files that were moved, removed or changed by others, and forgets their lengths, so that they are unknown again.
+    pub(super) fn forget_changed(&mut self, lines: &Lines, memory: &mut Memory) -> io::Result<()> {
+        for path in lines.keys() {
+            let is_as_left = match (self.open.get(path), memory.files.get(path)) {
+                (Some(open), _) => open.file.naming(path)? == Naming::Kept(open.length),
+                (None, Some(&length)) => self.disk.length(path)? == Some(length),
+                (None, None) => true,
+            };
+            if !is_as_left {
+                self.open.remove(path);
+                memory.files.remove(path);
+                sync_names(&self.disk, path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes all files. They are opened again by their names.
+    pub(super) fn close_all(&mut self) {
+        self.open.clear();
+    }
+
+    /// Files that are unknown: their present lengths have to be committed before they are written to. `None` if there is no such file.
+    pub(super) fn unknown(&self, lines: &Lines, memory: &Memory) -> io::Result<Vec<(PathBuf, Option<u64>)>> {
         let unknown = lines.keys().filter(|path| !memory.files.contains_key(*path));
-        unknown.map(|path| Ok((path.clone(), self.disk.length(path)?.unwrap_or_default()))).collect()
+        unknown.map(|path| Ok((path.clone(), self.disk.length(path)?))).collect()
     }
 
-    /// Writes and syncs these lines. Returns the new lengths.
-    pub(super) fn write(&mut self, lines: Lines, memory: &Memory) -> io::Result<Vec<(PathBuf, u64)>> {
+    /// Writes and syncs these lines. `new` are files that are not there yet. Returns the new lengths.
+    pub(super) fn write(
+        &mut self,
+        lines: Lines,
+        new: &BTreeSet<PathBuf>,
+        memory: &Memory,
+    ) -> io::Result<Vec<(PathBuf, u64)>> {
         self.commits += 1;
-        let mut lengths = Vec::new();
+        let (mut lengths, mut directories) = (Vec::new(), BTreeSet::new());
         for (path, bytes) in lines {
             if !self.open.contains_key(&path) {
+                self.make_room();
+                if new.contains(&path) {
+                    let directory = directory_of(&path);
+                    self.disk.create_directory(directory)?;
+                    directories.insert(directory.to_owned());
+                }
                 let length = memory.files.get(&path).copied().unwrap_or_default();
-                let file = self.create(&path)?;
-                self.open.insert(path.clone(), Open { file, length, used: 0 });
+                self.open.insert(path.clone(), Open { file: self.disk.append_to(&path)?, length, used: 0 });
             }
             let open = self.open.get_mut(&path).expect("it was put there");
             open.file.append(&bytes)?;
             open.file.sync()?;
             open.length += bytes.len() as u64;
             open.used = self.commits;
+            if open.file.naming(&path)? == Naming::Removed {
+                let problem = format!("{} was removed while lines were written to it", path.display());
+                return Err(io::Error::new(io::ErrorKind::NotFound, problem));
+            }
             lengths.push((path, open.length));
         }
-        while self.open.len() > OPEN_FILES_MAX {
-            let oldest = self.open.iter().min_by_key(|(_, open)| open.used).map(|(path, _)| path.clone());
-            if let Some(path) = oldest {
-                self.open.remove(&path);
-                self.closed.push(path);
-            }
-        }
+        directories.iter().try_for_each(|directory| self.disk.sync_directory(directory))?;
         Ok(lengths)
     }
 
-    fn create(&self, path: &Path) -> io::Result<D::File> {
-        if self.disk.length(path)?.is_some() {
-            return self.disk.append_to(path);
+    /// Closes the files that were used longest ago, which are synced, until there is room for one more.
+    fn make_room(&mut self) {
+        while self.open.len() >= OPEN_FILES_MAX {
+            let oldest = self.open.iter().min_by_key(|(_, open)| open.used).map(|(path, _)| path.clone());
+            oldest.map(|path| self.open.remove(&path));
         }
-        let directory = directory_of(path);
-        self.disk.create_directory(directory)?;
-        let file = self.disk.append_to(path)?;
-        self.disk.sync_directory(directory)?;
-        Ok(file)
     }
 
-    /// Files that were closed since the last call. They count in full, so that they need not be remembered.
-    pub(super) fn take_closed(&mut self) -> Vec<PathBuf> {
-        std::mem::take(&mut self.closed).into_iter().filter(|path| !self.open.contains_key(path)).collect()
+    /// Whether a file is open. The others count in full, so that they need not be remembered.
+    pub(super) fn is_open(&self, path: &Path) -> bool {
+        self.open.contains_key(path)
     }
 
     /// What a file will be called once it has a number behind its name.
@@ -112,6 +140,14 @@ impl<D: Disk> Files<D> {
         self.disk.rename(path, numbered)?;
         self.disk.sync_directory(directory_of(path))
     }
+}
+
+/// Has the names around a file survive a crash. Otherwise a file that somebody has moved could get its name back, and would be cut to the length
+/// of the one that took its place.
+fn sync_names<D: Disk>(disk: &D, path: &Path) -> io::Result<()> {
+    let directory = directory_of(path);
+    disk.create_directory(directory)?;
+    disk.sync_directory(directory)
 }
 
 fn directory_of(path: &Path) -> &Path {

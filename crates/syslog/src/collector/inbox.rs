@@ -5,8 +5,9 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use festina_units::Duration;
 
-use super::{Collector, Commit, Peer, RelayError};
+use super::{Collector, Commit, Origin, Peer, RelayError};
 use crate::record::Record;
 use crate::wire::{Packet, WireError};
 
@@ -67,8 +68,18 @@ impl<L: Link + Clone> Inbox<L> {
     }
 
     /// Registers an association.
-    pub fn begin(&mut self, peer: Peer, link: L) {
+    pub fn begin(&mut self, peer: Peer, origin: Origin, link: L) {
         self.links.insert(peer, link);
+        if let Some(collector) = &mut self.collector {
+            collector.begin(peer, origin);
+        }
+    }
+
+    /// Sets the time since any fixed moment.
+    pub fn keep_time(&mut self, now: Duration) {
+        if let Some(collector) = &mut self.collector {
+            collector.keep_time(now);
+        }
     }
 
     /// Forgets an association that has ended.

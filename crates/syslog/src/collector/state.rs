@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 
 use bytes::{Buf as _, BufMut as _};
 
-use super::senders::Senders;
+use super::files::OPEN_FILES_MAX;
+use super::senders::{RANGES_IN_ALL_MAX, SENDERS_MAX, Senders};
 use crate::disk::{Disk, DiskFile as _, read_whole, replace};
 use crate::policy::PRIORITIES;
 use crate::wire::{SenderId, Start};
@@ -20,8 +21,23 @@ use crate::wire::{SenderId, Start};
 /// A journal that is larger is replaced by a new state.
 const JOURNAL_BYTES_MAX: u64 = 4 << 20;
 
-/// The largest state that is read, and written. 2,097,152 ranges and 65,536 relays, as many as there may be, take 110 MB.
+/// The largest state that is read, and written.
 const STATE_BYTES_MAX: usize = 256 << 20;
+
+/// Files that wait to be compressed. Others stay as they are.
+pub(super) const ROTATED_MAX: usize = 16_384;
+
+/// Bytes of a span in an entry, of a start, and of a file with the longest name that there is.
+const SPAN_BYTES: usize = 41;
+const START_BYTES: usize = 28;
+const FILE_BYTES: usize = 12 + 4_096;
+
+/// Everything that may be remembered after a checkpoint fits into a state that is read.
+const _: () = {
+    let spans = RANGES_IN_ALL_MAX + SENDERS_MAX * PRIORITIES as usize;
+    let files = ROTATED_MAX + OPEN_FILES_MAX;
+    assert!(spans * SPAN_BYTES + SENDERS_MAX * START_BYTES + files * FILE_BYTES + 1_024 < STATE_BYTES_MAX);
+};
 
 /// What a collector has on disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -183,6 +199,10 @@ impl<D: Disk> Journal<D> {
     /// Adds to the memory what need not survive a crash of the machine.
     pub(super) fn note(&mut self, entry: &Entry) -> io::Result<()> {
         let bytes = checked(&encode(entry));
+        if self.bytes + bytes.len() as u64 > STATE_BYTES_MAX as u64 {
+            // A longer journal would not be read.
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
         self.file.append(&bytes)?;
         self.bytes += bytes.len() as u64;
         Ok(())

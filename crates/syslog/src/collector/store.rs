@@ -1,6 +1,6 @@
 //! The collector's half that waits for the disk: lines to their files, then what there is now to the journal, one commit after the other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -8,11 +8,13 @@ use bytes::Bytes;
 
 use crate::config::Compression;
 use crate::disk::Disk;
+use crate::render;
 use crate::wire::{SenderId, Start};
 
 use super::broker::{BrokerLine, Handover};
 use super::compress::{self, CompressJob};
-use super::files::Files;
+use super::files::{Files, Lines};
+use super::origins::{Allowance, Origin};
 use super::senders::Senders;
 use super::state::{self, Entry, EntrySpan, Journal, Memory, Step, apply};
 use super::{BrokerOutput, CollectorCounters, FileOutput, Peer};
@@ -20,13 +22,26 @@ use super::{BrokerOutput, CollectorCounters, FileOutput, Peer};
 /// What is to survive a crash as a whole or not at all, and what is to be said once it does.
 #[derive(Debug, Default)]
 pub struct Commit {
-    pub(super) lines: BTreeMap<PathBuf, Vec<u8>>,
+    pub(super) lines: Lines,
     /// For the broker, in the order in which they came.
     pub(super) broker_lines: Vec<BrokerLine>,
     pub(super) spans: Vec<EntrySpan>,
     pub(super) starts: Vec<(SenderId, Start)>,
     pub(super) counters: CollectorCounters,
     pub(super) answers: Vec<(Peer, Bytes)>,
+    /// For files whose names depend on their lines.
+    pub(super) causes: BTreeMap<PathBuf, Cause>,
+    /// The time of the commit.
+    pub(super) now_us: u64,
+}
+
+/// Why a file is written to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cause {
+    /// Where the first of its lines came from.
+    pub(super) origin: Origin,
+    /// The output that the file belongs to.
+    pub(super) output: usize,
 }
 
 /// The files, and on disk what is in them.
@@ -40,9 +55,18 @@ pub struct Store<D: Disk> {
     /// Rotated files that are to be compressed and of which nobody was told yet.
     jobs: Vec<CompressJob<D>>,
     counters: CollectorCounters,
+    new_files: Allowance,
+    /// Files that were written to since the start: they may be made again if somebody has moved them.
+    familiar: BTreeSet<PathBuf>,
     /// An earlier commit failed: nothing may follow it.
     failed: bool,
 }
+
+/// An origin that has made as many files as it may at once may make one more after this time.
+const NEW_FILE_EVERY_US: u64 = 1_000_000;
+
+/// Names of files that are remembered. Beyond it all are forgotten, which costs those that were moved an allowance.
+const FAMILIAR_MAX: usize = 65_536;
 
 impl<D: Disk> Store<D> {
     pub(super) fn open(
@@ -66,7 +90,8 @@ impl<D: Disk> Store<D> {
         let jobs = jobs(&disk, &outputs, &mut found.memory)?;
         let (journal, memory) = Journal::begin_anew(disk.clone(), directory, found)?;
         let counters = CollectorCounters::default();
-        Ok(Self { disk, journal, memory, files, outputs, broker, jobs, counters, failed: false })
+        let (new_files, familiar) = (Allowance::new(NEW_FILE_EVERY_US), BTreeSet::new());
+        Ok(Self { disk, journal, memory, files, outputs, broker, jobs, counters, new_files, familiar, failed: false })
     }
 
     pub(super) fn senders(&self) -> &Senders {
@@ -81,27 +106,66 @@ impl<D: Disk> Store<D> {
         if self.failed {
             return Err(io::Error::other("an earlier commit failed"));
         }
-        let Commit { lines, broker_lines, spans, starts, counters, answers } = commit;
+        let Commit { mut lines, broker_lines, spans, starts, counters, answers, causes, now_us } = commit;
         self.failed = true;
-        self.write(lines, &broker_lines, (spans, starts))?;
+        self.files.forget_changed(&lines, &mut self.memory)?;
+        let new = self.prepare(&mut lines, &causes, now_us)?;
+        self.write((lines, new), &broker_lines, (spans, starts))?;
         self.failed = false;
         self.counters.add(&counters);
         Ok(answers)
     }
 
+    /// Commits the present lengths of files that are written to for the first time. Lines that would make more files than their origin may go to
+    /// another one. Returns the files that are not there yet.
+    fn prepare(
+        &mut self,
+        lines: &mut Lines,
+        causes: &BTreeMap<PathBuf, Cause>,
+        now_us: u64,
+    ) -> io::Result<BTreeSet<PathBuf>> {
+        let mut unknown = self.files.unknown(lines, &self.memory)?;
+        let mut redirected = Lines::new();
+        unknown.retain(|(path, length)| {
+            let Some(Cause { origin, output }) = causes.get(path) else { return true };
+            let FileOutput { new_files, template, .. } = &self.outputs[*output];
+            let is_allowed =
+                length.is_some() || self.familiar.contains(path) || self.new_files.take(*origin, *new_files, now_us);
+            if !is_allowed && let Some(bytes) = lines.remove(path) {
+                self.counters.overflowed += bytes.iter().filter(|&&byte| byte == b'\n').count() as u64;
+                redirected.entry(PathBuf::from(render::overflow_name(template))).or_default().extend(bytes);
+            }
+            is_allowed
+        });
+        if !redirected.is_empty() {
+            self.files.forget_changed(&redirected, &mut self.memory)?;
+            let known = |path: &Path| unknown.iter().any(|(known, _)| known == path);
+            let more = self.files.unknown(&redirected, &self.memory)?;
+            let more: Vec<_> = more.into_iter().filter(|(path, _)| !known(path)).collect();
+            unknown.extend(more);
+            redirected.into_iter().for_each(|(path, bytes)| lines.entry(path).or_default().extend(bytes));
+        }
+        if self.familiar.len() + unknown.len() > FAMILIAR_MAX {
+            self.familiar.clear();
+        }
+        self.familiar.extend(unknown.iter().map(|(path, _)| path.clone()).filter(|path| causes.contains_key(path)));
+        let new = unknown.iter().filter(|(_, length)| length.is_none()).map(|(path, _)| path.clone()).collect();
+        if !unknown.is_empty() {
+            let files: Vec<_> = unknown.into_iter().map(|(path, length)| (path, length.unwrap_or_default())).collect();
+            self.memory.files.extend(files.iter().cloned());
+            // First of all: what such a file has now is all that counts of it, should this end half-way.
+            self.journal.commit(&Entry { files, ..Entry::default() })?;
+        }
+        Ok(new)
+    }
+
     fn write(
         &mut self,
-        lines: BTreeMap<PathBuf, Vec<u8>>,
+        (lines, new): (Lines, BTreeSet<PathBuf>),
         broker_lines: &[BrokerLine],
         (spans, starts): (Vec<EntrySpan>, Vec<(SenderId, Start)>),
     ) -> io::Result<()> {
-        let unknown = self.files.unknown(&lines, &self.memory)?;
-        if !unknown.is_empty() {
-            self.memory.files.extend(unknown.iter().cloned());
-            // First of all: what such a file has now is all that counts of it, should this end half-way.
-            self.journal.commit(&Entry { files: unknown, ..Entry::default() })?;
-        }
-        let files = self.files.write(lines, &self.memory)?;
+        let files = self.files.write(lines, &new, &self.memory)?;
         if files.is_empty() && spans.is_empty() && starts.is_empty() && broker_lines.is_empty() {
             return Ok(());
         }
@@ -130,7 +194,9 @@ impl<D: Disk> Store<D> {
                 continue;
             }
             let numbered = self.files.numbered(path)?;
-            if let Some(compression) = compression_of(&self.outputs, path) {
+            if let Some(compression) = compression_of(&self.outputs, path)
+                && self.memory.rotated.len() < state::ROTATED_MAX
+            {
                 // Before it has its number: whatever comes between, it is not forgotten.
                 self.note_rotated(&numbered, true)?;
                 self.jobs.push(CompressJob { disk: self.disk.clone(), path: numbered.clone(), compression });
@@ -139,9 +205,8 @@ impl<D: Disk> Store<D> {
             self.memory.files.remove(path);
         }
         if self.journal.is_long() {
-            for path in self.files.take_closed() {
-                self.memory.files.remove(&path);
-            }
+            let files = &self.files;
+            self.memory.files.retain(|path, _| files.is_open(path));
             self.journal.checkpoint(&self.memory)?;
         }
         Ok(())
@@ -156,6 +221,11 @@ impl<D: Disk> Store<D> {
         }
         apply(&mut self.memory, entry);
         Ok(())
+    }
+
+    /// Closes all files, as somebody may have moved them. They are opened again by their names.
+    pub fn reopen_files(&mut self) {
+        self.files.close_all();
     }
 
     /// Rotated files that are to be compressed, each once. [`compressed`](Self::compressed) is to be told of those that are done.

@@ -3,10 +3,18 @@ use crate::disk::{Faults, FaultyDisk};
 use crate::line::Severity;
 use crate::wire::RANGES_MAX;
 
+mod hostile;
+
 const FILE: &str = "/out/lines";
 
 fn open(disk: &FaultyDisk) -> (Collector, Store<FaultyDisk>) {
-    let output = FileOutput { template: FILE.to_owned(), format: Format::Raw, rotate_bytes: None, compression: None };
+    let output = FileOutput {
+        template: FILE.to_owned(),
+        format: Format::Raw,
+        rotate_bytes: None,
+        compression: None,
+        new_files: 4,
+    };
     super::open(disk.clone(), Path::new("/state"), vec![output]).expect("the disk works")
 }
 
@@ -98,6 +106,7 @@ fn a_large_file_gets_a_number_and_what_it_remembers_grows_no_further() {
         format: Format::Raw,
         rotate_bytes: Some(40),
         compression: None,
+        new_files: 4,
     };
     let (mut collector, mut store) =
         super::open(disk.clone(), Path::new("/state"), vec![output]).expect("the disk works");

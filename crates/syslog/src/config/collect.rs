@@ -9,10 +9,11 @@ use festina_units::ByteCount;
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::collector::FileOutput;
 use crate::tls::TlsClient;
 
 use super::text::{ConfigError, Text};
-use super::{CheckError, check_address, identity, loopback};
+use super::{CheckError, Network, check_address, identity, loopback};
 
 /// What a collector does.
 #[derive(Clone, Debug)]
@@ -21,6 +22,8 @@ pub struct CollectorConfig {
     pub state: PathBuf,
     /// The UDP address on which relays reach it.
     pub listen: SocketAddr,
+    /// The addresses that relays may have; `None` for any.
+    pub allow: Option<Vec<Network>>,
     /// Where lines go. At least one file or Kafka, and Kafka once at most.
     pub outputs: Vec<OutputConfig>,
     /// Where `/metrics` and `/status` are served.
@@ -47,6 +50,8 @@ pub enum OutputPlace {
         rotate_bytes: Option<u64>,
         /// What becomes of a file that has its number.
         compression: Option<Compression>,
+        /// Files that the relays of one address may make at once.
+        new_files: u64,
     },
     /// Standard output.
     Stdout,
@@ -105,6 +110,7 @@ pub enum Format {
 struct RawCollector {
     state: PathBuf,
     listen: Spanned<String>,
+    allow: Option<Vec<Spanned<String>>>,
     metrics: Option<Spanned<String>>,
     output: Vec<Spanned<RawOutput>>,
 }
@@ -116,6 +122,7 @@ struct RawOutput {
     path: Option<String>,
     rotate: Option<Spanned<String>>,
     compress: Option<Spanned<Compression>>,
+    new_files: Option<Spanned<u64>>,
     to: Option<Spanned<String>>,
     authorities: Option<PathBuf>,
     name: Option<String>,
@@ -161,6 +168,10 @@ impl CollectorConfig {
         }
         Ok(Self {
             listen: text.value(&raw.listen)?,
+            allow: match &raw.allow {
+                Some(networks) => Some(networks.iter().map(|network| text.value(network)).collect::<Result<_, _>>()?),
+                None => None,
+            },
             metrics: raw.metrics.as_ref().map(|address| loopback(&text, address)).transpose()?,
             state: raw.state,
             outputs,
@@ -212,6 +223,7 @@ fn read_output(text: &Text, raw: &Spanned<RawOutput>) -> Result<OutputConfig, Co
                 path,
                 rotate_bytes,
                 compression: output.compress.as_ref().map(|value| *value.get_ref()),
+                new_files: output.new_files.as_ref().map_or(FileOutput::NEW_FILES_DEFAULT, |value| *value.get_ref()),
             }
         }
         "stdout" => OutputPlace::Stdout,
@@ -241,6 +253,12 @@ fn read_output(text: &Text, raw: &Spanned<RawOutput>) -> Result<OutputConfig, Co
         && !matches!(place, OutputPlace::File { rotate_bytes: Some(_), .. })
     {
         return Err(text.error(compress.span(), "compress is for files with rotate only".to_owned()));
+    }
+    if let Some(new_files) = &output.new_files
+        && !matches!(&place, OutputPlace::File { path, .. } if path.contains('{'))
+    {
+        let problem = "new_files is for files with braces in their path only".to_owned();
+        return Err(text.error(new_files.span(), problem));
     }
     Ok(OutputConfig { place, format: output.format })
 }

@@ -117,6 +117,8 @@ fn a_collector_without_a_file_or_with_an_unknown_placeholder_is_refused() {
         ("kind = \"file\"\npath = \"s/journal\"", "the collector's own"),
         ("kind = \"file\"\npath = \"l\"\ncompress = \"gzip\"", "files with rotate only"),
         ("kind = \"stdout\"\ncompress = \"gzip\"", "files with rotate only"),
+        ("kind = \"file\"\npath = \"l\"\nnew_files = 5", "braces"),
+        ("kind = \"stdout\"\nnew_files = 5", "braces"),
         ("kind = \"file\"\npath = \"l\"\nrotate = \"1MiB\"\ncompress = \"lzma\"", "`gzip` or `zstd`"),
         ("kind = \"forward\"\nto = \"127.0.0.1:1\"\nname = \"logs.example\"", "authorities"),
         ("kind = \"forward\"\nto = \"127.0.0.1:1\"\nkey = \"k\"", "both a certificate and a key"),
@@ -126,6 +128,22 @@ fn a_collector_without_a_file_or_with_an_unknown_placeholder_is_refused() {
         let problem = CollectorConfig::parse("c.toml", &format!("{start}{output}")).expect_err("wrong").to_string();
         assert!(problem.starts_with("c.toml:") && problem.contains(words), "{problem}");
     }
+}
+
+#[test]
+fn a_collector_lets_in_the_networks_that_it_is_told() {
+    let output = "[[output]]\nkind = \"file\"\npath = \"l-{app}\"\nnew_files = 7\n";
+    let read = |allow: &str| {
+        CollectorConfig::parse("c.toml", &format!("state = \"s\"\nlisten = \"127.0.0.1:1\"\n{allow}{output}"))
+    };
+    let config = read("allow = [\"192.0.2.0/24\", \"::1\"]\n").expect("it is right");
+    let allow = config.allow.expect("a list");
+    let allows = |address: &str| allow.iter().any(|network| network.contains(address.parse().expect("an address")));
+    assert!(allows("192.0.2.9") && allows("::1") && !allows("192.0.3.1") && !allows("::2"));
+    assert!(matches!(config.outputs[0].place, OutputPlace::File { new_files: 7, .. }));
+    assert_eq!(read("").expect("it is right").allow, None);
+    let problem = read("allow = [\"::1\", \"192.0.2.1/24\"]\n").expect_err("wrong").to_string();
+    assert!(problem.starts_with("c.toml:3:17: ") && problem.contains("behind its prefix"), "{problem}");
 }
 
 const KAFKA: &str = "[[output]]\nkind = \"kafka\"\nbrokers = \"127.0.0.1:9092\"\ntopic = \"lines\"\n";

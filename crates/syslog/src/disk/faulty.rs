@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Disk, DiskFile};
+use super::{Disk, DiskFile, Naming};
 
 /// How a machine or a process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +45,11 @@ struct State {
     /// What the names are after a power cut, and the changes that may or may not have been written since, in their order.
     safe_names: BTreeMap<PathBuf, usize>,
     renamings: Vec<Renaming>,
+    /// Operations until somebody else moves or removes a file.
+    by_hand: Option<(u32, PathBuf, Option<PathBuf>)>,
+    /// Open files now, and the most there were.
+    open: usize,
+    open_max: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -115,6 +120,16 @@ impl State {
     fn change_names(&mut self, change: Renaming) {
         apply_name(&mut self.names, &change);
         self.renamings.push(change);
+    }
+
+    /// One more operation, or none, has passed for those who move files by hand.
+    fn act_by_hand(&mut self, operations: u32) {
+        let Some((left, from, to)) = self.by_hand.take() else { return };
+        if let Some(left @ 1..) = left.checked_sub(operations) {
+            self.by_hand = Some((left, from, to));
+        } else if self.names.contains_key(&from) {
+            self.change_names(to.map_or(Renaming::Removed(from.clone()), |to| Renaming::Moved(from, to)));
+        }
     }
 
     fn crash(&mut self, crash: Crash) {
@@ -193,6 +208,7 @@ impl FaultyDisk {
     pub fn copied(&self) -> Self {
         let mut state = self.state().clone();
         state.life += 1;
+        state.open = 0;
         Self { life: state.life, state: Arc::new(Mutex::new(state)) }
     }
 
@@ -200,6 +216,25 @@ impl FaultyDisk {
     pub fn contents(&self, path: &Path) -> Option<Vec<u8>> {
         let state = self.state();
         state.names.get(path).map(|&inode| state.files[inode].bytes.clone())
+    }
+
+    /// The most files that were open at the same time.
+    pub fn open_files_max(&self) -> usize {
+        self.state().open_max
+    }
+
+    /// Moves or removes a file as somebody else does, which neither fails nor crashes, after this many operations.
+    pub fn move_by_hand(&self, operations: u32, from: &Path, to: Option<&Path>) {
+        let mut state = self.state();
+        state.by_hand = Some((operations, from.to_owned(), to.map(Path::to_owned)));
+        state.act_by_hand(0);
+    }
+
+    fn opened(&self, inode: usize) -> FaultyFile {
+        let mut state = self.state();
+        state.open += 1;
+        state.open_max = state.open_max.max(state.open);
+        FaultyFile { disk: self.clone(), inode }
     }
 
     /// All files.
@@ -213,6 +248,7 @@ impl FaultyDisk {
         if state.life != self.life {
             return Err(io::Error::other("the process is dead"));
         }
+        state.act_by_hand(1);
         let dies = match &mut state.crash_after {
             Some((0, _)) => true,
             Some((left, _)) => {
@@ -247,6 +283,12 @@ pub struct FaultyFile {
     inode: usize,
 }
 
+impl Drop for FaultyFile {
+    fn drop(&mut self) {
+        self.disk.state().open -= 1;
+    }
+}
+
 impl Disk for FaultyDisk {
     type File = FaultyFile;
 
@@ -265,7 +307,7 @@ impl Disk for FaultyDisk {
             }
         };
         drop(state);
-        Ok(FaultyFile { disk: self.clone(), inode })
+        Ok(self.opened(inode))
     }
 
     fn read_at(&self, path: &Path, offset: u64, bytes_max: usize) -> io::Result<Vec<u8>> {
@@ -333,7 +375,16 @@ impl Disk for FaultyDisk {
 
 impl DiskFile for FaultyFile {
     fn handle(&self) -> io::Result<Self> {
-        Ok(Self { disk: self.disk.clone(), inode: self.inode })
+        Ok(self.disk.opened(self.inode))
+    }
+
+    fn naming(&self, path: &Path) -> io::Result<Naming> {
+        let state = self.disk.state();
+        Ok(match state.names.get(path) {
+            Some(&inode) if inode == self.inode => Naming::Kept(state.files[inode].bytes.len() as u64),
+            _ if state.names.values().any(|&inode| inode == self.inode) => Naming::Moved,
+            _ => Naming::Removed,
+        })
     }
 
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {

@@ -2,10 +2,10 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use super::{Disk, DiskFile};
+use super::{Disk, DiskFile, Naming};
 
 /// A FIFO that has no other end must not be waited for.
 pub(crate) const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
@@ -71,7 +71,15 @@ impl Disk for RealDisk {
     }
 
     fn create_directory(&self, path: &Path) -> io::Result<()> {
-        fs::create_dir_all(path)
+        if path.as_os_str().is_empty() || path.is_dir() {
+            return Ok(());
+        }
+        let above = path.parent().unwrap_or(Path::new(""));
+        self.create_directory(above)?;
+        match fs::create_dir(path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !path.is_dir() => Err(error),
+            _ => self.sync_directory(if above.as_os_str().is_empty() { Path::new(".") } else { above }),
+        }
     }
 
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
@@ -90,5 +98,17 @@ impl DiskFile for File {
 
     fn sync(&mut self) -> io::Result<()> {
         self.sync_data()
+    }
+
+    fn naming(&self, path: &Path) -> io::Result<Naming> {
+        let own = self.metadata()?;
+        if own.nlink() == 0 {
+            return Ok(Naming::Removed);
+        }
+        match fs::metadata(path) {
+            Ok(named) if (named.dev(), named.ino()) == (own.dev(), own.ino()) => Ok(Naming::Kept(own.len())),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(Naming::Moved),
+        }
     }
 }

@@ -37,10 +37,22 @@ fn whatever_crashes_and_whoever_goes_no_safe_line_is_lost_and_each_is_once_in_al
         world.finish();
         world.check(&mut tally);
     }
-    let Tally { lines, safe, in_order, repeated, worlds_of_several, places_used, fresh_taken, fresh_written, refused } =
-        tally;
+    let Tally {
+        lines,
+        safe,
+        in_order,
+        repeated,
+        worlds_of_several,
+        places_used,
+        fresh_taken,
+        fresh_written,
+        refused,
+        moved,
+    } = tally;
     println!("{lines} lines, {safe} safe, {in_order} in order, {repeated} repeated, {places_used} places used");
-    println!("{fresh_written} of {fresh_taken} fresh lines written, {refused} strangers refused");
+    println!(
+        "{fresh_written} of {fresh_taken} fresh lines written, {refused} strangers refused, {moved} outputs moved"
+    );
     if seeds.len() < SEEDS_MIN {
         return;
     }
@@ -48,7 +60,7 @@ fn whatever_crashes_and_whoever_goes_no_safe_line_is_lost_and_each_is_once_in_al
     assert!(safe > lines / 3, "{safe} of {lines} lines were safe");
     assert!(in_order > lines / 4, "{in_order} of {lines} lines had to be in order");
     assert!(fresh_written > fresh_taken / 4 && fresh_taken > 0, "{fresh_written} of {fresh_taken} fresh lines");
-    assert!(refused > 0, "no stranger was refused");
+    assert!(refused > 0 && moved > 0, "{refused} strangers were refused, {moved} outputs moved");
     assert!(
         places_used * 2 > worlds_of_several * 3,
         "{places_used} of 2 or 3 collectors in {worlds_of_several} worlds"

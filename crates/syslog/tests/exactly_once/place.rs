@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use festina_syslog::collector::{self, Collector, Commit, FileOutput, Inbox, Link, Peer, Received, RelayError, Store};
+use festina_syslog::collector::{
+    self, Collector, Commit, FileOutput, Inbox, Link, Origin, Peer, Received, RelayError, Store,
+};
 use festina_syslog::config::Format;
 use festina_syslog::disk::{Faults, FaultyDisk};
 use festina_syslog::sender::{FreshQueue, Outgoing};
@@ -86,6 +88,8 @@ pub(crate) struct Place {
     /// What was in the output at the last commit.
     pub(crate) committed: Vec<String>,
     pub(crate) rotate_bytes: Option<u64>,
+    /// Files that somebody has moved, with their lengths then: nothing is added to them.
+    moved: Vec<(PathBuf, usize)>,
 }
 
 impl Network {
@@ -114,7 +118,7 @@ const OUTPUT: &str = "/out/lines.log";
 
 fn open_collector(disk: &FaultyDisk, rotate_bytes: Option<u64>) -> std::io::Result<(Collector, Store<FaultyDisk>)> {
     let template = OUTPUT.to_owned();
-    let output = FileOutput { template, format: Format::Raw, rotate_bytes, compression: None };
+    let output = FileOutput { template, format: Format::Raw, rotate_bytes, compression: None, new_files: 4 };
     collector::open(disk.clone(), Path::new("/state"), vec![output])
 }
 
@@ -137,6 +141,7 @@ impl Place {
             sent: Vec::new(),
             committed: Vec::new(),
             rotate_bytes,
+            moved: Vec::new(),
         }
     }
 
@@ -149,7 +154,7 @@ impl Place {
 
     /// An association begins.
     pub(crate) fn begin(&mut self, peer: Peer) {
-        self.inbox.begin(peer, End);
+        self.inbox.begin(peer, Origin::default(), End);
     }
 
     /// An association ends.
@@ -226,6 +231,29 @@ impl Place {
         }
     }
 
+    /// Somebody moves the output away, as logrotate does.
+    pub(crate) fn move_output(&mut self) -> bool {
+        let length = self.disk.contents(Path::new(OUTPUT)).map_or(0, |bytes| bytes.len());
+        if length == 0 || self.disk.has_crashed() {
+            return false;
+        }
+        let paths = self.disk.paths();
+        let numbers =
+            paths.iter().filter_map(|path| path.to_str()?.strip_prefix(OUTPUT)?.strip_prefix('.')?.parse().ok());
+        let to = PathBuf::from(format!("{OUTPUT}.{:06}", numbers.max().unwrap_or(0_u32) + 1));
+        self.disk.move_by_hand(0, Path::new(OUTPUT), Some(&to));
+        self.moved.push((to, length));
+        true
+    }
+
+    /// Lines are in the file that has the name at that time.
+    pub(crate) fn check_moved(&self, seed: u64) {
+        for (path, length) in self.moved.iter().filter(|_| !self.disk.has_crashed()) {
+            let now = self.disk.contents(path).map_or(0, |bytes| bytes.len());
+            assert_eq!(now, *length, "seed {seed}: {}", path.display());
+        }
+    }
+
     /// The store does the oldest commit, if any waits. Returns whether it still works.
     pub(crate) fn commit(&mut self) -> bool {
         let Some(commit) = self.commits.pop_front() else { return true };
@@ -264,6 +292,9 @@ impl Place {
                 Err(_) => assert!(attempt < 30, "seed {seed}: it cannot be opened"),
             }
         }
+        // A crash of the machine may have undone a move.
+        let disk = &self.disk;
+        self.moved.retain(|(path, _)| disk.contents(path).is_some());
         let output = self.output();
         assert!(output.starts_with(&self.committed), "seed {seed}: {:?} {output:?}", self.committed);
         self.committed = output;

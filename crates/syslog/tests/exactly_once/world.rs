@@ -70,6 +70,8 @@ pub(crate) struct Tally {
     pub(crate) fresh_written: u64,
     /// Associations of strangers that were refused.
     pub(crate) refused: u64,
+    /// Outputs that somebody moved.
+    pub(crate) moved: u64,
 }
 
 fn open_relay(disk: &FaultyDisk, seed: u64, routing: &Routing, now_us: u64) -> std::io::Result<Sender<FaultyDisk>> {
@@ -131,7 +133,7 @@ impl World {
         }
         let record = Record {
             sequence: 0,
-            received_us: self.now_us,
+            received_us: self.wall_us(),
             marks: if unordered { MARK_UNORDERED } else { 0 },
             severity: Severity::new(priority),
             source: Bytes::from(format!("source {source}")),

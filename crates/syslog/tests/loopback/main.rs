@@ -1,6 +1,8 @@
 //! A relay and a collector on real sockets and real files.
 
+mod garbage;
 mod several;
+mod strangers;
 mod tls;
 
 use std::io::Write as _;

@@ -2,7 +2,7 @@
 //! uses this has a test of its own for it, which calls [`be_what_was_asked`].
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
@@ -21,14 +21,25 @@ const DIRECTORY: &str = "FESTINA_SYSLOG_TEST_DIRECTORY";
 /// How long anything may take on a machine that is busy with other tests.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
-/// In a process that was [started](start), is a relay or a collector for ever.
+/// The role of a process that was [started](start), and its directory.
+pub(crate) fn asked() -> Option<(String, PathBuf)> {
+    Some((std::env::var(ROLE).ok()?, std::env::var_os(DIRECTORY)?.into()))
+}
+
+/// In a process that was [started](start), is a relay or a collector for ever. It has as many descriptors as
+/// `ROLE.descriptors` says, if there is such a file.
 pub(crate) fn be_what_was_asked() {
-    let (Ok(role), Ok(directory)) = (std::env::var(ROLE), std::env::var(DIRECTORY)) else { return };
+    let Some((role, directory)) = asked() else { return };
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    if let Ok(limit) = std::fs::read_to_string(directory.join(format!("{role}.descriptors"))) {
+        let limit = Some(limit.parse().expect("a number"));
+        let limit = rustix::process::Rlimit { current: limit, maximum: limit };
+        rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).expect("it can be lowered");
+    }
     runtime.block_on(async {
         let notice: Notice = Arc::new(|text: &str| eprintln!("{text}"));
-        let text = std::fs::read_to_string(Path::new(&directory).join(format!("{role}.toml"))).expect("a file");
+        let text = std::fs::read_to_string(directory.join(format!("{role}.toml"))).expect("a file");
         if role.starts_with("relay") {
             let config = RelayConfig::parse("relay", &text).expect("it is right");
             let _relay = RunningRelay::start(config, notice.clone()).await.expect("it starts");

@@ -120,6 +120,20 @@ fn collector_table(collector: &CollectorSnapshot) -> String {
     if collector.brokered > 0 {
         let _ = writeln!(text, "{:<12} {:>12}", "to Kafka", collector.brokered);
     }
+    let strangers = &collector.strangers;
+    for (name, count) in [
+        ("not allowed", strangers.not_allowed),
+        ("silent", strangers.silent),
+        ("silent ended", strangers.silent_ended),
+        ("replaced", strangers.replaced),
+        ("too many", strangers.full),
+        ("refused", strangers.refused),
+        ("new relays", strangers.new_relays_refused),
+        ("copies", collector.refused_copies),
+        ("overflow", collector.overflowed),
+    ] {
+        let _ = writeln!(text, "{name:<12} {count:>12}");
+    }
     let _ = write!(text, "{} relays, {} commits, {} failures", collector.relays, collector.commits, collector.failures);
     text
 }

@@ -1,4 +1,5 @@
-//! Fresh lines, peers that are no relays, and a writer that sleeps until it is woken: what half of the worlds have besides.
+//! Additions to half of the worlds: fresh lines, peers that are no relays, a writer that sleeps until it is woken, outputs that somebody moves, and
+//! a wall clock that jumps.
 
 use bytes::Bytes;
 use festina_syslog::collector::Peer;
@@ -17,13 +18,16 @@ pub(super) struct Extension {
     random: Xoshiro256PlusPlus,
     fresh_taken: u64,
     refused: u64,
+    moved: u64,
+    /// Difference between the wall clock and the steady one, in microseconds.
+    wall_offset_us: u64,
 }
 
 impl Extension {
     /// Some worlds stay as they were, so that seeds that once found a fault still do.
     pub(super) fn new(seed: u64) -> Option<Self> {
         let random = Xoshiro256PlusPlus::seed_from_u64(!seed);
-        (seed / 16 % 2 == 1).then_some(Self { random, fresh_taken: 0, refused: 0 })
+        (seed / 16 % 2 == 1).then_some(Self { random, fresh_taken: 0, refused: 0, moved: 0, wall_offset_us: 0 })
     }
 
     fn draw(&mut self, below: u64) -> u64 {
@@ -66,14 +70,23 @@ impl World {
             14..=15 => self.answer_fresh(at),
             16 => self.lose_fresh(&mut extension, at),
             17 => self.strange_peer(&mut extension, at),
+            18 if extension.draw(6) == 0 => extension.moved += u64::from(self.places[at].move_output()),
+            // Years forwards or back, within 30 years.
+            19 if extension.draw(6) == 0 => extension.wall_offset_us = extension.draw(1 << 50),
             _ => {}
         }
+        self.places.iter().for_each(|place| place.check_moved(self.seed));
         for place in &self.places {
             let counts = place.fresh.queue.counts(0);
             let fate = counts.delivered + counts.abandoned + counts.shed + counts.underway;
             assert_eq!(fate, place.fresh.taken, "seed {}: {counts:?}", self.seed);
         }
         self.extension = Some(extension);
+    }
+
+    /// The time as the wall clock says.
+    pub(super) fn wall_us(&self) -> u64 {
+        self.now_us + self.extension.as_ref().map_or(0, |extension| extension.wall_offset_us)
     }
 
     fn take_fresh(&mut self, extension: &mut Extension, at: usize) {
@@ -182,5 +195,6 @@ impl World {
         tally.fresh_taken += extension.fresh_taken;
         tally.fresh_written += count as u64;
         tally.refused += extension.refused;
+        tally.moved += extension.moved;
     }
 }

@@ -1,4 +1,4 @@
-//! File descriptors: the relay's own files come first, connections get the rest.
+//! File descriptors: a program's own files come first, connections get the rest.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -14,7 +14,7 @@ const PER_FILE_INPUT: u64 = 20;
 const CONNECTIONS_MAX: u64 = 4_096;
 
 /// Raises the process's soft limit of open descriptors to the hard one. Returns the limit that holds now.
-pub(super) fn raise_limit() -> u64 {
+pub(crate) fn raise_limit() -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum && setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).is_ok() {
         return maximum.unwrap_or(u64::MAX);
@@ -23,7 +23,7 @@ pub(super) fn raise_limit() -> u64 {
 }
 
 /// How many TCP connections leave enough descriptors for everything else: a quarter of the limit if it is very low.
-pub(super) fn connections_max(limit: u64, inputs: usize, file_inputs: usize) -> usize {
+pub(crate) fn connections_max(limit: u64, inputs: usize, file_inputs: usize) -> usize {
     let own = FILES_MAX as u64 + OTHERS + 2 * inputs as u64 + PER_FILE_INPUT * file_inputs as u64;
     let left = limit.saturating_sub(own).max(limit / 4).clamp(1, CONNECTIONS_MAX);
     usize::try_from(left).unwrap_or(usize::MAX)
