@@ -152,7 +152,7 @@ fn answer(error: &clap::Error) -> ExitCode {
 /// The first paragraph of the parser's complaint in one line, with its suggestion if it has one.
 fn one_line(error: &clap::Error) -> String {
     if let Some(value) = negative_value(error) {
-        return format!("{value} is no flag, and negative values make no sense here");
+        return format!("{value} is not a flag, and values here cannot be negative");
     }
     let text = error.render().to_string();
     let paragraph: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();

@@ -116,7 +116,10 @@ pub(crate) async fn run(arguments: SendArgs) -> Result<()> {
     {
         if messages.unsent + messages.sent > 0 {
             let Abandoned { unsent, sent } = messages;
-            output::notice(&format!("{} messages were given up because {why}; {sent} of them had left", unsent + sent));
+            output::notice(&format!(
+                "{} messages were abandoned because {why}; {sent} of them had been sent",
+                unsent + sent
+            ));
         }
     }
     ended

@@ -125,7 +125,7 @@ impl RunArgs {
         hosts: &Hosts,
         interruption: impl Future<Output = ()>,
     ) -> Result<u8> {
-        let ender = running.take_ender().context("the commands were ended before")?;
+        let ender = running.take_ender().context("the commands have already ended")?;
         let mut waiting = tokio::task::spawn_blocking(move || running.wait());
         let end = tokio::select! {
             code = &mut waiting => return Ok(code??),
