@@ -29,7 +29,7 @@ impl std::str::FromStr for HostPort {
 
     /// Reads `host`, `host:port`, `address`, `address:port`, `[ipv6]:port` or `:port` (any local address).
     fn from_str(text: &str) -> Result<Self, UsageError> {
-        let no_host = || UsageError::new("it is no host; write for example 127.0.0.1:9899 or [::1]:9899");
+        let no_host = || UsageError::new("it is not a host; write for example 127.0.0.1:9899 or [::1]:9899");
         let (host, port) = split(text).ok_or_else(no_host)?;
         let port = match port {
             None => SCTP_TUNNELING_PORT,

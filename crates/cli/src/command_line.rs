@@ -21,15 +21,15 @@ const EXAMPLES: &str = "\
 Examples:
   festina compare                                    the comparison, and compare.html to look at
   festina listen 127.0.0.1:9899 --echo               a peer that answers
-  festina ping 127.0.0.1:9899 -c 10                  how long messages to it take
+  festina ping 127.0.0.1:9899 -c 10                  the delay of messages to it
   echo hello | festina send 127.0.0.1:9899           a line as a message
   festina emulate udp --listen 127.0.0.1:9000 --to 127.0.0.1:9899 --delay 50ms --loss 5%
-  festina perf -c 192.0.2.7                          what a path to `festina perf -s` carries
+  festina perf -c 192.0.2.7                          the throughput of a path to `festina perf -s`
   festina emulate run --delay 50ms --server 'festina listen 10.77.0.2' -- festina send 10.77.0.2
   festina lab list                                   the experiments that can be run
 
 Write values with their units: durations 250ms 1.5s 10us 2m, rates 10Mbit/s, sizes 1200 or 64KiB, probabilities 5% or 0.05.
-Exit code: 0 done, 1 failed, 2 the command line made no sense, 3 lab check could not test enough.";
+Exit code: 0 done, 1 failed, 2 invalid command line, 3 lab check could not test enough.";
 
 #[derive(Debug, Parser)]
 #[command(name = "festina", version, about = ABOUT, long_about = LONG_ABOUT, after_help = EXAMPLES, max_term_width = 100)]
@@ -78,7 +78,7 @@ fn answer(error: &clap::Error) -> ExitCode {
 /// The first paragraph of the parser's complaint in one line, with its suggestion if it has one.
 fn one_line(error: &clap::Error) -> String {
     if let Some(value) = negative_value(error) {
-        return format!("{value} is no flag, and negative values make no sense here");
+        return format!("{value} is not a flag, and values here cannot be negative");
     }
     let text = error.render().to_string();
     let paragraph: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();

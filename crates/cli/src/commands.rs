@@ -34,14 +34,14 @@ pub(crate) enum Command {
     Listen(listen::ListenArgs),
     /// Send lines or files as messages and print the answers
     Send(send::SendArgs),
-    /// Measure how long messages to a peer take
+    /// Measure the delay of messages to a peer
     Ping(ping::PingArgs),
     /// Measure the throughput of a path and the delay of a concurrent thin stream
     Perf(Box<perf::PerfArgs>),
-    /// Carry the datagrams or connections of programs that know nothing of it between two hosts
+    /// Carry the datagrams or connections of unmodified programs between two hosts
     #[command(subcommand)]
     Tunnel(tunnel::TunnelCommand),
-    /// Be a bad network
+    /// Emulate a network with delay, loss and limited rate
     #[command(subcommand)]
     Emulate(emulate::EmulateCommand),
     /// Compare loss-recovery profiles on thin streams over a lossy network
@@ -49,10 +49,10 @@ pub(crate) enum Command {
     /// Run published experiments and compare the results with the publication
     #[command(subcommand)]
     Lab(lab::LabCommand),
-    /// Tell what packet captures say about their streams
+    /// Analyse the streams of packet captures
     #[command(subcommand)]
     Trace(trace::TraceCommand),
-    /// Pass TCP connections on with little in the send buffer
+    /// Forward TCP connections with short send buffers
     TcpProxy(tcp_proxy::TcpProxyArgs),
     /// Show how long data waits in the kernel's send buffers
     TcpWatch(tcp_watch::TcpWatchArgs),
@@ -104,7 +104,7 @@ fn congestion_help() -> String {
     let (choices, profile) = (args::one_of(CongestionControl::all()), Profile::default());
     let default = Config::with_profile(profile).congestion();
     format!(
-        "Which congestion control limits how much is on the way, {choices}; the profile's own if left out, which is \
+        "Congestion control, {choices}; the profile's own if left out, which is \
          {default} with {profile}"
     )
 }
@@ -170,7 +170,7 @@ pub(crate) struct PeerArgs {
     port: u16,
     #[command(flatten)]
     recovery: RecoveryArgs,
-    /// Give up if the peer does not answer at first, or nothing at all or not ping's last message comes back, for this time
+    /// Give up if the peer does not answer for this time: at the start, not at all, or not ping's last message
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = args::positive_duration)]
     timeout: Duration,
     #[command(flatten)]

@@ -34,7 +34,7 @@ pub(crate) struct LinkArgs {
     /// Queue limit of the transmitter: packets (100p) or bytes (64KiB)
     #[arg(long, value_name = "SIZE", default_value = "1000p", value_parser = queue)]
     pub(crate) queue: QueueLimit,
-    /// Which of what waits is marked or dropped although there is room
+    /// Queue discipline: which packets are marked or dropped although there is room
     #[arg(long, value_name = "NAME", value_enum, default_value_t = Discipline::DropTail)]
     pub(crate) discipline: Discipline,
     /// Share of packets lost

@@ -33,7 +33,7 @@ pub(crate) enum EmulateCommand {
     /// Join two TUN devices: a bad network for the kernel's TCP and any other program; needs root's privileges
     #[cfg(target_os = "linux")]
     Tun(Box<tun::TunArgs>),
-    /// Run commands on two hosts of their own with a bad network between them, and leave nothing behind
+    /// Run commands on two temporary hosts with an emulated network between them
     #[cfg(target_os = "linux")]
     Run(Box<run::RunArgs>),
     #[cfg(target_os = "linux")]

@@ -56,21 +56,21 @@ const STORE: &str = "runs";
 pub(crate) enum LabCommand {
     /// List the experiments, and how long each takes
     List,
-    /// Tell what an experiment does and what a plan for it can set
+    /// Describe an experiment and the parameters of its plans
     Show(listing::ShowArgs),
     /// Write a commented plan of a scenario of your own: links, flows, figures
     New(new::NewArgs),
     /// Run an experiment and write its report
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
-    /// Run an experiment and tell whether its results have the shape that they must have
+    /// Run an experiment and check its results
     #[command(after_help = CHECK_EXAMPLES)]
     Check(PlanArgs),
     /// Run the experiments of the papers and print a verdict on each of their statements, as Markdown
     Ledger(papers::LedgerArgs),
     /// Run the experiments of P06 and P10 under each reading of what the papers leave open, and print which statements survive
     Readings(papers::ReadingsArgs),
-    /// Remove finished runs that this version of the code does not take up any more
+    /// Remove finished runs of other versions of the code
     Prune(PruneArgs),
 }
 
@@ -93,7 +93,7 @@ pub(crate) struct RunArgs {
     /// Print the results as JSON; the text goes to standard error
     #[arg(long)]
     json: bool,
-    /// Write every delay that was kept as samples.csv too, which may take gigabytes
+    /// Also write all recorded delays as samples.csv, which may take gigabytes
     #[arg(long)]
     samples: bool,
     #[command(flatten)]
@@ -123,17 +123,17 @@ pub(crate) struct PlanArgs {
     /// The name of an experiment, or a plan in a file whose name ends in .toml
     #[arg(value_name = "NAME|FILE.toml")]
     plan: String,
-    /// Run as little as shows the shape within seconds
+    /// Run a small version that takes seconds
     #[arg(long)]
     quick: bool,
-    /// How often to run each point, every time with another seed
+    /// Number of runs of each point, each with another seed
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(festina_lab::plan::REPETITIONS_MAX)))]
     seeds: Option<u32>,
     /// The folder for reports and finished runs
     #[arg(long, value_name = "DIR", default_value = "lab")]
     out: PathBuf,
-    /// How many threads run; one per processor if left out
+    /// Number of threads; one per processor if left out
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
     /// Measure the kernel's own TCP through an emulated network instead of simulating; the tables of G02 can. Needs root

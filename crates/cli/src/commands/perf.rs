@@ -58,7 +58,7 @@ pub(crate) struct PerfArgs {
     /// How long to load the path
     #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = seconds)]
     time: Duration,
-    /// How many associations load it in each direction
+    /// Number of associations that load it in each direction
     #[arg(short = 'P', long, value_name = "NUMBER", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=PARALLEL_MAX))]
     parallel: u16,
@@ -72,16 +72,16 @@ pub(crate) struct PerfArgs {
     /// Both send
     #[arg(long, conflicts_with = "reverse")]
     bidir: bool,
-    /// Print how things stand this often
+    /// Print intermediate results this often
     #[arg(short, long, value_name = "TIME", value_parser = seconds)]
     interval: Option<Duration>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// How long the thin stream is measured without load first
+    /// How long to measure the thin stream without load first
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = seconds)]
     idle: Duration,
-    /// Give up if the server does not answer at first for this time
+    /// Give up if the server does not answer the first message for this time
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = args::positive_duration)]
     timeout: Duration,
     #[command(flatten)]

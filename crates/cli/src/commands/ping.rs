@@ -29,7 +29,7 @@ Examples:
   festina ping 127.0.0.1:9899 -c 20 -i 50ms    twenty messages, one every 50 ms
   festina ping 127.0.0.1:9899 --ack            against any SCTP peer: until the acknowledgement
 
-Messages are reliable: one that gets lost is late, not missing, and the time includes its recovery.";
+Messages are reliable: a lost one is late, not missing, and its time includes the recovery.";
 
 /// Arguments of `festina ping`.
 #[derive(Debug, Args)]

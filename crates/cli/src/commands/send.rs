@@ -22,7 +22,7 @@ Examples:
   festina send 127.0.0.1:9899                         every typed line is a message, until Ctrl-D
   festina send 127.0.0.1:9899 --file a.bin --file b   two messages, each the bytes of a file
   festina send 127.0.0.1:9899 --block 1200 < a.bin    any bytes, of any length, for listen --raw
-  festina send 127.0.0.1:9899 --lifetime 200ms        a line older than 200 ms is given up
+  festina send 127.0.0.1:9899 --lifetime 200ms        a line older than 200 ms is abandoned
 
 Messages that come back are printed as lines, to a terminal with control characters escaped. The command ends when everything has been delivered and nothing has come \
 back for the time that --wait gives.";
@@ -47,19 +47,19 @@ pub(crate) struct SendArgs {
     /// Let the messages overtake each other
     #[arg(long)]
     unordered: bool,
-    /// Give up a message that has not been delivered within this time
+    /// Abandon a message that was not delivered within this time
     #[arg(long, value_name = "TIME", value_parser = args::positive_duration)]
     lifetime: Option<Duration>,
-    /// Give up a message that would have to be sent again more often than this; 0 sends once
+    /// Abandon a message after this many retransmissions; 0 sends once
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(..=254))]
     max_retransmissions: Option<u16>,
-    /// The payload protocol identifier to send along
+    /// The payload protocol identifier of the messages
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     ppid: u32,
-    /// Stay until nothing has come back for this time
+    /// End when no answer has come for this time
     #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = args::any_duration)]
     wait: Duration,
-    /// Print the bytes that come back as they are, even to a terminal, with nothing between messages
+    /// Print the bytes of answers as they are, even to a terminal, with nothing between messages
     #[arg(long, conflicts_with = "hex")]
     raw: bool,
     /// Print answers as hexadecimal digits, one line per message
@@ -116,7 +116,10 @@ pub(crate) async fn run(arguments: SendArgs) -> Result<()> {
     {
         if messages.unsent + messages.sent > 0 {
             let Abandoned { unsent, sent } = messages;
-            output::notice(&format!("{} messages were given up because {why}; {sent} of them had left", unsent + sent));
+            output::notice(&format!(
+                "{} messages were abandoned because {why}; {sent} of them had been sent",
+                unsent + sent
+            ));
         }
     }
     ended

@@ -87,7 +87,7 @@ pub(crate) async fn run(arguments: TcpProxyArgs) -> Result<()> {
         () = interruption => {}
         () = proxy.accept(&listener) => {}
     }
-    output::notice(&format!("{} connections were passed on", proxy.served.load(Ordering::Relaxed)));
+    output::notice(&format!("{} connections were forwarded", proxy.served.load(Ordering::Relaxed)));
     Ok(())
 }
 
@@ -160,7 +160,7 @@ impl FromStr for TcpAddress {
         match port {
             Some(_) if text.starts_with(':') => Ok(Self(format!("0.0.0.0{text}"))),
             Some(_) => Ok(Self(text.to_owned())),
-            None => Err("it is no host with a TCP port; write for example 127.0.0.1:8000".to_owned()),
+            None => Err("it is not a host with a TCP port; write for example 127.0.0.1:8000".to_owned()),
         }
     }
 }

@@ -25,7 +25,7 @@ pub(crate) enum TraceCommand {
     /// Group similar flows of a capture
     #[command(after_help = classify::EXAMPLES)]
     Classify(classify::ClassifyArgs),
-    /// Tell how transfers begin, and what a larger initial window would save
+    /// Report how transfers begin, and the effect of a larger initial window
     #[command(after_help = slow_start::EXAMPLES)]
     SlowStart(slow_start::SlowStartArgs),
     /// Estimate the delays that thin streams would have had with another transport

@@ -188,7 +188,7 @@ async fn connect_and_warm_up(
         match timeout(attempt_max, attempt).await {
             Ok(result) => return result,
             Err(_) if Instant::now() < deadline => {}
-            Err(_) => bail!("{remote} could not be reached through so lossy a network"),
+            Err(_) => bail!("{remote} could not be reached through this lossy network"),
         }
     }
 }

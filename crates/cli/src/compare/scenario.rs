@@ -71,7 +71,7 @@ pub(crate) struct Scenario {
     /// How long messages are sent
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = args::positive_duration)]
     pub(crate) duration: Duration,
-    /// How long the last messages are waited for after that
+    /// How long to wait for the last messages after that
     #[arg(long, value_name = "TIME", default_value = "12s", value_parser = args::positive_duration)]
     pub(crate) drain: Duration,
     /// Round-trip time of the network

@@ -59,7 +59,7 @@ fn flags_that_make_no_sense_get_one_line_and_code_two() {
         (&["send", "localhost", "--port", "0"], "0 is not in 1..=65535"),
         (&["send", "localhost", "--profile", "best"], "rfc9260"),
         (&["send", "localhost", "--raw", "--hex"], "cannot be used with"),
-        (&["send", "[::1]x"], "it is no host"),
+        (&["send", "[::1]x"], "it is not a host"),
         (&["send", "localhost", "--block", "9", "--file", "a"], "cannot be used with"),
         (&["listen", ":0", "--echo", "--raw"], "cannot be used with"),
         (&["ping", "localhost", "-s", "7"], "7 is not in 8..=1048576"),

@@ -59,7 +59,7 @@ fn tcp_proxy_passes_every_byte_on_and_each_direction_ends_by_itself() {
     let ended = proxy.end();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stderr.contains("2000000 bytes there (waited p50/p90/max "), "{}", ended.stderr);
-    assert!(ended.stderr.contains("1 connections were passed on"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("1 connections were forwarded"), "{}", ended.stderr);
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn tcp_proxy_keeps_no_more_connections_than_it_may() {
 #[test]
 fn tcp_proxy_says_in_one_line_what_makes_no_sense() {
     for (arguments, words, code) in [
-        (&["--listen", "here", "--to", "127.0.0.1:1"][..], "it is no host with a TCP port", 2),
+        (&["--listen", "here", "--to", "127.0.0.1:1"][..], "it is not a host with a TCP port", 2),
         (&["--listen", ":0", "--to", "127.0.0.1:1", "--min-buf", "0,3"], "it is no pair of A", 2),
         (&["--listen", ":0", "--to", "127.0.0.1:1", "--target", "0"], "longer than zero", 2),
         (&["--listen", "192.0.2.1:1", "--to", "127.0.0.1:1"], "cannot listen on 192.0.2.1:1", 1),

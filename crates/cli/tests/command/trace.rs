@@ -212,7 +212,7 @@ fn watched(flags: &[&str]) -> Option<(String, u16)> {
         println!("skipped: {line}");
         return None;
     }
-    assert_eq!(line, "watching lo; Ctrl-C ends that");
+    assert_eq!(line, "watching lo; press Ctrl-C to stop");
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let mut client = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("the listener is there");
     let (mut server, _) = listener.accept().expect("the client is there");

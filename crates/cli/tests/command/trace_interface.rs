@@ -41,7 +41,7 @@ fn what_a_network_delays_and_loses_is_seen_at_the_interface_in_front_of_it_and_n
     let Some(running) = as_root_of_a_user_namespace(&script) else { return };
     let ended = running.end();
     let said = fs::read_to_string(folder.join("watched.err")).unwrap_or_default();
-    assert_eq!((ended.code, said.as_str()), (Some(0), "watching festina0; Ctrl-C ends that\n"), "{ended:?}");
+    assert_eq!((ended.code, said.as_str()), (Some(0), "watching festina0; press Ctrl-C to stop\n"), "{ended:?}");
     assert_that_none_is_left("--interface festina0");
 
     let printed = fs::read_to_string(folder.join("watched.json")).expect("it was written");

@@ -23,7 +23,7 @@ impl Live {
         Self { line, before: None }
     }
 
-    /// Shows how things stand, `since` so long after they were shown before.
+    /// Shows the present state, `since` after the previous one.
     pub(super) fn show(&mut self, now: [Way; 2], since: Duration) {
         if let Some(before) = &self.before {
             self.line.set_message(line(before, &now, since));

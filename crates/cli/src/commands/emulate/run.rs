@@ -41,10 +41,10 @@ Without root's privileges the commands run in a user namespace, where they appea
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RunArgs {
-    /// What runs behind the network: a line for the shell
+    /// The server's command: a line for the shell
     #[arg(long, value_name = "LINE")]
     server: Option<OsString>,
-    /// What runs in front of it, as a line for the shell
+    /// The client's command, as a line for the shell
     #[arg(long, value_name = "LINE", conflicts_with = "command", required_unless_present = "command")]
     client: Option<OsString>,
     /// Write the report on the network to this file instead of standard error
@@ -125,7 +125,7 @@ impl RunArgs {
         hosts: &Hosts,
         interruption: impl Future<Output = ()>,
     ) -> Result<u8> {
-        let ender = running.take_ender().context("the commands were ended before")?;
+        let ender = running.take_ender().context("the commands have already ended")?;
         let mut waiting = tokio::task::spawn_blocking(move || running.wait());
         let end = tokio::select! {
             code = &mut waiting => return Ok(code??),

@@ -15,7 +15,7 @@ use crate::usage::UsageError;
 /// Arguments of `festina lab new`.
 #[derive(Debug, Args)]
 pub(crate) struct NewArgs {
-    /// The file to write, which must not be there yet; its name ends in .toml
+    /// The file to write, which must not exist yet; its name ends in .toml
     #[arg(value_name = "FILE.toml")]
     file: PathBuf,
 }

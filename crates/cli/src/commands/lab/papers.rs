@@ -17,7 +17,7 @@ use crate::usage::UsageError;
 /// Arguments of `festina lab ledger` and `festina lab readings`.
 #[derive(Debug, Args)]
 pub(crate) struct PapersArgs {
-    /// Run as little as shows the shape
+    /// Run a small version
     #[arg(long)]
     quick: bool,
     /// Run these experiments as with --quick, and the others whole
@@ -29,7 +29,7 @@ pub(crate) struct PapersArgs {
     /// The folder for reports and finished runs, which are reused
     #[arg(long, value_name = "DIR", default_value = "lab")]
     out: PathBuf,
-    /// How many threads run; one per processor if left out
+    /// Number of threads; one per processor if left out
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
 }
@@ -39,10 +39,10 @@ pub(crate) struct PapersArgs {
 pub(crate) struct LedgerArgs {
     #[command(flatten)]
     papers: PapersArgs,
-    /// Take over from this earlier ledger the rows of all experiments that are not run now
+    /// Copy the rows of all other experiments from this earlier ledger
     #[arg(long, value_name = "FILE", requires = "only")]
     keep: Option<PathBuf>,
-    /// How often to run each point of these experiments, every time with another seed
+    /// Number of runs of each point of these experiments, each with another seed
     #[arg(long, value_name = "N", requires = "only")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(festina_lab::plan::REPETITIONS_MAX)))]
     seeds: Option<u32>,

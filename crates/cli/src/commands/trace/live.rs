@@ -33,7 +33,7 @@ const BATCHES_LAST_MAX: usize = 256;
 pub(super) async fn run(arguments: &ThinArgs, name: &str) -> Result<()> {
     let mut interruption = pin!(signal::interruption());
     let interface = Interface::open(name)?;
-    output::notice(&format!("watching {name}; Ctrl-C ends that"));
+    output::notice(&format!("watching {name}; press Ctrl-C to stop"));
     let mut watched = Watched {
         analyser: Analyser::new(AnalyserOptions { details: true, ..AnalyserOptions::default() }),
         kept: Kept::default(),

@@ -22,11 +22,11 @@ use crate::usage::UsageError;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   festina trace thin capture.pcapng                  tables on the terminal
-  festina trace thin capture.pcap.gz --html t.html   figures, and the life of the worst streams
+  festina trace thin capture.pcap.gz --html t.html   figures, and packet diagrams of the worst streams
   festina trace thin sender.pcap --receiver receiver.pcap    delays to delivery too
   tcpdump -w - | festina trace thin - --csv all.csv  every stream as a row
   festina trace thin capture.pcap --json | jq 'select(.delivery_max_ms > 500)'
-  festina trace thin --interface eth0                what passes now, until Ctrl-C
+  festina trace thin --interface eth0                the current traffic, until Ctrl-C
 
 Captures are pcap or pcapng, bare or compressed by gzip or zstd. Delays are best seen in a capture that was made at the sender.";
 
@@ -41,13 +41,13 @@ pub(crate) struct ThinArgs {
     /// The captures; - is standard input
     #[arg(value_name = "FILE", required_unless_present = "interface")]
     files: Vec<PathBuf>,
-    /// Instead of a capture: what passes a network interface of this machine now; needs CAP_NET_RAW
+    /// Instead of a capture: the current traffic of a network interface of this machine; needs CAP_NET_RAW
     #[arg(long, value_name = "NAME", conflicts_with_all = ["files", "receiver"])]
     pub(super) interface: Option<String>,
     /// With --interface: end after this time instead of on Ctrl-C
     #[arg(long, value_name = "TIME", requires = "interface", value_parser = args::positive_duration)]
     pub(super) time: Option<Duration>,
-    /// With --interface: time from one look to the next
+    /// With --interface: time between two tables
     #[arg(long, value_name = "TIME", requires = "interface", default_value = "1s", value_parser = args::positive_duration)]
     pub(super) interval: Duration,
     /// A capture of the same packets at the receiver, for delays to delivery
@@ -56,7 +56,7 @@ pub(crate) struct ThinArgs {
     /// Write a row per stream as CSV; - is standard output, which then holds nothing else
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Print an object of JSON per stream and line, and nothing else; with --interface also at each look
+    /// Print an object of JSON per stream and line, and nothing else; with --interface also at each interval
     #[arg(long, conflicts_with = "csv")]
     pub(super) json: bool,
     /// Write a row per stream as Parquet, if this was built with the feature parquet

@@ -120,7 +120,7 @@ async fn back(association: &Association, mut to_program: WriteHalf<'_>) -> Resul
                 to_program.shutdown().await.context("the connection broke")?;
                 return Ok(());
             }
-            _ => bail!("the other end speaks another language"),
+            _ => bail!("the other end does not speak the protocol of `festina tunnel`"),
         }
     }
 }

@@ -82,7 +82,8 @@ mod linux {
             if setsockopt(&socket, sockopt::RcvBufForce, &BUFFER_BYTES).is_err() {
                 let _ = setsockopt(&socket, sockopt::RcvBuf, &BUFFER_BYTES);
             }
-            setsockopt(&socket, sockopt::ReceiveTimestampns, &true).context("the kernel gives packets no time")?;
+            setsockopt(&socket, sockopt::ReceiveTimestampns, &true)
+                .context("the kernel provides no packet timestamps")?;
             let reading = Mutex::new(Reading { buffer: vec![0; PACKET_BYTES_MAX], packets: 0 });
             let index = usize::try_from(index).unwrap_or(usize::MAX);
             let interface = Self { socket: UdpSocket::from_std(socket.into())?, index, reading };
