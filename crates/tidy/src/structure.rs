@@ -1,11 +1,10 @@
-//! The structure of the sender in figures: who shares its state, who moves the congestion window, how many rooms a message passes.
+//! The structure of the core in figures: who shares private state, and who moves the congestion window.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use syn::visit::{self, Visit};
 
-use crate::links;
 use crate::measure::measure;
 use crate::tree::File;
 
@@ -19,14 +18,7 @@ const CONGESTION: &str = "crates/sctp/src/congestion";
 const SENDER: &str = "crates/sctp/src/send";
 
 /// The types that have functions in several files.
-const OWNERS: [&str; 2] = ["Sender", "Repair"];
-
-/// The walk through the rooms.
-const LIFE: &str = "docs/life-of-a-message.md";
-
-/// The stops of a message on its way out, and those of the SACK that comes back.
-const MESSAGE_STOPS: [u32; 11] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
-const SACK_STOPS: [u32; 3] = [20, 21, 22];
+const OWNERS: [&str; 3] = ["Association", "Repair", "Sender"];
 
 /// The methods of a controller that change it and not the window.
 const LEAVE_THE_WINDOW: [&str; 1] = ["on_sent"];
@@ -38,8 +30,6 @@ pub struct Structure {
     pub owners: BTreeMap<&'static str, Owner>,
     /// Functions that move the congestion window, with their files.
     pub window_movers: BTreeSet<String>,
-    /// Source files that the life of a message names for its way out, and for the way of the SACK.
-    pub rooms: [BTreeSet<String>; 2],
     /// Lines of code of the sender's files.
     pub code_lines: BTreeMap<String, usize>,
 }
@@ -71,19 +61,16 @@ impl Structure {
                 calls.visit_file(&syn::parse_file(&file.text)?);
                 structure.window_movers.extend(calls.found.iter().map(|name| format!("{} {name}", file.path)));
             }
-            if file.path.starts_with(SENDER) {
-                structure.add_room(file)?;
-            }
-        }
-        if let Some(life) = files.iter().find(|file| file.path == LIFE) {
-            structure.rooms = [rooms(&life.text, &MESSAGE_STOPS), rooms(&life.text, &SACK_STOPS)];
+            structure.add_room(file)?;
         }
         Ok(structure)
     }
 
     fn add_room(&mut self, file: &File) -> Result<(), syn::Error> {
         let measures = measure(&file.text)?;
-        self.code_lines.insert(file.path.clone(), measures.code_lines);
+        if file.path.starts_with(SENDER) {
+            self.code_lines.insert(file.path.clone(), measures.code_lines);
+        }
         for name in OWNERS {
             let prefix = format!("{name}::");
             let functions = measures.functions.keys().filter(|function| function.starts_with(&prefix)).count();
@@ -99,7 +86,6 @@ impl Structure {
 
 impl fmt::Display for Structure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [message, sack] = &self.rooms;
         for (name, owner) in self.owners.iter().filter(|(_, owner)| !owner.functions.is_empty()) {
             let (files, functions) = (owner.functions.len(), owner.functions.values().sum::<usize>());
             writeln!(f, "impl {name}: {files} files, {functions} functions, which share {} fields", owner.fields)?;
@@ -108,7 +94,6 @@ impl fmt::Display for Structure {
         for name in &self.window_movers {
             writeln!(f, "  {name}")?;
         }
-        writeln!(f, "rooms that a message passes: {}, a SACK: {}", message.len(), sack.len())?;
         let lines: usize = self.code_lines.values().sum();
         writeln!(f, "files of the sender: {}, with {lines} lines of code", self.code_lines.len())?;
         for (path, lines) in &self.code_lines {
@@ -189,22 +174,6 @@ fn is_congestion(receiver: &syn::Expr) -> bool {
     }
 }
 
-/// The source files that these stops of the walk link to.
-fn rooms(life: &str, stops: &[u32]) -> BTreeSet<String> {
-    let mut stop = None;
-    let mut rooms = BTreeSet::new();
-    for line in life.lines() {
-        let numbered = line.split_once(". ").and_then(|(number, _)| number.parse().ok());
-        if numbered.is_some() || line.starts_with('#') {
-            stop = numbered;
-        }
-        if stop.is_some_and(|stop| stops.contains(&stop)) {
-            rooms.extend(links::targets(line).filter(|target| target.ends_with(".rs")).map(str::to_owned));
-        }
-    }
-    rooms
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -243,13 +212,5 @@ mod tests {
             ("crates/sctp/src/send/a.rs", in_tests),
         ]);
         assert!(found.window_movers.is_empty(), "{found}");
-    }
-
-    #[test]
-    fn rooms_are_the_source_files_that_the_stops_link_to_each_once() {
-        let life = "# Life\n1. [a](../a.rs) and [b](b.md),\n   [c](../c.rs)\n2. [a](../a.rs)\n12. [d](../d.rs)\n\n## Back\n[e](../e.rs)\n21. [f](f.rs)\n";
-        let found = structure(&[("docs/life-of-a-message.md", life)]);
-        let expected = [vec!["../a.rs", "../c.rs"], vec!["f.rs"]];
-        assert_eq!(found.rooms, expected.map(|rooms| rooms.into_iter().map(str::to_owned).collect()));
     }
 }

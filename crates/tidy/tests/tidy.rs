@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use festina_tidy::measure::{Measures, measure};
 use festina_tidy::metadata::Graph;
 use festina_tidy::ratchet::{Limit, Sizes, check, exceptions};
-use festina_tidy::structure::Structure;
+use festina_tidy::structure::{Owner, Structure};
 use festina_tidy::tree::{File, files, root};
 use festina_tidy::{dependencies, links, prose, source, text};
 
@@ -137,6 +137,15 @@ fn one_function_alone_moves_the_congestion_window() {
     let movers = Structure::of(&FILES).expect("the core is Rust").window_movers;
     let movers: Vec<&str> = movers.iter().map(String::as_str).collect();
     assert_eq!(movers, ["crates/sctp/src/send/path.rs regulate"]);
+}
+
+#[test]
+fn who_shares_private_fields_only_becomes_fewer() {
+    let owners = Structure::of(&FILES).expect("the core is Rust").owners;
+    let sizes =
+        |count: fn(&Owner) -> usize| owners.iter().map(|(name, owner)| ((*name).to_owned(), count(owner))).collect();
+    hold("files with functions of it", 0, "impl_files", &sizes(|owner| owner.functions.len()));
+    hold("functions", 0, "impl_functions", &sizes(|owner| owner.functions.values().sum()));
 }
 
 #[test]
