@@ -1,13 +1,24 @@
 #!/bin/sh
-# Builds the out-of-process peers into the directory given as the only argument.
-# Needs a C compiler, libusrsctp-dev and Go. Parts whose tools are missing make it fail: a test that skips proves nothing.
+# Builds the out-of-process peers into a directory: all of them, or one part (usrsctp, pion).
+# usrsctp needs a C compiler and libusrsctp-dev, pion Go 1.25. A part whose tools are missing makes it fail: a test that skips proves nothing.
 set -eu
-[ $# -eq 1 ] || { echo "usage: $0 DIRECTORY" >&2; exit 2; }
+[ $# -eq 1 ] || [ $# -eq 2 ] || { echo "usage: $0 DIRECTORY [usrsctp|pion]" >&2; exit 2; }
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
-for program in peer bench; do
-    cc -std=c11 -O2 -Wall -Wextra -Werror -o "$out/usrsctp-$program" "$here/usrsctp/$program.c" -lusrsctp -lpthread
-done
-cd "$here/pion"
-CGO_ENABLED=0 go build -o "$out/pion-peer" .
+part=${2:-all}
+# Programs are renamed into place, since another test may be running the old ones.
+new=$(mktemp -d "$out/new.XXXXXX")
+trap 'rm -rf "$new"' EXIT
+
+if [ "$part" != pion ]; then
+    for program in peer bench; do
+        cc -std=c11 -O2 -Wall -Wextra -Werror -o "$new/usrsctp-$program" "$here/usrsctp/$program.c" -lusrsctp -lpthread
+    done
+fi
+if [ "$part" != usrsctp ]; then
+    cd "$here/pion"
+    CGO_ENABLED=0 go build -o "$new/pion-peer" .
+    CGO_ENABLED=0 go build -o "$new/pion-thin" ./thin
+fi
+mv "$new"/* "$out"

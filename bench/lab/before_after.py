@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Two versions of the lab side by side: where the same experiment gives another result, and whether that is more than chance.
 
-    OLD/festina lab run bursts --seeds 5 --json before/bursts.json
-    NEW/festina lab run bursts --seeds 5 --json after/bursts.json
+    OLD/festina lab run bursts --seeds 5 --json >before/bursts.json
+    NEW/festina lab run bursts --seeds 5 --json >after/bursts.json
     bench/lab/before_after.py before after --measure delivery --measure "bytes sent"
 
 Points are paired by the parameters that both versions know. Of each measure the means over the runs are compared: unchanged to the last

@@ -5,6 +5,7 @@
 //! - [`simulation`]: two endpoints over two of the simulator's links, a workload, and the checks of interoperability; and
 //!   conversations whose messages may be given up ([`simulation::conversation`]);
 //! - [`measure`]: CPU time of bulk transfer and memory of idle associations;
+//! - [`programs`]: the stacks that run as processes;
 //! - [`report`]: the table and the JSON document of the measurements;
 //! - [`thin`]: delay and cost of thin streams over a path that loses packets, with stacks of other protocols as well.
 //!
@@ -15,6 +16,7 @@
 
 pub mod measure;
 pub mod peer;
+pub mod programs;
 pub mod report;
 pub mod simulation;
 pub mod stack;

@@ -2,7 +2,7 @@
 //! instead.
 //!
 //! - [`contender`]: the stacks, each by default and set for low delay
-//! - [`run`]: one stack at one task in virtual time
+//! - [`run`]: one stack at one task in virtual time; [`program`]: the same with pion
 //! - [`delays`]: percentiles of delays, and between what bounds they lie
 //! - [`record`]: one row of the results, in CSV
 //! - [`verdict`]: whether Festina's default beats a peer at one task
@@ -14,6 +14,7 @@
 pub mod contender;
 pub mod delays;
 pub mod plot;
+pub mod program;
 pub mod record;
 pub mod report;
 pub mod run;

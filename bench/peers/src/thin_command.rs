@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io, thread};
 
-use festina_bench_peers::thin::contender::{self, Contender};
+use festina_bench_peers::programs;
+use festina_bench_peers::thin::contender::{self, Contender, Means};
 use festina_bench_peers::thin::record::{self, Record};
 use festina_bench_peers::thin::run::{Scale, Task};
 use festina_bench_peers::thin::{measure, plot, report};
@@ -22,7 +23,7 @@ pub(crate) struct ThinArguments {
     /// Packets lost in each direction in percent
     #[arg(long, value_name = "PERCENT,PERCENT", value_delimiter = ',', default_values_t = [0, 1, 2, 5, 10])]
     loss: Vec<u32>,
-    /// Only the contenders whose name contains one of these texts
+    /// Only the contenders whose name contains one of these texts; with --out, the file's other rows stay
     #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
     only: Vec<String>,
     /// A hundredth of the messages: to see that it works, not for numbers to quote
@@ -47,6 +48,11 @@ pub(crate) fn run(arguments: &ThinArguments) -> io::Result<()> {
     let file = |folder: &Path, ending: &str| folder.join(format!("{}.{ending}", report::stem(arguments.rtt)));
     let csv = match &arguments.out {
         Some(folder) if arguments.render => fs::read_to_string(file(folder, "csv"))?,
+        Some(folder) if !arguments.only.is_empty() && file(folder, "csv").exists() => {
+            let old = record::from_csv(&fs::read_to_string(file(folder, "csv"))?).map_err(io::Error::other)?;
+            let all = record::merge(old, &measured(arguments), &contender::all()).map_err(io::Error::other)?;
+            record::to_csv(&all)
+        }
         _ => record::to_csv(&measured(arguments)),
     };
     // What is shown is what the file says, rounded as it is there.
@@ -65,6 +71,13 @@ fn measured(arguments: &ThinArguments) -> Vec<Record> {
     let mut contenders = contender::all();
     let is_chosen = |contender: &Contender| arguments.only.iter().any(|text| contender.name.contains(text));
     contenders.retain(|contender| arguments.only.is_empty() || is_chosen(contender));
+    let needs_pion = |contender: &Contender| matches!(contender.means, Means::Pion(_));
+    if contenders.iter().any(needs_pion)
+        && let Err(error) = programs::folder("pion")
+    {
+        eprintln!("warning: pion is left out, since it cannot be built: {error}");
+        contenders.retain(|contender| !needs_pion(contender));
+    }
     let round_trip = Duration::from_millis(arguments.rtt);
     let task = |interval, loss_percent| Task { round_trip, interval, loss_percent };
     let tasks = |interval| arguments.loss.iter().map(move |&loss_percent| task(interval, loss_percent));

@@ -13,12 +13,13 @@ use std::io::{BufRead, BufReader, Lines};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use festina::{Abandoned, Association, ClosedReason, Config, ConnectOptions, Endpoint, Expiry, Message};
+use festina_bench_peers::programs;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -40,25 +41,14 @@ const TIME_MAX: Duration = Duration::from_secs(120);
 const SEND_BUFFER_SMALL_BYTES: usize = 16 << 10;
 
 /// The folder with the programs, built once; `None` if this machine lacks what they need.
-fn programs() -> Option<&'static Path> {
-    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let built = BUILT.get_or_init(|| {
-        if let Some(directory) = std::env::var_os("FESTINA_INTEROP_DIR") {
-            return Ok(PathBuf::from(directory));
-        }
-        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("interop");
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop/build.sh");
-        let output = Command::new(&script).arg(&directory).output().map_err(|error| error.to_string())?;
-        if output.status.success() { Ok(directory) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
-    });
-    match built {
-        Ok(directory) => Some(directory),
-        Err(error) => {
+fn programs() -> Option<PathBuf> {
+    let built = programs::folder("usrsctp").and_then(|_| programs::folder("pion"));
+    built
+        .inspect_err(|error| {
             assert!(std::env::var_os("CI").is_none(), "the peers cannot be built: {error}");
             eprintln!("nothing was tested, for the peers cannot be built: {error}");
-            None
-        }
-    }
+        })
+        .ok()
 }
 
 /// A running program, ended with the test.
@@ -110,11 +100,10 @@ fn message(index: usize, unordered: bool) -> Message {
 }
 
 /// Festina connects, sends, compares the echoes, and shuts down.
-async fn festina_as_client(peer: &str, unordered: bool) {
+async fn festina_as_client(peer: &str, unordered: bool, config: Config) {
     let Some(programs) = programs() else { return };
     let mut server = Program::start(&programs.join(peer), &["server", "0"]);
-    let endpoint =
-        Endpoint::bind(SocketAddr::from(([127, 0, 0, 1], 0)), Config::default()).await.expect("loopback is free");
+    let endpoint = Endpoint::bind(SocketAddr::from(([127, 0, 0, 1], 0)), config).await.expect("loopback is free");
     let options = ConnectOptions::default().peer_port(SCTP_PORT).local_port(SCTP_PORT);
     let association = endpoint.connect_with(server.address(), options).await.expect("the peer answers");
 
@@ -144,10 +133,9 @@ async fn festina_as_client(peer: &str, unordered: bool) {
 }
 
 /// Festina accepts and echoes; the program compares and shuts down.
-async fn festina_as_server(peer: &str, unordered: bool) {
+async fn festina_as_server(peer: &str, unordered: bool, config: Config) {
     let Some(programs) = programs() else { return };
-    let endpoint =
-        Endpoint::bind(SocketAddr::from(([127, 0, 0, 1], 0)), Config::default()).await.expect("loopback is free");
+    let endpoint = Endpoint::bind(SocketAddr::from(([127, 0, 0, 1], 0)), config).await.expect("loopback is free");
     let listener = endpoint.listen(SCTP_PORT).expect("nobody else listens");
     let sizes: Vec<String> = SIZES.iter().map(usize::to_string).collect();
     let (port, count, sizes) = (endpoint.local_addr().port().to_string(), MESSAGES.to_string(), sizes.join(","));
@@ -299,7 +287,12 @@ async fn partially_reliable(way: Way) {
     let Some(programs) = programs() else { return };
     // A program takes two minutes at most, and with many losses every echo waits for timeouts.
     let count: u32 = if way.one_lost_in > 0 && way.one_lost_in < 10 { 60 } else { 600 };
-    let arguments: &[&str] = if way.interleaving { &["server", "0", "interleaving"] } else { &["server", "0"] };
+    // pion offers I-DATA always, and has no such argument.
+    let arguments: &[&str] = if way.interleaving && way.peer == "usrsctp-peer" {
+        &["server", "0", "interleaving"]
+    } else {
+        &["server", "0"]
+    };
     let mut server = Program::start(&programs.join(way.peer), arguments);
     let loss = |direction| one_in(way.one_lost_in, way.seed + direction);
     let relay = LossyRelay::start(server.address(), loss(1), loss(2));
@@ -359,11 +352,6 @@ const ONE_LOST_IN: [u64; 3] = [0, 20, 5];
 /// When lifetimes are looked at: the default, and as usrsctp itself does it.
 const EXPIRIES: [Expiry; 2] = [Expiry::WhenOverdue, Expiry::WhenMissing];
 
-/// Returns an association with the program at an address.
-async fn connect(address: SocketAddr) -> Association {
-    connect_with(address, Config::default()).await
-}
-
 /// Limits that no loss reaches.
 fn persistent() -> Config {
     Config::default().with_association_retries(200, Duration::from_secs(300))
@@ -380,6 +368,7 @@ async fn connect_with(address: SocketAddr, config: Config) -> Association {
 /// as are `awaited`, and a message on another stream has come back after them.
 async fn echoes_around_an_abandoned_message(
     peer: &str,
+    interleaving: bool,
     stream: u16,
     before: &[&'static str],
     awaited: usize,
@@ -387,7 +376,7 @@ async fn echoes_around_an_abandoned_message(
     let programs = programs()?;
     let mut server = Program::start(&programs.join(peer), &["server", "0"]);
     let relay = LossyRelay::start(server.address(), containing(b"lost"), Box::new(|_| false));
-    let association = connect(relay.address).await;
+    let association = connect_with(relay.address, Config::default().with_interleaving(interleaving)).await;
     let send = async |message: Message| {
         association.send(message.with_ppid(PPID_BINARY)).await.expect("the association lives");
         association.drained().await.expect("the association lives");
@@ -418,26 +407,32 @@ async fn in_time(test: impl Future<Output = ()>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn festina_connects_to_usrsctp() {
-    in_time(festina_as_client("usrsctp-peer", false)).await;
-    in_time(festina_as_client("usrsctp-peer", true)).await;
+    in_time(festina_as_client("usrsctp-peer", false, Config::default())).await;
+    in_time(festina_as_client("usrsctp-peer", true, Config::default())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn festina_accepts_usrsctp() {
-    in_time(festina_as_server("usrsctp-peer", false)).await;
-    in_time(festina_as_server("usrsctp-peer", true)).await;
+    in_time(festina_as_server("usrsctp-peer", false, Config::default())).await;
+    in_time(festina_as_server("usrsctp-peer", true, Config::default())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn festina_connects_to_pion() {
-    in_time(festina_as_client("pion-peer", false)).await;
-    in_time(festina_as_client("pion-peer", true)).await;
+async fn festina_connects_to_pion_with_data_and_with_i_data() {
+    for interleaving in [false, true] {
+        let config = || Config::default().with_interleaving(interleaving);
+        in_time(festina_as_client("pion-peer", false, config())).await;
+        in_time(festina_as_client("pion-peer", true, config())).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn festina_accepts_pion() {
-    in_time(festina_as_server("pion-peer", false)).await;
-    in_time(festina_as_server("pion-peer", true)).await;
+async fn festina_accepts_pion_with_data_and_with_i_data() {
+    for interleaving in [false, true] {
+        let config = || Config::default().with_interleaving(interleaving);
+        in_time(festina_as_server("pion-peer", false, config())).await;
+        in_time(festina_as_server("pion-peer", true, config())).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -476,29 +471,34 @@ async fn partial_reliability_is_understood_by_pion_whatever_is_lost_where_no_str
     };
     let ways = EXPIRIES.into_iter().flat_map(|expiry| {
         ONE_LOST_IN.into_iter().flat_map(move |one_lost_in| {
-            let way = Way { expiry, one_lost_in, ..way };
-            [None, Some(false), Some(true)].map(|unordered| Way { unordered, ..way })
+            [false, true].into_iter().flat_map(move |interleaving| {
+                let way = Way { interleaving, expiry, one_lost_in, ..way };
+                [None, Some(false), Some(true)].map(|unordered| Way { unordered, ..way })
+            })
         })
     });
     in_time(all_ways(ways)).await;
 }
 
-/// pion 1.10.3 passes over what FORWARD-TSN says of a stream that it has not seen (`association.go`, line 3180), and of a stream on which
-/// it sends unordered messages itself (`stream.go`, line 232). `docs/validation.md` says more.
+/// pion 1.12.1 ignores entries of FORWARD-TSN and I-FORWARD-TSN for a stream that it has not seen (`association.go`, lines 3758 and 3799), and
+/// those of FORWARD-TSN for a stream on which it sends unordered messages itself (`stream.go`, line 234). `docs/validation.md` says more.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_follows_an_abandoned_message_is_delivered_by_usrsctp_on_any_stream_and_by_pion_on_some() {
     let sends_unordered = FIRST_UNORDERED_STREAM;
-    for (peer, stream, before, echoes) in [
-        ("usrsctp-peer", 0, &["before"][..], &["before", "after"][..]),
-        ("usrsctp-peer", 0, &[], &["after"]),
-        ("usrsctp-peer", sends_unordered, &["before"], &["before", "after"]),
-        ("pion-peer", 0, &["before"], &["before", "after"]),
-        ("pion-peer", 0, &[], &[]),
-        ("pion-peer", sends_unordered, &["before"], &["before"]),
+    for (peer, interleaving, stream, before, echoes) in [
+        ("usrsctp-peer", false, 0, &["before"][..], &["before", "after"][..]),
+        ("usrsctp-peer", false, 0, &[], &["after"]),
+        ("usrsctp-peer", false, sends_unordered, &["before"], &["before", "after"]),
+        ("pion-peer", false, 0, &["before"], &["before", "after"]),
+        ("pion-peer", false, 0, &[], &[]),
+        ("pion-peer", false, sends_unordered, &["before"], &["before"]),
+        ("pion-peer", true, 0, &["before"], &["before", "after"]),
+        ("pion-peer", true, 0, &[], &[]),
+        ("pion-peer", true, sends_unordered, &["before"], &["before", "after"]),
     ] {
-        let measured = echoes_around_an_abandoned_message(peer, stream, before, echoes.len());
+        let measured = echoes_around_an_abandoned_message(peer, interleaving, stream, before, echoes.len());
         let measured = tokio::time::timeout(TIME_MAX, measured).await.expect("the test takes too long");
         let Some(measured) = measured else { return };
-        assert_eq!(measured, echoes, "{peer}, stream {stream}, {before:?}");
+        assert_eq!(measured, echoes, "{peer}, I-DATA {interleaving}, stream {stream}, {before:?}");
     }
 }

@@ -185,7 +185,7 @@ fn path<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
     Ok(dict)
 }
 
-/// Messages given up, by reason: those of which nothing was sent, and those of which something was.
+/// Messages given up, by reason: the numbers of unsent and of partly sent ones.
 fn abandoned_by_reason<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
     let by_reason = PyDict::new(py);
     for (reason, abandoned) in [

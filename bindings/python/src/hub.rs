@@ -44,7 +44,7 @@ impl Hub {
     #[new]
     fn new() -> PyResult<Self> {
         let readiness = Readiness::new();
-        // So that a system without descriptors is told of here.
+        // A system without descriptors fails here rather than later.
         readiness.descriptor()?;
         Ok(Self { shared: ForkGuard::new(Arc::new(Shared { readiness, numbers: AtomicU64::new(0) })) })
     }

@@ -310,7 +310,7 @@ def test_help_states_the_range_and_the_default_of_each_setting() -> None:
         above = high + (1 if whole else 0.001)
         for value, fits in ((low, True), (high, True), (above, False)):
             number: Any = int(value) if whole else value
-            argument = {name: (number, number) if name == "streams" else number}
+            argument: dict[str, Any] = {name: (number, number) if name == "streams" else number}
             with contextlib.nullcontext() if fits else pytest.raises(festina.InvalidError):
                 festina.Config(**argument)
 

@@ -11,7 +11,7 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::args::UsageError;
+use crate::usage::UsageError;
 
 /// The UDP port that is registered for SCTP in UDP (RFC 6951 §5.1).
 const SCTP_TUNNELING_PORT: u16 = 9899;

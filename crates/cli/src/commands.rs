@@ -18,13 +18,52 @@ pub(crate) mod tunnel;
 
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
-use clap::Args;
-use festina::{Association, Config, CongestionControl, ConnectError, ConnectOptions, Endpoint, Profile};
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use festina::{Association, Config, CongestionControl, ConnectOptions, Endpoint, Profile};
 
 use self::recording::{PcapArgs, Recording};
-use crate::address::{self, HostPort};
-use crate::args::{self, Command};
+use crate::address::HostPort;
+use crate::args;
+use crate::dial::Dialer;
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Wait for peers and print their messages, like netcat
+    Listen(listen::ListenArgs),
+    /// Send lines or files as messages and print the answers
+    Send(send::SendArgs),
+    /// Measure the delay of messages to a peer
+    Ping(ping::PingArgs),
+    /// Measure the throughput of a path and the delay of a concurrent thin stream
+    Perf(Box<perf::PerfArgs>),
+    /// Carry the datagrams or connections of unmodified programs between two hosts
+    #[command(subcommand)]
+    Tunnel(tunnel::TunnelCommand),
+    /// Emulate a network with delay, loss and limited rate
+    #[command(subcommand)]
+    Emulate(emulate::EmulateCommand),
+    /// Compare loss-recovery profiles on thin streams over a lossy network
+    Compare(compare::CompareArgs),
+    /// Run published experiments and compare the results with the publication
+    #[command(subcommand)]
+    Lab(lab::LabCommand),
+    /// Analyse the streams of packet captures
+    #[command(subcommand)]
+    Trace(trace::TraceCommand),
+    /// Forward TCP connections with short send buffers
+    TcpProxy(tcp_proxy::TcpProxyArgs),
+    /// Show how long data waits in the kernel's send buffers
+    TcpWatch(tcp_watch::TcpWatchArgs),
+    /// Relay and collect log lines: the important ones reliably, the rest while they are fresh
+    #[command(subcommand)]
+    Syslog(syslog::SyslogCommand),
+    /// Print a script that completes this command line in a shell
+    Completions(completions::CompletionsArgs),
+    /// Write manual pages, one for each subcommand
+    Man(completions::ManArgs),
+}
 
 /// How long the end of a command may take when the peer does not answer any more.
 const GOODBYE_MAX: Duration = Duration::from_secs(2);
@@ -32,6 +71,10 @@ const GOODBYE_MAX: Duration = Duration::from_secs(2);
 /// How long a peer may be silent, with any profile: the six minutes that RFC 9260 proposes are too long for someone who waits for the
 /// prompt.
 const PEER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The bounds of a packet's size, which [`Config`] checks as well.
+const PACKET_BYTES_MIN: usize = 384;
+const PACKET_BYTES_MAX: usize = 65_480;
 
 /// The most bytes that one message of this command may have.
 fn message_bytes_max() -> usize {
@@ -50,6 +93,11 @@ pub(crate) struct RecoveryArgs {
     /// holds it
     #[arg(long, alias = "target", value_name = "TIME", value_parser = args::positive_duration)]
     send_delay: Option<Duration>,
+    /// The largest packet to send, without the headers of IP and UDP, for paths that carry less, or more, than the default fits into:
+    /// 384 to 65480 bytes
+    #[arg(long, value_name = "SIZE", default_value = "1232")]
+    #[arg(value_parser = args::size(PACKET_BYTES_MIN..=PACKET_BYTES_MAX))]
+    packet_size: usize,
 }
 
 fn congestion_help() -> String {
@@ -65,7 +113,8 @@ impl RecoveryArgs {
     fn config(&self) -> Config {
         let config = Config::with_profile(self.profile);
         let congestion = self.congestion.unwrap_or(config.congestion());
-        config.with_congestion(congestion).with_send_delay(self.send_delay).with_peer_timeout(PEER_TIMEOUT)
+        let config = config.with_congestion(congestion).with_send_delay(self.send_delay).with_peer_timeout(PEER_TIMEOUT);
+        config.with_packet_bytes_max(self.packet_size)
     }
 }
 
@@ -90,15 +139,15 @@ pub(crate) fn without_threads(command: &Command) -> Option<Result<()>> {
     }
 }
 
-/// Does what the command line asks for.
-pub(crate) async fn run(command: Command) -> Result<()> {
+/// Does what the command line asks for. `definition` describes all of it, for completions and manual pages.
+pub(crate) async fn run(command: Command, definition: fn() -> clap::Command) -> Result<()> {
     match command {
         Command::Listen(arguments) => listen::run(arguments).await,
         Command::Send(arguments) => send::run(arguments).await,
         Command::Ping(arguments) => ping::run(arguments).await,
         Command::Tunnel(command) => tunnel::run(command).await,
-        Command::Completions(arguments) => completions::run(&arguments),
-        Command::Man(arguments) => completions::write_manual(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments, definition()),
+        Command::Man(arguments) => completions::write_manual(&arguments, definition()),
         Command::Perf(arguments) => perf::run(*arguments).await,
         Command::Emulate(command) => emulate::run(command).await,
         Command::Compare(arguments) => compare::run(arguments).await,
@@ -132,30 +181,19 @@ impl PeerArgs {
     /// Makes an association with the peer from an endpoint of its own, which ends with the last handle. The recording is to be finished.
     async fn connect(&self, message_events: bool) -> Result<(Endpoint, Association, Recording)> {
         let recording = self.pcap.begin()?;
-        let remote = self.address.resolve().await?;
+        let addresses = self.address.resolve_all().await?;
         let config = self.recovery.config().with_message_events(message_events);
-        let endpoint = Endpoint::bind(address::unspecified_for(remote), config).await?;
-        recording.watch(&endpoint);
         let options = ConnectOptions::default().peer_port(self.port).handshake_timeout(self.timeout);
-        match endpoint.connect_with(remote, options).await {
-            Ok(association) => Ok((endpoint, association, recording)),
+        let dialer = Dialer::new(config, options);
+        let dialled = dialer.connect(&addresses, |endpoint| recording.watch(endpoint)).await;
+        match dialled {
+            Ok((endpoint, association)) => Ok((endpoint, association, recording)),
             Err(error) => {
                 // Why there is no answer is what the recording is for.
                 recording.finish()?;
-                Err(with_advice(error))
+                Err(error)
             }
         }
-    }
-}
-
-/// Says of a peer that did not answer what to look at.
-fn with_advice(error: ConnectError) -> anyhow::Error {
-    match error {
-        ConnectError::Timeout { remote, .. } => {
-            let port = remote.port();
-            anyhow!("{error}: does anybody listen there, and do firewalls let UDP port {port} through, both ways?")
-        }
-        error => error.into(),
     }
 }
 

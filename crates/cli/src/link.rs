@@ -12,7 +12,8 @@ use festina_netsim::{
 };
 use festina_units::{Bandwidth, ByteCount, Probability};
 
-use crate::args::{self, UsageError};
+use crate::args;
+use crate::usage::UsageError;
 
 /// One direction of the network.
 #[derive(Clone, Debug, Args)]

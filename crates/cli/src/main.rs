@@ -1,6 +1,6 @@
 //! The `festina` command: arguments in, calls out.
 //!
-//! - [`args`] reads the command line; bad flags get one line and exit code 2
+//! - [`command_line`] reads the command line; bad flags get one line and exit code 2
 //! - [`commands`] holds one file per subcommand
 //! - [`compare`] is the machinery of `festina compare`
 //! - `kernel_tcp` is the machinery of `festina lab run --real`
@@ -8,14 +8,18 @@
 //! - [`capture`]: packets into a file
 //! - [`log`]: what the library reports, with `-v`
 //! - [`recent`]: a bounded table that strangers may fill
+//! - [`dial`]: associations with a host that may have several addresses
+//! - [`args`] and [`usage`], on which all others rest: the values of options, and the error for those that make no sense
 //! - [`address`], [`input`], [`output`] and [`signal`]: host names, standard input, standard output, Ctrl-C
 #![forbid(unsafe_code)]
 
 mod address;
 mod args;
 mod capture;
+mod command_line;
 mod commands;
 mod compare;
+mod dial;
 mod input;
 #[cfg(target_os = "linux")]
 mod kernel_tcp;
@@ -24,14 +28,15 @@ mod log;
 mod output;
 mod recent;
 mod signal;
+mod usage;
 
 use std::pin::Pin;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use args::{Command, UsageError};
-use commands::EndedWith;
 use commands::lab::Untested;
+use commands::{Command, EndedWith};
+use usage::UsageError;
 
 /// What went wrong was what the caller asked for.
 const EXIT_USAGE: u8 = 2;
@@ -44,7 +49,7 @@ const EXIT_UNTESTED: u8 = 3;
 const WORKER_THREADS: usize = 2;
 
 fn main() -> ExitCode {
-    let command = match args::parse() {
+    let command = match command_line::parse() {
         Ok(command) => command,
         Err(exit_code) => return exit_code,
     };
@@ -70,6 +75,7 @@ fn main() -> ExitCode {
 fn with_threads(command: Command) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKER_THREADS).enable_all().build();
     // Behind a pointer the commands are compiled once, and not again for each way in which the runtime polls this.
-    let running: Pin<Box<dyn Future<Output = anyhow::Result<()>>>> = Box::pin(commands::run(command));
+    let running: Pin<Box<dyn Future<Output = anyhow::Result<()>>>> =
+        Box::pin(commands::run(command, command_line::definition));
     runtime.context("cannot start")?.block_on(running)
 }

@@ -150,8 +150,13 @@ mod tests {
         for (payload, expected) in
             [(&b"a\"b"[..], r#""text":"a\"b","hex":null"#), (b"\xff\x00", r#""text":null,"hex":"ff00""#)]
         {
-            let message =
-                ReceivedMessage { payload: Bytes::from_static(payload), stream: StreamId(3), ppid: 7, unordered: true };
+            let message = ReceivedMessage {
+                payload: Bytes::from_static(payload),
+                stream: StreamId(3),
+                ppid: 7,
+                unordered: true,
+                restarts: 0,
+            };
             let json = serde_json::to_string(&MessageJson::of(&message, from)).expect("plain values");
             assert!(
                 json.starts_with(r#"{"from":"192.0.2.1:5","stream":3,"ppid":7,"unordered":true,"bytes":"#),

@@ -149,7 +149,7 @@ fn run(frames: u32) -> Result<Summary> {
 fn main() -> Result<()> {
     let frames = std::env::args().nth(1).map_or(Ok(FRAMES), |frames| frames.parse())?;
     let Summary { players_most, inputs, late_frames, states_per_client } = run(frames)?;
-    println!("{players_most} players, {frames} frames of which {late_frames} began late, {inputs} inputs");
+    println!("{players_most} players, {frames} frames ({late_frames} began late), {inputs} inputs");
     let least = states_per_client.iter().min().unwrap_or(&0);
     let most = states_per_client.iter().max().unwrap_or(&0);
     println!("states received per client: {least} to {most}");

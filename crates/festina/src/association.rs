@@ -179,6 +179,10 @@ impl Association {
 
     /// The next message from the peer, in the order of delivery, of all streams that are not [read by themselves](Stream::read).
     ///
+    /// A peer that loses its state and comes back continues the association as a new session: the first message with another
+    /// [`restarts`](ReceivedMessage::restarts) is its first one. With [`PeerRestart::End`](crate::PeerRestart::End) it ends the association
+    /// instead, after the last message of the old session.
+    ///
     /// Dropping the future before it is ready loses no message.
     ///
     /// # Errors
@@ -356,6 +360,20 @@ impl Association {
     /// Says whose fault it is. Nothing changes then.
     pub fn add_streams(&self, outbound: u16, inbound: u16) -> Result<(), ReconfigureError> {
         self.inner.reconfigure(|core, now| core.add_streams(now, outbound, inbound))
+    }
+
+    /// Drops the messages that wait unread on an inbound stream, and those that arrive on it from now on, so that an unread stream does not
+    /// fill the receive buffer, which all streams share. The peer has them acknowledged as usual. It holds until
+    /// [`resume_stream`](Self::resume_stream), until the peer resets the stream, which [`request_reset`](Self::request_reset) asks for, or until
+    /// the peer restarts. Returns how many messages it has dropped.
+    pub fn discard_stream(&self, stream: impl Into<StreamId>) -> usize {
+        self.inner.discard_stream(stream.into())
+    }
+
+    /// Receives messages again on a stream that [`discard_stream`](Self::discard_stream) or
+    /// [`Config::with_stream_unread_bytes_max`](crate::Config::with_stream_unread_bytes_max) had dropped.
+    pub fn resume_stream(&self, stream: impl Into<StreamId>) {
+        self.inner.resume_stream(stream.into());
     }
 
     /// The loss-recovery profile, if the mechanisms in use are those of one.

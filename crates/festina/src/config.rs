@@ -2,7 +2,9 @@
 
 use festina_sctp::recovery::Mechanisms;
 use festina_sctp::recovery::redundancy::Redundancy;
-use festina_sctp::{self as sctp, ConfigError, CongestionControl, Expiry, Profile, SendBufferPolicy, StreamScheduler};
+use festina_sctp::{
+    self as sctp, ConfigError, CongestionControl, Expiry, PeerRestart, Profile, SendBufferPolicy, StreamScheduler,
+};
 use festina_units::Duration;
 
 /// Settings of an endpoint and of its associations. Each method takes the settings and returns them with one changed; the ranges are
@@ -75,8 +77,10 @@ impl Config {
         self.0.admission.strays_per_second_max
     }
 
-    /// The settings as the core takes them.
-    pub(crate) fn into_core(self) -> sctp::Config {
+    /// Returns the settings of the core. For the simulated hosts of Festina's own tools; not part of the stable interface.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn into_core(self) -> sctp::Config {
         self.0
     }
 
@@ -198,10 +202,18 @@ impl Config {
         self
     }
 
-    /// Largest message sent, and received unless the receive buffer is smaller, in bytes: 1 MiB by default, at most 1 GiB. A peer that
-    /// sends a larger one breaks the association.
+    /// Largest message sent and received, in bytes: 1 MiB by default, at most the receive buffer, since messages are delivered whole. With the
+    /// default and a smaller receive buffer, the buffer is the limit for received ones. A peer that sends a larger message breaks the association.
     pub fn with_message_bytes_max(mut self, bytes: usize) -> Self {
         self.0.limits.message_bytes_max = bytes;
+        self
+    }
+
+    /// Whether messages that are larger than the peer's receive buffer are sent. A peer that delivers messages whole, as Festina does, ends the
+    /// association over them, so they are refused by default ([`SendError::TooLong`](crate::SendError::TooLong)). Peers that deliver large
+    /// messages in parts, such as Linux and usrsctp, take them.
+    pub fn with_messages_beyond_peer_buffer(mut self, allowed: bool) -> Self {
+        self.0.limits.exceeds_peer_buffer = allowed;
         self
     }
 
@@ -238,6 +250,15 @@ impl Config {
     /// allocated, is at most twice this and 64 KiB, whatever arrives.
     pub fn with_receive_buffer_bytes(mut self, bytes: usize) -> Self {
         self.0.limits.receive_buffer_bytes = bytes;
+        self
+    }
+
+    /// How much of one stream may wait unread, in bytes, each message counted with 64 bytes more; from 1 byte, and without limit by default.
+    /// All streams share the receive buffer, so that an unread stream can fill it and stop the others. With a limit, a stream that
+    /// reaches it is discarded from there on: [`Event::StreamDiscarded`](crate::Event::StreamDiscarded) reports it, messages received before
+    /// can still be read, and [`Stream::resume`](crate::Stream::resume) or a reset by the peer ends it.
+    pub fn with_stream_unread_bytes_max(mut self, bytes: usize) -> Self {
+        self.0.limits.stream_unread_bytes_max = Some(bytes);
         self
     }
 
@@ -357,6 +378,15 @@ impl Config {
         self
     }
 
+    /// Handling of an association whose peer has lost its state and sets it up again: [`PeerRestart::Continue`] by default.
+    ///
+    /// With [`PeerRestart::End`], [`Association::recv`](crate::Association::recv) returns everything received before the restart and then
+    /// [`ClosedReason::PeerRestarted`](crate::ClosedReason::PeerRestarted); a listener accepts the restarted peer as a new association.
+    pub fn with_peer_restart(mut self, restart: PeerRestart) -> Self {
+        self.0.peer_requests.restart = restart;
+        self
+    }
+
     /// Whether the application hears of every message's way: [`Event::MessageSent`](crate::Event::MessageSent) and its like. Off by default.
     pub fn with_message_events(mut self, wanted: bool) -> Self {
         self.0.message_events = wanted;
@@ -393,10 +423,12 @@ mod tests {
                 outbound_streams: 12,
                 inbound_streams: 13,
                 receive_buffer_bytes: 5_000,
+                stream_unread_bytes_max: Some(2_000),
                 send_buffer_bytes: 4_000,
                 send_buffer: SendBufferPolicy::FollowsWindow { windows: 2, extra_packets: 1 },
                 send_low_water_bytes: 3_000,
                 message_bytes_max: 513,
+                exceeds_peer_buffer: true,
                 burst_packets_max: 14,
             },
             admission: sctp::Admission {
@@ -410,7 +442,7 @@ mod tests {
             scheduler: StreamScheduler::Priority,
             interleaving: true,
             partial_reliability: sctp::PartialReliability { expiry: Expiry::AtOnce, nr_sack: false },
-            peer_requests: sctp::PeerRequests { reset_streams: false, add_streams: true },
+            peer_requests: sctp::PeerRequests { reset_streams: false, add_streams: true, restart: PeerRestart::End },
             // An endpoint sends over UDP or IP, never within DTLS.
             carrier: sctp::Carrier { protected_by_dtls: false, ecn: true },
             message_events: true,
@@ -434,10 +466,13 @@ mod tests {
             .with_path_retries(11)
             .with_packet_bytes_max(512)
             .with_message_bytes_max(513)
+            .with_messages_beyond_peer_buffer(true)
             .with_send_buffer_bytes(4_000)
             .with_send_low_water_bytes(3_000)
             .with_send_buffer(SendBufferPolicy::FollowsWindow { windows: 2, extra_packets: 1 })
             .with_receive_buffer_bytes(5_000)
+            .with_stream_unread_bytes_max(2_000)
+            .with_peer_restart(PeerRestart::End)
             .with_streams(12, 13)
             .with_burst_packets_max(14)
             .with_associations_max(15)

@@ -95,7 +95,7 @@ pub use festina_sctp::recovery::profile::Rules;
 pub use festina_sctp::recovery::redundancy::Redundancy;
 pub use festina_sctp::{
     AbandonReason, Abandoned, AbandonedStats, AssociationState, ClosedReason, ConfigError, CongestionControl,
-    Direction, Event, Expiry, Mechanisms, Message, MessageId, PathStats, Ports, Profile, ReConfigResult,
+    Direction, Event, Expiry, Mechanisms, Message, MessageId, PathStats, PeerRestart, Ports, Profile, ReConfigResult,
     ReceivedMessage, ReceivedStats, ReconfigureError, RetransmissionCause, RetransmittedStats, SendBufferPolicy,
     SendError, SentStats, Stats, StreamId, StreamRequest, StreamScheduler, UnknownCongestionControl,
 };

@@ -41,7 +41,7 @@ impl Host {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.connect(server).unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
-        Self { socket, server, context: Context::new(Config::default().into(), [7; 16]).unwrap() }
+        Self { socket, server, context: Context::new(Config::default().into_core(), [7; 16]).unwrap() }
     }
 
     /// Whether the server took the association.

@@ -219,6 +219,10 @@ impl Association {
         if !self.state.takes_messages() || self.ending.requested {
             return Err(SendError::Closed(message));
         }
+        let bytes_max = self.peer.buffer_bytes as usize;
+        if message.payload.len() > bytes_max && bytes_max > 0 && !self.context.config().limits.exceeds_peer_buffer {
+            return Err(SendError::TooLong { message, bytes_max });
+        }
         let id = MessageId(self.counters.messages_taken);
         let path = self.paths.pick_mut();
         if self.sender.is_drained() {
@@ -270,6 +274,28 @@ impl Association {
             self.readable_told = false;
         }
         message
+    }
+
+    /// Drops the messages that wait unread on an inbound stream, and those that arrive on it from now on, so that an unread stream does not
+    /// fill the receive buffer, which all streams share. The peer has them acknowledged as usual. It holds until
+    /// [`resume_stream`](Self::resume_stream), until the peer resets the stream, which [`request_reset`](Self::request_reset) asks for, or until
+    /// the peer restarts. Returns how many messages it has dropped. Like [`poll_message`](Self::poll_message) it may have the peer told of the
+    /// room. It does nothing before the peer is known.
+    pub fn discard_stream(&mut self, stream: StreamId) -> usize {
+        self.receiver.as_mut().map_or(0, |receiver| receiver.discard_stream(stream))
+    }
+
+    /// How much of one stream may wait unread: [`Limits::stream_unread_bytes_max`](crate::Limits::stream_unread_bytes_max).
+    pub fn stream_unread_bytes_max(&self) -> Option<usize> {
+        self.context.config().limits.stream_unread_bytes_max
+    }
+
+    /// Receives messages again on a stream that [`discard_stream`](Self::discard_stream) or
+    /// [`Limits::stream_unread_bytes_max`](crate::Limits::stream_unread_bytes_max) had dropped.
+    pub fn resume_stream(&mut self, stream: StreamId) {
+        if let Some(receiver) = &mut self.receiver {
+            receiver.resume_stream(stream);
+        }
     }
 
     /// Whether the peer is to be told something at once. After [`poll_message`](Self::poll_message) only this can have changed, so a
@@ -357,7 +383,7 @@ impl Association {
     /// Sets what [`Config::scheduler`](crate::Config::scheduler) goes by for a stream: its priority, of which 0 is the highest, or its weight
     /// (RFC 8260 §4.3.3). It has no effect with the other schedulers. Messages that have begun to leave go on.
     pub fn set_stream_value(&mut self, stream: StreamId, value: u16) {
-        self.sender.set_stream_value(stream, value);
+        self.sender.streams().set_value(stream, value);
     }
 
     /// What partial reliability gave up of the messages on one stream (RFC 7496 §4.3). Events [say](Event::MessagesAbandoned) which.

@@ -55,13 +55,16 @@ pub struct Config {
     pub interleaving: bool,
     /// How the promises of partial reliability are kept (RFC 3758).
     pub partial_reliability: PartialReliability,
-    /// What the peer may change of the streams (RFC 6525).
+    /// What the peer may change: its streams (RFC 6525), and whether it may restart.
     pub peer_requests: PeerRequests,
     /// What the caller promises of the way that packets take.
     pub carrier: Carrier,
     /// Tell the application of every message's way: [`Event::MessageSent`](crate::Event::MessageSent) and its like.
     pub message_events: bool,
 }
+
+/// The default of [`Limits::message_bytes_max`].
+const MESSAGE_BYTES_MAX_DEFAULT: usize = 1 << 20;
 
 /// What the receiver's table of streams may take before it counts towards the receive window.
 pub(crate) const TABLE_BYTES_FREE: usize = 16 << 10;
@@ -104,8 +107,11 @@ impl Config {
         check("limits.outbound_streams", limits.outbound_streams.into(), 1, 65_535)?;
         check("limits.inbound_streams", limits.inbound_streams.into(), 1, 65_535)?;
         check("limits.receive_buffer_bytes", limits.receive_buffer_bytes, 1_500, 1 << 30)?;
+        check("limits.stream_unread_bytes_max", limits.stream_unread_bytes_max.unwrap_or(1), 1, usize::MAX)?;
         check("limits.send_buffer_bytes", limits.send_buffer_bytes, 1_500, 1 << 30)?;
-        check("limits.message_bytes_max", limits.message_bytes_max, 1, 1 << 30)?;
+        let is_default = limits.message_bytes_max == MESSAGE_BYTES_MAX_DEFAULT;
+        let message_bytes_high = if is_default { MESSAGE_BYTES_MAX_DEFAULT } else { limits.receive_buffer_bytes };
+        check("limits.message_bytes_max", limits.message_bytes_max, 1, message_bytes_high)?;
         check("limits.send_low_water_bytes", limits.send_low_water_bytes, 0, limits.send_buffer_bytes)?;
         limits.send_buffer.validate()?;
         self.admission.validate()?;
@@ -221,15 +227,25 @@ pub struct Limits {
     /// Receive buffer: the advertised receiver window when empty. What is held for a peer, as allocated, is at most twice this
     /// and 64 KiB, whatever arrives.
     pub receive_buffer_bytes: usize,
+    /// How much of one stream may wait unread, each message counted with 64 bytes more; the first one always may. A stream that reaches it is
+    /// discarded from there on ([`Event::StreamDiscarded`](crate::Event::StreamDiscarded)), as by
+    /// [`Association::discard_stream`](crate::Association::discard_stream). `None`, the default, sets no limit: an unread stream can
+    /// then fill the receive buffer, which all streams share (RFC 9260 §6.2), and stop all of them.
+    pub stream_unread_bytes_max: Option<usize>,
     /// Send buffer: bytes queued or not yet acknowledged. Each message counts its payload and [`Limits::MESSAGE_OVERHEAD_BYTES`].
     pub send_buffer_bytes: usize,
     /// How much of that may wait for its first transmission.
     pub send_buffer: SendBufferPolicy,
     /// After the send buffer was full, the application is told that it can write again when it has drained to this.
     pub send_low_water_bytes: usize,
-    /// Largest message sent, and received unless the receive buffer is smaller: messages are delivered whole. A peer that sends a
-    /// larger one breaks the association.
+    /// Largest message sent and received. Messages are delivered whole, so it must not exceed `receive_buffer_bytes`; only the default, 1 MiB,
+    /// may, and then the receive buffer is the limit. A peer that sends a larger one breaks the association.
     pub message_bytes_max: usize,
+    /// Send messages that are larger than the peer's receive buffer, the first window that it advertised. A peer that delivers messages whole, as
+    /// this one does, ends the association over them, so they are refused by default ([`SendError::TooLong`](crate::SendError::TooLong)). Peers
+    /// that deliver large messages in parts, such as Linux and usrsctp, take them. Messages sent before the handshake has shown the
+    /// peer's buffer are not refused.
+    pub exceeds_peer_buffer: bool,
     /// Packets that one acknowledgement may release (Max.Burst, RFC 9260 §6.1). Without effect where congestion control paces.
     pub burst_packets_max: u32,
 }
@@ -248,10 +264,12 @@ impl Default for Limits {
             outbound_streams: 65_535,
             inbound_streams: 65_535,
             receive_buffer_bytes: 1 << 20,
+            stream_unread_bytes_max: None,
             send_buffer_bytes: 4 << 20,
             send_buffer: SendBufferPolicy::Fixed,
             send_low_water_bytes: 1 << 20,
-            message_bytes_max: 1 << 20,
+            message_bytes_max: MESSAGE_BYTES_MAX_DEFAULT,
+            exceeds_peer_buffer: false,
             burst_packets_max: 4,
         }
     }
@@ -334,18 +352,35 @@ pub struct Carrier {
     pub ecn: bool,
 }
 
-/// What the peer may change of the streams (RFC 6525); the rest is denied. A reset of all numbers, TSNs among them, always is.
+/// Handling of an association whose peer has lost its state and sets it up again from the same address and ports (RFC 9260 §5.2.4 A).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PeerRestart {
+    /// It goes on with the restarted peer, as RFC 9260 has it. Messages that were not acknowledged have failed, streams restart at 0,
+    /// [`Event::PeerRestarted`](crate::Event::PeerRestarted) reports it, and [`ReceivedMessage::restarts`](crate::ReceivedMessage::restarts)
+    /// tells the messages of the restarted peer from earlier ones.
+    #[default]
+    Continue,
+    /// It ends with [`ClosedReason::PeerRestarted`](crate::ClosedReason::PeerRestarted), once the peer has proved its address by a cookie.
+    /// Messages received before can still be read. The peer repeats its COOKIE ECHO, and thereby gets a new association if this side listens.
+    End,
+}
+
+/// What the peer may change of the association: its streams (RFC 6525), where the rest is denied, and a reset of all numbers, TSNs among them,
+/// always is; and whether it may restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerRequests {
     /// Its streams may begin anew, and it may ask that this side's do. On by default, since data channels are closed that way (RFC 8831).
     pub reset_streams: bool,
     /// It may add streams, up to `Limits::inbound_streams`, and ask this side to. Off by default.
     pub add_streams: bool,
+    /// Handling of a peer that restarts.
+    pub restart: PeerRestart,
 }
 
 impl Default for PeerRequests {
     fn default() -> Self {
-        Self { reset_streams: true, add_streams: false }
+        Self { reset_streams: true, add_streams: false, restart: PeerRestart::Continue }
     }
 }
 

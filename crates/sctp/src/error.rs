@@ -16,7 +16,7 @@ pub enum SendError {
     /// Caller: an empty message cannot be sent over SCTP (RFC 9260 §3.3.1).
     #[error("an empty message cannot be sent")]
     Empty(Message),
-    /// Caller: longer than `Limits::message_bytes_max`.
+    /// Caller: longer than `Limits::message_bytes_max`, or than the peer's receive buffer (see `Limits::exceeds_peer_buffer`).
     #[error("the message has {} bytes, but at most {bytes_max} are allowed", .message.payload.len())]
     TooLong {
         /// The message.
@@ -98,6 +98,9 @@ pub enum ClosedReason {
     /// Peer: it broke the protocol, and was sent an ABORT that says so.
     #[error("the peer violated the protocol: {0}")]
     ProtocolViolation(&'static str),
+    /// Peer: it lost its state and set up the association anew, which `PeerRequests::restart` does not allow.
+    #[error("the peer restarted")]
+    PeerRestarted,
     /// Network: nobody answered the handshake.
     #[error("the peer did not answer the handshake")]
     HandshakeTimeout,

@@ -81,6 +81,12 @@ pub enum Event {
         /// The streams; none stand for all.
         streams: Box<[StreamId]>,
     },
+    /// More of a stream waits unread than `Limits::stream_unread_bytes_max` allows: messages that follow those already received on it are dropped,
+    /// until the application [resumes](crate::Association::resume_stream) the stream or the peer resets it.
+    StreamDiscarded {
+        /// The inbound stream.
+        stream: StreamId,
+    },
     /// Streams were added (RFC 6525 §5).
     StreamsAdded {
         /// Streams that may be sent on now.

@@ -76,7 +76,8 @@ pub use association::{
 };
 pub use config::{
     Admission, Carrier, Config, ConfigError, CongestionControl, DestinationMemory, Expiry, Limits, PartialReliability,
-    PeerRequests, Retries, SackPolicy, SendBufferPolicy, StreamScheduler, Timers, UnknownCongestionControl,
+    PeerRequests, PeerRestart, Retries, SackPolicy, SendBufferPolicy, StreamScheduler, Timers,
+    UnknownCongestionControl,
 };
 pub use error::{ClosedReason, PacketDropped, ReconfigureError, SendError};
 pub use event::{AbandonReason, Direction, Event, RetransmissionCause, StreamRequest};

@@ -158,4 +158,7 @@ pub struct ReceivedMessage {
     pub ppid: u32,
     /// Whether it was delivered without regard to the stream's order.
     pub unordered: bool,
+    /// How often the peer had restarted when it sent this, modulo 256: a message with another number than the one before it comes from a peer
+    /// that has lost its state and made the association anew ([`Event::PeerRestarted`](crate::Event::PeerRestarted)). 0 as long as it has not.
+    pub restarts: u8,
 }

@@ -19,8 +19,8 @@ pub(crate) mod partial;
 mod reported;
 mod settled;
 
-pub(crate) use ack::{Observer, SackTerms};
-pub(crate) use digest::{Acknowledgement, Digest, Progress};
+pub(crate) use ack::{SackTerms, duplicates};
+pub(crate) use digest::{Acknowledgement, Arrival, Digest, Run, SettledPiece};
 pub(crate) use ledger::{CHUNKS_KEPT, Chunk, ChunkState, Form, Ledger, MessageSlot, PathId, SentAs};
 
 /// Chunks that may be outstanding. It keeps the rule of RFC 9260 §6.1 that the ordered messages of a stream in the send window have

@@ -139,10 +139,12 @@ impl Receiver {
     /// `inbound_streams` and `framing` are what the handshake agreed on.
     pub(crate) fn new(config: &Config, peer_first_tsn: Tsn, inbound_streams: u16, framing: Framing) -> Self {
         let message_bytes_max = config.limits.message_bytes_max.min(config.limits.receive_buffer_bytes);
+        let mut ready = Ready::default();
+        ready.limit_streams(config.limits.stream_unread_bytes_max);
         Self {
             tracker: Tracker::new(peer_first_tsn),
             assembly: Assembly::new(framing),
-            ready: Ready::default(),
+            ready,
             window: Window::new(&config.limits),
             sack: SackSchedule::new(&config.sack, config.limits.packet_bytes_max),
             inbound_streams,
@@ -387,6 +389,27 @@ impl Receiver {
         self.ready.has_message()
     }
 
+    /// Drops the unread messages of a stream and those that arrive until the stream is resumed or reset. Returns how many messages it has
+    /// dropped. Has a SACK leave if that opens the window enough.
+    pub(crate) fn discard_stream(&mut self, stream: StreamId) -> usize {
+        let dropped = self.ready.discard(stream);
+        if dropped > 0 && self.window.is_update_due(self.held()) {
+            self.sack.request();
+        }
+        dropped
+    }
+
+    /// Keeps messages of a stream again.
+    pub(crate) fn resume_stream(&mut self, stream: StreamId) {
+        self.ready.resume(stream);
+    }
+
+    /// The next stream that is discarded since too much of it was unread.
+    #[inline]
+    pub(crate) fn poll_overrun(&mut self) -> Option<StreamId> {
+        self.ready.poll_overrun()
+    }
+
     /// The highest TSN up to which all have arrived, as on the wire.
     pub(crate) fn cumulative_tsn(&self) -> Tsn {
         Tsn::wrap(self.tracker.cumulative())
@@ -407,6 +430,11 @@ impl Receiver {
         *self = Self { ready, counts, ..Self::new(config, peer_first_tsn, inbound_streams, framing) };
     }
 
+    /// Messages that arrive from now on come from a peer that has restarted.
+    pub(crate) fn peer_restarted(&mut self) {
+        self.ready.peer_restarted();
+    }
+
     /// Returns whether everything up to a TSN has arrived or was skipped.
     pub(crate) fn has_all_up_to(&self, tsn: Tsn) -> bool {
         tsn.unwrap(self.tracker.cumulative()) <= self.tracker.cumulative()
@@ -415,11 +443,13 @@ impl Receiver {
     /// Resets a stream of the peer (RFC 6525 §5.2.2). Messages that wait for an unused number are delivered.
     pub(crate) fn reset_stream(&mut self, stream: StreamId) {
         self.assembly.reset_stream(stream, &mut self.ready);
+        self.ready.resume(stream);
     }
 
     /// As [`reset_stream`](Self::reset_stream), all streams.
     pub(crate) fn reset_all_streams(&mut self) {
         self.assembly.reset_all_streams(&mut self.ready);
+        self.ready.resume_all();
     }
 
     /// The peer may send on this many streams now.

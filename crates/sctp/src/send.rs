@@ -15,7 +15,7 @@
 //! | [`marking`] | which packets routers may mark (ECN) |
 //! | [`timers`] | deadlines |
 //! | [`window`] | the peer's receive window |
-//! | [`reset`] | streams that begin anew |
+//! | [`streams`] | the numbers of each stream's messages; streams that are reset |
 //! | [`path`] | what belongs to one path: repair, congestion window, burst limit, packet sizes |
 //! | [`repair`] | what is lost, when to ask, what leaves again |
 //!
@@ -31,8 +31,8 @@ mod partial;
 mod path;
 mod queue;
 mod repair;
-mod reset;
 mod scheduler;
+mod streams;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -42,31 +42,29 @@ use festina_recovery::Mechanisms;
 use festina_units::{Duration, Instant};
 
 pub(crate) use acknowledge::SackOutcome;
-pub(crate) use assemble::Filled;
+pub(crate) use assemble::Errand;
 pub(crate) use path::SendPath;
 pub(crate) use repair::TimerExpiry;
 pub(crate) use timers::FirstFlightAgain;
 
 use crate::config::Config;
 use crate::error::SendError;
-use crate::event::{AbandonReason, Event, Events};
+use crate::event::{AbandonReason, Event, Events, RetransmissionCause};
 use crate::message::{Message, MessageId};
 use crate::outstanding::{ChunkState, Ledger};
-use crate::stats::{RetransmittedStats, SentStats, Stats};
-use crate::stream_table::StreamTable;
+use crate::stats::{AbandonedStats, RetransmittedStats, SentStats, Stats};
 use crate::wire::{Framing, StreamId, Tsn};
-use backlog::Surroundings;
-use partial::Partial;
+use partial::{Abandoning, Partial};
 use path::Pressure;
 use queue::{Room, SendBuffer};
-use repair::{Repair, Verdict, View};
-use reset::Resetting;
+use repair::{Verdict, WindowVerdict};
+use streams::{OutboundStreams, Streams};
 use window::PeerWindow;
 
 /// The sending side of one association, but for what belongs to a path: its methods take the [`SendPath`] that they concern.
 ///
-/// Order of use: one of [`send`](Self::send), [`handle_sack`](Self::handle_sack), [`handle_timeout`](Self::handle_timeout) and their like;
-/// then [`fill`](Self::fill) one packet after the other while [`can_send`](Self::can_send); then ask for the
+/// Order of use: one of [`send`](Self::send), [`acknowledge`](Self::acknowledge), [`handle_timeout`](Self::handle_timeout) and their like;
+/// then [`fill`](Self::fill) one packet after the other while there is an [`errand`](Self::errand) for it; then ask for the
 /// [`deadline`](Self::deadline).
 #[derive(Debug)]
 pub(crate) struct Sender {
@@ -74,8 +72,7 @@ pub(crate) struct Sender {
     streams: OutboundStreams,
     ledger: Ledger,
     window: PeerWindow,
-    /// If any message was not wholly reliable.
-    partial: Option<Box<Partial>>,
+    partial: Partial,
     /// The peer supports FORWARD-TSN, or I-FORWARD-TSN with I-DATA.
     forwards: bool,
     /// The chunk that carries messages.
@@ -99,60 +96,29 @@ struct Counters {
     timeouts: u64,
 }
 
-/// The next number of each stream that was used.
-#[derive(Debug)]
-struct OutboundStreams {
-    count: u16,
-    /// The handshake allowed fewer streams than were offered, and messages were queued before: some may be for streams that do not exist.
-    may_refuse: bool,
-    /// SSNs (RFC 9260 §6.5).
-    next_ssn: StreamTable<u16>,
-    /// Apart, since most associations have none.
-    rare: Option<Box<Rare>>,
-}
-
-/// What few associations need to know of their streams.
-#[derive(Debug, Default)]
-struct Rare {
-    /// MIDs instead of SSNs, with I-DATA. Ordered and unordered messages count apart (RFC 8260 §2.1).
-    ordered: StreamTable<u32>,
-    unordered: StreamTable<u32>,
-    resetting: Resetting,
-}
-
-impl OutboundStreams {
-    fn new(count: u16) -> Self {
-        Self { count, may_refuse: false, next_ssn: StreamTable::new(), rare: None }
+impl Counters {
+    /// Counts the losses that repair found.
+    fn note(&mut self, verdict: Verdict) {
+        let Verdict { lost, found, .. } = verdict;
+        self.chunks_lost = (self.chunks_lost + lost as u64).saturating_sub(found as u64);
     }
 
-    /// Every stream begins anew.
-    fn clear(&mut self) {
-        self.next_ssn.clear();
-        self.rare = None;
+    fn note_retransmission(&mut self, cause: RetransmissionCause) {
+        let counters = &mut self.retransmitted;
+        let counter = match cause {
+            RetransmissionCause::Timeout => &mut counters.timeout,
+            RetransmissionCause::Fast => &mut counters.fast,
+            RetransmissionCause::ReportedBundled => &mut counters.reported_bundled,
+            RetransmissionCause::Bundled => &mut counters.bundled,
+            RetransmissionCause::Probe => &mut counters.probe,
+            RetransmissionCause::Copy => &mut counters.copies,
+        };
+        *counter += 1;
     }
 
-    /// The number of a message that begins to leave.
-    #[inline]
-    fn number(&mut self, framing: Framing, stream: StreamId, unordered: bool) -> u32 {
-        match framing {
-            Framing::Data if unordered => 0,
-            Framing::Data => {
-                let next = self.next_ssn.get_mut(stream);
-                let number = *next;
-                *next = next.wrapping_add(1);
-                number.into()
-            }
-            Framing::IData => self.mid(stream, unordered),
-        }
-    }
-
-    #[cold]
-    fn mid(&mut self, stream: StreamId, unordered: bool) -> u32 {
-        let Rare { ordered, unordered: others, .. } = &mut **self.rare.get_or_insert_default();
-        let next = if unordered { others.get_mut(stream) } else { ordered.get_mut(stream) };
-        let number = *next;
-        *next = next.wrapping_add(1);
-        number
+    /// Counts retransmissions that the peer reports as duplicates. The network may duplicate, too, so all retransmissions bound the count.
+    fn note_spurious(&mut self, duplicates: usize) {
+        self.spurious = self.spurious.saturating_add(duplicates as u64).min(self.retransmitted.total());
     }
 }
 
@@ -165,7 +131,7 @@ impl Sender {
             streams: OutboundStreams::new(outbound_streams),
             ledger: new_ledger(first_tsn),
             window: PeerWindow::new(peer_a_rwnd),
-            partial: None,
+            partial: Partial::default(),
             forwards: false,
             framing: Framing::Data,
             closing: false,
@@ -186,10 +152,9 @@ impl Sender {
         events: &mut Events,
     ) {
         self.window.told(peer_a_rwnd);
-        self.streams.may_refuse |= !self.buffer.is_empty() && outbound_streams < self.streams.count;
-        self.streams.count = outbound_streams;
+        self.streams.establish(outbound_streams, !self.buffer.is_empty());
         path.sizes.set_framing(self.framing);
-        if self.alternates() {
+        if self.framing.alternates() {
             self.buffer.bound_begun(path.sizes.payload(), peer_a_rwnd);
         }
         self.drop_stale(now, events);
@@ -197,6 +162,16 @@ impl Sender {
             path.repair.on_round_trip(now, rtt, events);
         }
         self.settle(now, path);
+    }
+
+    /// What the handshake agreed on: the chunk that carries messages, and whether the peer can be moved past those that are abandoned.
+    /// [`establish`](Self::establish) follows.
+    pub(crate) fn agree(&mut self, framing: Framing, forwards: bool) {
+        if framing != self.framing {
+            self.ledger.reframe(framing);
+        }
+        self.framing = framing;
+        self.forwards = forwards;
     }
 
     /// Queues a message, which is to leave by `path`.
@@ -212,18 +187,16 @@ impl Sender {
         events: &mut Events,
     ) -> Result<(), SendError> {
         let was_empty = self.buffer.is_empty();
-        if self.buffer.follows_window() {
-            self.follow_window(now, path);
+        self.buffer.follow(now, || path.surroundings(&self.ledger));
+        if !self.buffer.fits(&message, self.streams.count()) {
+            return Err(self.buffer.fault(message, self.streams.count()));
         }
-        if !self.buffer.fits(&message, self.streams.count) {
-            return Err(self.buffer.fault(message, self.streams.count));
-        }
-        if self.streams.rare.is_some() && self.is_resetting(message.stream) {
+        if self.streams.is_resetting(message.stream) {
             return Err(SendError::StreamResetting(message));
         }
         let abandoned_before = self.counters.messages_abandoned;
         if message.is_tracked() {
-            self.push_partial(now, message, id, events)?;
+            self.abandoning().push_partial(now, message, id, events)?;
         } else if self.buffer.has_room(message.payload.len(), Room::default()) {
             self.buffer.push(now, message, id);
         } else {
@@ -235,22 +208,14 @@ impl Sender {
         }
         if was_empty {
             path.burst.restart();
-            self.decay_idle_window(now, path);
+            if self.ledger.is_empty() && self.counters.chunks > 0 {
+                // cwnd decays for the time that nothing was in flight (RFC 9260 §7.2.1). The initial window waits for its first use.
+                let pressure = Pressure::Idle { now, idle: now - path.last_sent_at, rto: path.rto() };
+                path.regulate(pressure, &self.buffer, &self.window, |_, _| Verdict::of(WindowVerdict::Keep));
+            }
             self.settle(now, path);
         }
         Ok(())
-    }
-
-    /// Judges anew how much may wait beside what is outstanding.
-    #[cold]
-    fn follow_window(&mut self, now: Instant, path: &SendPath) {
-        let surroundings = Surroundings {
-            cwnd_bytes: path.congestion.cwnd(),
-            outstanding_bytes: self.ledger.on_the_way_bytes() + self.ledger.lost().bytes,
-            packet_bytes: path.sizes.chunks(),
-            srtt: path.repair.rtt().srtt(),
-        };
-        self.buffer.follow(now, surroundings);
     }
 
     /// The round-trip time of `path` was measured by other means than DATA: the handshake or a HEARTBEAT (RFC 9260 §8.3). A T3-rtx
@@ -270,6 +235,17 @@ impl Sender {
     pub(crate) fn set_mechanisms(&mut self, now: Instant, path: &mut SendPath, mechanisms: &Mechanisms) {
         path.repair.set_mechanisms(mechanisms);
         self.settle(now, path);
+    }
+
+    /// Abandoned messages of one stream, by policy.
+    pub(crate) fn abandoned_on(&self, stream: StreamId) -> AbandonedStats {
+        self.partial.abandoned_on(stream)
+    }
+
+    /// The streams: their number, the scheduler's values, and resets.
+    pub(crate) fn streams(&mut self) -> Streams<'_> {
+        let Self { streams, buffer, ledger, partial, framing, .. } = self;
+        Streams { outbound: streams, buffer, ledger, forwarded: partial.forwarded(), framing: *framing }
     }
 
     /// Nothing queued and nothing outstanding: SHUTDOWN may go.
@@ -303,7 +279,7 @@ impl Sender {
             chunks_lost,
             spurious,
             timeouts,
-            forward_tsns: self.partial.as_ref().map_or(0, |partial| partial.forward_tsns()),
+            forward_tsns: self.partial.forward_tsns(),
             ..stats.sent.clone()
         };
         let in_flight = self.ledger.in_flight();
@@ -321,7 +297,7 @@ impl Sender {
         gauges.send_buffer_bytes = self.buffer.used_bytes() as u64;
         gauges.messages_pending = self.buffer.pending_messages().into();
         gauges.thin = repair.is_thin();
-        stats.abandoned = self.abandoned();
+        stats.abandoned = self.partial.abandoned();
     }
 
     /// The association is over: every message that was not acknowledged is abandoned. The caller [stops](SendPath::stop) the paths.
@@ -349,9 +325,7 @@ impl Sender {
         for (id, reason) in failed {
             events.push_abandoned(id, reason, reason == AbandonReason::UnacknowledgedAtEnd);
         }
-        if let Some(partial) = &mut self.partial {
-            partial.clear();
-        }
+        self.partial.clear();
         self.streams.forget_resets();
         self.window.opened();
     }
@@ -366,40 +340,11 @@ impl Sender {
         self.closing = false;
     }
 
-    /// What the repair of `path` sees of the other rooms.
-    fn view<'s>(&'s self, path: &'s SendPath) -> View<'s> {
-        let Self { buffer, window, .. } = self;
-        let SendPath { congestion, sizes, burst, .. } = path;
-        View { buffer, window, congestion, sizes: *sizes, burst_packets: burst.packets_left }
-    }
-
-    /// The repair of `path`, the ledger that it marks, and what it sees of the other rooms.
-    fn split<'s>(&'s mut self, path: &'s mut SendPath) -> (&'s mut Repair, &'s mut Ledger, View<'s>) {
-        let Self { ledger, buffer, window, .. } = self;
-        let SendPath { repair, congestion, sizes, burst, .. } = path;
-        (repair, ledger, View { buffer, window, congestion, sizes: *sizes, burst_packets: burst.packets_left })
-    }
-
-    /// Does what the repair of `path` found.
-    fn obey(&mut self, path: &mut SendPath, verdict: Verdict) {
-        let Verdict { lost, found, window, release } = verdict;
-        self.counters.chunks_lost = (self.counters.chunks_lost + lost as u64).saturating_sub(found as u64);
-        path.burst.release(release);
-        path.regulate(Pressure::Found(window));
-    }
-
-    /// Lets cwnd decay for the time that nothing was on the way (RFC 9260 §7.2.1). The initial window waits for its first use.
-    fn decay_idle_window(&self, now: Instant, path: &mut SendPath) {
-        if self.ledger.is_empty() && self.counters.chunks > 0 {
-            path.regulate(Pressure::Idle { now, idle: now - path.last_sent_at, rto: path.rto() });
-        }
-    }
-
     /// Returns whether the message in front must not be sent any more.
     #[inline]
     fn front_is_stale(&self, now: Instant) -> bool {
-        let may_be_stale = self.partial.is_some() || self.streams.may_refuse;
-        may_be_stale && self.buffer.front_stale(now, self.streams.count).is_some()
+        let may_be_stale = self.partial.is_used() || self.streams.may_refuse();
+        may_be_stale && self.buffer.front_stale(now, self.streams.count()).is_some()
     }
 
     /// Drops the messages in front that must not be sent any more. Whether there were any.
@@ -407,17 +352,10 @@ impl Sender {
     fn drop_stale(&mut self, now: Instant, events: &mut Events) -> bool {
         let is_stale = self.front_is_stale(now);
         if is_stale {
-            self.drop_all_stale(now, events);
+            self.abandoning().give_up_what_is_stale(now, events);
+            self.report_room(events);
         }
         is_stale
-    }
-
-    #[cold]
-    fn drop_all_stale(&mut self, now: Instant, events: &mut Events) {
-        while let Some((slot, reason)) = self.buffer.front_stale(now, self.streams.count) {
-            self.give_up(slot, reason, events);
-        }
-        self.report_room(events);
     }
 
     /// Nothing is queued or outstanding any more: memory stays for a thin stream, and for another burst if this was one.
@@ -427,6 +365,26 @@ impl Sender {
             self.buffer.calm_down();
             self.ledger.calm_down();
         }
+    }
+
+    /// Abandons messages.
+    fn abandoning(&mut self) -> Abandoning<'_> {
+        let Self { buffer, ledger, streams, partial, counters, framing, forwards, .. } = self;
+        let messages_abandoned = &mut counters.messages_abandoned;
+        Abandoning { buffer, ledger, streams, partial, messages_abandoned, framing: *framing, forwards: *forwards }
+    }
+
+    /// Abandons the messages whose lifetime is over, and those that would be sent too often. Returns whether there were any.
+    #[inline]
+    fn abandon_what_is_over(&mut self, now: Instant, path: &SendPath, events: &mut Events) -> bool {
+        let may_be_over = self.partial.is_used() || self.ledger.lost().chunks > 0;
+        may_be_over && self.abandoning().give_up_what_is_over(now, path, events)
+    }
+
+    /// Messages were abandoned: reports what that leaves, and judges whether the peer is to be told.
+    fn gave_up(&mut self, now: Instant, path: &SendPath, events: &mut Events) {
+        self.report_room(events);
+        self.partial.judge_forward(now, path, &self.ledger, self.framing, false);
     }
 
     /// Messages were given up: reports what that leaves.

@@ -7,7 +7,7 @@ use festina_sctp::{
     AbandonReason, Association, AssociationState, ClosedReason, Config, Context, Event, Listener, Message, MessageId,
     Ports,
 };
-use festina_units::Instant;
+use festina_units::{Duration, Instant};
 
 use crate::forge::Knowledge;
 use crate::heap::{live_bytes, on_behalf_of};
@@ -18,6 +18,8 @@ const PORTS: [u16; 2] = [5_001, 5_000];
 const PROTOCOL_VIOLATION: u16 = 13;
 /// What the guard of a shutdown says when it ends what a dead link held up.
 const SHUTDOWN_GUARD: &[u8] = b"shutdown did not finish in time";
+/// Retransmission timers may count in ticks.
+const CLOCK_TICK: Duration = Duration::from_millis(4);
 /// What an association may hold on the heap besides twice its buffers: for the receiving and for the sending side.
 const HEAP_BYTES_MAX: usize = 2 * (64 << 10);
 
@@ -160,6 +162,11 @@ impl Host {
                         ledger.excuse(self.session, id.saturating_sub(self.first_message) as usize);
                     }
                 }
+                Event::MessageDelivered { id: MessageId(id), .. } => {
+                    if let Some(number) = id.checked_sub(self.first_message) {
+                        ledger.confirm(self.session, number as usize);
+                    }
+                }
                 Event::Closed(reason) => {
                     if !excused {
                         check_reason(&reason);
@@ -173,6 +180,13 @@ impl Host {
             }
         }
         assert_eq!(self.closed.is_some(), association.is_closed(), "the end is reported when it comes");
+    }
+
+    /// The association takes no round trip for shorter than it can be. One tick of the coarsest clock is forgiven.
+    pub fn check_round_trip(&self, least: Duration) {
+        let srtt = self.association.as_ref().and_then(|association| association.stats().path.srtt);
+        let least = least.saturating_sub(CLOCK_TICK);
+        assert!(srtt.is_none_or(|srtt| srtt >= least), "SRTT is {srtt:?}, and no round trip takes less than {least:?}");
     }
 
     /// What the association holds is bounded.

@@ -22,6 +22,8 @@ struct Sent {
     unordered: bool,
     /// Whether it must arrive.
     reliable: bool,
+    /// It was reported as delivered.
+    confirmed: bool,
     arrived: bool,
 }
 
@@ -76,7 +78,8 @@ impl Ledger {
         let in_turn = !unordered && message.key.is_none();
         self.messages += 1;
         self.bytes += bytes;
-        self.sessions[session].sent.push(Sent { bytes, stream, in_turn, unordered, reliable, arrived: false });
+        let (confirmed, arrived) = (false, false);
+        self.sessions[session].sent.push(Sent { bytes, stream, in_turn, unordered, reliable, confirmed, arrived });
     }
 
     /// Messages of the session may be missing from now on.
@@ -89,6 +92,11 @@ impl Ledger {
         if let Some(sent) = self.sessions[session].sent.get_mut(number) {
             sent.reliable = false;
         }
+    }
+
+    /// The message was reported as delivered.
+    pub fn confirm(&mut self, session: SessionId, number: usize) {
+        self.sessions[session].sent[number].confirmed = true;
     }
 
     /// From now on messages may come from an attacker, and nothing is checked any more.
@@ -123,6 +131,15 @@ impl Ledger {
             let missing: Vec<usize> =
                 (0..sent.len()).filter(|&number| sent[number].reliable && !sent[number].arrived).collect();
             assert!(missing.is_empty(), "messages {missing:?} of session {session} never came");
+        }
+    }
+
+    /// Every message that was reported as delivered has been read. To be called when everything has been read.
+    pub fn check_confirmed(&self) {
+        for (session, Session { sent, .. }) in self.sessions.iter().enumerate().filter(|(_, session)| !session.torn) {
+            let is_missing = |sent: &Sent| sent.confirmed && !sent.arrived;
+            let missing = sent.iter().position(is_missing).filter(|_| !self.forged);
+            assert_eq!(missing, None, "a message of session {session} was confirmed and never came");
         }
     }
 

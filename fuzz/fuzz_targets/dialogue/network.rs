@@ -31,6 +31,8 @@ pub struct Arrival {
 pub struct Network {
     links: [LinkPlan; 2],
     padded: [Option<(Padding, u8)>; 2],
+    /// The shortest delay that each link has had.
+    delays_min: [Duration; 2],
     random: u64,
     under_way: BTreeMap<(Instant, u64), Arrival>,
     sequence: u64,
@@ -51,11 +53,24 @@ const GOOD: LinkPlan = LinkPlan {
 
 impl Network {
     pub fn new(seed: u64) -> Self {
-        Self { links: [GOOD; 2], padded: [None; 2], random: seed, under_way: BTreeMap::new(), sequence: 0 }
+        Self {
+            links: [GOOD; 2],
+            padded: [None; 2],
+            delays_min: [time(GOOD.delay, DELAY_MAX); 2],
+            random: seed,
+            under_way: BTreeMap::new(),
+            sequence: 0,
+        }
     }
 
     pub fn set_link(&mut self, to: usize, link: LinkPlan) {
         self.links[to] = link;
+        self.delays_min[to] = self.delays_min[to].min(time(link.delay, DELAY_MAX));
+    }
+
+    /// No round trip takes less.
+    pub fn round_trip_min(&self) -> Duration {
+        self.delays_min.into_iter().sum()
     }
 
     /// The packets under way towards a host arrive later than they would.
@@ -68,6 +83,11 @@ impl Network {
 
     pub fn pad(&mut self, to: usize, packets: u8, padding: Padding) {
         self.padded[to] = Some((padding, packets));
+    }
+
+    /// Returns whether nothing is lost, damaged or later than at best.
+    pub fn is_good(&self) -> bool {
+        self.links == [GOOD; 2] && self.padded.iter().all(|padded| matches!(padded, None | Some((_, 0))))
     }
 
     /// From now on nothing is lost, late or padded.

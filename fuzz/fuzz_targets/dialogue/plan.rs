@@ -146,14 +146,14 @@ pub enum Operation {
 }
 
 /// `mantissa` times two to the power of `exponent` nanoseconds.
-#[derive(Arbitrary, Clone, Copy, Debug)]
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     pub mantissa: u8,
     pub exponent: u8,
 }
 
 /// Probabilities are in 256ths.
-#[derive(Arbitrary, Clone, Copy, Debug)]
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkPlan {
     pub delay: Span,
     pub jitter: Span,

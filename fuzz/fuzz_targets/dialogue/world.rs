@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 
 use festina_sctp::wire::{CommonHeader, Packet};
-use festina_sctp::{Association, Incoming, Message, StreamId};
+use festina_sctp::{Association, ClosedReason, Incoming, Message, StreamId};
 use festina_units::{Duration, Instant};
 
 use crate::chunks::{Forgery, TagPlan};
@@ -47,6 +47,10 @@ pub struct World {
     ledger: Ledger,
     /// Whether an attacker has sent anything.
     attacked: bool,
+    /// Whether a host has lost its memory.
+    restarted: bool,
+    /// The network was not good at this time, or did something to packets that were under way until then.
+    disturbed_until: Instant,
     /// The second in which packets are counted, and how many each host has sent in it.
     second: u64,
     packets: [usize; 2],
@@ -67,6 +71,8 @@ impl World {
             network: Network::new(plan.seed),
             ledger,
             attacked: false,
+            restarted: false,
+            disturbed_until: Instant::ZERO,
             second: 0,
             packets: [0; 2],
             waited: Duration::ZERO,
@@ -115,7 +121,11 @@ impl World {
                 self.run_until(now + span);
             }
             Operation::Step => self.step(),
-            Operation::Late { to, by } => self.network.delay(index(*to), time(*by, DELAY_MAX)),
+            Operation::Late { to, by } => {
+                let by = time(*by, DELAY_MAX);
+                self.disturbed_until = self.disturbed_until.max(now + by);
+                self.network.delay(index(*to), by);
+            }
             Operation::Link { to, link } => self.network.set_link(index(*to), *link),
             Operation::Pad { to, packets, padding } => self.network.pad(index(*to), *packets, *padding),
             Operation::SetMechanisms { at, mechanisms: plan } => {
@@ -142,6 +152,7 @@ impl World {
             Operation::Abort { at } => self.with_association(index(*at), |association| association.abort(b"enough")),
             Operation::Restart { at, connects } => self.restart(index(*at), *connects),
             Operation::Rebind { at } => {
+                self.disturbed_until = self.disturbed_until.max(now);
                 let address = &mut self.hosts[index(*at)].address;
                 address.set_port(9_899 + (address.port() + 1 - 9_899) % PORTS_MOVED_MAX);
             }
@@ -177,6 +188,7 @@ impl World {
             assert!(!host.is_living(), "all peers have ended, and yet one host lives");
         }
         self.ledger.check_all_complete();
+        self.ledger.check_confirmed();
     }
 
     /// An association that shuts down ends, independent of its peer.
@@ -208,6 +220,7 @@ impl World {
         if !self.ledger.has_room() {
             return;
         }
+        self.restarted = true;
         self.ledger.tear(self.hosts[1 - at].session);
         self.hosts[at].forget(&mut self.ledger);
         if connects {
@@ -246,6 +259,7 @@ impl World {
             message.max_retransmissions = plan.retransmissions.map(u16::from);
             message.priority = plan.priority.map(u16::from);
             message.key = plan.key.map(u64::from);
+            message.confirm = true;
             if !host.send(self.now, message, ledger) {
                 break;
             }
@@ -292,6 +306,9 @@ impl World {
     }
 
     fn run_until(&mut self, until: Instant) {
+        if !self.network.is_good() {
+            self.disturbed_until = self.disturbed_until.max(until);
+        }
         while let Some(at) = self.next_at().filter(|&at| at <= until) {
             self.now = self.now.max(at);
             if self.network.next_at() == Some(at) {
@@ -342,16 +359,36 @@ impl World {
         self.settle(to);
     }
 
+    /// No peer counts as gone that lives, while the network has been good for longer than a question waits for its answer.
+    fn check_end(&self, at: usize) {
+        let host = &self.hosts[at];
+        let timeout = host.context.config().peer_timeout.filter(|_| host.closed == Some(ClosedReason::PeerUnreachable));
+        if let Some(timeout) = timeout.filter(|_| self.hosts[1 - at].is_established()) {
+            let good_for = self.now.saturating_duration_since(self.disturbed_until);
+            assert!(
+                good_for <= timeout / 4,
+                "the network has been good for {good_for:?}, and yet the peer counts as gone"
+            );
+        }
+    }
+
     /// Sends what a host has to send, takes its events, lets its application read, and checks it.
     fn settle(&mut self, at: usize) {
         self.drain(at);
         let excused = self.attacked || self.hosts.iter().any(|host| host.has_revived);
+        let was_open = self.hosts[at].closed.is_none();
         self.hosts[at].poll_events(excused, &mut self.ledger);
+        if was_open && !excused && !self.restarted {
+            self.check_end(at);
+        }
         if self.hosts[at].reads {
             self.hosts[at].read(usize::MAX, &mut self.ledger);
             self.drain(at);
         }
         self.hosts[at].check_heap();
+        if !excused {
+            self.hosts[at].check_round_trip(self.network.round_trip_min());
+        }
     }
 
     fn drain(&mut self, at: usize) {

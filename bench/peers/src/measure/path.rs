@@ -123,17 +123,20 @@ impl Pipe {
     pub(crate) fn put(&mut self, now: Duration, packet: Bytes) {
         self.packets += 1;
         self.bytes += packet.len() as u64;
-        let happens = |random: &mut RandomStream, share| share > Probability::ZERO && random.chance(share);
-        let [loss, reordering] = &mut self.random;
         let at = now + self.wire.delay;
-        if happens(loss, self.wire.loss) {
+        if self.loses_next() {
             return;
         }
-        if happens(reordering, self.wire.reordering) {
+        if happens(&mut self.random[1], self.wire.reordering) {
             self.held_back.push_back((at + self.wire.hold_back, packet));
         } else {
             self.in_time.push_back((at, packet));
         }
+    }
+
+    /// Draws whether the next packet is lost.
+    pub(crate) fn loses_next(&mut self) -> bool {
+        happens(&mut self.random[0], self.wire.loss)
     }
 
     /// The next packet that has arrived by `now`.
@@ -150,6 +153,10 @@ impl Pipe {
     pub(crate) fn next_arrival(&self) -> Option<Duration> {
         [&self.in_time, &self.held_back].into_iter().filter_map(|queue| queue.front().map(|(at, _)| *at)).min()
     }
+}
+
+fn happens(random: &mut RandomStream, share: Probability) -> bool {
+    share > Probability::ZERO && random.chance(share)
 }
 
 #[cfg(test)]

@@ -6,9 +6,12 @@ use festina_recovery::Profile;
 use festina_recovery::redundancy::Redundancy;
 use festina_sctp::Config;
 
+use super::program::PionSettings;
 use super::run::Task;
 use crate::peer::{Peer, Settings, Stack};
-use crate::stack::{Carriage, DcSctp, EnetSettings, Festina, KcpSettings, Quinn, QuinnSettings, RtcSctp, SctpProto};
+use crate::stack::{
+    Carriage, DcSctp, EnetSettings, Festina, KcpSettings, Noq, Quic, QuicSettings, Quinn, RtcSctp, SctpProto,
+};
 
 /// What a stack promises about the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,8 +66,17 @@ pub struct Contender {
     pub role: Role,
     /// The tasks at which it is measured.
     pub at: At,
-    /// Prepares the stack for a path with this round-trip time.
-    pub connect: fn(Duration) -> Connect,
+    /// Where it runs.
+    pub means: Means,
+}
+
+/// Where a stack runs, and with which settings for a path with a given round-trip time.
+#[derive(Clone, Copy, Debug)]
+pub enum Means {
+    /// In this process.
+    Here(fn(Duration) -> Connect),
+    /// pion, in a process of its own.
+    Pion(fn(Duration) -> PionSettings),
 }
 
 impl Contender {
@@ -73,20 +85,28 @@ impl Contender {
     pub fn is_at(&self, task: Task) -> bool {
         self.at == At::Both || (self.at == At::First) == task.interval.is_none()
     }
+
+    /// Returns whether it is a QUIC stack, against which the first message is judged.
+    #[must_use]
+    pub fn is_quic(&self) -> bool {
+        self.stack.starts_with("quinn") || self.stack.starts_with("noq")
+    }
 }
 
-const QUINN: &str = "quinn-proto 0.11.19";
 const KCP: &str = "kcp 0.6.0";
 const ENET: &str = "rusty_enet 0.4.1";
+const PION: &str = "pion/sctp 1.12.1";
 
 /// All contenders, Festina's default first.
 #[must_use]
 pub fn all() -> Vec<Contender> {
     let mut all = festina();
-    all.extend(quic());
+    all.extend(quic::<Quinn>(QUINN_NAMES));
+    all.extend(quic::<Noq>(NOQ_NAMES));
     all.extend(kcp());
     all.extend(enet());
     all.extend(sctp());
+    all.extend(pion());
     all
 }
 
@@ -98,7 +118,7 @@ fn festina() -> Vec<Contender> {
         promise: Promise::Ordered,
         role: Role::Reference,
         at,
-        connect,
+        means: Means::Here(connect),
     };
     vec![
         Contender {
@@ -137,61 +157,67 @@ fn with_config(config: Config) -> Connect {
     of_stack(Festina::with_config(config))
 }
 
-fn quic() -> Vec<Contender> {
+const QUINN_NAMES: [&str; 6] =
+    ["quinn", "quinn-tuned", "quinn-streams", "quinn-streams-tuned", "quinn-0rtt", "quinn-datagrams"];
+const NOQ_NAMES: [&str; 6] = ["noq", "noq-tuned", "noq-streams", "noq-streams-tuned", "noq-0rtt", "noq-datagrams"];
+
+/// A QUIC stack with each carriage, by default and tuned; the names are in this order.
+fn quic<S: Quic + 'static>(names: [&'static str; 6]) -> Vec<Contender> {
+    let [default, tuned, streams, streams_tuned, resumed, datagrams] = names;
     let contender = |name, settings, promise, role, at, connect| Contender {
         name,
-        stack: QUINN,
+        stack: S::NAME,
         settings,
         promise,
         role,
         at,
-        connect,
+        means: Means::Here(connect),
     };
     let peer = |name, settings, promise, at, connect| contender(name, settings, promise, Role::Peer, at, connect);
     vec![
-        peer("quinn", "the defaults; one stream, each message behind its length", Promise::Ordered, At::Both, |_| {
-            quinn(Carriage::OneStream, None, false)
+        peer(default, "the defaults; one stream, each message behind its length", Promise::Ordered, At::Both, |_| {
+            connections::<S>(Carriage::OneStream, None, false)
         }),
         peer(
-            "quinn-tuned",
+            tuned,
             "initial RTT that of the path; each packet acknowledged at once and no allowance for a delay (ACK frequency 0, \
              max_ack_delay 1 ms); one later packet proves a loss (packet_threshold 1); empty connection IDs, no MTU discovery",
             Promise::Ordered,
             At::Both,
-            |round_trip| quinn(Carriage::OneStream, Some(round_trip), false),
+            |round_trip| connections::<S>(Carriage::OneStream, Some(round_trip), false),
         ),
-        peer("quinn-streams", "the defaults; a stream for each message", Promise::Unordered, At::Streams, |_| {
-            quinn(Carriage::StreamPerMessage, None, false)
+        peer(streams, "the defaults; a stream for each message", Promise::Unordered, At::Streams, |_| {
+            connections::<S>(Carriage::StreamPerMessage, None, false)
         }),
         peer(
-            "quinn-streams-tuned",
-            "as `quinn-tuned`; a stream for each message",
+            streams_tuned,
+            "as the tuned one; a stream for each message",
             Promise::Unordered,
             At::Streams,
-            |round_trip| quinn(Carriage::StreamPerMessage, Some(round_trip), false),
+            |round_trip| connections::<S>(Carriage::StreamPerMessage, Some(round_trip), false),
         ),
         contender(
-            "quinn-0rtt",
-            "as `quinn-tuned`, and the client has been connected before: it sends the message with its first packet",
+            resumed,
+            "as the tuned one, and the client has been connected before: it sends the message with its first packet",
             Promise::Ordered,
             Role::Reference,
             At::First,
-            |round_trip| quinn(Carriage::OneStream, Some(round_trip), true),
+            |round_trip| connections::<S>(Carriage::OneStream, Some(round_trip), true),
         ),
         contender(
-            "quinn-datagrams",
+            datagrams,
             "the defaults; a datagram for each message (RFC 9221), not sent again when lost",
             Promise::Unreliable,
             Role::Reference,
             At::Streams,
-            |_| quinn(Carriage::Datagrams, None, false),
+            |_| connections::<S>(Carriage::Datagrams, None, false),
         ),
     ]
 }
 
-fn quinn(carriage: Carriage, tuned_for: Option<Duration>, resumes: bool) -> Connect {
-    let stack = Quinn::new(QuinnSettings { carriage, tuned_for, resumes });
-    Box::new(move |seed| boxed(stack.pair(seed)))
+fn connections<S: Quic + 'static>(carriage: Carriage, tuned_for: Option<Duration>, resumes: bool) -> Connect {
+    let stack = S::new(QuicSettings { carriage, tuned_for, resumes });
+    Box::new(move |seed| stack.pair(seed))
 }
 
 fn kcp() -> Vec<Contender> {
@@ -203,7 +229,7 @@ fn kcp() -> Vec<Contender> {
         promise: Promise::Ordered,
         role: Role::Peer,
         at: if name == "kcp-turbo-flush" { At::Both } else { At::Streams },
-        connect,
+        means: Means::Here(connect),
     };
     const TURBO: KcpSettings =
         KcpSettings { nodelay: true, interval_ms: 10, resend: 2, no_congestion_control: true, flushes_at_once: false };
@@ -239,7 +265,7 @@ fn enet() -> Vec<Contender> {
         promise: Promise::Ordered,
         role: Role::Peer,
         at: At::Both,
-        connect,
+        means: Means::Here(connect),
     };
     vec![
         peer("enet", "the defaults; reliable packets on one channel; called at each packet and every 10 ms", |_| {
@@ -275,7 +301,7 @@ fn sctp() -> Vec<Contender> {
         promise: Promise::Ordered,
         role: Role::Peer,
         at: At::Both,
-        connect,
+        means: Means::Here(connect),
     };
     vec![
         peer("dcsctp", DcSctp::NAME, "the defaults", |_| of_stack(DcSctp::new(&Settings::bulk()))),
@@ -317,6 +343,38 @@ fn sctp() -> Vec<Contender> {
     ]
 }
 
+fn pion() -> Vec<Contender> {
+    let peer = |name, settings, means| Contender {
+        name,
+        stack: PION,
+        settings,
+        promise: Promise::Ordered,
+        role: Role::Peer,
+        at: At::Both,
+        means: Means::Pion(means),
+    };
+    vec![
+        peer("pion", "the defaults, with I-DATA and RACK-TLP", |_| PionSettings::default()),
+        peer(
+            "pion-tuned",
+            "RTO 210 ms more than the path's RTT, always: the delay of its SACKs, 200 ms, cannot be set",
+            |round_trip| PionSettings {
+                rto_max: Some(round_trip + Duration::from_millis(210)),
+                ..PionSettings::default()
+            },
+        ),
+        peer(
+            "pion-hasty",
+            "RTO 1.1 times the path's RTT, always, and a tail loss probe that expects no delayed SACK: what waits for one is sent again \
+             needlessly",
+            |round_trip| PionSettings {
+                rto_max: Some(round_trip * 11 / 10),
+                delayed_ack: Some(Duration::from_millis(1)),
+            },
+        ),
+    ]
+}
+
 fn sctp_proto(rto: Option<Duration>) -> Connect {
     Box::new(move |_| boxed(SctpProto::pair(&Settings::bulk(), rto)))
 }
@@ -333,13 +391,24 @@ fn boxed(pair: [impl Peer + 'static; 2]) -> Ends {
 mod tests {
     use super::super::run::{Scale, run};
     use super::*;
+    use crate::programs;
+
+    /// Those that take part in a task and can run here: pion needs Go.
+    fn contenders(task: Task) -> Vec<Contender> {
+        let has_pion = programs::folder("pion").inspect_err(|error| {
+            assert!(std::env::var_os("CI").is_none(), "pion cannot be built: {error}");
+            eprintln!("skipped pion, which cannot be built: {error}");
+        });
+        let runs = |contender: &Contender| has_pion.is_ok() || matches!(contender.means, Means::Here(_));
+        all().into_iter().filter(|contender| contender.is_at(task) && runs(contender)).collect()
+    }
 
     #[test]
     fn every_contender_delivers_each_message_once_and_in_the_order_it_promises_over_a_path_that_loses() {
         let scale = Scale { connections: 2, messages: 300, first_messages: 20 };
         let task =
             Task { round_trip: Duration::from_millis(100), interval: Some(Duration::from_millis(20)), loss_percent: 5 };
-        for contender in all().into_iter().filter(|contender| contender.is_at(task)) {
+        for contender in contenders(task) {
             let outcome = run(&contender, task, scale);
             assert!(outcome.failures.is_empty(), "{}: {:?}", contender.name, outcome.failures);
             assert_eq!(outcome.messages, 600, "{}", contender.name);
@@ -357,8 +426,8 @@ mod tests {
     fn every_contender_that_connects_delivers_its_first_message_although_packets_of_the_handshake_are_lost() {
         let scale = Scale { connections: 0, messages: 0, first_messages: 20 };
         let task = Task { round_trip: Duration::from_millis(100), interval: None, loss_percent: 5 };
-        for contender in all().iter().filter(|contender| contender.is_at(task)) {
-            let outcome = run(contender, task, scale);
+        for contender in contenders(task) {
+            let outcome = run(&contender, task, scale);
             assert!(outcome.failures.is_empty(), "{}: {:?}", contender.name, outcome.failures);
             assert_eq!(outcome.delays.delivered(), 20, "{}", contender.name);
         }
@@ -369,10 +438,28 @@ mod tests {
         let scale = Scale { connections: 2, messages: 200, first_messages: 50 };
         for interval in [Some(Duration::from_millis(50)), None] {
             let task = Task { round_trip: Duration::from_millis(20), interval, loss_percent: 10 };
-            for contender in all().into_iter().filter(|contender| contender.is_at(task)) {
+            let repeatable = |contender: &Contender| matches!(contender.means, Means::Here(_));
+            for contender in all().into_iter().filter(|contender| contender.is_at(task) && repeatable(contender)) {
                 let [once, again] = [(); 2].map(|()| run(&contender, task, scale));
                 assert_eq!((once.delays, once.bytes), (again.delays, again.bytes), "{}", contender.name);
             }
+        }
+    }
+
+    #[test]
+    fn pion_costs_its_packets_and_the_path_s_delay_where_nothing_is_lost() {
+        let task = Task {
+            round_trip: Duration::from_millis(100),
+            interval: Some(Duration::from_millis(250)),
+            loss_percent: 0,
+        };
+        let scale = Scale { connections: 2, messages: 100, first_messages: 0 };
+        for contender in contenders(task).iter().filter(|contender| contender.name == "pion") {
+            let outcome = run(contender, task, scale);
+            assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
+            assert_eq!((outcome.delays.mean_ms(), outcome.delays.max_ms()), (50.0, 50.0));
+            // A SACK for each, since the next message is later than the delay of a SACK; I-DATA's header has 20 bytes.
+            assert_eq!((outcome.packets, outcome.bytes[0]), ([200, 200], 200 * (28 + 12 + 20 + 100)));
         }
     }
 }

@@ -24,7 +24,7 @@ const BYTES_TICKS: [f64; 5] = [150.0, 200.0, 300.0, 400.0, 600.0];
 const MS_TICKS: [f64; 8] = [10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 5_000.0];
 
 /// Colours by stack, which stay apart for readers with any common colour vision deficiency (after Okabe and Ito).
-const COLORS: [(&str, &str); 7] = [
+const COLORS: [(&str, &str); 9] = [
     ("festina", "#d55e00"),
     ("quinn", "#0072b2"),
     ("kcp", "#009e73"),
@@ -32,6 +32,8 @@ const COLORS: [(&str, &str); 7] = [
     ("dcsctp", "#e69f00"),
     ("rtc-sctp", "#56b4e9"),
     ("sctp-proto", "#666666"),
+    ("noq", "#332288"),
+    ("pion", "#882255"),
 ];
 /// The forms within one colour.
 const FORMS: [Form; 7] = [Form::Dot, Form::Ring, Form::Square, Form::Triangle, Form::Diamond, Form::Plus, Form::Cross];

@@ -160,6 +160,24 @@ pub fn from_csv(text: &str) -> Result<Vec<Record>, String> {
     lines.map(|line| Record::read(line).ok_or_else(|| format!("no record: {line}"))).collect()
 }
 
+/// Replaces those of the old records that have been measured again, and adds the others.
+///
+/// # Errors
+/// The old records are of another number of messages.
+pub fn merge(old: Vec<Record>, new: &[Record], contenders: &[Contender]) -> Result<Vec<Record>, String> {
+    let is_first = |record: &Record| record.task.interval.is_none();
+    let differs = |new: &&Record| old.iter().any(|old| old.messages != new.messages && is_first(old) == is_first(new));
+    if let Some(record) = new.iter().find(differs) {
+        return Err(format!("the file's rows are not of {} messages: measure all of them, or none", record.messages));
+    }
+    let is_new = |old: &Record| new.iter().any(|new| (&new.contender, new.task) == (&old.contender, old.task));
+    let mut records: Vec<Record> = old.into_iter().filter(|old| !is_new(old)).collect();
+    records.extend(new.iter().cloned());
+    let place = |record: &Record| contenders.iter().position(|contender| contender.name == record.contender);
+    records.sort_by_key(|record| (is_first(record), record.task, place(record)));
+    Ok(records)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,5 +198,31 @@ mod tests {
         let records = vec![record(None, ""), record(Some(Duration::from_millis(250)), "1 connections: it ended")];
         assert_eq!(from_csv(&to_csv(&records)), Ok(records));
         assert!(from_csv("head\n1,2,3\n").is_err());
+    }
+
+    #[test]
+    fn rows_that_are_measured_again_replace_the_old_ones_and_the_others_stay() {
+        let contenders = super::super::contender::all();
+        let record = |place: usize, interval_ms: Option<u64>, mean_ms| Record {
+            contender: contenders[place].name.to_owned(),
+            task: Task {
+                round_trip: Duration::from_millis(100),
+                interval: interval_ms.map(Duration::from_millis),
+                loss_percent: 5,
+            },
+            messages: 10,
+            delivered: 10,
+            delay: Delay { mean_ms, ..Delay::default() },
+            cost: Cost::default(),
+            failures: String::new(),
+        };
+        let old = vec![record(0, Some(10), 1.0), record(2, Some(10), 1.0), record(0, None, 1.0)];
+        let new = vec![record(2, Some(10), 2.0), record(1, Some(10), 2.0)];
+        let merged = merge(old.clone(), &new, &contenders);
+        let [first, replaced, last] = <[Record; 3]>::try_from(old.clone()).expect("there are three");
+        assert_eq!(merged, Ok(vec![first, new[1].clone(), new[0].clone(), last]));
+        assert_ne!(replaced, new[0]);
+        let longer = [Record { messages: 20, ..new[0].clone() }];
+        assert!(merge(old, &longer, &contenders).is_err());
     }
 }

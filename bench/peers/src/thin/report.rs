@@ -130,7 +130,7 @@ impl<'a> Report<'a> {
 
     /// The first message, against each setting of QUIC.
     fn first_verdict(&mut self) {
-        let quic: Vec<&Contender> = self.contenders.iter().filter(|other| other.name.starts_with("quinn")).collect();
+        let quic: Vec<&Contender> = self.contenders.iter().filter(|other| other.is_quic()).collect();
         let mut rows = Vec::new();
         let mut worst = Verdict::Holds;
         for task in self.tasks().into_iter().filter(|task| task.interval.is_none() && task.loss_percent > 0) {

@@ -7,8 +7,9 @@ use bytes::Bytes;
 use festina_netsim::RandomStream;
 use festina_units::Probability;
 
-use super::contender::{Contender, Ends, Promise};
+use super::contender::{Contender, Ends, Means, Promise};
 use super::delays::Delays;
+use super::program;
 use crate::measure::{Pipe, Wire};
 use crate::peer::{Message, SendError};
 
@@ -71,7 +72,11 @@ impl Outcome {
 /// Lets a contender do a task.
 #[must_use]
 pub fn run(contender: &Contender, task: Task, scale: Scale) -> Outcome {
-    let mut connect = (contender.connect)(task.round_trip);
+    let prepare = match contender.means {
+        Means::Here(prepare) => prepare,
+        Means::Pion(settings) => return program::run(settings(task.round_trip), task, scale),
+    };
+    let mut connect = prepare(task.round_trip);
     let connections = if task.interval.is_some() { scale.connections } else { scale.first_messages };
     let mut outcome = Outcome::default();
     for seed in 1..=connections {
@@ -84,6 +89,12 @@ pub fn run(contender: &Contender, task: Task, scale: Scale) -> Outcome {
         connection.add_to(&mut outcome);
     }
     outcome
+}
+
+/// The share of an interval after which a connection's first message is written.
+#[expect(clippy::cast_precision_loss, reason = "a share of an interval")]
+pub(super) fn phase(seed: u64) -> f64 {
+    RandomStream::new(seed, "phase").below(1 << 32) as f64 / (1_u64 << 32) as f64
 }
 
 /// One association, the wire, and what has happened to the messages.
@@ -107,13 +118,11 @@ impl Connection {
     fn new(ends: Ends, task: Task, seed: u64) -> Self {
         let delay = task.round_trip / 2;
         let wire = Wire { delay, loss: Probability::from_percent(task.loss_percent), ..Wire::default() };
-        #[expect(clippy::cast_precision_loss, reason = "a share of an interval")]
-        let phase = RandomStream::new(seed, "phase").below(1 << 32) as f64 / (1_u64 << 32) as f64;
         Connection {
             ends,
             pipes: ["there", "back"].map(|name| Pipe::new(delay, seed, name)),
             wire,
-            phase,
+            phase: phase(seed),
             now: Duration::ZERO,
             events_at_once: 0,
             last_progress: Duration::ZERO,
@@ -345,7 +354,8 @@ mod tests {
 
     fn outcome(promise: Promise, loss_percent: u32, connect: fn(Duration) -> Connect) -> Outcome {
         let (name, stack, settings) = ("bare", "bare", "");
-        let contender = Contender { name, stack, settings, promise, role: Role::Peer, at: At::Both, connect };
+        let contender =
+            Contender { name, stack, settings, promise, role: Role::Peer, at: At::Both, means: Means::Here(connect) };
         let (round_trip, interval) = (Duration::from_millis(100), Some(Duration::from_millis(20)));
         let scale = Scale { connections: 1, messages: 200, first_messages: 0 };
         run(&contender, Task { round_trip, interval, loss_percent }, scale)

@@ -41,7 +41,8 @@ async fn exchange_over_a_wire_that_marks() {
     }
     let stats = association.stats();
     assert!(stats.sent.marks_reported > 0 && stats.received.packets_marked > 100, "{stats:?}");
-    assert_eq!(stats.sent.retransmitted.total(), 0, "marks take the place of losses: {stats:?}");
+    // On a slow machine an acknowledgement may come after a probe, which is then spurious.
+    assert!(stats.sent.chunks_lost <= stats.sent.spurious, "marks take the place of losses: {stats:?}");
     let counts = chunks.each_ref().map(|way| way.each_ref().map(|counter| counter.load(Ordering::Relaxed)));
     let [[ecne_sent, cwr_sent], [ecne_received, cwr_received]] = counts;
     assert!(ecne_sent > 0 && cwr_received > 0, "usrsctp answers what it is told: {counts:?}");

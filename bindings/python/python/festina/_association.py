@@ -212,7 +212,8 @@ class Association:
         if happened is None:
             return None
         kind, concerned, packet_bytes_max = happened
-        return Event(kind, *(concerned or ()), packet_bytes_max=packet_bytes_max)
+        first, last, reason, sent = concerned or (None, None, None, False)
+        return Event(kind, first, last, reason, sent, packet_bytes_max)
 
     async def shutdown(self) -> None:
         """Ends the association in good order: waits until the peer has everything and agrees. The end goes on if this is cancelled. Raises

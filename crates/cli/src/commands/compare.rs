@@ -6,19 +6,19 @@ use std::path::{Path, PathBuf, absolute};
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 
-use crate::args::UsageError;
 use crate::compare::capture::Capture;
 use crate::compare::outcome::Outcome;
 use crate::compare::scenario::Scenario;
 use crate::compare::{html, json, report, run, state};
 use crate::output;
+use crate::usage::UsageError;
 
 const EXAMPLES: &str = "\
 Examples:
   festina compare                                        about half a minute; then open compare.html
   festina compare --profiles rfc9260,festina --loss 1%   two profiles, one per cent of loss each way
   festina compare --loss 5% --burst 200ms                the same loss on average, in bursts
-  festina compare --duration 2s --json - | jq .results   for programs
+  festina compare --duration 2s --json | jq .results     for programs
   festina compare --pcap compare.pcapng                  and every packet, for Wireshark
   festina compare --state --interval 33ms                state updates: how old is the newest one at the receiver?
 
@@ -41,34 +41,27 @@ pub(crate) struct CompareArgs {
     /// Where to write the figure
     #[arg(long, value_name = "FILE", default_value = "compare.svg")]
     svg: PathBuf,
-    /// Where to write the results as JSON; - is standard output, which then holds nothing else
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Where to write the packets as pcapng
+    /// Print the results as JSON; the text goes to standard error
+    #[arg(long)]
+    json: bool,
+    /// Record every packet in this file, as pcapng
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
 }
 
 impl CompareArgs {
-    fn json_on_stdout(&self) -> bool {
-        self.json.as_deref() == Some(Path::new("-"))
-    }
-
-    /// Where the JSON goes, if it goes into a file.
-    fn json_file(&self) -> Option<&Path> {
-        self.json.as_deref().filter(|_| !self.json_on_stdout())
-    }
-
     /// The files of text that are written.
-    fn texts(&self) -> impl Iterator<Item = &Path> {
-        [self.html.as_path(), self.svg.as_path()].into_iter().chain(self.json_file())
+    fn texts(&self) -> [&Path; 2] {
+        [self.html.as_path(), self.svg.as_path()]
     }
 
     fn validate(&self) -> Result<(), UsageError> {
         self.scenario.validate()?;
-        let files = || self.texts().chain(self.pcap.as_deref());
+        let files = || self.texts().into_iter().chain(self.pcap.as_deref());
         if files().any(|path| path == Path::new("-")) {
-            return Err(UsageError::new("- stands for standard output with --json only; ./- is a file of that name"));
+            return Err(UsageError::new(
+                "- is no file here; ./- is a file of that name, and --json prints the results",
+            ));
         }
         // ./a and a are one file.
         let mut paths: Vec<_> = files().map(|path| absolute(path).unwrap_or_else(|_| path.to_owned())).collect();
@@ -89,6 +82,9 @@ pub(crate) async fn run(arguments: CompareArgs) -> Result<()> {
         check_writable(path)?;
     }
     let scenario = &arguments.scenario;
+    if let Some(warning) = scenario.overload() {
+        output::notice(&warning);
+    }
     if arguments.state {
         return run_state(&arguments).await;
     }
@@ -99,13 +95,9 @@ pub(crate) async fn run(arguments: CompareArgs) -> Result<()> {
     }
 
     let figure = html::figure(scenario, &outcomes)?;
-    let json = json::document(scenario, &outcomes)?;
     write(&arguments.svg, &figure)?;
     write(&arguments.html, &html::page(scenario, &outcomes, &figure))?;
-    if let Some(path) = arguments.json_file() {
-        write(path, &json)?;
-    }
-    show(&arguments, &outcomes, &json)?;
+    show(&arguments, &outcomes)?;
     report_faults(scenario, &outcomes)
 }
 
@@ -114,24 +106,20 @@ async fn run_state(arguments: &CompareArgs) -> Result<()> {
     let scenario = &arguments.scenario;
     let outcomes = state::run(scenario).await?;
     let figure = state::figure(scenario, &outcomes)?;
-    let json = state::document(scenario, &outcomes)?;
     write(&arguments.svg, &figure)?;
     write(&arguments.html, &state::page(scenario, &outcomes, &figure))?;
-    if let Some(path) = arguments.json_file() {
-        write(path, &json)?;
-    }
     let drawn = format!("The distribution is drawn in {} and {}.", arguments.html.display(), arguments.svg.display());
     let text = format!("{}\n{drawn}", state::text(scenario, &outcomes));
-    if arguments.json_on_stdout() {
+    if arguments.json {
         output::notice(&text);
-        output::print(&json)?;
+        output::print(&state::document(scenario, &outcomes)?)?;
     } else {
         output::print(&text)?;
     }
     Ok(())
 }
 
-fn show(arguments: &CompareArgs, outcomes: &[Outcome], json: &str) -> Result<()> {
+fn show(arguments: &CompareArgs, outcomes: &[Outcome]) -> Result<()> {
     let simulation = report::simulation_note(outcomes).map_or(String::new(), |note| format!("{note}\n"));
     let text = format!(
         "{}\n\n{}\n\n{}\n{}\n{simulation}The distribution is drawn in {} and {}.",
@@ -142,9 +130,9 @@ fn show(arguments: &CompareArgs, outcomes: &[Outcome], json: &str) -> Result<()>
         arguments.html.display(),
         arguments.svg.display()
     );
-    if arguments.json_on_stdout() {
+    if arguments.json {
         output::notice(&text);
-        output::print(json)?;
+        output::print(&json::document(&arguments.scenario, outcomes)?)?;
     } else {
         output::print(&text)?;
     }

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use clap_complete::Shell;
 
-use crate::{args, output};
+use crate::output;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,16 +30,16 @@ pub(crate) struct ManArgs {
 }
 
 /// Prints the script that makes a shell complete the command line.
-pub(crate) fn run(arguments: &CompletionsArgs) -> Result<()> {
+pub(crate) fn run(arguments: &CompletionsArgs, mut definition: clap::Command) -> Result<()> {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut args::definition(), "festina", &mut script);
+    clap_complete::generate(arguments.shell, &mut definition, "festina", &mut script);
     output::print(String::from_utf8(script)?.trim_end())
 }
 
 /// Writes a manual page for the command and one for each subcommand.
-pub(crate) fn write_manual(arguments: &ManArgs) -> Result<()> {
+pub(crate) fn write_manual(arguments: &ManArgs, definition: clap::Command) -> Result<()> {
     let folder = &arguments.folder;
     let cannot_write = || format!("cannot write manual pages to {}", folder.display());
     std::fs::create_dir_all(folder).with_context(cannot_write)?;
-    clap_mangen::generate_to(args::definition(), folder).with_context(cannot_write)
+    clap_mangen::generate_to(definition, folder).with_context(cannot_write)
 }

@@ -83,13 +83,13 @@ struct NetworkArgs {
     /// End after this time instead of on Ctrl-C
     #[arg(long, value_name = "TIME", value_parser = args::positive_duration)]
     time: Option<Duration>,
-    /// The same seed loses the same packets
+    /// What the network does is drawn from this number: the same seed loses the same packets
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
-    /// Write every packet to this file as pcapng, as both ends see it
+    /// Record every packet in this file, as pcapng: as both ends see it
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
     #[command(flatten)]

@@ -2,6 +2,7 @@
 
 mod durations;
 mod listing;
+mod memory;
 mod new;
 mod papers;
 
@@ -21,17 +22,18 @@ use festina_lab::runner::{self, Outcome, Progress, RunOptions, Shard};
 use festina_units::ByteCount;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::args::{self, UsageError};
+use crate::args;
 #[cfg(target_os = "linux")]
 use crate::kernel_tcp;
 use crate::output;
+use crate::usage::UsageError;
 
 const RUN_EXAMPLES: &str = "\
 Examples:
   festina lab run md1 --quick              seconds; then open lab/md1-quick/report.html
   festina lab run md1                      at the scale of the publication
   festina lab run mine.toml --seeds 30     a plan of your own, each point 30 times
-  festina lab run md1 --json - | jq .checks
+  festina lab run md1 --json | jq .checks  the summary for programs
   festina lab run md1 --shard 1/4          the first of four parts, for example on one of four machines
   festina lab run replay --quick --capture packets      and packets/replay-quick-*.pcapng for Wireshark
   festina lab run g02-table1 --real        with the kernel's TCP, through an emulated network
@@ -75,7 +77,7 @@ pub(crate) enum LabCommand {
 /// Arguments of `festina lab prune`.
 #[derive(Debug, Args)]
 pub(crate) struct PruneArgs {
-    /// The folder for all reports; no run may be under way in it
+    /// The folder for reports and finished runs; no run may be under way in it
     #[arg(long, value_name = "DIR", default_value = "lab")]
     out: PathBuf,
 }
@@ -88,9 +90,9 @@ pub(crate) struct RunArgs {
     /// Run only part I of N equal parts
     #[arg(long, value_name = "I/N", default_value_t = Shard::WHOLE)]
     shard: Shard,
-    /// Also write the results as JSON to this file; - is standard output, which then holds nothing else
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    /// Print the results as JSON; the text goes to standard error
+    #[arg(long)]
+    json: bool,
     /// Also write all recorded delays as samples.csv, which may take gigabytes
     #[arg(long)]
     samples: bool,
@@ -128,7 +130,7 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(festina_lab::plan::REPETITIONS_MAX)))]
     seeds: Option<u32>,
-    /// The folder for all reports
+    /// The folder for reports and finished runs
     #[arg(long, value_name = "DIR", default_value = "lab")]
     out: PathBuf,
     /// Number of threads; one per processor if left out
@@ -198,6 +200,7 @@ pub(crate) fn without_threads(command: &LabCommand) -> Option<Result<()>> {
 
 /// Runs a subcommand of `festina lab`.
 pub(crate) fn run(command: LabCommand) -> Result<()> {
+    let _warning = memory::watch();
     match command {
         LabCommand::List => output::print(&listing::list()),
         LabCommand::Show(arguments) => output::print(listing::show(&arguments)?.trim_end()),
@@ -224,7 +227,6 @@ fn named(name: &str) -> Result<&'static dyn Experiment, UsageError> {
 
 fn run_plan(arguments: &RunArgs) -> Result<()> {
     let job = Job::of(&arguments.plan, arguments.shard)?;
-    let json_on_stdout = arguments.json.as_deref() == Some(Path::new("-"));
     if let Some(folder) = &arguments.capture.folder {
         job.capture(folder, &arguments.capture)?;
     }
@@ -240,16 +242,11 @@ fn run_plan(arguments: &RunArgs) -> Result<()> {
     let page = job.folder.join("report.html");
     let text =
         format!("{}\n\nThe report is {}; all runs are listed in {}.", report.text(), page.display(), index.display());
-    match &arguments.json {
-        Some(_) if json_on_stdout => {
-            output::notice(&text);
-            output::print(&report.json()?)?;
-        }
-        Some(path) => {
-            std::fs::write(path, report.json()? + "\n").with_context(|| format!("cannot write {}", path.display()))?;
-            output::print(&text)?;
-        }
-        None => output::print(&text)?,
+    if arguments.json {
+        output::notice(&text);
+        output::print(&report.json()?)?;
+    } else {
+        output::print(&text)?;
     }
     judge(&report)
 }

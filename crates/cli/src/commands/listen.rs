@@ -21,7 +21,7 @@ use super::send::BLOCK_BYTES_MAX;
 use super::{GOODBYE_MAX, RecoveryArgs, message_bytes_max};
 use crate::address::{self, HostPort};
 use crate::output::Format;
-use crate::{input, output, signal};
+use crate::{args, input, output, signal};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -58,10 +58,10 @@ pub(crate) struct ListenArgs {
     /// Print each message as a JSON object in one line
     #[arg(long, conflicts_with_all = ["raw", "hex"])]
     json: bool,
-    /// Send standard input as it is, in messages of at most this many bytes, instead of lines
-    #[arg(long, value_name = "BYTES", conflicts_with = "echo")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=BLOCK_BYTES_MAX))]
-    block: Option<u32>,
+    /// Send standard input as it is, in messages of at most this size, instead of lines
+    #[arg(long, value_name = "SIZE", conflicts_with = "echo")]
+    #[arg(value_parser = args::size(1..=BLOCK_BYTES_MAX))]
+    block: Option<usize>,
     #[command(flatten)]
     recovery: RecoveryArgs,
     #[command(flatten)]
@@ -74,7 +74,7 @@ impl ListenArgs {
     fn typed(&self) -> Result<Option<Typed>> {
         Ok(match self.block {
             _ if self.echo => None,
-            Some(bytes_max) => Some(input::blocks(usize::try_from(bytes_max)?)),
+            Some(bytes_max) => Some(input::blocks(bytes_max)),
             None => Some(input::lines(message_bytes_max())),
         })
     }
@@ -214,7 +214,7 @@ impl Peers {
             missed => format!("; it was too slow for {missed} lines"),
         };
         self.associations.remove(&left.number);
-        output::notice(&format!("{} left: {}{missed}", left.remote, output::end_of(&left.reason)));
+        output::notice(&format!("{} left: {}{missed}", left.remote, left.reason));
         lines_missed
     }
 

@@ -23,8 +23,8 @@ use crate::address::HostPort;
 use crate::args;
 
 /// A bulk message's bounds in bytes.
-const MESSAGE_BYTES_MIN: i64 = 1;
-const MESSAGE_BYTES_MAX: i64 = 1 << 20;
+const MESSAGE_BYTES_MIN: u32 = 1;
+const MESSAGE_BYTES_MAX: u32 = 1 << 20;
 /// More associations would measure the machine and not the path.
 const PARALLEL_MAX: i64 = 128;
 
@@ -62,9 +62,9 @@ pub(crate) struct PerfArgs {
     #[arg(short = 'P', long, value_name = "NUMBER", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=PARALLEL_MAX))]
     parallel: u16,
-    /// Size of a message of the load in bytes
-    #[arg(short, long, value_name = "BYTES", default_value_t = 8_192)]
-    #[arg(value_parser = clap::value_parser!(u32).range(MESSAGE_BYTES_MIN..=MESSAGE_BYTES_MAX))]
+    /// Size of a message of the load, 1 to 1048576 bytes
+    #[arg(short, long, value_name = "SIZE", default_value = "8192")]
+    #[arg(value_parser = args::size(MESSAGE_BYTES_MIN..=MESSAGE_BYTES_MAX))]
     length: u32,
     /// The server sends, the client receives
     #[arg(short = 'R', long)]
@@ -99,10 +99,9 @@ pub(crate) async fn run(arguments: PerfArgs) -> Result<()> {
         recording.finish()?;
         return served;
     };
-    let remote = host.resolve().await?;
+    let addresses = host.resolve_all().await?;
     let options = ConnectOptions::default().handshake_timeout(arguments.timeout);
     let plan = measure::Plan {
-        remote,
         patience: arguments.timeout,
         upload: !arguments.reverse,
         download: arguments.reverse || arguments.bidir,
@@ -113,7 +112,7 @@ pub(crate) async fn run(arguments: PerfArgs) -> Result<()> {
         interval: arguments.interval,
     };
     let recording = arguments.pcap.begin()?;
-    let measured = measure::run(&plan, config, options, &recording).await;
+    let measured = measure::run(&plan, addresses, config, options, &recording).await;
     recording.finish()?;
     let result = measured.context("the measurement failed")?;
     report::print(&plan, &result, arguments.json)?;

@@ -20,8 +20,8 @@ use crate::{args, output, signal};
 const SILENCE: Duration = Duration::from_secs(3);
 
 /// A message begins with its sequence number.
-const HEADER_BYTES: usize = 8;
-const SIZE_BYTES_MAX: i64 = 1 << 20;
+const SIZE_BYTES_MIN: u32 = 8;
+const SIZE_BYTES_MAX: u32 = 1 << 20;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,9 +43,8 @@ pub(crate) struct PingArgs {
     /// How many messages to send; without it until Ctrl-C
     #[arg(short, long, value_name = "NUMBER", value_parser = args::positive_number)]
     count: Option<u64>,
-    /// Size of a message in bytes, 8 to 1048576
-    #[arg(short, long, value_name = "BYTES", default_value_t = 100)]
-    #[arg(value_parser = clap::value_parser!(u32).range(HEADER_BYTES as i64..=SIZE_BYTES_MAX))]
+    /// Size of a message, 8 to 1048576 bytes
+    #[arg(short, long, value_name = "SIZE", default_value = "100", value_parser = args::size(SIZE_BYTES_MIN..=SIZE_BYTES_MAX))]
     size: u32,
     /// Measure until the peer's acknowledgement instead of its echo, so that the peer need not echo
     #[arg(long)]

@@ -23,7 +23,7 @@ const PEERS_MAX: usize = 1_024;
 /// Whether packets are recorded.
 #[derive(Debug, Args)]
 pub(crate) struct PcapArgs {
-    /// Record sent and received packets in this file, as pcapng
+    /// Record every packet of this endpoint in this file, as pcapng
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
 }

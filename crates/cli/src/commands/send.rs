@@ -14,7 +14,7 @@ use super::{GOODBYE_MAX, PeerArgs, message_bytes_max, say_goodbye};
 use crate::output::Format;
 use crate::{args, input, output, signal};
 
-pub(super) const BLOCK_BYTES_MAX: i64 = 1 << 20;
+pub(super) const BLOCK_BYTES_MAX: usize = 1 << 20;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,10 +36,10 @@ pub(crate) struct SendArgs {
     /// Send the bytes of this file as one message instead of lines from standard input; may be repeated
     #[arg(short, long, value_name = "FILE")]
     file: Vec<PathBuf>,
-    /// Send standard input as it is, in messages of at most this many bytes, instead of lines
-    #[arg(long, value_name = "BYTES", conflicts_with = "file")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=BLOCK_BYTES_MAX))]
-    block: Option<u32>,
+    /// Send standard input as it is, in messages of at most this size, instead of lines
+    #[arg(long, value_name = "SIZE", conflicts_with = "file")]
+    #[arg(value_parser = args::size(1..=BLOCK_BYTES_MAX))]
+    block: Option<usize>,
     /// The SCTP stream to send on
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u16).range(..=65_534))]
@@ -197,7 +197,7 @@ async fn send_all(association: &Association, arguments: &SendArgs, files: Vec<By
         return Ok(());
     }
     let mut payloads = match arguments.block {
-        Some(bytes_max) => input::blocks(usize::try_from(bytes_max)?),
+        Some(bytes_max) => input::blocks(bytes_max),
         None => input::lines(message_bytes_max()),
     };
     while let Some(payload) = payloads.recv().await {
@@ -220,7 +220,7 @@ fn cut_short(association: &Association, reason: &ClosedReason) -> anyhow::Error 
     let remote = association.remote_addr();
     match reason {
         ClosedReason::Shutdown => anyhow!("{remote} ended the association before all input was sent"),
-        reason => anyhow!("{remote}: {}", output::end_of(reason)),
+        reason => anyhow!("{remote}: {}", reason),
     }
 }
 

@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use festina::{Association, Config, ConnectOptions, Endpoint, Message};
-use tokio::sync::OnceCell;
+use festina::{Association, ConnectOptions, Message};
 
 use super::{RecoveryArgs, say_goodbye};
-use crate::address::{self, HostPort};
+use crate::address::HostPort;
 use crate::args;
+use crate::dial::Dialer;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -114,11 +114,8 @@ impl Kind {
 
 /// The way from an entrance to its exit.
 struct Way {
-    config: Config,
-    /// Endpoints for IPv4 and IPv6, made when first needed.
-    endpoints: [OnceCell<Endpoint>; 2],
+    dialer: Dialer,
     to: HostPort,
-    timeout: Duration,
 }
 
 impl Way {
@@ -127,39 +124,22 @@ impl Way {
     async fn new(arguments: &EntranceArgs) -> Result<Self> {
         let to = arguments.to.clone();
         to.resolve_all().await?;
-        let config = arguments.recovery.config();
-        Ok(Self { config, endpoints: Default::default(), to, timeout: arguments.timeout })
+        let options = ConnectOptions::default().handshake_timeout(arguments.timeout);
+        Ok(Self { dialer: Dialer::new(arguments.recovery.config(), options), to })
     }
 
     /// Makes an association with the exit, at the first of its addresses that answers, and states its purpose.
     async fn open(&self, kind: Kind) -> Result<Association> {
         // The exit may have moved.
         let addresses = self.to.resolve_all().await?;
-        let mut ways = Vec::new();
-        let mut problem = None;
-        for remote in addresses {
-            let bind = || Endpoint::bind(address::unspecified_for(remote), self.config.clone());
-            match self.endpoints[usize::from(remote.is_ipv6())].get_or_try_init(bind).await {
-                Ok(endpoint) => ways.push((remote, endpoint.clone())),
-                // A host without one of the families reaches the exit by the other.
-                Err(error) => problem = Some(error),
-            }
-        }
-        if let Some(problem) = problem.filter(|_| ways.is_empty()) {
-            return Err(problem.into());
-        }
-        let association = address::race(&ways, |(remote, endpoint)| {
-            let options = ConnectOptions::default().handshake_timeout(self.timeout);
-            async move { Ok(endpoint.connect_with(remote, options).await?) }
-        });
-        let association = association.await?;
+        let (_, association) = self.dialer.connect(&addresses, |_| {}).await?;
         association.send(Message::new(kind.hello())).await?;
         Ok(association)
     }
 
     /// Ends all associations in good order, but does not wait for ever.
     async fn leave(&self) {
-        for endpoint in self.endpoints.iter().filter_map(OnceCell::get) {
+        for endpoint in self.dialer.endpoints() {
             say_goodbye(endpoint).await;
         }
     }

@@ -1,17 +1,23 @@
-//! The messages and the network.
+//! The messages and the network of a comparison.
 
 use std::time::Duration;
 
 use clap::Args;
 use festina::{Config, CongestionControl, Profile};
 use festina_netsim::{LinkConfig, QueueLimit};
-use festina_units::{Bandwidth, Probability, duration};
+use festina_units::{Bandwidth, ByteCount, Probability, duration};
 
 use super::recorder::HEADER_BYTES;
-use crate::args::{self, UsageError};
+use crate::args;
 use crate::link;
+use crate::usage::UsageError;
 
-const MESSAGE_BYTES_MAX: i64 = 65_536;
+/// As many as a message's number and time take.
+const MESSAGE_BYTES_MIN: u32 = 16;
+const _: () = assert!(MESSAGE_BYTES_MIN as usize == HEADER_BYTES);
+const MESSAGE_BYTES_MAX: u32 = 65_536;
+/// Headers of IPv4, UDP, SCTP and a DATA chunk, in bytes.
+const PACKET_OVERHEAD_BYTES: u64 = 20 + 8 + 12 + 16;
 
 /// Bounds the memory for telling which message has arrived.
 const MESSAGES_MAX: u64 = 10_000_000;
@@ -19,7 +25,7 @@ const MESSAGES_MAX: u64 = 10_000_000;
 /// Handshakes take two round trips, several times that when packets get lost, and are not waited for without end.
 const RTT_MAX: Duration = Duration::from_secs(5);
 
-/// RTO.Initial in round trips, but at least the time below.
+/// RTO.Initial in round trips; at least the time below.
 const RTO_INITIAL_ROUND_TRIPS: u32 = 3;
 const RTO_INITIAL_MIN: Duration = Duration::from_millis(200);
 
@@ -56,9 +62,8 @@ pub(crate) struct Scenario {
     #[arg(long, value_name = "NUMBER", default_value_t = 64)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) associations: u32,
-    /// Size of a message in bytes, 16 to 65536
-    #[arg(long, value_name = "BYTES", default_value_t = 100)]
-    #[arg(value_parser = clap::value_parser!(u32).range(HEADER_BYTES as i64..=MESSAGE_BYTES_MAX))]
+    /// Size of a message, 16 to 65536 bytes
+    #[arg(long, value_name = "SIZE", default_value = "100", value_parser = args::size(MESSAGE_BYTES_MIN..=MESSAGE_BYTES_MAX))]
     pub(crate) size: u32,
     /// Time between two messages of an association
     #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = args::positive_duration)]
@@ -90,7 +95,7 @@ pub(crate) struct Scenario {
     /// How long the receivers may delay acknowledgements (RFC 9260: at most 500ms); 0 for not at all
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = args::any_duration)]
     pub(crate) sack_delay: Duration,
-    /// Seed of the network's random events, the same for every profile
+    /// What the network does is drawn from this number, for every profile: the same seed loses the same packets
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) seed: u64,
 }
@@ -125,10 +130,36 @@ impl Scenario {
         if self.jitter > self.rtt / 2 {
             return Err(UsageError::new("--jitter is longer than the one-way delay, half of --rtt"));
         }
+        if self.message_time() > RTT_MAX {
+            return Err(UsageError::new(format!(
+                "at this --rate a message of {} bytes takes {} to send; at most {} are allowed",
+                self.size,
+                duration::display(Duration::from_secs(self.message_time().as_secs())),
+                duration::display(RTT_MAX)
+            )));
+        }
         if self.sack_delay > Duration::from_millis(500) {
             return Err(UsageError::new("--sack-delay is above the 500ms that RFC 9260 allows"));
         }
         self.link().map(|_| ())
+    }
+
+    /// How long the network takes to send the packet of one message, at its rate.
+    fn message_time(&self) -> Duration {
+        let packet = ByteCount::from_bytes(u64::from(self.size) + PACKET_OVERHEAD_BYTES);
+        self.rate.map_or(Duration::ZERO, |rate| rate.transmission_time(packet))
+    }
+
+    /// What to say of messages that need more than the rate of the network.
+    pub(crate) fn overload(&self) -> Option<String> {
+        let needed = self.message_time() * self.associations;
+        (needed > self.interval).then(|| {
+            format!(
+                "the messages of one --interval take {} at this --rate, which is longer than {}: they will queue, and be dropped",
+                spaced(Duration::from_millis(u64::try_from(needed.as_millis()).unwrap_or(u64::MAX))),
+                spaced(self.interval)
+            )
+        })
     }
 
     /// The network in either direction.
@@ -242,6 +273,22 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn messages_that_need_more_than_the_rate_draw_a_warning() {
+        let at = |rate: &str| {
+            let rate = Some(rate.parse().expect("a rate"));
+            let scenario = Scenario { rate, ..default_scenario() };
+            scenario.validate().expect("it is legal");
+            scenario.overload()
+        };
+        // 64 messages of 156 bytes with headers every 250 ms are 319 kbit/s.
+        assert_eq!(at("320kbit/s"), None);
+        assert!(
+            at("319kbit/s").is_some_and(|warning| warning.contains("take 250 ms") || warning.contains("take 251 ms"))
+        );
+        assert_eq!(default_scenario().overload(), None);
+    }
+
+    #[test]
     fn scenarios_that_make_no_sense_are_refused() {
         let sound = default_scenario();
         let refused = [
@@ -252,6 +299,7 @@ pub(super) mod tests {
             Scenario { jitter: Duration::from_secs(1), ..sound.clone() },
             Scenario { rtt: Duration::from_secs(3_600), ..sound.clone() },
             Scenario { sack_delay: Duration::from_secs(1), ..sound.clone() },
+            Scenario { rate: Some(Bandwidth::from_bits_per_second(1)), ..sound.clone() },
             Scenario { loss: Probability::ZERO, burst: Some(Duration::from_secs(1)), ..sound },
         ];
         for scenario in refused {

@@ -143,7 +143,7 @@ impl Bench {
     /// Each association sends one message as soon as it can, and from `start` on, if there is one, those of the scenario.
     fn new(scenario: &Scenario, profile: Profile, seed: u64, start: Option<Instant>) -> Result<Self> {
         let Path { topology, sender, receiver, .. } = Topology::path(&[Duplex::symmetric(scenario.link()?)]);
-        let logging = |config: Config| config.with_message_events(true).into();
+        let logging = |config: Config| config.with_message_events(true).into_core();
         let mut client = SctpHost::new(sender, seed, logging(rig::client_config(scenario, profile)))?;
         for number in 0..scenario.associations {
             let connects_at = Instant::ZERO + HANDSHAKE_SPACING * number;

@@ -127,7 +127,7 @@ pub(crate) async fn run(scenario: &Scenario) -> Result<Vec<StateOutcome>> {
 fn simulate(scenario: &Scenario, policy: Policy) -> Result<StateOutcome> {
     let Path { topology, sender, receiver, .. } = Topology::path(&[Duplex::symmetric(scenario.link()?)]);
     // Only the cost of updates is counted.
-    let logging = |config: Config| config.with_heartbeat_interval(None).with_message_events(true).into();
+    let logging = |config: Config| config.with_heartbeat_interval(None).with_message_events(true).into_core();
     let mut client = SctpHost::new(sender, scenario.seed, logging(policy.config(scenario)))?;
     let size = ByteCount::from_bytes(scenario.size.into());
     let workload = Workload::Periodic(Periodic { interval: scenario.interval, size });

@@ -82,7 +82,7 @@ fn programs_read_the_report_as_json_and_the_packets_of_both_ends_as_a_capture() 
     let folder = folder("emulate-run-capture");
     let (report, packets) = (folder.join("report.json"), folder.join("packets.pcapng"));
     let Some(ended) = emulate_run(&format!(
-        "--delay 30ms --lose 0 --json --out {} --pcap {} --server '\"$FESTINA\" listen 10.77.0.2 --echo' \
+        "--delay 30ms --lose 0 --json --report {} --pcap {} --server '\"$FESTINA\" listen 10.77.0.2 --echo' \
          --client '\"$FESTINA\" ping $FESTINA_SERVER -c 3 -i 1ms'",
         report.display(),
         packets.display()

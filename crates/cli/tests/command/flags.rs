@@ -51,7 +51,7 @@ fn help_is_also_a_subcommand() {
 
 #[test]
 fn flags_that_make_no_sense_get_one_line_and_code_two() {
-    let cases: [(&[&str], &str); 37] = [
+    let cases: [(&[&str], &str); 39] = [
         (&["fly"], "unrecognized subcommand 'fly'"),
         (&["send"], "not provided: <ADDRESS>"),
         (&["send", "localhost:x"], "\"x\" is no UDP port"),
@@ -86,7 +86,9 @@ fn flags_that_make_no_sense_get_one_line_and_code_two() {
         (&["compare", "--size", "65537"], "65537 is not in 16..=65536"),
         (&["compare", "--profiles", "festina,festina"], "names festina twice"),
         (&["compare", "--rtt", "1h"], "--rtt is longer than 5s"),
-        (&["compare", "--pcap", "-"], "with --json only"),
+        (&["compare", "--rate", "1bit/s"], "a message of 100 bytes takes 1248s to send"),
+        (&["ping", "localhost", "--size", "7B"], "7 is not in 8..=1048576"),
+        (&["compare", "--pcap", "-"], "is no file here"),
         (&["compare", "--html", "a", "--svg", "./a"], "two outputs would go to "),
         (&["compare", "--html", "a", "--svg", "a"], "two outputs would go to "),
     ];

@@ -13,7 +13,7 @@ const SHORT: &str = "experiment = \"g02-tables\"\nrepetitions = 1\n[parameters]\
 fn the_kernels_tcp_is_measured_and_reported_like_a_simulation() {
     let folder = folder("lab-real");
     std::fs::write(folder.join("short.toml"), SHORT).expect("the folder can be written");
-    let script = format!("cd {} && exec \"$FESTINA\" lab run short.toml --real --json -", folder.display());
+    let script = format!("cd {} && exec \"$FESTINA\" lab run short.toml --real --json", folder.display());
     let Some(running) = as_root_of_a_user_namespace(&script) else { return };
     let ended = running.end();
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -33,7 +33,7 @@ fn the_kernels_tcp_is_measured_and_reported_like_a_simulation() {
     }
     // Finished cells are not measured again.
     let script =
-        format!("cd {} && exec timeout 2 \"$FESTINA\" lab run short.toml --real --jobs 1 --json -", folder.display());
+        format!("cd {} && exec timeout 2 \"$FESTINA\" lab run short.toml --real --jobs 1 --json", folder.display());
     let Some(running) = as_root_of_a_user_namespace(&script) else { return };
     let again = running.end();
     assert_eq!((again.code, again.stdout), (Some(0), ended.stdout), "{}", again.stderr);

@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 
-use crate::harness::{PATIENCE, Running, run};
+use crate::harness::{PATIENCE, Running, festina, run, run_with_input};
 
 /// An exit that leads to `server`, an entrance of this kind that leads to it, and the entrance's address.
 fn tunnel(kind: &str, server: &str) -> (Running, Running, String) {
@@ -142,6 +142,7 @@ fn a_server_that_listens_on_the_second_address_of_its_name_is_found() {
     let (_exit, _entrance, tunnelled) = tunnel("tcp", &name);
     let (_proxy, proxied) =
         Running::start_server(&["tcp-proxy", "--listen", "127.0.0.1:0", "--to", &name], "", " is passed on to");
+    clients_find(&last.to_string(), host);
     for address in [tunnelled, proxied] {
         let mut client = TcpStream::connect(&address).expect("connected");
         client.set_read_timeout(Some(PATIENCE)).expect("set");
@@ -149,6 +150,23 @@ fn a_server_that_listens_on_the_second_address_of_its_name_is_found() {
         stream.write_all(b"x").expect("connected");
         client.read_exact(&mut [0]).expect("it comes");
     }
+}
+
+/// Has each command that connects to a host reach a server that listens on this address alone, by the host's name.
+fn clients_find(listen: &str, host: impl Fn(std::net::SocketAddr) -> String) {
+    let (_echo, address) = Running::start_server(&["listen", listen, "--echo"], "listening on ", ", SCTP port");
+    let name = host(address.parse().expect("an address"));
+    let ping = run(&["ping", &name, "-c", "1"]);
+    assert_eq!(ping.code, Some(0), "{ping:?}");
+    let sent = run_with_input(&["send", &name], "hello\n");
+    assert_eq!((sent.code, sent.stdout.as_str()), (Some(0), "hello\n"), "{sent:?}");
+
+    let mut server = Running::start(festina(&["perf", "-s", "-B", listen]));
+    let line = server.stderr_line();
+    let address = line.split([' ', ',']).find_map(|word| word.parse().ok());
+    let name = host(address.unwrap_or_else(|| panic!("no address in {line:?}")));
+    let measured = run(&["perf", "-c", &name, "--idle", "100ms", "-t", "1s"]);
+    assert_eq!(measured.code, Some(0), "{measured:?}");
 }
 
 #[test]

@@ -53,10 +53,11 @@ pub(crate) struct Inner {
 /// What a change was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
-    /// A message of this size that does not expire was handed in. If it cannot leave at once and others wait already, it brings no deadline
-    /// nearer.
+    /// A message of this size was handed in. If it cannot leave at once and others wait already, it brings no deadline nearer, unless it
+    /// `expires`.
     Message {
         bytes: usize,
+        expires: bool,
     },
     Any,
 }
@@ -81,8 +82,8 @@ impl Inner {
         let mut state = self.succeed();
         let now = state.advance(clock::now());
         let result = call(&mut state, now);
-        if let Change::Message { bytes } = change {
-            if self.may_wait(&mut state, now, bytes) {
+        if let Change::Message { bytes, expires } = change {
+            if self.may_wait(&mut state, now, bytes, expires) {
                 return result;
             }
             if Rush::goes_on(now, self.id, state.core.remote()) {
@@ -98,15 +99,20 @@ impl Inner {
     /// Returns whether nothing has to follow a message: it cannot leave yet and the timer knows when it can, or it belongs to a burst that
     /// leaves together.
     #[inline]
-    fn may_wait(self: &Arc<Self>, state: &mut State, now: Instant, bytes: usize) -> bool {
-        if state.spared.stalled && now < state.entry.at {
-            return true;
+    fn may_wait(self: &Arc<Self>, state: &mut State, now: Instant, bytes: usize, expires: bool) -> bool {
+        let waits = if state.spared.stalled && now < state.entry.at {
+            true
+        } else {
+            let holds = state.spared.burst.holds(now, bytes);
+            if holds && state.asks_driver() {
+                self.shared.wait_for_driver(self);
+            }
+            holds
+        };
+        if waits && expires {
+            self.rearm(state, now);
         }
-        let holds = state.spared.burst.holds(now, bytes);
-        if holds && state.asks_driver() {
-            self.shared.wait_for_driver(self);
-        }
-        holds
+        waits
     }
 
     /// Takes the lock for a change that [`Inner::settle`] follows.
@@ -145,7 +151,8 @@ impl Inner {
             return wakes;
         }
         let is_stalled = change != Change::Any && state.spared.silent;
-        if !std::mem::replace(&mut state.spared.stalled, is_stalled) || !is_stalled {
+        let was_stalled = std::mem::replace(&mut state.spared.stalled, is_stalled);
+        if !(was_stalled && is_stalled) || matches!(change, Change::Message { expires: true, .. }) {
             self.rearm(state, now);
         }
         wakes
@@ -246,8 +253,8 @@ impl Inner {
     }
 
     pub(crate) fn try_send(self: &Arc<Self>, message: Message, watch: Watch) -> Result<MessageId, SendError> {
-        let has_deadline = message.lifetime.is_some() || message.deadline.is_some();
-        let change = if has_deadline { Change::Any } else { Change::Message { bytes: message.payload.len() } };
+        let expires = message.lifetime.is_some() || message.deadline.is_some();
+        let change = Change::Message { bytes: message.payload.len(), expires };
         self.change_by(change, Way::Direct, |state, now| state.send(now, message, watch))
     }
 
@@ -358,6 +365,15 @@ impl Inner {
         if self.shared.scheduler() == scheduler {
             lock(&self.state).core.set_stream_value(stream, value);
         }
+    }
+
+    /// Drops the unread messages of a stream and those that arrive from now on.
+    pub(crate) fn discard_stream(self: &Arc<Self>, stream: StreamId) -> usize {
+        self.change(|state, _| state.discard_stream(stream))
+    }
+
+    pub(crate) fn resume_stream(&self, stream: StreamId) {
+        lock(&self.state).core.resume_stream(stream);
     }
 
     /// Sends what was queued, as far as the protocol allows.

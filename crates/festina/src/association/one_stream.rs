@@ -88,7 +88,7 @@ impl Stream {
     ///
     /// All streams share one receive buffer (RFC 9260 §6.2). Up to 256 KiB of messages, each counted with 128 bytes more, wait for readers
     /// sorted by stream; once there are more, no stream gets on before somebody takes some. So read all streams that the peer
-    /// uses.
+    /// uses, [discard](Self::discard) the others, or [limit](crate::Config::with_stream_unread_bytes_max) what may wait of one.
     ///
     /// # Errors
     /// Somebody reads it by itself already.
@@ -115,6 +115,16 @@ impl Stream {
     /// As [`Association::request_reset`].
     pub fn request_reset(&self) -> Result<(), ReconfigureError> {
         self.association.request_reset(&[self.id])
+    }
+
+    /// Drops the unread messages of the stream and those that arrive from now on, as [`Association::discard_stream`] does.
+    pub fn discard(&self) -> usize {
+        self.association.discard_stream(self.id)
+    }
+
+    /// Receives messages of the stream again, as [`Association::resume_stream`] does.
+    pub fn resume(&self) {
+        self.association.resume_stream(self.id);
     }
 
     /// Sets the stream's priority, as [`Association::set_stream_priority`] does.

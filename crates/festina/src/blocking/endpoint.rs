@@ -104,7 +104,7 @@ impl Endpoint {
         Handshake(self.shared.thread.handle().spawn(async move { endpoint.connect_to(&host, options).await }))
     }
 
-    /// Waits until something that belongs to the endpoint may go on, and appends to `ready` what it is, at most `count` objects. Each object
+    /// Waits until objects that belong to the endpoint may go on, and appends them to `ready`, at most `count`. Each object
     /// begins as ready. It is reported again as long as the call that its kind names returns something, so call that until it returns nothing.
     ///
     /// # Errors

@@ -29,7 +29,7 @@ mod unix {
 
     /// A descriptor that any thread makes readable and the reader makes unreadable again.
     ///
-    /// After clearing it, the reader must look for what it was notified of: a notification at the same time may be cleared with it.
+    /// After clearing it, the reader must look for the cause of the notification: another one at the same time may be cleared with it.
     #[derive(Debug)]
     pub(crate) struct Notifier {
         readable: OwnedFd,

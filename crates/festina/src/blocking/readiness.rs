@@ -21,7 +21,7 @@ use crate::endpoint::lock;
 pub struct Ready {
     /// The token that the program gave the object, 0 if it gave none.
     pub token: u64,
-    /// What it may do.
+    /// The call that would not wait.
     pub kind: ReadyKind,
 }
 
@@ -191,7 +191,7 @@ impl Readiness {
 
 impl Drop for Readiness {
     fn drop(&mut self) {
-        // What it lists may be woken later, by wakers that are still held.
+        // Listed objects may be woken later, by wakers that are still held.
         self.woken.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
@@ -221,7 +221,7 @@ mod tests {
         let weak = Arc::downgrade(&readiness);
         first.wake_by_ref();
         drop(readiness);
-        assert!(weak.upgrade().is_none(), "what is listed keeps nothing alive");
+        assert!(weak.upgrade().is_none(), "listed objects keep nothing alive");
         first.wake();
     }
 

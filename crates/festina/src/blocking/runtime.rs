@@ -106,7 +106,7 @@ async fn serve(address: SocketAddr, config: Config, ready: &mpsc::SyncSender<Bou
         }
     };
     let _asked = ready.send(Ok((Handle::current(), endpoint.clone())));
-    // An error is what is waited for: the sender was dropped.
+    // The sender is only ever dropped, which is an error here.
     let _dropped = gone.await;
     endpoint.close().await;
 }

@@ -66,7 +66,7 @@ impl Wake for Arrivals {
 }
 
 impl<S: Stream + Unpin> Source<S> {
-    /// The signal is raised at once, since nobody has looked yet.
+    /// The signal is raised at once, since the stream was not polled yet.
     pub(super) fn new(stream: S, signal: Arc<Signal>) -> Self {
         signal.raise();
         let arrivals =
@@ -127,7 +127,7 @@ impl<S: Stream + Unpin> Source<S> {
     /// Returns a descriptor that is readable when [`Source::next`] would not have to wait. It may be readable too early once, and is at first.
     #[cfg(unix)]
     pub(super) fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
-        // Nobody looks meanwhile, so nobody misses that there is a descriptor now.
+        // No poll runs meanwhile that could miss the new descriptor.
         let _stream = lock(&self.stream);
         if let Some(notifier) = self.arrivals.notifier.get() {
             return Ok(notifier.as_fd());
@@ -156,7 +156,7 @@ mod tests {
 
     const NOW: Option<Duration> = Some(Duration::ZERO);
 
-    /// The results of polls, one after the other; nothing once all are told.
+    /// The results of polls, one after the other; then nothing.
     struct Script(VecDeque<Poll<Option<u8>>>);
 
     impl Stream for Script {

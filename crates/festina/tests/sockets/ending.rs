@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use festina::{
-    ClosedReason, Config, ConnectError, DEFAULT_SCTP_PORT, Endpoint, ListenError, Message, SendError, TryRecvError,
+    ClosedReason, Config, ConnectError, ConnectOptions, DEFAULT_SCTP_PORT, Endpoint, ListenError, Message, PeerRestart,
+    SendError, TryRecvError,
 };
 
-use crate::support::{endpoint, in_time, pair, pair_with, until};
+use crate::support::{Relay, endpoint, endpoint_with, in_time, pair, pair_with, until};
 
 fn numbered(value: u32) -> Message {
     Message::new(value.to_be_bytes().to_vec())
@@ -225,4 +226,51 @@ async fn after_close_the_address_can_be_bound_again_though_handles_are_left() {
     assert_eq!(pair.client.close_reason(), Some(ClosedReason::Shutdown));
     assert!(pair.client_endpoint.connect(pair.server_endpoint.local_addr()).await.is_err());
     drop((pair.client, pair.server, pair.listener));
+}
+
+/// A client whose successor, behind the same address and ports, restarts the association. Returns the server's side and its listener; the
+/// client said "old" before, and its successor says "new".
+async fn restarted(restart: PeerRestart) -> (festina::Association, festina::Listener) {
+    let server = endpoint_with(Config::default().with_peer_restart(restart)).await;
+    let listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
+    let relay = Relay::to(server.local_addr()).await;
+    let options = ConnectOptions::default().local_port(7_000);
+    let client = endpoint().await;
+    let first = client.connect_with(relay.address, options.clone()).await.unwrap();
+    let association = listener.accept().await.unwrap();
+    first.send("old").await.unwrap();
+    first.drained().await.unwrap();
+    // The relay forgets the first client as soon as it hears of the second.
+    let successor = endpoint().await;
+    let second = successor.connect_with(relay.address, options).await.unwrap();
+    second.send("new").await.unwrap();
+    second.drained().await.unwrap();
+    // Kept until the runtime ends: a client that goes in good order would tell the server.
+    std::mem::forget((first, second, client, successor, server));
+    (association, listener)
+}
+
+#[tokio::test]
+async fn a_peer_that_restarts_goes_on_in_the_same_association_and_its_messages_say_so() {
+    in_time(async {
+        let (association, _listener) = restarted(PeerRestart::Continue).await;
+        for (payload, restarts) in [("old", 0), ("new", 1)] {
+            let message = association.recv().await.unwrap();
+            assert_eq!((&message.payload[..], message.restarts), (payload.as_bytes(), restarts));
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_peer_that_restarts_ends_the_association_behind_its_last_message_if_that_is_wanted() {
+    in_time(async {
+        let (association, listener) = restarted(PeerRestart::End).await;
+        assert_eq!(association.recv().await.unwrap().payload, "old");
+        assert_eq!(association.recv().await, Err(ClosedReason::PeerRestarted));
+        let successor = listener.accept().await.unwrap();
+        let message = successor.recv().await.unwrap();
+        assert_eq!((&message.payload[..], message.restarts), (&b"new"[..], 0));
+    })
+    .await;
 }

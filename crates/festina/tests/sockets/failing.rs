@@ -196,7 +196,7 @@ async fn of_several_addresses_the_one_that_answers_is_used() {
     };
     let server = endpoint().await;
     let _listener = server.listen(DEFAULT_SCTP_PORT).unwrap();
-    // Where `localhost` has an IPv6 address, nobody answers there.
+    // Where `localhost` has an IPv6 address, no server is bound to it.
     let name = format!("localhost:{}", server.local_addr().port());
     let association = in_time(client.connect_to(&name, ConnectOptions::default())).await.unwrap();
     assert_eq!(association.remote_addr().port(), server.local_addr().port());

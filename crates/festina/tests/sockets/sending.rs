@@ -305,3 +305,20 @@ async fn packets_that_come_together_are_acknowledged_together_whatever_chunk_car
         assert!(answers * 4 < sent, "interleaving: {interleaving}, {answers} answers to {sent} packets");
     }
 }
+
+#[tokio::test]
+async fn a_message_that_is_larger_than_the_peers_receive_buffer_is_refused_and_ends_nothing() {
+    in_time(async {
+        let server = Config::default().with_receive_buffer_bytes(50_000);
+        let pair = pair_with(Config::default(), server).await;
+        let refused = pair.client.send(vec![7; 50_001]).await;
+        assert!(matches!(&refused, Err(SendError::TooLong { bytes_max: 50_000, .. })), "{refused:?}");
+        pair.client.send(vec![7; 50_000]).await.unwrap();
+        assert_eq!(pair.server.recv().await.unwrap().payload.len(), 50_000);
+    })
+    .await;
+    let beyond = Config::default().with_message_bytes_max(2 << 20);
+    let error = beyond.validate().expect_err("messages are delivered whole");
+    assert_eq!(error.to_string(), "limits.message_bytes_max is 2097152, but must lie between 1 and 1048576");
+    assert!(beyond.with_receive_buffer_bytes(2 << 20).validate().is_ok());
+}

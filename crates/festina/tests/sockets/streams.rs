@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use festina::{ClosedReason, Config, Direction, Event, Message, SendError, StreamScheduler, StreamTaken, TryRecvError};
+use festina::{
+    ClosedReason, Config, Direction, Event, Message, SendError, StreamId, StreamScheduler, StreamTaken, TryRecvError,
+};
 use futures_util::StreamExt;
 use tokio::time::timeout;
 
-use crate::support::{in_time, pair, pair_with};
+use crate::support::{Pair, in_time, pair, pair_with};
 
 #[tokio::test]
 async fn a_stream_that_is_read_by_itself_keeps_its_messages_from_all_others() {
@@ -212,4 +214,54 @@ async fn a_priority_orders_streams_and_a_weight_is_something_else() {
     let last_of_two = streams.iter().rposition(|stream| *stream == 2).unwrap();
     let waiting = streams[last_of_two..].iter().filter(|stream| **stream == 1).count();
     assert!(waiting >= 4, "stream 2 goes first once messages wait: {streams:?}");
+}
+
+/// A client that sends more on stream 1, which the server does not read, than both buffers hold, and then a message on stream 2.
+async fn with_an_unread_stream(config: Config) -> Pair {
+    let pair = pair_with(Config::default(), config.with_receive_buffer_bytes(32 << 10)).await;
+    for _ in 0..200 {
+        pair.client.stream(1).send(vec![7; 1_000]).await.unwrap();
+    }
+    pair.client.stream(2).send("urgent").await.unwrap();
+    pair
+}
+
+#[tokio::test]
+async fn an_unread_stream_holds_up_no_other_once_it_is_discarded() {
+    in_time(async {
+        let pair = with_an_unread_stream(Config::default()).await;
+        let mut urgent = pair.server.stream(2).read().unwrap();
+        assert!(timeout(Duration::from_millis(100), urgent.recv()).await.is_err(), "the receive buffer is full");
+        assert!(pair.server.stream(1).discard() > 0);
+        assert_eq!(urgent.recv().await.unwrap().payload, "urgent");
+        pair.client.drained().await.unwrap();
+        assert_eq!(pair.server.try_recv(), Err(TryRecvError::Empty));
+        pair.server.stream(1).resume();
+        pair.client.stream(1).send("again").await.unwrap();
+        assert_eq!(pair.server.recv().await.unwrap().payload, "again");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn with_a_limit_for_each_stream_an_unread_one_holds_up_no_other() {
+    in_time(async {
+        for sorts in [false, true] {
+            let pair = with_an_unread_stream(Config::default().with_stream_unread_bytes_max(8 << 10)).await;
+            let mut reader = sorts.then(|| pair.server.stream(2).read().unwrap());
+            let discarded = Event::StreamDiscarded { stream: StreamId(1) };
+            while pair.server.event().await != Some(discarded.clone()) {}
+            pair.client.drained().await.unwrap();
+            let mut unread = 0;
+            while let Ok(message) = pair.server.try_recv() {
+                unread += usize::from(message.stream == StreamId(1));
+                assert!(message.stream == StreamId(1) || !sorts && message.payload == "urgent");
+            }
+            assert!((1..=(8 << 10) / 1_000).contains(&unread), "{unread} messages of the other stream");
+            if let Some(reader) = &mut reader {
+                assert_eq!(reader.recv().await.unwrap().payload, "urgent");
+            }
+        }
+    })
+    .await;
 }

@@ -12,7 +12,7 @@ use super::negotiation::{AddressFilter, Extensions, InitFault, InitKind, PeerIni
 use super::retry::RetryTimer;
 use super::state::State;
 use super::{Association, Context, Ports, Purpose};
-use crate::config::{Config, Limits, PACKET_BYTES_MIN};
+use crate::config::{Config, Limits, PACKET_BYTES_MIN, PeerRestart};
 use crate::error::{ClosedReason, PacketDropped};
 use crate::event::Event;
 use crate::receive::Receiver;
@@ -150,10 +150,7 @@ impl Association {
         match self.cookie_action(&cookie) {
             CookieAction::Discard => Err(PacketDropped::Unexpected("late cookie")),
             CookieAction::Outdated => Err(self.refuse_cookie(&cookie, Duration::ZERO)),
-            CookieAction::Restart => {
-                self.restart(now, &cookie);
-                Ok(())
-            }
+            CookieAction::Restart => self.restart(now, &cookie),
             CookieAction::UpdatePeer => {
                 self.adopt_peer(now, cookie.tags.peer, &cookie.peer, None);
                 self.confirm(now);
@@ -239,7 +236,8 @@ impl Association {
         let framing = agreed.framing();
         self.tags.peer = peer_tag;
         let PeerParameters { extensions, addresses, .. } = *parameters;
-        self.peer = PeerTraits { extensions, addresses, first_tsn: parameters.first_tsn.0, ..self.peer };
+        let (first_tsn, buffer_bytes) = (parameters.first_tsn.0, parameters.a_rwnd);
+        self.peer = PeerTraits { extensions, addresses, first_tsn, buffer_bytes, ..self.peer };
         self.streams = Streams { outbound, inbound };
         self.sender.agree(framing, agreed.forwards());
         let path = &mut self.paths.pick_mut().sending;
@@ -277,11 +275,18 @@ impl Association {
     }
 
     /// Action A: the peer lost its state and came back (RFC 9260 §5.2.4).
-    fn restart(&mut self, now: Instant, cookie: &Cookie) {
+    fn restart(&mut self, now: Instant, cookie: &Cookie) -> Result<(), PacketDropped> {
         if let State::ShutdownAckSent { .. } = self.state {
             self.control.set(Due::SHUTDOWN_ACK);
             self.control.reply_with(|| Reply::CookieWhileShuttingDown);
-            return;
+            return Ok(());
+        }
+        if self.context.config().peer_requests.restart == PeerRestart::End {
+            self.close(ClosedReason::PeerRestarted);
+            return Err(PacketDropped::Unexpected("restart of the peer"));
+        }
+        if let Some(receiver) = &mut self.receiver {
+            receiver.peer_restarted();
         }
         self.control.clear();
         self.tags = cookie.tags;
@@ -295,6 +300,7 @@ impl Association {
         self.control.set(Due::COOKIE_ACK);
         self.state = State::CookieWait { t1: RetryTimer::start(now, self.context.config().timers.rto_initial) };
         self.enter_established(now, None);
+        Ok(())
     }
 
     fn tie_tags(&self) -> TieTags {
@@ -350,6 +356,8 @@ pub(super) struct PeerTraits {
     pub(super) answered: bool,
     /// Its first TSN, from which its requests to change streams are counted.
     pub(super) first_tsn: u32,
+    /// The receive window that it advertised first: its receive buffer. 0 before that.
+    pub(super) buffer_bytes: u32,
 }
 
 /// What this side calls itself in an INIT ACK.

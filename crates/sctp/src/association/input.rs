@@ -13,6 +13,7 @@ use super::negotiation::Extensions;
 use super::state::State;
 use crate::error::{ClosedReason, PacketDropped, ProtocolViolation};
 use crate::event::Event;
+use crate::outstanding::Acknowledgement;
 use crate::receive::{DataVerdict, ReceiveError};
 use crate::send::SackOutcome;
 use crate::wire::{
@@ -152,8 +153,7 @@ impl Association {
                 // No receiver has reason to send two at once (RFC 9260 §6.2), and each costs a walk over what is outstanding.
                 let is_first = !core::mem::replace(&mut arrival.had_sack, true);
                 if is_first && self.state.takes_sack() {
-                    let path = &mut self.paths.pick_mut().sending;
-                    let outcome = self.sender.handle_sack(now, path, sack, &mut self.events);
+                    let outcome = self.acknowledge(now, Acknowledgement::sack(sack));
                     self.acknowledged(now, outcome);
                 }
             }
@@ -190,8 +190,10 @@ impl Association {
             Chunk::NrSack(sack) => {
                 let is_first = !core::mem::replace(&mut arrival.had_sack, true);
                 if is_first && self.state.takes_sack() {
-                    let path = &mut self.paths.pick_mut().sending;
-                    let outcome = self.sender.handle_nr_sack(now, path, sack, &mut self.events);
+                    let mut both = Vec::new();
+                    let (merged, non_renegable) = (sack.as_sack(&mut both), sack.nr_gap_ack_block_bytes());
+                    let acknowledgement = Acknowledgement { non_renegable, ..Acknowledgement::sack(&merged) };
+                    let outcome = self.acknowledge(now, acknowledgement);
                     self.acknowledged(now, outcome);
                 }
             }
@@ -296,9 +298,16 @@ impl Association {
     /// The cumulative TSN of a SHUTDOWN. pion, rtc-sctp and sctp-proto put a TSN of their own there, so one that was never sent
     /// is passed over and does not end the association; SACKs tell what has arrived.
     pub(super) fn handle_cumulative_ack(&mut self, now: Instant, cumulative_tsn: Tsn) {
-        let path = &mut self.paths.pick_mut().sending;
-        let outcome = self.sender.handle_cumulative_ack(now, path, cumulative_tsn, &mut self.events);
+        let outcome = self.acknowledge(now, Acknowledgement::cumulative(cumulative_tsn));
         self.acknowledged(now, Ok(outcome.unwrap_or_default()));
+    }
+
+    fn acknowledge(
+        &mut self,
+        now: Instant,
+        acknowledgement: Acknowledgement<'_>,
+    ) -> Result<SackOutcome, ProtocolViolation> {
+        self.sender.acknowledge(now, &mut self.paths.pick_mut().sending, acknowledgement, &mut self.events)
     }
 
     fn acknowledged(&mut self, now: Instant, outcome: Result<SackOutcome, ProtocolViolation>) {
@@ -363,6 +372,9 @@ impl Association {
         {
             receiver.packet_done(arrival.now);
             self.paths.of_source_mut(arrival.from).sending.peer_data_came(arrival.now);
+            while let Some(stream) = receiver.poll_overrun() {
+                self.events.push(Event::StreamDiscarded { stream });
+            }
             if receiver.has_message() && !core::mem::replace(&mut self.readable_told, true) {
                 self.events.push(Event::Readable);
             }

@@ -8,7 +8,7 @@ use super::negotiation::Extensions;
 use super::state::State;
 use super::{Association, Transmit};
 use crate::event::Event;
-use crate::send::Filled;
+use crate::send::Errand;
 use crate::wire::{ChunkOut, PacketBuilder};
 
 impl Association {
@@ -18,8 +18,8 @@ impl Association {
         let (len, ecn) = if let Some(packet) = self.control.pop_packet() {
             buffer.extend_from_slice(&packet);
             (packet.len(), EcnCodepoint::NotCapable)
-        } else if self.may_write(now) {
-            self.build_packet(now, buffer)
+        } else if let Some(errand) = self.reason_to_write(now) {
+            self.build_packet(now, errand, buffer)
         } else {
             (0, EcnCodepoint::NotCapable)
         };
@@ -43,24 +43,37 @@ impl Association {
         }
     }
 
-    /// Returns whether anything may have to leave. Mostly nothing has: this is asked until the answer is no.
+    /// Returns what the sender has to send if anything may have to be sent. Mostly nothing has: this is asked until the answer is no.
     #[inline]
-    fn may_write(&self, now: Instant) -> bool {
+    fn reason_to_write(&self, now: Instant) -> Option<Errand> {
         match self.state {
-            State::Closed => false,
-            State::CookieWait { .. } => self.control.is_set(Due::INIT),
+            State::Closed => None,
+            State::CookieWait { .. } => self.control.is_set(Due::INIT).then(Errand::default),
             // Until COOKIE ACK comes, nothing leaves but COOKIE ECHO and what fits beside it (RFC 9260 §5.1 C), and the
             // answer to a HEARTBEAT, which shows that COOKIE ECHO has arrived (§8.3).
-            State::CookieEchoed { .. } if !self.control.is_set(Due::COOKIE_ECHO) && !self.control.has_replies() => {
-                false
+            State::CookieEchoed { .. } if !self.control.is_set(Due::COOKIE_ECHO) && !self.control.has_replies() => None,
+            _ => {
+                let path = self.paths.pick();
+                let errand =
+                    if self.data_may_follow() { self.sender.errand(now, &path.sending) } else { Errand::default() };
+                let has_reason = errand.is_due()
+                    || self.control.wants_packet()
+                    || path.heartbeat_ready()
+                    || self.receiver.as_ref().is_some_and(|receiver| receiver.sack_wanted());
+                has_reason.then_some(errand)
             }
-            _ => self.has_something_to_say(now),
         }
+    }
+
+    /// Returns whether the next packet may hold DATA.
+    #[inline]
+    fn data_may_follow(&self) -> bool {
+        self.state.sends_data() || self.state.is_cookie_echoed() && self.control.is_set(Due::COOKIE_ECHO)
     }
 
     /// Returns the length of the packet, or 0 if nothing came of it, and whether routers may mark it.
     #[inline(never)]
-    fn build_packet(&mut self, now: Instant, buffer: &mut Vec<u8>) -> (usize, EcnCodepoint) {
+    fn build_packet(&mut self, now: Instant, errand: Errand, buffer: &mut Vec<u8>) -> (usize, EcnCodepoint) {
         let packet_bytes_max = self.paths.pick().sending.packet_bytes_max();
         // While an INIT waits, nobody's tag is known yet (RFC 9260 §8.5.1 A).
         let is_init = matches!(self.state, State::CookieWait { .. });
@@ -73,29 +86,19 @@ impl Association {
         } else {
             // The peer may have forgotten all that was agreed on when COOKIE ECHO comes (RFC 9653 §5.2).
             let is_opening = self.control.is_set(Due::COOKIE_ECHO);
-            let ecn = self.write_chunks(now, &mut packet);
+            let ecn = self.write_chunks(now, errand, &mut packet);
             let is_unchecked = !is_opening && self.agreed().contains(Extensions::ZERO_CHECKSUM);
             (if is_unchecked { packet.finish_unchecked() } else { packet.finish() }, ecn)
         }
     }
 
-    #[inline]
-    fn has_something_to_say(&self, now: Instant) -> bool {
-        let path = self.paths.pick();
-        self.control.wants_packet()
-            || path.heartbeat_ready()
-            || self.receiver.as_ref().is_some_and(|receiver| receiver.sack_wanted())
-            || (self.state.sends_data() && self.sender.can_send(now, &path.sending))
-    }
-
-    fn write_chunks(&mut self, now: Instant, packet: &mut PacketBuilder<'_>) -> EcnCodepoint {
-        let mut data_may_follow = self.state.sends_data();
+    fn write_chunks(&mut self, now: Instant, errand: Errand, packet: &mut PacketBuilder<'_>) -> EcnCodepoint {
+        let data_may_follow = self.data_may_follow();
         if let State::CookieEchoed { cookie, .. } = &self.state
             && self.control.is_set(Due::COOKIE_ECHO)
         {
             packet.chunk(&ChunkOut::CookieEcho(cookie));
             self.control.unset(Due::COOKIE_ECHO);
-            data_may_follow = true;
         }
         let ends_handshake = self.control.is_set(Due::COOKIE_ACK) && packet.chunk(&ChunkOut::CookieAck);
         if ends_handshake {
@@ -115,8 +118,7 @@ impl Association {
             packet.chunk(&ChunkOut::Heartbeat { info: &nonce.to_be_bytes() });
         }
         if let Some(receiver) = &mut self.receiver
-            && (receiver.sack_wanted()
-                || (receiver.sack_useful() && data_may_follow && self.sender.can_send(now, &path.sending)))
+            && (receiver.sack_wanted() || receiver.sack_useful() && errand.is_due())
         {
             if let Some(marks) = self.control.marks() {
                 marks.write_ecne(packet);
@@ -124,21 +126,13 @@ impl Association {
             let agreed = Extensions::own(self.context.config()).common(self.peer.extensions);
             receiver.write_sack(agreed.contains(Extensions::NR_SACK), packet);
         }
-        let mut filled = Filled::default();
+        let mut ecn = EcnCodepoint::NotCapable;
         if data_may_follow {
-            let (sending, events) = (&mut path.sending, &mut self.events);
-            let mut forwarded = self.sender.write_forward_tsn(now, sending, packet, events);
-            filled = self.sender.fill(now, sending, packet, events);
-            if filled.chunks == 0 && !forwarded {
-                // A retransmission may turn out to be abandoned: then the packet carries the FORWARD-TSN instead.
-                forwarded = self.sender.write_forward_tsn(now, sending, packet, events);
-            }
-            if forwarded {
-                self.sender.forward_tsn_left(now, sending, filled.has_new_data);
-            }
-            if filled.chunks > 0 || forwarded {
+            let filled = self.sender.fill(now, &mut path.sending, errand, packet, &mut self.events);
+            if filled.chunks > 0 || filled.forwarded {
                 path.used(now);
             }
+            ecn = filled.ecn;
         }
         // The last message that SHUTDOWN or a reset waited for may just have expired unsent. Control chunks stand in front of DATA.
         self.advance_reconfiguration(now);
@@ -152,7 +146,7 @@ impl Association {
             self.begin_marking();
             return EcnCodepoint::NotCapable;
         }
-        filled.ecn
+        ecn
     }
 
     fn write_shutdown_chunks(&mut self, now: Instant, packet: &mut PacketBuilder<'_>) {

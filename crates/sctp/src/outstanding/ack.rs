@@ -9,8 +9,8 @@ use festina_recovery::early_retransmit;
 use festina_recovery::fast_retransmit::FastRetransmit;
 use festina_units::Instant;
 
-use super::digest::{Acknowledgement, Digest, Progress};
-use super::ledger::{Chunk, ChunkState, Ledger};
+use super::digest::{Acknowledgement, Digest, SettledPiece};
+use super::ledger::{ChunkState, Ledger};
 use super::loss::{Evidence, is_overtaken, missing_below};
 use super::reported::{Block, difference};
 use crate::error::ProtocolViolation;
@@ -30,34 +30,22 @@ pub(crate) struct SackTerms {
     /// Chunks are sent again ahead of a timeout, so that SACKs for older chunks may still be on the way; see
     /// [`is_overtaken`](super::loss::is_overtaken).
     pub(crate) sends_copies: bool,
-    /// The peer was told to pass over everything up to this TSN: that it does so shows nothing of what was abandoned.
-    pub(crate) forwarded: u64,
 }
 
 /// Duplicate TSNs of one SACK that are read. A packet of 1,500 bytes has room for fewer.
 const DUPLICATES_READ_MAX: usize = 512;
-
-/// Who looks on while the ledger applies an acknowledgement.
-pub(crate) trait Observer {
-    /// A chunk is acknowledged for the first time or for good; in ascending order of TSNs, first those below the cumulative TSN.
-    fn acked(&mut self, chunk: &Chunk, progress: Progress);
-
-    /// A duplicate is reported, after all that is acknowledged was shown.
-    fn duplicate(&mut self, tsn: u64);
-}
 
 const UNSENT: ProtocolViolation = ProtocolViolation("a TSN was acknowledged that was never sent");
 
 const RENEGED: ProtocolViolation = ProtocolViolation("what was acknowledged for good is missing again");
 
 impl Ledger {
-    fn acknowledge(
-        &mut self,
-        cumulative_tsn: Tsn,
-        forwarded: u64,
-        observer: &mut impl Observer,
-        digest: &mut Digest,
-    ) -> Result<bool, ProtocolViolation> {
+    /// Begins to apply an acknowledgement: fills in the blank `digest`. The caller then takes out what it [settles](Self::settle_next), and lets
+    /// [`apply_blocks`](Self::apply_blocks) follow. Returns `false` if a later acknowledgement is already known; then nothing changes.
+    ///
+    /// # Errors
+    /// Peer: it acknowledges a TSN that was never sent.
+    pub(crate) fn apply(&mut self, cumulative_tsn: Tsn, digest: &mut Digest) -> Result<bool, ProtocolViolation> {
         let cumulative = cumulative_tsn.unwrap(self.first_tsn());
         if cumulative >= self.next_tsn() {
             return Err(UNSENT);
@@ -67,62 +55,77 @@ impl Ledger {
         }
         digest.cumulative_advanced = cumulative >= self.first_tsn();
         digest.in_flight_bytes_before = self.in_flight().bytes;
-        for tsn in self.first_tsn()..=cumulative {
-            self.pop(|chunk| {
-                let is_new = match chunk.state {
-                    ChunkState::InFlight | ChunkState::Lost(_) => {
-                        digest.count(tsn, chunk);
-                        true
-                    }
-                    ChunkState::GapAcked | ChunkState::NonRenegable => false,
-                    ChunkState::AbandonedOnTheWay | ChunkState::Abandoned => {
-                        digest.pass_abandoned(tsn, chunk, forwarded)
-                    }
-                };
-                let is_settled = chunk.state != ChunkState::NonRenegable;
-                observer.acked(chunk, Progress { tsn, is_new, is_settled });
-            });
+        (digest.singles.settled_below, digest.singles.next_tsn) = (cumulative + 1, self.next_tsn());
+        if let Some(reported) = self.reported_before() {
+            digest.singles.in_doubt = reported.take_scratch();
         }
-        // Had the peer kept it, it would have acknowledged this one as well. Left as reported, it would never be sent again.
+        Ok(true)
+    }
+
+    /// Takes the next chunk out that is acknowledged cumulatively, unless the peer has settled it before. The peer was told to pass over everything
+    /// up to `forwarded`.
+    #[inline(always)]
+    pub(crate) fn settle_next(&mut self, forwarded: u64, digest: &mut Digest) -> Option<SettledPiece> {
+        while self.first_tsn() < digest.singles.settled_below {
+            let tsn = self.first_tsn();
+            let settled = self.pop(|chunk| {
+                match chunk.state {
+                    ChunkState::InFlight | ChunkState::Lost(_) => digest.count(tsn, chunk),
+                    ChunkState::GapAcked => {}
+                    ChunkState::NonRenegable => return None,
+                    ChunkState::AbandonedOnTheWay | ChunkState::Abandoned => {
+                        digest.pass_abandoned(tsn, chunk, forwarded);
+                    }
+                }
+                Some(SettledPiece::of(chunk))
+            })?;
+            if settled.is_some() {
+                return settled;
+            }
+        }
+        None
+    }
+
+    /// Applies the rest of an acknowledgement, once all is taken out that it settles cumulatively.
+    ///
+    /// # Errors
+    /// Peer: it acknowledges a TSN that was never sent, or takes back what it had settled. Blocks that make no sense are passed over.
+    pub(crate) fn apply_blocks(
+        &mut self,
+        acknowledgement: Acknowledgement<'_>,
+        terms: SackTerms,
+        digest: &mut Digest,
+    ) -> Result<(), ProtocolViolation> {
+        // Had the peer kept it, it would have acknowledged this one as well. Its payload is gone: as long as something else may still be sent, the
+        // peer may yet move on, as one does that has only misreported it.
         let first_tsn = self.first_tsn();
-        if self.get(first_tsn).is_some_and(|chunk| chunk.state == ChunkState::NonRenegable) {
+        let is_stuck = self.in_flight().chunks + self.lost().chunks == 0;
+        if is_stuck && self.get(first_tsn).is_some_and(|chunk| chunk.state == ChunkState::NonRenegable) {
             return Err(RENEGED);
         }
         digest.reneged_chunks += usize::from(self.renege(first_tsn));
         if let Some(reported) = self.reported_before() {
             reported.forget_through(first_tsn);
         }
-        Ok(true)
+        if let Some(sack) = acknowledgement.sack {
+            self.apply_gap_ack_blocks(sack, terms, digest)?;
+            self.settle_blocks(acknowledgement.non_renegable, digest);
+            self.count_duplicates(sack, digest);
+        }
+        Ok(())
     }
 
-    /// Applies an acknowledgement. Shows `observer` what it acknowledges and which duplicates it reports, and fills in the blank `digest`.
-    /// Returns `false` if a later acknowledgement is already known; then nothing changes.
-    ///
-    /// # Errors
-    /// Peer: it acknowledges what was never sent. Blocks that make no sense are passed over.
-    pub(crate) fn apply(
-        &mut self,
-        acknowledgement: Acknowledgement<'_>,
-        terms: SackTerms,
-        observer: &mut impl Observer,
-        digest: &mut Digest,
-    ) -> Result<bool, ProtocolViolation> {
-        if !self.acknowledge(acknowledgement.cumulative_tsn, terms.forwarded, observer, digest)? {
-            return Ok(false);
+    /// The digest is read.
+    pub(crate) fn finish(&mut self, digest: Digest) {
+        if let Some(reported) = self.reported_before() {
+            reported.keep_scratch(digest.singles.in_doubt);
         }
-        if let Some(sack) = acknowledgement.sack {
-            self.apply_gap_ack_blocks(sack, terms, observer, digest)?;
-            self.settle_blocks(acknowledgement.non_renegable, observer);
-            self.count_duplicates(sack, observer, digest);
-        }
-        Ok(true)
     }
 
     fn apply_gap_ack_blocks(
         &mut self,
         sack: &Sack<'_>,
         terms: SackTerms,
-        observer: &mut impl Observer,
         digest: &mut Digest,
     ) -> Result<(), ProtocolViolation> {
         let (first_tsn, next_tsn) = (self.first_tsn(), self.next_tsn());
@@ -131,7 +134,7 @@ impl Ledger {
             return Ok(());
         }
         if let Some(growth) = self.reported_before().and_then(|reported| reported.growth(cumulative, gaps)) {
-            return self.apply_growth(growth, sack, terms, observer, digest);
+            return self.apply_growth(growth, sack, terms, digest);
         }
         let repeated = self.reported_before().map_or(0, |reported| reported.repeated(cumulative, gaps));
         let changed = blocks(sack, cumulative, repeated);
@@ -148,7 +151,7 @@ impl Ledger {
         let changed = changed.take_while(move |_| is_believed);
         let before = self.reported().take();
         let changed_before = || before.iter().skip(repeated).copied();
-        let news = self.mark_gap_acked(difference(changed.clone(), changed_before()), digest, observer);
+        let news = self.mark_gap_acked(difference(changed.clone(), changed_before()), digest);
         let highest_reported = highest_reported.filter(|_| is_believed);
         self.take_misses(sack, highest_reported, &news, terms, digest);
         for tsn in difference(changed_before(), changed.clone()).flat_map(|(first, last)| first..=last) {
@@ -166,14 +169,13 @@ impl Ledger {
         growth: Block,
         sack: &Sack<'_>,
         terms: SackTerms,
-        observer: &mut impl Observer,
         digest: &mut Digest,
     ) -> Result<(), ProtocolViolation> {
         let (first, last) = growth;
         if last >= self.next_tsn() {
             return Err(UNSENT);
         }
-        let news = self.mark_gap_acked(iter::once((first, last)), digest, observer);
+        let news = self.mark_gap_acked(iter::once((first, last)), digest);
         self.take_misses(sack, Some(last), &news, terms, digest);
         self.reported().grow(last);
         Ok(())
@@ -202,7 +204,7 @@ impl Ledger {
     }
 
     /// The peer will not take back what these gap ack blocks say. Costs what they change, and a step for each block.
-    fn settle_blocks(&mut self, wire: &[[u8; 4]], observer: &mut impl Observer) {
+    fn settle_blocks(&mut self, wire: &[[u8; 4]], digest: &mut Digest) {
         let first_tsn = self.first_tsn();
         if wire.is_empty() {
             if let Some(reported) = self.reported_before() {
@@ -215,31 +217,22 @@ impl Ledger {
             sound(wire.iter().map(|&gap| gap_ack_block(gap)).take_while(|_| is_believed), first_tsn - 1, 1).collect();
         let before = self.reported().replace_settled(now.clone());
         for tsn in difference(now.into_iter(), before.into_iter()).flat_map(|(first, last)| first..=last) {
-            self.settle_reported(tsn, |chunk| {
-                observer.acked(chunk, Progress { tsn, is_new: false, is_settled: true });
-            });
+            self.settle_reported(tsn, |chunk| digest.singles.settled.push(SettledPiece::of(chunk)));
         }
     }
 
-    fn count_duplicates(&mut self, sack: &Sack<'_>, observer: &mut impl Observer, digest: &mut Digest) {
-        let first_tsn = self.first_tsn();
-        for tsn in sack.duplicates().take(DUPLICATES_READ_MAX).map(|tsn| tsn.unwrap(first_tsn)) {
+    fn count_duplicates(&mut self, sack: &Sack<'_>, digest: &mut Digest) {
+        for tsn in duplicates(sack, self.first_tsn()) {
             let sent_as = match self.get(tsn) {
                 Some(chunk) => (chunk.transmissions > 1).then_some(chunk.sent_as),
                 None => self.reported_before().and_then(|reported| reported.settled.take_duplicate(tsn)),
             };
             digest.duplicates.count(sent_as);
             digest.arrivals.duplicate(tsn);
-            observer.duplicate(tsn);
         }
     }
 
-    fn mark_gap_acked(
-        &mut self,
-        newly_reported: impl Iterator<Item = Block>,
-        digest: &mut Digest,
-        observer: &mut impl Observer,
-    ) -> GapNews {
+    fn mark_gap_acked(&mut self, newly_reported: impl Iterator<Item = Block>, digest: &mut Digest) -> GapNews {
         let mut news = GapNews::default();
         for tsn in newly_reported.flat_map(|(first, last)| first..=last) {
             let Some(chunk) = self.gap_ack(tsn) else { continue };
@@ -248,7 +241,6 @@ impl Ledger {
             } else {
                 digest.count(tsn, chunk);
             }
-            observer.acked(chunk, Progress { tsn, is_new: true, is_settled: false });
             news.highest_tsn = Some(tsn);
             // Of a chunk that was sent more than once nobody knows which copy arrived.
             if chunk.transmissions == 1 {
@@ -302,8 +294,13 @@ struct GapNews {
     newest_sent_at: Option<Instant>,
 }
 
-/// The gap ack blocks as TSNs, ascending and apart from each other; a block that ends before it starts, touches the cumulative
-/// TSN or does not lie above its predecessor is left out. The first `skipped` blocks, which are known to be sound, are passed over.
+/// The duplicates that a SACK reports, as far as they are read; `first_tsn` is the earliest outstanding TSN.
+pub(crate) fn duplicates(sack: &Sack<'_>, first_tsn: u64) -> impl Iterator<Item = u64> {
+    sack.duplicates().take(DUPLICATES_READ_MAX).map(move |tsn| tsn.unwrap(first_tsn))
+}
+
+/// The gap ack blocks as TSNs, ascending and apart from each other; see [`sound`]. The first `skipped` blocks, which are known to be
+/// sound, are passed over.
 fn blocks(sack: &Sack<'_>, cumulative: u64, skipped: usize) -> impl Iterator<Item = Block> + Clone {
     let gaps = sack.gap_ack_block_bytes();
     let last_skipped = skipped.checked_sub(1).and_then(|last| gaps.get(last));
@@ -312,17 +309,20 @@ fn blocks(sack: &Sack<'_>, cumulative: u64, skipped: usize) -> impl Iterator<Ite
     sound(others.iter().map(|&gap| gap_ack_block(gap)), cumulative, above)
 }
 
-/// The blocks that make sense, as TSNs: those that lie above the offset `above` and above their predecessor.
+/// The blocks that make sense, as TSNs. A block that ends before it starts, touches the cumulative TSN or does not reach beyond the offset
+/// `above` and its predecessor is left out; one that overlaps its predecessor loses the overlap. RFC 9260 §3.3.4 asks for isolated blocks, but an
+/// NR-SACK may report a TSN in both of its lists.
 fn sound(
     gaps: impl Iterator<Item = (u16, u16)> + Clone,
     cumulative: u64,
     mut above: u16,
 ) -> impl Iterator<Item = Block> + Clone {
     gaps.filter_map(move |(start, end)| {
-        let sound = start > above && start <= end;
+        let sound = start > 1 && start <= end && end > above;
         sound.then(|| {
+            let first = start.max(above.saturating_add(1));
             above = end;
-            (cumulative + u64::from(start), cumulative + u64::from(end))
+            (cumulative + u64::from(first), cumulative + u64::from(end))
         })
     })
 }

@@ -3,7 +3,7 @@
 use festina_units::Instant;
 
 use super::arrivals::Arrivals;
-use super::ledger::{Chunk, ChunkState, PathId, SentAs};
+use super::ledger::{Chunk, ChunkState, MessageSlot, PathId, SentAs};
 use crate::wire::{Sack, Tsn};
 
 /// What the peer reports: a cumulative TSN ack alone, as SHUTDOWN carries it, or a SACK.
@@ -16,9 +16,22 @@ pub(crate) struct Acknowledgement<'a> {
     pub(crate) non_renegable: &'a [[u8; 4]],
 }
 
+impl<'a> Acknowledgement<'a> {
+    /// A SACK.
+    pub(crate) fn sack(sack: &'a Sack<'a>) -> Self {
+        Self { sack: Some(sack), ..Self::cumulative(sack.cumulative_tsn) }
+    }
+
+    /// A cumulative TSN ack alone.
+    pub(crate) fn cumulative(cumulative_tsn: Tsn) -> Self {
+        Self { cumulative_tsn, sack: None, non_renegable: &[] }
+    }
+}
+
 /// What an acknowledgement changed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Digest {
+    pub(crate) singles: Singles,
     /// The Cumulative TSN Ack Point moved, and with it the earliest outstanding TSN.
     pub(crate) cumulative_advanced: bool,
     /// Acknowledged for the first time, headers and padding included.
@@ -37,7 +50,7 @@ pub(crate) struct Digest {
     pub(crate) abandoned_acked: bool,
     /// The highest TSN that a FORWARD-TSN has skipped.
     pub(crate) highest_passed: Option<u64>,
-    /// On the way before, headers and padding included.
+    /// In flight before, headers and padding included.
     pub(crate) in_flight_bytes_before: usize,
     /// Chunks now taken for lost.
     pub(crate) lost_chunks: usize,
@@ -45,6 +58,21 @@ pub(crate) struct Digest {
     pub(crate) reneged_chunks: usize,
     /// What it reports as duplicates.
     pub(crate) duplicates: Duplicates,
+}
+
+/// What an acknowledgement says of single chunks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Singles {
+    /// The earliest TSN that it does not cover cumulatively.
+    pub(super) settled_below: u64,
+    /// The TSN of the next new chunk.
+    pub(crate) next_tsn: u64,
+    /// Chunks that the peer will not take back although the Cumulative TSN Ack Point lies below them.
+    pub(crate) settled: Vec<SettledPiece>,
+    /// Acknowledged for the first time after they were sent more than once or reported missing; in ascending order of TSNs.
+    pub(crate) in_doubt: Vec<Arrival>,
+    /// The first TSN of the run of chunks, sent once each, that ends with the highest one that is acknowledged for the first time; if that was.
+    run_first: Option<u64>,
 }
 
 /// The duplicates that an acknowledgement reports, by what the chunks last left for. A duplicate of a chunk that left once is the
@@ -63,14 +91,39 @@ pub(crate) struct Duplicates {
     pub(crate) of_probes: usize,
 }
 
-/// What an acknowledgement says of one chunk.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Progress {
+/// A chunk that is acknowledged for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SettledPiece {
+    pub(crate) message: MessageSlot,
+    pub(crate) payload_bytes: usize,
+}
+
+/// A chunk that is acknowledged for the first time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Arrival {
     pub(crate) tsn: u64,
-    /// It was not known before to have arrived.
-    pub(crate) is_new: bool,
-    /// It is acknowledged for good, and leaves the ledger.
-    pub(crate) is_settled: bool,
+    /// When it was last sent.
+    pub(crate) sent_at: Instant,
+    pub(crate) transmissions: u8,
+    pub(crate) was_missed: bool,
+    pub(crate) fast_retransmitted: bool,
+    /// The run of chunks, sent once each, that arrived between the last chunk sent more than once and this one.
+    pub(crate) run_before: Option<Run>,
+}
+
+/// Chunks that were sent once, one after the other: the first TSN, the last one, and when that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    pub(crate) sent_at: Instant,
+}
+
+impl SettledPiece {
+    #[inline]
+    pub(super) fn of(chunk: &Chunk) -> Self {
+        Self { message: chunk.message, payload_bytes: chunk.payload.len() }
+    }
 }
 
 /// The chunk with the highest TSN that an acknowledgement reports for the first time.
@@ -96,33 +149,57 @@ impl Digest {
             self.lowest_acked_once.get_or_insert(tsn);
         }
         self.arrivals.acked(tsn, chunk);
+        self.note_arrival(tsn, chunk);
+    }
+
+    #[inline(always)]
+    fn note_arrival(&mut self, tsn: u64, chunk: &Chunk) {
         let Chunk { sent_at, transmissions, path, .. } = *chunk;
+        if transmissions > 1 || chunk.miss_indications > 0 || chunk.fast_retransmitted {
+            self.note_doubt(tsn, chunk);
+        }
+        if transmissions == 1 {
+            self.singles.run_first.get_or_insert(tsn);
+        }
         self.highest_acked = Some(HighestAcked { tsn, sent_at, transmissions, path });
+    }
+
+    #[cold]
+    fn note_doubt(&mut self, tsn: u64, chunk: &Chunk) {
+        let Chunk { sent_at, transmissions, miss_indications, fast_retransmitted, .. } = *chunk;
+        let run_before = if transmissions > 1 { self.last_run() } else { None };
+        if transmissions > 1 {
+            self.singles.run_first = None;
+        }
+        let was_missed = miss_indications > 0;
+        self.singles.in_doubt.push(Arrival { tsn, sent_at, transmissions, was_missed, fast_retransmitted, run_before });
+    }
+
+    /// The last run of chunks that were sent once each, unless a chunk that was sent more than once follows it.
+    pub(crate) fn last_run(&self) -> Option<Run> {
+        let (first, HighestAcked { tsn, sent_at, .. }) = (self.singles.run_first?, self.highest_acked?);
+        Some(Run { first, last: tsn, sent_at })
     }
 }
 
 impl Digest {
     /// A chunk of an abandoned message has arrived after all. It earns nothing (RFC 3758 §3.5 A4), but shows how long the way took.
     pub(super) fn count_abandoned(&mut self, tsn: u64, chunk: &Chunk) {
-        let Chunk { sent_at, transmissions, path, .. } = *chunk;
-        self.highest_acked = Some(HighestAcked { tsn, sent_at, transmissions, path });
+        self.note_arrival(tsn, chunk);
         self.abandoned_acked = true;
     }
 }
 
 impl Digest {
-    /// The peer has passed over a chunk of an abandoned message, or has it. Returns whether it has arrived: that is so if the peer was not
-    /// told to pass over it.
+    /// The peer has passed over a chunk of an abandoned message, or has it: it has arrived if the peer was not told to pass over it.
     #[cold]
-    pub(super) fn pass_abandoned(&mut self, tsn: u64, chunk: &Chunk, forwarded: u64) -> bool {
+    pub(super) fn pass_abandoned(&mut self, tsn: u64, chunk: &Chunk, forwarded: u64) {
         self.abandoned_acked = true;
-        let arrived = chunk.state == ChunkState::AbandonedOnTheWay && tsn > forwarded;
-        if arrived {
+        if chunk.state == ChunkState::AbandonedOnTheWay && tsn > forwarded {
             self.count_abandoned(tsn, chunk);
         } else {
             self.highest_passed = Some(tsn);
         }
-        arrived
     }
 }
 

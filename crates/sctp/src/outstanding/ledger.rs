@@ -30,8 +30,7 @@ pub(crate) struct Chunk {
     /// When it last left.
     pub(crate) sent_at: Instant,
     pub(crate) message: MessageSlot,
-    /// Which fragment of its message it is, from 0. Of a chunk that was abandoned on its way the bytes that it had, header and padding
-    /// included.
+    /// Which fragment of its message it is, from 0.
     pub(crate) fragment: u32,
     /// It is the last fragment (the E bit, RFC 9260 §3.3.1).
     pub(crate) form: Form,
@@ -273,7 +272,7 @@ impl Ledger {
     /// there. RFC 3758 §3.5 A2 counts an abandoned chunk as acknowledged, but the network still carries it: without this a sender that
     /// abandons chunks early would send without limit.
     pub(crate) fn on_the_way_bytes(&self) -> usize {
-        self.in_flight.bytes + self.reported.as_ref().map_or(0, |reported| reported.ghost_bytes)
+        self.in_flight.bytes + self.reported.as_ref().map_or(0, |reported| reported.ghosts.bytes)
     }
 
     /// The chunks to be sent again.
@@ -330,7 +329,7 @@ impl Ledger {
                 count_gap_acked(&mut self.reported, |chunks| chunks - 1);
             }
             ChunkState::Lost(_) => self.lost.remove(chunk),
-            ChunkState::AbandonedOnTheWay => lay_to_rest(&mut self.reported, chunk),
+            ChunkState::AbandonedOnTheWay => lay_to_rest(&mut self.reported, self.first_tsn),
             ChunkState::Abandoned => {}
         }
         if chunk.transmissions > 1 {
@@ -391,7 +390,7 @@ impl Ledger {
         match chunk.state {
             ChunkState::GapAcked | ChunkState::NonRenegable | ChunkState::Abandoned => return None,
             ChunkState::AbandonedOnTheWay => {
-                lay_to_rest(&mut self.reported, chunk);
+                lay_to_rest(&mut self.reported, tsn);
                 chunk.state = ChunkState::Abandoned;
                 return Some(chunk);
             }
@@ -440,7 +439,7 @@ impl Ledger {
             chunk.fast_retransmitted |= cause == RetransmissionCause::Fast;
             self.lost_from = self.lost_from.min(tsn);
         } else if chunk.state == ChunkState::AbandonedOnTheWay {
-            lay_to_rest(&mut self.reported, chunk);
+            lay_to_rest(&mut self.reported, tsn);
             chunk.state = ChunkState::Abandoned;
         }
     }
@@ -451,8 +450,7 @@ impl Ledger {
         let state = match chunk.state {
             ChunkState::InFlight => {
                 self.in_flight.remove(chunk);
-                self.reported.get_or_insert_default().ghost_bytes += chunk.bytes();
-                chunk.fragment = u32::try_from(chunk.bytes()).unwrap_or(u32::MAX);
+                self.reported.get_or_insert_default().ghosts.insert(tsn, chunk.bytes());
                 ChunkState::AbandonedOnTheWay
             }
             ChunkState::Lost(_) => {
@@ -542,10 +540,10 @@ impl Ledger {
     }
 }
 
-/// A chunk that was abandoned on its way is there no more.
-fn lay_to_rest(reported: &mut Option<Box<Reported>>, chunk: &Chunk) {
+/// A chunk that was abandoned in flight is no longer there.
+fn lay_to_rest(reported: &mut Option<Box<Reported>>, tsn: u64) {
     if let Some(reported) = reported {
-        reported.ghost_bytes = reported.ghost_bytes.saturating_sub(chunk.fragment as usize);
+        reported.ghosts.remove(tsn);
     }
 }
 

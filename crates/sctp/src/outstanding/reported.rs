@@ -1,5 +1,8 @@
 //! What SACKs have said: the gap ack blocks of the last one, so that the next one costs what it changes and not what it repeats.
 
+use std::collections::BTreeMap;
+
+use super::digest::Arrival;
 use super::settled::Settled;
 use crate::outstanding::CHUNKS_MAX;
 use crate::wire::gap_ack_block;
@@ -12,6 +15,9 @@ pub(super) type Block = (u64, u64);
 /// RFC 9260 §6.2.1 lets a receiver drop what it has reported, but hardly any does. One that reports and takes back a whole flight in
 /// turn would make each of its SACKs cost a walk over the flight.
 const RENEGED_MAX: usize = 1_024;
+
+/// Entries for which memory is kept between two acknowledgements.
+const SCRATCH_KEPT: usize = 64;
 
 /// The chunks that the last SACK reported above its cumulative TSN, how far reports are believed, what may be reported yet, and what was
 /// abandoned before it could be.
@@ -26,14 +32,35 @@ pub(super) struct Reported {
     settled_blocks: Vec<Block>,
     /// How many chunks those are.
     pub(super) chunks: usize,
-    /// Bytes of chunks that were abandoned on their way and may still be there, headers and padding included.
-    pub(super) ghost_bytes: usize,
+    pub(super) ghosts: Ghosts,
     /// Chunks taken back, since reports were last believed anew.
     reneged_chunks: usize,
     /// Gap ack blocks are passed over until the peer has acknowledged everything below this.
     believed_from: u64,
     /// Chunks whose duplicates may still be reported.
     pub(super) settled: Settled,
+    /// Room for what an acknowledgement says of single chunks.
+    scratch: Vec<Arrival>,
+}
+
+/// Chunks that were abandoned in flight and may still be there.
+#[derive(Debug, Default)]
+pub(super) struct Ghosts {
+    /// All of them, headers and padding included.
+    pub(super) bytes: usize,
+    /// The same of each, by TSN.
+    chunks: BTreeMap<u64, usize>,
+}
+
+impl Ghosts {
+    pub(super) fn insert(&mut self, tsn: u64, bytes: usize) {
+        self.bytes += bytes;
+        self.chunks.insert(tsn, bytes);
+    }
+
+    pub(super) fn remove(&mut self, tsn: u64) {
+        self.bytes -= self.chunks.remove(&tsn).unwrap_or_default();
+    }
 }
 
 impl Reported {
@@ -78,6 +105,19 @@ impl Reported {
         let offset = u16::try_from(last.saturating_sub(self.cumulative)).unwrap_or(u16::MAX);
         if let Some([_, _, high, low]) = self.gaps.last_mut() {
             [*high, *low] = offset.to_be_bytes();
+        }
+    }
+
+    /// An empty list with the memory of the last one.
+    pub(super) fn take_scratch(&mut self) -> Vec<Arrival> {
+        std::mem::take(&mut self.scratch)
+    }
+
+    /// The list that [`take_scratch`](Self::take_scratch) returned is read.
+    pub(super) fn keep_scratch(&mut self, mut list: Vec<Arrival>) {
+        if list.capacity() <= SCRATCH_KEPT {
+            list.clear();
+            self.scratch = list;
         }
     }
 

@@ -24,6 +24,7 @@ mod parts;
 pub(super) mod ready;
 mod run;
 mod traditional;
+mod unread;
 
 const TOO_LONG: &str = "a message is longer than this endpoint accepts";
 
@@ -49,7 +50,7 @@ pub(super) trait Piece {
     /// Its message with this payload.
     #[inline]
     fn message(&self, payload: Bytes) -> ReceivedMessage {
-        ReceivedMessage { payload, stream: self.stream(), ppid: self.ppid(), unordered: self.unordered() }
+        ReceivedMessage { payload, stream: self.stream(), ppid: self.ppid(), unordered: self.unordered(), restarts: 0 }
     }
 }
 

@@ -6,9 +6,9 @@ use festina_units::{EcnCodepoint, Instant};
 use super::repair::{Again, Companions, NewData, Order, Purpose};
 use super::scheduler::{Piece, Turn};
 use super::{SendPath, Sender};
-use crate::event::{Event, Events, RetransmissionCause};
+use crate::event::{Event, Events};
 use crate::outstanding::{CHUNKS_KEPT, CHUNKS_MAX, Chunk, ChunkState, Form, PathId, SentAs};
-use crate::wire::{FragmentHeader, Framing, PacketBuilder, Tsn};
+use crate::wire::{FragmentHeader, PacketBuilder, Tsn};
 
 /// What was put into a packet.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,6 +35,21 @@ pub(super) struct Loaded {
     is_full: bool,
 }
 
+/// What the next packet is for, as far as the sender knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Errand {
+    order: Option<Order>,
+    is_due: bool,
+}
+
+impl Errand {
+    /// Returns whether it is reason enough for a packet. [`Sender::fill`] may still write nothing: if all that was queued has expired by now, or if
+    /// the next chunk needs an emptier packet than the one given.
+    pub(crate) fn is_due(self) -> bool {
+        self.is_due
+    }
+}
+
 /// What [`Sender::fill`] did to a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Filled {
@@ -42,44 +57,82 @@ pub(crate) struct Filled {
     pub(crate) chunks: usize,
     /// Any of them leaves for the first time.
     pub(crate) has_new_data: bool,
+    /// FORWARD-TSN was written.
+    pub(crate) forwarded: bool,
     /// Whether routers may mark the packet.
     pub(crate) ecn: EcnCodepoint,
 }
 
 impl Sender {
-    /// Returns whether pieces of several messages may take turns. Those in DATA cannot: the fragments of a message take consecutive TSNs
-    /// (RFC 9260 §6.9).
-    pub(super) fn alternates(&self) -> bool {
-        self.framing == Framing::IData
-    }
-
-    /// Returns whether [`fill`](Self::fill) has something to do on `path`. It may still write nothing: if all that was queued has expired by now, or
-    /// if the next chunk needs an emptier packet than the one given.
+    /// What the next packet by `path` is for. Asked once for each packet: [`fill`](Self::fill) gets the answer.
     #[inline]
-    pub(crate) fn can_send(&self, now: Instant, path: &SendPath) -> bool {
+    pub(crate) fn errand(&self, now: Instant, path: &SendPath) -> Errand {
         // A side that only receives is asked after each packet.
         let has_nothing = self.buffer.front().is_none() && self.ledger.lost().chunks == 0 && !path.repair.owes_packet();
-        !has_nothing && self.has_order(now, path) || self.is_forward_due(now)
+        let order = if has_nothing { None } else { self.order(now, path) };
+        let is_due = order.is_some() || !has_nothing && self.front_is_stale(now) || self.partial.is_forward_due(now);
+        Errand { order, is_due }
     }
 
-    fn has_order(&self, now: Instant, path: &SendPath) -> bool {
-        path.repair.next(now, &self.ledger, &self.view(path)).is_some() || self.front_is_stale(now)
+    fn order(&self, now: Instant, path: &SendPath) -> Option<Order> {
+        path.repair.next(now, &self.ledger, &path.view(&self.buffer, &self.window))
     }
 
-    /// Fills a packet that leaves by `path`, behind the control chunks that it may hold already; one call per packet.
+    /// Fills a packet that is sent by `path`, behind the control chunks that it may hold already, with FORWARD-TSN and DATA; one call per packet.
     pub(crate) fn fill(
         &mut self,
         now: Instant,
         path: &mut SendPath,
+        mut errand: Errand,
         packet: &mut PacketBuilder<'_>,
         events: &mut Events,
     ) -> Filled {
+        if self.abandon_before_packet(now, path, events) {
+            errand.order = self.order(now, path);
+        }
+        let mut forwarded = self.partial.write_forward(now, path, (&self.buffer, &self.ledger, self.framing), packet);
+        let mut filled = self.fill_data(now, path, errand, packet, events);
+        if filled.chunks == 0 && !forwarded {
+            // A retransmission may turn out to be abandoned: then the packet carries the FORWARD-TSN instead.
+            self.abandon_before_packet(now, path, events);
+            forwarded = self.partial.write_forward(now, path, (&self.buffer, &self.ledger, self.framing), packet);
+        }
+        if forwarded {
+            let again = if filled.has_new_data { Again::BesideNewData } else { Again::Alone };
+            path.repair.on_forward_left(now, self.partial.forwarded(), again);
+        }
+        filled.forwarded = forwarded;
+        filled
+    }
+
+    /// Abandons what is over before a packet is filled. Returns whether there was anything.
+    #[inline]
+    fn abandon_before_packet(&mut self, now: Instant, path: &mut SendPath, events: &mut Events) -> bool {
+        let any = self.abandon_what_is_over(now, path, events);
+        if any {
+            self.gave_up(now, path, events);
+            self.settle(now, path);
+        }
+        any
+    }
+
+    /// As [`fill`](Self::fill), without FORWARD-TSN.
+    pub(super) fn fill_data(
+        &mut self,
+        now: Instant,
+        path: &mut SendPath,
+        errand: Errand,
+        packet: &mut PacketBuilder<'_>,
+        events: &mut Events,
+    ) -> Filled {
+        let mut order = errand.order;
         if self.drop_stale(now, events) {
             // What comes next may not fit into the peer's window: then that is to be probed.
             self.settle(now, path);
+            order = self.order(now, path);
         }
-        let view = self.view(path);
-        let Some(order) = path.repair.next(now, &self.ledger, &view) else { return Filled::default() };
+        let Some(order) = order else { return Filled::default() };
+        let view = path.view(&self.buffer, &self.window);
         let asks = path.repair.asks_for_sack(now);
         let companions = path.repair.companions(now, order, packet.remaining(), &self.ledger, &view);
         let mut loaded = if order.purpose != Purpose::NewData || self.ledger.lost().chunks == 0 {
@@ -105,7 +158,7 @@ impl Sender {
             loaded.same_instant = path.last_sent_at == now;
             self.packet_left(now, path, order, &loaded);
             if loaded.new_chunks > 0 && self.buffer.follows_window() {
-                self.follow_window(now, path);
+                self.buffer.follow(now, || path.surroundings(&self.ledger));
                 self.report_room(events);
             }
         } else if loaded.has_withheld && !loaded.is_full {
@@ -115,7 +168,7 @@ impl Sender {
             self.gave_up(now, path, events);
             self.settle(now, path);
         }
-        Filled { chunks: loaded.chunks, has_new_data: loaded.new_chunks > 0, ecn }
+        Filled { chunks: loaded.chunks, has_new_data: loaded.new_chunks > 0, forwarded: false, ecn }
     }
 
     /// Sends lost chunks and their companions again, in TSN order as far as they fit.
@@ -151,12 +204,13 @@ impl Sender {
                 | ChunkState::Abandoned => None,
             };
             let Some(cause) = cause else { continue };
-            let Some(message) = self.buffer.message(chunk.message) else { break };
+            let slot = chunk.message;
+            let Some(message) = self.buffer.message(slot) else { break };
             let obstacle = message.obstacle_again(now, chunk.transmissions).filter(|_| self.forwards);
             if let Some(reason) = obstacle {
                 loaded.has_withheld = true;
                 if cause.is_called_for() {
-                    self.give_up(chunk.message, reason, events);
+                    self.abandoning().give_up(slot, reason, events);
                 }
                 continue;
             }
@@ -180,26 +234,13 @@ impl Sender {
             }
             path.marking.resent(tsn);
             let restarts_timer = path.repair.on_resent(now, tsn, sent_as, cause, again);
-            self.count_retransmission(cause);
+            self.counters.note_retransmission(cause);
             events.push_message_event(|| Event::Retransmitted { id, tsn: header.tsn.0, cause, at: now });
             loaded.chunks += 1;
             loaded.tsn_highest = tsn;
             loaded.earliest_resent |= tsn == self.ledger.first_tsn() && restarts_timer;
         }
         loaded
-    }
-
-    fn count_retransmission(&mut self, cause: RetransmissionCause) {
-        let counters = &mut self.counters.retransmitted;
-        let counter = match cause {
-            RetransmissionCause::Timeout => &mut counters.timeout,
-            RetransmissionCause::Fast => &mut counters.fast,
-            RetransmissionCause::ReportedBundled => &mut counters.reported_bundled,
-            RetransmissionCause::Bundled => &mut counters.bundled,
-            RetransmissionCause::Probe => &mut counters.probe,
-            RetransmissionCause::Copy => &mut counters.copies,
-        };
-        *counter += 1;
     }
 
     /// Gives TSNs to queued messages as long as they fit into the packet and into the peer's window.
@@ -249,7 +290,7 @@ impl Sender {
         (path, asks, tail_asks): (PathId, bool, bool),
         events: &mut Events,
     ) -> Option<(Chunk, FragmentHeader)> {
-        let Piece { payload, message: slot, fragment, ends } = self.buffer.cut(turn, self.alternates())?;
+        let Piece { payload, message: slot, fragment, ends } = self.buffer.cut(turn, self.framing.alternates())?;
         let is_tail = tail_asks && self.buffer.is_empty();
         let message = self.buffer.message_mut(slot)?;
         message.last_tsn = Tsn::wrap(tsn).0;
@@ -258,7 +299,7 @@ impl Sender {
             let id = message.id;
             events.push_message_event(|| Event::MessageSent { id, at: now });
         }
-        if ends && self.streams.rare.is_some() {
+        if ends {
             self.streams.left(message.stream);
         }
         let chunk = Chunk {
@@ -290,8 +331,8 @@ impl Sender {
         let (in_flight, srtt) = (self.ledger.on_the_way_bytes(), path.repair.rtt().srtt());
         // What rides along or is probed with was on the way already, and has limits of its own.
         path.congestion.packet_left(now, loaded.new_bytes + loaded.repair_bytes, in_flight, srtt);
-        let (repair, ledger, view) = self.split(path);
-        repair.on_sent(now, order, loaded, ledger, &view);
+        let (repair, view) = path.split(&self.buffer, &self.window);
+        repair.on_sent(now, order, loaded, &self.ledger, &view);
         self.update_window(now, path);
     }
 }

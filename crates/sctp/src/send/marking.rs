@@ -5,33 +5,13 @@
 //! packet with data is capable of ECN, retransmissions too: RFC 3168 §6.1.5 excludes them for fear of forged segments, which the
 //! verification tag keeps away here. After a timeout the path has to prove itself anew.
 
-use festina_units::{EcnCodepoint, Instant};
+use festina_units::EcnCodepoint;
 
-use super::path::Pressure;
-use super::{SendPath, Sender};
 use crate::wire::Tsn;
 
 /// Packets that may be lost to the trial: a path that drops every one costs as many repairs, and a path that loses 5 % of all is given up
 /// in one of 160,000 cases.
 const TRIES: u8 = 4;
-
-impl Sender {
-    /// The peer says that a packet with this TSN came with the network's mark (ECNE). The window is cut once per round trip. Returns whether
-    /// the TSN was ever sent, so that there is something to answer.
-    pub(crate) fn handle_mark(&mut self, now: Instant, path: &mut SendPath, tsn: Tsn) -> bool {
-        let tsn = tsn.unwrap(self.ledger.next_tsn());
-        if tsn >= self.ledger.next_tsn() {
-            return false;
-        }
-        let verdict = path.repair.on_mark(tsn, &self.ledger);
-        path.regulate(Pressure::Found(verdict));
-        if self.buffer.follows_window() {
-            self.follow_window(now, path);
-        }
-        self.settle(now, path);
-        true
-    }
-}
 
 /// What one path does with packets that are capable of ECN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

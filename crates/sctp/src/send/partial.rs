@@ -13,23 +13,26 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use festina_units::{Duration, Instant};
 
+use super::SendPath;
 use super::messages::OutboundMessage;
-use super::queue::Room;
+use super::queue::{Room, SendBuffer};
 use super::scheduler::Unsent;
-use super::{SendPath, Sender};
+use super::streams::OutboundStreams;
 use crate::error::SendError;
 use crate::event::{AbandonReason, Events, RetransmissionCause};
 use crate::message::{Message, MessageId};
-use crate::outstanding::partial::SkippedMessage;
-use crate::outstanding::{Chunk, ChunkState, Form, MessageSlot, PathId, SentAs};
+use crate::outstanding::{Chunk, ChunkState, Form, Ledger, MessageSlot, PathId, SentAs};
 use crate::stats::AbandonedStats;
 use crate::wire::{Framing, StreamId, Tsn};
 use forward::Forward;
 use tracked::{Marks, Tracked};
 
-/// What partial reliability remembers. On the heap: most associations send reliable messages only.
+/// What partial reliability remembers, if any message was not wholly reliable. On the heap: most associations send reliable messages only.
 #[derive(Debug, Default)]
-pub(super) struct Partial {
+pub(super) struct Partial(Option<Box<Memory>>);
+
+#[derive(Debug, Default)]
+struct Memory {
     tracked: Tracked,
     forward: Forward,
     counts: AbandonedCounts,
@@ -72,56 +75,60 @@ fn patience(path: &SendPath) -> Duration {
 }
 
 impl Partial {
-    /// Nothing is queued or outstanding any more. The counts stay.
-    pub(super) fn clear(&mut self) {
-        self.tracked.clear();
-        self.forward.clear();
+    /// Returns whether any message was not wholly reliable.
+    #[inline]
+    pub(super) fn is_used(&self) -> bool {
+        self.0.is_some()
     }
 
-    /// How many FORWARD-TSN have left.
-    pub(super) fn forward_tsns(&self) -> u64 {
-        self.forward.count()
+    /// Nothing is queued or outstanding any more. The counts stay.
+    pub(super) fn clear(&mut self) {
+        if let Some(memory) = &mut self.0 {
+            memory.tracked.clear();
+            memory.forward.clear();
+        }
     }
 
     /// A message is settled or given up. Returns whether its delivery is to be reported.
     #[cold]
-    pub(super) fn forget(partial: &mut Option<Box<Self>>, slot: MessageSlot) -> bool {
-        partial.as_mut().is_some_and(|partial| partial.tracked.remove(slot))
-    }
-
-    fn count(&mut self, stream: StreamId, reason: AbandonReason, sent: bool) {
-        self.counts.all.count(reason, sent);
-        self.counts.streams.entry(stream).or_default().count(reason, sent);
-    }
-}
-
-impl Sender {
-    /// What the handshake agreed on: the chunk that carries messages, and whether the peer can be moved past those that are abandoned.
-    /// [`establish`](Self::establish) follows.
-    pub(crate) fn agree(&mut self, framing: Framing, forwards: bool) {
-        if framing != self.framing {
-            self.ledger.reframe(framing);
-        }
-        self.framing = framing;
-        self.forwards = forwards;
-    }
-
-    /// Sets what the scheduler goes by for a stream.
-    pub(crate) fn set_stream_value(&mut self, stream: StreamId, value: u16) {
-        self.buffer.set_stream_value(stream, value);
+    pub(super) fn forget(&mut self, slot: MessageSlot) -> bool {
+        self.0.as_mut().is_some_and(|memory| memory.tracked.remove(slot))
     }
 
     /// Abandoned messages, by policy.
-    pub(crate) fn abandoned(&self) -> AbandonedStats {
-        self.partial.as_ref().map_or_else(AbandonedStats::default, |partial| partial.counts.all)
+    pub(super) fn abandoned(&self) -> AbandonedStats {
+        self.0.as_ref().map_or_else(AbandonedStats::default, |memory| memory.counts.all)
     }
 
     /// As [`abandoned`](Self::abandoned), of one stream.
-    pub(crate) fn abandoned_on(&self, stream: StreamId) -> AbandonedStats {
-        let counts = self.partial.as_ref().and_then(|partial| partial.counts.streams.get(&stream));
+    pub(super) fn abandoned_on(&self, stream: StreamId) -> AbandonedStats {
+        let counts = self.0.as_ref().and_then(|memory| memory.counts.streams.get(&stream));
         counts.copied().unwrap_or_default()
     }
 
+    fn count(&mut self, stream: StreamId, reason: AbandonReason, sent: bool) {
+        let counts = &mut self.0.get_or_insert_default().counts;
+        counts.all.count(reason, sent);
+        counts.streams.entry(stream).or_default().count(reason, sent);
+    }
+}
+
+/// Abandons messages: the part of the sender that this changes. It knows no windows and no paths, and its functions return whether anything was
+/// given up; what follows from that is up to the caller.
+#[derive(Debug)]
+pub(super) struct Abandoning<'s> {
+    pub(super) buffer: &'s mut SendBuffer,
+    pub(super) ledger: &'s mut Ledger,
+    pub(super) streams: &'s mut OutboundStreams,
+    pub(super) partial: &'s mut Partial,
+    /// Counts them.
+    pub(super) messages_abandoned: &'s mut u64,
+    pub(super) framing: Framing,
+    /// The peer can be moved past what is abandoned.
+    pub(super) forwards: bool,
+}
+
+impl Abandoning<'_> {
     /// Makes room for a message in a full buffer, if its key or its priority says that others may go, and takes it in.
     ///
     /// # Errors
@@ -134,7 +141,7 @@ impl Sender {
         id: MessageId,
         events: &mut Events,
     ) -> Result<(), SendError> {
-        let tracked = self.partial.as_ref().map(|partial| &partial.tracked);
+        let tracked = self.partial.0.as_ref().map(|memory| &memory.tracked);
         let replaced = message.key.and_then(|key| tracked?.by_key(message.stream, key));
         let replaced = replaced.filter(|&slot| self.may_give_up(slot));
         let freed = replaced.map(|slot| self.room_of(slot)).unwrap_or_default();
@@ -161,7 +168,7 @@ impl Sender {
             }
         };
         if let Some(given_up_at) = self.buffer.message(slot).map(OutboundMessage::given_up_at) {
-            self.partial.get_or_insert_default().tracked.insert(slot, given_up_at, id, marks);
+            self.partial.0.get_or_insert_default().tracked.insert(slot, given_up_at, id, marks);
         }
         Ok(())
     }
@@ -206,8 +213,8 @@ impl Sender {
         let mut victims = Vec::new();
         let mut lower = message
             .priority
-            .zip(self.partial.as_ref())
-            .map(|(priority, partial)| partial.tracked.below_priority(priority).filter(|&slot| Some(slot) != replaced));
+            .zip(self.partial.0.as_ref())
+            .map(|(priority, memory)| memory.tracked.below_priority(priority).filter(|&slot| Some(slot) != replaced));
         while !self.buffer.has_room(bytes, freed) {
             let slot = lower.as_mut()?.next()?;
             let room = self.room_of(slot);
@@ -219,6 +226,14 @@ impl Sender {
             victims.push(slot);
         }
         Some(victims)
+    }
+
+    /// Abandons the messages in front that must not be sent any more.
+    #[cold]
+    pub(super) fn give_up_what_is_stale(&mut self, now: Instant, events: &mut Events) {
+        while let Some((slot, reason)) = self.buffer.front_stale(now, self.streams.count()) {
+            self.give_up(slot, reason, events);
+        }
     }
 
     /// Abandons a message, all its fragments together, those that have no TSN yet among them.
@@ -239,7 +254,7 @@ impl Sender {
     /// Abandons a message of which nothing has a TSN, and nothing waits any more.
     fn give_up_unsent(&mut self, slot: MessageSlot, reason: AbandonReason, events: &mut Events) {
         if let Some(message) = self.buffer.message(slot).copied() {
-            Partial::forget(&mut self.partial, slot);
+            self.partial.forget(slot);
             self.buffer.release(slot, 0);
             self.count_abandoned(&message, reason, false, events);
         }
@@ -248,7 +263,7 @@ impl Sender {
     /// Abandons a message of which something has a TSN; `unsent` is the rest.
     fn give_up_sent(&mut self, slot: MessageSlot, unsent: Option<&Unsent>, reason: AbandonReason, events: &mut Events) {
         let Some(message) = self.buffer.message(slot).copied() else { return };
-        Partial::forget(&mut self.partial, slot);
+        self.partial.forget(slot);
         let payload_bytes = self.tsns_of(slot).into_iter().map(|tsn| self.ledger.abandon(tsn)).sum();
         self.buffer.abandon(slot, payload_bytes);
         if let Some(&Unsent { fragment, .. }) = unsent {
@@ -259,15 +274,9 @@ impl Sender {
     }
 
     fn count_abandoned(&mut self, message: &OutboundMessage, reason: AbandonReason, sent: bool, events: &mut Events) {
-        self.counters.messages_abandoned += 1;
-        self.partial.get_or_insert_default().count(message.stream, reason, sent);
+        *self.messages_abandoned += 1;
+        self.partial.count(message.stream, reason, sent);
         events.push_abandoned(message.id, reason, sent);
-    }
-
-    /// Abandons the messages whose lifetime is over, and those that would have to leave too often. Returns whether there were any.
-    #[inline]
-    pub(super) fn give_up_what_is_over(&mut self, now: Instant, path: &SendPath, events: &mut Events) -> bool {
-        (self.partial.is_some() || self.ledger.lost().chunks > 0) && self.look_for_what_is_over(now, path, events)
     }
 
     /// Abandons expired messages that have a chunk missing below the highest reported one
@@ -289,11 +298,12 @@ impl Sender {
         any
     }
 
+    /// Abandons the messages whose lifetime is over, and those that would be sent too often. Returns whether there were any.
     #[cold]
     #[inline(never)]
-    fn look_for_what_is_over(&mut self, now: Instant, path: &SendPath, events: &mut Events) -> bool {
+    pub(super) fn give_up_what_is_over(&mut self, now: Instant, path: &SendPath, events: &mut Events) -> bool {
         let mut any = false;
-        while let Some(slot) = self.partial.as_mut().and_then(|partial| partial.tracked.take_expired(now)) {
+        while let Some(slot) = self.partial.0.as_mut().and_then(|memory| memory.tracked.take_expired(now)) {
             if !self.may_give_up(slot) {
                 continue;
             }
@@ -305,8 +315,8 @@ impl Sender {
             if overdue_at <= now {
                 self.give_up(slot, AbandonReason::Expired, events);
                 any = true;
-            } else if let Some(partial) = &mut self.partial {
-                partial.tracked.postpone(slot, overdue_at);
+            } else if let Some(memory) = &mut self.partial.0 {
+                memory.tracked.postpone(slot, overdue_at);
             }
         }
         while self.forwards && self.ledger.lost().chunks > 0 {
@@ -336,18 +346,6 @@ impl Sender {
             }
         }
         outlook
-    }
-
-    /// Messages were given up: reports what that leaves, and judges whether the peer is to be told.
-    pub(super) fn gave_up(&mut self, now: Instant, path: &SendPath, events: &mut Events) {
-        self.report_room(events);
-        self.judge_forward(now, path);
-    }
-
-    /// As it is to be named to the peer; FORWARD-TSN names no unordered messages, which have no number.
-    fn skipped(&self, slot: MessageSlot) -> Option<SkippedMessage> {
-        let &OutboundMessage { stream, unordered, number, .. } = self.buffer.message(slot)?;
-        (!unordered || self.framing == Framing::IData).then_some(SkippedMessage { stream, unordered, number })
     }
 }
 

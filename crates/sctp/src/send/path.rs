@@ -11,11 +11,14 @@ use festina_recovery::loss_rate::KnownLoss;
 use festina_recovery::rtt::AssumedRoundTrip;
 use festina_units::{Duration, Instant};
 
+use super::backlog::Surroundings;
 use super::marking::Marking;
-use super::repair::{Release, Repair, WindowVerdict};
+use super::queue::SendBuffer;
+use super::repair::{Release, Repair, Verdict, View, WindowVerdict};
+use super::window::PeerWindow;
 use crate::config::{Config, PACKET_BYTES_MIN};
 use crate::congestion::{Ack, Congestion};
-use crate::outstanding::PathId;
+use crate::outstanding::{Ledger, PathId};
 use crate::wire::{COMMON_HEADER_BYTES, Framing};
 
 /// The sending side of one path.
@@ -31,16 +34,14 @@ pub(crate) struct SendPath {
     pub(super) last_sent_at: Instant,
 }
 
-/// What presses on the congestion window.
+/// What an event does to the congestion window before repair judges it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Pressure {
-    /// An acknowledgement, told before a loss that it reveals (the note of RFC 9260 §7.2.4).
+    /// Nothing.
+    None,
+    /// An acknowledgement.
     Acked(Ack),
-    /// What repair found.
-    Found(WindowVerdict),
-    /// Fast recovery ended.
-    Recovered,
-    /// New data comes after nothing was on the way for `idle` (RFC 9260 §7.2.1).
+    /// New data comes after nothing was in flight for `idle` (RFC 9260 §7.2.1).
     Idle { now: Instant, idle: Duration, rto: Duration },
 }
 
@@ -264,18 +265,59 @@ impl SendPath {
         self.repair.assume_lateness(now, lateness);
     }
 
-    /// The one place that moves cwnd.
-    pub(super) fn regulate(&mut self, pressure: Pressure) {
-        let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-        match pressure {
-            Pressure::Acked(ack) => self.congestion.on_ack(&ack),
-            Pressure::Found(WindowVerdict::Keep) => {}
-            Pressure::Recovered => self.congestion.on_recovered(),
-            Pressure::Found(WindowVerdict::Cut(sign)) => self.congestion.on_congestion(sign),
-            Pressure::Found(WindowVerdict::Undo(window)) => {
-                self.congestion.undo(bytes(window.cwnd_bytes), bytes(window.ssthresh_bytes));
-            }
-            Pressure::Idle { now, idle, rto } => self.congestion.on_idle(now, idle, rto),
+    /// What repair sees of the rooms around.
+    pub(super) fn view<'s>(&'s self, buffer: &'s SendBuffer, window: &'s PeerWindow) -> View<'s> {
+        let Self { congestion, sizes, burst, .. } = self;
+        View { buffer, window, congestion, sizes: *sizes, burst_packets: burst.packets_left }
+    }
+
+    /// What the backlog of the send buffer follows.
+    pub(super) fn surroundings(&self, ledger: &Ledger) -> Surroundings {
+        Surroundings {
+            cwnd_bytes: self.congestion.cwnd(),
+            outstanding_bytes: ledger.on_the_way_bytes() + ledger.lost().bytes,
+            packet_bytes: self.sizes.chunks(),
+            srtt: self.repair.rtt().srtt(),
         }
+    }
+
+    /// Repair, and what it sees.
+    pub(super) fn split<'s>(
+        &'s mut self,
+        buffer: &'s SendBuffer,
+        window: &'s PeerWindow,
+    ) -> (&'s mut Repair, View<'s>) {
+        let Self { repair, congestion, sizes, burst, .. } = self;
+        (repair, View { buffer, window, congestion, sizes: *sizes, burst_packets: burst.packets_left })
+    }
+
+    /// The one place that moves cwnd, once for each event: first what the event itself does to it (`pressure`), then the verdict of repair,
+    /// which `judge` asks for (the note of RFC 9260 §7.2.4), then the end of fast recovery. Returns the verdict.
+    pub(super) fn regulate(
+        &mut self,
+        pressure: Pressure,
+        buffer: &SendBuffer,
+        window: &PeerWindow,
+        judge: impl FnOnce(&mut Repair, &View<'_>) -> Verdict,
+    ) -> Verdict {
+        let Self { repair, congestion, sizes, burst, .. } = self;
+        match &pressure {
+            Pressure::Acked(ack) => congestion.on_ack(ack),
+            &Pressure::Idle { now, idle, rto } => congestion.on_idle(now, idle, rto),
+            Pressure::None => {}
+        }
+        let view = View { buffer, window, congestion, sizes: *sizes, burst_packets: burst.packets_left };
+        let verdict = judge(repair, &view);
+        burst.release(verdict.release);
+        let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        match verdict.window {
+            WindowVerdict::Keep => {}
+            WindowVerdict::Cut(sign) => congestion.on_congestion(sign),
+            WindowVerdict::Undo(window) => congestion.undo(bytes(window.cwnd_bytes), bytes(window.ssthresh_bytes)),
+        }
+        if matches!(&pressure, Pressure::Acked(ack) if ack.in_fast_recovery) && !repair.in_fast_recovery() {
+            congestion.on_recovered();
+        }
+        verdict
     }
 }

@@ -136,16 +136,17 @@ impl SendBuffer {
         self.expiry == Expiry::WhenMissing
     }
 
-    /// Returns whether what may wait follows the window, so that [`follow`](Self::follow) is to be called.
+    /// Returns whether what may wait follows the window.
     #[inline]
     pub(super) fn follows_window(&self) -> bool {
         self.backlog.is_some()
     }
 
-    /// Judges anew how much may wait.
-    pub(super) fn follow(&mut self, now: Instant, path: Surroundings) {
+    /// Judges anew how much may wait, if that follows the window.
+    #[inline]
+    pub(super) fn follow(&mut self, now: Instant, path: impl FnOnce() -> Surroundings) {
         if let Some(backlog) = &mut self.backlog {
-            backlog.follow(now, path);
+            backlog.follow(now, path());
         }
     }
 

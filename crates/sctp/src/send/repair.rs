@@ -255,11 +255,6 @@ impl Repair {
         }
     }
 
-    /// The window of the peer opened: it answers, and backing off ends.
-    pub(super) fn window_opened(&mut self) {
-        self.series.measured();
-    }
-
     /// The surroundings changed: judges anew which rules hold and drops what is not owed any more. The last act of each mutation.
     pub(super) fn settle(&mut self, now: Instant, ledger: &Ledger, view: &View<'_>) {
         self.judge_rules(ledger, view);

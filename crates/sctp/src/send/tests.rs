@@ -26,7 +26,7 @@ use crate::config::CongestionControl;
 use crate::error::ProtocolViolation;
 use crate::event::RetransmissionCause;
 use crate::message::Message;
-use crate::outstanding::{MessageSlot, PathId};
+use crate::outstanding::{Acknowledgement, MessageSlot, PathId};
 use crate::wire::{Chunk, CommonHeader, Packet, PacketBuilder, Sack};
 
 /// The first TSN: the peer's cumulative TSN is 0 before anything arrived.
@@ -136,7 +136,9 @@ impl Rig {
         let mut bytes = Vec::new();
         let header = CommonHeader { source_port: 1, destination_port: 2, verification_tag: 3 };
         let mut packet = PacketBuilder::new(&mut bytes, header, PACKET_BYTES - reserved);
-        let written = self.sender.fill(self.now, &mut self.path, &mut packet, &mut self.events).chunks;
+        let Self { sender, path, events, now, .. } = self;
+        let errand = sender.errand(*now, path);
+        let written = sender.fill_data(*now, path, errand, &mut packet, events).chunks;
         let sent = match packet.finish() {
             0 => Vec::new(),
             _ => read(&bytes),
@@ -158,11 +160,8 @@ impl Rig {
         let header = CommonHeader { source_port: 1, destination_port: 2, verification_tag: 3 };
         let mut packet = PacketBuilder::new(&mut bytes, header, PACKET_BYTES);
         let Self { sender, path, events, .. } = self;
-        let forwarded = sender.write_forward_tsn(self.now, path, &mut packet, events);
-        let filled = sender.fill(self.now, path, &mut packet, events);
-        if forwarded {
-            sender.forward_tsn_left(self.now, path, filled.has_new_data);
-        }
+        let errand = sender.errand(self.now, path);
+        sender.fill(self.now, path, errand, &mut packet, events);
         if packet.finish() == 0 {
             return (None, Vec::new());
         }
@@ -251,7 +250,7 @@ impl Rig {
     ) -> Result<SackOutcome, ProtocolViolation> {
         let duplicates: Vec<_> = duplicates.iter().map(|&tsn| Tsn(tsn)).collect();
         let sack = Sack::new_for_test(Tsn(cumulative), a_rwnd, gaps, &duplicates);
-        self.sender.handle_sack(self.now, &mut self.path, &sack, &mut self.events)
+        self.acknowledge(Acknowledgement::sack(&sack))
     }
 
     /// An NR-SACK none of whose blocks will be taken back.
@@ -264,11 +263,18 @@ impl Rig {
         packet.finish();
         let packet = Packet::parse(&bytes).expect("the packet is sound");
         let Some(Ok(Chunk::NrSack(sack))) = packet.chunks().next() else { panic!("no NR-SACK") };
-        self.sender.handle_nr_sack(self.now, &mut self.path, &sack, &mut self.events).expect("the NR-SACK is sound");
+        let mut both = Vec::new();
+        let (merged, non_renegable) = (sack.as_sack(&mut both), sack.nr_gap_ack_block_bytes());
+        self.acknowledge(Acknowledgement { non_renegable, ..Acknowledgement::sack(&merged) })
+            .expect("the NR-SACK is sound");
+    }
+
+    fn acknowledge(&mut self, acknowledgement: Acknowledgement<'_>) -> Result<SackOutcome, ProtocolViolation> {
+        self.sender.acknowledge(self.now, &mut self.path, acknowledgement, &mut self.events)
     }
 
     fn can_send(&self) -> bool {
-        self.sender.can_send(self.now, &self.path)
+        self.sender.errand(self.now, &self.path).is_due()
     }
 
     fn deadline(&self) -> Option<Instant> {

@@ -3,7 +3,7 @@
 use festina_units::Instant;
 
 use super::path::Pressure;
-use super::repair::{TimerExpiry, WindowVerdict};
+use super::repair::{TimerExpiry, Verdict, WindowVerdict};
 use super::{SendPath, Sender};
 use crate::congestion::CongestionSign;
 use crate::event::Events;
@@ -22,9 +22,9 @@ pub(crate) enum FirstFlightAgain {
 impl Sender {
     /// When to call [`handle_timeout`](Self::handle_timeout) for `path`.
     pub(crate) fn deadline(&self, path: &SendPath) -> Option<Instant> {
-        let (ledger, view) = (&self.ledger, self.view(path));
+        let (ledger, view) = (&self.ledger, path.view(&self.buffer, &self.window));
         let (loss, paced_until) = (path.repair.deadline(ledger, &view), path.repair.paced_until(ledger, &view));
-        Instant::earliest([self.window.deadline(), loss, paced_until, self.partial_deadline()])
+        Instant::earliest([self.window.deadline(), loss, paced_until, self.partial.deadline()])
     }
 
     /// Acts on what has expired, the timers of `path` among it.
@@ -35,15 +35,20 @@ impl Sender {
         events: &mut Events,
     ) -> Option<TimerExpiry> {
         let dropped = self.drop_stale(now, events);
-        let expired = self.give_up_what_is_over(now, path, events);
+        let expired = self.abandon_what_is_over(now, path, events);
         if dropped || expired {
             // With less queued or on the way a loss timer may have been due before now.
             self.settle(now, path);
         }
         self.window.handle_timeout(now);
         path.congestion.handle_timeout(now);
-        let (repair, ledger, view) = self.split(path);
-        let (verdict, expiry) = repair.on_timeout(now, ledger, &view);
+        let mut expiry = None;
+        let verdict = path.regulate(Pressure::None, &self.buffer, &self.window, |repair, view| {
+            let (verdict, expired) = repair.on_timeout(now, &mut self.ledger, view);
+            expiry = expired;
+            verdict
+        });
+        self.counters.note(verdict);
         if matches!(expiry, Some(TimerExpiry::Timeout { .. })) {
             path.marking.timed_out();
         }
@@ -52,12 +57,11 @@ impl Sender {
             Some(TimerExpiry::Timeout { counts: false }) => self.window.probe_again(),
             Some(TimerExpiry::Probe) | None => {}
         }
-        self.obey(path, verdict);
-        if self.give_up_what_is_over(now, path, events) || expired {
+        if self.abandon_what_is_over(now, path, events) || expired {
             self.gave_up(now, path, events);
         }
-        self.judge_forward(now, path);
-        self.handle_forward_timeout(now, matches!(expiry, Some(TimerExpiry::Timeout { .. })));
+        self.partial.judge_forward(now, path, &self.ledger, self.framing, false);
+        self.partial.handle_forward_timeout(now, matches!(expiry, Some(TimerExpiry::Timeout { .. })));
         self.settle(now, path);
         expiry
     }
@@ -68,22 +72,26 @@ impl Sender {
         if reason == FirstFlightAgain::PathBroken && self.ledger.in_flight().chunks > 0 {
             let one_packet = path.repair.rules().one_packet_after_timeout;
             let sign = CongestionSign::Timeout { one_packet, in_fast_recovery: false };
-            path.regulate(Pressure::Found(WindowVerdict::Cut(sign)));
+            let verdict = Verdict::of(WindowVerdict::Cut(sign));
+            path.regulate(Pressure::None, &self.buffer, &self.window, |_, _| verdict);
         }
         self.settle(now, path);
     }
 
     /// The surroundings of repair changed. The last act of each mutation.
     pub(super) fn settle(&mut self, now: Instant, path: &mut SendPath) {
-        let (repair, ledger, view) = self.split(path);
-        repair.settle(now, ledger, &view);
+        let (repair, view) = path.split(&self.buffer, &self.window);
+        repair.settle(now, &self.ledger, &view);
         self.update_window(now, path);
     }
 
     /// Nothing may be outstanding while the next chunk waits for the peer's window: then that is to be probed.
     pub(super) fn update_window(&mut self, now: Instant, path: &SendPath) {
         let blocked = self.ledger.is_empty()
-            && self.view(path).next_piece_bytes().is_some_and(|bytes| bytes > self.window.available_bytes(0));
+            && path
+                .view(&self.buffer, &self.window)
+                .next_piece_bytes()
+                .is_some_and(|bytes| bytes > self.window.available_bytes(0));
         self.window.update(blocked, || now + path.rto());
     }
 }

@@ -43,6 +43,12 @@ pub struct FragmentHeader {
 }
 
 impl Framing {
+    /// Returns whether fragments of several messages may alternate. Those in DATA cannot: the fragments of a message have consecutive TSNs
+    /// (RFC 9260 §6.9).
+    pub(crate) fn alternates(self) -> bool {
+        self == Self::IData
+    }
+
     /// Bytes of a chunk before its payload.
     #[inline]
     #[must_use]

@@ -4,13 +4,14 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use festina_sctp::{
-    AbandonReason, AssociationState, ClosedReason, Config, Context, Event, Incoming, Message, MessageId, Profile,
+    AbandonReason, AssociationState, ClosedReason, Config, Context, Event, Incoming, Message, MessageId, PeerRestart,
+    Profile,
 };
 use festina_units::{Duration, EcnCodepoint, Instant};
 
 use crate::rfc9260::packet::{
-    ABORT, COOKIE_ECHO, DATA, ERROR, HEARTBEAT, HEARTBEAT_ACK, HOST_NAME, INIT, INIT_ACK, Init, SHUTDOWN, SHUTDOWN_ACK,
-    STATE_COOKIE, chunk, cookie_echo, data, heartbeat, packet, shutdown, tlv,
+    ABORT, COOKIE_ECHO, DATA, Data, ERROR, HEARTBEAT, HEARTBEAT_ACK, HOST_NAME, INIT, INIT_ACK, Init, SHUTDOWN,
+    SHUTDOWN_ACK, STATE_COOKIE, chunk, cookie_echo, data, heartbeat, packet, shutdown, tlv,
 };
 use crate::rfc9260::peer::{LOCAL_PORT, PEER_PORT, PEER_WINDOW, Peer, config, init_ack, ms, offer};
 
@@ -348,4 +349,40 @@ fn an_outage_on_the_fastest_path_draws_few_probes_for_three_seconds_and_then_bac
     let timeouts = peer.take().iter().filter(|sent| sent.has(DATA)).count();
     assert!(probes <= 60 && timeouts <= 10, "{probes} probes, {timeouts} timeouts");
     assert!(probes >= 50, "the handshake took no time, so this is the worst case: {probes} probes");
+}
+
+#[test]
+fn messages_tell_how_often_their_sender_had_restarted_section_5_2_4_a() {
+    let mut peer = Peer::client(config(), &offer());
+    peer.reads = false;
+    peer.give(&[Data::new(1, 0, b"old").chunk()]);
+    for number in 1..=2 {
+        peer.take();
+        let cookie = peer.begin(&Init { tag: NEW_TAG + number, ..offer() });
+        peer.give(&[cookie_echo(&cookie), Data::new(1, 0, b"new").chunk()]);
+    }
+    let read: Vec<_> = std::iter::from_fn(|| peer.read_one()).map(|read| (read.payload, read.restarts)).collect();
+    assert_eq!(read, [("old".into(), 0), ("new".into(), 1), ("new".into(), 2)]);
+}
+
+#[test]
+fn a_restart_that_is_not_wanted_ends_the_association_and_begins_another() {
+    let mut config = config();
+    config.peer_requests.restart = PeerRestart::End;
+    let mut peer = Peer::client(config, &offer());
+    peer.reads = false;
+    peer.send("never acknowledged");
+    peer.give(&[Data::new(1, 0, b"old").chunk()]);
+    peer.take();
+    let cookie = peer.begin(&Init { tag: NEW_TAG, ..offer() });
+    assert!(peer.closed().is_none(), "an INIT may be forged");
+    let echo = [cookie_echo(&cookie), Data::new(1, 0, b"new").chunk()];
+    peer.give(&echo);
+    assert_eq!(peer.closed(), Some(&ClosedReason::PeerRestarted));
+    assert_eq!(peer.read_one().map(|message| message.payload), Some("old".into()));
+    assert!(peer.read_one().is_none(), "nothing of the new peer's is read as the old one's");
+    peer.nothing_sent();
+    peer.give(&echo);
+    assert_eq!(peer.state(), AssociationState::Established);
+    assert_eq!(peer.read_one().map(|message| (message.payload, message.restarts)), Some(("new".into(), 0)));
 }

@@ -17,3 +17,4 @@ mod rfc9260;
 mod silence;
 mod thin;
 mod tiny_buffer;
+mod unread;

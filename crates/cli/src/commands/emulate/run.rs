@@ -47,9 +47,9 @@ pub(crate) struct RunArgs {
     /// The client's command, as a line for the shell
     #[arg(long, value_name = "LINE", conflicts_with = "command", required_unless_present = "command")]
     client: Option<OsString>,
-    /// Write the report to this file instead of standard error
+    /// Write the report on the network to this file instead of standard error
     #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
+    report: Option<PathBuf>,
     #[command(flatten)]
     network: NetworkArgs,
     /// What runs in front of the network: a program and its arguments
@@ -100,7 +100,7 @@ pub(super) async fn run(arguments: RunArgs) -> Result<()> {
         false if is_silent => "no packet passed through the network".to_owned(),
         as_json => report.render(as_json)?,
     };
-    match &arguments.out {
+    match &arguments.report {
         Some(path) => {
             std::fs::write(path, report + "\n").with_context(|| format!("cannot write {}", path.display()))?;
         }

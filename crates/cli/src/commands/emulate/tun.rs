@@ -10,11 +10,12 @@ use festina_emulate::{MTU_BYTES, Namespace, TunEnd, TunPair};
 use super::NetworkArgs;
 use super::capture::tun_tap;
 use super::report::Report;
-use crate::args::UsageError;
+use crate::args;
+use crate::usage::UsageError;
 use crate::{output, signal};
 
 /// What a device must carry at the least (RFC 791).
-const MTU_BYTES_MIN: i64 = 68;
+const MTU_BYTES_MIN: u16 = 68;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -59,9 +60,8 @@ pub(crate) struct TunArgs {
     /// The right device's name
     #[arg(long, value_name = "NAME", default_value = "festina1")]
     right_device: String,
-    /// The largest packet that the devices take, in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = MTU_BYTES)]
-    #[arg(value_parser = clap::value_parser!(u16).range(MTU_BYTES_MIN..))]
+    /// The largest packet that the devices take
+    #[arg(long, value_name = "SIZE", default_value_t = MTU_BYTES, value_parser = args::size(MTU_BYTES_MIN..=u16::MAX))]
     mtu: u16,
     #[command(flatten)]
     network: NetworkArgs,

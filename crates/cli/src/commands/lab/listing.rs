@@ -9,8 +9,8 @@ use festina_lab::experiments;
 use festina_lab::plan::{Key, Parameter, Table};
 
 use super::durations::{self, Durations};
-use crate::args::UsageError;
 use crate::output::{folded, folded_behind};
+use crate::usage::UsageError;
 
 /// Arguments of `festina lab show`.
 #[derive(Debug, Args)]

@@ -9,8 +9,8 @@ use clap::Args;
 use festina_lab::experiment::Experiment as _;
 use festina_lab::experiments::Scenario;
 
-use crate::args::UsageError;
 use crate::output;
+use crate::usage::UsageError;
 
 /// Arguments of `festina lab new`.
 #[derive(Debug, Args)]

@@ -11,8 +11,8 @@ use festina_lab::report::Report;
 use festina_lab::runner::{self, RunOptions, Shard};
 
 use super::{Ground, Job, STORE, named};
-use crate::args::UsageError;
 use crate::output;
+use crate::usage::UsageError;
 
 /// Arguments of `festina lab ledger` and `festina lab readings`.
 #[derive(Debug, Args)]
@@ -26,7 +26,7 @@ pub(crate) struct PapersArgs {
     /// Only these experiments; the statements of all others count as not tested
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Vec<String>,
-    /// The folder of finished runs, which are reused
+    /// The folder for reports and finished runs, which are reused
     #[arg(long, value_name = "DIR", default_value = "lab")]
     out: PathBuf,
     /// Number of threads; one per processor if left out

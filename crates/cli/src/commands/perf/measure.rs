@@ -14,8 +14,9 @@ use super::hello::Hello;
 use super::report;
 use super::tally::{Phase, Stream, Tally};
 use crate::commands::recording::Recording;
-use crate::commands::{say_goodbye, with_advice};
-use crate::{address, output, signal};
+use crate::commands::say_goodbye;
+use crate::dial::Dialer;
+use crate::{output, signal};
 
 /// The thin stream: a message of this size, this often.
 pub(super) const THIN_BYTES: usize = 100;
@@ -28,7 +29,6 @@ const DOWNLOAD_MARGIN: Duration = Duration::from_secs(5);
 /// What to measure.
 #[derive(Debug)]
 pub(super) struct Plan {
-    pub(super) remote: SocketAddr,
     /// How long the server may take to answer at first.
     pub(super) patience: Duration,
     /// Whether the client sends.
@@ -46,6 +46,8 @@ pub(super) struct Plan {
 /// The results.
 #[derive(Debug)]
 pub(super) struct Measured {
+    /// The server's address that answered; the first one if none did.
+    pub(super) remote: SocketAddr,
     /// How long the path was loaded.
     pub(super) loaded_for: Duration,
     /// Whether that is as long as planned.
@@ -61,12 +63,13 @@ pub(super) struct Measured {
 /// Measures until the time is over or the user has enough.
 pub(super) async fn run(
     plan: &Plan,
+    addresses: Vec<SocketAddr>,
     config: Config,
     options: ConnectOptions,
     recording: &Recording,
 ) -> Result<Measured> {
     let tally = Arc::new(Tally::default());
-    let ways = Ways { config, options, recording, endpoints: Vec::new() };
+    let ways = Ways { addresses, config, options, recording, endpoints: Vec::new() };
     let mut client = Client { plan, ways, tally, load: [Vec::new(), Vec::new()], tasks: JoinSet::new() };
     let mut began_at = None;
     let ended = tokio::select! {
@@ -83,14 +86,17 @@ pub(super) async fn run(
         client.wait_for_thin().await;
     }
     client.tasks.shutdown().await;
+    let remote = client.ways.remote()?;
     client.ways.leave().await;
     ended?;
-    Ok(Measured { loaded_for, is_whole, bytes, retransmissions, thin: client.tally.streams() })
+    Ok(Measured { remote, loaded_for, is_whole, bytes, retransmissions, thin: client.tally.streams() })
 }
 
 /// How associations come to the server: each from a UDP port of its own, as the connections of other programs do. A router that has a
 /// queue for each flow thus keeps the thin stream apart from the load.
 struct Ways<'a> {
+    /// The server's; from the first association on the one that has answered.
+    addresses: Vec<SocketAddr>,
     config: Config,
     options: ConnectOptions,
     recording: &'a Recording,
@@ -98,11 +104,17 @@ struct Ways<'a> {
 }
 
 impl Ways<'_> {
-    async fn connect(&mut self, remote: SocketAddr) -> Result<Association> {
-        let endpoint = Endpoint::bind(address::unspecified_for(remote), self.config.clone()).await?;
-        self.recording.watch(&endpoint);
-        self.endpoints.push(endpoint.clone());
-        endpoint.connect_with(remote, self.options.clone()).await.map_err(with_advice)
+    async fn connect(&mut self) -> Result<Association> {
+        let dialer = Dialer::new(self.config.clone(), self.options.clone());
+        let dialled = dialer.connect(&self.addresses, |endpoint| self.recording.watch(endpoint)).await;
+        self.endpoints.extend(dialer.endpoints().cloned());
+        let (_, association) = dialled?;
+        self.addresses = vec![association.remote_addr()];
+        Ok(association)
+    }
+
+    fn remote(&self) -> Result<SocketAddr> {
+        self.addresses.first().copied().ok_or_else(|| anyhow!("the server has no address"))
     }
 
     /// Closes all at the same time.
@@ -125,7 +137,7 @@ struct Client<'a> {
 impl Client<'_> {
     async fn measure(&mut self, began_at: &mut Option<Instant>) -> Result<()> {
         let plan = self.plan;
-        let thin = self.ways.connect(plan.remote).await?;
+        let thin = self.ways.connect().await?;
         thin.send(Message::new(Hello::Echo.encode())).await?;
         self.tasks.spawn(ping(thin, self.tally.clone()));
         self.wait_until(Instant::now() + plan.idle).await?;
@@ -133,11 +145,11 @@ impl Client<'_> {
         // All associations are there before any of them loads the path.
         for _ in 0..plan.parallel {
             if plan.upload {
-                let association = self.ways.connect(plan.remote).await?;
+                let association = self.ways.connect().await?;
                 self.load[0].push(association);
             }
             if plan.download {
-                let association = self.ways.connect(plan.remote).await?;
+                let association = self.ways.connect().await?;
                 self.load[1].push(association);
             }
         }
@@ -176,7 +188,7 @@ impl Client<'_> {
         let end = Instant::now() + self.plan.patience;
         while self.tally.streams()[0].times.count() == 0 {
             if Instant::now() >= end {
-                bail!("{} sends nothing back; does `festina perf -s` run there?", self.plan.remote);
+                bail!("{} sends nothing back; does `festina perf -s` run there?", self.ways.remote()?);
             }
             self.wait_until(Instant::now() + THIN_INTERVAL / 2).await?;
         }
@@ -229,7 +241,7 @@ async fn ping(association: Association, tally: Arc<Tally>) -> anyhow::Error {
                         tally.thin_returned(phase, sent_at.elapsed());
                     }
                 }
-                Err(reason) => return anyhow!("the thin stream: {}", output::end_of(&reason)),
+                Err(reason) => return anyhow!("the thin stream: {}", reason),
             },
         }
     }
@@ -254,7 +266,7 @@ async fn upload(association: Association, message_bytes: u32, tally: Arc<Tally>)
                     tally.arrived_there(arrived - counted);
                     counted = arrived;
                 }
-                Err(reason) => return anyhow!("the load: {}", output::end_of(&reason)),
+                Err(reason) => return anyhow!("the load: {}", reason),
             }
         }
     };
@@ -269,7 +281,7 @@ async fn download(association: Association, tally: Arc<Tally>) -> anyhow::Error 
     loop {
         match association.recv().await {
             Ok(message) => tally.arrived_back(message.payload.len() as u64),
-            Err(reason) => return anyhow!("the load: {}", output::end_of(&reason)),
+            Err(reason) => return anyhow!("the load: {}", reason),
         }
     }
 }

@@ -44,7 +44,7 @@ fn text(plan: &Plan, measured: &Measured) -> String {
     let [there, back] = measured.bytes.map(|bytes| megabits(bytes, measured.loaded_for));
     let mut text = format!(
         "{}: {} association{} {} with messages of {} bytes for {:.1} s",
-        plan.remote,
+        measured.remote,
         plan.parallel,
         if plan.parallel == 1 { "" } else { "s" },
         match (plan.upload, plan.download) {
@@ -144,7 +144,7 @@ impl ResultJson {
         let [idle, loaded] = &measured.thin;
         let added = added(&measured.thin);
         Self {
-            server: plan.remote.to_string(),
+            server: measured.remote.to_string(),
             associations_each_way: plan.parallel,
             message_bytes: plan.message_bytes,
             loaded_s: measured.loaded_for.as_secs_f64(),

@@ -45,7 +45,7 @@ mod absent {
     use anyhow::Result;
     use festina_trace::StreamReport;
 
-    use crate::args::UsageError;
+    use crate::usage::UsageError;
 
     /// There is none.
     pub(in super::super) struct ParquetFile(Infallible);

@@ -15,8 +15,9 @@ use festina_trace::{Analyser, AnalyserOptions, Finding, ReceiverSide, StreamRepo
 use super::live;
 use super::parquet::ParquetFile;
 use super::table::text;
-use crate::args::{self, UsageError};
+use crate::args;
 use crate::output;
+use crate::usage::UsageError;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:

@@ -35,7 +35,7 @@ pub(crate) struct WhatIfArgs {
     /// Print a JSON document instead of text
     #[arg(long)]
     json: bool,
-    /// Seed of the losses of the simulated paths
+    /// What the simulated paths lose is drawn from this number: the same seed loses the same packets
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 }

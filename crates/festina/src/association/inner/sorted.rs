@@ -20,6 +20,8 @@ pub(super) struct Sorted {
     others: VecDeque<ReceivedMessage>,
     /// What waits here counts for.
     bytes: usize,
+    /// The same by stream, where that is limited.
+    by_stream: BTreeMap<StreamId, usize>,
 }
 
 /// A stream that somebody reads by itself.
@@ -67,11 +69,28 @@ impl Sorted {
         self.taken.is_empty() && self.others.is_empty()
     }
 
-    /// Moves messages to where they belong, as far as there is room, and tells whose wait is over.
-    pub(super) fn sort(&mut self, core: &mut Association, others: &mut Waiters, wakers: &mut Vec<Waker>) {
+    /// Moves messages to where they belong, as far as there is room, and tells whose wait is over. Returns the streams that are discarded from
+    /// here on, since too much of them waits.
+    pub(super) fn sort(
+        &mut self,
+        core: &mut Association,
+        others: &mut Waiters,
+        wakers: &mut Vec<Waker>,
+    ) -> Vec<StreamId> {
+        let mut overrun = Vec::new();
+        let stream_bytes_max = core.stream_unread_bytes_max();
         while self.bytes < SORTED_BYTES_MAX
             && let Some(message) = core.poll_message()
         {
+            if let Some(bytes_max) = stream_bytes_max {
+                let bytes = self.by_stream.entry(message.stream).or_default();
+                if *bytes > 0 && *bytes + cost_bytes(&message) > bytes_max {
+                    core.discard_stream(message.stream);
+                    overrun.push(message.stream);
+                    continue;
+                }
+                *bytes += cost_bytes(&message);
+            }
             self.bytes += cost_bytes(&message);
             let (queue, readers) = match self.taken.get_mut(&message.stream) {
                 Some(taken) => (&mut taken.messages, &mut taken.readers),
@@ -80,6 +99,18 @@ impl Sorted {
             queue.push_back(message);
             readers.take().into_wakers(wakers);
         }
+        overrun
+    }
+
+    /// Drops the unread messages of a stream. Returns how many messages that are.
+    pub(super) fn discard(&mut self, stream: StreamId) -> usize {
+        let own = self.taken.get_mut(&stream).map(|taken| std::mem::take(&mut taken.messages)).unwrap_or_default();
+        let others = std::mem::take(&mut self.others).into_iter();
+        let (dropped, others): (VecDeque<_>, VecDeque<_>) = others.partition(|message| message.stream == stream);
+        self.others = others;
+        self.bytes -= own.iter().chain(&dropped).map(cost_bytes).sum::<usize>();
+        self.by_stream.remove(&stream);
+        own.len() + dropped.len()
     }
 
     pub(super) fn next(&mut self, source: Source) -> Option<ReceivedMessage> {
@@ -88,6 +119,12 @@ impl Sorted {
             Source::Stream(stream) => self.taken.get_mut(&stream)?.messages.pop_front(),
         }?;
         self.bytes -= cost_bytes(&message);
+        if let Some(bytes) = self.by_stream.get_mut(&message.stream) {
+            *bytes -= cost_bytes(&message);
+            if *bytes == 0 {
+                self.by_stream.remove(&message.stream);
+            }
+        }
         Some(message)
     }
 

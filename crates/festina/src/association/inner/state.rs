@@ -371,8 +371,18 @@ impl State {
     /// Moves messages to those who read single streams, if anybody does.
     fn sort(&mut self, wakers: &mut Vec<Waker>) {
         if let Some(sorted) = &mut self.sorted {
-            sorted.sort(&mut self.core, &mut self.waiting.tasks.readers, wakers);
+            let overrun = sorted.sort(&mut self.core, &mut self.waiting.tasks.readers, wakers);
+            for stream in overrun {
+                self.keep(Event::StreamDiscarded { stream });
+                self.waiting.tasks.watchers.take().into_wakers(wakers);
+            }
         }
+    }
+
+    /// Drops the unread messages of a stream and those that arrive from now on. Returns how many messages it has dropped.
+    pub(super) fn discard_stream(&mut self, stream: StreamId) -> usize {
+        let dropped = self.core.discard_stream(stream);
+        dropped + self.sorted.as_mut().map_or(0, |sorted| sorted.discard(stream))
     }
 
     /// Returns whether somebody reads a stream by itself.

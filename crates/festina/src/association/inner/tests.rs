@@ -77,9 +77,11 @@ async fn a_lone_message_leaves_from_within_the_call_and_one_of_a_burst_with_the_
     let before = client.stats().packets_sent;
     near.try_send(Message::new("alone")).unwrap();
     assert_eq!(client.stats().packets_sent - before, 1);
-    for _ in 0..20 {
+    for number in 0..20 {
         lock(&near.inner().state).spared.burst.make_busy();
-        near.try_send(Message::new("in company")).unwrap();
+        let message = Message::new("in company");
+        let expires = number % 2 == 1;
+        near.try_send(if expires { message.with_lifetime(Duration::from_secs(60)) } else { message }).unwrap();
     }
     assert_eq!(client.stats().packets_sent - before, 1);
     assert_eq!(far.recv().await.unwrap().payload, "alone");
@@ -121,8 +123,8 @@ async fn packets_are_not_left_to_those_who_come_after_for_ever() {
     let before = client.stats().packets_sent;
     near.inner().successors.store(1, Ordering::Relaxed);
     for _ in 0..100 {
-        // A message that expires is in no burst.
-        near.try_send(Message::new("soon").with_lifetime(Duration::from_secs(60))).unwrap();
+        near.inner().queue(Message::new("soon")).unwrap();
+        near.inner().flush();
     }
     assert!(client.stats().packets_sent > before);
     near.inner().successors.store(0, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::outstanding::{PathId, SentAs};
+use crate::outstanding::{Chunk, PathId, SentAs};
 
 /// TSN 1, unwrapped.
 const ONE: u64 = (1 << 32) + 1;
@@ -11,7 +11,6 @@ const PLAIN: SackTerms = SackTerms {
     overtaken_after: None,
     early_retransmit: false,
     sends_copies: false,
-    forwarded: 0,
 };
 
 /// Chunks with the TSNs 1 to `count`, of 116 bytes each.
@@ -27,31 +26,23 @@ fn apply(ledger: &mut Ledger, cumulative: u32, gaps: &[(u16, u16)]) -> Option<Di
 
 fn apply_sack(ledger: &mut Ledger, sack: &Sack<'_>) -> Result<Option<Digest>, ProtocolViolation> {
     let acknowledgement = Acknowledgement { cumulative_tsn: sack.cumulative_tsn, sack: Some(sack), non_renegable: &[] };
-    digest_of(ledger, acknowledgement, PLAIN, &mut Settlements::default())
+    Ok(digest_of(ledger, acknowledgement, 0)?.map(|(digest, _)| digest))
 }
 
-/// What an acknowledgement says; `None` if it is no news.
+/// The digest of an acknowledgement, and how many chunks it acknowledges for good; `None` if it is no news.
 fn digest_of(
     ledger: &mut Ledger,
     acknowledgement: Acknowledgement<'_>,
-    terms: SackTerms,
-    observer: &mut Settlements,
-) -> Result<Option<Digest>, ProtocolViolation> {
+    forwarded: u64,
+) -> Result<Option<(Digest, usize)>, ProtocolViolation> {
     let mut digest = Digest::default();
-    let is_news = ledger.apply(acknowledgement, terms, observer, &mut digest)?;
-    Ok(is_news.then_some(digest))
-}
-
-/// Counts what is acknowledged for good.
-#[derive(Default)]
-struct Settlements(usize);
-
-impl Observer for Settlements {
-    fn acked(&mut self, _: &Chunk, progress: Progress) {
-        self.0 += usize::from(progress.is_settled);
+    if !ledger.apply(acknowledgement.cumulative_tsn, &mut digest)? {
+        return Ok(None);
     }
-
-    fn duplicate(&mut self, _: u64) {}
+    let cumulative = iter::from_fn(|| ledger.settle_next(forwarded, &mut digest)).count();
+    ledger.apply_blocks(acknowledgement, PLAIN, &mut digest)?;
+    let settled = cumulative + digest.singles.settled.len();
+    Ok(Some((digest, settled)))
 }
 
 /// One letter per chunk: flying, acked by a gap block, lost, acked by an NR block, abandoned in flight or otherwise.
@@ -106,10 +97,9 @@ fn what_lies_between_two_lost_chunks_is_passed_over_once() {
 #[test]
 fn a_cumulative_ack_shows_what_it_acknowledges_in_order() {
     let mut ledger = ledger(5);
-    let mut settled = Settlements::default();
-    let mut report = Digest::default();
-    assert_eq!(ledger.acknowledge(Tsn(3), 0, &mut settled, &mut report), Ok(true), "it is news");
-    assert_eq!(settled.0, 3);
+    let acknowledgement = Acknowledgement { cumulative_tsn: Tsn(3), sack: None, non_renegable: &[] };
+    let (report, settled) = digest_of(&mut ledger, acknowledgement, 0).expect("sound").expect("it is news");
+    assert_eq!(settled, 3);
     assert!(report.cumulative_advanced);
     assert_eq!((report.acked_bytes, report.in_flight_bytes_before), (3 * 116, 5 * 116));
     assert_eq!((ledger.first_tsn(), ledger.next_tsn()), (ONE + 3, ONE + 5));
@@ -144,7 +134,7 @@ fn blocks_are_offsets_from_the_cumulative_tsn_section_3_3_4() {
 fn blocks_that_make_no_sense_are_passed_over() {
     let mut ledger = ledger(10);
     apply(&mut ledger, 0, &[(1, 1), (0, 3), (6, 5), (4, 5), (5, 7), (2, 2), (8, 8), (0, 0)]);
-    assert_eq!(states(&ledger), "fffaaffaff");
+    assert_eq!(states(&ledger), "fffaaaaaff");
     check_sums(&mut ledger);
 }
 
@@ -155,7 +145,7 @@ fn acknowledging_beyond_what_was_sent_is_an_error_and_changes_no_gap() {
     assert!(apply_sack(&mut ledger, &beyond).is_err());
     assert_eq!(states(&ledger), "ffff");
     let mut digest = Digest::default();
-    assert!(ledger.acknowledge(Tsn(5), 0, &mut Settlements::default(), &mut digest).is_err());
+    assert!(ledger.apply(Tsn(5), &mut digest).is_err());
     let far = Sack::new_for_test(Tsn(0), 0, &[(2, u16::MAX)], &[]);
     assert!(apply_sack(&mut ledger, &far).is_err());
 }
@@ -261,9 +251,10 @@ proptest! {
             let mut above = 1;
             let mut reported = std::collections::BTreeSet::new();
             for &(start, end) in gaps.iter().filter(|(start, end)| start <= end) {
-                if start > above {
+                if start > 1 && end > above {
+                    let first = start.max(above + 1);
                     above = end;
-                    reported.extend((start..=end).map(|offset| ONE - 1 + u64::from(cumulative) + u64::from(offset)));
+                    reported.extend((first..=end).map(|offset| ONE - 1 + u64::from(cumulative) + u64::from(offset)));
                 }
             }
             let counted = (ledger.first_tsn()..).zip(ledger.iter()).filter(|(_, chunk)| chunk.state == ChunkState::GapAcked);
@@ -279,14 +270,12 @@ fn apply_nr(ledger: &mut Ledger, cumulative: u32, gaps: &[(u16, u16)], nr_gaps: 
     all.sort_unstable();
     let sack = Sack::new_for_test(Tsn(cumulative), 0, &all, &[]);
     let nr_sack = Sack::new_for_test(Tsn(cumulative), 0, nr_gaps, &[]);
-    let mut settled = Settlements::default();
     let acknowledgement = Acknowledgement {
         cumulative_tsn: Tsn(cumulative),
         sack: Some(&sack),
         non_renegable: nr_sack.gap_ack_block_bytes(),
     };
-    digest_of(ledger, acknowledgement, PLAIN, &mut settled).expect("the NR-SACK is sound");
-    settled.0
+    digest_of(ledger, acknowledgement, 0).expect("the NR-SACK is sound").map_or(0, |(_, settled)| settled)
 }
 
 #[test]
@@ -318,8 +307,38 @@ fn nr_sack_blocks_of_both_kinds_stand_side_by_side_and_the_renegable_ones_may_be
 #[test]
 fn nr_sack_what_was_settled_and_is_missing_again_breaks_the_protocol() {
     let mut ledger = ledger(3);
-    apply_nr(&mut ledger, 0, &[], &[(2, 2)]);
+    apply_nr(&mut ledger, 0, &[], &[(2, 3)]);
     assert!(apply_sack(&mut ledger, &Sack::new_for_test(Tsn(1), 0, &[], &[])).is_err());
+}
+
+#[test]
+fn nr_sack_what_was_settled_and_is_missing_again_is_waited_for_while_something_else_is_outstanding() {
+    let mut ledger = ledger(6);
+    apply_nr(&mut ledger, 0, &[], &[(2, 5)]);
+    assert_eq!(apply_nr(&mut ledger, 1, &[], &[]), 1, "TSN 1");
+    assert_eq!(states(&ledger), "nnnnf", "none of it is sent again");
+    check_sums(&mut ledger);
+    assert!(apply(&mut ledger, 6, &[]).is_some() && ledger.is_empty(), "the peer had it after all");
+}
+
+#[test]
+fn nr_sack_blocks_of_both_kinds_that_overlap_report_what_either_says() {
+    for (gaps, nr_gaps, settled, expected) in [
+        (vec![(2, 3)], vec![(2, 2)], 1, "fnafff"),
+        (vec![(2, 2)], vec![(2, 3)], 2, "fnnfff"),
+        (vec![(2, 5)], vec![(3, 4)], 2, "fannaf"),
+        (vec![(3, 6)], vec![(2, 4)], 3, "fnnnaa"),
+        (vec![(2, 3)], vec![(2, 3)], 2, "fnnfff"),
+        (vec![(2, 2), (4, 5)], vec![(2, 4)], 3, "fnnnaf"),
+    ] {
+        let mut ledger = ledger(6);
+        assert_eq!(apply_nr(&mut ledger, 0, &gaps, &nr_gaps), settled, "{gaps:?} {nr_gaps:?}");
+        assert_eq!(states(&ledger), expected, "{gaps:?} {nr_gaps:?}");
+        check_sums(&mut ledger);
+        assert_eq!(apply_nr(&mut ledger, 0, &gaps, &nr_gaps), 0, "repeated, it says nothing new");
+        assert_eq!(states(&ledger), expected);
+        assert!(apply(&mut ledger, 6, &[]).is_some() && ledger.is_empty());
+    }
 }
 
 #[test]
@@ -343,10 +362,8 @@ fn what_the_peer_was_told_to_pass_over_shows_no_arrival() {
     for (forwarded, is_shown) in [(0, true), (ONE, false)] {
         let mut ledger = ledger(1);
         ledger.abandon(ONE);
-        let terms = SackTerms { forwarded, ..PLAIN };
         let acknowledgement = Acknowledgement { cumulative_tsn: Tsn(1), sack: None, non_renegable: &[] };
-        let digest = digest_of(&mut ledger, acknowledgement, terms, &mut Settlements::default());
-        let digest = digest.expect("sound").expect("new");
+        let (digest, _) = digest_of(&mut ledger, acknowledgement, forwarded).expect("sound").expect("new");
         assert_eq!((digest.highest_acked.is_some(), digest.abandoned_acked), (is_shown, true));
     }
 }

@@ -6,8 +6,10 @@ use std::num::NonZeroU32;
 use bytes::Bytes;
 
 use super::cost::{Fill, QUEUE_ENTRY_BYTES, is_wasteful, packet_bytes};
+use super::unread::Unread;
 use super::{Piece, Place};
 use crate::message::ReceivedMessage;
+use crate::wire::StreamId;
 
 /// Capacity that an empty queue keeps, in messages: enough for one packet of small messages.
 const IDLE_CAPACITY_MAX: usize = 16;
@@ -28,6 +30,10 @@ pub(in crate::receive) struct Ready {
     packet_charge_bytes: u32,
     /// Memory of the queued messages and of the assembly.
     bytes: usize,
+    /// The unread bytes of each stream, if somebody wants to know them.
+    unread: Option<Box<Unread>>,
+    /// How often the peer has restarted, which messages tell.
+    restarts: u8,
 }
 
 /// A message and its allocated bytes, its entry not included.
@@ -43,15 +49,18 @@ impl Ready {
     #[inline(always)]
     pub(super) fn push_piece(&mut self, piece: &impl Piece, &Place { packet, fill, .. }: &Place<'_>) {
         let (len, packet_len) = (piece.payload().len(), packet.len());
+        if !self.admits(piece.stream(), len) {
+            return;
+        }
         if self.may_slice(len, packet_len, fill) {
             if self.packet_slice.is_none() {
                 self.bytes += packet_bytes(packet_len);
                 self.packet_charge_bytes = charge(packet_bytes(packet_len));
             }
-            self.push(Held { message: piece.message(packet.slice_ref(piece.payload())), charge_bytes: 0 });
+            self.enqueue(Held { message: piece.message(packet.slice_ref(piece.payload())), charge_bytes: 0 });
             self.packet_slice = u32::try_from(self.queue.len()).ok().and_then(NonZeroU32::new);
         } else {
-            self.push(Held::new(piece.message(Bytes::copy_from_slice(piece.payload())), len));
+            self.enqueue(Held::new(piece.message(Bytes::copy_from_slice(piece.payload())), len));
         }
     }
 
@@ -63,9 +72,22 @@ impl Ready {
                 || fill.has_room_for_slice(len, packet_len))
     }
 
-    /// Queues a message, and counts its allocated bytes.
+    /// Queues a message and counts its memory; drops it if its stream is discarded.
     #[inline]
     pub(super) fn push(&mut self, held: Held) {
+        if self.admits(held.message.stream, held.message.payload.len()) {
+            self.enqueue(held);
+        }
+    }
+
+    #[inline]
+    fn admits(&mut self, stream: StreamId, payload_bytes: usize) -> bool {
+        self.unread.as_mut().is_none_or(|unread| unread.admits(stream, payload_bytes))
+    }
+
+    #[inline]
+    fn enqueue(&mut self, mut held: Held) {
+        held.message.restarts = self.restarts;
         if self.queue.len() == self.queue.capacity() {
             self.grow();
         }
@@ -94,6 +116,60 @@ impl Ready {
     pub(in crate::receive) fn restart(&mut self) {
         self.packet_done();
         self.bytes = self.queue.iter().map(|held| held.charge() + QUEUE_ENTRY_BYTES).sum();
+        self.resume_all();
+    }
+
+    /// Messages queued from now on come from a peer that has restarted.
+    pub(in crate::receive) fn peer_restarted(&mut self) {
+        self.restarts = self.restarts.wrapping_add(1);
+    }
+
+    /// Counts unread bytes by stream, and limits those of each stream.
+    pub(in crate::receive) fn limit_streams(&mut self, bytes_max: Option<usize>) {
+        self.unread = bytes_max.map(|_| Box::new(Unread::new(bytes_max)));
+    }
+
+    /// Drops the queued messages of a stream and those that arrive from now on. Returns how many messages it has dropped.
+    pub(in crate::receive) fn discard(&mut self, stream: StreamId) -> usize {
+        self.packet_done();
+        self.unread.get_or_insert_with(|| Box::new(Unread::new(None))).discard(stream);
+        let before = self.queue.len();
+        let mut kept = VecDeque::with_capacity(before.min(IDLE_CAPACITY_MAX));
+        // The last slice of a packet carries the charge for it. If that goes, the slice before it takes the charge over.
+        let mut charge_bytes = 0;
+        while let Some(mut held) = self.queue.pop_back() {
+            if held.message.stream == stream {
+                self.bytes -= held.charge() + QUEUE_ENTRY_BYTES;
+                charge_bytes = if held.charge_bytes > 0 { held.charge_bytes } else { charge_bytes };
+                continue;
+            }
+            if held.charge_bytes == 0 && charge_bytes > 0 {
+                held.charge_bytes = std::mem::take(&mut charge_bytes);
+                self.bytes += held.charge();
+            }
+            kept.push_front(held);
+        }
+        self.queue = kept;
+        before - self.queue.len()
+    }
+
+    /// Queues messages of a stream again.
+    pub(in crate::receive) fn resume(&mut self, stream: StreamId) {
+        if let Some(unread) = &mut self.unread {
+            unread.resume(stream);
+        }
+    }
+
+    /// As [`resume`](Self::resume), all streams.
+    pub(in crate::receive) fn resume_all(&mut self) {
+        if let Some(unread) = &mut self.unread {
+            unread.resume_all(self.queue.iter().map(|held| (held.message.stream, held.message.payload.len())));
+        }
+    }
+
+    /// The next stream that is discarded since it has reached its limit.
+    pub(in crate::receive) fn poll_overrun(&mut self) -> Option<StreamId> {
+        self.unread.as_mut()?.poll_overrun()
     }
 
     /// The packet at hand is over.
@@ -114,6 +190,9 @@ impl Ready {
         }
         let held = self.queue.pop_front()?;
         self.bytes -= held.charge() + QUEUE_ENTRY_BYTES;
+        if let Some(unread) = &mut self.unread {
+            unread.fetched(held.message.stream, held.message.payload.len());
+        }
         if self.queue.len() < self.queue.capacity() / 2 {
             self.shrink();
         }

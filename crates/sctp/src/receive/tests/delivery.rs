@@ -19,6 +19,7 @@ fn a_message_keeps_its_stream_its_ppid_and_its_u_bit_rfc9260_3_3_1() {
         stream: StreamId(stream),
         ppid,
         unordered,
+        restarts: 0,
     };
     assert!(rig.receiver.has_message());
     assert_eq!(rig.messages(), [message("a", 3, 51, false), message("b", 4, 0, true)]);

@@ -2,14 +2,14 @@
 
 use festina_units::{Duration, Instant};
 
-use crate::event::Events;
-use crate::outstanding::ChunkState;
 use crate::outstanding::partial::{Advance, Reach, SkippedMessage, advance};
-use crate::send::repair::Again;
-use crate::send::{SendPath, Sender};
+use crate::outstanding::{ChunkState, Ledger};
+use crate::send::SendPath;
+use crate::send::messages::OutboundMessage;
+use crate::send::queue::SendBuffer;
 use crate::wire::{self, ChunkOut, Framing, Mid, PacketBuilder, Ssn, Tsn};
 
-use super::Partial;
+use super::{Memory, Partial};
 
 /// The longest wait for a packet that leaves anyway (RFC 3758 §3.5 F3).
 const DELAY_MAX: Duration = Duration::from_millis(200);
@@ -59,20 +59,6 @@ struct Moment {
 }
 
 impl Forward {
-    /// The highest TSN that the peer was told to pass over.
-    pub(super) fn told(&self) -> u64 {
-        self.told
-    }
-
-    pub(super) fn due_at(&self) -> Option<Instant> {
-        self.due_at
-    }
-
-    /// How often the peer was told.
-    pub(super) fn count(&self) -> u64 {
-        self.count
-    }
-
     pub(super) fn clear(&mut self) {
         *self = Self { count: self.count, ..Self::default() };
     }
@@ -140,117 +126,104 @@ fn round_trip(path: &SendPath) -> Duration {
     path.repair.rtt().srtt().unwrap_or_else(|| path.rto()).max(ROUND_TRIP_MIN)
 }
 
-impl Sender {
+fn moment(now: Instant, path: &SendPath, ledger: &Ledger) -> Moment {
+    let first = ledger.get(ledger.first_tsn());
+    let is_lost = first.is_some_and(|chunk| chunk.state == ChunkState::Abandoned);
+    Moment { now, round_trip: round_trip(path), is_lost }
+}
+
+impl Partial {
     /// Returns whether FORWARD-TSN is reason enough for a packet.
     #[inline]
     pub(in crate::send) fn is_forward_due(&self, now: Instant) -> bool {
-        self.partial.as_ref().is_some_and(|partial| partial.forward.is_due(now))
+        self.0.as_ref().is_some_and(|memory| memory.forward.is_due(now))
     }
 
     /// The highest TSN that the peer was told to pass over.
     #[inline]
     pub(in crate::send) fn forwarded(&self) -> u64 {
-        self.partial.as_ref().map_or(0, |partial| partial.forward.told())
+        self.0.as_ref().map_or(0, |memory| memory.forward.told)
+    }
+
+    /// How many FORWARD-TSN were sent.
+    pub(in crate::send) fn forward_tsns(&self) -> u64 {
+        self.0.as_ref().map_or(0, |memory| memory.forward.count)
     }
 
     /// When a lifetime ends or FORWARD-TSN is due.
     #[inline]
-    pub(in crate::send) fn partial_deadline(&self) -> Option<Instant> {
-        let partial = self.partial.as_ref()?;
-        Instant::earliest([partial.tracked.expires_at(), partial.forward.due_at()])
+    pub(in crate::send) fn deadline(&self) -> Option<Instant> {
+        let memory = self.0.as_ref()?;
+        Instant::earliest([memory.tracked.expires_at(), memory.forward.due_at])
     }
 
-    fn moment(&self, now: Instant, path: &SendPath) -> Moment {
-        let first = self.ledger.get(self.ledger.first_tsn());
-        Moment {
-            now,
-            round_trip: round_trip(path),
-            is_lost: first.is_some_and(|chunk| chunk.state == ChunkState::Abandoned),
-        }
-    }
-
-    /// The ledger changed: judges how far the peer is to be moved, and when it is told.
+    /// The ledger changed, by an acknowledgement or otherwise: judges how far the peer is to be moved, and when it is told.
     #[inline]
-    pub(in crate::send) fn judge_forward(&mut self, now: Instant, path: &SendPath) {
-        if self.partial.is_some() {
-            let moment = self.moment(now, path);
-            let alternates = self.alternates();
-            if let Some(Partial { forward, .. }) = self.partial.as_deref_mut() {
-                let point = forward.reach.look(&self.ledger, alternates);
-                forward.judge(point, moment);
-            }
-        }
-    }
-
-    /// An acknowledgement was applied.
-    #[inline]
-    pub(in crate::send) fn judge_forward_after_ack(&mut self, now: Instant, path: &SendPath) {
-        self.judge_forward(now, path);
-        if self.partial.is_some() {
-            let moment = self.moment(now, path);
-            if let Some(partial) = &mut self.partial {
-                partial.forward.heard(moment);
-            }
+    pub(in crate::send) fn judge_forward(
+        &mut self,
+        now: Instant,
+        path: &SendPath,
+        ledger: &Ledger,
+        framing: Framing,
+        by_ack: bool,
+    ) {
+        let Some(Memory { forward, .. }) = self.0.as_deref_mut() else { return };
+        let moment = moment(now, path, ledger);
+        let point = forward.reach.look(ledger, framing.alternates());
+        forward.judge(point, moment);
+        if by_ack {
+            forward.heard(moment);
         }
     }
 
     /// Time has passed. If T3-rtx has expired (`t3`), what the peer was told may be lost (C5).
     #[inline]
     pub(in crate::send) fn handle_forward_timeout(&mut self, now: Instant, t3: bool) {
-        if let Some(Partial { forward, .. }) = self.partial.as_deref_mut() {
+        if let Some(Memory { forward, .. }) = self.0.as_deref_mut() {
             forward.handle_timeout(now);
             forward.is_owed |= t3 && forward.point.is_some();
         }
     }
 
-    /// The packet with the FORWARD-TSN that was just written is complete.
-    #[cold]
-    pub(crate) fn forward_tsn_left(&self, now: Instant, path: &mut SendPath, beside_new_data: bool) {
-        let again = if beside_new_data { Again::BesideNewData } else { Again::Alone };
-        path.repair.on_forward_left(now, self.forwarded(), again);
-    }
-
-    /// Writes FORWARD-TSN if there is something to tell, in front of the DATA of a packet that leaves by `path`. Returns whether it did;
-    /// [`forward_tsn_left`](Self::forward_tsn_left) follows then.
+    /// Writes FORWARD-TSN if there is something to tell, in front of the DATA of a packet that is sent by `path`. Returns whether it did.
     #[inline]
-    pub(crate) fn write_forward_tsn(
+    pub(in crate::send) fn write_forward(
         &mut self,
         now: Instant,
-        path: &mut SendPath,
+        path: &SendPath,
+        stock: (&SendBuffer, &Ledger, Framing),
         packet: &mut PacketBuilder<'_>,
-        events: &mut Events,
     ) -> bool {
-        let has_reason = self.partial.is_some() || self.ledger.lost().chunks > 0;
-        has_reason && self.write_what_is_to_tell(now, path, packet, events)
+        self.0.as_mut().is_some_and(|memory| memory.write_forward(now, path, stock, packet))
     }
+}
 
+impl Memory {
     #[cold]
     #[inline(never)]
-    fn write_what_is_to_tell(
+    fn write_forward(
         &mut self,
         now: Instant,
-        path: &mut SendPath,
+        path: &SendPath,
+        (buffer, ledger, framing): (&SendBuffer, &Ledger, Framing),
         packet: &mut PacketBuilder<'_>,
-        events: &mut Events,
     ) -> bool {
-        if self.give_up_what_is_over(now, path, events) {
-            self.gave_up(now, path, events);
-            self.settle(now, path);
-        }
-        let round_trip = round_trip(path);
-        if !self.partial.as_ref().is_some_and(|partial| partial.forward.joins(now, round_trip)) {
+        if !self.forward.joins(now, round_trip(path)) {
             return false;
         }
-        let entries_max = packet.remaining().saturating_sub(HEADER_BYTES) / entry_bytes(self.framing);
-        let passages = self.ledger.passages(self.alternates(), |slot| self.skipped(slot));
-        let Some(advance) = advance(self.ledger.first_tsn(), passages, entries_max) else { return false };
-        if !write(&advance, self.framing, packet) {
-            return false;
+        let entries_max = packet.remaining().saturating_sub(HEADER_BYTES) / entry_bytes(framing);
+        // FORWARD-TSN names no unordered messages, which have no number.
+        let skipped = |slot| {
+            let &OutboundMessage { stream, unordered, number, .. } = buffer.message(slot)?;
+            (!unordered || framing == Framing::IData).then_some(SkippedMessage { stream, unordered, number })
+        };
+        let passages = ledger.passages(framing.alternates(), skipped);
+        let Some(advance) = advance(ledger.first_tsn(), passages, entries_max) else { return false };
+        let written = write(&advance, framing, packet);
+        if written {
+            self.forward.left(now, advance.cumulative);
         }
-        if let Some(partial) = &mut self.partial {
-            partial.forward.left(now, advance.cumulative);
-        }
-        true
+        written
     }
 }
 

@@ -15,7 +15,7 @@ use super::round_trip::AckNews;
 use super::verdict::Findings;
 use super::{Release, Repair, Verdict, View};
 use crate::event::{Event, Events};
-use crate::outstanding::{Chunk, ChunkState, Digest, Ledger, Progress, SackTerms};
+use crate::outstanding::{Arrival, ChunkState, Digest, Ledger, SackTerms, duplicates};
 use crate::wire::Sack;
 
 /// What an acknowledgement says beside its digest.
@@ -23,21 +23,13 @@ use crate::wire::Sack;
 pub(in crate::send) struct Heard<'a> {
     /// Gap ack blocks, unless a SHUTDOWN carried it.
     pub(in crate::send) sack: Option<&'a Sack<'a>>,
-    /// A duplicate reports which transmission an earlier SACK acknowledged, and so how long the round trip took.
-    pub(in crate::send) rtt: Option<Duration>,
-    /// The chunk that is timed is among the duplicates.
-    pub(in crate::send) timed_is_duplicate: bool,
+    /// The peer's window has opened, and takes the chunk that probed it.
+    pub(in crate::send) window_opened: bool,
 }
 
 impl Repair {
     /// How the ledger is to read the acknowledgement at hand.
-    pub(in crate::send) fn terms(
-        &mut self,
-        now: Instant,
-        forwarded: u64,
-        ledger: &Ledger,
-        view: &View<'_>,
-    ) -> SackTerms {
+    pub(in crate::send) fn terms(&mut self, now: Instant, ledger: &Ledger, view: &View<'_>) -> SackTerms {
         self.detectives();
         let rules = self.rules();
         SackTerms {
@@ -47,7 +39,6 @@ impl Repair {
             overtaken_after: self.overtaken_after(now),
             early_retransmit: rules.early_retransmit && !view.allows_new_data(ledger),
             sends_copies: rules.probe != Probe::Off || self.sends_copies(),
-            forwarded,
         }
     }
 
@@ -75,19 +66,30 @@ impl Repair {
         self.book.is_thin() && self.copies.is_some()
     }
 
-    /// A chunk was acknowledged for the first time; in ascending order of TSNs.
-    #[inline(always)]
-    pub(in crate::send) fn on_chunk_acked(&mut self, now: Instant, chunk: &Chunk, progress: Progress, next_tsn: u64) {
-        if chunk.miss_indications > 0 || chunk.fast_retransmitted {
-            self.learn_reordering(now, chunk);
+    /// What was acknowledged for the first time.
+    #[inline]
+    fn take_arrivals(&mut self, now: Instant, digest: &Digest) {
+        for arrival in &digest.singles.in_doubt {
+            self.take_arrival_in_doubt(now, arrival, digest.singles.next_tsn);
+        }
+        if let Some(detectives) = &mut self.detectives
+            && let Some(run) = digest.last_run()
+        {
+            detectives.by_time.run_acked(now, run);
+        }
+    }
+
+    fn take_arrival_in_doubt(&mut self, now: Instant, arrival: &Arrival, next_tsn: u64) {
+        if arrival.was_missed || arrival.fast_retransmitted {
+            self.learn_reordering(now, arrival);
         }
         let Some(detectives) = &mut self.detectives else { return };
-        detectives.by_time.chunk_acked(now, progress.tsn, chunk);
-        if chunk.transmissions > 1 {
+        if arrival.transmissions > 1 {
+            detectives.by_time.copy_acked(now, arrival);
             detectives.doubts.repair_acked(&RepairAck {
-                sequence: progress.tsn,
-                transmissions: chunk.transmissions.into(),
-                answers_earlier: answers_earlier(now, chunk.sent_at, self.rtt.rtt_min()),
+                sequence: arrival.tsn,
+                transmissions: arrival.transmissions.into(),
+                answers_earlier: answers_earlier(now, arrival.sent_at, self.rtt.rtt_min()),
                 next_sequence: next_tsn,
             });
         }
@@ -95,13 +97,13 @@ impl Repair {
 
     /// A chunk that was acknowledged now may show how late overtaken packets are: one that was reported missing arrived, or its fast
     /// retransmission turned out needless.
-    fn learn_reordering(&mut self, now: Instant, chunk: &Chunk) {
+    fn learn_reordering(&mut self, now: Instant, arrival: &Arrival) {
         let Some(srtt) = self.rtt.srtt() else { return };
-        let age = now - chunk.sent_at;
-        let arrived_late = chunk.transmissions == 1 && chunk.miss_indications > 0;
-        let needless = chunk.transmissions == 2
-            && chunk.fast_retransmitted
-            && answers_earlier(now, chunk.sent_at, self.rtt.rtt_min());
+        let age = now - arrival.sent_at;
+        let arrived_late = arrival.transmissions == 1 && arrival.was_missed;
+        let needless = arrival.transmissions == 2
+            && arrival.fast_retransmitted
+            && answers_earlier(now, arrival.sent_at, self.rtt.rtt_min());
         if !(arrived_late || needless) || !self.tolerates_reordering() {
             return;
         }
@@ -113,12 +115,18 @@ impl Repair {
         }
     }
 
-    /// A duplicate is reported. Returns whether it is the chunk that is timed, and the round-trip time that it settles.
-    pub(in crate::send) fn on_duplicate(&mut self, tsn: u64) -> (bool, Option<Duration>) {
-        if let Some(detectives) = &mut self.detectives {
-            detectives.doubts.duplicate_reported(tsn);
+    /// The duplicates that are reported. Returns whether the chunk that is timed is among them, and the round-trip time that one of them
+    /// settles: it reports which transmission an earlier SACK acknowledged.
+    fn take_duplicates(&mut self, sack: &Sack<'_>, first_tsn: u64) -> (bool, Option<Duration>) {
+        let (mut is_timed, mut rtt) = (false, None);
+        for tsn in duplicates(sack, first_tsn) {
+            if let Some(detectives) = &mut self.detectives {
+                detectives.doubts.duplicate_reported(tsn);
+            }
+            is_timed |= Some(tsn) == self.round_trip.timed_tsn();
+            rtt = self.round_trip.duplicate_reported(tsn).or(rtt);
         }
-        (Some(tsn) == self.round_trip.timed_tsn(), self.round_trip.duplicate_reported(tsn))
+        (is_timed, rtt)
     }
 
     /// An acknowledgement was applied to the ledger, and the growth that it earned to the window (the note of RFC 9260 §7.2.4).
@@ -131,10 +139,16 @@ impl Repair {
         view: &View<'_>,
         events: &mut Events,
     ) -> Verdict {
+        self.take_arrivals(now, digest);
+        let duplicates = heard.sack.map(|sack| self.take_duplicates(sack, ledger.first_tsn()));
+        if heard.window_opened {
+            // It answers, and backing off ends.
+            self.series.measured();
+        }
         self.book.acknowledged(heard.sack, ledger.first_tsn() - 1);
         let mut findings = Findings { needless: self.judge_repairs(digest, ledger, view), ..Findings::default() };
         findings.repaired_unseen = self.repaired_unseen(now, digest);
-        self.take_round_trips(now, digest, heard, ledger, events);
+        self.take_round_trips(now, digest, duplicates.unwrap_or_default(), ledger, events);
         let lost = digest.lost_chunks + self.detect_losses(now, digest, ledger, &mut findings);
         findings.loss = self.enter_recovery(lost, ledger);
         let (found, release) = self.doubt_timeout(digest, ledger, view, &mut findings);
@@ -191,11 +205,11 @@ impl Repair {
         &mut self,
         now: Instant,
         digest: &Digest,
-        heard: &Heard<'_>,
+        (timed_is_duplicate, rtt): (bool, Option<Duration>),
         ledger: &Ledger,
         events: &mut Events,
     ) {
-        if let Some(rtt) = heard.rtt {
+        if let Some(rtt) = rtt {
             self.on_round_trip(now, rtt, events);
             // What left again alone asked for its SACK.
             self.measured_undelayed(now, rtt);
@@ -210,12 +224,7 @@ impl Repair {
                 matches!(chunk.state, ChunkState::GapAcked | ChunkState::NonRenegable | ChunkState::Abandoned)
             })
         };
-        let news = AckNews {
-            now,
-            highest_acked: newest,
-            rtt_min: self.rtt.rtt_min(),
-            timed_is_duplicate: heard.timed_is_duplicate,
-        };
+        let news = AckNews { now, highest_acked: newest, rtt_min: self.rtt.rtt_min(), timed_is_duplicate };
         if let Some(sample) = self.round_trip.take_sample(&news, is_acked) {
             self.on_round_trip(now, sample.rtt, events);
             if sample.is_undelayed {
@@ -243,15 +252,12 @@ impl Repair {
         if digest.reneged_chunks > 0 {
             detectives.by_time.chunks_returned();
         }
-        detectives.by_time.ack_processed(
-            now,
-            &AckSummary {
-                duplicate_reported: digest.duplicates.beside_tail_probes > 0,
-                earliest_outstanding: earliest,
-                next_sequence: next,
-                recovery_ended,
-            },
-        );
+        detectives.by_time.ack_processed(&AckSummary {
+            duplicate_reported: digest.duplicates.beside_tail_probes > 0,
+            earliest_outstanding: earliest,
+            next_sequence: next,
+            recovery_ended,
+        });
         let repaired = detectives.tail.repaired(&TlpAck {
             earliest_outstanding: earliest,
             is_new: digest.acked_chunks > 0,

@@ -5,26 +5,16 @@ use festina_units::{Duration, Instant};
 
 use super::departures::Departures;
 use crate::event::RetransmissionCause;
-use crate::outstanding::{Chunk, Ledger};
+use crate::outstanding::{Arrival, Chunk, Ledger, Run};
 
 /// What RACK remembers, and when it judges again.
 #[derive(Debug, Default)]
 pub(super) struct LossByTime {
     rack: Rack,
-    /// What the acknowledgement at hand has reported and [`Rack`] was not shown yet.
-    run: Option<Run>,
     /// What it judges, while it does.
     departures: Option<Departures>,
     /// RFC 8985 §6.2 step 5.
     at: Option<Instant>,
-}
-
-/// Chunks that were sent once, one after the other: the first TSN, the last one, and when that left.
-#[derive(Clone, Copy, Debug)]
-struct Run {
-    first: u64,
-    last: u64,
-    sent_at: Instant,
 }
 
 impl LossByTime {
@@ -56,21 +46,19 @@ impl LossByTime {
         self.departures = None;
     }
 
-    /// A chunk was acknowledged for the first time; in ascending order of TSNs.
-    #[inline]
-    pub(super) fn chunk_acked(&mut self, now: Instant, tsn: u64, chunk: &Chunk) {
-        if chunk.transmissions > 1 {
-            self.end_run(now);
-            return self.rack.acked(now, &transmission(tsn, chunk), None);
+    /// A chunk that was sent more than once was acknowledged for the first time, and the run before it; in ascending order of TSNs.
+    pub(super) fn copy_acked(&mut self, now: Instant, arrival: &Arrival) {
+        if let Some(run) = arrival.run_before {
+            self.run_acked(now, run);
         }
-        let first = self.run.map_or(tsn, |run| run.first);
-        self.run = Some(Run { first, last: tsn, sent_at: chunk.sent_at });
+        let Arrival { tsn, sent_at, .. } = *arrival;
+        self.rack.acked(now, &Transmission { sequence: tsn, sent: sent_at, retransmitted: true }, None);
     }
 
-    fn end_run(&mut self, now: Instant) {
-        if let Some(Run { first, last, sent_at }) = self.run.take() {
-            self.rack.acked_in_order(now, first, &Transmission { sequence: last, sent: sent_at, retransmitted: false });
-        }
+    /// Chunks that were sent once were acknowledged for the first time.
+    #[inline]
+    pub(super) fn run_acked(&mut self, now: Instant, Run { first, last, sent_at }: Run) {
+        self.rack.acked_in_order(now, first, &Transmission { sequence: last, sent: sent_at, retransmitted: false });
     }
 
     /// On this path packets arrive after later ones.
@@ -84,8 +72,7 @@ impl LossByTime {
     }
 
     /// An acknowledgement was applied.
-    pub(super) fn ack_processed(&mut self, now: Instant, ack: &AckSummary) {
-        self.end_run(now);
+    pub(super) fn ack_processed(&mut self, ack: &AckSummary) {
         self.rack.ack_processed(ack);
     }
 

@@ -15,6 +15,13 @@ pub(in crate::send) struct Verdict {
     pub(in crate::send) release: Release,
 }
 
+impl Verdict {
+    /// What follows from an event that is neither an acknowledgement nor an expiry.
+    pub(in crate::send) fn of(window: WindowVerdict) -> Self {
+        Self { window, release: Release::Same, ..Self::default() }
+    }
+}
+
 /// What becomes of the congestion window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::send) enum WindowVerdict {

@@ -117,13 +117,7 @@ impl Liar {
         };
         let cumulative = if self.dice.percent(5) { self.cumulative.saturating_sub(3) } else { self.cumulative };
         if self.dice.percent(5) {
-            let acked = self.rig.sender.handle_cumulative_ack(
-                self.rig.now,
-                &mut self.rig.path,
-                Tsn(cumulative),
-                &mut self.rig.events,
-            );
-            acked.expect("it was sent");
+            self.rig.acknowledge(Acknowledgement::cumulative(Tsn(cumulative))).expect("it was sent");
             return;
         }
         self.rig.sack_full(cumulative, a_rwnd, &gaps, &duplicates);

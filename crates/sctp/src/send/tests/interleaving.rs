@@ -37,7 +37,7 @@ fn a_small_urgent_message_does_not_wait_for_a_large_one() {
         (StreamScheduler::WeightedFairQueueing, false),
     ] {
         let mut rig = interleaving(scheduler);
-        rig.sender.set_stream_value(StreamId(1), 8);
+        rig.sender.streams().set_value(StreamId(1), 8);
         rig.send(Message::new(vec![7; 60 * FULL_I_DATA]).on_stream(1));
         let first = rig.packets().concat();
         rig.send(Message::new("now").on_stream(2));

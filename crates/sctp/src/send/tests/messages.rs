@@ -37,7 +37,7 @@ fn each_stream_counts_its_ordered_messages_and_not_its_unordered_ones_section_6_
 #[test]
 fn a_stream_sequence_number_wraps_to_zero_section_6_5() {
     let mut rig = Rig::standard();
-    *rig.sender.streams.next_ssn.get_mut(StreamId(0)) = u16::MAX;
+    *rig.sender.streams.next_ssn_mut(StreamId(0)) = u16::MAX;
     rig.send_bytes(1);
     rig.send_bytes(1);
     let ssns: Vec<_> = rig.packets().iter().flatten().map(|chunk| chunk.ssn).collect();

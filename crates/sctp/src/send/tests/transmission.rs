@@ -97,7 +97,7 @@ fn a_sack_of_a_tsn_that_was_never_sent_is_a_violation() {
     assert!(rig.try_sack(3, WINDOW, &[], &[]).is_err());
     assert!(rig.try_sack(0, WINDOW, &[(2, 3)], &[]).is_err());
     let mut rig = Rig::standard();
-    assert!(rig.sender.handle_cumulative_ack(rig.now, &mut rig.path, Tsn(1), &mut rig.events).is_err());
+    assert!(rig.acknowledge(Acknowledgement::cumulative(Tsn(1))).is_err());
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn an_acknowledgement_names_the_path_by_which_its_last_chunk_last_left_section_8
 fn a_shutdown_acknowledges_cumulatively_section_9_2() {
     let mut rig = Rig::standard();
     rig.flight(3, FULL);
-    let outcome = rig.sender.handle_cumulative_ack(rig.now, &mut rig.path, Tsn(2), &mut rig.events);
+    let outcome = rig.acknowledge(Acknowledgement::cumulative(Tsn(2)));
     assert_eq!(outcome, Ok(SackOutcome { answered: Some(PathId(0)) }));
     assert_eq!(rig.delivered(), [0, 1]);
     assert!(!rig.sender.is_drained());

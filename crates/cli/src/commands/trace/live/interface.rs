@@ -32,7 +32,7 @@ mod linux {
     use tokio::io::Interest;
     use tokio::net::UdpSocket;
 
-    use crate::args::UsageError;
+    use crate::usage::UsageError;
 
     /// Packets that the kernel keeps while this program does not read.
     const BUFFER_BYTES: usize = 16 << 20;

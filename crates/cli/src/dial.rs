@@ -1,0 +1,100 @@
+//! Associations with a host that may have several addresses.
+
+use std::net::SocketAddr;
+
+use anyhow::{Result, anyhow};
+use festina::{Association, Config, ConnectError, ConnectOptions, Endpoint};
+use tokio::sync::OnceCell;
+
+use crate::address;
+
+/// Connects to the first of a host's addresses that answers (Happy Eyeballs, RFC 8305).
+pub(crate) struct Dialer {
+    config: Config,
+    options: ConnectOptions,
+    /// Endpoints for IPv4 and IPv6, made when first needed.
+    endpoints: [OnceCell<Endpoint>; 2],
+}
+
+impl Dialer {
+    pub(crate) fn new(config: Config, options: ConnectOptions) -> Self {
+        Self { config, options, endpoints: Default::default() }
+    }
+
+    /// Makes an association with one of these addresses, and calls `on_open` for each endpoint before it is used for the first time.
+    ///
+    /// # Errors
+    /// The error of the first address if none answers.
+    pub(crate) async fn connect(
+        &self,
+        addresses: &[SocketAddr],
+        on_open: impl Fn(&Endpoint),
+    ) -> Result<(Endpoint, Association)> {
+        let mut ways = Vec::new();
+        let mut problem = None;
+        for &remote in addresses {
+            let open = || async {
+                let opened = Endpoint::bind(address::unspecified_for(remote), self.config.clone()).await;
+                opened.inspect(&on_open)
+            };
+            match self.endpoints[usize::from(remote.is_ipv6())].get_or_try_init(open).await {
+                Ok(endpoint) => ways.push((remote, endpoint.clone())),
+                // A host without one of the families reaches the peer by the other.
+                Err(error) => problem = Some(error),
+            }
+        }
+        if let Some(problem) = problem.filter(|_| ways.is_empty()) {
+            return Err(problem.into());
+        }
+        address::race(&ways, |(remote, endpoint)| {
+            let options = self.options.clone();
+            async move {
+                let association = endpoint.connect_with(remote, options).await.map_err(with_advice)?;
+                Ok((endpoint, association))
+            }
+        })
+        .await
+    }
+
+    /// The endpoints that have been opened.
+    pub(crate) fn endpoints(&self) -> impl Iterator<Item = &Endpoint> {
+        self.endpoints.iter().filter_map(OnceCell::get)
+    }
+}
+
+/// Says of a peer that did not answer what to look at.
+fn with_advice(error: ConnectError) -> anyhow::Error {
+    match error {
+        ConnectError::Timeout { remote, .. } => {
+            let port = remote.port();
+            anyhow!("{error}: does anybody listen there, and do firewalls let UDP port {port} through, both ways?")
+        }
+        error => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::net::{Ipv4Addr, UdpSocket};
+
+    use festina::DEFAULT_SCTP_PORT;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_second_address_is_reached_although_the_first_one_is_silent() {
+        let mute = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback is free");
+        let server =
+            Endpoint::bind((Ipv4Addr::LOCALHOST, 0).into(), Config::default()).await.expect("loopback is free");
+        let listener = server.listen(DEFAULT_SCTP_PORT).expect("the port is free");
+        let addresses = [mute.local_addr().expect("bound"), server.local_addr()];
+        let dialer = Dialer::new(Config::default(), ConnectOptions::default());
+        let opened = Cell::new(0);
+        let (_, association) =
+            dialer.connect(&addresses, |_| opened.set(opened.get() + 1)).await.expect("the second answers");
+        assert_eq!((association.remote_addr(), opened.get()), (server.local_addr(), 1));
+        listener.accept().await.expect("it has been reached");
+        assert_eq!(dialer.endpoints().count(), 1);
+    }
+}
