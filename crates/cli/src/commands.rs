@@ -113,7 +113,8 @@ impl RecoveryArgs {
     fn config(&self) -> Config {
         let config = Config::with_profile(self.profile);
         let congestion = self.congestion.unwrap_or(config.congestion());
-        let config = config.with_congestion(congestion).with_send_delay(self.send_delay).with_peer_timeout(PEER_TIMEOUT);
+        let config =
+            config.with_congestion(congestion).with_send_delay(self.send_delay).with_peer_timeout(PEER_TIMEOUT);
         config.with_packet_bytes_max(self.packet_size)
     }
 }

@@ -16,7 +16,7 @@ pub(crate) struct Worker<C> {
 /// The thread's side: the request to stop, and its counters.
 #[derive(Debug)]
 pub(crate) struct Strings<C> {
-    /// Becomes readable, with nothing to read, when the thread is to stop.
+    /// Becomes readable, with nothing to read, when the thread should stop.
     pub(crate) stop_requested: PipeReader,
     /// Where it publishes its counters.
     pub(crate) published: Shared<C>,

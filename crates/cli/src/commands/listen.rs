@@ -200,7 +200,7 @@ impl Peers {
         let (action, mut lines) = (self.action, self.audience.add(Instant::now(), number));
         self.tasks.spawn(async move {
             let served = serve(&association, action, &mut lines).await;
-            // The peer shall not take messages for received that could not be printed.
+            // The peer must not assume that unprinted messages were received.
             let (reason, has_queue) = served.inspect_err(|_| association.abort("cannot store the received data"))?;
             Ok(Left { number, remote, reason, has_queue: has_queue || !lines.is_empty() })
         });

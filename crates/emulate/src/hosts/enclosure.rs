@@ -18,7 +18,7 @@ use crate::tun::Namespace;
 /// What to run where.
 #[derive(Debug, Clone, Default)]
 pub struct Commands {
-    /// A line for the shell of the [`SERVER`](super::SERVER), if something is to run there. It starts first, and is ended when
+    /// A line for the shell of the [`SERVER`](super::SERVER), if any. It starts first, and is ended when
     /// the client has ended.
     pub server: Option<OsString>,
     /// A program and its arguments for the [`CLIENT`](super::CLIENT). When it ends, everything ends.

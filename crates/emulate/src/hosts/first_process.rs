@@ -165,7 +165,7 @@ fn path_of(namespace: &Namespace) -> io::Result<PathBuf> {
 
 fn shell(line: &OsStr) -> Command {
     let mut command = Command::new("sh");
-    // What the client is to read is not for the server.
+    // The client's input is not for the server.
     command.arg("-c").arg(line).stdin(Stdio::null());
     command
 }

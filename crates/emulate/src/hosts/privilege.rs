@@ -27,7 +27,7 @@ pub enum PrivilegeError {
     Mapping(#[source] io::Error),
 }
 
-/// Sees to it that this process may make network namespaces: nothing is to do with root's privileges; without, the process
+/// Makes sure that this process may create network namespaces. Does nothing with root's privileges; otherwise the process
 /// moves into a user namespace of its own, where the user appears as root.
 ///
 /// The process must have one thread only.

@@ -10,7 +10,7 @@ use tun_rs::{DeviceBuilder, SyncDevice};
 use super::{TunEnd, TunError};
 
 /// The queue between the kernel and the emulator, in packets. The emulator reads at once, and packets
-/// shall wait in the link; so this is large, for the case that the emulator does not get a processor.
+/// should wait in the link; so this is large, for the case that the emulator does not get a processor.
 const DEVICE_QUEUE_PACKETS: u32 = 10_000;
 
 /// How long the kernel may take to let programs use a new IPv6 address, and how often to look.

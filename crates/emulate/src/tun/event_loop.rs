@@ -98,7 +98,7 @@ impl EventLoop {
         }
     }
 
-    /// Sleeps until a packet comes in, a link wants to be polled, or the emulator is to stop.
+    /// Sleeps until a packet comes in, a link has to be polled, or the emulator is stopped.
     fn wait(&self, clock: Clock) -> io::Result<Ready> {
         let mut fds = [
             PollFd::new(&self.strings.stop_requested, PollFlags::IN),

@@ -99,7 +99,7 @@ impl EventLoop {
         }
     }
 
-    /// Sleeps until a datagram comes in, a link wants to be polled, or the proxy is to stop.
+    /// Sleeps until a datagram comes in, a link has to be polled, or the proxy is stopped.
     fn wait(&self, clock: Clock) -> io::Result<Ready> {
         let mut fds =
             vec![PollFd::new(&self.strings.stop_requested, PollFlags::IN), PollFd::new(&self.listen, PollFlags::IN)];

@@ -15,7 +15,7 @@ enum Side {
     Far = 1,
 }
 
-/// On which side something is seen, and what there is to say about it.
+/// The side on which something is seen, and a comment.
 fn seen(direction: Direction, event: TapEvent) -> (Side, Option<&'static str>) {
     let (entrance, exit) = match direction {
         Direction::Forward => (Side::Near, Side::Far),

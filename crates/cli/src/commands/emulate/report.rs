@@ -14,7 +14,7 @@ pub(super) struct Report {
     pub(super) there: Way,
     pub(super) back: Way,
     pub(super) lateness: Lateness,
-    /// What else there is to say, one line each.
+    /// Further remarks, one line each.
     pub(super) notes: Vec<String>,
 }
 

@@ -68,7 +68,7 @@ impl Tally {
         times.recent = DelayStatistics::default();
     }
 
-    /// Counts a message of the thin stream, if one is to be sent now, and returns the phase to which it belongs.
+    /// Counts a message of the thin stream, if one is due now, and returns the phase to which it belongs.
     pub(super) fn thin_sent(&self) -> Option<Phase> {
         let mut times = self.times();
         let phase = times.phase;

@@ -97,7 +97,7 @@ mod linux {
             Ok(self.socket.readable().await?)
         }
 
-        /// Hands packets that have come to `each`, a bounded number of them. Returns whether there may be more. `is_last` reads what the
+        /// Passes received packets to `each`, a bounded number of them. Returns whether there may be more. `is_last` reads what the
         /// runtime has not noticed yet.
         pub(in super::super) fn take(
             &self,
@@ -163,7 +163,7 @@ mod linux {
         }
     }
 
-    /// What the loopback interface is to the kernel, and a packet that leaves by an interface.
+    /// The kernel's constants for the loopback interface and for sent packets.
     const LOOPBACK: u16 = 772;
     const OUTGOING: u8 = 4;
 
