@@ -51,17 +51,11 @@ pub(super) fn stream_assumptions() -> Vec<Assumption> {
         stated("rtt", "§6: 0 to 400 ms"),
         stated("interval", "§6: 50 to 250 ms"),
         stated("size", "Fig. 8: 100 bytes"),
-        chosen(
-            "sack_delay",
-            "the caption of Fig. 8 says that delayed ACKs were off, §6.1 explains a result by delayed SACKs, and the receiver was not to be \
-             changed",
-        ),
+        stated("sack_delay", "Fig. 8: delayed ACKs were off for all experiments").of(&["0s"]),
+        chosen("sack_delay", "§6.1 explains a result by delayed SACKs; §4: 200 ms"),
         stated("ack_delay", "Fig. 8: delayed ACKs were off"),
         chosen("tcp_retransmission", "the paper does not say; by Linux's default it is with-next").of(&["with-next"]),
-        chosen(
-            "tcp_retransmission",
-            "with-next, Linux's default, makes TCP's mean 1st retransmission earlier than that of modified lksctp, against §6.1",
-        ),
+        chosen("tcp_retransmission", "the paper does not say"),
     ];
     assumptions.extend(Readings::ASSUMPTIONS);
     assumptions
@@ -262,7 +256,7 @@ pub(super) fn modification_checks(case: &Case<'_>) -> Vec<Check> {
             against_lksctp(Group::ModExpBo),
             &[Second, Third],
             &[Max],
-        ),
+        ).id("no-backoff-maximum"),
         case.compared(
             "Without exponential backoff mean and 99% are only marginally lower: by less than a tenth, and not higher by more than a \
              hundredth.",
@@ -270,31 +264,49 @@ pub(super) fn modification_checks(case: &Case<'_>) -> Vec<Check> {
             &SHOWN,
             &[Mean, P99],
             MARGINALLY,
-        ),
-        case.below("An RTO.Min of 200 ms lowers mean and 99%.", against_lksctp(Group::ModMinRto), &SHOWN, &[Mean, P99]),
+        ).id("no-backoff-mean"),
+        case.below("An RTO.Min of 200 ms lowers mean and 99%.", against_lksctp(Group::ModMinRto), &SHOWN, &[Mean, P99]).id("min-rto"),
         case.compared(
             "Fast retransmission on the first indication lowers mean and 99% drastically: at least by a fifth.",
             against_lksctp(Group::ModFr),
             &SHOWN,
             &[Mean, P99],
             DRASTICALLY,
-        ),
+        ).id("fast"),
         case.compared(
             "Its maximum is still high: above that of all modifications.",
             [Group::ModFr, Group::AllMods],
             &SHOWN,
             &[Max],
             Bound::MoreThan(1.0),
-        ),
+        ).id("fast-maximum"),
         case.below(
             "All modifications together lower mean, 99% and maximum of every retransmission.",
             against_lksctp(Group::AllMods),
             &SHOWN,
             &[Mean, P99, Max],
-        ),
+        ).id("all-modifications"),
         pronounced(case),
+        equal_distances(case),
         costs_little(case),
     ]
+}
+
+/// "We therefore use linear timeouts" (§5.3, Fig. 5): timeouts in a row come at equal distances, within a quarter.
+fn equal_distances(case: &Case<'_>) -> Check {
+    let mean = |ordinal| Some(case.group(Group::ModExpBo)?.delays_by(ordinal, RetransmissionCause::Timeout)?.mean_s());
+    let distance = |later, earlier| Some(mean(later)?.zip_with(mean(earlier)?, |later, earlier| later - earlier));
+    let pair = distance(Ordinal::Third, Ordinal::Second).zip(distance(Ordinal::Second, Ordinal::First));
+    let mut evidence = Evidence::new();
+    let ratio = pair.and_then(|(later, earlier)| Estimate::ratio(&later, &earlier));
+    evidence.cell(
+        "distance of the 3rd to the 2nd timeout over that of the 2nd to the 1st:",
+        ratio,
+        Bound::about(1.0, 0.25),
+    );
+    evidence
+        .check("Without exponential backoff timeouts in a row come at equal distances: within a quarter.")
+        .id("equal-distances")
 }
 
 /// "A slightly increased bandwidth requirement" (§6.4): so many more retransmissions for each message at most. The bound is ours.
@@ -317,7 +329,7 @@ fn costs_little(case: &Case<'_>) -> Check {
     evidence.cell("more for each message:", more, Bound::LessThan(SLIGHTLY_MORE));
     evidence.check(
         "All modifications need slightly more bandwidth than lksctp: at most a retransmission more for ten messages.",
-    )
+    ).id("costs-little")
 }
 
 /// "Improvements from the modifications got more pronounced on the 2nd and 3rd retransmission."
@@ -334,7 +346,9 @@ fn pronounced(case: &Case<'_>) -> Check {
         let what = format!("ms saved at the {} less those at the {}:", later.name(), earlier.name());
         evidence.cell(what, more, Bound::MoreThan(0.0));
     }
-    evidence.check("The later the retransmission, the more milliseconds all modifications together save in the mean.")
+    evidence
+        .check("The later the retransmission, the more milliseconds all modifications together save in the mean.")
+        .id("later-more")
 }
 
 /// "Each individual modification improves upon lksctp", and "the relative magnitude of the improvements tends to increase with the
@@ -374,7 +388,9 @@ pub(super) fn relative_checks(case: &Case<'_>) -> [Check; 2] {
         tends.cell(what, change, Bound::LessThan(0.0));
     }
     [
-        each.check("Each modification alone lowers the mean of every retransmission."),
-        tends.check("Relative to lksctp, the modifications improve later retransmissions more, on average over them."),
+        each.check("Each modification alone lowers the mean of every retransmission.").id("each-alone"),
+        tends
+            .check("Relative to lksctp, the modifications improve later retransmissions more, on average over them.")
+            .id("relative"),
     ]
 }
