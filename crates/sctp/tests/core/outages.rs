@@ -155,3 +155,38 @@ fn after_an_outage_data_leaves_again_as_soon_as_a_heartbeat_is_answered() {
     pair.run_for(Duration::from_secs(10));
     assert_eq!(pair.hosts[1].received.len(), 100);
 }
+
+/// An hour without a message: packets and bytes of both sides together, over UDP and IPv4, and the time until an idle side notices that its peer
+/// is gone.
+fn idle_hour(timeout: Duration) -> (u64, u64, Duration) {
+    let link = LinkConfig { delay: Duration::from_millis(20), ..LinkConfig::default() };
+    let config = Config { peer_timeout: Some(timeout), ..Config::default() };
+    let mut pair = Pair::new([config.clone(), config], [link.clone(), link.clone()], 1);
+    pair.connect(0, 1);
+    pair.run_for(Duration::from_secs(10));
+    let sent = |pair: &mut Pair| {
+        let stats = [0, 1].map(|index| pair.hosts[index].association().stats().sent);
+        let packets: u64 = stats.iter().map(|sent| sent.packets).sum();
+        (packets, stats.iter().map(|sent| sent.bytes).sum::<u64>() + 28 * packets)
+    };
+    let before = sent(&mut pair);
+    pair.run_for(Duration::from_secs(3_600));
+    let after = sent(&mut pair);
+    let dead = LinkConfig { loss: LossModel::Independent(Probability::ONE), ..link };
+    pair.links = [Link::new(dead.clone(), 1, "dead"), Link::new(dead, 1, "dead")];
+    let from = pair.now;
+    pair.run_until(|pair| pair.hosts[0].closed().is_some());
+    (after.0 - before.0, after.1 - before.1, pair.now - from)
+}
+
+#[test]
+fn the_cost_of_noticing_a_dead_peer_is_what_the_guide_says() {
+    let milliseconds = Duration::from_millis;
+    let measured = [60, 20, 7].map(|timeout| idle_hour(Duration::from_secs(timeout)));
+    let documented = [
+        (480, 26_880, milliseconds(77_380)),
+        (1_436, 80_416, milliseconds(26_940)),
+        (4_068, 227_808, milliseconds(8_715)),
+    ];
+    assert_eq!(measured, documented);
+}

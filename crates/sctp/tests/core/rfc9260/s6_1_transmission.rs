@@ -8,7 +8,9 @@ use super::peer::{PEER_WINDOW, PMDCS, Peer, config, init_ack, ms};
 
 /// Established with a peer that advertises this window.
 fn with_window(a_rwnd: u32) -> Peer {
-    Peer::serving(config(), &Init { a_rwnd, ..init_ack() })
+    let mut config = config();
+    config.limits.exceeds_peer_buffer = true;
+    Peer::serving(config, &Init { a_rwnd, ..init_ack() })
 }
 
 /// One message acknowledged as the peer closed its window, some time after the handshake, and two full packets waiting.
