@@ -10,7 +10,7 @@ use festina_units::{Duration, Instant};
 use crate::forge::seal;
 use crate::plan::{LinkPlan, Padding, Span};
 
-/// Packets under way at once; more are lost, as in any queue.
+/// Maximum number of packets under way; further ones are lost, as in any queue.
 const UNDER_WAY_MAX: usize = 512;
 /// No packet is late by more.
 pub const DELAY_MAX: Duration = Duration::from_secs(120);
