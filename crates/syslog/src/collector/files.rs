@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::io::ErrorKind::{NotFound, PermissionDenied, ReadOnlyFilesystem};
 use std::path::{Path, PathBuf};
 
 use crate::disk::{Disk, DiskFile as _, Naming};
@@ -32,18 +33,21 @@ pub(super) struct Files<D: Disk> {
 impl<D: Disk> Files<D> {
     /// Takes the files as they were committed: what stands behind that was never acknowledged and is removed.
     pub(super) fn recover(disk: D, memory: &mut Memory) -> io::Result<Self> {
+        let mut directories = BTreeSet::new();
         for (path, committed) in &mut memory.files {
-            let length = disk.length(path)?.unwrap_or_default();
-            if length > *committed {
+            let length = disk.length(path)?;
+            if length.is_some_and(|length| length > *committed) {
                 disk.truncate(path, *committed)?;
                 disk.append_to(path)?.sync()?;
-            }
-            if length < *committed {
-                sync_names(&disk, path)?;
+            } else if length.is_some() {
+                // A sync that failed may have shortened it in memory only.
+                ignore_others(disk.append_to(path).and_then(|mut file| file.sync()))?;
             }
             // Whoever shortened or removed a file meant it.
-            *committed = length.min(*committed);
+            *committed = length.unwrap_or_default().min(*committed);
+            directories.insert(directory_of(path).to_owned());
         }
+        directories.iter().try_for_each(|directory| ignore_others(disk.sync_directory(directory)))?;
         Ok(Self { disk, open: BTreeMap::new(), commits: 0 })
     }
 
@@ -58,7 +62,7 @@ impl<D: Disk> Files<D> {
             if !is_as_left {
                 self.open.remove(path);
                 memory.files.remove(path);
-                sync_names(&self.disk, path)?;
+                sync_names(&self.disk, directory_of(path))?;
             }
         }
         Ok(())
@@ -102,7 +106,7 @@ impl<D: Disk> Files<D> {
             open.used = self.commits;
             if open.file.naming(&path)? == Naming::Removed {
                 let problem = format!("{} was removed while lines were written to it", path.display());
-                return Err(io::Error::new(io::ErrorKind::NotFound, problem));
+                return Err(io::Error::new(NotFound, problem));
             }
             lengths.push((path, open.length));
         }
@@ -142,10 +146,17 @@ impl<D: Disk> Files<D> {
     }
 }
 
-/// Has the names around a file survive a crash. Otherwise a file that somebody has moved could get its name back, and would be cut to the length
+/// Files and folders that somebody has removed or protected since are not written to any more.
+fn ignore_others(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if matches!(error.kind(), NotFound | PermissionDenied | ReadOnlyFilesystem) => Ok(()),
+        result => result,
+    }
+}
+
+/// Has the names in a directory survive a crash. Otherwise a file that somebody has moved could get its name back, and would be cut to the length
 /// of the one that took its place.
-fn sync_names<D: Disk>(disk: &D, path: &Path) -> io::Result<()> {
-    let directory = directory_of(path);
+fn sync_names<D: Disk>(disk: &D, directory: &Path) -> io::Result<()> {
     disk.create_directory(directory)?;
     disk.sync_directory(directory)
 }
