@@ -1,6 +1,7 @@
 //! Endpoints and associations over real sockets on the loopback interface.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod blocking;
 mod crossing;
 #[cfg(target_os = "linux")]
 mod ecn;
