@@ -11,6 +11,7 @@ mod fates;
 mod forged;
 mod limits;
 mod living;
+mod memory;
 mod moving;
 #[cfg(target_os = "linux")]
 mod path_mtu;
