@@ -6,15 +6,12 @@ mod demux;
 mod destinations;
 mod driver;
 mod lookup;
+mod lower;
 mod observe;
 mod options;
 pub(crate) mod outbox;
 mod packets;
-#[cfg(target_os = "linux")]
-mod path_mtu;
 mod pause;
-#[cfg(unix)]
-mod raw;
 pub(crate) mod refusals;
 mod shared;
 mod sieve;
@@ -35,6 +32,7 @@ pub(crate) use self::accept::AcceptQueue;
 pub(crate) use self::demux::Key;
 pub(crate) use self::driver::Datagram;
 use self::driver::Driver;
+pub use self::lower::{Incoming, LowerLayer, MemoryNetwork, MemorySocket, Outgoing};
 pub use self::observe::SeenPacket;
 pub use self::options::{Answer, ConnectOptions, EndpointStats, ListenOptions};
 pub(crate) use self::shared::Shared;
@@ -83,6 +81,15 @@ impl Endpoint {
     #[cfg(unix)]
     pub async fn bind_raw(address: std::net::IpAddr, config: Config) -> Result<Self, BindError> {
         Self::start(SocketAddr::new(address, 0), config, || Socket::bind_raw(address)).await
+    }
+
+    /// Uses a lower layer of the program's own, or one in memory for tests: [`MemoryNetwork`](crate::MemoryNetwork).
+    ///
+    /// # Errors
+    /// As for [`Endpoint::bind`], but for the socket.
+    pub async fn bind_on(lower: impl LowerLayer, config: Config) -> Result<Self, BindError> {
+        let address = lower.local_addr();
+        Self::start(address, config, || Ok(Socket::new(Box::new(lower)))).await
     }
 
     async fn start(

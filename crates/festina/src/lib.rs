@@ -84,6 +84,7 @@ pub use association::{Association, Delivery, MessageSink, Messages, Outcome, Str
 pub use clock::now;
 pub use config::Config;
 pub use endpoint::{Answer, ConnectOptions, Endpoint, EndpointStats, ListenOptions, SeenPacket};
+pub use endpoint::{Incoming, LowerLayer, MemoryNetwork, MemorySocket, Outgoing};
 pub use error::{BindError, ConnectError, ListenError, StreamTaken, TryRecvError};
 pub use listener::Listener;
 #[cfg(feature = "prometheus")]
@@ -99,7 +100,7 @@ pub use festina_sctp::{
     ReceivedMessage, ReceivedStats, ReconfigureError, RetransmissionCause, RetransmittedStats, SendBufferPolicy,
     SendError, SentStats, Stats, StreamId, StreamRequest, StreamScheduler, UnknownCongestionControl,
 };
-pub use festina_units::{Duration, Instant};
+pub use festina_units::{Duration, EcnCodepoint, Instant};
 
 /// Compiles and runs the examples of the README and of the guides.
 #[cfg(doctest)]

@@ -9,14 +9,14 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use festina_units::{Duration, EcnCodepoint, Instant};
-use quinn_udp::RecvMeta;
 
 use super::alarm::Bell;
+use super::lower::Incoming;
 use super::packets::Packets;
 use super::pause::Pause;
 use super::shared::Shared;
 use super::sieve::Sieve;
-use super::socket::{answer_source, count};
+use super::socket::count;
 use super::strays::Strays;
 use super::timers::Due;
 use crate::association::Inner;
@@ -199,7 +199,7 @@ impl Drop for Driver {
 #[derive(Debug)]
 struct Receiver {
     buffers: Vec<u8>,
-    metas: [RecvMeta; BATCH_MAX],
+    metas: [Incoming; BATCH_MAX],
     /// Those that carry the tag of an association.
     datagrams: Vec<Datagram>,
     strays: Strays,
@@ -237,7 +237,7 @@ impl Receiver {
     fn new(shared: &Shared) -> Self {
         Self {
             buffers: vec![0; BATCH_MAX * BUFFER_BYTES],
-            metas: [RecvMeta::default(); BATCH_MAX],
+            metas: [Incoming::default(); BATCH_MAX],
             datagrams: Vec::new(),
             strays: Strays::new(shared.admission()),
             sieve: Sieve::new(shared.admission().strays_per_second_max),
@@ -257,27 +257,26 @@ impl Receiver {
         let (mut packets, mut bytes, mut marked, mut shed, mut sifted) = (0, 0, 0, 0, 0);
         let mut expected = None;
         for (meta, buffer) in self.metas.iter().zip(self.buffers.chunks_exact(BUFFER_BYTES)).take(filled) {
-            let train = buffer.get(..meta.len).unwrap_or_default();
-            let ecn = meta.ecn.map_or(EcnCodepoint::NotCapable, |ecn| EcnCodepoint::from_bits(ecn as u8));
-            let source = if self.wildcard { answer_source(meta) } else { None };
-            for datagram in train.chunks(meta.stride.max(1)) {
-                let packet = shared.socket.packet(datagram);
+            let train = buffer.get(meta.header_bytes..meta.bytes).unwrap_or_default();
+            let (from, ecn) = (meta.from, meta.ecn);
+            let source = meta.to.filter(|_| self.wildcard);
+            for packet in train.chunks(meta.segment_bytes.max(1)) {
                 packets += 1;
                 marked += usize::from(ecn == EcnCodepoint::CongestionExperienced);
                 bytes += packet.len();
-                shared.socket.observation.received(meta.addr, packet);
+                shared.socket.observation.received(from, packet);
                 let tag = tag_bytes(packet).filter(|_| is_ordinary(packet));
                 let is_expected = (tag.is_some() && tag == expected) || shared.is_expected(packet);
                 if is_expected {
                     expected = tag;
                     let packet = self.packets.keep(packet);
-                    self.datagrams.push(Datagram { from: meta.addr, source, ecn, packet });
+                    self.datagrams.push(Datagram { from, source, ecn, packet });
                     continue;
                 }
                 sifted += self.sieve.note(packet);
                 if self.strays.admit(now, packet) {
                     let packet = self.packets.keep(packet);
-                    self.strays.push(Datagram { from: meta.addr, source, ecn, packet });
+                    self.strays.push(Datagram { from, source, ecn, packet });
                 } else {
                     shed += 1;
                 }

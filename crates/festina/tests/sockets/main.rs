@@ -1,6 +1,7 @@
 //! Endpoints and associations over real sockets on the loopback interface.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod blocking;
 mod crossing;
 #[cfg(target_os = "linux")]
 mod ecn;
@@ -10,6 +11,7 @@ mod fates;
 mod forged;
 mod limits;
 mod living;
+mod memory;
 mod moving;
 #[cfg(target_os = "linux")]
 mod path_mtu;

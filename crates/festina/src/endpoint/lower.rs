@@ -1,0 +1,128 @@
+//! The door to the lower layer: how packets of an endpoint leave and arrive.
+
+mod memory;
+#[cfg(target_os = "linux")]
+mod path_mtu;
+#[cfg(unix)]
+mod raw;
+mod udp;
+
+use std::fmt;
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, SocketAddr};
+use std::task::{Context, Poll};
+
+use festina_units::EcnCodepoint;
+
+pub use self::memory::{MemoryNetwork, MemorySocket};
+pub(crate) use self::udp::UdpLayer;
+
+/// A socket that carries the packets of one endpoint, such as UDP, raw IP or memory. [`Endpoint::bind_on`](crate::Endpoint::bind_on) takes one.
+///
+/// Calls never wait, and several threads make them at the same time. The readiness of both directions is polled by the endpoint's one task. A
+/// call handles a batch in either direction, so a virtual call is made per batch and not per packet.
+pub trait LowerLayer: fmt::Debug + Send + Sync + 'static {
+    /// Returns the address at which peers reach this side.
+    fn local_addr(&self) -> SocketAddr;
+
+    /// Returns the address of a peer in the form in which received packets name it.
+    ///
+    /// # Errors
+    /// The fault of the address, as a sentence for people.
+    fn peer_address(&self, remote: SocketAddr) -> Result<SocketAddr, &'static str>;
+
+    /// Returns the number of packets of one size that one call of [`try_send`](Self::try_send) may carry. It is asked again after a failed call.
+    fn segments_max(&self) -> usize {
+        1
+    }
+
+    /// Sends packets.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) while there is no room; [`poll_writable`](Self::poll_writable) then says when. Any other
+    /// error counts as the loss of the packets on the way.
+    fn try_send(&self, packets: &Outgoing<'_>) -> io::Result<()>;
+
+    /// Sends one packet that [`try_send`](Self::try_send) refused because of its size, in fragments; `None` if that is not possible.
+    fn try_send_in_fragments(&self, _packet: &Outgoing<'_>) -> Option<io::Result<()>> {
+        None
+    }
+
+    /// Returns the size of the largest packet that reaches a destination in one piece, in bytes, as far as it is known.
+    fn path_bytes(&self, _destination: SocketAddr) -> Option<usize> {
+        None
+    }
+
+    /// Receives a batch of datagrams, each into one of the buffers and described by the element of `incoming` with the same index. Returns their
+    /// number, which is below that of the buffers only if no more had come.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if nothing has come; [`poll_readable`](Self::poll_readable) then says when.
+    fn try_receive(&self, buffers: &mut [IoSliceMut<'_>], incoming: &mut [Incoming]) -> io::Result<usize>;
+
+    /// Ready when packets may be received.
+    fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Ready when packets may be sent.
+    fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Drops incoming INITs at random before they are received, so that one of two to the power of `halvings` remains; none if it is 0.
+    ///
+    /// # Errors
+    /// The lower layer cannot do that.
+    fn shed_inits(&self, _halvings: u32) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// Packets to send with one call.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Outgoing<'a> {
+    /// The peer.
+    pub destination: SocketAddr,
+    /// The own address to send from, if there are several.
+    pub source: Option<IpAddr>,
+    /// The ECN field of each packet.
+    pub ecn: EcnCodepoint,
+    /// The packets, one after the other.
+    pub contents: &'a [u8],
+    /// The size of each packet; the last one may be shorter.
+    pub segment_bytes: usize,
+}
+
+impl<'a> Outgoing<'a> {
+    /// The packets one by one.
+    pub fn packets(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        self.contents.chunks(self.segment_bytes.max(1))
+    }
+
+    /// Whether there are several packets.
+    pub fn is_train(&self) -> bool {
+        self.segment_bytes < self.contents.len()
+    }
+}
+
+/// A received datagram, or several of one size in a row.
+#[derive(Clone, Copy, Debug)]
+pub struct Incoming {
+    /// The sender.
+    pub from: SocketAddr,
+    /// The own address that it was sent to, in the form in which answers name it.
+    pub to: Option<IpAddr>,
+    /// The ECN field.
+    pub ecn: EcnCodepoint,
+    /// Bytes at the start of the buffer that belong to no SCTP packet, such as an IP header.
+    pub header_bytes: usize,
+    /// Bytes in the buffer, with the header.
+    pub bytes: usize,
+    /// The size of each packet; the last one may be shorter.
+    pub segment_bytes: usize,
+}
+
+impl Default for Incoming {
+    fn default() -> Self {
+        let from = SocketAddr::from(([0, 0, 0, 0], 0));
+        Self { from, to: None, ecn: EcnCodepoint::NotCapable, header_bytes: 0, bytes: 0, segment_bytes: 0 }
+    }
+}
