@@ -168,7 +168,7 @@ fn by_checks(checks: &[&Check]) -> (&'static str, String) {
     let mut readings: Vec<&str> = Vec::new();
     checks.iter().for_each(|check| {
         if !readings.contains(&check.under) {
-            readings.push(check.under);
+            readings.push(check.under)
         }
     });
     let of = |reading: &str| {

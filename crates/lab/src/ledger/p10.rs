@@ -1,6 +1,6 @@
 //! What Petlund et al. 2010 say.
 
-use super::Tested::{Checks, Fitted, Not, Numbers};
+use super::Tested::{Checks, Not, Numbers};
 use super::{Paper, Statement, Tested};
 
 const fn says(section: &'static str, says: &'static str, tested: Tested) -> Statement {
