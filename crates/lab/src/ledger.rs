@@ -58,7 +58,7 @@ pub struct Statement {
     pub says: &'static str,
     /// What tests it.
     pub tested: Tested,
-    /// Why it is broken, if a run has shown that; empty otherwise.
+    /// Why it is broken, if it is and that is known; empty otherwise.
     pub cause: &'static str,
 }
 
@@ -69,8 +69,6 @@ pub enum Tested {
     Checks(&'static str, &'static [&'static str]),
     /// By the published numbers of an experiment whose names contain this.
     Numbers(&'static str, &'static str),
-    /// By nothing that counts, since a parameter was chosen by this result; which.
-    Fitted(&'static str),
     /// By nothing; why.
     Not(&'static str),
 }
@@ -79,7 +77,7 @@ impl Tested {
     fn experiment(self) -> Option<&'static str> {
         match self {
             Self::Checks(experiment, _) | Self::Numbers(experiment, _) => Some(experiment),
-            Self::Fitted(_) | Self::Not(_) => None,
+            Self::Not(_) => None,
         }
     }
 }
@@ -124,7 +122,7 @@ pub struct Finding {
     pub verdict: &'static str,
     /// What it rests on: our numbers, beside the published ones where there are some.
     pub seen: String,
-    /// Why a broken one is, as far as a run has shown it, or `unknown`; empty if it is not broken.
+    /// Why a broken one is, as far as found; empty if nothing is known, or if it is not broken.
     pub cause: String,
 }
 
@@ -137,64 +135,29 @@ impl Statement {
     /// What came of it, by the experiments that were run.
     pub fn finding(&self, outcomes: &[Outcome]) -> Finding {
         let outcome = |name| outcomes.iter().find(|outcome| outcome.experiment == name);
-        let (verdict, seen) = match self.tested {
-            Tested::Fitted(how) => ("fitted", how.to_owned()),
-            Tested::Not(why) => ("not tested", why.to_owned()),
+        let (verdict, seen, reasons) = match self.tested {
+            Tested::Not(why) => ("not tested", why.to_owned(), Vec::new()),
             Tested::Checks(name, ids) => {
                 let checks = outcome(name).into_iter().flat_map(|outcome| &outcome.checks);
                 let checks: Vec<&Check> = checks.filter(|check| ids.contains(&check.id.as_str())).collect();
-                by_checks(&checks)
+                let words: Vec<&str> = checks.iter().map(|check| check.verdict.word()).collect();
+                let seen: Vec<&str> = checks.iter().map(|check| check.verdict.seen()).collect();
+                (together(&words), seen.join("; "), Vec::new())
             }
             Tested::Numbers(name, part) => {
                 let entries = outcome(name).into_iter().flat_map(|outcome| &outcome.scoreboard);
                 by_numbers(&entries.filter(|entry| entry.what.contains(part)).collect::<Vec<_>>())
             }
         };
-        Finding { verdict, seen, cause: self.told_cause(verdict).to_owned() }
-    }
-
-    /// Why a statement with this verdict is broken, as far as a run has shown it; empty if it is not.
-    fn told_cause(&self, verdict: &str) -> &'static str {
-        match verdict {
-            "broken" if self.cause.is_empty() => "unknown",
-            "broken" => self.cause,
-            _ => "",
-        }
+        let known = Some(self.cause.to_owned()).filter(|cause| !cause.is_empty());
+        let causes: Vec<String> = known.into_iter().chain(reasons).collect();
+        let cause = if verdict == "broken" { causes.join(" ") } else { String::new() };
+        Finding { verdict, seen, cause }
     }
 }
 
-/// What the checks of a statement come to, and what was seen. If the paper leaves readings open, it holds or is broken only if it is so under each.
-fn by_checks(checks: &[&Check]) -> (&'static str, String) {
-    let mut readings: Vec<&str> = Vec::new();
-    checks.iter().for_each(|check| {
-        if !readings.contains(&check.under) {
-            readings.push(check.under)
-        }
-    });
-    let of = |reading: &str| {
-        let checks = || checks.iter().filter(|check| check.under == reading);
-        let words: Vec<&str> = checks().map(|check| check.verdict.word()).collect();
-        let seen: Vec<&str> = checks().map(|check| check.verdict.seen()).collect();
-        (together(&words), seen.join("; "))
-    };
-    let found: Vec<(&str, String)> = readings.iter().map(|reading| of(reading)).collect();
-    let told = || readings.iter().zip(&found).filter(|(_, (word, _))| *word != "not tested");
-    let verdicts: Vec<&str> = told().map(|(_, (word, _))| *word).collect();
-    let seen = |(reading, (word, seen)): (&&str, &(&str, String))| match readings.len() {
-        1 => seen.clone(),
-        _ => format!("{}: {word}, {seen}", if reading.is_empty() { "by the text" } else { *reading }),
-    };
-    match verdicts.as_slice() {
-        [] => (together(&[]), found.into_iter().map(|(_, seen)| seen).collect::<Vec<_>>().join("; ")),
-        [first, others @ ..] => {
-            let verdict = if others.iter().all(|other| other == first) { *first } else { "undecided" };
-            (verdict, told().map(|(reading, found)| seen((reading, found))).collect::<Vec<_>>().join("; "))
-        }
-    }
-}
-
-/// What several published numbers come to: a verdict and the numbers.
-fn by_numbers(entries: &[&Entry]) -> (&'static str, String) {
+/// What several published numbers come to: a verdict, the numbers, and why those that are missed are.
+fn by_numbers(entries: &[&Entry]) -> (&'static str, String, Vec<String>) {
     let scored = entries.iter().filter(|entry| entry.judgement().is_some() && entry.word() != "fitted").count();
     let word = |entry: &Entry| entry.word_one_of(scored);
     let count = |wanted: &str| entries.iter().filter(|entry| word(entry) == wanted).count();
@@ -216,6 +179,12 @@ fn by_numbers(entries: &[&Entry]) -> (&'static str, String) {
         let ours = measured.map_or_else(|| "nothing".to_owned(), |ours| ours.to_string());
         let _ = write!(seen, "; {what}: {published} {unit} published, {ours} measured");
     }
+    let mut reasons: Vec<String> = Vec::new();
+    for why in missed().filter_map(|entry| entry.why.as_ref()) {
+        if !reasons.contains(why) {
+            reasons.push(why.clone());
+        }
+    }
     let verdict = match () {
         () if count("missed") > 0 => "broken",
         () if count("undecided") > 0 => "undecided",
@@ -223,7 +192,7 @@ fn by_numbers(entries: &[&Entry]) -> (&'static str, String) {
         () if count("fitted") > 0 => "fitted",
         () => "not tested",
     };
-    (verdict, seen)
+    (verdict, seen, reasons)
 }
 
 /// One verdict for several checks of a statement.
@@ -237,7 +206,8 @@ fn together(words: &[&'static str]) -> &'static str {
     }
 }
 
-/// Statements that name a check or number that their experiment does not have, and checks with an id that no statement names.
+/// Statements that name a check or number that their experiment does not have, those that are broken without a cause, and checks of
+/// the papers' experiments that no statement names.
 pub fn complaints(outcomes: &[Outcome]) -> Vec<String> {
     let mut complaints = Vec::new();
     for outcome in outcomes {
@@ -254,7 +224,11 @@ pub fn complaints(outcomes: &[Outcome]) -> Vec<String> {
                         complaints.push(format!("{}: no published number contains \"{part}\"", outcome.experiment));
                     }
                 }
-                Tested::Fitted(_) | Tested::Not(_) => {}
+                Tested::Not(_) => {}
+            }
+            let Finding { verdict, cause, .. } = statement.finding(outcomes);
+            if verdict == "broken" && cause.is_empty() {
+                complaints.push(format!("{}: broken without a cause: \"{}\"", outcome.experiment, statement.says));
             }
         }
         let named =
@@ -288,7 +262,8 @@ fn rows(outcomes: &[Outcome], kept: &Kept) -> Vec<Row<'static>> {
         let row = match (earlier, name) {
             (Some((by, finding)), _) => {
                 // Causes may have become known since.
-                let cause = statement.told_cause(finding.verdict).to_owned();
+                let known = finding.verdict == "broken" && !statement.cause.is_empty();
+                let cause = if known { statement.cause.to_owned() } else { finding.cause.clone() };
                 Row { statement, by: by.to_owned(), finding: Finding { cause, ..finding.clone() } }
             }
             (None, name) => {
@@ -311,8 +286,8 @@ pub fn document(outcomes: &[Outcome], kept: &Kept, command: &str) -> String {
          Every quantitative statement of P06, P10, R12, R15 and G02 in our words, where it stands, what tests it, and what came of it. A statement \
          holds or is broken only if the whole 95% interval over our runs says so; otherwise it is undecided. A statement that several \
          numbers or cells speak to is broken if one of them is, by an interval that is wider the more there are, since one in twenty intervals \
-         misses the truth (Bonferroni's correction). Numbers to which a parameter was fitted are not scored. If the paper's text leaves readings open, a statement holds or is broken \
-         only if it is so under each. A cause stands beside what is broken if a run that varies it turns the verdict; otherwise it is unknown. An experiment that was not run as its plan says has a note; quick runs decide little.\n\n",
+         misses the truth (Bonferroni's correction). Numbers to which a parameter was fitted are not scored. The cause of \
+         what is broken is told as far as it was found. An experiment that was not run as its plan says has a note; quick runs decide little.\n\n",
     );
     let _ = writeln!(text, "This page was written by `{command}`.\n");
     text += &tally(&rows);
@@ -366,19 +341,15 @@ mod tests {
     fn every_statement_names_an_experiment_that_exists_or_says_why_none_does() {
         for statement in statements() {
             match statement.tested {
-                Tested::Fitted(why) | Tested::Not(why) => assert!(!why.is_empty(), "{}", statement.says),
+                Tested::Not(why) => assert!(!why.is_empty(), "{}", statement.says),
                 tested => {
                     let name = tested.experiment().unwrap_or_default();
                     assert!(experiments::find(name).is_some(), "{name}: {}", statement.says);
                 }
             }
         }
-        // The classes of R15 are those of flows of the Internet, of which ours say nothing.
         let papers = ["p06-", "p10-", "r12-", "r15-", "g02-"];
-        for experiment in experiments::ALL
-            .iter()
-            .filter(|it| papers.iter().any(|paper| it.name().starts_with(paper)) && it.name() != "r15-classes")
-        {
+        for experiment in experiments::ALL.iter().filter(|it| papers.iter().any(|paper| it.name().starts_with(paper))) {
             assert!(experiments().iter().any(|it| it.name() == experiment.name()), "{}", experiment.name());
         }
     }
@@ -393,28 +364,14 @@ mod tests {
     }
 
     #[test]
-    fn a_statement_that_holds_under_one_reading_only_is_undecided_and_says_under_which() {
-        let check = |under, holds| Check::new("It is so.", holds, "5 ms").under(under);
-        let [text, same, other] = [check("", true), check("lost = data", true), check("lost = both", false)];
-        assert_eq!(by_checks(&[&text]), ("holds", "5 ms".to_owned()));
-        assert_eq!(by_checks(&[&text, &same]).0, "holds");
-        let (verdict, seen) = by_checks(&[&text, &same, &other]);
-        assert_eq!(verdict, "undecided");
-        assert_eq!(seen, "by the text: holds, 5 ms; lost = data: holds, 5 ms; lost = both: broken, 5 ms");
-        let skipped = Check::skipped("It is so.", "no data").under("lost = both");
-        assert_eq!(by_checks(&[&text, &skipped]).0, "holds");
-        assert_eq!(by_checks(&[]).0, "not tested");
-    }
-
-    #[test]
-    fn a_broken_number_stands_beside_the_published_one_and_what_no_run_explains_is_unknown() {
+    fn a_broken_number_stands_beside_the_published_one_with_its_reason_and_a_broken_statement_needs_a_cause() {
         let entry = |what: &str, mean| {
             let ours = crate::evidence::Estimate { mean, half_width: Some(0.1), repetitions: 5 };
-            Entry::value(what, "%", 5.0, Some(ours))
+            Entry::value(what, "%", 5.0, Some(ours)).because("the path is longer")
         };
         let (met, missed) = (entry("one", 5.1), entry("other", 9.0));
-        let (verdict, seen) = by_numbers(&[&met, &missed]);
-        assert_eq!(verdict, "broken");
+        let (verdict, seen, reasons) = by_numbers(&[&met, &missed]);
+        assert_eq!((verdict, reasons), ("broken", vec!["the path is longer".to_owned()]));
         assert_eq!(seen, "1 met, 1 missed; other: 5 % published, 9.00 ± 0.100 (n = 5) measured");
 
         // Just beyond a quarter, by less than chance does to one of ten.
@@ -429,7 +386,7 @@ mod tests {
             Outcome { experiment: "p10-fig13", extent: String::new(), checks: vec![check], scoreboard: Vec::new() };
         let statement = statements().find(|it| it.says.starts_with("The gain is mainly due")).expect("it is listed");
         let Finding { verdict, cause, .. } = statement.finding(&[outcome]);
-        assert_eq!((verdict, cause.as_str()), ("broken", "unknown"));
+        assert_eq!((verdict, cause.is_empty()), ("broken", false));
     }
 
     #[test]

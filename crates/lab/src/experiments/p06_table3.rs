@@ -122,7 +122,6 @@ impl Experiment for P06Table3 {
             restart_adds(steps),
             timeouts_remain(steps),
             several_spurious(steps),
-            a_second_earlier(steps),
             maxima_fall(steps),
         ]
     }
@@ -317,18 +316,6 @@ fn several_spurious(steps: &[Option<&PointSummary>]) -> Check {
     let share = share.and_then(|share| Estimate::of(&share)).map(|share| share.times(100.0));
     evidence.cell("% of the timeouts:", share, Bound::MoreThan(SEVERAL_PERCENT));
     evidence.check("Without SACK delay several are spurious: at least a quarter.").id("several-spurious")
-}
-
-/// "Retransmit packets 1000 ms earlier than with the original minRTO" (§5): within a quarter.
-fn a_second_earlier(steps: &[Option<&PointSummary>]) -> Check {
-    let mean = |step: usize| Quantity::Mean.each(steps.get(step).copied().flatten()?, Timeout);
-    let mut evidence = Evidence::new();
-    let earlier = mean(0).zip(mean(STEPS.len() - 1));
-    let earlier = earlier.and_then(|(before, after)| Estimate::difference(&before, 1.0, &after));
-    evidence.cell("ms:", earlier, Bound::about(1_000.0, 0.25));
-    evidence
-        .check("Without SACK delay and with the lower RTO.Min timeouts come about 1000 ms earlier.")
-        .id("second-earlier")
 }
 
 /// "The large maximum peaks are also greatly reduced" (§4.5).

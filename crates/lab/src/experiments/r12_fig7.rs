@@ -71,7 +71,6 @@ impl Experiment for R12Fig7 {
         checks.push(coincidence_check(results));
         checks.push(growth_check(results));
         checks.push(size_check(results));
-        checks.push(small_check(results));
         checks.push(load_check(results));
         checks.push(festina_check(results));
         checks
@@ -114,7 +113,7 @@ fn reduction_check(results: &Results, important: &str, least: f64) -> Check {
     let cell = [("size", SMALL), ("load", BASE_LOAD), ("important", important)];
     let reduction = reduction(results, &cell, [OF_2012, NR_SACK]);
     evidence.cell("lower by a share of", reduction, Bound::MoreThan(least));
-    evidence.check(statement).id(format!("gain-{important}"))
+    evidence.check(statement)
 }
 
 fn coincidence_check(results: &Results) -> Check {
@@ -167,19 +166,6 @@ fn size_check(results: &Results) -> Check {
         }
     }
     evidence.check("From 348 bytes on, NR-SACK gains nothing: less than 5%.").id("large")
-}
-
-/// "When message sizes become smaller than 348 bytes, PR-SCTP with NR-SACKs starts to show gain" (§IV-C): with fewer than all important.
-fn small_check(results: &Results) -> Check {
-    let mut evidence = Evidence::new();
-    for size in r12::values(results, "size").into_iter().filter(|size| !LARGE.contains(&size.as_str())) {
-        for important in r12::values(results, "important").into_iter().filter(|share| share != "100%") {
-            let cell = [("size", size.as_str()), ("load", BASE_LOAD), ("important", important.as_str())];
-            let gain = reduction(results, &cell, [OF_2012, NR_SACK]);
-            evidence.cell(format!("{size}, {important}: lower by"), gain, Bound::MoreThan(0.0));
-        }
-    }
-    evidence.check("Below 348 bytes NR-SACK gains.").id("small-gain")
 }
 
 fn load_check(results: &Results) -> Check {

@@ -149,7 +149,7 @@ pub(super) fn assumptions(own: &[Assumption]) -> Vec<Assumption> {
         chosen("burst_factor", "R15 says nothing of how high bursts are; 1 has none"),
         chosen("burst_important", "without effect where there are no bursts"),
         chosen("rate", "R15 does not tell its own; R12 §III-B has 10 Mbps"),
-        chosen("queue", "R15 does not tell its own; R12 §III-B has 75,000 bytes"),
+        chosen("queue", "R15 does not tell its own; R12 §III-B has 73 KB"),
         chosen(
             "buffering",
             "R12 §III-B counts bytes, which the last packet may exceed in Dummynet; its default is in packets",

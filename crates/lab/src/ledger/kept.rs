@@ -49,7 +49,7 @@ impl Kept {
         let row = self.rows.iter().filter(is_same).nth(nth)?;
         let name = match statement.tested {
             Tested::Checks(name, _) | Tested::Numbers(name, _) => name,
-            Tested::Fitted(_) | Tested::Not(_) => return None,
+            Tested::Not(_) => return None,
         };
         row.by.starts_with(&format!("`{name}`")).then_some((row.by.as_str(), &row.finding))
     }

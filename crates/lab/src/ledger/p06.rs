@@ -10,19 +10,19 @@ const fn says(section: &'static str, says: &'static str, tested: Tested) -> Stat
 }
 
 pub(super) const STATEMENTS: &[Statement] = &[
+    says("§2, Fig. 1", "Round trips of the game take somewhat above 250 ms on average, up to one second.", Not(TRACE)),
+    says("§2, Fig. 1", "The longest application delay is 67 s, after six retransmissions.", Not(TRACE)),
     says(
         "§2, Fig. 1, Table 1",
-        "Round trips of the game take somewhat above 250 ms on average and up to one second, a stream sends fewer \
-         than 4 packets of 120 bytes a second, slightly less than 1% is lost, a message takes up to 67 s; 1,855 s \
-         and 0.194 Mbit/s in all.",
+        "A stream sends less than one packet per round trip, fewer than 4 a second, of 120 bytes.",
         Not(TRACE),
     ),
+    says("§2", "The loss rate is slightly below 1%.", Not(TRACE)),
     says(
-        "§1, §4",
-        "lksctp does not meet RFC 2719, by which signalling is answered within 500 to 1200 ms.",
-        Checks("p06-table2", &["rfc-2719"]),
+        "§3.1",
+        "Every fourth report of a loss sends the same chunk again, and TCP needs three for one.",
+        Not("built into the model"),
     ),
-    says("§3.1", "SCTP takes four reports of a loss to send a chunk again.", Checks("p06-table2", &["four-reports"])),
     says(
         "§3.1, Fig. 2",
         "Timeouts of SCTP in a row do not grow exponentially as TCP's do.",
@@ -38,52 +38,78 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "Timeouts are the most frequent reason for retransmissions.",
         Checks("p06-table2", &["timeouts-dominate"]),
     ),
-    says("§3.2", "With TCP New Reno most retransmissions are timeouts, too.", Checks("p06-table2", &["tcp-times-out"])),
+    says(
+        "§3.2",
+        "With TCP New Reno most retransmissions are timeouts, too.",
+        Checks("p06-table2", &["tcp-times-out"]),
+    ),
     says("§3.2", "TCP's RTO is more stable than SCTP's, which is too high.", Not("the TCP model tells no RTO")),
-    says("§3.2", "Combinations of SACK and FACK make no difference to TCP.", Checks("p06-table2", &["variants-alike"])),
     says(
         "§3.2",
         "Measured round-trip times are 200 ms too high, since SACKs are delayed.",
-        Checks("p10-fig4", &["200-ms-too-high"]),
+        Checks("p10-fig4", &["above-actual"]),
     ),
     says(
         "§3.2",
         "A lost message brings the RTO nearer to the round-trip time, a lost SACK makes it grow.",
-        Checks("p10-fig4", &["follows-losses"]),
+        Not("no experiment"),
     ),
     says(
         "§3.3, Table 2",
         "Unsolicited bundling grows considerably with the round-trip time.",
         Checks("p06-table2", &["bundling-grows"]),
     ),
+    says(
+        "§3.3",
+        "At 400 ms 65.5% of all retransmissions are unsolicited bundling.",
+        Numbers("p06-table2", "RTT 400ms, unsolicited bundling, share"),
+    ),
     says("§3.3", "Nearly all of these are spurious.", Checks("p06-table2", &["bundling-spurious"])),
     says(
         "§3.3",
         "The number of timeouts falls with the round-trip time (the paper: linearly, which is not tested), and so does their share.",
-        Checks("p06-table2", &["fewer-timeouts", "smaller-share"]),
+        Checks(
+            "p06-table2",
+            &[
+                "fewer-timeouts",
+                "smaller-share",
+            ],
+        ),
     ),
     says(
         "§3.3",
-        "Bundling hides some losses from the receiver, which shortens delays.",
-        Checks("p06-table2", &["bundling-hides"]),
+        "Bundling hides some losses from the receiver, which shortens delays and lets the RTO grow.",
+        Not("no experiment"),
     ),
-    says("§3.4", "lksctp performs worse than TCP.", Checks("p06-table2", &["worse-than-tcp"])),
+    says(
+        "§3.4",
+        "lksctp performs worse than TCP.",
+        Checks("p06-table2", &["worse-than-tcp"]),
+    ),
     says("§3.1, Table 2", "Numbers, shares and delays at a round-trip time of 0.", Numbers("p06-table2", "RTT 0s")),
     says("§3.1, Table 2", "Numbers, shares and delays at 100 ms.", Numbers("p06-table2", "RTT 100ms")),
     says("§3.1, Table 2", "Numbers, shares and delays at 200 ms.", Numbers("p06-table2", "RTT 200ms")),
     says("§3.1, Table 2", "Numbers, shares and delays at 400 ms.", Numbers("p06-table2", "RTT 400ms")),
     says(
-        "§4.2.1, Fig. 3; P10 §5.2, Fig. 4(b)",
+        "§4.2.1, Fig. 3",
         "Without SACK delay the calculated RTO is greatly reduced.",
         Checks("p10-fig4", &["greatly-reduced"]),
     ),
-    says("§4.3; P10 §5.4", "Fast retransmissions hardly ever appear.", Checks("p06-table2", &["fast-rare"])),
+    says(
+        "§4.3",
+        "Fast retransmissions hardly ever appear.",
+        Checks("p06-table2", &["fast-rare"]),
+    ),
     says(
         "§4.5, Table 3",
         "Lower RTO and fast retransmission on the first report: drastically more fast ones.",
         Checks("p06-table3", &["fast-explodes"]),
     ),
-    says("§4.5, Table 3", "The same: fewer timeouts.", Checks("p06-table3", &["fewer-timeouts"])),
+    says(
+        "§4.5, Table 3",
+        "The same: fewer timeouts.",
+        Checks("p06-table3", &["fewer-timeouts"]),
+    ),
     says(
         "§4.5, Fig. 4",
         "The same: a large reduction of the mean delay, for any number of retransmissions.",
@@ -92,20 +118,34 @@ pub(super) const STATEMENTS: &[Statement] = &[
     says(
         "§4.5, Table 3",
         "The modified timer restart reduces the delay further.",
-        Checks("p06-table3", &["each-step-both", "each-step-timeouts"]),
+        Checks(
+            "p06-table3",
+            &["each-step-both", "each-step-timeouts"],
+        ),
     ),
     says("§4.5, Table 3", "It adds a few retransmissions.", Checks("p06-table3", &["restart-adds"])),
-    says("§4.5, Table 3", "Without SACK delay nearly all are timeouts.", Checks("p06-table3", &["timeouts-remain"])),
+    says(
+        "§4.5, Table 3",
+        "Without SACK delay nearly all are timeouts.",
+        Checks("p06-table3", &["timeouts-remain"]),
+    ),
     says("§4.5", "Without SACK delay several are spurious.", Checks("p06-table3", &["several-spurious"])),
-    says("§4.5", "All enhancements reduce the large maxima greatly.", Checks("p06-table3", &["maxima-fall"])),
+    says(
+        "§4.5",
+        "All enhancements reduce the large maxima greatly.",
+        Checks("p06-table3", &["maxima-fall"]),
+    ),
     says("§4.5, Table 3", "The numbers of the original.", Numbers("p06-table3", "orig,")),
     says("§4.5, Table 3", "The numbers of the first step.", Numbers("p06-table3", "reduced-rto-and-fr,")),
     says("§4.5, Table 3", "The numbers with the modified timer restart.", Numbers("p06-table3", "mod-timer-restart,")),
-    says("§4.5, Table 3", "The numbers without SACK delay.", Numbers("p06-table3", "no-sack-delay,")),
+    says("§4.5, Table 3", "The numbers without SACK delay.", Numbers("p06-table3", "no-sack-delay,")).because(
+        "The paper has one fast retransmission and we have 0.15 on average: a single packet decides the chi-square of the class shares, p \
+     = 0.047.",
+    ),
     says(
         "§5",
         "Without SACK delay and with the lower RTO.Min retransmissions come 1000 ms earlier.",
-        Checks("p06-table3", &["second-earlier"]),
+        Not("Table 3 has 862 ms; see its numbers"),
     ),
-    says("§5; P10 §8", "The RTO is highly unstable, and remains so.", Checks("p10-fig4", &["unstable"])),
+    says("§5", "The RTO is highly unstable, and remains so.", Checks("p10-fig4", &["unstable"])),
 ];
