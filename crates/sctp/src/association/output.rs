@@ -3,7 +3,7 @@
 use festina_units::{EcnCodepoint, Instant};
 
 use super::control::{Due, write_shutdown};
-use super::handshake::header_to;
+use super::handshake::{header_to, write_init};
 use super::negotiation::Extensions;
 use super::state::State;
 use super::{Association, Transmit};
@@ -52,7 +52,7 @@ impl Association {
             // Until COOKIE ACK comes, nothing leaves but COOKIE ECHO and what fits beside it (RFC 9260 §5.1 C), and the
             // answer to a HEARTBEAT, which shows that COOKIE ECHO has arrived (§8.3).
             State::CookieEchoed { .. } if !self.control.is_set(Due::COOKIE_ECHO) && !self.control.has_replies() => {
-                false
+                self.peer.out_of_band && self.sender.can_send(now, &self.paths.pick().sending)
             }
             _ => self.has_something_to_say(now),
         }
@@ -68,13 +68,14 @@ impl Association {
         let mut packet = PacketBuilder::new(buffer, header, packet_bytes_max);
         if is_init {
             self.control.unset(Due::INIT);
-            self.write_init(&mut packet);
+            write_init(&mut packet, self.context.config(), self.tags.local, self.first_tsn);
             (packet.finish(), EcnCodepoint::NotCapable)
         } else {
             // The peer may have forgotten all that was agreed on when COOKIE ECHO comes (RFC 9653 §5.2).
             let is_opening = self.control.is_set(Due::COOKIE_ECHO);
             let ecn = self.write_chunks(now, &mut packet);
-            let is_unchecked = !is_opening && self.agreed().contains(Extensions::ZERO_CHECKSUM);
+            let is_unchecked =
+                self.peer.out_of_band || !is_opening && self.agreed().contains(Extensions::ZERO_CHECKSUM);
             (if is_unchecked { packet.finish_unchecked() } else { packet.finish() }, ecn)
         }
     }
@@ -90,10 +91,12 @@ impl Association {
 
     fn write_chunks(&mut self, now: Instant, packet: &mut PacketBuilder<'_>) -> EcnCodepoint {
         let mut data_may_follow = self.state.sends_data();
+        let mut optional_bytes = None;
         if let State::CookieEchoed { cookie, .. } = &self.state
-            && self.control.is_set(Due::COOKIE_ECHO)
+            && (self.control.is_set(Due::COOKIE_ECHO) || self.peer.out_of_band)
         {
             packet.chunk(&ChunkOut::CookieEcho(cookie));
+            optional_bytes = (!self.control.is_set(Due::COOKIE_ECHO)).then(|| packet.remaining());
             self.control.unset(Due::COOKIE_ECHO);
             data_may_follow = true;
         }
@@ -129,6 +132,11 @@ impl Association {
             let (sending, events) = (&mut path.sending, &mut self.events);
             let mut forwarded = self.sender.write_forward_tsn(now, sending, packet, events);
             filled = self.sender.fill(now, sending, packet, events);
+            if filled.chunks == 0 && optional_bytes == Some(packet.remaining()) {
+                // The next piece of a message needs the room of a proof that need not be sent again now.
+                packet.clear();
+                filled = self.sender.fill(now, sending, packet, events);
+            }
             if filled.chunks == 0 && !forwarded {
                 // A retransmission may turn out to be abandoned: then the packet carries the FORWARD-TSN instead.
                 forwarded = self.sender.write_forward_tsn(now, sending, packet, events);
