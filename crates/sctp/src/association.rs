@@ -9,6 +9,7 @@ mod knowledge;
 mod listener;
 mod marks;
 mod negotiation;
+mod out_of_band;
 mod output;
 mod path;
 mod paths;
@@ -30,6 +31,7 @@ pub use context::{Context, Ports};
 pub use knowledge::PathKnowledge;
 pub use listener::{Incoming, Listener};
 pub use negotiation::Extensions;
+pub use out_of_band::{OutOfBandError, OutOfBandInit};
 pub use state::AssociationState;
 
 use crate::config::Config;

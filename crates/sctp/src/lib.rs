@@ -72,7 +72,8 @@ mod stream_table;
 pub mod wire;
 
 pub use association::{
-    Association, AssociationState, Context, Extensions, Incoming, Listener, PathKnowledge, Ports, Transmit,
+    Association, AssociationState, Context, Extensions, Incoming, Listener, OutOfBandError, OutOfBandInit,
+    PathKnowledge, Ports, Transmit,
 };
 pub use config::{
     Admission, Carrier, Config, ConfigError, CongestionControl, DestinationMemory, Expiry, Limits, PartialReliability,

@@ -1,22 +1,40 @@
 //! Packet protection for SCTP below TLS 1.3, without a clock or a socket.
 //!
-//! **Unstable**: the interface and the bytes may change with any version, and `festina` does not use this crate yet. It has the packets and
-//! their protection so far. The handshake that drives them, address validation and connection migration are to follow.
+//! **Unstable**: the interface and the bytes may change with any version, and `festina` does not use this crate yet. Connection migration is
+//! still missing: a peer may change its UDP port, but not its address.
 //!
 //! rustls derives all keys by the rules of QUIC (RFC 9001); there is no cryptography in here. `docs/secure-format.md` shows every bit.
 //!
 //! | module | content |
 //! |---|---|
+//! | [`SecureAssociation`] | an SCTP association over a protected channel |
+//! | [`Listener`] | makes half-open associations of hellos, in bounded number |
 //! | [`wire`] | headers and the frames of the handshake |
+//! | [`versions`] | version negotiation |
 //! | [`record`] | protects and opens packets, finds duplicates, updates keys |
 //! | [`reassembly`] | puts handshake bytes in order, in bounded memory |
+//! | [`pinned`] | peers known by the fingerprint of their key |
 //! | [`parameters`] | the blob that each side adds to its TLS handshake |
 #![forbid(unsafe_code)]
 
+mod address;
+mod association;
+mod channel;
+mod error;
+mod listener;
 pub mod parameters;
+pub mod pinned;
 pub mod reassembly;
 pub mod record;
+mod tls;
+pub mod versions;
 pub mod wire;
+
+pub use association::{Connect, HALF_OPEN_LIFETIME, Hello, LINGER, OVERHEAD_BYTES, SecureAssociation};
+pub use error::{
+    APPLICATION_CODES, DatagramDropped, Foreign, HandshakeError, NO_SUCH_PORT, REFUSED, UNUSABLE_PARAMETERS,
+};
+pub use listener::{HalfOpenLimits, Incoming, Listener};
 
 #[cfg(test)]
 mod testing;

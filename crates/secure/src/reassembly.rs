@@ -68,6 +68,12 @@ impl Reassembly {
         }
     }
 
+    /// Returns the number of bytes that were read.
+    #[must_use]
+    pub fn read_bytes(&self) -> usize {
+        self.read
+    }
+
     /// The bytes that can be read now, in order. They are returned once.
     pub fn read(&mut self) -> &[u8] {
         let from = self.read;

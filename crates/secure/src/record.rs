@@ -24,9 +24,13 @@ const UPDATE_AFTER_PACKETS: u64 = 1 << 22;
 /// lacks `TLS13_AES_128_GCM_SHA256`, which protects them.
 #[must_use]
 pub fn initial_keys(provider: &CryptoProvider, id: ConnectionId, side: Side) -> Option<Keys> {
+    Some(initial_suite(provider)?.quic_suite()?.keys(&id.0, side, Version::V1))
+}
+
+/// The cipher suite of Initial packets and of retry tokens.
+pub(crate) fn initial_suite(provider: &CryptoProvider) -> Option<&'static Tls13CipherSuite> {
     let is_initial = |suite: &&SupportedCipherSuite| suite.suite() == CipherSuite::TLS13_AES_128_GCM_SHA256;
-    let suite = provider.cipher_suites.iter().find(is_initial)?.tls13().and_then(Tls13CipherSuite::quic_suite)?;
-    Some(suite.keys(&id.0, side, Version::V1))
+    provider.cipher_suites.iter().find(is_initial)?.tls13()
 }
 
 /// A packet that was not protected.
@@ -157,6 +161,13 @@ impl LongKeys {
     #[must_use]
     pub fn new(level: Level, keys: Keys) -> Self {
         Self { level, keys, next_number: 0, window: ReplayWindow::default(), failures: 0 }
+    }
+
+    /// The same for a side that keeps nothing of the packets it sends. Their numbers start in the middle of the peer's window, so that they do
+    /// not collide with those of a side that does.
+    #[must_use]
+    pub fn stateless(level: Level, keys: Keys) -> Self {
+        Self { next_number: window::WINDOW_NUMBERS / 2, ..Self::new(level, keys) }
     }
 
     /// Appends a packet with these frames.

@@ -21,6 +21,8 @@ pub const NUMBER_BYTES: usize = 2;
 pub const LONG_OVERHEAD_BYTES: usize = LONG_HEADER_BYTES + NUMBER_BYTES + TAG_BYTES;
 /// Bytes of a fragment frame before the handshake bytes.
 pub const FRAGMENT_HEADER_BYTES: usize = 1 + 2 + 2;
+/// Bytes of a message frame before the payload.
+pub const MESSAGE_HEADER_BYTES: usize = 1 + 2 + 4 + 2;
 
 /// Most bytes of frames in a packet with a long header, whose length field has two bytes.
 pub const LONG_PAYLOAD_BYTES_MAX: usize = 0xffff - NUMBER_BYTES - TAG_BYTES;
@@ -30,6 +32,8 @@ const LENGTH_BYTES: usize = 2;
 const SHORT: u8 = 0b0110_0000;
 /// High bits of a long header: 192 to 255.
 const LONG: u8 = 0b1100_0000;
+const EARLY: u8 = 0b1101_0000;
+const HANDSHAKE: u8 = 0b1110_0000;
 /// The key phase in a short header (RFC 9001 §6).
 const KEY_PHASE: u8 = 0b100;
 /// Bits that are zero before protection (RFC 9000 §17.2, §17.3.1).
@@ -47,6 +51,8 @@ pub struct ConnectionId(pub [u8; CONNECTION_ID_BYTES]);
 pub enum Level {
     /// Keys that follow from the connection ID that the client chose (RFC 9001 §5.2).
     Initial,
+    /// Keys of TLS 1.3's early data, from a session that is resumed (RFC 9001 §4.6).
+    Early,
     /// Keys of the TLS handshake.
     Handshake,
 }
@@ -113,7 +119,8 @@ pub fn read_header(bytes: &[u8]) -> Result<Header, HeaderError> {
     }
     let level = match first & 0b1111_0000 {
         LONG => Level::Initial,
-        0b1110_0000 => Level::Handshake,
+        EARLY => Level::Early,
+        HANDSHAKE => Level::Handshake,
         _ => return Err(HeaderError::FirstByte(first)),
     };
     let (version, rest) = rest.split_first_chunk().ok_or(HeaderError::Truncated)?;
@@ -151,7 +158,8 @@ pub fn write_long_header(
 ) {
     let kind = match level {
         Level::Initial => LONG,
-        Level::Handshake => 0b1110_0000,
+        Level::Early => EARLY,
+        Level::Handshake => HANDSHAKE,
     };
     buffer.push(kind | 1);
     buffer.extend_from_slice(&VERSION.to_be_bytes());
@@ -225,6 +233,20 @@ pub enum Frame<'a> {
         /// The alert or refusal.
         code: u16,
     },
+    /// A message that leaves with the client's hello, in a packet with early keys.
+    Message {
+        /// The stream it names. It stands outside of that stream's order.
+        stream: u16,
+        /// Payload protocol identifier (RFC 9260 §3.3.1).
+        ppid: u32,
+        /// The payload.
+        bytes: &'a [u8],
+    },
+    /// The server has delivered as many messages of the client's packet with early keys.
+    EarlyReceived {
+        /// Number of messages.
+        count: u8,
+    },
 }
 
 const PADDING: u8 = 0;
@@ -232,6 +254,8 @@ const FRAGMENT: u8 = 1;
 const RETRY: u8 = 2;
 const TOKEN: u8 = 3;
 const CLOSE: u8 = 4;
+const MESSAGE: u8 = 5;
+const EARLY_RECEIVED: u8 = 6;
 
 /// A payload that is not a sequence of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -256,6 +280,13 @@ impl<'a> Frames<'a> {
                 if kind == RETRY { Frame::Retry(bytes) } else { Frame::Token(bytes) }
             }
             CLOSE => Frame::Close { code: self.number()? },
+            MESSAGE => {
+                let stream = self.number()?;
+                let ppid = u32::from_be_bytes(*self.split(4)?.first_chunk()?);
+                let length = self.number()?;
+                Frame::Message { stream, ppid, bytes: self.split(length.into())? }
+            }
+            EARLY_RECEIVED => Frame::EarlyReceived { count: *self.split(1)?.first()? },
             _ => return None,
         })
     }
@@ -311,6 +342,14 @@ impl Frame<'_> {
                 buffer.push(CLOSE);
                 buffer.extend_from_slice(&code.to_be_bytes());
             }
+            Self::Message { stream, ppid, bytes } => {
+                buffer.push(MESSAGE);
+                buffer.extend_from_slice(&stream.to_be_bytes());
+                buffer.extend_from_slice(&ppid.to_be_bytes());
+                buffer.extend_from_slice(&u16::try_from(bytes.len()).unwrap_or(u16::MAX).to_be_bytes());
+                buffer.extend_from_slice(bytes);
+            }
+            Self::EarlyReceived { count } => buffer.extend_from_slice(&[EARLY_RECEIVED, count]),
         }
     }
 }
@@ -362,7 +401,7 @@ mod tests {
 
     #[test]
     fn other_protocols_and_other_lengths_of_connection_ids_are_told_apart() {
-        for first in [0, 3, 22, 64, 128, 0xd1, 0xf1] {
+        for first in [0, 3, 22, 64, 128, 0xf1] {
             assert_eq!(read_header(&[first; 40]), Err(HeaderError::FirstByte(first)));
         }
         let mut bytes = Vec::new();
@@ -378,6 +417,8 @@ mod tests {
             Frame::Token(b"token"),
             Frame::Retry(b""),
             Frame::Close { code: 0x128 },
+            Frame::Message { stream: 3, ppid: 0x0102_0304, bytes: b"early" },
+            Frame::EarlyReceived { count: 2 },
         ];
         let mut bytes = vec![0; 3];
         for frame in &frames {

@@ -114,7 +114,7 @@ impl Association {
 
     /// T1-cookie, which begins now that INIT was answered after `round_trip`, if that is known. Early copies follow a round trip after
     /// COOKIE ECHO, and T1 itself need be no quicker than RTO.Initial then.
-    fn t1_cookie(&mut self, now: Instant, t1: &RetryTimer, round_trip: Option<Duration>) -> RetryTimer {
+    pub(super) fn t1_cookie(&mut self, now: Instant, t1: &RetryTimer, round_trip: Option<Duration>) -> RetryTimer {
         let rto_initial = self.context.config().timers.rto_initial;
         let sending = &mut self.paths.pick_mut().sending;
         let pace = match round_trip {
@@ -329,15 +329,14 @@ impl Association {
             self.close(ClosedReason::ProtocolViolation("unusable INIT ACK"));
         }
     }
+}
 
-    /// Writes INIT.
-    pub(super) fn write_init(&self, packet: &mut PacketBuilder<'_>) -> bool {
-        let config = self.context.config();
-        let own = Extensions::own(config);
-        let chunk_types = own.chunk_types();
-        let parameters: Vec<_> = Extensions::announce(&chunk_types).chain(own.announce_by_parameter()).collect();
-        packet.chunk(&ChunkOut::Init(own_init(config, self.tags.local, self.first_tsn, &parameters)))
-    }
+/// Writes INIT.
+pub(super) fn write_init(packet: &mut PacketBuilder<'_>, config: &Config, tag: u32, first_tsn: Tsn) -> bool {
+    let own = Extensions::own(config);
+    let chunk_types = own.chunk_types();
+    let parameters: Vec<_> = Extensions::announce(&chunk_types).chain(own.announce_by_parameter()).collect();
+    packet.chunk(&ChunkOut::Init(own_init(config, tag, first_tsn, &parameters)))
 }
 
 /// Streams that the two sides may send on.
@@ -354,6 +353,8 @@ pub(super) struct PeerTraits {
     pub(super) addresses: AddressFilter,
     /// A handshake with it was completed.
     pub(super) answered: bool,
+    /// Its INIT was received out of band.
+    pub(super) out_of_band: bool,
     /// Its first TSN, from which its requests to change streams are counted.
     pub(super) first_tsn: u32,
     /// The receive window that it advertised first: its receive buffer. 0 before that.
@@ -391,7 +392,7 @@ fn negotiated_streams(limits: &Limits, peer: &PeerParameters) -> (u16, u16) {
 }
 
 /// The longest cookie that can be echoed: COOKIE ECHO must be the first chunk of its packet (RFC 9260 §5.1).
-fn cookie_bytes_max(limits: &Limits) -> usize {
+pub(super) fn cookie_bytes_max(limits: &Limits) -> usize {
     (limits.packet_bytes_max.saturating_sub(COMMON_HEADER_BYTES) & !3).saturating_sub(CHUNK_HEADER_BYTES)
 }
 

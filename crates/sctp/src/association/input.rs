@@ -52,7 +52,9 @@ impl Association {
         if matches!(self.state, State::Closed) {
             return Err(PacketDropped::Closed);
         }
-        let packet = if self.context.config().carrier.protected_by_dtls {
+        let packet = if self.peer.out_of_band {
+            Packet::parse_unverified(bytes)?
+        } else if self.context.config().carrier.protected_by_dtls {
             Packet::parse_protected(bytes)?
         } else {
             Packet::parse(bytes)?
@@ -71,6 +73,9 @@ impl Association {
         }
         self.check_source(from.ip(), &first)?;
         self.check_tag(&header, &first)?;
+        if self.peer.out_of_band {
+            self.check_out_of_band(now, &first)?;
+        }
         let tag = header.verification_tag;
         let (had_data, had_sack, had_ecne) = (false, false, false);
         let mut arrival = Arrival { now, from, ecn, tag, bytes, had_data, had_sack, had_ecne };

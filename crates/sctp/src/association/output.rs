@@ -3,7 +3,7 @@
 use festina_units::{EcnCodepoint, Instant};
 
 use super::control::{Due, write_shutdown};
-use super::handshake::header_to;
+use super::handshake::{header_to, write_init};
 use super::negotiation::Extensions;
 use super::state::State;
 use super::{Association, Transmit};
@@ -51,7 +51,13 @@ impl Association {
             State::CookieWait { .. } => self.control.is_set(Due::INIT).then(Errand::default),
             // Until COOKIE ACK comes, nothing leaves but COOKIE ECHO and what fits beside it (RFC 9260 §5.1 C), and the
             // answer to a HEARTBEAT, which shows that COOKIE ECHO has arrived (§8.3).
-            State::CookieEchoed { .. } if !self.control.is_set(Due::COOKIE_ECHO) && !self.control.has_replies() => None,
+            State::CookieEchoed { .. } if !self.control.is_set(Due::COOKIE_ECHO) && !self.control.has_replies() => {
+                if !self.peer.out_of_band {
+                    return None;
+                }
+                let errand = self.sender.errand(now, &self.paths.pick().sending);
+                errand.is_due().then_some(errand)
+            }
             _ => {
                 let path = self.paths.pick();
                 let errand =
@@ -68,7 +74,8 @@ impl Association {
     /// Returns whether the next packet may hold DATA.
     #[inline]
     fn data_may_follow(&self) -> bool {
-        self.state.sends_data() || self.state.is_cookie_echoed() && self.control.is_set(Due::COOKIE_ECHO)
+        let opens = self.control.is_set(Due::COOKIE_ECHO) || self.peer.out_of_band;
+        self.state.sends_data() || self.state.is_cookie_echoed() && opens
     }
 
     /// Returns the length of the packet, or 0 if nothing came of it, and whether routers may mark it.
@@ -81,23 +88,26 @@ impl Association {
         let mut packet = PacketBuilder::new(buffer, header, packet_bytes_max);
         if is_init {
             self.control.unset(Due::INIT);
-            self.write_init(&mut packet);
+            write_init(&mut packet, self.context.config(), self.tags.local, self.first_tsn);
             (packet.finish(), EcnCodepoint::NotCapable)
         } else {
             // The peer may have forgotten all that was agreed on when COOKIE ECHO comes (RFC 9653 §5.2).
             let is_opening = self.control.is_set(Due::COOKIE_ECHO);
             let ecn = self.write_chunks(now, errand, &mut packet);
-            let is_unchecked = !is_opening && self.agreed().contains(Extensions::ZERO_CHECKSUM);
+            let is_unchecked =
+                self.peer.out_of_band || !is_opening && self.agreed().contains(Extensions::ZERO_CHECKSUM);
             (if is_unchecked { packet.finish_unchecked() } else { packet.finish() }, ecn)
         }
     }
 
     fn write_chunks(&mut self, now: Instant, errand: Errand, packet: &mut PacketBuilder<'_>) -> EcnCodepoint {
         let data_may_follow = self.data_may_follow();
+        let mut optional_bytes = None;
         if let State::CookieEchoed { cookie, .. } = &self.state
-            && self.control.is_set(Due::COOKIE_ECHO)
+            && (self.control.is_set(Due::COOKIE_ECHO) || self.peer.out_of_band)
         {
             packet.chunk(&ChunkOut::CookieEcho(cookie));
+            optional_bytes = (!self.control.is_set(Due::COOKIE_ECHO)).then(|| packet.remaining());
             self.control.unset(Due::COOKIE_ECHO);
         }
         let ends_handshake = self.control.is_set(Due::COOKIE_ACK) && packet.chunk(&ChunkOut::CookieAck);
@@ -128,7 +138,12 @@ impl Association {
         }
         let mut ecn = EcnCodepoint::NotCapable;
         if data_may_follow {
-            let filled = self.sender.fill(now, &mut path.sending, errand, packet, &mut self.events);
+            let mut filled = self.sender.fill(now, &mut path.sending, errand, packet, &mut self.events);
+            if filled.chunks == 0 && optional_bytes == Some(packet.remaining()) {
+                // The next piece of a message needs the room of a proof that need not be sent again now.
+                packet.clear();
+                filled = self.sender.fill(now, &mut path.sending, errand, packet, &mut self.events);
+            }
             if filled.chunks > 0 || filled.forwarded {
                 path.used(now);
             }

@@ -116,6 +116,11 @@ impl<'b> PacketBuilder<'b> {
         self.packet_bytes() == COMMON_HEADER_BYTES
     }
 
+    /// Removes all chunks again.
+    pub(crate) fn clear(&mut self) {
+        self.buffer.truncate(self.start + COMMON_HEADER_BYTES);
+    }
+
     /// Reserves room for a chunk of this many bytes, padding included, even beyond the packet's limit.
     pub(crate) fn admit(&mut self, chunk_bytes: usize) {
         self.packet_bytes_max = self.packet_bytes_max.max(self.packet_bytes() + chunk_bytes);

@@ -1,0 +1,157 @@
+//! Associations whose INITs are exchanged out of band: inside a handshake below SCTP that authenticates both sides, such as TLS parameters,
+//! or in SDP (draft-hancke-tsvwg-snap).
+//!
+//! Both sides send an INIT, as when two endpoints open at once (RFC 9260 §5.2.1), and there is no cookie: the layer below proves addresses.
+//! It also finds errors, so checksums are neither written nor verified.
+//!
+//! The side that opens may attach a *proof* that completes the handshake below, such as TLS's Finished. The proof takes the place of the
+//! state cookie: it stands first in every packet, T1-cookie repeats it, and any packet of the peer confirms it. In contrast to a cookie it
+//! does not limit the data that follows, since the peer's identity is certain.
+
+use core::net::SocketAddr;
+use std::sync::Arc;
+
+use festina_recovery::rtt::AssumedRoundTrip;
+use festina_units::{Duration, Instant};
+
+use super::control::Due;
+use super::cookie::{PeerParameters, Tags};
+use super::handshake::{fresh_tag, header_to, write_init};
+use super::negotiation::{InitKind, PeerInit};
+use super::retry::RetryTimer;
+use super::state::State;
+use super::{Association, Context, Ports, cookie};
+use crate::error::PacketDropped;
+use crate::wire::{COMMON_HEADER_BYTES, Chunk, Packet, PacketBuilder};
+
+/// Longest chunk that is read.
+const INIT_BYTES_MAX: usize = 1_024;
+
+/// A peer's INIT that was received out of band, checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfBandInit {
+    tag: u32,
+    parameters: PeerParameters,
+}
+
+/// An INIT received out of band that leads to no association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OutOfBandError {
+    /// The bytes are not one INIT chunk with its header.
+    #[error("the bytes are not an INIT chunk")]
+    NotAnInit,
+    /// A mandatory field is out of range (RFC 9260 §3.3.2), or a parameter is malformed.
+    #[error("the INIT chunk offers no usable association")]
+    Unusable,
+}
+
+impl OutOfBandInit {
+    /// Reads an INIT chunk with its chunk header, as [`Context::init_chunk`] writes it, from a peer at this address.
+    ///
+    /// # Errors
+    /// The peer sent something else, or an INIT that cannot be accepted.
+    pub fn read(chunk: &[u8], from: SocketAddr) -> Result<Self, OutOfBandError> {
+        if chunk.len() > INIT_BYTES_MAX {
+            return Err(OutOfBandError::NotAnInit);
+        }
+        let packet = [&[0; COMMON_HEADER_BYTES], chunk].concat();
+        let packet = Packet::parse_unverified(&packet).map_err(|_| OutOfBandError::NotAnInit)?;
+        let mut chunks = packet.chunks();
+        let (Some(Ok(Chunk::Init(init))), None) = (chunks.next(), chunks.next()) else {
+            return Err(OutOfBandError::NotAnInit);
+        };
+        let peer = PeerInit::read(&init, InitKind::Init, from.ip()).map_err(|_| OutOfBandError::Unusable)?;
+        Ok(Self { tag: peer.tag, parameters: peer.parameters })
+    }
+}
+
+impl Context {
+    /// Returns the INIT chunk, with its chunk header, of the association that is made with the same nonce: by [`Association::connect`] or
+    /// [`Association::accept_init`].
+    #[must_use]
+    pub fn init_chunk(&self, nonce: u64) -> Vec<u8> {
+        let tag = fresh_tag(self, &[nonce]);
+        let mut bytes = Vec::new();
+        let mut packet = PacketBuilder::new(&mut bytes, header_to(Ports { local: 0, peer: 0 }, 0), INIT_BYTES_MAX);
+        write_init(&mut packet, self.config(), tag, cookie::first_tsn(self, tag));
+        packet.finish_unchecked();
+        bytes.split_off(COMMON_HEADER_BYTES.min(bytes.len()))
+    }
+}
+
+impl Association {
+    /// Makes an association of a peer's INIT that was received out of band. This side's INIT is that of [`Context::init_chunk`] with the same
+    /// nonce. The association is established and confirms the peer's proof with its first packet. `round_trip` is the time that the exchange
+    /// took, if known.
+    #[must_use]
+    pub fn accept_init(
+        now: Instant,
+        context: &Arc<Context>,
+        (remote, ports): (SocketAddr, Ports),
+        nonce: u64,
+        init: &OutOfBandInit,
+        round_trip: Option<Duration>,
+    ) -> Self {
+        let tag = fresh_tag(context, &[nonce]);
+        let mut association = Self::new(now, context, remote, ports, Tags { local: tag, peer: 0 });
+        if let Some(round_trip) = round_trip {
+            association.paths.pick_mut().sending.assume_round_trip(AssumedRoundTrip::once(round_trip));
+        }
+        association.peer.out_of_band = true;
+        association.adopt_peer(now, init.tag, &init.parameters, None);
+        association.control.set(Due::COOKIE_ACK);
+        association.enter_established(now, None);
+        association
+    }
+
+    /// Adopts a peer's INIT that was received out of band, in place of an INIT ACK. Returns `false`, without effect, unless this side's INIT
+    /// is unanswered.
+    ///
+    /// Without a proof the association is established. With one, packets that start with a COOKIE ECHO that holds `proof` are sent until the
+    /// peer is heard. A proof that is too long for a packet is left out: the COOKIE ECHO is empty then.
+    pub fn adopt_init(&mut self, now: Instant, init: &OutOfBandInit, proof: Option<&[u8]>) -> bool {
+        let State::CookieWait { t1 } = self.state else { return false };
+        let round_trip = t1.round_trip(now);
+        self.peer.out_of_band = true;
+        self.control.unset(Due::INIT);
+        self.adopt_peer(now, init.tag, &init.parameters, round_trip);
+        let Some(proof) = proof else {
+            self.enter_established(now, None);
+            return true;
+        };
+        let room = super::handshake::cookie_bytes_max(&self.context.config().limits) / 2;
+        let cookie = if proof.len() <= room { proof.into() } else { Box::default() };
+        let t1 = self.t1_cookie(now, &t1, round_trip);
+        self.state = State::CookieEchoed { t1, cookie };
+        self.control.set(Due::COOKIE_ECHO);
+        true
+    }
+
+    /// Sends INIT again at once, because the layer below had to start over, and measures the round trip from now.
+    pub fn repeat_init(&mut self, now: Instant) {
+        if let State::CookieWait { t1 } = &mut self.state {
+            let sending = &self.paths.pick().sending;
+            let rto = sending.rto().max(self.context.config().timers.rto_initial);
+            *t1 = t1.restarted(RetryTimer::start(now, rto).with_copies(sending.control_pace()));
+            self.control.set(Due::INIT);
+        }
+    }
+
+    /// Confirms a proof that was received once more.
+    pub fn confirm_again(&mut self) {
+        if self.peer.out_of_band && self.state.sends_data() {
+            self.control.set(Due::COOKIE_ACK);
+        }
+    }
+
+    /// Checks the first chunk of a packet where INITs are exchanged out of band. Only then is the packet proof that the peer has this side's.
+    pub(super) fn check_out_of_band(&mut self, now: Instant, first: &Chunk<'_>) -> Result<(), PacketDropped> {
+        if matches!(first, Chunk::Init(_) | Chunk::InitAck(_) | Chunk::CookieEcho(_)) {
+            return Err(PacketDropped::Unexpected("handshake chunk after a handshake out of band"));
+        }
+        // The confirmation may be lost, and the packets after it are as good.
+        let _already_established = self.handle_cookie_ack(now);
+        Ok(())
+    }
+}

@@ -1,0 +1,389 @@
+//! An SCTP association over a protected channel, with the interface of [`festina_sctp::Association`].
+
+mod input;
+mod output;
+
+use core::net::SocketAddr;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use festina_sctp::wire::COMMON_HEADER_BYTES;
+use festina_sctp::{
+    Association, ClosedReason, Context, Event, Message, MessageId, OutOfBandInit, PathKnowledge, Ports,
+    ReceivedMessage, SendError,
+};
+use festina_units::{Duration, Instant};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, HandshakeKind};
+
+use crate::address::Proofs;
+use crate::channel::{Channel, Ids};
+use crate::error::{Foreign, HandshakeError, REFUSED};
+use crate::parameters::{Parameters, TOKEN_BYTES_MAX};
+use crate::wire::{ConnectionId, SHORT_OVERHEAD_BYTES};
+
+/// Bytes that a datagram may have more than `Limits::packet_bytes_max` of the core's settings.
+pub const OVERHEAD_BYTES: usize = SHORT_OVERHEAD_BYTES - COMMON_HEADER_BYTES;
+/// How long a server keeps a handshake that the client does not complete.
+pub const HALF_OPEN_LIFETIME: Duration = Duration::from_secs(30);
+/// How long a closed association answers a peer that has missed the end.
+pub const LINGER: Duration = Duration::from_secs(10);
+
+/// What a client needs to connect.
+#[derive(Clone, Debug)]
+pub struct Connect<'a> {
+    /// TLS settings: trusted roots or a verifier, the client's certificate, ALPN, session storage. TLS 1.3 is used.
+    pub tls: &'a Arc<ClientConfig>,
+    /// The name that the server's certificate must have.
+    pub server_name: ServerName<'static>,
+    /// The server's address.
+    pub remote: SocketAddr,
+    /// SCTP ports.
+    pub ports: Ports,
+    /// Bytes for the acceptor, at most 1,024, such as a matchmaker's ticket. Anyone on the path can read them, and copy them into a hello
+    /// of their own.
+    pub token: &'a [u8],
+    /// Random bytes, used for one association.
+    pub random: [u8; 16],
+    /// Path state from an earlier association to the server.
+    pub known: Option<&'a PathKnowledge>,
+}
+
+/// A client's request, as the acceptor sees it. Nothing in it is authentic until the association is established.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// The client's bytes for the acceptor.
+    pub token: Vec<u8>,
+    /// SCTP ports, as the server sees them.
+    pub ports: Ports,
+    /// The server name that the client asked for.
+    pub server_name: Option<String>,
+    /// The protocol that ALPN chose.
+    pub alpn: Option<Vec<u8>>,
+    /// Whether the client has shown that it receives at its address.
+    pub is_address_proved: bool,
+}
+
+/// A server's handshake until the client's Finished was received.
+#[derive(Debug)]
+struct HalfOpen {
+    nonce: u64,
+    proofs: Arc<Proofs>,
+    started_at: Instant,
+    /// When the answer was sent, if it was sent once.
+    answered_at: Option<Instant>,
+    answers: u32,
+    is_address_proved: bool,
+    hello: Option<(Hello, OutOfBandInit)>,
+    is_admitted: bool,
+}
+
+/// Early messages: those to be sent on a client, those received on a server.
+#[derive(Debug, Default)]
+struct Early {
+    sent: Vec<Message>,
+    received: VecDeque<Message>,
+    has_left: bool,
+}
+
+/// One end of an SCTP association over a protected channel, without a clock or a socket.
+///
+/// It is used as [`festina_sctp::Association`]: after each mutation, drain [`poll_transmit`](Self::poll_transmit),
+/// [`poll_event`](Self::poll_event) and [`poll_message`](Self::poll_message), then ask [`poll_deadline`](Self::poll_deadline). Datagrams
+/// are routed to it by their [destination's connection ID](crate::wire::destination_id), one of [`ids`](Self::ids).
+///
+/// A server's association comes from [`Listener`](crate::Listener). It waits in [`hello`](Self::hello) for [`admit`](Self::admit) or
+/// [`refuse`](Self::refuse).
+#[derive(Debug)]
+pub struct SecureAssociation {
+    context: Arc<Context>,
+    channel: Channel,
+    remote: SocketAddr,
+    ports: Ports,
+    core: Option<Box<Association>>,
+    half_open: Option<Box<HalfOpen>>,
+    early: Early,
+    /// The peer's INIT was adopted.
+    is_adopted: bool,
+    /// Another protocol that was received instead of an answer.
+    foreign: Option<Foreign>,
+    /// When a closed association stops answering.
+    ends_at: Option<Instant>,
+    has_ended: bool,
+    /// When a server forgets the keys of the handshake.
+    handshake_ends_at: Option<Instant>,
+    /// The server is known to have a client's last handshake bytes.
+    is_confirmed: bool,
+    /// The type of a chunk that answers a peer which has missed the end.
+    late_answer: Option<u8>,
+    scratch: Vec<u8>,
+}
+
+impl SecureAssociation {
+    /// Begins an association with a server: its hello waits in [`poll_transmit`](Self::poll_transmit).
+    ///
+    /// # Errors
+    /// The TLS settings cannot be used, or the token is too long.
+    pub fn connect(now: Instant, context: &Arc<Context>, request: Connect<'_>) -> Result<Self, HandshakeError> {
+        let Connect { tls, server_name, remote, ports, token, random, known } = request;
+        if token.len() > TOKEN_BYTES_MAX {
+            return Err(HandshakeError::Settings);
+        }
+        let [local, original] = [0, 8].map(|at| {
+            let mut id = [0; 8];
+            id.copy_from_slice(&random[at..at + 8]);
+            id
+        });
+        let nonce = u64::from_be_bytes(local);
+        let ids = Ids { local: ConnectionId(local), peer: None, original: ConnectionId(original) };
+        let parameters = Parameters {
+            original_destination: None,
+            initial_source: Some(ids.local),
+            init: context.init_chunk(nonce),
+            ports: Some((ports.local, ports.peer)),
+            token: token.to_vec(),
+        };
+        let channel = Channel::client(tls, server_name, ids, &parameters, datagram_bytes_max(context))?;
+        let core = Association::connect_knowing(now, context, remote, ports, nonce, known);
+        Ok(Self::new(context, channel, (remote, ports), Some(core), None))
+    }
+
+    /// A server's end of a handshake that has just begun.
+    pub(crate) fn half_open(
+        now: Instant,
+        context: &Arc<Context>,
+        channel: Channel,
+        remote: SocketAddr,
+        (nonce, proofs): (u64, &Arc<Proofs>),
+    ) -> Self {
+        let half_open = HalfOpen {
+            nonce,
+            proofs: Arc::clone(proofs),
+            started_at: now,
+            answered_at: None,
+            answers: 0,
+            is_address_proved: false,
+            hello: None,
+            is_admitted: false,
+        };
+        let ports = Ports { local: 0, peer: 0 };
+        Self::new(context, channel, (remote, ports), None, Some(Box::new(half_open)))
+    }
+
+    fn new(
+        context: &Arc<Context>,
+        channel: Channel,
+        (remote, ports): (SocketAddr, Ports),
+        core: Option<Association>,
+        half_open: Option<Box<HalfOpen>>,
+    ) -> Self {
+        Self {
+            context: Arc::clone(context),
+            channel,
+            remote,
+            ports,
+            core: core.map(Box::new),
+            half_open,
+            early: Early::default(),
+            is_adopted: false,
+            foreign: None,
+            ends_at: None,
+            has_ended: false,
+            handshake_ends_at: None,
+            is_confirmed: false,
+            late_answer: None,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// The connection IDs of datagrams for this association. On a server, those of repeated hellos are among them.
+    pub fn ids(&self) -> impl Iterator<Item = ConnectionId> {
+        let ids = self.channel.ids();
+        let original = (self.channel.side() == rustls::Side::Server).then_some(ids.original);
+        core::iter::once(ids.local).chain(original)
+    }
+
+    /// The client's request that waits to be admitted or refused, on a server.
+    pub fn hello(&self) -> Option<&Hello> {
+        let half_open = self.half_open.as_ref().filter(|half_open| !half_open.is_admitted)?;
+        half_open.hello.as_ref().filter(|_| self.channel.error().is_none()).map(|(hello, _)| hello)
+    }
+
+    /// Admits the client: the handshake goes on.
+    pub fn admit(&mut self, now: Instant) {
+        if self.hello().is_some()
+            && let Some(half_open) = &mut self.half_open
+        {
+            half_open.is_admitted = true;
+            self.answer(now);
+        }
+    }
+
+    /// Refuses the client. `code` is [`REFUSED`], another of this crate's or one from [`APPLICATION_CODES`](crate::APPLICATION_CODES) on.
+    pub fn refuse(&mut self, code: u16) {
+        if self.hello().is_some() {
+            self.early = Early::default();
+            self.channel.fail(HandshakeError::RefusedLocally(code.max(REFUSED)));
+        }
+    }
+
+    /// Sends a message with the client's hello, so that it arrives half a round trip from now. It must be safe to repeat: anyone on the path
+    /// can copy the packet, and send it to other servers that share this one's tickets. Its stream, payload and payload protocol identifier
+    /// are kept; it stands outside of the stream's order. If the server does not take it, it is sent as any other message once the handshake
+    /// is complete.
+    ///
+    /// # Errors
+    /// The message comes back: no session is resumed that allows it, the hello has been sent, or no room is left in its datagram.
+    pub fn send_early(&mut self, message: Message) -> Result<(), Message> {
+        let may_send = !self.early.has_left && self.early.sent.len() < usize::from(u8::MAX);
+        if !may_send || message.payload.is_empty() || !self.channel.add_early(&message) {
+            return Err(message);
+        }
+        self.early.sent.push(message.unordered());
+        Ok(())
+    }
+
+    /// The next message that came with an admitted client's hello. It may be a copy: nothing shows that the client sent it now.
+    pub fn poll_early(&mut self) -> Option<Message> {
+        let is_waiting = self.half_open.as_ref().is_some_and(|half_open| !half_open.is_admitted);
+        if is_waiting { None } else { self.early.received.pop_front() }
+    }
+
+    /// Queues a message, also during a client's handshake.
+    ///
+    /// # Errors
+    /// As [`Association::send`]. A server's half-open association takes none.
+    pub fn send(&mut self, now: Instant, message: Message) -> Result<MessageId, SendError> {
+        match &mut self.core {
+            Some(core) => core.send(now, message),
+            None => Err(SendError::Closed(message)),
+        }
+    }
+
+    /// Ends in good order, as [`Association::shutdown`].
+    pub fn shutdown(&mut self, now: Instant) {
+        if let Some(core) = &mut self.core {
+            core.shutdown(now);
+        }
+    }
+
+    /// Ends at once, as [`Association::abort`]. A half-open association is forgotten.
+    pub fn abort(&mut self, reason: &[u8]) {
+        match &mut self.core {
+            Some(core) => core.abort(reason),
+            None => self.refuse(REFUSED),
+        }
+    }
+
+    /// The next event of the association. After [`Event::Closed`], [`failure`](Self::failure) says why a handshake failed.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        let event = self.core.as_mut()?.poll_event();
+        if event == Some(Event::Closed(ClosedReason::HandshakeTimeout)) && self.channel.error().is_none() {
+            self.channel.fail(HandshakeError::NoAnswer(self.foreign));
+        }
+        event
+    }
+
+    /// The next message of the established association.
+    pub fn poll_message(&mut self) -> Option<ReceivedMessage> {
+        self.core.as_mut().filter(|_| self.is_adopted)?.poll_message()
+    }
+
+    /// Whether the peer is authenticated. A server is to trust nothing before.
+    pub fn is_established(&self) -> bool {
+        self.is_adopted
+    }
+
+    /// Why the handshake or the channel failed.
+    pub fn failure(&self) -> Option<&HandshakeError> {
+        self.channel.error()
+    }
+
+    /// Whether the association is over and nothing more will be sent: it may be dropped.
+    pub fn is_finished(&self, now: Instant) -> bool {
+        let is_over = match &self.core {
+            Some(core) => core.is_closed(),
+            None => self.channel.error().is_some(),
+        };
+        let has_passed = |at: Option<Instant>| at.is_some_and(|at| now >= at);
+        is_over && (self.has_ended || has_passed(self.ends_at)) || has_passed(self.half_open_ends_at())
+    }
+
+    /// The certificates of the authenticated peer, its own first, or its raw public key (RFC 7250). `None` if the peer showed none.
+    pub fn peer_identity(&self) -> Option<&[CertificateDer<'static>]> {
+        self.channel.tls().connection().peer_certificates().filter(|_| self.is_adopted)
+    }
+
+    /// The protocol that ALPN chose.
+    pub fn alpn(&self) -> Option<&[u8]> {
+        self.channel.tls().connection().alpn_protocol().filter(|_| self.is_adopted)
+    }
+
+    /// Whether an earlier session was resumed.
+    pub fn is_resumed(&self) -> bool {
+        self.channel.tls().connection().handshake_kind() == Some(HandshakeKind::Resumed)
+    }
+
+    /// Begins to use the next keys (RFC 9001 §6), as happens by itself after 2^22 packets. Returns `false`, without effect, before the peer has
+    /// confirmed the present ones.
+    pub fn update_keys(&mut self) -> bool {
+        self.is_adopted && self.channel.update_keys()
+    }
+
+    /// The association below, once there is one.
+    pub fn association(&self) -> Option<&Association> {
+        self.core.as_deref()
+    }
+
+    /// Where datagrams are sent.
+    pub fn remote(&self) -> SocketAddr {
+        self.core.as_ref().map_or(self.remote, |core| core.remote())
+    }
+
+    fn is_closed(&self) -> bool {
+        self.core.as_ref().is_some_and(|core| core.is_closed())
+    }
+
+    fn half_open_ends_at(&self) -> Option<Instant> {
+        self.half_open.as_ref().map(|half_open| half_open.started_at + HALF_OPEN_LIFETIME)
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is to be called next.
+    pub fn poll_deadline(&self) -> Option<Instant> {
+        let core = self.core.as_ref().and_then(|core| core.poll_deadline());
+        let late = self.channel.late_deadline().filter(|_| !self.is_closed());
+        let deadlines = [core, late, self.ends_at, self.handshake_ends_at, self.half_open_ends_at()];
+        Instant::earliest(deadlines)
+    }
+
+    /// Handles expired timers.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if let Some(core) = &mut self.core {
+            core.handle_timeout(now);
+        }
+        if self.ends_at.is_some_and(|at| now >= at) {
+            self.ends_at = None;
+            self.has_ended = true;
+        }
+        if self.handshake_ends_at.is_some_and(|at| now >= at) {
+            self.handshake_ends_at = None;
+            self.channel.forget_handshake();
+        }
+        if self.half_open_ends_at().is_some_and(|at| now >= at) && self.half_open.take().is_some() {
+            self.channel.fail(HandshakeError::NoAnswer(None));
+            self.has_ended = true;
+        }
+    }
+
+    /// The association is over: it answers a while longer.
+    fn linger(&mut self, now: Instant) {
+        if !self.has_ended {
+            self.ends_at.get_or_insert(now + LINGER);
+        }
+    }
+}
+
+/// The longest datagram of an association with these settings.
+pub(crate) fn datagram_bytes_max(context: &Context) -> usize {
+    context.config().limits.packet_bytes_max + OVERHEAD_BYTES
+}

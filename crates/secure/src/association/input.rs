@@ -1,0 +1,253 @@
+//! Takes datagrams in, and advances the handshake.
+
+use core::net::SocketAddr;
+use core::ops::Range;
+
+use bytes::Bytes;
+use festina_sctp::wire::COMMON_HEADER_BYTES;
+use festina_sctp::{Association, AssociationState, OutOfBandInit, PacketDropped, Ports};
+use festina_units::{Duration, EcnCodepoint, Instant};
+use rustls::Side;
+use rustls::quic::Connection;
+
+use super::{Hello, SecureAssociation};
+use crate::channel::Input;
+use crate::error::{DatagramDropped, Foreign, HandshakeError};
+use crate::versions::read_versions;
+
+/// How long a server recognises the client's last handshake bytes, to confirm them again.
+const HANDSHAKE_KEYS_LIFETIME: Duration = Duration::from_secs(60);
+/// Answers that a half-open server sends. A client repeats its hello less often.
+const ANSWERS_MAX: u32 = 32;
+/// Chunk types (RFC 9260 §3.2).
+const ABORT: u8 = 6;
+const SHUTDOWN_ACK: u8 = 8;
+const SHUTDOWN_COMPLETE: u8 = 14;
+
+impl SecureAssociation {
+    /// Takes in a datagram that came with this ECN field, and decrypts it in place.
+    ///
+    /// # Errors
+    /// Says why the datagram, or the rest of it, had no effect. If that ended the association, [`failure`](Self::failure) says more.
+    pub fn handle_datagram(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        ecn: EcnCodepoint,
+        datagram: &mut [u8],
+    ) -> Result<(), DatagramDropped> {
+        let result = self.channel.handle_datagram(datagram);
+        if self.channel.side() == Side::Client && !self.is_adopted {
+            self.look_for_foreign(&result, datagram);
+        }
+        let input = result.inspect_err(|_| self.note_failure(now))?;
+        match self.channel.side() {
+            Side::Client => self.advance_client(now),
+            Side::Server => self.advance_server(now, &input),
+        }
+        self.note_failure(now);
+        if self.channel.error().is_some() {
+            return Err(DatagramDropped::Failed);
+        }
+        self.early.received.extend(input.early);
+        match input.chunks {
+            Some(range) => self.deliver(now, from, ecn, datagram, range),
+            None => Ok(()),
+        }
+    }
+
+    /// Another protocol may answer a hello. Nothing authenticates that, so only a version negotiation with this client's connection IDs ends
+    /// the attempt.
+    fn look_for_foreign(&mut self, result: &Result<Input, DatagramDropped>, datagram: &[u8]) {
+        let Err(DatagramDropped::Header(_)) = result else { return };
+        let ids = self.channel.ids();
+        match read_versions(datagram, ids.local, ids.original) {
+            Some(versions) if ids.peer.is_none() => self.channel.fail(HandshakeError::Version(versions)),
+            _ => self.foreign = Some(Foreign::of(datagram)),
+        }
+    }
+
+    /// The association ends with its channel.
+    fn note_failure(&mut self, now: Instant) {
+        if self.channel.error().is_none() {
+            return;
+        }
+        if let Some(core) = self.core.as_mut().filter(|core| !core.is_closed()) {
+            core.abort(b"the protected channel failed");
+        }
+        self.linger(now);
+    }
+
+    fn advance_client(&mut self, now: Instant) {
+        let Some(core) = &mut self.core else { return };
+        if self.channel.take_change() {
+            core.repeat_init(now);
+        }
+        if self.is_adopted || !self.channel.is_complete() {
+            return;
+        }
+        let ids = self.channel.ids();
+        let init = self.channel.peer_parameters().and_then(|parameters| {
+            let is_ours =
+                parameters.original_destination == Some(ids.original) && parameters.initial_source == ids.peer;
+            let init = OutOfBandInit::read(&parameters.init, self.remote).ok().filter(|_| is_ours);
+            init.ok_or(HandshakeError::Parameters)
+        });
+        let init = match init {
+            Ok(init) => init,
+            Err(error) => return self.channel.fail(error),
+        };
+        // A COOKIE ECHO of this length keeps room for the last handshake bytes, which take its place.
+        let proof = vec![0; self.channel.proof_bytes().saturating_sub(4)];
+        self.is_adopted = core.adopt_init(now, &init, Some(&proof));
+        let sent = core::mem::take(&mut self.early.sent);
+        if usize::from(self.channel.early_received()) < sent.len() {
+            for message in sent {
+                // A full buffer or a stream that was not negotiated: as for a message that expires unsent.
+                let _not_sent = core.send(now, message);
+            }
+        }
+    }
+
+    fn advance_server(&mut self, now: Instant, input: &Input) {
+        let Some(half_open) = &mut self.half_open else {
+            if input.is_repeated
+                && let Some(core) = &mut self.core
+            {
+                core.confirm_again();
+            }
+            return;
+        };
+        if let Some(token) = &input.token
+            && half_open.proofs.is_valid(now, self.remote, self.channel.ids().original, token)
+        {
+            half_open.is_address_proved = true;
+            self.channel.verify_address();
+        }
+        if self.channel.is_complete() {
+            return self.establish(now);
+        }
+        if self.channel.has_hello_retry() {
+            // TLS asks for another hello before it reads the parameters (RFC 8446 §4.1.4).
+            self.channel.queue_answer();
+        } else if self.channel.has_read_hello() && half_open.hello.is_none() {
+            match self.read_hello() {
+                Ok(hello) => self.set_hello(hello),
+                Err(error) => self.channel.fail(error),
+            }
+        } else if input.is_repeated {
+            self.answer(now);
+        }
+    }
+
+    fn read_hello(&self) -> Result<(Hello, OutOfBandInit), HandshakeError> {
+        let parameters = self.channel.peer_parameters()?;
+        let init = OutOfBandInit::read(&parameters.init, self.remote).map_err(|_| HandshakeError::Parameters)?;
+        let (Some((client, server)), true) = (parameters.ports, parameters.initial_source == self.channel.ids().peer)
+        else {
+            return Err(HandshakeError::Parameters);
+        };
+        let connection = self.channel.tls().connection();
+        let server_name = match connection {
+            Connection::Server(server) => server.server_name().map(str::to_owned),
+            Connection::Client(_) => None,
+        };
+        let hello = Hello {
+            token: parameters.token,
+            ports: Ports { local: server, peer: client },
+            server_name,
+            alpn: connection.alpn_protocol().map(<[u8]>::to_vec),
+            is_address_proved: self.half_open.as_ref().is_some_and(|half_open| half_open.is_address_proved),
+        };
+        Ok((hello, init))
+    }
+
+    fn set_hello(&mut self, hello: (Hello, OutOfBandInit)) {
+        self.ports = hello.0.ports;
+        if let Some(half_open) = &mut self.half_open {
+            half_open.hello = Some(hello);
+        }
+    }
+
+    /// Sends the server's handshake bytes, or a retry if the client's address is not proved and they are too long for that.
+    pub(super) fn answer(&mut self, now: Instant) {
+        let Some(half_open) = self.half_open.as_mut().filter(|half_open| half_open.is_admitted) else { return };
+        if half_open.answers >= ANSWERS_MAX {
+            return;
+        }
+        half_open.answers += 1;
+        if self.channel.queue_answer() {
+            half_open.answered_at = (half_open.answers == 1).then_some(now);
+        } else {
+            let token = half_open.proofs.token(now, self.remote, self.channel.ids().original);
+            self.channel.queue_retry(&token);
+            half_open.answers -= 1;
+        }
+    }
+
+    /// The client is authenticated.
+    fn establish(&mut self, now: Instant) {
+        let Some(half_open) = self.half_open.take() else { return };
+        let Some((hello, init)) = half_open.hello.filter(|_| half_open.is_admitted) else {
+            return self.channel.fail(HandshakeError::Parameters);
+        };
+        let round_trip = half_open.answered_at.map(|at| now.saturating_duration_since(at));
+        let to = (self.remote, hello.ports);
+        let core = Association::accept_init(now, &self.context, to, half_open.nonce, &init, round_trip);
+        self.core = Some(Box::new(core));
+        self.is_adopted = true;
+        self.handshake_ends_at = Some(now + HANDSHAKE_KEYS_LIFETIME);
+    }
+
+    /// Gives the chunks of an authentic packet to the association.
+    fn deliver(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        ecn: EcnCodepoint,
+        datagram: &[u8],
+        range: Range<usize>,
+    ) -> Result<(), DatagramDropped> {
+        let chunks = datagram.get(range).unwrap_or_default();
+        let late = self.channel.take_late(chunks).inspect_err(|_| self.note_failure(now))?;
+        let chunks = chunks.get(late..).unwrap_or_default();
+        let Some(core) = self.core.as_mut().filter(|_| self.is_adopted && !chunks.is_empty()) else { return Ok(()) };
+        if core.is_closed() {
+            self.answer_late(chunks);
+            return Err(DatagramDropped::Chunks(PacketDropped::Closed));
+        }
+        let Ports { local, peer } = core.ports();
+        let mut packet = Vec::with_capacity(COMMON_HEADER_BYTES + chunks.len());
+        packet.extend_from_slice(&peer.to_be_bytes());
+        packet.extend_from_slice(&local.to_be_bytes());
+        packet.extend_from_slice(&core.local_tag().to_be_bytes());
+        packet.extend_from_slice(&[0; 4]);
+        packet.extend_from_slice(chunks);
+        // The channel proves who sent it. A new port is a NAT's; a new address is not followed.
+        let source = if from.ip() == core.remote().ip() { from } else { core.remote() };
+        core.handle_packet(now, source, ecn, &Bytes::from(packet))?;
+        if self.channel.side() == Side::Client && !self.is_confirmed {
+            // The server has this side's last handshake bytes, since it has sent chunks.
+            self.is_confirmed = core.state() != AssociationState::CookieEchoed;
+            if self.is_confirmed {
+                self.channel.forget_handshake();
+            }
+        }
+        if core.is_closed() {
+            self.linger(now);
+        }
+        Ok(())
+    }
+
+    /// Answers a peer that has missed the end, once for each of its packets (RFC 9260 §8.4).
+    fn answer_late(&mut self, chunks: &[u8]) {
+        let answer = match chunks.first() {
+            Some(&SHUTDOWN_ACK) => SHUTDOWN_COMPLETE,
+            Some(&(ABORT | SHUTDOWN_COMPLETE)) | None => return,
+            Some(_) => ABORT,
+        };
+        if self.ends_at.is_some() {
+            self.late_answer = Some(answer);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Writes datagrams: turns the core's packets into protected ones.
+
+use festina_sctp::wire::COMMON_HEADER_BYTES;
+use festina_sctp::{AssociationState, Transmit};
+use festina_units::{EcnCodepoint, Instant};
+use rustls::Side;
+
+use super::{SecureAssociation, datagram_bytes_max};
+use crate::wire::SHORT_OVERHEAD_BYTES;
+
+/// Chunk types (RFC 9260 §3.2).
+const INIT: u8 = 1;
+const COOKIE_ECHO: u8 = 10;
+
+impl SecureAssociation {
+    /// Appends the next datagram to `buffer`, if one may be sent now.
+    pub fn poll_transmit(&mut self, now: Instant, buffer: &mut Vec<u8>) -> Option<Transmit> {
+        loop {
+            if let Some(datagram) = self.channel.pop_datagram() {
+                buffer.extend_from_slice(&datagram);
+                return Some(self.transmit(datagram.len(), EcnCodepoint::NotCapable));
+            }
+            if let Some(chunk) = self.late_answer.take() {
+                let start = buffer.len();
+                if self.channel.seal_chunks(buffer, &[chunk, 0, 0, 4]).is_ok() {
+                    return Some(self.transmit(buffer.len() - start, EcnCodepoint::NotCapable));
+                }
+            }
+            let mut packet = core::mem::take(&mut self.scratch);
+            packet.clear();
+            let transmit = self.core.as_mut().and_then(|core| core.poll_transmit(now, &mut packet));
+            if self.is_closed() {
+                self.linger(now);
+            }
+            let start = buffer.len();
+            match &transmit {
+                Some(_) => self.protect(now, packet.get(COMMON_HEADER_BYTES..).unwrap_or_default(), buffer),
+                None if self.channel.has_late(now) && !self.is_closed() => self.seal(now, &[], buffer),
+                None => {}
+            }
+            self.scratch = packet;
+            let ecn = transmit.map_or(EcnCodepoint::NotCapable, |transmit| transmit.ecn);
+            if buffer.len() > start {
+                return Some(self.transmit(buffer.len() - start, ecn));
+            }
+            if transmit.is_none() && !self.channel.has_datagram() {
+                return None;
+            }
+        }
+    }
+
+    fn transmit(&self, len: usize, ecn: EcnCodepoint) -> Transmit {
+        Transmit { destination: self.remote(), len, ecn }
+    }
+
+    /// Protects the chunks of one packet of the core. The handshake chunks stand for handshake bytes of TLS.
+    fn protect(&mut self, now: Instant, chunks: &[u8], buffer: &mut Vec<u8>) {
+        let &[kind, _, high, low, ..] = chunks else { return };
+        if !self.is_adopted {
+            // Before the handshake is complete, only the hello is sent.
+            if kind == INIT && self.channel.error().is_none() {
+                self.early.has_left = true;
+                self.channel.queue_hello();
+            }
+            return;
+        }
+        if kind != COOKIE_ECHO {
+            return self.seal(now, chunks, buffer);
+        }
+        let length = usize::from(u16::from_be_bytes([high, low])).next_multiple_of(4);
+        let rest = chunks.get(length..).unwrap_or_default();
+        let beside = if rest.is_empty() { 0 } else { rest.len() + SHORT_OVERHEAD_BYTES };
+        let start = buffer.len();
+        self.channel.write_proof(buffer, beside);
+        if !rest.is_empty() {
+            self.seal(now, rest, buffer);
+        }
+        if self.channel.has_datagram() && buffer.len() > start {
+            // Handshake bytes that did not fit go first.
+            self.channel.push_datagram(buffer.split_off(start));
+        }
+    }
+
+    /// Seals chunks, with session tickets in front of them if they fit.
+    fn seal(&mut self, now: Instant, chunks: &[u8], buffer: &mut Vec<u8>) {
+        let room = datagram_bytes_max(&self.context).saturating_sub(SHORT_OVERHEAD_BYTES + chunks.len());
+        let is_confirmed = self.channel.side() == Side::Server
+            || self.core.as_ref().is_some_and(|core| core.state() != AssociationState::CookieEchoed);
+        let mut late = Vec::new();
+        if is_confirmed && self.channel.has_late(now) {
+            self.channel.write_late(now, &mut late, room);
+        }
+        // A key that is used up is an error that the next received packet cannot cure: the association times out.
+        let _not_sent = if late.is_empty() {
+            self.channel.seal_chunks(buffer, chunks)
+        } else {
+            late.extend_from_slice(chunks);
+            self.channel.seal_chunks(buffer, &late)
+        };
+    }
+}

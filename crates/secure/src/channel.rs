@@ -1,0 +1,243 @@
+//! A protected channel: TLS, the keys of each level, and the datagrams that carry both. It knows nothing of SCTP but its chunk headers.
+
+mod input;
+mod late;
+mod output;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ServerConfig, Side};
+
+use crate::error::HandshakeError;
+use crate::parameters::Parameters;
+use crate::record::{LongKeys, Traffic, initial_keys};
+use crate::tls::{NewKeys, Space, Tls};
+use crate::wire::{ConnectionId, Level};
+
+pub(crate) use input::Input;
+use late::Late;
+pub(crate) use output::seal_retry;
+
+/// An answer to an address that is not proved is at most this many times as long as the bytes that it answers (RFC 9000 §8.1).
+pub(crate) const AMPLIFICATION_MAX: usize = 3;
+/// Retries that a client follows.
+const RETRIES_MAX: u8 = 2;
+
+/// The connection IDs of a channel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ids {
+    /// In packets to this side.
+    pub(crate) local: ConnectionId,
+    /// In packets to the peer, once known.
+    pub(crate) peer: Option<ConnectionId>,
+    /// The one that the client chose for the server, from which the keys of Initial packets follow.
+    pub(crate) original: ConnectionId,
+}
+
+/// Bytes exchanged with an address.
+#[derive(Clone, Copy, Debug, Default)]
+struct Budget {
+    received: usize,
+    sent: usize,
+    /// The peer has shown that it receives at its address.
+    is_verified: bool,
+}
+
+impl Budget {
+    fn allows(&self, bytes: usize) -> bool {
+        self.is_verified || self.sent.saturating_add(bytes) <= self.received.saturating_mul(AMPLIFICATION_MAX)
+    }
+}
+
+/// What a client sends with its hello, and what became of it.
+#[derive(Debug, Default)]
+struct Opening {
+    /// The token of the last retry.
+    token: Vec<u8>,
+    retries: u8,
+    /// Frames of the packet with early keys.
+    early_frames: Vec<u8>,
+    /// Messages in them that the server has delivered.
+    early_received: u8,
+    /// The hello has to be sent again at once.
+    is_changed: bool,
+}
+
+/// The keys of all levels.
+#[derive(Default)]
+struct KeyRing {
+    initial: Option<LongKeys>,
+    early: Option<LongKeys>,
+    handshake: Option<LongKeys>,
+    traffic: Option<Traffic>,
+}
+
+/// One end of a protected channel.
+pub(crate) struct Channel {
+    tls: Tls,
+    ids: Ids,
+    keys: KeyRing,
+    budget: Budget,
+    opening: Opening,
+    late: Late,
+    /// Datagrams that wait to be sent.
+    outbox: VecDeque<Vec<u8>>,
+    datagram_bytes_max: usize,
+    /// Messages delivered of the client's packet with early keys, on a server.
+    early_delivered: Option<u8>,
+    error: Option<HandshakeError>,
+    is_complete: bool,
+}
+
+impl Channel {
+    /// A client's end, before its hello was sent.
+    pub(crate) fn client(
+        config: &Arc<ClientConfig>,
+        server_name: ServerName<'static>,
+        ids: Ids,
+        parameters: &Parameters,
+        datagram_bytes_max: usize,
+    ) -> Result<Self, HandshakeError> {
+        let (tls, keys) = Tls::client(config, server_name, parameters.to_bytes())?;
+        let mut channel = Self::new(tls, config.crypto_provider(), ids, datagram_bytes_max)?;
+        channel.install(keys);
+        Ok(channel)
+    }
+
+    /// A server's end, before it has read the client's hello.
+    pub(crate) fn server(
+        config: &Arc<ServerConfig>,
+        ids: Ids,
+        parameters: &Parameters,
+        datagram_bytes_max: usize,
+    ) -> Result<Self, HandshakeError> {
+        let tls = Tls::server(config, parameters.to_bytes())?;
+        Self::new(tls, config.crypto_provider(), ids, datagram_bytes_max)
+    }
+
+    fn new(tls: Tls, provider: &CryptoProvider, ids: Ids, datagram_bytes_max: usize) -> Result<Self, HandshakeError> {
+        let keys = initial_keys(provider, ids.original, tls.side()).ok_or(HandshakeError::NoInitialSuite)?;
+        let initial = Some(LongKeys::new(Level::Initial, keys));
+        Ok(Self {
+            tls,
+            ids,
+            keys: KeyRing { initial, ..KeyRing::default() },
+            budget: Budget::default(),
+            opening: Opening::default(),
+            late: Late::default(),
+            outbox: VecDeque::new(),
+            datagram_bytes_max,
+            early_delivered: None,
+            error: None,
+            is_complete: false,
+        })
+    }
+
+    fn install(&mut self, keys: Vec<NewKeys>) {
+        for keys in keys {
+            match keys {
+                NewKeys::Early(keys) => self.keys.early = Some(LongKeys::new(Level::Early, keys)),
+                NewKeys::Handshake(keys) => self.keys.handshake = Some(LongKeys::new(Level::Handshake, keys)),
+                NewKeys::Traffic(change) => self.keys.traffic = Traffic::new(change),
+            }
+        }
+        self.is_complete |= self.keys.traffic.is_some()
+            && match self.tls.side() {
+                Side::Client => true,
+                Side::Server => !self.tls.is_handshaking(),
+            };
+    }
+
+    /// Whether the peer is authenticated and chunks may be exchanged.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.is_complete && self.error.is_none()
+    }
+
+    /// Whether a server has read the whole hello.
+    pub(crate) fn has_read_hello(&self) -> bool {
+        self.tls.peer_parameters().is_some()
+    }
+
+    pub(crate) fn ids(&self) -> Ids {
+        self.ids
+    }
+
+    pub(crate) fn tls(&self) -> &Tls {
+        &self.tls
+    }
+
+    pub(crate) fn side(&self) -> Side {
+        self.tls.side()
+    }
+
+    pub(crate) fn error(&self) -> Option<&HandshakeError> {
+        self.error.as_ref()
+    }
+
+    /// The peer's parameters. They are authentic once the channel is complete.
+    pub(crate) fn peer_parameters(&self) -> Result<Parameters, HandshakeError> {
+        let blob = self.tls.peer_parameters().unwrap_or_default();
+        Parameters::read(blob).map_err(|_| HandshakeError::Parameters)
+    }
+
+    /// Whether the hello has to be sent again at once.
+    pub(crate) fn take_change(&mut self) -> bool {
+        core::mem::take(&mut self.opening.is_changed)
+    }
+
+    /// Whether early messages can be sent: a session is resumed that allows it.
+    pub(crate) fn has_early_keys(&self) -> bool {
+        self.keys.early.is_some()
+    }
+
+    /// Messages of the packet with early keys that the server has delivered.
+    pub(crate) fn early_received(&self) -> u8 {
+        self.opening.early_received
+    }
+
+    /// The peer has shown that it receives at its address.
+    pub(crate) fn verify_address(&mut self) {
+        self.budget.is_verified = true;
+    }
+
+    /// Whether a server asks for another hello.
+    pub(crate) fn has_hello_retry(&self) -> bool {
+        !self.has_read_hello() && !self.tls.outgoing(Space::Initial).is_empty()
+    }
+
+    /// Begins the next key phase, unless the peer has not confirmed the present one.
+    pub(crate) fn update_keys(&mut self) -> bool {
+        self.keys.traffic.as_mut().is_some_and(Traffic::update_keys)
+    }
+
+    /// Ends the channel and tells the peer.
+    pub(crate) fn fail(&mut self, error: HandshakeError) {
+        if self.error.is_none() {
+            self.error = Some(error);
+            self.outbox.clear();
+            self.queue_close();
+        }
+    }
+
+    /// The peer is known to have this side's last handshake bytes, or does without.
+    pub(crate) fn forget_handshake(&mut self) {
+        self.keys.initial = None;
+        self.keys.early = None;
+        self.keys.handshake = None;
+        self.opening = Opening::default();
+        for space in [Space::Initial, Space::Handshake] {
+            self.tls.forget(space);
+        }
+    }
+}
+
+impl core::fmt::Debug for Channel {
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let (ids, error, is_complete) = (&self.ids, &self.error, &self.is_complete);
+        let mut fields = formatter.debug_struct("Channel");
+        fields.field("ids", ids).field("error", error).field("is_complete", is_complete).finish_non_exhaustive()
+    }
+}

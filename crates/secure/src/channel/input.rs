@@ -1,0 +1,217 @@
+//! Takes datagrams in.
+
+use core::ops::Range;
+
+use festina_sctp::Message;
+use rustls::Side;
+
+use super::{Channel, RETRIES_MAX};
+use crate::error::{DatagramDropped, HandshakeError};
+use crate::record::OpenError;
+use crate::tls::Space;
+use crate::wire::{Frame, Frames, Header, HeaderError, LONG_HEADER_BYTES, Level, LongHeader, read_header};
+
+/// What a datagram brought.
+#[derive(Debug, Default)]
+pub(crate) struct Input {
+    /// Where chunks stand in the datagram, decrypted.
+    pub(crate) chunks: Option<Range<usize>>,
+    /// The peer sent handshake bytes that were answered before: the answer was lost, or is late.
+    pub(crate) is_repeated: bool,
+    /// The token of a retry.
+    pub(crate) token: Option<Vec<u8>>,
+    /// Messages of the client's packet with early keys.
+    pub(crate) early: Vec<Message>,
+    /// Some packet was authentic.
+    is_authentic: bool,
+    /// Bytes of the datagram that do not yet count as received from the peer's address.
+    uncounted_bytes: usize,
+}
+
+impl Channel {
+    /// Takes a datagram and decrypts it in place.
+    ///
+    /// # Errors
+    /// No packet of it had an effect: the first reason.
+    pub(crate) fn handle_datagram(&mut self, datagram: &mut [u8]) -> Result<Input, DatagramDropped> {
+        let mut input = Input { uncounted_bytes: datagram.len(), ..Input::default() };
+        let mut dropped = None;
+        let mut at = 0;
+        while let Some(rest) = datagram.get_mut(at..).filter(|rest| !rest.is_empty()) {
+            let result = match read_header(rest) {
+                Err(error) => {
+                    dropped.get_or_insert(error.into());
+                    break;
+                }
+                Ok(Header::Short(id)) => {
+                    let result =
+                        if id == self.ids.local { self.open_short(rest) } else { Err(DatagramDropped::Unexpected) };
+                    let chunks = result.map(|range| input.chunks = Some(at + range.start..at + range.end));
+                    at = usize::MAX;
+                    chunks
+                }
+                Ok(Header::Long(header)) => {
+                    let length = LONG_HEADER_BYTES + header.length;
+                    at += length;
+                    match rest.get_mut(..length) {
+                        Some(packet) => self.handle_long(&header, packet, &mut input),
+                        None => break,
+                    }
+                }
+            };
+            match result {
+                Ok(()) => input.is_authentic = true,
+                Err(error) => {
+                    dropped.get_or_insert(error);
+                }
+            }
+        }
+        if datagram.is_empty() {
+            dropped = Some(HeaderError::Truncated.into());
+        }
+        match dropped {
+            Some(dropped) if !input.is_authentic => Err(dropped),
+            _ => Ok(input),
+        }
+    }
+
+    fn open_short(&mut self, packet: &mut [u8]) -> Result<Range<usize>, DatagramDropped> {
+        let Some(traffic) = self.keys.traffic.as_mut().filter(|_| self.is_complete) else {
+            return Err(DatagramDropped::Unexpected);
+        };
+        if self.error.is_some() {
+            return Err(DatagramDropped::Closed);
+        }
+        match traffic.open(packet) {
+            Ok(opened) => Ok(opened.start..opened.start + opened.bytes),
+            Err(error) => Err(self.note(error)),
+        }
+    }
+
+    /// Ends the channel if the error is fatal.
+    fn note(&mut self, error: OpenError) -> DatagramDropped {
+        if error.is_fatal() {
+            self.fail(HandshakeError::Keys(error));
+        }
+        error.into()
+    }
+
+    fn handle_long(
+        &mut self,
+        header: &LongHeader,
+        packet: &mut [u8],
+        input: &mut Input,
+    ) -> Result<(), DatagramDropped> {
+        let is_server = self.side() == Side::Server;
+        let is_ours = header.destination == self.ids.local || is_server && header.destination == self.ids.original;
+        if !is_ours || self.ids.peer.is_some_and(|peer| peer != header.source) {
+            return Err(DatagramDropped::Unexpected);
+        }
+        let keys = match header.level {
+            Level::Initial => &mut self.keys.initial,
+            // Only servers receive such packets, and only the first that is whole counts.
+            Level::Early if is_server && self.early_delivered.is_none() => &mut self.keys.early,
+            Level::Early => return Err(DatagramDropped::Unexpected),
+            Level::Handshake => &mut self.keys.handshake,
+        };
+        let opened = keys.as_mut().ok_or(DatagramDropped::Unexpected)?.open(packet);
+        let frames = match opened {
+            Ok(frames) => frames,
+            Err(error) => return Err(self.note(error)),
+        };
+        self.budget.received = self.budget.received.saturating_add(core::mem::take(&mut input.uncounted_bytes));
+        if is_server && header.level == Level::Handshake {
+            self.verify_address();
+        }
+        if self.error.is_some() {
+            // The peer repeats itself because it does not know that the handshake failed.
+            self.queue_close();
+            return Err(DatagramDropped::Failed);
+        }
+        for frame in Frames(frames) {
+            let frame = frame.map_err(|_| DatagramDropped::Frames)?;
+            self.handle_frame(header, &frame, input)?;
+        }
+        if header.level == Level::Early {
+            self.early_delivered = Some(u8::try_from(input.early.len()).unwrap_or(u8::MAX));
+        }
+        Ok(())
+    }
+
+    fn handle_frame(
+        &mut self,
+        header: &LongHeader,
+        frame: &Frame<'_>,
+        input: &mut Input,
+    ) -> Result<(), DatagramDropped> {
+        let (side, level) = (self.side(), header.level);
+        match (*frame, level, side) {
+            (Frame::Fragment { offset, bytes }, Level::Initial | Level::Handshake, _) => {
+                let space = if level == Level::Initial { Space::Initial } else { Space::Handshake };
+                // TLS detects if this is not the server.
+                self.ids.peer.get_or_insert(header.source);
+                input.is_repeated |= self.has_answered(space);
+                self.take_fragment(space, offset, bytes)
+            }
+            (Frame::Retry(token), Level::Initial, Side::Client) => {
+                if self.ids.peer.is_none() && self.opening.retries < RETRIES_MAX && self.opening.token != token {
+                    self.opening.retries += 1;
+                    self.opening.token = token.to_vec();
+                    self.opening.is_changed = true;
+                }
+                Ok(())
+            }
+            (Frame::Token(token), Level::Initial, Side::Server) => {
+                input.token = Some(token.to_vec());
+                Ok(())
+            }
+            (Frame::Close { code }, Level::Handshake, _) | (Frame::Close { code }, Level::Initial, Side::Client) => {
+                // A confirmed channel is closed by chunks only.
+                self.error = Some(HandshakeError::of_close(code));
+                self.outbox.clear();
+                Err(DatagramDropped::Failed)
+            }
+            (Frame::Message { stream, ppid, bytes }, Level::Early, Side::Server) => {
+                if input.early.len() < usize::from(u8::MAX) {
+                    let message = Message::new(bytes.to_vec()).on_stream(stream).with_ppid(ppid).unordered();
+                    input.early.push(message);
+                }
+                Ok(())
+            }
+            (Frame::EarlyReceived { count }, Level::Handshake, Side::Client) => {
+                self.opening.early_received = count;
+                Ok(())
+            }
+            // Frames of other levels and sides mean nothing.
+            _ => Err(DatagramDropped::Unexpected),
+        }
+    }
+
+    /// Whether this side has sent its answer to the handshake bytes of a level.
+    fn has_answered(&self, space: Space) -> bool {
+        match (self.side(), space) {
+            (Side::Server, Space::Initial) => !self.is_complete && !self.tls.outgoing(Space::Initial).is_empty(),
+            (Side::Server, _) => self.is_complete,
+            (Side::Client, _) => false,
+        }
+    }
+
+    fn take_fragment(&mut self, space: Space, offset: u16, bytes: &[u8]) -> Result<(), DatagramDropped> {
+        let hello_bytes = self.tls.outgoing(Space::Initial).len();
+        match self.tls.insert(space, offset, bytes) {
+            Ok(keys) => {
+                self.install(keys);
+                // A HelloRetryRequest had the client extend its hello (RFC 8446 §4.1.4), and early data is refused by it.
+                if self.side() == Side::Client && self.tls.outgoing(Space::Initial).len() > hello_bytes {
+                    self.opening.is_changed = true;
+                    self.opening.early_frames = Vec::new();
+                }
+                Ok(())
+            }
+            Err(error) => {
+                self.fail(error);
+                Err(DatagramDropped::Failed)
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Handshake bytes after the handshake: session tickets (RFC 8446 §4.6.1). They travel in chunks of their own in front of SCTP's, until the
+//! client has acknowledged them.
+//!
+//! ```text
+//! +---------------+---------------+-------------------------------+
+//! |   type 0xbc   |   flags 0     |             length            |
+//! +---------------+---------------+-------------------------------+
+//! |      offset of first byte     |   handshake bytes ...         |
+//! +-------------------------------+-------------------------------+
+//!
+//! +---------------+---------------+-------------------------------+
+//! |   type 0xbd   |   flags 0     |           length 6            |
+//! +---------------+---------------+-------------------------------+
+//! |   bytes received in order     |           padding 0           |
+//! +-------------------------------+-------------------------------+
+//! ```
+
+use festina_units::{Duration, Instant};
+use rustls::Side;
+
+use super::Channel;
+use crate::error::DatagramDropped;
+use crate::tls::Space;
+
+const FRAGMENT: u8 = 0xbc;
+const ACKNOWLEDGEMENT: u8 = 0xbd;
+/// Chunk header and offset.
+const FRAGMENT_HEADER_BYTES: usize = 6;
+/// Bytes of tickets in one packet.
+const PIECE_BYTES_MAX: usize = 512;
+/// How often a server sends tickets, and the first pause between.
+const ATTEMPTS_MAX: u8 = 6;
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Progress of the handshake bytes after the handshake.
+#[derive(Debug, Default)]
+pub(super) struct Late {
+    /// Bytes that the client has acknowledged.
+    acknowledged: usize,
+    /// Bytes sent since the last pause.
+    sent: usize,
+    repeat_at: Option<Instant>,
+    attempts: u8,
+    /// The client has to acknowledge.
+    acknowledges: bool,
+}
+
+impl Channel {
+    /// Whether a chunk is to be sent.
+    pub(crate) fn has_late(&self, now: Instant) -> bool {
+        self.is_complete() && (self.late.acknowledges || self.has_tickets(now))
+    }
+
+    fn has_tickets(&self, now: Instant) -> bool {
+        let left = self.tls.outgoing(Space::Traffic).len() > self.late.sent.max(self.late.acknowledged);
+        let may_repeat = self.late.attempts < ATTEMPTS_MAX && self.late_deadline().is_some_and(|at| now >= at);
+        self.side() == Side::Server && (left || may_repeat)
+    }
+
+    /// When tickets are sent again.
+    pub(crate) fn late_deadline(&self) -> Option<Instant> {
+        let is_acknowledged = self.late.acknowledged >= self.tls.outgoing(Space::Traffic).len();
+        self.late.repeat_at.filter(|_| !is_acknowledged && self.late.attempts < ATTEMPTS_MAX && self.error.is_none())
+    }
+
+    /// Appends the chunks that are due and fit.
+    pub(crate) fn write_late(&mut self, now: Instant, chunks: &mut Vec<u8>, room: usize) {
+        if self.late.acknowledges && room >= 8 {
+            self.late.acknowledges = false;
+            let [high, low] = self.tls.received(Space::Traffic).to_be_bytes();
+            chunks.extend_from_slice(&[ACKNOWLEDGEMENT, 0, 0, 6, high, low, 0, 0]);
+        }
+        if !self.has_tickets(now) {
+            return;
+        }
+        let tickets = self.tls.outgoing(Space::Traffic);
+        let is_new = tickets.len() > self.late.sent.max(self.late.acknowledged);
+        let from = if is_new { self.late.sent.max(self.late.acknowledged) } else { self.late.acknowledged };
+        let rest = tickets.get(from..).unwrap_or_default();
+        let length = rest.len().min(PIECE_BYTES_MAX);
+        let padded = (FRAGMENT_HEADER_BYTES + length).next_multiple_of(4);
+        let (Ok(offset), Ok(wire_length)) = (u16::try_from(from), u16::try_from(FRAGMENT_HEADER_BYTES + length)) else {
+            return;
+        };
+        if padded + 8 > room {
+            return;
+        }
+        chunks.extend_from_slice(&[FRAGMENT, 0]);
+        chunks.extend_from_slice(&wire_length.to_be_bytes());
+        chunks.extend_from_slice(&offset.to_be_bytes());
+        chunks.extend_from_slice(rest.get(..length).unwrap_or_default());
+        chunks.resize(chunks.len() + padded - FRAGMENT_HEADER_BYTES - length, 0);
+        self.late.sent = from + length;
+        if self.late.sent == tickets.len() {
+            self.late.repeat_at = Some(now + PAUSE * (1 << self.late.attempts));
+            self.late.attempts += 1;
+        }
+    }
+
+    /// Takes such chunks from the front of a packet's chunks. Returns the number of their bytes.
+    ///
+    /// # Errors
+    /// A chunk is malformed.
+    pub(crate) fn take_late(&mut self, chunks: &[u8]) -> Result<usize, DatagramDropped> {
+        let mut at = 0;
+        while let Some(&[kind @ (FRAGMENT | ACKNOWLEDGEMENT), _, high, low]) =
+            chunks.get(at..).and_then(<[u8]>::first_chunk)
+        {
+            let length = usize::from(u16::from_be_bytes([high, low]));
+            let value = chunks.get(at + 4..at + length).ok_or(DatagramDropped::Frames)?;
+            let (number, bytes) = value.split_first_chunk().ok_or(DatagramDropped::Frames)?;
+            let number = u16::from_be_bytes(*number);
+            match (kind, self.side()) {
+                (FRAGMENT, Side::Client) => {
+                    self.late.acknowledges = true;
+                    // The server broke TLS if this fails, and the channel ends.
+                    if let Err(error) = self.tls.insert(Space::Traffic, number, bytes) {
+                        self.fail(error);
+                        return Err(DatagramDropped::Failed);
+                    }
+                }
+                (ACKNOWLEDGEMENT, Side::Server) => {
+                    let number = usize::from(number).min(self.tls.outgoing(Space::Traffic).len());
+                    self.late.acknowledged = self.late.acknowledged.max(number);
+                }
+                // Clients send no tickets, and servers acknowledge none.
+                _ => {}
+            }
+            at += length.next_multiple_of(4);
+        }
+        Ok(at.min(chunks.len()))
+    }
+}

@@ -1,0 +1,202 @@
+//! Writes datagrams.
+
+use festina_sctp::Message;
+use rustls::Side;
+
+use super::Channel;
+use crate::record::{LongKeys, SealError};
+use crate::tls::Space;
+use crate::wire::{ConnectionId, FRAGMENT_HEADER_BYTES, Frame, LONG_OVERHEAD_BYTES, MESSAGE_HEADER_BYTES, TAG_BYTES};
+
+/// A fragment is not made shorter than this, unless it is the last one.
+const FRAGMENT_BYTES_MIN: usize = 32;
+/// Datagrams that wait at most.
+const OUTBOX_MAX: usize = 64;
+
+impl Channel {
+    /// The next datagram that waits.
+    pub(crate) fn pop_datagram(&mut self) -> Option<Vec<u8>> {
+        self.outbox.pop_front()
+    }
+
+    pub(crate) fn has_datagram(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
+    /// Queues a datagram behind those that wait.
+    pub(crate) fn push_datagram(&mut self, datagram: Vec<u8>) {
+        self.queue(vec![datagram]);
+    }
+
+    /// Adds a message to the packet with early keys. `false`, without effect, if none can be sent or no room is left.
+    pub(crate) fn add_early(&mut self, message: &Message) -> bool {
+        let mut frames = self.opening.early_frames.clone();
+        let (stream, ppid, bytes) = (message.stream.0, message.ppid, &message.payload[..]);
+        Frame::Message { stream, ppid, bytes }.write(&mut frames);
+        let length = MESSAGE_HEADER_BYTES + bytes.len();
+        let hello_bytes = LONG_OVERHEAD_BYTES + FRAGMENT_HEADER_BYTES + self.tls.outgoing(Space::Initial).len();
+        // A retry token may join them.
+        let spare = 2 + 2 * TAG_BYTES;
+        let room = self.datagram_bytes_max.saturating_sub(hello_bytes + LONG_OVERHEAD_BYTES + spare);
+        let fits = length <= usize::from(u16::MAX) && frames.len() <= room && self.has_early_keys();
+        if fits {
+            self.opening.early_frames = frames;
+        }
+        fits
+    }
+
+    /// Queues the client's hello, with the token of a retry and with early messages.
+    pub(crate) fn queue_hello(&mut self) {
+        let mut prefix = Vec::new();
+        if !self.opening.token.is_empty() {
+            Frame::Token(&self.opening.token).write(&mut prefix);
+        }
+        let mut datagrams = vec![Vec::new()];
+        // The server's own ID comes with its answer. After a HelloRetryRequest it is known, but both lead to the server.
+        let to = self.ids.original;
+        let sealed = self.seal_level(Space::Initial, &prefix, to, &mut datagrams);
+        let early = self.keys.early.as_mut().filter(|_| !self.opening.early_frames.is_empty());
+        if sealed.is_ok()
+            && let (Some(early), Some(datagram)) = (early, datagrams.last_mut())
+        {
+            // Without the packet, the messages are sent once the handshake is complete.
+            let _left_out = early.seal(datagram, to, self.ids.local, &self.opening.early_frames);
+        }
+        self.queue(datagrams);
+    }
+
+    /// Queues the server's answer to the hello. If its address is not proved and the answer is longer than that allows, nothing is queued and
+    /// `false` returned: the client needs a token.
+    pub(crate) fn queue_answer(&mut self) -> bool {
+        let Some(to) = self.ids.peer else { return true };
+        let mut prefix = Vec::new();
+        // The first answer is final: early messages received after it are lost, and the client sends them again.
+        let count = *self.early_delivered.get_or_insert(0);
+        if count > 0 {
+            Frame::EarlyReceived { count }.write(&mut prefix);
+        }
+        let mut datagrams = vec![Vec::new()];
+        let sealed = self
+            .seal_level(Space::Initial, &[], to, &mut datagrams)
+            .and_then(|()| self.seal_level(Space::Handshake, &prefix, to, &mut datagrams));
+        if sealed.is_err() {
+            return true;
+        }
+        let total = datagrams.iter().map(Vec::len).sum();
+        if !self.budget.allows(total) {
+            return false;
+        }
+        self.queue(datagrams);
+        true
+    }
+
+    /// Queues a retry with this token.
+    pub(crate) fn queue_retry(&mut self, token: &[u8]) {
+        let (Some(to), Some(keys)) = (self.ids.peer, self.keys.initial.as_mut()) else { return };
+        let mut datagram = Vec::new();
+        if seal_retry(keys, &mut datagram, (to, self.ids.local), token).is_ok() && self.budget.allows(datagram.len()) {
+            self.queue(vec![datagram]);
+        }
+    }
+
+    /// Appends the client's last handshake bytes to a datagram, or queues them if they do not fit beside `beside_bytes`.
+    pub(crate) fn write_proof(&mut self, datagram: &mut Vec<u8>, beside_bytes: usize) {
+        let Some(to) = self.ids.peer else { return };
+        let mut datagrams = vec![Vec::new()];
+        if self.seal_level(Space::Handshake, &[], to, &mut datagrams).is_err() {
+            return;
+        }
+        match &mut datagrams[..] {
+            [only] if only.len() + beside_bytes <= self.datagram_bytes_max => datagram.append(only),
+            _ => self.queue(datagrams),
+        }
+    }
+
+    /// Length of the client's last handshake bytes as a packet, if it is one.
+    pub(crate) fn proof_bytes(&self) -> usize {
+        LONG_OVERHEAD_BYTES + FRAGMENT_HEADER_BYTES + self.tls.outgoing(Space::Handshake).len()
+    }
+
+    /// Appends a packet with chunks.
+    pub(crate) fn seal_chunks(&mut self, datagram: &mut Vec<u8>, chunks: &[u8]) -> Result<(), SealError> {
+        match (&mut self.keys.traffic, self.ids.peer) {
+            (Some(traffic), Some(to)) => traffic.seal(datagram, to, chunks),
+            _ => Err(SealError::KeyExhausted),
+        }
+    }
+
+    /// Queues a close frame, with the keys of the highest level that the peer is sure to have.
+    pub(super) fn queue_close(&mut self) {
+        let Some(code) = self.error.as_ref().and_then(crate::error::HandshakeError::close_code) else { return };
+        let mut frames = Vec::new();
+        Frame::Close { code }.write(&mut frames);
+        let (local, to) = (self.ids.local, self.ids.peer);
+        let has_handshake = self.side() == Side::Client || self.is_complete || self.budget.is_verified;
+        let keys = match &mut self.keys.handshake {
+            Some(keys) if has_handshake => Some(keys),
+            _ => self.keys.initial.as_mut(),
+        };
+        let (Some(keys), Some(to)) = (keys, to) else { return };
+        let mut datagram = Vec::new();
+        if keys.seal(&mut datagram, to, local, &frames).is_ok()
+            && (self.tls.side() == Side::Client || self.budget.allows(datagram.len()))
+        {
+            self.queue(vec![datagram]);
+        }
+    }
+
+    fn queue(&mut self, datagrams: Vec<Vec<u8>>) {
+        for datagram in datagrams.into_iter().filter(|datagram| !datagram.is_empty()) {
+            if self.outbox.len() < OUTBOX_MAX {
+                self.budget.sent = self.budget.sent.saturating_add(datagram.len());
+                self.outbox.push_back(datagram);
+            }
+        }
+    }
+
+    /// Appends all handshake bytes of a level, in packets that each begin with the frames in `prefix`. They go to the last datagram and to
+    /// new ones.
+    fn seal_level(
+        &mut self,
+        space: Space,
+        prefix: &[u8],
+        to: ConnectionId,
+        datagrams: &mut Vec<Vec<u8>>,
+    ) -> Result<(), SealError> {
+        let keys = if space == Space::Initial { &mut self.keys.initial } else { &mut self.keys.handshake };
+        let Some(keys) = keys else { return Ok(()) };
+        let around = LONG_OVERHEAD_BYTES + prefix.len() + FRAGMENT_HEADER_BYTES;
+        let mut rest = self.tls.outgoing(space);
+        let mut offset = 0_u16;
+        while !rest.is_empty() {
+            let Some(datagram) = datagrams.last_mut() else { break };
+            let room = self.datagram_bytes_max.saturating_sub(datagram.len() + around);
+            if room < rest.len().min(FRAGMENT_BYTES_MIN) {
+                if datagram.is_empty() {
+                    return Err(SealError::TooLong);
+                }
+                datagrams.push(Vec::new());
+                continue;
+            }
+            let (bytes, left) = rest.split_at(room.min(rest.len()));
+            let mut frames = prefix.to_vec();
+            Frame::Fragment { offset, bytes }.write(&mut frames);
+            keys.seal(datagram, to, self.ids.local, &frames)?;
+            offset = offset.saturating_add(u16::try_from(bytes.len()).unwrap_or(u16::MAX));
+            rest = left;
+        }
+        Ok(())
+    }
+}
+
+/// Appends a retry from a server to a client.
+pub(crate) fn seal_retry(
+    keys: &mut LongKeys,
+    datagram: &mut Vec<u8>,
+    (to, from): (ConnectionId, ConnectionId),
+    token: &[u8],
+) -> Result<(), SealError> {
+    let mut frames = Vec::new();
+    Frame::Retry(token).write(&mut frames);
+    keys.seal(datagram, to, from, &frames)
+}

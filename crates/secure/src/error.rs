@@ -1,0 +1,158 @@
+//! Errors of the handshake and of datagrams.
+
+use festina_sctp::PacketDropped;
+
+use crate::record::OpenError;
+use crate::versions::Versions;
+use crate::wire::HeaderError;
+
+/// Code of a close frame: the acceptor refused the client's hello. An acceptor may choose codes of its own above it.
+pub const REFUSED: u16 = 256;
+/// Code of a close frame: the peer's parameters offer no association.
+pub const UNUSABLE_PARAMETERS: u16 = 257;
+/// Code of a close frame: no listener on the SCTP port.
+pub const NO_SUCH_PORT: u16 = 258;
+/// Lowest code of a close frame that is an application's own.
+pub const APPLICATION_CODES: u16 = 512;
+
+/// Why a handshake failed. There is no fallback to an unprotected association.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HandshakeError {
+    /// TLS failed on this side: the peer's certificate is not trusted, for example.
+    #[error("TLS: {error}")]
+    Tls {
+        /// rustls' error.
+        error: rustls::Error,
+        /// The alert that the peer is sent (RFC 8446 §6.2).
+        alert: Option<u8>,
+    },
+    /// Caller: the TLS settings lack `TLS13_AES_128_GCM_SHA256`, which protects the first packets.
+    #[error("the TLS settings lack TLS13_AES_128_GCM_SHA256")]
+    NoInitialSuite,
+    /// Caller: the token is longer than 1,024 bytes, or the packet limit leaves no room.
+    #[error("the token or the packet limit is out of range")]
+    Settings,
+    /// TLS failed on the peer's side.
+    #[error("the peer sent the TLS alert {0}")]
+    Alert(u8),
+    /// The peer's application or endpoint refused.
+    #[error("the peer refused the association (code {0})")]
+    Refused(u16),
+    /// This side's acceptor refused.
+    #[error("this side refused the association (code {0})")]
+    RefusedLocally(u16),
+    /// The peer's parameters are malformed, contradict its packets, or offer no usable association.
+    #[error("the peer's parameters are malformed or do not belong to this handshake")]
+    Parameters,
+    /// The peer's handshake is longer than allowed.
+    #[error("the peer's handshake is longer than allowed")]
+    TooLong,
+    /// The peer speaks other versions. Nothing authenticates this, so it may be forged by somebody on the path.
+    #[error("the peer does not speak this version of the protocol but {0}")]
+    Version(Versions),
+    /// The handshake timed out.
+    #[error("the peer did not complete the handshake{}", heard(*.0))]
+    NoAnswer(Option<Foreign>),
+    /// An established connection ended because of its keys (RFC 9001 §6).
+    #[error(transparent)]
+    Keys(OpenError),
+}
+
+fn heard(foreign: Option<Foreign>) -> &'static str {
+    match foreign {
+        None => "",
+        Some(Foreign::Sctp) => "; it speaks SCTP without encryption",
+        Some(Foreign::Dtls) => "; it speaks DTLS",
+        Some(Foreign::Stun) => "; it speaks STUN",
+        Some(Foreign::Quic) => "; it speaks QUIC",
+        Some(Foreign::Unknown) => "; it speaks another protocol",
+    }
+}
+
+/// Another protocol that a peer spoke during a handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Foreign {
+    /// SCTP over UDP, with a right checksum.
+    Sctp,
+    /// DTLS (RFC 7983).
+    Dtls,
+    /// STUN (RFC 7983).
+    Stun,
+    /// A long header of QUIC version 1.
+    Quic,
+    /// None of these.
+    Unknown,
+}
+
+impl Foreign {
+    /// Guesses the protocol of a datagram that is not of this format.
+    #[must_use]
+    pub fn of(datagram: &[u8]) -> Self {
+        if festina_sctp::wire::Packet::parse(datagram).is_ok() {
+            return Self::Sctp;
+        }
+        match datagram {
+            [0..=3, ..] => Self::Stun,
+            [20..=63, ..] => Self::Dtls,
+            [192..=255, 0, 0, 0, 1, ..] => Self::Quic,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+impl From<rustls::Error> for HandshakeError {
+    fn from(error: rustls::Error) -> Self {
+        Self::Tls { error, alert: None }
+    }
+}
+
+impl HandshakeError {
+    /// The code of the close frame that tells the peer.
+    pub(crate) fn close_code(&self) -> Option<u16> {
+        /// The alert `internal_error` (RFC 8446 §6.2).
+        const INTERNAL_ERROR: u8 = 80;
+        match self {
+            Self::Tls { alert, .. } => Some(alert.unwrap_or(INTERNAL_ERROR).into()),
+            Self::Parameters => Some(UNUSABLE_PARAMETERS),
+            Self::RefusedLocally(code) => Some(*code),
+            _ => None,
+        }
+    }
+
+    /// What a close frame of the peer says.
+    pub(crate) fn of_close(code: u16) -> Self {
+        u8::try_from(code).map_or(Self::Refused(code), Self::Alert)
+    }
+}
+
+/// Why a datagram, or the rest of it, had no effect.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DatagramDropped {
+    /// It does not begin with a packet of this format.
+    #[error(transparent)]
+    Header(#[from] HeaderError),
+    /// A packet is not authentic, is a duplicate, or breaks the rules of key updates.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// It belongs to another connection, or its keys are not known yet or any more.
+    #[error("the packet belongs to another connection or came at another time")]
+    Unexpected,
+    /// An authentic packet holds a malformed frame.
+    #[error("the payload is no sequence of frames")]
+    Frames,
+    /// The association dropped the chunks.
+    #[error(transparent)]
+    Chunks(#[from] PacketDropped),
+    /// The handshake failed on it; the association says why.
+    #[error("the handshake failed")]
+    Failed,
+    /// The association is over.
+    #[error("the association is over")]
+    Closed,
+    /// The endpoint has as many half-open handshakes as it takes.
+    #[error("too many handshakes are half-open")]
+    TooManyHalfOpen,
+}

@@ -1,0 +1,193 @@
+//! Answers datagrams that belong to no association: makes half-open ones of hellos, in bounded number.
+
+use core::net::SocketAddr;
+use std::sync::Arc;
+
+use festina_sctp::Context;
+use festina_units::{EcnCodepoint, Instant};
+use rustls::{ServerConfig, Side};
+
+use crate::address::Proofs;
+use crate::association::{SecureAssociation, datagram_bytes_max};
+use crate::channel::{AMPLIFICATION_MAX, Channel, Ids, seal_retry};
+use crate::error::{DatagramDropped, HandshakeError};
+use crate::parameters::Parameters;
+use crate::record::{LongKeys, initial_keys};
+use crate::versions::write_versions;
+use crate::wire::{
+    ConnectionId, Frame, Frames, Header, HeaderError, LONG_HEADER_BYTES, Level, LongHeader, read_header,
+};
+
+/// Limits on handshakes that are not complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HalfOpenLimits {
+    /// Half-open associations at most; further hellos are ignored.
+    pub total_max: usize,
+    /// From this many half-open associations on, hellos without a proof of their address are answered by a retry, which costs no state.
+    pub unproved_max: usize,
+    /// The same for hellos without a proof in one second, whose cryptography would take the processor.
+    pub unproved_per_second_max: u32,
+}
+
+impl Default for HalfOpenLimits {
+    fn default() -> Self {
+        Self { total_max: 1_024, unproved_max: 64, unproved_per_second_max: 256 }
+    }
+}
+
+/// The part of an endpoint that makes half-open associations of hellos.
+#[derive(Debug)]
+pub struct Listener {
+    context: Arc<Context>,
+    tls: Arc<ServerConfig>,
+    proofs: Arc<Proofs>,
+    limits: HalfOpenLimits,
+    accepted: u64,
+    /// The present second, and the hellos without a proof that it took.
+    recent: (u64, u32),
+}
+
+/// The consequence of a datagram that matches no association.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Incoming {
+    /// Nothing is to be done.
+    Ignored(DatagramDropped),
+    /// One datagram was appended to the reply buffer, at most three times as long as the one that it answers.
+    Reply,
+    /// A handshake has begun: admit or refuse it as soon as its hello is read, and drain it.
+    HalfOpen(Box<SecureAssociation>),
+}
+
+impl Listener {
+    /// Makes a listener with these TLS settings. `secret` must be random: proofs of addresses can be forged with it.
+    ///
+    /// # Errors
+    /// The TLS settings lack the cipher suite of Initial packets.
+    pub fn new(
+        context: &Arc<Context>,
+        tls: Arc<ServerConfig>,
+        secret: [u8; 32],
+        limits: HalfOpenLimits,
+    ) -> Result<Self, HandshakeError> {
+        let proofs = Proofs::new(tls.crypto_provider(), secret).ok_or(HandshakeError::NoInitialSuite)?;
+        let (context, proofs) = (Arc::clone(context), Arc::new(proofs));
+        Ok(Self { context, tls, proofs, limits, accepted: 0, recent: (0, 0) })
+    }
+
+    /// Handles a datagram whose connection ID belongs to no association. `half_open` is the number of associations that are not established.
+    pub fn handle_datagram(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        datagram: &mut [u8],
+        half_open: usize,
+        reply: &mut Vec<u8>,
+    ) -> Incoming {
+        let header = match read_header(datagram) {
+            Ok(Header::Long(header)) if header.level == Level::Initial => header,
+            Ok(_) => return Incoming::Ignored(DatagramDropped::Unexpected),
+            Err(error @ HeaderError::Version(_)) => {
+                let mut answer = Vec::new();
+                let is_answered = write_versions(datagram, &mut answer) && answer.len() <= datagram.len();
+                reply.extend_from_slice(if is_answered { &answer } else { &[] });
+                return if is_answered { Incoming::Reply } else { Incoming::Ignored(error.into()) };
+            }
+            Err(error) => return Incoming::Ignored(error.into()),
+        };
+        let ip = from.ip();
+        if ip.is_multicast() || ip.is_unspecified() || from.port() == 0 {
+            return Incoming::Ignored(DatagramDropped::Unexpected);
+        }
+        let is_loaded =
+            half_open >= self.limits.unproved_max || self.hellos_in_second(now) >= self.limits.unproved_per_second_max;
+        if is_loaded {
+            match self.check_proof(now, from, &header, datagram) {
+                Ok(true) => {}
+                Ok(false) => return self.retry(now, from, &header, datagram.len(), reply),
+                Err(dropped) => return Incoming::Ignored(dropped),
+            }
+            if half_open >= self.limits.total_max {
+                return Incoming::Ignored(DatagramDropped::TooManyHalfOpen);
+            }
+        } else {
+            self.recent.1 += 1;
+        }
+        self.begin(now, from, header.destination, datagram)
+    }
+
+    fn hellos_in_second(&mut self, now: Instant) -> u32 {
+        let second = now.as_nanos() / 1_000_000_000;
+        if self.recent.0 != second {
+            self.recent = (second, 0);
+        }
+        self.recent.1
+    }
+
+    /// Whether a hello carries a proof of its address. The datagram is left as it is.
+    fn check_proof(
+        &self,
+        now: Instant,
+        from: SocketAddr,
+        header: &LongHeader,
+        datagram: &[u8],
+    ) -> Result<bool, DatagramDropped> {
+        let mut keys = self.initial_keys(header.destination)?;
+        let packet = datagram.get(..LONG_HEADER_BYTES + header.length).ok_or(HeaderError::Truncated)?;
+        let mut packet = packet.to_vec();
+        let frames = keys.open(&mut packet)?;
+        Ok(Frames(frames).any(|frame| match frame {
+            Ok(Frame::Token(token)) => self.proofs.is_valid(now, from, header.destination, token),
+            _ => false,
+        }))
+    }
+
+    fn initial_keys(&self, original: ConnectionId) -> Result<LongKeys, DatagramDropped> {
+        let keys = initial_keys(self.tls.crypto_provider(), original, Side::Server);
+        keys.map(|keys| LongKeys::stateless(Level::Initial, keys)).ok_or(DatagramDropped::Unexpected)
+    }
+
+    fn retry(
+        &self,
+        now: Instant,
+        from: SocketAddr,
+        header: &LongHeader,
+        datagram_bytes: usize,
+        reply: &mut Vec<u8>,
+    ) -> Incoming {
+        let original = header.destination;
+        let token = self.proofs.token(now, from, original);
+        let start = reply.len();
+        let sealed = self
+            .initial_keys(original)
+            .is_ok_and(|mut keys| seal_retry(&mut keys, reply, (header.source, original), &token).is_ok());
+        if sealed && reply.len() - start <= datagram_bytes.saturating_mul(AMPLIFICATION_MAX) {
+            return Incoming::Reply;
+        }
+        reply.truncate(start);
+        Incoming::Ignored(DatagramDropped::Unexpected)
+    }
+
+    fn begin(&mut self, now: Instant, from: SocketAddr, original: ConnectionId, datagram: &mut [u8]) -> Incoming {
+        self.accepted += 1;
+        let local = self.proofs.connection_id(self.accepted, original);
+        let nonce = u64::from_be_bytes(local.0);
+        let parameters = Parameters {
+            original_destination: Some(original),
+            initial_source: Some(local),
+            init: self.context.init_chunk(nonce),
+            ports: None,
+            token: Vec::new(),
+        };
+        let ids = Ids { local, peer: None, original };
+        let Ok(channel) = Channel::server(&self.tls, ids, &parameters, datagram_bytes_max(&self.context)) else {
+            return Incoming::Ignored(DatagramDropped::Failed);
+        };
+        let mut association = SecureAssociation::half_open(now, &self.context, channel, from, (nonce, &self.proofs));
+        match association.handle_datagram(now, from, EcnCodepoint::NotCapable, datagram) {
+            Err(dropped) if association.failure().is_none() => Incoming::Ignored(dropped),
+            // A failed one tells its peer why.
+            _ => Incoming::HalfOpen(Box::new(association)),
+        }
+    }
+}

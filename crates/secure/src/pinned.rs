@@ -1,0 +1,180 @@
+//! Verifiers for peers without a certificate authority: a peer is known by the SHA-256 fingerprint of its self-signed certificate, or of its
+//! raw public key (RFC 7250).
+
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls13_signature, verify_tls13_signature_with_raw_key};
+use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+
+use crate::record::initial_suite;
+
+/// The SHA-256 hash of a certificate, or of a raw public key.
+pub type Fingerprint = [u8; 32];
+
+/// Returns the fingerprint of a certificate or of a raw public key. `None` if the provider lacks SHA-256.
+#[must_use]
+pub fn fingerprint(provider: &CryptoProvider, certificate: &CertificateDer<'_>) -> Option<Fingerprint> {
+    let hash = initial_suite(provider)?.common.hash_provider.hash(certificate);
+    hash.as_ref().try_into().ok()
+}
+
+/// The keys that are trusted. Names, dates and chains are not looked at.
+#[derive(Clone, Debug)]
+struct Pins {
+    provider: Arc<CryptoProvider>,
+    fingerprints: Vec<Fingerprint>,
+    raw_public_keys: bool,
+}
+
+impl Pins {
+    fn check(&self, certificate: &CertificateDer<'_>) -> Result<(), Error> {
+        let is_known = fingerprint(&self.provider, certificate).is_some_and(|seen| self.fingerprints.contains(&seen));
+        if is_known { Ok(()) } else { Err(CertificateError::ApplicationVerificationFailure.into()) }
+    }
+
+    /// TLS 1.3's proof that the peer has the private key.
+    fn verify(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        if self.raw_public_keys {
+            let key = SubjectPublicKeyInfoDer::from(certificate.as_ref());
+            verify_tls13_signature_with_raw_key(message, &key, signature, algorithms)
+        } else {
+            verify_tls13_signature(message, certificate, signature, algorithms)
+        }
+    }
+
+    fn schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// TLS 1.2 is never spoken.
+fn no_tls12() -> Error {
+    Error::General("TLS 1.2 is not used".to_owned())
+}
+
+/// Trusts servers with these fingerprints. Names are not checked.
+#[derive(Clone, Debug)]
+pub struct PinnedServer(Pins);
+
+impl PinnedServer {
+    /// Trusts self-signed certificates with these fingerprints.
+    #[must_use]
+    pub fn new(provider: Arc<CryptoProvider>, fingerprints: Vec<Fingerprint>) -> Self {
+        Self(Pins { provider, fingerprints, raw_public_keys: false })
+    }
+
+    /// Expects raw public keys instead of certificates.
+    #[must_use]
+    pub fn with_raw_public_keys(mut self) -> Self {
+        self.0.raw_public_keys = true;
+        self
+    }
+}
+
+impl ServerCertVerifier for PinnedServer {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        self.0.check(end_entity).map(|()| ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(no_tls12())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.schemes()
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        self.0.raw_public_keys
+    }
+}
+
+/// Trusts clients with these fingerprints, and no client without a certificate.
+#[derive(Clone, Debug)]
+pub struct PinnedClients(Pins);
+
+impl PinnedClients {
+    /// Trusts self-signed certificates with these fingerprints.
+    #[must_use]
+    pub fn new(provider: Arc<CryptoProvider>, fingerprints: Vec<Fingerprint>) -> Self {
+        Self(Pins { provider, fingerprints, raw_public_keys: false })
+    }
+
+    /// Expects raw public keys instead of certificates.
+    #[must_use]
+    pub fn with_raw_public_keys(mut self) -> Self {
+        self.0.raw_public_keys = true;
+        self
+    }
+}
+
+impl ClientCertVerifier for PinnedClients {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        self.0.check(end_entity).map(|()| ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(no_tls12())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.schemes()
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        self.0.raw_public_keys
+    }
+}

@@ -1,0 +1,160 @@
+//! The TLS 1.3 handshake of one side: rustls, and the handshake bytes of each level in both directions.
+
+use std::sync::Arc;
+
+use rustls::pki_types::ServerName;
+use rustls::quic::{self, DirectionalKeys, KeyChange, Keys, Version};
+use rustls::{ClientConfig, ServerConfig, Side};
+
+use crate::error::HandshakeError;
+use crate::reassembly::Reassembly;
+
+/// Handshake bytes that a peer may send at one level: a client's hello with a token and post-quantum keys, or a chain of certificates.
+pub(crate) const LEVEL_BYTES_MAX: [usize; 3] = [8 << 10, 32 << 10, 8 << 10];
+
+/// The keys that protect handshake bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Space {
+    Initial = 0,
+    Handshake = 1,
+    /// Keys of the established connection: session tickets.
+    Traffic = 2,
+}
+
+/// Keys that became available.
+pub(crate) enum NewKeys {
+    /// Of a resumed session, for one direction. Both members are the same, one to seal and one to open.
+    Early(Keys),
+    Handshake(Keys),
+    Traffic(KeyChange),
+}
+
+/// One side's TLS.
+pub(crate) struct Tls {
+    connection: quic::Connection,
+    /// The level at which TLS writes and reads.
+    space: Space,
+    outgoing: [Vec<u8>; 3],
+    incoming: [Reassembly; 3],
+}
+
+impl Tls {
+    /// A client, whose hello is written already.
+    pub(crate) fn client(
+        config: &Arc<ClientConfig>,
+        server_name: ServerName<'static>,
+        parameters: Vec<u8>,
+    ) -> Result<(Self, Vec<NewKeys>), HandshakeError> {
+        let client = quic::ClientConnection::new(Arc::clone(config), Version::V1, server_name, parameters)?;
+        let mut tls = Self::new(quic::Connection::Client(client));
+        let keys = tls.write();
+        Ok((tls, keys))
+    }
+
+    pub(crate) fn server(config: &Arc<ServerConfig>, parameters: Vec<u8>) -> Result<Self, HandshakeError> {
+        let server = quic::ServerConnection::new(Arc::clone(config), Version::V1, parameters)?;
+        Ok(Self::new(quic::Connection::Server(server)))
+    }
+
+    fn new(connection: quic::Connection) -> Self {
+        let incoming = LEVEL_BYTES_MAX.map(Reassembly::new);
+        Self { connection, space: Space::Initial, outgoing: [const { Vec::new() }; 3], incoming }
+    }
+
+    pub(crate) fn side(&self) -> Side {
+        match self.connection {
+            quic::Connection::Client(_) => Side::Client,
+            quic::Connection::Server(_) => Side::Server,
+        }
+    }
+
+    /// Takes handshake bytes. Bytes of another level than TLS reads now are kept or ignored, never read out of turn.
+    ///
+    /// # Errors
+    /// The handshake failed.
+    pub(crate) fn insert(&mut self, space: Space, offset: u16, bytes: &[u8]) -> Result<Vec<NewKeys>, HandshakeError> {
+        // The peer is done with levels below; a server reads nothing at the last one.
+        if space < self.space || (space == Space::Traffic && self.side() == Side::Server) {
+            return Ok(Vec::new());
+        }
+        self.incoming[space as usize].insert(usize::from(offset), bytes).map_err(|_| HandshakeError::TooLong)?;
+        let mut keys = Vec::new();
+        loop {
+            let ready = self.incoming[self.space as usize].read();
+            if ready.is_empty() || (self.space == Space::Traffic && self.connection.is_handshaking()) {
+                return Ok(keys);
+            }
+            if let Err(error) = self.connection.read_hs(ready) {
+                return Err(HandshakeError::Tls { alert: self.connection.alert().map(u8::from), error });
+            }
+            if self.side() == Side::Server && !self.connection.is_handshaking() {
+                self.space = Space::Traffic;
+            }
+            keys.extend(self.write());
+        }
+    }
+
+    /// Takes what TLS has to send, and its new keys.
+    fn write(&mut self) -> Vec<NewKeys> {
+        let mut keys = Vec::new();
+        if self.space == Space::Initial
+            && let (Some(local), Some(remote)) = (self.early_keys(), self.early_keys())
+        {
+            keys.push(NewKeys::Early(Keys { local, remote }));
+        }
+        loop {
+            let outgoing = &mut self.outgoing[self.space as usize];
+            let before = outgoing.len();
+            let change = self.connection.write_hs(outgoing);
+            match change {
+                Some(KeyChange::Handshake { keys: handshake }) => {
+                    self.space = Space::Handshake;
+                    keys.push(NewKeys::Handshake(handshake));
+                }
+                // A server still reads the client's Finished with the keys of the handshake.
+                Some(change @ KeyChange::OneRtt { .. }) => {
+                    if self.side() == Side::Client {
+                        self.space = Space::Traffic;
+                    }
+                    keys.push(NewKeys::Traffic(change));
+                }
+                None if outgoing.len() == before => break,
+                None => {}
+            }
+        }
+        keys
+    }
+
+    fn early_keys(&self) -> Option<DirectionalKeys> {
+        self.connection.zero_rtt_keys()
+    }
+
+    /// Handshake bytes to send at a level, from the first one on.
+    pub(crate) fn outgoing(&self, space: Space) -> &[u8] {
+        &self.outgoing[space as usize]
+    }
+
+    /// Number of handshake bytes of a level that were received in order.
+    pub(crate) fn received(&self, space: Space) -> u16 {
+        u16::try_from(self.incoming[space as usize].read_bytes()).unwrap_or(u16::MAX)
+    }
+
+    /// Frees handshake bytes of a level that are not sent again.
+    pub(crate) fn forget(&mut self, space: Space) {
+        self.outgoing[space as usize] = Vec::new();
+        self.incoming[space as usize] = Reassembly::new(0);
+    }
+
+    /// The peer's parameters, once its hello was read.
+    pub(crate) fn peer_parameters(&self) -> Option<&[u8]> {
+        self.connection.quic_transport_parameters()
+    }
+
+    pub(crate) fn is_handshaking(&self) -> bool {
+        self.connection.is_handshaking()
+    }
+
+    pub(crate) fn connection(&self) -> &quic::Connection {
+        &self.connection
+    }
+}

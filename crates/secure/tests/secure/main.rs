@@ -1,0 +1,9 @@
+//! Secure associations from outside, in virtual time.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on may say so by panicking")]
+
+mod early;
+mod first_message;
+mod handshake;
+mod hostile;
+mod identity;
+mod world;

@@ -1,0 +1,305 @@
+//! A client and a server with a link in each direction, in virtual time.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use festina_netsim::{Link, LinkConfig, LinkPacket};
+use festina_sctp::{Association, Config, Context, Event, Message, PathKnowledge, Ports, ReceivedMessage};
+use festina_secure::wire::destination_id;
+use festina_secure::{Connect, DatagramDropped, HalfOpenLimits, Hello, Incoming, Listener, SecureAssociation};
+use festina_units::{ByteCount, Duration, EcnCodepoint, Instant};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+
+pub(crate) const NAME: &str = "server.test";
+pub(crate) const PORTS: Ports = Ports { local: 5_001, peer: 5_000 };
+
+#[derive(Clone, Debug)]
+pub(crate) struct Datagram(pub(crate) Vec<u8>);
+
+impl LinkPacket for Datagram {
+    fn size(&self) -> ByteCount {
+        ByteCount::from_bytes(self.0.len() as u64)
+    }
+
+    fn corrupt(&mut self, entropy: u64) {
+        if let Some(bit) = entropy.checked_rem(self.0.len() as u64 * 8) {
+            self.0[usize::try_from(bit / 8).unwrap()] ^= 1 << (bit % 8);
+        }
+    }
+}
+
+pub(crate) fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// A self-signed certificate with its key.
+pub(crate) fn certificate(name: &str) -> (CertificateDer<'static>, PrivateKeyDer<'static>) {
+    let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap();
+    let certificate = rcgen::CertificateParams::new([name.to_owned()]).unwrap().self_signed(&key).unwrap();
+    (certificate.der().clone(), key.serialize_der().try_into().unwrap())
+}
+
+/// Settings of a client that trusts one certificate, and of a server that has it.
+pub(crate) fn tls() -> (Arc<ClientConfig>, Arc<ServerConfig>) {
+    let (client, server) = tls_settings();
+    (Arc::new(client), Arc::new(server))
+}
+
+pub(crate) fn tls_settings() -> (ClientConfig, ServerConfig) {
+    let (certificate, key) = certificate(NAME);
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate.clone()).unwrap();
+    let versions = &[&rustls::version::TLS13];
+    let client = ClientConfig::builder_with_provider(provider()).with_protocol_versions(versions).unwrap();
+    let mut client = client.with_root_certificates(roots).with_no_client_auth();
+    let server = ServerConfig::builder_with_provider(provider()).with_protocol_versions(versions).unwrap();
+    let mut server = server.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();
+    client.alpn_protocols = vec![b"festina-test".to_vec()];
+    server.alpn_protocols = vec![b"festina-test".to_vec()];
+    (client, server)
+}
+
+/// The same with session resumption and early data.
+pub(crate) fn tls_early() -> (Arc<ClientConfig>, Arc<ServerConfig>) {
+    let (mut client, mut server) = tls_settings();
+    client.enable_early_data = true;
+    server.max_early_data_size = u32::MAX;
+    server.session_storage = rustls::server::ServerSessionMemoryCache::new(64);
+    (Arc::new(client), Arc::new(server))
+}
+
+/// A server's association and what came of it.
+#[derive(Debug)]
+pub(crate) struct Served {
+    pub(crate) association: SecureAssociation,
+    pub(crate) received: Vec<ReceivedMessage>,
+    pub(crate) early: Vec<Message>,
+    pub(crate) hello: Option<Hello>,
+}
+
+pub(crate) struct World {
+    pub(crate) now: Instant,
+    pub(crate) client: SecureAssociation,
+    pub(crate) client_events: Vec<Event>,
+    pub(crate) client_received: Vec<ReceivedMessage>,
+    pub(crate) listener: Listener,
+    pub(crate) served: Vec<Served>,
+    /// `links[0]` carries what the client sends.
+    pub(crate) links: [Link<Datagram>; 2],
+    /// Datagrams that each side sent.
+    pub(crate) sent: [Vec<Vec<u8>>; 2],
+    pub(crate) dropped: [Vec<DatagramDropped>; 2],
+    /// The code by which the server refuses every hello.
+    pub(crate) refuses: Option<u16>,
+    /// Half-open associations that the server pretends to have besides its own.
+    pub(crate) other_half_open: usize,
+    buffer: Vec<u8>,
+}
+
+pub(crate) fn address(side: usize) -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, u8::try_from(side + 1).unwrap()], 9_899))
+}
+
+pub(crate) fn config() -> Config {
+    let mut config = Config::default();
+    config.timers.heartbeat_interval = None;
+    config.limits.packet_bytes_max -= festina_secure::OVERHEAD_BYTES;
+    config
+}
+
+/// Sixteen bytes that differ from seed to seed.
+pub(crate) fn random(seed: u64) -> [u8; 16] {
+    let [a, b] = [1, 2].map(|salt: u64| (seed ^ salt << 60).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+    [a, b].concat().try_into().unwrap()
+}
+
+pub(crate) struct Setup<'a> {
+    pub(crate) tls: &'a (Arc<ClientConfig>, Arc<ServerConfig>),
+    pub(crate) links: [LinkConfig; 2],
+    pub(crate) seed: u64,
+    pub(crate) token: &'a [u8],
+    pub(crate) known: Option<PathKnowledge>,
+    pub(crate) limits: HalfOpenLimits,
+    pub(crate) config: Config,
+}
+
+impl<'a> Setup<'a> {
+    pub(crate) fn new(tls: &'a (Arc<ClientConfig>, Arc<ServerConfig>), link: LinkConfig, seed: u64) -> Self {
+        let (links, limits) = ([link.clone(), link], HalfOpenLimits::default());
+        Self { tls, links, seed, token: &[], known: None, limits, config: config() }
+    }
+}
+
+impl World {
+    pub(crate) fn new(setup: Setup<'_>) -> Self {
+        let Setup { tls: (client_tls, server_tls), links, seed, token, known, limits, config } = setup;
+        let now = Instant::from_secs(1);
+        let contexts = [1, 2].map(|secret| Context::new(config.clone(), [secret; 16]).unwrap());
+        let request = Connect {
+            tls: client_tls,
+            server_name: ServerName::try_from(NAME).unwrap(),
+            remote: address(1),
+            ports: PORTS,
+            token,
+            random: random(seed),
+            known: known.as_ref(),
+        };
+        let client = SecureAssociation::connect(now, &contexts[0], request).unwrap();
+        let listener = Listener::new(&contexts[1], Arc::clone(server_tls), [3; 32], limits).unwrap();
+        let [there, back] = links;
+        Self {
+            now,
+            client,
+            client_events: Vec::new(),
+            client_received: Vec::new(),
+            listener,
+            served: Vec::new(),
+            links: [Link::new(there, seed, "there"), Link::new(back, seed, "back")],
+            sent: [Vec::new(), Vec::new()],
+            dropped: [Vec::new(), Vec::new()],
+            refuses: None,
+            other_half_open: 0,
+            buffer: Vec::new(),
+        }
+    }
+
+    pub(crate) fn send(&mut self, payload: &[u8]) {
+        self.client.send(self.now, Message::new(payload.to_vec())).unwrap();
+    }
+
+    pub(crate) fn core(&self) -> &Association {
+        self.client.association().unwrap()
+    }
+
+    fn put(&mut self, side: usize) {
+        let datagram = std::mem::take(&mut self.buffer);
+        self.sent[side].push(datagram.clone());
+        self.links[side].send(self.now, Datagram(datagram));
+    }
+
+    pub(crate) fn drain(&mut self) {
+        while let Some(transmit) = self.client.poll_transmit(self.now, &mut self.buffer) {
+            assert_eq!((transmit.len, transmit.destination), (self.buffer.len(), address(1)));
+            self.put(0);
+        }
+        while let Some(message) = self.client.poll_message() {
+            self.client_received.push(message);
+        }
+        self.client_events.extend(std::iter::from_fn(|| self.client.poll_event()));
+        for at in 0..self.served.len() {
+            loop {
+                let Served { association, received, early, hello } = &mut self.served[at];
+                if let Some(asked) = association.hello() {
+                    *hello = Some(asked.clone());
+                    match self.refuses {
+                        None => association.admit(self.now),
+                        Some(code) => association.refuse(code),
+                    }
+                }
+                early.extend(std::iter::from_fn(|| association.poll_early()));
+                received.extend(std::iter::from_fn(|| association.poll_message()));
+                while association.poll_event().is_some() {}
+                if association.poll_transmit(self.now, &mut self.buffer).is_none() {
+                    break;
+                }
+                self.put(1);
+            }
+        }
+    }
+
+    pub(crate) fn deliver(&mut self, side: usize, mut datagram: Vec<u8>) {
+        let (now, from) = (self.now, address(1 - side));
+        let result = if side == 0 {
+            self.client.handle_datagram(now, from, EcnCodepoint::NotCapable, &mut datagram)
+        } else {
+            let id = destination_id(&datagram).ok();
+            let known = self
+                .served
+                .iter_mut()
+                .find(|served| id.is_some_and(|id| served.association.ids().any(|own| own == id)));
+            match known {
+                Some(served) => served.association.handle_datagram(now, from, EcnCodepoint::NotCapable, &mut datagram),
+                None => self.listen(from, &mut datagram),
+            }
+        };
+        self.dropped[side].extend(result.err());
+        self.drain();
+    }
+
+    fn listen(&mut self, from: SocketAddr, datagram: &mut [u8]) -> Result<(), DatagramDropped> {
+        let half_open = self.served.iter().filter(|served| !served.association.is_established()).count();
+        let mut reply = Vec::new();
+        let half_open = half_open + self.other_half_open;
+        match self.listener.handle_datagram(self.now, from, datagram, half_open, &mut reply) {
+            Incoming::Ignored(dropped) => return Err(dropped),
+            Incoming::Reply => {
+                assert!(reply.len() <= 3 * datagram.len());
+                self.buffer = reply;
+                self.put(1);
+            }
+            Incoming::HalfOpen(association) => self.served.push(Served {
+                association: *association,
+                received: Vec::new(),
+                early: Vec::new(),
+                hello: None,
+            }),
+            other => panic!("{other:?}"),
+        }
+        Ok(())
+    }
+
+    fn next(&self) -> Option<Instant> {
+        let links = self.links.iter().filter_map(Link::poll_deadline);
+        let servers = self.served.iter().filter_map(|served| served.association.poll_deadline());
+        links.chain(servers).chain(self.client.poll_deadline()).min()
+    }
+
+    /// Goes to the next thing that happens, not beyond `limit`; `false` if nothing happens until then.
+    pub(crate) fn step(&mut self, limit: Instant) -> bool {
+        self.drain();
+        let Some(next) = self.next().filter(|&next| next <= limit) else {
+            self.now = self.now.max(limit);
+            return false;
+        };
+        self.now = self.now.max(next);
+        for side in 0..2 {
+            while let Some(Datagram(datagram)) = self.links[side].poll_delivery(self.now) {
+                self.deliver(1 - side, datagram);
+            }
+        }
+        self.client.handle_timeout(self.now);
+        for served in &mut self.served {
+            served.association.handle_timeout(self.now);
+        }
+        self.drain();
+        let (client, now) = (self.client.poll_deadline(), self.now);
+        assert!(client.is_none_or(|at| at > now), "a timer that was handled is still due: {:#?}", self.client);
+        true
+    }
+
+    pub(crate) fn run_for(&mut self, time: Duration) {
+        let limit = self.now + time;
+        while self.step(limit) {}
+    }
+
+    /// Runs until the condition holds. Returns whether it does within `time`, and the milliseconds since the start.
+    pub(crate) fn run_until(&mut self, time: Duration, condition: impl Fn(&Self) -> bool) -> (bool, u64) {
+        let limit = self.now + time;
+        while !condition(self) && self.step(limit) {}
+        (condition(self), (self.now.as_nanos() - Instant::from_secs(1).as_nanos()) / 1_000_000)
+    }
+
+    pub(crate) fn messages(&self) -> usize {
+        self.served.iter().map(|served| served.received.len()).sum()
+    }
+
+    pub(crate) fn established(&self) -> Option<&Served> {
+        self.served.iter().find(|served| served.association.is_established())
+    }
+
+    pub(crate) fn bytes_sent(&self, side: usize) -> usize {
+        self.sent[side].iter().map(Vec::len).sum()
+    }
+}
