@@ -162,10 +162,10 @@ async fn what_is_sorted_for_a_reader_who_is_away_keeps_nobody_else_waiting() {
     .await;
 }
 
-/// A client that sends more on stream 1, which the server does not read, than both buffers hold, and then a message on stream 2.
+/// A client that sends more on stream 1, which the server does not read, than the server's buffers hold, and then a message on stream 2.
 async fn with_an_unread_stream(config: Config) -> Pair {
     let pair = pair_with(Config::default(), config.with_receive_buffer_bytes(32 << 10)).await;
-    for _ in 0..200 {
+    for _ in 0..500 {
         pair.client.stream(1).send(vec![7; 1_000]).await.unwrap();
     }
     pair.client.stream(2).send("urgent").await.unwrap();
