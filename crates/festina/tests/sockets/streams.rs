@@ -216,10 +216,10 @@ async fn a_priority_orders_streams_and_a_weight_is_something_else() {
     assert!(waiting >= 4, "stream 2 goes first once messages wait: {streams:?}");
 }
 
-/// A client that sends more on stream 1, which the server does not read, than both buffers hold, and then a message on stream 2.
+/// A client that sends more on stream 1, which the server does not read, than the server's buffers hold, and then a message on stream 2.
 async fn with_an_unread_stream(config: Config) -> Pair {
     let pair = pair_with(Config::default(), config.with_receive_buffer_bytes(32 << 10)).await;
-    for _ in 0..200 {
+    for _ in 0..500 {
         pair.client.stream(1).send(vec![7; 1_000]).await.unwrap();
     }
     pair.client.stream(2).send("urgent").await.unwrap();
