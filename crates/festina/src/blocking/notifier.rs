@@ -106,7 +106,8 @@ mod unix {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::sync::atomic::Ordering;
     use std::time::Duration;

@@ -144,7 +144,8 @@ impl<S> Drop for Source<S> {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::collections::VecDeque;
     use std::os::fd::AsRawFd;
