@@ -186,8 +186,6 @@ pub(crate) fn deviation(published: f64, measured: Option<f64>) -> Option<f64> {
 /// A statement about the shape of the results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// The name by which the ledger finds it; empty if no paper says it.
-    pub id: String,
     /// The statement, as a sentence.
     pub statement: String,
     /// Whether it holds.
@@ -208,13 +206,7 @@ impl Check {
 
     /// A check whose verdict is known, such as from [`Evidence`](crate::evidence::Evidence).
     pub fn judged(statement: impl Into<String>, verdict: Verdict) -> Self {
-        Self { id: String::new(), statement: statement.into(), verdict }
-    }
-
-    /// Gives it the name by which the ledger finds it.
-    #[must_use]
-    pub fn id(self, id: impl Into<String>) -> Self {
-        Self { id: id.into(), ..self }
+        Self { statement: statement.into(), verdict }
     }
 }
 

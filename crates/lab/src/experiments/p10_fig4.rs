@@ -231,7 +231,7 @@ fn calculated_is_above(pair: Option<Pair<'_>>) -> Check {
         let [calculated, actual] = [CALCULATED, ACTUAL].map(|series| each(summary, series, Which::Mean));
         evidence.cell(format!("calculated over actual {name}:"), ratio(calculated, actual), Bound::MoreThan(1.0));
     }
-    evidence.check("The calculated RTO is above the actual one, with and without delayed SACKs.").id("above-actual")
+    evidence.check("The calculated RTO is above the actual one, with and without delayed SACKs.")
 }
 
 /// "Greatly reduced": to two thirds at most. The bound is ours.
@@ -239,9 +239,7 @@ fn is_greatly_reduced(pair: Option<Pair<'_>>) -> Check {
     let [delayed, undelayed] = both(pair).map(|(_, summary)| each(summary, CALCULATED, Which::Mean));
     let mut evidence = Evidence::new();
     evidence.cell("without over with SACK delay:", ratio(undelayed, delayed), Bound::LessThan(2.0 / 3.0));
-    evidence
-        .check("Without delayed SACKs the calculated RTO is greatly reduced: to two thirds at most.")
-        .id("greatly-reduced")
+    evidence.check("Without delayed SACKs the calculated RTO is greatly reduced: to two thirds at most.")
 }
 
 /// "Too large an RTO for much of the connection's life" (P10 §4). The bound is ours.
@@ -250,9 +248,7 @@ fn is_mostly_too_long(pair: Option<Pair<'_>>) -> Check {
     let [calculated, actual] = [CALCULATED, ACTUAL].map(|series| each(delayed, series, Which::Median));
     let mut evidence = Evidence::new();
     evidence.cell("medians, calculated over actual:", ratio(calculated, actual), Bound::MoreThan(1.5));
-    evidence
-        .check("With delayed SACKs the RTO is too long for much of the time: its median by a half.")
-        .id("mostly-too-long")
+    evidence.check("With delayed SACKs the RTO is too long for much of the time: its median by a half.")
 }
 
 /// "Highly unstable, and it remains unstable" (P10 §8). The bound is ours.
@@ -262,5 +258,5 @@ fn is_unstable(pair: Option<Pair<'_>>) -> Check {
         let [longest, median] = [Which::Longest, Which::Median].map(|which| each(summary, CALCULATED, which));
         evidence.cell(format!("longest over median {name}:"), ratio(longest, median), Bound::MoreThan(2.0));
     }
-    evidence.check("The calculated RTO is unstable: its longest is twice its median.").id("unstable")
+    evidence.check("The calculated RTO is unstable: its longest is twice its median.")
 }

@@ -166,39 +166,33 @@ fn tcp_checks(case: &Case<'_>) -> Vec<Check> {
             [tcp, lksctp],
             &[First, Second],
             &every,
-        )
-        .id("tcp-first-second"),
-        case.below("lksctp has the better average of the 3rd retransmission.", [lksctp, tcp], &[Third], &[Mean])
-            .id("lksctp-third-mean"),
+        ),
+        case.below("lksctp has the better average of the 3rd retransmission.", [lksctp, tcp], &[Third], &[Mean]),
         case.below(
             "99% and maximum of the 3rd retransmission are better with TCP than with lksctp.",
             [tcp, lksctp],
             &[Third],
             &[P99, Max],
-        )
-        .id("tcp-third"),
+        ),
         case.below(
             "All modifications together are better than TCP in mean and 99% of every retransmission.",
             [all, tcp],
             &SHOWN,
             &[Mean, P99],
-        )
-        .id("better-than-tcp"),
+        ),
         case.below(
             "TCP's maximum of the 1st and 2nd retransmission is lower than with all modifications.",
             [tcp, all],
             &[First, Second],
             &[Max],
-        )
-        .id("tcp-maxima"),
+        ),
         case.compared(
             "TCP's maximum of the 3rd retransmission is much higher: at least one and a half times.",
             [tcp, all],
             &[Third],
             &[Max],
             Bound::MoreThan(MUCH_HIGHER),
-        )
-        .id("tcp-third-maximum"),
+        ),
     ]
 }
 

@@ -125,9 +125,7 @@ fn coincidence_check(results: &Results) -> Check {
             evidence.cell(format!("{size} at {load}: lower by"), difference, Bound::Within(-COINCIDE, COINCIDE));
         }
     }
-    evidence
-        .check("If all messages are important, the delays with and without NR-SACK coincide: within 5%.")
-        .id("coincide")
+    evidence.check("If all messages are important, the delays with and without NR-SACK coincide: within 5%.")
 }
 
 /// The loads that there are with messages of a size.
@@ -151,9 +149,7 @@ fn growth_check(results: &Results) -> Check {
             evidence.cell(what, growth, Bound::MoreThan(1.0));
         }
     }
-    evidence
-        .check("With NR-SACK and 72 bytes, the average delay grows with the share of important messages.")
-        .id("growth")
+    evidence.check("With NR-SACK and 72 bytes, the average delay grows with the share of important messages.")
 }
 
 fn size_check(results: &Results) -> Check {
@@ -165,7 +161,7 @@ fn size_check(results: &Results) -> Check {
             evidence.cell(format!("{size}, {important}: lower by"), gain, Bound::LessThan(NO_GAIN));
         }
     }
-    evidence.check("From 348 bytes on, NR-SACK gains nothing: less than 5%.").id("large")
+    evidence.check("From 348 bytes on, NR-SACK gains nothing: less than 5%.")
 }
 
 fn load_check(results: &Results) -> Check {
@@ -175,11 +171,9 @@ fn load_check(results: &Results) -> Check {
         let gain = reduction(results, &cell, [OF_2012, NR_SACK]);
         evidence.cell(format!("load {load}: lower by"), gain, Bound::MoreThan(0.0));
     }
-    evidence
-        .check(
-            "At 72 bytes NR-SACK lowers the average delay at other loads, too, half of the messages being important.",
-        )
-        .id("loads")
+    evidence.check(
+        "At 72 bytes NR-SACK lowers the average delay at other loads, too, half of the messages being important.",
+    )
 }
 
 fn festina_check(results: &Results) -> Check {

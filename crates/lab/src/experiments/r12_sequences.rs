@@ -104,7 +104,7 @@ impl Experiment for R12Sequences {
                 evidence.cell(format!("{case}, NR-SACK {nr_sack}:"), of(case, nr_sack, AS_DRAWN), Bound::MoreThan(0.5));
             }
         }
-        let mut checks = vec![evidence.check("The packets of the repair are those that R12 describes.").id("packets")];
+        let mut checks = vec![evidence.check("The packets of the repair are those that R12 describes.")];
         for (case, least, statement) in [
             ("fig5", 1.0, "Case 1: NR-SACK saves a round trip."),
             ("fig6", 2.0, "Case 2: NR-SACK saves two round trips."),
@@ -113,7 +113,7 @@ impl Experiment for R12Sequences {
             let mut evidence = Evidence::new();
             // Delays are exact, so a round trip is one but for rounding.
             evidence.cell("saved:", saved.map(|(off, on)| off.plus(-on.mean)), Bound::MoreThan(least - 0.01));
-            checks.push(evidence.check(statement).id(format!("{case}-gain")));
+            checks.push(evidence.check(statement));
         }
         checks
     }

@@ -131,9 +131,9 @@ impl Experiment for R15Classes {
             order.cell(what, estimate(MOVED), Bound::Within(0.0, 0.0));
         }
         vec![
-            six.check("Flows of six kinds make six clusters.").id("six"),
-            fewer.check("Fewer kinds make as many clusters, too.").id("fewer"),
-            together.check("Each cluster has flows of one kind: the adjusted Rand index is above 0.9.").id("pure"),
+            six.check("Flows of six kinds make six clusters."),
+            fewer.check("Fewer kinds make as many clusters, too."),
+            together.check("Each cluster has flows of one kind: the adjusted Rand index is above 0.9."),
             names.check("Festina gives nine of ten flows the class of their kind."),
             order.check("Festina divides the flows alike in any order."),
         ]

@@ -82,9 +82,9 @@ mod tests {
     fn outcome(experiment: &'static str, verdict: &dyn Fn(String) -> Verdict) -> Outcome {
         let mut checks = Vec::new();
         for statement in statements() {
-            if let Tested::Checks(name, ids) = statement.tested {
-                let ids = ids.iter().filter(|_| name == experiment);
-                checks.extend(ids.map(|id| Check::judged("", verdict(format!("{experiment} | seen"))).id(*id)));
+            if let Tested::Checks(name, starts) = statement.tested {
+                let starts = starts.iter().filter(|_| name == experiment);
+                checks.extend(starts.map(|start| Check::judged(*start, verdict(format!("{experiment} | seen")))));
             }
         }
         Outcome { experiment, extent: "quick".to_owned(), checks, scoreboard: Vec::new() }
