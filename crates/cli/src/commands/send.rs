@@ -220,7 +220,7 @@ fn cut_short(association: &Association, reason: &ClosedReason) -> anyhow::Error 
     let remote = association.remote_addr();
     match reason {
         ClosedReason::Shutdown => anyhow!("{remote} ended the association before all input was sent"),
-        reason => anyhow!("{remote}: {}", reason),
+        reason => anyhow!("{remote}: {reason}"),
     }
 }
 

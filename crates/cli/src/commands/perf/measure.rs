@@ -241,7 +241,7 @@ async fn ping(association: Association, tally: Arc<Tally>) -> anyhow::Error {
                         tally.thin_returned(phase, sent_at.elapsed());
                     }
                 }
-                Err(reason) => return anyhow!("the thin stream: {}", reason),
+                Err(reason) => return anyhow!("the thin stream: {reason}"),
             },
         }
     }
@@ -266,7 +266,7 @@ async fn upload(association: Association, message_bytes: u32, tally: Arc<Tally>)
                     tally.arrived_there(arrived - counted);
                     counted = arrived;
                 }
-                Err(reason) => return anyhow!("the load: {}", reason),
+                Err(reason) => return anyhow!("the load: {reason}"),
             }
         }
     };
@@ -281,7 +281,7 @@ async fn download(association: Association, tally: Arc<Tally>) -> anyhow::Error 
     loop {
         match association.recv().await {
             Ok(message) => tally.arrived_back(message.payload.len() as u64),
-            Err(reason) => return anyhow!("the load: {}", reason),
+            Err(reason) => return anyhow!("the load: {reason}"),
         }
     }
 }

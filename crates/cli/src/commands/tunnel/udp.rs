@@ -46,7 +46,7 @@ pub(super) async fn run(arguments: UdpArgs) -> Result<()> {
     let carrying = async {
         loop {
             let reason = entrance.carry(&association).await?;
-            output::complain(&format!("the tunnel ended: {}; trying again", reason));
+            output::complain(&format!("the tunnel ended: {reason}; trying again"));
             association = loop {
                 sleep(RETRY_AFTER).await;
                 match way.open(Kind::Udp).await {
