@@ -3,7 +3,7 @@
 //! An [`Endpoint`] of this module brings a thread of its own, which receives and keeps time. Messages are sent from the
 //! caller's thread. The calls come in three kinds:
 //!
-//! - **With a time limit**, a [`Duration`] or `None` for no limit. `Duration::ZERO` never waits.
+//! - **With a time limit**, a [`Duration`](crate::Duration) or `None` for no limit. `Duration::ZERO` never waits.
 //! - **Without waiting**, for frame loops: [`Association::try_recv`], [`Association::try_event`], [`Listener::try_accept`],
 //!   [`Connecting::try_finish`], and those of [`festina::Association`](crate::Association) that are not `async`, which an [`Association`]
 //!   dereferences to.
