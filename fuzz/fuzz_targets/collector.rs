@@ -253,13 +253,15 @@ fuzz_target!(|operations: Vec<Operation>| {
     // After all that, an honest relay is served.
     (0..PEERS).for_each(|peer| world.act(Operation::End { peer }));
     world.hello(0, SENDERS, Start { epoch: 1, nonce: 9 }, 1, false);
-    world.give(0, Packet::Lines { priority: 0, floor: 1, records: vec![record(1, "honest".to_owned())] }.encode());
+    let honest = format!("{SENDERS} 0 1");
+    let records = vec![record(1, honest.clone())];
+    world.give(0, Packet::Lines { priority: 0, floor: 1, records }.encode());
     while !world.writer_sleeps {
         world.commit();
     }
     world.restart();
     let mut lines: Vec<&str> = world.committed.lines().collect();
-    assert!(lines.contains(&"honest"));
+    assert!(lines.contains(&honest.as_str()));
     let count = lines.len();
     lines.sort_unstable();
     lines.dedup();
