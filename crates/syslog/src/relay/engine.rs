@@ -255,6 +255,8 @@ impl Engine {
         }
         if self.files.unrecorded.is_none() {
             self.files.unrecorded = self.files.positions.outdated(&self.sender.numbers());
+            // It is written down with the next sync, and until then no file is read.
+            self.unsynced |= self.files.unrecorded.is_some();
         }
         self.sender.enforce_limits(now_us);
         self.sender.set_date(clock::date_us());
