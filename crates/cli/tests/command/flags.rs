@@ -66,7 +66,7 @@ fn flags_that_make_no_sense_get_one_line_and_code_two() {
         (&["ping", "localhost", "-i", "0"], "longer than zero"),
         (&["ping", "localhost", "-c", "0"], "no whole number above zero"),
         (&["ping", "localhost", "-c", "x"], "no whole number above zero"),
-        (&["ping", "localhost", "-c", "-3"], "negative values make no sense"),
+        (&["ping", "localhost", "-c", "-3"], "values here cannot be negative"),
         (&["ping", "localhost", "--timeout", "5000000000000000h"], "longer than a year"),
         (&["ping", "localhost", "-i", "250"], "write for example \"250ms\""),
         (&["emulate", "udp", "--listen", ":0"], "--to <HOST:PORT>"),

@@ -114,7 +114,7 @@ fn a_sender_that_is_interrupted_fails_and_so_does_the_listener_that_waits_for_th
         let listened = listener.end();
         assert_eq!(listened.code, Some(1), "{listened:?}");
         assert!(listened.stderr.contains("festina: the transfer from 127.0.0.1:"), "{}", listened.stderr);
-        assert!(listened.stderr.ends_with("the sender stopped before all input was sent\n"), "{}", listened.stderr);
+        assert!(listened.stderr.ends_with("\"the sender stopped before all input was sent\"\n"), "{}", listened.stderr);
     }
 }
 
