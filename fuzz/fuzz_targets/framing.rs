@@ -44,7 +44,10 @@ fuzz_target!(|bytes: &[u8]| {
             from += place.expect("a message is a part of the stream") + frame.bytes.len();
         }
     }
-    // However the stream begins, a line is found again behind the most that a length may announce.
+    // However the stream begins, a line is found again behind the most that a length may announce. That takes a mebibyte, so few inputs do it.
+    if bytes.first().is_none_or(|first| first % 64 != 0) {
+        return;
+    }
     let stream = [bytes, &vec![b'\n'; COUNT_MAX + 1], LAST, b"\n"].concat();
     for framing in [Framing::Detected, Framing::Newline] {
         let found = frames(framing, &stream, 1 << 16);

@@ -51,6 +51,9 @@ const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(5);
 /// Pauses between attempts to reach the collector: the first, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 
+/// Room on the disk for lines that were taken just before it became full: more than those of one batch.
+const RESERVE_BYTES: usize = 1 << 20;
+
 /// Why a relay does not start.
 #[derive(Debug, Error)]
 pub enum RelayStartError {
@@ -110,7 +113,7 @@ impl RunningRelay {
             age_max: config.spool.age_max,
             window_lines_max: SenderLimits::WINDOW_LINES_MAX,
         };
-        let sender = Sender::open(&RealDisk, &config.state, limits, &config.routing(), id, clock::steady_us())
+        let mut sender = Sender::open(&RealDisk, &config.state, limits, &config.routing(), id, clock::steady_us())
             .map_err(|source| RelayStartError::Spool { path: config.state.clone(), source })?;
         if sender.damaged() > 0 {
             notice(&format!(
@@ -118,6 +121,7 @@ impl RunningRelay {
                 sender.damaged()
             ));
         }
+        sender.keep_reserve(RESERVE_BYTES);
         let (connections_in, connections) = mpsc::channel(1);
         let (fresh_connections_in, fresh_connections) = mpsc::channel(1);
         let ways = ways(&config, &connections_in, &fresh_connections_in, &notice).await?;
@@ -151,8 +155,8 @@ impl RunningRelay {
         let (stop_in, stop) = oneshot::channel();
         let (policies_in, policies) = mpsc::channel(1);
         let engine = Engine::new(sender, positions, config.policy, counters, Arc::clone(&snapshot), notice);
-        let input::Taking { lines, files, stop: stop_inputs } = taking;
-        let sources = engine::Sources { lines, files, connections, fresh_connections, policies, stop };
+        let input::Taking { lines, files, queue, stop: stop_inputs } = taking;
+        let sources = engine::Sources { lines, files, queue, connections, fresh_connections, policies, stop };
         let task = tokio::spawn(engine.run(sources, config.spool.sync_every));
         Ok(Self { stop: Some(stop_in), stop_inputs, task, policies: policies_in, snapshot, inputs, metrics })
     }

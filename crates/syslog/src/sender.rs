@@ -12,6 +12,7 @@ mod fresh;
 mod identity;
 mod lane;
 mod positions;
+mod reserve;
 mod routes;
 mod starts;
 mod whereabouts;
@@ -32,6 +33,7 @@ use crate::spool::{SyncJob, Synced};
 use crate::wire::{Packet, STARTS_MAX, SenderId, Span, Start, WireError};
 use identity::Identity;
 use lane::{Lane, LaneLimits, Past};
+use reserve::Reserve;
 use routes::Routes;
 use whereabouts::{Held, Whereabouts};
 
@@ -150,6 +152,7 @@ pub struct Sender<D: Disk> {
     awaited: u8,
     times: Times,
     counters: Counters,
+    reserve: Reserve,
 }
 
 /// What is known of a collector.
@@ -259,6 +262,7 @@ impl<D: Disk> Sender<D> {
             awaited: 0,
             times: Times { looked_us: 0, ran_us, opened_us: now_us, now_us },
             counters: Counters { found, ..Counters::default() },
+            reserve: Reserve::default(),
         };
         if sender.has_several() && found > 0 {
             let holds = |&index: &usize| sender.lanes.iter().any(|lane| !lane.held(index).is_empty());
@@ -315,14 +319,7 @@ impl<D: Disk> Sender<D> {
     /// # Errors
     /// The disk's; it is tried again with the next call.
     pub fn sync(&mut self) -> io::Result<()> {
-        let mut result = Ok(());
-        for lane in &mut self.lanes {
-            if let Err(error) = lane.spool.sync() {
-                self.counters.disk_errors += 1;
-                result = Err(error);
-            }
-        }
-        result
+        self.sync_all()
     }
 
     /// Begins what [`sync`](Self::sync) does, for another thread to wait for the disk. Give what it returns to [`end_sync`](Self::end_sync)
@@ -331,15 +328,21 @@ impl<D: Disk> Sender<D> {
     /// # Errors
     /// The disk's; it is tried again with the next sync.
     pub fn begin_sync(&mut self) -> io::Result<SyncJobs<D>> {
+        if self.is_reserve_missing() {
+            return self.sync().map(|()| SyncJobs(Vec::new()));
+        }
         let mut jobs = Vec::new();
         for (index, lane) in self.lanes.iter_mut().enumerate() {
-            match lane.spool.begin_sync() {
+            match lane.begin_sync() {
                 Ok(job) => jobs.extend(job.map(|job| (index, job))),
                 Err(error) => {
                     self.counters.disk_errors += 1;
                     // Those that were begun are abandoned: whether they took place is not known.
                     self.lanes.iter_mut().for_each(|lane| lane.spool.doubt());
-                    return Err(error);
+                    return match self.makes_room(&error) {
+                        true => self.sync().map(|()| SyncJobs(Vec::new())),
+                        false => Err(error),
+                    };
                 }
             }
         }

@@ -29,6 +29,9 @@ pub struct RelaySnapshot {
     pub spooled: u64,
     /// Fresh lines on their way.
     pub underway: u64,
+    /// Those of `spooled` that are in memory alone because the disk fails.
+    #[serde(default)]
+    pub in_memory: u64,
     /// Bytes of the spool on disk.
     pub spool_bytes: u64,
     /// The ways to collectors.
@@ -114,6 +117,7 @@ impl RelaySnapshot {
             ("lost_lines_total", self.lost),
             ("spooled_lines", self.spooled),
             ("underway_lines", self.underway),
+            ("in_memory_lines", self.in_memory),
             ("spool_bytes", self.spool_bytes),
             ("connected", u64::from(self.paths.connected)),
             ("round_trip_microseconds", self.paths.rtt_us),

@@ -169,6 +169,35 @@ impl<D: Disk> Spool<D> {
         !self.doubtful || self.unsynced.len() + BATCH_BYTES_MAX <= UNSYNCED_BYTES_MAX
     }
 
+    /// If writing or syncing failed: the number of the first line that may be in memory alone.
+    pub(crate) fn doubtful_from(&self) -> Option<u64> {
+        if !self.doubtful {
+            return None;
+        }
+        let mut first = self.unsynced.get(..FRAME_BYTES)?;
+        let length = first.get_u32() as usize;
+        Record::decode(&Bytes::copy_from_slice(self.unsynced.get(FRAME_BYTES..FRAME_BYTES + length)?))
+            .map(|record| record.sequence)
+    }
+
+    /// After a failure, lines that need no more work are not written again. The last stays: writing it shows whether the disk works.
+    pub(crate) fn forget_settled(&mut self, settled: &Ranges) {
+        if !self.doubtful {
+            return;
+        }
+        let (records, _) = read_records(Bytes::copy_from_slice(&self.unsynced));
+        let last = records.last().map(|stored| stored.record.sequence);
+        let wanted = |sequence: u64| !settled.contains(sequence) || Some(sequence) == last;
+        self.unsynced.clear();
+        let wanted = records.iter().filter(|stored| wanted(stored.record.sequence));
+        wanted.for_each(|stored| put_framed(&stored.bytes, &mut self.unsynced));
+        // Where the lines are on disk means nothing until they are written again.
+        self.written = 0;
+        self.full.clear();
+        self.active = None;
+        self.generation += 1;
+    }
+
     /// The contents of the files that have grown since the ledger heard of them: the newest. Of a damaged file the ledger knows more.
     fn holdings_to_note(&self) -> Vec<(u64, Holding)> {
         let held = self.segments.iter().rev().map(|segment| (segment.number, segment.holding()));

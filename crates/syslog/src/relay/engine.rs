@@ -12,7 +12,7 @@ use tokio::time::MissedTickBehavior;
 use super::Notice;
 use super::channel::{Channel, receive_any};
 use super::fresh::FreshLane;
-use super::input::{Batch, FileBatch, Incoming, InputCounters};
+use super::input::{Batch, FileBatch, Incoming, InputCounters, Queue};
 use crate::clock;
 use crate::disk::{DiskFile as _, RealDisk};
 use crate::line::{read_header, read_worth};
@@ -35,6 +35,7 @@ const SHUTDOWN_TIME_MAX: Duration = Duration::from_secs(1);
 pub(super) struct Sources {
     pub(super) lines: mpsc::UnboundedReceiver<Batch>,
     pub(super) files: mpsc::Receiver<FileBatch>,
+    pub(super) queue: Queue,
     /// New associations, behind the numbers of their collectors.
     pub(super) connections: mpsc::Receiver<(usize, Association)>,
     /// Those for lines that are not repeated.
@@ -93,7 +94,8 @@ impl Engine {
             dropped: 0,
             channels: (0..collectors).map(Channel::new).collect(),
             gone: vec![false; collectors],
-            unsynced: false,
+            // The first sync tells whether the disk has room for lines.
+            unsynced: true,
             syncing: None,
             disk_fails: false,
             retry_us: 0,
@@ -108,6 +110,7 @@ impl Engine {
         loop {
             let takes_files = self.files.unrecorded.is_none() && !self.disk_fails;
             let takes_lines = !self.disk_fails || self.sender.has_room();
+            sources.queue.withhold(self.disk_fails && !self.sender.is_any_welcomed());
             tokio::select! {
                 biased;
                 patience = &mut sources.stop, if deadline.is_none() => {
@@ -131,8 +134,7 @@ impl Engine {
                 Some(batch) = sources.files.recv(), if takes_files => self.take_files(batch),
                 Some(batch) = sources.lines.recv(), if takes_lines => {
                     batch.lines.iter().for_each(|line| self.take_line(line));
-                    // The next sync tries again, and speaks of what fails.
-                    let _ = self.sender.flush();
+                    self.flush();
                 }
             }
             let now_us = clock::steady_us();
@@ -173,6 +175,12 @@ impl Engine {
             let _ = self.files.positions.begin_sync().map(|mut file| file.sync());
         }
         self.tell_of_disk(synced);
+        let lost = self.sender.in_memory();
+        if lost > 0 {
+            (self.notice)(&format!(
+                "{lost} reliable lines are lost: the spool could not be written and no collector has answered for them"
+            ));
+        }
         self.sender.close();
         let fresh = self.channels.iter_mut().filter_map(|channel| channel.fresh.give_up());
         shut_down(fresh.collect()).await;
@@ -186,11 +194,23 @@ impl Engine {
         self.record();
     }
 
+    /// Writes what was taken. A failure shows at once, before more is taken. Returns whether it is written.
+    fn flush(&mut self) -> bool {
+        let flushed = self.sender.flush();
+        let is_written = flushed.is_ok();
+        if !is_written && !self.disk_fails {
+            self.tell_of_disk(flushed);
+            // A full disk has a reserve, which the next sync uses.
+            self.retry_us = 0;
+        }
+        is_written
+    }
+
     /// Writes down how far files were read, if the spool has the lines.
     fn record(&mut self) {
-        let Some((index, position)) = &self.files.unrecorded else { return };
-        if self.sender.flush().is_ok() {
-            match self.files.positions.record(*index, position.clone(), self.sender.numbers()) {
+        let Some((index, position)) = self.files.unrecorded.clone() else { return };
+        if self.flush() {
+            match self.files.positions.record(index, position, self.sender.numbers()) {
                 Ok(()) => self.files.unrecorded = None,
                 Err(error) => self.tell_of_disk(Err(error)),
             }
@@ -235,6 +255,8 @@ impl Engine {
         }
         if self.files.unrecorded.is_none() {
             self.files.unrecorded = self.files.positions.outdated(&self.sender.numbers());
+            // It is written down with the next sync, and until then no file is read.
+            self.unsynced |= self.files.unrecorded.is_some();
         }
         self.sender.enforce_limits(now_us);
         self.sender.set_date(clock::date_us());
@@ -274,7 +296,11 @@ impl Engine {
             Ok(jobs) => {
                 self.unsynced = false;
                 if jobs.is_empty() && positions.is_none() {
-                    return self.end_sync_of_files(synced);
+                    self.end_sync_of_files(synced);
+                    if self.files.unrecorded.is_none() {
+                        self.tell_of_disk(Ok(()));
+                    }
+                    return;
                 }
                 self.files.syncing = synced;
                 self.syncing = Some(tokio::task::spawn_blocking(|| {
@@ -316,7 +342,7 @@ impl Engine {
             Err(error) if !self.disk_fails => {
                 self.disk_fails = true;
                 (self.notice)(&format!(
-                    "the spool cannot be written: {error}; lines are safe only once they are delivered"
+                    "the spool cannot be written: {error}; inputs are held back unless a collector takes their lines"
                 ));
             }
             Ok(()) if self.disk_fails => {
@@ -359,6 +385,7 @@ impl Engine {
             shed: fresh.shed + counters.shed_full + counters.shed_old + counters.shed_unspooled,
             lost: counters.lost,
             spooled: self.sender.unsettled(),
+            in_memory: self.sender.in_memory(),
             underway: fresh.underway,
             spool_bytes: self.sender.spool_bytes(),
             paths: Paths {

@@ -35,6 +35,9 @@ pub(crate) struct Incoming {
 /// Lines that wait for the relay.
 const QUEUE_LINES: u32 = 16_384;
 
+/// Lines that may come to wait for the relay while it takes none because it has no place for them.
+const HELD_LINES: usize = 1_024;
+
 /// How often a file is looked at.
 const FOLLOW_EVERY: Duration = Duration::from_millis(200);
 
@@ -107,7 +110,27 @@ pub(crate) struct Intake {
 pub(crate) struct Taking {
     pub(crate) lines: mpsc::UnboundedReceiver<Batch>,
     pub(crate) files: mpsc::Receiver<FileBatch>,
+    pub(crate) queue: Queue,
     pub(crate) stop: StopInputs,
+}
+
+/// The room for lines that wait for the relay.
+pub(crate) struct Queue {
+    room: Arc<Semaphore>,
+    withheld: Option<OwnedSemaphorePermit>,
+}
+
+impl Queue {
+    /// Withholds most of the room, or gives it back: inputs that can wait soon read no more, and the others count what they lose.
+    pub(super) fn withhold(&mut self, withholds: bool) {
+        if !withholds {
+            self.withheld = None;
+        } else if self.withheld.is_none() {
+            let most = self.room.available_permits().saturating_sub(HELD_LINES);
+            // Inputs that took room meanwhile have it, and it is tried again.
+            self.withheld = Arc::clone(&self.room).try_acquire_many_owned(u32::try_from(most).unwrap_or(0)).ok();
+        }
+    }
 }
 
 /// Ends inputs.
@@ -200,9 +223,10 @@ impl Intake {
         let (stopping_in, stopping) = watch::channel(false);
         let (running_in, running) = mpsc::channel(1);
         let room = Arc::new(Semaphore::new(usize::try_from(QUEUE_LINES).unwrap_or(usize::MAX)));
+        let queue = Queue { room: Arc::clone(&room), withheld: None };
         let intake =
             Self { lines: lines_in, files: files_in, room, counters, bytes_max, stopping, _running: running_in };
-        (intake, Taking { lines, files, stop: StopInputs { stopping: stopping_in, running } })
+        (intake, Taking { lines, files, queue, stop: StopInputs { stopping: stopping_in, running } })
     }
 
     /// Whether nobody takes lines any more.

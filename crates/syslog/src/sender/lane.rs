@@ -15,7 +15,7 @@ use crate::disk::Disk;
 use crate::line::Severity;
 use crate::ranges::Ranges;
 use crate::record::{self, MARK_UNORDERED, Record, SLOTS};
-use crate::spool::{Cursor, Spool, Stored};
+use crate::spool::{Cursor, Spool, Stored, SyncJob};
 use crate::wire;
 
 use super::Counters;
@@ -28,10 +28,6 @@ const MESSAGE_BYTES: usize = 1_150;
 
 /// Collectors are told of settled numbers when a window has been used by this part.
 const TELL_ONE_IN: u64 = 4;
-
-/// The lines that a relay takes at once, and their bytes.
-const BATCH_LINES_MAX: usize = 1_024;
-const BATCH_BYTES_MAX: usize = 1 << 20;
 
 /// Failed reads in a row until what cannot be read counts as lost.
 const READ_FAILURES_MAX: u32 = 100;
@@ -258,12 +254,21 @@ impl<D: Disk> Lane<D> {
         self.next
     }
 
-    /// Whether lines that come together find room on disk or in memory.
-    pub(super) fn has_room_for_batch(&self) -> bool {
-        let present = self.present();
-        let in_memory = present.lines + BATCH_LINES_MAX <= self.limits.window_lines_max
-            && present.bytes + BATCH_BYTES_MAX <= WINDOW_BYTES_MAX;
-        self.spool.has_room() || (self.behind.is_none() && in_memory)
+    /// Lines that are in memory alone because the disk fails.
+    pub(super) fn in_memory(&self) -> u64 {
+        self.spool.doubtful_from().map_or(0, |from| self.settled.missing(from, self.next - 1))
+    }
+
+    /// Has all lines survive a crash that need it.
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        self.spool.forget_settled(&self.settled);
+        self.spool.sync()
+    }
+
+    /// Begins what [`sync`](Self::sync) does.
+    pub(super) fn begin_sync(&mut self) -> io::Result<Option<SyncJob<D>>> {
+        self.spool.forget_settled(&self.settled);
+        self.spool.begin_sync()
     }
 
     /// Takes a line, at a time and at one of the sender's own clock. Returns whether the spool takes it.

@@ -5,7 +5,7 @@ use std::io;
 
 use bytes::Bytes;
 
-use super::{Lane, Sender};
+use super::Sender;
 use crate::disk::Disk;
 use crate::policy::PRIORITIES;
 
@@ -31,11 +31,6 @@ impl<D: Disk> Sender<D> {
             }
         }
         Ok(times)
-    }
-
-    /// Whether the lines that a relay takes at once find room on disk or in memory.
-    pub fn has_room(&self) -> bool {
-        self.lanes.iter().all(Lane::has_room_for_batch)
     }
 
     /// Lines in files of the spool that were removed, emptied or shortened by others. They count as found, and as lost when they are missed.

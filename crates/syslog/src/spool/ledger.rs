@@ -119,8 +119,11 @@ impl<D: Disk> Ledger<D> {
     /// These are all files there are.
     pub(super) fn replace(&mut self, holdings: BTreeMap<u64, Holding>) {
         self.holdings = holdings;
-        // A full disk must not keep a relay from starting.
-        let _ = self.rewrite();
+        // A full disk must not keep a relay from starting, and a priority without lines needs no file.
+        let _ = match self.holdings.is_empty() {
+            true => self.disk.remove(&self.directory.join(&self.name)),
+            false => self.rewrite(),
+        };
     }
 
     fn rewrite(&mut self) -> io::Result<()> {

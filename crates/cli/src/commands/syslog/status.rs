@@ -61,6 +61,7 @@ fn relay_table(relay: &RelaySnapshot) -> String {
         ("lost", relay.lost),
         ("spooled", relay.spooled),
         ("under way", relay.underway),
+        ("in memory", relay.in_memory),
         ("shed at in.", relay.before.shed_at_input),
         ("kernel lost", relay.before.lost_in_kernel),
         ("bad framing", relay.before.framing_errors),
