@@ -1,4 +1,4 @@
-//! A relay whose disk is full: what it has taken is safe, and what it cannot keep it does not take, or counts.
+//! A relay whose disk is full: accepted lines are safe; lines that it cannot keep are refused or counted.
 
 mod processes;
 
@@ -81,7 +81,7 @@ impl World {
         status_when(self.metrics, what, is_so).await
     }
 
-    /// Sends lines as fast as they are taken, in a thread, until nobody takes them for good.
+    /// Sends lines as fast as they are taken, in a thread, until the relay takes no more for good.
     fn send(&self) {
         let input = self.input;
         std::thread::spawn(move || {

@@ -194,7 +194,7 @@ impl Engine {
         self.record();
     }
 
-    /// Writes what was taken. A failure shows at once, before more is taken. Returns whether it is written.
+    /// Writes the lines taken. A failure shows at once, before more is taken. Returns whether it is written.
     fn flush(&mut self) -> bool {
         let flushed = self.sender.flush();
         let is_written = flushed.is_ok();

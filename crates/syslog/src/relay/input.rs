@@ -121,7 +121,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Withholds most of the room, or gives it back: inputs that can wait soon read no more, and the others count what they lose.
+    /// Withholds most of the room, or gives it back: inputs that can wait soon read no more, and the others count their losses.
     pub(super) fn withhold(&mut self, withholds: bool) {
         if !withholds {
             self.withheld = None;
