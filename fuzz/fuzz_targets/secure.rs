@@ -1,8 +1,8 @@
 //! A client, a listener and an attacker on the path between them: datagrams lost, repeated, reordered, changed, cut and invented, in every
 //! state of the handshake and after it. The attacker has the keys of Initial packets, as everybody has.
 //!
-//! Whatever comes in: nothing panics, each call releases a bounded number of datagrams of bounded size, answers to an address that is not
-//! proved are at most three times as long as what came from it, no timer that was handled is still due, and a server delivers only
+//! For any input: nothing panics, each call releases a bounded number of datagrams of bounded size, answers to an address that is not
+//! proved are at most three times as long as the datagrams received from it, no timer that was handled is still due, and a server delivers only
 //! messages that its client sent, each once.
 
 #![no_main]
