@@ -80,7 +80,7 @@ festina_status festina_config_set_peer_timeout(festina_config *config, uint32_t 
 festina_status festina_config_set_heartbeat(festina_config *config, uint32_t interval_ms);
 /* The longest wait before this side acknowledges, in ms: from 0 to 500, default 200; 0 acknowledges every packet at once. */
 festina_status festina_config_set_sack_delay(festina_config *config, uint32_t delay_ms);
-/* The largest message, in bytes: from 1 to 1073741824, default 1048576. */
+/* The largest message, in bytes: from 1 to 1073741824 and at most the receive buffer, which is to be set first; default 1048576. */
 festina_status festina_config_set_message_bytes_max(festina_config *config, size_t bytes);
 /* The largest SCTP packet, in bytes: from 384 to 65480, default 1232. */
 festina_status festina_config_set_packet_bytes_max(festina_config *config, size_t bytes);

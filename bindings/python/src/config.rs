@@ -16,7 +16,7 @@ use crate::failure::Failure;
 ///   the profile "festina" and 0 with the others.
 /// - heartbeat_interval: the pause between heartbeats of an idle association, from 0.001 to 86400, default 30; 0 sends none.
 /// - sack_delay: the longest wait before this side acknowledges, from 0 to 0.5, default 0.2; 0 acknowledges every packet at once.
-/// - message_bytes_max: the largest message, from 1 to 1073741824, default 1048576.
+/// - message_bytes_max: the largest message, from 1 to 1073741824 and at most receive_buffer_bytes, default 1048576.
 /// - packet_bytes_max: the largest SCTP packet, from 384 to 65480, default 1232.
 /// - send_buffer_bytes: the send buffer, from 1500 to 1073741824, default 4194304.
 /// - send_delay: about how long a message may wait before it is sent, from 0.001 to 86400, default 0; beyond it the send buffer counts as

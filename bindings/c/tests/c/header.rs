@@ -278,6 +278,8 @@ const SETTINGS: [Setting; 10] = [
     ("heartbeat", 1, 86_400_000, 30_000, |config, ms| config::festina_config_set_heartbeat(Some(config), narrow(ms))),
     ("sack_delay", 0, 500, 200, |config, ms| config::festina_config_set_sack_delay(Some(config), narrow(ms))),
     ("message_bytes_max", 1, 1 << 30, 1 << 20, |config, bytes| {
+        // Messages are delivered whole, so that the receive buffer is the limit.
+        assert_eq!(config::festina_config_set_receive_buffer(Some(config), 1 << 30), Status::Ok);
         config::festina_config_set_message_bytes_max(Some(config), size(bytes))
     }),
     ("packet_bytes_max", 384, 65_480, 1_232, |config, bytes| {
