@@ -79,6 +79,8 @@ impl UdpLayer {
 
     /// Bytes before the SCTP packet in a received datagram.
     fn header_bytes(&self, datagram: &[u8]) -> usize {
+        #[cfg(not(unix))]
+        let _ = datagram;
         match (self.kind, self.local) {
             #[cfg(unix)]
             (Kind::Raw, SocketAddr::V4(_)) => raw::ipv4_header_bytes(datagram),
