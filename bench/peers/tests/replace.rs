@@ -103,7 +103,7 @@ fn packets(profile: Profile, sender: Sender, delay: Duration, client: u8) -> (u6
 }
 
 #[test]
-fn an_update_to_each_of_20_clients_30_times_a_second_costs_a_packet_whatever_the_round_trip_and_whoever_connected() {
+fn an_update_to_each_of_20_clients_30_times_a_second_costs_a_packet_at_any_round_trip_and_in_both_roles() {
     for profile in [Profile::Festina, Profile::Rack] {
         for sender in [Sender::Connecting, Sender::Accepting] {
             for round_trip_ms in [10, 40, 60, 100] {

@@ -233,7 +233,7 @@ typedef struct festina_ready {
 
 /*
  * Waits until something that belongs to the endpoint may go on, and writes which objects may, at most capacity of them: each with its token and
- * with what it may do. Each object begins as ready. It is reported again as long as the call that its kind names returns FESTINA_OK, so repeat
+ * with what it may do. Each object begins as ready. It is reported again until the call that its kind names stops returning FESTINA_OK, so repeat
  * that call with FESTINA_NOW until it returns FESTINA_TIMEOUT. A freed object is not reported.
  */
 festina_status festina_endpoint_ready(const festina_endpoint *endpoint, festina_ready *ready, size_t capacity, int timeout_ms, size_t *count);

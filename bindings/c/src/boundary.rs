@@ -148,9 +148,9 @@ pub(crate) fn outgoing<'a>(messages: *const Outgoing, count: usize) -> Result<&'
         return Err(Failure::null("messages"));
     }
     if count > isize::MAX.cast_unsigned() / size_of::<Outgoing>() {
-        return Err(Failure::invalid(format!("count is {count}, but no array has so many messages")));
+        return Err(Failure::invalid(format!("count is {count}, more messages than any array can hold")));
     }
-    // SAFETY: it is not null, and no longer than an object can be. That so many structs can be read there until the function returns is the
+    // SAFETY: it is not null, and no longer than an object can be. That the caller's structs can be read there until the function returns is the
     // caller's duty.
     Ok(unsafe { std::slice::from_raw_parts(messages, count) })
 }
@@ -159,7 +159,7 @@ pub(crate) fn outgoing<'a>(messages: *const Outgoing, count: usize) -> Result<&'
 pub(crate) fn write_all<T: Copy>(values: impl Iterator<Item = T>, target: *mut T, capacity: usize) -> usize {
     let mut count = 0;
     for value in values.take(if target.is_null() { 0 } else { capacity }) {
-        // SAFETY: it is not null, and fewer than `capacity` values are before this one. That there is room for so many is the caller's duty.
+        // SAFETY: it is not null, and fewer than `capacity` values are before this one. Room for `capacity` values is the caller's duty.
         unsafe { target.add(count).write(value) };
         count += 1;
     }

@@ -114,7 +114,7 @@ pub(crate) fn seconds(what: &str, seconds: f64) -> Result<Duration, Failure> {
         .map_err(|_| Failure::invalid(&format!("{what} is {seconds} s, but must be 0 or more")))
 }
 
-/// What was counted, in four parts.
+/// The statistics, in four parts.
 pub(crate) fn stats<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
     let all = PyDict::new(py);
     all.set_item("sent", sent(py, stats)?)?;

@@ -76,7 +76,7 @@ pub enum ConnectError {
     BadAddress {
         /// The address asked for.
         remote: SocketAddr,
-        /// What is wrong with it.
+        /// The reason.
         problem: &'static str,
     },
     /// Caller or network: the name was not found, or none of its addresses can be reached from this endpoint.
@@ -84,7 +84,7 @@ pub enum ConnectError {
     NameNotFound {
         /// The name and the port asked for.
         name: String,
-        /// What is wrong with it.
+        /// The reason.
         cause: String,
     },
     /// Caller: an association with this peer and these ports exists already.

@@ -33,7 +33,7 @@ pub enum Carriage {
     OneStream,
     /// Each has a stream of its own. Reliable, without order.
     StreamPerMessage,
-    /// Each is a datagram (RFC 9221). What is lost is not sent again.
+    /// Each is a datagram (RFC 9221). Lost ones are not retransmitted.
     Datagrams,
 }
 

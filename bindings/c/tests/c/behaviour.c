@@ -170,7 +170,7 @@ static void mistakes_are_told(void)
     EXPECT(festina_send(pair.near, "x", 1, &options, FESTINA_NOW, NULL) == FESTINA_INVALID);
     EXPECT(strstr(festina_last_error(), "priority is 65536") != NULL);
     options.priority = -1;
-    /* What is left of a deadline that is over: not a message without one. */
+    /* An expired deadline does not turn into a message without a deadline. */
     options.lifetime_us = -250;
     EXPECT(festina_send(pair.near, "x", 1, &options, FESTINA_NOW, NULL) == FESTINA_INVALID);
     EXPECT(strstr(festina_last_error(), "lifetime_us is -250") != NULL);
@@ -241,7 +241,7 @@ static void what_is_replaced_is_counted_by_whether_it_was_sent(void)
     OK(festina_config_set_receive_buffer(config, 2000));
     pair = connected(config);
     festina_config_free(config);
-    /* Nobody receives, so that the peer's window closes and messages wait. */
+    /* The peer does not read, so its window closes and messages wait. */
     for (i = 0; i < 8; i++)
         OK(festina_send(pair.near, bulk, sizeof bulk, NULL, FESTINA_FOREVER, NULL));
     options.flags = FESTINA_REPLACE;
@@ -382,7 +382,7 @@ static void fifty_handshakes_go_on_at_once_and_one_wait_is_for_all(void)
                     festina_message_free(&message);
                 }
     }
-    /* What is given up or freed is not reported. */
+    /* Objects that were given up or freed are not reported. */
     OK(festina_endpoint_start_connect(pair.client, "127.0.0.1:9", 0, FESTINA_FOREVER, &mute));
     EXPECT(festina_connecting_fd(mute) >= 0 && festina_connecting_fd(NULL) == -1);
     EXPECT(festina_connecting_finish(mute, 20, &none) == FESTINA_TIMEOUT);

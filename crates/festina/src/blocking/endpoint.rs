@@ -105,7 +105,7 @@ impl Endpoint {
     }
 
     /// Waits until objects that belong to the endpoint may go on, and appends them to `ready`, at most `count`. Each object
-    /// begins as ready. It is reported again as long as the call that its kind names returns something, so call that until it returns nothing.
+    /// begins as ready. It is reported again until the call that its kind names returns nothing, so repeat that call.
     ///
     /// # Errors
     /// The time limit passed.

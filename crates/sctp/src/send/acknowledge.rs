@@ -35,7 +35,7 @@ impl Sender {
         true
     }
 
-    /// Applies an acknowledgement. One that is older than what is known changes nothing.
+    /// Applies an acknowledgement. An older one than the latest changes nothing.
     ///
     /// Reports [`Event::MessageDelivered`], [`Event::Writable`] and [`Event::Drained`].
     ///

@@ -105,7 +105,7 @@ impl Sender {
         filled
     }
 
-    /// Abandons what is over before a packet is filled. Returns whether there was anything.
+    /// Abandons expired messages before a packet is filled. Returns whether there were any.
     #[inline]
     fn abandon_before_packet(&mut self, now: Instant, path: &mut SendPath, events: &mut Events) -> bool {
         let any = self.abandon_what_is_over(now, path, events);

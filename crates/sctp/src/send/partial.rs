@@ -124,7 +124,7 @@ pub(super) struct Abandoning<'s> {
     /// Counts them.
     pub(super) messages_abandoned: &'s mut u64,
     pub(super) framing: Framing,
-    /// The peer can be moved past what is abandoned.
+    /// The peer can be moved past abandoned chunks.
     pub(super) forwards: bool,
 }
 

@@ -281,7 +281,7 @@ impl SendPath {
         }
     }
 
-    /// Repair, and what it sees.
+    /// Repair and its view of the sender.
     pub(super) fn split<'s>(
         &'s mut self,
         buffer: &'s SendBuffer,

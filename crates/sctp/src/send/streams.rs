@@ -191,7 +191,7 @@ impl Streams<'_> {
         (fresh, is_all)
     }
 
-    /// At most `max` of these streams of which nothing waits for a TSN, and the last TSN that was given. An empty list stands for all.
+    /// Returns at most `max` of these streams that have no message waiting for a TSN, and the last TSN assigned. An empty list stands for all.
     pub(crate) fn drained_resets(
         &self,
         all: bool,

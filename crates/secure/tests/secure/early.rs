@@ -50,7 +50,7 @@ fn a_message_that_is_safe_to_repeat_arrives_after_half_a_round_trip_and_once() {
 }
 
 #[test]
-fn an_early_message_arrives_once_whatever_is_lost() {
+fn an_early_message_arrives_once_despite_lost_packets() {
     let tls = tls_early();
     let cases: [(&[u64], &[u64]); 5] = [(&[0], &[]), (&[], &[0]), (&[0, 1], &[]), (&[1], &[]), (&[], &[1])];
     for (at, (there, back)) in cases.into_iter().enumerate() {

@@ -157,7 +157,7 @@ impl Partial {
         Instant::earliest([memory.tracked.expires_at(), memory.forward.due_at])
     }
 
-    /// The ledger changed, by an acknowledgement or otherwise: judges how far the peer is to be moved, and when it is told.
+    /// The ledger changed, by an acknowledgement or otherwise: decides how far the peer is to be moved, and when FORWARD-TSN is sent.
     #[inline]
     pub(in crate::send) fn judge_forward(
         &mut self,

@@ -66,7 +66,7 @@ impl Repair {
         self.book.is_thin() && self.copies.is_some()
     }
 
-    /// What was acknowledged for the first time.
+    /// The chunks that were acknowledged for the first time.
     #[inline]
     fn take_arrivals(&mut self, now: Instant, digest: &Digest) {
         for arrival in &digest.singles.in_doubt {
