@@ -1,17 +1,18 @@
 //! `kill -9` of real processes at moments that nobody chose: no line that the relay had taken is lost, none is there twice, and all keep their
 //! order.
 
+#[path = "processes/group.rs"]
+mod group;
 mod processes;
 
-use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::path::PathBuf;
 
 use festina_syslog::snapshot::RelaySnapshot;
 use festina_units::Duration;
-use processes::{free_address, kill, status_when};
+use group::Processes;
+use processes::{free_address, status_when};
 
 /// Kills with one collector and with two, unless the environment says otherwise: `SYSLOG_KILLS=500`. With two, lines that are sent to the other too
 /// early are there twice after 30 kills or so.
@@ -25,31 +26,10 @@ fn a_process_of_the_other_tests_is_a_relay_or_a_collector() {
     processes::be_what_was_asked();
 }
 
-struct Processes {
-    directory: PathBuf,
-    children: BTreeMap<&'static str, Child>,
-}
-
-impl Processes {
-    fn start(directory: &Path, role: &str) -> Child {
-        processes::start(ROLES, directory, role)
-    }
-
-    fn kill(&mut self, role: &str) {
-        let child = self.children.get_mut(role).expect("there is such a process");
-        kill(child);
-        *child = Self::start(&self.directory, role);
-    }
-}
-
-impl Drop for Processes {
-    fn drop(&mut self) {
-        for child in self.children.values_mut() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-        let _ = std::fs::remove_dir_all(&self.directory);
-    }
+/// Ends a process with `kill -9` and starts it again.
+fn restart(processes: &mut Processes, role: &'static str) {
+    processes.kill(role);
+    processes.start(role);
 }
 
 /// A relay with its collectors, of which each has a file of its own.
@@ -84,9 +64,9 @@ impl Setting {
             directory.join("relay-state")
         );
         std::fs::write(directory.join("relay.toml"), relay).expect("it can be written");
-        let roles = collectors.iter().copied().chain(["relay"]);
-        let children = roles.map(|role| (role, Processes::start(&directory, role))).collect();
-        Self { processes: Processes { directory, children }, input, metrics, outputs }
+        let mut processes = Processes::new(ROLES, directory);
+        collectors.iter().copied().chain(["relay"]).for_each(|role| processes.start(role));
+        Self { processes, input, metrics, outputs }
     }
 
     /// Sends lines over and over, has `kill` kill in each round, and waits until all have arrived. Returns how many lines they were.
@@ -127,17 +107,17 @@ impl Setting {
 async fn killed_relays_and_collectors_lose_no_line_and_write_none_twice() {
     let mut setting = Setting::new("kill", &["collect"], "");
     let kill = |processes: &mut Processes, round| match round % 4 {
-        0 => processes.kill("collect"),
-        1 => processes.kill("relay"),
+        0 => restart(processes, "collect"),
+        1 => restart(processes, "relay"),
         2 => {
-            processes.kill("relay");
-            processes.kill("collect");
+            restart(processes, "relay");
+            restart(processes, "collect");
         }
         // The relay once more while it begins.
         _ => {
-            processes.kill("relay");
+            restart(processes, "relay");
             std::thread::sleep(Duration::from_millis(20));
-            processes.kill("relay");
+            restart(processes, "relay");
         }
     };
     let written = setting.run(kill).await;
@@ -151,12 +131,12 @@ async fn killed_relays_and_collectors_lose_no_line_and_write_none_twice() {
 async fn of_two_collectors_each_takes_the_others_place_and_each_line_is_once_in_one_of_their_files() {
     let mut setting = Setting::new("failover", &["collect", "other"], "[failover]\nafter = \"1ms\"");
     let kill = |processes: &mut Processes, round| match round % 6 {
-        0 | 2 => processes.kill("collect"),
-        1 | 3 => processes.kill("other"),
-        4 => processes.kill("relay"),
+        0 | 2 => restart(processes, "collect"),
+        1 | 3 => restart(processes, "other"),
+        4 => restart(processes, "relay"),
         _ => {
-            processes.kill("relay");
-            processes.kill("collect");
+            restart(processes, "relay");
+            restart(processes, "collect");
         }
     };
     let written = setting.run(kill).await;

@@ -1,17 +1,18 @@
 //! `kill -9` of a relay, of its collector and of the program that writes the relay's input, a file that is rotated every second: each line is
 //! once in the output, in order.
 
+#[path = "../processes/group.rs"]
+mod group;
 #[path = "../processes/mod.rs"]
 mod processes;
 mod writer;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Child;
 
 use festina_syslog::snapshot::RelaySnapshot;
 use festina_units::Duration;
-use processes::{PATIENCE, free_address, kill, status_when};
+use group::Processes;
+use processes::{PATIENCE, free_address, status_when};
 use tokio::time::Instant;
 use writer::written;
 
@@ -28,21 +29,6 @@ fn a_process_of_the_other_test_is_a_relay_a_collector_or_a_writer() {
     match processes::asked() {
         Some((role, directory)) if role == "writer" => writer::write(&directory),
         _ => processes::be_what_was_asked(),
-    }
-}
-
-struct Processes {
-    directory: PathBuf,
-    children: BTreeMap<&'static str, Child>,
-}
-
-impl Drop for Processes {
-    fn drop(&mut self) {
-        for child in self.children.values_mut() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-        let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
 
@@ -71,24 +57,20 @@ async fn killed_relays_collectors_and_writers_of_a_rotated_file_lose_no_line_and
     std::fs::create_dir_all(&directory).expect("a directory can be made");
     let output = directory.join("lines.log");
     let metrics = configure(&directory, &output);
-    let mut processes = Processes { directory: directory.clone(), children: BTreeMap::new() };
-    let start = |role| processes::start(ROLE, &directory, role);
-    for role in ["relay", "collect"] {
-        processes.children.insert(role, start(role));
-    }
+    let mut processes = Processes::new(ROLE, directory.clone());
+    ["relay", "collect"].into_iter().for_each(|role| processes.start(role));
     status_when(metrics, "the relay lives", |_: &RelaySnapshot| true).await;
-    processes.children.insert("writer", start("writer"));
+    processes.start("writer");
     let kills = std::env::var("SYSLOG_ROTATION_KILLS").map_or(KILLS, |kills| kills.parse().expect("a number"));
     for number in 0..kills {
         tokio::time::sleep(Duration::from_millis(400 + number as u64 * 137 % 900)).await;
         let role = ROLES[number % 3];
-        let child = processes.children.get_mut(role).expect("there is such a process");
-        kill(child);
+        processes.kill(role);
         // Sometimes the others run without it for a while, and files are rotated meanwhile.
         tokio::time::sleep(Duration::from_millis(if number % 4 == 0 { 1_500 } else { 0 })).await;
-        *child = start(role);
+        processes.start(role);
     }
-    kill(processes.children.get_mut("writer").expect("there is a writer"));
+    processes.kill("writer");
     let expected = written(&directory.join("input"));
     let end = Instant::now() + PATIENCE;
     let text = || std::fs::read_to_string(&output).unwrap_or_default();
