@@ -18,7 +18,7 @@ use crate::receive::{DataVerdict, ReceiveError};
 use crate::send::SackOutcome;
 use crate::wire::{
     Abort, Cause, Chunk, ChunkOut, Chunks, CommonHeader, Data, Errors, ForwardTsn, Framing, IData, IForwardTsn, Packet,
-    Tsn, UnknownChunk,
+    PacketError, UnknownChunk,
 };
 
 /// A packet on its way through the chunk handlers.
@@ -31,6 +31,12 @@ pub(super) struct Arrival<'p> {
     had_data: bool,
     had_sack: bool,
     pub(super) had_ecne: bool,
+}
+
+/// Parses a packet whose errors the layer below finds.
+#[inline(never)]
+fn parse_protected(bytes: &[u8], is_unchecked: bool) -> Result<Packet<'_>, PacketError> {
+    if is_unchecked { Packet::parse_unverified(bytes) } else { Packet::parse_protected(bytes) }
 }
 
 /// Whether the rest of the packet is looked at.
@@ -52,13 +58,8 @@ impl Association {
         if matches!(self.state, State::Closed) {
             return Err(PacketDropped::Closed);
         }
-        let packet = if self.peer.out_of_band {
-            Packet::parse_unverified(bytes)?
-        } else if self.context.config().carrier.protected_by_dtls {
-            Packet::parse_protected(bytes)?
-        } else {
-            Packet::parse(bytes)?
-        };
+        let is_protected = self.peer.out_of_band || self.context.config().carrier.protected_by_dtls;
+        let packet = if is_protected { parse_protected(bytes, self.peer.out_of_band)? } else { Packet::parse(bytes)? };
         let header = packet.header;
         if header.source_port != self.ports.peer || header.destination_port != self.ports.local {
             return Err(PacketDropped::WrongPorts);

@@ -132,7 +132,9 @@ impl Sender {
             settle(piece);
         }
         ledger.apply_blocks(acknowledgement, terms, digest)?;
-        digest.singles.settled.drain(..).for_each(settle);
+        for piece in core::mem::take(&mut digest.singles.settled) {
+            settle(piece);
+        }
         Ok(true)
     }
 
