@@ -350,7 +350,6 @@ impl Sender {
     }
 
     /// Nothing may be outstanding while the next chunk waits for the peer's window: then that is to be probed.
-    #[inline]
     fn update_window(&mut self, now: Instant, path: &SendPath) {
         let blocked = self.ledger.is_empty()
             && path
