@@ -5,6 +5,7 @@ use festina_netsim::{Link, LinkConfig, LossModel};
 use festina_sctp::{Association, AssociationState, Config, Context, Message, OutOfBandError, OutOfBandInit, Ports};
 use festina_units::{Duration, EcnCodepoint, Instant};
 
+use crate::early_copies::LOSSES;
 use crate::pair::{CLIENT_PORT, Datagram, SERVER_PORT};
 use crate::rfc9260::packet::{COOKIE_ECHO, INIT};
 
@@ -139,18 +140,7 @@ fn first_message(bytes: usize, lost: [&[u64]; 2]) -> (u64, Below) {
 
 #[test]
 fn the_first_message_takes_one_and_a_half_round_trips_and_losses_cost_as_much_as_with_a_cookie() {
-    // As `early_copies` has it for the usual handshake.
-    let cases: [(&[u64], &[u64], u64); 8] = [
-        (&[], &[], 150),
-        (&[0], &[], 360),
-        (&[], &[0], 360),
-        (&[0, 1], &[], 570),
-        (&[1], &[], 275),
-        (&[1, 2], &[], 400),
-        (&[], &[1], 150),
-        (&[0, 2], &[], 485),
-    ];
-    for (there, back, expected) in cases {
+    for (there, back, expected) in LOSSES.into_iter().chain([(&[][..], &[][..], 150)]) {
         let (milliseconds, mut below) = first_message(100, [there, back]);
         assert_eq!(milliseconds, expected, "lost {there:?} there and {back:?} back");
         below.run(|below| below.sides[0].as_ref().unwrap().stats().path.in_flight_bytes == 0);
