@@ -312,13 +312,12 @@ impl Association {
             return None;
         }
         let receiver = self.receiver.as_ref().and_then(Receiver::deadline);
-        let quiet = self.quiet_max();
         let sender_waits = self.t1_repeats_data();
         let mut earliest =
             Instant::earliest([self.state.deadline(), receiver, self.peer_gone_at(), self.reconfiguration_deadline()]);
         for path in self.paths.iter() {
             let of_sender = if sender_waits { None } else { self.sender.deadline(&path.sending) };
-            earliest = Instant::earliest([earliest, of_sender, path.deadline(quiet)]);
+            earliest = Instant::earliest([earliest, of_sender, path.deadline(|| self.quiet_max())]);
         }
         earliest
     }
@@ -467,7 +466,7 @@ impl Association {
         let expects_answers = self.context.config().peer_timeout.is_some() && self.state.expects_answers();
         let Self { context, paths, events, tags, .. } = self;
         let (mut is_ready, mut is_dead) = (false, false);
-        for path in paths.iter_mut().filter(|path| path.deadline(quiet).is_some_and(|deadline| now >= deadline)) {
+        for path in paths.iter_mut().filter(|path| path.deadline(|| quiet).is_some_and(|deadline| now >= deadline)) {
             if path.heartbeat_missed(now) {
                 is_dead |= path_failed(now, path, context.config(), events);
                 if expects_answers && path.is_asked() {

@@ -118,7 +118,9 @@ impl Counters {
 
     /// Counts retransmissions that the peer reports as duplicates. The network may duplicate, too, so all retransmissions bound the count.
     fn note_spurious(&mut self, duplicates: usize) {
-        self.spurious = self.spurious.saturating_add(duplicates as u64).min(self.retransmitted.total());
+        if duplicates > 0 {
+            self.spurious = self.spurious.saturating_add(duplicates as u64).min(self.retransmitted.total());
+        }
     }
 }
 
@@ -338,6 +340,23 @@ impl Sender {
         self.ledger = new_ledger(first_tsn);
         self.window = PeerWindow::new(0);
         self.closing = false;
+    }
+
+    /// The surroundings of repair changed. The last act of each mutation.
+    fn settle(&mut self, now: Instant, path: &mut SendPath) {
+        let (repair, view) = path.split(&self.buffer, &self.window);
+        repair.settle(now, &self.ledger, &view);
+        self.update_window(now, path);
+    }
+
+    /// Nothing may be outstanding while the next chunk waits for the peer's window: then that is to be probed.
+    fn update_window(&mut self, now: Instant, path: &SendPath) {
+        let blocked = self.ledger.is_empty()
+            && path
+                .view(&self.buffer, &self.window)
+                .next_piece_bytes()
+                .is_some_and(|bytes| bytes > self.window.available_bytes(0));
+        self.window.update(blocked, || now + path.rto());
     }
 
     /// Returns whether the message in front must not be sent any more.

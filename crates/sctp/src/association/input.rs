@@ -18,7 +18,7 @@ use crate::receive::{DataVerdict, ReceiveError};
 use crate::send::SackOutcome;
 use crate::wire::{
     Abort, Cause, Chunk, ChunkOut, Chunks, CommonHeader, Data, Errors, ForwardTsn, Framing, IData, IForwardTsn, Packet,
-    Tsn, UnknownChunk,
+    PacketError, UnknownChunk,
 };
 
 /// A packet on its way through the chunk handlers.
@@ -31,6 +31,12 @@ pub(super) struct Arrival<'p> {
     had_data: bool,
     had_sack: bool,
     pub(super) had_ecne: bool,
+}
+
+/// Parses a packet whose errors the layer below finds.
+#[inline(never)]
+fn parse_protected(bytes: &[u8], is_unchecked: bool) -> Result<Packet<'_>, PacketError> {
+    if is_unchecked { Packet::parse_unverified(bytes) } else { Packet::parse_protected(bytes) }
 }
 
 /// Whether the rest of the packet is looked at.
@@ -52,13 +58,8 @@ impl Association {
         if matches!(self.state, State::Closed) {
             return Err(PacketDropped::Closed);
         }
-        let packet = if self.peer.out_of_band {
-            Packet::parse_unverified(bytes)?
-        } else if self.context.config().carrier.protected_by_dtls {
-            Packet::parse_protected(bytes)?
-        } else {
-            Packet::parse(bytes)?
-        };
+        let is_protected = self.peer.out_of_band || self.context.config().carrier.protected_by_dtls;
+        let packet = if is_protected { parse_protected(bytes, self.peer.out_of_band)? } else { Packet::parse(bytes)? };
         let header = packet.header;
         if header.source_port != self.ports.peer || header.destination_port != self.ports.local {
             return Err(PacketDropped::WrongPorts);
@@ -158,8 +159,7 @@ impl Association {
                 // No receiver has reason to send two at once (RFC 9260 §6.2), and each costs a walk over what is outstanding.
                 let is_first = !core::mem::replace(&mut arrival.had_sack, true);
                 if is_first && self.state.takes_sack() {
-                    let outcome = self.acknowledge(now, Acknowledgement::sack(sack));
-                    self.acknowledged(now, outcome);
+                    self.acknowledge(now, Acknowledgement::sack(sack));
                 }
             }
             Chunk::Heartbeat(heartbeat) => {
@@ -197,9 +197,7 @@ impl Association {
                 if is_first && self.state.takes_sack() {
                     let mut both = Vec::new();
                     let (merged, non_renegable) = (sack.as_sack(&mut both), sack.nr_gap_ack_block_bytes());
-                    let acknowledgement = Acknowledgement { non_renegable, ..Acknowledgement::sack(&merged) };
-                    let outcome = self.acknowledge(now, acknowledgement);
-                    self.acknowledged(now, outcome);
+                    self.acknowledge(now, Acknowledgement { non_renegable, ..Acknowledgement::sack(&merged) });
                 }
             }
             Chunk::ReConfig(chunk) if !self.agreed().contains(Extensions::RE_CONFIG) => {
@@ -300,33 +298,21 @@ impl Association {
         }
     }
 
-    /// The cumulative TSN of a SHUTDOWN. pion, rtc-sctp and sctp-proto put a TSN of their own there, so one that was never sent
-    /// is passed over and does not end the association; SACKs tell what has arrived.
-    pub(super) fn handle_cumulative_ack(&mut self, now: Instant, cumulative_tsn: Tsn) {
-        let outcome = self.acknowledge(now, Acknowledgement::cumulative(cumulative_tsn));
-        self.acknowledged(now, Ok(outcome.unwrap_or_default()));
-    }
-
-    fn acknowledge(
-        &mut self,
-        now: Instant,
-        acknowledgement: Acknowledgement<'_>,
-    ) -> Result<SackOutcome, ProtocolViolation> {
-        self.sender.acknowledge(now, &mut self.paths.pick_mut().sending, acknowledgement, &mut self.events)
-    }
-
-    fn acknowledged(&mut self, now: Instant, outcome: Result<SackOutcome, ProtocolViolation>) {
-        match outcome {
-            Ok(outcome) => {
-                let path = outcome.answered.and_then(|id| self.paths.get_mut(id));
-                if path.is_some_and(|path| path.answered(now)) {
-                    self.events.push(Event::PathReachable(true));
-                }
-                self.advance_shutdown(now);
-                self.advance_reconfiguration(now);
-            }
-            Err(violation) => self.violated(violation),
+    /// A SACK, an NR-SACK or the cumulative TSN of a SHUTDOWN. pion, rtc-sctp and sctp-proto put a TSN of their own into SHUTDOWN, so one that was
+    /// never sent is passed over there and does not end the association; SACKs report what has arrived.
+    pub(super) fn acknowledge(&mut self, now: Instant, acknowledgement: Acknowledgement<'_>) {
+        let Self { sender, paths, events, .. } = self;
+        let outcome = match sender.acknowledge(now, &mut paths.pick_mut().sending, acknowledgement, events) {
+            Ok(outcome) => outcome,
+            Err(_) if acknowledgement.sack.is_none() => SackOutcome::default(),
+            Err(violation) => return self.violated(violation),
+        };
+        let path = outcome.answered.and_then(|id| paths.get_mut(id));
+        if path.is_some_and(|path| path.answered(now)) {
+            events.push(Event::PathReachable(true));
         }
+        self.advance_shutdown(now);
+        self.advance_reconfiguration(now);
     }
 
     fn violated(&mut self, ProtocolViolation(text): ProtocolViolation) {

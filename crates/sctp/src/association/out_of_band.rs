@@ -146,6 +146,8 @@ impl Association {
     }
 
     /// Checks the first chunk of a packet where INITs are exchanged out of band. Only then is the packet proof that the peer has this side's.
+    #[cold]
+    #[inline(never)]
     pub(super) fn check_out_of_band(&mut self, now: Instant, first: &Chunk<'_>) -> Result<(), PacketDropped> {
         if matches!(first, Chunk::Init(_) | Chunk::InitAck(_) | Chunk::CookieEcho(_)) {
             return Err(PacketDropped::Unexpected("handshake chunk after a handshake out of band"));

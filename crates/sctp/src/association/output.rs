@@ -74,8 +74,8 @@ impl Association {
     /// Returns whether the next packet may hold DATA.
     #[inline]
     fn data_may_follow(&self) -> bool {
-        let opens = self.control.is_set(Due::COOKIE_ECHO) || self.peer.out_of_band;
-        self.state.sends_data() || self.state.is_cookie_echoed() && opens
+        let opens = || self.control.is_set(Due::COOKIE_ECHO) || self.peer.out_of_band;
+        self.state.sends_data() || self.state.is_cookie_echoed() && opens()
     }
 
     /// Returns the length of the packet, or 0 if nothing came of it, and whether routers may mark it.

@@ -188,10 +188,10 @@ impl Path {
     }
 
     /// When to look after the heartbeats, if the peer is asked after `quiet` without a word from either side.
-    pub(crate) fn deadline(&self, quiet: Duration) -> Option<Instant> {
+    pub(crate) fn deadline(&self, quiet: impl FnOnce() -> Duration) -> Option<Instant> {
         match self.heartbeat {
             Heartbeat::Off | Heartbeat::Ready => None,
-            Heartbeat::Idle { due_at } => Some(due_at.min(self.quiet_until(due_at, quiet))),
+            Heartbeat::Idle { due_at } => Some(due_at.min(self.quiet_until(due_at, quiet()))),
             Heartbeat::Sent { missed_at, .. } => Some(missed_at),
         }
     }
@@ -310,7 +310,7 @@ mod tests {
         path.used(Instant::from_secs(20));
         path.send_heartbeat_if_idle(Instant::from_secs(30), PAUSE, NEVER);
         assert!(!path.heartbeat_ready());
-        assert_eq!(path.deadline(NEVER), Some(Instant::from_secs(50)));
+        assert_eq!(path.deadline(|| NEVER), Some(Instant::from_secs(50)));
         path.send_heartbeat_if_idle(Instant::from_secs(50), PAUSE, NEVER);
         assert!(path.heartbeat_ready());
     }
@@ -320,14 +320,14 @@ mod tests {
         let (mut path, quiet) = (path(), Duration::from_secs(15));
         path.set_heartbeat(Instant::ZERO, Some(PAUSE));
         path.heard(Instant::from_secs(10), path.remote);
-        assert_eq!(path.deadline(quiet), Some(Instant::from_secs(25)));
+        assert_eq!(path.deadline(|| quiet), Some(Instant::from_secs(25)));
         path.heard(Instant::from_secs(20), path.remote);
         path.send_heartbeat_if_idle(Instant::from_secs(25), PAUSE, quiet);
         assert!(!path.heartbeat_ready());
-        assert_eq!(path.deadline(quiet), Some(Instant::from_secs(30)), "its turn");
+        assert_eq!(path.deadline(|| quiet), Some(Instant::from_secs(30)), "its turn");
         path.used(Instant::from_secs(29));
         path.send_heartbeat_if_idle(Instant::from_secs(30), PAUSE, quiet);
-        assert_eq!(path.deadline(quiet), Some(Instant::from_secs(44)), "quiet since then");
+        assert_eq!(path.deadline(|| quiet), Some(Instant::from_secs(44)), "quiet since then");
         path.send_heartbeat_if_idle(Instant::from_secs(44), PAUSE, quiet);
         assert!(path.heartbeat_ready());
     }

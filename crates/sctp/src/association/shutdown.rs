@@ -11,6 +11,7 @@ use super::state::{Drain, State};
 use crate::config::Config;
 use crate::error::{ClosedReason, PacketDropped};
 use crate::event::Event;
+use crate::outstanding::Acknowledgement;
 use crate::wire::{Cause, ChunkOut, Tsn};
 
 /// What is known of the end in every state. It survives a restart of the peer: the application still wants to end.
@@ -83,7 +84,7 @@ impl Association {
                 return Ok(());
             }
         }
-        self.handle_cumulative_ack(now, cumulative_tsn);
+        self.acknowledge(now, Acknowledgement::cumulative(cumulative_tsn));
         Ok(())
     }
 

@@ -96,14 +96,10 @@ impl Ledger {
         terms: SackTerms,
         digest: &mut Digest,
     ) -> Result<(), ProtocolViolation> {
-        // Had the peer kept it, it would have acknowledged this one as well. Its payload is gone: as long as something else may still be sent, the
-        // peer may yet move on, as one does that has only misreported it.
         let first_tsn = self.first_tsn();
-        let is_stuck = self.in_flight().chunks + self.lost().chunks == 0;
-        if is_stuck && self.get(first_tsn).is_some_and(|chunk| chunk.state == ChunkState::NonRenegable) {
-            return Err(RENEGED);
+        if self.gap_acked_chunks() > 0 {
+            self.check_first(first_tsn, digest)?;
         }
-        digest.reneged_chunks += usize::from(self.renege(first_tsn));
         if let Some(reported) = self.reported_before() {
             reported.forget_through(first_tsn);
         }
@@ -112,6 +108,17 @@ impl Ledger {
             self.settle_blocks(acknowledgement.non_renegable, digest);
             self.count_duplicates(sack, digest);
         }
+        Ok(())
+    }
+
+    /// The first chunk that is outstanding after the cumulative part: had the peer kept it, it would have acknowledged this one as well.
+    fn check_first(&mut self, first_tsn: u64, digest: &mut Digest) -> Result<(), ProtocolViolation> {
+        // Its payload is gone: as long as something else may still be sent, the peer may yet move on, as one does that has only misreported it.
+        let is_stuck = self.in_flight().chunks == 0 && self.lost().chunks == 0;
+        if is_stuck && self.get(first_tsn).is_some_and(|chunk| chunk.state == ChunkState::NonRenegable) {
+            return Err(RENEGED);
+        }
+        digest.reneged_chunks += usize::from(self.renege(first_tsn));
         Ok(())
     }
 
@@ -315,13 +322,14 @@ fn blocks(sack: &Sack<'_>, cumulative: u64, skipped: usize) -> impl Iterator<Ite
 fn sound(
     gaps: impl Iterator<Item = (u16, u16)> + Clone,
     cumulative: u64,
-    mut above: u16,
+    above: u16,
 ) -> impl Iterator<Item = Block> + Clone {
+    let mut lowest = u32::from(above) + 1;
     gaps.filter_map(move |(start, end)| {
-        let sound = start > 1 && start <= end && end > above;
+        let first = u32::from(start).max(lowest);
+        let sound = start > 1 && first <= u32::from(end);
         sound.then(|| {
-            let first = start.max(above.saturating_add(1));
-            above = end;
+            lowest = u32::from(end) + 1;
             (cumulative + u64::from(first), cumulative + u64::from(end))
         })
     })

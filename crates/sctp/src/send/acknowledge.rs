@@ -3,9 +3,11 @@
 use festina_units::Instant;
 
 use super::messages::{Fate, Left};
+use super::partial::Partial;
 use super::path::Pressure;
+use super::queue::SendBuffer;
 use super::repair::{Heard, Repair, Verdict, View};
-use super::{SendPath, Sender};
+use super::{Counters, SendPath, Sender};
 use crate::congestion::Ack;
 use crate::error::ProtocolViolation;
 use crate::event::{Event, Events, RetransmissionCause};
@@ -113,26 +115,14 @@ impl Sender {
         if !ledger.apply(acknowledgement.cumulative_tsn, digest)? {
             return Ok(false);
         }
-        // The last chunk of a message that is acknowledged for good completes it.
-        let mut settle = |SettledPiece { message, payload_bytes }: SettledPiece| {
-            let Some(Left { id, fate }) = buffer.release(message, payload_bytes) else { return };
-            let confirm = match fate {
-                Fate::Plain => false,
-                Fate::Tracked => partial.forget(message),
-                Fate::Abandoned => return,
-            };
-            counters.messages_acked += 1;
-            if confirm {
-                events.push(Event::MessageDelivered { id, at: now });
-            } else {
-                events.push_message_event(|| Event::MessageDelivered { id, at: now });
-            }
-        };
+        let mut settling = Settling { now, buffer, partial, counters, events };
         while let Some(piece) = ledger.settle_next(forwarded, digest) {
-            settle(piece);
+            settling.settle(piece);
         }
         ledger.apply_blocks(acknowledgement, terms, digest)?;
-        digest.singles.settled.drain(..).for_each(settle);
+        if !digest.singles.settled.is_empty() {
+            settling.settle_all(core::mem::take(&mut digest.singles.settled));
+        }
         Ok(true)
     }
 
@@ -147,5 +137,43 @@ impl Sender {
             self.window.opened();
         }
         opened
+    }
+}
+
+/// Where chunks that are acknowledged for good are taken out.
+struct Settling<'s> {
+    now: Instant,
+    buffer: &'s mut SendBuffer,
+    partial: &'s mut Partial,
+    counters: &'s mut Counters,
+    events: &'s mut Events,
+}
+
+impl Settling<'_> {
+    /// The last chunk of a message completes it.
+    #[inline(always)]
+    fn settle(&mut self, SettledPiece { message, payload_bytes }: SettledPiece) {
+        let Some(Left { id, fate }) = self.buffer.release(message, payload_bytes) else { return };
+        let confirm = match fate {
+            Fate::Plain => false,
+            Fate::Tracked => self.partial.forget(message),
+            Fate::Abandoned => return,
+        };
+        self.counters.messages_acked += 1;
+        let at = self.now;
+        if confirm {
+            self.events.push(Event::MessageDelivered { id, at });
+        } else {
+            self.events.push_message_event(|| Event::MessageDelivered { id, at });
+        }
+    }
+
+    /// Out of line, so that the other call stays inlined.
+    #[cold]
+    #[inline(never)]
+    fn settle_all(&mut self, pieces: Vec<SettledPiece>) {
+        for piece in pieces {
+            self.settle(piece);
+        }
     }
 }

@@ -23,7 +23,7 @@ use crate::event::{AbandonReason, Events, RetransmissionCause};
 use crate::message::{Message, MessageId};
 use crate::outstanding::{Chunk, ChunkState, Form, Ledger, MessageSlot, PathId, SentAs};
 use crate::stats::AbandonedStats;
-use crate::wire::{Framing, StreamId, Tsn};
+use crate::wire::{Framing, PacketBuilder, StreamId, Tsn};
 use forward::Forward;
 use tracked::{Marks, Tracked};
 
@@ -104,6 +104,65 @@ impl Partial {
     pub(super) fn abandoned_on(&self, stream: StreamId) -> AbandonedStats {
         let counts = self.0.as_ref().and_then(|memory| memory.counts.streams.get(&stream));
         counts.copied().unwrap_or_default()
+    }
+
+    /// Returns whether FORWARD-TSN is reason enough for a packet.
+    #[inline]
+    pub(super) fn is_forward_due(&self, now: Instant) -> bool {
+        self.0.as_ref().is_some_and(|memory| memory.forward.is_due(now))
+    }
+
+    /// The highest TSN that the peer was told to pass over.
+    #[inline]
+    pub(super) fn forwarded(&self) -> u64 {
+        self.0.as_ref().map_or(0, |memory| memory.forward.told)
+    }
+
+    /// How many FORWARD-TSN were sent.
+    pub(super) fn forward_tsns(&self) -> u64 {
+        self.0.as_ref().map_or(0, |memory| memory.forward.count)
+    }
+
+    /// When a lifetime ends or FORWARD-TSN is due.
+    #[inline]
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let memory = self.0.as_ref()?;
+        Instant::earliest([memory.tracked.expires_at(), memory.forward.due_at])
+    }
+
+    /// The ledger changed, by an acknowledgement or otherwise: decides how far the peer is to be moved, and when FORWARD-TSN is sent.
+    #[inline(always)]
+    pub(super) fn judge_forward(
+        &mut self,
+        now: Instant,
+        path: &SendPath,
+        ledger: &Ledger,
+        framing: Framing,
+        by_ack: bool,
+    ) {
+        if let Some(Memory { forward, .. }) = self.0.as_deref_mut() {
+            forward.look(now, path, ledger, framing, by_ack);
+        }
+    }
+
+    /// Time has passed. If T3-rtx has expired (`t3`), what the peer was told may be lost (C5).
+    #[inline]
+    pub(super) fn handle_forward_timeout(&mut self, now: Instant, t3: bool) {
+        if let Some(Memory { forward, .. }) = self.0.as_deref_mut() {
+            forward.handle_timeout(now, t3);
+        }
+    }
+
+    /// Writes FORWARD-TSN if there is something to tell, in front of the DATA of a packet that is sent by `path`. Returns whether it did.
+    #[inline]
+    pub(super) fn write_forward(
+        &mut self,
+        now: Instant,
+        path: &SendPath,
+        stock: (&SendBuffer, &Ledger, Framing),
+        packet: &mut PacketBuilder<'_>,
+    ) -> bool {
+        self.0.as_mut().is_some_and(|memory| memory.write_forward(now, path, stock, packet))
     }
 
     fn count(&mut self, stream: StreamId, reason: AbandonReason, sent: bool) {

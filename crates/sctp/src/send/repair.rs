@@ -8,9 +8,8 @@
 //! | room | its job |
 //! |---|---|
 //! | [`acknowledgement`] | the order of an acknowledgement's consequences |
-//! | [`expiry`] | the order of an expiry's consequences, and the deadline |
+//! | [`expiry`] | T3-rtx, the order of an expiry's consequences, and the deadline |
 //! | [`rules`] | which rules hold: profile, thin-stream detector |
-//! | [`timers`] | T3-rtx |
 //! | [`round_trip`] | which chunk is timed |
 //! | [`rack`], [`departures`] | losses judged by time |
 //! | [`tail`] | the tail loss probe |
@@ -19,7 +18,7 @@
 //! | [`known`] | what is assumed of the path before it is measured |
 //! | [`marks`] | what the network marked |
 //! | [`copies`], [`companions`] | redundancy: packets and riders that nothing calls for |
-//! | [`order`], [`verdict`], [`view`] | what goes out and comes in |
+//! | [`order`], [`verdict`] | what goes out and comes in |
 
 mod acknowledgement;
 mod companions;
@@ -34,10 +33,8 @@ mod rack;
 mod round_trip;
 mod rules;
 mod tail;
-mod timers;
 mod undo;
 mod verdict;
-mod view;
 
 use std::sync::Arc;
 
@@ -54,10 +51,10 @@ use festina_units::{Duration, Instant};
 pub(super) use acknowledgement::Heard;
 pub(super) use companions::Companions;
 pub(crate) use expiry::TimerExpiry;
+use expiry::Timers;
 pub(super) use order::{NewData, Order, Purpose};
 pub(super) use round_trip::Again;
-pub(super) use verdict::{Release, Verdict, WindowVerdict};
-pub(super) use view::View;
+pub(super) use verdict::{Release, Verdict, View, WindowVerdict};
 
 use super::assemble::Loaded;
 use crate::config::Config;
@@ -71,7 +68,6 @@ use rack::LossByTime;
 use round_trip::RoundTrip;
 use rules::{Outstanding, RuleBook};
 use tail::Tail;
-use timers::Timers;
 use undo::Doubts;
 
 /// The state of repair on one path.
@@ -300,6 +296,7 @@ impl Repair {
         }
     }
 
+    #[inline]
     fn detectives(&mut self) -> Option<&mut Detectives> {
         if self.detectives.is_none() && Detectives::are_needed(self.rules()) {
             self.detectives = Some(Box::default());

@@ -77,21 +77,4 @@ impl Sender {
         }
         self.settle(now, path);
     }
-
-    /// The surroundings of repair changed. The last act of each mutation.
-    pub(super) fn settle(&mut self, now: Instant, path: &mut SendPath) {
-        let (repair, view) = path.split(&self.buffer, &self.window);
-        repair.settle(now, &self.ledger, &view);
-        self.update_window(now, path);
-    }
-
-    /// Nothing may be outstanding while the next chunk waits for the peer's window: then that is to be probed.
-    pub(super) fn update_window(&mut self, now: Instant, path: &SendPath) {
-        let blocked = self.ledger.is_empty()
-            && path
-                .view(&self.buffer, &self.window)
-                .next_piece_bytes()
-                .is_some_and(|bytes| bytes > self.window.available_bytes(0));
-        self.window.update(blocked, || now + path.rto());
-    }
 }

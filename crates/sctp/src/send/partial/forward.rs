@@ -9,7 +9,7 @@ use crate::send::messages::OutboundMessage;
 use crate::send::queue::SendBuffer;
 use crate::wire::{self, ChunkOut, Framing, Mid, PacketBuilder, Ssn, Tsn};
 
-use super::{Memory, Partial};
+use super::Memory;
 
 /// The longest wait for a packet that leaves anyway (RFC 3758 §3.5 F3).
 const DELAY_MAX: Duration = Duration::from_millis(200);
@@ -38,13 +38,13 @@ pub(super) struct Forward {
     /// The Advanced.Peer.Ack.Point, if it lies above the Cumulative TSN Ack Point.
     point: Option<u64>,
     /// The highest TSN that the peer was told to pass over; 0 before the first.
-    told: u64,
+    pub(super) told: u64,
     /// How often it was told.
-    count: u64,
+    pub(super) count: u64,
     /// When it was told last.
     left_at: Option<Instant>,
     /// When a packet of its own leaves for it.
-    due_at: Option<Instant>,
+    pub(super) due_at: Option<Instant>,
     /// That time has come.
     is_owed: bool,
 }
@@ -59,6 +59,17 @@ struct Moment {
 }
 
 impl Forward {
+    /// The ledger changed, by an acknowledgement or otherwise.
+    #[inline(never)]
+    pub(super) fn look(&mut self, now: Instant, path: &SendPath, ledger: &Ledger, framing: Framing, by_ack: bool) {
+        let moment = moment(now, path, ledger);
+        let point = self.reach.look(ledger, framing.alternates());
+        self.judge(point, moment);
+        if by_ack {
+            self.heard(moment);
+        }
+    }
+
     pub(super) fn clear(&mut self) {
         *self = Self { count: self.count, ..Self::default() };
     }
@@ -100,13 +111,15 @@ impl Forward {
     }
 
     /// Returns whether a packet leaves now for its sake.
-    fn is_due(&self, now: Instant) -> bool {
+    pub(super) fn is_due(&self, now: Instant) -> bool {
         self.is_owed || self.due_at.is_some_and(|due_at| due_at <= now)
     }
 
-    /// Time has passed. What is due stays so until it can leave, and needs no timer any more.
-    fn handle_timeout(&mut self, now: Instant) {
+    /// Time has passed. What is due stays so until it can leave, and needs no timer any more. If T3-rtx has expired (`t3`), what the peer
+    /// was told may be lost (C5).
+    pub(super) fn handle_timeout(&mut self, now: Instant, t3: bool) {
         self.is_owed |= self.due_at.take_if(|due_at| *due_at <= now).is_some();
+        self.is_owed |= t3 && self.point.is_some();
     }
 
     /// It left, up to this TSN.
@@ -132,76 +145,10 @@ fn moment(now: Instant, path: &SendPath, ledger: &Ledger) -> Moment {
     Moment { now, round_trip: round_trip(path), is_lost }
 }
 
-impl Partial {
-    /// Returns whether FORWARD-TSN is reason enough for a packet.
-    #[inline]
-    pub(in crate::send) fn is_forward_due(&self, now: Instant) -> bool {
-        self.0.as_ref().is_some_and(|memory| memory.forward.is_due(now))
-    }
-
-    /// The highest TSN that the peer was told to pass over.
-    #[inline]
-    pub(in crate::send) fn forwarded(&self) -> u64 {
-        self.0.as_ref().map_or(0, |memory| memory.forward.told)
-    }
-
-    /// How many FORWARD-TSN were sent.
-    pub(in crate::send) fn forward_tsns(&self) -> u64 {
-        self.0.as_ref().map_or(0, |memory| memory.forward.count)
-    }
-
-    /// When a lifetime ends or FORWARD-TSN is due.
-    #[inline]
-    pub(in crate::send) fn deadline(&self) -> Option<Instant> {
-        let memory = self.0.as_ref()?;
-        Instant::earliest([memory.tracked.expires_at(), memory.forward.due_at])
-    }
-
-    /// The ledger changed, by an acknowledgement or otherwise: decides how far the peer is to be moved, and when FORWARD-TSN is sent.
-    #[inline]
-    pub(in crate::send) fn judge_forward(
-        &mut self,
-        now: Instant,
-        path: &SendPath,
-        ledger: &Ledger,
-        framing: Framing,
-        by_ack: bool,
-    ) {
-        let Some(Memory { forward, .. }) = self.0.as_deref_mut() else { return };
-        let moment = moment(now, path, ledger);
-        let point = forward.reach.look(ledger, framing.alternates());
-        forward.judge(point, moment);
-        if by_ack {
-            forward.heard(moment);
-        }
-    }
-
-    /// Time has passed. If T3-rtx has expired (`t3`), what the peer was told may be lost (C5).
-    #[inline]
-    pub(in crate::send) fn handle_forward_timeout(&mut self, now: Instant, t3: bool) {
-        if let Some(Memory { forward, .. }) = self.0.as_deref_mut() {
-            forward.handle_timeout(now);
-            forward.is_owed |= t3 && forward.point.is_some();
-        }
-    }
-
-    /// Writes FORWARD-TSN if there is something to tell, in front of the DATA of a packet that is sent by `path`. Returns whether it did.
-    #[inline]
-    pub(in crate::send) fn write_forward(
-        &mut self,
-        now: Instant,
-        path: &SendPath,
-        stock: (&SendBuffer, &Ledger, Framing),
-        packet: &mut PacketBuilder<'_>,
-    ) -> bool {
-        self.0.as_mut().is_some_and(|memory| memory.write_forward(now, path, stock, packet))
-    }
-}
-
 impl Memory {
     #[cold]
     #[inline(never)]
-    fn write_forward(
+    pub(super) fn write_forward(
         &mut self,
         now: Instant,
         path: &SendPath,

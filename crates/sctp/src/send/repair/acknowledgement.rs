@@ -140,7 +140,10 @@ impl Repair {
         events: &mut Events,
     ) -> Verdict {
         self.take_arrivals(now, digest);
-        let duplicates = heard.sack.map(|sack| self.take_duplicates(sack, ledger.first_tsn()));
+        let duplicates = heard
+            .sack
+            .filter(|_| digest.duplicates.reported > 0)
+            .map(|sack| self.take_duplicates(sack, ledger.first_tsn()));
         if heard.window_opened {
             // It answers, and backing off ends.
             self.series.measured();
