@@ -7,7 +7,7 @@ mod group;
 mod processes;
 mod writer;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use festina_syslog::snapshot::RelaySnapshot;
 use festina_units::Duration;
