@@ -36,6 +36,7 @@ use crate::positions::{self, Positions};
 use crate::sender::{Sender, SenderLimits, renew_identity};
 use crate::serve::{self, Pages};
 use crate::snapshot::RelaySnapshot;
+use crate::spool::UNWRITTEN_PEAK_BYTES;
 use crate::transport;
 use engine::Engine;
 use following::Follower;
@@ -51,8 +52,8 @@ const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(5);
 /// Pauses between attempts to reach the collector: the first, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 
-/// Room on the disk for lines that were taken just before it became full: more than those of one batch.
-const RESERVE_BYTES: usize = 1 << 20;
+/// Room on the disk for lines that were taken just before it became full, and for the blocks that their files fill in part.
+const RESERVE_BYTES: usize = 2 * UNWRITTEN_PEAK_BYTES;
 
 /// Why a relay does not start.
 #[derive(Debug, Error)]

@@ -29,7 +29,7 @@ use crate::disk::Disk;
 use crate::policy::PRIORITIES;
 use crate::ranges::Ranges;
 use crate::record::{Record, slot};
-use crate::spool::{SyncJob, Synced};
+use crate::spool::{SyncJob, Synced, UNWRITTEN_BYTES_MAX};
 use crate::wire::{Packet, STARTS_MAX, SenderId, Span, Start, WireError};
 use identity::Identity;
 use lane::{Lane, LaneLimits, Past};
@@ -280,7 +280,19 @@ impl<D: Disk> Sender<D> {
         self.counters.taken += 1;
         let times = (self.times.now_us, self.own_us(self.times.now_us));
         let lane = &mut self.lanes[usize::from(priority.min(PRIORITIES - 1))];
-        lane.take(record, times, &mut self.counters)
+        let is_spooled = lane.take(record, times, &mut self.counters);
+        if self.lanes.iter().map(|lane| lane.spool.unwritten_bytes()).sum::<usize>() > UNWRITTEN_BYTES_MAX
+            && !self.is_failing()
+        {
+            // The next sync tries again.
+            let _ = self.flush();
+        }
+        is_spooled
+    }
+
+    /// Whether the disk has failed since the last sync. Lines that are taken nevertheless may not fit into the [reserve](Self::keep_reserve).
+    pub fn is_failing(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.spool.is_doubtful())
     }
 
     /// Writes what was taken, so that it outlives the process, though not a loss of power.
@@ -332,13 +344,13 @@ impl<D: Disk> Sender<D> {
             return self.sync().map(|()| SyncJobs(Vec::new()));
         }
         let mut jobs = Vec::new();
-        for (index, lane) in self.lanes.iter_mut().enumerate() {
-            match lane.begin_sync() {
+        for index in 0..self.lanes.len() {
+            match self.lanes[index].begin_sync() {
                 Ok(job) => jobs.extend(job.map(|job| (index, job))),
                 Err(error) => {
                     self.counters.disk_errors += 1;
-                    // Those that were begun are abandoned: whether they took place is not known.
-                    self.lanes.iter_mut().for_each(|lane| lane.spool.doubt());
+                    // Those that were begun end here: lines whose sync is abandoned would have to be written again, and may not fit.
+                    let _ = self.end_sync(SyncJobs(jobs).run());
                     return match self.makes_room(&error) {
                         true => self.sync().map(|()| SyncJobs(Vec::new())),
                         false => Err(error),

@@ -12,6 +12,7 @@
 mod index;
 mod ledger;
 mod opening;
+mod syncing;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -23,6 +24,8 @@ use crate::disk::{Disk, DiskFile, read_whole};
 use crate::ranges::Ranges;
 use crate::record::{RECORD_BYTES_MAX, Record};
 use ledger::{Holding, Ledger};
+use syncing::Syncs;
+pub(crate) use syncing::{SyncJob, Synced};
 
 /// Bytes before each record: its length and its checksum.
 const FRAME_BYTES: usize = 8;
@@ -39,8 +42,11 @@ const UNSYNCED_BYTES_MAX: usize = 8 << 20;
 /// Full files that may wait for a sync; beyond it [`Spool::flush`] syncs by itself.
 const FULL_FILES_MAX: usize = 16;
 
-/// Bytes that may wait to be written together.
-const UNWRITTEN_BYTES_MAX: usize = 256 << 10;
+/// Bytes that may wait to be written together, over all priorities. One more record may exceed it.
+pub(crate) const UNWRITTEN_BYTES_MAX: usize = 256 << 10;
+
+/// Most that must be written elsewhere when a write fails because the disk is full: all that was accepted and is in no file.
+pub(crate) const UNWRITTEN_PEAK_BYTES: usize = UNWRITTEN_BYTES_MAX + FRAME_BYTES + RECORD_BYTES_MAX;
 
 /// Room for the lines that a relay takes at once.
 const BATCH_BYTES_MAX: usize = 1 << 20;
@@ -78,41 +84,6 @@ pub(crate) struct Cursor {
     offset: u64,
 }
 
-/// A sync that another thread may do.
-pub(crate) struct SyncJob<D: Disk> {
-    files: Vec<D::File>,
-    /// How many of them are full.
-    full: usize,
-    /// What those files hold.
-    holdings: Vec<(u64, Holding)>,
-    directory: Option<(D, PathBuf)>,
-    /// Which of the spool's syncs it is, and how many bytes it is for.
-    generation: u64,
-    bytes: usize,
-}
-
-/// What came of it.
-pub(crate) struct Synced {
-    result: io::Result<()>,
-    full: usize,
-    holdings: Vec<(u64, Holding)>,
-    generation: u64,
-    bytes: usize,
-    directory: bool,
-}
-
-impl<D: Disk> SyncJob<D> {
-    /// Waits for the disk.
-    pub(crate) fn run(mut self) -> Synced {
-        let mut result = self.files.iter_mut().try_for_each(DiskFile::sync);
-        if let (Ok(()), Some((disk, directory))) = (&result, &self.directory) {
-            result = disk.sync_directory(directory);
-        }
-        let Self { full, holdings, generation, bytes, directory, .. } = self;
-        Synced { result, full, holdings, generation, bytes, directory: directory.is_some() }
-    }
-}
-
 /// A file that will not grow and was not synced yet.
 struct Full<D: Disk> {
     file: D::File,
@@ -141,10 +112,9 @@ pub(crate) struct Spool<D: Disk> {
     unwritten: Segment,
     /// Writing or syncing failed: where `unsynced` is on disk, if anywhere, nobody knows.
     doubtful: bool,
+    syncs: Syncs,
     directory_changed: bool,
     ledger: Ledger<D>,
-    /// Counts what makes a [`SyncJob`] that was begun before it meaningless.
-    generation: u64,
 }
 
 impl<D: Disk> Spool<D> {
@@ -167,6 +137,16 @@ impl<D: Disk> Spool<D> {
     /// Whether the lines that a relay takes at once can be appended, at least in memory.
     pub(crate) fn has_room(&self) -> bool {
         !self.doubtful || self.unsynced.len() + BATCH_BYTES_MAX <= UNSYNCED_BYTES_MAX
+    }
+
+    /// Whether writing or syncing failed.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.doubtful
+    }
+
+    /// Bytes that wait for [`flush`](Self::flush).
+    pub(crate) fn unwritten_bytes(&self) -> usize {
+        self.unsynced.len() - self.written
     }
 
     /// If writing or syncing failed: the number of the first line that may be in memory alone.
@@ -195,7 +175,7 @@ impl<D: Disk> Spool<D> {
         self.written = 0;
         self.full.clear();
         self.active = None;
-        self.generation += 1;
+        self.syncs.generation += 1;
     }
 
     /// The contents of the files that have grown since the ledger heard of them: the newest. Of a damaged file the ledger knows more.
@@ -250,10 +230,6 @@ impl<D: Disk> Spool<D> {
         put_framed(record, &mut self.unsynced);
         self.unwritten.cover(sequence, taken_us);
         self.ledger.newest_us = self.ledger.newest_us.max(taken_us);
-        if self.unsynced.len() - self.written > UNWRITTEN_BYTES_MAX {
-            // What fails now is tried again with the next sync.
-            let _ = self.flush();
-        }
         Ok(())
     }
 
@@ -295,7 +271,7 @@ impl<D: Disk> Spool<D> {
 
     /// Has what is in files survive a crash.
     fn sync_written(&mut self) -> io::Result<()> {
-        self.generation += 1;
+        self.syncs.generation += 1;
         if self.written > 0
             && let Err(error) = self.sync_files()
         {
@@ -309,7 +285,7 @@ impl<D: Disk> Spool<D> {
     }
 
     fn sync_files(&mut self) -> io::Result<()> {
-        self.full.iter_mut().map(|full| &mut full.file).chain(&mut self.active).try_for_each(DiskFile::sync)
+        self.syncs.failed.sync(self.full.iter_mut().map(|full| &mut full.file).chain(&mut self.active))
     }
 
     /// Writes what waits to the active file, or to a new one if there is none.
@@ -327,14 +303,16 @@ impl<D: Disk> Spool<D> {
         };
         let waiting = &self.unsynced[self.written..];
         if let Err(error) = file.append(waiting) {
-            // Nobody knows how much of it was written: it is cut off if the disk lets us, nothing more goes behind it, and what waits for
-            // a sync is written again.
-            self.active = None;
+            // An unknown part of it was written. It is cut off if possible, and nothing is written behind it.
             let path = self.directory.join(format!("{}{:016x}", self.prefix, segment.number));
             let _ = match segment.bytes {
                 0 => self.disk.remove(&path),
                 length => self.disk.truncate(&path, length),
             };
+            // A full disk has room for what is in no file yet, and not for more: the rest is made safe where it is. If that fails, all
+            // of it is written again.
+            let _ = self.sync_written();
+            self.active = None;
             self.doubtful = true;
             self.segments.retain(|segment| segment.bytes > 0);
             return Err(error);
@@ -348,7 +326,7 @@ impl<D: Disk> Spool<D> {
 
     /// Has everything appended so far survive a crash.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
-        self.generation += 1;
+        self.syncs.generation += 1;
         let flushed = self.flush().is_ok();
         if !self.unsynced.is_empty() {
             if flushed && !self.doubtful && self.sync_files().is_ok() {
@@ -383,22 +361,17 @@ impl<D: Disk> Spool<D> {
         let files = files.map(DiskFile::handle).collect::<io::Result<_>>()?;
         let directory =
             std::mem::take(&mut self.directory_changed).then(|| (self.disk.clone(), self.directory.clone()));
-        let (generation, bytes, full) = (self.generation, self.unsynced.len(), self.full.len());
+        let (generation, bytes, full) = (self.syncs.generation, self.unsynced.len(), self.full.len());
         let holdings = self.holdings_to_note();
-        Ok(Some(SyncJob { files, full, holdings, directory, generation, bytes }))
-    }
-
-    /// A sync that was begun will not be ended.
-    pub(crate) fn doubt(&mut self) {
-        self.doubtful |= !self.unsynced.is_empty();
-        self.directory_changed = true;
+        let failed = self.syncs.failed.clone();
+        Ok(Some(SyncJob { files, failed, full, holdings, directory, generation, bytes }))
     }
 
     /// The other thread has waited.
     pub(crate) fn end_sync(&mut self, synced: Synced) -> io::Result<()> {
         let Synced { result, full, holdings, generation, bytes, directory } = synced;
         match result {
-            Ok(()) if generation == self.generation => {
+            Ok(()) if generation == self.syncs.generation => {
                 let before: usize = self.full.iter().take(full).map(|full| full.bytes).sum();
                 self.forget_full(full);
                 // What was the active file then may be full by now.
@@ -438,6 +411,7 @@ impl<D: Disk> Spool<D> {
         self.segments.push_back(segment);
         self.active = Some(file);
         self.full.clear();
+        self.syncs.failed.clear();
         Ok(())
     }
 
@@ -487,7 +461,7 @@ impl<D: Disk> Spool<D> {
             // It need not be synced, and a sync that was begun says nothing of what is left.
             self.unsynced.drain(..full.bytes);
             self.written -= full.bytes;
-            self.generation += 1;
+            self.syncs.generation += 1;
         }
         if self.segments.is_empty() {
             self.active = None;
@@ -495,7 +469,7 @@ impl<D: Disk> Spool<D> {
             self.unsynced.drain(..self.written);
             self.written = 0;
             self.doubtful &= !self.unsynced.is_empty();
-            self.generation += 1;
+            self.syncs.generation += 1;
         }
         self.remove_file(segment.number);
         Some(segment)

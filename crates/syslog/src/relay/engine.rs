@@ -73,6 +73,19 @@ struct Files {
     syncing: Vec<(usize, Entry)>,
 }
 
+/// Batches that were taken in part when the disk began to fail.
+#[derive(Default)]
+struct Rest {
+    lines: Option<Batch>,
+    files: Option<FileBatch>,
+}
+
+impl Rest {
+    fn is_empty(&self) -> bool {
+        self.lines.is_none() && self.files.is_none()
+    }
+}
+
 impl Engine {
     pub(super) fn new(
         sender: Sender<RealDisk>,
@@ -107,6 +120,7 @@ impl Engine {
         let mut tick = tokio::time::interval(sync_every.max(TICK_MIN));
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut deadline, mut turn) = (None, 0);
+        let mut rest = Rest::default();
         loop {
             let takes_files = self.files.unrecorded.is_none() && !self.disk_fails;
             let takes_lines = !self.disk_fails || self.sender.has_room();
@@ -131,10 +145,11 @@ impl Engine {
                 synced = wait(&mut self.syncing) => self.end_sync(synced),
                 _ = tick.tick() => self.keep_time(),
                 Some(policy) = sources.policies.recv() => self.policy = policy,
-                Some(batch) = sources.files.recv(), if takes_files => self.take_files(batch),
-                Some(batch) = sources.lines.recv(), if takes_lines => {
-                    batch.lines.iter().for_each(|line| self.take_line(line));
-                    self.flush();
+                Some(batch) = next(&mut rest.files, sources.files.recv()), if takes_files => {
+                    rest.files = self.take_files(batch);
+                }
+                Some(batch) = next(&mut rest.lines, sources.lines.recv()), if takes_lines => {
+                    rest.lines = self.take_batch(batch);
                 }
             }
             let now_us = clock::steady_us();
@@ -143,19 +158,22 @@ impl Engine {
             }
             if let Some(deadline) = deadline {
                 let now = self.publish();
-                let finished =
-                    sources.lines.is_empty() && sources.files.is_empty() && now.spooled == 0 && now.underway == 0;
+                let finished = sources.lines.is_empty()
+                    && sources.files.is_empty()
+                    && rest.is_empty()
+                    && now.spooled == 0
+                    && now.underway == 0;
                 if finished || tokio::time::Instant::now() >= deadline {
                     break;
                 }
             }
         }
-        self.finish(sources).await;
+        self.finish(sources, rest).await;
     }
 
-    async fn finish(mut self, mut sources: Sources) {
+    async fn finish(mut self, mut sources: Sources, mut rest: Rest) {
         sources.lines.close();
-        while let Ok(batch) = sources.lines.try_recv() {
+        while let Some(batch) = rest.lines.take().or_else(|| sources.lines.try_recv().ok()) {
             batch.lines.iter().for_each(|line| self.take_line(line));
         }
         let now_us = clock::steady_us();
@@ -187,11 +205,38 @@ impl Engine {
         self.publish();
     }
 
-    /// Takes lines of a file. They are in files of the spool, and that is written down, before any of them is sent.
-    fn take_files(&mut self, FileBatch { index, lines, position }: FileBatch) {
-        lines.iter().for_each(|line| self.take_line(line));
-        self.files.unrecorded = Some((index, position));
+    /// Takes lines of a file. They are in files of the spool, and that is written down, before any of them is sent. Returns the rest if the
+    /// disk fails.
+    fn take_files(&mut self, mut batch: FileBatch) -> Option<FileBatch> {
+        self.take_lines(&mut batch.lines);
+        if !batch.lines.is_empty() {
+            return Some(batch);
+        }
+        self.files.unrecorded = Some((batch.index, batch.position));
         self.record();
+        None
+    }
+
+    /// Takes lines and writes them. Returns the rest if the disk fails.
+    fn take_batch(&mut self, mut batch: Batch) -> Option<Batch> {
+        self.take_lines(&mut batch.lines);
+        (!batch.lines.is_empty()).then_some(batch)
+    }
+
+    /// Takes and writes lines up to the first failure: those taken until then fit into the reserve. While the disk is known to fail, all are
+    /// taken.
+    fn take_lines(&mut self, lines: &mut Vec<Incoming>) {
+        let has_failed = |engine: &Self| engine.sender.is_failing() && !engine.disk_fails;
+        let taken = lines.iter().take_while(|line| {
+            let may_take = !has_failed(self);
+            if may_take {
+                self.take_line(line);
+            }
+            may_take
+        });
+        let taken = taken.count();
+        lines.drain(..taken);
+        self.flush();
     }
 
     /// Writes the lines taken. A failure shows at once, before more is taken. Returns whether it is written.
@@ -408,6 +453,14 @@ async fn shut_down(associations: Vec<Association>) {
         ends.spawn(async move { tokio::time::timeout(SHUTDOWN_TIME_MAX, association.shutdown()).await });
     }
     while ends.join_next().await.is_some() {}
+}
+
+/// The rest of a batch, or the next one.
+async fn next<B>(rest: &mut Option<B>, next: impl Future<Output = Option<B>>) -> Option<B> {
+    match rest.take() {
+        Some(batch) => Some(batch),
+        None => next.await,
+    }
 }
 
 /// What the disk has answered; never ready if nobody waits for it.

@@ -8,13 +8,17 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::*;
 use crate::disk::{Crash, DiskFile as _, Faults, FaultyDisk};
 use crate::line::Severity;
+use crate::spool::UNWRITTEN_PEAK_BYTES;
 
 const SPOOL: &str = "/spool";
 const DAY_US: u64 = 24 * 3_600 * 1_000_000;
 
 fn try_open(disk: &FaultyDisk, now_us: u64) -> io::Result<Sender<FaultyDisk>> {
-    let limits =
-        SenderLimits { bytes_max: 64 << 10, age_max: Duration::from_secs(24 * 3_600), window_lines_max: 5_000 };
+    open_with(disk, 64 << 10, now_us)
+}
+
+fn open_with(disk: &FaultyDisk, bytes_max: u64, now_us: u64) -> io::Result<Sender<FaultyDisk>> {
+    let limits = SenderLimits { bytes_max, age_max: Duration::from_secs(24 * 3_600), window_lines_max: 5_000 };
     Sender::open(disk, Path::new(SPOOL), limits, &Routing::to_one("a"), [7; 16], now_us)
 }
 
@@ -24,8 +28,12 @@ fn open(disk: &FaultyDisk, now_us: u64) -> Sender<FaultyDisk> {
 
 fn take(sender: &mut Sender<FaultyDisk>, number: u64, received_us: u64) -> bool {
     let line = Bytes::from(format!("number {number} {}", "x".repeat(80)));
+    take_text(sender, line, received_us, 0)
+}
+
+fn take_text(sender: &mut Sender<FaultyDisk>, line: Bytes, received_us: u64, priority: u8) -> bool {
     let (severity, source) = (Severity::new(0), Bytes::from_static(b"here"));
-    sender.take(Record { sequence: 0, received_us, marks: 0, severity, source, line }, 0)
+    sender.take(Record { sequence: 0, received_us, marks: 0, severity, source, line }, priority)
 }
 
 fn adds_up(sender: &Sender<FaultyDisk>) -> bool {
@@ -336,6 +344,33 @@ fn lines_taken_when_the_disk_becomes_full_are_written_in_the_place_of_the_reserv
     assert_eq!(disk.contents(&Path::new(SPOOL).join("reserve-lines")).map(|bytes| bytes.len()), Some(8_000));
     assert_eq!(deliver_all(&mut sender, 1), (0..40).collect());
     assert!(adds_up(&sender));
+}
+
+#[test]
+fn the_reserve_has_room_for_all_that_was_accepted_when_the_disk_becomes_full() {
+    const RESERVE_BYTES: usize = 2 * UNWRITTEN_PEAK_BYTES;
+    for seed in 0..40 {
+        let disk = FaultyDisk::new(seed);
+        let mut sender = open_with(&disk, 1 << 30, 1).expect("it can be opened");
+        sender.keep_reserve(RESERVE_BYTES);
+        // Much more than the reserve waits for a sync, in files of several priorities, and the disk becomes full anywhere in a record.
+        fill(&disk, 5_000_000 + 7_919 * seed);
+        let is_large = |number: u64| (number + seed).is_multiple_of(97);
+        let mut numbers = 0..;
+        while !sender.is_failing() {
+            let number = numbers.next().expect("the disk is full before");
+            let line = Bytes::from(vec![b'x'; if is_large(number) { 256 << 10 } else { 200 }]);
+            assert!(take_text(&mut sender, line, 1, u8::from(number % 9 == 0)));
+            if number % 1_000 == 999 {
+                let _ = sender.flush();
+            }
+        }
+        let error = sender.begin_sync().map(|_| ()).expect_err("there is no reserve for more");
+        assert_eq!((error.kind(), sender.in_memory()), (io::ErrorKind::StorageFull, 0), "seed {seed}");
+        disk.crash(Crash::Power);
+        let sender = open(&disk.restarted(), 1);
+        assert_eq!(sender.counters().found, numbers.start, "seed {seed}");
+    }
 }
 
 #[test]
