@@ -1,9 +1,9 @@
-//! The collector without sockets: messages of relays come in, lines reach files, acknowledgements come out.
+//! The collector without sockets: it takes messages of relays, writes lines to files and returns acknowledgements.
 //!
-//! It has two halves, so that one thread may take messages while another waits for the disk. Order of calls: [`open`];
-//! [`Collector::handle`] for each message, [`Collector::gone`] for each association that is over; and again and again
-//! [`Collector::begin_commit`], whose result goes to [`Store::commit`], which returns what is to be sent. Commits reach the store in the order
-//! in which they were begun. After an error of the store nothing in memory counts any more: end all associations and open both again.
+//! It has two halves, so that one thread can handle messages while another waits for the disk. Order of calls: [`open`]; [`Collector::handle`] for
+//! each message and [`Collector::gone`] for each association that ends; repeatedly [`Collector::begin_commit`], whose result goes to
+//! [`Store::commit`], which returns the answers to send. Commits reach the store in the order in which they were begun. After an error of the store
+//! all state in memory is void: end all associations and open both again.
 
 mod broker;
 mod compress;
@@ -104,7 +104,7 @@ pub enum RelayError {
     /// It does not speak the protocol.
     #[error(transparent)]
     Wire(#[from] WireError),
-    /// It sent lines before it said who it is, or said it twice.
+    /// The relay sent lines before its hello, or sent a second hello.
     #[error("the peer does not begin as a relay does")]
     NoRelay,
     /// It leaves out more numbers than the gaps that can be remembered.
@@ -115,7 +115,7 @@ pub enum RelayError {
     TooManySenders,
 }
 
-/// What is known of an association.
+/// State of one association.
 struct Session {
     sender: SenderId,
     /// That of an association for lines that are not repeated is the least.
@@ -150,7 +150,7 @@ pub struct Collector {
     outputs: Vec<FileOutput>,
     /// What lines look like for a broker, if there is one.
     broker: Option<Format>,
-    /// What has come since the last commit was begun.
+    /// Lines received since the last commit was begun.
     lines: Lines,
     causes: BTreeMap<PathBuf, Cause>,
     broker_lines: Vec<BrokerLine>,
@@ -167,19 +167,19 @@ pub struct Collector {
     arrivals: Arrivals,
 }
 
-/// Reads what was remembered in a directory, which is made if there is none, and shortens files to what was committed.
+/// Opens the collector's state in a directory, creates the directory if it does not exist, and truncates output files to their committed length.
 ///
 /// # Errors
-/// The disk's; also if what was remembered is damaged. Then it is no help to go on: lines would be written twice.
+/// I/O errors of the disk. Also if the stored state is damaged; continuing would then write lines twice.
 pub fn open<D: Disk>(disk: D, directory: &Path, outputs: Vec<FileOutput>) -> io::Result<(Collector, Store<D>)> {
     open_with_broker(disk, directory, outputs, None)
 }
 
-/// As [`open`], with a broker that has a part in each commit.
+/// As [`open`], with a broker that takes part in each commit.
 ///
 /// # Errors
-/// The disk's; also if what was remembered is damaged, or no copy of what it was last ([`io::ErrorKind::InvalidData`]); or if it needs to be known
-/// what the broker has, and the broker does not answer ([`io::ErrorKind::NotConnected`]): then try again.
+/// I/O errors of the disk. [`io::ErrorKind::InvalidData`] if the stored state is damaged or an outdated copy. [`io::ErrorKind::NotConnected`] if the
+/// broker's last commit is needed and the broker does not answer: try again later.
 pub fn open_with_broker<D: Disk>(
     disk: D,
     directory: &Path,

@@ -400,7 +400,7 @@ fn severities(text: &str) -> Result<std::ops::RangeInclusive<Severity>, String> 
     Ok(from..=to)
 }
 
-/// Whoever can read the counters of a machine learns when it is attacked: not everybody should.
+/// Accepts loopback addresses only, since the counters reveal when a machine is under attack.
 fn loopback(text: &Text, value: &Spanned<String>) -> Result<SocketAddr, ConfigError> {
     let address: SocketAddr = text.value(value)?;
     if !address.ip().is_loopback() {

@@ -104,10 +104,10 @@ pub trait DiskFile: Send + Sized + 'static {
     /// The system's.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Has what was written survive a crash.
+    /// Makes the written data durable.
     ///
     /// # Errors
-    /// The system's.
+    /// I/O errors of the system.
     fn sync(&mut self) -> io::Result<()>;
 
     /// Looks whether the file still has the name by which it was opened.
@@ -129,10 +129,10 @@ pub(crate) fn read_whole<D: Disk>(disk: &D, path: &Path, bytes_max: usize) -> io
     }
 }
 
-/// Writes a whole file so that after a crash there is either the old one or the new one. `path` lies in `directory`.
+/// Replaces a file atomically: after a crash, either the old or the new contents are there. `path` lies in `directory`.
 ///
 /// # Errors
-/// The system's. Then nothing is known of which of the two there is after a crash.
+/// I/O errors of the system. Either contents may then be there after a crash.
 pub(crate) fn replace<D: Disk>(disk: &D, directory: &Path, name: &str, contents: &[u8]) -> io::Result<()> {
     let (draft, path) = (directory.join(format!("{name}.new")), directory.join(name));
     disk.remove(&draft)?;

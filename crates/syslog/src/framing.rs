@@ -6,7 +6,7 @@
 use bytes::{Buf as _, Bytes, BytesMut};
 use thiserror::Error;
 
-/// How messages are told apart in a stream.
+/// How messages are delimited in a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Framing {
@@ -52,7 +52,7 @@ pub struct Framer {
     pushed: u64,
 }
 
-/// What is left of a message that was cut.
+/// The rest of a truncated message, which is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Skip {
     Nothing,

@@ -86,7 +86,7 @@ impl FromStr for Facility {
     }
 }
 
-/// What is known of a line.
+/// The header fields of a line, as far as they could be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header<'a> {
     /// Severity.
@@ -102,7 +102,7 @@ pub struct Header<'a> {
 }
 
 impl Header<'_> {
-    /// A line of which nothing is known (RFC 3164 §4.3.3).
+    /// The header of an unreadable line (RFC 3164 §4.3.3).
     pub(crate) fn unread() -> Self {
         Self { severity: Severity::NOTICE, facility: Facility::USER, host: None, app: None, parsed: false }
     }
@@ -155,7 +155,7 @@ fn read_text(text: &str) -> Header<'_> {
     let unread = Header::unread();
     // What a line without a priority would mean depends on the reader; RFC 3164 §4.3.3 has an answer.
     let Some((facility, severity)) = priority(text.as_bytes()) else { return unread };
-    // The year is not used: lines are dated by whoever receives them.
+    // The year is not used: the receiver dates the lines.
     let read = syslog_loose::parse_message_with_year_exact_tz(text, |_| 2_000, Some(Utc), Variant::Either);
     match read {
         Ok(message) => Header {

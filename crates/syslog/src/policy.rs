@@ -12,7 +12,7 @@ use crate::line::{Facility, Header, Severity};
 /// How many priorities there are; 0 goes first.
 pub const PRIORITIES: u8 = 8;
 
-/// What is done with a line.
+/// How a line is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
     /// It is thrown away, and counted.
@@ -93,7 +93,7 @@ impl Policy {
         self.rules.iter().any(|(matcher, _)| matcher.app.is_some())
     }
 
-    /// What is done with a line.
+    /// Returns the treatment of a line: that of the first matching rule.
     pub fn treatment(&self, header: &Header<'_>, line: &[u8]) -> Treatment {
         let rule = self.rules.iter().find(|(matcher, _)| matcher.fits(header, line));
         rule.map_or(Treatment::Reliable { priority: 0, ordered: true }, |&(_, treatment)| treatment)

@@ -20,7 +20,7 @@ const FIXED_BYTES: usize = 19;
 /// The longest record: the longest message, and what stands before it.
 pub const RECORD_BYTES_MAX: usize = (256 << 10) + FIXED_BYTES + 255;
 
-/// A line and what is known of it.
+/// A line with its metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Its number among the lines of its sender and priority; 0 for lines that are not spooled.

@@ -1,7 +1,7 @@
-//! The relay at work: inputs, policy, spool, and two associations with each collector, of which one is for lines that are not repeated: what
-//! those lose, wait for and send again holds up no important line.
+//! The running relay: inputs, policy, spool, and two associations with each collector. One of the two carries the unrepeated lines, so that their
+//! losses and delays never hold up an important line.
 //!
-//! One task does it all in turns: lines, messages of collectors, a timer. After each turn it sends what there is room for.
+//! A single task handles lines, messages of collectors and a timer in turn. After each turn it sends as much as there is room for.
 
 mod activation;
 mod channel;
@@ -42,7 +42,7 @@ use following::Follower;
 use input::{InputCounters, Intake, Opening, Resumed, StopInputs};
 use streams::Connections;
 
-/// What is said to whoever runs it. Never the content of a line.
+/// Receives messages for the operator. They never contain the content of a line.
 pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// How long the collector may take to answer the first message.

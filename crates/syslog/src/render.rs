@@ -87,7 +87,7 @@ fn render_json(record: &Record, into: &mut Vec<u8>) {
     if record.marks & MARK_UNPARSED != 0 {
         put("unparsed", true.into());
     }
-    // What is left of control characters in JSON, DEL and those beyond ASCII, stands in strings: there it may be escaped.
+    // The remaining control characters in the JSON text, DEL and non-ASCII ones, only occur in strings, where they may be escaped.
     for character in serde_json::Value::Object(object).to_string().chars() {
         if character.is_control() || is_format(character) {
             into.extend_from_slice(format!("\\u{:04x}", u32::from(character)).as_bytes());

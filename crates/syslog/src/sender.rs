@@ -47,13 +47,13 @@ pub use routes::{COLLECTORS_MAX, Routing};
 /// started again.
 const NUMBERS_PER_EPOCH_BITS: u32 = 40;
 
-/// Files of a spool, at least: what is shed at once is at most this part of it.
+/// Minimum number of files of a spool, so that one shedding step removes at most this fraction of it.
 const SEGMENTS_MIN: u64 = 64;
 
 /// The largest file of a spool.
 const SEGMENT_BYTES_MAX: u64 = 4 << 20;
 
-/// Between two looks at what has changed for several collectors, unless a collector has come or gone, in microseconds.
+/// Interval in microseconds between updates of the state for several collectors, unless a collector has come or gone.
 const LOOK_EVERY_US: u64 = 1_000_000;
 
 /// Spans in one message at most.
@@ -75,7 +75,7 @@ impl SenderLimits {
     pub const WINDOW_LINES_MAX: usize = 16_384;
 }
 
-/// What has become of lines. All of them were [taken](Sender::take), or found on disk at the start.
+/// Outcomes of lines that were [taken](Sender::take) or found on disk at the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Found on disk at the start.
@@ -155,7 +155,7 @@ pub struct Sender<D: Disk> {
     reserve: Reserve,
 }
 
-/// What is known of a collector.
+/// State of one collector.
 struct Receiver {
     name: String,
     welcomed: bool,
@@ -176,7 +176,7 @@ pub struct Standing {
     pub name: String,
     /// It has welcomed this relay, and the association lasts.
     pub is_here: bool,
-    /// It was away for so long that others have taken its place.
+    /// Whether it was away long enough for others to take its place.
     pub is_gone: bool,
     /// Lines in memory that it may have, and for which it has not answered.
     pub unanswered: u64,
@@ -283,10 +283,10 @@ impl<D: Disk> Sender<D> {
         lane.take(record, times, &mut self.counters)
     }
 
-    /// Writes what was taken, so that it outlives the process, though not a loss of power.
+    /// Writes the lines taken so far to the files. They then survive the end of the process, but not a loss of power.
     ///
     /// # Errors
-    /// The disk's; it is tried again with the next sync.
+    /// I/O errors of the disk. The next sync tries again.
     pub fn flush(&mut self) -> io::Result<()> {
         let mut result = Ok(());
         for lane in &mut self.lanes {
@@ -322,11 +322,11 @@ impl<D: Disk> Sender<D> {
         self.sync_all()
     }
 
-    /// Begins what [`sync`](Self::sync) does, for another thread to wait for the disk. Give what it returns to [`end_sync`](Self::end_sync)
-    /// before this is called again.
+    /// Starts a [`sync`](Self::sync), so that another thread can wait for the disk. Pass the result of the jobs to [`end_sync`](Self::end_sync)
+    /// before the next call.
     ///
     /// # Errors
-    /// The disk's; it is tried again with the next sync.
+    /// I/O errors of the disk. The next sync tries again.
     pub fn begin_sync(&mut self) -> io::Result<SyncJobs<D>> {
         if self.is_reserve_missing() {
             return self.sync().map(|()| SyncJobs(Vec::new()));
@@ -349,10 +349,10 @@ impl<D: Disk> Sender<D> {
         Ok(SyncJobs(jobs))
     }
 
-    /// The disk has answered. What was taken before [`begin_sync`](Self::begin_sync) survives a crash now.
+    /// Completes a sync. Lines taken before [`begin_sync`](Self::begin_sync) now survive a crash.
     ///
     /// # Errors
-    /// The disk's; it is tried again with the next sync.
+    /// I/O errors of the disk. The next sync tries again.
     pub fn end_sync(&mut self, synced: SyncResults) -> io::Result<()> {
         let mut result = Ok(());
         for (index, synced) in synced.0 {
@@ -489,7 +489,7 @@ impl<D: Disk> Sender<D> {
         (!spans.is_empty()).then(|| Packet::Settled(spans).encode())
     }
 
-    /// What [`settled_elsewhere`](Self::settled_elsewhere) returned did not leave: it is told again.
+    /// Queues the result of [`settled_elsewhere`](Self::settled_elsewhere) again, after it could not be sent.
     pub fn tell_again(&mut self, collector: usize) {
         self.receivers[collector].told.fill(0);
     }
@@ -583,7 +583,7 @@ impl<D: Disk> Sender<D> {
         standing.collect()
     }
 
-    /// What has become of lines. At any time `found + taken` is the sum of `delivered`, `shed_full`, `shed_old`, `shed_unspooled`, `lost` and
+    /// Returns the outcomes of lines. `found + taken` always equals the sum of `delivered`, `shed_full`, `shed_old`, `shed_unspooled`, `lost` and
     /// [`unsettled`](Self::unsettled).
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -594,7 +594,7 @@ impl<D: Disk> Sender<D> {
         self.lanes.iter().map(Lane::unsettled).sum()
     }
 
-    /// Who this is for the collector.
+    /// Returns the identity that collectors know this sender by.
     pub fn id(&self) -> SenderId {
         self.id
     }
@@ -623,7 +623,7 @@ fn doubt_of(whereabouts: Option<&Whereabouts>, routing: &Routing) -> u8 {
     names.filter(|(_, name)| is_open(name)).fold(0, |doubt, (index, _)| doubt | bit(index))
 }
 
-/// What is known of the lines of a priority that will be found.
+/// State of the lines of a priority that are about to be found on disk.
 fn past_of(whereabouts: Option<&Whereabouts>, routing: &Routing, priority: u8, doubt: u8) -> Past {
     let of = |numbers: &[Ranges]| numbers.get(usize::from(priority)).cloned().unwrap_or_default();
     let held = |name: &String| {

@@ -25,7 +25,7 @@ const ASK_TIME_MAX: Duration = Duration::from_secs(5);
 /// Pause after a connection could not be accepted: the reason, too few descriptors for instance, lasts.
 const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(100);
 
-/// What is served: `/metrics` and `/status`, made anew for each request.
+/// The pages `/metrics` and `/status`, generated for each request.
 pub(crate) trait Pages: Send + Sync + 'static {
     fn metrics(&self) -> String;
     fn status(&self) -> String;

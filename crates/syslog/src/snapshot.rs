@@ -47,7 +47,7 @@ pub struct RelaySnapshot {
 /// What came to a machine and went no further than the inputs of its relay.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostBefore {
-    /// Lines that inputs shed: nobody took them in time, or a source sent too many.
+    /// Lines dropped at the inputs: not taken in time, or beyond the rate limit of a source.
     pub shed_at_input: u64,
     /// Datagrams that the kernel dropped before a UDP input could read them: its buffer was full.
     #[serde(default)]
@@ -82,7 +82,7 @@ pub struct CollectorStanding {
     pub address: String,
     /// Whether it answers.
     pub connected: bool,
-    /// Whether it was away for so long that others have taken its place.
+    /// Whether it was away long enough for others to take its place.
     pub gone: bool,
     /// Lines that it has on disk. One that two collectors have counts for the one that answered first.
     pub delivered: u64,

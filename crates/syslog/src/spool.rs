@@ -1,13 +1,13 @@
-//! Lines on disk, of one priority, until the collector has them: files that grow at their end, each record behind its length and checksum.
+//! The lines of one priority on disk, until the collector has them: append-only files whose records have a length and a checksum.
 //!
-//! | event | what happens |
+//! | event | effect |
 //! |---|---|
-//! | a write fails | the file is left as it is, torn or not, and the next record begins a new one |
-//! | a sync fails | what was written since the last one is written again, into a new file |
-//! | a file ends in the middle of a record | what stands before it counts |
+//! | a write fails | the file is left as it is, torn or not, and the next record starts a new one |
+//! | a sync fails | everything written since the last one is written again, into a new file |
+//! | a file ends in the middle of a record | the records before it count |
 //! | the process starts again | every file is synced before its lines count as kept; those without an index are read |
 //!
-//! A ledger of the files says what should be there. A file is removed when all its lines are settled; which those are, the [sender](crate::sender) knows.
+//! A ledger lists the files that should exist. A file is removed when all its lines are settled, according to the [sender](crate::sender).
 
 mod index;
 mod ledger;
@@ -49,7 +49,7 @@ const BATCH_BYTES_MAX: usize = 1 << 20;
 /// is read, and its ledger.
 pub(crate) const FILES_MAX: usize = crate::policy::PRIORITIES as usize * (2 * (1 + FULL_FILES_MAX) + 2);
 
-/// What is known of one file.
+/// Metadata of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     number: u64,
@@ -133,13 +133,12 @@ pub(crate) struct Spool<D: Disk> {
     /// Those before it that the next sync is for, too.
     full: VecDeque<Full<D>>,
     next_number: u64,
-    /// What was appended since the last sync. The first `written` bytes are in files, those of `full` first; the others wait for
-    /// [`Spool::flush`].
+    /// Records appended since the last sync. The first `written` bytes are in files, those of `full` first; the others wait for [`Spool::flush`].
     unsynced: Vec<u8>,
     written: usize,
-    /// What is known of those that wait; its number and bytes mean nothing.
+    /// Metadata of the unwritten records; its number and bytes are unused.
     unwritten: Segment,
-    /// Writing or syncing failed: where `unsynced` is on disk, if anywhere, nobody knows.
+    /// Writing or syncing failed, so any part of `unsynced` may be on disk.
     doubtful: bool,
     directory_changed: bool,
     ledger: Ledger<D>,
@@ -257,7 +256,7 @@ impl<D: Disk> Spool<D> {
         Ok(())
     }
 
-    /// Writes what was appended. After an error it stays in memory, and the next sync tries again.
+    /// Writes the appended records. After an error they stay in memory, and the next sync tries again.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         if self.written == self.unsynced.len() {
             return Ok(());
@@ -293,7 +292,7 @@ impl<D: Disk> Spool<D> {
         }
     }
 
-    /// Has what is in files survive a crash.
+    /// Syncs the written files.
     fn sync_written(&mut self) -> io::Result<()> {
         self.generation += 1;
         if self.written > 0
@@ -327,8 +326,8 @@ impl<D: Disk> Spool<D> {
         };
         let waiting = &self.unsynced[self.written..];
         if let Err(error) = file.append(waiting) {
-            // Nobody knows how much of it was written: it is cut off if the disk lets us, nothing more goes behind it, and what waits for
-            // a sync is written again.
+            // Any part of it may have been written. The file is truncated if possible and gets no further records; everything unsynced is written
+            // again.
             self.active = None;
             let path = self.directory.join(format!("{}{:016x}", self.prefix, segment.number));
             let _ = match segment.bytes {
@@ -401,7 +400,7 @@ impl<D: Disk> Spool<D> {
             Ok(()) if generation == self.generation => {
                 let before: usize = self.full.iter().take(full).map(|full| full.bytes).sum();
                 self.forget_full(full);
-                // What was the active file then may be full by now.
+                // The file that was active then may be full by now.
                 if let Some(full) = self.full.front_mut() {
                     full.bytes -= bytes - before;
                 }
@@ -418,8 +417,8 @@ impl<D: Disk> Spool<D> {
         result
     }
 
-    /// Writes what was not synced into a new file, and syncs that. The old files keep what they may have: whoever reads skips numbers that
-    /// came before, and [`Spool::open`] puts them in order.
+    /// Writes the unsynced records to a new file and syncs it. The old files may contain some of them too: readers skip numbers that they have seen,
+    /// and [`Spool::open`] puts the files in order.
     fn rewrite(&mut self) -> io::Result<()> {
         let (records, _) = read_records(Bytes::copy_from_slice(&self.unsynced));
         let number = self.next_number;
@@ -478,20 +477,20 @@ impl<D: Disk> Spool<D> {
         }
     }
 
-    /// Removes the oldest file, whatever is in it.
+    /// Removes the oldest file, settled or not.
     pub(crate) fn remove_oldest(&mut self) -> Option<Segment> {
         let segment = self.segments.pop_front()?;
         if self.full.front().is_some_and(|full| full.number == segment.number)
             && let Some(full) = self.full.pop_front()
         {
-            // It need not be synced, and a sync that was begun says nothing of what is left.
+            // Its records need no sync, and a pending sync does not cover the remaining ones.
             self.unsynced.drain(..full.bytes);
             self.written -= full.bytes;
             self.generation += 1;
         }
         if self.segments.is_empty() {
             self.active = None;
-            // What was not written is in none of the files that were removed.
+            // None of the removed files contains the unwritten records.
             self.unsynced.drain(..self.written);
             self.written = 0;
             self.doubtful &= !self.unsynced.is_empty();
@@ -549,7 +548,7 @@ impl<D: Disk> Spool<D> {
             let bytes = self.disk.read_at(&self.path(segment.number), cursor.offset, wanted)?;
             let (records, taken) = read_records(Bytes::from(bytes));
             if records.is_empty() {
-                // The rest of the file is not what was written. Whoever reads sees the gap in the numbers.
+                // The rest of the file is damaged. The reader sees the gap in the numbers.
                 cursor.offset = segment.bytes;
                 continue;
             }

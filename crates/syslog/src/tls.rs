@@ -1,4 +1,4 @@
-//! TLS for syslog over TCP (RFC 5425): certificates and keys from PEM files, who is let in, whom to believe.
+//! TLS for syslog over TCP (RFC 5425): certificates and keys from PEM files, and the authorities that peers are checked against.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub struct Identity {
 /// How an input is a TLS server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsServer {
-    /// Who it is.
+    /// Certificate and key of this server.
     pub identity: Identity,
     /// Whom it lets in: those with a certificate of these authorities, a PEM file. Everybody if there is none.
     pub clients: Option<PathBuf>,
@@ -35,11 +35,11 @@ pub struct TlsClient {
     pub authorities: PathBuf,
     /// The name that the peer's certificate must have.
     pub name: String,
-    /// Who it is, for peers that ask.
+    /// Certificate and key of this client, for servers that require them.
     pub identity: Option<Identity>,
 }
 
-/// Why there is no TLS: what is wrong with the files that were named.
+/// An invalid TLS configuration.
 #[derive(Debug, Error)]
 pub enum TlsError {
     /// A file cannot be read, or is no PEM.
@@ -47,7 +47,7 @@ pub enum TlsError {
     File {
         /// Which.
         path: PathBuf,
-        /// What is wrong.
+        /// The cause.
         source: rustls::pki_types::pem::Error,
     },
     /// There is nothing in a file.
@@ -58,7 +58,7 @@ pub enum TlsError {
     Unusable {
         /// Which.
         path: PathBuf,
-        /// What is wrong.
+        /// The cause.
         problem: String,
     },
     /// The name of a peer that is none.
@@ -70,7 +70,7 @@ impl TlsServer {
     /// Reads the files.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// If a file cannot be read or is invalid.
     pub fn config(&self) -> Result<Arc<ServerConfig>, TlsError> {
         let provider = provider();
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
@@ -93,7 +93,7 @@ impl TlsClient {
     /// Reads the files.
     ///
     /// # Errors
-    /// What is wrong with them, or with the name.
+    /// If a file cannot be read or is invalid, or if the name is.
     pub fn config(&self) -> Result<(Arc<ClientConfig>, ServerName<'static>), TlsError> {
         let name = ServerName::try_from(self.name.clone()).map_err(|_| TlsError::Name(self.name.clone()))?;
         let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();

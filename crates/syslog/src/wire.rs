@@ -1,8 +1,8 @@
-//! What relay and collector say to each other. Each of these is one message of the transport.
+//! The protocol between relay and collector. Each packet is one message of the transport.
 //!
-//! A relay begins with [`Packet::Hello`]. The collector answers with [`Packet::Welcome`], which says what it has already, and from then on
-//! with [`Packet::Acks`] for what has reached its disk. Lines that are only worth sending while they are fresh travel over an association of
-//! their own, which begins with [`Packet::HelloFresh`] and needs no welcome.
+//! A relay begins with [`Packet::Hello`]. The collector answers with [`Packet::Welcome`], which lists the lines that it has, and from then on with
+//! [`Packet::Acks`] for lines that have reached its disk. Lines that are only worth sending while they are fresh travel over a separate association,
+//! which begins with [`Packet::HelloFresh`] and needs no welcome.
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use thiserror::Error;
@@ -49,7 +49,7 @@ pub const STARTS_MAX: usize = 32;
 pub enum Packet {
     /// From a relay, first of all.
     Hello {
-        /// Who it is.
+        /// Identity of the relay.
         sender: SenderId,
         /// Its present start.
         start: Start,
@@ -71,7 +71,7 @@ pub enum Packet {
     Settled(Vec<Span>),
     /// From a relay, first of all over an association for lines that are not repeated.
     HelloFresh {
-        /// Who it is.
+        /// Identity of the relay.
         sender: SenderId,
     },
     /// From a relay: lines that are not repeated.
@@ -81,9 +81,9 @@ pub enum Packet {
         /// The epoch.
         epoch: u32,
     },
-    /// From a collector: for each priority what is settled, as far as it knows.
+    /// From a collector: for each priority the settled lines, as far as it knows.
     Welcome(Vec<Ranges>),
-    /// From a collector: what has reached its disk since the last of these.
+    /// From a collector: lines that reached its disk since the last such packet.
     Acks {
         /// Lines of [`Packet::Fresh`] since the association began.
         fresh: u64,
@@ -98,7 +98,7 @@ pub enum Packet {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum WireError {
     /// No message of this protocol looks like that.
-    #[error("the peer sent what is no message of this protocol")]
+    #[error("the peer sent an invalid message")]
     Malformed,
     /// Another version.
     #[error("the peer speaks version {0} of the protocol, this is version {VERSION}")]

@@ -1,4 +1,4 @@
-//! The thread that compresses rotated files: one after the other, when nobody else wants the processor.
+//! The thread that compresses rotated files, one at a time and at the lowest CPU priority.
 
 use std::io;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::relay::Notice;
 const PAUSE: Duration = Duration::from_secs(30);
 const PAUSE_PARTS: u32 = 300;
 
-/// What the thread is told and what it tells.
+/// The compressing thread's job queue and results.
 pub(super) struct Compressing {
     jobs: Sender<CompressJob<RealDisk>>,
     shared: Arc<Shared>,

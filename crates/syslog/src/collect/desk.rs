@@ -84,7 +84,7 @@ impl Desk {
     pub(super) async fn wait_for_room(&self) {
         loop {
             let mut room = pin!(self.room.notified());
-            // Whoever makes room after this look is noticed.
+            // Register before the check, so that room made after it still wakes this task.
             room.as_mut().enable();
             if self.has_room() {
                 return;

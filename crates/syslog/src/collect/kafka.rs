@@ -48,7 +48,7 @@ struct Session {
     group: ConsumerGroupMetadata,
 }
 
-/// Whether the settings are some that librdkafka knows. What it says names no value that could be secret.
+/// Checks that librdkafka knows the settings. The error never contains a value, since a value could be secret.
 pub(super) fn check(topic: &KafkaTopic) -> Result<(), String> {
     client(topic).create_native_config().map(drop).map_err(|error| match error {
         KafkaError::ClientConfig(_, problem, ..) => problem,

@@ -13,7 +13,7 @@ use super::state::Memory;
 /// Files open at the same time. Those that were used longest ago are closed.
 pub(super) const OPEN_FILES_MAX: usize = 256;
 
-/// What is to be written, by file.
+/// Lines to write, by file.
 pub(super) type Lines = BTreeMap<PathBuf, Vec<u8>>;
 
 struct Open<D: Disk> {
@@ -43,7 +43,7 @@ impl<D: Disk> Files<D> {
                 // A sync that failed may have shortened it in memory only.
                 ignore_others(disk.append_to(path).and_then(|mut file| file.sync()))?;
             }
-            // Whoever shortened or removed a file meant it.
+            // A file that is shorter or missing was changed on purpose by an operator.
             *committed = length.unwrap_or_default().min(*committed);
             directories.insert(directory_of(path).to_owned());
         }

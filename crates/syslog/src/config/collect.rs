@@ -18,7 +18,7 @@ use super::{CheckError, Network, check_address, identity, loopback};
 /// What a collector does.
 #[derive(Clone, Debug)]
 pub struct CollectorConfig {
-    /// Where it remembers what it has.
+    /// Directory of the collector's state.
     pub state: PathBuf,
     /// The UDP address on which relays reach it.
     pub listen: SocketAddr,

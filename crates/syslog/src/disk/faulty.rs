@@ -10,16 +10,16 @@ use super::{Disk, DiskFile, Naming};
 /// How a machine or a process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
-    /// `kill -9`: what was written stays.
+    /// `kill -9`: written data survives.
     Process,
-    /// The power goes: of what was not synced any part may be there.
+    /// Power failure: any part of the unsynced data may survive.
     Power,
 }
 
 /// What goes wrong by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// One operation out of so many fails with an I/O error; 0 for none.
+    /// One in this many operations fails with an I/O error; 0 for none.
     pub error_one_in: u32,
     /// Bytes of all files together, as long as the disk is this small.
     pub bytes_max: Option<u64>,
@@ -212,7 +212,7 @@ impl FaultyDisk {
         Self { life: state.life, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// What is in a file, as a process sees it that never fails.
+    /// Returns the contents of a file as a running process sees them.
     pub fn contents(&self, path: &Path) -> Option<Vec<u8>> {
         let state = self.state();
         state.names.get(path).map(|&inode| state.files[inode].bytes.clone())

@@ -23,11 +23,11 @@ pub(super) fn passed_datagram_socket(path: &Path) -> io::Result<Option<UnixDatag
     if count == 0 {
         return Ok(None);
     }
-    // A descriptor known by its number alone is nobody's; a copy of it is ours.
+    // Nothing owns a descriptor that is known by its number alone, so use a copy.
     let process = pidfd_open(getpid(), PidfdFlags::empty())?;
     for number in FIRST..FIRST + count {
         let socket = UnixDatagram::from(pidfd_getfd(&process, number, PidfdGetfdFlags::empty())?);
-        // What is no Unix socket has no such address.
+        // Other sockets have no such address.
         if socket.local_addr().is_ok_and(|address| address.as_pathname() == Some(path)) {
             return Ok(Some(socket));
         }

@@ -1,4 +1,4 @@
-//! What goes to one collector: two associations, of which one is for lines that are not repeated, and what is known of the path.
+//! The connection to one collector: two associations, one of them for lines that are not repeated, and the measured state of the path.
 
 use std::pin::Pin;
 use std::task::Poll;
@@ -20,14 +20,14 @@ use crate::transport;
 /// Messages given to the transport at once, and taken from it.
 const MESSAGES_AT_ONCE: usize = 32;
 
-/// Bytes in the transport's send buffer beyond which lines of lower priority wait, and all wait: there is always room for what is more
-/// important.
+/// Bytes in the transport's send buffer beyond which lines of lower priority wait, and beyond which all wait: this keeps room for more important
+/// lines.
 const BUFFER_BYTES: [u64; 2] = [2 << 20, 3 << 20];
 
 /// How long a collector may leave everything unanswered until another may take its place.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// What has come over one of the two associations.
+/// An event on one of the two associations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Came {
     /// Messages, or the end of the association.
@@ -97,7 +97,7 @@ impl Channel {
         }
     }
 
-    /// Takes what has come. Returns what there is to say of it.
+    /// Handles an event. Returns a message for the operator, if there is one.
     pub(super) fn take(&mut self, came: Came, sender: &mut Sender<RealDisk>, now_us: u64) -> Option<String> {
         let goes_on = match came {
             Came::Fresh { goes_on } => {
@@ -241,7 +241,7 @@ pub(super) async fn receive(
     }
 }
 
-/// What has come from any of the collectors, and from which. They are asked in turns, from `first` on.
+/// Waits for an event from any collector and returns it with the collector's index. Polls them round robin, starting at `first`.
 pub(super) async fn receive_any(channels: &mut [Channel], first: usize) -> (usize, Came) {
     let count = channels.len();
     let mut waiting: Vec<Pin<Box<_>>> = channels.iter_mut().map(|channel| Box::pin(channel.receive())).collect();

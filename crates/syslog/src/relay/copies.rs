@@ -13,10 +13,10 @@ const MESSAGES_MAX: usize = 4;
 /// The shortest time between a message and its copy, in microseconds.
 const SPACING_US_MIN: u64 = 5_000;
 
-/// Chunks after which what was lost of them counts half.
+/// Chunks after which a loss counts half in the estimate.
 const CHUNKS_REMEMBERED: u64 = 2_000;
 
-/// One chunk of so many has to be lost for copies to be worth it.
+/// Copies are sent if at least one in this many chunks is lost.
 const LOSS_ONE_IN: u64 = 200;
 
 /// A message whose copy is due.

@@ -1,9 +1,9 @@
-//! How much of what is not repeated may be under way, so that no queue builds up in the network in front of the important lines.
+//! Limits the unrepeated lines in flight, so that they build no network queue ahead of the important lines.
 //!
-//! Congestion control fills the queue of a slow link until packets are lost, and every important line then waits as long as the queue takes.
-//! So the window here follows the delay instead, in the manner of LEDBAT (RFC 6817): it grows while the round trip is about as short as
-//! it ever was, and shrinks when it is half as long again. It gives way to any other traffic that fills the queue, too: these lines may
-//! be late or missing, others not.
+//! Loss-based congestion control fills the queue of a slow link until packets are lost, and every important line then waits for the whole queue. So
+//! this window follows the delay instead, in the manner of LEDBAT (RFC 6817): it grows while the round trip is close to its minimum and shrinks when
+//! it exceeds one and a half times the minimum. It also yields to any other traffic that fills the queue, because unrepeated lines may be late or
+//! lost.
 
 use crate::transport;
 
@@ -31,7 +31,7 @@ const MEMORY_US: u64 = 60_000_000;
 /// lines fill to nine tenths takes ten times as long as the queue is to lose it.
 const TRIAL_QUEUES: u64 = 20;
 
-/// And for this many round trips, each of which moves the smoothed one by an eighth.
+/// Round trips for which the trial also has to last; each moves srtt by an eighth.
 const TRIAL_ROUNDS: u64 = 16;
 
 /// How long they make room at most, in microseconds.
@@ -88,7 +88,7 @@ impl ShortestRoundTrip {
         queue_us > QUEUE_US_HARMLESS.max(self.us().unwrap_or_default() / 2)
     }
 
-    /// Whether a message that is under way for so long waits in a queue, or was lost and nothing was acknowledged since.
+    /// Whether the age of an unacknowledged message shows that it is queued, or that it was lost and nothing was acknowledged since.
     pub(super) fn is_too_old(&self, age_us: u64) -> bool {
         self.us().is_some_and(|shortest| age_us > shortest + AGE_US_HARMLESS.max(shortest / 2))
     }
@@ -133,9 +133,9 @@ pub(super) struct Look {
     pub(super) took_long: bool,
     /// Whether important messages are under way on this path: then the window does not double.
     pub(super) has_others: bool,
-    /// What is under way.
+    /// Bytes in flight.
     pub(super) used_bytes: u64,
-    /// Bytes that the transport lets be under way. What is far beyond it waits where nobody can change his mind about it.
+    /// The transport's congestion window. Bytes far beyond it would wait in the transport, where they can no longer be reordered or dropped.
     pub(super) cwnd_bytes: u64,
     /// Messages handed over so far, those among them that arrived, and those that were given up.
     pub(super) messages: [u64; 3],
@@ -181,9 +181,9 @@ impl Courtesy {
         self.rest_us = if makes_room { REST_US_MAX.min(2 * self.rest_us) } else { REST_US };
     }
 
-    /// Moves the window, once per round: when a round trip has gone by, and all is decided that was handed over at the last move. A window
-    /// that was not used is no larger than twice what was. If the queue is too long, the window shrinks to what the path carries in its
-    /// shortest round trip, so that a long queue is gone after one more.
+    /// Updates the window once per round: when a round trip has passed and everything handed over at the last update is acknowledged or abandoned. An
+    /// unused window is limited to twice the bytes used. If the queue is too long, the window shrinks to the path's rate times its shortest round
+    /// trip, so that a long queue drains within one more.
     pub(super) fn move_window(&mut self, look: Look) {
         let [sent, arrived, given_up] = look.messages;
         if self.changed_us == 0 {
@@ -415,8 +415,8 @@ mod tests {
         assert!(!shortest.is_on_trial());
     }
 
-    /// Ten minutes of a link of 250 kbit/s and 80 ms whose queue takes 20 packets, a share of which important lines need, each in a packet of
-    /// 340 bytes. Fresh ones fill the window that they are given. Returns how long an important one waits at most in each minute.
+    /// Simulates ten minutes of a link of 250 kbit/s and 80 ms with a queue of 20 packets. Important lines take a share of it, each in a packet of
+    /// 340 bytes, and fresh ones fill their window. Returns the longest wait of an important line in each minute.
     fn ten_minutes_of_overload(percent: u64) -> Vec<u64> {
         const RATE: u64 = 31_250;
         let (mut courtesy, mut shortest) = (Courtesy::new(), ShortestRoundTrip::default());

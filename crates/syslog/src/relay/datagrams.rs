@@ -1,7 +1,7 @@
-//! Datagram sockets, each read by a thread of its own: what is not read in time is lost in the kernel, so that no other task may hold it up.
+//! Datagram sockets. Each has a reader thread of its own, so that no other task delays it: the kernel drops datagrams that are not read in time.
 //!
-//! The kernel drops datagrams that find the buffer of a UDP socket full, and says so to nobody. It counts them, and `/proc/self/net` shows
-//! the count: the reader looks there once a second. A program that writes to a Unix socket waits instead.
+//! A UDP socket with a full buffer drops datagrams without notice. The kernel counts them in `/proc/self/net`, and the reader looks at that count
+//! once a second. Programs that write to a Unix socket block instead.
 
 use std::fmt;
 use std::io;
@@ -56,7 +56,7 @@ impl DatagramInput {
         if setsockopt(&socket, sockopt::RcvBufForce, &wanted).is_err() {
             setsockopt(&socket, sockopt::RcvBuf, &wanted)?;
         }
-        // The kernel doubles what it is asked for, for its own use.
+        // The kernel doubles the requested size for its own bookkeeping.
         let given = getsockopt(&socket, sockopt::RcvBuf)? / 2;
         if given < wanted {
             notice(&format!(
@@ -143,7 +143,7 @@ impl DatagramInput {
         let Socket::Udp(socket) = &self.socket else { return 0 };
         // Without /proc nothing is known.
         let lost = dropped_by_kernel(socket).unwrap_or(self.lost);
-        // The kernel's counter begins anew after 2^32.
+        // The kernel's counter wraps after 2^32.
         lost.wrapping_sub(std::mem::replace(&mut self.lost, lost))
     }
 }
@@ -189,7 +189,7 @@ mod tests {
         let input = DatagramInput::udp(SocketAddr::from(([127, 0, 0, 1], 0)), 16 << 10, &silent()).expect("a socket");
         let address = input.local_addr().expect("it is bound").expect("an address");
         let sender = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-        // Nobody reads yet: most of them find the buffer full.
+        // The reader has not started, so most datagrams find the buffer full.
         for _ in 0..SENT {
             sender.send_to(&[b'x'; 250], address).expect("it is sent");
         }

@@ -22,7 +22,7 @@ use crate::record::{MARK_CUT, MARK_UNORDERED, MARK_UNPARSED, Record};
 use crate::sender::{FreshCounts, Sender, Standing, SyncResults};
 use crate::snapshot::{CollectorStanding, LostBefore, Paths, RelaySnapshot};
 
-/// The shortest time between two looks at what has to be done by the clock.
+/// Minimum interval between two runs of the timed work.
 const TICK_MIN: Duration = Duration::from_millis(2);
 
 /// The time between two attempts to use a disk that fails, in microseconds.
@@ -159,7 +159,7 @@ impl Engine {
             batch.lines.iter().for_each(|line| self.take_line(line));
         }
         let now_us = clock::steady_us();
-        // What has not arrived by then is in the spool.
+        // Lines that have not arrived by then remain in the spool.
         let important = self.channels.iter_mut().filter_map(|channel| channel.end(&mut self.sender, now_us));
         shut_down(important.collect()).await;
         if self.syncing.is_some() {
@@ -410,10 +410,10 @@ async fn shut_down(associations: Vec<Association>) {
     while ends.join_next().await.is_some() {}
 }
 
-/// What the disk has answered; never ready if nobody waits for it.
+/// Waits for the result of a sync; never ready if none is under way.
 async fn wait(syncing: &mut Option<JoinHandle<SyncResults>>) -> SyncResults {
     match syncing {
-        Some(task) => task.await.expect("a sync does not panic, and nobody aborts it"),
+        Some(task) => task.await.expect("a sync neither panics nor is aborted"),
         None => std::future::pending().await,
     }
 }

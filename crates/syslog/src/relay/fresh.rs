@@ -23,7 +23,7 @@ pub(super) enum Others {
     Flow,
     /// They wait in a queue.
     Wait,
-    /// They wait for their congestion window: whatever else leaves now takes their place.
+    /// Important lines wait for their congestion window, so any packet sent now would delay them.
     WaitHere,
 }
 

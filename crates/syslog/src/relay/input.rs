@@ -50,13 +50,13 @@ const STOP_TIME_MAX: Duration = Duration::from_secs(2);
 /// Bytes of the name of a source that a record keeps.
 const SOURCE_BYTES_MAX: usize = 255;
 
-/// Sources whose rates are watched at the same time; beyond it all begin anew.
+/// Maximum number of sources whose rates are limited at the same time. Beyond it all rates are reset.
 const SOURCES_MAX: usize = 65_536;
 
 /// Lines that came and went no further than the input.
 #[derive(Debug, Default)]
 pub(crate) struct InputCounters {
-    /// Nobody took them in time.
+    /// Lines dropped because the relay did not take them in time.
     pub(crate) shed_overrun: AtomicU64,
     /// Their source sent too many.
     pub(crate) shed_rate: AtomicU64,
@@ -229,7 +229,7 @@ impl Intake {
         (intake, Taking { lines, files, queue, stop: StopInputs { stopping: stopping_in, running } })
     }
 
-    /// Whether nobody takes lines any more.
+    /// Whether the relay has stopped taking lines.
     pub(crate) fn is_over(&self) -> bool {
         self.lines.is_closed() || self.is_stopping()
     }

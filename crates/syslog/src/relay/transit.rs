@@ -1,8 +1,7 @@
-//! How long messages have been under way, as the transport's acknowledgements show.
+//! Time in flight of messages, according to the transport's acknowledgements.
 //!
-//! The transport measures no round trip on what it sends twice (RFC 9260 §6.3.1, C5), and into a queue that grows it sends much twice. So its
-//! round-trip time may be that of an empty network for seconds while everything waits. How long the oldest message has waited is known
-//! at any time.
+//! The transport takes no RTT sample from retransmitted data (RFC 9260 §6.3.1, C5), and it retransmits much into a growing queue. Its RTT may then be
+//! that of an empty network for seconds while everything waits. The age of the oldest unacknowledged message is always known.
 
 use std::collections::VecDeque;
 

@@ -26,7 +26,7 @@ const WINDOW_BYTES_MAX: usize = 8 << 20;
 /// How long a message of several lines may get: it fits into one packet of the transport.
 const MESSAGE_BYTES: usize = 1_150;
 
-/// Collectors are told of settled numbers when a window has been used by this part.
+/// Collectors are sent the settled numbers each time this fraction of a window has been used.
 const TELL_ONE_IN: u64 = 4;
 
 /// Failed reads in a row until what cannot be read counts as lost.
@@ -70,7 +70,7 @@ pub const STREAMS: u8 = 2 * (SLOTS + 1);
 /// What stands between the stream of a slot and that of its copies.
 const COPIES: u8 = SLOTS + 1;
 
-/// Lines in the window, at most, for copies to be made: nobody copies a backlog.
+/// Maximum number of lines in the window for copies to be sent, so that a backlog is never copied.
 const COPY_WINDOW_MAX: usize = 64;
 
 /// The stream of the lines of a queue, beside those for copies. Each group of sources has a queue, and for lines that need no order, one more if
@@ -113,7 +113,7 @@ struct Towards {
     copied: Vec<u64>,
     /// Those in the window that it may have.
     load: Load,
-    /// Of lines that were found at the start: it has these, or nobody.
+    /// Lines found at the start that only this collector can have.
     held: Ranges,
 }
 
@@ -124,11 +124,11 @@ struct Load {
     bytes: usize,
 }
 
-/// What is known of lines from before the start.
+/// State of the lines from before the start.
 pub(super) struct Past {
     /// They need no more work.
     pub(super) settled: Ranges,
-    /// For each collector: it has these, or nobody.
+    /// For each collector, the lines that no other collector can have.
     pub(super) held: Vec<Ranges>,
     /// Collectors that may have any of the others, one bit each.
     pub(super) doubt: u8,
@@ -156,7 +156,7 @@ pub(super) struct Lane<D: Disk> {
     load: Load,
     /// How far dates of lines are ahead of the clock that the sender is given.
     pub(super) date_ahead_us: u64,
-    /// Lines that were sent to nobody.
+    /// Lines that were not sent to any collector.
     free: Queues,
     towards: Vec<Towards>,
     behind: Option<Behind>,
@@ -229,7 +229,7 @@ impl<D: Disk> Lane<D> {
         Ok(lane)
     }
 
-    /// All files are to be read, but for what is settled.
+    /// Marks all files as unread, except for settled lines.
     fn whole_spool(&self) -> Behind {
         Behind { cursor: Cursor::default(), seen: self.settled.clone(), failures: 0 }
     }
@@ -329,8 +329,8 @@ impl<D: Disk> Lane<D> {
         self.window.insert(sequence, Waiting { bytes, queue, severity, taken_us, owner });
     }
 
-    /// A collector has welcomed the relay, and what it has is settled. It gets its other lines again, from the first on, and is in doubt for none
-    /// that was found.
+    /// Handles the welcome of a collector: settles the lines that it has, and queues its other lines again from the first on. Found lines are no
+    /// longer in doubt for it.
     pub(super) fn welcomed(&mut self, collector: usize) {
         let towards = &mut self.towards[collector];
         towards.away = false;
@@ -367,7 +367,7 @@ impl<D: Disk> Lane<D> {
         }
     }
 
-    /// Lines that a collector has or nobody, as far as it is known.
+    /// Lines that no other collector can have, as far as is known.
     pub(super) fn held(&self, collector: usize) -> Ranges {
         let mut held = Ranges::default();
         let found = self.towards[collector].held.above().filter(|&(first, last)| self.settled.missing(first, last) > 0);
@@ -377,12 +377,12 @@ impl<D: Disk> Lane<D> {
         held
     }
 
-    /// Whether enough numbers were given to lines since this one for collectors to be told which of them are settled.
+    /// Whether enough numbers were assigned since `told` to send collectors the settled ones.
     pub(super) fn has_much_since(&self, told: u64) -> bool {
         self.next - told > self.limits.window_lines_max as u64 / TELL_ONE_IN
     }
 
-    /// Removes files that nobody needs though there are others before them.
+    /// Removes settled files, including those behind files that are still needed.
     pub(super) fn remove_settled(&mut self) {
         self.spool.remove_settled(&self.settled);
     }
@@ -400,8 +400,8 @@ impl<D: Disk> Lane<D> {
         here.into_iter().chain(unread).fold(self.next, u64::min)
     }
 
-    /// The next message for a collector, which `takes` lines of some queues if nobody else may have them; or `None` if all is sent, or what is not
-    /// cannot be read now.
+    /// Returns the next message for a collector. It `takes` lines of some queues if no other collector may have them. `None` if all is sent, or if
+    /// the rest cannot be read now.
     pub(super) fn next_message(
         &mut self,
         collector: usize,
@@ -544,7 +544,7 @@ impl<D: Disk> Lane<D> {
         if self.settled.contains(sequence) || self.window.contains_key(&sequence) {
             return;
         }
-        // What was taken since the start and is not in the window was sent to nobody.
+        // Lines taken since the start and outside the window were not sent to any collector.
         let is_held = |towards: &Towards| sequence < self.first && towards.held.contains(sequence);
         let owner = self.towards.iter().position(is_held);
         let waits = match owner {
@@ -559,7 +559,7 @@ impl<D: Disk> Lane<D> {
         }
     }
 
-    /// All files were read up to the number `end`, and these numbers were not in them: what is not settled otherwise was damaged on disk.
+    /// Counts unseen and unsettled lines below `end` as lost: all files up to there were read, so they were damaged on disk.
     fn lose_unseen(&mut self, seen: &Ranges, end: u64, counters: &mut Counters) {
         let mut unseen = Vec::new();
         let mut above = seen.floor();

@@ -221,7 +221,7 @@ mod tests {
     fn sources_are_spread_and_one_more_collector_moves_none_between_the_others() {
         let homes = |names: &[&str]| {
             let routes = Routes::new(&routing(names, true), 0);
-            (0..SLOTS).map(|slot| routes.target(slot).expect("nobody is gone")).collect::<Vec<_>>()
+            (0..SLOTS).map(|slot| routes.target(slot).expect("all are present")).collect::<Vec<_>>()
         };
         let (two, three) =
             (homes(&["192.0.2.1:9899", "192.0.2.2:9899"]), homes(&["192.0.2.1:9899", "192.0.2.2:9899", "[::1]:9"]));

@@ -25,7 +25,7 @@ pub(super) fn nothing() -> Numbers {
 /// Where lines went.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Whereabouts {
-    /// Lines that need no more work, whatever is found of them.
+    /// Lines that need no more work, wherever they are found.
     pub(super) settled: Numbers,
     pub(super) collectors: Vec<Held>,
 }

@@ -1,4 +1,4 @@
-//! The start of a spool: which files there are, whether they hold what was written to them, and in which order.
+//! Opens a spool: finds its files, checks their records and puts them in order.
 
 use std::io;
 use std::path::Path;

@@ -147,7 +147,7 @@ fn a_damaged_record_ends_its_file_and_no_other() {
     disk.append_to(&path).and_then(|mut file| file.append(b"\x07xx and more")).expect("the disk works");
     let (spool, found) = open(&disk, 100);
     assert_eq!(read_all(&spool).len(), 8);
-    // The ledger says what is missing.
+    // The ledger reveals the missing file.
     assert_eq!((found.into_iter().collect::<BTreeSet<_>>().len(), spool.damaged()), (9, 1));
 }
 

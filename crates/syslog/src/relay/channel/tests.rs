@@ -57,7 +57,7 @@ impl Pair {
         let any = "127.0.0.1:0".parse().expect("an address");
         let relay = Endpoint::bind(any, transport::config()).await.expect("a socket");
         let collector = Endpoint::bind(any, transport::config()).await.expect("a socket");
-        let listener = collector.listen(transport::PORT).expect("nobody has the port");
+        let listener = collector.listen(transport::PORT).expect("the port is free");
         let options = festina::ConnectOptions::default().peer_port(transport::PORT);
         let connected = relay.connect_with(collector.local_addr(), options).await.expect("it is there");
         let accepted = listener.accept().await.expect("the relay has connected");
@@ -118,7 +118,7 @@ async fn a_collector_that_answers_for_no_line_for_30_s_is_left_and_told_so() {
     pair.send_line(101 * SECOND_US).await;
     assert!(pair.is_here(130 * SECOND_US));
     assert!(!pair.is_here(130 * SECOND_US + 1));
-    // What has come before the end may be read; then it is over.
+    // Messages received before the end can still be read; then reading fails.
     while pair.collector.recv().await.is_ok() {}
     let reason = pair.collector.closed().await;
     assert!(matches!(reason, ClosedReason::AbortedByPeer { .. }), "{reason:?}");
@@ -137,7 +137,7 @@ async fn a_collector_that_answers_now_and_then_is_not_left() {
     assert!(pair.is_here(59 * SECOND_US) && !pair.is_here(59 * SECOND_US + 1));
 }
 
-/// In one thread, so that nothing is acknowledged while nobody waits.
+/// Runs in one thread, so that nothing is acknowledged unless the test awaits.
 #[tokio::test]
 async fn while_important_lines_wait_in_a_queue_the_transport_sends_no_probes() {
     let mut pair = Pair::new().await;
