@@ -56,7 +56,7 @@ use state::State;
 /// A pause that no association lives to see.
 const NEVER: Duration = Duration::from_secs(1 << 32);
 
-/// At most so many bytes of an error cause are kept for the application.
+/// Maximum bytes of an error cause kept for the application.
 const CAUSE_INFO_BYTES_MAX: usize = 64;
 
 /// One end of an SCTP association (RFC 9260), without a clock or a socket.
@@ -194,7 +194,7 @@ impl Association {
         result
     }
 
-    /// Does what is due by `now`. Calling it too early does nothing.
+    /// Runs all timers that have expired by `now`. An early call does nothing.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.peer_gone_at().is_some_and(|at| now >= at) {
             self.close(ClosedReason::PeerUnreachable);
@@ -236,12 +236,12 @@ impl Association {
         Ok(id)
     }
 
-    /// Ends in good order: what was sent is delivered first; no more messages are taken (RFC 9260 §9.2).
+    /// Shuts down gracefully: queued messages are delivered first, and new ones are refused (RFC 9260 §9.2).
     pub fn shutdown(&mut self, now: Instant) {
         self.request_shutdown(now);
     }
 
-    /// Ends at once. Up to 64 bytes of `reason` are told to the peer (RFC 9260 §9.1).
+    /// Aborts the association and sends up to 64 bytes of `reason` to the peer (RFC 9260 §9.1).
     pub fn abort(&mut self, reason: &[u8]) {
         let reason = reason.get(..CAUSE_INFO_BYTES_MAX).unwrap_or(reason);
         self.abort_with(Cause::UserInitiatedAbort(reason), ClosedReason::AbortedLocally);
@@ -300,8 +300,8 @@ impl Association {
         }
     }
 
-    /// Whether the peer is to be told something at once. After [`poll_message`](Self::poll_message) only this can have changed, so a
-    /// caller that takes many messages need not poll for packets after each.
+    /// Whether a packet must be sent at once. [`poll_message`](Self::poll_message) can change only this, so a caller that takes many messages need
+    /// not poll for packets after each.
     pub fn acknowledges_now(&self) -> bool {
         self.receiver.as_ref().is_some_and(Receiver::sack_wanted)
     }
@@ -381,8 +381,8 @@ impl Association {
         stats
     }
 
-    /// Sets what [`Config::scheduler`](crate::Config::scheduler) goes by for a stream: its priority, of which 0 is the highest, or its weight
-    /// (RFC 8260 §4.3.3). It has no effect with the other schedulers. Messages that have begun to leave go on.
+    /// Sets a stream's value for [`Config::scheduler`](crate::Config::scheduler): its priority (0 is the highest), or its weight (RFC 8260
+    /// §4.3.3). Other schedulers ignore it. Messages that are partly sent are not affected.
     pub fn set_stream_value(&mut self, stream: StreamId, value: u16) {
         self.sender.streams().set_value(stream, value);
     }

@@ -1,4 +1,4 @@
-//! What an association is told when it is made; shared by many associations behind one `Arc`.
+//! Association configuration, shared by many associations behind one `Arc`.
 
 mod congestion_control;
 mod send_buffer;
@@ -157,10 +157,9 @@ pub struct Timers {
     pub heartbeat_interval: Option<Duration>,
     /// How long a state cookie is honoured.
     pub cookie_lifetime: Duration,
-    /// How long an orderly shutdown waits for the peer to acknowledge a further sixteenth of what was left when it began; then an ABORT
-    /// ends the association. It thus takes at most 17 times as long until all is acknowledged, whatever the peer does (RFC 9260 §9.2
-    /// sets no limit). The limits for a peer that does not answer hold as well: a step in which it did not may take `Config::peer_timeout`
-    /// longer.
+    /// Maximum time in which an orderly shutdown waits for the peer to acknowledge a further sixteenth of the initially remaining data; then an ABORT
+    /// ends the association. The whole shutdown thus takes at most 17 times as long, regardless of the peer (RFC 9260 §9.2 sets no limit). The limits
+    /// for a peer that does not answer apply as well: a step without an answer may take `Config::peer_timeout` longer.
     pub shutdown_stall: Duration,
     /// Overall limit from the first SHUTDOWN that this side sends, after all is acknowledged, to the end; `None` means 5 times `rto_max`
     /// (RFC 9260 §9.2, T5).
@@ -224,8 +223,7 @@ pub struct Limits {
     /// Inbound streams accepted. A receive buffer below 448 KiB allows for fewer than 65,535: one per 8 bytes, and 8,192, so
     /// that the table of streams leaves most of the buffer free.
     pub inbound_streams: u16,
-    /// Receive buffer: the advertised receiver window when empty. What is held for a peer, as allocated, is at most twice this
-    /// and 64 KiB, whatever arrives.
+    /// Receive buffer: the advertised receiver window when empty. The memory allocated for a peer never exceeds twice this plus 64 KiB.
     pub receive_buffer_bytes: usize,
     /// How much of one stream may wait unread, each message counted with 64 bytes more; the first one always may. A stream that reaches it is
     /// discarded from there on ([`Event::StreamDiscarded`](crate::Event::StreamDiscarded)), as by
@@ -236,7 +234,7 @@ pub struct Limits {
     pub send_buffer_bytes: usize,
     /// How much of that may wait for its first transmission.
     pub send_buffer: SendBufferPolicy,
-    /// After the send buffer was full, the application is told that it can write again when it has drained to this.
+    /// Reports [`Event::Writable`](crate::Event::Writable) when a full send buffer has drained to this size.
     pub send_low_water_bytes: usize,
     /// Largest message sent and received. Messages are delivered whole, so it must not exceed `receive_buffer_bytes`; only the default, 1 MiB,
     /// may, and then the receive buffer is the limit. A peer that sends a larger one breaks the association.
@@ -322,14 +320,13 @@ impl Admission {
     }
 }
 
-/// What is remembered of the paths to destinations (RFC 9040), so that the first packets of the next association are repaired as quickly
-/// as later ones: the round-trip time and its variance. Only associations that this side began, and whose handshake was completed, are
-/// remembered, when they end.
+/// Limits of the cache of path state per destination (RFC 9040): round-trip time and variance. It lets the next association repair its first losses
+/// as quickly as later ones. Paths are stored when an association ends, if this side initiated it and its handshake was completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DestinationMemory {
     /// Destinations, each an IP address and a UDP port; the one that was used longest ago makes room. 0 remembers nothing.
     pub destinations_max: usize,
-    /// For how long. What is known counts for less the older it is.
+    /// How long an entry is kept. Older entries count for less.
     pub lifetime: Duration,
 }
 
@@ -339,7 +336,7 @@ impl Default for DestinationMemory {
     }
 }
 
-/// What carries the packets, and what it does for them. The core sees neither IP headers nor DTLS, so both are off by default.
+/// Features of the layer below. The core sees neither IP headers nor DTLS, so both are off by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Carrier {
     /// The caller promises that every packet travels within DTLS, which finds errors at least as well as SCTP's checksum. Packets then leave
@@ -370,7 +367,7 @@ pub enum PeerRestart {
 /// always is; and whether it may restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerRequests {
-    /// Its streams may begin anew, and it may ask that this side's do. On by default, since data channels are closed that way (RFC 8831).
+    /// Whether the peer may reset its streams and request resets of this side's. On by default, since data channels are closed that way (RFC 8831).
     pub reset_streams: bool,
     /// It may add streams, up to `Limits::inbound_streams`, and ask this side to. Off by default.
     pub add_streams: bool,
@@ -389,7 +386,7 @@ impl Default for PeerRequests {
 pub struct SackPolicy {
     /// Longest wait before a SACK; at most 500 ms. Zero acknowledges every packet at once.
     pub delay: Duration,
-    /// Acknowledge at least every so many packets with DATA.
+    /// Maximum number of packets with DATA per acknowledgement.
     pub every_packets: u8,
 }
 
@@ -423,11 +420,11 @@ pub enum Expiry {
     /// delivered then, and lets the congestion window grow, though its acknowledgement comes after the end.
     #[default]
     WhenOverdue,
-    /// At its end, wherever the message is: queued, on its way or lost. The window does not grow for what is abandoned on its way, even if
+    /// As soon as the lifetime ends, whether the message is queued, in flight or lost. The window does not grow for data abandoned in flight, even if
     /// it arrives (RFC 3758 §3.5 A4).
     AtOnce,
-    /// Before a message begins to leave, and before each retransmission. What is on its way then may still arrive, and is abandoned only if it
-    /// proves lost; a message of several fragments that has begun to leave goes on.
+    /// Before a message is first sent, and before each retransmission. Data in flight at the end of the lifetime may still arrive and is abandoned
+    /// only if it is lost. A message of several fragments that is partly sent is completed.
     BeforeTransmission,
     /// Before each retransmission. Every message leaves once, as with FreeBSD 8.2 (Rajiullah and Brunstrom 2012 §IV-C).
     BeforeRetransmission,
@@ -459,7 +456,7 @@ impl Expiry {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamScheduler {
-    /// In the order of the `send` calls, whatever their streams (SCTP_SS_FCFS).
+    /// In the order of the `send` calls, across all streams (SCTP_SS_FCFS).
     #[default]
     FirstComeFirstServed,
     /// Streams with something to send take turns, one message each (SCTP_SS_RR), or with [`Config::interleaving`] one fragment each.

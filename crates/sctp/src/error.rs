@@ -32,7 +32,7 @@ pub enum SendError {
         /// Outbound streams of the association.
         streams: u16,
     },
-    /// Not now: the stream is to begin anew, and takes no messages until the peer has answered. Wait for
+    /// Temporary: the stream is being reset and takes no messages until the peer has answered. Wait for
     /// [`Event::StreamsReset`](crate::Event::StreamsReset) or [`Event::StreamRequestFailed`](crate::Event::StreamRequestFailed).
     #[error("stream {} is being reset", .0.stream.0)]
     StreamResetting(Message),
@@ -101,14 +101,14 @@ pub enum ClosedReason {
     /// Peer: it lost its state and set up the association anew, which `PeerRequests::restart` does not allow.
     #[error("the peer restarted")]
     PeerRestarted,
-    /// Network: nobody answered the handshake.
+    /// Network: the handshake got no answer.
     #[error("the peer did not answer the handshake")]
     HandshakeTimeout,
     /// Network: the peer stopped answering (RFC 9260 §8.1).
     #[error("the peer stopped answering")]
     PeerUnreachable,
-    /// Network or peer: an orderly shutdown did not finish in time. Either the peer acknowledged too little of what was left for
-    /// `Timers::shutdown_stall`, or the time from SHUTDOWN on exceeded `Timers::shutdown_guard` (T5, RFC 9260 §9.2).
+    /// Network or peer: an orderly shutdown did not finish in time. Either the peer acknowledged too little of the remaining data within
+    /// `Timers::shutdown_stall`, or the time since SHUTDOWN exceeded `Timers::shutdown_guard` (T5, RFC 9260 §9.2).
     #[error("the shutdown did not finish in time")]
     ShutdownTimeout,
 }

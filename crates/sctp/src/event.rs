@@ -94,11 +94,11 @@ pub enum Event {
         /// Streams that the peer may send on now.
         inbound_streams: u16,
     },
-    /// The peer did not do what this side asked for. Outbound streams take messages again, with the numbers that they had.
+    /// The peer refused a request, or did not answer it. Outbound streams take messages again, with their previous numbering.
     StreamRequestFailed {
-        /// What it was asked for.
+        /// The request.
         request: StreamRequest,
-        /// What it answered.
+        /// The peer's result code.
         result: ReConfigResult,
     },
     /// A chunk was sent again. Only with `message_events`.
@@ -116,7 +116,7 @@ pub enum Event {
     RoundTripMeasured {
         /// When the acknowledgement came.
         at: Instant,
-        /// What was measured.
+        /// The new sample.
         rtt: Duration,
         /// SRTT, this sample included.
         srtt: Duration,
@@ -134,13 +134,13 @@ pub enum Direction {
     Inbound,
 }
 
-/// What this side asked the peer for (RFC 6525).
+/// A request of this side about streams (RFC 6525).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamRequest {
-    /// These streams were to begin anew; none stand for all.
+    /// Reset these streams; an empty list means all.
     Reset(Direction, Box<[StreamId]>),
-    /// So many more streams.
+    /// Add this many streams.
     Add(Direction, u16),
 }
 
@@ -185,7 +185,7 @@ pub enum RetransmissionCause {
 }
 
 impl RetransmissionCause {
-    /// Why a chunk with so many miss indications rides along in a packet that leaves anyway.
+    /// Returns the cause of a chunk with `miss_indications` that is bundled into a packet sent anyway.
     pub(crate) fn bundled(miss_indications: u8) -> Self {
         if miss_indications > 0 { Self::ReportedBundled } else { Self::Bundled }
     }
@@ -218,7 +218,7 @@ pub(crate) struct Events {
     message_events: bool,
     /// How many of the events are [`Event::PeerError`].
     peer_errors: u8,
-    /// At least so many changes that the peer asked for wait.
+    /// Lower bound of the number of queued changes that the peer asked for.
     changes: u8,
 }
 

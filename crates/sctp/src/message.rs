@@ -22,7 +22,7 @@ pub struct Message {
     pub ppid: u32,
     /// Deliver without regard to the order of the stream (RFC 9260 §6.6).
     pub unordered: bool,
-    /// Ask the peer to acknowledge at once (the I bit of RFC 7053), whatever the profile does by itself.
+    /// Asks the peer to acknowledge at once (the I bit of RFC 7053), regardless of the profile.
     pub immediate_ack: bool,
     /// How long the message is worth sending after `send`: then it is abandoned (RFC 9260 §11.1.5, RFC 3758 §4.1). If the peer supports
     /// partial reliability, so is one that is on its way, when its acknowledgement is overdue ([`Expiry`](crate::Expiry)). It never leaves
@@ -30,9 +30,8 @@ pub struct Message {
     pub lifetime: Option<Duration>,
     /// As `lifetime`, but a point in time. The earlier of the two holds.
     pub deadline: Option<Instant>,
-    /// How often each of its chunks leaves again at most, for whatever reason; one that would have to leave once more has the message
-    /// abandoned (RFC 7496 §3.1). 0 sends once. Above 254 there is no limit. It has no effect with a peer that does not support partial
-    /// reliability. The `maxRetransmits` of data channels.
+    /// Maximum retransmissions of each chunk of the message, for any reason. If one more would be needed, the message is abandoned (RFC 7496 §3.1). 0
+    /// sends once; values above 254 mean no limit. No effect if the peer does not support partial reliability. The `maxRetransmits` of data channels.
     pub max_retransmissions: Option<u16>,
     /// Lets the message be abandoned to make room in a full send buffer for one with a lower number; 0 is the most important
     /// (RFC 7496 §3.3). A message without a priority is never abandoned for another, and makes no other be abandoned.

@@ -8,9 +8,9 @@ use crate::event::AbandonReason;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// What was sent.
+    /// Counters of the sending side.
     pub sent: SentStats,
-    /// What was received.
+    /// Counters of the receiving side.
     pub received: ReceivedStats,
     /// What partial reliability gave up, part of `sent.messages_abandoned`.
     pub abandoned: AbandonedStats,
@@ -168,7 +168,7 @@ pub struct PathStats {
     pub in_flight_packets: u32,
     /// Whether fast recovery lasts (RFC 9260 §7.2.4). Until it has come down to cwnd, more than cwnd may be on the way (RFC 6937).
     pub in_fast_recovery: bool,
-    /// The peer's window as last told, less what is on the way.
+    /// The peer's last advertised window, less the bytes in flight.
     pub peer_window_bytes: u64,
     /// Bytes in the send buffer.
     pub send_buffer_bytes: u64,

@@ -8,7 +8,7 @@ use crate::wire::{Cause, ChunkOut, PacketBuilder, ReConfigParameter, ReConfigRes
 
 /// Answers that may wait at once; more are dropped, which a peer sees as loss.
 const REPLIES_MAX: usize = 16;
-/// At most so many bytes of a HEARTBEAT's information are echoed and of an unknown chunk reported.
+/// Maximum bytes of a HEARTBEAT's information that are echoed, and of an unknown chunk that are reported.
 pub(crate) const ECHO_BYTES_MAX: usize = 1_024;
 
 /// Chunks that leave once each, told by name; the state knows their content.
@@ -68,7 +68,7 @@ impl Control {
         self.due &= !due.0;
     }
 
-    /// Forgets all but complete packets: the association ends, or begins anew.
+    /// Drops everything except complete packets, when the association ends or restarts.
     pub(crate) fn clear(&mut self) {
         self.due = 0;
         self.reconfiguration = None;
@@ -174,7 +174,7 @@ impl Reply {
     }
 }
 
-/// SHUTDOWN with what has been received so far.
+/// Writes SHUTDOWN with the Cumulative TSN Ack.
 pub(crate) fn write_shutdown(packet: &mut PacketBuilder<'_>, cumulative_tsn: Tsn) -> bool {
     packet.chunk(&ChunkOut::Shutdown { cumulative_tsn })
 }

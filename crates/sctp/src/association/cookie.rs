@@ -1,8 +1,8 @@
-//! The state cookie: everything a listener must know to build an association, kept by the peer instead of by the listener
-//! (RFC 9260 §5.1.3 to §5.1.5).
+//! The state cookie: everything a listener must know to build an association, kept by the peer instead of by the listener (RFC 9260 §5.1.3 to
+//! §5.1.5).
 //!
-//! It is short, since an INIT ACK goes to an address that nobody has proven yet. What the packet with COOKIE ECHO says anyway, this
-//! side's tag, the ports and the source's IP address, is signed but not held, and this side's first TSN follows from its tag.
+//! The cookie is short, since an INIT ACK goes to an unverified address. Fields that the packet with COOKIE ECHO repeats (this side's tag, the ports
+//! and the source's IP address) are signed but not contained. This side's first TSN is derived from its tag.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -27,10 +27,9 @@
 //! |                        MAC, 16 bytes                          |
 //! ```
 //!
-//! Y is the two highest bits of the extensions, of which there are ten.
+//! Y is the two highest of the ten bits of the extensions.
 //!
-//! What lies above the double line is encrypted with a key stream that the MAC selects, so that a cookie says nothing of this side's
-//! clock.
+//! The part above the double line is encrypted with a key stream that the MAC selects, so that a cookie reveals nothing about this side's clock.
 
 use core::num::NonZeroU32;
 use std::net::{IpAddr, SocketAddr};
@@ -44,13 +43,13 @@ use crate::wire::Tsn;
 
 /// Length of the MAC in bytes.
 const MAC_BYTES: usize = 16;
-/// Length of what is encrypted: the time, two single bytes, tie-tags and the peer's tag.
+/// Length of the encrypted part: the time, two single bytes, tie-tags and the peer's tag.
 const SECRET_BYTES: usize = TIME_BYTES + 1 + 1 + 4 + 4;
 /// Length of what stands before the MAC: after the secret part three u32 and the addresses.
 const BODY_BYTES: usize = SECRET_BYTES + 3 * 4 + 8;
 /// Length of the whole cookie.
 pub(crate) const COOKIE_BYTES: usize = BODY_BYTES + MAC_BYTES;
-/// Length of what is signed: the body, the tag, the ports and an IP address as IPv6.
+/// Length of the signed data: the body, the tag, the ports and an IP address as IPv6.
 const SIGNED_BYTES: usize = BODY_BYTES + 4 + 2 * 2 + 16;
 /// Length of the time.
 const TIME_BYTES: usize = 6;
@@ -116,8 +115,7 @@ impl TieTags {
     }
 }
 
-/// The first TSN of the association in which this side has the tag. Beyond guessing, as the tag is (RFC 9260 §5.3.1), and nobody has
-/// to remember it.
+/// Returns the first TSN of the association with this local tag. It is as unguessable as the tag (RFC 9260 §5.3.1) and need not be stored.
 pub(crate) fn first_tsn(context: &Context, local_tag: u32) -> Tsn {
     Tsn(context.derive_u32(Purpose::InitialTsn, &[local_tag.into()]))
 }
@@ -153,7 +151,7 @@ pub(crate) struct PeerParameters {
 pub(crate) enum CookieVerdict {
     /// Not a cookie that this endpoint made.
     Forged,
-    /// Genuine but outlived by so much.
+    /// Genuine, but stale by this duration.
     Stale(Cookie, Duration),
     /// Genuine and in time.
     Valid(Cookie),
@@ -258,7 +256,7 @@ fn prolongation_steps(prolonged: Duration) -> u8 {
     u8::try_from(steps).unwrap_or(u8::MAX)
 }
 
-/// Looks at every bit whatever the first ones are, so that timing tells a forger nothing.
+/// Compares all bits regardless of the first ones, so that timing reveals nothing to a forger.
 fn equal_in_constant_time(one: u128, other: u128) -> bool {
     core::hint::black_box(one ^ other) == 0
 }

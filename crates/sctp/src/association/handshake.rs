@@ -21,8 +21,8 @@ use crate::wire::{
     Tsn,
 };
 
-/// An answer to a packet whose source nobody has proven is at most so many times as long as the packet. Whoever forges the source could
-/// otherwise have this side flood others with more than he sends himself. QUIC has the same factor (RFC 9000 §8.1).
+/// Maximum size of a reply to an unverified source, as a multiple of the packet that it answers. Forged sources could otherwise amplify a flood. QUIC
+/// has the same factor (RFC 9000 §8.1).
 const AMPLIFICATION_MAX: usize = 3;
 
 /// What COOKIE ECHO means for an association that exists (RFC 9260 §5.2.4, Table 12).
@@ -183,7 +183,7 @@ impl Association {
         }
     }
 
-    /// Has the owner of a cookie ask for a new one (RFC 9260 §5.2.6). If nobody has its tag any more, nobody listens.
+    /// Asks the owner of a stale cookie to request a new one (RFC 9260 §5.2.6). If no peer has its tag any more, the reply has no effect.
     fn refuse_cookie(&mut self, cookie: &Cookie, staleness: Duration) -> PacketDropped {
         self.control.packet(stale_cookie(header_to(self.ports, cookie.tags.peer), staleness));
         PacketDropped::Unexpected("stale cookie")
@@ -244,7 +244,7 @@ impl Association {
         self.sender.establish(now, path, parameters.a_rwnd, outbound, round_trip, &mut self.events);
         let config = self.context.config();
         match &mut self.receiver {
-            // What was received whole before can still be read.
+            // Messages received completely before the restart can still be read.
             Some(receiver) => receiver.reset_for_restart(config, parameters.first_tsn, inbound, framing),
             None => self.receiver = Some(Receiver::new(config, parameters.first_tsn, inbound, framing)),
         }
@@ -361,7 +361,7 @@ pub(super) struct PeerTraits {
     pub(super) buffer_bytes: u32,
 }
 
-/// What this side calls itself in an INIT ACK.
+/// The tags that this side uses in an INIT ACK.
 pub(super) struct Identity {
     pub(super) ports: Ports,
     pub(super) local_tag: u32,
@@ -381,7 +381,7 @@ pub(super) fn fresh_tag(context: &Context, input: &[u64]) -> u32 {
     context.derive_u32(Purpose::LocalTag, input).max(1)
 }
 
-/// The bytes that the answer to a packet of `packet_bytes` may have as long as nobody has proven where that packet came from.
+/// Maximum bytes of the reply to a packet of `packet_bytes` from an unverified source.
 pub(super) fn answer_bytes_max(packet_bytes: usize) -> usize {
     packet_bytes.saturating_mul(AMPLIFICATION_MAX)
 }
@@ -457,7 +457,7 @@ pub(super) fn stale_cookie(header: CommonHeader, staleness: Duration) -> Vec<u8>
     lone_packet(header, &ChunkOut::Error { causes: &[Cause::StaleCookie { staleness_us }] })
 }
 
-/// A packet with one chunk. What it carries is bounded by this side, never by the peer, so that it fits into the smallest packet.
+/// A packet with one chunk. This side bounds its contents, never the peer, so that it fits into the smallest packet.
 pub(super) fn lone_packet(header: CommonHeader, chunk: &ChunkOut<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut packet = PacketBuilder::new(&mut bytes, header, PACKET_BYTES_MIN);

@@ -10,10 +10,10 @@ use festina_units::{Duration, Instant};
 
 use super::Association;
 
-/// What is known of the path to a destination.
+/// Path state learned by an earlier association: round-trip time, loss rate and reordering.
 ///
-/// It comes from [`Association::path_knowledge`] and goes into [`Association::connect_knowing`]. What it says is taken for granted until
-/// the new association has measured for itself.
+/// [`Association::path_knowledge`] returns it and [`Association::connect_knowing`] takes it. The new association uses it until it has measurements of
+/// its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathKnowledge {
     round_trip: AssumedRoundTrip,
@@ -37,8 +37,8 @@ impl PathKnowledge {
 }
 
 impl Association {
-    /// What this association has learned of the path to its peer. `None` unless the handshake was completed and a round trip was
-    /// measured. It may be asked for after the end, too.
+    /// Returns the path state learned so far. `None` unless the handshake was completed and a round trip was measured. Also available after the
+    /// association has ended.
     pub fn path_knowledge(&self, now: Instant) -> Option<PathKnowledge> {
         if !self.peer.answered {
             return None;

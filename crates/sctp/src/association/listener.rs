@@ -92,8 +92,8 @@ impl Listener {
         self.receive(now, from, packet, Room::Free(tag_in_use), reply)
     }
 
-    /// The same for an endpoint that takes no more associations: an INIT, or a COOKIE ECHO with a good cookie, is answered by an ABORT
-    /// with the cause "Out of Resource" (RFC 9260 §5.1, §3.3.10.4), all else as ever.
+    /// As [`handle_packet`](Self::handle_packet), for an endpoint that accepts no more associations: an INIT, or a COOKIE ECHO with a valid cookie,
+    /// is answered by an ABORT with the cause "Out of Resource" (RFC 9260 §5.1, §3.3.10.4).
     pub fn refuse_packet(&self, now: Instant, from: SocketAddr, packet: &Bytes, reply: &mut Vec<u8>) -> Incoming {
         self.receive(now, from, packet, Room::None, reply)
     }

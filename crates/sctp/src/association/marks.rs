@@ -95,7 +95,7 @@ impl Marks {
         self.answer.take_if(|tsn| packet.chunk(&ChunkOut::Cwr(*tsn)));
     }
 
-    /// Writes what is to be reported. A SACK follows.
+    /// Writes ECNE if a mark has to be reported. A SACK follows.
     pub(super) fn write_ecne(&self, packet: &mut PacketBuilder<'_>) {
         if let Some(tsn) = self.echo {
             packet.chunk(&ChunkOut::Ecne { tsn, packets: self.packets_open });

@@ -56,8 +56,8 @@ pub(crate) struct HeartbeatAnswer {
 enum Heartbeat {
     /// Not sent in this state, or by the application's wish.
     Off,
-    /// Leaves at this time if the path stays idle, or when the peer has been quiet for too long. [`Instant::MAX`]: only if the peer does
-    /// not answer what it is asked.
+    /// Sent at this time if the path stays idle, or when the peer has been silent for too long. [`Instant::MAX`]: only if the peer leaves a request
+    /// unanswered.
     Idle { due_at: Instant },
     /// Must leave with the next packet.
     Ready,

@@ -17,7 +17,7 @@ pub(crate) struct RetryTimer {
 /// Copies that the timer does not call for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Early {
-    /// When the chunk last left, for whatever reason.
+    /// When the chunk was last sent, for any reason.
     left_at: Instant,
     /// How far the copies keep apart, if there are any.
     pace: Option<Pace>,
@@ -30,7 +30,7 @@ struct Early {
 pub(crate) enum Repeat {
     /// An early copy that redundancy has leave: nothing calls for it.
     Uncalled,
-    /// An early copy: the answer is overdue. It counts against nobody.
+    /// An early copy, because the answer is overdue. It counts towards no error counter.
     Copy,
     /// The timer expired.
     Timeout,
@@ -55,7 +55,7 @@ impl RetryTimer {
         Self { retransmissions: self.retransmissions, ..Self::start(now, rto) }
     }
 
-    /// The peer was heard of: the timer begins anew, and no copy more leaves than would have otherwise.
+    /// The peer sent a packet: restarts the timer without allowing more copies than before.
     pub(crate) fn restarted(self, anew: Self) -> Self {
         let early = Early { copies: self.early.copies, ..anew.early };
         Self { early, ..anew }

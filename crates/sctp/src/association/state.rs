@@ -26,7 +26,7 @@ pub enum AssociationState {
     ShutdownAckSent,
 }
 
-/// The state with what it needs.
+/// The state of the association, with its data.
 #[derive(Debug)]
 pub(crate) enum State {
     Closed,
@@ -97,7 +97,7 @@ impl State {
         matches!(self, Self::CookieWait { .. } | Self::CookieEchoed { .. } | Self::Established)
     }
 
-    /// From ESTABLISHED on: the peer must answer what it is asked.
+    /// Whether the peer must answer requests: from ESTABLISHED on.
     #[inline]
     pub(crate) fn expects_answers(&self) -> bool {
         self.sends_data() || matches!(self, Self::ShutdownSent { .. } | Self::ShutdownAckSent { .. })
@@ -125,8 +125,8 @@ impl State {
     }
 }
 
-/// Bounds the wait until all that is left is acknowledged. The wait starts anew with each step of progress. A step is a part of what was
-/// left at first, so that a peer that takes a byte now and then cannot stretch it.
+/// Bounds the wait for the acknowledgement of all remaining data. The wait restarts with each step of progress. A step is a fraction of the initial
+/// amount, so that a peer that takes a byte now and then cannot stretch it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Drain {
     /// When the wait is over, unless the next step comes before.
@@ -139,7 +139,7 @@ pub(crate) struct Drain {
 }
 
 impl Drain {
-    /// Steps in which the peer may acknowledge what is left.
+    /// Number of steps in which the peer may acknowledge the remaining data.
     const STEPS: usize = 16;
 
     /// The end begins now.
@@ -149,7 +149,7 @@ impl Drain {
         Self { ends_at: now + stall, step_bytes, next_bytes, is_extended: false }
     }
 
-    /// So much is left now.
+    /// Updates the amount that is left.
     pub(crate) fn update(&mut self, now: Instant, left_bytes: usize, stall: Duration) {
         if left_bytes <= self.next_bytes {
             *self = Self { ends_at: now + stall, next_bytes: left_bytes.saturating_sub(self.step_bytes), ..*self };

@@ -1,4 +1,4 @@
-//! What one acknowledgement says, whoever carries it. The ledger builds it once; everything else reads it.
+//! The summary of one acknowledgement, regardless of the chunk that carries it. The ledger builds it once; all other code reads it.
 
 use festina_units::Instant;
 
@@ -38,11 +38,11 @@ pub(crate) struct Digest {
     pub(crate) acked_bytes: usize,
     /// How many chunks those are.
     pub(crate) acked_chunks: usize,
-    /// What they show of packets whose chunks left again.
+    /// Evidence about which transmission of retransmitted chunks arrived.
     pub(crate) arrivals: Arrivals,
     /// The highest TSN of what had been sent more than once.
     pub(crate) highest_copy: Option<u64>,
-    /// The lowest TSN of what is acknowledged for the first time and had been sent once.
+    /// The lowest newly acknowledged TSN of a chunk that was sent once.
     pub(crate) lowest_acked_once: Option<u64>,
     /// The one of them with the highest TSN.
     pub(crate) highest_acked: Option<HighestAcked>,
@@ -56,7 +56,7 @@ pub(crate) struct Digest {
     pub(crate) lost_chunks: usize,
     /// Chunks that the peer had reported and no longer does.
     pub(crate) reneged_chunks: usize,
-    /// What it reports as duplicates.
+    /// The reported duplicates.
     pub(crate) duplicates: Duplicates,
 }
 

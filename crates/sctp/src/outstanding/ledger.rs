@@ -42,7 +42,7 @@ pub(crate) struct Chunk {
     /// Since it last left (RFC 9260 §7.2.4).
     pub(crate) miss_indications: u8,
     pub(crate) fast_retransmitted: bool,
-    /// What it last left for.
+    /// The reason of its last transmission.
     pub(crate) sent_as: SentAs,
     /// By which path it last left.
     pub(crate) path: PathId,
@@ -57,7 +57,7 @@ pub(crate) enum SentAs {
     Repair,
     /// Its acknowledgement was overdue.
     Probe,
-    /// The last chunk went again, so that the peer reports what is missing (RFC 8985 §7).
+    /// Retransmission of the last chunk, so that the peer reports missing ones (RFC 8985 §7).
     TailProbe,
     /// There was room in a packet that left anyway.
     Companion,
@@ -349,7 +349,7 @@ impl Ledger {
         self.keep(CHUNKS_KEPT);
     }
 
-    /// Gives back the memory of the chunks if it is for more than so many, and there are none.
+    /// Frees the memory of the chunks if it has room for more than `chunks` and is empty.
     fn keep(&mut self, chunks: usize) {
         if self.chunks.is_empty() && self.chunks.capacity() > chunks {
             self.chunks = VecDeque::new();
@@ -485,9 +485,8 @@ impl Ledger {
         }
     }
 
-    /// T3-rtx expired (RFC 9260 §6.3.3 E3). Takes for lost what was last sent at `limit` or before, and the earliest chunk on the way in
-    /// any case. With `all`, every other chunk on the way may ride along in their packet. Returns the number of chunks that are lost now
-    /// and were not before.
+    /// T3-rtx expired (RFC 9260 §6.3.3 E3). Marks the earliest chunk in flight as lost, and all those last sent at `limit` or before. With `all`,
+    /// every other chunk in flight may be bundled into their packet. Returns the number of chunks that are newly marked as lost.
     pub(crate) fn time_out(&mut self, limit: Instant, all: bool) -> usize {
         let lost_before = self.lost.chunks;
         for tsn in self.first_tsn..self.next_tsn() {

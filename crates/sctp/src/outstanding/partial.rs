@@ -24,20 +24,20 @@ pub(crate) struct SkippedMessage {
 /// One chunk, as far as passing over it is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Passage {
-    /// It may still arrive, or the receiver may drop it: nobody passes.
+    /// It may still arrive, or the receiver may drop it, so it cannot be skipped.
     Barred,
-    /// The receiver has it for good. It may be passed over together with the end of its message, if `ends` does not say that this is it:
-    /// a receiver drops the rest of a message in whose midst it is told to go on.
+    /// The receiver has it for good. `ends` says that it is the end of its message. Other chunks may only be skipped together with that end: a
+    /// receiver drops the rest of a message if a FORWARD-TSN ends in its middle.
     Settled { ends: bool },
-    /// It was abandoned; `message` is what the peer must be told of it, if anything.
+    /// It was abandoned; `message` is the entry for the peer, if it needs one.
     Abandoned { message: Option<SkippedMessage> },
 }
 
-/// How far the peer may be moved from `first_tsn`, the earliest outstanding TSN, over `chunks`, which begin there. At most `entries_max`
-/// streams are named: the rest has to wait until the peer has moved (C4). `None` if the first chunk was not abandoned, and so the peer
-/// has nothing to be told.
+/// Returns how far the peer can be moved from `first_tsn`, the earliest outstanding TSN, over `chunks`, which begin there. At most `entries_max`
+/// streams are named: the rest has to wait until the peer has moved (C4). `None` if the first chunk was not abandoned, so that no FORWARD-TSN is
+/// needed.
 ///
-/// What the receiver has settled counts as acknowledged, whatever the reliability of its message (Rajiullah and Brunstrom 2012 §IV).
+/// Chunks that the receiver has settled count as acknowledged, regardless of the reliability of their messages (Rajiullah and Brunstrom 2012 §IV).
 pub(crate) fn advance(first_tsn: u64, chunks: impl Iterator<Item = Passage>, entries_max: usize) -> Option<Advance> {
     let mut advance = Advance { cumulative: first_tsn.checked_sub(1)?, skipped: Vec::new() };
     for (tsn, passage) in (first_tsn..).zip(chunks) {
@@ -85,7 +85,7 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
-    /// Looks on. Returns the Advanced.Peer.Ack.Point, if the peer is to be told something.
+    /// Continues the search. Returns the Advanced.Peer.Ack.Point if a FORWARD-TSN is needed.
     pub(crate) fn look(&mut self, ledger: &Ledger, alternates: bool) -> Option<u64> {
         let first_tsn = ledger.first_tsn();
         if !ledger.get(first_tsn)?.state.is_abandoned() {

@@ -10,7 +10,7 @@ use crate::event::{Event, Events};
 use crate::outstanding::{CHUNKS_KEPT, CHUNKS_MAX, Chunk, ChunkState, Form, PathId, SentAs};
 use crate::wire::{FragmentHeader, PacketBuilder, Tsn};
 
-/// What was put into a packet.
+/// Summary of the chunks put into a packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Loaded {
     pub(super) chunks: usize,
@@ -18,7 +18,7 @@ pub(super) struct Loaded {
     /// Bytes of DATA chunks, headers and padding included.
     pub(super) bytes: usize,
     pub(super) new_bytes: usize,
-    /// Of what was taken for lost.
+    /// Bytes of chunks marked as lost.
     repair_bytes: usize,
     /// Of what rode along beside new data.
     pub(super) ride_bytes: usize,
@@ -183,7 +183,7 @@ impl Sender {
     ) -> Loaded {
         let mut loaded = Loaded::default();
         let again = if companions.ride_with_new_data() { Again::BesideNewData } else { Again::Alone };
-        // What is repaired or asked for is worth a SACK at once; what rides along has no more haste than the new data beside it.
+        // Retransmissions and probes are worth an immediate SACK; piggybacked copies are no more urgent than the new data.
         let asks = match again {
             Again::BesideNewData => asks,
             Again::Alone => path.repair.rules().immediate_sack == ImmediateSack::Needed,

@@ -6,7 +6,7 @@ use festina_units::{Duration, Instant};
 use crate::config::SendBufferPolicy;
 use crate::congestion::small;
 
-/// The limit on what waits, and what it follows.
+/// The limit on unsent data, and the measurements that it follows.
 #[derive(Debug)]
 pub(super) struct Backlog {
     rule: Rule,

@@ -1,9 +1,9 @@
-//! Which packets routers may mark instead of dropping them (ECT, RFC 3168 §5), and whether the path carries such packets at all.
+//! Decides which packets routers may mark instead of dropping them (ECT, RFC 3168 §5), and whether the path carries such packets at all.
 //!
-//! Some paths drop whatever is capable of ECN. So the first packets with new data try it, [`TRIES`] at most, until one of them is
-//! acknowledged without having left again; what is sent again meanwhile leaves without the codepoint and gets through. From then on every
-//! packet with data is capable of ECN, retransmissions too: RFC 3168 §6.1.5 excludes them for fear of forged segments, which the
-//! verification tag keeps away here. After a timeout the path has to prove itself anew.
+//! Some paths drop ECN-capable packets. So at most [`TRIES`] of the first packets with new data carry the codepoint until one of them is acknowledged
+//! without a retransmission; retransmissions meanwhile go without it and get through. From then on every packet with data is ECN-capable,
+//! retransmissions too: RFC 3168 §6.1.5 excludes them for fear of forged segments, which the verification tag prevents here. After a timeout the test
+//! starts again.
 
 use festina_units::EcnCodepoint;
 
@@ -67,7 +67,7 @@ impl Marking {
     }
 }
 
-/// The TSN as on the wire: what is outstanding fits into half of that space.
+/// The TSN as on the wire: the outstanding TSNs fit into half of that space.
 fn wrapped(tsn: u64) -> u32 {
     Tsn::wrap(tsn).0
 }

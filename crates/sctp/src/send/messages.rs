@@ -30,14 +30,13 @@ pub(super) struct OutboundMessage {
     /// When it is not worth sending any more; [`Instant::MAX`] if it always is.
     pub(super) expires_at: Instant,
     pub(super) ppid: u32,
-    /// Its pieces that are not settled: chunks with a TSN, and one for what has none yet.
+    /// Number of its unsettled pieces: each chunk with a TSN, and the unsent rest.
     pieces: u32,
     /// The low bits of the TSN of its last piece that has one. While none has, its key in the queue: the low bits of its identity, or of
     /// that of the message whose place it took.
     pub(super) last_tsn: u32,
     pub(super) stream: StreamId,
-    /// Its MID, the low bits of which are its SSN; given with the first fragment, and without meaning until then. Unordered messages in
-    /// DATA chunks have none.
+    /// Its MID, whose low bits are its SSN. Assigned with the first fragment, and meaningless before. Unordered messages in DATA chunks have none.
     pub(super) number: u32,
     /// How often a chunk may leave again.
     retransmissions_max: u8,
@@ -59,7 +58,7 @@ pub(super) struct Left {
 /// What partial reliability knows of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// Nobody looks for it.
+    /// No partial-reliability option needs it.
     Plain,
     /// It is found by its lifetime, its priority or its key.
     Tracked,
@@ -220,7 +219,7 @@ impl Messages {
         }
     }
 
-    /// A piece of the message is acknowledged for good or given up. With the last one the message leaves; what it was, if so.
+    /// Settles a piece of the message, acknowledged for good or abandoned. Returns the message if this was its last piece.
     #[inline]
     pub(super) fn settle_piece(&mut self, slot: MessageSlot) -> Option<Left> {
         let place = self.slots.get_mut(index(slot));

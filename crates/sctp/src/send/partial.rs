@@ -1,9 +1,8 @@
-//! Partial reliability (RFC 3758, RFC 7496): which messages are given up, when, and how the peer hears of it.
+//! Partial reliability (RFC 3758, RFC 7496): when messages are abandoned, and how the peer is notified.
 //!
-//! A message is abandoned by its lifetime, when it would have to leave once more than its limit allows, for one of higher priority in a
-//! full buffer, or for a newer one with its key. One of which nothing has left costs nothing then: no TSN, no SSN, no packet. Of others
-//! all fragments are abandoned together, and FORWARD-TSN moves the peer past them. With a peer that does not support that, what has
-//! begun to leave stays reliable.
+//! A message is abandoned at the end of its lifetime, when it would exceed its number of retransmissions, for one of higher priority in a full
+//! buffer, or for a newer one with its key. If nothing of it was sent, this costs no TSN, SSN or packet. Otherwise all fragments are abandoned
+//! together, and FORWARD-TSN moves the peer past them. If the peer does not support that, partly sent messages stay reliable.
 
 mod forward;
 mod tracked;
@@ -46,7 +45,7 @@ struct AbandonedCounts {
     streams: BTreeMap<StreamId, AbandonedStats>,
 }
 
-/// What is to be expected of a message past its lifetime.
+/// What a message past its lifetime waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outlook {
     /// Nothing: a part of it would have to leave, or its lifetime counts wherever it is.
@@ -67,7 +66,7 @@ impl Outlook {
     }
 }
 
-/// How long after a departure its acknowledgement is overdue: a round trip and what it varies by, at least a quarter.
+/// Time after a transmission at which its acknowledgement is overdue: SRTT plus 4 RTTVAR, at least SRTT/4.
 fn patience(path: &SendPath) -> Duration {
     let rtt = path.repair.rtt();
     let Some(srtt) = rtt.srtt() else { return path.rto() };
@@ -112,7 +111,7 @@ impl Partial {
         self.0.as_ref().is_some_and(|memory| memory.forward.is_due(now))
     }
 
-    /// The highest TSN that the peer was told to pass over.
+    /// The highest TSN skipped by a FORWARD-TSN.
     #[inline]
     pub(super) fn forwarded(&self) -> u64 {
         self.0.as_ref().map_or(0, |memory| memory.forward.told)
@@ -145,7 +144,7 @@ impl Partial {
         }
     }
 
-    /// Time has passed. If T3-rtx has expired (`t3`), what the peer was told may be lost (C5).
+    /// Handles timers. If T3-rtx has expired (`t3`), the last FORWARD-TSN may be lost (C5).
     #[inline]
     pub(super) fn handle_forward_timeout(&mut self, now: Instant, t3: bool) {
         if let Some(Memory { forward, .. }) = self.0.as_deref_mut() {
@@ -310,7 +309,7 @@ impl Abandoning<'_> {
         }
     }
 
-    /// Abandons a message of which nothing has a TSN, and nothing waits any more.
+    /// Abandons a message without any TSN and without unsent data.
     fn give_up_unsent(&mut self, slot: MessageSlot, reason: AbandonReason, events: &mut Events) {
         if let Some(message) = self.buffer.message(slot).copied() {
             self.partial.forget(slot);
@@ -319,7 +318,7 @@ impl Abandoning<'_> {
         }
     }
 
-    /// Abandons a message of which something has a TSN; `unsent` is the rest.
+    /// Abandons a partly sent message; `unsent` is the rest.
     fn give_up_sent(&mut self, slot: MessageSlot, unsent: Option<&Unsent>, reason: AbandonReason, events: &mut Events) {
         let Some(message) = self.buffer.message(slot).copied() else { return };
         self.partial.forget(slot);
@@ -390,7 +389,7 @@ impl Abandoning<'_> {
         any
     }
 
-    /// What is to be expected of a message whose lifetime has ended.
+    /// Returns what a message past its lifetime waits for.
     fn outlook(&self, slot: MessageSlot) -> Outlook {
         let awaits_answer = self.buffer.message(slot).is_some_and(OutboundMessage::awaits_answer);
         if !awaits_answer || self.buffer.waiting(slot).is_some() {

@@ -138,7 +138,7 @@ impl SendPath {
         }
     }
 
-    /// The peer restarted: forgets what was measured (RFC 9260 §5.2.4.1).
+    /// The peer restarted: discards all measurements (RFC 9260 §5.2.4.1).
     pub(crate) fn reset_for_restart(&mut self, now: Instant, config: &Config) {
         self.repair.reset(config);
         self.congestion = Congestion::new(config.congestion, self.sizes.chunks(), self.sizes.initial_window.into());
@@ -224,13 +224,13 @@ impl SendPath {
         early_copies.pace(known, redundancy)
     }
 
-    /// What is known of the round trip, unless nothing was measured.
+    /// Returns the round-trip estimate, unless nothing was measured.
     pub(crate) fn measured_round_trip(&self) -> Option<AssumedRoundTrip> {
         let rtt = self.repair.rtt();
         rtt.rtt_latest().and_then(|_| AssumedRoundTrip::by(rtt))
     }
 
-    /// New data comes after nothing was heard by this path for so long.
+    /// New data follows after `silence` without a packet on this path.
     pub(crate) fn was_silent(&mut self, silence: Duration) {
         self.repair.was_silent(silence);
     }
@@ -245,7 +245,7 @@ impl SendPath {
         self.repair.assume_round_trip(assumed);
     }
 
-    /// What is known of the loss.
+    /// Returns the estimated loss.
     pub(crate) fn known_loss(&self) -> KnownLoss {
         self.repair.known_loss()
     }
@@ -260,7 +260,7 @@ impl SendPath {
         self.repair.known_lateness(now)
     }
 
-    /// Takes for granted that packets are overtaken and come so much later than SRTT.
+    /// Assumes that packets are reordered and arrive up to `lateness` later than SRTT.
     pub(crate) fn assume_lateness(&mut self, now: Instant, lateness: Duration) {
         self.repair.assume_lateness(now, lateness);
     }

@@ -17,7 +17,7 @@ use crate::outstanding::MessageSlot;
 use crate::wire::Framing;
 use crate::wire::StreamId;
 
-/// What is queued or not yet acknowledged, and the messages that wait.
+/// Queued and unacknowledged messages.
 #[derive(Debug)]
 pub(super) struct SendBuffer {
     scheduler: Scheduler,
@@ -131,7 +131,7 @@ impl SendBuffer {
         })
     }
 
-    /// Whether messages past their lifetimes are looked for among what is missing.
+    /// Whether missing chunks are checked for messages past their lifetimes.
     pub(super) fn looks_for_missing(&self) -> bool {
         self.expiry == Expiry::WhenMissing
     }
@@ -164,7 +164,7 @@ impl SendBuffer {
         slot
     }
 
-    /// Takes a message in, in the place of one of which nothing has a TSN. Returns the slots of both.
+    /// Queues a message in place of one without any TSN. Returns the slots of both.
     pub(super) fn push_in_place(
         &mut self,
         now: Instant,
@@ -216,7 +216,7 @@ impl SendBuffer {
         size(self.used_bytes)
     }
 
-    /// What is left of the message whose turn it is.
+    /// The unsent rest of the message whose turn it is.
     pub(super) fn front(&self) -> Option<&Unsent> {
         self.scheduler.front()
     }
@@ -264,7 +264,7 @@ impl SendBuffer {
         }
     }
 
-    /// Takes what is left of a message out of the queue and the account. Its piece stays.
+    /// Removes the unsent rest of a message from the queue and from the accounting. Its piece stays.
     pub(super) fn withdraw(&mut self, slot: MessageSlot) -> Option<Unsent> {
         let (stream, waiting) = (self.messages.get(slot)?.stream, size(self.queued_messages));
         let unsent = self.scheduler.remove(stream, slot, waiting, queue_key(&self.messages))?;
@@ -273,7 +273,7 @@ impl SendBuffer {
         Some(unsent)
     }
 
-    /// A message is abandoned of which some has left, `payload_bytes` of it not acknowledged. It keeps its slot.
+    /// Abandons a partly sent message with `payload_bytes` unacknowledged. It keeps its slot.
     pub(super) fn abandon(&mut self, slot: MessageSlot, payload_bytes: usize) {
         if let Some(message) = self.messages.get_mut(slot) {
             message.fate = Fate::Abandoned;
@@ -341,7 +341,7 @@ impl SendBuffer {
         self.messages.give_back_memory();
     }
 
-    /// A piece of a message leaves the account, acknowledged or given up. With the last one the message does; what it was, if so.
+    /// Removes a piece from the accounting, acknowledged or abandoned. Returns the message if this was its last piece.
     #[inline]
     pub(super) fn release(&mut self, slot: MessageSlot, payload_bytes: usize) -> Option<Left> {
         self.used_bytes -= small(payload_bytes);
@@ -352,7 +352,7 @@ impl SendBuffer {
         Some(left)
     }
 
-    /// Returns whether the application is to be told, now and once, that there is room again.
+    /// Returns once, after there is room again, that the application must be notified.
     pub(super) fn take_writable(&mut self) -> bool {
         let writable = self.was_full
             && cost_bytes(self.messages.len(), self.used_bytes()) <= size(self.limits.low_water_bytes)
@@ -467,7 +467,7 @@ mod tests {
         assert_eq!(taken, 10_000 / (1 + Limits::MESSAGE_OVERHEAD_BYTES));
         let entries = size_of::<Unsent>() + size_of::<crate::outstanding::Chunk>();
         let grown = Messages::SLOT_BYTES + 2 * entries;
-        assert!(2 * Limits::MESSAGE_OVERHEAD_BYTES >= grown, "{grown}: a queue may have grown to twice what it holds");
+        assert!(2 * Limits::MESSAGE_OVERHEAD_BYTES >= grown, "{grown}: a queue may have grown to twice its length");
     }
 
     #[test]

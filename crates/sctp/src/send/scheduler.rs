@@ -18,11 +18,11 @@ const MESSAGES_KEPT: usize = 4;
 /// Messages that the second step of growth makes room for, so that a burst costs few allocations. It is kept while burst follows burst.
 const MESSAGES_SECOND: usize = 32;
 
-/// A message, or what is left of one, that waits for its TSNs. It gets them as late as possible, so that one that expires here
-/// costs none (the implementation note of RFC 9260 §11.1.5).
+/// The unsent rest of a message, which waits for its TSNs. They are assigned as late as possible, so that a message that expires here costs none (the
+/// implementation note of RFC 9260 §11.1.5).
 #[derive(Debug)]
 pub(super) struct Unsent {
-    /// What has no TSN yet.
+    /// The payload without a TSN.
     pub(super) rest: Bytes,
     pub(super) message: MessageSlot,
     /// The number of the next fragment.
@@ -71,7 +71,7 @@ pub(super) struct Piece {
     pub(super) ends: bool,
 }
 
-/// What is unsent, in the order of the turns.
+/// Unsent messages, in the order in which they take turns.
 #[derive(Debug)]
 pub(super) enum Scheduler {
     /// One queue for all streams.
@@ -326,7 +326,7 @@ mod tests {
         }
     }
 
-    /// The streams of the pieces of 10 bytes that leave, `pieces_per_packet` in a packet, when messages of so many pieces wait on streams.
+    /// Returns the streams of the pieces of 10 bytes in the order sent, with `pieces_per_packet`, if messages wait as in (stream, pieces).
     fn streams(
         kind: StreamScheduler,
         interleaves: bool,

@@ -78,7 +78,7 @@ impl OutboundStreams {
         self.next_ssn.get_mut(stream)
     }
 
-    /// Every stream begins anew.
+    /// Restarts the numbering of every stream.
     pub(super) fn clear(&mut self) {
         self.next_ssn.clear();
         self.rare = None;
@@ -140,7 +140,7 @@ impl OutboundStreams {
         }
     }
 
-    /// The association is over or begins anew.
+    /// Drops all resets, since the association has ended or restarted.
     pub(super) fn forget_resets(&mut self) {
         if let Some(rare) = &mut self.rare {
             rare.resetting = Resetting::default();
@@ -160,7 +160,7 @@ pub(crate) struct Streams<'s> {
     pub(super) outbound: &'s mut OutboundStreams,
     pub(super) buffer: &'s mut SendBuffer,
     pub(super) ledger: &'s Ledger,
-    /// The highest TSN that the peer was told to pass over.
+    /// The highest TSN skipped by a FORWARD-TSN.
     pub(super) forwarded: u64,
     pub(super) framing: Framing,
 }

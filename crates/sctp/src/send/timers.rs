@@ -15,7 +15,7 @@ pub(crate) enum FirstFlightAgain {
     Uncalled,
     /// The answer is overdue.
     Overdue,
-    /// The path was silent for seconds: the window begins anew, as after T3-rtx.
+    /// The path was silent for seconds: the window restarts as after T3-rtx.
     PathBroken,
 }
 
@@ -27,7 +27,7 @@ impl Sender {
         Instant::earliest([self.window.deadline(), loss, paced_until, self.partial.deadline()])
     }
 
-    /// Acts on what has expired, the timers of `path` among it.
+    /// Handles all expired timers, including those of `path`.
     pub(crate) fn handle_timeout(
         &mut self,
         now: Instant,

@@ -8,8 +8,8 @@ use festina_units::Instant;
 /// What the peer can take.
 #[derive(Debug)]
 pub(super) struct PeerWindow {
-    /// a_rwnd as last told. The window is what this leaves after all that is on the way, so that the rules B to D of RFC 9260 §6.2.1
-    /// need no arithmetic of their own.
+    /// The last advertised a_rwnd. The window is this less all data in flight, so that the rules B to D of RFC 9260 §6.2.1 need no arithmetic of
+    /// their own.
     told_bytes: usize,
     state: WindowState,
 }

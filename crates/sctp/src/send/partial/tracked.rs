@@ -34,7 +34,7 @@ pub(super) struct Marks {
     pub(super) key: Option<(StreamId, u64)>,
     /// It may be evicted for one with a lower number.
     pub(super) priority: Option<u16>,
-    /// Its delivery is reported whatever else is.
+    /// Report its delivery, regardless of the other settings.
     pub(super) confirm: bool,
 }
 

@@ -42,7 +42,7 @@ impl Repair {
         }
     }
 
-    /// How many miss indications prove a loss; with RACK, which judges by time, nobody counts them.
+    /// Number of miss indications that prove a loss. None with RACK, which judges by time.
     fn counted_misses(&self) -> Option<FastRetransmit> {
         let rules = self.rules();
         match rules.loss_detection {
@@ -245,7 +245,7 @@ impl Repair {
         });
     }
 
-    /// Fast recovery ends or goes on; RACK judges what is still outstanding. Returns the number of chunks that it found lost.
+    /// Ends or continues fast recovery, and runs RACK. Returns the number of chunks that it marked as lost.
     fn detect_losses(&mut self, now: Instant, digest: &Digest, ledger: &mut Ledger, findings: &mut Findings) -> usize {
         let (earliest, next) = (ledger.first_tsn(), ledger.next_tsn());
         let recovery_ended = self.recovery.lasts && self.recovery.cut_tsn < earliest;

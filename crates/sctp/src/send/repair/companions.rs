@@ -7,7 +7,7 @@ use festina_units::{Duration, Instant};
 use crate::event::RetransmissionCause;
 use crate::outstanding::Chunk;
 
-/// Copies keep apart by this part of a round trip, and at least by the time below: what is lost with the original helps nobody.
+/// Minimum spacing of copies as a fraction of the round trip, and at least the time below: a copy that is lost with its original is useless.
 const COPY_SPACING_PARTS: u32 = 32;
 const COPY_SPACING_MIN: Duration = Duration::from_millis(2);
 

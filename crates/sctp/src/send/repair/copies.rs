@@ -16,14 +16,14 @@ use crate::send::assemble::Loaded;
 /// How long the smallest SRTT is remembered; longer than queues stand.
 const SRTT_MIN_WINDOW: Duration = Duration::from_secs(300);
 
-/// Copies that may wait at a time. A thin stream plans a handful per round trip, and a copy waits for a tenth of one; a stream of many
-/// tiny packets goes without copies for what is beyond.
+/// Maximum number of waiting copies. A thin stream plans a handful per round trip, and a copy waits for a tenth of one. Streams of many tiny packets
+/// get no copies beyond it.
 const PLANNED_MAX: usize = 32;
 
 /// SRTT above its smallest value by less than this is no queue.
 const QUEUE_MIN: Duration = Duration::from_millis(10);
 
-/// The most bytes of rides that can be saved up: what was not spent on a path without loss does not become a burst.
+/// Maximum unspent bytes of piggybacked copies, so that savings from a time without loss do not become a burst.
 const RIDE_BYTES_SAVED_MAX: usize = 4_096;
 
 /// The account of one path. Kept on the heap: an association at rest needs none.
@@ -54,7 +54,7 @@ impl RideBudget {
     pub(super) const NONE: Self = Self { rides: Rides::NONE, bytes: 0 };
 }
 
-/// The copy of what was new in one packet.
+/// The planned copy of one packet's new data.
 #[derive(Clone, Copy, Debug)]
 struct Planned {
     at: Instant,
@@ -77,7 +77,7 @@ impl Copies {
         }
     }
 
-    /// What is known of the loss on the path.
+    /// Returns the estimated loss of the path.
     pub(super) fn known_loss(&self) -> KnownLoss {
         self.scheduler.known_loss()
     }
@@ -94,8 +94,8 @@ impl Copies {
         self.srtt_min.sample(now, self.undelayed.srtt().unwrap_or(rtt));
     }
 
-    /// Returns whether the smoothed round-trip time has risen by more than jitter explains. More lenient than the scheduler, which compares it with
-    /// the smallest round trip: what is added here is bytes and not packets.
+    /// Returns whether SRTT has risen by more than jitter explains. More lenient than the scheduler, which compares it with the minimum round trip,
+    /// because piggybacked copies add bytes but no packets.
     fn has_queue(&self) -> bool {
         let rtt = &self.undelayed;
         let (Some(srtt), Some(deviation), Some(lowest)) = (rtt.srtt(), rtt.deviation(), self.srtt_min.get()) else {

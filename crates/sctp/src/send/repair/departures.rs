@@ -9,11 +9,11 @@ use crate::outstanding::{Chunk, Ledger};
 /// Entries that may be out of date beside twice as many as there are chunks.
 const STALE_MAX: usize = 64;
 
-/// What is on the way, the longest first. An acknowledgement looks at the front only, so that it costs what it changes, however much
-/// is in flight.
+/// The chunks in flight in the order of their last transmission. An acknowledgement only looks at the front, so its cost does not depend on the size
+/// of the flight.
 ///
-/// A chunk that was acknowledged, was taken for lost or left again leaves its entry behind; it is dropped when it comes to the front.
-/// Memory: 16 bytes for each entry, at most twice as many as there are outstanding chunks, and 64.
+/// A chunk that was acknowledged, marked as lost or retransmitted leaves a stale entry, which is dropped when it reaches the front. Memory: 16 bytes
+/// per entry, at most twice the number of outstanding chunks, plus 64.
 #[derive(Debug, Default)]
 pub(super) struct Departures {
     order: VecDeque<(Instant, u64)>,

@@ -78,7 +78,7 @@ pub(crate) enum TimerExpiry {
         /// its window closed (RFC 9260 §6.1 rule A).
         counts: bool,
     },
-    /// A probe ahead of T3-rtx, which counts against nobody.
+    /// A probe ahead of T3-rtx, which increments no error counter.
     Probe,
 }
 
@@ -92,7 +92,7 @@ impl Repair {
         Instant::earliest([loss, copy, judgement, overdue])
     }
 
-    /// Acts on what has expired.
+    /// Handles the expired timers.
     pub(in crate::send) fn on_timeout(
         &mut self,
         now: Instant,
@@ -214,8 +214,7 @@ impl Repair {
         detectives.by_time.judge(now, in_recovery, srtt, ledger)
     }
 
-    /// So many chunks were found lost: fast recovery begins, unless it lasts already (RFC 9260 §7.2.4). Returns whether the window is to be
-    /// cut.
+    /// Enters fast recovery for `lost_chunks` newly lost chunks, unless it is active (RFC 9260 §7.2.4). Returns whether to cut the window.
     pub(super) fn enter_recovery(&mut self, lost_chunks: usize, ledger: &Ledger) -> bool {
         let begins = lost_chunks > 0 && !self.recovery.lasts;
         if begins {
@@ -233,7 +232,7 @@ impl Repair {
         }
     }
 
-    /// The window is about to be cut: what it was is remembered, in case the cut proves to have no cause.
+    /// Records the window before it is cut, to restore it if the cut proves spurious.
     pub(super) fn note_cut(
         &mut self,
         verdict: WindowVerdict,
@@ -274,9 +273,9 @@ impl Repair {
     }
 }
 
-/// From when on the first unanswered chunk has to be answered within `timeout`. The SACK for a packet that did not ask for it is drawn by the
-/// next packet. If that has not left within the `delay_max` after which it was to be expected, the stream has ended, and nobody but a
-/// probe will ask.
+/// Returns the start of the `timeout` within which the first unanswered chunk must be acknowledged. If a packet did not ask for its SACK, the next
+/// packet triggers it. If that packet was not sent within `delay_max` of its expected time, the stream has ended, and only a probe can trigger the
+/// SACK.
 fn answered_from(ledger: &Ledger, delay_max: Duration, timeout: Duration) -> Option<Instant> {
     let (mut first, mut departure, mut next_departure) = (None, None, None);
     // Of a later packet that asked for its SACK.

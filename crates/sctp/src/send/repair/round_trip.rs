@@ -42,8 +42,7 @@ struct Timed {
     resent_at: Instant,
 }
 
-/// A chunk that left again was acknowledged, and nobody knows which copy arrived. If all others are reported as duplicates, it was the
-/// first.
+/// A retransmitted chunk was acknowledged, and it is unknown which copy arrived. If all others are reported as duplicates, it was the first.
 #[derive(Clone, Copy, Debug)]
 struct Unsettled {
     tsn: u64,

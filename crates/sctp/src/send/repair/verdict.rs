@@ -46,7 +46,7 @@ impl View<'_> {
         ledger.lost().chunks == 0 || self.next_piece_bytes().is_some_and(|bytes| self.window.allows(bytes, outstanding))
     }
 
-    /// Packets that what is queued would fill.
+    /// Number of packets that the queued data would fill.
     pub(super) fn unsent_packets(&self) -> u32 {
         u32::try_from(self.buffer.queued_bytes().div_ceil(self.sizes.payload().max(1))).unwrap_or(u32::MAX)
     }
@@ -93,7 +93,7 @@ pub(in crate::send) enum Release {
     /// As many as any event.
     #[default]
     Usual,
-    /// So many.
+    /// This many.
     Packets(u32),
 }
 
@@ -104,7 +104,7 @@ pub(super) struct Findings {
     pub(super) timeout: Option<CongestionSign>,
     /// Chunks were found lost, and no fast recovery lasts.
     pub(super) loss: bool,
-    /// A copy, probe or tail probe repaired a loss that nobody had noticed.
+    /// A copy, probe or tail probe repaired a loss before it was detected.
     pub(super) repaired_unseen: bool,
     /// Early fast retransmit found chunks overdue.
     pub(super) overdue: bool,

@@ -10,7 +10,7 @@ use crate::wire::StreamId;
 /// The share of a byte that a stream of weight 1 is charged, so that the largest weight is charged something too.
 const SHARES: u64 = 1 << 16;
 
-/// Where a stream stands: the lowest is in front. By priority or by what it was charged, then by when it had its last turn.
+/// Rank of a stream; the lowest is served first. By priority or bytes charged, then by the time of its last turn.
 type Rank = (u64, u64);
 
 /// One queue per stream that has something to send, and the order of their turns.
@@ -30,7 +30,7 @@ pub(in crate::send) struct Streams {
     charged: u64,
     /// What streams that have nothing to send were charged beyond that.
     left: BTreeMap<StreamId, u64>,
-    /// The stream that keeps its turn whatever its rank: it is in the midst of a message, or of a packet.
+    /// The stream that keeps its turn regardless of its rank: it is in the middle of a message or of a packet.
     holder: Option<StreamId>,
     in_message: bool,
     /// Bytes of the messages that have begun to leave and have not left whole.
@@ -41,7 +41,7 @@ pub(in crate::send) struct Streams {
 /// What keeps the peer from holding the beginnings of more messages than it has room for: then none could become whole.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
-    /// A message of so many bytes leaves whole at once.
+    /// Messages up to this many bytes are sent whole.
     chunk_bytes: usize,
     /// Longer ones begin in their order, as long as all that have begun are not longer together.
     begun_bytes_max: usize,
