@@ -148,7 +148,7 @@ async fn collect(arguments: CollectArgs) -> Result<()> {
 
 /// Tells systemd, if it has started this.
 fn tell_manager(state: &[sd_notify::NotifyState<'_>]) {
-    // Without systemd nobody listens.
+    // Without systemd there is no receiver.
     let _ = sd_notify::notify(state);
 }
 

@@ -1,4 +1,4 @@
-//! Things that go wrong are told clearly, and harm nobody else.
+//! Failures are reported clearly and affect no other association.
 
 use std::net::UdpSocket;
 use std::time::Duration;

@@ -32,7 +32,7 @@ pub(crate) struct DemoArgs {
     /// How long lines are sent
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = args::positive_duration)]
     time: Duration,
-    /// Keep what was written in this directory, which must not exist; otherwise it is removed at the end
+    /// Keep all files in this directory, which must not exist yet; without it, they are removed at the end
     #[arg(long, value_name = "DIRECTORY")]
     keep: Option<PathBuf>,
     /// The same seed loses the same packets
@@ -55,7 +55,7 @@ pub(crate) struct DemoArgs {
 /// Of 1,000 lines, how many have severity emerg, alert and so on. 7.6 % are emerg to err, as in the trace of Rajiullah's paper V.
 const MIX: [u64; 8] = [1, 2, 8, 65, 150, 174, 300, 300];
 
-/// How long what is under way may take at the end.
+/// Time limit for lines under way at the end.
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// Removes a directory when it is over.
@@ -107,7 +107,7 @@ pub(super) async fn run(arguments: DemoArgs) -> Result<()> {
     let last = relay.stop(DRAIN).await;
     collector.stop().await;
     let wire = network.stop().context("the bad network failed")?;
-    // The reader ends by itself once nobody will tell it to.
+    // The reader ends by itself once the sender of `end` is dropped.
     drop(end_in);
     let written = reader.await.context("the reader failed")??;
     let important: u64 = (0..4).map(|severity| written.get(&severity).map_or(0, |delays| delays.len() as u64)).sum();
@@ -197,7 +197,7 @@ async fn send_lines(arguments: &DemoArgs, input: SocketAddr, relay: &RunningRela
     Ok(sent)
 }
 
-/// What has become of all lines that the relay received, which has to add up at any time.
+/// Checks that the outcomes of all lines that the relay received add up, which has to hold at any time.
 fn check_balance(now: &RelaySnapshot) -> Result<String> {
     let RelaySnapshot { received, delivered, dropped, abandoned, shed, lost, spooled, underway, .. } = now;
     let received = received.iter().sum::<u64>();
@@ -212,7 +212,7 @@ fn check_balance(now: &RelaySnapshot) -> Result<String> {
 /// How long lines of each severity took from the program to the file, in milliseconds.
 type Delays = BTreeMap<usize, Vec<f64>>;
 
-/// Reads the output as it grows, until the end is told and nothing more is there.
+/// Reads the output as it grows, until `end` is signalled and no data is left.
 async fn watch(path: PathBuf, begin: Instant, mut end: oneshot::Receiver<()>) -> Result<Delays> {
     let (mut delays, mut offset, mut ended) = (Delays::new(), 0, false);
     loop {
@@ -245,7 +245,7 @@ fn read_line(line: &str) -> Result<(usize, f64)> {
     let object: serde_json::Value = serde_json::from_str(line).context("the output is no JSON")?;
     let severity: Severity = object["severity"].as_str().unwrap_or_default().parse().map_err(anyhow::Error::msg)?;
     let sent = object["line"].as_str().and_then(|line| line.split("sent=").nth(1)?.split(' ').next()?.parse().ok());
-    Ok((severity.index(), sent.context("the output is not what was sent")?))
+    Ok((severity.index(), sent.context("the output differs from the lines sent")?))
 }
 
 /// The delay that this share of lines does not exceed.
