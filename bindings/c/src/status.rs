@@ -68,7 +68,7 @@ impl Failure {
     }
 
     pub(crate) fn closed(reason: &ClosedReason) -> Self {
-        Self::new(Status::Closed, format_args!("the association is over: {reason}"))
+        Self::new(Status::Closed, format_args!("the association has ended: {reason}"))
     }
 }
 

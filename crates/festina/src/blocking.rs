@@ -54,14 +54,14 @@ pub use self::runtime::OpenError;
 
 /// The time limit has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the time limit passed")]
+#[error("the time limit has passed")]
 pub struct TimedOut;
 
 /// Why a call with a time limit did not succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum WaitError<E> {
     /// The time limit has passed. Nothing was lost or changed, and the call can be repeated.
-    #[error("the time limit passed")]
+    #[error("the time limit has passed")]
     TimedOut,
     /// The call failed.
     #[error(transparent)]

@@ -16,7 +16,7 @@ pub enum BindError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// Caller: there is no tokio runtime for the endpoint's driver.
-    #[error("an endpoint needs a tokio runtime with I/O enabled around it")]
+    #[error("there is no tokio runtime with I/O enabled")]
     NoRuntime,
     /// System: the socket could not be opened or set up, for instance because the address is in use or, for a raw socket,
     /// because the privilege is missing.
@@ -40,10 +40,10 @@ pub enum BindError {
 #[non_exhaustive]
 pub enum ListenError {
     /// Caller: port 0 is invalid.
-    #[error("port 0 cannot be listened on")]
+    #[error("cannot listen on port 0")]
     PortZero,
     /// Caller: another listener of this endpoint uses the port.
-    #[error("SCTP port {0} of this endpoint has a listener already")]
+    #[error("SCTP port {0} of this endpoint already has a listener")]
     PortInUse(u16),
     /// Caller: the endpoint was closed.
     #[error("the endpoint is closed")]
@@ -55,7 +55,7 @@ pub enum ListenError {
 #[non_exhaustive]
 pub enum TryRecvError {
     /// No message has arrived.
-    #[error("no message has come")]
+    #[error("no message has arrived")]
     Empty,
     /// The association has ended, and the last message was taken.
     #[error("the association has ended: {0}")]
@@ -64,7 +64,7 @@ pub enum TryRecvError {
 
 /// Caller: the stream already has a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("stream {0} is read by itself already")]
+#[error("stream {0} already has a reader")]
 pub struct StreamTaken(pub StreamId);
 
 /// Why an association could not be set up.
@@ -102,7 +102,7 @@ pub enum ConnectError {
         remote: SocketAddr,
     },
     /// Caller: the endpoint has as many associations as its settings allow.
-    #[error("the endpoint has {associations_max} associations, which is as many as its settings allow")]
+    #[error("the endpoint already has {associations_max} associations, the limit of its settings")]
     TooManyAssociations {
         /// The limit, `Admission::associations_max`.
         associations_max: usize,
@@ -111,10 +111,10 @@ pub enum ConnectError {
     #[error("the endpoint is closed")]
     EndpointClosed,
     /// Caller: the result of this handshake was already taken.
-    #[error("the association of this handshake was taken before")]
+    #[error("the association of this handshake was already taken")]
     ResultTaken,
     /// Peer: nothing listens on that SCTP port. It refused with an ABORT without a cause (RFC 9260 §8.4).
-    #[error("{remote} refused the association: does anybody listen on SCTP port {port}?")]
+    #[error("{remote} refused the association: nothing listens on SCTP port {port}")]
     NotListening {
         /// The peer.
         remote: SocketAddr,

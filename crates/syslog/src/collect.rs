@@ -42,7 +42,7 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 #[derive(Debug, Error)]
 pub enum CollectorStartError {
     /// The collector's state cannot be read, or its files cannot be prepared.
-    #[error("cannot open what the collector remembers in {}", path.display())]
+    #[error("cannot open the collector's state in {}", path.display())]
     State {
         /// The directory.
         path: PathBuf,
@@ -70,7 +70,7 @@ pub enum CollectorStartError {
     #[error("{0}")]
     Kafka(String),
     /// No thread can be started.
-    #[error("cannot start the thread that writes")]
+    #[error("cannot start the writer thread")]
     Thread(#[source] io::Error),
 }
 
@@ -318,9 +318,7 @@ impl Writer {
         if self.outputs.stops.load(Ordering::Relaxed) {
             return self.desk.close();
         }
-        (self.outputs.notice)(&format!(
-            "the output cannot be written: {problem}; relays keep their lines, and it is tried again"
-        ));
+        (self.outputs.notice)(&format!("cannot write the output: {problem}; relays keep their lines; retrying"));
         self.desk.close();
         self.failures += 1;
         if let Some(store) = self.store.take() {

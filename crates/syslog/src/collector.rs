@@ -105,13 +105,13 @@ pub enum RelayError {
     #[error(transparent)]
     Wire(#[from] WireError),
     /// The relay sent lines before its hello, or sent a second hello.
-    #[error("the peer does not begin as a relay does")]
+    #[error("the peer did not start with a relay's hello")]
     NoRelay,
     /// It leaves out more numbers than the gaps that can be remembered.
-    #[error("the relay leaves out too many lines")]
+    #[error("the relay skips too many line numbers")]
     TooManyRanges,
     /// There are too many relays.
-    #[error("more relays than a collector remembers")]
+    #[error("too many relays")]
     TooManySenders,
 }
 

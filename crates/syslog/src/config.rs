@@ -233,7 +233,7 @@ pub enum CheckError {
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// A port that programs could not find.
-    #[error("{key} = \"{address}\": port 0 is another port at each start; name one")]
+    #[error("{key} = \"{address}\": port 0 changes at each start; choose a port")]
     NoPort {
         /// The key in the file.
         key: &'static str,
@@ -249,7 +249,7 @@ pub enum CheckError {
         source: io::Error,
     },
     /// A folder, a FIFO or a device where a file is wanted.
-    #[error("{} is no regular file", .0.display())]
+    #[error("{} is not a regular file", .0.display())]
     NoFile(PathBuf),
 }
 
@@ -265,7 +265,7 @@ fn message_bytes(text: &Text, value: Option<&Spanned<String>>) -> Result<usize, 
     let bytes = text.value::<ByteCount>(value)?.bytes();
     if !(480..=MESSAGE_BYTES_MAX).contains(&bytes) {
         let most = ByteCount::from_bytes(MESSAGE_BYTES_MAX);
-        return Err(text.error(value.span(), format!("it must lie between 480B (RFC 5424 §6.1) and {most}")));
+        return Err(text.error(value.span(), format!("must be between 480B (RFC 5424 §6.1) and {most}")));
     }
     Ok(usize::try_from(bytes).unwrap_or(usize::MAX))
 }
@@ -276,7 +276,7 @@ fn read_spool(text: &Text, raw: &RawSpool) -> Result<SpoolLimits, ConfigError> {
         let Some(value) = value else { return Ok(default) };
         let time = text.positive(value)?;
         if time > most {
-            let problem = format!("it must be at most {}", duration::display(most));
+            let problem = format!("must be at most {}", duration::display(most));
             return Err(text.error(value.span(), problem));
         }
         Ok(time)
@@ -284,7 +284,7 @@ fn read_spool(text: &Text, raw: &RawSpool) -> Result<SpoolLimits, ConfigError> {
     let bytes_max = match &raw.bytes_max {
         Some(value) => match text.value::<ByteCount>(value)?.bytes() {
             bytes @ 1_048_576.. => bytes,
-            _ => return Err(text.error(value.span(), "a spool needs 1MiB at least".to_owned())),
+            _ => return Err(text.error(value.span(), "a spool needs at least 1MiB".to_owned())),
         },
         None => default.bytes_max,
     };
@@ -299,13 +299,11 @@ fn read_input(text: &Text, raw: &Spanned<RawInput>) -> Result<Input, ConfigError
     let (input, span) = (raw.get_ref(), raw.span());
     let path = || {
         let path = input.path.clone().filter(|path| !path.as_os_str().is_empty());
-        path.ok_or_else(|| text.error(span.clone(), "it needs a path".to_owned()))
+        path.ok_or_else(|| text.error(span.clone(), "path is missing".to_owned()))
     };
     let listen = || match &input.listen {
         Some(address) => text.value(address),
-        None => {
-            Err(text.error(span.clone(), "it needs an address to listen on, as in listen = \"0.0.0.0:514\"".to_owned()))
-        }
+        None => Err(text.error(span.clone(), "listen is missing; for example listen = \"0.0.0.0:514\"".to_owned())),
     };
     let kind = match input.kind.get_ref().as_str() {
         "unix" => InputKind::Unix(path()?),
@@ -316,7 +314,7 @@ fn read_input(text: &Text, raw: &Spanned<RawInput>) -> Result<Input, ConfigError
         "tls" => {
             let server = identity(input.certificate.as_ref(), input.key.as_ref())
                 .map(|identity| TlsServer { identity, clients: input.clients.clone() });
-            let missing = || text.error(span.clone(), "it needs a certificate and a key, two PEM files".to_owned());
+            let missing = || text.error(span.clone(), "certificate and key are missing (two PEM files)".to_owned());
             // RFC 5425 §4.3 knows no other framing.
             let framing = input.framing.unwrap_or(Framing::OctetCounting);
             InputKind::Tls(listen()?, framing, server.ok_or_else(missing)?)
@@ -349,7 +347,7 @@ fn receive_buffer(text: &Text, value: Option<&Spanned<String>>) -> Result<u64, C
     let Some(value) = value else { return Ok(RECEIVE_BUFFER_BYTES_DEFAULT) };
     let bytes = text.value::<ByteCount>(value)?.bytes();
     if !(4_096..=1 << 30).contains(&bytes) {
-        return Err(text.error(value.span(), "it must lie between 4KiB and 1GiB".to_owned()));
+        return Err(text.error(value.span(), "must be between 4KiB and 1GiB".to_owned()));
     }
     Ok(bytes)
 }
@@ -369,7 +367,7 @@ fn read_rule(text: &Text, raw: &Spanned<RawRule>) -> Result<(Matcher, Treatment)
     let lifetime = rule.lifetime.as_ref().map(|value| text.positive(value)).transpose()?;
     let partial = lifetime.is_some() || rule.retransmissions.is_some();
     if usize::from(rule.drop) + usize::from(rule.reliable) + usize::from(partial) != 1 {
-        let problem = "a rule says one of drop = true, reliable = true, or lifetime and retransmissions";
+        let problem = "a rule needs one of drop = true, reliable = true, or lifetime and retransmissions";
         return Err(text.error(raw.span(), problem.to_owned()));
     }
     if rule.ordered.is_some() && !rule.reliable {
@@ -377,7 +375,7 @@ fn read_rule(text: &Text, raw: &Spanned<RawRule>) -> Result<(Matcher, Treatment)
     }
     let priority = match &rule.priority {
         Some(value) if *value.get_ref() >= PRIORITIES => {
-            return Err(text.error(value.span(), format!("priorities are 0, the first to go, to {}", PRIORITIES - 1)));
+            return Err(text.error(value.span(), format!("priorities range from 0 (highest) to {}", PRIORITIES - 1)));
         }
         Some(value) => *value.get_ref(),
         None => u8::from(!rule.reliable),

@@ -32,10 +32,10 @@ pub struct Frame {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FramingError {
     /// There is no length where a message begins.
-    #[error("a message does not begin with its length")]
+    #[error("a message does not start with its length")]
     NoLength,
     /// The length is beyond [`COUNT_MAX`].
-    #[error("a message claims to have more than {COUNT_MAX} bytes")]
+    #[error("the length of a message exceeds {COUNT_MAX} bytes")]
     TooLong,
 }
 

@@ -82,10 +82,10 @@ pub enum RelayStartError {
         source: io::Error,
     },
     /// There is no socket towards the collector.
-    #[error("cannot make a socket towards the collector")]
+    #[error("cannot open a socket for the collector")]
     Socket(#[from] BindError),
     /// The system has no randomness.
-    #[error("the system gives no random numbers")]
+    #[error("the system provides no random numbers")]
     Random,
 }
 
@@ -117,7 +117,7 @@ impl RunningRelay {
             .map_err(|source| RelayStartError::Spool { path: config.state.clone(), source })?;
         if sender.damaged() > 0 {
             notice(&format!(
-                "{} lines of the spool are not where they were written: files were removed, emptied or shortened; those that are missing will count as lost",
+                "{} spooled lines are missing: files were removed, emptied or truncated; missing lines will count as lost",
                 sender.damaged()
             ));
         }
@@ -305,7 +305,7 @@ impl Way {
                 Ok(association) => {
                     let since = tokio::time::Instant::now();
                     told = false;
-                    notice(&format!("connected with the collector {collector}"));
+                    notice(&format!("connected to the collector {collector}"));
                     for (stream, rank) in transport::ranks() {
                         association.set_stream_priority(stream, rank);
                     }
@@ -322,7 +322,7 @@ impl Way {
                 Err(error) if !told => {
                     told = true;
                     notice(&format!(
-                        "cannot reach the collector {collector}: {error}; reliable lines are spooled, and it is tried again"
+                        "cannot reach the collector {collector}: {error}; reliable lines are spooled; retrying"
                     ));
                 }
                 Err(_) => {}

@@ -106,17 +106,17 @@ pub enum PeerError {
     /// It does not speak the protocol.
     #[error(transparent)]
     Wire(#[from] WireError),
-    /// It says what only relays say.
-    #[error("the peer answers as a relay does: it is no collector")]
+    /// It sends packets that only relays send.
+    #[error("the peer is a relay, not a collector")]
     NoCollector,
     /// It has lines of another copy of this spool.
     #[error(
-        "the collector has lines of another copy of this spool, which gave their numbers to other lines: the lines here are kept and not sent; \
-         if the other copy is not used any more, start the relay with --new-identity"
+        "the collector has lines of another copy of this spool, which assigned their numbers to other lines; the lines here are kept but not sent; \
+         if the other copy is no longer in use, start the relay with --new-identity"
     )]
     OtherCopy,
     /// It wants to see an earlier start.
-    #[error("the collector asks for start {0} of this relay, and gets it with the next association")]
+    #[error("the collector asks for start {0} of this relay; the next association will name it")]
     AsksForStart(u32),
     /// It has lines that this relay has not sent yet.
     #[error("the collector has lines that this relay has not sent")]

@@ -51,7 +51,7 @@ pub enum TlsError {
         source: rustls::pki_types::pem::Error,
     },
     /// There is nothing in a file.
-    #[error("{} holds no certificate", .0.display())]
+    #[error("{} contains no certificate", .0.display())]
     Empty(PathBuf),
     /// Certificates that do not go together, or are none.
     #[error("{} cannot be used: {problem}", path.display())]
@@ -62,7 +62,7 @@ pub enum TlsError {
         problem: String,
     },
     /// The name of a peer that is none.
-    #[error("\"{0}\" is no name of a host, and no IP address")]
+    #[error("\"{0}\" is neither a host name nor an IP address")]
     Name(String),
 }
 

@@ -1,17 +1,17 @@
-//! How much may wait in the send buffer.
+//! Limits on unsent data in the send buffer.
 
 use festina_units::Duration;
 
 use super::{ConfigError, check, check_ms};
 
-/// How much of what the application hands over may wait for its first transmission. What waits is late: a buffer of fixed size delays each
-/// message by its size over the rate, and the application cannot change its mind about it any more (Goel et al. 2002).
+/// Limit on the unsent data in the send buffer. Unsent messages grow old: a buffer of fixed size delays each message by its size divided by the rate,
+/// and the application can no longer replace it (Goel et al. 2002).
 ///
-/// While the buffer takes no more, messages are refused as if it were full.
+/// At the limit, messages are refused as if the buffer were full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SendBufferPolicy {
-    /// As much as the send buffer holds.
+    /// The size of the send buffer.
     #[default]
     Fixed,
     /// The buffer, outstanding data included, follows the congestion window: it takes `windows` of them and `extra_packets`, but at most one window

@@ -81,7 +81,7 @@ impl Shared {
                 }
                 if self.failures.fetch_add(1, Ordering::Relaxed) == 0 {
                     (self.notice)(&format!(
-                        "{} cannot be compressed: {error}; it stays as it is, and it is tried again",
+                        "{} cannot be compressed: {error}; the file stays uncompressed; retrying",
                         job.path().display()
                     ));
                 }

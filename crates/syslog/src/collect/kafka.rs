@@ -173,7 +173,7 @@ impl Broker for Kafka {
 
     fn pause(&mut self, error: &io::Error) -> bool {
         if !std::mem::replace(&mut self.complained, true) {
-            (self.notice)(&format!("Kafka does not take lines: {error}; relays keep theirs, and it is tried again"));
+            (self.notice)(&format!("Kafka does not take lines: {error}; relays keep their lines; retrying"));
         }
         for _ in 0..PAUSE_PARTS {
             if self.stops.load(Ordering::Relaxed) {

@@ -150,7 +150,10 @@ impl CollectorConfig {
             if let OutputPlace::File { path, .. } = &output.place
                 && Path::new(path).starts_with(&state)
             {
-                let problem = format!("the folder {} is the collector's own: put lines elsewhere", state.display());
+                let problem = format!(
+                    "{} is the directory of the collector's state; choose another path for lines",
+                    state.display()
+                );
                 return Err(text.error(raw.span(), problem));
             }
         }
@@ -163,7 +166,8 @@ impl CollectorConfig {
         let mut kafka =
             outputs.iter().zip(&raw.output).filter(|(output, _)| matches!(output.place, OutputPlace::Kafka(_)));
         if let (Some(_), Some((_, second))) = (kafka.next(), kafka.next()) {
-            let problem = "there can be one [[output]] of kind \"kafka\": two could not take each line once";
+            let problem =
+                "only one [[output]] of kind \"kafka\" is possible, since two could not take each line exactly once";
             return Err(text.error(second.span(), problem.to_owned()));
         }
         Ok(Self {
@@ -201,17 +205,17 @@ const PLACEHOLDERS: [&str; 4] = ["source", "app", "severity", "date"];
 
 fn read_output(text: &Text, raw: &Spanned<RawOutput>) -> Result<OutputConfig, ConfigError> {
     let output = raw.get_ref();
-    let missing = |what: &str| text.error(raw.span(), format!("it needs {what}"));
+    let missing = |name: &str| text.error(raw.span(), format!("the output needs {name}"));
     let place = match output.kind.get_ref().as_str() {
         "file" => {
             let path = output.path.clone().filter(|path| !path.is_empty()).ok_or_else(|| missing("a path"))?;
             if path.ends_with('/') || matches!(path.rsplit('/').next(), Some("." | "..")) {
-                return Err(text.error(raw.span(), format!("\"{path}\" is a folder: the path names a file")));
+                return Err(text.error(raw.span(), format!("\"{path}\" is a directory; the path must name a file")));
             }
             for piece in path.split('{').skip(1) {
                 let name = piece.split_once('}').map(|(name, _)| name);
                 if !name.is_some_and(|name| PLACEHOLDERS.contains(&name)) {
-                    let problem = format!("braces in a path stand around one of {}", PLACEHOLDERS.join(", "));
+                    let problem = format!("braces in a path must contain one of {}", PLACEHOLDERS.join(", "));
                     return Err(text.error(raw.span(), problem));
                 }
             }
@@ -239,13 +243,13 @@ fn read_output(text: &Text, raw: &Spanned<RawOutput>) -> Result<OutputConfig, Co
                 identity: identity(output.certificate.as_ref(), output.key.as_ref()),
             });
             if tls.is_none() && (output.name.is_some() || output.key.is_some()) {
-                return Err(missing("authorities: the PEM file with those whose certificates it believes"));
+                return Err(missing("authorities, the PEM file of the trusted authorities"));
             }
             OutputPlace::Forward(to, tls)
         }
         "kafka" => OutputPlace::Kafka(read_kafka(text, raw)?),
         kind => {
-            let problem = format!("\"{kind}\" is no output; there are file, stdout, forward and kafka");
+            let problem = format!("\"{kind}\" is not a kind of output; use file, stdout, forward or kafka");
             return Err(text.error(output.kind.span(), problem));
         }
     };
@@ -285,7 +289,7 @@ const OURS: [&str; 16] = [
 
 fn read_kafka(text: &Text, raw: &Spanned<RawOutput>) -> Result<KafkaTopic, ConfigError> {
     let output = raw.get_ref();
-    let missing = |what: &str| text.error(raw.span(), format!("it needs {what}"));
+    let missing = |name: &str| text.error(raw.span(), format!("the output needs {name}"));
     let topic = KafkaTopic {
         brokers: output
             .brokers
@@ -296,7 +300,7 @@ fn read_kafka(text: &Text, raw: &Spanned<RawOutput>) -> Result<KafkaTopic, Confi
     };
     let span = output.options.as_ref().map_or_else(|| raw.span(), Spanned::span);
     if let Some(ours) = topic.options.keys().find(|name| OURS.contains(&name.as_str())) {
-        return Err(text.error(span, format!("{ours} is not to be set: that each line is there once depends on it")));
+        return Err(text.error(span, format!("{ours} cannot be set, because exactly-once delivery depends on it")));
     }
     crate::collect::check_kafka(&topic).map_err(|problem| text.error(span, problem))?;
     Ok(topic)

@@ -60,8 +60,8 @@ impl DatagramInput {
         let given = getsockopt(&socket, sockopt::RcvBuf)? / 2;
         if given < wanted {
             notice(&format!(
-                "{name} has a receive buffer of {given} bytes instead of {wanted}: datagrams that find it full are lost and counted; \
-                 sysctl net.core.rmem_max={wanted} allows more"
+                "{name} has a receive buffer of {given} bytes instead of {wanted}: datagrams beyond it are lost and counted; \
+                 set sysctl net.core.rmem_max={wanted} to allow more"
             ));
         }
         socket.set_read_timeout(Some(READ_TIME_MAX))?;
@@ -123,7 +123,7 @@ impl DatagramInput {
                 if lost > 0 && now_us.abs_diff(warned_us) >= WARN_EVERY_US {
                     warned_us = now_us;
                     notice(&format!(
-                        "{}: {lost} datagrams were lost before the relay could read them, since its buffer in the kernel was full",
+                        "{}: {lost} datagrams were lost because the socket's receive buffer was full",
                         self.name
                     ));
                 }

@@ -404,7 +404,7 @@ impl Follower {
         match opened.and_then(|file| file.metadata().map(|metadata| (file, metadata))) {
             Ok((file, metadata)) if metadata.is_file() => Some((file, metadata)),
             Ok(_) => {
-                self.complain(&io::Error::other("it is no regular file"));
+                self.complain(&io::Error::other("not a regular file"));
                 None
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,

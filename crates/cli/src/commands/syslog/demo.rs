@@ -1,4 +1,4 @@
-//! `festina syslog demo`: relay, collector and a bad network on this machine, and a table of what becomes of lines.
+//! `festina syslog demo`: relay, collector and a bad network on this machine, and a table of the outcomes of lines.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -29,7 +29,7 @@ pub(crate) struct DemoArgs {
     /// Lines per second
     #[arg(long, value_name = "NUMBER", default_value_t = 200, value_parser = args::positive_number)]
     lines: u64,
-    /// How long lines are sent
+    /// Duration of the demonstration
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = args::positive_duration)]
     time: Duration,
     /// Keep all files in this directory, which must not exist yet; without it, they are removed at the end
@@ -38,16 +38,16 @@ pub(crate) struct DemoArgs {
     /// The same seed loses the same packets
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// Travelling time of the network, one way
+    /// One-way propagation delay of the network
     #[arg(long, value_name = "TIME", default_value = "40ms", value_parser = args::any_duration)]
     delay: Duration,
-    /// Share of packets that the network loses, in each direction
+    /// Share of packets lost, in each direction
     #[arg(long, value_name = "SHARE", default_value = "5%")]
     loss: Probability,
-    /// Bits per second of the network; without it there is no limit
+    /// Bits per second of the network; unlimited without it
     #[arg(long, value_name = "RATE", value_parser = link::rate)]
     rate: Option<Bandwidth>,
-    /// What may wait for the transmitter of a network with a rate: packets (20p) or bytes (16KiB)
+    /// Queue limit of a network with a rate: packets (20p) or bytes (16KiB)
     #[arg(long, value_name = "SIZE", default_value = "20p", value_parser = link::queue)]
     queue: QueueLimit,
 }
@@ -72,7 +72,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Shows it.
+/// Runs the demonstration.
 pub(super) async fn run(arguments: DemoArgs) -> Result<()> {
     let path = match &arguments.keep {
         Some(path) => path.clone(),
