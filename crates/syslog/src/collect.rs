@@ -35,7 +35,7 @@ use desk::{Desk, Work};
 use outlet::Outlet;
 use reception::Reception;
 
-/// How long the writer waits after the disk failed.
+/// Pause of the writer after the disk failed.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// Why a collector does not start.
@@ -46,7 +46,7 @@ pub enum CollectorStartError {
     State {
         /// The directory.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// The address for relays.
@@ -60,7 +60,7 @@ pub enum CollectorStartError {
     Metrics {
         /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// Certificates or keys of an output cannot be used.
@@ -97,7 +97,7 @@ struct Outputs {
 
 impl Outputs {
     fn open(&self) -> io::Result<(Collector, Store<RealDisk>)> {
-        // Not even that there is a directory is certain after a failure.
+        // After a failure even the directory may be missing.
         RealDisk.create_directory(&self.state)?;
         let broker = self.kafka.as_ref().map(|(topic, format)| self.broker(topic, *format)).transpose()?;
         collector::open_with_broker(RealDisk, &self.state, self.files.clone(), broker)
@@ -140,7 +140,7 @@ impl Outputs {
     }
 }
 
-/// Checks what the file says of a Kafka output.
+/// Checks the settings of a Kafka output.
 #[cfg(feature = "kafka")]
 pub(crate) fn check_kafka(topic: &KafkaTopic) -> Result<(), String> {
     kafka::check(topic)

@@ -48,9 +48,9 @@ pub struct Peer(pub u64);
 pub struct FileOutput {
     /// Its name, with placeholders.
     pub template: String,
-    /// What a line looks like in it.
+    /// Format of its lines.
     pub format: Format,
-    /// A file that is larger gets another name, and a new one begins.
+    /// Size beyond which a file is renamed and a new one started.
     pub rotate_bytes: Option<u64>,
     /// What becomes of a file that has its number.
     pub compression: Option<Compression>,
@@ -63,7 +63,7 @@ impl FileOutput {
     pub const NEW_FILES_DEFAULT: u64 = 256;
 }
 
-/// What a collector did since it was opened, and what survives a crash.
+/// Counters of a collector since it was opened; they survive a crash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CollectorCounters {
     /// Spooled lines that were written, by severity.
@@ -159,7 +159,7 @@ pub struct Collector {
     counters: CollectorCounters,
     /// Bytes of messages since the last commit was begun.
     taken_bytes: usize,
-    /// Somebody is to be answered.
+    /// There are answers to send.
     has_work: bool,
     sessions: BTreeMap<Peer, Session>,
     /// The association that counts for each relay: that of its latest incarnation.
@@ -208,7 +208,7 @@ pub fn open_with_broker<D: Disk>(
 }
 
 impl Collector {
-    /// An association begins. Associations without this call all have the same origin.
+    /// Registers an association. Associations without this call all have the same origin.
     pub fn begin(&mut self, peer: Peer, origin: Origin) {
         self.arrivals.origins.insert(peer, origin);
     }
@@ -319,7 +319,7 @@ impl Collector {
         records: Vec<Record>,
     ) -> Result<Vec<Record>, RelayError> {
         let sender = self.sessions.get(&peer).ok_or(RelayError::NoRelay)?.sender;
-        // What an earlier incarnation had under way comes again from the later one, in its order.
+        // A later incarnation repeats the lines that an earlier one had in flight, in their order.
         if self.current.get(&sender) != Some(&peer) {
             return Ok(Vec::new());
         }
@@ -404,7 +404,7 @@ impl Collector {
         }
     }
 
-    /// An association is over.
+    /// Handles the end of an association.
     pub fn gone(&mut self, peer: Peer) {
         self.arrivals.origins.remove(&peer);
         if let Some(session) = self.sessions.remove(&peer)
@@ -463,7 +463,7 @@ impl Collector {
 }
 
 impl FileOutput {
-    /// Whether a file may be one of this output's: its name begins and ends as the template does.
+    /// Whether a file may belong to this output: its name starts and ends like the template.
     fn writes(&self, path: &Path) -> bool {
         let Some(name) = path.to_str() else { return false };
         match (self.template.split_once('{'), self.template.rsplit_once('}')) {

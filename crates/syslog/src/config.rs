@@ -1,7 +1,6 @@
-//! The files of the relay and of the collector: TOML, units written out, unknown keys refused with file, line and column.
+//! The configuration files of relay and collector: TOML with explicit units. Unknown keys are refused with file, line and column.
 //!
-//! [`RelayConfig::parse`] and [`CollectorConfig::parse`] read them; [`RELAY_TEMPLATE`] and [`COLLECTOR_TEMPLATE`] are commented files to
-//! begin with.
+//! [`RelayConfig::parse`] and [`CollectorConfig::parse`] read them; [`RELAY_TEMPLATE`] and [`COLLECTOR_TEMPLATE`] are commented templates.
 
 mod collect;
 mod collectors;
@@ -46,10 +45,10 @@ const MESSAGE_BYTES_MAX: u64 = 256 << 10;
 /// The longest time that a line may wait until the disk confirms it: with a longer one, "reliable" would mean little.
 const SYNC_EVERY_MAX: Duration = Duration::from_secs(1);
 
-/// What may wait in the kernel for a UDP input, unless the file says otherwise. A datagram of 250 bytes takes about a kilobyte there.
+/// Default receive buffer of a UDP input. A datagram of 250 bytes takes about a kilobyte there.
 const RECEIVE_BUFFER_BYTES_DEFAULT: u64 = 8 << 20;
 
-/// What a relay does.
+/// Configuration of a relay.
 #[derive(Clone, Debug)]
 pub struct RelayConfig {
     /// Where the spool lies.
@@ -66,7 +65,7 @@ pub struct RelayConfig {
     pub spool: SpoolLimits,
     /// What lines are worth.
     pub policy: Policy,
-    /// What the transport may send twice of important lines, unasked, beside the copies that the relay makes.
+    /// Proactive copies of important lines by the transport, in addition to those that the relay sends.
     pub redundancy: Redundancy,
     /// Where `/metrics` and `/status` are served.
     pub metrics: Option<SocketAddr>,
@@ -77,9 +76,9 @@ pub struct RelayConfig {
 pub struct SpoolLimits {
     /// Bytes on disk.
     pub bytes_max: u64,
-    /// How long a line is kept.
+    /// Maximum age of a line.
     pub age_max: Duration,
-    /// How long a line may wait until the disk confirms it.
+    /// Maximum time until a line is on disk.
     pub sync_every: Duration,
 }
 
@@ -103,7 +102,7 @@ pub struct Input {
 pub enum InputKind {
     /// A Unix datagram socket such as `/dev/log`.
     Unix(PathBuf),
-    /// A UDP socket, and how many bytes may wait in it; one datagram is one line (RFC 5426).
+    /// A UDP socket, with the size of its receive buffer in bytes; one datagram is one line (RFC 5426).
     Udp(SocketAddr, u64),
     /// A TCP socket (RFC 6587).
     Tcp(SocketAddr, Framing),
@@ -203,11 +202,10 @@ impl RelayConfig {
 }
 
 impl RelayConfig {
-    /// Checks what can only be seen on the machine: reads certificates and keys, looks for files that are to be followed. Refuses port 0,
-    /// which is another one at each start.
+    /// Checks that depend on this machine: reads certificates and keys, and looks for files to follow. Refuses port 0, which changes at each start.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first problem.
     pub fn check_files(&self) -> Result<(), CheckError> {
         check_address("metrics", self.metrics)?;
         self.inputs.iter().try_for_each(|input| match &input.kind {

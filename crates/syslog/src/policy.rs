@@ -1,7 +1,7 @@
-//! What a line is worth: which rule holds for it, and what the rule asks for.
+//! Rules that choose the treatment of a line.
 //!
-//! The first rule that matches decides. After the last one come [`Policy::defaults`], which follow the syslog experiments of Rajiullah's
-//! thesis (papers IV, V and VII): important lines reliably, the rest as long as they are fresh.
+//! The first matching rule decides. After the last one come [`Policy::defaults`], which follow the syslog experiments of Rajiullah's thesis (papers
+//! IV, V and VII): important lines are reliable, all others are sent only while they are fresh.
 
 use std::ops::RangeInclusive;
 
@@ -9,7 +9,7 @@ use festina_units::Duration;
 
 use crate::line::{Facility, Header, Severity};
 
-/// How many priorities there are; 0 goes first.
+/// Number of priorities; 0 is the highest.
 pub const PRIORITIES: u8 = 8;
 
 /// How a line is handled.
@@ -28,9 +28,9 @@ pub enum Treatment {
     Fresh {
         /// 0, the first to go, to 7.
         priority: u8,
-        /// How long after its receipt it may be sent or repaired; `None` is without limit, as long as the association lives.
+        /// Time after its receipt during which it may be sent or repaired; `None` means no limit while the association exists.
         lifetime: Option<Duration>,
-        /// How often it may be repaired; `None` is without limit.
+        /// Maximum number of repairs; `None` means no limit.
         retransmissions: Option<u16>,
     },
 }

@@ -45,13 +45,13 @@ use streams::Connections;
 /// Receives messages for the operator. They never contain the content of a line.
 pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// How long the collector may take to answer the first message.
+/// Time limit for the collector's first answer.
 const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Pauses between attempts to reach the collector: the first, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 
-/// Room on the disk for lines that were taken just before it became full: more than those of one batch.
+/// Disk space reserved for lines that were taken just before the disk became full: more than those of one batch.
 const RESERVE_BYTES: usize = 1 << 20;
 
 /// Why a relay does not start.
@@ -62,7 +62,7 @@ pub enum RelayStartError {
     Spool {
         /// The directory.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// An input cannot be opened.
@@ -70,26 +70,26 @@ pub enum RelayStartError {
     Input {
         /// The input.
         what: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// The address of the counters is taken, or not ours.
+    /// The address of the counters is in use, or is not an address of this machine.
     #[error("cannot serve the counters at {address}")]
     Metrics {
         /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// There is no socket towards the collector.
+    /// The socket for the collector cannot be opened.
     #[error("cannot open a socket for the collector")]
     Socket(#[from] BindError),
-    /// The system has no randomness.
+    /// The system provides no random numbers.
     #[error("the system provides no random numbers")]
     Random,
 }
 
-/// A relay at work. Dropping it stops it at once; [`stop`](Self::stop) is kinder.
+/// A running relay. Dropping it stops it at once; [`stop`](Self::stop) shuts it down gracefully.
 pub struct RunningRelay {
     stop: Option<oneshot::Sender<Duration>>,
     stop_inputs: StopInputs,
@@ -161,28 +161,28 @@ impl RunningRelay {
         Ok(Self { stop: Some(stop_in), stop_inputs, task, policies: policies_in, snapshot, inputs, metrics })
     }
 
-    /// The addresses on which inputs listen, in the order of the file; `None` for those without one.
+    /// Returns the addresses on which inputs listen, in the order of the file; `None` for inputs without one.
     pub fn inputs(&self) -> &[Option<SocketAddr>] {
         &self.inputs
     }
 
-    /// Where the counters are served.
+    /// Returns the address of the counters.
     pub fn metrics(&self) -> Option<SocketAddr> {
         self.metrics
     }
 
-    /// The counters as they were a moment ago.
+    /// Returns the latest counters.
     pub fn snapshot(&self) -> RelaySnapshot {
         self.snapshot.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Lines that come from now on are treated as this policy says.
+    /// Applies a new policy to lines received from now on.
     pub async fn reload(&self, policy: Policy) {
-        // A relay that is over needs no policy.
+        // A stopped relay needs no policy.
         let _ = self.policies.send(policy).await;
     }
 
-    /// Takes no more lines, gives those that are under way this long to arrive, and keeps the rest in the spool. Returns the last counters.
+    /// Stops taking lines, waits up to `patience` for lines under way, and keeps the rest in the spool. Returns the final counters.
     pub async fn stop(mut self, patience: Duration) -> RelaySnapshot {
         self.stop_inputs.stop().await;
         if let Some(stop) = self.stop.take() {
@@ -193,10 +193,10 @@ impl RunningRelay {
     }
 }
 
-/// Gives the spool of a relay that does not run a new identity, as [`renew_identity`] does.
+/// Gives the spool of a stopped relay a new identity, as [`renew_identity`] does.
 ///
 /// # Errors
-/// If the spool has no identity that can be read, or none can be written.
+/// If the spool has no readable identity, or if a new one cannot be written.
 pub fn take_new_identity(config: &RelayConfig) -> Result<(), RelayStartError> {
     let mut id = [0; 16];
     getrandom::fill(&mut id).map_err(|_| RelayStartError::Random)?;
@@ -222,7 +222,7 @@ impl Pages for RelayPages {
     }
 }
 
-/// Opens the files that are followed, each where it was left.
+/// Opens the files to follow, each at its stored position.
 fn resume_files(
     config: &RelayConfig,
     sender: &Sender<RealDisk>,
@@ -283,7 +283,7 @@ async fn ways(
     Ok(ways)
 }
 
-/// How an association with a collector comes about.
+/// How to connect to a collector.
 struct Way {
     /// The number of the collector.
     index: usize,
@@ -294,7 +294,7 @@ struct Way {
 }
 
 impl Way {
-    /// Keeps one association with the collector, as long as anybody wants it.
+    /// Keeps one association with the collector open while the receiver exists.
     async fn connect(self) {
         let Self { index, collector, endpoint, connections, notice } = self;
         let options = ConnectOptions::default().peer_port(transport::PORT).handshake_timeout(HANDSHAKE_TIME_MAX);
@@ -313,7 +313,7 @@ impl Way {
                         return;
                     }
                     let reason = association.closed().await;
-                    // A collector that refuses this relay is asked again less and less often.
+                    // A collector that refuses this relay is asked at growing intervals.
                     if since.elapsed() > PAUSES.1 {
                         pause = PAUSES.0;
                     }

@@ -1,4 +1,4 @@
-//! What a line looks like in an output, and which file it goes to. Nothing that a line contains commands a terminal or leaves its directory.
+//! Formats lines for outputs and chooses their files. The contents of a line can neither control a terminal nor escape its directory.
 
 use std::fmt::Write as _;
 
@@ -136,7 +136,7 @@ pub fn overflow_name(template: &str) -> String {
     name
 }
 
-/// What a peer calls itself as part of a name: letters, digits, `.`, `-`, `_` and `:`, and no dot in front.
+/// Appends a peer-supplied text to a name: only letters, digits, `.`, `-`, `_` and `:`, and no leading dot.
 fn push_name(name: &mut String, text: &str) {
     let start = name.len();
     for character in text.chars().take(NAME_CHARACTERS_MAX) {

@@ -16,10 +16,10 @@ const CONNECTIONS_MAX: usize = 16;
 /// The longest request that is read.
 const REQUEST_BYTES_MAX: usize = 4_096;
 
-/// How long a request may take.
+/// Time limit of a request.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// How long [`ask_status`] waits for an answer.
+/// Time limit of [`ask_status`].
 const ASK_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Pause after a connection could not be accepted: the reason, too few descriptors for instance, lasts.

@@ -30,13 +30,13 @@ const FRAME_BYTES: usize = 8;
 /// What stands behind the name of a file in that of its index.
 const INDEX_SUFFIX: &str = ".index";
 
-/// How much is read at once.
+/// Bytes read at once.
 const READ_BYTES: usize = 512 << 10;
 
-/// Bytes that may wait for a sync; beyond it [`Spool::append`] syncs by itself.
+/// Maximum unsynced bytes; beyond it [`Spool::append`] syncs by itself.
 const UNSYNCED_BYTES_MAX: usize = 8 << 20;
 
-/// Full files that may wait for a sync; beyond it [`Spool::flush`] syncs by itself.
+/// Maximum unsynced full files; beyond it [`Spool::flush`] syncs by itself.
 const FULL_FILES_MAX: usize = 16;
 
 /// Bytes that may wait to be written together.
@@ -67,11 +67,11 @@ pub(crate) struct Segment {
 /// A record that was read.
 pub(crate) struct Stored {
     pub(crate) record: Record,
-    /// The same as it stands on disk, and as [`Record::encode`] makes it.
+    /// The same as encoded on disk by [`Record::encode`].
     pub(crate) bytes: Bytes,
 }
 
-/// Where reading goes on.
+/// A read position.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cursor {
     segment: u64,
@@ -81,17 +81,17 @@ pub(crate) struct Cursor {
 /// A sync that another thread may do.
 pub(crate) struct SyncJob<D: Disk> {
     files: Vec<D::File>,
-    /// How many of them are full.
+    /// Number of full ones among them.
     full: usize,
     /// What those files hold.
     holdings: Vec<(u64, Holding)>,
     directory: Option<(D, PathBuf)>,
-    /// Which of the spool's syncs it is, and how many bytes it is for.
+    /// The sync's number, and the bytes that it covers.
     generation: u64,
     bytes: usize,
 }
 
-/// What came of it.
+/// The result of a sync.
 pub(crate) struct Synced {
     result: io::Result<()>,
     full: usize,
@@ -117,7 +117,7 @@ impl<D: Disk> SyncJob<D> {
 struct Full<D: Disk> {
     file: D::File,
     number: u64,
-    /// How much of `unsynced` is in it.
+    /// Bytes of `unsynced` in it.
     bytes: usize,
 }
 
@@ -157,7 +157,7 @@ impl<D: Disk> Spool<D> {
         self.segments.iter().map(|segment| segment.newest_us).max().unwrap_or_default()
     }
 
-    /// Of files whose age is not known the age begins at this time of the sender's own clock.
+    /// Sets the time of the sender's own clock from which files of unknown age count.
     pub(crate) fn date_from(&mut self, now_us: u64) {
         let undated = self.segments.iter_mut().filter(|segment| segment.newest_us == 0);
         undated.for_each(|segment| segment.newest_us = now_us);
@@ -369,8 +369,8 @@ impl<D: Disk> Spool<D> {
         Ok(())
     }
 
-    /// Begins what [`sync`](Self::sync) does, for another thread to wait for the disk; `None` if there is nothing to wait for. After a failure
-    /// it is done at once.
+    /// Starts a [`sync`](Self::sync), so that another thread can wait for the disk; `None` if there is nothing to wait for. After a failure it is
+    /// done at once.
     pub(crate) fn begin_sync(&mut self) -> io::Result<Option<SyncJob<D>>> {
         if self.unsynced.is_empty() && !self.directory_changed {
             return Ok(None);
@@ -426,7 +426,7 @@ impl<D: Disk> Spool<D> {
         self.next_number += 1;
         self.directory_changed = true;
         if let Err(error) = file.append(&self.unsynced).and_then(|()| file.sync()) {
-            // Its lines are written once more, into another file: on a full disk there would soon be many.
+            // Its lines are written again into another file, and on a full disk such files would accumulate.
             let _ = self.disk.remove(&self.path(number));
             return Err(error);
         }
@@ -445,7 +445,7 @@ impl<D: Disk> Spool<D> {
         self.segments.front()
     }
 
-    /// Removes files all of whose lines are settled: those below `floor`. The last file stays while it may grow.
+    /// Removes files with all lines settled, that is, below `floor`. The last file stays while it may grow.
     pub(crate) fn remove_below(&mut self, floor: u64) {
         while let Some(segment) = self.segments.front()
             && segment.last < floor
@@ -459,7 +459,7 @@ impl<D: Disk> Spool<D> {
         }
     }
 
-    /// Removes files all of whose lines are settled though there are others before them.
+    /// Removes files with all lines settled, even after files that are still needed.
     pub(crate) fn remove_settled(&mut self, settled: &Ranges) {
         if self.doubtful {
             return;
@@ -510,7 +510,7 @@ impl<D: Disk> Spool<D> {
         }
     }
 
-    /// Reading goes on behind the file that is read now.
+    /// Moves the position past the file that is read now.
     pub(crate) fn skip_file(&self, cursor: &mut Cursor) {
         let current =
             self.segments.iter().find(|segment| segment.number >= cursor.segment && segment.bytes > cursor.offset);
@@ -609,7 +609,7 @@ pub(crate) fn checksum(bytes: &[u8]) -> u32 {
     u32::try_from(crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes)).unwrap_or_default()
 }
 
-/// The whole and undamaged records at the beginning, and how many bytes they take.
+/// Returns the complete and undamaged records at the beginning, and their length in bytes.
 fn read_records(mut bytes: Bytes) -> (Vec<Stored>, u64) {
     let (mut records, before) = (Vec::new(), bytes.len());
     while bytes.len() >= FRAME_BYTES {

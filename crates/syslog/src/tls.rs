@@ -24,14 +24,14 @@ pub struct Identity {
 pub struct TlsServer {
     /// Certificate and key of this server.
     pub identity: Identity,
-    /// Whom it lets in: those with a certificate of these authorities, a PEM file. Everybody if there is none.
+    /// PEM file of the authorities whose clients are accepted. All clients without it.
     pub clients: Option<PathBuf>,
 }
 
 /// How an output is a TLS client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsClient {
-    /// Whose certificates it believes, a PEM file.
+    /// PEM file of the trusted authorities.
     pub authorities: PathBuf,
     /// The name that the peer's certificate must have.
     pub name: String,

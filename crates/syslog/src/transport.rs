@@ -13,7 +13,7 @@ pub(crate) const PORT: u16 = 6_514;
 /// Silence after which a peer counts as gone. The relay then connects again, to the same collector or to another.
 const PEER_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How many microseconds an acknowledgement may wait for something to travel with: little, as both ends watch how long messages take.
+/// Maximum delay of an acknowledgement in microseconds: short, since both ends watch how long messages take.
 pub(crate) const SACK_DELAY_US: u64 = 20_000;
 
 /// Bytes that wait to be sent or acknowledged.

@@ -17,7 +17,7 @@ pub const VERSION: u8 = 4;
 /// Ranges above floors that a collector remembers of one relay at most. It ends the association of a relay that needs more.
 pub const RANGES_MAX: usize = 65_536;
 
-/// Who sends: drawn at random when a spool is made, and kept with it.
+/// Identity of a sender: drawn at random when a spool is created, and kept with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SenderId(pub [u8; 16]);
 
@@ -35,7 +35,7 @@ pub struct Span {
 /// A start of a relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Start {
-    /// How often its spool had been opened.
+    /// Number of openings of its spool.
     pub epoch: u32,
     /// Drawn at random by this start.
     pub nonce: u64,
@@ -53,7 +53,7 @@ pub enum Packet {
         sender: SenderId,
         /// Its present start.
         start: Start,
-        /// How often it has connected since.
+        /// Number of connections since.
         connection: u32,
         /// Earlier starts: the latest, and one that this collector has asked for.
         before: Vec<Start>,
@@ -67,7 +67,7 @@ pub enum Packet {
         /// The lines.
         records: Vec<Record>,
     },
-    /// From a relay: numbers that it will never send here, mostly because another collector has them.
+    /// From a relay: numbers that it will never send here, usually because another collector has them.
     Settled(Vec<Span>),
     /// From a relay, first of all over an association for lines that are not repeated.
     HelloFresh {

@@ -12,7 +12,7 @@ use crate::collector::CompressJob;
 use crate::disk::RealDisk;
 use crate::relay::Notice;
 
-/// How long to wait after the disk failed, in parts so that an end is noticed.
+/// Pause after the disk failed, in parts so that a stop is noticed.
 const PAUSE: Duration = Duration::from_secs(30);
 const PAUSE_PARTS: u32 = 300;
 

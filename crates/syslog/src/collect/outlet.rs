@@ -19,7 +19,7 @@ use crate::tls::{TlsClient, TlsError};
 /// Commits that wait for a slow output. Then the collector waits with it, and relays keep their lines.
 const QUEUE: usize = 64;
 
-/// How long a peer may take to answer, and to take anything.
+/// Time limit for a peer to answer, and to take data.
 const PEER_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// One output.

@@ -38,7 +38,7 @@ pub struct BrokerLine {
     pub is_cut: bool,
 }
 
-/// Who takes the lines of a commit as a whole or not at all, and remembers the number of the last commit that it has.
+/// Takes all lines of a commit or none, and remembers the number of its last commit.
 pub trait Broker: Send {
     /// Aborts, for good, the unfinished transactions of earlier processes and attempts of this name. Returns the number of the last commit of this
     /// name, if there is one.
@@ -61,13 +61,13 @@ pub trait Broker: Send {
 pub struct BrokerOutput {
     /// The broker.
     pub broker: Box<dyn Broker>,
-    /// What a line looks like there.
+    /// Format of its lines.
     pub format: Format,
-    /// What the broker will know this collector by if it has no name yet: drawn at random.
+    /// The name to use if the collector has none yet: drawn at random.
     pub new_name: [u8; 16],
 }
 
-/// The longest text for a broker. Kafka's messages have 1 MiB at most, unless somebody says otherwise, with all that is around them.
+/// The longest text for a broker. Kafka's messages are limited to 1 MiB by default, including their headers.
 const VALUE_BYTES_MAX: usize = 900_000;
 
 /// Bytes kept of a line whose JSON text would be too long: each byte is escaped to at most six.
@@ -102,7 +102,7 @@ pub(super) struct Handover {
 }
 
 impl Handover {
-    /// For a collector whose last commit, perhaps, has this number.
+    /// Creates the handover of a collector whose last commit may have this number.
     pub(super) fn new(broker: Box<dyn Broker>, name: [u8; 16], number: u64) -> Self {
         let name = name.iter().map(|byte| format!("{byte:02x}")).collect();
         Self { broker, name, is_ours: false, tried: number }

@@ -32,7 +32,7 @@ impl<D: Disk> CompressJob<D> {
     /// The disk's, and [`io::ErrorKind::Interrupted`]. Then it can be done again.
     pub fn run(&self, is_over: impl Fn() -> bool) -> io::Result<bool> {
         let Self { disk, path, compression } = self;
-        // It was done, or somebody has removed it.
+        // Compression is done, or the file was removed.
         let Some(length) = disk.length(path)? else { return Ok(false) };
         let suffixed = |suffix: &str| {
             let mut name = path.clone().into_os_string();

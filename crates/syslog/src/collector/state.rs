@@ -27,7 +27,7 @@ const STATE_BYTES_MAX: usize = 256 << 20;
 /// Files that wait to be compressed. Others stay as they are.
 pub(super) const ROTATED_MAX: usize = 16_384;
 
-/// Bytes of a span in an entry, of a start, and of a file with the longest name that there is.
+/// Bytes in an entry of a span, of a start, and of a file with the longest possible name.
 const SPAN_BYTES: usize = 41;
 const START_BYTES: usize = 28;
 const FILE_BYTES: usize = 12 + 4_096;
@@ -39,13 +39,13 @@ const _: () = {
     assert!(spans * SPAN_BYTES + SENDERS_MAX * START_BYTES + files * FILE_BYTES + 1_024 < STATE_BYTES_MAX);
 };
 
-/// What a collector has on disk.
+/// The collector's state on disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Memory {
     pub(super) senders: Senders,
-    /// How long files are with the lines that count. Those that are not here count in full.
+    /// Committed lengths of files. Files not listed count in full.
     pub(super) files: BTreeMap<PathBuf, u64>,
-    /// What a broker knows this collector by, once it needs one.
+    /// The collector's name for a broker, once it needs one.
     pub(super) name: Option<Name>,
     /// Number of the last commit handed to a broker, regardless of its outcome.
     pub(super) number: u64,
@@ -72,7 +72,7 @@ pub(super) struct Entry {
     pub(super) rotated: Vec<(PathBuf, bool)>,
 }
 
-/// How far a commit is that a broker has a part in.
+/// The steps of a commit in which a broker takes part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Step {
     /// No broker has a part in it.
@@ -149,13 +149,13 @@ impl Found {
 }
 
 impl<D: Disk> Journal<D> {
-    /// Begins a new journal behind the one that was read.
+    /// Starts a new journal after the one that was read.
     pub(super) fn begin_anew(disk: D, directory: &Path, found: Found) -> io::Result<(Self, Memory)> {
         let journal = Self::begin(disk, directory, found.generation + 1, &found.memory)?;
         Ok((journal, found.memory))
     }
 
-    /// Writes the whole memory and begins a journal behind it.
+    /// Writes the whole state and starts a journal after it.
     fn begin(disk: D, directory: &Path, generation: u64, memory: &Memory) -> io::Result<Self> {
         let spans = memory.senders.all().flat_map(|(sender, priority, ranges)| {
             let floor = ranges.floor();
@@ -181,7 +181,7 @@ impl<D: Disk> Journal<D> {
         replace(&disk, directory, STATE, &checked(&contents))?;
         let file = disk.append_to(&path)?;
         disk.sync_directory(directory)?;
-        // Those before are not needed any more. One that cannot be removed does no harm: its generation is over.
+        // Earlier generations are no longer needed; one that cannot be removed is harmless.
         for name in disk.names(directory)? {
             if name.starts_with("journal-") && name != journal_name(generation) {
                 let _ = disk.remove(&directory.join(name));

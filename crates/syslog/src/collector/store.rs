@@ -29,7 +29,7 @@ pub struct Commit {
     pub(super) starts: Vec<(SenderId, Start)>,
     pub(super) counters: CollectorCounters,
     pub(super) answers: Vec<(Peer, Bytes)>,
-    /// For files whose names depend on their lines.
+    /// Causes of writes to files whose names depend on their lines.
     pub(super) causes: BTreeMap<PathBuf, Cause>,
     /// The time of the commit.
     pub(super) now_us: u64,
@@ -56,13 +56,13 @@ pub struct Store<D: Disk> {
     jobs: Vec<CompressJob<D>>,
     counters: CollectorCounters,
     new_files: Allowance,
-    /// Files that were written to since the start: they may be made again if somebody has moved them.
+    /// Files written to since the start. They may be created again if they were moved.
     familiar: BTreeSet<PathBuf>,
     /// An earlier commit failed: nothing may follow it.
     failed: bool,
 }
 
-/// An origin that has made as many files as it may at once may make one more after this time.
+/// Interval at which an origin that has used up its allowance may create one more file.
 const NEW_FILE_EVERY_US: u64 = 1_000_000;
 
 /// Names of files that are remembered. Beyond it all are forgotten, which costs those that were moved an allowance.
@@ -223,7 +223,7 @@ impl<D: Disk> Store<D> {
         Ok(())
     }
 
-    /// Closes all files, as somebody may have moved them. They are opened again by their names.
+    /// Closes all files, since they may have been moved. They are opened again by their names.
     pub fn reopen_files(&mut self) {
         self.files.close_all();
     }
@@ -253,7 +253,7 @@ impl<D: Disk> Store<D> {
     }
 }
 
-/// What a file is compressed with once it is rotated.
+/// The compression of a file after its rotation.
 fn compression_of(outputs: &[FileOutput], path: &Path) -> Option<Compression> {
     outputs.iter().filter(|output| output.writes(path)).find_map(|output| output.compression)
 }

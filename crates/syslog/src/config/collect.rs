@@ -15,7 +15,7 @@ use crate::tls::TlsClient;
 use super::text::{ConfigError, Text};
 use super::{CheckError, Network, check_address, identity, loopback};
 
-/// What a collector does.
+/// Configuration of a collector.
 #[derive(Clone, Debug)]
 pub struct CollectorConfig {
     /// Directory of the collector's state.
@@ -35,7 +35,7 @@ pub struct CollectorConfig {
 pub struct OutputConfig {
     /// Which.
     pub place: OutputPlace,
-    /// What a line looks like there.
+    /// Format of its lines.
     pub format: Format,
 }
 
@@ -46,7 +46,7 @@ pub enum OutputPlace {
     File {
         /// The name.
         path: String,
-        /// A file that is larger gets a number behind its name, and a new one begins.
+        /// Size beyond which a file gets a number after its name and a new one is started.
         rotate_bytes: Option<u64>,
         /// What becomes of a file that has its number.
         compression: Option<Compression>,
@@ -68,7 +68,7 @@ pub struct KafkaTopic {
     pub brokers: String,
     /// The topic's name.
     pub topic: String,
-    /// Settings of librdkafka: how to be let in.
+    /// Settings of librdkafka, for example authentication.
     pub options: BTreeMap<String, String>,
 }
 
@@ -94,7 +94,7 @@ pub enum Compression {
     Zstd,
 }
 
-/// What a line looks like.
+/// Format of lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
@@ -184,11 +184,11 @@ impl CollectorConfig {
 }
 
 impl CollectorConfig {
-    /// Checks what can only be seen on the machine: reads certificates and keys, looks whether outputs are folders. Refuses port 0, which is
-    /// another one at each start.
+    /// Checks that depend on this machine: reads certificates and keys, and checks that outputs are not directories. Refuses port 0, which changes at
+    /// each start.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first problem.
     pub fn check_files(&self) -> Result<(), CheckError> {
         check_address("listen", Some(self.listen))?;
         check_address("metrics", self.metrics)?;
@@ -200,7 +200,7 @@ impl CollectorConfig {
     }
 }
 
-/// What a name of a file may contain in braces.
+/// Placeholders in a file name.
 const PLACEHOLDERS: [&str; 4] = ["source", "app", "severity", "date"];
 
 fn read_output(text: &Text, raw: &Spanned<RawOutput>) -> Result<OutputConfig, ConfigError> {

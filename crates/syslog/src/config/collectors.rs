@@ -14,9 +14,9 @@ use crate::sender::{COLLECTORS_MAX, Routing};
 pub struct Failover {
     /// Whether each source has a collector of its own, instead of all the first.
     pub spread: bool,
-    /// How long a collector may be away until another takes its place.
+    /// Time after which another collector replaces an absent one.
     pub after: Duration,
-    /// How long lines wait for a collector that is gone and may have them, until they are sent to another as well; `None` is for ever.
+    /// Time after which lines that wait for a gone collector are also sent to another; `None` means never.
     pub repeat_after: Option<Duration>,
 }
 

@@ -24,10 +24,10 @@ use crate::clock;
 /// The largest datagram.
 const DATAGRAM_BYTES: usize = 65_536;
 
-/// The time between two looks at what the kernel has dropped.
+/// Interval between checks of the kernel's drop counter.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How long a read may wait: so long the relay may have to wait for it when it stops.
+/// Time limit of a read, and so the maximum delay of a stop.
 const READ_TIME_MAX: Duration = Duration::from_millis(200);
 
 /// The shortest time between two warnings of one input.
@@ -37,7 +37,7 @@ const WARN_EVERY_US: u64 = 60_000_000;
 pub(super) struct DatagramInput {
     socket: Socket,
     name: String,
-    /// What the kernel has dropped, as far as it was counted.
+    /// The kernel's drop count at the last check.
     lost: u32,
 }
 
@@ -47,12 +47,12 @@ enum Socket {
 }
 
 impl DatagramInput {
-    /// Binds a UDP socket whose buffer shall hold this many bytes. Says so if the kernel gives less.
+    /// Binds a UDP socket with a receive buffer of this many bytes. Warns if the kernel grants less.
     pub(super) fn udp(address: SocketAddr, buffer_bytes: u64, notice: &Notice) -> io::Result<Self> {
         let socket = UdpSocket::bind(address)?;
         let name = format!("udp {}", socket.local_addr()?);
         let wanted = usize::try_from(buffer_bytes).unwrap_or(usize::MAX);
-        // Beyond the limit of the system only with its leave.
+        // Exceeding the system's limit needs a privilege.
         if setsockopt(&socket, sockopt::RcvBufForce, &wanted).is_err() {
             setsockopt(&socket, sockopt::RcvBuf, &wanted)?;
         }
@@ -68,8 +68,7 @@ impl DatagramInput {
         Ok(Self { socket: Socket::Udp(socket), name, lost: 0 })
     }
 
-    /// Takes the Unix socket with this path that the relay was started with, or else binds one. The one of an earlier run is in the way and
-    /// is removed.
+    /// Takes the Unix socket with this path that the relay was started with, or otherwise binds one after removing that of an earlier run.
     pub(super) fn unix(path: &Path) -> io::Result<Self> {
         if let Some(socket) = passed_datagram_socket(path)? {
             return Self::from_unix(socket, &path.display());
@@ -85,7 +84,7 @@ impl DatagramInput {
         Ok(Self { socket: Socket::Unix(socket), name: format!("unix {path}"), lost: 0 })
     }
 
-    /// The address, if it has one.
+    /// Returns the address, if it has one.
     pub(super) fn local_addr(&self) -> io::Result<Option<SocketAddr>> {
         match &self.socket {
             Socket::Udp(socket) => socket.local_addr().map(Some),
@@ -93,8 +92,8 @@ impl DatagramInput {
         }
     }
 
-    /// Reads until the lines' receiver is gone (RFC 5426 §3.1: one datagram is one message). A line feed or NUL at its end is no
-    /// part of it: C programs send their strings with it.
+    /// Reads until the lines' receiver is gone (RFC 5426 §3.1: one datagram is one message). A line feed or NUL at the end is removed: C programs
+    /// send their strings with it.
     pub(super) fn read(mut self, intake: &Intake, mut rate: Rate, notice: &Notice) {
         let mut buffer = vec![0; DATAGRAM_BYTES];
         let mut source = (None, Bytes::from_static(b"local"));
@@ -141,7 +140,7 @@ impl DatagramInput {
     /// Datagrams that the kernel has dropped since the last call.
     fn newly_lost(&mut self) -> u32 {
         let Socket::Udp(socket) = &self.socket else { return 0 };
-        // Without /proc nothing is known.
+        // Without /proc the count is unknown.
         let lost = dropped_by_kernel(socket).unwrap_or(self.lost);
         // The kernel's counter wraps after 2^32.
         lost.wrapping_sub(std::mem::replace(&mut self.lost, lost))
@@ -158,7 +157,7 @@ fn trim_end(mut line: &[u8]) -> &[u8] {
     line
 }
 
-/// How many datagrams the kernel has dropped that were for this socket: full buffer, wrong checksum.
+/// Returns the number of datagrams for this socket that the kernel has dropped: full buffer, wrong checksum.
 fn dropped_by_kernel(socket: &UdpSocket) -> io::Result<u32> {
     let inode = std::fs::metadata(format!("/proc/self/fd/{}", socket.as_raw_fd()))?.ino();
     let table = if socket.local_addr()?.is_ipv4() { "/proc/self/net/udp" } else { "/proc/self/net/udp6" };

@@ -18,8 +18,8 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// `is_late`: messages that are under way should have arrived; `was_late`: so should the last that arrived, before it did. Returns the mechanisms
-    /// to use from now on, if there have to be others than now.
+    /// `is_late`: messages in flight are overdue; `was_late`: the last message that arrived was overdue. Returns the mechanisms to use from now on,
+    /// if they change.
     pub(super) fn look(
         &mut self,
         is_late: bool,

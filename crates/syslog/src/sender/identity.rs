@@ -1,4 +1,4 @@
-//! Who the sender is, how often it was started, and room on the disk for writing that down.
+//! The sender's identity, its number of starts, and reserved disk space for recording them.
 
 use std::io;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::disk::{Disk, DiskFile as _, read_whole, replace};
 use crate::spool::{self, checksum};
 use crate::wire::Start;
 
-/// The name of the file that holds who the sender is and how often it was started.
+/// Name of the file with the sender's identity and its number of starts.
 const NAME: &str = "identity";
 
 /// The first bytes of that file.

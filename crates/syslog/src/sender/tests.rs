@@ -212,7 +212,7 @@ fn setting_the_clock_sheds_nothing_and_age_is_time_that_the_relay_ran() {
     take(&mut sender, 3, 0);
     sender.sync().expect("the disk works");
     drop(sender);
-    // After a restart the clock that does not jump begins anywhere.
+    // After a restart the monotonic clock starts anywhere.
     let mut sender = open(&disk, 10 * DAY_US);
     sender.enforce_limits(10 * DAY_US);
     assert_eq!((sender.unsettled(), sender.counters().shed_old), (4, 0));

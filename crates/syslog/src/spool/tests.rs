@@ -162,7 +162,7 @@ fn a_finished_file_is_not_read_at_the_start_and_one_whose_index_is_torn_is() {
     drop(spool);
     forget_ledger(&disk);
     for path in &files(&disk) {
-        // Who reads them finds nothing.
+        // Reading them finds nothing.
         let bytes = disk.contents(path).expect("it is there");
         disk.truncate(path, 0).and_then(|()| disk.append_to(path)?.append(&vec![0xff; bytes.len()])).expect("it works");
     }

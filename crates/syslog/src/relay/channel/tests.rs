@@ -1,4 +1,4 @@
-//! A collector that is there and does not answer.
+//! A collector that is present and does not answer.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -75,7 +75,7 @@ impl Pair {
         self
     }
 
-    /// A line comes, and what may leave leaves.
+    /// Takes a line, and sends as much as there is room for.
     async fn take_line(&mut self, now_us: u64) {
         let (source, line) = (Bytes::from("1"), Bytes::from("<11>a line"));
         let record = Record { sequence: 0, received_us: now_us, marks: 0, severity: Severity::new(3), source, line };
@@ -132,7 +132,7 @@ async fn a_collector_that_answers_now_and_then_is_not_left() {
     assert!(pair.is_here(0));
     pair.send_line(SECOND_US).await;
     assert!(pair.is_here(29 * SECOND_US));
-    // It has taken something, though not this line.
+    // It has acknowledged something, but not this line.
     let mut pair = pair.says(Packet::Acks { fresh: 0, fresh_messages: 0, spans: Vec::new() }, 29 * SECOND_US).await;
     assert!(pair.is_here(59 * SECOND_US) && !pair.is_here(59 * SECOND_US + 1));
 }
