@@ -54,7 +54,7 @@ pub struct Config {
     pub partial_reliability: PartialReliability,
     /// Requests of the peer that are granted: stream changes (RFC 6525) and restarts.
     pub peer_requests: PeerRequests,
-    /// What the caller promises of the way that packets take.
+    /// Properties of the layer below, promised by the caller.
     pub carrier: Carrier,
     /// Report the progress of every message: [`Event::MessageSent`](crate::Event::MessageSent) and similar events.
     pub message_events: bool,

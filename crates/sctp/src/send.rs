@@ -125,8 +125,7 @@ impl Counters {
 }
 
 impl Sender {
-    /// A sender whose first chunk has the TSN `first_tsn`. The window and the streams can be filled in by
-    /// [`establish`](Self::establish).
+    /// Creates a sender whose first chunk has the TSN `first_tsn`. The window and the streams can be set later by [`establish`](Self::establish).
     pub(crate) fn new(config: &Config, first_tsn: Tsn, peer_a_rwnd: u32, outbound_streams: u16) -> Self {
         Self {
             buffer: SendBuffer::new(config),
@@ -142,8 +141,8 @@ impl Sender {
         }
     }
 
-    /// What the peer allows is known, and the round-trip time of `path` if it could be measured. Queued messages for streams that the
-    /// peer did not allow are abandoned when their turn comes.
+    /// Sets the peer's limits, and the round-trip time of `path` if it was measured. Queued messages for streams that the peer did not allow are
+    /// abandoned when their turn comes.
     pub(crate) fn establish(
         &mut self,
         now: Instant,
@@ -166,8 +165,8 @@ impl Sender {
         self.settle(now, path);
     }
 
-    /// What the handshake agreed on: the chunk that carries messages, and whether the peer can be moved past those that are abandoned.
-    /// [`establish`](Self::establish) follows.
+    /// Sets the results of the handshake: the chunk type for messages, and whether the peer supports FORWARD-TSN. [`establish`](Self::establish)
+    /// follows.
     pub(crate) fn agree(&mut self, framing: Framing, forwards: bool) {
         if framing != self.framing {
             self.ledger.reframe(framing);
@@ -302,7 +301,7 @@ impl Sender {
         stats.abandoned = self.partial.abandoned();
     }
 
-    /// The association is over: every message that was not acknowledged is abandoned. The caller [stops](SendPath::stop) the paths.
+    /// The association has ended: abandons every unacknowledged message. The caller [stops](SendPath::stop) the paths.
     pub(crate) fn fail_all(&mut self, events: &mut Events) {
         let mut failed = Vec::new();
         while let Some((slot, bytes, state)) =
@@ -393,7 +392,7 @@ impl Sender {
         Abandoning { buffer, ledger, streams, partial, messages_abandoned, framing: *framing, forwards: *forwards }
     }
 
-    /// Abandons the messages whose lifetime is over, and those that would be sent too often. Returns whether there were any.
+    /// Abandons messages whose lifetime has ended, and those that would exceed their retransmissions. Returns whether there were any.
     #[inline]
     fn abandon_what_is_over(&mut self, now: Instant, path: &SendPath, events: &mut Events) -> bool {
         let may_be_over = self.partial.is_used() || self.ledger.lost().chunks > 0;

@@ -57,7 +57,7 @@ impl<T: Copy + Default + PartialEq> StreamTable<T> {
         usize::from(stream.0) < self.flat.len()
     }
 
-    /// What the table has allocated.
+    /// Allocated memory of the table.
     pub(crate) fn held_bytes(&self) -> usize {
         let sparse = |list: &Vec<(u16, T)>| size_of_val(list) + list.capacity() * size_of::<(u16, T)>();
         size_of_val(&*self.flat) + self.sparse.as_deref().map_or(0, sparse)

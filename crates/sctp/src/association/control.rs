@@ -11,7 +11,7 @@ const REPLIES_MAX: usize = 16;
 /// Maximum bytes of a HEARTBEAT's information that are echoed, and of an unknown chunk that are reported.
 pub(crate) const ECHO_BYTES_MAX: usize = 1_024;
 
-/// Chunks that leave once each, told by name; the state knows their content.
+/// Control chunks that are due once, by name; the state has their content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Due(u8);
 
@@ -36,11 +36,11 @@ pub(crate) enum Reply {
     BadReConfig,
 }
 
-/// Everything that waits, beside DATA and SACK.
+/// Pending control chunks, other than DATA and SACK.
 #[derive(Debug, Default)]
 pub(crate) struct Control {
     due: u8,
-    /// Apart, since mostly nothing waits.
+    /// Boxed, since usually nothing is pending.
     waiting: Option<Box<Waiting>>,
     /// If any change of streams was asked for.
     pub(super) reconfiguration: Option<Box<Reconfiguration>>,
@@ -131,7 +131,7 @@ impl Control {
         self.waiting.as_ref().is_some_and(|waiting| !waiting.replies.is_empty())
     }
 
-    /// Writes as many answers as fit. An answer that does not even fit into an empty packet is dropped.
+    /// Writes as many replies as fit. A reply that does not even fit into an empty packet is dropped.
     pub(crate) fn write_replies(&mut self, packet: &mut PacketBuilder<'_>) {
         let Some(Waiting { replies, .. }) = self.waiting.as_deref_mut() else { return };
         while let Some(reply) = replies.front() {

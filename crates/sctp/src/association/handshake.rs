@@ -34,9 +34,9 @@ enum CookieAction {
     UpdatePeer,
     /// D: the expected cookie, or a repetition.
     Confirm,
-    /// The cookie was made before the peer became known that the association has now. If its owner still lives, it has restarted in
-    /// between and must ask anew, so that a restart (A) gives each incarnation tags and TSNs of its own. Table 12 has B here in
-    /// ESTABLISHED, which would mix the TSNs of both, or nothing at all.
+    /// The cookie was created before the association's present peer became known. If its owner still exists, it has restarted in between and must ask
+    /// for a new one, so that a restart (A) gives each incarnation tags and TSNs of its own. Table 12 has B here in ESTABLISHED, which would mix the
+    /// TSNs of both, or nothing at all.
     Outdated,
     /// C, and all else that the table does not list.
     Discard,
@@ -112,8 +112,8 @@ impl Association {
         Ok(())
     }
 
-    /// T1-cookie, which begins now that INIT was answered after `round_trip`, if that is known. Early copies follow a round trip after
-    /// COOKIE ECHO, and T1 itself need be no quicker than RTO.Initial then.
+    /// Starts T1-cookie after INIT was answered within `round_trip`, if that is known. Early copies follow a round trip after COOKIE ECHO, so T1
+    /// itself need not be shorter than RTO.Initial.
     pub(super) fn t1_cookie(&mut self, now: Instant, t1: &RetryTimer, round_trip: Option<Duration>) -> RetryTimer {
         let rto_initial = self.context.config().timers.rto_initial;
         let sending = &mut self.paths.pick_mut().sending;
@@ -223,7 +223,7 @@ impl Association {
         }
     }
 
-    /// Takes in what the peer said of itself.
+    /// Adopts the peer's parameters.
     pub(super) fn adopt_peer(
         &mut self,
         now: Instant,
@@ -311,7 +311,7 @@ impl Association {
         self.answer_init(init, abort_packet(header_to(self.ports, init.initiate_tag), false, &[*cause]));
     }
 
-    /// Answers an INIT, whose source may be forged though an association exists.
+    /// Answers an INIT during an association; its source may be forged.
     fn answer_init(&mut self, init: &Init<'_>, answer: Vec<u8>) {
         if answer.len() <= answer_bytes_max(COMMON_HEADER_BYTES + init.chunk_bytes()) {
             self.control.packet(answer);
@@ -346,7 +346,7 @@ pub(super) struct Streams {
     pub(super) inbound: u16,
 }
 
-/// What the peer said of itself and is still needed.
+/// The peer's parameters that are still needed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PeerTraits {
     pub(super) extensions: Extensions,
@@ -431,7 +431,7 @@ pub(super) fn init_ack(
         address: from,
     };
     let sealed = cookie.seal(context);
-    // Nothing else would be used, and what a short INIT draws must stay short.
+    // Other extensions would not be used, and the reply to a short INIT must be short.
     let common = Extensions::own(config).common(peer.parameters.extensions);
     let chunk_types = common.chunk_types();
     let mut parameters = vec![Parameter::StateCookie(&sealed)];
@@ -451,7 +451,7 @@ pub(super) fn abort_packet(header: CommonHeader, tag_reflected: bool, causes: &[
     lone_packet(header, &ChunkOut::Abort { tag_reflected, causes })
 }
 
-/// A packet that says that a cookie came too late, and by how much (RFC 9260 §3.3.10.3).
+/// Returns a packet that reports a stale cookie and its staleness (RFC 9260 §3.3.10.3).
 pub(super) fn stale_cookie(header: CommonHeader, staleness: Duration) -> Vec<u8> {
     let staleness_us = u32::try_from(staleness.as_micros()).unwrap_or(u32::MAX);
     lone_packet(header, &ChunkOut::Error { causes: &[Cause::StaleCookie { staleness_us }] })

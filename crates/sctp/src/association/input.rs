@@ -21,7 +21,7 @@ use crate::wire::{
     PacketError, UnknownChunk,
 };
 
-/// A packet on its way through the chunk handlers.
+/// A packet being processed by the chunk handlers.
 pub(super) struct Arrival<'p> {
     pub(super) now: Instant,
     from: SocketAddr,
@@ -33,7 +33,7 @@ pub(super) struct Arrival<'p> {
     pub(super) had_ecne: bool,
 }
 
-/// Parses a packet whose errors the layer below finds.
+/// Parses a packet whose integrity the layer below protects.
 #[inline(never)]
 fn parse_protected(bytes: &[u8], is_unchecked: bool) -> Result<Packet<'_>, PacketError> {
     if is_unchecked { Packet::parse_unverified(bytes) } else { Packet::parse_protected(bytes) }
@@ -179,10 +179,10 @@ impl Association {
             Chunk::ShutdownAck => self.handle_shutdown_ack()?,
             Chunk::Error(errors) => self.handle_errors(now, errors),
             Chunk::CookieAck => {
-                // A late or repeated one means nothing (RFC 9260 §5.2.5), but what follows it does.
+                // A late or repeated COOKIE ACK is ignored (RFC 9260 §5.2.5), but the chunks after it are processed.
                 let _late = self.handle_cookie_ack(now);
             }
-            // What stands before it has taken effect; nothing of the rest does.
+            // The chunks before it have taken effect; the rest of the packet is dropped.
             Chunk::Init(_) | Chunk::InitAck(_) | Chunk::CookieEcho(_) | Chunk::ShutdownComplete { .. } => {
                 return Err(PacketDropped::Unexpected("chunk that must be first, behind another chunk"));
             }
@@ -277,7 +277,7 @@ impl Association {
         Extensions::own(self.context.config()).common(self.peer.extensions)
     }
 
-    /// What follows from a DATA or I-DATA chunk.
+    /// Applies the outcome of a DATA or I-DATA chunk.
     fn conclude_data(&mut self, arrival: &mut Arrival<'_>, verdict: Result<DataVerdict, ReceiveError>) -> Rest {
         match verdict {
             Ok(verdict) => {

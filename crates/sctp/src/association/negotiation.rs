@@ -1,4 +1,4 @@
-//! What the peer's INIT or INIT ACK offers, checked (RFC 9260 §3.2.2, §3.3.2, §3.3.3, §5.1.1, §5.1.2).
+//! Checks the offers in the peer's INIT or INIT ACK (RFC 9260 §3.2.2, §3.3.2, §3.3.3, §5.1.1, §5.1.2).
 
 use std::net::IpAddr;
 
@@ -125,7 +125,7 @@ impl Extensions {
         checksum.into_iter().chain(ecn)
     }
 
-    /// The parameters by which INIT or INIT ACK announces the extensions whose chunks have these types.
+    /// Returns the parameters of INIT or INIT ACK that announce extensions with these chunk types.
     pub(crate) fn announce(chunk_types: &[u8]) -> impl Iterator<Item = Parameter<'_>> {
         let forward = chunk_types.contains(&chunk_type::FORWARD_TSN).then_some(Parameter::ForwardTsnSupported);
         let list = (!chunk_types.is_empty()).then_some(Parameter::SupportedExtensions(chunk_types));
@@ -158,7 +158,7 @@ pub(crate) struct PeerInit {
     pub(crate) parameters: PeerParameters,
     /// The state cookie (INIT ACK only).
     pub(crate) cookie: Option<Bytes>,
-    /// By how much the peer asks to prolong the cookie's life (INIT only).
+    /// Extension of the cookie's lifetime that the peer asks for (INIT only).
     pub(crate) cookie_preservative: Duration,
     /// Parameters to report as unrecognized, each as it came, padded.
     pub(crate) unrecognized: Vec<Vec<u8>>,
@@ -179,12 +179,12 @@ pub(crate) enum InitFault {
     HostName(Vec<u8>),
     /// An INIT ACK without a state cookie.
     NoCookie,
-    /// An INIT ACK whose cookie fits into no packet.
+    /// The cookie of an INIT ACK does not fit into any packet.
     CookieTooLong,
 }
 
 impl InitFault {
-    /// What the ABORT that answers says.
+    /// Returns the error cause for the ABORT.
     pub(crate) fn cause(&self) -> Cause<'_> {
         match self {
             Self::NoTag | Self::NoStreams | Self::WindowTooSmall => Cause::InvalidMandatoryParameter,
@@ -196,8 +196,8 @@ impl InitFault {
     }
 }
 
-/// Which addresses a peer has named: two of 64 bits stand for each. That is enough to notice a new one, mostly. An address that
-/// goes unnoticed does no harm, since packets only ever go to where the peer's come from.
+/// The addresses that a peer has named, as a Bloom filter: two of 64 bits per address. It detects most new addresses. An undetected one is harmless,
+/// since packets are only sent to addresses that the peer has sent from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AddressFilter(u64);
 

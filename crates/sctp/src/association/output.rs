@@ -43,14 +43,14 @@ impl Association {
         }
     }
 
-    /// Returns what the sender has to send if anything may have to be sent. Mostly nothing has: this is asked until the answer is no.
+    /// Returns the sender's errand if a packet may be needed. Drivers ask until there is none, so the usual negative answer is cheap.
     #[inline]
     fn reason_to_write(&self, now: Instant) -> Option<Errand> {
         match self.state {
             State::Closed => None,
             State::CookieWait { .. } => self.control.is_set(Due::INIT).then(Errand::default),
-            // Until COOKIE ACK comes, nothing leaves but COOKIE ECHO and what fits beside it (RFC 9260 §5.1 C), and the
-            // answer to a HEARTBEAT, which shows that COOKIE ECHO has arrived (§8.3).
+            // Until COOKIE ACK arrives, only COOKIE ECHO with DATA that fits is sent (RFC 9260 §5.1 C), and the answer to a HEARTBEAT, which shows
+            // that COOKIE ECHO has arrived (§8.3).
             State::CookieEchoed { .. } if !self.control.is_set(Due::COOKIE_ECHO) && !self.control.has_replies() => {
                 if !self.peer.out_of_band {
                     return None;

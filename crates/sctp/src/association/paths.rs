@@ -8,7 +8,7 @@ use crate::outstanding::PathId;
 /// Paths of an association. The list lies inside the association, so each more would cost an idle association its size.
 pub(super) const PATHS_MAX: usize = 1;
 
-/// What the association keeps of each path, by [`PathId`].
+/// The paths of the association, by [`PathId`].
 #[derive(Debug)]
 pub(super) struct Paths([Path; PATHS_MAX]);
 

@@ -31,7 +31,7 @@ pub(super) struct Reconfiguration {
     /// The number that the peer's next request must have.
     expected: u32,
     wishes: Wishes,
-    /// Streams whose request leaves once the peer has everything up to a TSN.
+    /// Streams whose request is sent once the peer has everything up to a TSN.
     draining: Option<Draining>,
     pending: Option<Pending>,
     /// What the peer's last two requests were answered, the newest first: a repetition gets the same answer.
@@ -197,11 +197,11 @@ impl Association {
         Ok(())
     }
 
-    /// Asks for more streams in either direction (§5.1.5, §5.1.6). [`Event::StreamsAdded`] tells the new numbers,
-    /// [`Event::StreamRequestFailed`] a refusal.
+    /// Requests more streams in either direction (§5.1.5, §5.1.6). [`Event::StreamsAdded`] reports the new numbers, [`Event::StreamRequestFailed`] a
+    /// refusal.
     ///
     /// # Errors
-    /// Says whose fault it is. Nothing changes then.
+    /// Each variant states who caused it. Nothing changes then.
     pub fn add_streams(&mut self, now: Instant, outbound: u16, inbound: u16) -> Result<(), ReconfigureError> {
         self.may_reconfigure(&[], 0)?;
         let (outbound_before, inbound_before) = (self.streams.outbound, self.streams.inbound);
@@ -234,7 +234,7 @@ impl Association {
         self.control.reconfiguration.get_or_insert_with(fresh)
     }
 
-    /// Begins the next request, if none is under way and nothing holds it up.
+    /// Starts the next request, if none is under way and nothing blocks it.
     #[inline]
     pub(super) fn advance_reconfiguration(&mut self, now: Instant) {
         if self.control.reconfiguration.is_some() && matches!(self.state, State::Established) {
@@ -288,13 +288,13 @@ impl Association {
         self.control.unset(Due::RE_CONFIG);
     }
 
-    /// When the request under way leaves again.
+    /// When the pending request is retransmitted.
     pub(super) fn reconfiguration_deadline(&self) -> Option<Instant> {
         let pending = self.control.reconfiguration.as_ref()?.pending.as_ref()?;
         matches!(self.state, State::Established).then(|| pending.timer.deadline())
     }
 
-    /// T-reconf (§5.1.1): the request leaves again, and the path counts an error.
+    /// T-reconf expired (§5.1.1): retransmits the request and counts an error of the path.
     pub(super) fn handle_reconfiguration_timeout(&mut self, now: Instant) {
         if self.reconfiguration_deadline().is_none_or(|deadline| now < deadline) {
             return;

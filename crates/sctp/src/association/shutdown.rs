@@ -1,4 +1,4 @@
-//! Ending an association in good order or at once (RFC 9260 §9).
+//! Shutdown and abort of an association (RFC 9260 §9).
 
 use festina_units::{Duration, Instant};
 
@@ -142,7 +142,7 @@ impl Association {
         self.abort_with(cause, ClosedReason::ShutdownTimeout);
     }
 
-    /// Ends the association with an ABORT that tells why.
+    /// Ends the association with an ABORT with this cause.
     pub(super) fn abort_with(&mut self, cause: Cause<'_>, reason: ClosedReason) {
         if matches!(self.state, State::Closed) {
             return;
@@ -155,7 +155,7 @@ impl Association {
         self.close(reason);
     }
 
-    /// The association is over; complete packets may still leave.
+    /// Ends the association; complete packets may still be sent.
     pub(super) fn close(&mut self, reason: ClosedReason) {
         if matches!(self.state, State::Closed) {
             return;

@@ -21,14 +21,13 @@ use crate::wire::{Sack, Tsn, gap_ack_block};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SackTerms {
     pub(crate) in_fast_recovery: bool,
-    /// How many miss indications prove a loss; `None` if they are not counted.
+    /// Number of miss indications that prove a loss; `None` if they are not counted.
     pub(crate) fast_retransmit: Option<FastRetransmit>,
     /// Chunks sent later than this may just have been overtaken, and do not count as lost yet even if reported missing.
     pub(crate) overtaken_after: Option<Instant>,
     /// Fewer miss indications may be enough: early retransmit (RFC 5827), and there is nothing new that may leave.
     pub(crate) early_retransmit: bool,
-    /// Chunks are sent again ahead of a timeout, so that SACKs for older chunks may still be on the way; see
-    /// [`is_overtaken`](super::loss::is_overtaken).
+    /// Chunks may be sent again before a timeout, so SACKs for older chunks may still be in flight; see [`is_overtaken`](super::loss::is_overtaken).
     pub(crate) sends_copies: bool,
 }
 
@@ -62,8 +61,8 @@ impl Ledger {
         Ok(true)
     }
 
-    /// Takes out the next chunk that is acknowledged cumulatively, unless the peer has settled it before. `forwarded` is the highest TSN that a
-    /// FORWARD-TSN told the peer to skip.
+    /// Takes out the next chunk that is acknowledged cumulatively, unless the peer has settled it before. `forwarded` is the highest TSN skipped by a
+    /// FORWARD-TSN.
     #[inline(always)]
     pub(crate) fn settle_next(&mut self, forwarded: u64, digest: &mut Digest) -> Option<SettledPiece> {
         while self.first_tsn() < digest.singles.settled_below {
@@ -188,7 +187,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// What the gap ack blocks say of the chunks that they leave out. Of blocks that are not believed none is the highest.
+    /// Counts miss indications for the chunks between the gap ack blocks. Blocks that are not believed do not define the highest TSN.
     fn take_misses(
         &mut self,
         sack: &Sack<'_>,
@@ -292,7 +291,7 @@ impl Ledger {
     }
 }
 
-/// What the gap ack blocks of a SACK said.
+/// New information in a SACK's gap ack blocks.
 #[derive(Clone, Copy, Debug, Default)]
 struct GapNews {
     /// The highest TSN acknowledged for the first time.

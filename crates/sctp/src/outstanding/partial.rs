@@ -1,9 +1,9 @@
-//! What a sender may have its peer pass over: abandoned chunks, and those that the peer will not drop (RFC 3758 §3.5, C1 to C5).
+//! Computes which chunks a FORWARD-TSN can skip: abandoned ones, and those that it will not drop (RFC 3758 §3.5, C1 to C5).
 
 use super::ledger::{ChunkState, Ledger, MessageSlot};
 use crate::wire::StreamId;
 
-/// What a FORWARD-TSN is to say.
+/// Contents of a FORWARD-TSN.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Advance {
     /// The Advanced.Peer.Ack.Point: everything up to it is to count as received.
@@ -62,7 +62,7 @@ impl Advance {
     fn skip(&mut self, message: SkippedMessage, entries_max: usize) -> bool {
         let key = (message.stream, message.unordered);
         match self.skipped.binary_search_by_key(&key, |skipped| (skipped.stream, skipped.unordered)) {
-            // Messages of a stream begin in its order.
+            // The messages of a stream begin in its order.
             Ok(place) => {
                 if let Some(skipped) = self.skipped.get_mut(place) {
                     skipped.number = message.number;
@@ -75,12 +75,12 @@ impl Advance {
     }
 }
 
-/// How far what may be passed over reaches, found with one look at each chunk, however often it is asked for.
+/// How far the peer can be moved. Looks at each chunk once, regardless of the number of calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reach {
     /// The Advanced.Peer.Ack.Point is the TSN before.
     next: u64,
-    /// What lies before may be passed over, perhaps together with what follows.
+    /// Chunks before this may be skipped, perhaps together with later ones.
     looked_at: u64,
 }
 

@@ -25,21 +25,21 @@ const SCRATCH_KEPT: usize = 64;
 pub(super) struct Reported {
     /// Ascending, without overlap, above the Cumulative TSN Ack Point.
     blocks: Vec<Block>,
-    /// The same as on the wire, relative to this TSN; none if the peer's blocks were not all sound.
+    /// The gaps as on the wire, relative to this TSN; empty if the peer's blocks were not all sound.
     gaps: Vec<[u8; 4]>,
     cumulative: u64,
     /// The blocks of the last SACK that the peer said it would not take back, in the same way.
     settled_blocks: Vec<Block>,
-    /// How many chunks those are.
+    /// Number of those chunks.
     pub(super) chunks: usize,
     pub(super) ghosts: Ghosts,
-    /// Chunks taken back, since reports were last believed anew.
+    /// Chunks taken back since reports were last believed again.
     reneged_chunks: usize,
     /// Gap ack blocks are passed over until the peer has acknowledged everything below this.
     believed_from: u64,
     /// Chunks whose duplicates may still be reported.
     pub(super) settled: Settled,
-    /// Room for what an acknowledgement says of single chunks.
+    /// Scratch space for single chunks of an acknowledgement.
     scratch: Vec<Arrival>,
 }
 
@@ -148,7 +148,7 @@ impl Reported {
         self.cumulative = cumulative;
     }
 
-    /// The peer will not take these blocks back. Returns those that it has said so of before.
+    /// Stores the non-renegable blocks of a SACK. Returns the previous ones.
     pub(super) fn replace_settled(&mut self, blocks: Vec<Block>) -> Vec<Block> {
         std::mem::replace(&mut self.settled_blocks, blocks)
     }

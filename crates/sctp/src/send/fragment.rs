@@ -1,4 +1,4 @@
-//! How much of a message goes into a packet (RFC 9260 §6.9).
+//! Chooses how much of a message goes into a packet (RFC 9260 §6.9).
 
 /// Returns the payload bytes of the next piece of a message with `rest` unsent bytes, in a packet with `room` for them, if an empty packet has room
 /// for `full`. `None` leaves the message to a later packet.

@@ -9,8 +9,8 @@ use festina_units::EcnCodepoint;
 
 use crate::wire::Tsn;
 
-/// Packets that may be lost to the trial: a path that drops every one costs as many repairs, and a path that loses 5 % of all is given up
-/// in one of 160,000 cases.
+/// Packets that may be lost to the test: a path that drops every one costs as many repairs, and a path that loses 5 % of all packets fails it in one
+/// of 160,000 cases.
 const TRIES: u8 = 4;
 
 /// What one path does with packets that are capable of ECN.
@@ -21,12 +21,12 @@ pub(super) struct Marking {
     is_proven: bool,
     /// The last TSN in the latest packet that tried.
     tried: u32,
-    /// It is not acknowledged yet, and has not left again.
+    /// Whether it is neither acknowledged nor retransmitted yet.
     is_open: bool,
 }
 
 impl Marking {
-    /// Both ends take part, and the handshake is over.
+    /// Both ends support ECN, and the handshake is complete.
     pub(super) fn begin(&mut self) {
         *self = Self { tries: TRIES, ..Self::default() };
     }
@@ -45,7 +45,7 @@ impl Marking {
         EcnCodepoint::Capable
     }
 
-    /// A chunk with this TSN leaves again.
+    /// A chunk with this TSN is retransmitted.
     #[inline]
     pub(super) fn resent(&mut self, tsn: u64) {
         self.is_open &= self.tried != wrapped(tsn);

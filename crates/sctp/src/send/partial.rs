@@ -50,14 +50,14 @@ struct AbandonedCounts {
 enum Outlook {
     /// Nothing: a part of it would have to leave, or its lifetime counts wherever it is.
     None,
-    /// The acknowledgement of what left last at `departure`.
+    /// The acknowledgement of the chunk last sent at `departure`.
     Answer { departure: Instant },
     /// The peer has all of it, as far as it says.
     Arrived,
 }
 
 impl Outlook {
-    /// An acknowledgement of what left at `sent_at` is to be expected, too.
+    /// Adds the expected acknowledgement of a chunk sent at `sent_at`.
     fn or_answer(self, sent_at: Instant) -> Self {
         match self {
             Self::Answer { departure } => Self::Answer { departure: departure.max(sent_at) },
@@ -88,7 +88,7 @@ impl Partial {
         }
     }
 
-    /// A message is settled or given up. Returns whether its delivery is to be reported.
+    /// A message is settled or abandoned. Returns whether to report its delivery.
     #[cold]
     pub(super) fn forget(&mut self, slot: MessageSlot) -> bool {
         self.0.as_mut().is_some_and(|memory| memory.tracked.remove(slot))
@@ -117,7 +117,7 @@ impl Partial {
         self.0.as_ref().map_or(0, |memory| memory.forward.told)
     }
 
-    /// How many FORWARD-TSN were sent.
+    /// Number of FORWARD-TSNs sent.
     pub(super) fn forward_tsns(&self) -> u64 {
         self.0.as_ref().map_or(0, |memory| memory.forward.count)
     }
@@ -129,7 +129,7 @@ impl Partial {
         Instant::earliest([memory.tracked.expires_at(), memory.forward.due_at])
     }
 
-    /// The ledger changed, by an acknowledgement or otherwise: decides how far the peer is to be moved, and when FORWARD-TSN is sent.
+    /// The ledger changed: decides how far the peer is to be moved, and when FORWARD-TSN is sent.
     #[inline(always)]
     pub(super) fn judge_forward(
         &mut self,
@@ -171,8 +171,8 @@ impl Partial {
     }
 }
 
-/// Abandons messages: the part of the sender that this changes. It knows no windows and no paths, and its functions return whether anything was
-/// given up; what follows from that is up to the caller.
+/// The part of the sender that abandons messages. It knows no windows and no paths. Its functions return whether anything was abandoned; the caller
+/// handles the consequences.
 #[derive(Debug)]
 pub(super) struct Abandoning<'s> {
     pub(super) buffer: &'s mut SendBuffer,
@@ -187,10 +187,10 @@ pub(super) struct Abandoning<'s> {
 }
 
 impl Abandoning<'_> {
-    /// Makes room for a message in a full buffer, if its key or its priority says that others may go, and takes it in.
+    /// Makes room for a message in a full buffer, if its key or its priority permits that others are abandoned, and queues it.
     ///
     /// # Errors
-    /// There is no room. Nothing was given up then.
+    /// There is no room. Nothing was abandoned then.
     #[cold]
     pub(super) fn push_partial(
         &mut self,
@@ -264,8 +264,8 @@ impl Abandoning<'_> {
         tsns
     }
 
-    /// The messages to evict so that there is room for `message`, which takes the place of `replaced`; `None` if there are too few. Those
-    /// of the lowest priority come first, and among them the last ones, which have hardly begun to leave.
+    /// Returns the messages to evict to make room for `message`, which replaces `replaced`; `None` if there are too few. Those of the lowest priority
+    /// come first, and among them the last ones, which are the least sent.
     fn victims(&self, message: &Message, replaced: Option<MessageSlot>, freed: Room) -> Option<Vec<MessageSlot>> {
         let (bytes, mut freed) = (message.payload.len(), freed);
         let mut victims = Vec::new();
@@ -356,7 +356,7 @@ impl Abandoning<'_> {
         any
     }
 
-    /// Abandons the messages whose lifetime is over, and those that would be sent too often. Returns whether there were any.
+    /// Abandons messages whose lifetime has ended, and those that would exceed their retransmissions. Returns whether there were any.
     #[cold]
     #[inline(never)]
     pub(super) fn give_up_what_is_over(&mut self, now: Instant, path: &SendPath, events: &mut Events) -> bool {

@@ -11,14 +11,14 @@ use crate::wire::{ReConfig, ReConfigParameter, ReConfigResult, StreamId, StreamL
 /// Parameters that a RE-CONFIG chunk may hold (RFC 6525 §3.1).
 const PARAMETERS_MAX: usize = 2;
 
-/// What a request of the peer was answered.
+/// The response to a request of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     request: u32,
     result: ReConfigResult,
 }
 
-/// What the number of a request says.
+/// The place of a request in the sequence of request numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// It is the next one.

@@ -49,7 +49,7 @@ pub(super) struct Forward {
     is_owed: bool,
 }
 
-/// What a decision on the next FORWARD-TSN depends on.
+/// Inputs of a decision on the next FORWARD-TSN.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
     now: Instant,
@@ -134,7 +134,7 @@ impl Forward {
     }
 }
 
-/// How long the answer to a FORWARD-TSN takes, as far as is known.
+/// Estimated time until the answer to a FORWARD-TSN.
 fn round_trip(path: &SendPath) -> Duration {
     path.repair.rtt().srtt().unwrap_or_else(|| path.rto()).max(ROUND_TRIP_MIN)
 }

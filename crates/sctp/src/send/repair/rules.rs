@@ -31,7 +31,7 @@ const FIRST_FLIGHT_BYTES_MAX: u32 = 14_600;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outstanding {
     pub(super) chunks: usize,
-    /// Bytes of the chunks on the way or taken for lost.
+    /// Bytes of the chunks in flight or marked as lost.
     pub(super) bytes: usize,
     /// Nothing waits behind it.
     pub(super) is_all: bool,

@@ -30,7 +30,7 @@ impl Tail {
         self.armed_at = None;
     }
 
-    /// T3-rtx expired or a fast recovery begins: they judge losses now.
+    /// T3-rtx expired or a fast recovery begins, which now judge losses.
     pub(super) fn abandon(&mut self) {
         self.probe.abandon();
         self.armed_at = None;

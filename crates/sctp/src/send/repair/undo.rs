@@ -43,7 +43,7 @@ impl Doubts {
         self.f_rto.timed_out(timeout);
     }
 
-    /// An acknowledgement was applied (RFC 4138 §3). Returns whether the timeout was spurious, and what may leave.
+    /// An acknowledgement was applied (RFC 4138 §3). Returns whether the timeout was spurious, and what may be sent.
     pub(super) fn acked(&mut self, cumulative: u64, digest: &Digest, new_data_sendable: bool) -> (bool, Release) {
         let step = self.f_rto.acked(&FRtoAck {
             cumulative,
@@ -74,7 +74,7 @@ impl Doubts {
         self.cuts.stands();
     }
 
-    /// A chunk that was taken for lost left again.
+    /// A chunk marked as lost was retransmitted.
     pub(super) fn repaired(&mut self, tsn: u64) {
         self.cuts.repaired(tsn);
     }
