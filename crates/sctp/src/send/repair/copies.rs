@@ -1,4 +1,4 @@
-//! What may be spent on copies that nothing calls for, what the path says against it, and whether packets ask for their SACKs.
+//! Budget of proactive copies, reasons of the path against them, and whether packets ask for their SACKs.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use festina_units::{Duration, Instant};
 
 use crate::send::assemble::Loaded;
 
-/// How long the smallest SRTT is remembered; longer than queues stand.
+/// How long the smallest SRTT is remembered; longer than queues last.
 const SRTT_MIN_WINDOW: Duration = Duration::from_secs(300);
 
 /// Maximum number of waiting copies. A thin stream plans a handful per round trip, and a copy waits for a tenth of one. Streams of many tiny packets
@@ -31,7 +31,7 @@ const RIDE_BYTES_SAVED_MAX: usize = 4_096;
 pub(super) struct Copies {
     scheduler: CopyScheduler,
     srtt_min: WindowedMin,
-    /// Round trips whose SACK was not delayed: a queue shows in these, and nothing that the peer waits for.
+    /// RTT samples whose SACK was not delayed: they show a queue, but no delay of the peer.
     undelayed: RttEstimator,
     /// All DATA that leaves, copies included.
     wire: RateMeter,
@@ -82,7 +82,7 @@ impl Copies {
         self.scheduler.known_loss()
     }
 
-    /// Changes the option; what the path said stays, and so do the copies that are planned.
+    /// Changes the option; the path state and the planned copies stay.
     pub(super) fn set_redundancy(&mut self, redundancy: Redundancy) {
         self.scheduler.set_redundancy(redundancy);
     }
@@ -129,8 +129,7 @@ impl Copies {
         (!rides.is_none() && bytes > 0).then_some(RideBudget { rides, bytes })
     }
 
-    /// How long after the arrival of a packet with new data that leaves now its SACK is to be expected to leave; `None` if it is to ask
-    /// for it.
+    /// Returns the expected delay of the SACK for a packet with new data sent now; `None` if the packet is to ask for it.
     pub(super) fn sack_delay(&self, now: Instant, rtt: &RttEstimator) -> Option<Duration> {
         let srtt = rtt.srtt();
         let messages = self.cadence.bursts_per_rtt(srtt.unwrap_or_default());
@@ -138,7 +137,7 @@ impl Copies {
         self.cadence.sack_delay(now, &Surroundings { srtt, is_lossless: self.scheduler.is_lossless(), rides })
     }
 
-    /// How long the SACK for a packet that did not ask for it may take after the packet's arrival.
+    /// Maximum delay of the SACK for a packet that did not ask for it.
     pub(super) fn sack_delay_max(&self) -> Duration {
         self.cadence.sack_delay_max()
     }

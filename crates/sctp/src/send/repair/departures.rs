@@ -6,7 +6,7 @@ use festina_units::Instant;
 
 use crate::outstanding::{Chunk, Ledger};
 
-/// Entries that may be out of date beside twice as many as there are chunks.
+/// Maximum number of stale entries in addition to twice the number of chunks.
 const STALE_MAX: usize = 64;
 
 /// The chunks in flight in the order of their last transmission. An acknowledgement only looks at the front, so its cost does not depend on the size
@@ -20,7 +20,7 @@ pub(super) struct Departures {
 }
 
 impl Departures {
-    /// The departures of all that is on the way now.
+    /// Creates the list from all chunks in flight.
     pub(super) fn of(ledger: &Ledger) -> Self {
         let on_the_way = (ledger.first_tsn()..).zip(ledger.iter()).filter(|(_, chunk)| is_on_the_way(chunk));
         let mut order: Vec<_> = on_the_way.map(|(tsn, chunk)| (chunk.sent_at, tsn)).collect();
@@ -34,7 +34,7 @@ impl Departures {
         self.order.push_back((now, tsn));
     }
 
-    /// The chunk that has been on the way for the longest time, and its TSN.
+    /// Returns the chunk that has been in flight for the longest time, and its TSN.
     pub(super) fn first<'l>(&mut self, ledger: &'l Ledger) -> Option<(u64, &'l Chunk)> {
         let first_tsn = ledger.first_tsn();
         while let Some(&(sent_at, tsn)) = self.order.front() {
@@ -51,7 +51,7 @@ impl Departures {
         None
     }
 
-    /// Returns whether too many entries are out of date, so that the list is to be made anew.
+    /// Returns whether there are too many stale entries, so that the list must be rebuilt.
     pub(super) fn is_stale(&self, ledger: &Ledger) -> bool {
         self.order.len() > 2 * ledger.len() + STALE_MAX
     }

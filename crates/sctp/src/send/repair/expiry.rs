@@ -1,4 +1,4 @@
-//! T3-rtx (RFC 9260 §6.3.2, §6.3.3) and the silence that probes are paced by; what an expiry does, and when the next one comes.
+//! T3-rtx (RFC 9260 §6.3.2, §6.3.3) and the silence that paces probes: the effects of an expiry, and the next deadline.
 
 use festina_recovery::loss_timer::{TimerDecision, decide};
 use festina_recovery::probe::Probe;
@@ -43,7 +43,7 @@ impl Timers {
         self.t3 = Some(Running { started: now, expires });
     }
 
-    /// T3-rtx expired. Returns how long it ran.
+    /// T3-rtx expired. Returns its duration.
     pub(super) fn take_expired(&mut self) -> Option<Duration> {
         self.t3.take().map(|timer| timer.expires - timer.started)
     }
@@ -129,8 +129,8 @@ impl Repair {
     ) -> TimerExpiry {
         let rto = self.rto();
         let waited = self.timers.take_expired().unwrap_or(rto);
-        // An expiry that does not back off is no step of an exponential backoff either: a stream that ceases to be thin begins its
-        // backing off then (P10 §5.3).
+        // An expiry that does not back off is no step of an exponential backoff either: a stream that ceases to be thin starts its backoff then (P10
+        // §5.3).
         if self.rules().backoff.is_linear(&self.series) {
             self.series.probed(waited);
         } else {
@@ -165,7 +165,7 @@ impl Repair {
         TimerExpiry::Probe
     }
 
-    /// COOKIE ECHO leaves again: so does all that left beside it, in the same packet. Nothing is taken for lost.
+    /// COOKIE ECHO is retransmitted, and so are all chunks sent with it, in the same packet. None is marked as lost.
     pub(in crate::send) fn repeat_first_flight(&mut self, now: Instant, reason: FirstFlightAgain, ledger: &Ledger) {
         if ledger.in_flight().chunks > 0 {
             if reason == FirstFlightAgain::Uncalled {
@@ -225,7 +225,7 @@ impl Repair {
         begins && !self.was_cut_for_mark(ledger)
     }
 
-    /// T3-rtx expired or a fast recovery begins: they judge losses now.
+    /// T3-rtx expired or a fast recovery begins, which now judge losses.
     fn abandon_tail_probe(&mut self) {
         if let Some(detectives) = self.detectives() {
             detectives.tail.abandon();

@@ -1,4 +1,4 @@
-//! What a mark of the network means for repair: the window was cut, and nothing is to be sent again (RFC 3168 §6.1.2).
+//! Effects of a congestion mark on repair: the window was cut, and there is nothing to retransmit (RFC 3168 §6.1.2).
 
 use super::{Repair, WindowVerdict};
 use crate::congestion::CongestionSign;

@@ -1,4 +1,4 @@
-//! What the next packet is for.
+//! The purpose of the next packet.
 
 use festina_recovery::tail_probe::ProbeContent;
 
@@ -51,7 +51,7 @@ impl Purpose {
         }
     }
 
-    /// What a chunk in this state leaves again for.
+    /// Returns the reason of sending a chunk in this state again.
     pub(in crate::send) fn sent_as(self, state: ChunkState, cause: RetransmissionCause) -> SentAs {
         match (state, self, cause) {
             (ChunkState::Lost(_), _, _) => SentAs::Repair,

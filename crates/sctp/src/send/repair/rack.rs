@@ -1,4 +1,4 @@
-//! Loss detection by time (RFC 8985 §6): what left well before something that has arrived is lost.
+//! Time-based loss detection (RFC 8985 §6): a chunk sent well before another that has arrived is lost.
 
 use festina_recovery::rack::{AckSummary, Judgement, Rack, Transmission};
 use festina_units::{Duration, Instant};
@@ -41,7 +41,7 @@ impl LossByTime {
         }
     }
 
-    /// Chunks that had arrived or were lost are on the way again.
+    /// Chunks that had arrived or were lost are in flight again.
     pub(super) fn chunks_returned(&mut self) {
         self.departures = None;
     }
@@ -66,7 +66,7 @@ impl LossByTime {
         self.rack.assume_reordering();
     }
 
-    /// How long a packet may be overtaken, if any ever was.
+    /// Returns how late a reordered packet may arrive, if any was ever reordered.
     pub(super) fn known_lateness(&self) -> Option<Duration> {
         self.rack.reordering_seen().then(|| self.rack.reordering_window(false, 0, None))
     }
@@ -102,7 +102,7 @@ impl LossByTime {
                     ledger.lose(tsn, RetransmissionCause::Fast);
                     lost += 1;
                 }
-                // What follows left later, and is due later.
+                // Later chunks were sent later, and are due later.
                 Judgement::WaitUntil(at) => {
                     self.at = Some(at);
                     break;
